@@ -1,0 +1,319 @@
+/**
+ * The idea of the house: a request becomes a Call; stages, shaped like an onion, take the Call in and hand a Reply back.
+ * A Reply is a pull-based sequence of parts, so there is one path for every endpoint, streaming or not.
+ */
+import type { ConsolaInstance } from 'consola'
+import type { Readable } from 'node:stream'
+import type { Account, Accounts, Key } from './accounts.ts'
+import type { Catalog, Modality, Model } from './catalog.ts'
+import type { BodyLimits, Config } from './config.ts'
+import type { EnteredOk, HeldOk, Ledger, Outcome, RequestId } from './ledger/ledger.ts'
+import type { Metrics } from './metrics.ts'
+import type { Bill, UsageLine } from './money.ts'
+import type { Provider, Usage } from './plugin.ts'
+import type { EffectivePolicy, Instructions, Policy } from './policy.ts'
+import type { Routing } from './routing.ts'
+
+/** Also the name of the provider's method. */
+export type Operation = 'chat'
+
+/** What comes back up. `parts` is pulled by the client's socket; nothing is produced ahead of demand. */
+export interface Reply<Part = any> {
+  readonly parts: AsyncIterable<Part>
+}
+
+export type Next = () => Promise<Reply>
+export type Stage = (call: Call, next: Next) => Promise<Reply>
+
+/**
+ * Folds stages into one function; done once per endpoint. The last stage answers and does not call `next`.
+ * `next` refuses to go deeper once the call was aborted, and throws when a stage calls it twice.
+ */
+export function compose(stages: readonly Stage[]): (call: Call) => Promise<Reply> {
+  const deepest = (): Promise<Reply> => {
+    throw new Error('the last stage of a pipeline has to answer, not to call next()')
+  }
+  return stages.reduceRight<(call: Call) => Promise<Reply>>(
+    (inner, stage) => (call) => {
+      let called = false
+      return stage(call, () => {
+        if (called) throw new Error(`stage ${stage.name} called next() twice`)
+        called = true
+        call.signal.throwIfAborted()
+        return inner(call)
+      })
+    },
+    deepest,
+  )
+}
+
+/** Everything a stage may use, frozen at one moment. A hot reload builds a new one; running calls keep theirs. */
+export interface Runtime {
+  readonly config: Config
+  readonly catalog: Catalog
+  readonly providers: ReadonlyMap<string, Provider>
+  readonly accounts: Accounts
+  readonly ledger: Ledger
+  readonly routing: Routing
+  readonly metrics: Metrics
+  readonly log: ConsolaInstance
+}
+
+/** A thin view of the Node request. */
+export interface Incoming {
+  readonly method: string
+  /** Without query string. */
+  readonly path: string
+  header(name: string): string | undefined
+  /**
+   * The whole body, decoded by its content coding and counted while read.
+   * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`
+   */
+  body(limitBytes: number): Promise<Buffer>
+  /** The raw body, for multipart. */
+  stream(): Readable
+}
+
+/** A thin view of the Node response. */
+export interface Outgoing {
+  /** Sends the head, once. */
+  head(status: number, headers: Readonly<Record<string, string>>): void
+  readonly headSent: boolean
+  /** A promise only while the socket is full. */
+  write(bytes: Uint8Array | string): void | Promise<void>
+  end(bytes?: Uint8Array | string): void
+  /** Breaks the connection: the only failure signal a byte stream has. */
+  destroy(): void
+}
+
+/** Reads quantities off passing parts: what the upstream reported, else an estimate. One per call. */
+export interface Gauge<Part = any> {
+  read(part: Part): void
+  /** What was consumed so far. */
+  usage(): Usage
+}
+
+/** Lower and upper bound of what a call will consume, for the money hold (state design, 4.3). */
+export interface Estimate {
+  readonly least: Usage
+  readonly most: Usage
+}
+
+/** Where an endpoint's peculiarities live. Stages never ask which endpoint they serve. */
+export interface Endpoint<In = any, Part = any> {
+  readonly operation: Operation
+  readonly path: string
+  /** Which catalog models belong here. */
+  readonly modality: Modality
+  /** Parses and validates. @throws InvalidRequest */
+  read(incoming: Incoming, limits: BodyLimits): Promise<In>
+  modelOf(input: In): string
+  sessionOf(input: In): string | undefined
+  policyOf(input: In): Policy | undefined
+  /** Whether the answer is sent as it comes. */
+  streams(input: In): boolean
+  /** Capabilities the input needs and the model lacks. @throws InvalidRequest */
+  check(input: In, model: Model): void
+  estimate(input: In, model: Model): Estimate
+  /** What goes upstream: the input less what is the gateway's own business. */
+  outbound(input: In, model: Model): unknown
+  /** Puts system text and token ceiling where they belong; identity where they have no meaning. */
+  instruct(outbound: any, instructions: Instructions): unknown
+  /** Cuts an answer that runs past the policy's token ceiling. */
+  limit?(parts: AsyncIterable<Part>, maxOutputTokens: number): AsyncIterable<Part>
+  /** Only where a web search makes sense. */
+  wantsSearch?(input: In, online: boolean): boolean
+  /** What the provider answered, whole or in parts, as parts in the endpoint's normal form. */
+  parts(call: Call, answer: any): AsyncIterable<Part>
+  gauge(call: Call): Gauge<Part>
+  /** Charges when the parts run out, and puts the cost where the client finds it. */
+  billed(call: Call, reply: Reply<Part>, charge: () => Promise<Bill>): Reply<Part>
+  /** Head, then parts as they come. Ends the call before the last byte. */
+  write(call: Call, reply: Reply<Part>, out: Outgoing): Promise<void>
+}
+
+type Finaliser = () => unknown
+
+/**
+ * What a call has acquired. Finalisers run last in first out, exactly once; one that throws is reported and does not stop
+ * the others. A finaliser that comes after the end runs at once: an acquisition that was under way when the client left
+ * is still released.
+ */
+export class Scope {
+  #finalisers: Finaliser[] | undefined = []
+  readonly #report: (error: unknown) => void
+
+  constructor(report: (error: unknown) => void) {
+    this.#report = report
+  }
+
+  defer(finaliser: Finaliser): void {
+    if (this.#finalisers) this.#finalisers.push(finaliser)
+    else void this.#run(finaliser)
+  }
+
+  async close(): Promise<void> {
+    const finalisers = this.#finalisers
+    if (!finalisers) return
+    this.#finalisers = undefined
+    for (let i = finalisers.length - 1; i >= 0; i--) {
+      const pending = this.#run(finalisers[i]!)
+      if (pending) await pending
+    }
+  }
+
+  #run(finaliser: Finaliser): Promise<unknown> | undefined {
+    try {
+      const result = finaliser()
+      if (result instanceof Promise) return result.catch(this.#report)
+    } catch (error) {
+      this.#report(error)
+    }
+    return undefined
+  }
+}
+
+/** Fields of a Call that one stage writes, once, and later ones read. */
+const SLOTS = [
+  'key',
+  'account',
+  'entered',
+  'held',
+  'input',
+  'session',
+  'model',
+  'online',
+  'policy',
+] as const
+type Slots = Pick<Call, (typeof SLOTS)[number]>
+
+export interface CallInit {
+  readonly id: RequestId
+  readonly endpoint: Endpoint
+  readonly incoming: Incoming
+  readonly runtime: Runtime
+}
+
+interface Alarm {
+  at: number
+  readonly ring: (now: number) => void
+}
+
+/** One request from arrival to end, with its context. */
+export class Call {
+  readonly id: RequestId
+  readonly endpoint: Endpoint
+  readonly incoming: Incoming
+  /** Snapshot of config, catalog and plugins: stable for the whole call. */
+  readonly runtime: Runtime
+  readonly scope: Scope
+  /** Extra response headers, lower-case names. */
+  readonly headers: Record<string, string> = {}
+  /** What was consumed so far: quantities and price tables, no totals. */
+  readonly meter: UsageLine[] = []
+  /** ms since epoch */
+  readonly startedAt: number = Date.now()
+  /** What providers receive. Replaced by copies, never changed in place. */
+  outbound: any = undefined
+  outcome: Outcome | undefined = undefined
+  /** The status the client got, for log and metrics. */
+  status = 0
+  /** The code of the error the client got. */
+  errorCode: string | undefined = undefined
+  /** Which deployment answered; shown to operators only. */
+  deployment: string | undefined = undefined
+  /** What was charged, once it is. */
+  bill: Bill | undefined = undefined
+  // Write-once slots, defined below the class.
+  declare key: Key
+  declare account: Account
+  declare entered: EnteredOk
+  declare held: HeldOk
+  declare input: any
+  declare session: string | null
+  declare model: Model
+  declare online: boolean
+  declare policy: EffectivePolicy
+  readonly filled: Partial<Slots> = {}
+  readonly #controller = new AbortController()
+  #alarms: Set<Alarm> | undefined = undefined
+
+  constructor({ id, endpoint, incoming, runtime }: CallInit) {
+    this.id = id
+    this.endpoint = endpoint
+    this.incoming = incoming
+    this.runtime = runtime
+    this.scope = new Scope((error) => runtime.log.error(`${id}: a finaliser failed`, error))
+  }
+
+  /** Aborted when the client is gone, a deadline has passed, or the gateway is going down. */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  abort(reason: unknown): void {
+    this.#controller.abort(reason)
+  }
+
+  /**
+   * Ends the call: everything acquired is released, what was consumed is charged. Idempotent.
+   * A `refused` outcome that was set before is kept when the call completes.
+   */
+  async end(outcome: Outcome): Promise<void> {
+    if (this.outcome === undefined || (this.outcome === 'refused' && outcome !== 'completed')) {
+      this.outcome = outcome
+    }
+    await this.scope.close()
+  }
+
+  /**
+   * Rings once, at or up to a quarter of a second after `delayMs`; `again` puts it off. One shared timer drives all
+   * alarms, so one costs next to nothing.
+   */
+  alarm(delayMs: number, ring: (now: number) => void): { again(delayMs: number): void; off(): void } {
+    const alarms = (this.#alarms ??= new Set())
+    const alarm: Alarm = { at: Date.now() + delayMs, ring }
+    alarms.add(alarm)
+    return {
+      again(delayMs) {
+        alarm.at = Date.now() + delayMs
+        alarms.add(alarm)
+      },
+      off() {
+        alarms.delete(alarm)
+      },
+    }
+  }
+
+  /** Called by the gateway's one timer. */
+  tick(now: number): void {
+    if (!this.#alarms) return
+    for (const alarm of this.#alarms) {
+      if (alarm.at > now) continue
+      this.#alarms.delete(alarm)
+      alarm.ring(now)
+    }
+  }
+}
+
+for (const name of SLOTS) {
+  Object.defineProperty(Call.prototype, name, {
+    get(this: Call) {
+      const value = this.filled[name]
+      if (value === undefined) throw new Error(`call.${name} was read before it was set`)
+      return value
+    },
+    set(this: Call, value: never) {
+      if (this.filled[name] !== undefined) throw new Error(`call.${name} was set twice`)
+      this.filled[name] = value
+    },
+  })
+}
+
+/** The client closed the connection before the answer was complete. */
+export class ClientGone extends Error {
+  constructor() {
+    super('the client closed the connection')
+    this.name = 'ClientGone'
+  }
+}
