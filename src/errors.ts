@@ -135,13 +135,15 @@ export class NotFound extends GatewayError {
 }
 
 /**
- * 429. `retryAfterMs` becomes the retry headers and the sentence clients match on
- * (wire contract, 2.4): exact for short waits, "do not retry" for waits above a minute.
+ * 429. The wait becomes the retry headers and the sentence clients match on (wire contract, 2.4): exact for short waits,
+ * "do not retry" for waits above a minute, spread over a second where a slot or held money has to come free.
  */
 export class TooManyRequests extends GatewayError {
-  constructor(code: 'rate_limited' | 'too_many_concurrent', reason: string, retryAfterMs: number) {
-    const ms = Math.max(1, Math.ceil(retryAfterMs))
-    const seconds = Math.max(1, Math.ceil(ms / 1000))
+  constructor(code: 'rate_limited', reason: string, retryAfterMs: number)
+  constructor(code: 'too_many_concurrent', reason: string)
+  constructor(code: 'rate_limited' | 'too_many_concurrent', reason: string, retryAfterMs?: number) {
+    const ms = Math.max(1, Math.ceil(retryAfterMs ?? 500 + Math.random() * 1000))
+    const seconds = retryAfterMs === undefined ? 1 : Math.max(1, Math.ceil(ms / 1000))
     const headers: Record<string, string> =
       seconds <= 60
         ? { 'retry-after': String(seconds), 'retry-after-ms': String(ms) }

@@ -4,6 +4,13 @@
  */
 import type { Usage } from './plugin.ts'
 
+declare global {
+  interface JSON {
+    /** Text that `JSON.stringify` prints as it is (ECMAScript proposal "JSON.parse source text access", in Node 24). */
+    rawJSON(text: string): object
+  }
+}
+
 /** An amount in units of 10⁻¹² USD. */
 export type Pico = bigint
 
@@ -74,13 +81,19 @@ const DECIMAL = /^(\d{1,12})(?:\.(\d{1,30}))?(?:[eE]([+-]?\d{1,2}))?$/
  */
 export function parseDecimal(text: string, digits: number): bigint {
   const match = DECIMAL.exec(text)
-  if (!match) throw new RangeError(`expected a decimal string such as "0.0000025", found ${JSON.stringify(text)}`)
+  if (!match)
+    throw new RangeError(
+      `expected a decimal string such as "0.0000025", found ${JSON.stringify(text)}`,
+    )
   const [, whole = '', fraction = '', exponent = '0'] = match
   const scale = digits + Number(exponent) - fraction.length
   const value = BigInt(whole + fraction)
   if (scale >= 0) return value * 10n ** BigInt(scale)
   const divisor = 10n ** BigInt(-scale)
-  if (value % divisor) throw new RangeError(`expected at most ${digits} fractional digits, found ${JSON.stringify(text)}`)
+  if (value % divisor)
+    throw new RangeError(
+      `expected at most ${digits} fractional digits, found ${JSON.stringify(text)}`,
+    )
   return value / divisor
 }
 
@@ -109,7 +122,10 @@ export function usdJson(amount: Pico): number {
 }
 
 /** The `cost` and `cost_details` members that stand in every `usage` object (wire contract, section 6). */
-export function costJson(bill: Bill): { cost: number; cost_details: Partial<Record<CostMember, number>> } {
+export function costJson(bill: Bill): {
+  cost: number
+  cost_details: Partial<Record<CostMember, number>>
+} {
   const details: Partial<Record<CostMember, number>> = {}
   for (const [member, amount] of bill.details) details[member] = usdJson(amount)
   return { cost: usdJson(bill.cost), cost_details: details }
@@ -131,7 +147,12 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
   for (const line of lines) {
     for (const [member, quantity, price] of terms(line)) {
       if (!(quantity > 0) || !price) continue
-      const key = line.source === 'guard' ? 'guard_cost' : line.source === 'search' ? 'web_search_cost' : member
+      const key =
+        line.source === 'guard'
+          ? 'guard_cost'
+          : line.source === 'search'
+            ? 'web_search_cost'
+            : member
       exact.set(key, (exact.get(key) ?? 0n) + BigInt(Math.ceil(quantity)) * price)
     }
   }

@@ -5,8 +5,11 @@
 import type { ConsolaInstance } from 'consola'
 import type { Readable } from 'node:stream'
 import type { Account, Accounts, Key } from './accounts.ts'
+import type { AccessLog } from './access-log.ts'
 import type { Catalog, Modality, Model } from './catalog.ts'
 import type { BodyLimits, Config } from './config.ts'
+import { InternalError, UpstreamFailure, toGatewayError } from './errors.ts'
+import type { Holds } from './holds.ts'
 import type { EnteredOk, HeldOk, Ledger, Outcome, RequestId } from './ledger/ledger.ts'
 import type { Metrics } from './metrics.ts'
 import type { Bill, UsageLine } from './money.ts'
@@ -55,7 +58,10 @@ export interface Runtime {
   readonly accounts: Accounts
   readonly ledger: Ledger
   readonly routing: Routing
+  readonly holds: Holds
   readonly metrics: Metrics
+  /** Absent where the operator wants none. */
+  readonly access: AccessLog | undefined
   readonly log: ConsolaInstance
 }
 
@@ -86,10 +92,10 @@ export interface Outgoing {
   destroy(): void
 }
 
-/** Reads quantities off passing parts: what the upstream reported, else an estimate. One per call. */
-export interface Gauge<Part = any> {
-  read(part: Part): void
-  /** What was consumed so far. */
+/** What a provider answered: parts in the endpoint's normal form, and the quantities that pass with them. */
+export interface Intake<Part = any> {
+  readonly parts: AsyncIterable<Part>
+  /** What was consumed so far: what the upstream reported, else an estimate. */
   usage(): Usage
 }
 
@@ -123,14 +129,19 @@ export interface Endpoint<In = any, Part = any> {
   limit?(parts: AsyncIterable<Part>, maxOutputTokens: number): AsyncIterable<Part>
   /** Only where a web search makes sense. */
   wantsSearch?(input: In, online: boolean): boolean
-  /** What the provider answered, whole or in parts, as parts in the endpoint's normal form. */
-  parts(call: Call, answer: any): AsyncIterable<Part>
-  gauge(call: Call): Gauge<Part>
+  /** Takes in what the provider answered, whole or in parts. Once per attempt. */
+  take(call: Call, answer: any): Intake<Part>
   /** Charges when the parts run out, and puts the cost where the client finds it. */
-  billed(call: Call, reply: Reply<Part>, charge: () => Promise<Bill>): Reply<Part>
+  billed(call: Call, reply: Reply<Part>, charge: Charge): Reply<Part>
   /** Head, then parts as they come. Ends the call before the last byte. */
   write(call: Call, reply: Reply<Part>, out: Outgoing): Promise<void>
 }
+
+/**
+ * Books what the meter says, once; later calls get the same bill.
+ * @param pays whether the client owes it: false, unless said otherwise, for a failed call
+ */
+export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Bill>
 
 type Finaliser = () => unknown
 
@@ -175,6 +186,7 @@ export class Scope {
 
 /** Fields of a Call that one stage writes, once, and later ones read. */
 const SLOTS = [
+  'endpoint',
   'key',
   'account',
   'entered',
@@ -189,7 +201,8 @@ type Slots = Pick<Call, (typeof SLOTS)[number]>
 
 export interface CallInit {
   readonly id: RequestId
-  readonly endpoint: Endpoint
+  /** The route's own path: bounded, unlike what the client wrote. */
+  readonly path: string
   readonly incoming: Incoming
   readonly runtime: Runtime
 }
@@ -202,7 +215,7 @@ interface Alarm {
 /** One request from arrival to end, with its context. */
 export class Call {
   readonly id: RequestId
-  readonly endpoint: Endpoint
+  readonly path: string
   readonly incoming: Incoming
   /** Snapshot of config, catalog and plugins: stable for the whole call. */
   readonly runtime: Runtime
@@ -225,6 +238,7 @@ export class Call {
   /** What was charged, once it is. */
   bill: Bill | undefined = undefined
   // Write-once slots, defined below the class.
+  declare endpoint: Endpoint
   declare key: Key
   declare account: Account
   declare entered: EnteredOk
@@ -236,14 +250,17 @@ export class Call {
   declare policy: EffectivePolicy
   readonly filled: Partial<Slots> = {}
   readonly #controller = new AbortController()
+  #branches: Map<AbortController, (new () => Error) | undefined> | undefined = undefined
   #alarms: Set<Alarm> | undefined = undefined
+  #deadline: number
 
-  constructor({ id, endpoint, incoming, runtime }: CallInit) {
+  constructor({ id, path, incoming, runtime }: CallInit) {
     this.id = id
-    this.endpoint = endpoint
+    this.path = path
     this.incoming = incoming
     this.runtime = runtime
     this.scope = new Scope((error) => runtime.log.error(`${id}: a finaliser failed`, error))
+    this.#deadline = this.startedAt + runtime.config.server.requestTimeout * 1000
   }
 
   /** Aborted when the client is gone, a deadline has passed, or the gateway is going down. */
@@ -253,6 +270,40 @@ export class Call {
 
   abort(reason: unknown): void {
     this.#controller.abort(reason)
+    this.#prune(reason)
+  }
+
+  /**
+   * A controller that is aborted with the call but can be aborted alone: one attempt at an upstream. Cheaper by far
+   * than `AbortSignal.any`.
+   * @param outlives a class of abort reasons that do not concern it
+   */
+  branch(outlives?: new () => Error): AbortController & Disposable {
+    const branches = (this.#branches ??= new Map())
+    const branch = new AbortController()
+    branches.set(branch, outlives)
+    if (this.signal.aborted) this.#prune(this.signal.reason)
+    return Object.assign(branch, { [Symbol.dispose]: () => void branches.delete(branch) })
+  }
+
+  #prune(reason: unknown): void {
+    if (!this.#branches) return
+    for (const [branch, outlives] of this.#branches) {
+      if (!outlives || !(reason instanceof outlives)) branch.abort(reason)
+    }
+  }
+
+  /** Moves the moment, ms since epoch, at which the call is given up with `upstream_timeout`. */
+  deadline(at: number): void {
+    this.#deadline = at
+  }
+
+  /** Logs what nobody foresaw; what a client did wrong is no news. */
+  report(error: unknown): void {
+    const { cause } = toGatewayError(error)
+    if (error instanceof InternalError || !('status' in Object(error))) {
+      this.runtime.log.error(`${this.id}: internal error`, cause)
+    }
   }
 
   /**
@@ -270,7 +321,10 @@ export class Call {
    * Rings once, at or up to a quarter of a second after `delayMs`; `again` puts it off. One shared timer drives all
    * alarms, so one costs next to nothing.
    */
-  alarm(delayMs: number, ring: (now: number) => void): { again(delayMs: number): void; off(): void } {
+  alarm(
+    delayMs: number,
+    ring: (now: number) => void,
+  ): { again(delayMs: number): void; off(): void } {
     const alarms = (this.#alarms ??= new Set())
     const alarm: Alarm = { at: Date.now() + delayMs, ring }
     alarms.add(alarm)
@@ -287,6 +341,10 @@ export class Call {
 
   /** Called by the gateway's one timer. */
   tick(now: number): void {
+    if (now > this.#deadline) {
+      this.#deadline = Infinity
+      this.abort(new UpstreamFailure('timeout', 'The model did not answer before the deadline.'))
+    }
     if (!this.#alarms) return
     for (const alarm of this.#alarms) {
       if (alarm.at > now) continue

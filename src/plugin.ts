@@ -41,6 +41,9 @@ export interface Usage {
   /** Everything that came out: reasoning, audio and image tokens included. */
   readonly completionTokens?: number
   readonly reasoningTokens?: number
+  /** Tokens of a predicted output that were used, or thrown away; billed as output like the rest. */
+  readonly acceptedPredictionTokens?: number
+  readonly rejectedPredictionTokens?: number
   readonly audioOutputTokens?: number
   readonly imageOutputTokens?: number
   readonly images?: number

@@ -1,0 +1,175 @@
+/** The Node request and response as the pipeline sees them. Raw Node objects: web ones cost several times as much. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Readable, Transform } from 'node:stream'
+import zlib from 'node:zlib'
+import { InvalidRequest } from './errors.ts'
+import { ClientGone, type Call, type Incoming, type Outgoing } from './pipeline.ts'
+
+/** Content codings a body may have (wire contract, 1.3). */
+const DECODERS: Readonly<Record<string, () => Transform>> = {
+  gzip: zlib.createGunzip,
+  'x-gzip': zlib.createGunzip,
+  deflate: zlib.createInflate,
+  br: zlib.createBrotliDecompress,
+  zstd: zlib.createZstdDecompress,
+}
+
+export class NodeIncoming implements Incoming {
+  readonly path: string
+  readonly #request: IncomingMessage
+  readonly #bodyTimeoutMs: number
+
+  constructor(request: IncomingMessage, path: string, bodyTimeoutMs: number) {
+    this.#request = request
+    this.path = path
+    this.#bodyTimeoutMs = bodyTimeoutMs
+  }
+
+  get method(): string {
+    return this.#request.method ?? 'GET'
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#request.headers[name]
+    return Array.isArray(value) ? value.join(', ') : value
+  }
+
+  async body(limitBytes: number): Promise<Buffer> {
+    const tooLarge = () =>
+      new InvalidRequest(
+        'request_too_large',
+        `The request body is larger than ${limitBytes} bytes, the limit of this route.`,
+      )
+    const source = this.#decoded()
+    if (source === this.#request && Number(this.header('content-length')) > limitBytes)
+      throw tooLarge()
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+    const chunks: Buffer[] = []
+    let size = 0
+    const timer = setTimeout(() => {
+      const message = 'The request body did not arrive in time.'
+      reject(new InvalidRequest('request_timeout', message))
+    }, this.#bodyTimeoutMs)
+    const take = (chunk: Buffer) => {
+      size += chunk.length
+      if (size > limitBytes) return reject(tooLarge())
+      chunks.push(chunk)
+    }
+    source.on('data', take)
+    source.once('end', () =>
+      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size)),
+    )
+    source.once('error', () => reject(new InvalidRequest('invalid_json', undecodable)))
+    this.#request.once('close', () => {
+      if (!this.#request.complete) reject(new ClientGone())
+    })
+    try {
+      return await promise
+    } finally {
+      clearTimeout(timer)
+      source.off('data', take)
+      if (source !== this.#request) this.#request.unpipe()
+    }
+  }
+
+  stream(): Readable {
+    return this.#decoded()
+  }
+
+  #decoded(): Readable {
+    const coding = this.header('content-encoding')?.trim().toLowerCase()
+    if (!coding || coding === 'identity') return this.#request
+    const create = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined
+    if (!create) {
+      throw new InvalidRequest(
+        'unsupported_content_encoding',
+        'Bodies may be encoded with gzip, deflate, br or zstd; this one names another coding.',
+      )
+    }
+    return this.#request.pipe(create())
+  }
+}
+
+const undecodable = 'The request body cannot be decoded: it is corrupt or cut off.'
+
+const EXPOSED = [
+  'X-Service-Request-Id',
+  'X-Service-Cost',
+  'X-Service-Guard',
+  'X-Service-Guard-Escalate',
+  'X-Service-Policy-Ignored',
+  'x-request-id',
+  'openai-processing-ms',
+  'Retry-After',
+  'retry-after-ms',
+  'x-should-retry',
+  'x-ratelimit-limit-requests',
+  'x-ratelimit-remaining-requests',
+  'x-ratelimit-reset-requests',
+].join(', ')
+
+/** On every response (wire contract, 1.6 and 3). */
+export function commonHeaders(id: string): string[] {
+  return [
+    'access-control-allow-origin',
+    '*',
+    'access-control-expose-headers',
+    EXPOSED,
+    'x-service-request-id',
+    id,
+    'x-request-id',
+    id,
+  ]
+}
+
+export class NodeOutgoing implements Outgoing {
+  readonly #response: ServerResponse
+  readonly #call: Call
+  #drained: Promise<void> | undefined
+
+  constructor(response: ServerResponse, call: Call) {
+    this.#response = response
+    this.#call = call
+  }
+
+  get headSent(): boolean {
+    return this.#response.headersSent
+  }
+
+  head(status: number, headers: Readonly<Record<string, string>>): void {
+    const call = this.#call
+    const list = commonHeaders(call.id)
+    if (call.filled.key) {
+      list.push('openai-processing-ms', String(Date.now() - call.startedAt))
+    }
+    for (const name in call.headers) if (!(name in headers)) list.push(name, call.headers[name]!)
+    for (const name in headers) list.push(name, headers[name]!)
+    this.#response.writeHead(status, list)
+    // With the first bytes if they come in this tick, alone if they do not.
+    process.nextTick(flush, this.#response)
+  }
+
+  write(bytes: Uint8Array | string): void | Promise<void> {
+    if (this.#response.write(bytes) || this.#response.destroyed) return
+    return (this.#drained ??= new Promise((resolve) => {
+      const done = () => {
+        this.#drained = undefined
+        this.#response.off('drain', done).off('close', done)
+        resolve()
+      }
+      this.#response.on('drain', done).on('close', done)
+    }))
+  }
+
+  end(bytes?: Uint8Array | string): void {
+    this.#response.end(bytes)
+  }
+
+  destroy(): void {
+    this.#response.destroy()
+  }
+}
+
+function flush(response: ServerResponse): void {
+  if (!response.writableEnded) response.flushHeaders()
+}

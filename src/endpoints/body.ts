@@ -1,0 +1,45 @@
+/** Request bodies: media type, size, JSON. Shared by the endpoints. */
+import { InvalidRequest } from '../errors.ts'
+import type { Incoming } from '../pipeline.ts'
+import { decode } from '../upstream.ts'
+
+/**
+ * Reads a JSON object (wire contract, 1.3): any parameters of the media type are ignored, an absent one is JSON, a BOM is
+ * skipped.
+ * @throws InvalidRequest `unsupported_content_type`, `invalid_json`, and what {@link Incoming.body} throws
+ */
+export async function readJson(incoming: Incoming, limitBytes: number): Promise<object> {
+  const type = incoming.header('content-type')
+  if (type !== undefined && type !== 'application/json') {
+    const media = type.split(';', 1)[0]!.trim().toLowerCase()
+    if (media !== 'application/json') {
+      throw new InvalidRequest(
+        'unsupported_content_type',
+        `This route takes application/json, not ${JSON.stringify(media.slice(0, 100))}.`,
+      )
+    }
+  }
+  return parseObject(await incoming.body(limitBytes))
+}
+
+function parseObject(bytes: Buffer): object {
+  const bom = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+  let value: unknown
+  try {
+    value = JSON.parse(decode(bom ? bytes.subarray(3) : bytes))
+  } catch (error) {
+    throw new InvalidRequest('invalid_json', invalidJson(bytes, error))
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    const found = Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`
+    throw new InvalidRequest('invalid_json', `The body must be a JSON object, found ${found}.`)
+  }
+  return value
+}
+
+/** Says where, and not what: the engine's own message quotes the body. */
+function invalidJson(bytes: Buffer, error: unknown): string {
+  if (bytes.length === 0) return 'The body is empty; expected a JSON object.'
+  const at = / at position (\d+)/.exec(error instanceof Error ? error.message : '')
+  return `The body is not valid JSON${at ? ` (near character ${at[1]})` : ''}.`
+}

@@ -1,0 +1,301 @@
+/** `POST /v1/chat/completions`: all of its wire knowledge (wire contract, 5.4). */
+import { GatewayError, InvalidRequest } from '../errors.ts'
+import { randomId } from '../ids.ts'
+import { costJson, formatPico } from '../money.ts'
+import type { Call, Charge, Endpoint, Intake, Reply } from '../pipeline.ts'
+import type { ChatInput, Chunk, Completion, Message, OpenAIUsage, Usage } from '../plugin.ts'
+import { writeEvents, writeJson, type EventFormat } from '../stream.ts'
+import { readJson } from './body.ts'
+import {
+  needsOf,
+  outboundChat,
+  readChatRequest,
+  usesLegacyFunctions,
+  type ChatRequest,
+} from './chat-request.ts'
+import { Fold, unfold } from './chunks.ts'
+import { conform, type Envelope } from './conform.ts'
+
+const CHARACTERS_PER_TOKEN = 4
+/** Beyond this many times its ceiling an answer has run over for certain, however the vendor cuts tokens. */
+const CERTAIN_OVERRUN = 1.5
+const GRACE_TOKENS = 32
+
+export const chat: Endpoint<ChatRequest, Chunk> = {
+  operation: 'chat',
+  path: '/v1/chat/completions',
+  modality: 'chat',
+
+  async read(incoming, limits) {
+    return readChatRequest(await readJson(incoming, limits.chat))
+  },
+  modelOf: (input) => input.model,
+  sessionOf: (input) => input.session_id,
+  policyOf: (input) => input.policy,
+  streams: (input) => input.stream === true,
+  wantsSearch: (input, online) =>
+    online || Boolean(input.plugins?.some((one) => one.id === 'web' && one.enabled !== false)),
+
+  check(input, model) {
+    const needs = needsOf(input)
+    for (const [need, capability] of NEEDS) {
+      const param = need === 'choices' ? (needs.choices > 1 ? 'n' : undefined) : needs[need]
+      if (param === undefined || model.capabilities.has(capability)) continue
+      throw new InvalidRequest(
+        'unsupported_parameter',
+        `${model.id} cannot honour ${param}: it lacks the capability ${capability}.`,
+        { param },
+      )
+    }
+  },
+
+  estimate(input, model) {
+    const promptTokens = tokensIn(input.messages)
+    const most = input.max_completion_tokens ?? input.max_tokens ?? model.maxOutputTokens ?? 0
+    return {
+      least: { promptTokens, cachedTokens: promptTokens },
+      most: { promptTokens, completionTokens: most * (input.n ?? 1) },
+    }
+  },
+
+  outbound(input, model) {
+    const outbound = outboundChat(input)
+    // A model that cannot stream answers whole; the client still gets its stream.
+    return input.stream && !model.capabilities.has('STREAMING')
+      ? { ...outbound, stream: false }
+      : outbound
+  },
+
+  instruct(outbound: ChatInput, { system, maxOutputTokens }) {
+    const messages: readonly Message[] = system
+      ? [{ role: 'system', content: system }, ...outbound.messages]
+      : outbound.messages
+    if (maxOutputTokens === undefined) return { ...outbound, messages }
+    const lower = (asked: number | undefined) => Math.min(asked ?? maxOutputTokens, maxOutputTokens)
+    const { reasoning } = outbound
+    return {
+      ...outbound,
+      messages,
+      max_completion_tokens: lower(outbound.max_completion_tokens),
+      ...(reasoning?.max_tokens === undefined
+        ? {}
+        : { reasoning: { ...reasoning, max_tokens: lower(reasoning.max_tokens) } }),
+    }
+  },
+
+  limit: cut,
+
+  take(call, answer: Completion | AsyncIterable<Chunk>) {
+    const meter = new ChatMeter(call)
+    const chunks = Symbol.asyncIterator in answer ? answer : only(unfold(answer))
+    return {
+      parts: conform(chunks, envelopeOf(call), (chunk) => meter.read(chunk)),
+      usage: () => meter.usage(),
+    } satisfies Intake<Chunk>
+  },
+
+  billed: (call, reply, charge) => ({ parts: billed(call, reply, charge) }),
+
+  async write(call, reply, out) {
+    if (call.input.stream) return writeEvents(call, reply, out, EVENTS)
+    const whole = new Fold()
+    for await (const chunk of reply.parts) whole.add(chunk)
+    const body = JSON.stringify(whole.completion())
+    await writeJson(call, out, body, { 'x-service-cost': formatPico(call.bill!.cost) })
+  },
+}
+
+/** What an input may need of a model, and the capability that says the model has it (wire contract, D31). */
+const NEEDS = [
+  ['tools', 'TOOLS'],
+  ['structuredOutputs', 'STRUCTURED_OUTPUTS'],
+  ['images', 'VISION'],
+  ['audio', 'AUDIO_INPUT'],
+  ['files', 'FILE_INPUT'],
+  ['choices', 'CHOICES'],
+  ['logprobs', 'LOGPROBS'],
+] as const
+
+const EVENTS: EventFormat<Chunk> = {
+  encode: (chunk) => `data: ${JSON.stringify(chunk)}\n\n`,
+  last: 'data: [DONE]\n\n',
+}
+
+function envelopeOf({ input, model, startedAt }: Call): Envelope {
+  const request: ChatRequest = input
+  return {
+    id: randomId('chatcmpl-'),
+    created: Math.floor(startedAt / 1000),
+    model: model.id,
+    usageChunk: wantsUsageChunk(request),
+    logprobs: request.logprobs === true,
+    legacyFunctions: usesLegacyFunctions(request),
+    reasoning: request.reasoning?.exclude !== true && request.include_reasoning !== false,
+    newCallId: () => randomId('call_'),
+  }
+}
+
+function wantsUsageChunk(request: ChatRequest): boolean {
+  return request.stream === true && request.stream_options?.include_usage === true
+}
+
+/**
+ * Holds the finish chunks back until the charge is booked, then puts usage and cost on the last one, or on a chunk of its
+ * own for clients that asked for one (S9). A stream that fails after output is charged for it, and says so (D53).
+ */
+async function* billed(
+  call: Call,
+  reply: Reply<Chunk>,
+  charge: Charge,
+): AsyncGenerator<Chunk, void, undefined> {
+  const finishes: Chunk[] = []
+  let sent = false
+  try {
+    for await (const chunk of reply.parts) {
+      if (chunk.choices[0]?.finish_reason) {
+        finishes.push(chunk)
+      } else {
+        sent = true
+        yield chunk
+      }
+    }
+  } catch (error) {
+    if (sent && call.input.stream && GatewayError.is(error) && call.outcome !== 'cancelled') {
+      error.charged = { bill: await charge('failed', true), usage: usageOf(call) }
+    }
+    throw error
+  }
+  const usage = { ...usageOf(call), ...costJson(await charge()) }
+  const last = finishes.at(-1)!
+  if (!wantsUsageChunk(call.input)) {
+    for (const chunk of finishes) yield chunk === last ? { ...chunk, usage } : chunk
+    return
+  }
+  yield* finishes
+  yield { ...last, choices: [], usage }
+}
+
+/** The quantities of a call in the form of OpenAI's chat usage (wire contract, 5.4.5). */
+function usageOf(call: Call): object {
+  const usage: Usage = call.meter.find((line) => line.source === 'model')?.usage ?? {}
+  const prompt_tokens = usage.promptTokens ?? 0
+  const completion_tokens = usage.completionTokens ?? 0
+  return {
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: prompt_tokens + completion_tokens,
+    prompt_tokens_details: {
+      cached_tokens: usage.cachedTokens ?? 0,
+      cache_write_tokens: usage.cacheWriteTokens ?? 0,
+      audio_tokens: usage.audioInputTokens ?? 0,
+    },
+    completion_tokens_details: {
+      reasoning_tokens: usage.reasoningTokens ?? 0,
+      audio_tokens: usage.audioOutputTokens ?? 0,
+      accepted_prediction_tokens: usage.acceptedPredictionTokens ?? 0,
+      rejected_prediction_tokens: usage.rejectedPredictionTokens ?? 0,
+    },
+  }
+}
+
+/** Ends an answer that runs past its ceiling although the upstream was told: reason `length`, upstream closed. */
+async function* cut(
+  parts: AsyncIterable<Chunk>,
+  ceiling: number,
+): AsyncGenerator<Chunk, void, undefined> {
+  const limit = (ceiling * CERTAIN_OVERRUN + GRACE_TOKENS) * CHARACTERS_PER_TOKEN
+  const said: number[] = []
+  let last: Chunk | undefined
+  for await (const chunk of parts) {
+    const choice = chunk.choices[0]!
+    const index = choice.index!
+    const total = (said[index] ?? 0) + charactersOf(choice.delta)
+    said[index] = total
+    if (total > limit) {
+      last = chunk
+      break
+    }
+    yield chunk
+  }
+  if (!last) return
+  for (let index = 0; index < said.length; index++) {
+    yield { ...last, choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }] }
+  }
+}
+
+/** Reads the quantities of one answer: what the vendor reported, else characters. */
+class ChatMeter {
+  readonly #call: Call
+  #reported: OpenAIUsage | undefined = undefined
+  #characters = 0
+
+  constructor(call: Call) {
+    this.#call = call
+  }
+
+  read(chunk: Chunk): void {
+    if (chunk.usage) this.#reported = chunk.usage
+    for (const choice of chunk.choices ?? []) this.#characters += charactersOf(choice.delta)
+  }
+
+  usage(): Usage {
+    const reported = this.#reported
+    if (!reported || (reported.prompt_tokens ?? reported.completion_tokens) == null) {
+      return {
+        promptTokens: tokensIn(this.#call.outbound.messages),
+        completionTokens: Math.ceil(this.#characters / CHARACTERS_PER_TOKEN),
+        estimated: true,
+      }
+    }
+    return toUsage(reported)
+  }
+}
+
+function toUsage(reported: OpenAIUsage): Usage {
+  const { prompt_tokens_details: input, completion_tokens_details: output } = reported
+  const usage: { -readonly [K in keyof Usage]: Usage[K] } = {
+    promptTokens: count(reported.prompt_tokens),
+    cachedTokens: count(input?.cached_tokens),
+    cacheWriteTokens: count(input?.cache_write_tokens),
+    audioInputTokens: count(input?.audio_tokens),
+    imageInputTokens: count(input?.image_tokens),
+    completionTokens: count(reported.completion_tokens),
+    reasoningTokens: count(output?.reasoning_tokens),
+    acceptedPredictionTokens: count(output?.accepted_prediction_tokens),
+    rejectedPredictionTokens: count(output?.rejected_prediction_tokens),
+    audioOutputTokens: count(output?.audio_tokens),
+    imageOutputTokens: count(output?.image_tokens),
+  }
+  if (reported.searches) usage.searches = count(reported.searches)
+  if (reported.vendor_cost) usage.vendorCost = reported.vendor_cost
+  return usage
+}
+
+/** A count a vendor sent: a whole number, never negative, whatever it is. */
+function count(value: unknown): number {
+  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.ceil(value) : 0
+}
+
+function tokensIn(messages: readonly Message[]): number {
+  let characters = 0
+  for (const { content } of messages) {
+    if (typeof content === 'string') characters += content.length
+    else if (content) for (const part of content) characters += part.text?.length ?? 0
+  }
+  return Math.ceil(characters / CHARACTERS_PER_TOKEN)
+}
+
+function charactersOf(delta: Chunk['choices'][number]['delta']): number {
+  if (!delta) return 0
+  let characters = (delta.content?.length ?? 0) + (delta.reasoning?.length ?? 0)
+  if (delta.tool_calls) {
+    for (const call of delta.tool_calls) {
+      characters += call.function?.arguments?.length ?? call.custom?.input?.length ?? 0
+    }
+  }
+  return characters
+}
+
+async function* only<T>(value: T): AsyncGenerator<T, void, undefined> {
+  yield value
+}

@@ -1,0 +1,310 @@
+/** Composition root: a configuration becomes a Runtime snapshot and the pipelines that use it. */
+import { createConsola, type ConsolaInstance } from 'consola'
+import { readFileSync } from 'node:fs'
+import { AccessLog } from './access-log.ts'
+import { Accounts } from './accounts.ts'
+import { buildCatalog } from './catalog.ts'
+import { checkProviders, type LoadedConfig } from './config.ts'
+import { chat } from './endpoints/chat.ts'
+import { credits, key, models, type Question } from './endpoints/account.ts'
+import { ConfigError } from './errors.ts'
+import { Holds } from './holds.ts'
+import type { Ledger } from './ledger/ledger.ts'
+import { MemoryLedger } from './ledger/memory.ts'
+import { loadProvider } from './loader.ts'
+import { Metrics } from './metrics.ts'
+import {
+  compose,
+  type Call,
+  type Endpoint,
+  type Outgoing,
+  type Reply,
+  type Runtime,
+  type Stage,
+} from './pipeline.ts'
+import type { Provider } from './plugin.ts'
+import { memoryRecords, type Records } from './records.ts'
+import { Routing } from './routing.ts'
+import { constrain } from './stages/constrain.ts'
+import { enter } from './stages/enter.ts'
+import { ground } from './stages/ground.ts'
+import { guard } from './stages/guard.ts'
+import { hold } from './stages/hold.ts'
+import { read } from './stages/read.ts'
+import { resolve } from './stages/resolve.ts'
+import { route } from './stages/route.ts'
+import { settle } from './stages/settle.ts'
+import { trace } from './stages/trace.ts'
+import { writeJson } from './stream.ts'
+import { createHost, type OwnedHost } from './upstream.ts'
+
+// What happens to a request? These two lines.
+const entered: readonly Stage[] = [trace, enter]
+const served: readonly Stage[] = [
+  ...entered,
+  read,
+  resolve,
+  hold,
+  settle,
+  constrain,
+  guard,
+  ground,
+  route,
+]
+
+/** One path of the API and the pipeline behind it. */
+export interface Route {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly endpoint?: Endpoint
+  run(call: Call): Promise<Reply>
+  write(call: Call, reply: Reply, out: Outgoing): Promise<void>
+}
+
+export const ROUTES: readonly Route[] = [
+  questionRoute(models),
+  questionRoute(key),
+  questionRoute(credits),
+  endpointRoute(chat),
+]
+
+export interface Gateway {
+  /** The current snapshot; a call keeps the one it started with. */
+  readonly runtime: Runtime
+  /** ms since epoch */
+  readonly startedAt: number
+  readonly version: string
+  /** Calls under way. */
+  readonly running: ReadonlySet<Call>
+  /** Puts a call on the list of those under way, until it ends. */
+  track(call: Call): void
+  /**
+   * Swaps in another configuration; running calls keep theirs, and its plugins are closed after the last of them.
+   * @throws ConfigError and changes nothing
+   */
+  reload(next: LoadedConfig): Promise<void>
+  /** Closes plugins and state. Whoever serves has drained the calls before. */
+  close(): Promise<void>
+}
+
+const TICK_MS = 250
+const RENEW_MS = 10_000
+
+/** @throws ConfigError for plugins that cannot be used, and what the state engine says of its files */
+export async function createGateway(
+  loaded: LoadedConfig,
+  options: { readonly log?: ConsolaInstance } = {},
+): Promise<Gateway> {
+  const log = options.log ?? createLog(loaded)
+  const state = openState()
+  const metrics = new Metrics()
+  const shared = { ...state, log, metrics, routing: new Routing(), holds: new Holds() }
+  const running = new Set<Call>()
+  let generation = await assemble(loaded, shared)
+  const retired = new Set<Generation>()
+
+  let renewAt = Date.now() + RENEW_MS
+  const timer = setInterval(() => {
+    const now = Date.now()
+    for (const call of running) call.tick(now)
+    generation.runtime.access?.flush()
+    if (now < renewAt) return
+    renewAt = now + RENEW_MS
+    void renewLeases(running, state.ledger).catch((error) =>
+      log.error('renewing leases failed', error),
+    )
+  }, TICK_MS)
+  timer.unref()
+
+  return {
+    startedAt: Date.now(),
+    version: packageVersion(),
+    running,
+    get runtime() {
+      return generation.runtime
+    },
+    track(call) {
+      const own = generation
+      own.calls++
+      running.add(call)
+      call.scope.defer(() => {
+        running.delete(call)
+        own.calls--
+        if (retired.has(own) && own.calls === 0) return retire(own)
+      })
+    },
+    async reload(next) {
+      const fresh = await assemble(next, shared)
+      const old = generation
+      generation = fresh
+      retired.add(old)
+      if (old.calls === 0) await retire(old)
+      warnOfRestart(log, old.runtime.config, next.config)
+    },
+    async close() {
+      clearInterval(timer)
+      await Promise.all([...retired, generation].map((one) => one.close()))
+      generation.runtime.access?.flush()
+      await state.ledger.close()
+      await state.records.close()
+    },
+  }
+
+  async function retire(old: Generation): Promise<void> {
+    retired.delete(old)
+    await old.close()
+  }
+}
+
+/** One configuration's share of the gateway, with the number of calls that still use it. */
+interface Generation {
+  readonly runtime: Runtime
+  calls: number
+  close(): Promise<void>
+}
+
+interface Shared {
+  readonly ledger: Ledger
+  readonly records: Records
+  readonly log: ConsolaInstance
+  readonly metrics: Metrics
+  readonly routing: Routing
+  readonly holds: Holds
+}
+
+async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generation> {
+  const { config, directory, file } = loaded
+  const { ledger, records, log, metrics, routing, holds } = shared
+  const hosts: OwnedHost[] = []
+  const providers = new Map<string, Provider>()
+  const close = async () => {
+    const closing = [...providers.values()].map(async (provider) => provider.close?.())
+    const results = await Promise.allSettled([...closing, ...hosts.map((host) => host.close())])
+    for (const result of results) {
+      if (result.status === 'rejected') log.error('closing a provider failed', result.reason)
+    }
+  }
+  try {
+    for (const [name, settings] of Object.entries(config.providers)) {
+      const createOwnHost = () => {
+        const owned = createHost(name, upstreamSettings(settings), log)
+        hosts.push(owned)
+        return owned.host
+      }
+      const { provider } = await loadProvider(name, settings, {
+        directory,
+        createHost: createOwnHost,
+      })
+      providers.set(name, provider)
+    }
+    const catalog = buildCatalog(config.models)
+    const issues = checkProviders(config, catalog, providers)
+    if (issues.length > 0) throw new ConfigError(file, issues)
+    const accounts = new Accounts({ records, ledger, defaults: () => config.defaults })
+    const access = config.log.access ? new AccessLog({ format: config.log.format }) : undefined
+    const runtime = {
+      config,
+      catalog,
+      providers,
+      accounts,
+      ledger,
+      routing,
+      holds,
+      metrics,
+      access,
+      log,
+    }
+    return { runtime, calls: 0, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Records and ledger. The memory engine forgets everything when the process ends. */
+function openState(): { readonly ledger: Ledger; readonly records: Records } {
+  return { ledger: new MemoryLedger(), records: memoryRecords() }
+}
+
+async function renewLeases(running: ReadonlySet<Call>, ledger: Ledger): Promise<void> {
+  const leases = []
+  for (const { id, filled, bill } of running) {
+    const { account, key } = filled
+    if (account && key && !bill) leases.push({ account: account.id, key: key.id, request: id })
+  }
+  if (leases.length > 0) await ledger.renew(leases)
+}
+
+function endpointRoute(endpoint: Endpoint): Route {
+  return {
+    method: 'POST',
+    path: endpoint.path,
+    endpoint,
+    run: compose(served),
+    write: (call, reply, out) => endpoint.write(call, reply, out),
+  }
+}
+
+function questionRoute(question: Question): Route {
+  const answer: Stage = async function answer(call) {
+    return { parts: only(await question.answer(call)) }
+  }
+  return {
+    method: 'GET',
+    path: question.path,
+    run: compose(question.authenticated ? [...entered, answer] : [trace, answer]),
+    async write(call, reply, out) {
+      for await (const body of reply.parts) {
+        await writeJson(call, out, body, { 'cache-control': question.cacheControl })
+      }
+    },
+  }
+}
+
+async function* only<T>(value: T): AsyncGenerator<T, void, undefined> {
+  yield value
+}
+
+type ProviderSettings = LoadedConfig['config']['providers'][string]
+
+function upstreamSettings(settings: ProviderSettings) {
+  return {
+    timeoutMs: settings.timeout * 1000,
+    firstPartTimeoutMs: settings.firstPartTimeout * 1000,
+    idleTimeoutMs: settings.idleTimeout * 1000,
+    connections: settings.connections,
+  }
+}
+
+function createLog({ config }: LoadedConfig): ConsolaInstance {
+  return createConsola({ level: LEVELS[config.log.level], fancy: config.log.format === 'pretty' })
+}
+
+const LEVELS = { silent: -999, error: 0, warn: 1, info: 3, debug: 4, trace: 5 } as const
+
+/** What is bound once, at the start. */
+function warnOfRestart(
+  log: ConsolaInstance,
+  old: Runtime['config'],
+  next: Runtime['config'],
+): void {
+  for (const [path, before, after] of [
+    ['server.host', old.server.host, next.server.host],
+    ['server.port', old.server.port, next.server.port],
+    ['state', JSON.stringify(old.state), JSON.stringify(next.state)],
+  ] as const) {
+    if (before !== after) log.warn(`a change of ${path} takes effect after a restart`)
+  }
+}
+
+function packageVersion(): string {
+  // One level up from a checkout's `src/`, two from a build's `dist/src/`.
+  for (const path of ['../package.json', '../../package.json']) {
+    try {
+      return JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')).version
+    } catch {
+      continue
+    }
+  }
+  return 'unknown'
+}

@@ -1,0 +1,38 @@
+import type { Outcome } from '../ledger/ledger.ts'
+import { NOTHING, priceUsage, type Bill } from '../money.ts'
+import type { Call, Charge, Stage } from '../pipeline.ts'
+
+/** Charges exactly once: when the reply ends, or, if it never does, when the call is disposed of. */
+export const settle: Stage = async function settle(call, next) {
+  let bill: Promise<Bill> | undefined
+  const charge: Charge = (outcome = call.outcome ?? 'completed', pays = outcome !== 'failed') =>
+    (bill ??= settleOnce(call, outcome, pays))
+  call.scope.defer(() => charge(call.outcome ?? 'failed'))
+  return call.endpoint.billed(call, await next(), charge)
+}
+
+/** Who pays when: state design, 4.6. */
+async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Bill> {
+  const { id: request, account, key, held, model, path, meter, runtime } = call
+  const started = performance.now()
+  const bill = pays && held.billed ? priceUsage(meter) : NOTHING
+  await runtime.ledger.settle({
+    request,
+    account: account.id,
+    key: key.id,
+    day: held.day,
+    cost: bill.cost,
+    usage: {
+      at: call.entered.at,
+      endpoint: path,
+      model: model.id,
+      deployment: call.deployment,
+      outcome,
+      lines: meter.map(({ source, usage }) => ({ source, usage })),
+    },
+  })
+  call.bill = bill
+  if (outcome === 'completed') runtime.holds.learn(key.id, model.id, bill.cost)
+  runtime.metrics.settled((performance.now() - started) / 1000)
+  return bill
+}

@@ -1,0 +1,300 @@
+/**
+ * The way out: one undici pool per origin, bytes with real back-pressure, server-sent events. Built for the hot path, so no
+ * fetch and no web streams (performance design, sections 1 and 2).
+ */
+import { isAscii } from 'node:buffer'
+import type { ConsolaInstance } from 'consola'
+import { createParser } from 'eventsource-parser'
+import { ofetch } from 'ofetch'
+import { Pool, type Dispatcher } from 'undici'
+import { UpstreamFailure } from './errors.ts'
+import type { Host, UpstreamRequest, UpstreamResponse } from './plugin.ts'
+
+export interface UpstreamSettings {
+  /** ms to the head of an answer that comes whole. */
+  readonly timeoutMs: number
+  /** ms to the head of a stream. */
+  readonly firstPartTimeoutMs: number
+  /** ms without a byte before a body counts as stalled. */
+  readonly idleTimeoutMs: number
+  /** Connections per origin. */
+  readonly connections: number
+}
+
+/** A Host and the connections behind it. */
+export interface OwnedHost {
+  readonly host: Host
+  close(): Promise<void>
+}
+
+/** Builds the Host of one plugin instance. Whoever calls this closes it. */
+export function createHost(
+  name: string,
+  settings: UpstreamSettings,
+  log: ConsolaInstance,
+): OwnedHost {
+  const pools = new Map<string, Pool>()
+  const poolOf = (origin: string): Pool => {
+    let pool = pools.get(origin)
+    if (!pool) {
+      pool = new Pool(origin, { connections: settings.connections, pipelining: 1 })
+      pools.set(origin, pool)
+    }
+    return pool
+  }
+  const host: Host = {
+    name,
+    log: log.withTag(name),
+    http: ofetch.create({ retry: 0, timeout: settings.timeoutMs }),
+    request: (request) => send(poolOf, settings, request),
+    sse: readEvents,
+    fail: (failure, message, options) => new UpstreamFailure(failure, message, options),
+  }
+  return {
+    host,
+    async close() {
+      await Promise.all([...pools.values()].map((pool) => pool.close()))
+    },
+  }
+}
+
+const MAX_TEXT_BYTES = 64 * 1024 * 1024
+/** Bytes received but not yet asked for, above which the socket is paused. */
+const HIGH_WATER_BYTES = 64 * 1024
+const MAX_EVENT_CHARACTERS = 16 * 1024 * 1024
+
+function send(
+  poolOf: (origin: string) => Pool,
+  settings: UpstreamSettings,
+  request: UpstreamRequest,
+): Promise<UpstreamResponse> {
+  const cut = request.url.indexOf('/', request.url.indexOf('://') + 3)
+  const origin = cut < 0 ? request.url : request.url.slice(0, cut)
+  return new Promise((resolve, reject) => {
+    const exchange = new Exchange(request.signal, resolve, reject)
+    if (request.signal.aborted) return exchange.fail(request.signal.reason)
+    poolOf(origin).dispatch(
+      {
+        path: cut < 0 ? '/' : request.url.slice(cut),
+        method: (request.method ?? 'POST') as Dispatcher.HttpMethod,
+        headers: request.headers ?? {},
+        body: request.body ?? null,
+        headersTimeout: request.stream ? settings.firstPartTimeoutMs : settings.timeoutMs,
+        bodyTimeout: settings.idleTimeoutMs,
+      },
+      exchange,
+    )
+  })
+}
+
+/** One request in flight: undici's handler on one side, an async iterable of bytes on the other. */
+class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
+  status = 0
+  headers: Record<string, string> = {}
+  readonly #signal: AbortSignal
+  readonly #resolve: (response: UpstreamResponse) => void
+  readonly #reject: (error: unknown) => void
+  #controller: Dispatcher.DispatchController | undefined
+  #queue: Uint8Array[] = []
+  #queued = 0
+  #ended = false
+  #error: unknown = undefined
+  #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
+
+  constructor(
+    signal: AbortSignal,
+    resolve: (response: UpstreamResponse) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#signal = signal
+    this.#resolve = resolve
+    this.#reject = reject
+    signal.addEventListener('abort', this.#onAbort)
+  }
+
+  get body(): AsyncIterable<Uint8Array> {
+    return { [Symbol.asyncIterator]: () => this.#iterator() }
+  }
+
+  async text(limit = MAX_TEXT_BYTES): Promise<string> {
+    const chunks: Uint8Array[] = []
+    let size = 0
+    for await (const chunk of this.body) {
+      size += chunk.length
+      if (size > limit) {
+        throw new UpstreamFailure(
+          'upstream_error',
+          'The model provider sent an answer that is too large.',
+        )
+      }
+      chunks.push(chunk)
+    }
+    return decode(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size))
+  }
+
+  fail(error: unknown): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#error = error
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    this.#reject(error)
+    this.#waiting?.reject(error)
+    this.#waiting = undefined
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#ended) controller.abort(new Error('no longer wanted'))
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    if (status < 200) return
+    this.status = status
+    for (const name in headers) {
+      const value = headers[name]
+      if (value !== undefined) this.headers[name] = Array.isArray(value) ? value.join(', ') : value
+    }
+    this.#resolve(this)
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
+    if (this.#waiting) {
+      this.#waiting.resolve({ value: chunk, done: false })
+      this.#waiting = undefined
+      return
+    }
+    this.#queue.push(chunk)
+    this.#queued += chunk.length
+    if (this.#queued > HIGH_WATER_BYTES) controller.pause()
+  }
+
+  onResponseEnd(): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    this.#waiting?.resolve({ value: undefined, done: true })
+    this.#waiting = undefined
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.fail(this.#signal.aborted ? this.#signal.reason : toFailure(error))
+  }
+
+  // A field, so that it can be a listener and be taken off again.
+  readonly #onAbort = (): void => {
+    this.fail(this.#signal.reason)
+    this.#controller?.abort(new Error('no longer wanted'))
+  }
+
+  #iterator(): AsyncIterator<Uint8Array> {
+    return {
+      next: () => {
+        const chunk = this.#queue.shift()
+        if (chunk) {
+          this.#queued -= chunk.length
+          if (this.#controller?.paused && this.#queued < HIGH_WATER_BYTES / 2)
+            this.#controller.resume()
+          return Promise.resolve({ value: chunk, done: false })
+        }
+        if (this.#error !== undefined) return Promise.reject(this.#error)
+        if (this.#ended) return Promise.resolve({ value: undefined, done: true })
+        this.#waiting = Promise.withResolvers()
+        return this.#waiting.promise
+      },
+      return: () => {
+        if (!this.#ended) {
+          this.#ended = true
+          this.#signal.removeEventListener('abort', this.#onAbort)
+          this.#controller?.abort(new Error('no longer wanted'))
+        }
+        this.#queue = []
+        return Promise.resolve({ value: undefined, done: true })
+      },
+    }
+  }
+}
+
+/** The JSON payloads of an event stream; see {@link Host.sse}. */
+export async function* readEvents(
+  body: AsyncIterable<Uint8Array>,
+): AsyncGenerator<any, void, undefined> {
+  let payloads: string[] = []
+  const parser = createParser({
+    maxBufferSize: MAX_EVENT_CHARACTERS,
+    onEvent: (event) => payloads.push(event.data),
+    onError: (error) => {
+      if (error.type === 'max-buffer-size-exceeded') {
+        throw new UpstreamFailure(
+          'upstream_error',
+          'The model provider sent an event that is too large.',
+        )
+      }
+    },
+  })
+  const decoder = new TextDecoder()
+  for await (const chunk of body) {
+    parser.feed(decoder.decode(chunk, { stream: true }))
+    if (payloads.length === 0) continue
+    const ready = payloads
+    payloads = []
+    for (const payload of ready) {
+      if (payload === '[DONE]') return yield { choices: [], done: true }
+      yield parse(payload)
+    }
+  }
+  // A last event without its blank line still counts when it is whole.
+  parser.feed(`${decoder.decode()}\n\n`)
+  for (const payload of payloads) {
+    if (payload === '[DONE]') return yield { choices: [], done: true }
+    yield parse(payload)
+  }
+}
+
+function parse(payload: string): unknown {
+  try {
+    return JSON.parse(payload)
+  } catch {
+    // Without the cause: its message quotes the payload, and no body may reach a log.
+    throw new UpstreamFailure(
+      'upstream_error',
+      'The model provider sent an event that is not JSON.',
+    )
+  }
+}
+
+/** UTF-8 to text; the detour over ASCII is several times faster for large base64 bodies. */
+export function decode(bytes: Uint8Array): string {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  return buffer.toString(isAscii(buffer) ? 'latin1' : 'utf8')
+}
+
+function toFailure(error: Error & { code?: string }): UpstreamFailure {
+  switch (error.code) {
+    case 'UND_ERR_HEADERS_TIMEOUT':
+    case 'UND_ERR_BODY_TIMEOUT':
+      return new UpstreamFailure('timeout', 'The model provider did not answer in time.', {
+        cause: error,
+      })
+    case 'UND_ERR_CONNECT_TIMEOUT':
+    case 'ECONNREFUSED':
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+    case 'EHOSTUNREACH':
+    case 'ENETUNREACH':
+      return new UpstreamFailure('upstream_error', 'The model provider could not be reached.', {
+        cause: error,
+      })
+    default:
+      return new UpstreamFailure(
+        'upstream_error',
+        'The model provider closed the connection early.',
+        {
+          cause: error,
+        },
+      )
+  }
+}
