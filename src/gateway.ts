@@ -7,11 +7,11 @@ import { buildCatalog } from './catalog.ts'
 import { checkProviders, type LoadedConfig } from './config.ts'
 import { chat } from './endpoints/chat.ts'
 import { credits, key, models, type Question } from './endpoints/account.ts'
-import { ConfigError } from './errors.ts'
+import { ConfigError, type ConfigIssue } from './errors.ts'
 import { Holds } from './holds.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import { MemoryLedger } from './ledger/memory.ts'
-import { loadProvider } from './loader.ts'
+import { checkDeployments, loadProvider } from './loader.ts'
 import { Metrics } from './metrics.ts'
 import {
   compose,
@@ -22,7 +22,7 @@ import {
   type Runtime,
   type Stage,
 } from './pipeline.ts'
-import type { Provider } from './plugin.ts'
+import type { Host, Provider, ProviderPlugin } from './plugin.ts'
 import { memoryRecords, type Records } from './records.ts'
 import { Routing } from './routing.ts'
 import { constrain } from './stages/constrain.ts'
@@ -173,7 +173,7 @@ interface Shared {
 }
 
 async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generation> {
-  const { config, directory, file } = loaded
+  const { config, file } = loaded
   const { ledger, records, log, metrics, routing, holds } = shared
   const hosts: OwnedHost[] = []
   const providers = new Map<string, Provider>()
@@ -184,20 +184,14 @@ async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generatio
       if (result.status === 'rejected') log.error('closing a provider failed', result.reason)
     }
   }
+  const createOwnHost = (name: string) => {
+    const owned = createHost(name, upstreamSettings(config.providers[name]!), log)
+    hosts.push(owned)
+    return owned.host
+  }
   try {
-    for (const [name, settings] of Object.entries(config.providers)) {
-      const createOwnHost = () => {
-        const owned = createHost(name, upstreamSettings(settings), log)
-        hosts.push(owned)
-        return owned.host
-      }
-      const { provider } = await loadProvider(name, settings, {
-        directory,
-        createHost: createOwnHost,
-      })
-      providers.set(name, provider)
-    }
-    const catalog = buildCatalog(config.models)
+    const plugins = await loadAll(loaded, createOwnHost, providers)
+    const catalog = await checkDeployments(buildCatalog(config.models), plugins, loaded.secrets)
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
     const accounts = new Accounts({ records, ledger, defaults: () => config.defaults })
@@ -217,8 +211,31 @@ async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generatio
     return { runtime, calls: 0, close }
   } catch (error) {
     await close()
-    throw error
+    throw error instanceof ConfigError ? new ConfigError(file, error.issues) : error
   }
+}
+
+/** Loads every provider into the map, and answers with the plugins. Reports all that fail, not just the first. */
+async function loadAll(
+  { config, directory, secrets }: LoadedConfig,
+  createOwnHost: (name: string) => Host,
+  providers: Map<string, Provider>,
+): Promise<Map<string, ProviderPlugin>> {
+  const plugins = new Map<string, ProviderPlugin>()
+  const issues: ConfigIssue[] = []
+  for (const [name, settings] of Object.entries(config.providers)) {
+    try {
+      const origin = { directory, secrets, createHost: createOwnHost }
+      const { provider, plugin } = await loadProvider(name, settings, origin)
+      providers.set(name, provider)
+      plugins.set(name, plugin)
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      issues.push(...error.issues)
+    }
+  }
+  if (issues.length > 0) throw new ConfigError('the configuration', issues)
+  return plugins
 }
 
 /** Records and ledger. The memory engine forgets everything when the process ends. */

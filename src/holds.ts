@@ -1,7 +1,13 @@
 /** How much money to set aside for a call while it runs (state design, 4.3). */
 import { LRUCache } from 'lru-cache'
 import { priceUsage, type Pico, type Prices } from './money.ts'
-import type { Estimate } from './pipeline.ts'
+import type { Usage } from './plugin.ts'
+
+/** Lower and upper bound of what a call will consume. */
+export interface Estimate {
+  readonly least: Usage
+  readonly most: Usage
+}
 
 export type HoldPolicy = 'floor' | 'expected' | 'ceiling'
 
@@ -15,7 +21,7 @@ export class Holds {
   readonly #means = new LRUCache<string, Pico>({ max: 20_000 })
 
   of(policy: HoldPolicy, key: string, model: string, prices: Prices, estimate: Estimate): Pico {
-    const price = (usage: Estimate['least']) =>
+    const price = (usage: Usage) =>
       priceUsage([{ source: 'model', usage, prices }]).cost
     if (policy === 'ceiling') return price(estimate.most)
     const floor = price(estimate.least)

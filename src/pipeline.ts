@@ -9,7 +9,7 @@ import type { AccessLog } from './access-log.ts'
 import type { Catalog, Modality, Model } from './catalog.ts'
 import type { BodyLimits, Config } from './config.ts'
 import { InternalError, UpstreamFailure, toGatewayError } from './errors.ts'
-import type { Holds } from './holds.ts'
+import type { Estimate, Holds } from './holds.ts'
 import type { EnteredOk, HeldOk, Ledger, Outcome, RequestId } from './ledger/ledger.ts'
 import type { Metrics } from './metrics.ts'
 import type { Bill, UsageLine } from './money.ts'
@@ -97,12 +97,6 @@ export interface Intake<Part = any> {
   readonly parts: AsyncIterable<Part>
   /** What was consumed so far: what the upstream reported, else an estimate. */
   usage(): Usage
-}
-
-/** Lower and upper bound of what a call will consume, for the money hold (state design, 4.3). */
-export interface Estimate {
-  readonly least: Usage
-  readonly most: Usage
 }
 
 /** Where an endpoint's peculiarities live. Stages never ask which endpoint they serve. */

@@ -1,5 +1,5 @@
 import type { Deployment } from '../catalog.ts'
-import { UpstreamFailure } from '../errors.ts'
+import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors.ts'
 import { ClientGone, type Call, type Intake, type Stage } from '../pipeline.ts'
 import type { Job } from '../plugin.ts'
 import type { Session } from '../routing.ts'
@@ -175,7 +175,11 @@ class Exchange {
   #failureOf(error: unknown): unknown {
     const { signal } = this.#call
     if (signal.aborted) return signal.reason
-    if (UpstreamFailure.is(error)) return error
+    if (GatewayError.is(error)) return error
+    if (error instanceof RangeError && error.message.includes('call stack')) {
+      // Serialising is recursive: no vendor is to blame for a body that is nested ten thousand levels deep.
+      return new InvalidRequest('invalid_value', 'The request body is nested too deeply.')
+    }
     const message = 'The model provider failed in an unforeseen way.'
     return new UpstreamFailure('upstream_error', message, { cause: error })
   }

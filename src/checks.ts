@@ -1,0 +1,242 @@
+/**
+ * Checks for JSON on the hot path. A check takes a value and answers what is wrong with it, or nothing; it throws
+ * nothing and changes nothing. Paths and messages are put together only when something is wrong, so a good body costs
+ * a few look-ups. `null` where a member is optional means that it is absent (wire contract, D8).
+ */
+import { InvalidRequest, type InvalidCode } from './errors.ts'
+
+/** What is wrong with a value, and where, relative to the value that was checked (`''` is the value itself). */
+export interface Problem {
+  readonly code: InvalidCode
+  readonly path: string
+  /** What would be right, such as `a string`. */
+  readonly expected: string
+  /** What was there: a type or a short value, never content. */
+  readonly found: string
+  /** The start of the message, where clients match on the text. */
+  readonly lead?: string
+}
+
+export type Check = (value: unknown) => Problem | undefined
+
+/** A JSON object. */
+export type Members = Readonly<Record<string, unknown>>
+
+/** Accepts everything: a member that is known, but not ours to judge. */
+export const anything: Check = () => undefined
+
+export const text: Check = (value) =>
+  typeof value === 'string' ? undefined : wrongType(value, 'a string')
+
+/** A string with at least one character. */
+export const filledText: Check = (value) =>
+  value === '' ? wrong('empty_string', value, 'a non-empty string') : text(value)
+
+export const boolean: Check = (value) =>
+  typeof value === 'boolean' ? undefined : wrongType(value, 'true or false')
+
+/** A string of at most `max` code points. */
+export function shortText(max: number): Check {
+  const expected = `a string of at most ${max} characters`
+  return (value) => {
+    if (typeof value !== 'string') return wrongType(value, expected)
+    return longerThan(value, max) ? wrong('string_above_max_length', value, expected) : undefined
+  }
+}
+
+/** A finite number from `min` to `max`, both included. */
+export function number(min = -Number.MAX_VALUE, max = Number.MAX_VALUE): Check {
+  const expected = `a number${range(min, max)}`
+  return (value) => {
+    if (typeof value !== 'number') return wrongType(value, expected)
+    if (value > max) return wrong('decimal_above_max_value', value, expected)
+    return value >= min ? undefined : wrong('decimal_below_min_value', value, expected)
+  }
+}
+
+/** A whole number from `min` to `max`, both included; `1.0` and `1e3` are whole. */
+export function integer(min = -Infinity, max = Infinity): Check {
+  const expected = `an integer${range(min, max)}`
+  return (value) => {
+    if (typeof value !== 'number') return wrongType(value, expected)
+    // JSON's 1e999 is read as Infinity: too large rather than broken.
+    if (Number.isFinite(value) && !Number.isInteger(value)) {
+      return wrong('invalid_type', value, expected)
+    }
+    if (value > max) return wrong('integer_above_max_value', value, expected)
+    return value >= min ? undefined : wrong('integer_below_min_value', value, expected)
+  }
+}
+
+export function oneOf(values: readonly string[]): Check {
+  const known = new Set<unknown>(values)
+  const expected = `one of ${values.join(', ')}`
+  return (value) => {
+    if (known.has(value)) return undefined
+    return typeof value === 'string'
+      ? wrong('invalid_value', value, expected)
+      : wrongType(value, expected)
+  }
+}
+
+/** An array of `min` to `max` items, each of which passes. */
+export function list(item: Check, min = 0, max = Infinity): Check {
+  return (value) => {
+    if (!Array.isArray(value)) return wrongType(value, 'an array')
+    const count = `${value.length} items`
+    if (value.length < min) return problem('empty_array', 'an array with at least one item', 'none')
+    if (value.length > max) {
+      return problem('array_above_max_length', `an array of at most ${max} items`, count)
+    }
+    for (let i = 0; i < value.length; i++) {
+      const found = item(value[i])
+      if (found) return inside(`[${i}]`, found)
+    }
+    return undefined
+  }
+}
+
+/**
+ * An object whose known members pass; other members are nobody's business. The members are looked at in the order of
+ * the document, after those that have to be there. Time goes by what was sent, not by what could be.
+ */
+export function object(
+  members: Readonly<Record<string, Check>>,
+  required: readonly string[] = [],
+): Check {
+  const checks = new Map(Object.entries(members))
+  return (value) => {
+    if (!isObject(value)) return wrongType(value, 'an object')
+    for (const name of required) {
+      if (value[name] === undefined) return missing(name, checks.get(name)!)
+    }
+    for (const name in value) {
+      const check = checks.get(name)
+      if (check === undefined) continue
+      const member = value[name] ?? undefined
+      if (member === undefined && !required.includes(name)) continue
+      const found = check(value[name])
+      if (found) return inside(name, found)
+    }
+    return undefined
+  }
+}
+
+/** An object with arbitrary names and checked values. */
+export function record(check: Check): Check {
+  return (value) => {
+    if (!isObject(value)) return wrongType(value, 'an object')
+    for (const name in value) {
+      const found = check(value[name])
+      if (found) return inside(name.length > 64 ? `${name.slice(0, 64)}…` : name, found)
+    }
+    return undefined
+  }
+}
+
+/**
+ * An object whose member `tag` says which check it has to pass.
+ * @param absent the tag where none is given; without it the tag is required
+ * @param others the check for tags that are not listed; without it they are refused
+ */
+export function variant(
+  tag: string,
+  cases: Readonly<Record<string, Check>>,
+  { absent, others }: { readonly absent?: string; readonly others?: Check } = {},
+): Check {
+  const checks = new Map(Object.entries(cases))
+  const known = oneOf([...checks.keys()])
+  return (value) => {
+    if (!isObject(value)) return wrongType(value, 'an object')
+    const kind = value[tag] ?? absent ?? value[tag]
+    if (kind === undefined) return missing(tag, known)
+    const check = checks.get(kind as string) ?? (typeof kind === 'string' ? others : undefined)
+    if (check) return check(value)
+    const found = known(kind)
+    return found && inside(tag, found)
+  }
+}
+
+/** One check or another, by the JSON type of the value. */
+export function either(
+  expected: string,
+  { string, array, object }: { string?: Check; array?: Check; object?: Check },
+): Check {
+  return (value) => {
+    const check = typeof value === 'string' ? string : Array.isArray(value) ? array : object
+    return check && (check !== object || isObject(value))
+      ? check(value)
+      : wrongType(value, expected)
+  }
+}
+
+/** A problem with the value itself. */
+export function problem(code: InvalidCode, expected: string, found: string): Problem {
+  return { code, path: '', expected, found }
+}
+
+/** A problem with the value itself, which is quoted when it is short. Not for content. */
+export function wrong(code: InvalidCode, value: unknown, expected: string): Problem {
+  return problem(code, expected, quote(value))
+}
+
+/** The value has another JSON type than it should. */
+export function wrongType(value: unknown, expected: string): Problem {
+  return problem('invalid_type', expected, typeName(value))
+}
+
+/** A member that has to be there is not. @param check says what it should have been */
+export function missing(name: string, check: Check): Problem {
+  const absent = check(undefined) ?? wrongType(undefined, 'a value')
+  return inside(name, { ...absent, path: '', code: 'missing_required_parameter' })
+}
+
+/** The same problem, seen from outside. @param place a member's name, or `[2]` */
+export function inside(place: string, found: Problem): Problem {
+  const dot = found.path === '' || found.path.startsWith('[') ? '' : '.'
+  return { ...found, path: `${place}${dot}${found.path}` }
+}
+
+/** The error a client gets; `param` is the path. */
+export function toInvalidRequest({ code, path, expected, found, lead }: Problem): InvalidRequest {
+  const verdict = code === 'missing_required_parameter' ? 'Missing' : 'Invalid'
+  const start = lead ?? `${verdict} '${path}'`
+  return new InvalidRequest(code, `${start}: expected ${expected}, found ${found}.`, {
+    param: path,
+  })
+}
+
+export function isObject(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Whether a text has more than `max` Unicode code points, which is how JSON Schema counts. */
+export function longerThan(value: string, max: number): boolean {
+  if (value.length <= max) return false
+  if (value.length > 2 * max) return true
+  let count = 0
+  for (const _ of value) if (++count > max) return true
+  return false
+}
+
+/** A short value as it is, anything else in words. Not for content. */
+export function quote(value: unknown): string {
+  if (typeof value === 'string') {
+    return value.length > 40 ? `a string of length ${value.length}` : JSON.stringify(value)
+  }
+  return typeof value === 'number' ? String(value) : typeName(value)
+}
+
+function typeName(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'an array'
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}
+
+function range(min: number, max: number): string {
+  if (min === -Infinity || min === -Number.MAX_VALUE) return ''
+  return max === Infinity || max === Number.MAX_SAFE_INTEGER
+    ? ` of at least ${min}`
+    : ` from ${min} to ${max}`
+}

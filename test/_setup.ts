@@ -1,0 +1,202 @@
+/** A whole gateway for tests: real socket, state in memory, the mock provider or a fake vendor. */
+import { createConsola } from 'consola'
+import { request as httpRequest, type IncomingHttpHeaders } from 'node:http'
+import * as v from 'valibot'
+import type { LoadedConfig, UserConfig } from '../src/config.ts'
+import { createGateway, type Gateway } from '../src/gateway.ts'
+import { parsePico } from '../src/money.ts'
+import type { KeyChange } from '../src/accounts.ts'
+import { listen } from '../src/server.ts'
+import { configSchema } from '../src/settings.ts'
+
+export interface TestKey {
+  readonly id: string
+  readonly secret: string
+}
+
+export interface TestGateway extends AsyncDisposable {
+  /** Without `/v1`. */
+  readonly url: string
+  /** With `/v1`: what a client calls its base URL. */
+  readonly baseURL: string
+  readonly gateway: Gateway
+  /** A key of the account `acme`, which has 100 USD. */
+  readonly key: TestKey
+  /** Everything the gateway logged. */
+  readonly logged: string[]
+  newKey(change?: KeyChange & { account?: string }): Promise<TestKey>
+  newAccount(id: string, usd?: string): Promise<void>
+  balance(account?: string): Promise<bigint>
+  /** POST a chat request; the body as it is when it is text or bytes. */
+  chat(body: unknown, options?: AskOptions): Promise<Answer>
+  ask(method: string, path: string, options?: AskOptions): Promise<Answer>
+  close(): Promise<void>
+}
+
+export interface AskOptions {
+  readonly key?: string | null
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: unknown
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+  /** The body as JSON. */
+  readonly json: any
+}
+
+export const MOCK_CONFIG = {
+  providers: { mock: { use: 'mock' } },
+  models: {
+    'mock/echo': {
+      pricing: { prompt: '0.000001', completion: '0.000002' },
+      capabilities: [
+        'STREAMING',
+        'TOOLS',
+        'VISION',
+        'STRUCTURED_OUTPUTS',
+        'REASONING',
+        'AUDIO_INPUT',
+        'FILE_INPUT',
+        'LOGPROBS',
+        'CHOICES',
+      ],
+      deployments: [{ provider: 'mock', model: 'echo' }],
+    },
+    'mock/tools': {
+      pricing: { prompt: '0.000001', completion: '0.000002' },
+      capabilities: ['STREAMING', 'TOOLS'],
+      deployments: [{ provider: 'mock', model: 'tools' }],
+    },
+    'mock/free': {
+      free_tier: true,
+      pricing: { prompt: '0', completion: '0' },
+      capabilities: ['STREAMING'],
+      deployments: [{ provider: 'mock', model: 'echo' }],
+    },
+  },
+} satisfies UserConfig
+
+/** Validates a configuration as a file's would be. */
+export function loaded(config: UserConfig): LoadedConfig {
+  return {
+    config: v.parse(configSchema, {
+      state: { driver: 'memory' },
+      ...config,
+      log: { level: 'info', access: false, ...config.log },
+    }),
+    file: 'test.config.ts',
+    directory: import.meta.dirname,
+    secrets: new Set(),
+    folders: [],
+  }
+}
+
+/** Starts a gateway on a free port. Whoever calls this closes it. */
+export async function createTestGateway(config: UserConfig = MOCK_CONFIG): Promise<TestGateway> {
+  const logged: string[] = []
+  const reporters = [
+    { log: (entry: { args: unknown[] }) => void logged.push(entry.args.map(textOf).join(' ')) },
+  ]
+  const log = createConsola({ level: 4, reporters, throttle: 0 })
+  const gateway = await createGateway(loaded(config), { log })
+  const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
+  const { url } = server
+
+  const newAccount = async (id: string, usd?: string) => {
+    const { accounts, ledger } = gateway.runtime
+    await accounts.createAccount({ id, name: id })
+    if (usd) await ledger.topUp({ account: id, amount: parsePico(usd), reference: `test:${id}` })
+  }
+  const newKey = async ({ account = 'acme', ...change }: KeyChange & { account?: string } = {}) => {
+    const { key, secret } = await gateway.runtime.accounts.createKey(account, {
+      name: 'test',
+      ...change,
+    })
+    return { id: key.id, secret }
+  }
+  await newAccount('acme', '100')
+  const key = await newKey()
+
+  const ask = (method: string, path: string, options: AskOptions = {}) => {
+    const secret = options.key === undefined ? key.secret : options.key
+    const { body } = options
+    const raw = body === undefined || typeof body === 'string' || body instanceof Uint8Array
+    return send(url + path, method, raw ? body : JSON.stringify(body), {
+      ...(secret === null ? {} : { authorization: `Bearer ${secret}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...options.headers,
+    })
+  }
+  const close = async () => {
+    await server.close(0)
+    await gateway.close()
+  }
+  return {
+    url,
+    baseURL: `${url}/v1`,
+    gateway,
+    key,
+    logged,
+    newKey,
+    newAccount,
+    ask,
+    chat: (body, options = {}) => ask('POST', '/v1/chat/completions', { ...options, body }),
+    balance: async (account = 'acme') => (await gateway.runtime.ledger.account(account)).balance,
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+/** One HTTP exchange over a socket of its own. */
+export function send(
+  url: string,
+  method: string,
+  body: string | Uint8Array | undefined,
+  headers: Readonly<Record<string, string>>,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(
+      url,
+      { method, headers: { ...headers }, agent: false },
+      (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.once('error', reject)
+        response.once('end', () => {
+          const text = Buffer.concat(chunks).toString()
+          resolve({
+            status: response.statusCode!,
+            headers: response.headers,
+            text,
+            get json() {
+              return JSON.parse(text)
+            },
+          })
+        })
+      },
+    )
+    request.once('error', reject)
+    request.end(body)
+  })
+}
+
+/** The payloads of an event stream, `[DONE]` as text. */
+export function eventsOf(text: string): any[] {
+  return text
+    .split('\n\n')
+    .filter((event) => event.startsWith('data: '))
+    .map((event) => (event === 'data: [DONE]' ? '[DONE]' : JSON.parse(event.slice(6))))
+}
+
+export const hello = { model: 'mock/echo', messages: [{ role: 'user', content: 'Hello there' }] }
+
+function textOf(value: unknown): string {
+  return value instanceof Error
+    ? `${value.stack}`
+    : typeof value === 'string'
+      ? value
+      : JSON.stringify(value)
+}
