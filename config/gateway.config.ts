@@ -1,0 +1,18 @@
+/**
+ * The configuration that is used as long as there is no other one. It serves the mock models without any secret, and
+ * real ones for every API key that is set: see starter.ts.
+ */
+import type { ConfigContext, UserConfig } from '../src/index.ts'
+import { starter } from './starter.ts'
+
+/** Nothing outlives the process. */
+const STATE: UserConfig['state'] = { driver: 'memory' }
+
+export default async function configure({ env }: ConfigContext): Promise<UserConfig> {
+  return {
+    server: { host: '127.0.0.1', port: 8787 },
+    state: STATE,
+    ...(await starter(env)),
+    ...(env.SLUICEGATE_ADMIN_TOKEN ? { admin: { token: '${SLUICEGATE_ADMIN_TOKEN}' } } : {}),
+  }
+}

@@ -1,0 +1,218 @@
+/**
+ * Well-known models of well-known vendors, for a first start. What a vendor charges changes: these are public list
+ * prices of the month below. Take your own into your own configuration.
+ */
+import type { UserConfig } from '../src/index.ts'
+
+type Entry = Exclude<NonNullable<UserConfig['models']>, string>[string]
+
+/** One model as its vendor knows it: everything of a catalog entry but where it is deployed. */
+export type StarterModel = Omit<Entry, 'deployments'> & { readonly upstream: string }
+
+export interface StarterVendor {
+  /** Name of the provider instance. */
+  readonly provider: string
+  /** The environment variable that holds the API key; the vendor is left out without it. */
+  readonly variable: string
+  readonly baseURL: string
+  /** Row of the table of differences between compatible vendors. */
+  readonly quirks: string
+  /** By catalog id. */
+  readonly models: Readonly<Record<string, StarterModel>>
+}
+
+/** Month in which the prices below were true. */
+export const PRICES_AS_OF = '2026-11'
+
+const CHAT = ['STREAMING', 'TOOLS', 'STRUCTURED_OUTPUTS'] as const
+const THINKING = [...CHAT, 'REASONING'] as const
+const SEEING = [...CHAT, 'VISION'] as const
+const BOTH = [...THINKING, 'VISION'] as const
+
+export const VENDORS: readonly StarterVendor[] = [
+  {
+    provider: 'openai',
+    variable: 'OPENAI_API_KEY',
+    baseURL: 'https://api.openai.com/v1',
+    quirks: 'openai',
+    // The vendor charges double for input, and half as much again for output, from prompts above 272,000 tokens.
+    models: {
+      'openai/gpt-6-luna': {
+        upstream: 'gpt-6-luna',
+        name: 'GPT-6 Luna',
+        pricing: perMillion('0.10', '0.50', '0.01', '0.125'),
+        capabilities: [...BOTH],
+        context_length: 1_050_000,
+        max_output_tokens: 128_000,
+      },
+      'openai/gpt-6.1-terra': {
+        upstream: 'gpt-6.1-terra',
+        name: 'GPT-6.1 Terra',
+        pricing: perMillion('1.00', '5.00', '0.05', '1.25'),
+        capabilities: [...BOTH],
+        context_length: 1_050_000,
+        max_output_tokens: 128_000,
+      },
+      'openai/gpt-6-sol': {
+        upstream: 'gpt-6-sol',
+        name: 'GPT-6 Sol',
+        pricing: perMillion('2.00', '10.00', '0.20', '2.50'),
+        capabilities: [...BOTH],
+        context_length: 1_050_000,
+        max_output_tokens: 128_000,
+      },
+    },
+  },
+  {
+    provider: 'google',
+    variable: 'GEMINI_API_KEY',
+    baseURL: 'https://generativelanguage.googleapis.com/v1beta/openai',
+    quirks: 'google',
+    models: {
+      'google/gemini-2.5-flash-lite': {
+        upstream: 'gemini-2.5-flash-lite',
+        name: 'Gemini 2.5 Flash-Lite',
+        pricing: perMillion('0.10', '0.40', '0.01'),
+        capabilities: [...BOTH],
+        context_length: 1_048_576,
+        max_output_tokens: 65_536,
+      },
+      'google/gemini-3.5-flash-lite': {
+        upstream: 'gemini-3.5-flash-lite',
+        name: 'Gemini 3.5 Flash-Lite',
+        pricing: perMillion('0.30', '2.50', '0.03'),
+        capabilities: [...BOTH],
+        context_length: 1_048_576,
+        max_output_tokens: 65_536,
+      },
+      // The regular price; until the end of 2026 the vendor takes half of it.
+      'google/gemini-3.8-flash': {
+        upstream: 'gemini-3.8-flash',
+        name: 'Gemini 3.8 Flash',
+        pricing: perMillion('1.50', '7.50', '0.15'),
+        capabilities: [...BOTH],
+        context_length: 1_048_576,
+        max_output_tokens: 65_536,
+      },
+    },
+  },
+  {
+    provider: 'mistral',
+    variable: 'MISTRAL_API_KEY',
+    baseURL: 'https://api.mistral.ai/v1',
+    quirks: 'mistral',
+    models: {
+      'mistral/ministral-8b-2512': {
+        upstream: 'ministral-8b-2512',
+        name: 'Ministral 3 8B',
+        pricing: perMillion('0.15', '0.15', '0.015'),
+        capabilities: [...SEEING],
+        context_length: 262_144,
+      },
+      'mistral/mistral-small-2603': {
+        upstream: 'mistral-small-2603',
+        name: 'Mistral Small 4',
+        pricing: perMillion('0.15', '0.60', '0.015'),
+        capabilities: [...BOTH],
+        context_length: 262_144,
+      },
+      'mistral/mistral-medium-3-5': {
+        upstream: 'mistral-medium-3-5',
+        name: 'Mistral Medium 3.5',
+        pricing: perMillion('1.50', '7.50', '0.15'),
+        capabilities: [...BOTH],
+        context_length: 262_144,
+      },
+      'mistral/mistral-large-2512': {
+        upstream: 'mistral-large-2512',
+        name: 'Mistral Large 3',
+        pricing: perMillion('0.50', '1.50', '0.05'),
+        capabilities: [...SEEING],
+        context_length: 262_144,
+      },
+      'mistral/codestral-2508': {
+        upstream: 'codestral-2508',
+        name: 'Codestral 25.08',
+        pricing: perMillion('0.30', '0.90', '0.03'),
+        capabilities: [...CHAT],
+        context_length: 256_000,
+      },
+    },
+  },
+  {
+    provider: 'openrouter',
+    variable: 'OPENROUTER_API_KEY',
+    baseURL: 'https://openrouter.ai/api/v1',
+    quirks: 'openrouter',
+    models: {
+      'anthropic/claude-haiku-4.5': {
+        upstream: 'anthropic/claude-haiku-4.5',
+        name: 'Claude Haiku 4.5',
+        pricing: perMillion('1.00', '5.00', '0.10', '1.25'),
+        capabilities: [...BOTH],
+        context_length: 200_000,
+        max_output_tokens: 64_000,
+      },
+      'anthropic/claude-sonnet-5': {
+        upstream: 'anthropic/claude-sonnet-5',
+        name: 'Claude Sonnet 5',
+        pricing: perMillion('2.00', '10.00', '0.20', '2.50'),
+        capabilities: [...BOTH],
+        context_length: 1_000_000,
+      },
+      'anthropic/claude-opus-5': {
+        upstream: 'anthropic/claude-opus-5',
+        name: 'Claude Opus 5',
+        pricing: perMillion('5.00', '25.00', '0.50', '6.25'),
+        capabilities: [...BOTH],
+      },
+    },
+  },
+  {
+    provider: 'groq',
+    variable: 'GROQ_API_KEY',
+    baseURL: 'https://api.groq.com/openai/v1',
+    quirks: 'groq',
+    models: {
+      'openai/gpt-oss-20b': {
+        upstream: 'openai/gpt-oss-20b',
+        name: 'GPT-OSS 20B',
+        pricing: perMillion('0.075', '0.30', '0.0375'),
+        capabilities: [...THINKING],
+        context_length: 131_072,
+        max_output_tokens: 65_536,
+      },
+      'openai/gpt-oss-120b': {
+        upstream: 'openai/gpt-oss-120b',
+        name: 'GPT-OSS 120B',
+        pricing: perMillion('0.15', '0.60', '0.075'),
+        capabilities: [...THINKING],
+        context_length: 131_072,
+        max_output_tokens: 65_536,
+      },
+      'qwen/qwen3.6-27b': {
+        upstream: 'qwen/qwen3.6-27b',
+        name: 'Qwen3.6 27B',
+        pricing: perMillion('0.60', '3.00'),
+        capabilities: [...BOTH],
+        context_length: 131_072,
+        max_output_tokens: 16_384,
+      },
+    },
+  },
+]
+
+/** Vendors quote USD per million tokens. */
+function perMillion(
+  prompt: string,
+  completion: string,
+  cacheRead?: string,
+  cacheWrite?: string,
+): Entry['pricing'] {
+  return {
+    prompt: `${prompt}e-6`,
+    completion: `${completion}e-6`,
+    ...(cacheRead && { input_cache_read: `${cacheRead}e-6` }),
+    ...(cacheWrite && { input_cache_write: `${cacheWrite}e-6` }),
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Providers and models that can be had without writing a configuration: the mock, every vendor whose API key is in the
+ * environment, and an Ollama that answers on this machine.
+ */
+import type { ConfigContext, UserConfig } from '../src/index.ts'
+import { VENDORS, type StarterVendor } from './starter-models.ts'
+
+type Offer = Required<Pick<UserConfig, 'providers'>> & {
+  models: Exclude<UserConfig['models'], string | undefined>
+}
+
+const OLLAMA = '127.0.0.1:11434'
+/** A server that was asked for may take its time; looking for one must not hold up a start. */
+const ASKED_MS = 2000
+const LOOKED_FOR_MS = 300
+
+const MOCK: Offer = {
+  providers: { mock: { use: 'mock' } },
+  models: {
+    'mock/echo': {
+      name: 'Echo',
+      description: 'Says what was said to it.',
+      pricing: { prompt: '0.0000001', completion: '0.0000004' },
+      capabilities: ['STREAMING', 'STRUCTURED_OUTPUTS', 'VISION', 'CHOICES'],
+      deployments: [{ provider: 'mock', model: 'echo' }],
+    },
+    'mock/free': {
+      name: 'Free echo',
+      description: 'The same, for accounts that have not paid yet.',
+      free_tier: true,
+      pricing: { prompt: '0', completion: '0' },
+      capabilities: ['STREAMING', 'STRUCTURED_OUTPUTS', 'VISION', 'CHOICES'],
+      deployments: [{ provider: 'mock', model: 'free' }],
+    },
+    'mock/reasoner': {
+      name: 'Reasoner',
+      description: 'Thinks before it says what was said to it.',
+      pricing: { prompt: '0.0000001', completion: '0.0000004' },
+      capabilities: ['STREAMING', 'REASONING', 'CHOICES'],
+      deployments: [
+        {
+          provider: 'mock',
+          model: 'reasoner',
+          options: { reasoning: 'Somebody said something. I will say it back.' },
+        },
+      ],
+    },
+    'mock/tools': {
+      name: 'Tool user',
+      description: 'Calls the tools it is offered.',
+      pricing: { prompt: '0.0000001', completion: '0.0000004' },
+      capabilities: ['STREAMING', 'TOOLS', 'CHOICES'],
+      deployments: [{ provider: 'mock', model: 'tools' }],
+    },
+  },
+}
+
+/** What can be served with this environment; more than one vendor never offers the same id. */
+export async function starter(env: ConfigContext['env']): Promise<Offer> {
+  const vendors = VENDORS.filter(({ variable }) => env[variable]).map(offerOf)
+  const offers = [MOCK, ...vendors, await ollama(env.OLLAMA_HOST)]
+  return {
+    providers: Object.assign({}, ...offers.map(({ providers }) => providers)) as Offer['providers'],
+    models: Object.assign({}, ...offers.map(({ models }) => models)) as Offer['models'],
+  }
+}
+
+function offerOf({ provider, variable, baseURL, quirks, models }: StarterVendor): Offer {
+  const options = { baseURL, quirks, apiKey: `\${${variable}}` }
+  const entries: Offer['models'] = {}
+  for (const [id, { upstream, ...entry }] of Object.entries(models)) {
+    entries[id] = { ...entry, deployments: [{ provider, model: upstream }] }
+  }
+  return {
+    providers: { [provider]: { use: 'openai-compatible', options } },
+    models: entries,
+  }
+}
+
+/** The models of a local Ollama. They cost nothing, so they are open to the free tier. */
+async function ollama(host: string | undefined): Promise<Offer> {
+  const origin = originOf(host || OLLAMA)
+  const names = await ollamaModels(origin, host ? ASKED_MS : LOOKED_FOR_MS)
+  if (names.length === 0) return { providers: {}, models: {} }
+  const models: Offer['models'] = {}
+  for (const name of names) {
+    models[`ollama/${name.replace(/:latest$/, '')}`] = {
+      name,
+      free_tier: true,
+      pricing: { prompt: '0', completion: '0' },
+      capabilities: ['STREAMING', 'TOOLS'],
+      deployments: [{ provider: 'ollama', model: name }],
+    }
+  }
+  const options = { baseURL: `${origin}/v1`, quirks: 'ollama' }
+  return {
+    // Loading a model that has not been used for a while takes minutes.
+    providers: { ollama: { use: 'openai-compatible', options, firstPartTimeout: 300 } },
+    models,
+  }
+}
+
+/** Names of the installed models that can chat; none where nothing answers (Ollama API, `GET /api/tags`). */
+async function ollamaModels(origin: string, limitMs: number): Promise<string[]> {
+  try {
+    const response = await fetch(`${origin}/api/tags`, { signal: AbortSignal.timeout(limitMs) })
+    const { models } = (await response.json()) as {
+      models: { name: string; details?: { family?: string } }[]
+    }
+    return models
+      .filter(({ name, details }) => !/embed/.test(name) && !/bert/.test(details?.family ?? ''))
+      .map(({ name }) => name)
+  } catch {
+    return []
+  }
+}
+
+/** `OLLAMA_HOST` is an address to listen on or to call; scheme, host and port may be left out. */
+function originOf(host: string): string {
+  const address = host.startsWith(':') ? `127.0.0.1${host}` : host
+  const text = /^https?:\/\//.test(address) ? address : `http://${address}`
+  if (!URL.canParse(text)) {
+    throw new Error(`expected OLLAMA_HOST to be an address such as ${OLLAMA}, found "${host}"`)
+  }
+  const url = new URL(text)
+  if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1'
+  if (url.port === '' && url.protocol === 'http:') url.port = '11434'
+  return url.origin
+}

@@ -1,0 +1,296 @@
+/**
+ * The shape of the configuration: one strict section each, with every default. Durations are seconds, fractions allowed;
+ * sizes are bytes or texts such as `50mib`.
+ */
+import * as v from 'valibot'
+import { missingPrices, modalityOf, modelsSchema } from './catalog.ts'
+import { GatewayError, type ConfigIssue } from './errors.ts'
+import { didYouMean, show } from './issues.ts'
+import { MAX_AMOUNT, parsePico } from './money.ts'
+import type { ProviderPlugin } from './plugin.ts'
+import { readPolicy } from './policy.ts'
+
+const UNITS: Readonly<Record<string, number>> = {
+  b: 1,
+  kb: 1000,
+  mb: 1_000_000,
+  gb: 1_000_000_000,
+  kib: 1024,
+  mib: 1_048_576,
+  gib: 1_073_741_824,
+}
+const SIZE = 'a size such as "50mib", or a number of bytes'
+const size = v.pipe(
+  v.union([v.string(), v.number()], SIZE),
+  v.rawTransform(({ dataset: { value }, addIssue, NEVER }) => {
+    const bytes = toBytes(value)
+    if (Number.isSafeInteger(bytes) && bytes > 0) return bytes
+    addIssue({ message: SIZE })
+    return NEVER
+  }),
+)
+
+/** A timer of the platform holds 24 days; nothing here may take longer. */
+const MAX_SECONDS = 1_000_000
+const DURATION = `a number of seconds above 0 and at most ${MAX_SECONDS}`
+const duration = v.pipe(
+  v.number(DURATION),
+  v.gtValue(0, DURATION),
+  v.maxValue(MAX_SECONDS, DURATION),
+)
+const PAUSE = `a number of seconds from 0 to ${MAX_SECONDS}`
+const pause = v.pipe(v.number(PAUSE), v.minValue(0, PAUSE), v.maxValue(MAX_SECONDS, PAUSE))
+
+const COUNT = 'a whole number above 0'
+const count = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))
+
+const FLAG = v.boolean('true or false')
+
+const limits = v.strictObject({
+  chat: v.optional(size, '50mib'),
+  image: v.optional(size, '8mib'),
+  document: v.optional(size, '50mib'),
+  audio: v.optional(size, '25mib'),
+  files: v.optional(count, 16),
+})
+
+const server = v.strictObject({
+  host: v.optional(text('a host name or address'), '127.0.0.1'),
+  port: v.optional(number(0, 65_535, 'a port from 0 to 65535'), 8787),
+  requestTimeout: v.optional(duration, 590),
+  streamTimeout: v.optional(duration, 3600),
+  bodyTimeout: v.optional(duration, 60),
+  keepAlive: v.optional(duration, 15),
+  headTimeout: v.optional(duration, 10),
+  shutdownGrace: v.optional(pause, 30),
+  limits: v.optional(limits, {}),
+})
+
+const log = v.strictObject({
+  level: v.optional(v.picklist(['silent', 'error', 'warn', 'info', 'debug', 'trace']), 'info'),
+  format: v.optional(v.picklist(['pretty', 'json']), 'pretty'),
+  access: v.optional(FLAG, true),
+})
+
+const state = v.variant('driver', [
+  v.strictObject({ driver: v.literal('memory') }),
+  v.strictObject({ driver: v.literal('file'), path: v.optional(text('a path'), './data') }),
+])
+
+const PLUGIN = 'the name or path of a plugin, or a plugin object'
+const provider = v.strictObject({
+  use: v.union([text(PLUGIN), v.custom<ProviderPlugin>(isObject)], PLUGIN),
+  options: v.optional(v.record(v.string(), v.unknown()), {}),
+  timeout: v.optional(duration, 300),
+  firstPartTimeout: v.optional(duration, 60),
+  idleTimeout: v.optional(duration, 120),
+  connections: v.optional(count, 256),
+})
+
+const defaults = v.strictObject({
+  limits: v.optional(
+    v.strictObject({ rpm: v.optional(count, 600), concurrency: v.optional(count, 30) }),
+    {},
+  ),
+  freeTier: v.optional(
+    v.strictObject({
+      rpm: v.optional(count, 20),
+      perDay: v.optional(count, 200),
+      concurrency: v.optional(count, 5),
+    }),
+    {},
+  ),
+})
+
+const billing = v.strictObject({
+  hold: v.optional(v.picklist(['floor', 'expected', 'ceiling']), 'floor'),
+  onDisconnect: v.optional(v.picklist(['cancel', 'drain']), 'cancel'),
+  drainSeconds: v.optional(pause, 10),
+  drainBytes: v.optional(size, '1mib'),
+})
+
+const routing = v.strictObject({
+  attempts: v.optional(number(1, 10, 'a whole number from 1 to 10'), 3),
+  cooldown: v.optional(pause, 30),
+})
+
+const METRICS = '"admin", "public" or false'
+const admin = v.strictObject({
+  token: v.optional(v.pipe(v.string(), v.minLength(8, 'a token of at least 8 characters'))),
+  metrics: v.optional(
+    v.union([v.literal('admin'), v.literal('public'), v.literal(false)], METRICS),
+    'admin',
+  ),
+})
+
+const NAME = 'a name of letters, digits, "-" and "_", at most 64'
+const name = v.pipe(v.string(NAME), v.regex(/^[A-Za-z0-9][\w-]{0,63}$/, NAME))
+const USD = 'a decimal string of USD above 0, such as "10.00"'
+const usd = v.pipe(v.string(USD), v.check(isAmount, USD))
+const MOMENT = 'a moment such as "2027-01-31T00:00:00Z"'
+
+const seedKey = v.pipe(
+  v.strictObject({
+    id: name,
+    name: v.string(),
+    sha256: v.optional(
+      v.pipe(
+        v.string(),
+        v.regex(/^[0-9a-f]{64}$/, 'the SHA-256 of the key: 64 lower-case hex digits'),
+      ),
+    ),
+    secret: v.optional(text('the key itself')),
+    disabled: v.optional(FLAG),
+    rpm_limit: v.optional(count),
+    concurrency_limit: v.optional(count),
+    spend_cap: v.optional(v.strictObject({ usd, scope: v.picklist(['lifetime', 'day', 'month']) })),
+    expires_at: v.optional(
+      v.pipe(
+        // YAML reads an unquoted moment as a date.
+        v.union([v.string(), v.date()], MOMENT),
+        v.check((moment) => !Number.isNaN(new Date(moment).getTime()), MOMENT),
+        v.transform((moment) => new Date(moment).toISOString()),
+      ),
+    ),
+    models: v.optional(v.array(v.string())),
+    policy: v.optional(v.record(v.string(), v.unknown())),
+  }),
+  v.check(
+    (key) => (key.sha256 === undefined) !== (key.secret === undefined),
+    'either "sha256" or "secret"',
+  ),
+)
+
+const seed = v.strictObject({
+  accounts: v.optional(
+    v.array(
+      v.strictObject({
+        id: name,
+        name: v.string(),
+        credits: v.optional(usd),
+        keys: v.optional(v.array(seedKey), []),
+      }),
+    ),
+    [],
+  ),
+})
+
+/** The whole configuration, `models` in place. */
+export const configSchema = v.strictObject({
+  server: v.optional(server, {}),
+  log: v.optional(log, {}),
+  state: v.optional(state, { driver: 'file' }),
+  providers: v.optional(v.record(name, provider), {}),
+  models: v.optional(modelsSchema, {}),
+  defaults: v.optional(defaults, {}),
+  billing: v.optional(billing, {}),
+  routing: v.optional(routing, {}),
+  admin: v.optional(admin, {}),
+  seed: v.optional(seed, {}),
+})
+
+type Settings = v.InferOutput<typeof configSchema>
+
+/** What the sections of a valid configuration have against each other. */
+export function crossCheck(config: Settings): ConfigIssue[] {
+  const providers = Object.keys(config.providers)
+  const models = Object.entries(config.models).filter(([, model]) => model.enabled)
+  return [
+    ...models.flatMap(([id, model]) => {
+      const missing = missingPrices(model)
+      if (missing.length === 0) return []
+      const message = `expected a price of ${modalityOf(model)} models: ${missing.join(' or ')}`
+      return [{ path: `models.${id}.pricing`, message }]
+    }),
+    ...models.flatMap(([id, model]) =>
+      model.deployments.flatMap(({ provider }, index) => {
+        if (providers.includes(provider)) return []
+        const path = `models.${id}.deployments.${index}.provider`
+        const near = didYouMean(provider, providers)
+        return [
+          { path, message: `expected the name of a provider, found ${show(provider)}; ${near}` },
+        ]
+      }),
+    ),
+    ...models.flatMap(([id, model]) => {
+      const names = model.deployments.map(({ provider, model }) => `${provider}/${model}`)
+      return repeated(names, (index) => `models.${id}.deployments.${index}`)
+    }),
+    ...checkSeed(config.seed),
+  ]
+}
+
+function checkSeed({ accounts }: Settings['seed']): ConfigIssue[] {
+  const keys = accounts.flatMap((account, a) =>
+    account.keys.map((key, k) => ({ ...key, path: `seed.accounts.${a}.keys.${k}` })),
+  )
+  const accountIds = accounts.map(({ id }) => id)
+  const keyIds = keys.map(({ id }) => id)
+  return [
+    ...repeated(accountIds, (index) => `seed.accounts.${index}.id`),
+    ...repeated(keyIds, (index) => `${keys[index]!.path}.id`),
+    ...(['sha256', 'secret'] as const).flatMap((member) => {
+      const values = keys.map((key) => key[member])
+      return repeated(values, (index) => `${keys[index]!.path}.${member}`)
+    }),
+    ...keys.flatMap(({ policy, path }) => checkPolicy(policy, `${path}.policy`)),
+  ]
+}
+
+function checkPolicy(policy: unknown, path: string): ConfigIssue[] {
+  if (policy === undefined) return []
+  try {
+    readPolicy(policy, path)
+    return []
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error
+    return [{ path: error.param ?? path, message: error.message }]
+  }
+}
+
+/** Values that stand for themselves and occur again. */
+function repeated(
+  values: readonly (string | undefined)[],
+  pathOf: (index: number) => string,
+): ConfigIssue[] {
+  return values.flatMap((value, index) => {
+    const first = value === undefined ? index : values.indexOf(value)
+    return first === index
+      ? []
+      : [{ path: pathOf(index), message: `is the same as ${pathOf(first)}` }]
+  })
+}
+
+function text(expected: string) {
+  return v.pipe(v.string(expected), v.minLength(1, expected))
+}
+
+/** A whole number from `min` to `max`. */
+function number(min: number, max: number, expected: string) {
+  return v.pipe(
+    v.number(expected),
+    v.integer(expected),
+    v.minValue(min, expected),
+    v.maxValue(max, expected),
+  )
+}
+
+/** NaN for what is no size. */
+function toBytes(value: string | number): number {
+  if (typeof value === 'number') return value
+  const match = /^(\d{1,15}(?:\.\d{1,6})?)\s*([a-z]*)$/i.exec(value.trim())
+  return match ? Math.round(Number(match[1]) * (UNITS[match[2]!.toLowerCase() || 'b'] ?? NaN)) : NaN
+}
+
+function isAmount(amount: string): boolean {
+  try {
+    const pico = parsePico(amount)
+    return pico > 0n && pico <= MAX_AMOUNT
+  } catch {
+    return false
+  }
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
+}
