@@ -7,7 +7,11 @@ import type { UserConfig } from '../src/index.ts'
 type Entry = Exclude<NonNullable<UserConfig['models']>, string>[string]
 
 /** One model as its vendor knows it: everything of a catalog entry but where it is deployed. */
-export type StarterModel = Omit<Entry, 'deployments'> & { readonly upstream: string }
+export type StarterModel = Omit<Entry, 'deployments'> & {
+  readonly upstream: string
+  /** Options of its deployment. */
+  readonly options?: Readonly<Record<string, unknown>>
+}
 
 export interface StarterVendor {
   /** Name of the provider instance. */
@@ -192,6 +196,8 @@ export const VENDORS: readonly StarterVendor[] = [
       },
       'qwen/qwen3.6-27b': {
         upstream: 'qwen/qwen3.6-27b',
+        // Thinks in tags inside its answer unless a client asks for reasoning.
+        options: { reasoning: 'tags' },
         name: 'Qwen3.6 27B',
         pricing: perMillion('0.60', '3.00'),
         capabilities: [...BOTH],

@@ -68,8 +68,8 @@ export async function starter(env: ConfigContext['env']): Promise<Offer> {
 function offerOf({ provider, variable, baseURL, quirks, models }: StarterVendor): Offer {
   const options = { baseURL, quirks, apiKey: `\${${variable}}` }
   const entries: Offer['models'] = {}
-  for (const [id, { upstream, ...entry }] of Object.entries(models)) {
-    entries[id] = { ...entry, deployments: [{ provider, model: upstream }] }
+  for (const [id, { upstream, options: model = {}, ...entry }] of Object.entries(models)) {
+    entries[id] = { ...entry, deployments: [{ provider, model: upstream, options: model }] }
   }
   return {
     providers: { [provider]: { use: 'openai-compatible', options } },

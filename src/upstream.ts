@@ -62,6 +62,11 @@ const MAX_TEXT_BYTES = 64 * 1024 * 1024
 /** Bytes received but not yet asked for, above which the socket is paused. */
 const HIGH_WATER_BYTES = 64 * 1024
 const MAX_EVENT_CHARACTERS = 16 * 1024 * 1024
+/** Said to an iterator's `return`: what was wanted has come, only the end of the body is missing. */
+const COMPLETE = Symbol('complete')
+/** How long, and for how many bytes, that end is waited for, so that the connection can be used again. */
+const LINGER_MS = 500
+const LINGER_BYTES = 16 * 1024
 
 function send(
   poolOf: (origin: string) => Pool,
@@ -99,6 +104,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
   #queued = 0
   #ended = false
   #error: unknown = undefined
+  #lingering: NodeJS.Timeout | undefined
   #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
 
   constructor(
@@ -167,12 +173,17 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
       this.#waiting = undefined
       return
     }
-    this.#queue.push(chunk)
     this.#queued += chunk.length
+    if (this.#lingering) {
+      if (this.#queued > LINGER_BYTES) this.#abandon()
+      return
+    }
+    this.#queue.push(chunk)
     if (this.#queued > HIGH_WATER_BYTES) controller.pause()
   }
 
   onResponseEnd(): void {
+    clearTimeout(this.#lingering)
     if (this.#ended) return
     this.#ended = true
     this.#signal.removeEventListener('abort', this.#onAbort)
@@ -190,6 +201,20 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
     this.#controller?.abort(new Error('no longer wanted'))
   }
 
+  #abandon(): void {
+    clearTimeout(this.#lingering)
+    this.#ended = true
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    this.#controller?.abort(new Error('no longer wanted'))
+  }
+
+  #linger(): void {
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    this.#queued = 0
+    this.#lingering = setTimeout(() => this.#abandon(), LINGER_MS).unref()
+    if (this.#controller?.paused) this.#controller.resume()
+  }
+
   #iterator(): AsyncIterator<Uint8Array> {
     return {
       next: () => {
@@ -205,13 +230,12 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
         this.#waiting = Promise.withResolvers()
         return this.#waiting.promise
       },
-      return: () => {
-        if (!this.#ended) {
-          this.#ended = true
-          this.#signal.removeEventListener('abort', this.#onAbort)
-          this.#controller?.abort(new Error('no longer wanted'))
-        }
+      return: (value?: unknown) => {
         this.#queue = []
+        if (!this.#ended && !this.#lingering) {
+          if (value === COMPLETE) this.#linger()
+          else this.#abandon()
+        }
         return Promise.resolve({ value: undefined, done: true })
       },
     }
@@ -236,21 +260,24 @@ export async function* readEvents(
     },
   })
   const decoder = new TextDecoder()
-  for await (const chunk of body) {
-    parser.feed(decoder.decode(chunk, { stream: true }))
-    if (payloads.length === 0) continue
-    const ready = payloads
-    payloads = []
-    for (const payload of ready) {
-      if (payload === '[DONE]') return yield { choices: [], done: true }
-      yield parse(payload)
+  const chunks = body[Symbol.asyncIterator]()
+  let complete = false
+  try {
+    for (let last = false; !last;) {
+      const chunk = await chunks.next()
+      last = chunk.done === true
+      // A last event without its blank line still counts when it is whole.
+      parser.feed(last ? `${decoder.decode()}\n\n` : decoder.decode(chunk.value, { stream: true }))
+      const ready = payloads
+      payloads = []
+      for (const payload of ready) {
+        complete = payload === '[DONE]'
+        if (complete) return yield { choices: [], done: true }
+        yield parse(payload)
+      }
     }
-  }
-  // A last event without its blank line still counts when it is whole.
-  parser.feed(`${decoder.decode()}\n\n`)
-  for (const payload of payloads) {
-    if (payload === '[DONE]') return yield { choices: [], done: true }
-    yield parse(payload)
+  } finally {
+    await chunks.return?.(complete ? COMPLETE : undefined)
   }
 }
 

@@ -20,6 +20,7 @@ class Exchange {
   readonly #call: Call
   readonly #drains: boolean
   #dialled = false
+  #finished = false
   #closed = false
   #intake: Intake | undefined
   #iterator: AsyncIterator<any> | undefined
@@ -41,6 +42,7 @@ class Exchange {
         this.#pending = this.#iterator!.next()
         result = await this.#pending
       }
+      this.#finished = result.done === true
     } catch (error) {
       throw this.#failureOf(error)
     } finally {
@@ -57,8 +59,9 @@ class Exchange {
     if (left && this.#drains && this.#dialled) await this.#readOn()
     const usage = this.#intake?.usage() ?? (left && this.#dialled ? this.#sent() : undefined)
     if (usage) call.meter.push({ source: 'model', usage, prices: call.model.prices })
-    this.#branch?.abort(new ClientGone())
     this.#branch?.[Symbol.dispose]()
+    if (this.#finished) return
+    this.#branch?.abort(new ClientGone())
     // Not awaited: a generator that waits for a read returns when the read does.
     void this.#iterator?.return?.()?.catch(() => {})
   }

@@ -1,0 +1,44 @@
+/** What only Mistral wants of a conversation. */
+import { hash } from 'node:crypto'
+import type { Outgoing } from './messages.ts'
+
+/** Tool call ids of nine letters and digits, its own content parts, and a mark on an answer to be continued. */
+export function toMistral(messages: readonly Outgoing[]): Outgoing[] {
+  const names = new Map<string, string>()
+  return messages.map((message, position) => {
+    const out = { ...message }
+    if (Array.isArray(out.content)) out.content = out.content.map(toPart)
+    if (out.tool_calls) {
+      out.tool_calls = out.tool_calls.map((call: any) => {
+        names.set(call.id, call.function?.name)
+        return { ...call, id: toCallId(call.id) }
+      })
+    }
+    if (typeof out.tool_call_id === 'string') {
+      // Older models want to be told once more which tool answered.
+      out.name ??= names.get(out.tool_call_id)
+      out.tool_call_id = toCallId(out.tool_call_id)
+    }
+    if (out.role === 'assistant' && position === messages.length - 1) out.prefix = true
+    return out
+  })
+}
+
+/** The same id every time, so that calls and results still belong together. */
+function toCallId(id: unknown): string {
+  const given = String(id)
+  if (/^[a-zA-Z0-9]{9}$/.test(given)) return given
+  const digest = BigInt(`0x${hash('sha256', given, 'hex').slice(0, 16)}`)
+  return digest.toString(36).padStart(9, '0').slice(-9)
+}
+
+function toPart(part: any): any {
+  if (part.type === 'input_audio') return { type: part.type, input_audio: part.input_audio?.data }
+  if (part.type !== 'file') return part
+  const { file_data, filename } = part.file
+  return {
+    type: 'document_url',
+    document_url: file_data,
+    ...(filename ? { document_name: filename } : {}),
+  }
+}

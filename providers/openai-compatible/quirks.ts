@@ -1,0 +1,259 @@
+/**
+ * What sets each vendor apart, one row each: `providers/openai-compatible` of the wire contract, as a table. A member
+ * that is absent means that the vendor does as OpenAI does.
+ */
+import { takeTurns, type MessageQuirks, type Outgoing, type Replay } from './messages.ts'
+import { toMistral } from './mistral.ts'
+import {
+  askAlibaba,
+  askAsIs,
+  askByTemplate,
+  askByThinking,
+  askCerebras,
+  askDeepSeek,
+  askGroq,
+  askMistral,
+  askTogether,
+  effortIn,
+  type Ask,
+} from './reasoning.ts'
+import type { UsageQuirks } from './usage.ts'
+
+export interface Quirks extends MessageQuirks, UsageQuirks {
+  /** All members this vendor knows, for vendors that refuse a request over one they do not. */
+  readonly knows?: ReadonlySet<string>
+  /** Members of the request that mean nothing here. */
+  readonly drops?: readonly string[]
+  /** Members that this model refuses, by its name. */
+  readonly refuses?: (model: string, reasoningIsOff: boolean) => readonly string[]
+  /** OpenAI's name of a member, and the vendor's. */
+  readonly renames?: Readonly<Record<string, string>>
+  /** The most a number may be. */
+  readonly caps?: Readonly<Record<string, number>>
+  /** What a request for a stream says, to get usage with it. */
+  readonly streamed: Readonly<Record<string, unknown>>
+  readonly ask: Ask
+  /** How earlier reasoning goes back; nowhere when absent. */
+  readonly replay?: Replay
+  /** Only where the deployment says so: other models of this vendor refuse it. */
+  readonly replayOnRequest?: true
+  /** Knows `json_object` only: a schema goes into the prompt. */
+  readonly schemaInPrompt?: true
+  /** `session_id` as a cache key. */
+  readonly sessionAsCacheKey?: true
+  /** A last change to the conversation as a whole. */
+  readonly arrange?: (messages: readonly Outgoing[]) => Outgoing[]
+}
+
+/** For a router of models, not for a model. */
+const ROUTER = ['session_id']
+/** OpenAI's own. */
+const OPENAI = [
+  'metadata',
+  'moderation',
+  'prediction',
+  'prompt_cache_key',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+  'safety_identifier',
+  'user',
+  'verbosity',
+  'web_search_options',
+]
+/** Sampling that OpenAI does not have. */
+const SAMPLING = ['top_k', 'min_p', 'top_a', 'repetition_penalty']
+const PENALTIES = ['presence_penalty', 'frequency_penalty']
+const COMMON = [
+  'messages',
+  'model',
+  'parallel_tool_calls',
+  'reasoning_effort',
+  'response_format',
+  'stop',
+  'stream',
+  'temperature',
+  'tool_choice',
+  'tools',
+  'top_p',
+]
+
+const WITH_USAGE = { stream_options: { include_usage: true } }
+const AS_MAX_TOKENS = { max_completion_tokens: 'max_tokens' }
+
+/** A server of open weights, on one's own machine. */
+const LOCAL = {
+  streamed: WITH_USAGE,
+  renames: AS_MAX_TOKENS,
+  drops: [...ROUTER, ...OPENAI, 'top_a'],
+} as const
+
+const ROWS = {
+  openai: {
+    current: true,
+    streamed: { stream_options: { include_usage: true, include_obfuscation: false } },
+    drops: [...ROUTER, ...SAMPLING],
+    sessionAsCacheKey: true,
+    refuses: (model, reasoningIsOff) =>
+      /^(o\d|gpt-([5-9]|\d\d)(?!.*-chat))/.test(model) && !reasoningIsOff
+        ? ['temperature', 'top_p', ...PENALTIES, 'logprobs', 'top_logprobs']
+        : [],
+    ask: effortIn('none', 'minimal', 'low', 'medium', 'high', 'xhigh'),
+  },
+  groq: {
+    streamed: WITH_USAGE,
+    knows: new Set([
+      ...COMMON,
+      ...PENALTIES,
+      'compound_custom',
+      'disable_tool_validation',
+      'documents',
+      'include_reasoning',
+      'max_completion_tokens',
+      'n',
+      'reasoning_format',
+      'search_settings',
+      'seed',
+      'stream_options',
+      'user',
+    ]),
+    ask: askGroq,
+    replay: 'reasoning',
+    replayOnRequest: true,
+  },
+  deepseek: {
+    streamed: WITH_USAGE,
+    renames: AS_MAX_TOKENS,
+    drops: [...ROUTER, ...OPENAI, ...SAMPLING],
+    schemaInPrompt: true,
+    ask: askDeepSeek,
+    replay: 'reasoning_content',
+  },
+  xai: {
+    streamed: WITH_USAGE,
+    drops: [...ROUTER, ...OPENAI, ...SAMPLING],
+    refuses: (model) =>
+      /grok-(3-mini|[4-9])(?!.*non-reasoning)/.test(model) ? [...PENALTIES, 'stop'] : [],
+    ask: effortIn('low', 'medium', 'high'),
+    reasoningBeside: true,
+  },
+  together: {
+    streamed: WITH_USAGE,
+    renames: AS_MAX_TOKENS,
+    drops: [...ROUTER, ...OPENAI, 'top_a'],
+    ask: askTogether,
+  },
+  mistral: {
+    streamed: {},
+    knows: new Set([
+      ...COMMON,
+      ...PENALTIES,
+      'guardrails',
+      'max_tokens',
+      'n',
+      'prediction',
+      'prompt_mode',
+      'random_seed',
+      'safe_prompt',
+    ]),
+    renames: { ...AS_MAX_TOKENS, seed: 'random_seed' },
+    ask: askMistral,
+    replay: 'thinking-parts',
+    arrange: toMistral,
+  },
+  openrouter: {
+    current: true,
+    cacheControl: true,
+    annotations: true,
+    streamed: WITH_USAGE,
+    ask: askAsIs,
+    replay: 'reasoning_details',
+  },
+  perplexity: {
+    streamed: {},
+    renames: AS_MAX_TOKENS,
+    drops: [
+      ...ROUTER,
+      ...OPENAI.filter((name) => name !== 'web_search_options'),
+      'min_p',
+      'top_a',
+      'repetition_penalty',
+      'tools',
+      'tool_choice',
+      'parallel_tool_calls',
+    ],
+    ask: effortIn('minimal', 'low', 'medium', 'high'),
+    searchesAlways: true,
+    arrange: takeTurns,
+  },
+  vllm: { ...LOCAL, ask: askByTemplate, replay: 'reasoning' },
+  ollama: { ...LOCAL, ask: effortIn('none', 'low', 'medium', 'high'), replay: 'reasoning' },
+  llamacpp: { ...LOCAL, ask: askByTemplate },
+  lmstudio: { ...LOCAL, ask: effortIn('none', 'low', 'medium', 'high') },
+  cerebras: {
+    streamed: WITH_USAGE,
+    knows: new Set([
+      ...COMMON,
+      'clear_thinking',
+      'disable_reasoning',
+      'logprobs',
+      'max_completion_tokens',
+      'prediction',
+      'reasoning_format',
+      'seed',
+      'stream_options',
+      'top_logprobs',
+      'user',
+    ]),
+    ask: askCerebras,
+    replay: 'think-tags',
+  },
+  moonshot: {
+    streamed: WITH_USAGE,
+    renames: AS_MAX_TOKENS,
+    drops: [...ROUTER, ...OPENAI, ...SAMPLING],
+    caps: { temperature: 1 },
+    ask: askByThinking,
+    replay: 'reasoning_content',
+  },
+  alibaba: {
+    streamed: WITH_USAGE,
+    renames: AS_MAX_TOKENS,
+    drops: [...ROUTER, ...OPENAI, 'min_p', 'top_a'],
+    ask: askAlibaba,
+  },
+  google: {
+    streamed: WITH_USAGE,
+    knows: new Set([
+      ...COMMON,
+      ...PENALTIES,
+      'extra_body',
+      'logprobs',
+      'max_completion_tokens',
+      'n',
+      'seed',
+      'stream_options',
+      'top_logprobs',
+    ]),
+    ask: effortIn('none', 'minimal', 'low', 'medium', 'high'),
+    thoughtIsTheRest: true,
+    replay: 'thought-signature',
+  },
+} satisfies Record<string, Quirks>
+
+export type Row = keyof typeof ROWS
+
+/** Names for the option `quirks`. */
+export const ROW_NAMES = Object.keys(ROWS) as [Row, ...Row[]]
+
+/** Without a row: OpenAI's words, and everything that was not understood goes through. */
+const PLAIN: Quirks = {
+  cacheControl: true,
+  streamed: WITH_USAGE,
+  drops: ROUTER,
+  ask: ROWS.openai.ask,
+}
+
+/** The row of that name, or the plain one. */
+export function quirksOf(row: Row | undefined): Quirks {
+  return row === undefined ? PLAIN : ROWS[row]
+}

@@ -1,0 +1,108 @@
+/**
+ * Usage dialects: who counts what inside what, and under which name. The outcome is OpenAI's object in the gateway's
+ * sense: everything cached is inside `prompt_tokens`, reasoning is inside `completion_tokens`.
+ */
+import type { OpenAIUsage } from '../../src/plugin.ts'
+
+/** What a row of the quirk table says about counting. */
+export interface UsageQuirks {
+  /** Where reasoning is counted when the total does not tell: beside the completion instead of inside it. */
+  readonly reasoningBeside?: true
+  /** Whatever prompt and completion leave of the total was thought. */
+  readonly thoughtIsTheRest?: true
+  /** Each answer is one search, unless the vendor counts them. */
+  readonly searchesAlways?: true
+}
+
+/**
+ * Undoes a vendor's habits. Nothing when the vendor reported nothing; zero tokens both ways is what servers say that
+ * do not count.
+ */
+export function toUsage(reported: any, quirks: UsageQuirks): OpenAIUsage | undefined {
+  if (typeof reported !== 'object' || reported === null) return undefined
+  // The spelling without s is an older one of Mistral's.
+  const prompt = reported.prompt_tokens_details ?? reported.prompt_token_details ?? {}
+  const completion = reported.completion_tokens_details ?? {}
+  const cached = count(
+    prompt.cached_tokens ??
+      reported.cached_tokens ??
+      reported.num_cached_tokens ??
+      reported.prompt_cache_hit_tokens,
+  )
+  const promptTokens =
+    count(reported.prompt_tokens) ||
+    count(reported.prompt_cache_hit_tokens) + count(reported.prompt_cache_miss_tokens)
+  const written = count(completion.reasoning_tokens ?? reported.reasoning_tokens)
+  const [completionTokens, reasoning] = withReasoning(
+    promptTokens,
+    count(reported.completion_tokens),
+    written,
+    count(reported.total_tokens),
+    quirks,
+  )
+  if (promptTokens === 0 && completionTokens === 0) return undefined
+  const usage: OpenAIUsage = {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    prompt_tokens_details: {
+      cached_tokens: Math.min(cached, promptTokens),
+      cache_write_tokens: count(prompt.cache_write_tokens),
+      audio_tokens: count(prompt.audio_tokens),
+      image_tokens: count(prompt.image_tokens),
+    },
+    completion_tokens_details: {
+      reasoning_tokens: reasoning,
+      audio_tokens: count(completion.audio_tokens),
+      image_tokens: count(completion.image_tokens),
+      accepted_prediction_tokens: count(completion.accepted_prediction_tokens),
+      rejected_prediction_tokens: count(completion.rejected_prediction_tokens),
+    },
+  }
+  const searches =
+    reported.server_tool_use_details?.web_search_requests ?? reported.num_search_queries
+  if (searches !== undefined) usage.searches = count(searches)
+  else if (quirks.searchesAlways) usage.searches = 1
+  const cost = vendorCost(reported)
+  if (cost !== undefined) usage.vendor_cost = cost
+  return usage
+}
+
+/** Completion tokens with reasoning inside, and reasoning, which is never more than that. */
+function withReasoning(
+  prompt: number,
+  completion: number,
+  reasoning: number,
+  total: number,
+  quirks: UsageQuirks,
+): [completion: number, reasoning: number] {
+  if (quirks.thoughtIsTheRest) {
+    const thought = Math.max(0, total - prompt - completion)
+    return [completion + thought, thought || Math.min(reasoning, completion)]
+  }
+  const inside = total === prompt + completion
+  const beside = total === prompt + completion + reasoning
+  if (!inside && (beside || quirks.reasoningBeside)) return [completion + reasoning, reasoning]
+  return [completion, Math.min(reasoning, completion)]
+}
+
+function count(value: unknown): number {
+  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
+}
+
+/** USD as decimal text, by any of the names vendors have for it. */
+function vendorCost(reported: any): string | undefined {
+  const { cost, cost_details: details, is_byok: ownKey, cost_in_usd_ticks: ticks } = reported
+  // With the operator's own vendor key, `cost` is only the fee of the reseller.
+  if (typeof cost === 'number') {
+    return decimal(cost + (ownKey ? Number(details?.upstream_inference_cost ?? 0) : 0))
+  }
+  if (typeof cost?.total_cost === 'number') return decimal(cost.total_cost)
+  // 1e10 ticks are one dollar. Resellers of the same model report 0, which is no price.
+  if (typeof ticks === 'number' && ticks > 0) return decimal(ticks / 1e10)
+  return undefined
+}
+
+function decimal(usd: number): string | undefined {
+  if (!Number.isFinite(usd) || usd < 0) return undefined
+  return usd.toFixed(12).replace(/\.?0+$/, '')
+}

@@ -1,0 +1,88 @@
+/**
+ * Recorded traffic with vendors, read where it lies: beside this repository, or in `FIXTURES_DIR`. It is not part of the
+ * repository; where it is missing, tests say what they could not check.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, it } from 'vitest'
+import { cutAtEvents, type Answer } from './upstream.ts'
+
+/** One recorded exchange. */
+export interface Recording {
+  /** `<vendor>/<case>` */
+  readonly name: string
+  readonly vendor: string
+  readonly method: string
+  /** What the vendor's server was asked for. */
+  readonly path: string
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly stream: boolean
+  readonly body: Buffer
+  /** What was sent; absent when the source did not keep it. */
+  readonly request: any
+}
+
+const folder =
+  process.env.FIXTURES_DIR ?? fileURLToPath(new URL('../../shared/fixtures', import.meta.url))
+
+/** The recordings of these vendors whose path matches; none when the folder is missing. */
+export function recordingsOf(vendors: readonly string[], path = /./): Recording[] {
+  return vendors
+    .filter((vendor) => existsSync(join(folder, vendor)))
+    .flatMap((vendor) => readdirSync(join(folder, vendor)).map((name) => read(vendor, name)))
+    .filter((recording) => path.test(recording.path))
+}
+
+/**
+ * Describes tests over recordings. Where there are none, one test takes their place that is skipped and says so, here
+ * and on the console.
+ */
+export function describeRecorded(
+  title: string,
+  vendors: readonly string[],
+  path: RegExp,
+  tests: (recordings: readonly Recording[]) => void,
+): void {
+  describe(title, () => {
+    const missing = vendors.filter((vendor) => !existsSync(join(folder, vendor)))
+    if (missing.length > 0) {
+      const reason = `no recorded traffic of ${missing.join(', ')}; set FIXTURES_DIR to have it checked`
+      process.stderr.write(`SKIPPED ${title}: ${reason}\n`)
+      it(`recorded traffic of ${missing.join(', ')}`, (context) => context.skip(reason))
+    }
+    const found = recordingsOf(vendors, path)
+    if (found.length > 0) tests(found)
+  })
+}
+
+/** The recorded answer in one piece. */
+export function whole({ status, headers, body }: Recording): Answer {
+  return { status, headers, pieces: [body] }
+}
+
+/** The same answer, one piece an event. */
+export function byEvents(recording: Recording): Answer {
+  return { ...whole(recording), pieces: cutAtEvents(recording.body) }
+}
+
+function read(vendor: string, name: string): Recording {
+  const at = (file: string) => join(folder, vendor, name, file)
+  const { method, path, status, headers, stream, body_file } = JSON.parse(
+    readFileSync(at('meta.json'), 'utf8'),
+  )
+  return {
+    name: `${vendor}/${name}`,
+    vendor,
+    method,
+    path,
+    status,
+    headers,
+    stream,
+    body: readFileSync(at(body_file)),
+    request: existsSync(at('request.json'))
+      ? JSON.parse(readFileSync(at('request.json'), 'utf8'))
+      : undefined,
+  }
+}

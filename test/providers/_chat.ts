@@ -1,0 +1,117 @@
+/** A provider on a real host, asked as the gateway asks it, and its answer as a client would get it. */
+import { createConsola } from 'consola'
+import { conform } from '../../src/endpoints/conform.ts'
+import { fold, unfold } from '../../src/endpoints/chunks.ts'
+import { UpstreamFailure } from '../../src/errors.ts'
+import type {
+  ChatInput,
+  Chunk,
+  Completion,
+  OpenAIUsage,
+  Provider,
+  ProviderPlugin,
+} from '../../src/plugin.ts'
+import { createHost } from '../../src/upstream.ts'
+
+export const silent = createConsola({ level: -999 })
+
+/** A plugin, set up. Whoever calls this closes it. */
+export interface Setup extends AsyncDisposable {
+  readonly provider: Provider
+  /** What the provider itself hands over. */
+  ask(input: Partial<ChatInput>, how?: Asked): Promise<Chunk[]>
+  /** The whole way: the folded answer, usage, and the failure if there was one. */
+  outcome(input: Partial<ChatInput>, how?: Asked): Promise<Outcome>
+}
+
+export interface Asked {
+  readonly model?: string
+  /** Of the deployment. */
+  readonly options?: Record<string, unknown>
+  readonly signal?: AbortSignal
+}
+
+export interface Outcome {
+  /** As the client gets them, without the one that carries usage. */
+  readonly chunks: Chunk[]
+  readonly completion: Completion
+  readonly usage: OpenAIUsage | undefined
+  readonly failure: UpstreamFailure | undefined
+}
+
+const QUESTION = [{ role: 'user', content: 'Hello?' }] as const
+
+export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<Setup> {
+  const settings = {
+    timeoutMs: 10_000,
+    firstPartTimeoutMs: 10_000,
+    idleTimeoutMs: 10_000,
+    connections: 8,
+  }
+  const { host, close } = createHost('test', settings, silent)
+  const provider = await plugin.setup(await valid(plugin.options, options), host)
+
+  async function* ask(input: Partial<ChatInput>, how: Asked = {}): AsyncGenerator<Chunk> {
+    const answer = await provider.chat!({
+      input: { messages: QUESTION, ...input },
+      model: how.model ?? 'm',
+      options: (await valid(plugin.deploymentOptions!, how.options ?? {})) as Record<
+        string,
+        unknown
+      >,
+      requestId: 'req_test',
+      signal: how.signal ?? new AbortController().signal,
+      log: silent,
+    })
+    if (Symbol.asyncIterator in answer) yield* answer
+    else yield unfold(answer)
+  }
+
+  return {
+    provider,
+    async ask(input, how) {
+      const chunks: Chunk[] = []
+      for await (const chunk of ask(input, how)) chunks.push(chunk)
+      return chunks
+    },
+    async outcome(input, how) {
+      const chunks: Chunk[] = []
+      let usage: OpenAIUsage | undefined
+      let failure: UpstreamFailure | undefined
+      async function* tapped(): AsyncGenerator<Chunk> {
+        for await (const chunk of ask(input, how)) {
+          usage = chunk.usage ?? usage
+          yield chunk
+        }
+      }
+      try {
+        for await (const chunk of conform(tapped(), envelope())) chunks.push(chunk)
+      } catch (error) {
+        if (!UpstreamFailure.is(error)) throw error
+        failure = error
+      }
+      return { chunks, completion: fold(chunks), usage, failure }
+    },
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+function envelope() {
+  let calls = 0
+  return {
+    id: 'chatcmpl-test',
+    created: 1_790_000_000,
+    model: 'vendor/model',
+    usageChunk: false,
+    logprobs: true,
+    legacyFunctions: false,
+    reasoning: true,
+    newCallId: () => `call_made_${calls++}`,
+  }
+}
+
+async function valid(schema: ProviderPlugin['options'], value: unknown): Promise<unknown> {
+  const result = await schema['~standard'].validate(value)
+  if (result.issues) throw new Error(result.issues.map((issue) => issue.message).join('; '))
+  return result.value
+}

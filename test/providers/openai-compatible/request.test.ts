@@ -1,0 +1,436 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import openaiCompatible from '../../../providers/openai-compatible.ts'
+import { ROW_NAMES } from '../../../providers/openai-compatible/quirks.ts'
+import type { ChatInput } from '../../../src/plugin.ts'
+import { json, startUpstream, type FakeUpstream, type Seen } from '../../upstream.ts'
+import { setUp, type Asked } from '../_chat.ts'
+
+let upstream: FakeUpstream
+
+beforeAll(async () => {
+  upstream = await startUpstream(
+    json({ choices: [{ index: 0, message: { content: 'ok' }, finish_reason: 'stop' }] }),
+  )
+})
+
+afterAll(() => upstream.close())
+
+/** The request a vendor of this row gets. */
+async function sent(
+  options: Record<string, unknown>,
+  input: Partial<ChatInput>,
+  how?: Asked,
+): Promise<Seen> {
+  await using setup = await setUp(openaiCompatible, { baseURL: `${upstream.url}/v1`, ...options })
+  await setup.ask(input, how)
+  return upstream.requests.at(-1)!
+}
+
+async function body(quirks: string | undefined, input: Partial<ChatInput>, how?: Asked) {
+  return (await sent(quirks ? { quirks } : {}, input, how)).json
+}
+
+const weather = { type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }
+const call = (id: string) => ({
+  id,
+  type: 'function',
+  function: { name: 'weather', arguments: '{}' },
+})
+const thought = {
+  type: 'reasoning.text',
+  text: 'hm',
+  signature: 'sig',
+  format: 'anthropic-claude-v1',
+  index: 0,
+} as const
+const TOOL_LOOP: ChatInput['messages'] = [
+  { role: 'user', content: 'Weather?' },
+  {
+    role: 'assistant',
+    content: null,
+    tool_calls: [call('call_1')],
+    reasoning: 'hm',
+    reasoning_details: [thought],
+    annotations: [],
+  },
+  { role: 'tool', tool_call_id: 'call_1', content: 'sunny' },
+]
+
+describe('the request', () => {
+  it('goes to the right place, with the key and the headers of the operator', async () => {
+    const headers = { 'X-Title': 'us', Accept: 'x/y' }
+    const { method, path, headers: got } = await sent({ apiKey: 'sk-1', headers }, {})
+    expect([method, path]).toEqual(['POST', '/v1/chat/completions'])
+    expect(got).toMatchObject({
+      authorization: 'Bearer sk-1',
+      'content-type': 'application/json',
+      'x-title': 'us',
+      accept: 'x/y',
+    })
+  })
+
+  it('carries no key where there is none', async () => {
+    expect((await sent({}, {})).headers).not.toHaveProperty('authorization')
+    expect((await sent({ apiKey: '' }, {})).headers).not.toHaveProperty('authorization')
+  })
+
+  it('is handed on as it is, in OpenAI’s words', async () => {
+    const input = {
+      messages: [
+        {
+          role: 'user',
+          content: [{ type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }],
+        },
+      ],
+      temperature: 0.5,
+      max_completion_tokens: 100,
+      tools: [{ ...weather, cache_control: { type: 'ephemeral' } }],
+      cache_control: { type: 'ephemeral' },
+      somebody_elses_extra: { deep: [1] },
+    } as const
+    expect(await body(undefined, input, { model: 'some-model' })).toEqual({
+      ...input,
+      model: 'some-model',
+    })
+  })
+
+  it('asks for usage in streams, and says nothing of streams otherwise', async () => {
+    expect(await body(undefined, { stream: true })).toMatchObject({
+      stream: true,
+      stream_options: { include_usage: true },
+    })
+    expect(await body(undefined, { stream: false })).not.toHaveProperty('stream_options')
+  })
+
+  it('leaves out what the operator says that a model refuses', async () => {
+    const options = { omit: ['temperature', 'max_tokens', 'stream_options'] }
+    const input = { temperature: 1, max_completion_tokens: 5, stream: true, top_p: 1 }
+    const got = await body('vllm', input, { options })
+    expect(got).not.toHaveProperty('temperature')
+    expect(got).not.toHaveProperty('max_tokens')
+    expect(got).not.toHaveProperty('stream_options')
+    expect(got.top_p).toBe(1)
+  })
+
+  it('tells a session to a router only', async () => {
+    expect(await body(undefined, { session_id: 's' })).not.toHaveProperty('session_id')
+    expect((await body('openrouter', { session_id: 's' })).session_id).toBe('s')
+    const { prompt_cache_key, ...rest } = await body('openai', { session_id: 's' })
+    expect(prompt_cache_key).toMatch(/^[0-9a-f]{32}$/)
+    expect(rest).not.toHaveProperty('session_id')
+    const own = await body('openai', { session_id: 's', prompt_cache_key: 'mine' })
+    expect(own.prompt_cache_key).toBe('mine')
+  })
+})
+
+describe('what each vendor is asked for', () => {
+  const FULL = {
+    stream: true,
+    max_completion_tokens: 100,
+    temperature: 1.5,
+    seed: 1,
+    top_k: 5,
+    min_p: 0.1,
+    user: 'u',
+    metadata: { a: 'b' },
+    logit_bias: { 5: 1 },
+    cache_control: { type: 'ephemeral' },
+    tools: [{ ...weather, cache_control: { type: 'ephemeral' } }],
+    unheard_of: true,
+  }
+
+  const MAX_TOKENS =
+    'alibaba deepseek llamacpp lmstudio mistral moonshot ollama perplexity together vllm'
+  const STRICT = 'cerebras google groq mistral'
+  const NO_STREAM_OPTIONS = 'mistral perplexity'
+
+  it.each(ROW_NAMES)('%s', async (row) => {
+    const got = await body(row, FULL)
+    const has = (list: string) => list.split(' ').includes(row)
+    const [kept, gone] = has(MAX_TOKENS)
+      ? ['max_tokens', 'max_completion_tokens']
+      : ['max_completion_tokens', 'max_tokens']
+    expect(got[kept]).toBe(100)
+    expect(got).not.toHaveProperty(gone)
+    expect(got.stream_options?.include_usage).toBe(has(NO_STREAM_OPTIONS) ? undefined : true)
+    expect(got.unheard_of).toBe(has(STRICT) ? undefined : true)
+    expect(JSON.stringify(got).includes('cache_control')).toBe(row === 'openrouter')
+    expect(got.metadata).toEqual(has('openai openrouter') ? { a: 'b' } : undefined)
+    expect(got.min_p).toBe(
+      has('llamacpp lmstudio ollama openrouter together vllm') ? 0.1 : undefined,
+    )
+    expect(got.temperature).toBe(row === 'moonshot' ? 1 : 1.5)
+    expect(got[row === 'mistral' ? 'random_seed' : 'seed']).toBe(1)
+    expect(got.model).toBe('m')
+  })
+
+  it('not for sampling that a reasoning model refuses', async () => {
+    const input = { temperature: 1, top_p: 1, presence_penalty: 1, stop: ['x'] }
+    const ask = (row: string, model: string, more = {}) =>
+      body(row, { ...input, ...more }, { model })
+    for (const model of ['o3-mini', 'gpt-5-nano', 'gpt-6.1-x']) {
+      expect(await ask('openai', model)).toEqual({
+        model,
+        messages: expect.anything(),
+        stop: ['x'],
+      })
+    }
+    expect(await ask('openai', 'gpt-4o')).toMatchObject(input)
+    expect(await ask('openai', 'gpt-5-chat-latest')).toMatchObject(input)
+    const off = { reasoning: { effort: 'none' } as const }
+    expect(await ask('openai', 'gpt-5.1', off)).toMatchObject({
+      ...input,
+      reasoning_effort: 'none',
+    })
+    expect(await ask('xai', 'grok-4')).not.toHaveProperty('stop')
+    expect(await ask('xai', 'grok-4-1-fast-non-reasoning')).toMatchObject(input)
+  })
+
+  it('for a schema in the prompt where only JSON is known', async () => {
+    const schema = { type: 'object', properties: { a: { type: 'string' } } }
+    const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } }
+    const got = await body('deepseek', { response_format })
+    expect(got.response_format).toEqual({ type: 'json_object' })
+    expect(got.messages[0]).toMatchObject({
+      role: 'system',
+      content: expect.stringContaining(JSON.stringify(schema)),
+    })
+    expect((await body('vllm', { response_format })).response_format).toEqual(response_format)
+  })
+})
+
+describe('the wish for reasoning', () => {
+  const off = { enabled: false }
+  it.each([
+    [undefined, 'm', { effort: 'high' }, { reasoning_effort: 'high' }],
+    ['openai', 'o3', { effort: 'max' }, { reasoning_effort: 'xhigh' }],
+    ['openai', 'o3', off, { reasoning_effort: 'none' }],
+    ['openai', 'o3', { max_tokens: 10 }, { reasoning_effort: 'low' }],
+    ['openai', 'o3', { max_tokens: 50 }, { reasoning_effort: 'medium' }],
+    ['openai', 'o3', { max_tokens: 80 }, { reasoning_effort: 'high' }],
+    ['openai', 'o3', { enabled: true }, {}],
+    ['groq', 'openai/gpt-oss-120b', { effort: 'minimal' }, { reasoning_effort: 'low' }],
+    [
+      'groq',
+      'openai/gpt-oss-120b',
+      { effort: 'high', exclude: true },
+      { reasoning_effort: 'high', include_reasoning: false },
+    ],
+    [
+      'groq',
+      'qwen/qwen3-32b',
+      { effort: 'high' },
+      { reasoning_effort: 'default', reasoning_format: 'parsed' },
+    ],
+    [
+      'groq',
+      'qwen/qwen3-32b',
+      { effort: 'none' },
+      { reasoning_effort: 'none', reasoning_format: 'parsed' },
+    ],
+    [
+      'deepseek',
+      'm',
+      { effort: 'medium' },
+      { thinking: { type: 'enabled' }, reasoning_effort: 'high' },
+    ],
+    ['deepseek', 'm', off, { thinking: { type: 'disabled' } }],
+    ['xai', 'grok-3-mini', { effort: 'xhigh' }, { reasoning_effort: 'high' }],
+    ['together', 'm', { effort: 'high' }, { reasoning: { enabled: true } }],
+    ['together', 'openai/gpt-oss-20b', { effort: 'high' }, { reasoning_effort: 'high' }],
+    ['vllm', 'm', off, { chat_template_kwargs: { enable_thinking: false } }],
+    ['llamacpp', 'gpt-oss-20b', { effort: 'low' }, { reasoning_effort: 'low' }],
+    ['ollama', 'm', { effort: 'none' }, { reasoning_effort: 'none' }],
+    ['cerebras', 'zai-glm-4.7', off, { disable_reasoning: true }],
+    ['cerebras', 'gpt-oss-120b', { effort: 'medium' }, { reasoning_effort: 'medium' }],
+    ['moonshot', 'm', { enabled: true }, { thinking: { type: 'enabled' } }],
+    ['alibaba', 'm', { max_tokens: 60 }, { enable_thinking: true, thinking_budget: 60 }],
+    ['alibaba', 'm', off, { enable_thinking: false }],
+    ['mistral', 'mistral-small-latest', { effort: 'low' }, { reasoning_effort: 'high' }],
+    ['mistral', 'magistral-medium', { effort: 'low' }, { prompt_mode: 'reasoning' }],
+    ['google', 'm', { effort: 'xhigh' }, { reasoning_effort: 'high' }],
+    [
+      'openrouter',
+      'm',
+      { effort: 'low', exclude: true },
+      { reasoning: { effort: 'low', exclude: true } },
+    ],
+  ] as const)('%s, %s, %j: %j', async (row, model, reasoning, expected) => {
+    const {
+      model: _model,
+      messages: _messages,
+      max_tokens: _limit,
+      max_completion_tokens: _most,
+      ...asked
+    } = await body(row, { reasoning, max_completion_tokens: 100 }, { model })
+    expect(asked).toEqual(expected)
+  })
+
+  it('gives way to the vendor’s own words', async () => {
+    const input = { reasoning: { enabled: true }, chat_template_kwargs: { enable_thinking: false } }
+    expect((await body('vllm', input)).chat_template_kwargs).toEqual({ enable_thinking: false })
+  })
+})
+
+describe('the conversation', () => {
+  it('has no developer where only a system speaks', async () => {
+    const messages = [{ role: 'developer', content: 'Be brief.' }] as const
+    const roles = async (row?: string) => (await body(row, { messages })).messages[0].role
+    expect(await roles()).toBe('system')
+    expect(await roles('vllm')).toBe('system')
+    expect(await roles('openai')).toBe('developer')
+    expect(await roles('openrouter')).toBe('developer')
+  })
+
+  it('says a refusal where refusals are known, and its text elsewhere', async () => {
+    const messages = [
+      { role: 'assistant', content: null, refusal: 'No.' },
+      { role: 'assistant', content: [{ type: 'refusal', refusal: 'Never.' }] },
+    ] as const
+    expect((await body('openai', { messages })).messages).toEqual([
+      { role: 'assistant', content: '', refusal: 'No.' },
+      messages[1],
+    ])
+    expect((await body('groq', { messages })).messages).toEqual([
+      { role: 'assistant', content: 'No.' },
+      { role: 'assistant', content: [{ type: 'text', text: 'Never.' }] },
+    ])
+  })
+
+  it('has images and files in a form that vendors take', async () => {
+    const image = {
+      type: 'image_url',
+      image_url: { url: 'https://x.example/a.png', detail: 'original' },
+    }
+    const file = { type: 'file', file: { filename: 'a.pdf', file_data: 'JVBERi0=' } }
+    const messages = [{ role: 'user', content: [image, file] }] as const
+    const parts = async (row?: string) => (await body(row, { messages })).messages[0].content
+    expect(await parts()).toEqual([
+      { type: 'image_url', image_url: { url: 'https://x.example/a.png', detail: 'high' } },
+      {
+        type: 'file',
+        file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' },
+      },
+    ])
+    expect((await parts('openai'))[0]).toEqual(image)
+    expect((await parts('mistral'))[1]).toEqual({
+      type: 'document_url',
+      document_url: 'data:application/pdf;base64,JVBERi0=',
+      document_name: 'a.pdf',
+    })
+  })
+
+  it('takes turns where the vendor insists', async () => {
+    const messages = [
+      { role: 'system', content: 'A' },
+      { role: 'developer', content: 'B' },
+      { role: 'user', content: 'C' },
+      { role: 'user', content: [{ type: 'text', text: 'D' }] },
+      { role: 'assistant', content: 'E' },
+    ] as const
+    expect((await body('perplexity', { messages, tools: [weather] })).messages).toEqual([
+      { role: 'system', content: 'A\n\nB' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'C' },
+          { type: 'text', text: 'D' },
+        ],
+      },
+      { role: 'assistant', content: 'E' },
+    ])
+    expect(await body('perplexity', { messages, tools: [weather] })).not.toHaveProperty('tools')
+  })
+
+  it('keeps calls and results together under ids that Mistral takes', async () => {
+    const messages = [
+      { role: 'assistant', content: null, tool_calls: [call('call_0fypS1hVX'), call('abcDEF123')] },
+      { role: 'tool', tool_call_id: 'call_0fypS1hVX', content: '1' },
+      { role: 'tool', tool_call_id: 'abcDEF123', content: '2' },
+    ] as const
+    const [asked, first, second] = (await body('mistral', { messages })).messages
+    const [one, two] = asked.tool_calls.map(({ id }: any) => id)
+    expect(one).toMatch(/^[a-zA-Z0-9]{9}$/)
+    expect([one, two]).toEqual([first.tool_call_id, second.tool_call_id])
+    expect(two).toBe('abcDEF123')
+    expect(first.name).toBe('weather')
+    expect((await body('mistral', { messages })).messages[0].tool_calls[0].id).toBe(one)
+  })
+
+  it('lets Mistral continue a last message of the assistant', async () => {
+    const messages = [
+      { role: 'user', content: 'Go' },
+      { role: 'assistant', content: 'On' },
+    ] as const
+    const got = (await body('mistral', { messages })).messages
+    expect(got[1]).toEqual({ role: 'assistant', content: 'On', prefix: true })
+  })
+})
+
+describe('earlier reasoning', () => {
+  const replayed = async (row: string | undefined, options = {}) => {
+    const {
+      role: _role,
+      tool_calls: _calls,
+      ...rest
+    } = (await body(row, { messages: TOOL_LOOP }, { options })).messages[1]
+    return rest
+  }
+
+  it.each([
+    [undefined, {}, { content: null }],
+    [undefined, { replayReasoning: true }, { content: null, reasoning_content: 'hm' }],
+    ['openai', {}, { content: null }],
+    ['xai', {}, { content: null }],
+    ['groq', {}, { content: null }],
+    ['groq', { replayReasoning: true }, { content: null, reasoning: 'hm' }],
+    ['deepseek', {}, { content: null, reasoning_content: 'hm' }],
+    ['deepseek', { replayReasoning: false }, { content: null }],
+    ['moonshot', {}, { content: null, reasoning_content: 'hm' }],
+    ['vllm', {}, { content: null, reasoning: 'hm' }],
+    ['ollama', {}, { content: null, reasoning: 'hm' }],
+    ['openrouter', {}, { content: null, reasoning_details: [thought], annotations: [] }],
+    ['cerebras', {}, { content: '<think>hm</think>' }],
+    ['mistral', {}, { content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] }] }],
+  ] as const)('%s, %j: %j', async (row, options, expected) => {
+    expect(await replayed(row, options)).toEqual(expected)
+  })
+
+  it('is an empty text on a tool call of DeepSeek’s where none is known', async () => {
+    const messages = [
+      { role: 'assistant', content: '', tool_calls: [call('call_1')] },
+      { role: 'tool', tool_call_id: 'call_1', content: 'sunny' },
+      { role: 'assistant', content: 'Sunny.' },
+    ] as const
+    const got = (await body('deepseek', { messages })).messages
+    expect(got[0].reasoning_content).toBe('')
+    expect(got[2]).not.toHaveProperty('reasoning_content')
+  })
+
+  it('is read from its details, or from the name that the AI SDK uses', async () => {
+    const content = async (message: object) =>
+      (await body('deepseek', { messages: [{ role: 'assistant', content: 'x', ...message }] }))
+        .messages[0].reasoning_content
+    expect(await content({ reasoning_details: [thought, { ...thought, text: '!' }] })).toBe('hm!')
+    expect(await content({ reasoning_content: 'aha' })).toBe('aha')
+    expect(await content({})).toBeUndefined()
+  })
+
+  it('goes back to Google as the signature on the first call', async () => {
+    const seal = { type: 'reasoning.encrypted', data: 'c2ln', format: 'google-gemini-v1', index: 0 }
+    const messages = [
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [call('a'), call('b')],
+        reasoning_details: [seal],
+      },
+    ] as const
+    const [{ tool_calls, reasoning_details }] = (await body('google', { messages })).messages
+    expect(tool_calls).toEqual([
+      { ...call('a'), extra_content: { google: { thought_signature: 'c2ln' } } },
+      call('b'),
+    ])
+    expect(reasoning_details).toBeUndefined()
+  })
+})
