@@ -1,0 +1,1523 @@
+/**
+ * What every ledger engine has to do, as tests: examples of each rule, then a long random walk beside a model.
+ * The rules and invariants (I1 to I13) are those of the state design, sections 4 and 10.
+ */
+import { describe, expect, it } from 'vitest'
+import { isDeepStrictEqual, inspect } from 'node:util'
+import { LEASE_MS } from '../../src/ledger/ledger.ts'
+import type {
+  CapScope,
+  Entered,
+  EnteredOk,
+  Entry,
+  Held,
+  Hold,
+  HeldOk,
+  KeyLimits,
+  Ledger,
+  LedgerRow,
+  Lease,
+  Rate,
+  Settled,
+  Settlement,
+  TopUp,
+  UsageRow,
+} from '../../src/ledger/ledger.ts'
+import { MAX_AMOUNT, parsePico, type Pico } from '../../src/money.ts'
+
+/** The time an engine under test lives in. It only goes forward. */
+export interface TestClock {
+  /** ms since epoch, exactly as the engine sees it */
+  now(): number
+  advance(ms: number): void | Promise<void>
+}
+
+export interface ConformanceOptions {
+  /** Length of the random walk. */
+  readonly steps?: number
+  /** Of the random walk; a new one each run unless given. It is part of the test's name. */
+  readonly seed?: number
+  /** For engines that bring their own time; else a clock that stands still until it is advanced. */
+  readonly clock?: () => TestClock | Promise<TestClock>
+}
+
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+const FREE_TIER = { rpm: 6, perDay: 15, concurrency: 3 }
+const ROOMY: KeyLimits = { disabled: false, rpm: 1000, concurrency: 100 }
+
+/** @param open makes an empty ledger that lives in the given time */
+export function ledgerConformance(
+  name: string,
+  open: (clock: TestClock) => Promise<Ledger> | Ledger,
+  options: ConformanceOptions = {},
+): void {
+  const { steps = 100_000, seed = Math.floor(Math.random() * 2 ** 32) } = options
+  const clockOf = options.clock ?? (() => new ManualClock())
+
+  const example = (title: string, run: (till: Till) => Promise<void>) =>
+    it(title, async () => {
+      const clock = await clockOf()
+      const ledger = await open(clock)
+      try {
+        await run(new Till(ledger, clock))
+      } finally {
+        await ledger.close()
+      }
+    })
+
+  describe(`${name} ledger`, () => {
+    describe('key state', () => keyExamples(example))
+    describe('requests per minute', () => rateExamples(example))
+    describe('concurrency', () => concurrencyExamples(example))
+    describe('free tier', () => freeTierExamples(example))
+    describe('money', () => moneyExamples(example))
+    describe('spend windows', () => windowExamples(example))
+    describe('settlement', () => settlementExamples(example))
+    describe('top-ups', () => topUpExamples(example))
+    describe('history', () => historyExamples(example))
+
+    it(
+      `agrees with the model over ${steps} random steps (seed ${seed})`,
+      { timeout: 120_000 },
+      async () => {
+        const clock = await clockOf()
+        const ledger = await open(clock)
+        try {
+          await new Walk(ledger, clock, seed).go(steps)
+        } finally {
+          await ledger.close()
+        }
+      },
+    )
+  })
+}
+
+type Example = (title: string, run: (till: Till) => Promise<void>) => void
+
+function keyExamples(example: Example): void {
+  example('a key it has no limits for is stale', async (till) => {
+    expect(await till.enter()).toEqual({ ok: false, why: 'stale' })
+    await till.limit(ROOMY)
+    expect(await till.enter({ key: 'another' })).toEqual({ ok: false, why: 'stale' })
+    expect(await till.enter({ account: 'another' })).toEqual({ ok: false, why: 'stale' })
+  })
+
+  example('only a revision below the stored one is stale', async (till) => {
+    await till.limit(ROOMY, 5)
+    expect(await till.enter({ revision: 4 })).toEqual({ ok: false, why: 'stale' })
+    expect(await till.enter({ revision: 5 })).toMatchObject({ ok: true })
+    expect(await till.enter({ revision: 6 })).toMatchObject({ ok: true })
+  })
+
+  example('limits of a lower revision change nothing', async (till) => {
+    await till.limit({ ...ROOMY, disabled: true }, 5)
+    await till.limit(ROOMY, 4)
+    expect(await till.enter({ revision: 5 })).toEqual({ ok: false, why: 'disabled' })
+    await till.limit(ROOMY, 5)
+    expect(await till.enter({ revision: 5 })).toMatchObject({ ok: true })
+  })
+
+  example('a disabled key is refused by the next enter, and only that one', async (till) => {
+    await till.limit(ROOMY)
+    await till.limit(ROOMY, 1, 'other')
+    await till.admit()
+    await till.limit({ ...ROOMY, disabled: true }, 2)
+    expect(await till.enter({ revision: 2 })).toEqual({ ok: false, why: 'disabled' })
+    expect(await till.enter({ key: 'other' })).toMatchObject({ ok: true })
+  })
+
+  example('a key expires at its moment, not before', async (till) => {
+    await till.limit({ ...ROOMY, expiresAt: till.clock.now() + 5000 })
+    await till.clock.advance(4999)
+    expect(await till.enter()).toMatchObject({ ok: true })
+    await till.clock.advance(1)
+    expect(await till.enter()).toEqual({ ok: false, why: 'expired' })
+  })
+
+  example('limits below 1 are refused', async (till) => {
+    await expect(till.limit({ ...ROOMY, rpm: 0 })).rejects.toThrow(RangeError)
+    await expect(till.limit({ ...ROOMY, concurrency: 0.5 })).rejects.toThrow(RangeError)
+  })
+}
+
+function rateExamples(example: Example): void {
+  example('admits the limit, then refuses exactly until Retry-After', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, rpm: 3 })
+    for (const pause of [1000, 500, 0]) {
+      await till.admit()
+      await till.clock.advance(pause)
+    }
+    const refused = await till.enter()
+    expect(refused).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: MINUTE_MS - 1500 })
+    await till.clock.advance(MINUTE_MS - 1501)
+    expect(await till.enter()).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: 1 })
+    await till.clock.advance(1)
+    expect(await till.enter()).toMatchObject({ ok: true })
+    expect(await till.enter()).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: 1000 })
+  })
+
+  example('tells limit, what remains, and when all of it is back', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, rpm: 2 })
+    const rate = async () => ((await till.enter()) as { rate: Rate }).rate
+    expect(await rate()).toEqual({ limit: 2, remaining: 1, resetMs: MINUTE_MS })
+    await till.clock.advance(20_000)
+    expect(await rate()).toEqual({ limit: 2, remaining: 0, resetMs: MINUTE_MS })
+    await till.clock.advance(10_000)
+    expect(await rate()).toEqual({ limit: 2, remaining: 0, resetMs: MINUTE_MS - 10_000 })
+    await till.clock.advance(30_000)
+    expect(await rate()).toEqual({ limit: 2, remaining: 0, resetMs: MINUTE_MS })
+  })
+
+  example('the window slides over the turn of a minute', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, rpm: 5 })
+    await till.clock.advance(MINUTE_MS - (till.clock.now() % MINUTE_MS) - 100)
+    for (let i = 0; i < 5; i++) await till.admit()
+    await till.clock.advance(200)
+    expect(await till.enter()).toMatchObject({
+      ok: false,
+      why: 'rpm',
+      retryAfterMs: MINUTE_MS - 200,
+    })
+  })
+
+  example('a lower limit counts at once, and raising it again forgets nothing', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, rpm: 4 })
+    for (let i = 0; i < 4; i++) {
+      await till.admit()
+      await till.clock.advance(1000)
+    }
+    await till.limit({ ...ROOMY, rpm: 2 }, 2)
+    // The second newest came two seconds ago.
+    expect(await till.enter({ revision: 2 })).toMatchObject({ retryAfterMs: MINUTE_MS - 2000 })
+    await till.limit({ ...ROOMY, rpm: 4 }, 3)
+    expect(await till.enter({ revision: 3 })).toMatchObject({ retryAfterMs: MINUTE_MS - 4000 })
+    await till.limit({ ...ROOMY, rpm: 5 }, 4)
+    expect(await till.enter({ revision: 4 })).toMatchObject({ ok: true, rate: { remaining: 0 } })
+  })
+
+  example('two hundred at once against fifty a minute admit exactly fifty', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, rpm: 50 })
+    const answers = await Promise.all(Array.from({ length: 200 }, () => till.enter()))
+    expect(answers.filter((answer) => answer.ok)).toHaveLength(50)
+  })
+
+  example('each key has a log of its own', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, rpm: 1 })
+    await till.limit({ ...ROOMY, rpm: 1 }, 1, 'other')
+    await till.admit()
+    expect(await till.enter()).toMatchObject({ ok: false, why: 'rpm' })
+    expect(await till.enter({ key: 'other' })).toMatchObject({ ok: true })
+  })
+
+  example('above 6,000 a minute refuses a second longer at most', async (till) => {
+    const rpm = 6500
+    await till.pay()
+    await till.limit({ ...ROOMY, rpm, concurrency: 100_000 })
+    const admitted: number[] = []
+    const within = (ms: number) => admitted.filter((at) => till.clock.now() - at < ms).length
+    const enter = async () => {
+      const answer = await till.enter()
+      if (answer.ok) admitted.push(till.clock.now())
+      expect(within(MINUTE_MS)).toBeLessThanOrEqual(rpm)
+      return answer
+    }
+    let refusals = 0
+    for (let burst = 0; burst < 70; burst++) {
+      await till.clock.advance((burst * 7919) % 2500)
+      for (let i = 0; i < 190; i++) {
+        const answer = await enter()
+        if (answer.ok) continue
+        refusals++
+        expect(answer.why).toBe('rpm')
+        expect(within(MINUTE_MS + 1000)).toBeGreaterThanOrEqual(rpm)
+        const { retryAfterMs } = answer as { retryAfterMs: number }
+        await till.clock.advance(retryAfterMs - 1)
+        expect(await enter()).toMatchObject({ ok: false, retryAfterMs: 1 })
+        await till.clock.advance(1)
+        expect(await enter()).toMatchObject({ ok: true })
+        break
+      }
+    }
+    expect(refusals).toBeGreaterThan(0)
+  })
+
+  example('a limit moved across 6,000 a minute forgets nothing', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, rpm: 10 })
+    for (let i = 0; i < 10; i++) await till.admit()
+    await till.limit({ ...ROOMY, rpm: 6001 }, 2)
+    expect(await till.enter({ revision: 2 })).toMatchObject({ ok: true, rate: { remaining: 5990 } })
+    await till.limit({ ...ROOMY, rpm: 12 }, 3)
+    expect(await till.enter({ revision: 3 })).toMatchObject({ ok: true, rate: { remaining: 0 } })
+    const refused = await till.enter({ revision: 3 })
+    expect(refused).toMatchObject({ ok: false, why: 'rpm' })
+    await till.clock.advance((refused as { retryAfterMs: number }).retryAfterMs)
+    expect(await till.enter({ revision: 3 })).toMatchObject({ ok: true })
+  })
+}
+
+function concurrencyExamples(example: Example): void {
+  const pair = { ...ROOMY, concurrency: 2 }
+
+  example('refuses above the limit without using a rate slot', async (till) => {
+    await till.pay()
+    await till.limit({ ...pair, rpm: 10 })
+    await till.admit()
+    await till.admit()
+    const rate = { limit: 10, remaining: 8, resetMs: MINUTE_MS }
+    const refused = { ok: false, why: 'concurrency', retryAfterMs: 1000, rate }
+    expect(await till.enter()).toEqual(refused)
+    expect(await till.enter()).toEqual(refused)
+  })
+
+  example('leaving, settling and expiring give the slot back', async (till) => {
+    await till.pay()
+    await till.limit(pair)
+    const first = await till.admit()
+    const second = await till.admit()
+    await till.leave(first)
+    const third = await till.admit()
+    await till.settle(second, 0n)
+    await till.admit()
+    expect(await till.enter()).toMatchObject({ why: 'concurrency' })
+    await till.clock.advance(third.lease - till.clock.now() - 1)
+    expect(await till.enter()).toMatchObject({ why: 'concurrency' })
+    await till.clock.advance(1)
+    expect(await till.enter()).toMatchObject({ ok: true })
+  })
+
+  example('a lease lives as long as it is renewed', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, concurrency: 1 })
+    const call = await till.admit()
+    expect(call.lease).toBe(call.at + LEASE_MS)
+    for (let i = 0; i < 10; i++) {
+      await till.clock.advance(LEASE_MS - 1)
+      await till.renew(call)
+      expect(await till.enter()).toMatchObject({ why: 'concurrency' })
+    }
+    await till.clock.advance(LEASE_MS)
+    expect(await till.enter()).toMatchObject({ ok: true })
+  })
+
+  example('renewing brings back neither a swept lease nor a settled one', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, concurrency: 1 })
+    const swept = await till.admit()
+    await till.clock.advance(LEASE_MS)
+    const settled = await till.admit()
+    await till.settle(settled, 5n)
+    await till.renew(swept, settled)
+    expect(await till.ledger.key('acct', 'key')).toMatchObject({ inFlight: 0 })
+    expect(await till.enter()).toMatchObject({ ok: true })
+  })
+
+  example('a lower limit counts at once and touches no running call', async (till) => {
+    await till.pay()
+    await till.limit(pair)
+    const call = await till.admit()
+    await till.admit()
+    await till.limit({ ...ROOMY, concurrency: 1 }, 2)
+    await till.leave(call)
+    expect(await till.enter({ revision: 2 })).toMatchObject({ why: 'concurrency' })
+    expect(await till.ledger.key('acct', 'key')).toMatchObject({ inFlight: 1 })
+  })
+
+  example('entering again with a lease, and leaving twice, change nothing', async (till) => {
+    await till.pay()
+    await till.limit({ ...pair, rpm: 10 })
+    const call = await till.admit()
+    const again = await till.enter({ request: call.request })
+    expect(again).toMatchObject({ ok: true, rate: { remaining: 9 } })
+    const other = await till.admit()
+    await till.leave(call)
+    await till.leave(call)
+    expect(await till.ledger.key('acct', 'key')).toMatchObject({ inFlight: 1 })
+    await till.leave(other)
+    expect(await till.ledger.key('acct', 'key')).toMatchObject({ inFlight: 0 })
+  })
+}
+
+function freeTierExamples(example: Example): void {
+  const { rpm, perDay, concurrency } = FREE_TIER
+
+  example('counts per minute for the account, all its keys together', async (till) => {
+    await till.limit(ROOMY)
+    await till.limit(ROOMY, 1, 'other')
+    for (let i = 0; i < rpm; i++) {
+      const answer = await till.enter({ key: i % 2 ? 'key' : 'other' })
+      expect(answer).toMatchObject({
+        ok: true,
+        paid: false,
+        rate: { limit: rpm, remaining: rpm - 1 - i },
+      })
+      await till.leave({ ...answer, request: till.last, key: i % 2 ? 'key' : 'other' })
+    }
+    const refused = {
+      ok: false,
+      why: 'rpm',
+      retryAfterMs: MINUTE_MS,
+      rate: { limit: rpm, remaining: 0 },
+    }
+    expect(await till.enter()).toMatchObject(refused)
+    expect(await till.enter({ key: 'other' })).toMatchObject(refused)
+  })
+
+  example('the lower of key and tier counts, and is the one that is told', async (till) => {
+    await till.limit({ ...ROOMY, rpm: 2 })
+    expect(await till.enter()).toMatchObject({ rate: { limit: 2, remaining: 1 } })
+    expect(await till.enter()).toMatchObject({ rate: { limit: 2, remaining: 0 } })
+    expect(await till.enter()).toMatchObject({ ok: false, why: 'rpm' })
+  })
+
+  example('when both refuse, Retry-After is the longer wait', async (till) => {
+    await till.limit({ ...ROOMY, rpm: 1 })
+    await till.limit(ROOMY, 1, 'other')
+    await till.leave(await till.admit())
+    await till.clock.advance(30_000)
+    for (let i = 1; i < rpm; i++) await till.leave(await till.admit({ key: 'other' }))
+    await till.clock.advance(10_000)
+    // The key waits 20 s for itself, the account 20 s for the same entry.
+    expect(await till.enter()).toMatchObject({ why: 'rpm', retryAfterMs: 20_000 })
+    await till.clock.advance(20_000)
+    await till.leave(await till.admit())
+    await till.clock.advance(5000)
+    // Now the key waits 55 s, the account 25 s.
+    const refused = await till.enter()
+    expect(refused).toMatchObject({ why: 'rpm', retryAfterMs: 55_000 })
+    await till.clock.advance(55_000)
+    expect(await till.enter()).toMatchObject({ ok: true })
+  })
+
+  example('counts per UTC day, until midnight', async (till) => {
+    await till.limit(ROOMY)
+    await till.until(nextDay(till.clock.now()) - 10 * MINUTE_MS)
+    for (let i = 0; i < perDay; i++) {
+      await till.leave(await till.admit())
+      await till.clock.advance(MINUTE_MS / rpm)
+    }
+    const waitMs = nextDay(till.clock.now()) - till.clock.now()
+    const rate = { limit: rpm, remaining: 0, resetMs: waitMs }
+    const refused = await till.enter()
+    expect(refused).toEqual({ ok: false, why: 'day', retryAfterMs: waitMs, rate })
+    await till.clock.advance(waitMs - 1)
+    expect(await till.enter()).toMatchObject({ ok: false, why: 'day', retryAfterMs: 1 })
+    await till.clock.advance(1)
+    expect(await till.enter()).toMatchObject({ ok: true })
+  })
+
+  example('just before midnight the wait may be for the minute', async (till) => {
+    await till.limit(ROOMY)
+    await till.until(nextDay(till.clock.now()) - 3 * MINUTE_MS)
+    for (let i = 0; i < perDay; i++) {
+      if (i === perDay - rpm) await till.until(nextDay(till.clock.now()) - 10_000)
+      else if (i < perDay - rpm) await till.clock.advance(MINUTE_MS / rpm)
+      await till.leave(await till.admit())
+    }
+    const refused = await till.enter()
+    expect(refused).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: MINUTE_MS })
+  })
+
+  example('counts running calls for the account, all its keys together', async (till) => {
+    await till.limit(ROOMY)
+    await till.limit(ROOMY, 1, 'other')
+    for (let i = 0; i < concurrency; i++) await till.admit({ key: i % 2 ? 'key' : 'other' })
+    expect(await till.enter()).toMatchObject({ ok: false, why: 'concurrency', retryAfterMs: 1000 })
+  })
+
+  example('takes free models only and minds neither balance nor cap', async (till) => {
+    await till.limit({ ...ROOMY, cap: { amount: 0n, scope: 'lifetime' } })
+    const paid = await till.admit()
+    expect(await till.hold(paid, 100n)).toEqual({ ok: false, why: 'tier' })
+    const free = await till.admit()
+    expect(await till.hold(free, 100n, true)).toEqual({
+      ok: true,
+      day: till.day(),
+      billed: false,
+    })
+    expect(await till.ledger.account('acct')).toEqual({ balance: 0n, available: 0n, paid: false })
+  })
+
+  example('the first top-up ends it for good', async (till) => {
+    await till.limit(ROOMY)
+    for (let i = 0; i < rpm; i++) await till.leave(await till.admit())
+    expect(await till.enter()).toMatchObject({ ok: false, why: 'rpm' })
+    await till.pay('0.01')
+    const call = await till.admit()
+    expect(call).toMatchObject({ paid: true, rate: { limit: ROOMY.rpm } })
+    expect(await till.hold(call)).toMatchObject({ ok: true, billed: true })
+    await till.settle(call, parsePico('0.02'))
+    expect(await till.ledger.account('acct')).toMatchObject({
+      balance: -parsePico('0.01'),
+      paid: true,
+    })
+    expect(await till.hold(await till.admit(), 0n, true)).toEqual({ ok: false, why: 'credits' })
+  })
+}
+
+function moneyExamples(example: Example): void {
+  example('a hold needs a lease that has not expired', async (till) => {
+    await till.pay()
+    await till.limit(ROOMY)
+    expect(await till.hold({ request: 'req_never', at: till.clock.now() })).toEqual({
+      ok: false,
+      why: 'lost',
+    })
+    const left = await till.admit()
+    await till.leave(left)
+    expect(await till.hold(left)).toEqual({ ok: false, why: 'lost' })
+    const paused = await till.admit()
+    await till.clock.advance(LEASE_MS)
+    expect(await till.hold(paused)).toEqual({ ok: false, why: 'lost' })
+  })
+
+  example('sets money aside, and gives it back with the call', async (till) => {
+    await till.pay('1')
+    await till.limit(ROOMY)
+    const settled = await till.admit()
+    const left = await till.admit()
+    const expired = await till.admit()
+    await till.hold(settled, parsePico('0.5'))
+    await till.hold(left, parsePico('0.25'))
+    await till.hold(expired, parsePico('0.125'))
+    const balance = parsePico('1')
+    expect(await till.ledger.account('acct')).toEqual({
+      balance,
+      available: parsePico('0.125'),
+      paid: true,
+    })
+    await till.leave(left)
+    expect(await till.ledger.account('acct')).toMatchObject({ available: parsePico('0.375') })
+    await till.settle(settled, 1n)
+    expect(await till.ledger.account('acct')).toMatchObject({ available: parsePico('0.875') - 1n })
+    await till.clock.advance(LEASE_MS)
+    await till.admit()
+    expect(await till.ledger.account('acct')).toMatchObject({
+      available: balance - 1n,
+      balance: balance - 1n,
+    })
+  })
+
+  example('a lone request is admitted while anything is left, whatever it holds', async (till) => {
+    await till.ledger.topUp({ account: 'acct', amount: 1n, reference: 'one' })
+    await till.limit({ ...ROOMY, cap: { amount: 1n, scope: 'lifetime' } })
+    expect(await till.hold(await till.admit(), parsePico('100'))).toMatchObject({ ok: true })
+  })
+
+  example('money held by running calls is waited for; only settled money is gone', async (till) => {
+    await till.pay('1')
+    await till.limit(ROOMY)
+    const first = await till.admit()
+    await till.hold(first, parsePico('1'))
+    const second = await till.admit()
+    expect(await till.hold(second)).toEqual({ ok: false, why: 'held', retryAfterMs: 1000 })
+    await till.leave(second)
+    await till.settle(first, parsePico('0.9'))
+    const third = await till.admit()
+    expect(await till.hold(third)).toMatchObject({ ok: true })
+    await till.settle(third, parsePico('0.1'))
+    expect(await till.hold(await till.admit())).toEqual({ ok: false, why: 'credits' })
+    await till.pay('1', 'more')
+    expect(await till.hold(await till.admit())).toMatchObject({ ok: true })
+  })
+
+  example('waiting for held money uses no rate slot', async (till) => {
+    await till.pay('1')
+    await till.limit({ ...ROOMY, rpm: 3 })
+    const holder = await till.admit()
+    await till.hold(holder, parsePico('1'))
+    for (let i = 0; i < 10; i++) {
+      await till.clock.advance(i % 2)
+      const call = await till.admit()
+      expect(call.rate.remaining).toBe(1)
+      expect(await till.hold(call)).toMatchObject({ why: 'held' })
+      await till.leave(call)
+    }
+    // Gone with its slot: a minute after the holder came, the whole limit is there.
+    await till.clock.advance(MINUTE_MS - (till.clock.now() - holder.at))
+    expect(await till.admit()).toMatchObject({ rate: { remaining: 2 } })
+  })
+
+  example('a cap refuses for good on settled spend, for now on held spend', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, cap: { amount: parsePico('2'), scope: 'lifetime' } })
+    const first = await till.admit()
+    await till.hold(first, parsePico('2'))
+    const waiting = await till.admit()
+    expect(await till.hold(waiting)).toEqual({ ok: false, why: 'held', retryAfterMs: 1000 })
+    await till.leave(waiting)
+    await till.settle(first, parsePico('1.999999999999'))
+    const second = await till.admit()
+    expect(await till.hold(second)).toMatchObject({ ok: true })
+    await till.settle(second, 1n)
+    expect(await till.hold(await till.admit())).toEqual({
+      ok: false,
+      why: 'cap',
+      scope: 'lifetime',
+    })
+    await till.limit({ ...ROOMY, cap: { amount: parsePico('3'), scope: 'lifetime' } }, 2)
+    expect(await till.hold(await till.admit({ revision: 2 }))).toMatchObject({ ok: true })
+  })
+
+  example('the cap is told before the empty balance, and the tier before both', async (till) => {
+    await till.limit({ ...ROOMY, cap: { amount: 0n, scope: 'lifetime' } })
+    expect(await till.hold(await till.admit())).toEqual({ ok: false, why: 'tier' })
+    await till.pay('1')
+    await till.settle(await till.admit(), parsePico('1'))
+    expect(await till.hold(await till.admit())).toMatchObject({ ok: false, why: 'cap' })
+    await till.limit(ROOMY, 2)
+    expect(await till.hold(await till.admit({ revision: 2 }))).toEqual({
+      ok: false,
+      why: 'credits',
+    })
+  })
+
+  example('holding twice holds once', async (till) => {
+    await till.pay('10')
+    await till.limit(ROOMY)
+    const call = await till.admit()
+    const held = await till.hold(call, parsePico('4'))
+    expect(await till.hold(call, parsePico('4'))).toEqual(held)
+    expect(await till.ledger.account('acct')).toMatchObject({ available: parsePico('6') })
+  })
+
+  example('a negative hold is an error', async (till) => {
+    await till.pay()
+    await till.limit(ROOMY)
+    const call = await till.admit()
+    await expect((async () => till.hold(call, -1n))()).rejects.toThrow(RangeError)
+  })
+
+  example('overruns no further than costs exceed holds', async (till) => {
+    await till.pay('1')
+    await till.limit({ ...ROOMY, concurrency: 4 })
+    const calls = []
+    for (let i = 0; i < 4; i++) {
+      const call = await till.admit()
+      expect(await till.hold(call, parsePico('0.2'))).toMatchObject({ ok: true })
+      calls.push(call)
+    }
+    for (const call of calls) await till.settle(call, parsePico('0.7'))
+    const { balance } = await till.ledger.account('acct')
+    expect(balance).toBe(parsePico('1') - parsePico('2.8'))
+    expect(-balance).toBeLessThan(parsePico('0.7') + 3n * parsePico('0.5'))
+    expect(await till.hold(await till.admit())).toEqual({ ok: false, why: 'credits' })
+  })
+}
+
+function windowExamples(example: Example): void {
+  const dollar = parsePico('1')
+
+  example('a day cap opens again at midnight UTC', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, cap: { amount: dollar, scope: 'day' } })
+    await till.until(nextDay(till.clock.now()) - 1000)
+    const resetsAt = nextDay(till.clock.now())
+    await till.spend(dollar)
+    const refused = { ok: false, why: 'cap', scope: 'day', resetsAt }
+    expect(await till.hold(await till.admit())).toEqual(refused)
+    await till.clock.advance(999)
+    expect(await till.hold(await till.admit())).toEqual(refused)
+    await till.clock.advance(1)
+    expect(await till.hold(await till.admit())).toMatchObject({ ok: true, day: till.day() })
+    expect(await till.ledger.key('acct', 'key')).toMatchObject({ lifetime: dollar, day: 0n })
+  })
+
+  example('a month cap opens again on the first', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, cap: { amount: dollar, scope: 'month' } })
+    await till.until(nextMonth(till.clock.now()))
+    const resetsAt = nextMonth(till.clock.now())
+    await till.until(resetsAt - DAY_MS - 5)
+    await till.spend(dollar)
+    await till.clock.advance(DAY_MS)
+    const refused = { ok: false, why: 'cap', scope: 'month', resetsAt }
+    expect(await till.hold(await till.admit())).toEqual(refused)
+    expect(await till.ledger.key('acct', 'key')).toMatchObject({ month: dollar, day: 0n })
+    await till.clock.advance(5)
+    expect(await till.hold(await till.admit())).toMatchObject({ ok: true })
+    expect(await till.ledger.key('acct', 'key')).toMatchObject({ lifetime: dollar, month: 0n })
+  })
+
+  example('a call across midnight belongs to the day of its hold', async (till) => {
+    await till.pay()
+    await till.limit({ ...ROOMY, cap: { amount: dollar, scope: 'day' } })
+    await till.until(nextMonth(till.clock.now()) - 10)
+    const call = await till.admit()
+    const held = await till.hold(call, dollar)
+    expect(held).toEqual({ ok: true, day: till.day(), billed: true })
+    await till.clock.advance(20)
+    expect(await till.hold(await till.admit(), 0n)).toMatchObject({ ok: true })
+    await till.settle(call, dollar, (held as HeldOk).day)
+    expect(await till.ledger.key('acct', 'key')).toEqual({
+      lifetime: dollar,
+      day: 0n,
+      month: 0n,
+      inFlight: 1,
+    })
+    expect(await till.hold(await till.admit())).toMatchObject({ ok: true })
+    expect(await till.ledger.verify()).toEqual([])
+  })
+
+  example('a settlement after expiry is charged in the window of its hold', async (till) => {
+    await till.pay('5')
+    await till.limit({ ...ROOMY, concurrency: 1 })
+    await till.until(nextDay(till.clock.now()) - 10)
+    const call = await till.admit()
+    const held = (await till.hold(call, dollar)) as HeldOk
+    await till.clock.advance(LEASE_MS)
+    const next = await till.admit()
+    await till.hold(next, dollar)
+    const balance = parsePico('4.5')
+    const settled = await till.settle(call, parsePico('0.5'), held.day)
+    expect(settled).toEqual({ state: 'charged', cost: parsePico('0.5'), balance })
+    expect(await till.ledger.account('acct')).toMatchObject({
+      balance,
+      available: balance - dollar,
+    })
+    const spend = { lifetime: parsePico('0.5'), day: 0n, inFlight: 1 }
+    expect(await till.ledger.key('acct', 'key')).toMatchObject(spend)
+    expect(await till.ledger.verify()).toEqual([])
+  })
+}
+
+function settlementExamples(example: Example): void {
+  example('charges once, however often it is asked', async (till) => {
+    await till.pay('1')
+    await till.limit(ROOMY)
+    const call = await till.admit()
+    await till.hold(call, 7n)
+    const balance = parsePico('1') - 42n
+    expect(await till.settle(call, 42n)).toEqual({ state: 'charged', cost: 42n, balance })
+    const again = { state: 'duplicate', cost: 42n, balance }
+    expect(await till.settle(call, 42n)).toEqual(again)
+    expect(await till.settle(call, 99n)).toEqual(again)
+    expect(await till.ledger.key('acct', 'key')).toMatchObject({
+      lifetime: 42n,
+      day: 42n,
+      month: 42n,
+      inFlight: 0,
+    })
+    expect(await till.rows()).toHaveLength(2)
+  })
+
+  example('charges a call it knows nothing of', async (till) => {
+    await till.pay('1')
+    await till.limit(ROOMY)
+    const unknown = { request: 'req_unknown', at: till.clock.now() }
+    expect(await till.settle(unknown, 5n)).toMatchObject({ state: 'charged', cost: 5n })
+    expect(await till.settle(unknown, 5n)).toMatchObject({ state: 'duplicate' })
+    expect(await till.ledger.key('acct', 'key')).toMatchObject({ lifetime: 5n, inFlight: 0 })
+  })
+
+  example('a settlement of nothing leaves a row and no charge', async (till) => {
+    await till.limit(ROOMY)
+    const call = await till.admit()
+    await till.hold(call, 0n, true)
+    expect(await till.settle(call, 0n)).toEqual({ state: 'charged', cost: 0n, balance: 0n })
+    expect(await till.rows()).toMatchObject([{ kind: 'usage', request: call.request, cost: 0n }])
+  })
+
+  example('is seen by the very next admission', async (till) => {
+    await till.pay('1')
+    await till.limit({ ...ROOMY, concurrency: 1 })
+    await till.spend(parsePico('1'))
+    expect(await till.hold(await till.admit())).toEqual({ ok: false, why: 'credits' })
+  })
+
+  example('sums stay exact far above what a double can count', async (till) => {
+    await till.pay('3999999.999999999999')
+    await till.limit(ROOMY)
+    let balance = parsePico('3999999.999999999999')
+    for (let i = 0; i < 300; i++) {
+      const cost = parsePico('9007.199254740993') + BigInt(i)
+      balance -= cost
+      expect(await till.settle({ request: `req_${i}`, at: till.clock.now() }, cost)).toMatchObject({
+        balance,
+      })
+    }
+    const { lifetime } = await till.ledger.key('acct', 'key')
+    expect(lifetime).toBe(parsePico('3999999.999999999999') - balance)
+    expect(await till.ledger.verify()).toEqual([])
+  })
+
+  example('a negative cost is an error', async (till) => {
+    await expect(till.settle({ request: 'req_1', at: till.clock.now() }, -1n)).rejects.toThrow(
+      RangeError,
+    )
+  })
+}
+
+function topUpExamples(example: Example): void {
+  const topUp = { account: 'acct', amount: 100n, reference: 'invoice 1' }
+
+  example('books a reference once per account', async (till) => {
+    expect(await till.ledger.topUp(topUp)).toEqual({ state: 'charged', cost: -100n, balance: 100n })
+    expect(await till.ledger.topUp(topUp)).toEqual({
+      state: 'duplicate',
+      cost: -100n,
+      balance: 100n,
+    })
+    expect(await till.ledger.topUp({ ...topUp, reference: 'invoice 2' })).toMatchObject({
+      balance: 200n,
+    })
+    expect(await till.ledger.topUp({ ...topUp, account: 'other' })).toMatchObject({
+      state: 'charged',
+      balance: 100n,
+    })
+    expect(await till.rows()).toHaveLength(2)
+  })
+
+  example('refuses amounts that are not money, and balances no store could count', async (till) => {
+    for (const amount of [0n, -1n, MAX_AMOUNT + 1n]) {
+      await expect(till.ledger.topUp({ ...topUp, amount })).rejects.toThrow(RangeError)
+    }
+    expect(await till.ledger.account('acct')).toEqual({ balance: 0n, available: 0n, paid: false })
+    await till.ledger.topUp({ ...topUp, amount: MAX_AMOUNT })
+    const more = { ...topUp, amount: 1n, reference: 'one more' }
+    await expect(till.ledger.topUp(more)).rejects.toThrow(RangeError)
+    expect(await till.ledger.account('acct')).toMatchObject({ balance: MAX_AMOUNT })
+    expect(await till.ledger.verify()).toEqual([])
+  })
+}
+
+function historyExamples(example: Example): void {
+  example('an account nobody has heard of is empty', async (till) => {
+    expect(await till.ledger.account('nobody')).toEqual({ balance: 0n, available: 0n, paid: false })
+    expect(await till.ledger.key('nobody', 'none')).toEqual({
+      lifetime: 0n,
+      day: 0n,
+      month: 0n,
+      inFlight: 0,
+    })
+    expect(await till.rows('nobody')).toEqual([])
+    expect(await till.ledger.verify('nobody')).toEqual([])
+    await till.ledger.leave({ account: 'nobody', key: 'none', request: 'req_1' })
+  })
+
+  example('keeps what it was told, newest first, read on from a cursor', async (till) => {
+    await till.ledger.topUp({
+      account: 'acct',
+      amount: 100n,
+      reference: 'invoice',
+      note: 'thanks',
+    })
+    await till.limit(ROOMY)
+    const usage: UsageRow = {
+      at: till.clock.now(),
+      endpoint: 'chat',
+      model: 'vendor/model',
+      deployment: 'west',
+      outcome: 'cancelled',
+      lines: [
+        { source: 'model', usage: { promptTokens: 3, completionTokens: 4, estimated: true } },
+      ],
+    }
+    const [day, account, key] = [till.day(), 'acct', 'key']
+    for (const request of ['req_1', 'req_2', 'req_3']) {
+      await till.ledger.settle({ request, account, key, day, cost: 2n, usage })
+    }
+    const rows = await till.rows()
+    expect(rows.map((row) => row.request)).toEqual(['req_3', 'req_2', 'req_1', 'invoice'])
+    expect(rows[0]).toMatchObject({ kind: 'usage', key, at: usage.at, cost: 2n, usage })
+    expect(rows[3]).toMatchObject({ kind: 'top-up', cost: -100n, note: 'thanks' })
+    expect(rows[3]).not.toHaveProperty('key')
+    expect(await till.rows('acct', rows[1]!.seq)).toEqual(rows.slice(2))
+    expect(await till.rows('acct', rows[3]!.seq)).toEqual([])
+  })
+
+  example('a call that died after its hold leaves an orphan', async (till) => {
+    await till.pay('1')
+    await till.limit(ROOMY)
+    const held = await till.admit()
+    await till.hold(held, 10n)
+    await till.admit()
+    await till.clock.advance(LEASE_MS)
+    await till.admit()
+    const orphans = (await till.rows()).filter((row) => row.kind === 'orphan')
+    expect(orphans).toMatchObject([{ request: held.request, key: 'key', cost: 0n }])
+    expect(await till.ledger.account('acct')).toMatchObject({ available: parsePico('1') })
+    expect(await till.ledger.key('acct', 'key')).toMatchObject({ inFlight: 1 })
+  })
+
+  example('leaving leaves no row', async (till) => {
+    await till.pay('1')
+    await till.limit(ROOMY)
+    const call = await till.admit()
+    await till.hold(call, 10n)
+    await till.leave(call)
+    await till.clock.advance(LEASE_MS)
+    await till.admit()
+    expect(await till.rows()).toHaveLength(1)
+  })
+
+  example('is well, and owes nothing', async (till) => {
+    expect(till.ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+  })
+}
+
+interface Admitted extends EnteredOk {
+  readonly request: string
+  readonly key: string
+}
+
+/** A ledger with a few defaults, for examples: account `acct`, key `key`, revision 1. */
+class Till {
+  readonly ledger: Ledger
+  readonly clock: TestClock
+  last = ''
+  #requests = 0
+
+  constructor(ledger: Ledger, clock: TestClock) {
+    this.ledger = ledger
+    this.clock = clock
+  }
+
+  async limit(limits: KeyLimits, revision = 1, key = 'key'): Promise<void> {
+    await this.ledger.limits('acct', key, limits, revision)
+  }
+
+  async enter(entry: Partial<Entry> = {}): Promise<Entered> {
+    this.last = entry.request ?? `req_${++this.#requests}`
+    const plain = { account: 'acct', key: 'key', revision: 1, freeTier: FREE_TIER }
+    return this.ledger.enter({ ...plain, ...entry, request: this.last })
+  }
+
+  async admit(entry: Partial<Entry> = {}): Promise<Admitted> {
+    const entered = await this.enter(entry)
+    if (!entered.ok) throw new Error(`expected to be let in, was refused: ${inspect(entered)}`)
+    return { ...entered, request: this.last, key: entry.key ?? 'key' }
+  }
+
+  async hold(call: { request: string; at: number }, hold: Pico = 0n, free = false): Promise<Held> {
+    const { request, at } = call
+    return this.ledger.hold({ request, account: 'acct', key: 'key', at, hold, free })
+  }
+
+  settle(call: { request: string; at: number }, cost: Pico, day = this.day()): Promise<Settled> {
+    const { request, at } = call
+    return this.ledger.settle({
+      request,
+      account: 'acct',
+      key: 'key',
+      day,
+      cost,
+      usage: usageAt(at),
+    })
+  }
+
+  /** One whole call. */
+  async spend(cost: Pico): Promise<void> {
+    const call = await this.admit()
+    expect(await this.hold(call)).toMatchObject({ ok: true })
+    await this.settle(call, cost)
+  }
+
+  async leave({ request, key = 'key' }: { request: string; key?: string }): Promise<void> {
+    await this.ledger.leave({ account: 'acct', key, request })
+  }
+
+  async renew(...calls: { request: string }[]): Promise<void> {
+    await this.ledger.renew(calls.map(({ request }) => ({ account: 'acct', key: 'key', request })))
+  }
+
+  async pay(usd = '1000', reference = 'first'): Promise<void> {
+    await this.ledger.topUp({ account: 'acct', amount: parsePico(usd), reference })
+  }
+
+  async until(time: number): Promise<void> {
+    await this.clock.advance(time - this.clock.now())
+  }
+
+  day(): string {
+    return dayOf(this.clock.now())
+  }
+
+  rows(account = 'acct', before?: number): Promise<LedgerRow[]> {
+    return collect(this.ledger.usage(account, before))
+  }
+}
+
+interface ModelCall {
+  readonly request: string
+  readonly key: string
+  readonly at: number
+  expiresAt: number
+  held?: { readonly amount: Pico; readonly day: string; readonly billed: boolean }
+}
+
+interface ModelRow {
+  readonly kind: LedgerRow['kind']
+  readonly request: string
+  readonly key?: string
+  readonly cost: Pico
+  readonly day?: string
+}
+
+class ModelKey {
+  limits: KeyLimits | undefined
+  revision = -Infinity
+  entries: number[] = []
+}
+
+/** The rules, written so that they can be checked by reading: nothing is kept that can be counted. */
+class Model {
+  paid = false
+  readonly keys = new Map(['k1', 'k2', 'k3'].map((id) => [id, new ModelKey()]))
+  calls: ModelCall[] = []
+  readonly rows: ModelRow[] = []
+  readonly entries: number[] = []
+
+  get balance(): Pico {
+    return -sum(this.rows)
+  }
+
+  get held(): Pico {
+    return this.calls.reduce((total, call) => total + (call.held?.amount ?? 0n), 0n)
+  }
+
+  running(key: string): number {
+    return this.calls.filter((call) => call.key === key).length
+  }
+
+  spend(key: string, scope: CapScope, day: string): Pico {
+    return sum(this.rows.filter((row) => row.key === key && inWindow(row.day, scope, day)))
+  }
+
+  committed(key: string, scope: CapScope, day: string): Pico {
+    const held = this.calls
+      .filter((call) => call.key === key && inWindow(call.held?.day, scope, day))
+      .reduce((total, call) => total + call.held!.amount, 0n)
+    return this.spend(key, scope, day) + held
+  }
+
+  sweep(now: number): void {
+    for (const { request, key, expiresAt, held } of this.calls) {
+      if (expiresAt <= now && held) this.rows.push({ kind: 'orphan', request, key, cost: 0n })
+    }
+    this.calls = this.calls.filter((call) => call.expiresAt > now)
+  }
+
+  enter({ request, key: id, revision, freeTier }: Entry, now: number): Entered {
+    this.sweep(now)
+    const key = this.keys.get(id)!
+    const { limits, entries } = key
+    if (!limits || revision < key.revision) return { ok: false, why: 'stale' }
+    if (limits.disabled) return { ok: false, why: 'disabled' }
+    if (now >= (limits.expiresAt ?? Infinity)) return { ok: false, why: 'expired' }
+    const logs = [{ entries, limit: limits.rpm }]
+    if (!this.paid) logs.push({ entries: this.entries, limit: freeTier.rpm })
+    const rate = () => {
+      const rates = logs.map((log) => rateOf(log.entries, log.limit, now))
+      return rates.sort((a, b) => a.remaining - b.remaining || a.limit - b.limit)[0]!
+    }
+    const known = this.calls.find((call) => call.request === request)
+    if (known) return { ok: true, at: now, lease: now, paid: this.paid, rate: rate() }
+    const minuteMs = Math.max(...logs.map((log) => waitOf(log.entries, log.limit, now)))
+    const today = this.entries.filter((at) => dayOf(at) === dayOf(now)).length
+    const dayMs = !this.paid && today >= freeTier.perDay ? nextDay(now) - now : 0
+    if (dayMs > minuteMs) {
+      const spent = { ...rate(), remaining: 0, resetMs: dayMs }
+      return { ok: false, why: 'day', retryAfterMs: dayMs, rate: spent }
+    }
+    if (minuteMs > 0) return { ok: false, why: 'rpm', retryAfterMs: minuteMs, rate: rate() }
+    const room = this.paid || this.calls.length < freeTier.concurrency
+    if (!room || this.running(id) >= limits.concurrency) {
+      return { ok: false, why: 'concurrency', retryAfterMs: 1000, rate: rate() }
+    }
+    for (const log of logs) log.entries.push(now)
+    this.calls.push({ request, key: id, at: now, expiresAt: now + LEASE_MS })
+    return { ok: true, at: now, lease: now + LEASE_MS, paid: this.paid, rate: rate() }
+  }
+
+  hold({ request, key: id, at, hold, free }: Hold, now: number): Held {
+    const call = this.calls.find((call) => call.request === request)
+    if (!call) return { ok: false, why: 'lost' }
+    if (call.held) return { ok: true, day: call.held.day, billed: call.held.billed }
+    if (!this.paid && !free) return { ok: false, why: 'tier' }
+    const day = dayOf(now)
+    const { entries, limits } = this.keys.get(id)!
+    const { amount, scope } = limits!.cap ?? { amount: 1n << 62n, scope: 'lifetime' }
+    if (this.paid && this.spend(id, scope, day) >= amount) {
+      const resets = {
+        lifetime: {},
+        day: { resetsAt: nextDay(now) },
+        month: { resetsAt: nextMonth(now) },
+      }
+      return { ok: false, why: 'cap', scope, ...resets[scope] }
+    }
+    if (this.paid && this.balance <= 0n) return { ok: false, why: 'credits' }
+    if (this.paid && (this.balance <= this.held || this.committed(id, scope, day) >= amount)) {
+      entries.splice(entries.indexOf(at), 1)
+      return { ok: false, why: 'held', retryAfterMs: 1000 }
+    }
+    call.held = { amount: this.paid ? hold : 0n, day, billed: this.paid }
+    return { ok: true, day, billed: this.paid }
+  }
+
+  settle({ request, key, day, cost }: Settlement): Settled {
+    const held = this.calls.find((call) => call.request === request)?.held
+    const settled = this.#book({ kind: 'usage', request, key, cost, day: held?.day ?? day })
+    if (settled.state === 'charged') this.leave(request)
+    return settled
+  }
+
+  leave(request: string): void {
+    this.calls = this.calls.filter((call) => call.request !== request)
+  }
+
+  topUp({ reference, amount }: TopUp): Settled {
+    this.paid = true
+    return this.#book({ kind: 'top-up', request: reference, cost: -amount })
+  }
+
+  #book(row: ModelRow): Settled {
+    const same = this.rows.find(({ kind, request }) => kind === row.kind && request === row.request)
+    if (!same) this.rows.push(row)
+    return {
+      state: same ? 'duplicate' : 'charged',
+      cost: (same ?? row).cost,
+      balance: this.balance,
+    }
+  }
+}
+
+/** A call the walk knows of, with what an honest caller would remember. */
+interface WalkCall extends Lease {
+  readonly at: number
+  day: string
+  state: 'entered' | 'held' | 'over'
+}
+
+/** Random calls to the engine and to the model, which have to give the same answers. */
+class Walk {
+  readonly #ledger: Ledger
+  readonly #clock: TestClock
+  readonly #seed: number
+  readonly #random: () => number
+  #models = new Map<string, Model>()
+  #calls: WalkCall[] = []
+  /** I9, per account: what the overrun has to stay below, and what the calls in flight hold. */
+  #bounds = new Map<string, { overrun: Pico; holds: Map<string, Pico> }>()
+  readonly #trail: unknown[][] = []
+  #step = 0
+
+  constructor(ledger: Ledger, clock: TestClock, seed: number) {
+    this.#ledger = ledger
+    this.#clock = clock
+    this.#seed = seed
+    this.#random = randomOf(seed)
+  }
+
+  async go(steps: number): Promise<void> {
+    while (this.#step < steps) {
+      await this.#begin()
+      const end = Math.min(steps, this.#step + 1000)
+      for (; this.#step < end; this.#step++) await this.#move()
+      await this.#audit()
+    }
+  }
+
+  /** New accounts, so that the model stays small enough to be counted afresh at every step. */
+  async #begin(): Promise<void> {
+    const accounts = [`a${this.#step}`, `b${this.#step}`]
+    this.#calls = []
+    this.#models = new Map(accounts.map((account) => [account, new Model()]))
+    // Until something is admitted, what is charged all the same may be the whole overrun.
+    this.#bounds = new Map(accounts.map((account) => [account, { overrun: 1n, holds: new Map() }]))
+    for (const account of accounts) {
+      for (const key of ['k1', 'k2']) await this.#limit(account, key)
+    }
+  }
+
+  async #move(): Promise<void> {
+    const account = this.#pick([...this.#models.keys()])
+    await this.#sweep()
+    const roll = this.#random()
+    if (roll < 0.28) await this.#enter(account)
+    else if (roll < 0.46) await this.#hold()
+    else if (roll < 0.66) await this.#settle(account)
+    else if (roll < 0.71) await this.#leave()
+    else if (roll < 0.75) await this.#renew()
+    else if (roll < 0.79) await this.#topUp(account)
+    else if (roll < 0.82) await this.#limit(account, this.#pick(['k1', 'k2', 'k3']))
+    else if (roll < 0.96) await this.#wait()
+    else await this.#look(account)
+  }
+
+  async #enter(account: string): Promise<void> {
+    const key = this.#pick(['k1', 'k1', 'k2', 'k3'])
+    const model = this.#model(account)
+    const known = Math.max(1, model.keys.get(key)!.revision)
+    const revision = known + this.#pick([0, 0, 0, 0, 0, 0, 0, 0, 1, -1])
+    const running = model.calls.filter((call) => call.key === key)
+    const again = running.length > 0 && this.#chance(0.03)
+    const request = again ? this.#pick(running).request : `req_${this.#step}`
+    const entry: Entry = { request, account, key, revision, freeTier: FREE_TIER }
+    const before = this.#chance(0.1) ? await this.#state(account) : undefined
+    const entered = await this.#ask(entry)
+    // I3 and I5: neither a repetition nor a refusal changes anything.
+    if (before && (again || !entered.ok))
+      this.#same('state', account, await this.#state(account), before)
+    if (entered.ok || !('retryAfterMs' in entered) || entered.why === 'concurrency') return
+    if (this.#chance(0.3)) await this.#retry(entry, entered.retryAfterMs)
+  }
+
+  /** I6: after Retry-After, and not a millisecond before, the rate refuses no more. */
+  async #retry(entry: Entry, retryAfterMs: number): Promise<void> {
+    await this.#clock.advance(retryAfterMs - 1)
+    const early = await this.#ask({ ...entry, request: `${entry.request}_early` })
+    if (!early.ok && early.why === 'expired') return
+    this.#claim(rateRefuses(early), 'let in before Retry-After')
+    await this.#clock.advance(1)
+    const late = await this.#ask({ ...entry, request: `${entry.request}_late` })
+    this.#claim(!rateRefuses(late), 'refused after Retry-After')
+  }
+
+  async #ask(entry: Entry): Promise<Entered> {
+    const { account, key, request } = entry
+    const model = this.#model(account)
+    const again = model.calls.some((call) => call.request === request)
+    const expected = model.enter(entry, this.#clock.now())
+    const entered = await this.#ledger.enter(entry)
+    // One that is in already need not be told since when.
+    const blank = again && entered.ok ? { at: 0, lease: 0 } : {}
+    this.#same('enter', entry, { ...entered, ...blank }, { ...expected, ...blank })
+    if (!entered.ok || again) return entered
+    const { at } = entered
+    this.#calls.push({ account, key, request, at, day: dayOf(at), state: 'entered' })
+    const { entries, limits } = model.keys.get(key)!
+    this.#claim(recent(entries, at).length <= limits!.rpm, 'I6: more in a minute than the limit')
+    this.#claim(model.running(key) <= limits!.concurrency, 'I7: more in flight than the limit')
+    return entered
+  }
+
+  async #hold(): Promise<void> {
+    const call = this.#some((call) =>
+      this.#runs(call) ? call.state === 'entered' || this.#chance(0.1) : this.#chance(0.01),
+    )
+    if (!call) return
+    const { account, key, request, at } = call
+    const model = this.#model(account)
+    const before = this.#chance(0.1) ? await this.#state(account) : undefined
+    const first = !model.calls.some((known) => known.request === request && known.held)
+    const amount = this.#pick([0n, this.#amount(), model.balance > 0n ? model.balance : 1n])
+    const hold: Hold = { request, account, key, at, hold: amount, free: this.#chance(0.5) }
+    const expected = model.hold(hold, this.#clock.now())
+    const held = await this.#ledger.hold(hold)
+    this.#same('hold', hold, held, expected)
+    if (held.ok) {
+      Object.assign(call, { day: held.day, state: 'held' })
+      if (!first || !held.billed) return
+      const holds = new Map(model.calls.map((known) => [known.request, known.held?.amount ?? 0n]))
+      // The last one admitted counts with all it costs.
+      this.#bounds.set(account, { overrun: 0n, holds: holds.set(request, 0n) })
+      return
+    }
+    if (before) this.#same('state', account, await this.#state(account), before)
+    if (held.why === 'credits') {
+      const { balance } = await this.#ledger.account(account)
+      this.#claim(balance <= 0n, 'I8: no credits, with money left')
+    }
+    if (held.why === 'cap') {
+      const spend = (await this.#ledger.key(account, key))[held.scope]
+      this.#claim(spend >= model.keys.get(key)!.limits!.cap!.amount, 'I8: capped below the cap')
+    }
+    call.state = 'over'
+    if (held.why === 'held' || this.#chance(0.8)) await this.#end(call)
+  }
+
+  async #settle(account: string): Promise<void> {
+    const call = this.#chance(0.02)
+      ? this.#stranger(account)
+      : this.#some((call) => call.state === 'held' || this.#chance(0.02))
+    if (!call) return
+    const { state: _, at, ...what } = call
+    // The hold's own day counts, whatever the caller remembers.
+    if (this.#runs(call) && call.state === 'held') what.day = this.#pick([what.day, '20200101'])
+    const { balance: left } = this.#model(call.account)
+    const some = this.#pick([0n, this.#amount(), this.#amount()])
+    const cost = left > 0n && this.#chance(0.05) ? left : some
+    const settlement: Settlement = { ...what, cost, usage: usageAt(at) }
+    const expected = this.#model(call.account).settle(settlement)
+    this.#same('settle', settlement, await this.#ledger.settle(settlement), expected)
+    if (this.#chance(0.2)) {
+      const again = await this.#ledger.settle(settlement)
+      this.#same('settle again', settlement, again, { ...expected, state: 'duplicate' })
+    }
+    call.state = 'over'
+    const bound = this.#bounds.get(call.account)!
+    const excess = cost - (bound.holds.get(call.request) ?? 0n)
+    if (expected.state === 'charged' && excess > 0n) bound.overrun += excess
+    const { balance } = expected
+    this.#claim(balance >= 0n || -balance < bound.overrun, `I9: overrun not below ${bound.overrun}`)
+  }
+
+  /** A call that was admitted before the ledger's memory began. */
+  #stranger(account: string): WalkCall {
+    const at = this.#clock.now()
+    const request = `req_stranger_${this.#step}`
+    return { account, key: 'k1', request, at, day: dayOf(at), state: 'over' }
+  }
+
+  async #leave(): Promise<void> {
+    const call = this.#some((call) => call.state !== 'held' || this.#chance(0.2))
+    if (call) await this.#end(call)
+  }
+
+  async #end(call: WalkCall): Promise<void> {
+    const { account, key, request } = call
+    this.#note('leave', call)
+    this.#model(account).leave(request)
+    await this.#ledger.leave({ account, key, request })
+    call.state = 'over'
+  }
+
+  async #renew(): Promise<void> {
+    const calls = this.#calls.slice(-25).filter(() => this.#chance(0.3))
+    this.#note('renew', calls)
+    for (const { account, request } of calls) {
+      const call = this.#model(account).calls.find((call) => call.request === request)
+      if (call) call.expiresAt = this.#clock.now() + LEASE_MS
+    }
+    await this.#ledger.renew(calls.map(({ account, key, request }) => ({ account, key, request })))
+  }
+
+  async #topUp(account: string): Promise<void> {
+    const model = this.#model(account)
+    // Some accounts stay unpaid for a while.
+    if (!model.paid && this.#chance(0.85)) return
+    const amount = this.#amount() + (this.#chance(0.1) ? parsePico('20000') : 0n)
+    const topUp = { account, amount, reference: `invoice_${Math.floor(this.#random() * 40)}` }
+    const expected = model.topUp(topUp)
+    this.#same('topUp', topUp, await this.#ledger.topUp(topUp), expected)
+    this.#claim(
+      (await this.#ledger.account(account)).paid,
+      'I12: a top-up did not end the free tier',
+    )
+  }
+
+  async #limit(account: string, id: string): Promise<void> {
+    const cap = {
+      amount: this.#amount() * 5n,
+      scope: this.#pick(['lifetime', 'day', 'month'] as const),
+    }
+    const expiresAt = this.#clock.now() + Math.floor(this.#random() * 200_000)
+    const limits: KeyLimits = {
+      disabled: this.#chance(0.1),
+      rpm: 1 + Math.floor(this.#random() * 12),
+      concurrency: 1 + Math.floor(this.#random() * 6),
+      ...(this.#chance(0.15) ? { expiresAt } : {}),
+      ...(this.#chance(0.5) ? { cap } : {}),
+    }
+    const key = this.#model(account).keys.get(id)!
+    const revision = Math.max(1, key.revision + this.#pick([-1, 0, 1, 2, 2, 2]))
+    this.#note('limits', { account, id, limits, revision })
+    if (revision >= key.revision) Object.assign(key, { limits, revision })
+    await this.#ledger.limits(account, id, limits, revision)
+  }
+
+  async #wait(): Promise<void> {
+    const now = this.#clock.now()
+    const roll = this.#random()
+    let ms = Math.floor(this.#random() * 1500)
+    if (roll > 0.7) ms = Math.floor(this.#random() * 20_000)
+    if (roll > 0.9) ms = Math.floor(this.#random() * 90_000)
+    const calls = [...this.#models.values()].flatMap((model) => model.calls)
+    const early = this.#pick([0, 1])
+    if (roll > 0.93 && calls.length > 0) ms = this.#pick(calls).expiresAt - now - early
+    if (roll > 0.97) ms = nextDay(now) - now - early
+    if (roll > 0.995) ms = nextMonth(now) - now - early
+    this.#note('wait', ms)
+    await this.#clock.advance(Math.max(0, ms))
+  }
+
+  /** I1, I2 and I4: what the engine reports is what the model counts. */
+  async #look(account: string): Promise<void> {
+    const model = this.#model(account)
+    const { balance, held, paid } = model
+    const day = dayOf(this.#clock.now())
+    const keys = [...model.keys.keys()].map((key) => ({
+      lifetime: model.spend(key, 'lifetime', day),
+      day: model.spend(key, 'day', day),
+      month: model.spend(key, 'month', day),
+      inFlight: model.running(key),
+    }))
+    const expected = { account: { balance, available: balance - held, paid }, keys }
+    this.#same('look', account, await this.#state(account), expected)
+  }
+
+  /** When accounts are done with: rows against the model's and against the sums, and the engine's own audit. */
+  async #audit(): Promise<void> {
+    await this.#sweep()
+    for (const [account, model] of this.#models) {
+      const rows = await collect(this.#ledger.usage(account))
+      this.#claim(
+        rows.every(({ seq }, i) => i === 0 || seq < rows[i - 1]!.seq),
+        'rows out of order',
+      )
+      this.#same('money rows', account, plain(rows.toReversed()), plain(model.rows))
+      this.#same('orphans', account, orphans(rows), orphans(model.rows))
+      const { balance } = await this.#ledger.account(account)
+      this.#same('I1', account, balance, -sum(rows))
+      const from = Math.floor(this.#random() * rows.length)
+      const page = await collect(this.#ledger.usage(account, rows[from]?.seq))
+      this.#same('page', account, page, rows.slice(from + 1))
+      this.#same('verify', account, await this.#ledger.verify(account), [])
+    }
+  }
+
+  /** Expired leases are given back at the next admission, even one that is refused, if not before: so ask for one. */
+  async #sweep(): Promise<void> {
+    for (const [account, { calls }] of this.#models) {
+      if (!calls.some((call) => call.expiresAt <= this.#clock.now())) continue
+      await this.#ask({ request: 'req_0', account, key: 'k1', revision: 0, freeTier: FREE_TIER })
+    }
+  }
+
+  #model(account: string): Model {
+    return this.#models.get(account)!
+  }
+
+  async #state(account: string): Promise<unknown> {
+    const keys = ['k1', 'k2', 'k3'].map((key) => this.#ledger.key(account, key))
+    return { account: await this.#ledger.account(account), keys: await Promise.all(keys) }
+  }
+
+  #runs({ account, request }: WalkCall): boolean {
+    return this.#model(account).calls.some((call) => call.request === request)
+  }
+
+  #some(wanted: (call: WalkCall) => boolean): WalkCall | undefined {
+    const calls = this.#calls.slice(-25).filter(wanted)
+    return calls.length === 0 ? undefined : this.#pick(calls)
+  }
+
+  #pick<T>(items: readonly T[]): T {
+    return items[Math.floor(this.#random() * items.length)]!
+  }
+
+  #chance(probability: number): boolean {
+    return this.#random() < probability
+  }
+
+  /** From 1 pico to 100 USD, small ones as likely as large ones. */
+  #amount(): Pico {
+    return BigInt(Math.floor(10 ** (this.#random() * 14)))
+  }
+
+  #same(what: string, input: unknown, actual: unknown, expected: unknown): void {
+    this.#note(what, input)
+    if (isDeepStrictEqual(actual, expected)) return
+    this.#fail(`${what} answered ${inspect(actual)}\nexpected ${inspect(expected)}`)
+  }
+
+  #claim(holds: boolean, broken: string): void {
+    if (!holds) this.#fail(broken)
+  }
+
+  #note(what: string, input: unknown): void {
+    this.#trail.push([this.#step, this.#clock.now(), what, input])
+    if (this.#trail.length > 40) this.#trail.shift()
+  }
+
+  #fail(what: string): never {
+    const trail = this.#trail.map((line) => inspect(line, { breakLength: Infinity })).join('\n')
+    throw new Error(`seed ${this.#seed}, step ${this.#step}: ${what}\nlast calls:\n${trail}`)
+  }
+}
+
+/** Stands still until it is advanced. Starts some days before the end of a month. */
+export class ManualClock implements TestClock {
+  #now = Date.UTC(2026, 0, 28, 22, 58, 30)
+
+  now(): number {
+    return this.#now
+  }
+
+  advance(ms: number): void {
+    if (ms < 0) throw new RangeError(`a clock goes forward, not by ${ms} ms`)
+    this.#now += ms
+  }
+}
+
+function rateRefuses(entered: Entered): boolean {
+  return !entered.ok && (entered.why === 'rpm' || entered.why === 'day')
+}
+
+async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = []
+  for await (const item of items) list.push(item)
+  return list
+}
+
+function usageAt(at: number): UsageRow {
+  return { at, endpoint: 'chat', model: 'vendor/model', outcome: 'completed', lines: [] }
+}
+
+function recent(entries: readonly number[], now: number): number[] {
+  return entries.filter((at) => now - at < MINUTE_MS)
+}
+
+function rateOf(entries: readonly number[], limit: number, now: number): Rate {
+  const minute = recent(entries, now)
+  const resetMs = minute.length === 0 ? 0 : minute.at(-1)! + MINUTE_MS - now
+  return { limit, remaining: Math.max(0, limit - minute.length), resetMs }
+}
+
+function waitOf(entries: readonly number[], limit: number, now: number): number {
+  const nth = recent(entries, now).at(-limit)
+  return nth === undefined ? 0 : nth + MINUTE_MS - now
+}
+
+function sum(rows: readonly { readonly cost: Pico }[]): Pico {
+  return rows.reduce((total, row) => total + row.cost, 0n)
+}
+
+/** Orphans come when the engine gets round to it; the others in the order of the calls. */
+function plain(rows: readonly (LedgerRow | ModelRow)[]): unknown[] {
+  const booked = rows.filter((row) => row.kind !== 'orphan')
+  return booked.map(({ kind, request, key, cost }) => ({ kind, request, key, cost }))
+}
+
+function orphans(rows: readonly (LedgerRow | ModelRow)[]): string[] {
+  const orphaned = rows.filter((row) => row.kind === 'orphan')
+  return orphaned.map((row) => row.request).sort()
+}
+
+function inWindow(rowDay: string | undefined, scope: CapScope, day: string): boolean {
+  const digits = { lifetime: 0, month: 6, day: 8 }[scope]
+  return rowDay?.slice(0, digits) === day.slice(0, digits)
+}
+
+function dayOf(time: number): string {
+  return new Date(time).toISOString().slice(0, 10).replaceAll('-', '')
+}
+
+function nextDay(time: number): number {
+  return (Math.floor(time / DAY_MS) + 1) * DAY_MS
+}
+
+function nextMonth(time: number): number {
+  const date = new Date(time)
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
+}
+
+/** Marsaglia's xorshift with 32 bits: plain, seeded, good enough to wander. */
+function randomOf(seed: number): () => number {
+  let state = seed >>> 0 || 1
+  return () => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    state >>>= 0
+    return state / 2 ** 32
+  }
+}
