@@ -261,6 +261,11 @@ export class Accounts {
     }
   }
 
+  /** Forgets what is cached, so that new defaults reach the ledger with the next look-up. */
+  refresh(): void {
+    this.#cache.clear()
+  }
+
   async #load(sha256: string): Promise<Known | null> {
     const place = await this.#records.get<{ account: string; key: string }>(`hash:${sha256}`)
     if (!place) return null

@@ -145,8 +145,10 @@ export class NodeOutgoing implements Outgoing {
     for (const name in call.headers) if (!(name in headers)) list.push(name, call.headers[name]!)
     for (const name in headers) list.push(name, headers[name]!)
     this.#response.writeHead(status, list)
-    // With the first bytes if they come in this tick, alone if they do not.
-    process.nextTick(flush, this.#response)
+  }
+
+  flush(): void {
+    this.#response.flushHeaders()
   }
 
   write(bytes: Uint8Array | string): void | Promise<void> {
@@ -161,15 +163,12 @@ export class NodeOutgoing implements Outgoing {
     }))
   }
 
-  end(bytes?: Uint8Array | string): void {
-    this.#response.end(bytes)
+  end(bytes?: Uint8Array | string, ascii = false): void {
+    if (ascii) this.#response.end(bytes, 'latin1')
+    else this.#response.end(bytes)
   }
 
   destroy(): void {
     this.#response.destroy()
   }
-}
-
-function flush(response: ServerResponse): void {
-  if (!response.writableEnded) response.flushHeaders()
 }

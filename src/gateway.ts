@@ -98,8 +98,11 @@ export async function createGateway(
   const log = options.log ?? createLog(loaded)
   const state = openState()
   const metrics = new Metrics()
-  const shared = { ...state, log, metrics, routing: new Routing(), holds: new Holds() }
   const running = new Set<Call>()
+  let { defaults } = loaded.config
+  const accounts = new Accounts({ ...state, defaults: () => defaults })
+  const { ledger } = state
+  const shared = { ledger, accounts, log, metrics, routing: new Routing(), holds: new Holds() }
   let generation = await assemble(loaded, shared)
   const retired = new Set<Generation>()
 
@@ -138,6 +141,8 @@ export async function createGateway(
       const old = generation
       generation = fresh
       retired.add(old)
+      defaults = next.config.defaults
+      accounts.refresh()
       if (old.calls === 0) await retire(old)
       warnOfRestart(log, old.runtime.config, next.config)
     },
@@ -165,7 +170,7 @@ interface Generation {
 
 interface Shared {
   readonly ledger: Ledger
-  readonly records: Records
+  readonly accounts: Accounts
   readonly log: ConsolaInstance
   readonly metrics: Metrics
   readonly routing: Routing
@@ -174,7 +179,7 @@ interface Shared {
 
 async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generation> {
   const { config, file } = loaded
-  const { ledger, records, log, metrics, routing, holds } = shared
+  const { log } = shared
   const hosts: OwnedHost[] = []
   const providers = new Map<string, Provider>()
   const close = async () => {
@@ -194,20 +199,8 @@ async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generatio
     const catalog = await checkDeployments(buildCatalog(config.models), plugins, loaded.secrets)
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
-    const accounts = new Accounts({ records, ledger, defaults: () => config.defaults })
     const access = config.log.access ? new AccessLog({ format: config.log.format }) : undefined
-    const runtime = {
-      config,
-      catalog,
-      providers,
-      accounts,
-      ledger,
-      routing,
-      holds,
-      metrics,
-      access,
-      log,
-    }
+    const runtime = { ...shared, config, catalog, providers, access }
     return { runtime, calls: 0, close }
   } catch (error) {
     await close()

@@ -21,8 +21,7 @@ export class Holds {
   readonly #means = new LRUCache<string, Pico>({ max: 20_000 })
 
   of(policy: HoldPolicy, key: string, model: string, prices: Prices, estimate: Estimate): Pico {
-    const price = (usage: Usage) =>
-      priceUsage([{ source: 'model', usage, prices }]).cost
+    const price = (usage: Usage) => priceUsage([{ source: 'model', usage, prices }]).cost
     if (policy === 'ceiling') return price(estimate.most)
     const floor = price(estimate.least)
     const mean = policy === 'expected' ? this.#means.get(nameOf(key, model)) : undefined

@@ -42,7 +42,7 @@ export function compose(stages: readonly Stage[]): (call: Call) => Promise<Reply
       return stage(call, () => {
         if (called) throw new Error(`stage ${stage.name} called next() twice`)
         called = true
-        call.signal.throwIfAborted()
+        call.throwIfAborted()
         return inner(call)
       })
     },
@@ -82,12 +82,15 @@ export interface Incoming {
 
 /** A thin view of the Node response. */
 export interface Outgoing {
-  /** Sends the head, once. */
+  /** Sets the head, once. It goes out with the first bytes. */
   head(status: number, headers: Readonly<Record<string, string>>): void
+  /** Sends the head before there are bytes. */
+  flush(): void
   readonly headSent: boolean
   /** A promise only while the socket is full. */
   write(bytes: Uint8Array | string): void | Promise<void>
-  end(bytes?: Uint8Array | string): void
+  /** @param ascii the text is known to be ASCII, which is cheaper to send */
+  end(bytes?: Uint8Array | string, ascii?: boolean): void
   /** Breaks the connection: the only failure signal a byte stream has. */
   destroy(): void
 }
@@ -243,7 +246,7 @@ export class Call {
   declare online: boolean
   declare policy: EffectivePolicy
   readonly filled: Partial<Slots> = {}
-  readonly #controller = new AbortController()
+  #reason: unknown = undefined
   #branches: Map<AbortController, (new () => Error) | undefined> | undefined = undefined
   #alarms: Set<Alarm> | undefined = undefined
   #deadline: number
@@ -257,27 +260,37 @@ export class Call {
     this.#deadline = this.startedAt + runtime.config.server.requestTimeout * 1000
   }
 
-  /** Aborted when the client is gone, a deadline has passed, or the gateway is going down. */
-  get signal(): AbortSignal {
-    return this.#controller.signal
+  /** Why the call was aborted: the client is gone, a deadline has passed, or the gateway is going down. */
+  get aborted(): unknown {
+    return this.#reason
   }
 
-  abort(reason: unknown): void {
-    this.#controller.abort(reason)
+  throwIfAborted(): void {
+    if (this.#reason !== undefined) throw this.#reason
+  }
+
+  abort(reason: Error): void {
+    if (this.#reason !== undefined) return
+    this.#reason = reason
     this.#prune(reason)
   }
 
   /**
-   * A controller that is aborted with the call but can be aborted alone: one attempt at an upstream. Cheaper by far
-   * than `AbortSignal.any`.
+   * A controller that is aborted with the call but can be aborted alone: one attempt at an upstream. The call itself
+   * has none, because most calls need just this one, and a signal is dear.
    * @param outlives a class of abort reasons that do not concern it
    */
-  branch(outlives?: new () => Error): AbortController & Disposable {
+  branch(outlives?: new () => Error): AbortController {
     const branches = (this.#branches ??= new Map())
     const branch = new AbortController()
     branches.set(branch, outlives)
-    if (this.signal.aborted) this.#prune(this.signal.reason)
-    return Object.assign(branch, { [Symbol.dispose]: () => void branches.delete(branch) })
+    if (this.#reason !== undefined) this.#prune(this.#reason)
+    return branch
+  }
+
+  /** Lets go of a branch that has served. */
+  drop(branch: AbortController): void {
+    this.#branches?.delete(branch)
   }
 
   #prune(reason: unknown): void {

@@ -46,7 +46,7 @@ const LINGER_MS = 5_000
 /** After the grace: what aborted calls get to say goodbye. */
 const FAREWELL_MS = 2_000
 
-/** @throws Error with the system's code, such as `EADDRINUSE` */
+/** @throws Error when the address cannot be had; listhen does not say why */
 export async function listen(gateway: Gateway, options: ListenOptions = {}): Promise<Server> {
   const settings = gateway.runtime.config.server
   const host = options.host ?? settings.host

@@ -6,7 +6,16 @@ import * as v from 'valibot'
 import { missingPrices, modalityOf, modelsSchema } from './catalog.ts'
 import { GatewayError, type ConfigIssue } from './errors.ts'
 import { didYouMean, show } from './issues.ts'
-import { MAX_AMOUNT, parsePico } from './money.ts'
+import {
+  concurrencyLimit,
+  expiresAt,
+  models,
+  policy,
+  recordId,
+  rpmLimit,
+  spendCap,
+  usd,
+} from './key-settings.ts'
 import type { ProviderPlugin } from './plugin.ts'
 import { readPolicy } from './policy.ts'
 
@@ -125,13 +134,9 @@ const admin = v.strictObject({
 
 const NAME = 'a name of letters, digits, "-" and "_", at most 64'
 const name = v.pipe(v.string(NAME), v.regex(/^[A-Za-z0-9][\w-]{0,63}$/, NAME))
-const USD = 'a decimal string of USD above 0, such as "10.00"'
-const usd = v.pipe(v.string(USD), v.check(isAmount, USD))
-const MOMENT = 'a moment such as "2027-01-31T00:00:00Z"'
-
 const seedKey = v.pipe(
   v.strictObject({
-    id: name,
+    id: recordId,
     name: v.string(),
     sha256: v.optional(
       v.pipe(
@@ -141,19 +146,12 @@ const seedKey = v.pipe(
     ),
     secret: v.optional(text('the key itself')),
     disabled: v.optional(FLAG),
-    rpm_limit: v.optional(count),
-    concurrency_limit: v.optional(count),
-    spend_cap: v.optional(v.strictObject({ usd, scope: v.picklist(['lifetime', 'day', 'month']) })),
-    expires_at: v.optional(
-      v.pipe(
-        // YAML reads an unquoted moment as a date.
-        v.union([v.string(), v.date()], MOMENT),
-        v.check((moment) => !Number.isNaN(new Date(moment).getTime()), MOMENT),
-        v.transform((moment) => new Date(moment).toISOString()),
-      ),
-    ),
-    models: v.optional(v.array(v.string())),
-    policy: v.optional(v.record(v.string(), v.unknown())),
+    rpm_limit: v.optional(rpmLimit),
+    concurrency_limit: v.optional(concurrencyLimit),
+    spend_cap: v.optional(spendCap),
+    expires_at: v.optional(expiresAt),
+    models: v.optional(models),
+    policy: v.optional(policy),
   }),
   v.check(
     (key) => (key.sha256 === undefined) !== (key.secret === undefined),
@@ -165,7 +163,7 @@ const seed = v.strictObject({
   accounts: v.optional(
     v.array(
       v.strictObject({
-        id: name,
+        id: recordId,
         name: v.string(),
         credits: v.optional(usd),
         keys: v.optional(v.array(seedKey), []),
@@ -280,15 +278,6 @@ function toBytes(value: string | number): number {
   if (typeof value === 'number') return value
   const match = /^(\d{1,15}(?:\.\d{1,6})?)\s*([a-z]*)$/i.exec(value.trim())
   return match ? Math.round(Number(match[1]) * (UNITS[match[2]!.toLowerCase() || 'b'] ?? NaN)) : NaN
-}
-
-function isAmount(amount: string): boolean {
-  try {
-    const pico = parsePico(amount)
-    return pico > 0n && pico <= MAX_AMOUNT
-  } catch {
-    return false
-  }
 }
 
 function isObject(value: unknown): boolean {

@@ -21,12 +21,13 @@ export async function writeJson(
 ): Promise<void> {
   call.status = 200
   await call.end('completed')
+  const bytes = Buffer.byteLength(body)
   out.head(200, {
     'content-type': 'application/json',
-    'content-length': String(Buffer.byteLength(body)),
+    'content-length': String(bytes),
     ...headers,
   })
-  out.end(body)
+  out.end(body, bytes === body.length)
 }
 
 export interface EventFormat<Part> {
@@ -51,7 +52,10 @@ export async function writeEvents<Part>(
   const keepAliveMs = keepAlive * 1000
   const parts = reply.parts[Symbol.asyncIterator]()
   const first = parts.next()
-  let timer = call.alarm(headTimeout * 1000, sendHead)
+  let timer = call.alarm(headTimeout * 1000, () => {
+    sendHead()
+    out.flush()
+  })
   try {
     let result = await first
     timer.off()

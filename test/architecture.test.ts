@@ -38,7 +38,7 @@ const FLOORS: readonly (readonly [name: string, files: RegExp])[] = [
   ['ground', /^src\/(errors|money|plugin|ids)\.ts$/],
   [
     'nouns',
-    /^src\/(ledger\/.*|records|accounts|allowlist|catalog|policy|checks|metrics|access-log|config|settings|environment|issues|upstream|routing|holds)\.ts$/,
+    /^src\/(ledger\/.*|records|accounts|allowlist|catalog|policy|checks|metrics|access-log|config|settings|key-settings|environment|issues|upstream|routing|holds)\.ts$/,
   ],
   ['request path', /^src\/(pipeline|stream|edge)\.ts$/],
   ['stages and endpoints', /^src\/(stages|endpoints)\/.*\.ts$/],

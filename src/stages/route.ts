@@ -24,7 +24,7 @@ class Exchange {
   #closed = false
   #intake: Intake | undefined
   #iterator: AsyncIterator<any> | undefined
-  #branch: (AbortController & Disposable) | undefined
+  #branch: AbortController | undefined
   /** The part that is being waited for. */
   #pending: Promise<IteratorResult<any>> | undefined
 
@@ -55,11 +55,11 @@ class Exchange {
     if (this.#closed) return
     this.#closed = true
     const call = this.#call
-    const left = call.signal.reason instanceof ClientGone
+    const left = call.aborted instanceof ClientGone
     if (left && this.#drains && this.#dialled) await this.#readOn()
     const usage = this.#intake?.usage() ?? (left && this.#dialled ? this.#sent() : undefined)
     if (usage) call.meter.push({ source: 'model', usage, prices: call.model.prices })
-    this.#branch?.[Symbol.dispose]()
+    if (this.#branch) call.drop(this.#branch)
     if (this.#finished) return
     this.#branch?.abort(new ClientGone())
     // Not awaited: a generator that waits for a read returns when the read does.
@@ -92,7 +92,7 @@ class Exchange {
         return first
       } catch (error) {
         const failure = this.#failureOf(error)
-        if (!UpstreamFailure.is(failure) || call.signal.aborted) throw failure
+        if (!UpstreamFailure.is(failure) || call.aborted) throw failure
         report(failure.failure)
         routing.failed(deployment, failure, config.routing.cooldown * 1000)
         if (failure.unhealthy) {
@@ -142,7 +142,7 @@ class Exchange {
     } catch (error) {
       const reason = branch.signal.aborted ? branch.signal.reason : error
       branch.abort(reason)
-      branch[Symbol.dispose]()
+      call.drop(branch)
       throw reason
     } finally {
       alarm?.off()
@@ -176,8 +176,8 @@ class Exchange {
 
   /** What was thrown, as what the client should hear. */
   #failureOf(error: unknown): unknown {
-    const { signal } = this.#call
-    if (signal.aborted) return signal.reason
+    const { aborted } = this.#call
+    if (aborted) return aborted
     if (GatewayError.is(error)) return error
     if (error instanceof RangeError && error.message.includes('call stack')) {
       // Serialising is recursive: no vendor is to blame for a body that is nested ten thousand levels deep.

@@ -1,0 +1,101 @@
+/**
+ * One line per call, written in batches: a write per call would cost more than everything else that is logged.
+ * Lines that are still in memory may be lost in a crash; money never depends on them.
+ */
+import type { Outcome, RequestId } from './ledger/ledger.ts'
+
+/** One call that has ended. Ids, names and numbers only, never text of a user. */
+export interface AccessRecord {
+  /** When the call arrived, ms since epoch. */
+  readonly at: number
+  readonly requestId: RequestId
+  readonly method: string
+  /** The endpoint's own path, not what the client wrote. */
+  readonly path: string
+  /** 0 when the client left before it got one. */
+  readonly status: number
+  readonly code?: string | undefined
+  readonly outcome: Outcome
+  /** From arrival to the last byte. */
+  readonly ms: number
+  readonly account?: string | undefined
+  readonly key?: string | undefined
+  readonly model?: string | undefined
+  readonly deployment?: string | undefined
+  readonly promptTokens?: number | undefined
+  readonly completionTokens?: number | undefined
+  /** USD as plain decimal text. */
+  readonly cost?: string | undefined
+  /** How often the client's SDK says it has tried before; what is not a small number is left out. */
+  readonly retryCount?: string | undefined
+}
+
+export interface AccessLogOptions {
+  readonly format: 'pretty' | 'json'
+  /** Where batches go; standard output by default. */
+  readonly write?: (text: string) => void
+}
+
+/** A batch of this many characters does not wait for the next flush. */
+const BATCH_CHARACTERS = 65_536
+
+/** Collects lines; somebody has to call `flush` from time to time, and once at the end. */
+export class AccessLog {
+  #batch = ''
+  readonly #line: (record: AccessRecord) => string
+  readonly #write: (text: string) => void
+
+  constructor({ format, write = (text) => process.stdout.write(text) }: AccessLogOptions) {
+    this.#line = format === 'json' ? jsonLine : prettyLine
+    this.#write = write
+  }
+
+  add(record: AccessRecord): void {
+    this.#batch += this.#line(record)
+    if (this.#batch.length >= BATCH_CHARACTERS) this.flush()
+  }
+
+  /** Writes what there is, at once. */
+  flush(): void {
+    if (!this.#batch) return
+    const batch = this.#batch
+    this.#batch = ''
+    this.#write(batch)
+  }
+}
+
+function jsonLine(record: AccessRecord): string {
+  const at = new Date(record.at).toISOString()
+  return `${JSON.stringify({ ...record, at, retryCount: retriesOf(record) })}\n`
+}
+
+/**
+ * Time (UTC), status, outcome, duration in columns; then what is there of path, model, tokens, cost, owner, id.
+ * @example 10:21:07.123 200 completed   1.234s POST /v1/chat/completions acme/swift 812+220 tokens $0.000855 …
+ */
+function prettyLine(record: AccessRecord): string {
+  const { at, status, outcome, ms, promptTokens, completionTokens, account, key } = record
+  const retries = retriesOf(record)
+  const tokens = promptTokens !== undefined || completionTokens !== undefined
+  const words = [
+    new Date(at).toISOString().slice(11, 23),
+    status ? String(status) : '---',
+    outcome.padEnd(9),
+    `${(ms / 1000).toFixed(3)}s`.padStart(9),
+    `${record.method} ${record.path}`,
+    record.code,
+    record.model,
+    record.deployment && `by ${record.deployment}`,
+    retries && `retry ${retries}`,
+    tokens && `${promptTokens ?? 0}+${completionTokens ?? 0} tokens`,
+    record.cost && `$${record.cost}`,
+    account && (key ? `${account}/${key}` : account),
+    record.requestId,
+  ]
+  return `${words.filter(Boolean).join(' ')}\n`
+}
+
+/** A header is text of a user until it is shown to be a number. */
+function retriesOf({ retryCount }: AccessRecord): number | undefined {
+  return retryCount && /^\d{1,3}$/.test(retryCount) ? Number(retryCount) : undefined
+}

@@ -1,0 +1,113 @@
+/** The admin API of a running gateway, as its command line sees it. */
+import { FetchError, ofetch } from 'ofetch'
+import type { Config } from '../config.ts'
+import { NO_TOKEN, toCallable } from '../first-run.ts'
+import { CommandError, type Arguments } from './command.ts'
+import { configurationOf } from './configuration.ts'
+import { parseExact } from './output.ts'
+
+const TIMEOUT_MS = 30_000
+
+/** A gateway and the right to administer it. */
+export interface Admin {
+  /** The body of a good answer, numbers kept exact. @throws CommandError with the gateway's own words */
+  ask(method: 'GET' | 'POST' | 'PATCH', path: string, body?: object): Promise<any>
+  /** All items of a list that comes in pages. */
+  list(path: string): Promise<any[]>
+}
+
+/**
+ * The gateway and token that the options name, else the environment, else the configuration.
+ * @throws ConfigError where the configuration is needed and not valid
+ * @throws CommandError without a token
+ */
+export async function connect(args: Arguments): Promise<Admin> {
+  const given = {
+    url: args.text.url,
+    token: args.text.token ?? (process.env.SLUICEGATE_ADMIN_TOKEN || undefined),
+  }
+  const config =
+    given.url === undefined || given.token === undefined
+      ? (await configurationOf(args)).loaded.config
+      : undefined
+  const url = (given.url ?? urlOf(config!)).replace(/\/+$/, '')
+  const token = given.token ?? config?.admin.token
+  if (token === undefined) throw new CommandError(`There is no admin token: ${NO_TOKEN}`)
+  const ask: Admin['ask'] = (method, path, body) =>
+    request(`${url}/admin`, token, method, path, body)
+  return { ask, list: (path) => collect(ask, path) }
+}
+
+function urlOf({ server: { host, port } }: Config): string {
+  return toCallable(`http://${host.includes(':') ? `[${host}]` : host}:${port}`)
+}
+
+async function request(
+  base: string,
+  token: string,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<any> {
+  const response = await ofetch
+    .raw<string, 'text'>(base + path, {
+      method,
+      headers: { authorization: `Bearer ${token}` },
+      responseType: 'text',
+      ignoreResponseError: true,
+      retry: 0,
+      timeout: TIMEOUT_MS,
+      ...(body && { body }),
+    })
+    .catch((error: unknown) => {
+      throw error instanceof FetchError ? unreachable(base, error) : error
+    })
+  const answer = parsed(response._data ?? '')
+  if (response.ok && answer?.data !== undefined) return answer
+  const error = answer?.error
+  if (error?.code === 'unknown_url') {
+    throw new CommandError(`The gateway at ${base} has no admin API: ${NO_TOKEN}`)
+  }
+  if (typeof error?.message !== 'string') {
+    throw new CommandError(`What answers at ${base} (status ${response.status}) is no gateway.`)
+  }
+  throw new CommandError(error.message)
+}
+
+async function collect(ask: Admin['ask'], path: string): Promise<any[]> {
+  const items: any[] = []
+  let page = `${path}${path.includes('?') ? '&' : '?'}limit=200`
+  const first = page
+  for (;;) {
+    const { data, next } = await ask('GET', page)
+    items.push(...data)
+    if (!next) return items
+    page = `${first}&after=${encodeURIComponent(next)}`
+  }
+}
+
+function unreachable(base: string, error: unknown): CommandError {
+  const where = new URL(base).origin
+  const reason = reasonOf(error)
+  if (reason === 'ECONNREFUSED') {
+    return new CommandError(
+      `No gateway answers at ${where}; start one with "npm start", or name it with --url.`,
+    )
+  }
+  return new CommandError(`The gateway at ${where} cannot be reached: ${reason}.`)
+}
+
+/** The client wraps the error of the socket several times over; the innermost one says what it is. */
+function reasonOf(error: unknown): string {
+  let at: any = error
+  while (at.cause !== undefined && typeof at.code !== 'string') at = at.cause
+  return at.code ?? at.message ?? String(at)
+}
+
+function parsed(text: string): any {
+  try {
+    return parseExact(text)
+  } catch {
+    return undefined
+  }
+}

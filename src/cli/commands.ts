@@ -1,0 +1,103 @@
+/** Every command there is. What runs them is imported when it is needed: `--help` should not start a gateway. */
+import type { Arguments, Command, OptionSpecs } from './command.ts'
+
+const CONFIG: OptionSpecs = {
+  config: {
+    value: 'file',
+    help: 'the configuration (default: gateway.config.* here or in config/)',
+  },
+}
+const JSON_OUTPUT: OptionSpecs = { json: { help: 'print JSON' } }
+const LOCAL: OptionSpecs = { ...CONFIG, ...JSON_OUTPUT }
+/** Commands that talk to a running gateway. */
+const REMOTE: OptionSpecs = {
+  ...JSON_OUTPUT,
+  url: { value: 'url', help: 'where the gateway answers (default: as configured)' },
+  token: {
+    value: 'token',
+    help: 'the admin token (default: SLUICEGATE_ADMIN_TOKEN, else as configured)',
+  },
+  ...CONFIG,
+}
+/** Settings of a key. */
+const SETTINGS: OptionSpecs = {
+  rpm: { value: 'n', help: 'requests per minute; "none" for the default' },
+  concurrency: { value: 'n', help: 'calls at once; "none" for the default' },
+  cap: { value: 'usd[/day|/month]', help: 'spend cap such as 5.00/month, or for good; "none"' },
+  expires: { value: 'date', help: 'when it ends, such as 2027-01-31T00:00:00Z; "none"' },
+  models: { value: 'ids', help: 'models it may use, separated by commas; "none" for all' },
+  policy: { value: 'file', help: 'a JSON file with its policy; "none"' },
+}
+
+export const COMMANDS: readonly Command[] = [
+  {
+    name: 'serve',
+    help: 'Start the gateway.',
+    options: {
+      port: { value: 'n', help: 'listen there instead of where the configuration says' },
+      host: { value: 'address', help: 'the address to listen on' },
+      ...CONFIG,
+    },
+    run: async (args) => (await import('./serve.ts')).serve(args),
+  },
+  {
+    name: 'check',
+    help: 'Validate configuration and plugins, and print the models.',
+    options: LOCAL,
+    run: async (args) => (await import('./local.ts')).check(args),
+  },
+  {
+    name: 'init',
+    help: 'Write a gateway.config.yaml to start from, and an admin token into .env.',
+    options: { force: { help: 'overwrite what is there' }, ...JSON_OUTPUT },
+    run: async (args) => (await import('./local.ts')).init(args),
+  },
+  remote('accounts list', 'List the accounts.', 'listAccounts'),
+  remote('accounts create', 'Create an account.', 'createAccount', ['name'], {
+    id: { value: 'id', help: 'its id; one is made without' },
+  }),
+  remote('accounts show', 'Show an account.', 'showAccount', ['account']),
+  remote('keys list', 'List the keys.', 'listKeys', [], {
+    account: { value: 'id', help: 'only those of one account' },
+  }),
+  remote('keys create', 'Create a key, and print it once.', 'createKey', ['account'], {
+    name: { value: 'text', help: 'what it is for (required)' },
+    ...SETTINGS,
+  }),
+  remote('keys show', 'Show a key.', 'showKey', ['key']),
+  remote('keys update', 'Change a key.', 'updateKey', ['key'], {
+    name: { value: 'text', help: 'what it is for' },
+    ...SETTINGS,
+  }),
+  remote('keys disable', 'Refuse a key from now on.', 'disableKey', ['key']),
+  remote('keys enable', 'Accept a disabled key again.', 'enableKey', ['key']),
+  remote('credits add', 'Put money on an account.', 'addCredits', ['account', 'usd'], {
+    reference: { value: 'text', help: 'of your own: the same one is never booked twice' },
+    note: { value: 'text', help: 'kept with the booking' },
+  }),
+  remote('credits show', 'Show balance and last bookings.', 'showCredits', ['account']),
+  remote('models', 'List the models with their deployments and how these are.', 'listModels'),
+  remote('ledger verify', 'Add the ledger up again and compare.', 'verifyLedger'),
+]
+
+/** Names of functions in `remote.ts` that run commands. */
+type RemoteName = Exclude<keyof typeof import('./remote.ts'), 'connect'>
+
+function remote(
+  name: string,
+  help: string,
+  run: RemoteName,
+  names: readonly string[] = [],
+  options: OptionSpecs = {},
+): Command {
+  return {
+    name,
+    help,
+    arguments: names,
+    options: { ...options, ...REMOTE },
+    run: async (args: Arguments) => {
+      const commands = await import('./remote.ts')
+      await commands[run](await commands.connect(args), args)
+    },
+  }
+}

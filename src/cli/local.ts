@@ -1,0 +1,80 @@
+/** `check` and `init`: what can be done without a running gateway. */
+import { randomBytes } from 'node:crypto'
+import { appendFile, readFile, writeFile } from 'node:fs/promises'
+import { relative } from 'node:path'
+import type { Model } from '../catalog.ts'
+import { createGateway } from '../gateway.ts'
+import { CommandError, type Arguments } from './command.ts'
+import { configurationOf } from './configuration.ts'
+import { table, toJson } from './output.ts'
+import { STARTER } from './starter.ts'
+
+const CONFIG_FILE = 'gateway.config.yaml'
+const ENV_FILE = '.env'
+const TOKEN = 'SLUICEGATE_ADMIN_TOKEN'
+
+/** Sets everything up as `serve` would, but for the state, which a running gateway may own. @throws ConfigError */
+export async function check(args: Arguments): Promise<void> {
+  const { loaded } = await configurationOf(args)
+  const { file, config } = loaded
+  const gateway = await createGateway({
+    ...loaded,
+    config: { ...config, state: { driver: 'memory' } },
+  })
+  const models = gateway.runtime.catalog.all()
+  await gateway.close()
+  if (args.on.has('json')) {
+    process.stdout.write(toJson({ file, models: models.map(summaryOf) }))
+    return
+  }
+  const rows = models.map((model) => {
+    const { id, modality, free_tier, pricing, deployments } = summaryOf(model)
+    const prices = Object.entries(pricing).map(([name, price]) => `${name} ${price}`)
+    return [id, modality, free_tier ? 'free' : 'paid', deployments, prices]
+  })
+  const headings = ['MODEL', 'MODALITY', 'TIER', 'DEPLOYMENTS', 'USD PER UNIT']
+  const count = models.length === 1 ? '1 model' : `${models.length} models`
+  process.stdout.write(
+    `${relative(process.cwd(), file)} is valid: ${count}.\n\n${table(headings, rows)}`,
+  )
+}
+
+/** @throws CommandError for files that are there already */
+export async function init(args: Arguments): Promise<void> {
+  try {
+    await writeFile(CONFIG_FILE, STARTER, { flag: args.on.has('force') ? 'w' : 'wx' })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    throw new CommandError(`${CONFIG_FILE} is there already; --force overwrites it.`)
+  }
+  const token = await addToken()
+  if (args.on.has('json')) {
+    process.stdout.write(toJson({ config: CONFIG_FILE, env: ENV_FILE, token_added: token }))
+    return
+  }
+  const made = token ? `made an admin token in ${ENV_FILE}` : `kept the admin token in ${ENV_FILE}`
+  process.stdout.write(`Wrote ${CONFIG_FILE} and ${made}. Next: "check", then "serve".\n`)
+}
+
+/** A token that is there is kept: programs may use it. @returns whether one was added */
+async function addToken(): Promise<boolean> {
+  const text = await readFile(ENV_FILE, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return ''
+    throw error
+  })
+  if (new RegExp(`^(?:export )?${TOKEN}=.`, 'm').test(text)) return false
+  const lineEnd = text === '' || text.endsWith('\n') ? '' : '\n'
+  const line = `${lineEnd}${TOKEN}=${randomBytes(24).toString('base64url')}\n`
+  await appendFile(ENV_FILE, line, { mode: 0o600 })
+  return true
+}
+
+function summaryOf({ id, modality, freeTier, pricing, deployments }: Model) {
+  return {
+    id,
+    modality,
+    free_tier: freeTier,
+    pricing,
+    deployments: deployments.map((one) => one.id),
+  }
+}

@@ -1,0 +1,130 @@
+/** Finds the command, takes its options apart, runs it, and says what went wrong in a sentence. */
+import { parseArgs } from 'node:util'
+import { nearest } from '../catalog.ts'
+import { ConfigError } from '../errors.ts'
+import { CommandError, type Arguments, type Command, type OptionSpecs } from './command.ts'
+import { COMMANDS } from './commands.ts'
+
+const PROGRAM = 'sluicegate'
+const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
+
+/** @returns the exit status: 0 done, 1 failed, 2 called wrongly */
+export async function main(argv: readonly string[]): Promise<number> {
+  try {
+    const asked = argv.some((word) => HELP.has(word))
+    const end = argv.findIndex((word) => word.startsWith('-'))
+    const words = argv.slice(0, end < 0 ? argv.length : end).filter((word) => !HELP.has(word))
+    if (words.length === 0) {
+      const stream = asked ? process.stdout : process.stderr
+      stream.write(overview())
+      return asked ? 0 : 2
+    }
+    if (asked) {
+      process.stdout.write(helpFor(words))
+      return 0
+    }
+    const command = commandOf(words)
+    await command.run(argumentsOf(command, argv.slice(command.name.split(' ').length)))
+    return 0
+  } catch (error) {
+    if (!(error instanceof CommandError || error instanceof ConfigError)) throw error
+    process.stderr.write(`${error.message}\n`)
+    return error instanceof CommandError ? error.exitCode : 1
+  }
+}
+
+function commandOf(words: readonly string[]): Command {
+  const [first = '', second = ''] = words
+  const found = COMMANDS.find(({ name }) => name === first || name === `${first} ${second}`)
+  if (found) return found
+  const family = COMMANDS.filter(({ name }) => name.startsWith(`${first} `))
+  if (family.length > 0) {
+    const verbs = family.map(({ name }) => name.slice(first.length + 1))
+    const meant = nearest(second, verbs)
+    const wrong = second ? `"${first}" has no command "${second}"` : `"${first}" needs a command`
+    const hint = meant ? `did you mean "${first} ${meant}"?` : `it has ${verbs.join(', ')}.`
+    throw new CommandError(`${wrong}; ${hint}`, 2)
+  }
+  const meant = nearest(first, new Set(COMMANDS.map(({ name }) => name.split(' ')[0]!)))
+  const hint = meant ? `did you mean "${meant}"?` : `"${PROGRAM} --help" lists the commands.`
+  throw new CommandError(`There is no command "${first}"; ${hint}`, 2)
+}
+
+function argumentsOf(command: Command, argv: readonly string[]): Arguments {
+  const specs = command.options ?? {}
+  const { tokens } = parseArgs({
+    args: [...argv],
+    options: Object.fromEntries(
+      Object.entries(specs).map(([name, { value }]) => [
+        name,
+        { type: value ? ('string' as const) : ('boolean' as const) },
+      ]),
+    ),
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+  })
+  const positionals: string[] = []
+  const text: Record<string, string> = {}
+  const on = new Set<string>()
+  for (const token of tokens) {
+    if (token.kind === 'positional') positionals.push(token.value)
+    if (token.kind !== 'option') continue
+    const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
+    if (!spec) throw unknownOption(token.rawName, specs)
+    if (!spec.value) {
+      if (token.value !== undefined) throw new CommandError(`${token.rawName} takes no value.`, 2)
+      on.add(token.name)
+    } else if (token.value === undefined || (!token.inlineValue && token.value.startsWith('--'))) {
+      throw new CommandError(`${token.rawName} needs a value: ${token.rawName} <${spec.value}>`, 2)
+    } else {
+      text[token.name] = token.value
+    }
+  }
+  const names = command.arguments ?? []
+  if (positionals.length < names.length) {
+    const missing = names.slice(positionals.length).map((name) => `<${name}>`)
+    throw new CommandError(`Missing ${missing.join(' and ')}.\nUsage: ${usageOf(command)}`, 2)
+  }
+  if (positionals.length > names.length) {
+    const extra = JSON.stringify(positionals[names.length])
+    throw new CommandError(`${extra} is one argument too many.\nUsage: ${usageOf(command)}`, 2)
+  }
+  return { positionals, text, on }
+}
+
+function unknownOption(rawName: string, specs: OptionSpecs): CommandError {
+  const names = Object.keys(specs)
+  const meant = nearest(rawName.replace(/^-+/, ''), names)
+  const hint = meant
+    ? `did you mean --${meant}?`
+    : `there are ${names.map((name) => `--${name}`).join(', ')}.`
+  return new CommandError(`There is no option ${rawName}; ${hint}`, 2)
+}
+
+/** What a command takes; of a family such as `keys`, what there is in it. */
+function helpFor(words: readonly string[]): string {
+  const family = COMMANDS.filter(({ name }) => name.startsWith(`${words[0]} `))
+  if (words.length === 1 && family.length > 0) return overview(family)
+  const command = commandOf(words)
+  const options = Object.entries(command.options ?? {}).map(
+    ([name, { value, help }]) => [`--${name}${value ? ` <${value}>` : ''}`, help] as const,
+  )
+  return `${command.help}\n\nUsage: ${usageOf(command)} [options]\n\n${columns(options)}`
+}
+
+function overview(commands: readonly Command[] = COMMANDS): string {
+  const lines = commands.map((command) => [usageOf(command, ''), command.help] as const)
+  const more = `"${PROGRAM} <command> --help" says what a command takes.`
+  return `Usage: ${PROGRAM} <command> [options]\n\n${columns(lines)}\n${more}\n`
+}
+
+function usageOf(command: Command, program = `${PROGRAM} `): string {
+  const names = (command.arguments ?? []).map((name) => ` <${name}>`)
+  return `${program}${command.name}${names.join('')}`
+}
+
+function columns(rows: readonly (readonly [string, string])[]): string {
+  const width = Math.max(...rows.map(([left]) => left.length))
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`).join('')
+}

@@ -1,0 +1,53 @@
+/** What commands print. Amounts are printed as the gateway wrote them: a double would lose digits of large ones. */
+
+declare global {
+  interface JSON {
+    /** ECMAScript proposal "JSON.parse source text access", in Node 24. */
+    isRawJSON(value: unknown): boolean
+  }
+}
+
+/** Parses JSON so that {@link toJson} prints every number as it was. */
+export function parseExact(text: string): any {
+  // Typed without the third argument as yet.
+  return JSON.parse(text, asWritten as (key: string, value: unknown) => unknown)
+}
+
+/** For people and programs alike. */
+export function toJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`
+}
+
+/** One cell of a table: what is absent is a dash. */
+export function cell(value: unknown): string {
+  if (value === null || value === undefined || value === '') return '-'
+  if (Array.isArray(value)) return value.length > 0 ? value.join(', ') : '-'
+  if (JSON.isRawJSON(value)) return JSON.stringify(value)
+  return String(value)
+}
+
+/** Rows under headings, in columns as wide as they have to be. */
+export function table(headings: readonly string[], rows: readonly (readonly unknown[])[]): string {
+  const cells = [headings, ...rows.map((row) => row.map(cell))]
+  const widths = headings.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)))
+  return cells.map((row) => line(row, widths)).join('')
+}
+
+/** Names and values, one per line. */
+export function card(members: Readonly<Record<string, unknown>>): string {
+  const width = Math.max(...Object.keys(members).map((name) => name.length))
+  return Object.entries(members)
+    .map(([name, value]) => line([name, cell(value)], [width, 0]))
+    .join('')
+}
+
+function line(cells: readonly string[], widths: readonly number[]): string {
+  return `${cells
+    .map((text, column) => text.padEnd(widths[column]!))
+    .join('  ')
+    .trimEnd()}\n`
+}
+
+function asWritten(_: string, value: unknown, context?: { source: string }): unknown {
+  return typeof value === 'number' && context ? JSON.rawJSON(context.source) : value
+}

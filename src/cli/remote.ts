@@ -1,0 +1,216 @@
+/** Accounts, keys, credits, models: clients of the admin API of a running gateway, never a second writer of its state. */
+import { readFileSync } from 'node:fs'
+import type { Admin } from './admin.ts'
+import { CommandError, type Arguments } from './command.ts'
+import { card, table, toJson } from './output.ts'
+
+export { connect } from './admin.ts'
+
+/** The word that clears a setting. */
+const NONE = 'none'
+/** Bookings that `credits show` prints. */
+const SHOWN_ROWS = 20
+
+export async function listAccounts(admin: Admin, args: Arguments): Promise<void> {
+  const accounts = await admin.list('/accounts')
+  const rows = accounts.map(({ id, name, balance_usd, free_tier, keys }) => {
+    return [id, name, balance_usd, free_tier ? 'free' : 'paid', keys.length]
+  })
+  print(args, accounts, () => table(['ID', 'NAME', 'BALANCE USD', 'TIER', 'KEYS'], rows))
+}
+
+export async function createAccount(admin: Admin, args: Arguments): Promise<void> {
+  const [name] = args.positionals
+  const { data } = await admin.ask('POST', '/accounts', { name, id: args.text.id })
+  print(args, data, () => card(data))
+}
+
+export async function showAccount(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', `/accounts/${segment(args)}`)
+  print(args, data, () => card(data))
+}
+
+export async function listKeys(admin: Admin, args: Arguments): Promise<void> {
+  const { account } = args.text
+  const filter = account === undefined ? '' : `?account=${encodeURIComponent(account)}`
+  const keys = await admin.list(`/keys${filter}`)
+  const headings = ['ID', 'ACCOUNT', 'NAME', 'KEY', 'STATE', 'SPENT USD', 'CAP', 'MODELS']
+  const rows = keys.map((key) => [
+    key.id,
+    key.account_id,
+    key.name,
+    key.start,
+    stateOf(key),
+    key.spend_usd,
+    capOf(key),
+    key.models ?? 'all',
+  ])
+  print(args, keys, () => table(headings, rows))
+}
+
+export async function createKey(admin: Admin, args: Arguments): Promise<void> {
+  const [account = ''] = args.positionals
+  if (args.text.name === undefined) {
+    throw new CommandError('A key needs a name that says what it is for: --name <text>', 2)
+  }
+  const path = `/accounts/${encodeURIComponent(account)}/keys`
+  const answer = await admin.ask('POST', path, settingsOf(args))
+  print(args, answer, () => {
+    const shown = 'This is the only time it is shown:'
+    return `${keyCard(answer.data)}\n${shown}\n\n  ${answer.key}\n`
+  })
+}
+
+export async function showKey(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', `/keys/${segment(args)}`)
+  print(args, data, () => keyCard(data))
+}
+
+export async function updateKey(admin: Admin, args: Arguments): Promise<void> {
+  const change = settingsOf(args)
+  if (Object.values(change).every((value) => value === undefined)) {
+    throw new CommandError('Nothing to change: "keys update --help" lists the settings.', 2)
+  }
+  await changeKey(admin, args, change)
+}
+
+export async function disableKey(admin: Admin, args: Arguments): Promise<void> {
+  await changeKey(admin, args, { disabled: true })
+}
+
+export async function enableKey(admin: Admin, args: Arguments): Promise<void> {
+  await changeKey(admin, args, { disabled: false })
+}
+
+export async function addCredits(admin: Admin, args: Arguments): Promise<void> {
+  const [account = '', usd] = args.positionals
+  const { reference, note } = args.text
+  const path = `/accounts/${encodeURIComponent(account)}/credits`
+  const { data } = await admin.ask('POST', path, { usd, reference, note })
+  print(args, data, () => {
+    const twice = 'This reference was booked before; nothing was added.\n'
+    return `${data.duplicate ? twice : ''}${card(data)}`
+  })
+}
+
+export async function showCredits(admin: Admin, args: Arguments): Promise<void> {
+  const path = `/accounts/${segment(args)}`
+  const { data } = await admin.ask('GET', path)
+  const { data: rows } = await admin.ask('GET', `${path}/ledger?limit=${SHOWN_ROWS}`)
+  const { id: account_id, balance_usd, available_usd, free_tier } = data
+  const credits = { account_id, balance_usd, available_usd, free_tier }
+  print(args, { ...credits, rows }, () => {
+    const lines = rows.map((row: any) => [
+      row.at,
+      row.kind,
+      row.amount_usd,
+      row.usage?.model ?? row.note,
+      row.request_id ?? row.reference,
+    ])
+    return `${card(credits)}\n${table(['AT', 'KIND', 'AMOUNT USD', 'FOR', 'REFERENCE'], lines)}`
+  })
+}
+
+export async function listModels(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', '/models')
+  const rows = data.flatMap((model: any) =>
+    model.deployments.map((deployment: any, index: number) => [
+      index === 0 ? model.id : '',
+      index === 0 ? model.modality : '',
+      deployment.id,
+      deployment.health.state,
+      deployment.health.last_failure,
+    ]),
+  )
+  const headings = ['MODEL', 'MODALITY', 'DEPLOYMENT', 'HEALTH', 'LAST FAILURE']
+  print(args, data, () => table(headings, rows))
+}
+
+/** @throws CommandError when the ledger does not add up */
+export async function verifyLedger(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', '/ledger/verify')
+  const rows = data.discrepancies.map((one: any) => [
+    one.account_id,
+    one.what,
+    one.stored,
+    one.recomputed,
+  ])
+  print(args, data, () =>
+    data.ok
+      ? 'Every sum equals its rows.\n'
+      : table(['ACCOUNT', 'WHAT', 'STORED', 'RECOMPUTED'], rows),
+  )
+  if (!data.ok) throw new CommandError('The ledger does not add up.')
+}
+
+async function changeKey(admin: Admin, args: Arguments, change: object): Promise<void> {
+  const { data } = await admin.ask('PATCH', `/keys/${segment(args)}`, change)
+  print(args, data, () => keyCard(data))
+}
+
+/** The settings of a key as options, in the API's form. What was not given stays as it is. */
+function settingsOf({ text }: Arguments) {
+  return {
+    name: text.name,
+    rpm_limit: setting(text.rpm, (value) => wholeNumber('--rpm', value)),
+    concurrency_limit: setting(text.concurrency, (value) => wholeNumber('--concurrency', value)),
+    spend_cap: setting(text.cap, readCap),
+    expires_at: setting(text.expires, (value) => value),
+    models: setting(text.models, (value) => value.split(',').map((id) => id.trim())),
+    policy: setting(text.policy, readPolicyFile),
+  }
+}
+
+function setting<Value>(
+  text: string | undefined,
+  read: (text: string) => Value,
+): Value | null | undefined {
+  if (text === undefined) return undefined
+  return text === NONE ? null : read(text)
+}
+
+function wholeNumber(option: string, text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text)
+  throw new CommandError(
+    `${option} takes a whole number or "none", not ${JSON.stringify(text)}.`,
+    2,
+  )
+}
+
+function readCap(text: string): { usd: string; scope: string } {
+  const [usd = '', scope = 'lifetime'] = text.split('/')
+  return { usd, scope }
+}
+
+function readPolicyFile(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'))
+  } catch (error) {
+    const reason = error instanceof SyntaxError ? 'it is not JSON' : (error as Error).message
+    throw new CommandError(`The policy cannot be read from ${path}: ${reason}.`, 2)
+  }
+}
+
+function segment({ positionals: [id = ''] }: Arguments): string {
+  return encodeURIComponent(id)
+}
+
+function keyCard(key: any): string {
+  const { warnings, spend_cap: _, ...members } = key
+  const policy = key.policy && JSON.stringify(key.policy)
+  const lines = (warnings as string[]).map((warning) => `warning: ${warning}\n`)
+  return `${card({ ...members, policy, models: key.models ?? 'all', cap: capOf(key) })}${lines.join('')}`
+}
+
+function capOf({ spend_cap }: any): string {
+  return spend_cap ? `${spend_cap.usd} USD, ${spend_cap.scope}` : '-'
+}
+
+function stateOf({ disabled, expires_at }: any): string {
+  if (disabled) return 'disabled'
+  return expires_at && Date.parse(expires_at) <= Date.now() ? 'expired' : 'active'
+}
+
+function print(args: Arguments, value: unknown, forPeople: () => string): void {
+  process.stdout.write(args.on.has('json') ? toJson(value) : forPeople())
+}

@@ -1,0 +1,108 @@
+/** `serve`: starts the gateway, keeps its configuration up to date, and ends it without cutting calls off. */
+import { createServer } from 'node:net'
+import { watchConfig, type LoadedConfig, type LoadOptions } from '../config.ts'
+import { seed, welcome } from '../first-run.ts'
+import { createGateway, type Gateway } from '../gateway.ts'
+import { listen, type Server } from '../server.ts'
+import { CommandError, type Arguments } from './command.ts'
+import { configurationOf } from './configuration.ts'
+
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const
+
+/** Serves until a signal ends it. @throws ConfigError, CommandError when it cannot be started */
+export async function serve(args: Arguments): Promise<void> {
+  const where = addressOf(args)
+  const { loaded, options } = await configurationOf(args)
+  const gateway = await createGateway(loaded)
+  const { log } = gateway.runtime
+  try {
+    const report = await seed(gateway)
+    const server = await open(gateway, where)
+    const watcher = await keepUpToDate(gateway, loaded, options)
+    process.stdout.write(welcome(report, gateway, server.url))
+    const signal = await nextSignal()
+    log.info(`${signal}: waiting for running calls to end; a second one ends them at once`)
+    await watcher.close()
+    await server.close(gateway.runtime.config.server.shutdownGrace)
+  } finally {
+    await gateway.close()
+  }
+}
+
+function addressOf({ text: { port, host } }: Arguments) {
+  if (port !== undefined && !(/^\d{1,5}$/.test(port) && Number(port) <= 65_535)) {
+    throw new CommandError(`--port takes a number from 0 to 65535, not ${JSON.stringify(port)}.`, 2)
+  }
+  return { ...(port !== undefined && { port: Number(port) }), ...(host !== undefined && { host }) }
+}
+
+async function open(
+  gateway: Gateway,
+  where: { readonly port?: number; readonly host?: string },
+): Promise<Server> {
+  try {
+    return await listen(gateway, where)
+  } catch (error) {
+    const { port, host } = { ...gateway.runtime.config.server, ...where }
+    const reason = REASONS[(await refusalOf(host, port)) ?? '']
+    if (!reason) throw error
+    throw new CommandError(`Cannot listen on ${host}, port ${port}: ${reason}`)
+  }
+}
+
+/** The system's code for why nothing can listen there: listhen does not say. */
+function refusalOf(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code))
+    server.listen(port, host, () => server.close(() => resolve(undefined)))
+  })
+}
+
+/** What to do about an address that cannot be had, by the system's code. */
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE:
+    'something else listens there already. End it, or take another port with --port or server.port.',
+  EACCES: 'this user may not. Take a port above 1023 with --port or server.port.',
+  EADDRNOTAVAIL: 'this machine has no such address. Take another one with --host or server.host.',
+  ENOTFOUND: 'there is no such host. Take another one with --host or server.host.',
+}
+
+/** Applies changes of the configuration, one after the other. */
+function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptions) {
+  const { log } = gateway.runtime
+  let working = Promise.resolve()
+  const apply = async (next: LoadedConfig) => {
+    try {
+      await gateway.reload(next)
+      log.info('the configuration was reloaded')
+    } catch (error) {
+      refuse(error)
+    }
+  }
+  const refuse = (error: unknown) => {
+    const reason = error instanceof Error ? error.message : String(error)
+    log.error(`the configuration was not reloaded, the old one stays in force: ${reason}`)
+  }
+  return watchConfig(
+    loaded,
+    (next) => {
+      working = working.then(() => apply(next))
+    },
+    refuse,
+    options,
+  )
+}
+
+/** The first one is waited for; the second one ends the process. */
+function nextSignal(): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>()
+  let received = 0
+  for (const signal of SIGNALS) {
+    process.on(signal, () => {
+      if (++received > 1) process.exit(1)
+      resolve(signal)
+    })
+  }
+  return promise
+}

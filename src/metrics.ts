@@ -1,0 +1,258 @@
+/**
+ * What is counted, and the text that Prometheus reads (exposition format 0.0.4).
+ * A call costs one string and a few look-ups here; text is only made when somebody asks for it.
+ */
+import { formatPico, type Pico } from './money.ts'
+
+/** The content type of {@link Metrics.text}. */
+export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** A call that has ended. */
+export interface EndedRequest {
+  readonly endpoint: string
+  /** Only ids of the catalog: a name that a client made up would grow the registry without bound. */
+  readonly model?: string | undefined
+  readonly outcome: string
+  /** The code of the error the client got. */
+  readonly code?: string | undefined
+  readonly seconds: number
+  readonly cost?: Pico | undefined
+  readonly promptTokens?: number | undefined
+  readonly completionTokens?: number | undefined
+}
+
+/** One request to a vendor; `outcome` is `ok` or the class of the failure. */
+export interface UpstreamRequestEnded {
+  readonly provider: string
+  readonly outcome: string
+  readonly seconds: number
+}
+
+/** A value that is read off when the text is made, such as the depth of an outbox. */
+export interface Gauge {
+  readonly name: string
+  readonly help: string
+  readonly value: number
+}
+
+/** Upper bounds in seconds: from an answer out of a cache to the longest stream. */
+const REQUEST_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
+/** A settlement is a write that was made durable: fractions of a millisecond to an outage. */
+const SETTLE_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
+
+/** Vendors may put any code into an error: past this many combinations the rest is counted as `other`. */
+const MAX_SERIES = 5000
+const OTHER = 'other'
+
+interface Histogram {
+  readonly bounds: readonly number[]
+  /** One more than bounds: the last one is for everything above. */
+  readonly counts: number[]
+  sum: number
+}
+
+interface Consumption {
+  cost: Pico
+  promptTokens: number
+  completionTokens: number
+}
+
+/** Everything a call of one combination of labels adds to, found with one look-up. */
+interface Series {
+  count: number
+  readonly labels: string
+  readonly duration: Histogram
+  readonly consumed: Consumption
+}
+
+export class Metrics {
+  #running = 0
+  readonly #series = new Map<string, Series>()
+  readonly #durations = new Map<string, Histogram>()
+  readonly #consumed = new Map<string, Consumption>()
+  readonly #entries = new Map<string, number>()
+  readonly #holds = new Map<string, number>()
+  readonly #upstream = new Map<string, Histogram>()
+  readonly #settlements = histogram(SETTLE_BOUNDS)
+
+  /** Calls under way. */
+  get running(): number {
+    return this.#running
+  }
+
+  requestStarted(): void {
+    this.#running++
+  }
+
+  requestEnded(request: EndedRequest): void {
+    this.#running--
+    const series = this.#seriesOf(request)
+    series.count++
+    observe(series.duration, request.seconds)
+    const { consumed } = series
+    if (request.cost) consumed.cost += request.cost
+    if (request.promptTokens) consumed.promptTokens += request.promptTokens
+    if (request.completionTokens) consumed.completionTokens += request.completionTokens
+  }
+
+  /** @param result `ok`, or why the ledger did not let the call in */
+  entered(result: string): void {
+    this.#entries.set(result, (this.#entries.get(result) ?? 0) + 1)
+  }
+
+  /** @param result `ok`, or why the ledger did not hold the money */
+  held(result: string): void {
+    this.#holds.set(result, (this.#holds.get(result) ?? 0) + 1)
+  }
+
+  /** @param seconds from the charge to the moment it was durable */
+  settled(seconds: number): void {
+    observe(this.#settlements, seconds)
+  }
+
+  upstream({ provider, outcome, seconds }: UpstreamRequestEnded): void {
+    const key = `provider="${escape(provider)}",outcome="${escape(outcome)}"`
+    observe(found(this.#upstream, key, requestHistogram), seconds)
+  }
+
+  /** The whole registry as Prometheus text, with `gauges` after it. */
+  text(gauges: readonly Gauge[] = []): string {
+    const lines: string[] = []
+    const family = (name: string, type: string, help: string, samples: Iterable<string>): void => {
+      lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...samples)
+    }
+    const series = [...this.#series.values()]
+    const consumed = [...this.#consumed]
+    family('gateway_requests_running', 'gauge', 'Calls under way.', [
+      `gateway_requests_running ${this.#running}`,
+    ])
+    family(
+      'gateway_requests_total',
+      'counter',
+      'Calls that have ended.',
+      series.map(({ labels, count }) => `gateway_requests_total{${labels}} ${count}`),
+    )
+    family(
+      'gateway_request_duration_seconds',
+      'histogram',
+      'From the arrival of a call to its last byte.',
+      histogramLines('gateway_request_duration_seconds', this.#durations),
+    )
+    family(
+      'gateway_cost_usd_total',
+      'counter',
+      'What calls were charged, in USD, exact.',
+      consumed.map(([labels, { cost }]) => `gateway_cost_usd_total{${labels}} ${formatPico(cost)}`),
+    )
+    family(
+      'gateway_tokens_total',
+      'counter',
+      'Tokens consumed.',
+      consumed.flatMap(([labels, { promptTokens, completionTokens }]) => [
+        `gateway_tokens_total{${labels},kind="prompt"} ${promptTokens}`,
+        `gateway_tokens_total{${labels},kind="completion"} ${completionTokens}`,
+      ]),
+    )
+    family(
+      'gateway_entries_total',
+      'counter',
+      'First half of admission: key, rate, concurrency.',
+      resultLines('gateway_entries_total', this.#entries),
+    )
+    family(
+      'gateway_holds_total',
+      'counter',
+      'Second half of admission: tier, caps, balance.',
+      resultLines('gateway_holds_total', this.#holds),
+    )
+    family(
+      'gateway_settlement_duration_seconds',
+      'histogram',
+      'From a charge to the moment it was durable.',
+      histogramLines('gateway_settlement_duration_seconds', [['', this.#settlements]]),
+    )
+    family(
+      'gateway_upstream_duration_seconds',
+      'histogram',
+      'Requests to vendors, to the first part of an answer.',
+      histogramLines('gateway_upstream_duration_seconds', this.#upstream),
+    )
+    for (const { name, help, value } of gauges) family(name, 'gauge', help, [`${name} ${value}`])
+    return `${lines.join('\n')}\n`
+  }
+
+  #seriesOf({ endpoint, model = '', outcome, code = '' }: EndedRequest): Series {
+    const key = `${endpoint}\n${model}\n${outcome}\n${code}`
+    const series = this.#series.get(key)
+    if (series) return series
+    if (
+      this.#series.size >= MAX_SERIES &&
+      (model || code) &&
+      !(model === OTHER && code === OTHER)
+    ) {
+      return this.#seriesOf({ endpoint, model: OTHER, outcome, code: OTHER, seconds: 0 })
+    }
+    const where = `endpoint="${escape(endpoint)}"`
+    const which = `${where},model="${escape(model)}"`
+    const how = `outcome="${escape(outcome)}"`
+    const made: Series = {
+      count: 0,
+      labels: `${which},${how},code="${escape(code)}"`,
+      duration: found(this.#durations, `${where},${how}`, requestHistogram),
+      consumed: found(this.#consumed, which, nothingConsumed),
+    }
+    this.#series.set(key, made)
+    return made
+  }
+}
+
+function histogram(bounds: readonly number[]): Histogram {
+  return { bounds, counts: Array.from({ length: bounds.length + 1 }, () => 0), sum: 0 }
+}
+
+function requestHistogram(): Histogram {
+  return histogram(REQUEST_BOUNDS)
+}
+
+function nothingConsumed(): Consumption {
+  return { cost: 0n, promptTokens: 0, completionTokens: 0 }
+}
+
+function observe(target: Histogram, seconds: number): void {
+  const { bounds, counts } = target
+  let i = 0
+  while (i < bounds.length && seconds > bounds[i]!) i++
+  counts[i]!++
+  target.sum += seconds
+}
+
+function found<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
+  let value = map.get(key)
+  if (value === undefined) map.set(key, (value = make()))
+  return value
+}
+
+function resultLines(name: string, counts: ReadonlyMap<string, number>): string[] {
+  return [...counts].map(([result, count]) => `${name}{result="${escape(result)}"} ${count}`)
+}
+
+function* histogramLines(
+  name: string,
+  histograms: Iterable<readonly [labels: string, Histogram]>,
+): Generator<string> {
+  for (const [labels, { bounds, counts, sum }] of histograms) {
+    const own = labels && `{${labels}}`
+    const before = labels && `${labels},`
+    let below = 0
+    for (const [i, count] of counts.entries()) {
+      below += count
+      yield `${name}_bucket{${before}le="${bounds[i] ?? '+Inf'}"} ${below}`
+    }
+    yield `${name}_sum${own} ${sum}`
+    yield `${name}_count${own} ${below}`
+  }
+}
+
+function escape(label: string): string {
+  return label.replace(/[\\"\n]/g, (found) => (found === '\n' ? '\\n' : `\\${found}`))
+}
