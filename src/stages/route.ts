@@ -21,7 +21,7 @@ class Exchange {
   readonly #drains: boolean
   #dialled = false
   #finished = false
-  #closed = false
+  #closing: Promise<void> | undefined
   #intake: Intake | undefined
   #iterator: AsyncIterator<any> | undefined
   #branch: AbortController | undefined
@@ -37,7 +37,7 @@ class Exchange {
     try {
       this.#pending = this.#dial()
       let result = await this.#pending
-      while (!result.done && !this.#closed) {
+      while (!result.done && !this.#closing) {
         yield result.value
         this.#pending = this.#iterator!.next()
         result = await this.#pending
@@ -50,10 +50,12 @@ class Exchange {
     }
   }
 
-  /** Books what was consumed and lets the upstream go. Idempotent. */
-  async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
+  /** Books what was consumed and lets the upstream go. Idempotent: whoever comes later waits for the same end. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close())
+  }
+
+  async #close(): Promise<void> {
     const call = this.#call
     const left = call.aborted instanceof ClientGone
     if (left && this.#drains && this.#dialled) await this.#readOn()

@@ -17,7 +17,7 @@ const is = {
 }
 
 const echo = MOCK_CONFIG.models['mock/echo']
-const scripted = (options: object) => ({
+const scripted = (options: Record<string, unknown>) => ({
   ...echo,
   deployments: [{ provider: 'mock', model: 'echo', options }],
 })

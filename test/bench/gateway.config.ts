@@ -1,0 +1,33 @@
+/** The gateway as the bench runs it: all that ships switched on, state in memory, limits kept but too high to refuse. */
+import type { UserConfig } from '../../src/config.ts'
+
+const limits = { rpm_limit: 100_000_000, concurrency_limit: 100_000 }
+
+export default {
+  state: { driver: 'memory' },
+  providers: {
+    upstream: {
+      use: 'openai-compatible',
+      options: { baseURL: '${BENCH_UPSTREAM}/v1', apiKey: 'none' },
+      // The default would let some of the bench's streams wait for a connection.
+      connections: 4096,
+    },
+  },
+  models: {
+    'bench/model': {
+      pricing: { prompt: '0.000001', completion: '0.000004' },
+      capabilities: ['STREAMING'],
+      deployments: [{ provider: 'upstream', model: 'model' }],
+    },
+  },
+  seed: {
+    accounts: [
+      {
+        id: 'bench',
+        name: 'Bench',
+        credits: '1000000',
+        keys: [{ id: 'bench', name: 'Bench', secret: '${BENCH_KEY}', ...limits }],
+      },
+    ],
+  },
+} satisfies UserConfig
