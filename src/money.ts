@@ -144,67 +144,109 @@ export function compilePrices(pricing: Pricing): Prices {
  */
 export function priceUsage(lines: readonly UsageLine[]): Bill {
   const exact = new Map<CostMember, bigint>()
-  for (const line of lines) {
-    for (const [member, quantity, price] of terms(line)) {
-      if (!(quantity > 0) || !price) continue
-      const key =
-        line.source === 'guard'
-          ? 'guard_cost'
-          : line.source === 'search'
-            ? 'web_search_cost'
-            : member
-      exact.set(key, (exact.get(key) ?? 0n) + BigInt(Math.ceil(quantity)) * price)
+  let sum = 0n
+  for (const { source, usage, prices } of lines) {
+    for (const { member, price, fallback, quantity } of TERMS) {
+      const unit = prices[price] ?? (fallback && prices[fallback])
+      if (!unit) continue
+      const count = price === 'request' ? Number(source === 'model') : quantity(usage)
+      if (!(count > 0)) continue
+      const product = BigInt(Math.ceil(count)) * unit
+      const shownAs = SHOWN_AS[source] ?? member
+      sum += product
+      exact.set(shownAs, (exact.get(shownAs) ?? 0n) + product)
     }
   }
-  if (exact.size === 0) return NOTHING
-  let sum = 0n
-  for (const part of exact.values()) sum += part
+  if (sum === 0n) return NOTHING
   const cost = (sum + PRICE_PER_PICO - 1n) / PRICE_PER_PICO
-  const details = new Map<CostMember, Pico>()
   let left = cost
   let remaining = exact.size
   for (const [member, part] of exact) {
     const amount = --remaining === 0 ? left : part / PRICE_PER_PICO
     left -= amount
-    if (amount > 0n) details.set(member, amount)
+    if (amount > 0n) exact.set(member, amount)
+    else exact.delete(member)
   }
-  return { cost, details }
+  return { cost, details: exact }
 }
 
-type Term = readonly [member: CostMember, quantity: number, price: bigint | undefined]
-
-/** Which quantity meets which price, and where the product is shown. A price that is absent falls back as listed. */
-function terms({ source, usage, prices }: UsageLine): Term[] {
-  const cached = usage.cachedTokens ?? 0
-  const written = usage.cacheWriteTokens ?? 0
-  const audioIn = usage.audioInputTokens ?? 0
-  const imageIn = usage.imageInputTokens ?? 0
-  const audioOut = usage.audioOutputTokens ?? 0
-  const imageOut = usage.imageOutputTokens ?? 0
-  const plainIn = Math.max(0, (usage.promptTokens ?? 0) - cached - written - audioIn - imageIn)
-  const plainOut = Math.max(0, (usage.completionTokens ?? 0) - audioOut - imageOut)
-  return [
-    ['prompt_cost', plainIn, prices.prompt],
-    ['cache_read_cost', cached, prices.input_cache_read ?? prices.prompt],
-    ['cache_write_cost', written, prices.input_cache_write ?? prices.prompt],
-    ['prompt_cost', audioIn, prices.audio ?? prices.prompt],
-    ['prompt_cost', imageIn, prices.image_token ?? prices.prompt],
-    ['prompt_cost', source === 'model' ? 1 : 0, prices.request],
-    ['completion_cost', plainOut, prices.completion],
-    ['completion_cost', audioOut, prices.audio_output ?? prices.completion],
-    ['image_cost', imageOut, prices.image_output ?? prices.completion],
-    ['image_cost', usage.images ?? 0, prices.image],
-    ['page_cost', usage.pages ?? 0, prices.page],
-    ['character_cost', usage.characters ?? 0, prices.character],
-    ['second_cost', usage.seconds ?? 0, prices.second],
-    ['web_search_cost', usage.searches ?? 0, prices.web_search],
-  ]
+/** Whatever the gateway's own searches and judges use is one item of the bill. */
+const SHOWN_AS: Partial<Record<UsageLine['source'], CostMember>> = {
+  search: 'web_search_cost',
+  guard: 'guard_cost',
 }
+
+interface Term {
+  /** Where the product is shown. */
+  readonly member: CostMember
+  readonly price: PriceName
+  /** The price that counts where that one is absent. */
+  readonly fallback?: PriceName
+  readonly quantity: (usage: Usage) => number
+}
+
+const plainInput = (usage: Usage): number =>
+  (usage.promptTokens ?? 0) -
+  (usage.cachedTokens ?? 0) -
+  (usage.cacheWriteTokens ?? 0) -
+  (usage.audioInputTokens ?? 0) -
+  (usage.imageInputTokens ?? 0)
+const plainOutput = (usage: Usage): number =>
+  (usage.completionTokens ?? 0) - (usage.audioOutputTokens ?? 0) - (usage.imageOutputTokens ?? 0)
+
+/** Which quantity meets which price (state design, section 3). `request` counts calls, not a quantity of theirs. */
+const TERMS: readonly Term[] = [
+  { member: 'prompt_cost', price: 'prompt', quantity: plainInput },
+  {
+    member: 'cache_read_cost',
+    price: 'input_cache_read',
+    fallback: 'prompt',
+    quantity: (usage) => usage.cachedTokens ?? 0,
+  },
+  {
+    member: 'cache_write_cost',
+    price: 'input_cache_write',
+    fallback: 'prompt',
+    quantity: (usage) => usage.cacheWriteTokens ?? 0,
+  },
+  {
+    member: 'prompt_cost',
+    price: 'audio',
+    fallback: 'prompt',
+    quantity: (usage) => usage.audioInputTokens ?? 0,
+  },
+  {
+    member: 'prompt_cost',
+    price: 'image_token',
+    fallback: 'prompt',
+    quantity: (usage) => usage.imageInputTokens ?? 0,
+  },
+  { member: 'prompt_cost', price: 'request', quantity: () => 0 },
+  { member: 'completion_cost', price: 'completion', quantity: plainOutput },
+  {
+    member: 'completion_cost',
+    price: 'audio_output',
+    fallback: 'completion',
+    quantity: (usage) => usage.audioOutputTokens ?? 0,
+  },
+  {
+    member: 'image_cost',
+    price: 'image_output',
+    fallback: 'completion',
+    quantity: (usage) => usage.imageOutputTokens ?? 0,
+  },
+  { member: 'image_cost', price: 'image', quantity: (usage) => usage.images ?? 0 },
+  { member: 'page_cost', price: 'page', quantity: (usage) => usage.pages ?? 0 },
+  { member: 'character_cost', price: 'character', quantity: (usage) => usage.characters ?? 0 },
+  { member: 'second_cost', price: 'second', quantity: (usage) => usage.seconds ?? 0 },
+  { member: 'web_search_cost', price: 'web_search', quantity: (usage) => usage.searches ?? 0 },
+]
 
 function formatDecimal(value: bigint, digits: number): string {
-  const negative = value < 0n
-  const text = (negative ? -value : value).toString().padStart(digits + 1, '0')
-  const whole = text.slice(0, -digits)
-  const fraction = text.slice(-digits).replace(/0+$/, '')
-  return (negative ? '-' : '') + (fraction ? `${whole}.${fraction}` : whole)
+  if (value < 0n) return `-${formatDecimal(-value, digits)}`
+  const text = value.toString().padStart(digits + 1, '0')
+  const point = text.length - digits
+  let end = text.length
+  while (end > point && text.charCodeAt(end - 1) === 48) end--
+  return end === point ? text.slice(0, point) : `${text.slice(0, point)}.${text.slice(point, end)}`
 }

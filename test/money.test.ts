@@ -69,7 +69,7 @@ describe('decimals', () => {
 
   it('survive a round trip', () => {
     fc.assert(
-      fc.property(fc.bigInt({ min: 0n, max: 10n ** 24n }), (amount) => {
+      fc.property(fc.bigInt({ min: 0n, max: 10n ** 24n - 1n }), (amount) => {
         expect(parsePico(formatPico(amount))).toBe(amount)
       }),
     )

@@ -2,7 +2,7 @@
 import { GatewayError, InvalidRequest } from '../errors.ts'
 import { randomId } from '../ids.ts'
 import { costJson, formatPico } from '../money.ts'
-import type { Call, Charge, Endpoint, Intake, Reply } from '../pipeline.ts'
+import type { Call, Charge, Endpoint, Reply } from '../pipeline.ts'
 import type { ChatInput, Chunk, Completion, Message, OpenAIUsage, Usage } from '../plugin.ts'
 import { writeEvents, writeJson, type EventFormat } from '../stream.ts'
 import { readJson } from './body.ts'
@@ -14,7 +14,7 @@ import {
   type ChatRequest,
 } from './chat-request.ts'
 import { Fold, unfold } from './chunks.ts'
-import { conform, type Envelope } from './conform.ts'
+import { conform, conformWhole, type Envelope } from './conform.ts'
 
 const CHARACTERS_PER_TOKEN = 4
 /** Beyond this many times its ceiling an answer has run over for certain, however the vendor cuts tokens. */
@@ -87,11 +87,14 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
 
   take(call, answer: Completion | AsyncIterable<Chunk>) {
     const meter = new ChatMeter(call)
-    const chunks = Symbol.asyncIterator in answer ? answer : only(unfold(answer))
-    return {
-      parts: conform(chunks, envelopeOf(call), (chunk) => meter.read(chunk)),
-      usage: () => meter.usage(),
-    } satisfies Intake<Chunk>
+    const envelope = envelopeOf(call)
+    const read = (chunk: Chunk) => meter.read(chunk)
+    const usage = () => meter.usage()
+    if (Symbol.asyncIterator in answer) return { parts: conform(answer, envelope, read), usage }
+    const whole = unfold(answer)
+    if (call.input.stream) return { parts: conform(only(whole), envelope, read), usage }
+    read(whole)
+    return { parts: only(conformWhole(whole, envelope)), usage }
   },
 
   billed: (call, reply, charge) => ({ parts: billed(call, reply, charge) }),
@@ -167,12 +170,13 @@ async function* billed(
   }
   const usage = { ...usageOf(call), ...costJson(await charge()) }
   const last = finishes.at(-1)!
-  if (!wantsUsageChunk(call.input)) {
-    for (const chunk of finishes) yield chunk === last ? { ...chunk, usage } : chunk
+  if (wantsUsageChunk(call.input)) {
+    yield* finishes
+    yield { ...last, choices: [], usage }
     return
   }
-  yield* finishes
-  yield { ...last, choices: [], usage }
+  last.usage = usage
+  for (const chunk of finishes) yield chunk
 }
 
 /** The quantities of a call in the form of OpenAI's chat usage (wire contract, 5.4.5). */
@@ -195,7 +199,18 @@ function usageOf(call: Call): object {
       accepted_prediction_tokens: usage.acceptedPredictionTokens ?? 0,
       rejected_prediction_tokens: usage.rejectedPredictionTokens ?? 0,
     },
+    ...searchesOf(call),
   }
+}
+
+/** How often the web was searched, where it was. The member holds 0 or 1; a vendor that searched more shows in the cost. */
+function searchesOf({ meter }: Call): object | undefined {
+  let searches: number | undefined
+  for (const { usage } of meter) {
+    if (usage.searches !== undefined) searches = (searches ?? 0) + usage.searches
+  }
+  if (searches === undefined || searches > 1) return undefined
+  return { server_tool_use_details: { web_search_requests: searches } }
 }
 
 /** Ends an answer that runs past its ceiling although the upstream was told: reason `length`, upstream closed. */
@@ -266,7 +281,7 @@ function toUsage(reported: OpenAIUsage): Usage {
     audioOutputTokens: count(output?.audio_tokens),
     imageOutputTokens: count(output?.image_tokens),
   }
-  if (reported.searches) usage.searches = count(reported.searches)
+  if (reported.searches !== undefined) usage.searches = count(reported.searches)
   if (reported.vendor_cost) usage.vendorCost = reported.vendor_cost
   return usage
 }

@@ -3,7 +3,7 @@
  * client library can read (wire contract, S1-S12). Pure: no clock, no socket, no money.
  */
 import { UpstreamFailure } from '../errors.ts'
-import type { Chunk, Delta, ReasoningDetail, ToolCallDelta } from '../plugin.ts'
+import type { Chunk, ChunkChoice, Delta, ReasoningDetail, ToolCallDelta } from '../plugin.ts'
 
 /** What all chunks of one answer have in common (S1), and what the client asked for. */
 export interface Envelope {
@@ -43,6 +43,36 @@ export async function* conform(
     for (let i = 0; i < ready.length; i++) yield ready[i]!
   }
   yield* answer.end()
+}
+
+/**
+ * The same for an answer that came whole and leaves whole: one chunk that says everything.
+ * @throws UpstreamFailure as {@link conform}
+ */
+export function conformWhole(chunk: Chunk, envelope: Envelope): Chunk {
+  const choices: ChunkChoice[] = []
+  const answer = new Answer(envelope)
+  const said = [...answer.push(chunk), ...answer.end()]
+  for (const {
+    choices: [part],
+  } of said) {
+    const { index = 0, delta, logprobs, finish_reason } = part!
+    const choice = (choices[index] ??= { index, delta: {}, logprobs: null, finish_reason: null })
+    gather(choice.delta!, delta!)
+    choice.logprobs ??= logprobs
+    choice.finish_reason ??= finish_reason ?? null
+  }
+  return { ...said[0]!, choices }
+}
+
+/** Of an answer that came whole every member is said once, tool calls one at a time. */
+function gather(whole: Delta, delta: Delta): void {
+  for (const name in delta) {
+    if (name === 'content') whole.content = (whole.content ?? '') + delta.content
+    else if (name === 'tool_calls')
+      whole.tool_calls = [...(whole.tool_calls ?? []), ...delta.tool_calls!]
+    else whole[name] = delta[name]
+  }
 }
 
 /** The state of one answer on its way to the client. */

@@ -58,7 +58,11 @@ export class Audit {
     const { balance } = this.#queries.balance.get(account) ?? {}
     stored.set('balance', (balance as Pico | undefined) ?? 0n)
     for (const row of this.#queries.spendOf.iterate(account)) {
-      const { key, window, amount } = row as unknown as { key: string; window: string; amount: Pico }
+      const { key, window, amount } = row as unknown as {
+        key: string
+        window: string
+        amount: Pico
+      }
       stored.set(spendOf(key, window), amount)
     }
     const names = new Set([...stored.keys(), ...this.#sums.keys()])

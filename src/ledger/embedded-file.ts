@@ -8,7 +8,7 @@ export class Refusal extends Error {}
 
 export interface OpenedFolder {
   readonly db: DatabaseSync
-  /** Gives up the database, then the folder. */
+  /** Moves the log into the database, so that it alone is the whole ledger; then gives both up. */
   close(): void
   /** What the operator should know of it. */
   readonly warnings: readonly string[]
@@ -127,7 +127,7 @@ export function openDatabase(file: string): DatabaseSync {
     return db
   } catch (error) {
     db.close()
-    throw explained(file, error)
+    throw toRefusal(file, error)
   }
 }
 
@@ -174,7 +174,7 @@ function claim(path: string): DatabaseSync {
     return owner
   } catch (error) {
     owner.close()
-    if (codeOf(error) !== BUSY) throw explained(file, error)
+    if (codeOf(error) !== BUSY) throw toRefusal(file, error)
     throw new Refusal(
       `${path} belongs to a process that is running: one process owns such a folder, several gateways need Redis.`,
     )
@@ -214,7 +214,8 @@ function migrate(db: DatabaseSync, file: string): void {
   db.exec(steps.join(';\n'))
 }
 
-function explained(file: string, error: unknown): unknown {
+/** What an operator can do about an error of this file's. */
+export function toRefusal(file: string, error: unknown): Refusal {
   if (error instanceof Refusal) return error
   const code = codeOf(error)
   if (code === CORRUPT || code === NOT_A_DATABASE) {
@@ -229,7 +230,7 @@ function unusable(path: string, error: unknown): Refusal {
   return new Refusal(`${path} cannot be used: ${(error as Error).message}.`, { cause: error })
 }
 
-/** SQLite's primary result code of an error; NaN for one that is not SQLite's. */
+/** SQLite's primary result code of an error; 0 for one that is not SQLite's. */
 export function codeOf(error: unknown): number {
   return Number((error as { errcode?: number }).errcode) & 0xff
 }

@@ -150,10 +150,18 @@ export class Store {
 
   /** Unless those it has are newer. */
   limits(account: string, key: string, limits: KeyLimits, revision: number): void {
-    const { disabled, expiresAt, rpm, concurrency, cap } = limits
+    const { disabled, expiresAt = null, rpm, concurrency, cap } = limits
+    const [amount, scope] = cap ? [cap.amount, cap.scope] : [null, null]
     this.#sql.setLimits.run(
-      ...[account, key, Number(disabled), expiresAt ?? null, rpm, concurrency],
-      ...[cap?.amount ?? null, cap?.scope ?? null, revision],
+      account,
+      key,
+      Number(disabled),
+      expiresAt,
+      rpm,
+      concurrency,
+      amount,
+      scope,
+      revision,
     )
   }
 

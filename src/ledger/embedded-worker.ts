@@ -1,6 +1,6 @@
 /** The thread that owns the file of an embedded ledger: one batch after the other, each a transaction on disk. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { openFolder, Refusal, type OpenedFolder } from './embedded-file.ts'
+import { codeOf, openFolder, Refusal, toRefusal } from './embedded-file.ts'
 import {
   Store,
   type Job,
@@ -45,15 +45,18 @@ function open(): void {
     const store = new Store(folder.db)
     const opened: Opened = { snapshot: store.load(from), warnings: folder.warnings }
     port.on('message', (turn: Turn | 'close') => {
-      if (turn === 'close') return close(folder)
+      if (turn === 'close') {
+        folder.close()
+        return port.close()
+      }
       const outcomes = write(store, turn.writes)
       const answers = turn.reads.map((job) => read(store, job))
       port.postMessage({ outcomes, answers } satisfies TurnAnswer)
     })
     port.postMessage(opened)
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    port.postMessage({ refused: error.message } satisfies Opened)
+    if (!(error instanceof Refusal) && codeOf(error) === 0) throw error
+    port.postMessage({ refused: toRefusal(path, error).message } satisfies Opened)
   }
 }
 
@@ -72,11 +75,4 @@ function read(store: Store, { name, args }: Job<ReadName>): TurnAnswer['answers'
   } catch (error) {
     return { error: (error as Error).message }
   }
-}
-
-function close({ db, close }: OpenedFolder): void {
-  // So that the file alone is the whole ledger, for whoever copies it.
-  db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
-  close()
-  port.close()
 }

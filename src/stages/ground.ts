@@ -2,7 +2,7 @@ import { InvalidRequest } from '../errors.ts'
 import type { Stage } from '../pipeline.ts'
 
 /** A request for a web search is refused where no engine is configured: an answer must not look grounded and be none. */
-export const ground: Stage = async function ground(call, next) {
+export const ground: Stage = function ground(call, next) {
   if (call.endpoint.wantsSearch?.(call.input, call.online)) {
     throw new InvalidRequest(
       'unsupported_value',

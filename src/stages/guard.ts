@@ -6,7 +6,7 @@ import type { Stage } from '../pipeline.ts'
  * Keeps the promise that a rule nobody can look after never counts as kept: a call whose policy has rules that no guard of
  * this gateway enforces is refused before anything goes upstream.
  */
-export const guard: Stage = async function guard(call, next) {
+export const guard: Stage = function guard(call, next) {
   const rules = guardRules(call.policy)
   if (rules.length > 0) {
     throw new Unavailable(

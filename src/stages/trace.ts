@@ -2,7 +2,7 @@ import { formatPico } from '../money.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
 /** Counts the call while it runs, and writes one access record when it has ended. */
-export const trace: Stage = async function trace(call, next) {
+export const trace: Stage = function trace(call, next) {
   call.runtime.metrics.requestStarted()
   call.scope.defer(() => record(call))
   return next()

@@ -1,0 +1,325 @@
+/**
+ * The embedded engine: one process, one folder, one SQLite file. Admission is decided from Books in memory, without
+ * waiting; what moves money is on disk before it is answered (state design, section 6).
+ */
+import { once } from 'node:events'
+import { extname, join, resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import { Worker } from 'node:worker_threads'
+import { createStorage } from 'unstorage'
+import { formatPico, type Pico } from '../money.ts'
+import { createRecords, type Records } from '../records.ts'
+import {
+  add,
+  Book,
+  checkAmount,
+  Clock,
+  LOST,
+  NOTHING_SPENT,
+  spendOf,
+  STALE,
+  windowOf,
+} from './book.ts'
+import { isBefore } from './embedded-audit.ts'
+import type { Copy } from './embedded-copy.ts'
+import { LEDGER_FILE } from './embedded-file.ts'
+import { Link, type Log } from './embedded-link.ts'
+import { embeddedDriver } from './embedded-records.ts'
+import type { Charge, Outcome, Snapshot, StoredRow, WriteName } from './embedded-store.ts'
+import type {
+  AccountBalance,
+  Discrepancy,
+  Entered,
+  Entry,
+  Held,
+  Hold,
+  KeyLimits,
+  KeySpend,
+  Lease,
+  Ledger,
+  LedgerRow,
+  Settled,
+  Settlement,
+  TopUp,
+} from './ledger.ts'
+
+export interface EmbeddedOptions {
+  /** The folder; made if it is not there. */
+  readonly path: string
+  readonly log: Log
+  /** The clock, ms since epoch; the system's unless a test brings its own. */
+  readonly now?: () => number
+}
+
+const DAY_MS = 86_400_000
+/** How far back a start looks for spend: a clock may have been set back, a settlement may be late. */
+const RECENT_MS = 3 * DAY_MS
+const PAGE_ROWS = 200
+/** Of what does not add up, as much as a log should have. */
+const LOGGED = 10
+
+/**
+ * Opens the ledger and the records of a folder, which then belongs to this process until the ledger is closed.
+ * @throws ConfigError with a sentence about `state.path` when the folder cannot be used, or belongs to another process
+ */
+export async function openEmbedded({
+  path,
+  log,
+  now = () => Date.now(),
+}: EmbeddedOptions): Promise<{
+  readonly ledger: EmbeddedLedger
+  readonly records: Records
+}> {
+  const folder = resolve(path)
+  const clock = new Clock(now)
+  const from = clock.day(clock.now() - RECENT_MS)
+  const { link, snapshot } = await Link.open({ path: folder, from }, log)
+  const ledger = new EmbeddedLedger({ folder, link, clock, from, snapshot })
+  const records = createRecords(createStorage({ driver: embeddedDriver(link, now) }))
+  void logDiscrepancies(ledger, log)
+  return { ledger, records }
+}
+
+/** The engine of one process. `enter`, `hold` and `leave` answer without a promise. */
+export class EmbeddedLedger implements Ledger {
+  readonly #folder: string
+  readonly #link: Link
+  readonly #clock: Clock
+  /** The first day, `YYYYMMDD`, of which the Books know everything. */
+  readonly #from: string
+  readonly #books = new Map<string, Book>()
+  /** What Books have already been charged and the file has not. */
+  readonly #early = new Set<Charge>()
+  /** Limits that are in the file as they are here. */
+  readonly #stored = new WeakSet<KeyLimits>()
+
+  constructor(parts: {
+    readonly folder: string
+    readonly link: Link
+    readonly clock: Clock
+    readonly from: string
+    readonly snapshot: Snapshot
+  }) {
+    this.#folder = parts.folder
+    this.#link = parts.link
+    this.#clock = parts.clock
+    this.#from = parts.from
+    const { accounts, spend, limits } = parts.snapshot
+    for (const { id, balance, paid } of accounts) Object.assign(this.#book(id), { balance, paid })
+    for (const { account, key, window, amount } of spend) {
+      this.#book(account).key(key).window(window).settled = amount
+    }
+    for (const { account, key, limits: stored, revision } of limits) {
+      this.#book(account).limit(key, stored, revision)
+      this.#stored.add(stored)
+    }
+  }
+
+  /** Batches written since the start: each was one sync of the disk. */
+  get commits(): number {
+    return this.#link.commits
+  }
+
+  /** @throws Unavailable while the disk cannot be written */
+  enter(entry: Entry): Entered {
+    this.#link.check()
+    return this.#books.get(entry.account)?.enter(entry) ?? STALE
+  }
+
+  /**
+   * @throws Unavailable while the disk cannot be written; RangeError for a negative hold, one above MAX_AMOUNT, or a key
+   * whose spend has passed it
+   */
+  hold(hold: Hold): Held {
+    this.#link.check()
+    return this.#books.get(hold.account)?.hold(hold) ?? LOST
+  }
+
+  /**
+   * Waits for as long as the disk cannot be written: what a client is told it paid has been written down.
+   * @throws RangeError for a negative cost
+   */
+  async settle(settlement: Settlement): Promise<Settled> {
+    const { request, account, key, cost, usage } = settlement
+    checkAmount('a cost', cost, 0n)
+    const book = this.#book(account)
+    // Ends the call, whichever day pays and whether or not it was settled before.
+    const held = book.charge({ ...settlement, cost: 0n })
+    const body = JSON.stringify(usage)
+    const charge = { request, account, key, cost, day: held ?? settlement.day, at: usage.at, body }
+    // A call that still had its hold was not settled before; of others only the file knows.
+    const early = held !== undefined
+    if (early) {
+      move(book, charge, cost)
+      this.#early.add(charge)
+    }
+    return this.#link.write('settle', [charge], (outcome) => {
+      this.#early.delete(charge)
+      const fresh = 'value' in outcome && outcome.value.fresh
+      if (fresh !== early) move(book, charge, fresh ? cost : -cost)
+      const booked = resultOf(outcome)
+      return { state: fresh ? 'charged' : 'duplicate', cost: booked.cost, balance: book.balance }
+    })
+  }
+
+  leave(lease: Lease): void {
+    this.#books.get(lease.account)?.leave(lease.request)
+  }
+
+  async renew(leases: readonly Lease[]): Promise<void> {
+    for (const { account, request } of leases) this.#books.get(account)?.renew(request)
+  }
+
+  /**
+   * Counts from when it is on disk: money that may be forgotten is not lent. The answer's `cost` is the amount, negative.
+   * @throws Unavailable while the disk cannot be written; RangeError for an amount or balance out of bounds
+   */
+  async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
+    checkAmount('a top-up', amount, 1n)
+    this.#link.check()
+    const credit = { reference, account, amount, at: this.#clock.now(), note }
+    return this.#link.write('topUp', [credit], (outcome) => {
+      const { fresh, cost } = resultOf(outcome)
+      const book = this.#book(account)
+      if (fresh) book.credit(amount)
+      return { state: fresh ? 'charged' : 'duplicate', cost, balance: book.balance }
+    })
+  }
+
+  async account(id: string): Promise<AccountBalance> {
+    return this.#books.get(id)?.state() ?? { balance: 0n, available: 0n, paid: false }
+  }
+
+  async key(account: string, id: string): Promise<KeySpend> {
+    return this.#books.get(account)?.spent(id) ?? NOTHING_SPENT
+  }
+
+  /**
+   * Limits count at once. Those that are in force and on disk already are not written again.
+   * @throws Unavailable while the disk cannot be written; RangeError for a rate or concurrency below 1
+   */
+  async limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void> {
+    this.#link.check()
+    const book = this.#book(account)
+    const { limits: former, revision: formerRevision } = book.key(id)
+    book.limit(id, limits, revision)
+    if (revision < formerRevision) return
+    const same = revision === formerRevision && isDeepStrictEqual(former, limits)
+    if (!(same && this.#stored.has(former!))) {
+      await this.#link.write('limits', [account, id, limits, revision], resultOf)
+    }
+    this.#stored.add(limits)
+  }
+
+  async *usage(account: string, before = Infinity): AsyncGenerator<LedgerRow> {
+    for (let last = before; ;) {
+      const rows = await this.#link.read('rows', account, last, PAGE_ROWS)
+      yield* rows.map(toLedgerRow)
+      if (rows.length < PAGE_ROWS) return
+      last = rows.at(-1)!.seq
+    }
+  }
+
+  /** Adds up the rows, and compares with the sums in the file and with those in memory. */
+  async verify(account?: string): Promise<readonly Discrepancy[]> {
+    const recent = this.#clock.day(this.#clock.now() - RECENT_MS)
+    const from = recent > this.#from ? recent : this.#from
+    const ids = account === undefined ? await this.#link.read('accounts') : [account]
+    const found: Discrepancy[] = []
+    for (const id of new Set([...ids, ...(account === undefined ? this.#books.keys() : [])])) {
+      let report
+      while (!report) report = await this.#link.read('audit', id, from)
+      found.push(...report.discrepancies, ...this.#inMemory(id, new Map(report.sums), from))
+    }
+    return found
+  }
+
+  health(): { ok: boolean; outbox: number; oldestMs: number } {
+    const { count, oldestMs } = this.#link.backlog
+    return { ok: this.#link.ok, outbox: count, oldestMs }
+  }
+
+  /**
+   * Writes a copy of the whole file as it is now, while it is in use, and checks it.
+   * @param target a file that is not there yet
+   * @throws Error when it cannot be written, or is there
+   */
+  async backup(target: string): Promise<void> {
+    const copy: Copy = { source: join(this.#folder, LEDGER_FILE), target: resolve(target) }
+    const script = new URL(`./embedded-copy${extname(import.meta.url)}`, import.meta.url)
+    await once(new Worker(script, { name: 'ledger copy', workerData: copy, execArgv: [] }), 'exit')
+  }
+
+  /** Writes what is left and gives the folder up. */
+  async close(): Promise<void> {
+    await this.#link.close()
+  }
+
+  #book(account: string): Book {
+    const found = this.#books.get(account)
+    if (found) return found
+    const book = new Book(this.#clock, ({ request, key, at }) => {
+      const written = this.#link.write('orphan', [request, account, key.id, at], resultOf)
+      // Nobody waits for it, and who closes the ledger is told what was not written.
+      written.catch(() => undefined)
+    })
+    this.#books.set(account, book)
+    return book
+  }
+
+  /** @param sums of the rows that are in the file, to which those are added that the Book is ahead by */
+  #inMemory(account: string, sums: Map<string, Pico>, from: string): Discrepancy[] {
+    const book = this.#books.get(account)
+    if (!book) return []
+    for (const charge of this.#early) {
+      if (charge.account !== account) continue
+      add(sums, 'balance', -charge.cost)
+      for (const scope of ['lifetime', 'day', 'month'] as const) {
+        add(sums, spendOf(charge.key, windowOf(scope, charge.day)), charge.cost)
+      }
+    }
+    const found: Discrepancy[] = []
+    const compare = (what: string, stored: Pico, recomputed: Pico) => {
+      if (stored !== recomputed)
+        found.push({ account, what: `${what}, in memory`, stored, recomputed })
+    }
+    for (const [what, stored] of book.settled()) {
+      if (!isBefore(what, from)) compare(what, stored, sums.get(what) ?? 0n)
+    }
+    for (const [what, stored, recomputed] of book.running()) compare(what, stored, recomputed)
+    return found
+  }
+}
+
+/** Moves a cost from the balance to what the key has spent; a negative one back. */
+function move(book: Book, { key, day }: Charge, cost: Pico): void {
+  if (cost === 0n) return
+  book.balance -= cost
+  for (const window of book.key(key).windows(day)) window.settled += cost
+}
+
+/** @throws RangeError for what no ledger holds */
+function resultOf<Name extends WriteName>(outcome: Outcome<Name>) {
+  if ('refused' in outcome) throw new RangeError(outcome.refused)
+  return outcome.value
+}
+
+function toLedgerRow({ body, ...row }: StoredRow): LedgerRow {
+  if (body === null) return row
+  return row.kind === 'usage' ? { ...row, usage: JSON.parse(body) } : { ...row, note: body }
+}
+
+/** A first look at what earlier runs have left. */
+async function logDiscrepancies(ledger: EmbeddedLedger, log: Log): Promise<void> {
+  try {
+    const found = await ledger.verify()
+    for (const { account, what, stored, recomputed } of found.slice(0, LOGGED)) {
+      const sums = `${formatPico(stored)} is kept, ${formatPico(recomputed)} is the sum of the rows`
+      log.error(`the ledger of account ${account} does not add up: ${what}: ${sums}`)
+    }
+    if (found.length > LOGGED) log.error(`and ${found.length - LOGGED} more that do not add up`)
+  } catch (error) {
+    // Closed before it was through: the next start looks again.
+    if (ledger.health().ok) log.error('the ledger cannot be verified', error)
+  }
+}
