@@ -5,8 +5,8 @@
 import type { ConfigContext, UserConfig } from '../src/index.ts'
 import { starter } from './starter.ts'
 
-/** Nothing outlives the process. */
-const STATE: UserConfig['state'] = { driver: 'memory' }
+/** One file, beside this folder; only one process may own it. */
+const STATE: UserConfig['state'] = { driver: 'file', path: '../data' }
 
 export default async function configure({ env }: ConfigContext): Promise<UserConfig> {
   return {

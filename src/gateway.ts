@@ -10,6 +10,7 @@ import { credits, key, models, type Question } from './endpoints/account.ts'
 import { ConfigError, type ConfigIssue } from './errors.ts'
 import { Holds } from './holds.ts'
 import type { Ledger } from './ledger/ledger.ts'
+import { openEmbedded } from './ledger/embedded.ts'
 import { MemoryLedger } from './ledger/memory.ts'
 import { checkDeployments, loadProvider } from './loader.ts'
 import { Metrics } from './metrics.ts'
@@ -96,14 +97,20 @@ export async function createGateway(
   options: { readonly log?: ConsolaInstance } = {},
 ): Promise<Gateway> {
   const log = options.log ?? createLog(loaded)
-  const state = openState()
+  const state = await openState(loaded, log)
   const metrics = new Metrics()
   const running = new Set<Call>()
   let { defaults } = loaded.config
   const accounts = new Accounts({ ...state, defaults: () => defaults })
   const { ledger } = state
   const shared = { ledger, accounts, log, metrics, routing: new Routing(), holds: new Holds() }
-  let generation = await assemble(loaded, shared)
+  let generation: Generation
+  try {
+    generation = await assemble(loaded, shared)
+  } catch (error) {
+    await close(state)
+    throw error
+  }
   const retired = new Set<Generation>()
 
   let renewAt = Date.now() + RENEW_MS
@@ -150,8 +157,7 @@ export async function createGateway(
       clearInterval(timer)
       await Promise.all([...retired, generation].map((one) => one.close()))
       generation.runtime.access?.flush()
-      await state.ledger.close()
-      await state.records.close()
+      await close(state)
     },
   }
 
@@ -231,9 +237,23 @@ async function loadAll(
   return plugins
 }
 
-/** Records and ledger. The memory engine forgets everything when the process ends. */
-function openState(): { readonly ledger: Ledger; readonly records: Records } {
+interface State {
+  readonly ledger: Ledger
+  readonly records: Records
+}
+
+/** Records and ledger. @throws ConfigError where they cannot be kept */
+async function openState(
+  { config: { state } }: LoadedConfig,
+  log: ConsolaInstance,
+): Promise<State> {
+  if (state.driver === 'file') return openEmbedded({ path: state.path, log })
   return { ledger: new MemoryLedger(), records: memoryRecords() }
+}
+
+async function close({ ledger, records }: State): Promise<void> {
+  await records.close()
+  await ledger.close()
 }
 
 async function renewLeases(running: ReadonlySet<Call>, ledger: Ledger): Promise<void> {

@@ -54,7 +54,8 @@ async function start(
 ): Promise<Running> {
   const child = spawn(process.execPath, [...node, CLI, ...args], {
     cwd: cwd ?? (await folder({})),
-    env: { PATH: process.env.PATH, ...env },
+    // The configuration that ships keeps its state in the package; no test may.
+    env: { PATH: process.env.PATH, SLUICEGATE__STATE: '{"driver":"memory"}', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   onTestFinished(() => void child.kill('SIGKILL'))
@@ -309,6 +310,41 @@ describe('init and check', () => {
     const { code, err } = await run(['check', '--config', 'no.yaml'])
     expect([code, err]).toEqual([1, expect.stringContaining('no.yaml')])
   })
+})
+
+describe('a gateway that keeps its state in a file', () => {
+  it(
+    'knows accounts, keys and money again after it was killed, and shows the key once',
+    PATIENT,
+    async () => {
+      const cwd = await folder({
+        'gateway.config.yaml': CONFIG.replace('driver: memory', 'driver: file'),
+      })
+      const env = { SLUICEGATE__STATE: '{"driver":"file","path":"./data"}' }
+      const first = await start(['serve'], { cwd, env })
+      await expect.poll(first.said, PATIENT).toMatch(/sk-sluice-/)
+      const [secret] = /sk-sluice-\w+/.exec(first.said())!
+      const ask = async (running: Running, path: string, body?: unknown) => {
+        await expect.poll(running.said, PATIENT).toMatch(/Base URL/)
+        const [, base] = /Base URL\s+(\S+)/.exec(running.said())!
+        const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
+        return send(base + path, body ? 'POST' : 'GET', body && JSON.stringify(body), headers)
+      }
+      const { usage } = (await ask(first, '/chat/completions', hello)).json
+      expect(usage.cost).toBeGreaterThan(0)
+      const credits = (await ask(first, '/credits')).text
+      first.child.kill('SIGKILL')
+      await first.ended
+
+      const second = await start(['serve'], { cwd, env })
+      expect((await ask(second, '/credits')).text).toBe(credits)
+      expect((await ask(second, '/key')).json.data.spend_usd).toBe(usage.cost)
+      expect(second.said()).not.toContain('sk-sluice-')
+      const third = await run(['serve', '--port', '0'], { cwd, env })
+      expect(third.code).toBe(1)
+      expect(third.err).toMatch(/one process/i)
+    },
+  )
 })
 
 describe('commands of a running gateway', () => {

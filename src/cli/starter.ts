@@ -5,9 +5,10 @@ server:
   host: 127.0.0.1
   port: 8787
 
-# Everything is forgotten when the gateway ends.
+# Accounts, keys and money are kept in this folder. One process at a time owns it.
 state:
-  driver: memory
+  driver: file
+  path: ./data
 
 # The token is in .env, next to this file.
 admin:

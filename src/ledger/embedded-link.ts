@@ -52,8 +52,10 @@ export class Link {
    */
   static async open(start: Start, log: Log): Promise<{ link: Link; snapshot: Snapshot }> {
     const script = new URL(`./embedded-worker${extname(import.meta.url)}`, import.meta.url)
-    // Options meant for the main script, such as those of "-e", would not let it start.
-    const worker = new Worker(script, { name: 'ledger', workerData: start, execArgv: [] })
+    // Options of the main script, such as those of "-e", would not let it start; under "--watch" the environment would
+    // have it report its imports among its answers.
+    const own = { execArgv: [], env: {} }
+    const worker = new Worker(script, { name: 'ledger', workerData: start, ...own })
     const [opened] = (await once(worker, 'message')) as [Opened]
     if ('refused' in opened) {
       // Only with the thread is everything it has opened closed.

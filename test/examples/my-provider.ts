@@ -1,0 +1,35 @@
+/** Speaks to a made-up vendor: it streams `{ "text": … }` events and ends with one that counts tokens. */
+import * as v from 'valibot'
+import { defineProvider, type Chunk, type FailureClass } from '../../src/plugin.ts'
+
+const FAILURES: Readonly<Record<number, FailureClass>> = {
+  400: 'bad_request',
+  401: 'upstream_auth',
+  429: 'upstream_rate',
+}
+
+export default defineProvider({
+  name: 'my-provider',
+  options: v.strictObject({ url: v.pipe(v.string(), v.url()), apiKey: v.string() }),
+  setup({ url, apiKey }, host) {
+    const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+    return {
+      async chat({ input, model, signal }) {
+        const body = JSON.stringify({ model, turns: input.messages, seed: input.seed })
+        const response = await host.request({ url, headers, body, signal, stream: true })
+        if (response.status === 200) return toChunks(host.sse(response.body))
+        const failure = FAILURES[response.status] ?? 'upstream_error'
+        throw host.fail(failure, 'The model provider refused the request.')
+      },
+    }
+  },
+})
+
+async function* toChunks(events: AsyncIterable<any>): AsyncGenerator<Chunk, void, undefined> {
+  for await (const { text, tokens } of events) {
+    if (text) yield { choices: [{ index: 0, delta: { content: text } }] }
+    if (!tokens) continue
+    const usage = { prompt_tokens: tokens.in, completion_tokens: tokens.out }
+    yield { choices: [{ index: 0, finish_reason: 'stop' }], usage }
+  }
+}

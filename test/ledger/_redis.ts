@@ -1,0 +1,231 @@
+/** Redis servers of a test's own, on free ports and in folders of their own; and engines on them. */
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+
+export const NOT_INSTALLED = 'redis-server is not installed'
+const PATIENCE_MS = 15_000
+
+export interface ServerOptions {
+  readonly appendfsync?: 'always' | 'everysec'
+  /** More of `redis-server`'s command line. */
+  readonly args?: readonly string[]
+}
+
+export function hasRedis(): boolean {
+  return spawnSync('redis-server', ['--version']).status === 0
+}
+
+/** A server that can be paused, killed, and started again with what is in its folder. */
+export class RedisServer implements AsyncDisposable {
+  readonly port: number
+  readonly folder: string
+  readonly #options: ServerOptions
+  #child: ChildProcess | undefined
+
+  static async start(options: ServerOptions = {}): Promise<RedisServer> {
+    const server = new RedisServer(await freePort(), options)
+    try {
+      await server.start()
+    } catch (error) {
+      await server[Symbol.asyncDispose]()
+      throw error
+    }
+    return server
+  }
+
+  private constructor(port: number, options: ServerOptions) {
+    this.port = port
+    this.folder = mkdtempSync(join(tmpdir(), 'gateway-redis-'))
+    this.#options = options
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`
+  }
+
+  /** Starts the process, and waits until it has read its files. */
+  async start(): Promise<void> {
+    const { appendfsync = 'everysec', args = [] } = this.#options
+    const own = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--dir', this.folder]
+    const durability = ['--save', '', '--appendonly', 'yes', '--appendfsync', appendfsync]
+    const child = spawn('redis-server', [...own, ...durability, ...args], { stdio: 'ignore' })
+    this.#child = child
+    const end = Date.now() + PATIENCE_MS
+    while (!(await this.#answers())) {
+      if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`)
+      if (Date.now() > end) throw new Error('redis-server does not answer')
+      await sleep(10)
+    }
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#child
+    this.#child = undefined
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const exit = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exit
+  }
+
+  pause(): void {
+    this.#child!.kill('SIGSTOP')
+  }
+
+  resume(): void {
+    this.#child!.kill('SIGCONT')
+  }
+
+  /** A connection beside those that are tested. */
+  client(): Redis {
+    return new Redis(this.url, { maxRetriesPerRequest: 3 })
+  }
+
+  /** Asks something on a connection of its own. */
+  async ask<T>(question: (client: Redis) => Promise<T>): Promise<T> {
+    const client = this.client()
+    try {
+      return await question(client)
+    } finally {
+      client.disconnect()
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  /** Whatever it says, a password it wants included; but not that it is still loading. */
+  async #answers(): Promise<boolean> {
+    const client = new Redis(this.url, { lazyConnect: true, retryStrategy: () => null })
+    client.on('error', () => {})
+    try {
+      await client.connect()
+      return (await client.ping()) === 'PONG'
+    } catch (error) {
+      return (error as Error).message.startsWith('NOAUTH')
+    } finally {
+      client.disconnect()
+    }
+  }
+}
+
+/** An address that leads to one server and then to another, as that of a managed Redis does at a failover. */
+export class Address implements AsyncDisposable {
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #target: number
+
+  static async of({ port }: RedisServer): Promise<Address> {
+    const address = new Address(port)
+    address.#server.listen(0, '127.0.0.1')
+    await once(address.#server, 'listening')
+    return address
+  }
+
+  private constructor(target: number) {
+    this.#target = target
+    this.#server = createServer((inner) => this.#join(inner, connect(this.#target, '127.0.0.1')))
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  /** New connections lead there; the old ones end. */
+  leadTo({ port }: RedisServer): void {
+    this.#target = port
+    this.cut()
+  }
+
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.close()
+    this.cut()
+  }
+
+  #join(inner: Socket, outer: Socket): void {
+    for (const [socket, other] of [
+      [inner, outer],
+      [outer, inner],
+    ] as const) {
+      this.#sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        this.#sockets.delete(socket)
+        other.destroy()
+      })
+      socket.pipe(other)
+    }
+  }
+}
+
+/** A replica that has everything its primary has. */
+export async function startReplica(primary: RedisServer): Promise<RedisServer> {
+  const args = ['--replicaof', '127.0.0.1', String(primary.port), '--repl-diskless-sync-delay', '0']
+  const replica = await RedisServer.start({ args })
+  await replica.ask((client) => until(client, ['INFO', 'replication'], 'master_link_status:up'))
+  return replica
+}
+
+/** A cluster of servers that share the slots evenly. */
+export async function startCluster(size: number): Promise<RedisServer[]> {
+  const servers: RedisServer[] = []
+  try {
+    for (let i = 0; i < size; i++) {
+      const args = ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]
+      servers.push(await RedisServer.start({ args }))
+    }
+    const [first] = servers
+    const [, bus] = (await first!.ask((client) => client.config('GET', 'cluster-port'))) as string[]
+    for (const [i, server] of servers.entries()) {
+      const [from, to] = [i, i + 1].map((part) => Math.floor((16_384 * part) / size))
+      await server.ask(async (client) => {
+        await client.call('CLUSTER', 'ADDSLOTSRANGE', from!, to! - 1)
+        if (i > 0) await client.call('CLUSTER', 'MEET', '127.0.0.1', first!.port, bus!)
+      })
+    }
+    for (const server of servers) {
+      await server.ask(async (client) => {
+        await until(client, ['CLUSTER', 'INFO'], `cluster_known_nodes:${size}`)
+        await until(client, ['CLUSTER', 'INFO'], 'cluster_slots_ok:16384')
+        await until(client, ['CLUSTER', 'INFO'], 'cluster_state:ok')
+      })
+    }
+    return servers
+  } catch (error) {
+    await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()))
+    throw error
+  }
+}
+
+async function until(
+  client: Redis,
+  [command, ...args]: readonly string[],
+  line: string,
+): Promise<void> {
+  const end = Date.now() + PATIENCE_MS
+  while (!String(await client.call(command!, ...args)).includes(line)) {
+    if (Date.now() > end) throw new Error(`${command} ${args.join(' ')} never says ${line}`)
+    await sleep(20)
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}

@@ -1,0 +1,220 @@
+/**
+ * `node test/torture/embedded.ts`: kills the gateway under load, again and again, and holds every restart against what
+ * clients had been told they paid. Options: `--kills <n>` (250), `--fsync-delay <ms>` (0), `--lanes <n>` (48).
+ * Fails when a cost that a client read has no row, or two, or another amount, and when sums are not those of the rows.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { Pool } from 'undici'
+import { parsePico } from '../../src/money.ts'
+import { buildShim } from './_shim.ts'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const KEY = `torture-${randomBytes(16).toString('hex')}`
+const TOKEN = randomBytes(16).toString('hex')
+const PATIENCE_MS = 20_000
+const [SHORTEST_MS, LONGEST_MS] = [20, 160]
+const COST = /"cost":(\d+(?:\.\d+)?)[,}]/g
+
+const { values } = parseArgs({
+  options: {
+    kills: { type: 'string', default: '250' },
+    'fsync-delay': { type: 'string', default: '0' },
+    lanes: { type: 'string', default: '48' },
+  },
+})
+const [kills, delayMs, lanes] = [values.kills, values['fsync-delay'], values.lanes].map(Number)
+const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
+const config = join(folder, 'gateway.config.yaml')
+writeFileSync(
+  config,
+  `
+server: { host: 127.0.0.1 }
+state: { driver: file, path: '${join(folder, 'data')}' }
+admin: { token: '${TOKEN}' }
+log: { level: warn, access: false }
+providers: { mock: { use: mock } }
+models:
+  mock/echo:
+    pricing: { prompt: '0.000001', completion: '0.000002000001' }
+    capabilities: [STREAMING]
+    deployments: [{ provider: mock, model: echo }]
+seed:
+  accounts:
+    - id: torture
+      name: Torture
+      credits: '1000000'
+      keys:
+        - { id: torture, name: Torture, secret: '${KEY}', rpm_limit: 100000000, concurrency_limit: 100000 }
+`,
+)
+
+/** What clients have read: the cost by request id, as it was written. */
+const told = new Map<string, string>()
+/** What the file has: the cost by request id. */
+const rows = new Map<string, bigint>()
+const wrong = { missing: 0, doubled: 0, amount: 0, sums: 0, integrity: 0, verify: 0 }
+let balance = 0n
+let spent = 0n
+let lastRow = 0n
+let gateway: ChildProcess | undefined
+
+interface Running {
+  readonly url: string
+  /** From the start of the process to its first answer. */
+  readonly startMs: number
+}
+
+async function start(env: Readonly<Record<string, string>>): Promise<Running> {
+  const started = performance.now()
+  const args = [join(ROOT, 'src/cli.ts'), 'serve', '--config', config, '--port', '0']
+  const options = { env: { ...process.env, ...env }, cwd: folder }
+  const child = spawn(process.execPath, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+  gateway = child
+  let [out, err] = ['', '']
+  child.stderr.on('data', (text: Buffer) => (err += text))
+  const url = await new Promise<string>((resolve, reject) => {
+    const timer = setTimeout(
+      () => reject(new Error(`the gateway does not start: ${err}`)),
+      PATIENCE_MS,
+    )
+    child.once('exit', (code) => reject(new Error(`the gateway ended with ${code}: ${err}`)))
+    child.stdout.on('data', (text: Buffer) => {
+      out += text
+      const [found] = /http:\/\/127\.0\.0\.1:\d+/.exec(out) ?? []
+      if (!found) return
+      clearTimeout(timer)
+      child.removeAllListeners('exit')
+      resolve(found)
+    })
+  })
+  const health = await fetch(`${url}/health`)
+  if (!health.ok) throw new Error(`the gateway is not well: ${await health.text()}`)
+  return { url, startMs: performance.now() - started }
+}
+
+async function kill(): Promise<void> {
+  const child = gateway!
+  gateway = undefined
+  if (child.exitCode !== null) throw new Error('the gateway ended by itself')
+  const exit = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exit
+}
+
+/** Asks one thing after the other until the gateway is gone. */
+async function ask(pool: Pool, lane: number): Promise<void> {
+  for (let i = 0; ; i++) {
+    const stream = (lane + i) % 2 === 0
+    const content = 'so it goes '.repeat(1 + ((lane * 7 + i) % 40))
+    const body = JSON.stringify({
+      model: 'mock/echo',
+      stream,
+      messages: [{ role: 'user', content }],
+    })
+    const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' }
+    let text = ''
+    let id = ''
+    try {
+      const path = '/v1/chat/completions'
+      const answer = await pool.request({ method: 'POST', path, headers, body })
+      id = String(answer.headers['x-service-request-id'])
+      if (answer.statusCode !== 200) throw new Refused(answer.statusCode, await answer.body.text())
+      for await (const chunk of answer.body) text += chunk
+    } catch (error) {
+      if (error instanceof Refused) throw error
+      return
+    } finally {
+      // Also of an answer that broke off: what was read was promised.
+      const cost = [...text.matchAll(COST)].at(-1)?.[1]
+      if (cost !== undefined) told.set(id, cost)
+    }
+  }
+}
+
+class Refused extends Error {
+  constructor(status: number, body: string) {
+    super(`status ${status}: ${body}`)
+  }
+}
+
+/** Holds the file, and what the gateway says of it, against what clients were told. */
+async function check({ url }: Running): Promise<void> {
+  using db = new DatabaseSync(join(folder, 'data', 'ledger.db'), {
+    readOnly: true,
+    readBigInts: true,
+  })
+  const query = db.prepare('SELECT seq, kind, request, cost FROM usage WHERE seq > ? ORDER BY seq')
+  for (const row of query.all(lastRow)) {
+    const { seq, kind, request, cost } = row as Record<string, any>
+    lastRow = seq
+    balance -= cost
+    if (kind !== 'usage') continue
+    spent += cost
+    if (rows.has(request)) wrong.doubled++
+    rows.set(request, cost)
+  }
+  const costs = [...told].filter(([request]) => rows.has(request))
+  wrong.missing = Math.max(wrong.missing, told.size - costs.length)
+  const others = costs.filter(([request, cost]) => rows.get(request) !== parsePico(cost))
+  wrong.amount = Math.max(wrong.amount, others.length)
+  const [account] = db.prepare('SELECT balance FROM account').all()
+  if (account?.balance !== balance) wrong.sums++
+  const lifetime = db.prepare(`SELECT amount FROM spend WHERE window = 'lifetime'`).get()
+  if ((lifetime?.amount ?? 0n) !== spent) wrong.sums++
+  if (db.prepare('PRAGMA integrity_check').get()!.integrity_check !== 'ok') wrong.integrity++
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  const verified = await fetch(`${url}/admin/ledger/verify`, { headers })
+  const { data } = (await verified.json()) as { data?: { ok: boolean } }
+  if (data?.ok !== true) wrong.verify++
+}
+
+async function run(): Promise<number[]> {
+  const shim = delayMs ? buildShim(folder, delayMs) : undefined
+  if (delayMs && !shim) return []
+  const starts: number[] = []
+  for (let round = 0; round <= kills!; round++) {
+    const running = await start(shim ?? {})
+    if (round > 0) starts.push(running.startMs)
+    await check(running)
+    if (process.stderr.isTTY) process.stderr.write(`\rkills: ${round} of ${kills}`)
+    if (round === kills) break
+    const pool = new Pool(running.url, { connections: lanes! })
+    const asking = Promise.all(Array.from({ length: lanes! }, (_, lane) => ask(pool, lane)))
+    await Promise.race([sleep(SHORTEST_MS + Math.random() * (LONGEST_MS - SHORTEST_MS)), asking])
+    await kill()
+    await asking
+    await pool.destroy()
+  }
+  return starts
+}
+
+function report(starts: number[]): boolean {
+  const sorted = starts.toSorted((a, b) => a - b)
+  const at = (share: number) => sorted[Math.ceil(share * sorted.length) - 1]?.toFixed(0)
+  const good = Object.values(wrong).every((count) => count === 0) && told.size > 0
+  process.stdout.write(
+    `${good ? 'ok' : 'FAILED'}: ${starts.length} kills, ${told.size} costs read, ${rows.size} rows; ` +
+      `wrong: ${Object.entries(wrong)
+        .map(([what, count]) => `${what} ${count}`)
+        .join(', ')}; ` +
+      `restart to first answer: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms\n`,
+  )
+  return good
+}
+
+process.on('exit', () => {
+  gateway?.kill('SIGKILL')
+  rmSync(folder, { recursive: true, force: true })
+})
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
+const starts = await run()
+if (starts.length > 0 && !report(starts)) process.exitCode = 1
+process.exit()
