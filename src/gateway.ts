@@ -16,6 +16,7 @@ import { checkDeployments, loadProvider } from './loader.ts'
 import { Metrics } from './metrics.ts'
 import {
   compose,
+  only,
   type Call,
   type Endpoint,
   type Outgoing,
@@ -289,10 +290,6 @@ function questionRoute(question: Question): Route {
       }
     },
   }
-}
-
-async function* only<T>(value: T): AsyncGenerator<T, void, undefined> {
-  yield value
 }
 
 type ProviderSettings = LoadedConfig['config']['providers'][string]

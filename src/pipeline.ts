@@ -140,6 +140,22 @@ export interface Endpoint<In = any, Part = any> {
  */
 export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Bill>
 
+/** A part that is there already, as a sequence. */
+export function only<Part>(part: Part): AsyncIterable<Part> {
+  return {
+    [Symbol.asyncIterator]() {
+      let given = false
+      return {
+        next() {
+          if (given) return Promise.resolve({ value: undefined, done: true })
+          given = true
+          return Promise.resolve({ value: part, done: false })
+        },
+      }
+    },
+  }
+}
+
 type Finaliser = () => unknown
 
 /**

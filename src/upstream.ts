@@ -3,6 +3,7 @@
  * fetch and no web streams (performance design, sections 1 and 2).
  */
 import { isAscii } from 'node:buffer'
+import { StringDecoder } from 'node:string_decoder'
 import type { ConsolaInstance } from 'consola'
 import { createParser } from 'eventsource-parser'
 import { ofetch } from 'ofetch'
@@ -85,7 +86,8 @@ function send(
         headers: request.headers ?? {},
         body: request.body ?? null,
         headersTimeout: request.stream ? settings.firstPartTimeoutMs : settings.timeoutMs,
-        bodyTimeout: settings.idleTimeoutMs,
+        // One value for an answer that comes whole: a client keeps one timer as long as it does not change.
+        bodyTimeout: request.stream ? settings.idleTimeoutMs : settings.timeoutMs,
       },
       exchange,
     )
@@ -105,6 +107,14 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
   #ended = false
   #error: unknown = undefined
   #lingering: NodeJS.Timeout | undefined
+  /** Somebody wants the body as one text. */
+  #whole:
+    | {
+        readonly limit: number
+        readonly resolve: (text: string) => void
+        readonly reject: (error: unknown) => void
+      }
+    | undefined
   #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
 
   constructor(
@@ -122,20 +132,13 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
     return { [Symbol.asyncIterator]: () => this.#iterator() }
   }
 
-  async text(limit = MAX_TEXT_BYTES): Promise<string> {
-    const chunks: Uint8Array[] = []
-    let size = 0
-    for await (const chunk of this.body) {
-      size += chunk.length
-      if (size > limit) {
-        throw new UpstreamFailure(
-          'upstream_error',
-          'The model provider sent an answer that is too large.',
-        )
-      }
-      chunks.push(chunk)
-    }
-    return decode(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size))
+  text(limit = MAX_TEXT_BYTES): Promise<string> {
+    // Most answers are whole when somebody asks for them, so nothing is iterated here.
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    this.#whole = { limit, resolve, reject }
+    if (this.#controller?.paused) this.#controller.resume()
+    this.#finishText()
+    return promise
   }
 
   fail(error: unknown): void {
@@ -146,6 +149,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
     this.#reject(error)
     this.#waiting?.reject(error)
     this.#waiting = undefined
+    this.#whole?.reject(error)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -179,7 +183,8 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
       return
     }
     this.#queue.push(chunk)
-    if (this.#queued > HIGH_WATER_BYTES) controller.pause()
+    if (this.#whole) this.#finishText()
+    else if (this.#queued > HIGH_WATER_BYTES) controller.pause()
   }
 
   onResponseEnd(): void {
@@ -189,6 +194,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
     this.#signal.removeEventListener('abort', this.#onAbort)
     this.#waiting?.resolve({ value: undefined, done: true })
     this.#waiting = undefined
+    if (this.#whole) this.#finishText()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -199,6 +205,20 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
   readonly #onAbort = (): void => {
     this.fail(this.#signal.reason)
     this.#controller?.abort(new Error('no longer wanted'))
+  }
+
+  /** Gives the text out when it is complete, gives up when it is too large. */
+  #finishText(): void {
+    const { limit, resolve, reject } = this.#whole!
+    if (this.#error !== undefined) return reject(this.#error)
+    if (this.#queued > limit) {
+      const message = 'The model provider sent an answer that is too large.'
+      reject(new UpstreamFailure('upstream_error', message))
+      if (!this.#ended) this.#abandon()
+    } else if (this.#ended) {
+      const chunks = this.#queue
+      resolve(decode(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, this.#queued)))
+    }
   }
 
   #abandon(): void {
@@ -259,7 +279,7 @@ export async function* readEvents(
       }
     },
   })
-  const decoder = new TextDecoder()
+  const decoder = new StringDecoder('utf8')
   const chunks = body[Symbol.asyncIterator]()
   let complete = false
   try {
@@ -267,7 +287,7 @@ export async function* readEvents(
       const chunk = await chunks.next()
       last = chunk.done === true
       // A last event without its blank line still counts when it is whole.
-      parser.feed(last ? `${decoder.decode()}\n\n` : decoder.decode(chunk.value, { stream: true }))
+      parser.feed(last ? `${decoder.end()}\n\n` : decoder.write(chunk.value))
       const ready = payloads
       payloads = []
       for (const payload of ready) {

@@ -324,11 +324,12 @@ describe('a gateway that keeps its state in a file', () => {
       const first = await start(['serve'], { cwd, env })
       await expect.poll(first.said, PATIENT).toMatch(/sk-sluice-/)
       const [secret] = /sk-sluice-\w+/.exec(first.said())!
-      const ask = async (running: Running, path: string, body?: unknown) => {
+      const ask = async (running: Running, path: string, body?: object) => {
         await expect.poll(running.said, PATIENT).toMatch(/Base URL/)
         const [, base] = /Base URL\s+(\S+)/.exec(running.said())!
         const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
-        return send(base + path, body ? 'POST' : 'GET', body && JSON.stringify(body), headers)
+        const text = body && JSON.stringify(body)
+        return send(base + path, text ? 'POST' : 'GET', text, headers)
       }
       const { usage } = (await ask(first, '/chat/completions', hello)).json
       expect(usage.cost).toBeGreaterThan(0)

@@ -2,7 +2,7 @@
 import { GatewayError, InvalidRequest } from '../errors.ts'
 import { randomId } from '../ids.ts'
 import { costJson, formatPico } from '../money.ts'
-import type { Call, Charge, Endpoint, Reply } from '../pipeline.ts'
+import { only, type Call, type Charge, type Endpoint, type Reply } from '../pipeline.ts'
 import type { ChatInput, Chunk, Completion, Message, OpenAIUsage, Usage } from '../plugin.ts'
 import { writeEvents, writeJson, type EventFormat } from '../stream.ts'
 import { readJson } from './body.ts'
@@ -309,8 +309,4 @@ function charactersOf(delta: Chunk['choices'][number]['delta']): number {
     }
   }
   return characters
-}
-
-async function* only<T>(value: T): AsyncGenerator<T, void, undefined> {
-  yield value
 }

@@ -1,8 +1,8 @@
 import { instructionsOf, tighten } from '../policy.ts'
-import type { Stage } from '../pipeline.ts'
+import type { Reply, Stage } from '../pipeline.ts'
 
 /** Lays the policy over the call: system text and token ceiling go upstream, looser wishes are named and ignored. */
-export const constrain: Stage = async function constrain(call, next) {
+export const constrain: Stage = function constrain(call, next) {
   const { endpoint, input, key, model } = call
   const policy = tighten(key.policy, endpoint.policyOf(input))
   call.policy = policy
@@ -12,8 +12,8 @@ export const constrain: Stage = async function constrain(call, next) {
   const instructions = instructionsOf(policy)
   if (!instructions) return next()
   call.outbound = endpoint.instruct(call.outbound, instructions)
-  const reply = await next()
   const { maxOutputTokens } = instructions
-  if (maxOutputTokens === undefined || !endpoint.limit) return reply
-  return { parts: endpoint.limit(reply.parts, maxOutputTokens) }
+  if (maxOutputTokens === undefined || !endpoint.limit) return next()
+  const limit = (reply: Reply) => ({ parts: endpoint.limit!(reply.parts, maxOutputTokens) })
+  return next().then(limit)
 }

@@ -33,20 +33,34 @@ class Exchange {
     this.#drains = call.runtime.config.billing.onDisconnect === 'drain'
   }
 
-  async *parts(): AsyncGenerator<any, void, undefined> {
+  /** Written out, not a generator: every part of every answer passes here. */
+  parts(): AsyncIterableIterator<any> {
+    return {
+      [Symbol.asyncIterator]() {
+        return this
+      },
+      next: () => this.#next(),
+      return: async () => {
+        await this.close()
+        return { value: undefined, done: true }
+      },
+    }
+  }
+
+  async #next(): Promise<IteratorResult<any>> {
+    if (this.#closing) {
+      await this.#closing
+      return { value: undefined, done: true }
+    }
     try {
-      this.#pending = this.#dial()
-      let result = await this.#pending
-      while (!result.done && !this.#closing) {
-        yield result.value
-        this.#pending = this.#iterator!.next()
-        result = await this.#pending
-      }
+      this.#pending = this.#iterator ? this.#iterator.next() : this.#dial()
+      const result = await this.#pending
       this.#finished = result.done === true
+      if (this.#finished || this.#closing) await this.close()
+      return this.#closing ? { value: undefined, done: true } : result
     } catch (error) {
-      throw this.#failureOf(error)
-    } finally {
       await this.close()
+      throw this.#failureOf(error)
     }
   }
 

@@ -1,4 +1,4 @@
-/** Redis servers of a test's own, on free ports and in folders of their own; and engines on them. */
+/** Redis servers of a test's own, on free ports and in folders of their own. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
