@@ -15,6 +15,7 @@ import { MemoryLedger } from './ledger/memory.ts'
 import { checkDeployments, loadProvider } from './loader.ts'
 import { Metrics } from './metrics.ts'
 import {
+  RunningCalls,
   compose,
   only,
   type Call,
@@ -77,7 +78,7 @@ export interface Gateway {
   readonly startedAt: number
   readonly version: string
   /** Calls under way. */
-  readonly running: ReadonlySet<Call>
+  readonly running: RunningCalls
   /** Puts a call on the list of those under way, until it ends. */
   track(call: Call): void
   /**
@@ -100,7 +101,7 @@ export async function createGateway(
   const log = options.log ?? createLog(loaded)
   const state = await openState(loaded, log)
   const metrics = new Metrics()
-  const running = new Set<Call>()
+  const running = new RunningCalls()
   let { defaults } = loaded.config
   const accounts = new Accounts({ ...state, defaults: () => defaults })
   const { ledger } = state
@@ -257,7 +258,7 @@ async function close({ ledger, records }: State): Promise<void> {
   await ledger.close()
 }
 
-async function renewLeases(running: ReadonlySet<Call>, ledger: Ledger): Promise<void> {
+async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void> {
   const leases = []
   for (const { id, filled, bill } of running) {
     const { account, key } = filled

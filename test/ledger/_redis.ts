@@ -54,7 +54,9 @@ export class RedisServer implements AsyncDisposable {
     const { appendfsync = 'everysec', args = [] } = this.#options
     const own = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--dir', this.folder]
     const durability = ['--save', '', '--appendonly', 'yes', '--appendfsync', appendfsync]
-    const child = spawn('redis-server', [...own, ...durability, ...args], { stdio: 'ignore' })
+    const replication = ['--repl-diskless-sync-delay', '0']
+    const line = [...own, ...durability, ...replication, ...args]
+    const child = spawn('redis-server', line, { stdio: 'ignore' })
     this.#child = child
     const end = Date.now() + PATIENCE_MS
     while (!(await this.#answers())) {
@@ -134,8 +136,12 @@ export class Address implements AsyncDisposable {
     this.#server = createServer((inner) => this.#join(inner, connect(this.#target, '127.0.0.1')))
   }
 
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
   get url(): string {
-    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    return `redis://127.0.0.1:${this.port}`
   }
 
   /** New connections lead there; the old ones end. */
@@ -146,6 +152,11 @@ export class Address implements AsyncDisposable {
 
   cut(): void {
     for (const socket of this.#sockets) socket.destroy()
+  }
+
+  /** Lets nothing more through, and cuts nothing. */
+  hold(): void {
+    for (const socket of this.#sockets) socket.pause()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -169,9 +180,9 @@ export class Address implements AsyncDisposable {
   }
 }
 
-/** A replica that has everything its primary has. */
-export async function startReplica(primary: RedisServer): Promise<RedisServer> {
-  const args = ['--replicaof', '127.0.0.1', String(primary.port), '--repl-diskless-sync-delay', '0']
+/** A replica that has everything its primary has. @param primary or an address that leads to it */
+export async function startReplica(primary: RedisServer | Address): Promise<RedisServer> {
+  const args = ['--replicaof', '127.0.0.1', `${primary.port}`]
   const replica = await RedisServer.start({ args })
   await replica.ask((client) => until(client, ['INFO', 'replication'], 'master_link_status:up'))
   return replica
