@@ -74,25 +74,34 @@ function jsonLine(record: AccessRecord): string {
  * @example 10:21:07.123 200 completed   1.234s POST /v1/chat/completions acme/swift 812+220 tokens $0.000855 …
  */
 function prettyLine(record: AccessRecord): string {
-  const { at, status, outcome, ms, promptTokens, completionTokens, account, key } = record
+  const { at, status, outcome, ms, promptTokens, completionTokens, account, key, code } = record
+  const { model, deployment, cost } = record
   const retries = retriesOf(record)
-  const tokens = promptTokens !== undefined || completionTokens !== undefined
-  const words = [
-    new Date(at).toISOString().slice(11, 23),
-    status ? String(status) : '---',
-    outcome.padEnd(9),
-    `${(ms / 1000).toFixed(3)}s`.padStart(9),
-    `${record.method} ${record.path}`,
-    record.code,
-    record.model,
-    record.deployment && `by ${record.deployment}`,
-    retries && `retry ${retries}`,
-    tokens && `${promptTokens ?? 0}+${completionTokens ?? 0} tokens`,
-    record.cost && `$${record.cost}`,
-    account && (key ? `${account}/${key}` : account),
-    record.requestId,
-  ]
-  return `${words.filter(Boolean).join(' ')}\n`
+  let line = `${timeOf(at)} ${status || '---'} ${outcome.padEnd(9)} ${`${(ms / 1000).toFixed(3)}s`.padStart(9)}`
+  line += ` ${record.method} ${record.path}`
+  if (code) line += ` ${code}`
+  if (model) line += ` ${model}`
+  if (deployment) line += ` by ${deployment}`
+  if (retries) line += ` retry ${retries}`
+  if (promptTokens !== undefined || completionTokens !== undefined) {
+    line += ` ${promptTokens ?? 0}+${completionTokens ?? 0} tokens`
+  }
+  if (cost) line += ` $${cost}`
+  if (account) line += key ? ` ${account}/${key}` : ` ${account}`
+  return `${line} ${record.requestId}\n`
+}
+
+let second = NaN
+let clock = ''
+
+/** `10:21:07.123`, UTC. The clock of a second is made once. */
+function timeOf(at: number): string {
+  const whole = Math.floor(at / 1000)
+  if (whole !== second) {
+    second = whole
+    clock = new Date(at).toISOString().slice(11, 20)
+  }
+  return clock + String(at % 1000).padStart(3, '0')
 }
 
 /** A header is text of a user until it is shown to be a number. */

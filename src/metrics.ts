@@ -72,7 +72,7 @@ export class Metrics {
   readonly #consumed = new Map<string, Consumption>()
   readonly #entries = new Map<string, number>()
   readonly #holds = new Map<string, number>()
-  readonly #upstream = new Map<string, Histogram>()
+  readonly #upstream = new Map<string, Map<string, Histogram>>()
   readonly #settlements = histogram(SETTLE_BOUNDS)
 
   /** Calls under way. */
@@ -111,8 +111,8 @@ export class Metrics {
   }
 
   upstream({ provider, outcome, seconds }: UpstreamRequestEnded): void {
-    const key = `provider="${escape(provider)}",outcome="${escape(outcome)}"`
-    observe(found(this.#upstream, key, requestHistogram), seconds)
+    const outcomes = found(this.#upstream, provider, () => new Map<string, Histogram>())
+    observe(found(outcomes, outcome, requestHistogram), seconds)
   }
 
   /** The whole registry as Prometheus text, with `gauges` after it. */
@@ -175,7 +175,7 @@ export class Metrics {
       'gateway_upstream_duration_seconds',
       'histogram',
       'Requests to vendors, to the first part of an answer.',
-      histogramLines('gateway_upstream_duration_seconds', this.#upstream),
+      histogramLines('gateway_upstream_duration_seconds', upstreamSeries(this.#upstream)),
     )
     for (const { name, help, value } of gauges) family(name, 'gauge', help, [`${name} ${value}`])
     return `${lines.join('\n')}\n`
@@ -250,6 +250,16 @@ function* histogramLines(
     }
     yield `${name}_sum${own} ${sum}`
     yield `${name}_count${own} ${below}`
+  }
+}
+
+function* upstreamSeries(
+  providers: ReadonlyMap<string, ReadonlyMap<string, Histogram>>,
+): Generator<readonly [labels: string, Histogram]> {
+  for (const [provider, outcomes] of providers) {
+    for (const [outcome, durations] of outcomes) {
+      yield [`provider="${escape(provider)}",outcome="${escape(outcome)}"`, durations]
+    }
   }
 }
 

@@ -26,9 +26,7 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
   path: '/v1/chat/completions',
   modality: 'chat',
 
-  async read(incoming, limits) {
-    return readChatRequest(await readJson(incoming, limits.chat))
-  },
+  read: (incoming, limits) => readJson(incoming, limits.chat).then(readChatRequest),
   modelOf: (input) => input.model,
   sessionOf: (input) => input.session_id,
   policyOf: (input) => input.policy,

@@ -3,12 +3,12 @@ import { NOTHING, priceUsage, type Bill } from '../money.ts'
 import type { Call, Charge, Stage } from '../pipeline.ts'
 
 /** Charges exactly once: when the reply ends, or, if it never does, when the call is disposed of. */
-export const settle: Stage = async function settle(call, next) {
+export const settle: Stage = function settle(call, next) {
   let bill: Promise<Bill> | undefined
   const charge: Charge = (outcome = call.outcome ?? 'completed', pays = outcome !== 'failed') =>
     (bill ??= settleOnce(call, outcome, pays))
   call.scope.defer(() => charge(call.outcome ?? 'failed'))
-  return call.endpoint.billed(call, await next(), charge)
+  return next().then((reply) => call.endpoint.billed(call, reply, charge))
 }
 
 /** Who pays when: state design, 4.6. */
@@ -32,7 +32,9 @@ async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<
     },
   })
   call.bill = bill
-  if (outcome === 'completed') runtime.holds.learn(key.id, model.id, bill.cost)
+  const { hold } = runtime.config.billing
+  if (hold === 'expected' && outcome === 'completed')
+    runtime.holds.learn(key.id, model.id, bill.cost)
   runtime.metrics.settled((performance.now() - started) / 1000)
   return bill
 }

@@ -192,30 +192,52 @@ export async function startReplica(primary: RedisServer | Address): Promise<Redi
 export async function startCluster(size: number): Promise<RedisServer[]> {
   const servers: RedisServer[] = []
   try {
-    for (let i = 0; i < size; i++) {
-      const args = ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]
-      servers.push(await RedisServer.start({ args }))
-    }
-    const [first] = servers
-    const [, bus] = (await first!.ask((client) => client.config('GET', 'cluster-port'))) as string[]
+    for (let i = 0; i < size; i++) servers.push(await startNode())
     for (const [i, server] of servers.entries()) {
       const [from, to] = [i, i + 1].map((part) => Math.floor((16_384 * part) / size))
-      await server.ask(async (client) => {
-        await client.call('CLUSTER', 'ADDSLOTSRANGE', from!, to! - 1)
-        if (i > 0) await client.call('CLUSTER', 'MEET', '127.0.0.1', first!.port, bus!)
-      })
+      await server.ask((client) => client.call('CLUSTER', 'ADDSLOTSRANGE', from!, to! - 1))
+      if (i > 0) await meet(server, servers[0]!)
     }
-    for (const server of servers) {
-      await server.ask(async (client) => {
-        await until(client, ['CLUSTER', 'INFO'], `cluster_known_nodes:${size}`)
-        await until(client, ['CLUSTER', 'INFO'], 'cluster_slots_ok:16384')
-        await until(client, ['CLUSTER', 'INFO'], 'cluster_state:ok')
-      })
-    }
+    for (const server of servers) await server.ask((client) => joined(client, size))
     return servers
   } catch (error) {
     await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()))
     throw error
+  }
+}
+
+/** Adds a replica of the first server to a cluster of so many. */
+export async function addReplica(servers: readonly RedisServer[]): Promise<RedisServer> {
+  const [first] = servers
+  const replica = await startNode()
+  try {
+    await meet(replica, first!)
+    const id = String(await first!.ask((client) => client.call('CLUSTER', 'MYID')))
+    await replica.ask(async (client) => {
+      await joined(client, servers.length + 1)
+      await client.call('CLUSTER', 'REPLICATE', id)
+      await until(client, ['INFO', 'replication'], 'master_link_status:up')
+    })
+    return replica
+  } catch (error) {
+    await replica[Symbol.asyncDispose]()
+    throw error
+  }
+}
+
+async function startNode(): Promise<RedisServer> {
+  const args = ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]
+  return RedisServer.start({ args })
+}
+
+async function meet(server: RedisServer, known: RedisServer): Promise<void> {
+  const [, bus] = (await known.ask((client) => client.config('GET', 'cluster-port'))) as string[]
+  await server.ask((client) => client.call('CLUSTER', 'MEET', '127.0.0.1', known.port, bus!))
+}
+
+async function joined(client: Redis, size: number): Promise<void> {
+  for (const line of [`known_nodes:${size}`, 'slots_ok:16384', 'state:ok']) {
+    await until(client, ['CLUSTER', 'INFO'], `cluster_${line}`)
   }
 }
 
