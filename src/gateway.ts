@@ -105,7 +105,9 @@ export async function createGateway(
   let { defaults } = loaded.config
   const accounts = new Accounts({ ...state, defaults: () => defaults })
   const { ledger } = state
-  const shared = { ledger, accounts, log, metrics, routing: new Routing(), holds: new Holds() }
+  const access = new AccessLog({ format: loaded.config.log.format })
+  const routing = new Routing()
+  const shared = { ledger, accounts, access, log, metrics, routing, holds: new Holds() }
   let generation: Generation
   try {
     generation = await assemble(loaded, shared)
@@ -119,7 +121,7 @@ export async function createGateway(
   const timer = setInterval(() => {
     const now = Date.now()
     for (const call of running) call.tick(now)
-    generation.runtime.access?.flush()
+    access.flush()
     if (now < renewAt) return
     renewAt = now + RENEW_MS
     void renewLeases(running, state.ledger).catch((error) =>
@@ -158,7 +160,7 @@ export async function createGateway(
     async close() {
       clearInterval(timer)
       await Promise.all([...retired, generation].map((one) => one.close()))
-      generation.runtime.access?.flush()
+      access.flush()
       await close(state)
     },
   }
@@ -179,6 +181,8 @@ interface Generation {
 interface Shared {
   readonly ledger: Ledger
   readonly accounts: Accounts
+  /** One for all configurations: calls of an old one still end. */
+  readonly access: AccessLog
   readonly log: ConsolaInstance
   readonly metrics: Metrics
   readonly routing: Routing
@@ -207,7 +211,7 @@ async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generatio
     const catalog = await checkDeployments(buildCatalog(config.models), plugins, loaded.secrets)
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
-    const access = config.log.access ? new AccessLog({ format: config.log.format }) : undefined
+    const access = config.log.access ? shared.access : undefined
     const runtime = { ...shared, config, catalog, providers, access }
     return { runtime, calls: 0, close }
   } catch (error) {
@@ -261,8 +265,9 @@ async function close({ ledger, records }: State): Promise<void> {
 async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void> {
   const leases = []
   for (const { id, filled, bill } of running) {
-    const { account, key } = filled
-    if (account && key && !bill) leases.push({ account: account.id, key: key.id, request: id })
+    const { account, key, entered } = filled
+    if (account && key && entered && !bill)
+      leases.push({ account: account.id, key: key.id, request: id })
   }
   if (leases.length > 0) await ledger.renew(leases)
 }
@@ -319,6 +324,7 @@ function warnOfRestart(
   for (const [path, before, after] of [
     ['server.host', old.server.host, next.server.host],
     ['server.port', old.server.port, next.server.port],
+    ['log.format', old.log.format, next.log.format],
     ['state', JSON.stringify(old.state), JSON.stringify(next.state)],
   ] as const) {
     if (before !== after) log.warn(`a change of ${path} takes effect after a restart`)

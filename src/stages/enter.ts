@@ -17,15 +17,15 @@ export const enter: Stage = async function enter(call, next) {
     known = await accounts.reload(sha256)
     entered = await admit(call, known)
   }
+  const { key, account } = known!
+  call.key = key
+  call.account = account
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
   if ('rate' in entered) setRateHeaders(call, entered.rate)
   if (!entered.ok) throw refusalOf(entered)
-  const { key, account } = known!
   const lease = { account: account.id, key: key.id, request: call.id }
   // A settlement releases the lease itself.
   call.scope.defer(() => (call.bill ? undefined : ledger.leave(lease)))
-  call.key = key
-  call.account = account
   call.entered = entered
   return next()
 }

@@ -546,6 +546,7 @@ describe('how often', () => {
     await expect.poll(() => slow.gateway.running.size).toBe(2)
     const refused = await slow.chat(body, { key: secret })
     expect([refused.status, refused.json.error.code]).toEqual([429, 'too_many_concurrent'])
+    expect(refused.headers['openai-processing-ms']).toMatch(/^\d+$/)
     expect(refused.headers['retry-after']).toBe('1')
     const ms = Number(refused.headers['retry-after-ms'])
     expect(ms).toBeGreaterThanOrEqual(500)
