@@ -312,6 +312,27 @@ describe('init and check', () => {
   })
 })
 
+describe('a gateway whose output nobody reads any more', () => {
+  it('goes on serving', PATIENT, async () => {
+    const { child, said, url } = await serve(CONFIG.replace('access: false', 'access: true'))
+    const [secret] = /sk-sluice-\w+/.exec(said())!
+    child.stdout!.destroy()
+    child.stderr!.destroy()
+    const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
+    for (let i = 0; i < 3; i++) {
+      const answer = await send(
+        `${url}/v1/chat/completions`,
+        'POST',
+        JSON.stringify(hello),
+        headers,
+      )
+      expect(answer.status).toBe(200)
+      // Longer than it takes until access lines are written.
+      await new Promise((resolve) => void setTimeout(resolve, 300))
+    }
+  })
+})
+
 describe('a gateway that keeps its state in a file', () => {
   it(
     'knows accounts, keys and money again after it was killed, and shows the key once',

@@ -10,6 +10,8 @@ const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
 
 /** @returns the exit status: 0 done, 1 failed, 2 called wrongly */
 export async function main(argv: readonly string[]): Promise<number> {
+  // Whoever read the output may stop reading, as `head` does: a gateway goes on serving all the same.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   try {
     const asked = argv.some((word) => HELP.has(word))
     const end = argv.findIndex((word) => word.startsWith('-'))
