@@ -15,7 +15,7 @@ import { toConfigIssues } from './issues.ts'
 import type { Provider } from './plugin.ts'
 import { configSchema, crossCheck } from './settings.ts'
 
-/** Validated, every default filled in: durations in seconds, sizes in bytes, `state.path` absolute. */
+/** Validated, every default filled in: durations in seconds, sizes in bytes, the paths of `state` absolute. */
 export type Config = Readonly<v.InferOutput<typeof configSchema>>
 /** Bytes, except `files`, which counts. */
 export type BodyLimits = Readonly<Config['server']['limits']>
@@ -89,7 +89,9 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
   }
 
   const config = validate(resolved, label)
-  if (config.state.driver === 'file') config.state.path = resolve(directory, config.state.path)
+  const { state } = config
+  if (state.driver === 'file') state.path = resolve(directory, state.path)
+  if (state.driver === 'redis') state.outbox = resolve(directory, state.outbox)
   return { config, file, directory, secrets: resolved.secrets, folders: [...folders] }
 }
 

@@ -112,7 +112,7 @@ export async function createGateway(
   try {
     generation = await assemble(loaded, shared)
   } catch (error) {
-    await close(state)
+    await closeState(state)
     throw error
   }
   const retired = new Set<Generation>()
@@ -161,7 +161,7 @@ export async function createGateway(
       clearInterval(timer)
       await Promise.all([...retired, generation].map((one) => one.close()))
       access.flush()
-      await close(state)
+      await closeState(state)
     },
   }
 
@@ -243,23 +243,32 @@ async function loadAll(
   return plugins
 }
 
-interface State {
+/** What outlives a gateway. */
+export interface State {
   readonly ledger: Ledger
   readonly records: Records
 }
 
-/** Records and ledger. @throws ConfigError where they cannot be kept */
-async function openState(
+/** Records and ledger; who opens them closes them. @throws ConfigError where they cannot be kept */
+export async function openState(
   { config: { state } }: LoadedConfig,
   log: ConsolaInstance,
 ): Promise<State> {
-  if (state.driver === 'file') return openEmbedded({ path: state.path, log })
+  if (state.driver === 'file') {
+    return openEmbedded({ path: state.path, retentionDays: state.retention, log })
+  }
+  if (state.driver === 'redis') {
+    // Not loaded where it is not used: its client is an optional package.
+    const { openRedis } = await import('./ledger/redis.ts')
+    return openRedis({ url: state.url, outbox: state.outbox, log })
+  }
   return { ledger: new MemoryLedger(), records: memoryRecords() }
 }
 
-async function close({ ledger, records }: State): Promise<void> {
-  await records.close()
+/** Resolves when everything is written. */
+export async function closeState({ ledger, records }: State): Promise<void> {
   await ledger.close()
+  await records.close()
 }
 
 async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void> {

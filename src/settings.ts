@@ -81,9 +81,20 @@ const log = v.strictObject({
   access: v.optional(FLAG, true),
 })
 
+const NODES = 'an address such as "redis://localhost:6379"; of a cluster, a list of them'
+const RETENTION = 'a whole number of days from 2 to 36500'
 const state = v.variant('driver', [
   v.strictObject({ driver: v.literal('memory') }),
-  v.strictObject({ driver: v.literal('file'), path: v.optional(text('a path'), './data') }),
+  v.strictObject({
+    driver: v.literal('file'),
+    path: v.optional(text('a path'), './data'),
+    retention: v.optional(number(2, 36_500, RETENTION)),
+  }),
+  v.strictObject({
+    driver: v.literal('redis'),
+    url: v.union([text(NODES), v.pipe(v.array(text(NODES)), v.minLength(1, NODES))], NODES),
+    outbox: v.optional(text('a path'), './outbox'),
+  }),
 ])
 
 const PLUGIN = 'the name or path of a plugin, or a plugin object'

@@ -195,7 +195,7 @@ describe('issues', () => {
       '  server.keepAlive  expected a number of seconds above 0 and at most 1000000, found the number -1',
       '  server.prt  unknown key; did you mean "port"?',
       '  server.hots  unknown key; did you mean "host"?',
-      '  state.driver  expected "memory" or "file", found "files"',
+      '  state.driver  expected "memory" or "file" or "redis", found "files"',
       '  models.openai/some-chat-model.pricing.prompt  ' +
         'expected a decimal string such as "0.0000025", found the number 0.0000025',
       '  models.bare  expected a model id such as "vendor/model", ' +

@@ -23,7 +23,15 @@ import {
   readKeyChange,
   readLimit,
 } from './bodies.ts'
-import { accountView, keyView, modelView, rowView, statusView } from './views.ts'
+import {
+  accountView,
+  keyView,
+  modelView,
+  orphanView,
+  outboxView,
+  rowView,
+  statusView,
+} from './views.ts'
 
 /** Bytes of a body: the longest policy, twice over. */
 const BODY_LIMIT = 262_144
@@ -58,6 +66,8 @@ const ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   '/keys': { GET: listKeys },
   '/keys/:id': { GET: showKey, PATCH: changeKey },
   '/ledger/verify': { GET: verify },
+  '/ledger/orphans': { GET: listOrphans },
+  '/ledger/outbox': { GET: ({ gateway }) => ({ body: { data: outboxView(gateway) } }) },
   '/models': { GET: listModels },
   '/status': { GET: ({ gateway }) => ({ body: { data: statusView(gateway) } }) },
 }
@@ -190,6 +200,21 @@ async function verify(asked: Asked): Promise<Answer> {
   return { body: { data: { ok: found.length === 0, discrepancies } } }
 }
 
+/** The part of the orphans that was asked for with `?limit=` and `?after=<request id>`. */
+async function listOrphans(asked: Asked): Promise<Answer> {
+  const limit = readLimit(asked.query.get('limit'))
+  const after = asked.query.get('after')
+  let found = after === null
+  const data = []
+  for await (const orphan of asked.runtime.ledger.orphans(await filterOf(asked))) {
+    if (found && data.length === limit) return { body: { data, next: data.at(-1)!.request_id } }
+    if (found) data.push(orphanView(orphan))
+    found ||= orphan.request === after
+  }
+  if (!found) throw notInList()
+  return { body: { data, next: null } }
+}
+
 function listModels({ runtime: { catalog, routing } }: Asked): Answer {
   return { body: { data: catalog.all().map((model) => modelView(model, routing)), next: null } }
 }
@@ -223,12 +248,14 @@ function bodyOf({ event, runtime }: Asked): Promise<object> {
 function page<Item extends { readonly id: string }>({ query }: Asked, all: readonly Item[]) {
   const after = query.get('after')
   const start = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1
-  if (after !== null && start === 0) {
-    const message = `Invalid 'after': nothing in this list has that id.`
-    throw new InvalidRequest('invalid_value', message, { param: 'after' })
-  }
+  if (after !== null && start === 0) throw notInList()
   const end = start + readLimit(query.get('limit'))
   return { items: all.slice(start, end), next: end < all.length ? all[end - 1]!.id : null }
+}
+
+function notInList(): InvalidRequest {
+  const message = `Invalid 'after': nothing in this list has that id.`
+  return new InvalidRequest('invalid_value', message, { param: 'after' })
 }
 
 /** The account that `?account=` narrows an answer to. @throws NotFound */

@@ -3,7 +3,7 @@ import type { Account, Key } from '../accounts.ts'
 import { isAllowed } from '../allowlist.ts'
 import type { Catalog, Model } from '../catalog.ts'
 import type { Gateway } from '../gateway.ts'
-import type { LedgerRow } from '../ledger/ledger.ts'
+import type { LedgerRow, Orphan } from '../ledger/ledger.ts'
 import { formatPico, parsePico, usdJson } from '../money.ts'
 import type { Runtime } from '../pipeline.ts'
 import type { Usage } from '../plugin.ts'
@@ -56,7 +56,10 @@ export async function keyView(runtime: Runtime, key: Key) {
   }
 }
 
-/** A row of the ledger. `amount_usd` is what it did to the balance, so that the rows of an account sum to it. */
+/**
+ * A row of the ledger. `amount_usd` is what it did to the balance, so that the rows of an account sum to it, unless some
+ * were folded.
+ */
 export function rowView({ seq, kind, request, key, at, cost, usage, note }: LedgerRow) {
   return {
     seq,
@@ -74,6 +77,17 @@ export function rowView({ seq, kind, request, key, at, cost, usage, note }: Ledg
       lines: usage.lines.map(({ source, usage }) => ({ source, ...quantities(usage) })),
     },
   }
+}
+
+/** A call that was let in and never settled. */
+export function orphanView({ account, key, request, at }: Orphan) {
+  return { request_id: request, account_id: account, key_id: key, at: moment(at) }
+}
+
+/** Settlements that are not confirmed yet, and for how long the oldest of them has waited. */
+export function outboxView({ runtime }: Gateway) {
+  const { ok, outbox, oldestMs } = runtime.ledger.health()
+  return { ok, outbox, oldest_ms: oldestMs }
 }
 
 /** A model with the ways to serve it and how these have been doing. */
@@ -104,8 +118,8 @@ export function modelView(model: Model, routing: Routing) {
 }
 
 /** What runs, for how long, on what state. */
-export function statusView({ runtime, startedAt, version, running }: Gateway) {
-  const { ok, outbox, oldestMs } = runtime.ledger.health()
+export function statusView(gateway: Gateway) {
+  const { runtime, startedAt, version, running } = gateway
   const now = Date.now()
   return {
     version,
@@ -113,7 +127,7 @@ export function statusView({ runtime, startedAt, version, running }: Gateway) {
     started_at: moment(startedAt),
     uptime_seconds: Math.floor((now - startedAt) / 1000),
     state: runtime.config.state.driver,
-    ledger: { ok, outbox, oldest_ms: oldestMs },
+    ledger: outboxView(gateway),
     memory_bytes: process.memoryUsage.rss(),
     running: running.size,
     calls: [...running].slice(0, SHOWN_CALLS).map(({ id, path, filled, startedAt }) => ({

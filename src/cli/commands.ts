@@ -78,6 +78,29 @@ export const COMMANDS: readonly Command[] = [
   remote('credits show', 'Show balance and last bookings.', 'showCredits', ['account']),
   remote('models', 'List the models with their deployments and how these are.', 'listModels'),
   remote('ledger verify', 'Add the ledger up again and compare.', 'verifyLedger'),
+  remote(
+    'ledger orphans',
+    'List calls that were never settled, to compare with bills.',
+    'listOrphans',
+    [],
+    {
+      account: { value: 'id', help: 'only those of one account' },
+    },
+  ),
+  remote('ledger outbox', 'Show what the ledger has not confirmed yet.', 'showOutbox'),
+  {
+    name: 'ledger export',
+    help: 'Write accounts, keys and ledger as lines of JSON, while no gateway runs.',
+    options: { out: { value: 'file', help: 'write there instead of printing' }, ...LOCAL },
+    run: async (args) => (await import('./ledger.ts')).exportLedger(args),
+  },
+  {
+    name: 'ledger import',
+    help: 'Take such lines in, while no gateway runs; twice does no harm.',
+    arguments: ['file'],
+    options: LOCAL,
+    run: async (args) => (await import('./ledger.ts')).importLedger(args),
+  },
 ]
 
 /** Names of functions in `remote.ts` that run commands. */

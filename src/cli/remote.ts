@@ -31,9 +31,7 @@ export async function showAccount(admin: Admin, args: Arguments): Promise<void> 
 }
 
 export async function listKeys(admin: Admin, args: Arguments): Promise<void> {
-  const { account } = args.text
-  const filter = account === undefined ? '' : `?account=${encodeURIComponent(account)}`
-  const keys = await admin.list(`/keys${filter}`)
+  const keys = await admin.list(`/keys${filterOf(args)}`)
   const headings = ['ID', 'ACCOUNT', 'NAME', 'KEY', 'STATE', 'SPENT USD', 'CAP', 'MODELS']
   const rows = keys.map((key) => [
     key.id,
@@ -143,6 +141,21 @@ export async function verifyLedger(admin: Admin, args: Arguments): Promise<void>
   if (!data.ok) throw new CommandError('The ledger does not add up.')
 }
 
+export async function listOrphans(admin: Admin, args: Arguments): Promise<void> {
+  const orphans = await admin.list(`/ledger/orphans${filterOf(args)}`)
+  const rows = orphans.map(({ at, account_id, key_id, request_id }) => {
+    return [at, account_id, key_id, request_id]
+  })
+  print(args, orphans, () =>
+    rows.length > 0 ? table(['AT', 'ACCOUNT', 'KEY', 'REQUEST'], rows) : 'There are none.\n',
+  )
+}
+
+export async function showOutbox(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', '/ledger/outbox')
+  print(args, data, () => card(data))
+}
+
 async function changeKey(admin: Admin, args: Arguments, change: object): Promise<void> {
   const { data } = await admin.ask('PATCH', `/keys/${segment(args)}`, change)
   print(args, data, () => keyCard(data))
@@ -189,6 +202,11 @@ function readPolicyFile(path: string): unknown {
     const reason = error instanceof SyntaxError ? 'it is not JSON' : (error as Error).message
     throw new CommandError(`The policy cannot be read from ${path}: ${reason}.`, 2)
   }
+}
+
+/** The query that narrows a list to the account of `--account`. */
+function filterOf({ text: { account } }: Arguments): string {
+  return account === undefined ? '' : `?account=${encodeURIComponent(account)}`
 }
 
 function segment({ positionals: [id = ''] }: Arguments): string {

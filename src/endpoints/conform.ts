@@ -218,7 +218,8 @@ class Choice {
     else if (extras) this.#emit(extras, null)
     if (delta.refusal) this.#say({ refusal: this.#refusal.take(delta.refusal) })
     if (delta.tool_calls) for (const call of delta.tool_calls) this.#call(call)
-    if (delta.function_call) this.#call({ index: 0, function: delta.function_call as any })
+    const legacy = delta.function_call as ToolCallDelta['function'] | null
+    if (legacy) this.#call({ index: 0, function: legacy })
     if (Array.isArray(delta.annotations)) {
       this.#annotated = true
       this.#annotations.push(...delta.annotations)

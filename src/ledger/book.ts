@@ -68,7 +68,7 @@ export class Clock {
     const number = Math.floor(now / DAY_MS)
     if (number !== this.#dayNumber) {
       this.#dayNumber = number
-      this.#dayName = new Date(now).toISOString().slice(0, 10).replaceAll('-', '')
+      this.#dayName = dayOf(now)
     }
     return this.#dayName
   }
@@ -201,11 +201,15 @@ export class Book {
   }: Pick<Settlement, 'request' | 'key' | 'day' | 'cost'>): string | undefined {
     const call = this.#calls.get(request)
     if (call) this.#release(call)
-    if (cost > 0n) {
-      this.balance -= cost
-      for (const window of this.key(key).windows(call?.held?.day ?? day)) window.settled += cost
-    }
+    this.move(key, call?.held?.day ?? day, cost)
     return call?.held?.day
+  }
+
+  /** Moves a cost from the balance to what a key has spent; a negative one back. */
+  move(key: string, day: string, cost: Pico): void {
+    if (cost === 0n) return
+    this.balance -= cost
+    for (const window of this.key(key).windows(day)) window.settled += cost
   }
 
   /** Ends a call without charge. */
@@ -262,6 +266,10 @@ export class Book {
     let key = this.#keys.get(id)
     if (!key) this.#keys.set(id, (key = new KeyBook(id)))
     return key
+  }
+
+  keys(): IterableIterator<KeyBook> {
+    return this.#keys.values()
   }
 
   /** Everything settled, under the name {@link discrepancies} gives the same sum of rows. */
@@ -407,6 +415,11 @@ export class KeyBook {
 /** Adds to one of several sums. */
 export function add(sums: Map<string, Pico>, what: string, amount: Pico): void {
   sums.set(what, (sums.get(what) ?? 0n) + amount)
+}
+
+/** UTC day of a moment, ms since epoch, as `YYYYMMDD`. */
+export function dayOf(moment: number): string {
+  return new Date(moment).toISOString().slice(0, 10).replaceAll('-', '')
 }
 
 /** What a discrepancy in a key's window is called. */

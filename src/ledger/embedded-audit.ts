@@ -15,13 +15,14 @@ export interface AuditQueries {
   readonly sums: StatementSync
   readonly balance: StatementSync
   readonly spendOf: StatementSync
+  readonly totalsOf: StatementSync
 }
 
 /** At a time: what takes some milliseconds. */
 const ROWS = 2000
 const BILLION = 1_000_000_000n
 
-/** One account's audit. Rows are never changed, so that those that have been added up stay so. */
+/** One account's audit. Rows are never changed, so that those that have been added up stay so, until some are folded. */
 export class Audit {
   readonly #account: string
   readonly #queries: AuditQueries
@@ -41,19 +42,18 @@ export class Audit {
     for (const { key, day, billions, rest, count, seq } of groups) {
       rows += count
       if (seq > this.#seq) this.#seq = seq
-      const cost = billions * BILLION + rest
-      add(this.#sums, 'balance', -cost)
-      if (key === null || day === null) continue
-      for (const scope of ['lifetime', 'day', 'month'] as const) {
-        add(this.#sums, spendOf(key, windowOf(scope, day)), cost)
-      }
+      this.#add(key, day, billions * BILLION + rest)
     }
     return rows < ROWS
   }
 
-  /** To be asked for before anything more is written. @param from see {@link isBefore} */
+  /** To be asked for once, and before anything more is written. @param from see {@link isBefore} */
   report(from: string): AuditReport {
     const account = this.#account
+    for (const row of this.#queries.totalsOf.iterate(account)) {
+      const { key, day, cost } = row as unknown as { key: string; day: string; cost: Pico }
+      this.#add(key, day, cost)
+    }
     const stored = new Map<string, Pico>()
     const { balance } = this.#queries.balance.get(account) ?? {}
     stored.set('balance', (balance as Pico | undefined) ?? 0n)
@@ -73,6 +73,14 @@ export class Audit {
     return {
       discrepancies,
       sums: new Map([...this.#sums].filter(([what]) => !isBefore(what, from))),
+    }
+  }
+
+  #add(key: string | null, day: string | null, cost: Pico): void {
+    add(this.#sums, 'balance', -cost)
+    if (key === null || day === null) return
+    for (const scope of ['lifetime', 'day', 'month'] as const) {
+      add(this.#sums, spendOf(key, windowOf(scope, day)), cost)
     }
   }
 }

@@ -94,6 +94,18 @@ const MIGRATIONS: readonly string[] = [
     expires INTEGER
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX record_expires ON record (expires) WHERE expires IS NOT NULL;`,
+
+  // What rows of `usage` were folded into: of days that were charged.
+  `CREATE TABLE total (
+    account TEXT NOT NULL,
+    day TEXT NOT NULL,
+    key TEXT NOT NULL,
+    requests INTEGER NOT NULL CHECK (requests > 0),
+    cost INTEGER NOT NULL CHECK (cost BETWEEN 0 AND 9000000000000000000),
+    PRIMARY KEY (account, day, key)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
+  CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';`,
 ]
 
 /** Makes the folder if need be, claims it for this process, opens the database. @throws Refusal */

@@ -1,10 +1,20 @@
 /** The tables of an embedded ledger: what can be written to them, in batches, and what can be asked. Runs in the worker. */
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../money.ts'
-import { checkAmount, windowOf } from './book.ts'
 import { Audit, type AuditReport } from './embedded-audit.ts'
 import { codeOf } from './embedded-file.ts'
-import type { KeyLimits, LedgerRow } from './ledger.ts'
+import { take } from './embedded-import.ts'
+import {
+  all,
+  charge,
+  credit,
+  prepare,
+  setLimits,
+  toLimits,
+  type LimitColumns,
+  type Sql,
+} from './embedded-sql.ts'
+import type { KeyLimits, LedgerItem, LedgerRow, LimitsItem } from './ledger.ts'
 
 /** Everything a start has to know. */
 export interface Snapshot {
@@ -19,12 +29,7 @@ export interface Snapshot {
     readonly window: string
     readonly amount: Pico
   }[]
-  readonly limits: readonly {
-    readonly account: string
-    readonly key: string
-    readonly limits: KeyLimits
-    readonly revision: number
-  }[]
+  readonly limits: readonly Omit<LimitsItem, 'kind'>[]
 }
 
 /** A settlement with the day that pays for it. */
@@ -58,6 +63,13 @@ export interface Booked {
 /** A row of history with its `body` still as text. */
 export type StoredRow = Omit<LedgerRow, 'usage' | 'note'> & { readonly body: string | null }
 
+/** What became of items, one by one; `refused` says why the next one was not taken. */
+export interface ImportedItems {
+  /** Whether each was not there before. */
+  readonly added: readonly boolean[]
+  readonly refused?: string
+}
+
 export interface StoredRecord {
   readonly key: string
   readonly value: string
@@ -65,8 +77,23 @@ export interface StoredRecord {
   readonly expires: number | undefined
 }
 
-export type WriteName = 'settle' | 'topUp' | 'orphan' | 'limits' | 'putRecords' | 'removeRecord'
-export type ReadName = 'rows' | 'accounts' | 'audit' | 'record' | 'recordKeys'
+export type WriteName =
+  | 'settle'
+  | 'topUp'
+  | 'orphan'
+  | 'limits'
+  | 'putRecords'
+  | 'removeRecord'
+  | 'import'
+  | 'fold'
+export type ReadName =
+  | 'rows'
+  | 'orphans'
+  | 'accounts'
+  | 'audit'
+  | 'record'
+  | 'recordKeys'
+  | 'optimize'
 
 /** A method of the store with its arguments, as it crosses the threads. */
 export interface Job<Name extends WriteName | ReadName = WriteName | ReadName> {
@@ -87,7 +114,7 @@ const LAST_CHARACTER = '\u{10ffff}'
 
 export class Store {
   readonly #db: DatabaseSync
-  readonly #sql: ReturnType<typeof prepare>
+  readonly #sql: Sql
   /** Of accounts whose rows are being added up. */
   readonly #audits = new Map<string, Audit>()
 
@@ -113,7 +140,9 @@ export class Store {
   commit(batch: readonly Job<WriteName>[]): Outcome[] {
     this.#db.exec('BEGIN IMMEDIATE')
     try {
-      const outcomes = batch.map((job) => this.#attempt(job))
+      const outcomes = batch.map(({ name, args }) =>
+        this.#attempt(() => Reflect.apply(this[name], this, args)),
+      )
       this.#db.exec('COMMIT')
       return outcomes
     } catch (error) {
@@ -123,14 +152,9 @@ export class Store {
     }
   }
 
-  settle(charge: Charge): Booked {
-    const { request, account, key, day, cost, at, body } = charge
+  settle({ request, account, key, day, cost, at, body }: Charge): Booked {
     const booked = this.#book('usage', request, account, key, cost, day, at, body)
-    if (!booked.fresh || cost === 0n) return booked
-    this.#sql.addBalance.run(account, -cost, 0)
-    for (const scope of ['lifetime', 'day', 'month'] as const) {
-      this.#sql.addSpend.run(account, key, windowOf(scope, day), cost)
-    }
+    if (booked.fresh) charge(this.#sql, account, key, day, cost)
     return booked
   }
 
@@ -138,9 +162,7 @@ export class Store {
   topUp({ reference, account, amount, at, note }: Credit): Booked {
     const row = [reference, account, null, -amount, null, at, note ?? null] as const
     const booked = this.#book('top-up', ...row)
-    if (!booked.fresh) return booked
-    const { balance } = this.#sql.addBalance.get(account, amount, 1) as { balance: Pico }
-    checkAmount('the balance after this top-up', balance)
+    if (booked.fresh) credit(this.#sql, account, amount)
     return booked
   }
 
@@ -150,19 +172,7 @@ export class Store {
 
   /** Unless those it has are newer. */
   limits(account: string, key: string, limits: KeyLimits, revision: number): void {
-    const { disabled, expiresAt = null, rpm, concurrency, cap } = limits
-    const [amount, scope] = cap ? [cap.amount, cap.scope] : [null, null]
-    this.#sql.setLimits.run(
-      account,
-      key,
-      Number(disabled),
-      expiresAt,
-      rpm,
-      concurrency,
-      amount,
-      scope,
-      revision,
-    )
+    setLimits(this.#sql, account, key, limits, revision)
   }
 
   /** @param now ms since epoch */
@@ -177,14 +187,41 @@ export class Store {
     this.#sql.removeRecord.run(key)
   }
 
+  /** As far as they go: up to the first that contradicts what is there. */
+  import(items: readonly LedgerItem[]): ImportedItems {
+    const added: boolean[] = []
+    for (const item of items) {
+      const outcome = this.#attempt(() => take(this.#sql, item))
+      if ('refused' in outcome) return { added, refused: outcome.refused }
+      added.push(outcome.value)
+    }
+    return { added }
+  }
+
+  /**
+   * Folds up to so many rows of days before one, and of calls that came in before a moment, ms since epoch.
+   * @returns how many it were
+   */
+  fold(day: string, at: number, limit: number): number {
+    // What they have added up has another place now.
+    this.#audits.clear()
+    this.#sql.addFolded.run(day, at, limit)
+    return Number(this.#sql.removeFolded.run(day, at, limit).changes)
+  }
+
+  /** Lets the database look after its statistics. Outside of a transaction, as all that only reads. */
+  optimize(): void {
+    this.#db.exec('PRAGMA optimize')
+  }
+
   /** Newest first. @param before a `seq` */
   rows(account: string, before: number, limit: number): StoredRow[] {
-    return all<RowColumns>(this.#sql.rows, account, before, limit).map(({ key, ...row }) => ({
-      ...row,
-      ...(key !== null && { key }),
-      seq: Number(row.seq),
-      at: Number(row.at),
-    }))
+    return all<RowColumns>(this.#sql.rows, account, before, limit).map(toStoredRow)
+  }
+
+  /** Newest first, of one account or all. @param before a `seq` */
+  orphans(account: string | null, before: number, limit: number): (StoredRow & Owned)[] {
+    return all<RowColumns & Owned>(this.#sql.orphans, before, account, limit).map(toStoredRow)
   }
 
   /** Every account that has a balance or a row. */
@@ -217,10 +254,10 @@ export class Store {
     return all<{ k: string }>(this.#sql.recordKeys, ...range, now).map(({ k }) => k)
   }
 
-  #attempt({ name, args }: Job<WriteName>): Outcome {
+  #attempt<Value>(write: () => Value): { readonly value: Value } | { readonly refused: string } {
     this.#sql.mark.run()
     try {
-      const value = Reflect.apply(this[name], this, args)
+      const value = write()
       this.#sql.unmark.run()
       return { value }
     } catch (error) {
@@ -249,27 +286,10 @@ export class Store {
   }
 }
 
-/** Runs a query whose columns are those of `Row`. */
-export function all<Row>(query: StatementSync, ...args: (string | number)[]): Row[] {
-  return query.all(...args) as Row[]
-}
-
 interface AccountColumns {
   readonly id: string
   readonly balance: Pico
   readonly paid: bigint
-}
-
-interface LimitColumns {
-  readonly account: string
-  readonly key: string
-  readonly disabled: bigint
-  readonly expires_at: bigint | null
-  readonly rpm: bigint
-  readonly concurrency: bigint
-  readonly cap_amount: Pico | null
-  readonly cap_scope: NonNullable<KeyLimits['cap']>['scope']
-  readonly revision: bigint
 }
 
 interface RowColumns {
@@ -282,87 +302,15 @@ interface RowColumns {
   readonly body: string | null
 }
 
-function toLimits({ account, key, revision, ...row }: LimitColumns): Snapshot['limits'][number] {
-  const limits: KeyLimits = {
-    disabled: row.disabled === 1n,
-    rpm: Number(row.rpm),
-    concurrency: Number(row.concurrency),
-    ...(row.expires_at !== null && { expiresAt: Number(row.expires_at) }),
-    ...(row.cap_amount !== null && { cap: { amount: row.cap_amount, scope: row.cap_scope } }),
-  }
-  return { account, key, limits, revision: Number(revision) }
+interface Owned {
+  readonly account: string
 }
 
-function prepare(db: DatabaseSync) {
+function toStoredRow<Row extends RowColumns>({ key, ...row }: Row) {
   return {
-    mark: db.prepare('SAVEPOINT one'),
-    unmark: db.prepare('RELEASE one'),
-    undo: db.prepare('ROLLBACK TO one'),
-
-    accounts: db.prepare('SELECT id, balance, paid FROM account'),
-    // Lifetime sorts after every day; a month that a day of it follows sorts before that.
-    spend: db.prepare(
-      `SELECT account, key, window, amount FROM spend
-       WHERE window >= ? OR window = substr(?, 1, 6)`,
-    ),
-    limits: db.prepare('SELECT * FROM limits'),
-
-    insert: db.prepare(
-      `INSERT INTO usage (kind, request, account, key, cost, day, at, body)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,
-    ),
-    booked: db.prepare('SELECT cost FROM usage WHERE request = ? AND kind = ? AND account = ?'),
-    addBalance: db.prepare(
-      `INSERT INTO account (id, balance, paid) VALUES (?, ?, ?) ON CONFLICT (id)
-       DO UPDATE SET balance = balance + excluded.balance, paid = max(paid, excluded.paid)
-       RETURNING balance`,
-    ),
-    addSpend: db.prepare(
-      `INSERT INTO spend (account, key, window, amount) VALUES (?, ?, ?, ?)
-       ON CONFLICT (account, key, window) DO UPDATE SET amount = amount + excluded.amount`,
-    ),
-    setLimits: db.prepare(
-      `INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, key)
-       DO UPDATE SET disabled = excluded.disabled, expires_at = excluded.expires_at,
-         rpm = excluded.rpm, concurrency = excluded.concurrency,
-         cap_amount = excluded.cap_amount, cap_scope = excluded.cap_scope,
-         revision = excluded.revision
-       WHERE excluded.revision >= revision`,
-    ),
-
-    rows: db.prepare(
-      `SELECT seq, kind, request, key, at, cost, body FROM usage
-       WHERE account = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
-    ),
-    // From one account to the next in the index, instead of over all its rows.
-    owners: db.prepare(
-      `WITH RECURSIVE owner (id) AS (
-         SELECT min(account) FROM usage
-         UNION ALL
-         SELECT (SELECT min(account) FROM usage WHERE account > id) FROM owner WHERE id IS NOT NULL
-       )
-       SELECT id FROM owner WHERE id IS NOT NULL UNION SELECT id FROM account`,
-    ),
-    // Halves, because the whole may pass 64 bits on its way to a sum that fits them.
-    sums: db.prepare(
-      `SELECT key, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
-         count(*) AS count, max(seq) AS seq
-       FROM (
-         SELECT key, day, cost, seq FROM usage WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?
-       ) GROUP BY key, day`,
-    ),
-    balance: db.prepare('SELECT balance FROM account WHERE id = ?'),
-    spendOf: db.prepare('SELECT key, window, amount FROM spend WHERE account = ?'),
-
-    putRecord: db.prepare(
-      `INSERT INTO record (k, v, expires) VALUES (?, ?, ?)
-       ON CONFLICT (k) DO UPDATE SET v = excluded.v, expires = excluded.expires`,
-    ),
-    expireRecords: db.prepare('DELETE FROM record WHERE expires <= ?'),
-    removeRecord: db.prepare('DELETE FROM record WHERE k = ?'),
-    record: db.prepare('SELECT v FROM record WHERE k = ? AND (expires IS NULL OR expires > ?)'),
-    recordKeys: db.prepare(
-      'SELECT k FROM record WHERE k >= ? AND k < ? AND (expires IS NULL OR expires > ?)',
-    ),
+    ...row,
+    ...(key !== null && { key }),
+    seq: Number(row.seq),
+    at: Number(row.at),
   }
 }

@@ -7,7 +7,7 @@ import { extname, join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import { createStorage } from 'unstorage'
-import { formatPico, type Pico } from '../money.ts'
+import type { Pico } from '../money.ts'
 import { createRecords, type Records } from '../records.ts'
 import {
   add,
@@ -21,11 +21,15 @@ import {
   windowOf,
 } from './book.ts'
 import { isBefore } from './embedded-audit.ts'
+import { Care } from './embedded-care.ts'
 import type { Copy } from './embedded-copy.ts'
+import { exportFile } from './embedded-export.ts'
 import { LEDGER_FILE } from './embedded-file.ts'
 import { Link, type Log } from './embedded-link.ts'
 import { embeddedDriver } from './embedded-records.ts'
+import { readBody } from './embedded-sql.ts'
 import type { Charge, Outcome, Snapshot, StoredRow, WriteName } from './embedded-store.ts'
+import { foldBounds } from './items.ts'
 import type {
   AccountBalance,
   Discrepancy,
@@ -33,11 +37,14 @@ import type {
   Entry,
   Held,
   Hold,
+  Imported,
   KeyLimits,
   KeySpend,
   Lease,
   Ledger,
+  LedgerItem,
   LedgerRow,
+  Orphan,
   Settled,
   Settlement,
   TopUp,
@@ -46,6 +53,8 @@ import type {
 export interface EmbeddedOptions {
   /** The folder; made if it is not there. */
   readonly path: string
+  /** Days after which usage rows are folded; they are kept for good without. */
+  readonly retentionDays?: number | undefined
   readonly log: Log
   /** The clock, ms since epoch; the system's unless a test brings its own. */
   readonly now?: () => number
@@ -55,8 +64,8 @@ const DAY_MS = 86_400_000
 /** How far back a start looks for spend: a clock may have been set back, a settlement may be late. */
 const RECENT_MS = 3 * DAY_MS
 const PAGE_ROWS = 200
-/** Of what does not add up, as much as a log should have. */
-const LOGGED = 10
+/** At a time: settlements wait for no more than some milliseconds. */
+const FOLDED_ROWS = 500
 
 /**
  * Opens the ledger and the records of a folder, which then belongs to this process until the ledger is closed.
@@ -64,6 +73,7 @@ const LOGGED = 10
  */
 export async function openEmbedded({
   path,
+  retentionDays,
   log,
   now = () => Date.now(),
 }: EmbeddedOptions): Promise<{
@@ -74,9 +84,8 @@ export async function openEmbedded({
   const clock = new Clock(now)
   const from = clock.day(clock.now() - RECENT_MS)
   const { link, snapshot } = await Link.open({ path: folder, from }, log)
-  const ledger = new EmbeddedLedger({ folder, link, clock, from, snapshot })
+  const ledger = new EmbeddedLedger({ folder, link, clock, from, snapshot, retentionDays, log })
   const records = createRecords(createStorage({ driver: embeddedDriver(link, now) }))
-  void logDiscrepancies(ledger, log)
   return { ledger, records }
 }
 
@@ -92,6 +101,7 @@ export class EmbeddedLedger implements Ledger {
   readonly #early = new Set<Charge>()
   /** Limits that are in the file as they are here. */
   readonly #stored = new WeakSet<KeyLimits>()
+  readonly #care: Care
 
   constructor(parts: {
     readonly folder: string
@@ -99,6 +109,8 @@ export class EmbeddedLedger implements Ledger {
     readonly clock: Clock
     readonly from: string
     readonly snapshot: Snapshot
+    readonly retentionDays: number | undefined
+    readonly log: Log
   }) {
     this.#folder = parts.folder
     this.#link = parts.link
@@ -113,6 +125,14 @@ export class EmbeddedLedger implements Ledger {
       this.#book(account).limit(key, stored, revision)
       this.#stored.add(stored)
     }
+    const { clock, link, retentionDays, log } = parts
+    this.#care = new Care({
+      ledger: this,
+      optimize: () => link.read('optimize'),
+      retentionDays,
+      now: () => clock.now(),
+      log,
+    })
   }
 
   /** Batches written since the start: each was one sync of the disk. */
@@ -150,13 +170,13 @@ export class EmbeddedLedger implements Ledger {
     // A call that still had its hold was not settled before; of others only the file knows.
     const early = held !== undefined
     if (early) {
-      move(book, charge, cost)
+      book.move(key, charge.day, cost)
       this.#early.add(charge)
     }
     return this.#link.write('settle', [charge], (outcome) => {
       this.#early.delete(charge)
       const fresh = 'value' in outcome && outcome.value.fresh
-      if (fresh !== early) move(book, charge, fresh ? cost : -cost)
+      if (fresh !== early) book.move(key, charge.day, fresh ? cost : -cost)
       const booked = resultOf(outcome)
       return { state: fresh ? 'charged' : 'duplicate', cost: booked.cost, balance: book.balance }
     })
@@ -234,6 +254,44 @@ export class EmbeddedLedger implements Ledger {
     return found
   }
 
+  async *orphans(account?: string): AsyncGenerator<Orphan> {
+    for (let last = Infinity; ;) {
+      const rows = await this.#link.read('orphans', account ?? null, last, PAGE_ROWS)
+      yield* rows.map(toLedgerRow)
+      if (rows.length < PAGE_ROWS) return
+      last = rows.at(-1)!.seq
+    }
+  }
+
+  /** Whatever is written while it goes on waits in the log for its end. */
+  async *export(): AsyncGenerator<LedgerItem> {
+    // What was handed over before is in the file when this is answered.
+    await this.#link.read('accounts')
+    yield* exportFile(join(this.#folder, LEDGER_FILE))
+  }
+
+  /** @throws Unavailable while the disk cannot be written */
+  async import(items: readonly LedgerItem[]): Promise<Imported> {
+    this.#link.check()
+    return this.#link.write('import', [items], (outcome) => {
+      const { added, refused } = resultOf(outcome)
+      const fresh = items.filter((_, i) => added[i])
+      for (const item of fresh) this.#mirror(item)
+      return { taken: added.length, added: fresh.length, ...(refused !== undefined && { refused }) }
+    })
+  }
+
+  /** @throws Unavailable while the disk cannot be written */
+  async fold(before: Date): Promise<number> {
+    const { day, at } = foldBounds(before, this.#clock.now())
+    for (let rows = 0; ;) {
+      this.#link.check()
+      const folded = await this.#link.write('fold', [day, at, FOLDED_ROWS], resultOf)
+      rows += folded
+      if (folded < FOLDED_ROWS) return rows
+    }
+  }
+
   health(): { ok: boolean; outbox: number; oldestMs: number } {
     const { count, oldestMs } = this.#link.backlog
     return { ok: this.#link.ok, outbox: count, oldestMs }
@@ -252,6 +310,7 @@ export class EmbeddedLedger implements Ledger {
 
   /** Writes what is left and gives the folder up. */
   async close(): Promise<void> {
+    this.#care.stop()
     await this.#link.close()
   }
 
@@ -265,6 +324,18 @@ export class EmbeddedLedger implements Ledger {
     })
     this.#books.set(account, book)
     return book
+  }
+
+  /** Has the Book know what an import has put into the file. */
+  #mirror(item: LedgerItem): void {
+    const book = this.#book(item.account)
+    if (item.kind === 'account' || item.kind === 'top-up') book.paid = true
+    if (item.kind === 'top-up') book.balance -= item.cost
+    if (item.kind === 'total') book.move(item.key, item.day, item.cost)
+    if (item.kind === 'usage') book.move(item.key!, item.day!, item.cost)
+    if (item.kind !== 'limits') return
+    book.limit(item.key, item.limits, item.revision)
+    this.#stored.add(item.limits)
   }
 
   /** @param sums of the rows that are in the file, to which those are added that the Book is ahead by */
@@ -291,35 +362,12 @@ export class EmbeddedLedger implements Ledger {
   }
 }
 
-/** Moves a cost from the balance to what the key has spent; a negative one back. */
-function move(book: Book, { key, day }: Charge, cost: Pico): void {
-  if (cost === 0n) return
-  book.balance -= cost
-  for (const window of book.key(key).windows(day)) window.settled += cost
-}
-
 /** @throws RangeError for what no ledger holds */
 function resultOf<Name extends WriteName>(outcome: Outcome<Name>) {
   if ('refused' in outcome) throw new RangeError(outcome.refused)
   return outcome.value
 }
 
-function toLedgerRow({ body, ...row }: StoredRow): LedgerRow {
-  if (body === null) return row
-  return row.kind === 'usage' ? { ...row, usage: JSON.parse(body) } : { ...row, note: body }
-}
-
-/** A first look at what earlier runs have left. */
-async function logDiscrepancies(ledger: EmbeddedLedger, log: Log): Promise<void> {
-  try {
-    const found = await ledger.verify()
-    for (const { account, what, stored, recomputed } of found.slice(0, LOGGED)) {
-      const sums = `${formatPico(stored)} is kept, ${formatPico(recomputed)} is the sum of the rows`
-      log.error(`the ledger of account ${account} does not add up: ${what}: ${sums}`)
-    }
-    if (found.length > LOGGED) log.error(`and ${found.length - LOGGED} more that do not add up`)
-  } catch (error) {
-    // Closed before it was through: the next start looks again.
-    if (ledger.health().ok) log.error('the ledger cannot be verified', error)
-  }
+function toLedgerRow<Row extends StoredRow>({ body, ...row }: Row) {
+  return { ...row, ...readBody(row.kind, body) }
 }

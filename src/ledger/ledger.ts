@@ -176,6 +176,61 @@ export interface LedgerRow {
   readonly note?: string
 }
 
+/** An `orphan` row says whose call it was: one that was let in, and of which nobody knows what became. */
+export interface Orphan extends LedgerRow {
+  readonly account: string
+}
+
+/**
+ * What an export says and an import takes in. All that is said of an account follows its `account` item, and the total of
+ * a key and day comes before the rows of that day.
+ */
+export type LedgerItem = AccountItem | LimitsItem | TotalItem | RowItem
+
+export interface AccountItem {
+  readonly kind: 'account'
+  readonly account: string
+  readonly paid: boolean
+}
+
+export interface LimitsItem {
+  readonly kind: 'limits'
+  readonly account: string
+  readonly key: string
+  readonly limits: KeyLimits
+  readonly revision: number
+}
+
+/** What is left of usage rows of one key and day that were folded. */
+export interface TotalItem {
+  readonly kind: 'total'
+  readonly account: string
+  readonly key: string
+  /** UTC, `YYYYMMDD`: the one that was charged. */
+  readonly day: string
+  /** How many they were. */
+  readonly rows: number
+  readonly cost: Pico
+}
+
+/** A row of history; its place in the export is its place in the history. */
+export interface RowItem extends Omit<LedgerRow, 'seq'> {
+  readonly account: string
+  /** Of a usage row: the UTC day that was charged, `YYYYMMDD`. */
+  readonly day?: string
+  /** Others of its key and day were folded, and their total is without this one. */
+  readonly unfolded?: true
+}
+
+export interface Imported {
+  /** Items that agree with what is there now. */
+  readonly taken: number
+  /** Those of them that were not there before. */
+  readonly added: number
+  /** What the item after these has against what is there, in words; nothing after it was looked at. */
+  readonly refused?: string
+}
+
 /** A sum that does not equal its rows. */
 export interface Discrepancy {
   readonly account: string
@@ -205,9 +260,27 @@ export interface Ledger {
   usage(account: string, before?: number): AsyncIterable<LedgerRow>
   /** Recomputes every sum from the rows; an empty list is good news. */
   verify(account?: string): Promise<readonly Discrepancy[]>
+  /** Of an account, or of all; newest first within an account. */
+  orphans(account?: string): AsyncIterable<Orphan>
+  /** All that a start would know again, as of one moment: no leases, holds and rates. */
+  export(): AsyncIterable<LedgerItem>
+  /**
+   * Takes items of an export in, in their order, each as a whole and at most once: rows are receipts. Limits count unless
+   * those that are there have the same or a higher revision. Resolves when all that was taken is durable.
+   */
+  import(items: readonly LedgerItem[]): Promise<Imported>
+  /**
+   * Replaces usage rows of UTC days that had ended before a moment by a total per key and day. No sum changes, but a folded
+   * row is no receipt any more: those of calls that came in less than {@link RECEIPT_HOURS} ago stay.
+   * @returns how many rows were folded
+   */
+  fold(before: Date): Promise<number>
   health(): { readonly ok: boolean; readonly outbox: number; readonly oldestMs: number }
   close(): Promise<void>
 }
+
+/** For at least so long a settlement can be repeated without being charged twice. */
+export const RECEIPT_HOURS = 48
 
 /** How long a lease lives unless renewed (state design, section 7). */
 export const LEASE_MS = 30_000

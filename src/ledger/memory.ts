@@ -1,4 +1,4 @@
-/** The memory engine, for tests and trials: nothing survives the process, and every row is kept for as long as it runs. */
+/** The memory engine, for tests and trials: nothing survives the process, and every row is kept until it is folded. */
 import type { Pico } from '../money.ts'
 import {
   add,
@@ -11,6 +11,14 @@ import {
   STALE,
   windowOf,
 } from './book.ts'
+import {
+  checkSameRow,
+  checkTotal,
+  checkUnfolded,
+  foldBounds,
+  inOrder,
+  type FoldBounds,
+} from './items.ts'
 import type {
   AccountBalance,
   Discrepancy,
@@ -18,15 +26,19 @@ import type {
   Entry,
   Held,
   Hold,
+  Imported,
   KeyLimits,
   KeySpend,
   Lease,
   Ledger,
+  LedgerItem,
   LedgerRow,
-  RequestId,
+  Orphan,
+  RowItem,
   Settled,
   Settlement,
   TopUp,
+  TotalItem,
 } from './ledger.ts'
 
 /** The engine of one process. `enter`, `hold` and `leave` answer without a promise. */
@@ -52,21 +64,12 @@ export class MemoryLedger implements Ledger {
   async settle(settlement: Settlement): Promise<Settled> {
     const { account, request, key, day, cost, usage } = settlement
     checkAmount('a cost', cost, 0n)
-    const { book, receipts, rows } = this.#shelf(account)
-    const receipt = receipts.get(request)
-    if (receipt !== undefined) return { state: 'duplicate', cost: receipt, balance: book.balance }
+    const shelf = this.#shelf(account)
+    const { book } = shelf
+    const booked = shelf.receipts.get(receiptOf('usage', request))
+    if (booked) return { state: 'duplicate', cost: booked.row.cost, balance: book.balance }
     const window = book.charge(settlement)
-    receipts.set(request, cost)
-    const row = {
-      seq: rows.length + 1,
-      kind: 'usage',
-      request,
-      key,
-      at: usage.at,
-      cost,
-      usage,
-    } as const
-    rows.push({ row, day: window ?? day })
+    append(shelf, { kind: 'usage', request, key, at: usage.at, cost, usage }, window ?? day)
     return { state: 'charged', cost, balance: book.balance }
   }
 
@@ -81,20 +84,18 @@ export class MemoryLedger implements Ledger {
   /** The answer's `cost` is the amount, negative. @throws RangeError for an amount or balance out of bounds */
   async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
     checkAmount('a top-up', amount, 1n)
-    const { book, references, rows } = this.#shelf(account)
-    const booked = references.get(reference)
-    if (booked !== undefined) return { state: 'duplicate', cost: -booked, balance: book.balance }
+    const shelf = this.#shelf(account)
+    const { book } = shelf
+    const booked = shelf.receipts.get(receiptOf('top-up', reference))
+    if (booked) return { state: 'duplicate', cost: booked.row.cost, balance: book.balance }
     book.credit(amount)
-    references.set(reference, amount)
     const row = {
-      seq: rows.length + 1,
       kind: 'top-up',
       request: reference,
       at: this.#clock.now(),
       cost: -amount,
-      ...(note === undefined ? {} : { note }),
     } as const
-    rows.push({ row })
+    append(shelf, { ...row, ...(note !== undefined && { note }) })
     return { state: 'charged', cost: -amount, balance: book.balance }
   }
 
@@ -114,7 +115,8 @@ export class MemoryLedger implements Ledger {
 
   async *usage(account: string, before = Infinity): AsyncGenerator<LedgerRow> {
     const rows = this.#accounts.get(account)?.rows ?? []
-    for (let seq = Math.min(before - 1, rows.length); seq >= 1; seq--) yield rows[seq - 1]!.row
+    const last = rows.findLastIndex(({ row }) => row.seq < before)
+    for (let i = last; i >= 0; i--) yield rows[i]!.row
   }
 
   async verify(account?: string): Promise<readonly Discrepancy[]> {
@@ -123,6 +125,49 @@ export class MemoryLedger implements Ledger {
       const shelf = this.#accounts.get(id)
       return shelf ? discrepancies(id, shelf) : []
     })
+  }
+
+  async *orphans(account?: string): AsyncGenerator<Orphan> {
+    for (const id of account === undefined ? this.#accounts.keys() : [account]) {
+      for await (const row of this.usage(id))
+        if (row.kind === 'orphan') yield { ...row, account: id }
+    }
+  }
+
+  /** As of one moment only if nothing is written meanwhile. */
+  async *export(): AsyncGenerator<LedgerItem> {
+    for (const [account, { book, rows, totals }] of this.#accounts) {
+      yield { kind: 'account', account, paid: book.paid }
+      for (const { id: key, limits, revision } of book.keys()) {
+        if (limits) yield { kind: 'limits', account, key, limits, revision }
+      }
+      const byDay = [...totals.values()].sort((a, b) => (a.day < b.day ? -1 : 1))
+      const items = rows.map(({ row: kept, day }) => {
+        const { seq: _, ...row } = kept
+        const unfolded = day !== undefined && totals.has(totalOf(row.key!, day))
+        return { ...row, account, ...(day && { day }), ...(unfolded && { unfolded }) } as const
+      })
+      yield* inOrder(byDay, items)
+    }
+  }
+
+  async import(items: readonly LedgerItem[]): Promise<Imported> {
+    let [taken, added] = [0, 0]
+    try {
+      for (const item of items) {
+        added += Number(take(this.#shelf(item.account), item))
+        taken++
+      }
+      return { taken, added }
+    } catch (error) {
+      if (error instanceof RangeError) return { taken, added, refused: error.message }
+      throw error
+    }
+  }
+
+  async fold(before: Date): Promise<number> {
+    const bounds = foldBounds(before, this.#clock.now())
+    return [...this.#accounts].reduce((sum, [id, shelf]) => sum + fold(id, shelf, bounds), 0)
   }
 
   health(): { ok: boolean; outbox: number; oldestMs: number } {
@@ -134,36 +179,120 @@ export class MemoryLedger implements Ledger {
   #shelf(account: string): Shelf {
     const found = this.#accounts.get(account)
     if (found) return found
-    const rows: Shelf['rows'] = []
     const book = new Book(this.#clock, ({ request, key, at }) => {
-      rows.push({
-        row: { seq: rows.length + 1, kind: 'orphan', request, key: key.id, at, cost: 0n },
-      })
+      append(shelf, { kind: 'orphan', request, key: key.id, at, cost: 0n })
     })
-    const shelf = { book, rows, receipts: new Map(), references: new Map() }
+    const shelf: Shelf = { book, rows: [], receipts: new Map(), totals: new Map(), lastSeq: 0 }
     this.#accounts.set(account, shelf)
     return shelf
   }
 }
 
+interface Kept {
+  readonly row: LedgerRow
+  /** Of a usage row: the day that was charged. */
+  readonly day?: string
+}
+
 /** What the memory engine keeps of an account: the book and the history that proves it. */
 interface Shelf {
   readonly book: Book
-  /** A row's place is its `seq`, less one. */
-  readonly rows: { readonly row: LedgerRow; readonly day?: string }[]
-  readonly receipts: Map<RequestId, Pico>
-  readonly references: Map<string, Pico>
+  /** By `seq`. */
+  rows: Kept[]
+  lastSeq: number
+  /** The same, by {@link receiptOf}. */
+  readonly receipts: Map<string, Kept>
+  /** By {@link totalOf}. */
+  readonly totals: Map<string, TotalItem>
 }
 
-function discrepancies(account: string, { book, rows }: Shelf): Discrepancy[] {
+function receiptOf(kind: LedgerRow['kind'], request: string): string {
+  return `${kind} ${request}`
+}
+
+function totalOf(key: string, day: string): string {
+  return `${day} ${key}`
+}
+
+/** Adds a row, unless it is an orphan's that is there. */
+function append(shelf: Shelf, row: Omit<LedgerRow, 'seq'>, day?: string): void {
+  const receipt = receiptOf(row.kind, row.request)
+  if (shelf.receipts.has(receipt)) return
+  const kept = { row: { ...row, seq: ++shelf.lastSeq }, ...(day !== undefined && { day }) }
+  shelf.rows.push(kept)
+  shelf.receipts.set(receipt, kept)
+}
+
+/** @returns whether it is new. @throws RangeError when it contradicts what is there */
+function take(shelf: Shelf, item: LedgerItem): boolean {
+  const { book } = shelf
+  if (item.kind === 'account') {
+    const isNew = item.paid && !book.paid
+    book.paid ||= item.paid
+    return isNew
+  }
+  if (item.kind === 'limits') {
+    const { key, limits, revision } = item
+    if (revision <= book.key(key).revision) return false
+    book.limit(key, limits, revision)
+    return true
+  }
+  return item.kind === 'total' ? takeTotal(shelf, item) : takeRow(shelf, item)
+}
+
+function takeTotal({ book, rows, totals }: Shelf, item: TotalItem): boolean {
+  const { key, day, cost } = item
+  const name = totalOf(key, day)
+  const same = rows.filter(({ row, day }) => row.key === key && day === item.day)
+  const spent = same.reduce((sum, { row }) => sum + row.cost, 0n)
+  if (!checkTotal(item, totals.get(name), spent)) return false
+  totals.set(name, item)
+  book.move(key, day, cost)
+  return true
+}
+
+function takeRow(shelf: Shelf, item: RowItem): boolean {
+  const { book, totals, receipts } = shelf
+  const { account, day, unfolded: _, ...row } = item
+  const stored = receipts.get(receiptOf(row.kind, row.request))
+  if (stored) {
+    checkSameRow(item, { ...stored.row, account, ...(stored.day && { day: stored.day }) })
+    return false
+  }
+  if (day !== undefined) {
+    checkUnfolded(item, totals.has(totalOf(row.key!, day)))
+    book.move(row.key!, day, row.cost)
+  }
+  if (row.kind === 'top-up') book.credit(-row.cost)
+  append(shelf, row, day)
+  return true
+}
+
+function fold(account: string, shelf: Shelf, bounds: FoldBounds): number {
+  const { rows, receipts, totals } = shelf
+  shelf.rows = rows.filter(({ row, day }) => {
+    if (row.kind !== 'usage' || !(day! < bounds.day && row.at < bounds.at)) return true
+    const name = totalOf(row.key!, day!)
+    const { rows: count, cost } = totals.get(name) ?? { rows: 0, cost: 0n }
+    const sum = { rows: count + 1, cost: cost + row.cost }
+    totals.set(name, { kind: 'total', account, key: row.key!, day: day!, ...sum })
+    receipts.delete(receiptOf('usage', row.request))
+    return false
+  })
+  return rows.length - shelf.rows.length
+}
+
+function discrepancies(account: string, { book, rows, totals }: Shelf): Discrepancy[] {
   const sums = new Map<string, Pico>()
-  for (const { row, day } of rows) {
-    add(sums, 'balance', -row.cost)
-    if (!row.key || !day) continue
+  const count = (key: string | undefined, day: string | undefined, cost: Pico) => {
+    add(sums, 'balance', -cost)
+    if (!key || !day) return
     for (const scope of ['lifetime', 'day', 'month'] as const) {
-      add(sums, spendOf(row.key, windowOf(scope, day)), row.cost)
+      add(sums, spendOf(key, windowOf(scope, day)), cost)
     }
   }
+  for (const { row, day } of rows) count(row.key, day, row.cost)
+  for (const { key, day, cost } of totals.values()) count(key, day, cost)
   const found: Discrepancy[] = []
   const compare = (what: string, stored: Pico, recomputed: Pico) => {
     if (stored !== recomputed) found.push({ account, what, stored, recomputed })

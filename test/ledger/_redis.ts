@@ -1,7 +1,7 @@
 /** Redis servers of a test's own, on free ports and in folders of their own. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync } from 'node:fs'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,6 +10,12 @@ import { Redis } from 'ioredis'
 
 export const NOT_INSTALLED = 'redis-server is not installed'
 const PATIENCE_MS = 15_000
+
+/** Those that run: none is to outlive this process, however it ends. */
+const children = new Set<ChildProcess>()
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL')
+})
 
 export interface ServerOptions {
   readonly appendfsync?: 'always' | 'everysec'
@@ -58,6 +64,8 @@ export class RedisServer implements AsyncDisposable {
     const line = [...own, ...durability, ...replication, ...args]
     const child = spawn('redis-server', line, { stdio: 'ignore' })
     this.#child = child
+    children.add(child)
+    child.once('exit', () => children.delete(child))
     const end = Date.now() + PATIENCE_MS
     while (!(await this.#answers())) {
       if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`)
@@ -83,9 +91,32 @@ export class RedisServer implements AsyncDisposable {
     this.#child!.kill('SIGCONT')
   }
 
+  /** Waits until the append-only file has been written anew since the start, by whoever asked for it. */
+  async wholeFile(): Promise<void> {
+    await this.ask(async (client) => {
+      await until(client, ['INFO', 'persistence'], /aof_rewrites:[1-9]/)
+      await until(client, ['INFO', 'persistence'], /aof_rewrite_in_progress:0/)
+    })
+  }
+
+  /** Cuts the append-only file of a killed server off in the middle of what the last script wrote. */
+  tearFile(): void {
+    const folder = join(this.folder, 'appendonlydir')
+    const names = readdirSync(folder).filter((name) => name.endsWith('.incr.aof'))
+    const last = join(
+      folder,
+      names.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true })).at(-1)!,
+    )
+    const text = readFileSync(last, 'latin1')
+    truncateSync(last, text.lastIndexOf('HINCRBY', text.lastIndexOf('EXEC')) + 10)
+  }
+
   /** A connection beside those that are tested. */
   client(): Redis {
-    return new Redis(this.url, { maxRetriesPerRequest: 3 })
+    const client = new Redis(this.url, { maxRetriesPerRequest: 3 })
+    // Whoever asks is told.
+    client.on('error', () => {})
+    return client
   }
 
   /** Asks something on a connection of its own. */
@@ -122,7 +153,7 @@ export class RedisServer implements AsyncDisposable {
 export class Address implements AsyncDisposable {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
-  #target: number
+  #target: number | undefined
 
   static async of({ port }: RedisServer): Promise<Address> {
     const address = new Address(port)
@@ -133,7 +164,10 @@ export class Address implements AsyncDisposable {
 
   private constructor(target: number) {
     this.#target = target
-    this.#server = createServer((inner) => this.#join(inner, connect(this.#target, '127.0.0.1')))
+    this.#server = createServer((inner) => {
+      if (this.#target === undefined) inner.destroy()
+      else this.#join(inner, connect(this.#target, '127.0.0.1'))
+    })
   }
 
   get port(): number {
@@ -144,24 +178,24 @@ export class Address implements AsyncDisposable {
     return `redis://127.0.0.1:${this.port}`
   }
 
-  /** New connections lead there; the old ones end. */
-  leadTo({ port }: RedisServer): void {
-    this.#target = port
-    this.cut()
+  /** New connections lead there, or nowhere; the old ones end. */
+  leadTo(server: RedisServer | undefined): void {
+    this.#target = server?.port
+    this.#cut()
   }
 
-  cut(): void {
-    for (const socket of this.#sockets) socket.destroy()
-  }
-
-  /** Lets nothing more through, and cuts nothing. */
+  /** Lets nothing more through, and ends nothing. */
   hold(): void {
-    for (const socket of this.#sockets) socket.pause()
+    for (const socket of this.#sockets) socket.unpipe().pause()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.close()
-    this.cut()
+    this.#cut()
+  }
+
+  #cut(): void {
+    for (const socket of this.#sockets) socket.destroy()
   }
 
   #join(inner: Socket, outer: Socket): void {
@@ -196,7 +230,8 @@ export async function startCluster(size: number): Promise<RedisServer[]> {
     for (const [i, server] of servers.entries()) {
       const [from, to] = [i, i + 1].map((part) => Math.floor((16_384 * part) / size))
       await server.ask((client) => client.call('CLUSTER', 'ADDSLOTSRANGE', from!, to! - 1))
-      if (i > 0) await meet(server, servers[0]!)
+      // All of them: word gets round slowly.
+      for (const known of servers.slice(0, i)) await meet(server, known)
     }
     for (const server of servers) await server.ask((client) => joined(client, size))
     return servers
@@ -211,7 +246,7 @@ export async function addReplica(servers: readonly RedisServer[]): Promise<Redis
   const [first] = servers
   const replica = await startNode()
   try {
-    await meet(replica, first!)
+    for (const server of servers) await meet(replica, server)
     const id = String(await first!.ask((client) => client.call('CLUSTER', 'MYID')))
     await replica.ask(async (client) => {
       await joined(client, servers.length + 1)
@@ -244,10 +279,10 @@ async function joined(client: Redis, size: number): Promise<void> {
 async function until(
   client: Redis,
   [command, ...args]: readonly string[],
-  line: string,
+  line: string | RegExp,
 ): Promise<void> {
   const end = Date.now() + PATIENCE_MS
-  while (!String(await client.call(command!, ...args)).includes(line)) {
+  while (String(await client.call(command!, ...args)).search(line) < 0) {
     if (Date.now() > end) throw new Error(`${command} ${args.join(' ')} never says ${line}`)
     await sleep(20)
   }

@@ -1,0 +1,125 @@
+/** `ledger export` and `ledger import`: they open the state themselves, which no gateway may be using. */
+import { createConsola } from 'consola'
+import { existsSync } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { LoadedConfig } from '../config.ts'
+import { ConfigError } from '../errors.ts'
+import { closeState, openState, type State } from '../gateway.ts'
+import { LEDGER_FILE } from '../ledger/embedded-file.ts'
+import { exportLines, importLines } from '../ledger/transfer.ts'
+import { LineError } from '../ledger/transfer-lines.ts'
+import { CommandError, type Arguments } from './command.ts'
+import { configurationOf } from './configuration.ts'
+import { toJson } from './output.ts'
+
+/** To standard output, or into a new file. @throws ConfigError; CommandError when it cannot be read or written */
+export async function exportLedger(args: Arguments): Promise<void> {
+  const { loaded } = await configurationOf(args)
+  const { state } = loaded.config
+  if (state.driver === 'file' && !existsSync(join(state.path, LEDGER_FILE))) {
+    throw new CommandError(`There is no ledger in ${state.path}.`)
+  }
+  const { out } = args.text
+  const lines = await withState(loaded, (state) => (out ? writeFile(state, out) : writeOut(state)))
+  if (!out) return
+  print(args, { file: out, lines }, `Wrote ${lines} lines to ${out}.\n`)
+}
+
+/** Takes a whole export in, and has the ledger verified. @throws ConfigError, CommandError */
+export async function importLedger(args: Arguments): Promise<void> {
+  const [file = ''] = args.positionals
+  const { loaded } = await configurationOf(args)
+  await withState(loaded, async (state) => {
+    const { lines, added } = await importLines(state, () => linesOf(file)).catch((error) => {
+      throw explained(file, error)
+    })
+    const wrong = await state.ledger.verify()
+    const ok = wrong.length === 0
+    const sums = ok ? 'Every sum equals its rows.' : 'The ledger does not add up.'
+    print(args, { file, lines, added, ok }, `Read ${lines} lines, ${added} were new. ${sums}\n`)
+    if (!ok) throw new CommandError('The ledger does not add up: "ledger verify" says where.')
+  })
+}
+
+/** @throws CommandError when it cannot be opened, one sentence */
+async function withState<Result>(
+  { config, ...loaded }: LoadedConfig,
+  use: (state: State) => Promise<Result>,
+): Promise<Result> {
+  if (config.state.driver === 'memory') {
+    throw new CommandError(
+      'With state.driver "memory" there is no ledger but in a running gateway.',
+    )
+  }
+  const state = { ...config.state }
+  // Nothing is to be folded that is being moved.
+  if (state.driver === 'file') delete state.retention
+  // Standard output is for what is exported.
+  const log = createConsola({ level: 1, stdout: process.stderr })
+  const opened = await openState({ ...loaded, config: { ...config, state } }, log).catch(
+    (error: unknown) => {
+      if (!(error instanceof ConfigError)) throw error
+      const reasons = error.issues.map(({ message }) => message)
+      throw new CommandError(`Cannot open the state: ${reasons.join(' ')}`)
+    },
+  )
+  try {
+    return await use(opened)
+  } finally {
+    await closeState(opened)
+  }
+}
+
+/** For its owner only, as the ledger itself; what could not be written whole is not left. */
+async function writeFile(state: State, file: string): Promise<number> {
+  const target = await open(file, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EEXIST') throw new CommandError(`${file} is there already.`)
+    throw explained(file, error)
+  })
+  try {
+    return await write(state, target.createWriteStream({ flush: true }))
+  } catch (error) {
+    await rm(file, { force: true })
+    throw explained(file, error)
+  }
+}
+
+async function writeOut(state: State): Promise<number> {
+  return write(state, process.stdout).catch((error: NodeJS.ErrnoException) => {
+    // Whoever reads has read enough.
+    if (error.code === 'EPIPE') return 0
+    throw error
+  })
+}
+
+/** @returns how many lines there are */
+async function write(state: State, target: Writable): Promise<number> {
+  let count = 0
+  const counted = async function* () {
+    for await (const line of exportLines(state)) {
+      count++
+      yield line
+    }
+  }
+  await pipeline(counted, target, { end: target !== process.stdout })
+  return count
+}
+
+async function* linesOf(file: string): AsyncGenerator<string> {
+  const source = await open(file)
+  yield* source.readLines()
+}
+
+/** What the user can do something about, in a sentence. */
+function explained(file: string, error: unknown): unknown {
+  if (error instanceof LineError) return new CommandError(`${file}, ${error.message}.`)
+  const { syscall, message } = error as NodeJS.ErrnoException
+  return syscall === undefined ? error : new CommandError(`${file} cannot be used: ${message}.`)
+}
+
+function print(args: Arguments, value: object, forPeople: string): void {
+  process.stdout.write(args.on.has('json') ? toJson(value) : forPeople)
+}
