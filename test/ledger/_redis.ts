@@ -11,12 +11,6 @@ import { Redis } from 'ioredis'
 export const NOT_INSTALLED = 'redis-server is not installed'
 const PATIENCE_MS = 15_000
 
-/** Those that run: none is to outlive this process, however it ends. */
-const children = new Set<ChildProcess>()
-process.on('exit', () => {
-  for (const child of children) child.kill('SIGKILL')
-})
-
 export interface ServerOptions {
   readonly appendfsync?: 'always' | 'everysec'
   /** More of `redis-server`'s command line. */
@@ -64,8 +58,7 @@ export class RedisServer implements AsyncDisposable {
     const line = [...own, ...durability, ...replication, ...args]
     const child = spawn('redis-server', line, { stdio: 'ignore' })
     this.#child = child
-    children.add(child)
-    child.once('exit', () => children.delete(child))
+    endWithUs(child)
     const end = Date.now() + PATIENCE_MS
     while (!(await this.#answers())) {
       if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`)
@@ -286,6 +279,15 @@ async function until(
     if (Date.now() > end) throw new Error(`${command} ${args.join(' ')} never says ${line}`)
     await sleep(20)
   }
+}
+
+/** Has a server killed when this process ends, however it ends: then the pipe to the watcher does, too. */
+function endWithUs(server: ChildProcess): void {
+  const script = `read -r _; kill -9 ${server.pid}`
+  const watcher = spawn('sh', ['-c', script], { stdio: ['pipe', 'ignore', 'ignore'] })
+  watcher.unref()
+  ;(watcher.stdin as Socket).unref()
+  server.once('exit', () => watcher.kill('SIGKILL'))
 }
 
 async function freePort(): Promise<number> {
