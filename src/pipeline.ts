@@ -325,9 +325,9 @@ export class Call {
 
   /** Logs what nobody foresaw; what a client did wrong is no news. */
   report(error: unknown): void {
-    const { cause } = toGatewayError(error)
-    if (error instanceof InternalError || !('status' in Object(error))) {
-      this.runtime.log.error(`${this.id}: internal error`, cause)
+    const failure = toGatewayError(error)
+    if (failure instanceof InternalError) {
+      this.runtime.log.error(`${this.id}: internal error`, failure.cause)
     }
   }
 
