@@ -69,7 +69,7 @@ export default defineProvider({
         // The vendor may answer in the other form than was asked for.
         const type = response.headers['content-type'] ?? ''
         if (type.includes('event-stream') || (stream && !/json|html/.test(type))) {
-          return readChunks(host.sse(response.body), dialect)
+          return host.sse(response.body).through(readChunks(dialect))
         }
         return readCompletion(parse(await response.text(), host), dialect)
       },

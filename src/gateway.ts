@@ -8,6 +8,7 @@ import { checkProviders, type LoadedConfig } from './config.ts'
 import { chat } from './endpoints/chat.ts'
 import { credits, key, models, type Question } from './endpoints/account.ts'
 import { ConfigError, type ConfigIssue } from './errors.ts'
+import { flowOf } from './flow.ts'
 import { Holds } from './holds.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import { openEmbedded } from './ledger/embedded.ts'
@@ -17,7 +18,6 @@ import { Metrics } from './metrics.ts'
 import {
   RunningCalls,
   compose,
-  only,
   type Call,
   type Endpoint,
   type Outgoing,
@@ -293,7 +293,7 @@ function endpointRoute(endpoint: Endpoint): Route {
 
 function questionRoute(question: Question): Route {
   const answer: Stage = async function answer(call) {
-    return { parts: only(await question.answer(call)) }
+    return { parts: flowOf(await question.answer(call)) }
   }
   return {
     method: 'GET',

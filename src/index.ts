@@ -1,7 +1,7 @@
 /** What configurations and plugins import. */
 import type { ConfigContext, UserConfig } from './config.ts'
 
-export { defineProvider } from './plugin.ts'
+export { defineGuard, defineProvider, defineSearch } from './plugin.ts'
 export type * from './plugin.ts'
 export type { ConfigContext, UserConfig } from './config.ts'
 

@@ -13,7 +13,7 @@ import type { Estimate, Holds } from './holds.ts'
 import type { EnteredOk, HeldOk, Ledger, Outcome, RequestId } from './ledger/ledger.ts'
 import type { Metrics } from './metrics.ts'
 import type { Bill, UsageLine } from './money.ts'
-import type { Provider, Usage } from './plugin.ts'
+import type { Flow, Provider, Step, Usage } from './plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from './policy.ts'
 import type { Routing } from './routing.ts'
 
@@ -22,7 +22,7 @@ export type Operation = 'chat'
 
 /** What comes back up. `parts` is pulled by the client's socket; nothing is produced ahead of demand. */
 export interface Reply<Part = any> {
-  readonly parts: AsyncIterable<Part>
+  readonly parts: Flow<Part>
 }
 
 export type Next = () => Promise<Reply>
@@ -97,7 +97,7 @@ export interface Outgoing {
 
 /** What a provider answered: parts in the endpoint's normal form, and the quantities that pass with them. */
 export interface Intake<Part = any> {
-  readonly parts: AsyncIterable<Part>
+  readonly parts: Flow<Part>
   /** What was consumed so far: what the upstream reported, else an estimate. */
   usage(): Usage
 }
@@ -123,13 +123,13 @@ export interface Endpoint<In = any, Part = any> {
   /** Puts system text and token ceiling where they belong; identity where they have no meaning. */
   instruct(outbound: any, instructions: Instructions): unknown
   /** Cuts an answer that runs past the policy's token ceiling. */
-  limit?(parts: AsyncIterable<Part>, maxOutputTokens: number): AsyncIterable<Part>
+  limit?(maxOutputTokens: number): Step<Part, Part>
   /** Only where a web search makes sense. */
   wantsSearch?(input: In, online: boolean): boolean
   /** Takes in what the provider answered, whole or in parts. Once per attempt. */
   take(call: Call, answer: any): Intake<Part>
   /** Charges when the parts run out, and puts the cost where the client finds it. */
-  billed(call: Call, reply: Reply<Part>, charge: Charge): Reply<Part>
+  billed(call: Call, charge: Charge): Step<Part, Part>
   /** Head, then parts as they come. Ends the call before the last byte. */
   write(call: Call, reply: Reply<Part>, out: Outgoing): Promise<void>
 }
@@ -139,22 +139,6 @@ export interface Endpoint<In = any, Part = any> {
  * @param pays whether the client owes it: false, unless said otherwise, for a failed call
  */
 export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Bill>
-
-/** A part that is there already, as a sequence. */
-export function only<Part>(part: Part): AsyncIterable<Part> {
-  return {
-    [Symbol.asyncIterator]() {
-      let given = false
-      return {
-        next() {
-          if (given) return Promise.resolve({ value: undefined, done: true })
-          given = true
-          return Promise.resolve({ value: part, done: false })
-        },
-      }
-    },
-  }
-}
 
 type Finaliser = () => unknown
 

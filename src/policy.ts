@@ -5,17 +5,7 @@
 import * as v from 'valibot'
 import { isObject, longerThan, quote } from './checks.ts'
 import { InvalidRequest } from './errors.ts'
-
-export const CATEGORIES = [
-  'code',
-  'math',
-  'roleplay',
-  'medical',
-  'legal',
-  'financial-advice',
-  'personal-data',
-] as const
-export type Category = (typeof CATEGORIES)[number]
+import { CATEGORIES, type Category } from './plugin.ts'
 
 /** What is shown in place of blocked text when the key's policy names nothing else. */
 export const DEFAULT_REFUSAL = "I can't help with that here."

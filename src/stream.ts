@@ -4,6 +4,7 @@
  */
 import { toErrorBody, toGatewayError } from './errors.ts'
 import type { Call, Outgoing, Reply } from './pipeline.ts'
+import type { Batch } from './plugin.ts'
 
 const EVENT_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -50,26 +51,24 @@ export async function writeEvents<Part>(
 ): Promise<void> {
   const { headTimeout, keepAlive } = call.runtime.config.server
   const keepAliveMs = keepAlive * 1000
-  const parts = reply.parts[Symbol.asyncIterator]()
-  const first = parts.next()
+  const first = reply.parts.next()
   let timer = call.alarm(headTimeout * 1000, () => {
     sendHead()
     out.flush()
   })
   try {
-    let result = await first
+    let batch = await first
     timer.off()
     if (!out.headSent) sendHead()
     call.deadline(call.startedAt + call.runtime.config.server.streamTimeout * 1000)
-    while (!result.done) {
-      const full = out.write(format.encode(result.value))
+    for (; !batch.last; batch = await reply.parts.next()) {
+      const full = out.write(text(batch))
       timer.again(keepAliveMs)
       if (full) await full
-      result = await parts.next()
     }
     timer.off()
     await call.end('completed')
-    out.end(format.last)
+    out.end(text(batch) + format.last)
   } catch (error) {
     timer.off()
     if (!out.headSent || call.outcome === 'cancelled') throw error
@@ -78,6 +77,13 @@ export async function writeEvents<Part>(
     call.report(error)
     await call.end('failed')
     out.end(`data: ${JSON.stringify(toErrorBody(failure))}\n\n${format.last}`)
+  }
+
+  /** What came together leaves together. */
+  function text({ parts }: Batch<Part>): string {
+    let events = ''
+    for (let i = 0; i < parts.length; i++) events += format.encode(parts[i]!)
+    return events
   }
 
   function sendHead(): void {

@@ -9,7 +9,16 @@ import { createParser } from 'eventsource-parser'
 import { ofetch } from 'ofetch'
 import { Pool, type Dispatcher } from 'undici'
 import { UpstreamFailure } from './errors.ts'
-import type { Host, UpstreamRequest, UpstreamResponse } from './plugin.ts'
+import { flowFrom, toFlow } from './flow.ts'
+import type {
+  Batch,
+  Flow,
+  Host,
+  Source,
+  Step,
+  UpstreamRequest,
+  UpstreamResponse,
+} from './plugin.ts'
 
 export interface UpstreamSettings {
   /** ms to the head of an answer that comes whole. */
@@ -63,9 +72,7 @@ const MAX_TEXT_BYTES = 64 * 1024 * 1024
 /** Bytes received but not yet asked for, above which the socket is paused. */
 const HIGH_WATER_BYTES = 64 * 1024
 const MAX_EVENT_CHARACTERS = 16 * 1024 * 1024
-/** Said to an iterator's `return`: what was wanted has come, only the end of the body is missing. */
-const COMPLETE = Symbol('complete')
-/** How long, and for how many bytes, that end is waited for, so that the connection can be used again. */
+/** How long, and for how many bytes, the end of a body is waited for when all that was wanted has come. */
 const LINGER_MS = 500
 const LINGER_BYTES = 16 * 1024
 
@@ -94,8 +101,8 @@ function send(
   })
 }
 
-/** One request in flight: undici's handler on one side, an async iterable of bytes on the other. */
-class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
+/** One request in flight: undici's handler on one side, a flow of bytes on the other. */
+class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<Uint8Array> {
   status = 0
   headers: Record<string, string> = {}
   readonly #signal: AbortSignal
@@ -115,7 +122,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
         readonly reject: (error: unknown) => void
       }
     | undefined
-  #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
+  #waiting: { resolve(batch: Batch<Uint8Array>): void; reject(error: unknown): void } | undefined
 
   constructor(
     signal: AbortSignal,
@@ -128,8 +135,22 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
     signal.addEventListener('abort', this.#onAbort)
   }
 
-  get body(): AsyncIterable<Uint8Array> {
-    return { [Symbol.asyncIterator]: () => this.#iterator() }
+  get body(): Flow<Uint8Array> {
+    return flowFrom(this)
+  }
+
+  next(): Promise<Batch<Uint8Array>> {
+    if (this.#queue.length > 0) return Promise.resolve(this.#batch())
+    if (this.#error !== undefined) return Promise.reject(this.#error)
+    if (this.#ended) return Promise.resolve(this.#batch())
+    return new Promise((resolve, reject) => (this.#waiting = { resolve, reject }))
+  }
+
+  close(complete: boolean): void {
+    this.#queue = []
+    if (this.#ended || this.#lingering) return
+    if (complete) this.#linger()
+    else this.#abandon()
   }
 
   text(limit = MAX_TEXT_BYTES): Promise<string> {
@@ -172,11 +193,6 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    if (this.#waiting) {
-      this.#waiting.resolve({ value: chunk, done: false })
-      this.#waiting = undefined
-      return
-    }
     this.#queued += chunk.length
     if (this.#lingering) {
       if (this.#queued > LINGER_BYTES) this.#abandon()
@@ -184,6 +200,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
     }
     this.#queue.push(chunk)
     if (this.#whole) this.#finishText()
+    else if (this.#waiting) this.#deliver()
     else if (this.#queued > HIGH_WATER_BYTES) controller.pause()
   }
 
@@ -192,8 +209,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
     if (this.#ended) return
     this.#ended = true
     this.#signal.removeEventListener('abort', this.#onAbort)
-    this.#waiting?.resolve({ value: undefined, done: true })
-    this.#waiting = undefined
+    if (this.#waiting) this.#deliver()
     if (this.#whole) this.#finishText()
   }
 
@@ -235,41 +251,32 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse {
     if (this.#controller?.paused) this.#controller.resume()
   }
 
-  #iterator(): AsyncIterator<Uint8Array> {
-    return {
-      next: () => {
-        const chunk = this.#queue.shift()
-        if (chunk) {
-          this.#queued -= chunk.length
-          if (this.#controller?.paused && this.#queued < HIGH_WATER_BYTES / 2)
-            this.#controller.resume()
-          return Promise.resolve({ value: chunk, done: false })
-        }
-        if (this.#error !== undefined) return Promise.reject(this.#error)
-        if (this.#ended) return Promise.resolve({ value: undefined, done: true })
-        this.#waiting = Promise.withResolvers()
-        return this.#waiting.promise
-      },
-      return: (value?: unknown) => {
-        this.#queue = []
-        if (!this.#ended && !this.#lingering) {
-          if (value === COMPLETE) this.#linger()
-          else this.#abandon()
-        }
-        return Promise.resolve({ value: undefined, done: true })
-      },
-    }
+  #deliver(): void {
+    this.#waiting!.resolve(this.#batch())
+    this.#waiting = undefined
+  }
+
+  #batch(): Batch<Uint8Array> {
+    const parts = this.#queue
+    this.#queue = []
+    this.#queued = 0
+    if (this.#controller?.paused) this.#controller.resume()
+    return { parts, last: this.#ended && this.#error === undefined }
   }
 }
 
 /** The JSON payloads of an event stream; see {@link Host.sse}. */
-export async function* readEvents(
-  body: AsyncIterable<Uint8Array>,
-): AsyncGenerator<any, void, undefined> {
-  let payloads: string[] = []
-  const parser = createParser({
+export function readEvents(body: AsyncIterable<Uint8Array>): Flow<any> {
+  return toFlow(body).through(new Events())
+}
+
+class Events implements Step<Uint8Array, any> {
+  done = false
+  #payloads: string[] = []
+  readonly #decoder = new StringDecoder('utf8')
+  readonly #parser = createParser({
     maxBufferSize: MAX_EVENT_CHARACTERS,
-    onEvent: (event) => payloads.push(event.data),
+    onEvent: (event) => this.#payloads.push(event.data),
     onError: (error) => {
       if (error.type === 'max-buffer-size-exceeded') {
         throw new UpstreamFailure(
@@ -279,25 +286,26 @@ export async function* readEvents(
       }
     },
   })
-  const decoder = new StringDecoder('utf8')
-  const chunks = body[Symbol.asyncIterator]()
-  let complete = false
-  try {
-    for (let last = false; !last;) {
-      const chunk = await chunks.next()
-      last = chunk.done === true
-      // A last event without its blank line still counts when it is whole.
-      parser.feed(last ? `${decoder.end()}\n\n` : decoder.write(chunk.value))
-      const ready = payloads
-      payloads = []
-      for (const payload of ready) {
-        complete = payload === '[DONE]'
-        if (complete) return yield { choices: [], done: true }
-        yield parse(payload)
-      }
+
+  push(chunk: Uint8Array, emit: (payload: any) => void): void {
+    this.#feed(this.#decoder.write(chunk), emit)
+  }
+
+  end(emit: (payload: any) => void): void {
+    // A last event without its blank line still counts when it is whole.
+    this.#feed(`${this.#decoder.end()}\n\n`, emit)
+  }
+
+  #feed(text: string, emit: (payload: any) => void): void {
+    this.#parser.feed(text)
+    if (this.#payloads.length === 0) return
+    const payloads = this.#payloads
+    this.#payloads = []
+    for (const payload of payloads) {
+      this.done = payload === '[DONE]'
+      emit(this.done ? { choices: [], done: true } : parse(payload))
+      if (this.done) return
     }
-  } finally {
-    await chunks.return?.(complete ? COMPLETE : undefined)
   }
 }
 

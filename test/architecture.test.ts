@@ -35,7 +35,7 @@ const plugins = [...sourcesIn('providers'), ...sourcesIn('plugins')]
 
 /** From the ground up; a file imports from its own floor or from below it. */
 const FLOORS: readonly (readonly [name: string, files: RegExp])[] = [
-  ['ground', /^src\/(errors|money|plugin|ids)\.ts$/],
+  ['ground', /^src\/(errors|money|plugin|plugin\/.*|flow|ids)\.ts$/],
   [
     'nouns',
     /^src\/(ledger\/.*|records|accounts|allowlist|catalog|policy|checks|metrics|access-log|config|settings|key-settings|environment|issues|upstream|routing|holds)\.ts$/,

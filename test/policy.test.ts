@@ -7,7 +7,6 @@ import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { InvalidRequest } from '../src/errors.ts'
 import {
-  CATEGORIES,
   DEFAULT_REFUSAL,
   guardRules,
   instructionsOf,
@@ -17,6 +16,7 @@ import {
   type Instructions,
   type Policy,
 } from '../src/policy.ts'
+import { CATEGORIES } from '../src/plugin.ts'
 
 const here = (path: string) => new URL(path, import.meta.url)
 const readJson = (path: string) => JSON.parse(readFileSync(here(path), 'utf8'))

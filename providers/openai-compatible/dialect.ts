@@ -10,6 +10,7 @@ import type {
   Host,
   OpenAIUsage,
   ReasoningDetail,
+  Step,
 } from '../../src/plugin.ts'
 import { inbandFailure } from './errors.ts'
 import { detailsOf, textOf, toAnnotations, toCitations, toToolCall } from './parts.ts'
@@ -29,30 +30,33 @@ export interface Dialect {
  * The chunks of a stream.
  * @throws the failure an error inside the stream stands for, after the usage that came with it
  */
-export async function* readChunks(
-  payloads: AsyncIterable<any>,
-  dialect: Dialect,
-): AsyncGenerator<Chunk, void, undefined> {
+export function readChunks(dialect: Dialect): Step<any, Chunk> {
   const answer = new Answer(dialect)
   let begun = false
-  for await (const payload of payloads) {
-    const failure = failureIn(payload, dialect.fail)
-    if (failure) {
-      // What was produced is charged; before that, another deployment may still be asked.
-      const usage = begun ? toUsage(payload?.usage, dialect.quirks) : undefined
-      if (usage) yield { choices: [], usage }
-      throw failure
-    }
-    if (payload.done === true) {
-      yield* answer.rest(true)
-      return yield { choices: [], done: true }
-    }
-    const chunk = answer.push(payload)
-    if (!chunk) continue
-    begun = true
-    yield chunk
+  let ended = false
+  return {
+    push(payload, emit) {
+      const failure = failureIn(payload, dialect.fail)
+      if (failure) {
+        // What was produced is charged; before that, another deployment may still be asked.
+        const usage = begun ? toUsage(payload?.usage, dialect.quirks) : undefined
+        if (usage) emit({ choices: [], usage })
+        throw failure
+      }
+      if (payload.done === true) {
+        ended = true
+        return
+      }
+      const chunk = answer.push(payload)
+      if (!chunk) return
+      begun = true
+      emit(chunk)
+    },
+    end(emit) {
+      for (const chunk of answer.rest(ended)) emit(chunk)
+      if (ended) emit({ choices: [], done: true })
+    },
   }
-  yield* answer.rest(false)
 }
 
 /**

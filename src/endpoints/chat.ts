@@ -1,9 +1,10 @@
 /** `POST /v1/chat/completions`: all of its wire knowledge (wire contract, 5.4). */
 import { GatewayError, InvalidRequest } from '../errors.ts'
+import { flowOf, toFlow } from '../flow.ts'
 import { randomId } from '../ids.ts'
 import { costJson, formatPico } from '../money.ts'
-import { only, type Call, type Charge, type Endpoint, type Reply } from '../pipeline.ts'
-import type { ChatInput, Chunk, Completion, Message, OpenAIUsage, Usage } from '../plugin.ts'
+import type { Call, Charge, Endpoint } from '../pipeline.ts'
+import type { ChatInput, Chunk, Completion, Message, OpenAIUsage, Step, Usage } from '../plugin.ts'
 import { writeEvents, writeJson, type EventFormat } from '../stream.ts'
 import { readJson } from './body.ts'
 import {
@@ -81,21 +82,23 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
     }
   },
 
-  limit: cut,
+  limit: (maxOutputTokens) => new Cut(maxOutputTokens),
 
   take(call, answer: Completion | AsyncIterable<Chunk>) {
     const meter = new ChatMeter(call)
     const envelope = envelopeOf(call)
     const read = (chunk: Chunk) => meter.read(chunk)
     const usage = () => meter.usage()
-    if (Symbol.asyncIterator in answer) return { parts: conform(answer, envelope, read), usage }
+    if (Symbol.asyncIterator in answer) {
+      return { parts: toFlow(answer).through(conform(envelope, read)), usage }
+    }
     const whole = unfold(answer)
-    if (call.input.stream) return { parts: conform(only(whole), envelope, read), usage }
+    if (call.input.stream) return { parts: flowOf(whole).through(conform(envelope, read)), usage }
     read(whole)
-    return { parts: only(conformWhole(whole, envelope)), usage }
+    return { parts: flowOf(conformWhole(whole, envelope)), usage }
   },
 
-  billed: (call, reply, charge) => ({ parts: billed(call, reply, charge) }),
+  billed: (call, charge) => new Billed(call, charge),
 
   async write(call, reply, out) {
     if (call.input.stream) return writeEvents(call, reply, out, EVENTS)
@@ -144,37 +147,43 @@ function wantsUsageChunk(request: ChatRequest): boolean {
  * Holds the finish chunks back until the charge is booked, then puts usage and cost on the last one, or on a chunk of its
  * own for clients that asked for one (S9). A stream that fails after output is charged for it, and says so (D53).
  */
-async function* billed(
-  call: Call,
-  reply: Reply<Chunk>,
-  charge: Charge,
-): AsyncGenerator<Chunk, void, undefined> {
-  const finishes: Chunk[] = []
-  let sent = false
-  try {
-    for await (const chunk of reply.parts) {
-      if (chunk.choices[0]?.finish_reason) {
-        finishes.push(chunk)
-      } else {
-        sent = true
-        yield chunk
-      }
-    }
-  } catch (error) {
-    if (sent && call.input.stream && GatewayError.is(error) && call.outcome !== 'cancelled') {
-      error.charged = { bill: await charge('failed', true), usage: usageOf(call) }
-    }
-    throw error
+class Billed implements Step<Chunk, Chunk> {
+  readonly #call: Call
+  readonly #charge: Charge
+  readonly #finishes: Chunk[] = []
+  #sent = false
+
+  constructor(call: Call, charge: Charge) {
+    this.#call = call
+    this.#charge = charge
   }
-  const usage = { ...usageOf(call), ...costJson(await charge()) }
-  const last = finishes.at(-1)!
-  if (wantsUsageChunk(call.input)) {
-    yield* finishes
-    yield { ...last, choices: [], usage }
-    return
+
+  push(chunk: Chunk, emit: (chunk: Chunk) => void): void {
+    if (chunk.choices[0]?.finish_reason) {
+      this.#finishes.push(chunk)
+    } else {
+      this.#sent = true
+      emit(chunk)
+    }
   }
-  last.usage = usage
-  for (const chunk of finishes) yield chunk
+
+  async end(emit: (chunk: Chunk) => void): Promise<void> {
+    const usage = { ...usageOf(this.#call), ...costJson(await this.#charge()) }
+    const finishes = this.#finishes
+    const last = finishes.at(-1)!
+    const apart = wantsUsageChunk(this.#call.input)
+    if (!apart) last.usage = usage
+    for (const chunk of finishes) emit(chunk)
+    if (apart) emit({ ...last, choices: [], usage })
+  }
+
+  async fail(error: unknown): Promise<unknown> {
+    const call = this.#call
+    if (this.#sent && call.input.stream && GatewayError.is(error) && call.outcome !== 'cancelled') {
+      error.charged = { bill: await this.#charge('failed', true), usage: usageOf(call) }
+    }
+    return error
+  }
 }
 
 /** The quantities of a call in the form of OpenAI's chat usage (wire contract, 5.4.5). */
@@ -212,27 +221,26 @@ function searchesOf({ meter }: Call): object | undefined {
 }
 
 /** Ends an answer that runs past its ceiling although the upstream was told: reason `length`, upstream closed. */
-async function* cut(
-  parts: AsyncIterable<Chunk>,
-  ceiling: number,
-): AsyncGenerator<Chunk, void, undefined> {
-  const limit = (ceiling * CERTAIN_OVERRUN + GRACE_TOKENS) * CHARACTERS_PER_TOKEN
-  const said: number[] = []
-  let last: Chunk | undefined
-  for await (const chunk of parts) {
-    const choice = chunk.choices[0]!
-    const index = choice.index!
-    const total = (said[index] ?? 0) + charactersOf(choice.delta)
-    said[index] = total
-    if (total > limit) {
-      last = chunk
-      break
-    }
-    yield chunk
+class Cut implements Step<Chunk, Chunk> {
+  done = false
+  readonly #limit: number
+  /** Characters of each choice. */
+  readonly #said: number[] = []
+
+  constructor(maxOutputTokens: number) {
+    this.#limit = (maxOutputTokens * CERTAIN_OVERRUN + GRACE_TOKENS) * CHARACTERS_PER_TOKEN
   }
-  if (!last) return
-  for (let index = 0; index < said.length; index++) {
-    yield { ...last, choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }] }
+
+  push(chunk: Chunk, emit: (chunk: Chunk) => void): void {
+    const choice = chunk.choices[0]!
+    const said = this.#said
+    const total = (said[choice.index!] ?? 0) + charactersOf(choice.delta)
+    said[choice.index!] = total
+    if (total <= this.#limit) return emit(chunk)
+    this.done = true
+    for (let index = 0; index < said.length; index++) {
+      emit({ ...chunk, choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }] })
+    }
   }
 }
 

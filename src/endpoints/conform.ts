@@ -3,7 +3,7 @@
  * client library can read (wire contract, S1-S12). Pure: no clock, no socket, no money.
  */
 import { UpstreamFailure } from '../errors.ts'
-import type { Chunk, ChunkChoice, Delta, ReasoningDetail, ToolCallDelta } from '../plugin.ts'
+import type { Chunk, ChunkChoice, Delta, ReasoningDetail, Step, ToolCallDelta } from '../plugin.ts'
 
 /** What all chunks of one answer have in common (S1), and what the client asked for. */
 export interface Envelope {
@@ -26,23 +26,25 @@ const MAX_CHOICES = 128
 const MAX_TOOL_CALLS = 128
 
 /**
- * Puts an upstream's chunks in order. Yields role chunks first, then text, reasoning and tool calls, never interleaved,
+ * Puts an upstream's chunks in order. Gives out role chunks first, then text, reasoning and tool calls, never interleaved,
  * and at the very end one finish chunk per choice.
- * @param read sees every chunk as the upstream sent it: usage is not yielded
+ * @param read sees every chunk as the upstream sent it: usage is not given out
  * @throws UpstreamFailure when the stream was cut: no finish reason, no usage, no mark of the end
  */
-export async function* conform(
-  chunks: AsyncIterable<Chunk>,
+export function conform(
   envelope: Envelope,
   read: (chunk: Chunk) => void = () => {},
-): AsyncGenerator<Chunk, void, undefined> {
+): Step<Chunk, Chunk> {
   const answer = new Answer(envelope)
-  for await (const chunk of chunks) {
-    read(chunk)
-    const ready = answer.push(chunk)
-    for (let i = 0; i < ready.length; i++) yield ready[i]!
+  return {
+    push(chunk, emit) {
+      read(chunk)
+      answer.push(chunk, emit)
+    },
+    end(emit) {
+      answer.end(emit)
+    },
   }
-  yield* answer.end()
 }
 
 /**
@@ -52,7 +54,10 @@ export async function* conform(
 export function conformWhole(chunk: Chunk, envelope: Envelope): Chunk {
   const choices: ChunkChoice[] = []
   const answer = new Answer(envelope)
-  const said = [...answer.push(chunk), ...answer.end()]
+  const said: Chunk[] = []
+  const emit = (part: Chunk) => void said.push(part)
+  answer.push(chunk, emit)
+  answer.end(emit)
   for (const {
     choices: [part],
   } of said) {
@@ -81,14 +86,14 @@ class Answer {
   readonly #choices: Choice[] = []
   #extras: Record<string, unknown> = {}
   #ended = false
-  #out: Chunk[] = []
+  #emitTo: (chunk: Chunk) => void = () => {}
 
   constructor(envelope: Envelope) {
     this.#envelope = envelope
   }
 
-  push(chunk: Chunk): Chunk[] {
-    this.#out = []
+  push(chunk: Chunk, emit: (chunk: Chunk) => void): void {
+    this.#emitTo = emit
     if (chunk.error || chunk.choices?.[0]?.finish_reason === 'error') {
       throw new UpstreamFailure(
         'upstream_error',
@@ -101,25 +106,23 @@ class Answer {
     }
     if (typeof chunk.service_tier === 'string') this.#extras.service_tier = chunk.service_tier
     const choices = chunk.choices
-    if (!Array.isArray(choices)) return this.#out
+    if (!Array.isArray(choices)) return
     for (let i = 0; i < choices.length; i++) {
       const { index = i, delta, finish_reason, logprobs } = choices[i]!
       const choice = this.#open(index)
       if (delta) choice.push(delta, logprobs)
       if (finish_reason) choice.finishReason ??= finish_reason
     }
-    return this.#out
   }
 
-  end(): Chunk[] {
-    this.#out = []
+  end(emit: (chunk: Chunk) => void): void {
+    this.#emitTo = emit
     if (!this.#ended && !(this.#choices.length > 0 && this.#choices.every((c) => c.finishReason))) {
       throw new UpstreamFailure('upstream_error', 'The model provider closed the stream early.')
     }
     if (this.#choices.length === 0) this.#open(0)
     for (const choice of this.#choices) choice.flush()
     for (const choice of this.#choices) this.#emit(choice.index, {}, null, choice.reason())
-    return this.#out
   }
 
   /** Opens choices in ascending order (S3): a first chunk for choice 2 opens 0 and 1 too. */
@@ -143,7 +146,7 @@ class Answer {
     const { id, created, model, usageChunk } = this.#envelope
     const choices = [{ index, delta, logprobs, finish_reason }]
     const object = 'chat.completion.chunk'
-    this.#out.push(
+    this.#emitTo(
       usageChunk
         ? { id, object, created, model, ...this.#extras, choices, usage: null }
         : { id, object, created, model, ...this.#extras, choices },

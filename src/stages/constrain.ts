@@ -1,5 +1,5 @@
 import { instructionsOf, tighten } from '../policy.ts'
-import type { Reply, Stage } from '../pipeline.ts'
+import type { Stage } from '../pipeline.ts'
 
 /** Lays the policy over the call: system text and token ceiling go upstream, looser wishes are named and ignored. */
 export const constrain: Stage = function constrain(call, next) {
@@ -14,6 +14,6 @@ export const constrain: Stage = function constrain(call, next) {
   call.outbound = endpoint.instruct(call.outbound, instructions)
   const { maxOutputTokens } = instructions
   if (maxOutputTokens === undefined || !endpoint.limit) return next()
-  const limit = (reply: Reply) => ({ parts: endpoint.limit!(reply.parts, maxOutputTokens) })
-  return next().then(limit)
+  const limit = endpoint.limit(maxOutputTokens)
+  return next().then(({ parts }) => ({ parts: parts.through(limit) }))
 }

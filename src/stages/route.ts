@@ -1,7 +1,8 @@
 import type { Deployment } from '../catalog.ts'
 import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors.ts'
 import { ClientGone, type Call, type Intake, type Stage } from '../pipeline.ts'
-import type { Job } from '../plugin.ts'
+import { flowFrom } from '../flow.ts'
+import type { Batch, Job, Source } from '../plugin.ts'
 import type { Session } from '../routing.ts'
 
 /**
@@ -12,52 +13,39 @@ export const route: Stage = async function route(call) {
   const exchange = new Exchange(call)
   // A generator that was never started, or that waits for a read, does not run its `finally` when the client leaves.
   call.scope.defer(() => exchange.close())
-  return { parts: exchange.parts() }
+  return { parts: flowFrom(exchange) }
 }
 
+const NOTHING_MORE: Batch<any> = { parts: [], last: true }
+
 /** Everything between the first dial and the last part. Owns the upstream connection and the model's line on the meter. */
-class Exchange {
+class Exchange implements Source<any> {
   readonly #call: Call
   readonly #drains: boolean
   #dialled = false
   #finished = false
   #closing: Promise<void> | undefined
   #intake: Intake | undefined
-  #iterator: AsyncIterator<any> | undefined
   #branch: AbortController | undefined
-  /** The part that is being waited for. */
-  #pending: Promise<IteratorResult<any>> | undefined
+  /** What is being waited for. */
+  #pending: Promise<Batch<any>> | undefined
 
   constructor(call: Call) {
     this.#call = call
     this.#drains = call.runtime.config.billing.onDisconnect === 'drain'
   }
 
-  /** Written out, not a generator: every part of every answer passes here. */
-  parts(): AsyncIterableIterator<any> {
-    return {
-      [Symbol.asyncIterator]() {
-        return this
-      },
-      next: () => this.#next(),
-      return: async () => {
-        await this.close()
-        return { value: undefined, done: true }
-      },
-    }
-  }
-
-  async #next(): Promise<IteratorResult<any>> {
+  async next(): Promise<Batch<any>> {
     if (this.#closing) {
       await this.#closing
-      return { value: undefined, done: true }
+      return NOTHING_MORE
     }
     try {
-      this.#pending = this.#iterator ? this.#iterator.next() : this.#dial()
-      const result = await this.#pending
-      this.#finished = result.done === true
+      this.#pending = this.#intake ? this.#intake.parts.next() : this.#dial()
+      const batch = await this.#pending
+      this.#finished = batch.last
       if (this.#finished || this.#closing) await this.close()
-      return this.#closing ? { value: undefined, done: true } : result
+      return batch
     } catch (error) {
       await this.close()
       throw this.#failureOf(error)
@@ -78,12 +66,11 @@ class Exchange {
     if (this.#branch) call.drop(this.#branch)
     if (this.#finished) return
     this.#branch?.abort(new ClientGone())
-    // Not awaited: a generator that waits for a read returns when the read does.
-    void this.#iterator?.return?.()?.catch(() => {})
+    void this.#intake?.parts.close()
   }
 
   /** Tries deployments in order until one has given its first part. */
-  async #dial(): Promise<IteratorResult<any>> {
+  async #dial(): Promise<Batch<any>> {
     const call = this.#call
     const { model, account, runtime } = call
     const { routing, config } = runtime
@@ -124,7 +111,7 @@ class Exchange {
     }
   }
 
-  async #ask(deployment: Deployment): Promise<IteratorResult<any>> {
+  async #ask(deployment: Deployment): Promise<Batch<any>> {
     const call = this.#call
     const { endpoint, runtime } = call
     const provider = runtime.providers.get(deployment.provider)!
@@ -150,10 +137,8 @@ class Exchange {
         log: runtime.log,
       }
       const intake = endpoint.take(call, await provider[endpoint.operation]!(job))
-      const iterator = intake.parts[Symbol.asyncIterator]()
-      const first = await iterator.next()
+      const first = await intake.parts.next()
       this.#intake = intake
-      this.#iterator = iterator
       return first
     } catch (error) {
       const reason = branch.signal.aborted ? branch.signal.reason : error
@@ -172,10 +157,10 @@ class Exchange {
     const timer = setTimeout(resolve, drainSeconds * 1000, undefined)
     try {
       let read = 0
-      let result = await Promise.race([this.#pending, timeUp])
-      while (result && !result.done && read < drainBytes) {
-        read += Buffer.byteLength(JSON.stringify(result.value))
-        result = await Promise.race([this.#iterator!.next(), timeUp])
+      let batch = await Promise.race([this.#pending, timeUp])
+      while (batch && !batch.last && read < drainBytes) {
+        read += Buffer.byteLength(JSON.stringify(batch.parts))
+        batch = await Promise.race([this.#intake!.parts.next(), timeUp])
       }
     } catch {
       // What was seen until here is what is charged.

@@ -8,7 +8,7 @@ export const settle: Stage = function settle(call, next) {
   const charge: Charge = (outcome = call.outcome ?? 'completed', pays = outcome !== 'failed') =>
     (bill ??= settleOnce(call, outcome, pays))
   call.scope.defer(() => charge(call.outcome ?? 'failed'))
-  return next().then((reply) => call.endpoint.billed(call, reply, charge))
+  return next().then(({ parts }) => ({ parts: parts.through(call.endpoint.billed(call, charge)) }))
 }
 
 /** Who pays when: state design, 4.6. */

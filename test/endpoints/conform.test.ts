@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { fold, unfold } from '../../src/endpoints/chunks.ts'
+import { toFlow } from '../../src/flow.ts'
 import { conform, type Envelope } from '../../src/endpoints/conform.ts'
 import { UpstreamFailure } from '../../src/errors.ts'
 import type { Chunk, Completion, Delta } from '../../src/plugin.ts'
@@ -33,7 +34,7 @@ async function* each<T>(items: readonly T[]): AsyncGenerator<T> {
 
 async function run(chunks: readonly Chunk[], overrides?: Partial<Envelope>): Promise<Chunk[]> {
   const out: Chunk[] = []
-  for await (const chunk of conform(each(chunks), envelope(overrides))) {
+  for await (const chunk of toFlow(each(chunks)).through(conform(envelope(overrides)))) {
     expect(isChunk(chunk), ajv.errorsText(isChunk.errors)).toBe(true)
     out.push(chunk)
   }

@@ -3,6 +3,7 @@ import { createConsola } from 'consola'
 import { conform } from '../../src/endpoints/conform.ts'
 import { fold, unfold } from '../../src/endpoints/chunks.ts'
 import { UpstreamFailure } from '../../src/errors.ts'
+import { toFlow } from '../../src/flow.ts'
 import type {
   ChatInput,
   Chunk,
@@ -85,7 +86,8 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
         }
       }
       try {
-        for await (const chunk of conform(tapped(), envelope())) chunks.push(chunk)
+        const conformed = toFlow(tapped()).through(conform(envelope()))
+        for await (const chunk of conformed) chunks.push(chunk)
       } catch (error) {
         if (!UpstreamFailure.is(error)) throw error
         failure = error

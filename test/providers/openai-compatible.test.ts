@@ -1,5 +1,4 @@
 import * as fc from 'fast-check'
-import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import openaiCompatible from '../../providers/openai-compatible.ts'
 import {
@@ -9,6 +8,7 @@ import {
 } from '../../providers/openai-compatible/dialect.ts'
 import { quirksOf } from '../../providers/openai-compatible/quirks.ts'
 import { UpstreamFailure } from '../../src/errors.ts'
+import { flowOf } from '../../src/flow.ts'
 import type { Chunk } from '../../src/plugin.ts'
 import { events, json, sse, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
 import { setUp, type Asked, type Setup } from './_chat.ts'
@@ -402,10 +402,8 @@ describe('whatever a vendor may send', () => {
       fc.asyncProperty(fc.array(payload, { maxLength: 4 }), async (payloads) => {
         const dialect: Dialect = { quirks: quirksOf(undefined), tags: 'tags', fail }
         const read = async () => {
-          for await (const _ of readChunks(
-            Readable.from(payloads.filter((one) => one !== null)),
-            dialect,
-          ));
+          const flow = flowOf(...payloads.filter((one) => one !== null))
+          for await (const _ of flow.through(readChunks(dialect)));
         }
         const outcomes = [read(), ...payloads.map(async (one) => readCompletion(one, dialect))]
         for (const result of await Promise.allSettled(outcomes)) {

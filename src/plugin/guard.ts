@@ -1,0 +1,174 @@
+/** Guards look at texts and say whether they may pass. Offsets are UTF-16 code units (JavaScript string indices). */
+import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
+import type { ChatInput, Completion } from './chat.ts'
+
+export const CATEGORIES = [
+  'code',
+  'math',
+  'roleplay',
+  'medical',
+  'legal',
+  'financial-advice',
+  'personal-data',
+] as const
+export type Category = (typeof CATEGORIES)[number]
+
+/** What a guard may answer for. Rules of its own are `x:<plugin>/<id>`. */
+export type RuleRef =
+  | 'bannedPatterns'
+  | `bannedPatterns[${number}]`
+  | 'scope'
+  | `scope:${number}`
+  | `deny:${Category}`
+  | 'tampering'
+  | `x:${string}`
+
+export interface Span {
+  readonly start: number
+  /** Exclusive. */
+  readonly end: number
+  readonly label?: string
+}
+
+export type Verdict =
+  | { readonly action: 'pass' }
+  | {
+      readonly action: 'block'
+      readonly rule: RuleRef
+      /** 0 to 1, for information only: the guard applies its own threshold. */
+      readonly score?: number
+      readonly spans?: readonly Span[]
+      /** For the operator's record, never for the client. */
+      readonly reason?: string
+    }
+  | { readonly action: 'abstain'; readonly why: 'unscannable' | 'not-applicable' }
+
+/** Where a text stands. */
+export type Channel =
+  | 'content'
+  | 'refusal'
+  | 'reasoning'
+  | 'tool_call'
+  | 'tool_schema'
+  | 'search'
+  | 'annotation'
+  | 'prompt'
+  | 'speech'
+  | 'document'
+  | 'transcript'
+
+/** Something in a unit that is not text. */
+export interface Media {
+  readonly kind: 'image' | 'audio' | 'file'
+  readonly mediaType?: string
+  /** A data URL or an address. */
+  readonly url?: string
+}
+
+/** One text with an address. Units are looked at one by one and never joined. */
+export interface Unit {
+  /** Unique within its call, such as `messages[3]`. */
+  readonly id: string
+  readonly side: 'input' | 'output'
+  readonly channel: Channel
+  readonly role?: 'system' | 'user' | 'assistant' | 'tool'
+  /** Part of the turn that is to be answered, or of the answer. */
+  readonly current: boolean
+  readonly text: string
+  readonly media?: readonly Media[]
+  /** Segments of an answer: what was said just before, and what was asked. */
+  readonly context?: { readonly before: string; readonly question: string }
+}
+
+/** One stretch of an answer that is looked at as it grows. */
+export interface LaneInfo {
+  readonly channel: Channel
+  readonly choice: number
+  /** Which tool call or reasoning block. */
+  readonly index: number
+}
+
+/** The rules of one origin that this guard answers and that are in force. */
+export interface ActiveRules {
+  readonly scopes: readonly string[]
+  readonly deny: readonly Category[]
+  readonly bannedPatterns: readonly string[]
+}
+
+export interface ConversationView {
+  /** The current user turn, at most 2,000 characters: head and tail. */
+  readonly question: string
+}
+
+export interface GuardContext {
+  readonly requestId: string
+  readonly accountId: string
+  readonly keyId: string
+  /** The operation, such as `chat`. */
+  readonly endpoint: string
+  /** Catalog id. */
+  readonly model: string
+  readonly origin: 'key' | 'request'
+  readonly rules: ActiveRules
+  readonly conversation: ConversationView
+  readonly signal: AbortSignal
+  /** ms since epoch */
+  readonly deadline: number
+}
+
+export interface GuardStep {
+  /** Lane offset up to which the guard agrees; never decreases, never beyond what was pushed. */
+  readonly safe: number
+  readonly verdict?: Verdict
+}
+
+/** Follows one lane. */
+export interface LaneGuard {
+  push(text: string): GuardStep | Promise<GuardStep>
+  end(): GuardStep | Promise<GuardStep>
+}
+
+export interface Guard {
+  readonly answers: readonly RuleRef[]
+  /** Local guards run first and must not do I/O. */
+  readonly cost: 'local' | 'remote'
+  /** Can judge complete output only: the answer is buffered. */
+  readonly whole?: boolean
+  /** One verdict per unit, in their order. */
+  input?(
+    units: readonly Unit[],
+    context: GuardContext,
+  ): readonly Verdict[] | Promise<readonly Verdict[]>
+  /** A complete text, or one segment of it. */
+  output?(unit: Unit, context: GuardContext): Verdict | Promise<Verdict>
+  /** One object per lane. */
+  outputStream?(lane: LaneInfo, context: GuardContext): LaneGuard
+  close?(): void | Promise<void>
+}
+
+/** What the gateway offers a guard on top of a {@link Host}. */
+export interface GuardHost extends Host {
+  /** Asks a model through the gateway's own routing: no policy, no guards, no limits of the key; metered as guard usage. */
+  ask(model: string, request: ChatInput, context: GuardContext): Promise<Completion>
+  /** Values of one account never reach another. */
+  readonly cache: {
+    get(context: GuardContext, key: string): unknown
+    set(context: GuardContext, key: string, value: unknown, ttlSeconds: number): void
+  }
+}
+
+export interface GuardPlugin<S extends Schema = Schema<any>> {
+  readonly kind: 'guard'
+  readonly api: number
+  readonly name: string
+  /** Validates `guards.use[].options`. */
+  readonly options: S
+  setup(options: Output<S>, host: GuardHost): Guard | Promise<Guard>
+}
+
+/** Brands a guard plugin. */
+export function defineGuard<S extends Schema>(
+  plugin: Omit<GuardPlugin<S>, 'kind' | 'api'>,
+): GuardPlugin<S> {
+  return { kind: 'guard', api: API_VERSION, ...plugin }
+}
