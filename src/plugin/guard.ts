@@ -146,10 +146,41 @@ export interface Guard {
   close?(): void | Promise<void>
 }
 
+/** Where patterns matched. */
+export interface PatternHit extends Span {
+  /** Position in the list that was compiled. */
+  readonly pattern: number
+  /** Under which reading of the text: `R` as written, `F` folded, `S` squeezed, `L` leet, `D` decoded, `X` derived. */
+  readonly view: string
+}
+
+/** What is known after a piece of a text. */
+export interface ScanStep {
+  /** Offset up to which nothing can be part of a match any more; never decreases. */
+  readonly safe: number
+  /** The first match. Nothing is pushed after it. */
+  readonly hit?: PatternHit
+}
+
+/** Follows one text, however it is cut. Synchronous. */
+export interface Scan {
+  push(text: string): ScanStep
+  end(): ScanStep
+}
+
+/** Patterns, compiled. Linear time, evasions undone, no match leaks for any cut of the text. */
+export interface Matcher {
+  /** The first match in a whole text. */
+  find(text: string): PatternHit | undefined
+  scan(): Scan
+}
+
 /** What the gateway offers a guard on top of a {@link Host}. */
 export interface GuardHost extends Host {
   /** Asks a model through the gateway's own routing: no policy, no guards, no limits of the key; metered as guard usage. */
   ask(model: string, request: ChatInput, context: GuardContext): Promise<Completion>
+  /** RE2 expressions, case-insensitive. @throws Error that says which pattern is wrong, and why */
+  compile(patterns: readonly string[]): Matcher
   /** Values of one account never reach another. */
   readonly cache: {
     get(context: GuardContext, key: string): unknown
