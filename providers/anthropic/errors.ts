@@ -1,0 +1,107 @@
+/** From the vendor's "no" to a failure of the gateway (provider contract, section 4). */
+import type { FailureClass, Host } from '../../src/plugin.ts'
+import { fitToShow, SENTENCES } from './wording.ts'
+
+type Headers = Readonly<Record<string, string>>
+
+/** The vendor's own names; they count before the status, which is 200 inside a stream. */
+const TYPES: ReadonlyMap<unknown, FailureClass> = new Map([
+  ['authentication_error', 'upstream_auth'],
+  ['permission_error', 'upstream_auth'],
+  ['billing_error', 'upstream_balance'],
+  ['not_found_error', 'not_found'],
+  ['request_too_large', 'payload_too_large'],
+  ['rate_limit_error', 'upstream_rate'],
+  ['api_error', 'upstream_error'],
+  ['timeout_error', 'timeout'],
+  ['overloaded_error', 'overloaded'],
+])
+
+/** For answers of whatever stands before the vendor, which may be HTML. */
+const STATUSES: ReadonlyMap<number, FailureClass> = new Map([
+  [400, 'bad_request'],
+  [401, 'upstream_auth'],
+  [402, 'upstream_balance'],
+  [403, 'upstream_auth'],
+  [404, 'not_found'],
+  [408, 'timeout'],
+  [413, 'payload_too_large'],
+  [422, 'bad_request'],
+  [429, 'upstream_rate'],
+  [503, 'overloaded'],
+  [504, 'timeout'],
+  [529, 'overloaded'],
+])
+
+/** Bad requests that are none, by what is said of them; the first that fits counts. */
+const TELLING: readonly (readonly [says: RegExp, FailureClass])[] = [
+  [/credit balance|billing|usage limit|spend limit/, 'upstream_balance'],
+  [/api.?key|credential|oauth|organi[sz]ation|workspace|your account/, 'upstream_auth'],
+  [
+    /prompt is too long|exceeds? (the )?context (limit|window)|too many total text/,
+    'context_length',
+  ],
+  [/content filter|usage polic/, 'content_blocked'],
+]
+
+/** The failure for an answer with an error status. `body` may be JSON, HTML or nothing. */
+export function httpFailure(
+  fail: Host['fail'],
+  status: number,
+  headers: Headers,
+  body: string,
+): Error {
+  return toFailure(fail, errorIn(body), status, headers)
+}
+
+/** The failure for an error event inside a stream. */
+export function inbandFailure(fail: Host['fail'], error: unknown): Error {
+  return toFailure(fail, error, 200, {})
+}
+
+/** The failure for an answer that is none. */
+export function notAnAnswer(fail: Host['fail']): Error {
+  return fail('upstream_error', 'The model provider sent something that is not an answer.')
+}
+
+function toFailure(fail: Host['fail'], error: any, status: number, headers: Headers): Error {
+  const type: unknown = error?.type
+  const message = typeof error?.message === 'string' ? error.message : ''
+  const failure = classify(type, status, message.toLowerCase())
+  const name = TYPES.has(type) || type === 'invalid_request_error' ? `, ${String(type)}` : ''
+  const cause = new Error(`HTTP ${status}${name}`)
+  if (failure === 'bad_request') {
+    return fail(failure, fitToShow(message) || SENTENCES.bad_request, { cause })
+  }
+  const limited = failure === 'upstream_rate' || failure === 'overloaded'
+  const retryAfterMs = limited ? waitIn(headers) : 0
+  return fail(failure, SENTENCES[failure], { ...(retryAfterMs > 0 ? { retryAfterMs } : {}), cause })
+}
+
+function classify(type: unknown, status: number, text: string): FailureClass {
+  const named = TYPES.get(type)
+  if (named) return named
+  const invalid = type === 'invalid_request_error' || STATUSES.get(status) === 'bad_request'
+  if (!invalid) return STATUSES.get(status) ?? 'upstream_error'
+  return TELLING.find(([says]) => says.test(text))?.[1] ?? 'bad_request'
+}
+
+function errorIn(body: string): unknown {
+  try {
+    return JSON.parse(body)?.error
+  } catch {
+    return undefined
+  }
+}
+
+/** ms that the headers ask to wait: in so many words, or until an allowance that is used up comes back. */
+function waitIn(headers: Headers): number {
+  const { 'retry-after': after = '' } = headers
+  const seconds = Number(after || NaN)
+  if (seconds >= 0) return Math.ceil(seconds * 1000)
+  const moments = Object.keys(headers)
+    .filter((name) => name.endsWith('-remaining') && Number(headers[name]) === 0)
+    .map((name) => Date.parse(headers[name.replace(/-remaining$/, '-reset')] ?? ''))
+  const at = Math.max(...[Date.parse(after), ...moments].filter((moment) => moment > 0))
+  return Number.isFinite(at) ? at - Date.now() : 0
+}

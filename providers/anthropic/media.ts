@@ -1,0 +1,77 @@
+/** Images and files, from the ways clients send them. */
+import type { Host } from '../../src/plugin.ts'
+import type { ContentBlock, DocumentBlock, ImageBlock } from './blocks.ts'
+
+/** How the bytes of each kind begin, as base64 tells it; the declared type is wrong too often. */
+const BEGINNINGS: readonly (readonly [type: string, looksLikeIt: (bytes: string) => boolean])[] = [
+  ['image/jpeg', (bytes) => bytes.startsWith('\xff\xd8\xff')],
+  ['image/png', (bytes) => bytes.startsWith('\x89PNG')],
+  ['image/gif', (bytes) => bytes.startsWith('GIF8')],
+  ['image/webp', (bytes) => bytes.startsWith('RIFF') && bytes.slice(8, 12) === 'WEBP'],
+  ['application/pdf', (bytes) => bytes.startsWith('%PDF')],
+]
+const IMAGES: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
+const PDF = 'application/pdf'
+const TEXTS = /^(?:text\/|application\/(?:json|xml|yaml|x-ndjson)$)/
+
+/**
+ * An `image_url` part.
+ * @param path of the part, for the error
+ * @throws bad_request when the bytes are no JPEG, PNG, GIF or WebP
+ */
+export function toImage(part: any, path: string, fail: Host['fail']): ImageBlock {
+  const { url } = part.image_url as { url: string }
+  if (!isData(url)) return { type: 'image', source: { type: 'url', url } }
+  const { type, data } = split(url)
+  if (IMAGES.has(type)) return image(type, data)
+  throw fail('bad_request', `Expected a JPEG, PNG, GIF or WebP image at ${path}.`, {
+    code: 'invalid_image',
+    param: `${path}.image_url.url`,
+  })
+}
+
+/**
+ * A `file` part: PDF and plain text become documents, images stay images.
+ * @param path of the part, for the error
+ * @throws bad_request for every other kind
+ */
+export function toFile(part: any, path: string, fail: Host['fail']): ContentBlock {
+  const { file_data, filename } = part.file as { file_data: string; filename?: string }
+  if (/^https?:/i.test(file_data)) return document({ type: 'url', url: file_data }, filename)
+  const { type, data } = split(isData(file_data) ? file_data : `data:;base64,${file_data}`)
+  if (IMAGES.has(type)) return image(type, data)
+  if (type === PDF) return document({ type: 'base64', media_type: PDF, data }, filename)
+  if (TEXTS.test(type) || (type === '' && /\.(?:txt|md|csv|json)$/i.test(filename ?? ''))) {
+    const text = Buffer.from(data, 'base64').toString('utf8')
+    return document({ type: 'text', media_type: 'text/plain', data: text }, filename)
+  }
+  throw fail('bad_request', `Expected a PDF, a plain text or an image at ${path}.`, {
+    code: 'invalid_document',
+    param: `${path}.file.file_data`,
+  })
+}
+
+function image(media_type: string, data: string): ImageBlock {
+  return { type: 'image', source: { type: 'base64', media_type, data } }
+}
+
+function document(source: DocumentBlock['source'], title: string | undefined): DocumentBlock {
+  return { type: 'document', source, ...(title ? { title } : {}) }
+}
+
+function isData(url: string): boolean {
+  return /^data:/i.test(url.slice(0, 5))
+}
+
+/** A data URL's type, by its bytes where they tell, and its base64. */
+function split(url: string): { type: string; data: string } {
+  const comma = url.indexOf(',')
+  const declared = url.slice(5, comma).split(';', 1)[0]!.trim().toLowerCase()
+  const data = url.slice(comma + 1)
+  const bytes = Buffer.from(data.slice(0, 24), 'base64').toString('latin1')
+  const type = BEGINNINGS.find(([, looksLikeIt]) => looksLikeIt(bytes))?.[0]
+  if (type) return { type, data }
+  // Said to be one of these, and is not.
+  const wrong = IMAGES.has(declared) || declared === 'image/jpg' || declared === PDF
+  return { type: wrong ? 'unknown' : declared, data }
+}

@@ -1,0 +1,184 @@
+/**
+ * Recorded traffic, replayed through a plugin: what a vendor once said has to come out whole, after the contract, and
+ * the same wherever the network cuts it.
+ */
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import * as fc from 'fast-check'
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { ChatInput } from '../../src/plugin.ts'
+import { byEvents, describeRecorded, whole, type Recording } from '../fixtures.ts'
+import { cutAt, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import type { Asked, Outcome, Setup } from './_chat.ts'
+
+/** What is replayed, and how. */
+export interface Replays {
+  /** Of the block of tests. */
+  readonly title: string
+  /** Folders of recordings; one that is missing is said on the console. */
+  readonly vendors: readonly string[]
+  /** Which recordings of these, by the path the vendor was asked on. */
+  readonly path: RegExp
+  /** Which of the rest; by default all. */
+  readonly wanted?: (recording: Recording) => boolean
+  /** The class each recorded error stands for, by the name of the recording. They may come in the middle of a stream. */
+  readonly failures: Readonly<Record<string, string>>
+  /** The plugin, set up to ask `url` in place of this vendor. Once per vendor. */
+  readonly setUp: (vendor: string, url: string) => Promise<Setup>
+  /** What is asked; by default one question, streamed if the recording is. */
+  readonly ask?: (recording: Recording) => readonly [Partial<ChatInput>, Asked?]
+  /** What a recording says, read without the code under test. */
+  readonly readBack: (recording: Recording) => Said
+  /** The recorded answer in pieces that end where its events or frames do; by default {@link byEvents}. */
+  readonly atBorders?: (recording: Recording) => Answer
+}
+
+/** What a vendor said. */
+export interface Said {
+  readonly content: string
+  readonly reasoning: string
+  readonly calls: readonly { readonly name: string; readonly arguments: string }[]
+  /** Of prompt and completion, everything cached and thought inside; absent when none was reported. */
+  readonly totalTokens: number | undefined
+  /** Default `tool_calls` when there are calls, else `stop`. */
+  readonly finishReason?: string
+}
+
+/** For further tests of single recordings. */
+export interface Replayed {
+  readonly recordings: readonly Recording[]
+  /** The outcome of one recording, sent in one piece. */
+  outcomeOf(name: string): Promise<Outcome>
+}
+
+/** Each recording is cut this many times, each time at up to {@link MOST_CUTS} places. */
+const RUNS = 50
+const MOST_CUTS = 24
+
+const ajv = new Ajv2020({ strict: false })
+const isChunk = ajv.compile(schema('chat-completion-chunk'))
+const isCompletion = ajv.compile(schema('chat-completion'))
+
+/** Describes the tests that every recording has to pass, and those of `more`. */
+export function replayAll(replays: Replays, more: (replayed: Replayed) => void = () => {}): void {
+  const { title, vendors, path, wanted = () => true, failures, readBack } = replays
+  const { ask = askPlainly, atBorders = byEvents } = replays
+
+  describeRecorded(title, vendors, path, (found) => {
+    const recordings = found.filter(wanted)
+    const answers = recordings.filter(({ name }) => !(name in failures))
+    const byName = new Map(recordings.map((recording) => [recording.name, recording]))
+    const errors = Object.entries(failures).filter(([name]) => byName.has(name))
+
+    let upstream: FakeUpstream
+    const setups = new Map<string, Setup>()
+
+    beforeAll(async () => {
+      upstream = await startUpstream()
+      for (const vendor of vendors) setups.set(vendor, await replays.setUp(vendor, upstream.url))
+    })
+
+    afterAll(async () => {
+      for (const setup of setups.values()) await setup[Symbol.asyncDispose]()
+      await upstream.close()
+    })
+
+    function replay(recording: Recording, answer: Answer): Promise<Outcome> {
+      upstream.answer(answer)
+      return setups.get(recording.vendor)!.outcome(...ask(recording))
+    }
+
+    async function outcomeOf(name: string): Promise<Outcome> {
+      const recording = byName.get(name)
+      if (!recording) throw new Error(`there is no recording ${name}`)
+      return replay(recording, whole(recording))
+    }
+
+    it('knows the class of every recorded error', () => {
+      const named = recordings.filter(({ name }) => /error|cut|exception/.test(name))
+      expect(Object.keys(failures)).toEqual(expect.arrayContaining(named.map(({ name }) => name)))
+    })
+
+    it.each(answers)('$name says what the vendor said', async (recording) => {
+      const { completion, usage, failure } = await replay(recording, whole(recording))
+      const said = readBack(recording)
+      const { message, finish_reason } = completion.choices[0]!
+      expect(failure).toBeUndefined()
+      expect(message.content ?? '').toBe(said.content)
+      expect(message.reasoning ?? '').toBe(said.reasoning)
+      expect((message.tool_calls ?? []).map((call: any) => call.function)).toEqual(said.calls)
+      const natural = said.calls.length > 0 ? 'tool_calls' : 'stop'
+      expect(finish_reason).toBe(said.finishReason ?? natural)
+      // Whatever a vendor counts inside or beside: in the end its own total comes out.
+      const total = usage && usage.prompt_tokens! + usage.completion_tokens!
+      expect(total).toBe(said.totalTokens)
+    })
+
+    it.each(answers)('$name becomes an answer after the contract', async (recording) => {
+      const { chunks, completion, usage } = await replay(recording, whole(recording))
+      for (const chunk of chunks) expect(isChunk(chunk), ajv.errorsText(isChunk.errors)).toBe(true)
+      const bill = { total_tokens: 0, cost: 0, cost_details: {} }
+      const counts = usage ?? { prompt_tokens: 0, completion_tokens: 0 }
+      const details = {
+        prompt_tokens_details: { cached_tokens: 0 },
+        completion_tokens_details: { reasoning_tokens: 0 },
+      }
+      const { searches: _searches, vendor_cost: _cost, ...shown } = counts
+      const answer = { ...completion, usage: { ...details, ...shown, ...bill } }
+      expect(isCompletion(answer), ajv.errorsText(isCompletion.errors)).toBe(true)
+    })
+
+    it.each(recordings)('$name is the same wherever it is cut', async (recording) => {
+      const expected = plain(await replay(recording, whole(recording)))
+      expect(plain(await replay(recording, atBorders(recording)))).toEqual(expected)
+      const position = fc.noBias(fc.integer({ min: 1, max: recording.body.length - 1 }))
+      const cuts = fc.uniqueArray(position, { minLength: 1, maxLength: MOST_CUTS, size: 'max' })
+      await fc.assert(
+        fc.asyncProperty(cuts, async (positions) => {
+          const answer = { ...whole(recording), pieces: cutAt(recording.body, positions) }
+          expect(plain(await replay(recording, answer))).toEqual(expected)
+        }),
+        { numRuns: RUNS },
+      )
+    })
+
+    it.each(errors)('%s is %s', async (name, failure) => {
+      const outcome = await outcomeOf(name)
+      expect(outcome.failure?.failure).toBe(failure)
+      expect(outcome.failure!.message).not.toMatch(/REDACTED|invalid-key|\*\*|https?:/)
+    })
+
+    more({ recordings, outcomeOf })
+  })
+}
+
+/** The JSON payloads of a recorded event stream, read in the plainest way. */
+export function readEvents(text: string): any[] {
+  return text
+    .split(/\r\n\r\n|\n\n/)
+    .map((event) =>
+      event
+        .split(/\r\n|\n/)
+        .filter((line) => line.startsWith('data:'))
+        .map((line) => line.slice(5))
+        .join('\n')
+        .trim(),
+    )
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line))
+}
+
+function askPlainly({ stream }: Recording): readonly [Partial<ChatInput>] {
+  return [{ stream }]
+}
+
+/** An outcome that can be compared with another. */
+function plain({ chunks, usage, failure }: Outcome) {
+  return { chunks, usage, failure: failure && { kind: failure.failure, text: failure.message } }
+}
+
+function schema(name: string): object {
+  return JSON.parse(
+    readFileSync(new URL(`../wire/schemas/${name}.json`, import.meta.url), 'utf8'),
+  ) as object
+}
