@@ -1,0 +1,81 @@
+/** Gemini models, through the Gemini API or whatever else speaks its `generateContent`. */
+import * as v from 'valibot'
+import { defineProvider } from '../src/plugin.ts'
+import { readChunks, readCompletion } from './google/answer.ts'
+import { createClient, readJson } from './google/client.ts'
+import { toBody } from './google/request.ts'
+import { LEVELS } from './google/thinking.ts'
+
+const options = v.strictObject({
+  /** Up to and without `/models/…`. */
+  baseURL: v.optional(
+    v.pipe(v.string(), v.url()),
+    'https://generativelanguage.googleapis.com/v1beta',
+  ),
+  /** Sent as `x-goog-api-key`; without it, or empty, nothing is sent. */
+  apiKey: v.optional(v.string()),
+  /** Sent with every request; wins over the headers sent otherwise. */
+  headers: v.optional(v.record(v.string(), v.string()), {}),
+  /** From when on an answer is blocked, for all categories of harm; by default as Google does. */
+  safety: v.optional(
+    v.picklist([
+      'OFF',
+      'BLOCK_NONE',
+      'BLOCK_ONLY_HIGH',
+      'BLOCK_MEDIUM_AND_ABOVE',
+      'BLOCK_LOW_AND_ABOVE',
+    ]),
+  ),
+})
+
+const deploymentOptions = v.strictObject({
+  /** How this model is told to think, where its name does not say it. */
+  thinking: v.optional(
+    v.union([
+      v.picklist(['none', 'budget']),
+      v.pipe(v.array(v.picklist(LEVELS)), v.minLength(1, 'expected at least one level')),
+    ]),
+  ),
+})
+
+export default defineProvider({
+  name: 'google',
+  options,
+  deploymentOptions,
+  setup({ baseURL, apiKey, headers, safety }, host) {
+    const client = createClient({ baseURL, apiKey, headers }, host)
+    /** Models that were seen to refuse penalties; there is no other way to know. */
+    const unpenalised = new Set<string>()
+
+    return {
+      async chat({ input, model, options, signal }) {
+        const { thinking } = options as v.InferOutput<typeof deploymentOptions>
+        const stream = input.stream === true
+        const verb = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
+        const body = toBody(input, model, { safety, thinking }, host.fail)
+        const post = () => client.post(model, verb, body, { signal, stream })
+        if (unpenalised.has(model)) dropPenalties(body)
+        const response = await post().catch((error: Error) => {
+          if (!/penalt/i.test(error.message) || !dropPenalties(body)) throw error
+          unpenalised.add(model)
+          return post()
+        })
+        // What stands between us and Google may answer in the other form than was asked for.
+        const type = response.headers['content-type'] ?? ''
+        if (type.includes('event-stream') || (stream && !/json|html/.test(type))) {
+          return host.sse(response.body).through(readChunks(host.fail))
+        }
+        return readCompletion(await readJson(response, host), host.fail)
+      },
+    }
+  },
+})
+
+/** Penalties are a hint, and a hint is dropped where it is not understood. @returns whether there were any */
+function dropPenalties({ generationConfig }: Record<string, any>): boolean {
+  if (!generationConfig) return false
+  const { presencePenalty, frequencyPenalty } = generationConfig
+  delete generationConfig.presencePenalty
+  delete generationConfig.frequencyPenalty
+  return presencePenalty !== undefined || frequencyPenalty !== undefined
+}

@@ -1,0 +1,71 @@
+/**
+ * Arguments of a call that arrive value by value: `[{ jsonPath: '$.a[0].b', stringValue: 'x', willContinue: true }]`.
+ * Not asked for, but some endpoints send them.
+ */
+
+/** An object or a list under construction. Without prototypes, so that no name means anything. */
+type Node = Record<string, unknown> | unknown[]
+
+const MAX_DEPTH = 64
+const STEP = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/gy
+
+export class PartialArguments {
+  readonly #root = Object.create(null) as Node
+
+  /** Takes in the next values. @returns false when one has no place that can be */
+  add(values: readonly any[]): boolean {
+    return values.every((value) => {
+      const path = pathOf(value?.jsonPath)
+      return path !== undefined && this.#set(path, value)
+    })
+  }
+
+  /** JSON of what has come. */
+  toString(): string {
+    return JSON.stringify(this.#root)
+  }
+
+  #set(path: readonly (string | number)[], value: any): boolean {
+    let node: any = this.#root
+    for (let i = 0; i < path.length - 1; i++) {
+      const key = path[i]!
+      if (!fits(node, key)) return false
+      node[key] ??= typeof path[i + 1] === 'number' ? [] : Object.create(null)
+      node = node[key]
+    }
+    const key = path.at(-1)!
+    if (!fits(node, key)) return false
+    const old = node[key]
+    const { stringValue, numberValue, boolValue } = value
+    // A text comes in pieces; what is neither text, number nor truth is null.
+    if (typeof stringValue === 'string') {
+      node[key] = typeof old === 'string' ? old + stringValue : stringValue
+    } else node[key] = numberValue ?? boolValue ?? null
+    return true
+  }
+}
+
+/** Whether this can be a member of it: lists have no gaps. */
+function fits(node: unknown, key: string | number): boolean {
+  if (typeof node !== 'object' || node === null) return false
+  return Array.isArray(node)
+    ? typeof key === 'number' && key <= node.length
+    : typeof key === 'string'
+}
+
+function pathOf(text: unknown): (string | number)[] | undefined {
+  if (typeof text !== 'string' || !text.startsWith('$')) return undefined
+  const path: (string | number)[] = []
+  let read = 1
+  STEP.lastIndex = read
+  for (let match = STEP.exec(text); match; match = STEP.exec(text)) {
+    const [, name, index, single, double] = match
+    path.push(index === undefined ? (name ?? unescaped(single ?? double!)) : Number(index))
+    read = STEP.lastIndex
+  }
+  return read === text.length && path.length > 0 && path.length <= MAX_DEPTH ? path : undefined
+}
+
+function unescaped(text: string): string {
+  return text.replace(/\\(.)/g, '$1')
+}

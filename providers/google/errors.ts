@@ -1,0 +1,161 @@
+/** From Google's "no" to a failure class and a sentence for the client (provider contract: google, Errors). */
+import type { FailureClass, Host } from '../../src/plugin.ts'
+
+type Fail = Host['fail']
+
+/** What could be read of an error object. */
+interface Problem {
+  /** An HTTP status, 0 when none is told. */
+  readonly code: number
+  /** Such as `INVALID_ARGUMENT`. */
+  readonly status: string
+  readonly message: string
+  readonly details: readonly any[]
+}
+
+/** The failure for an answer with an error status. `body` may be JSON, HTML or nothing. */
+export function httpFailure(
+  fail: Fail,
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+): Error {
+  return toFailure(fail, problemOf(parse(body)), status, headers['retry-after'])
+}
+
+/** The failure for an error in place of an answer, under status 200; undefined when the payload is none. */
+export function inbandFailure(fail: Fail, payload: any): Error | undefined {
+  const body = Array.isArray(payload) ? payload[0] : payload
+  if (!body?.error) return undefined
+  const problem = problemOf(body)
+  return toFailure(fail, problem, problem.code || (HTTP_STATUS[problem.status] ?? 500))
+}
+
+/** The failure for an answer that is none. */
+export function notAnAnswer(fail: Fail): Error {
+  return fail('upstream_error', 'The model provider sent something that is not an answer.')
+}
+
+/** The failure for a prompt that a filter stopped. */
+export function blocked(fail: Fail): Error {
+  return fail('content_blocked', SENTENCES.content_blocked)
+}
+
+const SENTENCES: Readonly<Record<FailureClass, string>> = {
+  bad_request: 'The model provider refused the request.',
+  context_length: 'The messages are too long for the context window of this model.',
+  content_blocked: 'The content filter of the model provider blocked this request.',
+  payload_too_large: 'The request is too large for the model provider.',
+  not_found: 'The model provider does not have this model at the moment.',
+  upstream_auth: 'The model provider did not accept the credentials of the gateway.',
+  upstream_balance: 'The model provider does not serve the gateway at the moment.',
+  upstream_rate: 'The model provider is limiting requests at the moment.',
+  overloaded: 'The model provider is overloaded at the moment.',
+  upstream_error: 'The model provider failed to answer.',
+  timeout: 'The model provider did not answer in time.',
+}
+
+/** https://cloud.google.com/apis/design/errors#handling_errors */
+const HTTP_STATUS: Readonly<Record<string, number>> = {
+  INVALID_ARGUMENT: 400,
+  FAILED_PRECONDITION: 400,
+  OUT_OF_RANGE: 400,
+  UNAUTHENTICATED: 401,
+  PERMISSION_DENIED: 403,
+  NOT_FOUND: 404,
+  RESOURCE_EXHAUSTED: 429,
+  CANCELLED: 499,
+  UNAVAILABLE: 503,
+  DEADLINE_EXCEEDED: 504,
+}
+
+const TOO_LONG = /exceeds the maximum number of tokens|token count.{0,40}exceeds/i
+const TOO_LARGE = /payload size exceeds|request (entity|body|payload).{0,20}too large/i
+const NO_MONEY = /credits? (are|is|have been|has been) (depleted|exhausted)/i
+/** A quota of a day is used up: longer than anybody waits, or a deployment rests. */
+const DAY_QUOTA_WAIT_MS = 3_600_000
+
+function toFailure(fail: Fail, problem: Problem, status: number, retryAfter?: string): Error {
+  const failure = classify(problem, status)
+  const name = /^[A-Z_]{1,40}$/.test(problem.status) ? `, ${problem.status}` : ''
+  const cause = new Error(`HTTP ${status}${name}`)
+  const message = (failure === 'bad_request' && clean(problem.message)) || SENTENCES[failure]
+  if (failure !== 'upstream_rate' && failure !== 'overloaded') {
+    return fail(failure, message, { cause })
+  }
+  const retryAfterMs = waitIn(retryAfter) ?? waitOf(problem)
+  return fail(failure, message, retryAfterMs === undefined ? { cause } : { cause, retryAfterMs })
+}
+
+function classify({ status: name, message, details }: Problem, status: number): FailureClass {
+  if (status === 401 || status === 403) return 'upstream_auth'
+  if (status === 402 || (status === 429 && NO_MONEY.test(message))) return 'upstream_balance'
+  if (status === 404) return 'not_found'
+  if (status === 408 || status === 504) return 'timeout'
+  if (status === 413) return 'payload_too_large'
+  if (status === 429) return 'upstream_rate'
+  if (status === 503) return 'overloaded'
+  if (status !== 400 && status !== 422) return 'upstream_error'
+  // A key, a region or a bill that is not in order also comes as 400: the gateway's problem, not the client's.
+  if (name === 'FAILED_PRECONDITION') return 'upstream_auth'
+  if (details.some(({ reason }) => String(reason).startsWith('API_KEY_'))) return 'upstream_auth'
+  if (/\bAPI key\b/i.test(message)) return 'upstream_auth'
+  if (TOO_LONG.test(message)) return 'context_length'
+  if (TOO_LARGE.test(message)) return 'payload_too_large'
+  return 'bad_request'
+}
+
+/** Of a `Retry-After`, seconds or a date. Google sends none, what stands before it may. */
+function waitIn(header: string | undefined): number | undefined {
+  if (header === undefined) return undefined
+  const seconds = Number(header)
+  const ms = Number.isNaN(seconds) ? Date.parse(header) - Date.now() : seconds * 1000
+  return ms > 0 ? Math.ceil(ms) : undefined
+}
+
+function waitOf({ message, details }: Problem): number | undefined {
+  const quotas = details.flatMap(({ violations }) => (Array.isArray(violations) ? violations : []))
+  if (quotas.some((quota) => /PerDay/.test(String(quota?.quotaId)))) return DAY_QUOTA_WAIT_MS
+  const told = details.find(({ retryDelay }) => typeof retryDelay === 'string')?.retryDelay
+  const seconds = Number.parseFloat(told ?? /retry in ([\d.]+)s/i.exec(message)?.[1])
+  return seconds > 0 ? Math.ceil(seconds * 1000) : undefined
+}
+
+const MAX_MESSAGE_CHARACTERS = 500
+/** Addresses, projects, and whatever looks like a secret. */
+const PRIVATE = [
+  /https?:\/\/\S+/gi,
+  /\S+@\S+\.\w+/g,
+  /\bprojects?[/:_ ]\S*\d\S*/gi,
+  /\bAIza[\w-]+/g,
+  /(?=[\w+/=-]*\d)[\w+/=-]{32,}/g,
+]
+
+/** A vendor's sentence without what is nobody's business, at most 500 characters. */
+function clean(message: string): string {
+  let text = message.slice(0, MAX_MESSAGE_CHARACTERS * 4)
+  for (const pattern of PRIVATE) text = text.replace(pattern, '[…]')
+  const characters = [...text.replace(/\s+/g, ' ').trim()]
+  if (characters.length <= MAX_MESSAGE_CHARACTERS) return characters.join('')
+  return `${characters.slice(0, MAX_MESSAGE_CHARACTERS - 1).join('')}…`
+}
+
+/** The stream endpoint wraps its errors in a list. */
+function problemOf(body: any): Problem {
+  const error = (Array.isArray(body) ? body[0] : body)?.error ?? {}
+  const { code, status, message, details } = error
+  return {
+    code: Number.isInteger(code) ? code : 0,
+    status: typeof status === 'string' ? status : '',
+    message: typeof message === 'string' ? message : '',
+    details: Array.isArray(details) ? details.map(Object) : [],
+  }
+}
+
+function parse(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * How much a model thinks. Google's models up to 2.5 take a budget of tokens, later ones a level; which levels depends
+ * on the model.
+ */
+import type { Reasoning } from '../../src/plugin.ts'
+
+/** Weakest first. */
+export const LEVELS = ['minimal', 'low', 'medium', 'high'] as const
+export type Level = (typeof LEVELS)[number]
+
+/** How a model is told: not at all, in tokens, or by one of these levels. */
+export type Thinking = 'none' | 'budget' | readonly Level[]
+
+/**
+ * `generationConfig.thinkingConfig` for a wish; undefined where there is nothing to say.
+ * @param thinking how the model is told, where its name does not say it
+ */
+export function toThinkingConfig(
+  reasoning: Reasoning | undefined,
+  model: string,
+  thinking: Thinking = thinkingOf(model),
+): object | undefined {
+  if (!reasoning || thinking === 'none') return undefined
+  const isOff = reasoning.enabled === false || reasoning.effort === 'none'
+  const amount =
+    thinking === 'budget' ? budgetOf(reasoning, model, isOff) : levelOf(reasoning, thinking, isOff)
+  const shown = isOff || reasoning.exclude ? undefined : { includeThoughts: true }
+  return amount || shown ? { ...amount, ...shown } : undefined
+}
+
+/** Whether a model is of a generation before this one. Of names that do not tell, none is. */
+export function isBefore(model: string, major: number, minor = 0): boolean {
+  const [, itsMajor, itsMinor = '0'] = /gemini-(\d+)(?:\.(\d+))?/.exec(model) ?? []
+  if (itsMajor === undefined) return false
+  return Number(itsMajor) < major || (Number(itsMajor) === major && Number(itsMinor) < minor)
+}
+
+/** https://ai.google.dev/gemini-api/docs/thinking */
+function thinkingOf(model: string): Thinking {
+  if (isBefore(model, 2, 5) || /gemma|tts/.test(model)) return 'none'
+  if (isBefore(model, 3)) return model.includes('image') ? 'none' : 'budget'
+  if (model.includes('image')) return ['minimal', 'high']
+  if (model.includes('flash-lite')) return LEVELS
+  const isFlash = model.includes('flash') && /gemini-\d/.test(model)
+  if (isFlash && isBefore(model, 3, 7)) return LEVELS
+  if (model.includes('pro') && isBefore(model, 3, 1)) return ['low', 'high']
+  return ['low', 'medium', 'high']
+}
+
+/** Tokens for each effort (provider contract: google, Request mapping); above these, as many as the model may. */
+const BUDGETS: Readonly<Partial<Record<NonNullable<Reasoning['effort']>, number>>> = {
+  minimal: 512,
+  low: 1024,
+  medium: 8192,
+  high: 24_576,
+}
+/** The model decides. */
+const DYNAMIC = -1
+
+function budgetOf(
+  { effort, max_tokens, enabled }: Reasoning,
+  model: string,
+  isOff: boolean,
+): object | undefined {
+  const isPro = model.includes('pro')
+  const least = isPro ? 128 : model.includes('flash-lite') ? 512 : 1
+  const most = isPro ? 32_768 : 24_576
+  // Pro cannot but think.
+  if (isOff) return { thinkingBudget: isPro ? least : 0 }
+  const wanted = max_tokens ?? (effort && (BUDGETS[effort] ?? most))
+  if (wanted !== undefined) return { thinkingBudget: Math.min(Math.max(wanted, least), most) }
+  return enabled ? { thinkingBudget: DYNAMIC } : undefined
+}
+
+function levelOf(
+  { effort, max_tokens, enabled }: Reasoning,
+  levels: readonly Level[],
+  isOff: boolean,
+): object | undefined {
+  if (isOff) return { thinkingLevel: LEVELS.find((level) => levels.includes(level)) }
+  const wanted =
+    max_tokens === undefined ? (effort ?? (enabled ? 'medium' : undefined)) : effortOf(max_tokens)
+  if (!wanted) return undefined
+  const place = LEVELS.indexOf(wanted as Level)
+  // What is above the scale is its end.
+  return { thinkingLevel: nearest(place < 0 ? LEVELS.length - 1 : place, levels) }
+}
+
+/** The weakest effort that has this budget. */
+function effortOf(budget: number): Level {
+  return LEVELS.find((level) => budget <= BUDGETS[level]!) ?? 'high'
+}
+
+/** Between two levels that are equally near, the stronger one. */
+function nearest(place: number, levels: readonly Level[]): Level {
+  const distance = (level: Level) => Math.abs(LEVELS.indexOf(level) - place)
+  return levels.reduce((best, level) => (distance(level) <= distance(best) ? level : best))
+}

@@ -1,0 +1,41 @@
+/** Google's counts, in the gateway's sense (provider contract: google, Usage and price). */
+import type { OpenAIUsage } from '../../src/plugin.ts'
+
+/**
+ * What was used until now. Prompts of tools are prompt, thoughts are completion; Google counts both apart, and what was
+ * cached inside the prompt, as we do. Nothing when nothing was counted.
+ */
+export function toUsage(metadata: any): OpenAIUsage | undefined {
+  if (!metadata) return undefined
+  const { promptTokenCount, candidatesTokenCount, thoughtsTokenCount } = metadata
+  if ((promptTokenCount ?? candidatesTokenCount ?? thoughtsTokenCount) === undefined) {
+    return undefined
+  }
+  const { promptTokensDetails, cacheTokensDetails, candidatesTokensDetails } = metadata
+  const prompt = count(promptTokenCount)
+  const thoughts = count(thoughtsTokenCount)
+  const audio = countOf(promptTokensDetails, 'AUDIO') - countOf(cacheTokensDetails, 'AUDIO')
+  return {
+    prompt_tokens: prompt + count(metadata.toolUsePromptTokenCount),
+    completion_tokens: count(candidatesTokenCount) + thoughts,
+    prompt_tokens_details: {
+      cached_tokens: Math.min(count(metadata.cachedContentTokenCount), prompt),
+      audio_tokens: Math.max(0, audio),
+    },
+    completion_tokens_details: {
+      reasoning_tokens: thoughts,
+      audio_tokens: countOf(candidatesTokensDetails, 'AUDIO'),
+      image_tokens: countOf(candidatesTokensDetails, 'IMAGE'),
+    },
+  }
+}
+
+/** Of one kind of content. */
+function countOf(details: unknown, modality: string): number {
+  if (!Array.isArray(details)) return 0
+  return count(details.find((one) => one?.modality === modality)?.tokenCount)
+}
+
+function count(value: unknown): number {
+  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
+}
