@@ -177,7 +177,8 @@ export class Accounts {
       need(!known, 'id', `new; there already is an account ${account.id}`)
       // The record comes last: an index may name what is not there, nothing that is there may be missing from it.
       await this.#records.add('accounts', account.id)
-      await this.#records.put(`account:${account.id}`, account)
+      const created = await this.#records.create(`account:${account.id}`, account)
+      need(created, 'id', `new; there already is an account ${account.id}`)
       return account
     })
   }
@@ -212,7 +213,8 @@ export class Accounts {
       // The key's own record comes last: before it there is no key, after it everything about it is in place.
       await this.#records.add(`keys:${account}`, id)
       await this.#records.put(`hash:${sha256}`, { account, key: id })
-      await this.#records.put(`key:${id}`, key)
+      const created = await this.#records.create(`key:${id}`, key)
+      need(created, 'id', `new; there already is a key ${id}`)
       this.#cache.delete(sha256)
       await this.#announce(key)
       return { key, secret }

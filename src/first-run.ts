@@ -115,19 +115,17 @@ async function seedFrom(
   const { accounts } = gateway.runtime
   const created = { accounts: [] as string[], keys: [] as string[] }
   for (const { id, name, credits, keys } of wanted) {
-    if (!(await accounts.account(id))) {
-      await explained(`account "${id}"`, () => accounts.createAccount({ id, name }))
+    const isThere = async () => (await accounts.account(id)) !== undefined
+    if (await made(`account "${id}"`, isThere, () => accounts.createAccount({ id, name }))) {
       created.accounts.push(id)
     }
     // The reference makes it once and for all, also where a start broke off before it.
     if (credits !== undefined) await credit(gateway, id, credits)
     for (const { id: key, name: keyName, secret, sha256, ...settings } of keys) {
-      if (await accounts.key(key)) continue
       const own = { id: key, name: keyName, secret, sha256 }
-      await explained(`key "${key}"`, () =>
-        accounts.createKey(id, { ...toKeyChange(settings), ...own }),
-      )
-      created.keys.push(key)
+      const isMade = async () => (await accounts.key(key)) !== undefined
+      const make = () => accounts.createKey(id, { ...toKeyChange(settings), ...own })
+      if (await made(`key "${key}"`, isMade, make)) created.keys.push(key)
     }
   }
   return created
@@ -138,12 +136,23 @@ async function credit({ runtime }: Gateway, account: string, usd: string): Promi
   await runtime.ledger.topUp({ account, amount, reference: `seed:${account}`, note: 'seed' })
 }
 
-/** A refusal in the words of a configuration: at a start there is no request that could be invalid. */
-async function explained(what: string, create: () => Promise<unknown>): Promise<void> {
+/**
+ * Makes what is not there yet. Of several gateways that start together one makes it, and the others find it there.
+ * @returns whether this one made it
+ * @throws ConfigError in the words of a configuration: at a start there is no request that could be invalid
+ */
+async function made(
+  what: string,
+  isThere: () => Promise<boolean>,
+  make: () => Promise<unknown>,
+): Promise<boolean> {
+  if (await isThere()) return false
   try {
-    await create()
+    await make()
+    return true
   } catch (error) {
     if (!GatewayError.is(error)) throw error
+    if (await isThere()) return false
     throw new ConfigError(`The seed of ${what}`, [
       { path: error.param ?? '', message: error.message },
     ])

@@ -21,6 +21,12 @@ export interface Records {
     value: object,
     options?: { readonly ttlSeconds?: number | undefined },
   ): Promise<void>
+  /**
+   * Puts what must not be there yet. Of several processes that create a record at the same moment, one does.
+   * @returns whether this one did
+   * @throws TypeError as {@link Records.put}
+   */
+  create(key: string, value: object): Promise<boolean>
   /** @throws TypeError for a malformed key */
   del(key: string): Promise<void>
   /** The ids in an index, in the order they were added. */
@@ -73,6 +79,12 @@ export function createRecords(storage: Storage): Records {
     get,
     put,
     list,
+    // Whoever shares these records is in this process, and creates one after the other.
+    async create(key, value) {
+      if (await get(key)) return false
+      await put(key, value)
+      return true
+    },
     async del(key) {
       checkKey(key)
       await storage.removeItem(key)

@@ -264,9 +264,9 @@ describe('keys', () => {
     const { accounts, records, ledger, config } = await setUpKey()
     const failing = {
       ...records,
-      put: async (key: string, value: object) => {
+      create: async (key: string, value: object) => {
         if (key === 'key:late') throw new Error('disk full')
-        await records.put(key, value)
+        return records.create(key, value)
       },
     }
     const unlucky = new Accounts({ records: failing, ledger, defaults: () => config })

@@ -21,8 +21,15 @@ export function recordsIn(connection: RedisConnection, driver: Driver): Records 
       removeItem: (key, options) => ask(async () => driver.removeItem!(key, options)),
     },
   })
+  const records = createRecords(storage)
   return {
-    ...createRecords(storage),
+    ...records,
+    async create(key, value) {
+      // Refuses what is malformed.
+      if (await records.get(key)) return false
+      const text = JSON.stringify(value)
+      return (await ask(() => store.set(`${PREFIX}:${key}`, text, 'NX'))) === 'OK'
+    },
     list: (index) => ask(() => store.zrange(nameOf(index), 0, -1)),
     async add(index, id) {
       await ask(() => store.index(nameOf(index), id))
