@@ -3,23 +3,20 @@
  * clients had been told they paid. Options: `--kills <n>` (250), `--fsync-delay <ms>` (0), `--lanes <n>` (48).
  * Fails when a cost that a client read has no row, or two, or another amount, and when sums are not those of the rows.
  */
-import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Pool } from 'undici'
 import { parsePico } from '../../src/money.ts'
+import { startGateway, type GatewayProcess } from './_gateway.ts'
 import { buildShim } from './_shim.ts'
 
-const ROOT = resolve(import.meta.dirname, '../..')
 const KEY = `torture-${randomBytes(16).toString('hex')}`
 const TOKEN = randomBytes(16).toString('hex')
-const PATIENCE_MS = 20_000
 const [SHORTEST_MS, LONGEST_MS] = [20, 160]
 const COST = /"cost":(\d+(?:\.\d+)?)[,}]/g
 
@@ -64,50 +61,6 @@ const wrong = { missing: 0, doubled: 0, amount: 0, sums: 0, integrity: 0, verify
 let balance = 0n
 let spent = 0n
 let lastRow = 0n
-let gateway: ChildProcess | undefined
-
-interface Running {
-  readonly url: string
-  /** From the start of the process to its first answer. */
-  readonly startMs: number
-}
-
-async function start(env: Readonly<Record<string, string>>): Promise<Running> {
-  const started = performance.now()
-  const args = [join(ROOT, 'src/cli.ts'), 'serve', '--config', config, '--port', '0']
-  const options = { env: { ...process.env, ...env }, cwd: folder }
-  const child = spawn(process.execPath, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
-  gateway = child
-  let [out, err] = ['', '']
-  child.stderr.on('data', (text: Buffer) => (err += text))
-  const url = await new Promise<string>((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new Error(`the gateway does not start: ${err}`)),
-      PATIENCE_MS,
-    )
-    child.once('exit', (code) => reject(new Error(`the gateway ended with ${code}: ${err}`)))
-    child.stdout.on('data', (text: Buffer) => {
-      out += text
-      const [found] = /http:\/\/127\.0\.0\.1:\d+/.exec(out) ?? []
-      if (!found) return
-      clearTimeout(timer)
-      child.removeAllListeners('exit')
-      resolve(found)
-    })
-  })
-  const health = await fetch(`${url}/health`)
-  if (!health.ok) throw new Error(`the gateway is not well: ${await health.text()}`)
-  return { url, startMs: performance.now() - started }
-}
-
-async function kill(): Promise<void> {
-  const child = gateway!
-  gateway = undefined
-  if (child.exitCode !== null) throw new Error('the gateway ended by itself')
-  const exit = once(child, 'exit')
-  child.kill('SIGKILL')
-  await exit
-}
 
 /** Asks one thing after the other until the gateway is gone. */
 async function ask(pool: Pool, lane: number): Promise<void> {
@@ -146,7 +99,7 @@ class Refused extends Error {
 }
 
 /** Holds the file, and what the gateway says of it, against what clients were told. */
-async function check({ url }: Running): Promise<void> {
+async function check({ url }: GatewayProcess): Promise<void> {
   using db = new DatabaseSync(join(folder, 'data', 'ledger.db'), {
     readOnly: true,
     readBigInts: true,
@@ -181,15 +134,18 @@ async function run(): Promise<number[]> {
   if (delayMs && !shim) return []
   const starts: number[] = []
   for (let round = 0; round <= kills!; round++) {
-    const running = await start(shim ?? {})
+    const running = await startGateway(config, folder, shim ?? {})
     if (round > 0) starts.push(running.startMs)
     await check(running)
     if (process.stderr.isTTY) process.stderr.write(`\rkills: ${round} of ${kills}`)
-    if (round === kills) break
+    if (round === kills) {
+      await running.kill()
+      break
+    }
     const pool = new Pool(running.url, { connections: lanes! })
     const asking = Promise.all(Array.from({ length: lanes! }, (_, lane) => ask(pool, lane)))
     await Promise.race([sleep(SHORTEST_MS + Math.random() * (LONGEST_MS - SHORTEST_MS)), asking])
-    await kill()
+    await running.kill()
     await asking
     await pool.destroy()
   }
@@ -210,10 +166,7 @@ function report(starts: number[]): boolean {
   return good
 }
 
-process.on('exit', () => {
-  gateway?.kill('SIGKILL')
-  rmSync(folder, { recursive: true, force: true })
-})
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
 const starts = await run()
 if (starts.length > 0 && !report(starts)) process.exitCode = 1

@@ -1,0 +1,65 @@
+/** Gateways as processes of their own, started from a checkout as an operator would, and killed as no operator would. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join, resolve } from 'node:path'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const PATIENCE_MS = 20_000
+
+export interface GatewayProcess {
+  readonly url: string
+  /** From the start of the process to its first answer. */
+  readonly startMs: number
+  /** Ends it at once, with nothing tidied up. @throws when it has ended by itself */
+  kill(): Promise<void>
+}
+
+/** Those that run; whoever ends the torture early kills them. */
+const running = new Set<() => void>()
+process.on('exit', () => running.forEach((kill) => kill()))
+
+/** Starts a gateway on a port of its own, and waits until it is well. */
+export async function startGateway(
+  config: string,
+  folder: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<GatewayProcess> {
+  const started = performance.now()
+  const args = [join(ROOT, 'src/cli.ts'), 'serve', '--config', config, '--port', '0']
+  const options = { env: { ...process.env, ...env }, cwd: folder }
+  const child = spawn(process.execPath, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+  const killNow = () => void child.kill('SIGKILL')
+  running.add(killNow)
+  let [out, err] = ['', '']
+  child.stderr.on('data', (text: Buffer) => (err = (err + text).slice(-10_000)))
+  const url = await new Promise<string>((found, fail) => {
+    const timer = setTimeout(
+      () => fail(new Error(`the gateway does not start: ${err}`)),
+      PATIENCE_MS,
+    )
+    child.once('exit', (code) => fail(new Error(`the gateway ended with ${code}: ${err}`)))
+    const read = (text: Buffer) => {
+      out += text
+      const [address] = /http:\/\/127\.0\.0\.1:\d+/.exec(out) ?? []
+      if (!address) return
+      clearTimeout(timer)
+      child.removeAllListeners('exit')
+      child.stdout.off('data', read).resume()
+      found(address)
+    }
+    child.stdout.on('data', read)
+  })
+  const health = await fetch(`${url}/health`)
+  if (!health.ok) throw new Error(`the gateway is not well: ${await health.text()}`)
+  return {
+    url,
+    startMs: performance.now() - started,
+    async kill() {
+      running.delete(killNow)
+      if (child.exitCode !== null) throw new Error(`the gateway ended by itself: ${err}`)
+      const exit = once(child, 'exit')
+      killNow()
+      await exit
+    },
+  }
+}

@@ -1,0 +1,365 @@
+/**
+ * `node test/torture/gateways.ts`: several gateways on one Redis. One of three is killed with streams open; Redis is away
+ * for a while under load; many workers spend the last of a balance. `--short` does little of it. Options: `--streams <n>`
+ * of the gateway that is killed (100), `--outage <seconds>` (30), `--workers <n>` (100).
+ * Fails when clients hear what they must not, when slots or settlements come too late, and when rows and sums are not what
+ * clients were told.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { Pool } from 'undici'
+import type { Log } from '../../src/ledger/outbox.ts'
+import { openRedis } from '../../src/ledger/redis.ts'
+import { formatPico, parsePico } from '../../src/money.ts'
+import { hasRedis, NOT_INSTALLED, RedisServer } from '../ledger/_redis.ts'
+import { startGateway, type GatewayProcess } from './_gateway.ts'
+
+const { values } = parseArgs({
+  options: {
+    short: { type: 'boolean', default: false },
+    streams: { type: 'string' },
+    outage: { type: 'string' },
+    workers: { type: 'string' },
+  },
+})
+const streams = Number(values.streams ?? (values.short ? 40 : 100))
+const outageSeconds = Number(values.outage ?? (values.short ? 6 : 30))
+const workers = Number(values.workers ?? (values.short ? 40 : 100))
+const SLOTS_WITHIN_MS = 31_000
+const SETTLED_WITHIN_MS = 10_000
+const TOKEN = 'torture-token-0123456789'
+const KEYS = { streams: 'torture-streams-0123456789', short: 'torture-short-0123456789' }
+const LAST_CREDITS = '0.05'
+const WORDS_PER_SECOND = 5
+const COST = /"cost":(\d+(?:\.\d+)?)[,}]/g
+/** Progress is for people. */
+const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
+const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
+
+type HoldPolicy = 'floor' | 'expected' | 'ceiling'
+
+interface Setting {
+  readonly name: string
+  readonly credits: string
+  readonly hold?: HoldPolicy
+  /** Of the key for streams. */
+  readonly concurrency: number
+  readonly streamSeconds?: number
+}
+
+/** Gateways that differ in nothing but where they keep what Redis has not confirmed. */
+async function startGateways(
+  count: number,
+  redis: RedisServer,
+  { name, credits, hold = 'floor', concurrency, streamSeconds = 1 }: Setting,
+): Promise<GatewayProcess[]> {
+  const reply = 'word '.repeat(streamSeconds * WORDS_PER_SECOND)
+  const starting = Array.from({ length: count }, (_, i) => {
+    const config = join(folder, `${name}-${i}.yaml`)
+    writeFileSync(
+      config,
+      `
+server: { host: 127.0.0.1 }
+state: { driver: redis, url: '${redis.url}', outbox: '${join(folder, `${name}-${i}`)}' }
+admin: { token: '${TOKEN}' }
+log: { level: error, access: false }
+billing: { hold: ${hold} }
+providers: { mock: { use: mock } }
+models:
+  mock/echo:
+    pricing: { prompt: '0.000001', completion: '0.000002000001' }
+    capabilities: [STREAMING]
+    max_output_tokens: 500
+    deployments: [{ provider: mock, model: echo }]
+  mock/slow:
+    pricing: { prompt: '0.000001', completion: '0.000002000001' }
+    capabilities: [STREAMING]
+    max_output_tokens: 500
+    deployments:
+      - { provider: mock, model: slow, options: { paceMs: ${1000 / WORDS_PER_SECOND}, reply: '${reply}' } }
+seed:
+  accounts:
+    - id: torture
+      name: Torture
+      credits: '${credits}'
+      keys:
+        - { id: streams, name: Streams, secret: '${KEYS.streams}', rpm_limit: 1000000, concurrency_limit: ${concurrency} }
+        - { id: short, name: Short, secret: '${KEYS.short}', rpm_limit: 100000000, concurrency_limit: 1000 }
+`,
+    )
+    return startGateway(config, folder)
+  })
+  return Promise.all(starting)
+}
+
+interface Heard {
+  readonly id: string
+  readonly status: number
+  readonly code: string | undefined
+  readonly retryAfter: string | undefined
+  /** As it was written, of the last place that says it. */
+  readonly cost: string | undefined
+  /** Whether an answer came to its end. */
+  readonly whole: boolean
+}
+
+/** What clients were told. */
+class Clients {
+  readonly costs = new Map<string, string>()
+  readonly refusals = new Map<string, number>()
+  readonly #pools = new Map<string, Pool>()
+
+  async ask(
+    { url }: GatewayProcess,
+    secret: string,
+    model: string,
+    content: string,
+    onHead: (status: number) => void = () => {},
+  ): Promise<Heard> {
+    let pool = this.#pools.get(url)
+    if (!pool) this.#pools.set(url, (pool = new Pool(url, { connections: 2000, bodyTimeout: 0 })))
+    const stream = model === 'mock/slow'
+    const body = JSON.stringify({ model, stream, messages: [{ role: 'user', content }] })
+    const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
+    const request = { method: 'POST', path: '/v1/chat/completions', headers, body } as const
+    let [text, id, status, whole] = ['', '', 0, false]
+    let retryAfter: string | undefined
+    try {
+      const answer = await pool.request(request)
+      status = answer.statusCode
+      onHead(status)
+      id = String(answer.headers['x-service-request-id'])
+      retryAfter = answer.headers['retry-after'] as string | undefined
+      for await (const chunk of answer.body) text += chunk
+      whole = !stream || text.endsWith('data: [DONE]\n\n')
+    } catch {
+      // The gateway was killed: what was read until then counts.
+    }
+    const cost = status === 200 ? [...text.matchAll(COST)].at(-1)?.[1] : undefined
+    if (cost !== undefined) this.costs.set(id, cost)
+    const code = status === 200 ? undefined : (/"code":"(\w+)"/.exec(text)?.[1] ?? 'none')
+    if (code) {
+      const name = `${status} ${code}`
+      this.refusals.set(name, (this.refusals.get(name) ?? 0) + 1)
+    }
+    return { id, status, code, retryAfter, cost, whole }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#pools.values()].map((pool) => pool.destroy()))
+  }
+}
+
+/** Rows against what clients were told. @returns how often what was wrong, and how many calls were charged to nobody */
+async function booked({ costs }: Clients, redis: RedisServer) {
+  const wrong = { missing: 0, doubled: 0, amount: 0, sums: 0 }
+  let orphans = 0
+  const { ledger, records } = await openRedis({
+    url: redis.url,
+    outbox: join(folder, 'reader'),
+    log: SILENT,
+  })
+  const rows = new Map<string, bigint>()
+  for await (const { kind, request, cost } of ledger.usage('torture')) {
+    if (kind === 'orphan') orphans++
+    if (kind !== 'usage') continue
+    if (rows.has(request)) wrong.doubled++
+    rows.set(request, cost)
+  }
+  for (const [request, cost] of costs) {
+    if (!rows.has(request)) wrong.missing++
+    else if (rows.get(request) !== parsePico(cost)) wrong.amount++
+  }
+  wrong.sums += (await ledger.verify()).length
+  await ledger.close()
+  await records.close()
+  return { wrong, orphans }
+}
+
+/** A number out of the metrics of a gateway. */
+async function metric({ url }: GatewayProcess, name: string): Promise<number> {
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  const text = await (await fetch(`${url}/metrics`, { headers })).text()
+  const found = new RegExp(`^${name} (\\d+)`, 'm').exec(text)
+  if (!found) throw new Error(`${name} is not among the metrics`)
+  return Number(found[1])
+}
+
+async function until(holds: () => Promise<boolean>, withinMs: number): Promise<number> {
+  const started = performance.now()
+  while (!(await holds())) {
+    if (performance.now() - started > withinMs) return Infinity
+    await sleep(50)
+  }
+  return performance.now() - started
+}
+
+function report(good: boolean, what: string, wrong: Record<string, number>): void {
+  const all = good && Object.values(wrong).every((count) => count === 0)
+  if (!all) process.exitCode = 1
+  const counts = Object.entries(wrong).map(([name, count]) => `${name} ${count}`)
+  process.stdout.write(`${all ? 'ok' : 'FAILED'}: ${what}; wrong: ${counts.join(', ')}\n`)
+}
+
+/** The slots of a gateway that is killed come back; nobody else notices. */
+async function killOneOfThree(): Promise<void> {
+  await using redis = await RedisServer.start()
+  const others = Math.ceil(streams / 3)
+  const concurrency = streams + 2 * others
+  // Longer than it takes until the slots are back.
+  const setting = { name: 'kill', credits: '1000', concurrency, streamSeconds: 45 }
+  const [first, second, third] = (await startGateways(3, redis, setting)) as [
+    GatewayProcess,
+    GatewayProcess,
+    GatewayProcess,
+  ]
+  const clients = new Clients()
+  const open = (gateway: GatewayProcess, count: number) =>
+    Array.from({ length: count }, () => clients.ask(gateway, KEYS.streams, 'mock/slow', 'go'))
+  const doomed = open(first, streams)
+  const spared = [...open(second, others), ...open(third, others)]
+  const running = (gateway: GatewayProcess) => metric(gateway, 'gateway_requests_running')
+  const opened = await until(
+    async () => (await running(first)) === streams && (await running(second)) === others,
+    20_000,
+  )
+  const over = new AbortController()
+  const short = [second, third].map(async (gateway) => {
+    let answered = 0
+    while (!over.signal.aborted) {
+      const { status } = await clients.ask(gateway, KEYS.short, 'mock/echo', 'as always')
+      if (status === 200) answered++
+      await sleep(20)
+    }
+    return answered
+  })
+  await first.kill()
+  const killedAt = performance.now()
+  // All slots are back when as many calls as before run at once.
+  let lastMs = 0
+  const again = await Promise.all(
+    Array.from({ length: streams }, async (): Promise<Heard> => {
+      for (;;) {
+        const heard = await clients.ask(third, KEYS.streams, 'mock/slow', 'go', (status) => {
+          if (status === 200) lastMs = Math.max(lastMs, performance.now() - killedAt)
+        })
+        if (heard.code !== 'too_many_concurrent') return heard
+        if (performance.now() - killedAt > SLOTS_WITHIN_MS + 10_000) return heard
+        await sleep(250)
+      }
+    }),
+  )
+  const whole = await Promise.all(spared)
+  await Promise.all(doomed)
+  over.abort()
+  const answered = (await Promise.all(short)).reduce((sum, count) => sum + count, 0)
+  const { wrong, orphans } = await booked(clients, redis)
+  report(
+    opened < Infinity && lastMs <= SLOTS_WITHIN_MS && orphans === streams,
+    `one of three gateways killed with ${streams} streams open: slots back after ${(lastMs / 1000).toFixed(1)} s, ` +
+      `${orphans} orphans, ${2 * others} other streams and ${answered} short calls undisturbed`,
+    {
+      ...wrong,
+      'false 402 or 403': [...clients.refusals.keys()].filter((name) => /^40[23]/.test(name))
+        .length,
+      'streams disturbed': whole.filter((one) => !one.whole || one.cost === undefined).length,
+      'slots not back': again.filter(({ status }) => status !== 200).length,
+    },
+  )
+  await clients.close()
+  await Promise.all([second.kill(), third.kill()])
+}
+
+/** Redis is away: what runs is answered, what comes is refused, and everything is booked soon after it is back. */
+async function outage(): Promise<void> {
+  await using redis = await RedisServer.start()
+  const count = 200
+  const streamSeconds = Math.max(4, outageSeconds - 5)
+  const setting = { name: 'outage', credits: '1000', concurrency: 10_000, streamSeconds }
+  const gateways = await startGateways(2, redis, setting)
+  const clients = new Clients()
+  const whole = Array.from({ length: count }, (_, i) =>
+    clients.ask(gateways[i % 2]!, KEYS.streams, 'mock/slow', 'go'),
+  )
+  await sleep(1500)
+  await redis.kill()
+  const away = performance.now()
+  const refused: Heard[] = []
+  while (performance.now() - away < outageSeconds * 1000) {
+    const asked = gateways.map((one) => clients.ask(one, KEYS.short, 'mock/echo', 'now'))
+    refused.push(...(await Promise.all(asked)))
+    await sleep(100)
+  }
+  const answers = await Promise.all(whole)
+  await redis.start()
+  const settled = await until(async () => {
+    const depths = await Promise.all(gateways.map((one) => metric(one, 'gateway_outbox_entries')))
+    return depths.every((depth) => depth === 0)
+  }, SETTLED_WITHIN_MS + 20_000)
+  const after = await clients.ask(gateways[0]!, KEYS.short, 'mock/echo', 'and now')
+  const wrong = {
+    ...(await booked(clients, redis)).wrong,
+    'answers cut': answers.filter((one) => !one.whole || one.cost === undefined).length,
+    'admitted blindly': refused.filter(({ status }) => status === 200).length,
+    'refused otherwise': refused.filter(
+      ({ status, retryAfter }) => status !== 200 && (status !== 503 || !retryAfter),
+    ).length,
+    'refused afterwards': Number(after.status !== 200),
+  }
+  report(
+    settled <= SETTLED_WITHIN_MS && refused.length > 0,
+    `Redis away for ${outageSeconds} s with ${count} streams open: all of them complete, ` +
+      `${refused.length} calls refused with 503, everything booked ${(settled / 1000).toFixed(1)} s after its return`,
+    wrong,
+  )
+  await clients.close()
+  await Promise.all(gateways.map((one) => one.kill()))
+}
+
+/** How far below zero the last calls may take a balance (state design, 4.4). */
+async function overrun(hold: HoldPolicy): Promise<void> {
+  await using redis = await RedisServer.start()
+  const concurrency = 30
+  const setting = { name: `overrun-${hold}`, credits: LAST_CREDITS, hold, concurrency }
+  const gateways = await startGateways(3, redis, setting)
+  const clients = new Clients()
+  let worst = 0n
+  await Promise.all(
+    Array.from({ length: workers }, async (_, lane) => {
+      for (let i = 0; ; i++) {
+        const gateway = gateways[(lane + i) % gateways.length]!
+        const words = 'so it goes '.repeat(1 + ((lane * 7 + i) % 120))
+        const heard = await clients.ask(gateway, KEYS.streams, 'mock/echo', words)
+        if (heard.cost !== undefined && parsePico(heard.cost) > worst) worst = parsePico(heard.cost)
+        if (heard.status === 402) return
+        if (heard.status !== 200) await sleep(5)
+      }
+    }),
+  )
+  const spent = [...clients.costs.values()].reduce((sum, cost) => sum + parsePico(cost), 0n)
+  const over = spent - parsePico(LAST_CREDITS)
+  const bound = hold === 'ceiling' ? worst : BigInt(concurrency) * worst
+  const refusals = [...clients.refusals].map(([name, count]) => `${count} times ${name}`)
+  report(
+    over <= bound,
+    `${workers} workers on three gateways, hold ${hold}: ${clients.costs.size} calls, ` +
+      `${formatPico(over > 0n ? over : 0n)} USD over, at most ${formatPico(bound)}; ${refusals.join(', ')}`,
+    (await booked(clients, redis)).wrong,
+  )
+  await clients.close()
+  await Promise.all(gateways.map((one) => one.kill()))
+}
+
+if (!hasRedis()) {
+  process.stdout.write(`skipped: ${NOT_INSTALLED}\n`)
+  process.exit()
+}
+for (const hold of ['floor', 'expected', 'ceiling'] as const) await overrun(hold)
+await outage()
+await killOneOfThree()
+process.exit()
