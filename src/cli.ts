@@ -10,5 +10,9 @@ if (Number(major) < NEEDED) {
   process.exit(1)
 }
 
+// Most of a start is reading sources: what was compiled once is kept, and there at the next start.
+const { enableCompileCache } = await import('node:module')
+enableCompileCache()
+
 const { main } = await import('./cli/main.ts')
 process.exitCode = await main(process.argv.slice(2))

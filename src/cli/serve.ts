@@ -1,4 +1,5 @@
 /** `serve`: starts the gateway, keeps its configuration up to date, and ends it without cutting calls off. */
+import { flushCompileCache } from 'node:module'
 import { createServer } from 'node:net'
 import { watchConfig, type LoadedConfig, type LoadOptions } from '../config.ts'
 import { seed, welcome } from '../first-run.ts'
@@ -20,6 +21,8 @@ export async function serve(args: Arguments): Promise<void> {
     const server = await open(gateway, where)
     const watcher = await keepUpToDate(gateway, loaded, options)
     process.stdout.write(welcome(report, gateway, server.url))
+    // Now, because a process that is killed writes nothing.
+    flushCompileCache()
     const signal = await nextSignal()
     log.info(`${signal}: waiting for running calls to end; a second one ends them at once`)
     await watcher.close()
