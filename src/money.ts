@@ -60,12 +60,29 @@ export interface UsageLine {
 }
 
 /** What a call costs: the whole and its parts, which sum to it exactly. */
-export interface Bill {
+export class Bill {
   readonly cost: Pico
-  readonly details: ReadonlyMap<CostMember, Pico>
+  /** What it is made of; every amount is above 0. */
+  readonly details: readonly BillItem[]
+  #text: string | undefined = undefined
+
+  constructor(cost: Pico, details: readonly BillItem[]) {
+    this.cost = cost
+    this.details = details
+  }
+
+  /** The cost in USD as plain decimal text. Body, header and log all say it. */
+  get text(): string {
+    return (this.#text ??= formatPico(this.cost))
+  }
 }
 
-export const NOTHING: Bill = { cost: 0n, details: new Map() }
+export interface BillItem {
+  readonly member: CostMember
+  readonly amount: Pico
+}
+
+export const NOTHING = new Bill(0n, [])
 
 /** One top-up may not pass this many pico-dollars (4 million USD): sums must fit a signed 64-bit integer. */
 export const MAX_AMOUNT: Pico = 4_000_000n * 1_000_000_000_000n
@@ -127,8 +144,8 @@ export function costJson(bill: Bill): {
   cost_details: Partial<Record<CostMember, number>>
 } {
   const details: Partial<Record<CostMember, number>> = {}
-  for (const [member, amount] of bill.details) details[member] = usdJson(amount)
-  return { cost: usdJson(bill.cost), cost_details: details }
+  for (const { member, amount } of bill.details) details[member] = usdJson(amount)
+  return { cost: JSON.rawJSON(bill.text) as unknown as number, cost_details: details }
 }
 
 /** @throws RangeError naming the bad value; the caller knows the path */
@@ -143,32 +160,51 @@ export function compilePrices(pricing: Pricing): Prices {
  * The parts are rounded down; the last one takes what the one rounding added, so that they sum to the whole.
  */
 export function priceUsage(lines: readonly UsageLine[]): Bill {
-  const exact = new Map<CostMember, bigint>()
+  const exact: { member: CostMember; amount: bigint }[] = []
   let sum = 0n
   for (const { source, usage, prices } of lines) {
-    for (const { member, price, fallback, quantity } of TERMS) {
-      const unit = prices[price] ?? (fallback && prices[fallback])
-      if (!unit) continue
+    for (const { member, price, quantity, unit } of termsOf(prices)) {
       const count = price === 'request' ? Number(source === 'model') : quantity(usage)
       if (!(count > 0)) continue
       const product = BigInt(Math.ceil(count)) * unit
-      const shownAs = SHOWN_AS[source] ?? member
       sum += product
-      exact.set(shownAs, (exact.get(shownAs) ?? 0n) + product)
+      const shownAs = SHOWN_AS[source] ?? member
+      const item = exact.find((one) => one.member === shownAs)
+      if (item) item.amount += product
+      else exact.push({ member: shownAs, amount: product })
     }
   }
   if (sum === 0n) return NOTHING
   const cost = (sum + PRICE_PER_PICO - 1n) / PRICE_PER_PICO
   let left = cost
-  let remaining = exact.size
-  for (const [member, part] of exact) {
-    const amount = --remaining === 0 ? left : part / PRICE_PER_PICO
-    left -= amount
-    if (amount > 0n) exact.set(member, amount)
-    else exact.delete(member)
+  for (let i = 0; i < exact.length; i++) {
+    const item = exact[i]!
+    item.amount = i === exact.length - 1 ? left : item.amount / PRICE_PER_PICO
+    left -= item.amount
   }
-  return { cost, details: exact }
+  return new Bill(cost, exact.filter(isAboveZero))
 }
+
+function isAboveZero({ amount }: BillItem): boolean {
+  return amount > 0n
+}
+
+/** The terms that cost something at these prices. */
+function termsOf(prices: Prices): readonly PricedTerm[] {
+  let terms = pricedTerms.get(prices)
+  if (terms) return terms
+  terms = TERMS.flatMap((term) => {
+    const unit = prices[term.price] ?? (term.fallback && prices[term.fallback])
+    return unit ? [{ ...term, unit }] : []
+  })
+  pricedTerms.set(prices, terms)
+  return terms
+}
+
+interface PricedTerm extends Term {
+  readonly unit: bigint
+}
+const pricedTerms = new WeakMap<Prices, readonly PricedTerm[]>()
 
 /** Whatever the gateway's own searches and judges use is one item of the bill. */
 const SHOWN_AS: Partial<Record<UsageLine['source'], CostMember>> = {

@@ -27,7 +27,7 @@ const bill = (...lines: UsageLine[]) => {
   const { cost, details } = priceUsage(lines)
   return {
     cost: formatPico(cost),
-    ...Object.fromEntries([...details].map(([k, v]) => [k, formatPico(v)])),
+    ...Object.fromEntries(details.map(({ member, amount }) => [member, formatPico(amount)])),
   }
 }
 
@@ -231,8 +231,8 @@ describe('priceUsage', () => {
           ])
           const exact = BigInt(cached) * read + BigInt(fresh) * prompt + BigInt(out) * completion
           expect(cost).toBe((exact + 999_999n) / 1_000_000n)
-          expect([...details.values()].reduce((a, b) => a + b, 0n)).toBe(cost)
-          for (const part of details.values()) expect(part).toBeGreaterThan(0n)
+          expect(details.reduce((sum, { amount }) => sum + amount, 0n)).toBe(cost)
+          for (const { amount } of details) expect(amount).toBeGreaterThan(0n)
         },
       ),
     )

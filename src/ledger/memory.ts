@@ -1,4 +1,4 @@
-/** The memory engine, for tests and trials: nothing survives the process, and every row is kept until it is folded. */
+/** The memory engine, for tests and trials: nothing survives the process, and of old rows only the sums are kept. */
 import type { Pico } from '../money.ts'
 import {
   add,
@@ -41,6 +41,10 @@ import type {
   TotalItem,
 } from './ledger.ts'
 
+/** Rows an account keeps, and how many of the oldest are folded at once when there are more. */
+const MOST_ROWS = 10_000
+const FOLDED_AT_ONCE = 500
+
 /** The engine of one process. `enter`, `hold` and `leave` answer without a promise. */
 export class MemoryLedger implements Ledger {
   readonly #clock: Clock
@@ -70,6 +74,7 @@ export class MemoryLedger implements Ledger {
     if (booked) return { state: 'duplicate', cost: booked.row.cost, balance: book.balance }
     const window = book.charge(settlement)
     append(shelf, { kind: 'usage', request, key, at: usage.at, cost, usage }, window ?? day)
+    if (shelf.rows.length > MOST_ROWS) foldOldest(account, shelf)
     return { state: 'charged', cost, balance: book.balance }
   }
 
@@ -269,17 +274,32 @@ function takeRow(shelf: Shelf, item: RowItem): boolean {
 }
 
 function fold(account: string, shelf: Shelf, bounds: FoldBounds): number {
-  const { rows, receipts, totals } = shelf
+  const { rows } = shelf
   shelf.rows = rows.filter(({ row, day }) => {
     if (row.kind !== 'usage' || !(day! < bounds.day && row.at < bounds.at)) return true
-    const name = totalOf(row.key!, day!)
-    const { rows: count, cost } = totals.get(name) ?? { rows: 0, cost: 0n }
-    const sum = { rows: count + 1, cost: cost + row.cost }
-    totals.set(name, { kind: 'total', account, key: row.key!, day: day!, ...sum })
-    receipts.delete(receiptOf('usage', row.request))
+    foldRow(account, shelf, row, day!)
     return false
   })
   return rows.length - shelf.rows.length
+}
+
+/** Keeps memory bounded: what is this old needs no receipt any more, since nothing is sent twice inside a process. */
+function foldOldest(account: string, shelf: Shelf): void {
+  const kept: Kept[] = []
+  for (const one of shelf.rows.splice(0, FOLDED_AT_ONCE)) {
+    if (one.row.kind === 'usage') foldRow(account, shelf, one.row, one.day!)
+    else kept.push(one)
+  }
+  shelf.rows.unshift(...kept)
+}
+
+function foldRow(account: string, shelf: Shelf, row: LedgerRow, day: string): void {
+  const { totals, receipts } = shelf
+  const name = totalOf(row.key!, day)
+  const { rows: count, cost } = totals.get(name) ?? { rows: 0, cost: 0n }
+  const sum = { rows: count + 1, cost: cost + row.cost }
+  totals.set(name, { kind: 'total', account, key: row.key!, day, ...sum })
+  receipts.delete(receiptOf('usage', row.request))
 }
 
 function discrepancies(account: string, { book, rows, totals }: Shelf): Discrepancy[] {
