@@ -56,7 +56,7 @@ async function withState<Result>(
   }
   const state = { ...config.state }
   // Nothing is to be folded that is being moved.
-  if (state.driver === 'file') delete state.retention
+  delete state.retention
   // Standard output is for what is exported.
   const log = createConsola({ level: 1, stdout: process.stderr })
   const opened = await openState({ ...loaded, config: { ...config, state } }, log).catch(

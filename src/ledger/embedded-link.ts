@@ -2,12 +2,10 @@
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { ConsolaInstance } from 'consola'
 import { ConfigError, Unavailable } from '../errors.ts'
 import type { Job, Outcome, ReadName, Snapshot, Store, WriteName } from './embedded-store.ts'
+import type { Log } from './ledger.ts'
 import type { Opened, Start, Turn, TurnAnswer } from './embedded-worker.ts'
-
-export type Log = Pick<ConsolaInstance, 'info' | 'warn' | 'error'>
 
 interface PendingWrite {
   readonly job: Job<WriteName>

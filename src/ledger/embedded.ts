@@ -21,11 +21,11 @@ import {
   windowOf,
 } from './book.ts'
 import { isBefore } from './embedded-audit.ts'
-import { Care } from './embedded-care.ts'
+import { Care } from './care.ts'
 import type { Copy } from './embedded-copy.ts'
 import { exportFile } from './embedded-export.ts'
 import { LEDGER_FILE } from './embedded-file.ts'
-import { Link, type Log } from './embedded-link.ts'
+import { Link } from './embedded-link.ts'
 import { embeddedDriver } from './embedded-records.ts'
 import { readBody } from './embedded-sql.ts'
 import type { Charge, Outcome, Snapshot, StoredRow, WriteName } from './embedded-store.ts'
@@ -44,6 +44,7 @@ import type {
   Ledger,
   LedgerItem,
   LedgerRow,
+  Log,
   Orphan,
   Settled,
   Settlement,
@@ -128,6 +129,7 @@ export class EmbeddedLedger implements Ledger {
     const { clock, link, retentionDays, log } = parts
     this.#care = new Care({
       ledger: this,
+      verifies: true,
       optimize: () => link.read('optimize'),
       retentionDays,
       now: () => clock.now(),

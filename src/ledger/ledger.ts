@@ -2,6 +2,7 @@
  * The ledger: balances, spend, limits, leases, holds, receipts. The only place where limits are decided and money moves.
  * Engines share this port and one conformance suite; time is the engine's, never the caller's.
  */
+import type { ConsolaInstance } from 'consola'
 import type { Pico } from '../money.ts'
 import type { Usage } from '../plugin.ts'
 
@@ -284,3 +285,6 @@ export const RECEIPT_HOURS = 48
 
 /** How long a lease lives unless renewed (state design, section 7). */
 export const LEASE_MS = 30_000
+
+/** Where an engine says what its operator should know. */
+export type Log = Pick<ConsolaInstance, 'info' | 'warn' | 'error'>

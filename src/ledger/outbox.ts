@@ -3,12 +3,9 @@
  * confirm in time is written to a local file, and sent when it is back; what it did confirm is kept in memory for a while,
  * and sent again whenever another server may have taken over. Receipts make repetition harmless.
  */
-import type { ConsolaInstance } from 'consola'
 import { Unavailable } from '../errors.ts'
-import type { RequestId, Settled, Settlement } from './ledger.ts'
+import type { Log, RequestId, Settled, Settlement } from './ledger.ts'
 import type { OutboxFile, Waiting } from './outbox-file.ts'
-
-export type Log = Pick<ConsolaInstance, 'info' | 'warn' | 'error'>
 
 export interface OutboxOptions {
   readonly file: OutboxFile

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cluster, Redis, RedisOptions } from 'ioredis'
 import type { Driver } from 'unstorage'
 import { ConfigError, Unavailable } from '../errors.ts'
-import type { Log } from './outbox.ts'
+import type { Log } from './ledger.ts'
 import { inspectServers, isCluster, renewFiles } from './redis-checks.ts'
 
 export interface Connected {

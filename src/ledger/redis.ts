@@ -5,6 +5,7 @@
  */
 import type { Records } from '../records.ts'
 import { checkAmount } from './book.ts'
+import { Care } from './care.ts'
 import {
   LEASE_MS,
   type AccountBalance,
@@ -20,13 +21,14 @@ import {
   type Ledger,
   type LedgerItem,
   type LedgerRow,
+  type Log,
   type Orphan,
   type Settled,
   type Settlement,
   type TopUp,
 } from './ledger.ts'
 import { OutboxFile } from './outbox-file.ts'
-import { Outbox, type Log } from './outbox.ts'
+import { Outbox } from './outbox.ts'
 import { connect, placeOf, type RedisConnection } from './redis-connection.ts'
 import { RedisHistory } from './redis-history.ts'
 import { RedisImport } from './redis-import.ts'
@@ -47,6 +49,8 @@ export interface RedisOptions {
   readonly url: string | readonly string[]
   /** Folder of the outbox; made if it is not there. Several gateways may share it. */
   readonly outbox: string
+  /** Days after which usage rows are folded, by whichever gateway comes first; they are kept for good without. */
+  readonly retentionDays?: number | undefined
   readonly log: Log
   /** Lua that defines `now`, ms since epoch; the store's own clock unless a test brings its own. */
   readonly clock?: string
@@ -65,6 +69,7 @@ const PATIENCE_MS = 2000
 export async function openRedis({
   url,
   outbox,
+  retentionDays,
   log,
   clock = STORE_CLOCK,
 }: RedisOptions): Promise<{ readonly ledger: RedisLedger; readonly records: Records }> {
@@ -75,7 +80,7 @@ export async function openRedis({
   }
   try {
     const file = OutboxFile.open(outbox)
-    const ledger = new RedisLedger({ connection, file, log })
+    const ledger = new RedisLedger({ connection, file, retentionDays, log })
     return { ledger, records: recordsIn(connection, driver) }
   } catch (error) {
     connection.close()
@@ -90,16 +95,19 @@ export class RedisLedger implements Ledger {
   readonly #history: RedisHistory
   readonly #import: RedisImport
   readonly #outbox: Outbox
+  readonly #care: Care
   /** Calls that have ended and may still have a lease, and when that was, steady ms. */
   readonly #left = new Map<Lease, number>()
 
   constructor({
     connection,
     file,
+    retentionDays,
     log,
   }: {
     readonly connection: RedisConnection
     readonly file: OutboxFile
+    readonly retentionDays: number | undefined
     readonly log: Log
   }) {
     this.#connection = connection
@@ -113,6 +121,8 @@ export class RedisLedger implements Ledger {
       receiptMs: RECEIPT_MS,
       log,
     })
+    const now = () => Date.now()
+    this.#care = new Care({ ledger: this, verifies: false, retentionDays, now, log })
     connection.onReturn(() => {
       this.#leaveAgain()
       this.#outbox.replay()
@@ -289,6 +299,7 @@ export class RedisLedger implements Ledger {
 
   /** Gives the outbox up. The connection belongs to the records. */
   async close(): Promise<void> {
+    this.#care.stop()
     await this.#outbox.close()
   }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { onTestFinished } from 'vitest'
 import { openEmbedded, type EmbeddedLedger } from '../../src/ledger/embedded.ts'
-import type { Log } from '../../src/ledger/embedded-link.ts'
+import type { Log } from '../../src/ledger/ledger.ts'
 import type {
   EnteredOk,
   HeldOk,

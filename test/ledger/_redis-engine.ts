@@ -1,7 +1,6 @@
 /** Redis engines for tests: with an outbox that goes with the test, and a log that can be read. */
 import { beforeEach, onTestFinished } from 'vitest'
-import type { HeldOk, KeyLimits, Lease, Ledger } from '../../src/ledger/ledger.ts'
-import type { Log } from '../../src/ledger/outbox.ts'
+import type { HeldOk, KeyLimits, Lease, Ledger, Log } from '../../src/ledger/ledger.ts'
 import { openRedis, type RedisLedger } from '../../src/ledger/redis.ts'
 import { parsePico } from '../../src/money.ts'
 import type { Records } from '../../src/records.ts'
@@ -51,7 +50,11 @@ export async function startedCluster(size: number): Promise<RedisServer[]> {
 /** Opens an engine; it is closed with the test, if it still is open. */
 export async function open(
   url: string | readonly string[],
-  options: { readonly outbox?: string; readonly clock?: string } = {},
+  options: {
+    readonly outbox?: string
+    readonly clock?: string
+    readonly retentionDays?: number
+  } = {},
 ): Promise<Engine> {
   const { outbox = await folder({}), ...clock } = options
   const logged: string[] = []

@@ -3,7 +3,7 @@
  * promise that was kept is a line of standard output: what it was, its name, its amount.
  */
 import { openEmbedded } from '../../src/ledger/embedded.ts'
-import type { Log } from '../../src/ledger/embedded-link.ts'
+import type { Log } from '../../src/ledger/ledger.ts'
 
 const WRITERS = 48
 const ACCOUNTS = 5

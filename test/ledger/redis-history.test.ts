@@ -164,6 +164,16 @@ describe('the history of accounts in Redis', () => {
     expect(await collect(into.ledger.export())).toEqual(items)
   })
 
+  it('is folded by the gateway that starts with a retention', async () => {
+    const engine = await openEmpty(server)
+    await fill(engine)
+    const before = await stateOf(engine)
+    const keeper = await open(server.url, { clock: STORED_CLOCK, retentionDays: 2 })
+    await expect.poll(() => keeper.logged).toContainEqual(expect.stringContaining('were folded'))
+    expect(await stateOf(engine)).toEqual(before)
+    expect((await collect(engine.ledger.usage('acct'))).length).toBeLessThan(ROWS)
+  })
+
   it('tells whose calls were never settled', async () => {
     const engine = await openEmpty(server)
     await pay(engine.ledger)

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Accounts, hashSecret } from '../../src/accounts.ts'
 import { openRedis } from '../../src/ledger/redis.ts'
-import type { Log } from '../../src/ledger/outbox.ts'
+import type { Log } from '../../src/ledger/ledger.ts'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

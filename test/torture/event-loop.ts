@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { parseArgs } from 'node:util'
 import { openEmbedded, type EmbeddedLedger } from '../../src/ledger/embedded.ts'
-import type { Log } from '../../src/ledger/embedded-link.ts'
+import type { Log } from '../../src/ledger/ledger.ts'
 import { buildShim, countSyncs } from './_shim.ts'
 
 interface Figures {

@@ -1,12 +1,13 @@
-/** What an embedded ledger has done to it while it is in use: a first look, folding, statistics. */
+/** What a ledger has done to it while it is in use: a first look, folding, statistics. */
 import { formatPico } from '../money.ts'
-import type { Log } from './embedded-link.ts'
-import type { Ledger } from './ledger.ts'
+import type { Ledger, Log } from './ledger.ts'
 
 export interface CareOptions {
   readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health'>
-  /** Looks after the statistics the database has of itself. */
-  readonly optimize: () => Promise<void>
+  /** Whether what earlier runs have left is verified at the start; a store that others use is too large for that. */
+  readonly verifies: boolean
+  /** Looks after the statistics the database has of itself, where it needs that. */
+  readonly optimize?: () => Promise<void>
   /** Days after which usage rows are folded; they are kept for good without. */
   readonly retentionDays?: number | undefined
   /** ms since epoch */
@@ -30,7 +31,8 @@ export class Care {
     this.#timer = setInterval(() => {
       this.#days++
       void this.#attempt('folded', () => this.#fold())
-      if (this.#days % WEEK_DAYS === 0) void this.#attempt('optimized', options.optimize)
+      const { optimize } = options
+      if (optimize && this.#days % WEEK_DAYS === 0) void this.#attempt('optimized', optimize)
     }, DAY_MS)
     this.#timer.unref()
     void this.#begin()
@@ -41,7 +43,7 @@ export class Care {
   }
 
   async #begin(): Promise<void> {
-    await this.#attempt('verified', () => this.#verify())
+    if (this.#options.verifies) await this.#attempt('verified', () => this.#verify())
     await this.#attempt('folded', () => this.#fold())
   }
 

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import * as v from 'valibot'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { Care, type CareOptions } from '../../src/ledger/embedded-care.ts'
+import { Care, type CareOptions } from '../../src/ledger/care.ts'
 import { openDatabase } from '../../src/ledger/embedded-file.ts'
 import { Store, type Job } from '../../src/ledger/embedded-store.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
@@ -103,7 +103,7 @@ describe('folding an embedded ledger', () => {
   })
 })
 
-describe('the care of an embedded ledger', () => {
+describe('the care of a ledger', () => {
   function care(options: Partial<CareOptions> = {}) {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     onTestFinished(() => void vi.useRealTimers())
@@ -115,6 +115,7 @@ describe('the care of an embedded ledger', () => {
     const log = { error, info: vi.fn(), warn: vi.fn() } as never
     const started = new Care({
       ledger,
+      verifies: true,
       optimize,
       retentionDays: 30,
       now: () => NOON,
