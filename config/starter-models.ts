@@ -18,9 +18,11 @@ export interface StarterVendor {
   readonly provider: string
   /** The environment variable that holds the API key; the vendor is left out without it. */
   readonly variable: string
-  readonly baseURL: string
+  /** The plugin; by default the one for compatible vendors, which needs the next two. */
+  readonly use?: string
+  readonly baseURL?: string
   /** Row of the table of differences between compatible vendors. */
-  readonly quirks: string
+  readonly quirks?: string
   /** By catalog id. */
   readonly models: Readonly<Record<string, StarterModel>>
 }
@@ -32,13 +34,13 @@ const CHAT = ['STREAMING', 'TOOLS', 'STRUCTURED_OUTPUTS'] as const
 const THINKING = [...CHAT, 'REASONING'] as const
 const SEEING = [...CHAT, 'VISION'] as const
 const BOTH = [...THINKING, 'VISION'] as const
+const READING = [...BOTH, 'FILE_INPUT'] as const
 
 export const VENDORS: readonly StarterVendor[] = [
   {
     provider: 'openai',
     variable: 'OPENAI_API_KEY',
-    baseURL: 'https://api.openai.com/v1',
-    quirks: 'openai',
+    use: 'openai',
     // The vendor charges double for input, and half as much again for output, from prompts above 272,000 tokens.
     models: {
       'openai/gpt-6-luna': {
@@ -65,19 +67,42 @@ export const VENDORS: readonly StarterVendor[] = [
         context_length: 1_050_000,
         max_output_tokens: 128_000,
       },
+      'openai/gpt-image-1': {
+        upstream: 'gpt-image-1',
+        name: 'GPT Image 1',
+        pricing: { prompt: '5e-6', image_token: '10e-6', image_output: '40e-6' },
+        capabilities: ['STREAMING', 'REFERENCES'],
+      },
+      'openai/tts-1': {
+        upstream: 'tts-1',
+        name: 'TTS-1',
+        pricing: { character: '0.000015' },
+      },
+      'openai/whisper-1': {
+        upstream: 'whisper-1',
+        name: 'Whisper',
+        pricing: { second: '0.0001' },
+        capabilities: ['TIMESTAMPS'],
+      },
+      'openai/gpt-4o-mini-transcribe': {
+        upstream: 'gpt-4o-mini-transcribe',
+        name: 'GPT-4o mini Transcribe',
+        modality: 'transcription',
+        pricing: { ...perMillion('1.25', '5.00'), audio: '1.25e-6' },
+        capabilities: ['STREAMING', 'LOGPROBS'],
+      },
     },
   },
   {
     provider: 'google',
     variable: 'GEMINI_API_KEY',
-    baseURL: 'https://generativelanguage.googleapis.com/v1beta/openai',
-    quirks: 'google',
+    use: 'google',
     models: {
       'google/gemini-2.5-flash-lite': {
         upstream: 'gemini-2.5-flash-lite',
         name: 'Gemini 2.5 Flash-Lite',
-        pricing: perMillion('0.10', '0.40', '0.01'),
-        capabilities: [...BOTH],
+        pricing: { ...perMillion('0.10', '0.40', '0.01'), audio: '0.30e-6' },
+        capabilities: [...READING, 'AUDIO_INPUT'],
         context_length: 1_048_576,
         max_output_tokens: 65_536,
       },
@@ -85,7 +110,7 @@ export const VENDORS: readonly StarterVendor[] = [
         upstream: 'gemini-3.5-flash-lite',
         name: 'Gemini 3.5 Flash-Lite',
         pricing: perMillion('0.30', '2.50', '0.03'),
-        capabilities: [...BOTH],
+        capabilities: [...READING],
         context_length: 1_048_576,
         max_output_tokens: 65_536,
       },
@@ -94,17 +119,23 @@ export const VENDORS: readonly StarterVendor[] = [
         upstream: 'gemini-3.8-flash',
         name: 'Gemini 3.8 Flash',
         pricing: perMillion('1.50', '7.50', '0.15'),
-        capabilities: [...BOTH],
+        capabilities: [...READING],
         context_length: 1_048_576,
         max_output_tokens: 65_536,
+      },
+      'google/gemini-3.1-flash-lite-image': {
+        upstream: 'gemini-3.1-flash-lite-image',
+        name: 'Gemini 3.1 Flash-Lite Image',
+        modality: 'image',
+        pricing: { ...perMillion('0.25', '1.50'), image_output: '30e-6' },
+        capabilities: ['REFERENCES'],
       },
     },
   },
   {
     provider: 'mistral',
     variable: 'MISTRAL_API_KEY',
-    baseURL: 'https://api.mistral.ai/v1',
-    quirks: 'mistral',
+    use: 'mistral',
     models: {
       'mistral/ministral-8b-2512': {
         upstream: 'ministral-8b-2512',
@@ -140,6 +171,45 @@ export const VENDORS: readonly StarterVendor[] = [
         pricing: perMillion('0.30', '0.90', '0.03'),
         capabilities: [...CHAT],
         context_length: 256_000,
+      },
+      // Without annotations, for which the vendor has another price.
+      'mistral/mistral-ocr-2512': {
+        upstream: 'mistral-ocr-2512',
+        name: 'Mistral OCR 3',
+        pricing: { page: '0.002' },
+      },
+    },
+  },
+  {
+    provider: 'anthropic',
+    variable: 'ANTHROPIC_API_KEY',
+    use: 'anthropic',
+    // Cache writes are priced for five minutes; the vendor charges twice the input price where a client asks for an hour.
+    models: {
+      // The vendor charges five times as much for prompts above 100,000 tokens.
+      'anthropic/claude-haiku-5.5': {
+        upstream: 'claude-haiku-5-5',
+        name: 'Claude Haiku 5.5',
+        pricing: perMillion('0.10', '0.50', '0.01', '0.125'),
+        capabilities: [...READING],
+        context_length: 1_000_000,
+        max_output_tokens: 128_000,
+      },
+      'anthropic/claude-sonnet-5.5': {
+        upstream: 'claude-sonnet-5-5',
+        name: 'Claude Sonnet 5.5',
+        pricing: perMillion('2.00', '10.00', '0.10', '2.50'),
+        capabilities: [...READING],
+        context_length: 1_000_000,
+        max_output_tokens: 128_000,
+      },
+      'anthropic/claude-opus-5.5': {
+        upstream: 'claude-opus-5-5',
+        name: 'Claude Opus 5.5',
+        pricing: perMillion('4.00', '20.00', '0.20', '5.00'),
+        capabilities: [...READING],
+        context_length: 1_000_000,
+        max_output_tokens: 128_000,
       },
     },
   },

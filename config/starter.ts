@@ -1,7 +1,9 @@
 /**
- * Providers and models that can be had without writing a configuration: the mock, every vendor whose API key is in the
- * environment, and an Ollama that answers on this machine.
+ * Providers and models that can be had without writing a configuration: the mock, what this machine can read and say by
+ * itself, every vendor whose API key is in the environment, and an Ollama that answers on this machine.
  */
+import { accessSync, constants } from 'node:fs'
+import { delimiter, join } from 'node:path'
 import type { ConfigContext, UserConfig } from '../src/index.ts'
 import { VENDORS, type StarterVendor } from './starter-models.ts'
 
@@ -45,6 +47,26 @@ const MOCK: Offer = {
         },
       ],
     },
+    'mock/painter': {
+      name: 'Painter',
+      description: 'Paints everything in one colour.',
+      pricing: { prompt: '0.0000001', image_output: '0.0000004' },
+      capabilities: ['STREAMING', 'REFERENCES'],
+      deployments: [{ provider: 'mock', model: 'painter' }],
+    },
+    'mock/voice': {
+      name: 'Voice',
+      description: 'Hums what it is given to read.',
+      pricing: { character: '0.000001' },
+      deployments: [{ provider: 'mock', model: 'voice' }],
+    },
+    'mock/ears': {
+      name: 'Ears',
+      description: 'Tells how large a sound file is.',
+      pricing: { second: '0.00001' },
+      capabilities: ['STREAMING', 'TIMESTAMPS', 'DIARIZATION'],
+      deployments: [{ provider: 'mock', model: 'ears' }],
+    },
     'mock/tools': {
       name: 'Tool user',
       description: 'Calls the tools it is offered.',
@@ -55,26 +77,71 @@ const MOCK: Offer = {
   },
 }
 
+/** Costs the operator some seconds of a processor for each page, and is loaded when the first document comes. */
+const OCR: Offer = {
+  providers: { tesseract: { use: 'tesseract' } },
+  models: {
+    'local/ocr': {
+      name: 'Tesseract',
+      description: 'Reads English documents on the machine of the gateway.',
+      free_tier: true,
+      pricing: { page: '0' },
+      deployments: [{ provider: 'tesseract', model: 'tesseract' }],
+    },
+  },
+}
+
+/** Where eSpeak NG is installed. */
+const SPEECH: Offer = {
+  providers: { espeak: { use: 'espeak' } },
+  models: {
+    'local/speech': {
+      name: 'eSpeak NG',
+      description: 'Speaks a hundred languages, as a robot, on the machine of the gateway.',
+      free_tier: true,
+      pricing: { character: '0' },
+      deployments: [{ provider: 'espeak', model: 'espeak-ng' }],
+    },
+  },
+}
+
 /** What can be served with this environment; more than one vendor never offers the same id. */
 export async function starter(env: ConfigContext['env']): Promise<Offer> {
   const vendors = VENDORS.filter(({ variable }) => env[variable]).map(offerOf)
-  const offers = [MOCK, ...vendors, await ollama(env.OLLAMA_HOST)]
+  const local = isInstalled('espeak-ng', env.PATH) ? [OCR, SPEECH] : [OCR]
+  const offers = [MOCK, ...local, ...vendors, await ollama(env.OLLAMA_HOST)]
   return {
     providers: Object.assign({}, ...offers.map(({ providers }) => providers)) as Offer['providers'],
     models: Object.assign({}, ...offers.map(({ models }) => models)) as Offer['models'],
   }
 }
 
-function offerOf({ provider, variable, baseURL, quirks, models }: StarterVendor): Offer {
-  const options = { baseURL, quirks, apiKey: `\${${variable}}` }
+function offerOf({ provider, variable, models, ...vendor }: StarterVendor): Offer {
+  const { use = 'openai-compatible', baseURL, quirks } = vendor
+  const options = {
+    ...(baseURL && { baseURL }),
+    ...(quirks && { quirks }),
+    apiKey: `\${${variable}}`,
+  }
   const entries: Offer['models'] = {}
   for (const [id, { upstream, options: model = {}, ...entry }] of Object.entries(models)) {
     entries[id] = { ...entry, deployments: [{ provider, model: upstream, options: model }] }
   }
   return {
-    providers: { [provider]: { use: 'openai-compatible', options } },
+    providers: { [provider]: { use, options } },
     models: entries,
   }
+}
+
+function isInstalled(program: string, path = ''): boolean {
+  return path.split(delimiter).some((folder) => {
+    try {
+      if (folder !== '') accessSync(join(folder, program), constants.X_OK)
+      return folder !== ''
+    } catch {
+      return false
+    }
+  })
 }
 
 /** The models of a local Ollama. They cost nothing, so they are open to the free tier. */

@@ -3,6 +3,7 @@ import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { readChunks, readCompletion } from './google/answer.ts'
 import { createClient, readJson } from './google/client.ts'
+import { createImages } from './google/images.ts'
 import { toBody } from './google/request.ts'
 import { LEVELS } from './google/thinking.ts'
 
@@ -48,6 +49,8 @@ export default defineProvider({
     const unpenalised = new Set<string>()
 
     return {
+      ...createImages(client, host, safety),
+
       async chat({ input, model, options, signal }) {
         const { thinking } = options as v.InferOutput<typeof deploymentOptions>
         const stream = input.stream === true

@@ -5,8 +5,19 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as v from 'valibot'
-import { defineProvider, type ChatInput, type Chunk, type Completion } from '../src/plugin.ts'
+import {
+  defineProvider,
+  type ChatInput,
+  type Chunk,
+  type Completion,
+  type ImageEditInput,
+  type ImageInput,
+  type Job,
+} from '../src/plugin.ts'
+import { hear, hearSlowly, speak } from './mock/audio.ts'
+import { draw, drawSlowly } from './mock/images.ts'
 import { instanceOf } from './mock/instance.ts'
+import { readDocument } from './mock/ocr.ts'
 
 const FAILURES = [
   'bad_request',
@@ -62,18 +73,59 @@ export default defineProvider({
   options,
   deploymentOptions,
   setup({ paceMs }, { fail }) {
+    const failureOf = ({ class: name, message, retryAfterMs }: NonNullable<Script['error']>) =>
+      fail(name, message, retryAfterMs ? { retryAfterMs } : {})
+    /** Waits before each piece of an answer, and fails where the script says so. */
+    const paceOf = ({ options, signal }: Job<unknown>) => {
+      const { error, paceMs: own = paceMs } = options as Script
+      return async (sent: number) => {
+        await pause(own, signal)
+        if (error && sent >= error.after) throw failureOf(error)
+      }
+    }
+    const images = async (job: Job<ImageInput | ImageEditInput>) => {
+      const { input, options } = job
+      const { reply, usage } = options as Script
+      const script = { reply, uncounted: usage === 'none' }
+      const pace = paceOf(job)
+      if (input.stream) return drawSlowly(input, script, pace)
+      await pace(Infinity)
+      return draw(input, script)
+    }
     return {
+      generateImage: images,
+      editImage: images,
+
+      async ocr(job) {
+        const { reply, usage } = job.options as Script
+        await paceOf(job)(Infinity)
+        return readDocument(job.input, { reply, uncounted: usage === 'none' })
+      },
+
+      async speech(job) {
+        const sound = speak(job.input, paceOf(job))
+        if (sound) return sound
+        throw fail('bad_request', 'The mock speaks mp3, wav and pcm only.', {
+          code: 'unsupported_value',
+          param: 'response_format',
+        })
+      },
+
+      async transcribe(job) {
+        const { reply } = job.options as Script
+        const pace = paceOf(job)
+        if (job.input.stream) return hearSlowly(job.input, reply, pace)
+        await pace(Infinity)
+        return hear(job.input, reply)
+      },
+
       async chat({ input, model, options, signal }) {
         const script = options as Script
         const failing = script.error
-        const failure = () => {
-          const { retryAfterMs } = failing!
-          return fail(failing!.class, failing!.message, retryAfterMs ? { retryAfterMs } : {})
-        }
         const pace = () => pause(script.paceMs ?? paceMs, signal)
         if (failing && !(input.stream && failing.after > 0)) {
           await pace()
-          throw failure()
+          throw failureOf(failing)
         }
         const answer = answerOf(input, model, script)
         if (!input.stream) {
@@ -84,11 +136,11 @@ export default defineProvider({
           let sent = 0
           for (const chunk of toChunks(answer)) {
             await pace()
-            if (failing && sent++ >= failing.after) throw failure()
+            if (failing && sent++ >= failing.after) throw failureOf(failing)
             yield chunk
           }
           // A script may fail after more chunks than there are.
-          if (failing) throw failure()
+          if (failing) throw failureOf(failing)
         })()
       },
     }

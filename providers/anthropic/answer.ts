@@ -90,6 +90,8 @@ class Answer implements Step<any, Chunk> {
     switch (event?.type) {
       case 'message_start':
         this.#counts = withLater(this.#counts, event.message?.usage)
+        // What went in is known from here on, whatever becomes of the answer.
+        if (this.#counts) emit({ choices: [], usage: toUsage(this.#counts), interim: true })
         break
       case 'content_block_start':
         this.#start(event.index, event.content_block ?? {}, emit)

@@ -33,8 +33,13 @@ export function toBody(
   }
   const generationConfig = toConfig(input, model, thinking)
   if (Object.keys(generationConfig).length > 0) body.generationConfig = generationConfig
-  if (safety) body.safetySettings = HARMS.map((category) => ({ category, threshold: safety }))
-  return body
+  return Object.assign(body, safetyOf(safety))
+}
+
+/** The member that says from when on answers are blocked; none without a threshold. */
+export function safetyOf(threshold: string | undefined): object | undefined {
+  if (!threshold) return undefined
+  return { safetySettings: HARMS.map((category) => ({ category, threshold })) }
 }
 
 /** OpenAI's names, and Google's. */

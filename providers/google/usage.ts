@@ -30,8 +30,8 @@ export function toUsage(metadata: any): OpenAIUsage | undefined {
   }
 }
 
-/** Of one kind of content. */
-function countOf(details: unknown, modality: string): number {
+/** Tokens of one kind of content, such as `IMAGE`. */
+export function countOf(details: unknown, modality: string): number {
   if (!Array.isArray(details)) return 0
   return count(details.find((one) => one?.modality === modality)?.tokenCount)
 }

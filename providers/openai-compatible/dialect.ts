@@ -9,13 +9,13 @@ import type {
   Delta,
   Host,
   OpenAIUsage,
-  ReasoningDetail,
   Step,
 } from '../../src/plugin.ts'
-import { inbandFailure } from './errors.ts'
-import { detailsOf, textOf, toAnnotations, toCitations, toToolCall } from './parts.ts'
+import { Choice } from './choice.ts'
+import { inbandFailure, notAnAnswer, type Failed } from './errors.ts'
+import { toCitations } from './parts.ts'
 import type { Quirks } from './quirks.ts'
-import { ThinkSplitter, type ThinkTags } from './think.ts'
+import type { ThinkTags } from './think.ts'
 import { toUsage } from './usage.ts'
 
 /** What is known of the answers of a deployment. */
@@ -28,7 +28,8 @@ export interface Dialect {
 
 /**
  * The chunks of a stream.
- * @throws the failure an error inside the stream stands for, after the usage that came with it
+ * @throws the failure an error inside the stream stands for, after the usage that came with it. A filter that stops an
+ *   answer midway is none: it is a reason to finish.
  */
 export function readChunks(dialect: Dialect): Step<any, Chunk> {
   const answer = new Answer(dialect)
@@ -36,12 +37,14 @@ export function readChunks(dialect: Dialect): Step<any, Chunk> {
   let ended = false
   return {
     push(payload, emit) {
-      const failure = failureIn(payload, dialect.fail)
-      if (failure) {
+      const failed = failureIn(payload, dialect.fail)
+      if (failed) {
         // What was produced is charged; before that, another deployment may still be asked.
         const usage = begun ? toUsage(payload?.usage, dialect.quirks) : undefined
         if (usage) emit({ choices: [], usage })
-        throw failure
+        if (!begun || failed.failure !== 'content_blocked') throw failed.error
+        emit(answer.filtered())
+        return
       }
       if (payload.done === true) {
         ended = true
@@ -64,8 +67,8 @@ export function readChunks(dialect: Dialect): Step<any, Chunk> {
  * @throws the failure that an error in it stands for; `upstream_error` when it is no answer
  */
 export function readCompletion(payload: any, dialect: Dialect): Completion {
-  const failure = failureIn(payload, dialect.fail)
-  if (failure) throw failure
+  const failed = failureIn(payload, dialect.fail)
+  if (failed) throw failed.error
   if (!Array.isArray(payload.choices) || payload.choices.length === 0)
     throw notAnAnswer(dialect.fail)
   const answer = new Answer(dialect)
@@ -89,18 +92,17 @@ export function readCompletion(payload: any, dialect: Dialect): Completion {
   return completion
 }
 
-/** The failure for an answer that is none. */
-export function notAnAnswer(fail: Host['fail']): Error {
-  return fail('upstream_error', 'The model provider sent something that is not an answer.')
-}
-
 /** An error in place of an answer, or a payload that cannot be one. */
-function failureIn(payload: any, fail: Host['fail']): Error | undefined {
-  if (typeof payload !== 'object' || payload === null) return notAnAnswer(fail)
-  const failure = inbandFailure(fail, payload)
-  if (failure) return failure
-  const failed = payload.choices?.some?.((choice: any) => FAILED.has(choice?.finish_reason))
-  return failed ? fail('upstream_error', 'The model provider gave up on this answer.') : undefined
+function failureIn(payload: any, fail: Host['fail']): Failed | undefined {
+  if (typeof payload !== 'object' || payload === null) {
+    return { failure: 'upstream_error', error: notAnAnswer(fail) }
+  }
+  const failed = inbandFailure(fail, payload)
+  if (failed || !payload.choices?.some?.((choice: any) => FAILED.has(choice?.finish_reason))) {
+    return failed
+  }
+  const error = fail('upstream_error', 'The model provider gave up on this answer.')
+  return { failure: 'upstream_error', error }
 }
 
 /** Finish reasons that say that there is no answer. */
@@ -117,6 +119,9 @@ class Answer {
   #sources: readonly any[] = []
   /** Text of the first choice since sources are known, for their places in it. */
   #text = ''
+  /** Characters of reasoning, and of everything; kept where they stand for tokens. */
+  #thought = 0
+  #said = 0
 
   constructor(dialect: Dialect) {
     this.#dialect = dialect
@@ -130,7 +135,10 @@ class Answer {
     for (let i = 0; i < given.length; i++) {
       const { index = i, delta, finish_reason, logprobs } = given[i] ?? {}
       const said = delta ? this.#choice(index).read(delta) : undefined
-      if (said) spoke = true
+      if (said) {
+        spoke = true
+        if (this.#dialect.quirks.reasoningByShare) this.#count(said)
+      }
       if (finish_reason) this.#finished = true
       if (!said && !finish_reason && !logprobs) continue
       const choice: ChunkChoice = { index, delta: said ?? {}, finish_reason: finish_reason || null }
@@ -147,6 +155,13 @@ class Answer {
     // Perplexity's word for the end.
     if (payload.object === 'chat.completion.done') chunk.done = true
     return choices.length > 0 || usage || chunk.done ? chunk : undefined
+  }
+
+  /** What a filter makes of an answer that has begun. */
+  filtered(): Chunk {
+    this.#finished = true
+    const indexes = [...this.#choices.keys()]
+    return { choices: indexes.map((index) => ({ index, finish_reason: 'content_filter' })) }
   }
 
   /** What is left to say at the end. @param ended whether the vendor said that this is the end */
@@ -176,11 +191,19 @@ class Answer {
   #latestUsage(payload: any, given: readonly any[], spoke: boolean): OpenAIUsage | undefined {
     const reported =
       payload.usage ?? payload.x_groq?.usage ?? given.find((choice) => choice?.usage)?.usage
-    const usage = reported ? toUsage(reported, this.#dialect.quirks) : undefined
+    const share = this.#said > 0 ? this.#thought / this.#said : 0
+    const usage = reported ? toUsage(reported, this.#dialect.quirks, share) : undefined
     if (!usage) return undefined
     const last = this.#finished || (this.#begun && !spoke)
     this.#usage = last ? undefined : usage
     return last ? usage : undefined
+  }
+
+  #count({ content, reasoning, tool_calls }: Delta): void {
+    const thought = reasoning?.length ?? 0
+    this.#thought += thought
+    this.#said += thought + (content?.length ?? 0)
+    for (const call of tool_calls ?? []) this.#said += call.function?.arguments?.length ?? 0
   }
 
   /** Perplexity, xAI: the sources stand beside the answer, again and again. */
@@ -189,84 +212,6 @@ class Answer {
     if (Array.isArray(sources) && sources.length > 0) this.#sources = sources
     if (this.#sources.length === 0) return
     for (const { index, delta } of choices) if (index === 0) this.#text += delta?.content ?? ''
-  }
-}
-
-/** What is remembered of one choice. */
-class Choice {
-  readonly #splitter: ThinkSplitter | undefined
-  /** Index of the reasoning block that is being written. */
-  #block = 0
-  #thought = false
-  /** Something else was said since. */
-  #moved = false
-  #summary: number | undefined
-
-  constructor(tags: ThinkTags | undefined) {
-    this.#splitter = tags && new ThinkSplitter(tags)
-  }
-
-  /** Undefined when the delta says nothing. */
-  read(delta: any): Delta | undefined {
-    const said: Delta = {}
-    let { content, reasoning } = textOf(delta)
-    if (this.#splitter) {
-      const thought = this.#splitter.push(content)
-      content = thought.content
-      reasoning ||= thought.reasoning
-    }
-    this.#reason(said, reasoning, detailsOf(delta))
-    if (content) said.content = content
-    if (delta.refusal) said.refusal = String(delta.refusal)
-    if (Array.isArray(delta.tool_calls) && delta.tool_calls.length > 0) {
-      said.tool_calls = delta.tool_calls.map(toToolCall)
-    }
-    if (Array.isArray(delta.annotations)) {
-      const annotations = toAnnotations(delta.annotations)
-      if (annotations.length > 0) said.annotations = annotations
-    }
-    if (content || said.tool_calls) this.#moved = this.#thought
-    return Object.keys(said).length > 0 ? said : undefined
-  }
-
-  end(): Delta | undefined {
-    const held = this.#splitter?.end()
-    const said: Delta = {}
-    if (held?.reasoning) this.#reason(said, held.reasoning, [])
-    if (held?.content) said.content = held.content
-    return held?.reasoning || held?.content ? said : undefined
-  }
-
-  #reason(said: Delta, text: string, given: readonly ReasoningDetail[]): void {
-    const visible = given.some((detail) => detail.text || detail.summary)
-    if (!text && given.length === 0) return
-    if (this.#moved) {
-      this.#block++
-      this.#moved = false
-    }
-    const details: ReasoningDetail[] = []
-    if (text && !visible) {
-      details.push({ type: 'reasoning.text', text, format: 'unknown', index: this.#block })
-      this.#thought = true
-    }
-    for (const detail of given) details.push(this.#placed(detail))
-    said.reasoning_details = details
-    const reasoning = visible ? details.map((one) => one.text ?? one.summary ?? '').join('') : text
-    if (reasoning) said.reasoning = reasoning
-  }
-
-  /** With an index, and a blank line between the parts of a summary. */
-  #placed(detail: ReasoningDetail): ReasoningDetail {
-    const sealed = detail.index === undefined && detail.type === 'reasoning.encrypted'
-    // A seal is a block of its own.
-    if (sealed && this.#thought) this.#block++
-    const index = detail.index ?? this.#block
-    this.#thought = true
-    this.#moved ||= sealed
-    if (!detail.summary) return { ...detail, index }
-    const next = this.#summary !== undefined && this.#summary !== index
-    this.#summary = index
-    return { ...detail, index, summary: next ? `\n\n${detail.summary}` : detail.summary }
   }
 }
 

@@ -2,7 +2,9 @@
  * From the many shapes of a vendor's "no" to one of the gateway's failure classes, with a sentence of our own
  * (provider contract, section 4).
  */
-import type { FailureClass, Host } from '../../src/plugin.ts'
+import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
+import { clean, SENTENCES } from './sentences.ts'
+import { delayOf, retryAfter, waitInText } from './waits.ts'
 
 /** What could be read of a vendor's error. */
 interface Problem {
@@ -14,58 +16,95 @@ interface Problem {
   readonly status: number
   /** A vendor's moderation gave its reasons. */
   readonly moderated: boolean
+  /** What a content filter found, in the vendor's words. */
+  readonly filtered: readonly string[]
   /** ms, where the body asks for a wait. */
   readonly retryAfterMs: number | undefined
 }
 
 type Headers = Readonly<Record<string, string>>
 
-/** The failure for an answer with an error status. `body` may be JSON of any shape, HTML or nothing. */
-export function httpFailure(fail: Host['fail'], status: number, headers: Headers, body: string) {
-  return toFailure(fail, problemOf(parse(body)), status, headers)
+/** A failure, and its class. */
+export interface Failed {
+  readonly failure: FailureClass
+  readonly error: Error
+}
+
+const MAX_ERROR_BYTES = 1024 * 1024
+
+/**
+ * What a vendor says with an error status: JSON of any shape, HTML or nothing. The status counts even when it cannot be
+ * read.
+ * @throws the signal's reason when nobody wants to know any more
+ */
+export async function errorText(response: UpstreamResponse, signal: AbortSignal): Promise<string> {
+  try {
+    return await response.text(MAX_ERROR_BYTES)
+  } catch {
+    signal.throwIfAborted()
+    return ''
+  }
+}
+
+/** The failure for an answer with an error status, with what {@link errorText} made of its body. */
+export function httpFailure(
+  fail: Host['fail'],
+  { status, headers }: UpstreamResponse,
+  body: string,
+): Error {
+  return toFailure(fail, problemOf(parse(body)), status, headers).error
 }
 
 /**
  * The failure for an error inside an answer that began well: `{"error": …}`, alone or beside choices, or an error
  * object without a wrapper. Undefined when the payload is none.
  */
-export function inbandFailure(fail: Host['fail'], payload: any): Error | undefined {
+export function inbandFailure(fail: Host['fail'], payload: any): Failed | undefined {
   const bare = !Array.isArray(payload.choices) && (payload.message ?? payload.detail) !== undefined
   if (!payload.error && payload.object !== 'error' && !bare) return undefined
   const problem = problemOf(payload)
   return toFailure(fail, problem, problem.status, {})
 }
 
-function toFailure(fail: Host['fail'], problem: Problem, status: number, headers: Headers): Error {
-  const failure = classify(problem, status)
-  const cause = new Error(
-    [`HTTP ${status}`, named('type', problem.type), named('code', problem.code)].join(''),
-  )
-  if (failure === 'bad_request') {
-    const message = clean(problem.message) || SENTENCES.bad_request
-    const code = CLIENT_CODES.has(problem.code) ? { code: problem.code } : {}
-    return fail(failure, message, { ...code, param: paramOf(problem), cause })
-  }
-  if (failure !== 'upstream_rate' && failure !== 'overloaded') {
-    return fail(failure, SENTENCES[failure], { cause })
-  }
-  const retryAfterMs = retryAfter(headers) ?? problem.retryAfterMs ?? waitInText(problem.message)
-  const wait = retryAfterMs === undefined ? {} : { retryAfterMs: Math.ceil(retryAfterMs) }
-  return fail(failure, SENTENCES[failure], { ...wait, cause })
+/** The failure for an answer, or a part of one, that is none. */
+export function notAnAnswer(fail: Host['fail']): Error {
+  return fail('upstream_error', 'The model provider sent something that is not an answer.')
 }
 
-const SENTENCES: Readonly<Record<FailureClass, string>> = {
-  bad_request: 'The model provider refused the request.',
-  context_length: 'The messages are too long for the context window of this model.',
-  content_blocked: 'The content filter of the model provider blocked this request.',
-  payload_too_large: 'The request is too large for the model provider.',
-  not_found: 'The model provider does not have this model at the moment.',
-  upstream_auth: 'The model provider did not accept the credentials of the gateway.',
-  upstream_balance: 'The model provider does not serve the gateway at the moment.',
-  upstream_rate: 'The model provider is limiting requests at the moment.',
-  overloaded: 'The model provider is overloaded at the moment.',
-  upstream_error: 'The model provider failed to answer.',
-  timeout: 'The model provider did not answer in time.',
+function toFailure(fail: Host['fail'], problem: Problem, status: number, headers: Headers): Failed {
+  const failure = classify(problem, status)
+  return { failure, error: fail(failure, ...said(failure, problem, status, headers)) }
+}
+
+/** What a client is told, and what else is known. */
+function said(
+  failure: FailureClass,
+  problem: Problem,
+  status: number,
+  headers: Headers,
+): [message: string, options: Parameters<Host['fail']>[2]] {
+  const { message, type, code, filtered } = problem
+  const cause = new Error([`HTTP ${status}`, named('type', type), named('code', code)].join(''))
+  switch (failure) {
+    case 'bad_request':
+      return [
+        clean(message) || SENTENCES.bad_request,
+        { ...clientCode(problem), param: paramOf(problem), cause },
+      ]
+    case 'content_blocked':
+      if (filtered.length === 0) return [SENTENCES.content_blocked, { cause }]
+      return [`${SENTENCES.content_blocked} It found: ${filtered.join(', ')}.`, { cause }]
+    case 'upstream_rate':
+    case 'overloaded': {
+      const waitMs = retryAfter(headers) ?? problem.retryAfterMs ?? waitInText(message)
+      return [
+        SENTENCES[failure],
+        { ...(waitMs !== undefined && { retryAfterMs: Math.ceil(waitMs) }), cause },
+      ]
+    }
+    default:
+      return [SENTENCES[failure], { cause }]
+  }
 }
 
 /** Codes and types that say what happened better than the status does. */
@@ -162,26 +201,18 @@ const CLIENT_CODES: ReadonlySet<string> = new Set([
   'invalid_document',
 ])
 
-const MAX_MESSAGE_CHARACTERS = 500
-/** Who the operator is, where things are, and whatever looks like a secret. */
-const PRIVATE = [
-  /https?:\/\/\S+/gi,
-  /\barn:\S+/gi,
-  /\S+@\S+\.\w+/g,
-  /\b(?:org|proj|user|acct|team|req|gen|chatcmpl)[-_](?=[\w-]*[\dA-Z])[\w-]+/g,
-  /\b(?:sk|pk|gsk|xai|pplx|csk|nvapi|hf)[-_][\w*-]+/g,
-  /\S*\*{3,}\S*/g,
-  /\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g,
-  /(?=[\w+/=-]*\d)[\w+/=-]{32,}/g,
-]
+/** Codes of a vendor's, and the wire contract's. */
+const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
+  ['invalid_image_file', 'invalid_image'],
+  ['invalid_image_format', 'invalid_image'],
+  ['invalid_base64_image', 'invalid_image'],
+])
 
-/** A vendor's sentence without what is nobody's business, at most 500 characters. */
-function clean(message: string): string {
-  let text = message.slice(0, MAX_MESSAGE_CHARACTERS * 4)
-  for (const pattern of PRIVATE) text = text.replace(pattern, '[…]')
-  const characters = [...text.replace(/\s+/g, ' ').trim()]
-  if (characters.length <= MAX_MESSAGE_CHARACTERS) return characters.join('')
-  return `${characters.slice(0, MAX_MESSAGE_CHARACTERS - 1).join('')}…`
+function clientCode({ code, param }: Problem): { code: string } | undefined {
+  // Another size may be right for another model: the request is well-formed.
+  if (param === 'size' && code === 'invalid_value') return { code: 'unsupported_value' }
+  const name = OTHER_NAMES.get(code) ?? code
+  return CLIENT_CODES.has(name) ? { code: name } : undefined
 }
 
 function paramOf({ param }: Problem): string | null {
@@ -215,11 +246,11 @@ function problemOf(body: any): Problem {
   const [issue] = issuesOf(inner.message?.detail ?? inner.detail)
   const path = Array.isArray(issue?.loc) ? issue.loc.filter((part: unknown) => part !== 'body') : []
   const param = typeof inner.param === 'string' ? inner.param : path.join('.') || null
-  const said = [inner.message, raw, inner.detail, inner.msg].find(
+  const sentence = [inner.message, raw, inner.detail, inner.msg].find(
     (text) => typeof text === 'string' && text !== 'Provider returned error',
   )
   const message =
-    said ?? (issue?.msg && path.length > 0 ? `${path.join('.')}: ${issue.msg}` : issue?.msg)
+    sentence ?? (issue?.msg && path.length > 0 ? `${path.join('.')}: ${issue.msg}` : issue?.msg)
   return {
     message: typeof message === 'string' ? message : '',
     type: text(inner.type ?? inner.status),
@@ -227,8 +258,16 @@ function problemOf(body: any): Problem {
     param,
     status: statusOf(inner),
     moderated: Array.isArray(inner.metadata?.reasons),
+    filtered: filteredIn(inner.innererror?.content_filter_result),
     retryAfterMs: delayOf(inner.details),
   }
+}
+
+/** Azure's verdicts by category: those that blocked, without their scores. */
+function filteredIn(verdicts: any): string[] {
+  return Object.keys(Object(verdicts)).filter(
+    (category) => /^[\w-]{1,40}$/.test(category) && verdicts[category]?.filtered === true,
+  )
 }
 
 function issuesOf(detail: unknown): any[] {
@@ -245,58 +284,4 @@ function statusOf(error: any): number {
     if (Number.isInteger(status) && status >= 400 && status < 600) return status
   }
   return 0
-}
-
-/** Google's `RetryInfo`. */
-function delayOf(details: unknown): number | undefined {
-  if (!Array.isArray(details)) return undefined
-  const delay = details.find((detail) => typeof detail?.retryDelay === 'string')?.retryDelay
-  return delay === undefined ? undefined : waitMs(delay)
-}
-
-/** ms that the headers ask to wait. */
-function retryAfter(headers: Headers): number | undefined {
-  const exactMs = Number(headers['retry-after-ms'])
-  if (exactMs > 0) return exactMs
-  const wait = headers['retry-after'] && waitMs(headers['retry-after'])
-  if (wait) return wait
-  const waits: number[] = []
-  for (const [name, value] of Object.entries(headers)) {
-    if (!/ratelimit.*-reset/.test(name)) continue
-    // An allowance that is not used up has nothing to do with this refusal.
-    if (Number(headers[name.replace('-reset', '-remaining')]) > 0) continue
-    const ms = waitMs(value)
-    if (ms) waits.push(ms)
-  }
-  return waits.length > 0 ? Math.max(...waits) : undefined
-}
-
-function waitInText(message: string): number | undefined {
-  const [, wait] = /(?:try again|retry) (?:in|after) (\d[\d.hms]*)/i.exec(message) ?? []
-  return wait === undefined ? undefined : waitMs(wait.replace(/\.$/, ''))
-}
-
-const UNITS_MS: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
-
-/** Seconds (`2`), a duration (`2m59.56s`, `120ms`), an epoch (s or ms) or a date, as ms from now. */
-function waitMs(value: string): number | undefined {
-  const number = Number(value)
-  if (Number.isFinite(number)) {
-    const ms =
-      number > 1e12
-        ? number - Date.now()
-        : number > 1e9
-          ? number * 1000 - Date.now()
-          : number * 1000
-    return ms > 0 ? ms : undefined
-  }
-  if (/^(?:\d+(?:\.\d+)?(?:ms|[hms]))+$/.test(value)) {
-    let ms = 0
-    for (const [, amount, unit] of value.matchAll(/(\d+(?:\.\d+)?)(ms|[hms])/g)) {
-      ms += Number(amount) * UNITS_MS[unit!]!
-    }
-    return ms
-  }
-  const ms = Date.parse(value) - Date.now()
-  return ms > 0 ? ms : undefined
 }

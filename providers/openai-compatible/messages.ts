@@ -92,10 +92,12 @@ const REPLAYS: Readonly<
   'think-tags'(out, text) {
     if (text) out.content = joined(`<think>${text}</think>`, out.content)
   },
-  'thinking-parts'(out, text) {
+  'thinking-parts'(out, text, details) {
     if (!text) return
+    // Signatures of other vendors bear their names.
+    const signature = details.find((one) => one.signature && one.format === 'unknown')?.signature
     const thinking = { type: 'thinking', thinking: [{ type: 'text', text }] }
-    out.content = [thinking, ...toParts(out.content)]
+    out.content = [signature ? { ...thinking, signature } : thinking, ...toParts(out.content)]
   },
   'thought-signature'(out, _text, details) {
     const signature = details.find(

@@ -2,11 +2,24 @@
 import { hash } from 'node:crypto'
 import type { Outgoing } from './messages.ts'
 
-/** Tool call ids of nine letters and digits, its own content parts, and a mark on an answer to be continued. */
+/** All that each role may say: a word more, and the request is refused. */
+const MEMBERS: Readonly<Record<string, readonly string[]>> = {
+  system: ['role', 'content'],
+  user: ['role', 'content'],
+  assistant: ['role', 'content', 'tool_calls'],
+  tool: ['role', 'content', 'tool_call_id', 'name'],
+}
+
+/**
+ * Nothing that Mistral does not know, tool call ids of nine letters and digits, its own content parts, and a mark on an
+ * answer to be continued.
+ */
 export function toMistral(messages: readonly Outgoing[]): Outgoing[] {
   const names = new Map<string, string>()
   return messages.map((message, position) => {
-    const out = { ...message }
+    const known = MEMBERS[message.role] ?? Object.keys(message)
+    const out: Outgoing = {}
+    for (const name of known) if (message[name] !== undefined) out[name] = message[name]
     if (Array.isArray(out.content)) out.content = out.content.map(toPart)
     if (out.tool_calls) {
       out.tool_calls = out.tool_calls.map((call: any) => {

@@ -34,7 +34,7 @@ const FORMATS: ReadonlySet<unknown> = new Set([
   'google-gemini-v1',
 ])
 
-/** Entries of `reasoning_details` that say something, and Google's signatures as such entries. */
+/** Entries of `reasoning_details` that say something, and Mistral's and Google's signatures as such entries. */
 export function detailsOf(delta: any): ReasoningDetail[] {
   const details: ReasoningDetail[] = []
   if (Array.isArray(delta.reasoning_details)) {
@@ -51,6 +51,12 @@ export function detailsOf(delta: any): ReasoningDetail[] {
         format: FORMATS.has(format) ? format : 'unknown',
         ...(Number.isInteger(index) ? { index } : {}),
       })
+    }
+  }
+  if (Array.isArray(delta.content)) {
+    for (const part of delta.content) {
+      if (part?.type !== 'thinking' || typeof part.signature !== 'string') continue
+      details.push({ type: 'reasoning.text', signature: part.signature, format: 'unknown' })
     }
   }
   const bearers = [delta, ...(Array.isArray(delta.tool_calls) ? delta.tool_calls : [])]

@@ -2,6 +2,8 @@
  * What sets each vendor apart, one row each: `providers/openai-compatible` of the wire contract, as a table. A member
  * that is absent means that the vendor does as OpenAI does.
  */
+import { OPENAI_AUDIO, XAI_AUDIO, type AudioQuirks } from './audio-quirks.ts'
+import type { ImageQuirks } from './images-request.ts'
 import { takeTurns, type MessageQuirks, type Outgoing, type Replay } from './messages.ts'
 import { toMistral } from './mistral.ts'
 import {
@@ -41,9 +43,41 @@ export interface Quirks extends MessageQuirks, UsageQuirks {
   readonly schemaInPrompt?: true
   /** `session_id` as a cache key. */
   readonly sessionAsCacheKey?: true
+  readonly images?: ImageQuirks
+  readonly audio?: AudioQuirks
   /** A last change to the conversation as a whole. */
   readonly arrange?: (messages: readonly Outgoing[]) => Outgoing[]
 }
+
+/** Nothing is asked for what every model of the newer family does. */
+const OPENAI_IMAGES: ImageQuirks = {
+  bytes: (model) => (isDallE(model) ? 'b64_json' : undefined),
+  single: (model) => model.startsWith('dall-e-3'),
+  drops: (model) => (isDallE(model) ? [] : ['style']),
+  knows: new Set([
+    'background',
+    'input_fidelity',
+    'moderation',
+    'n',
+    'output_compression',
+    'output_format',
+    'partial_images',
+    'prompt',
+    'quality',
+    'size',
+    'stream',
+    'style',
+    'user',
+  ]),
+}
+
+const XAI_IMAGES: ImageQuirks = {
+  bytes: () => 'b64_json',
+  knows: new Set(['aspect_ratio', 'n', 'prompt', 'quality', 'resolution', 'user']),
+  referenceAsUrl: true,
+}
+
+const isDallE = (model: string): boolean => model.startsWith('dall-e')
 
 /** For a router of models, not for a model. */
 const ROUTER = ['session_id']
@@ -77,11 +111,13 @@ const COMMON = [
   'top_p',
 ]
 
-const WITH_USAGE = { stream_options: { include_usage: true } }
-const AS_MAX_TOKENS = { max_completion_tokens: 'max_tokens' }
+/** Asks for usage in a stream. */
+export const WITH_USAGE = { stream_options: { include_usage: true } }
+/** The older name of the limit. */
+export const AS_MAX_TOKENS = { max_completion_tokens: 'max_tokens' }
 
-/** A server of open weights, on one's own machine. */
-const LOCAL = {
+/** A server of open weights, of which nothing more is known. */
+export const OPEN_WEIGHTS = {
   streamed: WITH_USAGE,
   renames: AS_MAX_TOKENS,
   drops: [...ROUTER, ...OPENAI, 'top_a'],
@@ -98,6 +134,8 @@ const ROWS = {
         ? ['temperature', 'top_p', ...PENALTIES, 'logprobs', 'top_logprobs']
         : [],
     ask: effortIn('none', 'minimal', 'low', 'medium', 'high', 'xhigh'),
+    images: OPENAI_IMAGES,
+    audio: OPENAI_AUDIO,
   },
   groq: {
     streamed: WITH_USAGE,
@@ -135,6 +173,8 @@ const ROWS = {
       /grok-(3-mini|[4-9])(?!.*non-reasoning)/.test(model) ? [...PENALTIES, 'stop'] : [],
     ask: effortIn('low', 'medium', 'high'),
     reasoningBeside: true,
+    images: XAI_IMAGES,
+    audio: XAI_AUDIO,
   },
   together: {
     streamed: WITH_USAGE,
@@ -157,6 +197,7 @@ const ROWS = {
     ]),
     renames: { ...AS_MAX_TOKENS, seed: 'random_seed' },
     ask: askMistral,
+    reasoningByShare: true,
     replay: 'thinking-parts',
     arrange: toMistral,
   },
@@ -167,6 +208,7 @@ const ROWS = {
     streamed: WITH_USAGE,
     ask: askAsIs,
     replay: 'reasoning_details',
+    images: { paths: { generations: 'images' } },
   },
   perplexity: {
     streamed: {},
@@ -185,10 +227,10 @@ const ROWS = {
     searchesAlways: true,
     arrange: takeTurns,
   },
-  vllm: { ...LOCAL, ask: askByTemplate, replay: 'reasoning' },
-  ollama: { ...LOCAL, ask: effortIn('none', 'low', 'medium', 'high'), replay: 'reasoning' },
-  llamacpp: { ...LOCAL, ask: askByTemplate },
-  lmstudio: { ...LOCAL, ask: effortIn('none', 'low', 'medium', 'high') },
+  vllm: { ...OPEN_WEIGHTS, ask: askByTemplate, replay: 'reasoning' },
+  ollama: { ...OPEN_WEIGHTS, ask: effortIn('none', 'low', 'medium', 'high'), replay: 'reasoning' },
+  llamacpp: { ...OPEN_WEIGHTS, ask: askByTemplate },
+  lmstudio: { ...OPEN_WEIGHTS, ask: effortIn('none', 'low', 'medium', 'high') },
   cerebras: {
     streamed: WITH_USAGE,
     knows: new Set([

@@ -3,8 +3,12 @@
  * Tags are honoured at the head of an answer only, so that an answer may speak about them.
  */
 
-/** How the tags come: written out by the model, or the opening one already put there by the chat template. */
-export type ThinkTags = 'tags' | 'prefilled-tags'
+/**
+ * How the tags come: written out by the model, as `<think>` or as `<thinking>`, or the opening one already put there by
+ * the chat template.
+ */
+export const THINK_TAGS = ['tags', 'thinking-tags', 'prefilled-tags'] as const
+export type ThinkTags = (typeof THINK_TAGS)[number]
 
 /** What a piece of an answer turned out to be. Either may be empty. */
 export interface Thought {
@@ -12,16 +16,18 @@ export interface Thought {
   readonly content: string
 }
 
-const OPENING = '<think>'
-const CLOSING = '</think>'
-
 /** Splits an answer that arrives in pieces, wherever they are cut. */
 export class ThinkSplitter {
+  readonly #opening: string
+  readonly #closing: string
   #state: 'head' | 'thinking' | 'gap' | 'answer'
   #held = ''
 
   constructor(tags: ThinkTags) {
-    this.#state = tags === 'tags' ? 'head' : 'thinking'
+    const name = tags === 'thinking-tags' ? 'thinking' : 'think'
+    this.#opening = `<${name}>`
+    this.#closing = `</${name}>`
+    this.#state = tags === 'prefilled-tags' ? 'thinking' : 'head'
   }
 
   /** What is certain by now; a piece that may be the start of a tag is held back. */
@@ -32,22 +38,22 @@ export class ThinkSplitter {
     let reasoning = ''
     if (this.#state === 'head') {
       const text = rest.trimStart()
-      if (OPENING.startsWith(text) && text !== OPENING) {
+      if (this.#opening.startsWith(text) && text !== this.#opening) {
         this.#held = rest
         return { reasoning, content: '' }
       }
-      this.#state = text.startsWith(OPENING) ? 'thinking' : 'answer'
-      if (this.#state === 'thinking') rest = text.slice(OPENING.length)
+      this.#state = text.startsWith(this.#opening) ? 'thinking' : 'answer'
+      if (this.#state === 'thinking') rest = text.slice(this.#opening.length)
     }
     if (this.#state === 'thinking') {
-      const end = rest.indexOf(CLOSING)
+      const end = rest.indexOf(this.#closing)
       if (end < 0) {
-        const cut = rest.length - heldLength(rest)
+        const cut = rest.length - heldLength(rest, this.#closing)
         this.#held = rest.slice(cut)
         return { reasoning: rest.slice(0, cut), content: '' }
       }
       reasoning = rest.slice(0, end)
-      rest = rest.slice(end + CLOSING.length)
+      rest = rest.slice(end + this.#closing.length)
       this.#state = 'gap'
     }
     if (this.#state === 'gap') {
@@ -67,10 +73,10 @@ export class ThinkSplitter {
   }
 }
 
-/** How many characters at the end may be the start of the closing tag. */
-function heldLength(text: string): number {
+/** How many characters at the end may be the start of this tag. */
+function heldLength(text: string, tag: string): number {
   const start = text.lastIndexOf('<')
   if (start < 0) return 0
   const tail = text.slice(start)
-  return CLOSING.startsWith(tail) ? tail.length : 0
+  return tag.startsWith(tail) ? tail.length : 0
 }

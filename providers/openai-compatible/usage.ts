@@ -10,15 +10,18 @@ export interface UsageQuirks {
   readonly reasoningBeside?: true
   /** Whatever prompt and completion leave of the total was thought. */
   readonly thoughtIsTheRest?: true
+  /** Reasoning is inside the completion and not told apart: its share of the text is its share of the tokens. */
+  readonly reasoningByShare?: true
   /** Each answer is one search, unless the vendor counts them. */
   readonly searchesAlways?: true
 }
 
 /**
- * Undoes a vendor's habits. Nothing when the vendor reported nothing; zero tokens both ways is what servers say that
- * do not count.
+ * Undoes a vendor's habits.
+ * @param share how much of the text so far was reasoning, 0 to 1, for vendors that do not count it
+ * @returns nothing when the vendor reported nothing; zero tokens both ways is what servers say that do not count
  */
-export function toUsage(reported: any, quirks: UsageQuirks): OpenAIUsage | undefined {
+export function toUsage(reported: any, quirks: UsageQuirks, share = 0): OpenAIUsage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
   // The spelling without s is an older one of Mistral's.
   const prompt = reported.prompt_tokens_details ?? reported.prompt_token_details ?? {}
@@ -32,11 +35,12 @@ export function toUsage(reported: any, quirks: UsageQuirks): OpenAIUsage | undef
   const promptTokens =
     count(reported.prompt_tokens) ||
     count(reported.prompt_cache_hit_tokens) + count(reported.prompt_cache_miss_tokens)
-  const written = count(completion.reasoning_tokens ?? reported.reasoning_tokens)
+  const told = completion.reasoning_tokens ?? reported.reasoning_tokens
+  const thought = quirks.reasoningByShare ? count(reported.completion_tokens) * share : 0
   const [completionTokens, reasoning] = withReasoning(
     promptTokens,
     count(reported.completion_tokens),
-    written,
+    count(told ?? thought),
     count(reported.total_tokens),
     quirks,
   )
@@ -90,7 +94,7 @@ function count(value: unknown): number {
 }
 
 /** USD as decimal text, by any of the names vendors have for it. */
-function vendorCost(reported: any): string | undefined {
+export function vendorCost(reported: any): string | undefined {
   const { cost, cost_details: details, is_byok: ownKey, cost_in_usd_ticks: ticks } = reported
   // With the operator's own vendor key, `cost` is only the fee of the reseller.
   if (typeof cost === 'number') {

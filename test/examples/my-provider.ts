@@ -1,6 +1,6 @@
 /** Speaks to a made-up vendor: it streams `{ "text": … }` events and ends with one that counts tokens. */
 import * as v from 'valibot'
-import { defineProvider, type Chunk, type FailureClass } from '../../src/plugin.ts'
+import { defineProvider, type Chunk, type FailureClass, type Step } from '../../src/plugin.ts'
 
 const FAILURES: Readonly<Record<number, FailureClass>> = {
   400: 'bad_request',
@@ -17,19 +17,20 @@ export default defineProvider({
       async chat({ input, model, signal }) {
         const body = JSON.stringify({ model, turns: input.messages, seed: input.seed })
         const response = await host.request({ url, headers, body, signal, stream: true })
-        if (response.status === 200) return toChunks(host.sse(response.body))
+        if (response.status === 200) return host.sse(response.body).through(chunks)
         const failure = FAILURES[response.status] ?? 'upstream_error'
-        throw host.fail(failure, 'The model provider refused the request.')
+        const retryAfterMs = Number(response.headers['retry-after']) * 1000 || undefined
+        throw host.fail(failure, 'The model provider refused the request.', { retryAfterMs })
       },
     }
   },
 })
 
-async function* toChunks(events: AsyncIterable<any>): AsyncGenerator<Chunk, void, undefined> {
-  for await (const { text, tokens } of events) {
-    if (text) yield { choices: [{ index: 0, delta: { content: text } }] }
-    if (!tokens) continue
+const chunks: Step<any, Chunk> = {
+  push({ text, tokens }, emit) {
+    if (text) emit({ choices: [{ index: 0, delta: { content: text } }] })
+    if (!tokens) return
     const usage = { prompt_tokens: tokens.in, completion_tokens: tokens.out }
-    yield { choices: [{ index: 0, finish_reason: 'stop' }], usage }
-  }
+    emit({ choices: [{ index: 0, finish_reason: 'stop' }], usage })
+  },
 }

@@ -1,0 +1,112 @@
+/** Azure OpenAI, and models of other makers on the same resources. The model of a deployment is the name it has there. */
+import * as v from 'valibot'
+import { defineProvider } from '../src/plugin.ts'
+import { createAudio } from './openai-compatible/audio.ts'
+import { createChat } from './openai-compatible/chat.ts'
+import { createImages } from './openai-compatible/images.ts'
+import {
+  apiKey,
+  baseURL,
+  deploymentMembers,
+  headersOf,
+  sharedOptions,
+  under,
+} from './openai-compatible/options.ts'
+import {
+  AS_MAX_TOKENS,
+  OPEN_WEIGHTS,
+  quirksOf,
+  WITH_USAGE,
+  type Quirks,
+} from './openai-compatible/quirks.ts'
+import { effortIn } from './openai-compatible/reasoning.ts'
+
+/** Versions are dates, the newest ones words. */
+const apiVersion = v.pipe(v.string(), v.regex(/^[\w-]+$/, 'a version such as "2024-10-21"'))
+
+const options = v.strictObject({
+  ...sharedOptions,
+  /** Of the resource: `https://<resource>.openai.azure.com`, or with `services.ai` in place of `openai`. */
+  baseURL,
+  /** Leave it out to send a token of Entra's, as `headers.authorization`. */
+  apiKey: v.optional(apiKey),
+  /** `v1`; or by deployment, with a version; or the one for models of other makers, with a version. */
+  surface: v.optional(v.picklist(['v1', 'deployments', 'models']), 'v1'),
+  apiVersion: v.optional(apiVersion),
+})
+
+const deploymentOptions = v.strictObject({
+  ...deploymentMembers,
+  /** Where this deployment wants another version than the others. */
+  apiVersion: v.optional(apiVersion),
+})
+type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
+
+type Surface = v.InferOutput<typeof options>['surface']
+
+/** The last versions that Microsoft calls stable. */
+const VERSIONS: Readonly<Record<Surface, string | undefined>> = {
+  v1: undefined,
+  deployments: '2024-10-21',
+  models: '2024-05-01-preview',
+}
+
+export default defineProvider({
+  name: 'azure',
+  options,
+  deploymentOptions,
+  setup({ baseURL: base, apiKey, surface, apiVersion = VERSIONS[surface], headers }, host) {
+    // The portal shows addresses of either length.
+    const resource = base.replace(/\/openai(\/v1)?\/?$/, '')
+    const sent = headersOf(apiKey ? { 'api-key': apiKey } : {}, headers)
+    const quirks = quirksAt(surface, apiVersion)
+    const at = (path: string, model: string, { apiVersion: own }: DeploymentOptions) => ({
+      url: under(resource, pathOf(surface, path, model, own ?? apiVersion)),
+      headers: sent,
+      quirks: own === undefined ? quirks : quirksAt(surface, own),
+    })
+    const chat = createChat<DeploymentOptions>(host, (model, own) =>
+      at('chat/completions', model, own),
+    )
+    if (surface === 'models') return { chat }
+    const images = createImages<DeploymentOptions>(host, (path, model, own) =>
+      at(`images/${path}`, model, own),
+    )
+    const audio = createAudio<DeploymentOptions>(host, (path, model, own) =>
+      at(`audio/${path}`, model, own),
+    )
+    return { chat, ...images, ...audio }
+  },
+})
+
+function pathOf(
+  surface: Surface,
+  path: string,
+  model: string,
+  version: string | undefined,
+): string {
+  const query = version === undefined ? '' : `?api-version=${version}`
+  switch (surface) {
+    case 'v1':
+      return `openai/v1/${path}${query}`
+    case 'deployments':
+      return `openai/deployments/${encodeURIComponent(model)}/${path}${query}`
+    case 'models':
+      return `models/${path}${query}`
+  }
+}
+
+/** As OpenAI, with what a version is too old for left out. */
+function quirksAt(surface: Surface, version: string | undefined): Quirks {
+  if (surface === 'models') return { ...OPEN_WEIGHTS, ask: effortIn('low', 'medium', 'high') }
+  const openai = quirksOf('openai')
+  const knows = (since: string) => version === undefined || version >= since
+  return {
+    ...openai,
+    drops: [...(openai.drops ?? []), 'data_sources'],
+    streamed: knows('2024-09-01') ? WITH_USAGE : {},
+    renames: knows('2024-09-01') ? {} : AS_MAX_TOKENS,
+    current: knows('2024-12-01') || undefined,
+    sessionAsCacheKey: version === undefined || undefined,
+  }
+}

@@ -1,0 +1,90 @@
+/** From Amazon's exceptions to the gateway's failure classes. */
+import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
+import { clean, SENTENCES } from '../openai-compatible/sentences.ts'
+import type { Frame } from './frames.ts'
+
+/** By name, in small letters. */
+const CLASSES: Readonly<Record<string, FailureClass>> = {
+  accessdeniedexception: 'upstream_auth',
+  expiredtokenexception: 'upstream_auth',
+  incompletesignatureexception: 'upstream_auth',
+  internalserverexception: 'upstream_error',
+  invalidsignatureexception: 'upstream_auth',
+  missingauthenticationtokenexception: 'upstream_auth',
+  modelerrorexception: 'upstream_error',
+  modelnotreadyexception: 'upstream_rate',
+  modelstreamerrorexception: 'upstream_error',
+  modeltimeoutexception: 'timeout',
+  resourcenotfoundexception: 'not_found',
+  servicequotaexceededexception: 'upstream_rate',
+  serviceunavailableexception: 'overloaded',
+  throttlingexception: 'upstream_rate',
+  unrecognizedclientexception: 'upstream_auth',
+}
+
+const BY_STATUS: Readonly<Record<number, FailureClass>> = {
+  400: 'bad_request',
+  401: 'upstream_auth',
+  403: 'upstream_auth',
+  404: 'not_found',
+  408: 'timeout',
+  413: 'payload_too_large',
+  422: 'bad_request',
+  424: 'upstream_error',
+  429: 'upstream_rate',
+  503: 'overloaded',
+}
+
+const TOO_LONG =
+  /(input|prompt) is too long|input tokens exceeded|too many (input )?tokens|exceeds? (the )?(maximum|context)|context (length|window)/i
+const NO_MODEL =
+  /model identifier is invalid|on-demand throughput isn|end of its life|model .{0,80}not (found|supported in)/i
+
+/** The failure for an answer with an error status; the name is in a header, the sentence in the body. */
+export function httpFailure(
+  fail: Host['fail'],
+  { status, headers }: UpstreamResponse,
+  body: string,
+): Error {
+  const { __type: type, message, Message: capital } = parse(body)
+  const name = headers['x-amzn-errortype'] ?? String(type ?? '')
+  return toFailure(fail, name, message ?? capital, BY_STATUS[status] ?? 'upstream_error', status)
+}
+
+/** The failure for a frame that is no event. */
+export function frameFailure(fail: Host['fail'], { name, payload }: Frame): Error {
+  // A validation names the client's fault; whatever else has no name here is Amazon's.
+  const otherwise = /validation/i.test(name) ? 'bad_request' : 'upstream_error'
+  return toFailure(fail, name, payload?.message ?? payload?.Message, otherwise, 200)
+}
+
+function toFailure(
+  fail: Host['fail'],
+  given: string,
+  said: unknown,
+  otherwise: FailureClass,
+  status: number,
+): Error {
+  // `com.amazon.coral.service#Name:http://internal.amazon.com/…`
+  const name = given.split(':', 1)[0]!.split('#').at(-1)!.toLowerCase()
+  const message = typeof said === 'string' ? said : ''
+  const failure = classify(name, message, otherwise)
+  const shown = /^\w{1,64}$/.test(name) ? `, ${name}` : ''
+  const sentence = (failure === 'bad_request' && clean(message)) || SENTENCES[failure]
+  return fail(failure, sentence, { cause: new Error(`HTTP ${status}${shown}`) })
+}
+
+function classify(name: string, message: string, otherwise: FailureClass): FailureClass {
+  const failure = CLASSES[name] ?? otherwise
+  if (failure !== 'bad_request') return failure
+  if (TOO_LONG.test(message)) return 'context_length'
+  return NO_MODEL.test(message) ? 'not_found' : 'bad_request'
+}
+
+function parse(body: string): any {
+  try {
+    return Object(JSON.parse(body))
+  } catch {
+    return {}
+  }
+}

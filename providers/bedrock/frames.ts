@@ -1,0 +1,90 @@
+/**
+ * The binary framing of Amazon's event streams (`application/vnd.amazon.eventstream`): out of bytes, cut wherever the
+ * network liked to, come events with their checksums verified.
+ */
+import { EventStreamCodec } from '@smithy/eventstream-codec'
+import type { Host, Step } from '../../src/plugin.ts'
+
+/** One event of a stream. */
+export interface Frame {
+  readonly kind: 'event' | 'exception' | 'error'
+  /** Of the event or the exception, as Amazon writes it. */
+  readonly name: string
+  /** The payload; of an `error`, what it says. */
+  readonly payload: any
+}
+
+/** Length, length of the headers and a checksum of both: enough to know where a frame ends. */
+const PRELUDE_BYTES = 12
+/** The prelude and the checksum at the end. */
+const LEAST_BYTES = 16
+/** What Amazon allows at most: headers of 128 KiB, a payload of 24 MiB. */
+const MOST_BYTES = LEAST_BYTES + 128 * 1024 + 24 * 1024 * 1024
+
+const codec = new EventStreamCodec(
+  (bytes) => (typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString()),
+  (text) => Buffer.from(text),
+)
+
+/**
+ * Reads frames. One that the end of the stream cuts off is left out.
+ * @throws the failure class `upstream_error` at a frame that is damaged
+ */
+export function readFrames(fail: Host['fail']): Step<Uint8Array, Frame> {
+  let pieces: Uint8Array[] = []
+  let held = 0
+  /** Bytes that have to be there before anything can be said. */
+  let wanted = PRELUDE_BYTES
+  return {
+    push(bytes, emit) {
+      pieces.push(bytes)
+      held += bytes.length
+      if (held < wanted) return
+      const buffer = pieces.length === 1 ? bytes : Buffer.concat(pieces, held)
+      const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength)
+      let start = 0
+      wanted = PRELUDE_BYTES
+      while (held - start >= PRELUDE_BYTES) {
+        const length = view.getUint32(start)
+        if (length < LEAST_BYTES || length > MOST_BYTES) throw damaged(fail)
+        if (held - start < length) {
+          wanted = length
+          break
+        }
+        emit(decode(buffer.subarray(start, start + length), fail))
+        start += length
+      }
+      held -= start
+      pieces = held > 0 ? [buffer.subarray(start)] : []
+    },
+  }
+}
+
+function decode(bytes: Uint8Array, fail: Host['fail']): Frame {
+  try {
+    const { headers, body } = codec.decode(bytes)
+    const text = (name: string) => String(headers[name]?.value ?? '')
+    switch (text(':message-type')) {
+      case 'exception':
+        return { kind: 'exception', name: text(':exception-type'), payload: parse(body) }
+      case 'error': {
+        const payload = { message: text(':error-message') }
+        return { kind: 'error', name: text(':error-code'), payload }
+      }
+      default:
+        return { kind: 'event', name: text(':event-type'), payload: parse(body) }
+    }
+  } catch {
+    // Without the cause: it may quote the payload.
+    throw damaged(fail)
+  }
+}
+
+function parse(body: Uint8Array): any {
+  if (body.length === 0) return {}
+  return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString())
+}
+
+function damaged(fail: Host['fail']): Error {
+  return fail('upstream_error', 'The model provider sent a damaged stream.')
+}

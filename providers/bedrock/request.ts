@@ -1,0 +1,211 @@
+/** The chat request as Converse takes it. */
+import type { ChatInput, Host } from '../../src/plugin.ts'
+import type { Block } from './media.ts'
+import { cachePoint, mark, toConversation, type Conversation } from './messages.ts'
+import { SILENT, type Asked, type Sampling, type SchemaForm, type Traits } from './models.ts'
+
+export interface RequestOptions {
+  readonly cache?: boolean | undefined
+  readonly schema?: SchemaForm | undefined
+  readonly fields?: Readonly<Record<string, unknown>> | undefined
+  readonly omit?: readonly string[] | undefined
+}
+
+export interface ConverseRequest {
+  readonly body: Record<string, unknown>
+  /** The call of this tool is the answer. */
+  readonly answerTool: string | undefined
+}
+
+/** Amazon takes no more. */
+const MAX_CACHE_POINTS = 4
+const ANSWER_TOOL = 'json_answer'
+
+/** @throws the failure class `bad_request` for what no model takes here, or not in this form */
+export function toConverse(
+  given: ChatInput,
+  known: Traits,
+  options: RequestOptions,
+  fail: Host['fail'],
+): ConverseRequest {
+  const traits = withOptions(known, options)
+  const input = without(given, options.omit)
+  refuse(input, fail)
+  const limit = input.max_completion_tokens
+  const conversation = toConversation(input.messages, traits, fail)
+  const { system, turns } = conversation
+  mark(turns.at(-1)!.content, input.cache_control, traits)
+  const asked = thoughtOf(input, traits, conversation)
+  const tools = toolsOf(input, traits, conversation, asked)
+  const schema = schemaOf(input, traits, tools === undefined && isFree(traits, asked))
+  if (schema.words) system.push({ text: schema.words })
+  if (traits.noSystem && system.length > 0) turns[0]!.content.unshift(...system.splice(0))
+  const toolConfig = tools ?? schema.toolConfig
+  keepLast([...(toolConfig ? [toolConfig.tools] : []), system, ...turns.map((t) => t.content)])
+  const config = configOf(input, traits, asked)
+  const topK = input.top_k !== undefined && !traits.refuses(asked.thinks).includes('topK')
+  const fields = {
+    ...asked.fields,
+    ...(topK && traits.topK?.(input.top_k)),
+    ...options.fields,
+  }
+  return {
+    body: {
+      messages: turns,
+      ...(system.length > 0 && { system }),
+      inferenceConfig: { ...(limit !== undefined && { maxTokens: limit }), ...config },
+      ...(toolConfig && { toolConfig }),
+      ...(schema.outputConfig && { outputConfig: schema.outputConfig }),
+      ...(Object.keys(fields).length > 0 && { additionalModelRequestFields: fields }),
+    },
+    answerTool: schema.toolConfig && ANSWER_TOOL,
+  }
+}
+
+function withOptions(traits: Traits, { cache, schema }: RequestOptions): Traits {
+  const { cache: known } = traits
+  const places = cache === true && known === 'nowhere' ? 'messages' : known
+  return {
+    ...traits,
+    cache: cache === false ? 'nowhere' : places,
+    schema: schema ?? traits.schema,
+  }
+}
+
+function without(input: ChatInput, names: readonly string[] = []): ChatInput {
+  const given = Object.entries(input).filter(
+    ([name]) => name === 'messages' || !names.includes(name),
+  )
+  return Object.fromEntries(given) as unknown as ChatInput
+}
+
+/** What an answer of another shape would have to be given for. */
+function refuse({ n, tools = [] }: ChatInput, fail: Host['fail']): void {
+  if (Number(n) > 1) {
+    const message = 'This model gives one answer to a request: expected n to be 1.'
+    throw fail('bad_request', message, { code: 'unsupported_parameter', param: 'n' })
+  }
+  const position = tools.findIndex((tool) => tool.type !== 'function')
+  if (position < 0) return
+  const message = 'This model takes tools of the type "function" only.'
+  throw fail('bad_request', message, {
+    code: 'unsupported_value',
+    param: `tools[${position}].type`,
+  })
+}
+
+/** Reasoning, unless the model would refuse it because what it thought before was lost on the way. */
+function thoughtOf(input: ChatInput, traits: Traits, { thoughtless }: Conversation): Asked {
+  if (!input.reasoning) return SILENT
+  const asked = traits.ask(input.reasoning, input.max_completion_tokens)
+  return asked.strictly && thoughtless ? SILENT : asked
+}
+
+interface ToolConfig {
+  readonly tools: Block[]
+  readonly toolChoice?: object
+}
+
+/** A conversation that speaks of tools has to say which, even when none may be called now. */
+function toolsOf(
+  input: ChatInput,
+  traits: Traits,
+  { called }: Conversation,
+  asked: Asked,
+): ToolConfig | undefined {
+  const choice = input.tool_choice as any
+  const allowed = choice?.allowed_tools?.tools?.map((tool: any) => tool.function?.name)
+  const given = (input.tools ?? []).filter((tool) => allowed?.includes(tool.function.name) ?? true)
+  if (called.size === 0 && (given.length === 0 || choice === 'none')) return undefined
+  const tools: Block[] = []
+  for (const { function: tool, cache_control } of given) {
+    tools.push(specOf(tool, traits))
+    if (cache_control && traits.cache === 'everywhere') tools.push(cachePoint(cache_control))
+  }
+  const names = new Set(given.map((tool) => tool.function.name))
+  for (const name of called) if (!names.has(name)) tools.push(specOf({ name }, traits))
+  const toolChoice = given.length > 0 ? choiceOf(choice, isFree(traits, asked)) : undefined
+  return { tools, ...(toolChoice && { toolChoice }) }
+}
+
+function specOf(tool: any, traits: Traits): Block {
+  const { name, description, parameters, strict } = tool
+  const json = { type: 'object', properties: {}, ...parameters }
+  // Strictness is known where schemas are.
+  const strictly = strict === true && traits.schema === 'native'
+  return {
+    toolSpec: {
+      name,
+      ...(description?.trim() && { description }),
+      inputSchema: { json: strictly ? traits.narrow(json) : json },
+      ...(strictly && { strict }),
+    },
+  }
+}
+
+/** Whether the model can be made to call a tool. */
+function isFree({ forcedTools }: Traits, { decides }: Asked): boolean {
+  return forcedTools && !decides
+}
+
+function choiceOf(choice: any, free: boolean): object | undefined {
+  const mode = choice?.allowed_tools?.mode ?? choice
+  if (mode === undefined || mode === 'none') return undefined
+  if (mode === 'auto' || !free) return { auto: {} }
+  return choice.function ? { tool: { name: choice.function.name } } : { any: {} }
+}
+
+interface Schema {
+  readonly outputConfig?: object
+  readonly toolConfig?: ToolConfig
+  readonly words?: string
+}
+
+/** @param free whether the model can be made to call the one tool that is the answer */
+function schemaOf({ response_format }: ChatInput, traits: Traits, free: boolean): Schema {
+  const format = response_format as any
+  if (format?.type === 'json_object') return { words: 'Answer with one JSON object, nothing else.' }
+  if (format?.type !== 'json_schema') return {}
+  const { name, description, schema = {} } = format.json_schema ?? {}
+  if (traits.schema === 'native') {
+    const text = JSON.stringify(traits.narrow(schema))
+    const jsonSchema = { schema: text, name, ...(description && { description }) }
+    return { outputConfig: { textFormat: { type: 'json_schema', structure: { jsonSchema } } } }
+  }
+  if (traits.schema === 'tool' && free) {
+    const about = description ?? 'Gives the answer.'
+    const tool = specOf({ name: ANSWER_TOOL, description: about, parameters: schema }, traits)
+    return { toolConfig: { tools: [tool], toolChoice: { tool: { name: ANSWER_TOOL } } } }
+  }
+  return {
+    words: `Answer with one JSON object, nothing else. It must be valid under this JSON Schema:\n${JSON.stringify(schema)}`,
+  }
+}
+
+function configOf(input: ChatInput, traits: Traits, { thinks }: Asked): object {
+  const refused: readonly Sampling[] = traits.refuses(thinks)
+  const { temperature, top_p: topP } = input as { temperature?: number; top_p?: number }
+  const stops = [input.stop ?? []].flat().filter((stop) => stop !== '')
+  const config: Record<string, unknown> = {}
+  if (temperature !== undefined && !refused.includes('temperature')) {
+    config.temperature = Math.min(1, temperature)
+  }
+  // A model that refuses one of two takes it alone.
+  const alone = config.temperature === undefined && refused.length === 1
+  if (topP !== undefined && (alone || !refused.includes('topP'))) config.topP = topP
+  if (stops.length > 0) config.stopSequences = stops
+  return config
+}
+
+/** Takes away the first cache points of too many; the last ones cover the most. */
+function keepLast(lists: readonly Block[][]): void {
+  const isPoint = (block: Block) => block.cachePoint !== undefined
+  let surplus = lists.flat().filter(isPoint).length - MAX_CACHE_POINTS
+  for (const list of lists) {
+    for (let i = 0; i < list.length && surplus > 0; i++) {
+      if (!isPoint(list[i]!)) continue
+      list.splice(i--, 1)
+      surplus--
+    }
+  }
+}

@@ -1,0 +1,57 @@
+/** How Deepgram names voices and formats. */
+import type { Host, SpeechInput } from '../../src/plugin.ts'
+
+/** A model with its voice and language in its name, such as `aura-2-thalia-en`. */
+const COMPLETE = /^aura(-\d+)?-[a-z]+-[a-z]{2}$/
+
+/** OpenAI's voices, and those of Deepgram's that come near. */
+const VOICES: Readonly<Record<string, string>> = {
+  alloy: 'thalia',
+  ash: 'orion',
+  ballad: 'hyperion',
+  cedar: 'zeus',
+  coral: 'asteria',
+  echo: 'arcas',
+  fable: 'draco',
+  marin: 'luna',
+  nova: 'andromeda',
+  onyx: 'apollo',
+  sage: 'athena',
+  shimmer: 'aurora',
+  verse: 'aries',
+}
+
+/**
+ * The model to ask for: the voice is part of its name. A voice may be a name of OpenAI's, one of Deepgram's, alone or with
+ * its language (`thalia`, `celeste-es`), or a complete name (`aura-2-thalia-en`).
+ */
+export function voiceModel(
+  model: string,
+  asked: SpeechInput['voice'],
+  own: Readonly<Record<string, string>>,
+  fail: Host['fail'],
+): string {
+  if (COMPLETE.test(model)) return model
+  const name = typeof asked === 'string' ? asked : asked.id
+  const voice = own[name] ?? VOICES[name] ?? name.toLowerCase()
+  if (COMPLETE.test(voice)) return voice
+  if (/^[a-z]+$/.test(voice)) return `${model}-${voice}-en`
+  if (/^[a-z]+-[a-z]{2}$/.test(voice)) return `${model}-${voice}`
+  throw fail('bad_request', 'The voice is not known here. Ask for one such as "thalia".', {
+    code: 'invalid_value',
+    param: 'voice',
+  })
+}
+
+/** `wav` comes as samples: the vendor's header says nothing of how long it is. */
+export function encodingOf(format: SpeechInput['response_format']): Record<string, string> {
+  switch (format) {
+    case 'opus':
+      return { encoding: 'opus', container: 'ogg' }
+    case 'wav':
+    case 'pcm':
+      return { encoding: 'linear16', container: 'none', sample_rate: '24000' }
+    default:
+      return { encoding: format }
+  }
+}

@@ -1,0 +1,106 @@
+/** What Deepgram is asked about sound, and what it answers. */
+import type {
+  Host,
+  Transcription,
+  TranscriptionInput,
+  TranscriptSegment,
+  TranscriptWord,
+} from '../../src/plugin.ts'
+
+/**
+ * The query of `/v1/listen`.
+ * @param own the operator's parameters; what a request needs wins over them
+ */
+export function listenQuery(
+  input: TranscriptionInput,
+  model: string,
+  own: Readonly<Record<string, string>>,
+): URLSearchParams {
+  const { language, prompt, response_format: format } = input
+  const query = new URLSearchParams({ ...own, model })
+  if (language === undefined) query.set('detect_language', 'true')
+  else query.set('language', language)
+  if (format !== 'json') query.set('utterances', 'true')
+  if (format === 'diarized_json') query.set('diarize', 'true')
+  if (TAKES_TERMS.test(model)) {
+    for (const term of termsIn(input.keywords ?? prompt)) query.append('keyterm', term)
+  }
+  return query
+}
+
+/** Older models refuse them. */
+const TAKES_TERMS = /^(nova-3|flux)/
+const MAX_TERMS = 100
+
+/** A prompt is sentences for other vendors, and words to listen for here. */
+function termsIn(given: unknown): readonly string[] {
+  const terms = Array.isArray(given)
+    ? given
+    : typeof given === 'string'
+      ? given.split(/[,;\n]/)
+      : []
+  return terms
+    .map((term) => String(term).trim())
+    .filter((term) => term !== '' && term.split(/\s+/).length <= 5)
+    .slice(0, MAX_TERMS)
+}
+
+/** Reads the answer of `/v1/listen`. Silence is a transcript without words. */
+export function toTranscription(
+  body: string,
+  { response_format: format }: TranscriptionInput,
+  fail: Host['fail'],
+): Transcription {
+  const { metadata, results } = parse(body, fail)
+  if (!Array.isArray(results?.channels)) throw notAnAnswer(fail)
+  const heard = results.channels.map((channel: any) => Object(channel?.alternatives?.[0]))
+  const duration = Number(metadata?.duration)
+  // Each channel is listened to, and charged, on its own.
+  const seconds = duration * Math.max(1, results.channels.length)
+  const language = results.channels[0]?.detected_language
+  const { utterances } = results
+  return {
+    text: heard
+      .map(({ transcript }: any) => String(transcript ?? ''))
+      .filter(Boolean)
+      .join('\n'),
+    ...(typeof language === 'string' && { language }),
+    ...(duration > 0 && { duration, usage: { seconds } }),
+    ...(Array.isArray(utterances) &&
+      utterances.length > 0 && { segments: utterances.map(toSegment) }),
+    ...(format !== 'json' && { words: heard.flatMap(({ words }: any) => wordsOf(words)) }),
+  }
+}
+
+function toSegment(utterance: any): TranscriptSegment {
+  const { start, end, transcript, speaker } = Object(utterance)
+  return {
+    start: Number(start) || 0,
+    end: Number(end) || 0,
+    text: String(transcript ?? ''),
+    ...(typeof speaker === 'number' && { speaker }),
+  }
+}
+
+function wordsOf(words: unknown): TranscriptWord[] {
+  if (!Array.isArray(words)) return []
+  return words.map(({ word, punctuated_word, start, end, speaker }: any) => ({
+    word: String(punctuated_word ?? word ?? ''),
+    start: Number(start) || 0,
+    end: Number(end) || 0,
+    ...(typeof speaker === 'number' && { speaker }),
+  }))
+}
+
+function parse(body: string, fail: Host['fail']): any {
+  try {
+    return Object(JSON.parse(body))
+  } catch {
+    // Without the cause: it quotes the body.
+    throw notAnAnswer(fail)
+  }
+}
+
+function notAnAnswer(fail: Host['fail']): Error {
+  return fail('upstream_error', 'The model provider sent something that is not an answer.')
+}

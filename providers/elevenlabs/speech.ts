@@ -1,0 +1,77 @@
+/** How ElevenLabs names voices and formats, and what it is asked to say. */
+import type { Host, SpeechInput } from '../../src/plugin.ts'
+
+/** Voices that every account has, by the names of OpenAI's that come near. */
+const VOICES: Readonly<Record<string, string>> = {
+  alloy: 'EXAVITQu4vr4xnSDxMaL',
+  ash: 'cjVigY5qzO86Huf0OWal',
+  ballad: 'JBFqnCBsd6RMkjVDRZzb',
+  cedar: 'nPczCjzI2devNBz1zQrb',
+  coral: 'cgSgspJ2msm6clMCkdW9',
+  echo: 'TX3LPaxmHKxFdv7VOQHJ',
+  fable: 'onwK4e9ZLuTAKqWW03F9',
+  marin: 'XrExE9yKIg1WjnnlVkGX',
+  nova: 'FGY2WhTYpPnrIDTdsKH5',
+  onyx: 'pqHfZKP75CvOlQylNhV4',
+  sage: 'Xb7hH8MSUJpSbSDYk0k2',
+  shimmer: 'pFZP5JQG7iQjIQuC4Bku',
+  verse: 'IKne3meq5aSn9XLyUdCD',
+}
+
+/** The id of a voice. It becomes part of an address, so nothing passes that does not look like one. */
+export function voiceId(
+  asked: SpeechInput['voice'],
+  own: Readonly<Record<string, string>>,
+  fail: Host['fail'],
+): string {
+  const name = typeof asked === 'string' ? asked : asked.id
+  const id = own[name] ?? VOICES[name] ?? name
+  if (/^[A-Za-z0-9]{20}$/.test(id)) return id
+  throw fail(
+    'bad_request',
+    'The voice is not known here. Ask for a voice of the configuration, or for an id of 20 letters and digits.',
+    { code: 'invalid_value', param: 'voice' },
+  )
+}
+
+/** The vendor's name of a format. Both `pcm` and `wav` come as samples. */
+export function formatOf(
+  format: SpeechInput['response_format'],
+  fail: Host['fail'],
+): { readonly format: string; readonly samples?: number } {
+  switch (format) {
+    case 'mp3':
+      return { format: 'mp3_44100_128' }
+    case 'opus':
+      return { format: 'opus_48000_64' }
+    case 'wav':
+    case 'pcm':
+      return { format: 'pcm_24000', samples: 24_000 }
+    default:
+      throw fail(
+        'bad_request',
+        `The model cannot make sound in the format ${format}. Ask for mp3, opus, wav or pcm.`,
+        { code: 'unsupported_value', param: 'response_format' },
+      )
+  }
+}
+
+const SLOWEST = 0.7
+const FASTEST = 1.2
+
+/** Only the newer, faster models take a language. */
+const TAKES_LANGUAGE = /flash|turbo/
+
+/** The body of a request. There is no place for instructions. */
+export function speechBody(input: SpeechInput, model: string): object {
+  const { input: text, speed, language, seed } = input
+  return {
+    text,
+    model_id: model,
+    ...(speed !== undefined && {
+      voice_settings: { speed: Math.min(FASTEST, Math.max(SLOWEST, speed)) },
+    }),
+    ...(typeof language === 'string' && TAKES_LANGUAGE.test(model) && { language_code: language }),
+    ...(Number.isInteger(seed) && { seed }),
+  }
+}

@@ -1,0 +1,189 @@
+/** Images: of Gemini models, which draw what they are told in a chat; of Imagen, which is asked for predictions. */
+import {
+  oneByOne,
+  type Host,
+  type ImageEditInput,
+  type ImageInput,
+  type ImageResult,
+  type Job,
+  type MediaFile,
+  type Provider,
+  type Usage,
+} from '../../src/plugin.ts'
+import { readJson, type Client } from './client.ts'
+import { blocked, inbandFailure, notAnAnswer } from './errors.ts'
+import { safetyOf } from './request.ts'
+import { countOf, toUsage } from './usage.ts'
+
+/** The image methods of the provider. @param safety as in the options */
+export function createImages(
+  client: Client,
+  host: Host,
+  safety: string | undefined,
+): Required<Pick<Provider, 'generateImage' | 'editImage'>> {
+  const draw = async (job: Job<ImageInput>, references: readonly MediaFile[]) => {
+    const body = toBody(job.input, references, safety, host.fail)
+    return oneByOne(job.input.n ?? 1, job.signal, async (signal) => {
+      const response = await client.post(job.model, 'generateContent', body, { signal })
+      return toResult(await readJson(response, host), host.fail)
+    })
+  }
+  const predict = async ({ input, model, signal: whole }: Job<ImageInput>) => {
+    const { n = 1 } = input
+    const together = n <= MAX_SAMPLES
+    const body = toPrediction(input, together ? n : 1, host.fail)
+    return oneByOne(together ? 1 : n, whole, async (signal) => {
+      const response = await client.post(model, 'predict', body, { signal })
+      return toPredicted(await readJson(response, host), host.fail)
+    })
+  }
+  return {
+    generateImage: (job) => (isImagen(job.model) ? predict(job) : draw(job, [])),
+    async editImage(job: Job<ImageEditInput>) {
+      const { mask, images } = job.input
+      if (isImagen(job.model)) throw refused('images to refer to', 'image', host.fail)
+      if (mask) throw refused('a mask', 'mask', host.fail)
+      return draw(job, images)
+    },
+  }
+}
+
+/** What these models can draw, as width through height, and what it is called. */
+const GEMINI_RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9']
+/** Of Imagen, for each request. */
+const MAX_SAMPLES = 4
+const IMAGEN_RATIOS = ['1:1', '3:4', '4:3', '9:16', '16:9']
+
+function isImagen(model: string): boolean {
+  return /(^|\/)imagen/.test(model)
+}
+
+function toBody(
+  input: ImageInput,
+  references: readonly MediaFile[],
+  safety: string | undefined,
+  fail: Host['fail'],
+): object {
+  const shape = shapeOf(input, GEMINI_RATIOS, fail)
+  const parts = references.map(({ bytes, mediaType: mimeType }) => ({
+    inlineData: { mimeType, data: base64Of(bytes) },
+  }))
+  return {
+    contents: [{ role: 'user', parts: [...parts, { text: input.prompt }] }],
+    generationConfig: {
+      responseModalities: ['TEXT', 'IMAGE'],
+      ...(shape && {
+        imageConfig: {
+          aspectRatio: shape.ratio,
+          ...(shape.scale !== '1K' && { imageSize: shape.scale }),
+        },
+      }),
+    },
+    ...safetyOf(safety),
+  }
+}
+
+function toPrediction(input: ImageInput, sampleCount: number, fail: Host['fail']): object {
+  const shape = shapeOf(input, IMAGEN_RATIOS, fail)
+  return {
+    instances: [{ prompt: input.prompt }],
+    parameters: {
+      sampleCount,
+      includeRaiReason: true,
+      ...(shape && { aspectRatio: shape.ratio }),
+      ...(shape?.scale === '2K' && { sampleImageSize: '2K' }),
+    },
+  }
+}
+
+/** The nearest ratio, and how large: there are no other sizes. @throws the failure class `bad_request` */
+function shapeOf(
+  { size, background }: ImageInput,
+  ratios: readonly string[],
+  fail: Host['fail'],
+): { readonly ratio: string; readonly scale: string } | undefined {
+  if (background === 'transparent') {
+    throw fail('bad_request', 'This model makes no transparent images.', {
+      code: 'unsupported_value',
+      param: 'background',
+    })
+  }
+  const [width = NaN, height = NaN] = (size ?? '').split('x').map(Number)
+  if (Number.isNaN(width / height)) return undefined
+  const away = (ratio: string) => {
+    const [w, h] = ratio.split(':').map(Number) as [number, number]
+    return Math.abs(Math.log(width / height / (w / h)))
+  }
+  const ratio = ratios.reduce((best, one) => (away(one) < away(best) ? one : best))
+  const longer = Math.max(width, height)
+  return { ratio, scale: longer <= 1536 ? '1K' : longer <= 3072 ? '2K' : '4K' }
+}
+
+/** Why a candidate has no image (provider contract: google). */
+const BLOCKED = new Set([
+  'SAFETY',
+  'RECITATION',
+  'BLOCKLIST',
+  'PROHIBITED_CONTENT',
+  'SPII',
+  'IMAGE_SAFETY',
+  'IMAGE_PROHIBITED_CONTENT',
+  'IMAGE_RECITATION',
+  'MODEL_ARMOR',
+  'LANGUAGE',
+])
+
+function toResult(payload: any, fail: Host['fail']): ImageResult {
+  const failed = inbandFailure(fail, payload)
+  if (failed) throw failed
+  const candidate = payload?.candidates?.[0]
+  if (!candidate) throw payload?.promptFeedback?.blockReason ? blocked(fail) : notAnAnswer(fail)
+  const parts: any[] = Array.isArray(candidate.content?.parts) ? candidate.content.parts : []
+  // What a model that thinks has drawn on the way is no answer.
+  const drawn = parts.find((part) => !part?.thought && part?.inlineData?.data)
+  if (drawn) {
+    const usage = usageOf(payload.usageMetadata)
+    return { data: [{ b64_json: drawn.inlineData.data }], ...(usage && { usage }) }
+  }
+  if (BLOCKED.has(candidate.finishReason)) throw blocked(fail)
+  if (parts.some((part) => !part?.thought && part?.text)) {
+    throw fail('content_blocked', 'The model answered with words in place of an image.')
+  }
+  throw fail('upstream_error', 'The model provider sent no image.')
+}
+
+function toPredicted(payload: any, fail: Host['fail']): ImageResult {
+  const failed = inbandFailure(fail, payload)
+  if (failed) throw failed
+  const predictions: any[] = Array.isArray(payload?.predictions) ? payload.predictions : []
+  const data = predictions
+    .filter((one) => typeof one?.bytesBase64Encoded === 'string')
+    .map((one) => ({ b64_json: one.bytesBase64Encoded }))
+  // All that were asked for, or none: what a filter took out is missing.
+  if (data.length === 0 || predictions.some((one) => one?.raiFilteredReason)) throw blocked(fail)
+  return { data }
+}
+
+function usageOf(metadata: any): Usage | undefined {
+  const counted = toUsage(metadata)
+  if (!counted) return undefined
+  return {
+    promptTokens: counted.prompt_tokens ?? 0,
+    cachedTokens: counted.prompt_tokens_details?.cached_tokens ?? 0,
+    imageInputTokens: countOf(metadata.promptTokensDetails, 'IMAGE'),
+    completionTokens: counted.completion_tokens ?? 0,
+    reasoningTokens: counted.completion_tokens_details?.reasoning_tokens ?? 0,
+    imageOutputTokens: counted.completion_tokens_details?.image_tokens ?? 0,
+  }
+}
+
+function base64Of({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
+}
+
+function refused(what: string, param: string, fail: Host['fail']): Error {
+  return fail('bad_request', `This model does not take ${what}.`, {
+    code: 'unsupported_parameter',
+    param,
+  })
+}

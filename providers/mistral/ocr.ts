@@ -1,0 +1,100 @@
+/** Mistral's OCR: `POST /ocr`, whose names are also those of the gateway's own path. */
+import type { Host, MediaFile, OcrInput, OcrPage, Provider } from '../../src/plugin.ts'
+import { errorText, httpFailure, inbandFailure, notAnAnswer } from '../openai-compatible/errors.ts'
+
+/** Where to ask, and as whom. */
+export interface OcrLine {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Members of a deployment's options that count here. */
+interface Options {
+  /** Members of the request that this model refuses. */
+  readonly omit?: readonly string[]
+}
+
+/** A document comes back with all of its pictures, where they are asked for. */
+const MAX_ANSWER_BYTES = 128 * 1024 * 1024
+
+/** What goes along as it is. Others are left out: the vendor refuses what it does not know. */
+const PASSED = [
+  'pages',
+  'include_image_base64',
+  'image_limit',
+  'image_min_size',
+  'bbox_annotation_format',
+  'document_annotation_format',
+  'document_annotation_prompt',
+  'table_format',
+  'extract_header',
+  'extract_footer',
+  'include_blocks',
+  'confidence_scores_granularity',
+]
+
+/** The OCR method of a provider. */
+export function createOcr(host: Host, { url, headers }: OcrLine): NonNullable<Provider['ocr']> {
+  return async ({ input, model, options, signal }) => {
+    const { omit = [] } = options as Options
+    const body = JSON.stringify(toBody(input, model, omit))
+    const response = await host.request({ url, headers, body, signal })
+    if (response.status !== 200) {
+      throw httpFailure(host.fail, response, await errorText(response, signal))
+    }
+    const answer = parse(await response.text(MAX_ANSWER_BYTES))
+    const { pages, document_annotation, usage_info } = answer ?? {}
+    if (!Array.isArray(pages) || !pages.every(isPage)) {
+      throw (answer && inbandFailure(host.fail, answer)?.error) ?? notAnAnswer(host.fail)
+    }
+    const processed = countOf(usage_info?.pages_processed)
+    const documentBytes = countOf(usage_info?.doc_size_bytes)
+    return {
+      pages: pages.map(withIndex),
+      ...(typeof document_annotation === 'string' && { document_annotation }),
+      ...(documentBytes !== undefined && { documentBytes }),
+      ...(processed !== undefined && { usage: { pages: processed } }),
+    }
+  }
+}
+
+function toBody(input: OcrInput, model: string, omit: readonly string[]): object {
+  const passed = PASSED.filter((name) => input[name] !== undefined && !omit.includes(name))
+  return {
+    model,
+    document: toDocument(input.document),
+    ...Object.fromEntries(passed.map((name) => [name, input[name]])),
+  }
+}
+
+function toDocument(document: OcrInput['document']): object {
+  const url = 'url' in document ? document.url : dataUrlOf(document.file)
+  if (document.kind === 'image') return { type: 'image_url', image_url: url }
+  const { name } = document
+  return { type: 'document_url', document_url: url, ...(name && { document_name: name }) }
+}
+
+function dataUrlOf({ bytes, mediaType }: MediaFile): string {
+  const { buffer, byteOffset, byteLength } = bytes
+  return `data:${mediaType};base64,${Buffer.from(buffer, byteOffset, byteLength).toString('base64')}`
+}
+
+function parse(body: string): any {
+  try {
+    return Object(JSON.parse(body))
+  } catch {
+    return undefined
+  }
+}
+
+function isPage(page: any): boolean {
+  return typeof page?.markdown === 'string'
+}
+
+function withIndex(page: OcrPage, position: number): OcrPage {
+  return Number.isInteger(page.index) ? page : { ...page, index: position }
+}
+
+function countOf(value: unknown): number | undefined {
+  return typeof value === 'number' && value >= 0 && Number.isInteger(value) ? value : undefined
+}

@@ -1,0 +1,145 @@
+/** Speech and transcription of whoever speaks OpenAI's audio API. */
+import type { FormField, Host, Provider, SpeechInput, UpstreamResponse } from '../../src/plugin.ts'
+import type { AudioPath, AudioQuirks } from './audio-quirks.ts'
+import { errorText, httpFailure, inbandFailure, notAnAnswer } from './errors.ts'
+import { toTranscription, TranscriptEvents } from './transcript.ts'
+
+/** How a model is asked. */
+export interface AudioLine {
+  /** All of it, up to the query. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly quirks: { readonly audio?: AudioQuirks }
+}
+
+/** Members of a deployment's options that count here. */
+interface Options {
+  readonly omit?: readonly string[]
+}
+
+/**
+ * The audio methods of a provider.
+ * @param lineOf called for every request
+ */
+export function createAudio<Own extends Options>(
+  host: Host,
+  lineOf: (path: AudioPath, model: string, options: Own) => AudioLine,
+): Required<Pick<Provider, 'speech' | 'transcribe'>> {
+  return {
+    async speech({ input, model, options, signal }) {
+      const own = options as unknown as Own
+      const { url, headers, quirks } = lineOf('speech', model, own)
+      const { audio = {} } = quirks
+      const { response_format: format } = input
+      if (audio.formats?.includes(format) === false) throw cannotMake(host, format)
+      const body = audio.toSpeech?.(input) ?? { model, ...pick(input, audio.speaks) }
+      for (const name of own.omit ?? []) delete body[name]
+      const response = await ask(host, {
+        url,
+        headers: { ...headers, accept: '*/*' },
+        body: JSON.stringify(body),
+        signal,
+        stream: true,
+      })
+      return isText(response) ? soundIn(response, host) : { bytes: response.body }
+    },
+
+    async transcribe({ input, model, options, signal }) {
+      const own = options as unknown as Own
+      const { url, headers, quirks } = lineOf('transcriptions', model, own)
+      const { audio = {} } = quirks
+      const { file, ...rest } = input
+      const fields = audio.toFields?.(input) ?? { model, ...pick(rest, audio.hears) }
+      for (const name of own.omit ?? []) delete fields[name]
+      const { bytes, mediaType, filename = 'audio' } = file
+      // Last: some vendors want it so.
+      const { contentType, body } = host.form([
+        ...toFields(fields, audio.bareLists ? '' : '[]'),
+        { name: 'file', value: { bytes, mediaType, filename } },
+      ])
+      const response = await ask(host, {
+        url,
+        headers: { ...headers, 'content-type': contentType },
+        body,
+        signal,
+        stream: input.stream === true,
+      })
+      const type = response.headers['content-type'] ?? ''
+      if (type.includes('event-stream')) {
+        return host.sse(response.body).through(new TranscriptEvents(host.fail))
+      }
+      const text = await response.text()
+      // Some servers know no other form, whatever they were asked.
+      if (type.startsWith('text/plain') && !/^\s*\{/.test(text)) return { text: text.trim() }
+      return toTranscription(parse(text, host), host.fail)
+    },
+  }
+}
+
+async function ask(host: Host, request: Parameters<Host['request']>[0]): Promise<UpstreamResponse> {
+  const response = await host.request(request)
+  const { status } = response
+  if (status >= 200 && status <= 299) return response
+  throw httpFailure(host.fail, response, await errorText(response, request.signal))
+}
+
+/** The members that are known, or all of them. */
+function pick(input: object, known: ReadonlySet<string> | undefined): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(input).filter(([name, value]) => {
+      return value !== undefined && (!known || known.has(name))
+    }),
+  )
+}
+
+/** As OpenAI's own clients write them: `name[]` for each item, `name[member]` for each member. */
+function toFields(members: Readonly<Record<string, unknown>>, list: '[]' | ''): FormField[] {
+  return Object.entries(members).flatMap(([name, value]) => {
+    if (Array.isArray(value)) {
+      return value.map((item) => ({ name: `${name}${list}`, value: toText(item) }))
+    }
+    if (typeof value !== 'object' || value === null) return [{ name, value: toText(value) }]
+    return Object.entries(value).map(([member, inner]) => ({
+      name: `${name}[${member}]`,
+      value: toText(inner),
+    }))
+  })
+}
+
+function toText(value: unknown): string {
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+function isText({ headers }: UpstreamResponse): boolean {
+  return /^(text\/|application\/json)/.test(headers['content-type'] ?? '')
+}
+
+/** Some vendors wrap sound in JSON. */
+async function soundIn(response: UpstreamResponse, host: Host) {
+  const payload = parse(await response.text(), host)
+  const failed = inbandFailure(host.fail, payload)
+  if (failed) throw failed.error
+  if (typeof payload.audio_data !== 'string') throw notAnAnswer(host.fail)
+  return { bytes: once(Buffer.from(payload.audio_data, 'base64')) }
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield bytes
+}
+
+function parse(text: string, host: Host): any {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    // Without the cause: it quotes the body.
+    throw notAnAnswer(host.fail)
+  }
+}
+
+function cannotMake(host: Host, format: SpeechInput['response_format']): Error {
+  return host.fail(
+    'bad_request',
+    `The model cannot make sound in the format ${format}. Ask for another response_format.`,
+    { code: 'unsupported_value', param: 'response_format' },
+  )
+}

@@ -1,0 +1,98 @@
+/** Requests for images as a vendor takes them. */
+import type { Form, Host, ImageEditInput, ImageInput, MediaFile } from '../../src/plugin.ts'
+
+/** What a row of the quirk table says about images. */
+export interface ImageQuirks {
+  /** The `response_format` that asks for bytes; undefined where that must not be asked. By default `b64_json`. */
+  readonly bytes?: (model: string) => string | undefined
+  /** Models that make one image for each request. */
+  readonly single?: (model: string) => boolean
+  /** All members this vendor knows, where others are refused. */
+  readonly knows?: ReadonlySet<string>
+  /** Members that mean nothing to a model. */
+  readonly drops?: (model: string) => readonly string[]
+  /** Where images are made, in place of `images/…`. */
+  readonly paths?: { readonly generations?: string; readonly edits?: string }
+  /** Edits are JSON with one image, as `image.url`. */
+  readonly referenceAsUrl?: true
+}
+
+export interface ImageBody {
+  readonly contentType: string
+  readonly body: string | Form['body']
+}
+
+/** The body that asks for images. */
+export function toGeneration(
+  input: ImageInput,
+  model: string,
+  quirks: ImageQuirks,
+  omit: readonly string[],
+): ImageBody {
+  return json(members(input, model, quirks, omit))
+}
+
+/** The body that asks for a change. @throws the failure class `bad_request` for what this vendor cannot be told */
+export function toEdit(
+  input: ImageEditInput,
+  model: string,
+  quirks: ImageQuirks,
+  omit: readonly string[],
+  host: Host,
+): ImageBody {
+  const { images, mask, ...rest } = input
+  const body = members(rest as ImageInput, model, quirks, omit)
+  if (quirks.referenceAsUrl) return json({ ...body, image: reference(input, host.fail) })
+  const fields: Parameters<Host['form']>[0][number][] = []
+  for (const [name, value] of Object.entries(body)) {
+    if (value === undefined || value === null) continue
+    fields.push({ name, value: typeof value === 'object' ? JSON.stringify(value) : String(value) })
+  }
+  const name = images.length > 1 ? 'image[]' : 'image'
+  for (const image of images) fields.push({ name, value: fileOf(image, 'image') })
+  if (mask) fields.push({ name: 'mask', value: fileOf(mask, 'mask') })
+  return host.form(fields)
+}
+
+function members(
+  input: ImageInput,
+  model: string,
+  { bytes = () => 'b64_json', knows, drops }: ImageQuirks,
+  omit: readonly string[],
+): Record<string, unknown> {
+  const body: Record<string, unknown> = { ...input }
+  for (const name in body) if (knows?.has(name) === false) delete body[name]
+  const response_format = bytes(model)
+  if (response_format !== undefined) body.response_format = response_format
+  for (const name of [...(drops?.(model) ?? []), ...omit]) delete body[name]
+  return { model, ...body }
+}
+
+function reference({ images, mask }: ImageEditInput, fail: Host['fail']): object {
+  if (mask) {
+    throw fail('bad_request', 'This model takes no mask.', {
+      code: 'unsupported_parameter',
+      param: 'mask',
+    })
+  }
+  if (images.length > 1) {
+    throw fail('bad_request', 'This model takes one image to change, not several.', {
+      code: 'unsupported_value',
+      param: 'image',
+    })
+  }
+  const [{ bytes, mediaType }] = images as [MediaFile]
+  const base64 = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
+  return { url: `data:${mediaType};base64,${base64}` }
+}
+
+/** Vendors go by the ending of the name; the client's own is nobody's business. */
+function fileOf(file: MediaFile, name: string) {
+  const { mediaType } = file
+  const filename = `${name}.${mediaType.replace('image/', '')}`
+  return { bytes: file.pieces ?? file.bytes, mediaType, filename }
+}
+
+function json(body: object): ImageBody {
+  return { contentType: 'application/json', body: JSON.stringify(body) }
+}

@@ -1,0 +1,39 @@
+/** What clients read of a vendor's "no": sentences of our own, and a vendor's sentence made fit to be shown. */
+import type { FailureClass } from '../../src/plugin.ts'
+
+/** One sentence for each class of failure, for when the vendor's own is not shown. */
+export const SENTENCES: Readonly<Record<FailureClass, string>> = {
+  bad_request: 'The model provider refused the request.',
+  context_length: 'The messages are too long for the context window of this model.',
+  content_blocked: 'The content filter of the model provider blocked this request.',
+  payload_too_large: 'The request is too large for the model provider.',
+  not_found: 'The model provider does not have this model at the moment.',
+  upstream_auth: 'The model provider did not accept the credentials of the gateway.',
+  upstream_balance: 'The model provider does not serve the gateway at the moment.',
+  upstream_rate: 'The model provider is limiting requests at the moment.',
+  overloaded: 'The model provider is overloaded at the moment.',
+  upstream_error: 'The model provider failed to answer.',
+  timeout: 'The model provider did not answer in time.',
+}
+
+const MAX_MESSAGE_CHARACTERS = 500
+/** Who the operator is, where things are, and whatever looks like a secret. */
+const PRIVATE = [
+  /https?:\/\/\S+/gi,
+  /\barn:\S+/gi,
+  /\S+@\S+\.\w+/g,
+  /\b(?:org|proj|user|acct|team|req|gen|chatcmpl)[-_](?=[\w-]*[\dA-Z])[\w-]+/g,
+  /\b(?:sk|pk|gsk|xai|pplx|csk|nvapi|hf)[-_][\w*-]+/g,
+  /\S*\*{3,}\S*/g,
+  /\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g,
+  /(?=[\w+/=-]*\d)[\w+/=-]{32,}/g,
+]
+
+/** A vendor's sentence without what is nobody's business, at most 500 characters. */
+export function clean(message: string): string {
+  let text = message.slice(0, MAX_MESSAGE_CHARACTERS * 4)
+  for (const pattern of PRIVATE) text = text.replace(pattern, '[…]')
+  const characters = [...text.replace(/\s+/g, ' ').trim()]
+  if (characters.length <= MAX_MESSAGE_CHARACTERS) return characters.join('')
+  return `${characters.slice(0, MAX_MESSAGE_CHARACTERS - 1).join('')}…`
+}

@@ -1,0 +1,131 @@
+/** What vendors of this kind answer when they were given sound. */
+import type {
+  Host,
+  Step,
+  Transcription,
+  TranscriptionEvent,
+  TranscriptSegment,
+  TranscriptWord,
+  Usage,
+} from '../../src/plugin.ts'
+import { inbandFailure, notAnAnswer } from './errors.ts'
+
+/** Reads a whole answer, in any of the JSON forms. */
+export function toTranscription(payload: any, fail: Host['fail']): Transcription {
+  const failed = inbandFailure(fail, payload)
+  if (failed) throw failed.error
+  const { text, language, duration, segments, words, logprobs } = payload
+  if (typeof text !== 'string') throw notAnAnswer(fail)
+  const usage = usageOf(payload.usage)
+  return {
+    text,
+    ...(typeof language === 'string' && language && { language }),
+    ...(typeof duration === 'number' && { duration }),
+    ...(Array.isArray(segments) && segments.length > 0 && { segments: segments.map(toSegment) }),
+    ...(Array.isArray(words) && { words: words.map(toWord) }),
+    ...(Array.isArray(logprobs) && { logprobs }),
+    ...(usage && { usage }),
+  }
+}
+
+/** OpenAI's events, and those of servers that write transcripts as if they were chats. */
+export class TranscriptEvents implements Step<any, TranscriptionEvent> {
+  readonly #fail: Host['fail']
+  #said = ''
+  #usage: Usage | undefined
+  #ended = false
+
+  constructor(fail: Host['fail']) {
+    this.#fail = fail
+  }
+
+  push(payload: any, emit: (event: TranscriptionEvent) => void): void {
+    if (typeof payload !== 'object' || payload === null) throw notAnAnswer(this.#fail)
+    if (payload.done === true) return this.#end(emit)
+    const failed = inbandFailure(this.#fail, payload)
+    if (failed) throw failed.error
+    const { type, delta, segment_id: segmentId, logprobs } = payload
+    if (Array.isArray(payload.choices)) {
+      const text = payload.choices[0]?.delta?.content
+      if (typeof text === 'string') this.#say({ type: 'delta', text }, emit)
+      this.#usage = usageOf(payload.usage) ?? this.#usage
+    } else if (type === 'transcript.text.delta') {
+      const event = { type: 'delta', text: String(delta ?? '') } as const
+      const said = { ...(segmentId && { segmentId }), ...(logprobs && { logprobs }) }
+      this.#say({ ...event, ...said }, emit)
+    } else if (type === 'transcript.text.segment') {
+      emit({ type: 'segment', id: String(payload.id), segment: toSegment(payload) })
+    } else if (type === 'transcript.text.done') {
+      this.#ended = true
+      const { languages, ...rest } = payload
+      const language = languages?.[0]?.code
+      emit({ type: 'done', ...toTranscription({ language, ...rest }, this.#fail) })
+    }
+  }
+
+  #say(
+    event: TranscriptionEvent & { readonly type: 'delta' },
+    emit: (event: TranscriptionEvent) => void,
+  ): void {
+    this.#said += event.text
+    emit(event)
+  }
+
+  #end(emit: (event: TranscriptionEvent) => void): void {
+    if (this.#ended || this.#said === '') return
+    this.#ended = true
+    const usage = this.#usage
+    emit({ type: 'done', text: this.#said, ...(usage && { usage }) })
+  }
+}
+
+function toSegment(segment: any): TranscriptSegment {
+  const { type: _type, speaker_id, speaker = speaker_id, ...rest } = Object(segment)
+  return {
+    ...rest,
+    start: secondsOf(rest.start),
+    end: secondsOf(rest.end),
+    text: String(rest.text ?? ''),
+    ...(speaker !== undefined && speaker !== null && { speaker: toSpeaker(speaker) }),
+  }
+}
+
+function toWord(word: any): TranscriptWord {
+  const { word: said, text = said, start, end, speaker } = Object(word)
+  return {
+    word: String(text ?? ''),
+    start: secondsOf(start),
+    end: secondsOf(end),
+    ...(speaker !== undefined && speaker !== null && { speaker: toSpeaker(speaker) }),
+  }
+}
+
+function toSpeaker(speaker: unknown): string | number {
+  return typeof speaker === 'number' ? speaker : String(speaker)
+}
+
+function secondsOf(value: unknown): number {
+  return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? value : 0
+}
+
+/** By time or by tokens. A vendor may say both. */
+function usageOf(reported: any): Usage | undefined {
+  if (typeof reported !== 'object' || reported === null) return undefined
+  const seconds = reported.seconds ?? reported.prompt_audio_seconds
+  const input = reported.input_tokens ?? reported.prompt_tokens
+  const details = reported.input_token_details ?? reported.prompt_tokens_details ?? {}
+  const output = reported.output_tokens ?? reported.completion_tokens
+  const usage: Usage = {
+    ...(typeof seconds === 'number' && seconds > 0 && { seconds }),
+    ...(typeof input === 'number' && {
+      promptTokens: count(input),
+      audioInputTokens: Math.min(count(details.audio_tokens), count(input)),
+      completionTokens: count(output),
+    }),
+  }
+  return Object.keys(usage).length > 0 ? usage : undefined
+}
+
+function count(value: unknown): number {
+  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
+}

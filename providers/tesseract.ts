@@ -1,0 +1,102 @@
+/**
+ * Reads documents on this machine: Tesseract for the words, PDFium for the pages of PDFs, both in WebAssembly. Nothing is
+ * asked of anybody, nothing is downloaded, and nothing is loaded before the first document comes.
+ */
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { availableParallelism } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import * as v from 'valibot'
+import { defineProvider, type Host, type OcrInput } from '../src/plugin.ts'
+import type { Language } from './tesseract/engine.ts'
+import { Threads } from './tesseract/threads.ts'
+
+const LANGUAGE = 'names of languages as Tesseract has them, such as "eng" or "chi_sim"'
+const COUNT = 'a whole number above 0'
+const count = v.pipe(v.number(COUNT), v.integer(COUNT), v.minValue(1, COUNT))
+
+const options = v.strictObject({
+  /** Those that documents are in; each makes reading slower. */
+  languages: v.optional(
+    v.pipe(
+      v.array(v.pipe(v.string(LANGUAGE), v.regex(/^[A-Za-z_]{3,20}$/, LANGUAGE)), LANGUAGE),
+      v.minLength(1, LANGUAGE),
+    ),
+    ['eng'],
+  ),
+  /** Where `<language>.traineddata` files are, packed by gzip or not. Looked into before packages are. */
+  folder: v.optional(v.string('a path')),
+  /** How many documents are read at once. By default a processor is left to others. */
+  threads: v.optional(count),
+  /** How many pages of a document are read at most. */
+  maxPages: v.optional(count, 100),
+})
+
+export default defineProvider({
+  name: 'tesseract',
+  options,
+  setup({ languages, folder, threads = defaultThreads(), maxPages }, host) {
+    const found = languages.map((name) => findLanguage(name, folder))
+    const readers = new Threads(threads, found, host.fail)
+    return {
+      async ocr({ input, signal }) {
+        const { kind } = input.document
+        const bytes = await bytesOf(input, host, signal)
+        const { include_blocks, confidence_scores_granularity: scores } = input
+        const pages = await readers.read(
+          {
+            kind,
+            bytes,
+            pages: input.pages,
+            maxPages,
+            blocks: include_blocks === true,
+            scores: scores ? (scores === 'word' ? 'word' : 'page') : undefined,
+          },
+          signal,
+        )
+        return { pages, usage: { pages: pages.length } }
+      },
+      close: () => readers.close(),
+    }
+  },
+})
+
+/** Beyond a few, documents that are read at once take more memory than most machines have for it. */
+function defaultThreads(): number {
+  return Math.min(4, Math.max(1, availableParallelism() - 1))
+}
+
+/** @throws Error that says where data for the language may be */
+function findLanguage(name: string, folder: string | undefined): Language {
+  const files = [`${name}.traineddata.gz`, `${name}.traineddata`]
+  const folders = [...(folder === undefined ? [] : [resolve(folder)]), ...packageFolders(name)]
+  const path = folders.flatMap((one) => files.map((file) => join(one, file))).find(existsSync)
+  if (path !== undefined) return { name, path }
+  const where = folder === undefined ? 'name a "folder" that has' : `put into ${folder}`
+  throw new Error(
+    `there is no data for the language "${name}": install @tesseract.js-data/${name}, ` +
+      `or ${where} ${name}.traineddata`,
+  )
+}
+
+/** Of data for neural networks: rounded to whole numbers, which is faster and hardly worse, before all of it. */
+function packageFolders(name: string): readonly string[] {
+  try {
+    const require = createRequire(import.meta.url)
+    const root = dirname(require.resolve(`@tesseract.js-data/${name}/package.json`))
+    return [join(root, '4.0.0_best_int'), join(root, '4.0.0')]
+  } catch {
+    return []
+  }
+}
+
+async function bytesOf(
+  { document }: OcrInput,
+  host: Host,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  if ('file' in document) return document.file.bytes
+  const param = document.kind === 'image' ? 'document.image_url' : 'document.document_url'
+  const { bytes } = await host.fetch(document.url, signal, { param })
+  return bytes
+}

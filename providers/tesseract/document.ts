@@ -1,0 +1,69 @@
+/** The pages of a PDF as pictures, drawn by PDFium. Runs in a reading thread: drawing keeps a processor busy. */
+import { PDFiumLibrary, type PDFiumDocument } from '@hyzyla/pdfium'
+import { Refusal } from './refusal.ts'
+
+/** What Tesseract was trained on. */
+const DPI = 300
+/** Beyond this a page is drawn smaller: A3 at full resolution has 17.4 million, and memory is finite. */
+const MAX_PIXELS = 25_000_000
+const POINTS_PER_INCH = 72
+
+/** A page as a picture in a format (PGM) that needs no packing. */
+export interface Picture {
+  readonly bytes: Uint8Array
+  readonly dpi: number
+}
+
+let library: Promise<PDFiumLibrary> | undefined
+
+/** An open PDF. Whoever opens it closes it. */
+export class Pdf {
+  readonly pageCount: number
+  readonly #document: PDFiumDocument
+
+  /** @throws Refusal where it is none, or locked */
+  static async open(bytes: Uint8Array): Promise<Pdf> {
+    const pdfium = await (library ??= PDFiumLibrary.init())
+    try {
+      return new Pdf(await pdfium.loadDocument(bytes))
+    } catch (error) {
+      const locked = error instanceof Error && /password|security/i.test(error.message)
+      throw new Refusal(
+        'invalid_document',
+        locked
+          ? 'The PDF is protected by a password. Send it without one.'
+          : 'The document cannot be read: it is not a PDF, or a broken one.',
+      )
+    }
+  }
+
+  private constructor(document: PDFiumDocument) {
+    this.#document = document
+    this.pageCount = document.getPageCount()
+  }
+
+  /** @throws Refusal where the page is broken */
+  async draw(index: number): Promise<Picture> {
+    const page = this.#document.getPage(index)
+    const { originalWidth, originalHeight } = page.getOriginalSize()
+    if (!(originalWidth > 0 && originalHeight > 0)) {
+      throw new Refusal('invalid_document', `Page ${index} of the PDF cannot be read.`)
+    }
+    const square = (originalWidth * originalHeight) / POINTS_PER_INCH ** 2
+    const dpi = Math.max(1, Math.floor(Math.min(DPI, Math.sqrt(MAX_PIXELS / square))))
+    const pixels = (points: number) => Math.max(1, Math.round((points * dpi) / POINTS_PER_INCH))
+    const size = { width: pixels(originalWidth), height: pixels(originalHeight) }
+    const { data: gray } = await page.render({
+      ...size,
+      scale: 1,
+      render: 'bitmap',
+      colorSpace: 'Gray',
+    })
+    const head = Buffer.from(`P5\n${size.width} ${size.height}\n255\n`)
+    return { bytes: Buffer.concat([head, gray]), dpi }
+  }
+
+  close(): void {
+    this.#document.destroy()
+  }
+}

@@ -1,0 +1,21 @@
+/** For authors of providers: a vendor on a real socket, transcripts, the rules of streams, and the kit that uses them all. */
+export type { Check } from './testing/bench.ts'
+export { testProvider, type Report, type TestOptions } from './testing/kit.ts'
+export { breachesOf, impossibleCounts, type StreamForm } from './testing/rules.ts'
+export {
+  parseHttp,
+  readTranscripts,
+  type Expected,
+  type Recorded,
+  type Said,
+  type Transcript,
+} from './testing/transcripts.ts'
+export {
+  events,
+  json,
+  sse,
+  startUpstream,
+  type Answer,
+  type FakeUpstream,
+  type Seen,
+} from './testing/vendor.ts'

@@ -1,0 +1,155 @@
+/** What an answer says, and where it differs from what it should say. Pure. */
+import { isDeepStrictEqual } from 'node:util'
+import type { Completion, OpenAIUsage } from '../plugin.ts'
+import type { Expected, Said } from './transcripts.ts'
+
+/** Everything one choice says, in the form that transcripts have. */
+export interface FullSaid {
+  readonly text: string
+  readonly refusal: string
+  readonly reasoning: string
+  readonly tool_calls: readonly { readonly name: string; readonly arguments: unknown }[]
+  readonly finish_reason: string | null
+}
+
+/** What the choices of an answer say. */
+export function saidBy({ choices }: Completion): FullSaid[] {
+  return choices.map(({ message, finish_reason }) => ({
+    text: message.content ?? '',
+    refusal: message.refusal ?? '',
+    reasoning: message.reasoning ?? '',
+    tool_calls: [...(message.tool_calls ?? []), ...legacyCall(message)].map((call: any) => ({
+      name: (call.function ?? call.custom).name,
+      arguments: call.function?.arguments ?? call.custom?.input,
+    })),
+    finish_reason: finish_reason ?? null,
+  }))
+}
+
+/** Where the answer is not as expected, in sentences. */
+export function differences(expected: Expected, completion: Completion): string[] {
+  const wanted = (expected.choices ?? [expected]).map((said) => filled(said, expected))
+  // A failure before the first part leaves no choice at all.
+  const found = saidBy(completion)
+  if (found.length === 0 && expected.failure) found.push(filled({}, expected))
+  if (found.length !== wanted.length) {
+    return [`expected ${wanted.length} choices, found ${found.length}`]
+  }
+  return wanted.flatMap((said, i) => {
+    const path = wanted.length > 1 ? `choices[${i}].` : ''
+    return differencesOf(said, found[i]!).map((problem) => path + problem)
+  })
+}
+
+/** Where counts differ; what is absent counts as 0. */
+export function usageDifferences(
+  expected: OpenAIUsage | undefined,
+  found: OpenAIUsage | undefined,
+): string[] {
+  if (!expected && !found) return []
+  if (!found) return [`usage: expected ${show(expected)}, none was reported`]
+  if (!expected) return [`usage: none was expected, found ${show(found)}`]
+  const wanted = countsOf(expected)
+  const counts = countsOf(found)
+  return Object.keys(wanted)
+    .filter((name) => wanted[name] !== counts[name])
+    .map((name) => `usage.${name}: expected ${show(wanted[name])}, found ${show(counts[name])}`)
+}
+
+/** Members of `wanted` that `found` lacks or has otherwise; objects are compared member by member. */
+export function lacking(wanted: unknown, found: unknown, path: string): string[] {
+  if (!isPlain(wanted) || !isPlain(found)) {
+    const same = isDeepStrictEqual(wanted, found)
+    return same ? [] : [`${path}: expected ${show(wanted)}, found ${show(found)}`]
+  }
+  return Object.entries(wanted).flatMap(([name, value]) =>
+    lacking(value, found[name], `${path}.${name}`),
+  )
+}
+
+/** A value as a report shows it. */
+export function show(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'nothing'
+  return text.length > 120 ? `${text.slice(0, 119)}…` : text
+}
+
+function filled(said: Said, { failure }: Expected): FullSaid {
+  const { text = '', refusal = '', reasoning = '', tool_calls = [] } = said
+  const natural = failure ? null : tool_calls.length > 0 ? 'tool_calls' : 'stop'
+  return {
+    text,
+    refusal,
+    reasoning,
+    tool_calls,
+    finish_reason: said.finish_reason === undefined ? natural : said.finish_reason,
+  }
+}
+
+function differencesOf(wanted: FullSaid, found: FullSaid): string[] {
+  const problems: string[] = []
+  for (const name of ['text', 'refusal', 'reasoning', 'finish_reason'] as const) {
+    if (wanted[name] !== found[name]) {
+      problems.push(`${name}: expected ${show(wanted[name])}, found ${show(found[name])}`)
+    }
+  }
+  if (!isDeepStrictEqual(wanted.tool_calls, alike(found.tool_calls, wanted.tool_calls))) {
+    problems.push(
+      `tool_calls: expected ${show(wanted.tool_calls)}, found ${show(found.tool_calls)}`,
+    )
+  }
+  return problems
+}
+
+/** Arguments as text or as JSON, as those they are compared with. */
+function alike(found: FullSaid['tool_calls'], wanted: FullSaid['tool_calls']) {
+  return found.map((call, i) =>
+    typeof wanted[i]?.arguments === 'string'
+      ? call
+      : { ...call, arguments: parsed(call.arguments) },
+  )
+}
+
+function parsed(text: unknown): unknown {
+  try {
+    return JSON.parse(String(text))
+  } catch {
+    return text
+  }
+}
+
+function legacyCall({ function_call }: any): object[] {
+  return function_call ? [{ function: function_call }] : []
+}
+
+/** The counts that the gateway reads. */
+function countsOf(usage: OpenAIUsage): Record<string, unknown> {
+  const { prompt_tokens_details: input, completion_tokens_details: output } = usage
+  const counts: Record<string, unknown> = {
+    prompt_tokens: usage.prompt_tokens ?? 0,
+    completion_tokens: usage.completion_tokens ?? 0,
+    searches: usage.searches ?? 0,
+    vendor_cost: usage.vendor_cost ?? null,
+  }
+  for (const name of [
+    'cached_tokens',
+    'cache_write_tokens',
+    'audio_tokens',
+    'image_tokens',
+  ] as const) {
+    counts[`prompt_tokens_details.${name}`] = input?.[name] ?? 0
+  }
+  for (const name of [
+    'reasoning_tokens',
+    'audio_tokens',
+    'image_tokens',
+    'accepted_prediction_tokens',
+    'rejected_prediction_tokens',
+  ] as const) {
+    counts[`completion_tokens_details.${name}`] = output?.[name] ?? 0
+  }
+  return counts
+}
+
+function isPlain(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,188 @@
+/**
+ * Transcripts: what a provider is asked, what its vendor said, and what has to come of it. On disk a transcript is two
+ * files of one name: `<name>.json` with the request and what is expected, `<name>.http` with the vendor's answer as
+ * `curl --include` prints it. Without the second file the provider is to answer without asking anybody.
+ */
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import * as v from 'valibot'
+import { ConfigError } from '../errors.ts'
+import { toConfigIssues } from '../issues.ts'
+import type { FailureClass, OpenAIUsage } from '../plugin.ts'
+
+export interface Transcript {
+  readonly name: string
+  /** A chat request as a client sends it. Its `model` is the name at the vendor, by default `test-model`. */
+  readonly request: Readonly<Record<string, unknown>>
+  /** Options of the deployment. */
+  readonly deployment?: Readonly<Record<string, unknown>>
+  readonly answer?: Recorded
+  readonly expect: Expected
+}
+
+/** What a vendor once said. */
+export interface Recorded {
+  readonly status: number
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array
+}
+
+/** What one choice of an answer says. What is not named must not be said. */
+export interface Said {
+  readonly text?: string
+  readonly refusal?: string
+  readonly reasoning?: string
+  /** Arguments as an object are compared as JSON, as text to the letter. */
+  readonly tool_calls?: readonly { readonly name: string; readonly arguments: unknown }[]
+  /** Default `stop`, with tool calls `tool_calls`; none after a failure. */
+  readonly finish_reason?: string | null
+}
+
+export interface Expected extends Said {
+  /** In place of the members above, where there are several. */
+  readonly choices?: readonly Said[]
+  /** Counts that are not named are to be 0; without it no usage is to be reported. */
+  readonly usage?: OpenAIUsage
+  /** Members that the body of the request to the vendor has to have, as they are to be. */
+  readonly sent?: Readonly<Record<string, unknown>>
+  /** The answer breaks with this class, after whatever is said above. */
+  readonly failure?: FailureClass
+  /** What the failure says about waiting. */
+  readonly retry_after_ms?: number
+}
+
+const FAILURES = [
+  'bad_request',
+  'context_length',
+  'content_blocked',
+  'payload_too_large',
+  'not_found',
+  'upstream_auth',
+  'upstream_balance',
+  'upstream_rate',
+  'overloaded',
+  'upstream_error',
+  'timeout',
+] as const satisfies readonly FailureClass[]
+
+const text = v.string('a text')
+const count = v.pipe(v.number('a count'), v.integer(), v.minValue(0))
+const counts = v.record(v.string(), count)
+const said = {
+  text: v.optional(text),
+  refusal: v.optional(text),
+  reasoning: v.optional(text),
+  tool_calls: v.optional(v.array(v.strictObject({ name: text, arguments: v.unknown() }))),
+  finish_reason: v.optional(text),
+}
+const file = v.strictObject({
+  request: v.looseObject({}),
+  deployment: v.optional(v.looseObject({})),
+  expect: v.strictObject({
+    ...said,
+    choices: v.optional(v.array(v.strictObject(said))),
+    usage: v.optional(
+      v.looseObject({
+        prompt_tokens: count,
+        completion_tokens: count,
+        prompt_tokens_details: v.optional(counts),
+        completion_tokens_details: v.optional(counts),
+      }),
+    ),
+    sent: v.optional(v.looseObject({})),
+    failure: v.optional(v.picklist(FAILURES)),
+    retry_after_ms: v.optional(count),
+  }),
+})
+
+/**
+ * The transcripts of a folder, by name.
+ * @throws ConfigError that names the file, and what is wrong with it
+ */
+export async function readTranscripts(folder: string): Promise<Transcript[]> {
+  const files = new Set(await filesOf(folder))
+  const names = [...files].filter((name) => name.endsWith('.json')).map((name) => name.slice(0, -5))
+  const lonely = [...files].find(
+    (name) => name.endsWith('.http') && !names.includes(name.slice(0, -5)),
+  )
+  if (lonely) {
+    const message = `nothing says what is asked; write ${lonely.slice(0, -5)}.json beside it`
+    throw new ConfigError(folder, [{ path: lonely, message }])
+  }
+  if (names.length === 0) {
+    const message = 'there is no transcript; expected pairs such as hello.json and hello.http'
+    throw new ConfigError(folder, [{ path: '.', message }])
+  }
+  return Promise.all(
+    names.toSorted().map(async (name) => {
+      const transcript = await readExpectation(join(folder, `${name}.json`))
+      if (!files.has(`${name}.http`)) return { name, ...transcript }
+      const path = join(folder, `${name}.http`)
+      return { name, ...transcript, answer: parseHttp(await readFile(path), path) }
+    }),
+  )
+}
+
+/**
+ * An answer as `curl --include` prints it: status line, headers, an empty line, the body as it is. Interim answers and
+ * those of proxies before it are passed over, headers about the connection left out.
+ * @throws ConfigError
+ */
+export function parseHttp(bytes: Uint8Array, path: string): Recorded {
+  const latin = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+  for (let start = 0; ;) {
+    const head = HEAD.exec(latin.slice(start))
+    if (!head) {
+      const message = 'expected a status line such as "HTTP/1.1 200 OK", headers, an empty line'
+      throw new ConfigError(path, [{ path: 'head', message }])
+    }
+    start += head[0].length
+    const status = Number(head[1])
+    if (status < 200 || head[2]!.toLowerCase().startsWith('connection established')) continue
+    return { status, headers: headersIn(head[3]!), body: bytes.subarray(start) }
+  }
+}
+
+const HEAD = /^HTTP\/[\d.]+ (\d{3}) ?([^\r\n]*)\r?\n((?:[^\r\n]+\r?\n)*)\r?\n/
+/** True of the connection that was recorded, not of the one it is replayed on. */
+const OF_THE_CONNECTION = new Set([
+  'connection',
+  'content-encoding',
+  'content-length',
+  'keep-alive',
+  'transfer-encoding',
+])
+
+function headersIn(lines: string): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const line of lines.split(/\r?\n/)) {
+    const colon = line.indexOf(':')
+    const name = line.slice(0, Math.max(0, colon)).trim().toLowerCase()
+    if (name && !OF_THE_CONNECTION.has(name)) headers[name] = line.slice(colon + 1).trim()
+  }
+  return headers
+}
+
+async function filesOf(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder)
+  } catch {
+    throw new ConfigError(folder, [{ path: '.', message: 'there is no such folder' }])
+  }
+}
+
+async function readExpectation(path: string) {
+  const parsed = parse(await readFile(path, 'utf8'), path)
+  const result = v.safeParse(file, parsed)
+  if (result.success) return result.output
+  throw new ConfigError(path, toConfigIssues(result.issues, { path: [], value: parsed }, file))
+}
+
+function parse(json: string, path: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch (error) {
+    throw new ConfigError(path, [{ path: '.', message: (error as Error).message }])
+  }
+}

@@ -1,0 +1,30 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { guarded, readStream, streamOf, wholeOf } from '../guard/_setup.ts'
+
+const file = fileURLToPath(new URL('./my-guard.ts', import.meta.url))
+
+describe('the guard of the guide', () => {
+  it('is what the guide shows', () => {
+    const guide = readFileSync(new URL('../../plugins/README.md', import.meta.url), 'utf8')
+    expect(guide).toContain(readFileSync(file, 'utf8').trim())
+  })
+
+  it('looks at every call, of keys without rules too', async () => {
+    const options = { names: ['Acme Corp'] }
+    await using g = await guarded([{ use: file, options, applies: 'always' }])
+    const rules = ['x:my-guard/name']
+    const messages = [{ role: 'user', content: 'What about ACME  Corp?' }]
+    expect((await g.ask(undefined, { messages })).json.guard).toMatchObject({
+      side: 'input',
+      rules,
+    })
+    g.vendor.answer(streamOf({ content: 'Ask Ac' }, { content: 'me Corp.' }))
+    const seen = readStream(await g.ask(undefined, { stream: true }))
+    expect(seen.content).toBe("Ask \n\nI can't help with that here.")
+    expect(seen.guard).toMatchObject({ side: 'output', rules })
+    g.vendor.answer(wholeOf({ content: 'Acme alone is fine.' }))
+    expect((await g.ask(undefined)).json.guard).toMatchObject({ outcome: 'passed', rules: [] })
+  })
+})

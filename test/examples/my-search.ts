@@ -1,0 +1,29 @@
+/** Searches with a made-up service: `GET /find?words=…` answers `{ "found": [{ "link", "name", "excerpt" }] }`. */
+import * as v from 'valibot'
+import { defineSearch } from '../../src/plugin.ts'
+
+export default defineSearch({
+  name: 'my-search',
+  options: v.strictObject({ url: v.pipe(v.string(), v.url()) }),
+  setup({ url: address }, host) {
+    return {
+      async search(query, signal) {
+        const words = encodeURIComponent(query.text(200))
+        const url = `${address}/find?words=${words}&limit=${query.maxResults}`
+        const response = await host.request({ url, method: 'GET', signal })
+        if (response.status !== 200) {
+          await response.body.close()
+          throw host.fail('upstream_error', `The service failed with status ${response.status}.`)
+        }
+        const { found } = JSON.parse(await response.text())
+        return {
+          hits: found.map(({ link, name, excerpt }: any) => ({
+            url: link,
+            title: name,
+            content: excerpt,
+          })),
+        }
+      },
+    }
+  },
+})

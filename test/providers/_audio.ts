@@ -1,0 +1,118 @@
+/** A provider of sound on a real host, asked as the gateway asks it. */
+import { createConsola } from 'consola'
+import { TranscriptIntake, type DonePart } from '../../src/endpoints/transcription-intake.ts'
+import { soundOf } from '../../src/endpoints/speech-sound.ts'
+import { UpstreamFailure } from '../../src/errors.ts'
+import { flowOf, toFlow } from '../../src/flow.ts'
+import type {
+  Provider,
+  ProviderPlugin,
+  SpeechInput,
+  TranscriptionEvent,
+  TranscriptionInput,
+} from '../../src/plugin.ts'
+import { createHost } from '../../src/upstream.ts'
+import { wav } from '../audio/_sounds.ts'
+
+/** A plugin, set up. Whoever calls this closes it. */
+export interface Setup extends AsyncDisposable {
+  readonly provider: Provider
+  /** The sound as a client would get it. */
+  speak(input?: Partial<SpeechInput>, how?: Asked): Promise<Buffer>
+  /** The last part of the transcript, and what was said before it. */
+  hear(input?: Partial<TranscriptionInput>, how?: Asked): Promise<Heard>
+}
+
+export interface Asked {
+  readonly model?: string
+  readonly options?: Record<string, unknown>
+  readonly signal?: AbortSignal
+}
+
+export interface Heard {
+  readonly done: DonePart
+  readonly deltas: readonly string[]
+}
+
+/** Two seconds. */
+export const FILE = { bytes: wav(2), mediaType: 'audio/wav', filename: 'audio.wav' }
+
+export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<Setup> {
+  const log = createConsola({ level: -999 })
+  const ms = 10_000
+  const settings = { timeoutMs: ms, firstPartTimeoutMs: ms, idleTimeoutMs: ms, connections: 8 }
+  const { host, close } = createHost('test', settings, log)
+  const provider = await plugin.setup(await valid(plugin.options, options), host)
+  const job = async <In>(input: In, { model = 'm', options: own = {}, signal }: Asked) => ({
+    input,
+    model,
+    options: (plugin.deploymentOptions
+      ? await valid(plugin.deploymentOptions, own)
+      : own) as Record<string, unknown>,
+    requestId: 'req_1',
+    signal: signal ?? new AbortController().signal,
+    log,
+  })
+  return {
+    provider,
+    async speak(given = {}, how = {}) {
+      const input: SpeechInput = { input: 'Hi.', voice: 'alloy', response_format: 'mp3', ...given }
+      const { bytes, samples } = await provider.speech!(await job(input, how))
+      const pieces: Uint8Array[] = []
+      for await (const piece of soundOf(toFlow(bytes), samples, input.response_format)) {
+        pieces.push(piece)
+      }
+      return Buffer.concat(pieces)
+    },
+    async hear(given = {}, how = {}) {
+      const input: TranscriptionInput = { file: FILE, response_format: 'json', ...given }
+      const answer = await provider.transcribe!(await job(input, how))
+      const parts = (
+        Symbol.asyncIterator in answer
+          ? toFlow(answer)
+          : flowOf<TranscriptionEvent>({ type: 'done', ...answer })
+      ).through(new TranscriptIntake({ model: 'm', include: ['logprobs'], ...input }))
+      const deltas: string[] = []
+      for await (const part of parts) {
+        if (part.type === 'delta') deltas.push(part.text)
+        if (part.type === 'done') return { done: part, deltas }
+      }
+      throw new Error('the transcript has no end')
+    },
+    async [Symbol.asyncDispose]() {
+      await provider.close?.()
+      await close()
+    },
+  }
+}
+
+/** What a promise was rejected with. */
+export async function failureOf(promise: Promise<unknown>): Promise<UpstreamFailure> {
+  const error = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  if (UpstreamFailure.is(error)) return error
+  throw new Error(`expected a failure, got ${String(error)}`)
+}
+
+async function valid(schema: ProviderPlugin['options'], value: unknown): Promise<unknown> {
+  const result = await schema['~standard'].validate(value)
+  if (result.issues) throw new Error(result.issues.map(({ message }) => message).join('; '))
+  return result.value
+}
+
+/** The parts of a form that was sent, files as their size. */
+export function formIn(contentType: string | undefined, body: Buffer): Record<string, string> {
+  const boundary = /boundary=(.+)$/.exec(contentType ?? '')![1]!
+  const fields: Record<string, string> = {}
+  for (const part of body.toString('latin1').split(`--${boundary}`).slice(1, -1)) {
+    const [head, ...rest] = part.slice(2).split('\r\n\r\n')
+    const value = rest.join('\r\n\r\n').slice(0, -2)
+    const name = /name="([^"]*)"/.exec(head!)![1]!
+    const filename = /filename="([^"]*)"/.exec(head!)?.[1]
+    const type = /content-type: (.+)$/.exec(head!)?.[1]
+    fields[name] = filename === undefined ? value : `${filename} ${type} ${value.length}`
+  }
+  return fields
+}

@@ -1,0 +1,42 @@
+/** Recorded traffic in OpenAI's form, whoever spoke it. */
+import type { Recording } from '../fixtures.ts'
+import { readEvents, type Said } from './_recorded.ts'
+
+/** Where chats are asked for; some errors were recorded on a newer surface. */
+export const CHATS = /\/(chat\/completions|responses)(\?|$)/
+
+/** Recordings of these paths that are no chats after all. */
+export const NO_CHAT = /image|transcription|speech|ocr|moderation/
+
+/** What a recorded chat says, read without the code under test. */
+export function readBack(recording: Recording): Said {
+  const payloads: any[] = recording.stream
+    ? readEvents(recording.body.toString())
+    : [JSON.parse(recording.body.toString())]
+  const said = { content: '', reasoning: '', calls: [] as any[], totalTokens: undefined }
+  const byKey = new Map<unknown, { name: string; arguments: string }>()
+  for (const payload of payloads) {
+    said.totalTokens = (payload.usage ?? payload.x_groq?.usage)?.total_tokens ?? said.totalTokens
+    const choice = payload.choices?.[0]
+    const delta = choice?.delta ?? choice?.message ?? {}
+    for (const part of [delta.content].flat()) {
+      if (typeof part === 'string') said.content += part
+      else if (part?.type === 'text') said.content += part.text
+      else for (const thought of part?.thinking ?? []) said.reasoning += thought.text
+    }
+    said.reasoning += delta.reasoning_content ?? delta.reasoning ?? ''
+    for (const call of delta.tool_calls ?? []) {
+      const key = call.index ?? call.id
+      const known = byKey.get(key) ?? { name: call.function.name, arguments: '' }
+      known.arguments += call.function.arguments ?? ''
+      byKey.set(key, known)
+    }
+  }
+  // Where a vendor says nothing, a client gets an object without members.
+  said.calls = [...byKey.values()].map((one) => ({ ...one, arguments: one.arguments || '{}' }))
+  if (recording.name.includes('think-tags')) {
+    const [, reasoning, content] = /^<think>(.*)<\/think>\s*(.*)$/s.exec(said.content)!
+    Object.assign(said, { reasoning, content })
+  }
+  return said
+}

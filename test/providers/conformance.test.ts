@@ -1,0 +1,37 @@
+/** Every built-in provider against the kit. What its vendor says is in `transcripts/<name>/`. */
+import { readdirSync } from 'node:fs'
+import { expect, it } from 'vitest'
+import { conforms, type Conforming } from '../conformance/provider.ts'
+
+const PROVIDERS: readonly Conforming[] = [
+  { name: 'anthropic' },
+  { name: 'azure' },
+  {
+    name: 'bedrock',
+    options: { region: 'eu-north-1', apiKey: 'bedrock-api-key-Zm9yIHRlc3Rz' },
+    // Amazon does not say how long to wait.
+    exempt: ['errors, 429'],
+  },
+  { name: 'google' },
+  { name: 'mistral' },
+  {
+    name: 'mock',
+    // It asks no vendor.
+    unchecked: ['back-pressure', 'cancel', 'cut off', 'cuts', 'errors', 'hang', 'signal'],
+  },
+  { name: 'openai' },
+  { name: 'openai-compatible' },
+]
+
+for (const provider of PROVIDERS) conforms(provider)
+
+it('leaves out no provider that can chat', () => {
+  const files = readdirSync(new URL('../../providers/', import.meta.url))
+  const names = files.filter((name) => name.endsWith('.ts')).map((name) => name.slice(0, -3))
+  expect(PROVIDERS.map(({ name }) => name)).toEqual(
+    names.filter((name) => !WITHOUT_CHAT.has(name)).toSorted(),
+  )
+})
+
+/** They speak, listen or read; there is no chat to check. */
+const WITHOUT_CHAT: ReadonlySet<string> = new Set(['deepgram', 'elevenlabs', 'espeak', 'tesseract'])

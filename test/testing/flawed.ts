@@ -1,0 +1,98 @@
+/** A provider for a vendor in OpenAI's form that does everything right, but for what it is told to do wrong. */
+import * as v from 'valibot'
+import {
+  defineProvider,
+  type ChatInput,
+  type Chunk,
+  type Flow,
+  type Host,
+  type ProviderPlugin,
+  type UpstreamResponse,
+} from '../../src/plugin.ts'
+
+export interface Flaws {
+  /** Asked in place of the address it was given. */
+  readonly address?: string
+  readonly signal?: (signal: AbortSignal) => AbortSignal
+  readonly body?: (input: ChatInput, model: string) => object
+  /** In place of `host.sse`. */
+  readonly read?: (body: Flow<Uint8Array>, host: Host) => AsyncIterable<any>
+  /** What becomes of each chunk. */
+  readonly chunk?: (chunk: any) => readonly Chunk[]
+  /** What becomes of all chunks. */
+  readonly chunks?: (chunks: AsyncIterable<Chunk>) => AsyncIterable<Chunk>
+  /** In place of what is thrown for an error status; undefined goes on as if all were well. */
+  readonly refuse?: (response: UpstreamResponse, host: Host, apiKey: string) => Promise<unknown>
+  /** Thrown when the vendor cannot be reached. */
+  readonly unreachable?: () => unknown
+  /** How often it asks when it is refused. */
+  readonly attempts?: number
+}
+
+export function flawed(flaws: Flaws = {}): ProviderPlugin {
+  const {
+    address,
+    attempts = 1,
+    body = toBody,
+    chunk = (one) => [one],
+    chunks = (all) => all,
+  } = flaws
+  const {
+    read = (bytes, host) => host.sse(bytes),
+    refuse = refusal,
+    signal: own = (one) => one,
+  } = flaws
+  const { unreachable } = flaws
+  return defineProvider({
+    name: 'flawed',
+    options: v.strictObject({ baseURL: v.string(), apiKey: v.string() }),
+    setup({ baseURL, apiKey }, host) {
+      const url = `${address ?? baseURL}/chat/completions`
+      const headers = { authorization: `Bearer ${apiKey}` }
+      return {
+        async chat({ input, model, signal }) {
+          const request = { url, headers, body: JSON.stringify(body(input, model)), stream: true }
+          let response: UpstreamResponse
+          for (let attempt = 1; ; attempt++) {
+            response = await host.request({ ...request, signal: own(signal) }).catch((error) => {
+              throw unreachable?.() ?? error
+            })
+            if (response.status === 200) break
+            const error = await refuse(response, host, apiKey)
+            if (error && attempt >= attempts) throw error
+            if (!error) break
+          }
+          if (response.headers['content-type'] === 'application/json') {
+            const answer = parsed(await response.text(), host)
+            if (!answer?.choices) throw host.fail('upstream_error', 'That is no answer.')
+            return answer
+          }
+          return chunks(each(read(response.body, host), chunk))
+        },
+      }
+    },
+  }) as ProviderPlugin
+}
+
+function toBody({ messages, stream }: ChatInput, model: string): object {
+  return { model, messages, stream }
+}
+
+async function* each(payloads: AsyncIterable<any>, change: (chunk: any) => readonly Chunk[]) {
+  for await (const payload of payloads) yield* change(payload)
+}
+
+async function refusal({ status, headers }: UpstreamResponse, host: Host): Promise<unknown> {
+  const retryAfterMs = Number(headers['retry-after']) * 1000 || undefined
+  const failure =
+    status === 401 ? 'upstream_auth' : status === 429 ? 'upstream_rate' : 'upstream_error'
+  return host.fail(failure, 'The model provider said no.', { retryAfterMs })
+}
+
+function parsed(text: string, host: Host): any {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw host.fail('upstream_error', 'That is no JSON.')
+  }
+}
