@@ -1,18 +1,36 @@
+/** Search engines look a question up in the web and hand over what they found. */
 import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
+
+/** A part of the web. */
+export interface Domain {
+  /** This host and all below it; lower case, international names in their ASCII form. */
+  readonly host: string
+  /** Only what is under this path, such as `/docs`. */
+  readonly path?: string
+}
 
 /** One question to the web. */
 export interface Query {
-  /** At least one character. */
-  readonly text: string
-  /** 1 to 10 */
+  /** What was asked, on one line, in at most so many characters (UTF-16 code units); at least one. */
+  text(limit: number): string
+  /** How many hits are wanted, 1 to 10; those beyond may fill in for others. */
   readonly maxResults: number
-  /** Hosts, with `*` for any part of one, and a path if it matters: `example.com`, `*.example.com/docs`. */
-  readonly includeDomains: readonly string[]
-  readonly excludeDomains: readonly string[]
+  /** Of `content`, for each hit: what is longer is cut. */
+  readonly maxCharacters: number
+  /**
+   * Where to look; empty for everywhere. A hint: the gateway holds every hit against what the caller asked for, wildcards
+   * included. An engine narrows its search as far as it can, and never further.
+   */
+  readonly includeDomains: readonly Domain[]
+  /** Where not to look; a hint too. */
+  readonly excludeDomains: readonly Domain[]
 }
 
+/** One page that was found. */
 export interface Hit {
+  /** http or https. Hits with the same address count once. */
   readonly url: string
+  /** Empty when the engine has none. */
   readonly title: string
   /** What was found there, as plain text or Markdown. */
   readonly content: string
@@ -20,7 +38,7 @@ export interface Hit {
   readonly publishedAt?: string
 }
 
-/** What an engine found. */
+/** What an engine found, best first. */
 export interface Found {
   readonly hits: readonly Hit[]
   /** USD as the engine reports it, decimal text: a cross-check for the operator, never the charge. */
@@ -42,7 +60,7 @@ export interface SearchPlugin<S extends Schema = Schema<any>> {
   setup(options: Output<S>, host: Host): SearchEngine | Promise<SearchEngine>
 }
 
-/** Brands a search plugin. */
+/** Brands a search plugin. @example see `plugins/search/searxng.ts` */
 export function defineSearch<S extends Schema>(
   plugin: Omit<SearchPlugin<S>, 'kind' | 'api'>,
 ): SearchPlugin<S> {

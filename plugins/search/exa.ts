@@ -1,0 +1,50 @@
+/** Exa's search, `POST /search`, with highlights of the pages. It says what a search cost. */
+import * as v from 'valibot'
+import { defineSearch, type Domain, type Hit } from '../../src/plugin.ts'
+import { ask, hitOf, listOf } from './shared/ask.ts'
+
+const QUERY = 400
+const DOMAINS = 1200
+
+const options = v.strictObject({
+  apiKey: v.pipe(v.string(), v.minLength(1)),
+  baseURL: v.optional(v.pipe(v.string(), v.url()), 'https://api.exa.ai'),
+  type: v.optional(v.picklist(['auto', 'neural', 'fast', 'instant']), 'auto'),
+})
+
+export default defineSearch({
+  name: 'exa',
+  options,
+  setup({ apiKey, baseURL, type }, host) {
+    const url = `${baseURL.replace(/\/+$/, '')}/search`
+    const headers = { 'x-api-key': apiKey, 'content-type': 'application/json' }
+    return {
+      async search(query, signal) {
+        const body = JSON.stringify({
+          query: query.text(QUERY),
+          type,
+          numResults: query.maxResults,
+          includeDomains: pathsOf(query.includeDomains),
+          excludeDomains: pathsOf(query.excludeDomains),
+          contents: { highlights: { maxCharacters: query.maxCharacters } },
+        })
+        const { results, costDollars } = await ask(host, { url, headers, body, signal })
+        const cost: unknown = costDollars?.total
+        const hits = listOf(results).map(toHit)
+        // Twelve digits: a sum of floats may have more, and they mean nothing.
+        return typeof cost === 'number' ? { hits, vendorCost: cost.toFixed(12) } : { hits }
+      },
+    }
+  },
+})
+
+function pathsOf(domains: readonly Domain[]): string[] | undefined {
+  if (domains.length === 0) return undefined
+  return domains.slice(0, DOMAINS).map(({ host, path = '' }) => host + path)
+}
+
+function toHit(result: any): Hit {
+  const { url, title, publishedDate, highlights, text, summary } = result ?? {}
+  const content = listOf(highlights).join('\n\n') || text || summary
+  return hitOf({ url, title, content, publishedAt: publishedDate })
+}

@@ -1,0 +1,47 @@
+/** Perplexity's Search API, `POST /search`. Its answers tell no cost: that is one price for each request. */
+import * as v from 'valibot'
+import { defineSearch, type Hit, type Query } from '../../src/plugin.ts'
+import { ask, hitOf, hostsOf, listOf, wholeHostsOf } from './shared/ask.ts'
+
+const QUERY = 400
+const DOMAINS = 20
+const CHARACTERS_PER_TOKEN = 4
+
+const options = v.strictObject({
+  apiKey: v.pipe(v.string(), v.minLength(1)),
+  baseURL: v.optional(v.pipe(v.string(), v.url()), 'https://api.perplexity.ai'),
+})
+
+export default defineSearch({
+  name: 'perplexity',
+  options,
+  setup({ apiKey, baseURL }, host) {
+    const url = `${baseURL.replace(/\/+$/, '')}/search`
+    const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+    return {
+      async search(query, signal) {
+        const body = JSON.stringify({
+          query: query.text(QUERY),
+          max_results: query.maxResults,
+          max_tokens_per_page: Math.ceil(query.maxCharacters / CHARACTERS_PER_TOKEN),
+          search_domain_filter: filterOf(query),
+        })
+        const { results } = await ask(host, { url, headers, body, signal })
+        return { hits: listOf(results).flat().map(toHit) }
+      },
+    }
+  },
+})
+
+/** The two kinds of entries cannot be mixed; what is not said here is seen to by the gateway. */
+function filterOf({ includeDomains, excludeDomains }: Query): string[] | undefined {
+  const include = hostsOf(includeDomains)
+  const filter =
+    include.length > 0 ? include : wholeHostsOf(excludeDomains).map((host) => `-${host}`)
+  return filter.length > 0 ? filter.slice(0, DOMAINS) : undefined
+}
+
+function toHit(result: any): Hit {
+  const { url, title, snippet, date, last_updated } = result ?? {}
+  return hitOf({ url, title, content: snippet, publishedAt: date ?? last_updated })
+}

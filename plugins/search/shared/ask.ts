@@ -1,0 +1,88 @@
+/** What all engines here have in common: one exchange of JSON, and what their statuses mean. */
+import type {
+  Domain,
+  FailureClass,
+  Hit,
+  Host,
+  UpstreamRequest,
+  UpstreamResponse,
+} from '../../../src/plugin.ts'
+
+const LIMIT_BYTES = 4 * 1024 * 1024
+
+const CLASSES: Readonly<Record<number, FailureClass>> = {
+  400: 'bad_request',
+  401: 'upstream_auth',
+  402: 'upstream_balance',
+  403: 'upstream_auth',
+  404: 'not_found',
+  422: 'bad_request',
+  429: 'upstream_rate',
+  503: 'overloaded',
+}
+
+const MESSAGES: Partial<Record<FailureClass, string>> = {
+  bad_request: 'The search engine rejected the request.',
+  upstream_auth: 'The search engine refused the credentials.',
+  upstream_balance: 'The account at the search engine has no credit left.',
+  upstream_rate: 'The search engine is asked too often.',
+  not_found: 'There is no search engine at this address.',
+}
+
+/** The JSON object that an engine answers. @throws the failure class that fits the status, or `upstream_error` */
+export async function ask(host: Host, request: UpstreamRequest): Promise<any> {
+  const response = await host.request(request)
+  const { status } = response
+  if (status !== 200) {
+    const failure = CLASSES[status] ?? 'upstream_error'
+    const message = MESSAGES[failure] ?? `The search engine failed with status ${status}.`
+    await response.body.close()
+    throw host.fail(failure, message, waitOf(response))
+  }
+  const answer = parse(await response.text(LIMIT_BYTES))
+  if (typeof answer === 'object' && answer !== null) return answer
+  throw host.fail('upstream_error', 'The search engine did not answer with JSON.')
+}
+
+/** Whole hosts, for engines that know no paths. */
+export function hostsOf(domains: readonly Domain[]): string[] {
+  return [...new Set(domains.map(({ host }) => host))]
+}
+
+/** Those that are whole hosts: a path that cannot be said must not keep out the rest of its host. */
+export function wholeHostsOf(domains: readonly Domain[]): string[] {
+  return hostsOf(domains.filter(({ path }) => path === undefined))
+}
+
+/** What is a list; nothing otherwise. */
+export function listOf(value: unknown): readonly any[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** A hit out of what an engine sent for one; texts that are none are empty. */
+export function hitOf(sent: Readonly<Record<keyof Hit, unknown>>): Hit {
+  const text = (value: unknown) => (typeof value === 'string' ? value : '')
+  const publishedAt = text(sent.publishedAt)
+  return {
+    url: text(sent.url),
+    title: text(sent.title),
+    content: text(sent.content),
+    ...(publishedAt && { publishedAt }),
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** `Retry-After` in seconds or as a date (RFC 9110, 10.2.3). */
+function waitOf({ headers }: UpstreamResponse): { retryAfterMs?: number } {
+  const text = headers['retry-after']
+  if (!text) return {}
+  const ms = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
+  return ms >= 0 ? { retryAfterMs: ms } : {}
+}

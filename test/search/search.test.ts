@@ -1,0 +1,194 @@
+import { createConsola } from 'consola'
+import { describe, expect, it } from 'vitest'
+import { UpstreamFailure } from '../../src/errors.ts'
+import { Metrics } from '../../src/metrics.ts'
+import { compilePrices } from '../../src/money.ts'
+import type { Found, Query, SearchEngine } from '../../src/plugin.ts'
+import { Search, searchPrice, type Wish } from '../../src/search.ts'
+
+const FOUND: Found = { hits: [{ url: 'https://a.example/', title: 'A', content: 'text' }] }
+const WISH: Wish = {
+  question: 'What?',
+  engine: undefined,
+  maxResults: 5,
+  includeDomains: [],
+  excludeDomains: [],
+}
+
+interface Scene {
+  readonly search: Search
+  /** What the engine `first` was asked. */
+  readonly queries: Query[]
+  readonly logged: string[]
+  readonly metrics: Metrics
+  ask(wish?: Partial<Wish>, branch?: AbortController): ReturnType<Search['find']>
+}
+
+/** Two engines; the first does what each answer says, in turn, the last one over and over. */
+function scene(answers: readonly (() => Promise<Found> | Found)[], timeoutMs = 5000): Scene {
+  const queries: Query[] = []
+  const engine: SearchEngine = {
+    async search(query) {
+      queries.push(query)
+      return answers[Math.min(queries.length, answers.length) - 1]!()
+    },
+  }
+  const other: SearchEngine = { search: async () => ({ hits: [] }) }
+  const logged: string[] = []
+  const reporters = [{ log: ({ args }: { args: unknown[] }) => void logged.push(args.join(' ')) }]
+  const log = createConsola({ level: 4, reporters, throttle: 0 })
+  const metrics = new Metrics()
+  const engines = [
+    { name: 'other', engine: other, prices: compilePrices({ web_search: '0' }), timeoutMs },
+    { name: 'first', engine, prices: compilePrices({ web_search: '0.005' }), timeoutMs },
+  ]
+  const search = new Search(engines, 'first', { metrics, log })
+  const ask = (wish: Partial<Wish> = {}, branch = new AbortController()) =>
+    search.find({ ...WISH, ...wish }, branch)
+  return { search, queries, logged, metrics, ask }
+}
+
+const failing =
+  (...args: ConstructorParameters<typeof UpstreamFailure>) =>
+  () => {
+    throw new UpstreamFailure(...args)
+  }
+const hangs = () => new Promise<Found>(() => {})
+
+describe('an engine', () => {
+  it('is the one that was asked for, else the default', () => {
+    const { search } = scene([() => FOUND])
+    const nameFor = (engine: unknown) => search.engineFor({ ...WISH, engine }).name
+    expect(nameFor('other')).toBe('other')
+    for (const engine of [undefined, null, 'native', '__proto__', 'constructor', 5, { a: 1 }]) {
+      expect(nameFor(engine)).toBe('first')
+    }
+    const context = { metrics: new Metrics(), log: createConsola() }
+    const alone = new Search([search.engineFor({ ...WISH, engine: 'other' })], undefined, context)
+    expect(alone.engineFor(WISH).name).toBe('other')
+  })
+
+  it('costs its price', () => {
+    expect(searchPrice(scene([]).search.engineFor(WISH).prices)).toBe(5_000_000_000n)
+  })
+})
+
+describe('a query', () => {
+  it('is the question on one line, as short as an engine wants it', async () => {
+    const { queries, ask } = scene([() => FOUND])
+    await ask({ question: ` How\n\n old\tis\u0000 ${'the bridge '.repeat(2000)}` })
+    const [query] = queries
+    expect(query!.text(30)).toBe('How old is the bridge the')
+    const long = query!.text(5000)
+    expect(long.length).toBeGreaterThan(4900)
+    expect(/ (?:the|bridge)$/.test(long)).toBe(true)
+    expect(query).toMatchObject({ maxResults: 5, includeDomains: [], excludeDomains: [] })
+  })
+
+  it('asks for more where results may be left out', async () => {
+    const { queries, ask } = scene([() => FOUND])
+    await ask({ maxResults: 3, includeDomains: ['a.example'] })
+    expect(queries[0]).toMatchObject({ maxResults: 10, includeDomains: [{ host: 'a.example' }] })
+  })
+
+  it('is not made without words', async () => {
+    const { queries, ask, metrics } = scene([() => FOUND])
+    expect(await ask({ question: ' \n\u200b ' })).toBeUndefined()
+    expect(queries).toEqual([])
+    expect(metrics.text()).not.toContain('engine="first"')
+  })
+})
+
+describe('a search', () => {
+  it('gives clean hits, and counts once', async () => {
+    const { ask, metrics } = scene([() => FOUND])
+    expect(await ask()).toEqual({ hits: FOUND.hits, usage: { searches: 1 } })
+    expect(metrics.text()).toMatch(
+      /gateway_search_duration_seconds_count\{engine="first",outcome="ok"\} 1\n/,
+    )
+  })
+
+  it.each([
+    ['upstream_error', {}],
+    ['overloaded', {}],
+    ['upstream_rate', { retryAfterMs: 1 }],
+  ] as const)('is tried once more after %s', async (failure, options) => {
+    const { ask, queries } = scene([failing(failure, 'm', options), () => FOUND])
+    expect(await ask()).toMatchObject({ hits: FOUND.hits })
+    expect(queries).toHaveLength(2)
+  })
+
+  it('is tried twice at most', async () => {
+    const { ask, queries, logged, metrics } = scene([
+      failing('overloaded', 'The search engine failed with status 503.'),
+    ])
+    await expect(ask()).rejects.toMatchObject({ status: 502, message: 'The web search failed.' })
+    expect(queries).toHaveLength(2)
+    expect(logged).toEqual([
+      'search engine first failed: overloaded (The search engine failed with status 503.)',
+    ])
+    expect(metrics.text()).toMatch(/_count\{engine="first",outcome="overloaded"\} 1\n/)
+  })
+
+  it.each(['bad_request', 'upstream_auth', 'upstream_balance', 'not_found'] as const)(
+    'is not tried again after %s',
+    async (failure) => {
+      const { ask, queries } = scene([failing(failure, 'm'), () => FOUND])
+      await expect(ask()).rejects.toMatchObject({ status: 502, code: 'upstream_error' })
+      expect(queries).toHaveLength(1)
+    },
+  )
+
+  it('is not tried again where the engine wants to be left alone for longer than there is time', async () => {
+    const { ask, queries } = scene([
+      failing('upstream_rate', 'm', { retryAfterMs: 60_000 }),
+      () => FOUND,
+    ])
+    await expect(ask()).rejects.toMatchObject({ status: 502 })
+    expect(queries).toHaveLength(1)
+  })
+
+  it.each([
+    ['at once', [hangs]],
+    ['after a failure', [failing('upstream_error', 'm'), hangs]],
+  ])('that hangs %s ends in time, whatever the plugin does', async (_when, answers) => {
+    const { ask, metrics } = scene(answers, 300)
+    await expect(ask()).rejects.toMatchObject({ status: 504, code: 'upstream_timeout' })
+    expect(metrics.text()).toMatch(/_count\{engine="first",outcome="timeout"\} 1\n/)
+  })
+
+  it('ends with the call, without a word to the log', async () => {
+    const { ask, logged, metrics } = scene([hangs])
+    const branch = new AbortController()
+    const reason = new Error('the client left')
+    const asked = ask({}, branch)
+    branch.abort(reason)
+    await expect(asked).rejects.toBe(reason)
+    expect(logged).toEqual([])
+    expect(metrics.text()).not.toContain('engine="first"')
+  })
+
+  it.each([
+    ['throws', () => Promise.reject(new TypeError('secret text'))],
+    ['answers with nothing', () => undefined as unknown as Found],
+    ['answers with no list', () => ({ hits: 'x' }) as unknown as Found],
+  ])('with a plugin that %s is a failure, and no text of it is told', async (_what, answer) => {
+    const { ask, logged } = scene([answer])
+    await expect(ask()).rejects.toMatchObject({ status: 502, message: 'The web search failed.' })
+    expect(logged).toHaveLength(1)
+    expect(logged[0]).not.toContain('secret text')
+  })
+
+  it('tells once when the engine charges another price', async () => {
+    const costs = ['0.005', '0.0050', '0.007', '0.0070', '0.009', 'free', 7]
+    let asked = 0
+    const { ask, logged } = scene([() => ({ ...FOUND, vendorCost: costs[asked++] as string })])
+    const kept = []
+    for (const _cost of costs) kept.push((await ask())!.usage.vendorCost)
+    expect(kept).toEqual(['0.005', '0.005', '0.007', '0.007', '0.009', undefined, undefined])
+    expect(logged).toEqual([
+      'search engine first reports a cost of 0.007 USD, its price here is 0.005',
+      'search engine first reports a cost of 0.009 USD, its price here is 0.005',
+    ])
+  })
+})
