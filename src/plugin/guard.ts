@@ -110,6 +110,8 @@ export interface GuardContext {
   readonly model: string
   readonly origin: 'key' | 'request'
   readonly rules: ActiveRules
+  /** The model that the key's policy wants to judge, where it names one. Catalog id. */
+  readonly judge?: string
   readonly conversation: ConversationView
   readonly signal: AbortSignal
   /** ms since epoch */
@@ -130,7 +132,7 @@ export interface LaneGuard {
 
 export interface Guard {
   readonly answers: readonly RuleRef[]
-  /** Local guards run first and must not do I/O. */
+  /** Local guards run first, do no I/O, and answer at once: of what they say about an answer nothing is a promise. */
   readonly cost: 'local' | 'remote'
   /** Can judge complete output only: the answer is buffered. */
   readonly whole?: boolean

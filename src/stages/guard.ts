@@ -1,18 +1,16 @@
-import { Unavailable } from '../errors.ts'
-import { guardRules } from '../policy.ts'
+import { GuardedCall } from '../guarded/call.ts'
 import type { Stage } from '../pipeline.ts'
 
 /**
- * Keeps the promise that a rule nobody can look after never counts as kept: a call whose policy has rules that no guard of
- * this gateway enforces is refused before anything goes upstream.
+ * Lets guards look at what goes in before anything of it leaves the house, and at what comes back before the client gets
+ * it. A call whose policy has no rules passes untouched.
  */
 export const guard: Stage = function guard(call, next) {
-  const rules = guardRules(call.policy)
-  if (rules.length > 0) {
-    throw new Unavailable(
-      'guard_unavailable',
-      `The policy of this call has rules that no guard of this gateway enforces: ${rules.join(', ')}.`,
-    )
-  }
-  return next()
+  const { policy, runtime, endpoint } = call
+  for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
+  const { guarding } = endpoint
+  const roster = guarding && runtime.guards.rosterOf(policy)
+  if (!roster) return next()
+  const guarded = new GuardedCall(call, guarding!, roster)
+  return policy.guard.mode === 'monitor' ? guarded.monitored(next) : guarded.screened(next)
 }

@@ -1,0 +1,133 @@
+/**
+ * Topics by their words and shapes: a small scorer that can be followed by hand, in fourteen languages. A speed bump for
+ * keys without a judge, not a safety claim: it catches plain requests and misses paraphrase, cover stories and most other
+ * languages. Local, and the same however an answer is cut.
+ */
+import * as v from 'valibot'
+import {
+  CATEGORIES,
+  defineGuard,
+  type Category,
+  type GuardContext,
+  type GuardStep,
+  type LaneGuard,
+  type Unit,
+  type Verdict,
+} from '../../src/plugin.ts'
+import { LEXICONS } from './categories/lexicon/index.ts'
+import { Scorer, type Score } from './categories/score.ts'
+import { Sentences } from './categories/sentences.ts'
+
+const PASS: Verdict = { action: 'pass' }
+const NOT_READ: Verdict = { action: 'abstain', why: 'not-applicable' }
+/** What local heuristics read of an input (guard design, 1.3). */
+const READ = new Set<Unit['channel']>(['content', 'document', 'prompt', 'search', 'speech'])
+
+const options = v.strictObject({
+  /** `hint` blocks nothing and answers for no rule: what it would have blocked is written to the log, without any text. */
+  mode: v.optional(v.picklist(['block', 'hint']), 'block'),
+  /** Score from which a text is blocked: higher is surer, and finds less. */
+  threshold: v.optional(v.pipe(v.number(), v.gtValue(0.5), v.ltValue(1)), 0.85),
+})
+
+export default defineGuard({
+  name: 'categories',
+  options,
+  setup({ mode, threshold }, host) {
+    const hints = mode === 'hint'
+    /** Scorers by the categories that they look for: policies have few combinations of them. */
+    const scorers = new Map<string, Scorer>()
+    const scorerFor = (deny: readonly Category[]): Scorer => {
+      const id = deny.join()
+      let scorer = scorers.get(id)
+      if (!scorer) scorers.set(id, (scorer = new Scorer(deny, LEXICONS)))
+      return scorer
+    }
+    const begin = ({ rules, requestId }: GuardContext, side: Unit['side']): Reading => {
+      const deny = hints ? CATEGORIES : CATEGORIES.filter((one) => rules.deny.includes(one))
+      const verdictOf = ({ category, score, cues }: Score): Verdict | undefined => {
+        const rule = `deny:${category}` as const
+        if (!hints) return { action: 'block', rule, score, reason: cues.join(' ') }
+        host.log.info(`${requestId}: ${side} looks like ${category} (${score.toFixed(2)})`)
+        return undefined
+      }
+      return new Reading(scorerFor(deny), side, threshold, verdictOf)
+    }
+    return {
+      answers: hints ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
+      cost: 'local',
+      input(units, context) {
+        const turn = begin(context, 'input')
+        return units.map((unit) => {
+          const said = unit.role !== 'assistant' || unit.current
+          if (!READ.has(unit.channel) || !said) return NOT_READ
+          // What was said at an earlier turn stands alone; the parts of this one are read as one.
+          return (unit.current ? turn : begin(context, 'input')).whole(unit.text)
+        })
+      },
+      output: (unit, context) => begin(context, 'output').whole(unit.text),
+      outputStream: (_lane, context) => begin(context, 'output'),
+    }
+  },
+})
+
+/** One text, sentence by sentence. */
+class Reading implements LaneGuard {
+  readonly #scorer: Scorer
+  readonly #side: Unit['side']
+  readonly #threshold: number
+  readonly #verdictOf: (score: Score) => Verdict | undefined
+  readonly #sums: Float64Array
+  #sentences = new Sentences()
+  #verdict: Verdict | undefined = undefined
+  #safe = 0
+
+  constructor(
+    scorer: Scorer,
+    side: Unit['side'],
+    threshold: number,
+    verdictOf: (score: Score) => Verdict | undefined,
+  ) {
+    this.#scorer = scorer
+    this.#side = side
+    this.#threshold = threshold
+    this.#verdictOf = verdictOf
+    this.#sums = scorer.begin()
+  }
+
+  push(text: string): GuardStep {
+    if (!this.#verdict) for (const one of this.#sentences.push(text)) if (this.#weigh(one)) break
+    return this.#step()
+  }
+
+  end(): GuardStep {
+    const rest = this.#verdict ? undefined : this.#sentences.end()
+    if (rest) this.#weigh(rest)
+    return this.#step()
+  }
+
+  /** All of a text; what was read before it counts. */
+  whole(text: string): Verdict {
+    this.#sentences = new Sentences()
+    this.#verdict = undefined
+    this.push(text)
+    return this.end().verdict ?? PASS
+  }
+
+  /** @returns whether that is enough */
+  #weigh(sentence: { readonly start: number; readonly text: string }): boolean {
+    const found = this.#scorer.add(sentence, this.#sums, this.#side, this.#threshold)
+    const verdict = found && this.#verdictOf(found)
+    const end = sentence.start + sentence.text.length
+    if (verdict?.action === 'block') {
+      this.#verdict = { ...verdict, spans: [{ start: sentence.start, end }] }
+      return true
+    }
+    this.#safe = end
+    return false
+  }
+
+  #step(): GuardStep {
+    return this.#verdict ? { safe: this.#safe, verdict: this.#verdict } : { safe: this.#safe }
+  }
+}

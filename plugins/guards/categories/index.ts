@@ -1,0 +1,139 @@
+/** All cues in one tree of letters: a text is read once, however many cues there are. */
+import type { Category } from '../../../src/plugin.ts'
+import { entriesOf, type Cue, type Lexicon } from './cues.ts'
+import { fold } from './fold.ts'
+
+/** Bits of a key in the table of branches: which node, which letter. */
+const LETTER_BITS = 12
+/** Letters that no cue has. */
+const UNKNOWN = 0
+
+/** Scripts whose words stand without spaces, or with prefixes that are written together: cues match anywhere in them. */
+const CONTINUOUS = /[\u0600-\u06ff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]/
+const WORD = /[\p{L}\p{N}\p{M}_]/u
+
+const CLASS_OTHER = 0
+const CLASS_WORD = 1
+const CLASS_CONTINUOUS = 2
+
+/** Classes of all code units, made once: a text asks for one with every letter. */
+const classes = new Uint8Array(0x10000)
+for (let code = 0; code < 0x10000; code++) {
+  const letter = String.fromCharCode(code)
+  if (CONTINUOUS.test(letter)) classes[code] = CLASS_CONTINUOUS
+  else if (WORD.test(letter)) classes[code] = CLASS_WORD
+}
+
+/** Where cues are in a text. */
+export class CueIndex {
+  readonly cues: readonly Cue[]
+  readonly #letters = new Uint16Array(0x10000)
+  /** Branches, by open addressing: node and letter, and where they lead. */
+  readonly #keys: Int32Array
+  readonly #targets: Int32Array
+  readonly #mask: number
+  /** Cues that end at a node: as a whole word, and with any ending. */
+  readonly #whole: readonly (readonly number[] | undefined)[]
+  readonly #open: readonly (readonly number[] | undefined)[]
+
+  constructor(lexicons: readonly Lexicon[], categories: readonly Category[]) {
+    const tree = new Tree()
+    const cues: Cue[] = []
+    for (const lexicon of lexicons) {
+      for (const { text, cue } of entriesOf(lexicon, categories)) {
+        const open = text.endsWith('*')
+        const word = fold(open ? text.slice(0, -1) : text)
+        tree.add(word, open || CONTINUOUS.test(word.at(-1)!), cues.length)
+        cues.push(cue)
+      }
+    }
+    this.cues = cues
+    for (const [letter, id] of tree.letters) this.#letters[letter] = id
+    let size = 1024
+    while (size < tree.branches.size * 3) size *= 2
+    this.#mask = size - 1
+    this.#keys = new Int32Array(size).fill(-1)
+    this.#targets = new Int32Array(size)
+    for (const [key, target] of tree.branches) {
+      const at = this.#slot(key)
+      this.#keys[at] = key
+      this.#targets[at] = target
+    }
+    this.#whole = tree.whole
+    this.#open = tree.open
+  }
+
+  /**
+   * Tells of every cue in a folded text, in the order of their beginnings.
+   * @param found cue, as its position in `cues`, and where it begins
+   */
+  find(text: string, found: (cue: number, at: number) => void): void {
+    const letters = this.#letters
+    let before = CLASS_OTHER
+    for (let at = 0; at < text.length; at++) {
+      const code = text.charCodeAt(at)
+      const kind = classes[code]!
+      if (kind === CLASS_CONTINUOUS || (kind === CLASS_WORD && before !== CLASS_WORD)) {
+        const letter = letters[code]!
+        if (letter !== UNKNOWN) this.#walk(text, at, letter, found)
+      }
+      before = kind
+    }
+  }
+
+  #walk(
+    text: string,
+    from: number,
+    first: number,
+    found: (cue: number, at: number) => void,
+  ): void {
+    let letter = first
+    let node = 0
+    for (let at = from; letter !== UNKNOWN; letter = this.#letters[text.charCodeAt(at)]!) {
+      const slot = this.#slot((node << LETTER_BITS) | letter)
+      if (this.#keys[slot] === -1) return
+      node = this.#targets[slot]!
+      at++
+      const open = this.#open[node]
+      if (open) for (const cue of open) found(cue, from)
+      const whole = this.#whole[node]
+      if (whole && (at === text.length || classes[text.charCodeAt(at)] !== CLASS_WORD)) {
+        for (const cue of whole) found(cue, from)
+      }
+      if (at === text.length) return
+    }
+  }
+
+  /** Where a key is, or would be. */
+  #slot(key: number): number {
+    let at = (Math.imul(key, 0x9e3779b1) >>> 7) & this.#mask
+    while (this.#keys[at] !== key && this.#keys[at] !== -1) at = (at + 1) & this.#mask
+    return at
+  }
+}
+
+class Tree {
+  readonly letters = new Map<number, number>()
+  readonly branches = new Map<number, number>()
+  readonly whole: number[][] = []
+  readonly open: number[][] = []
+  #nodes = 1
+
+  add(word: string, open: boolean, cue: number): void {
+    let node = 0
+    for (let i = 0; i < word.length; i++) {
+      const key = (node << LETTER_BITS) | this.#letter(word.charCodeAt(i))
+      let next = this.branches.get(key)
+      if (next === undefined) this.branches.set(key, (next = this.#nodes++))
+      node = next
+    }
+    const ends = open ? this.open : this.whole
+    ;(ends[node] ??= []).push(cue)
+  }
+
+  #letter(code: number): number {
+    let id = this.letters.get(code)
+    if (id === undefined) this.letters.set(code, (id = this.letters.size + 1))
+    return id
+  }
+}

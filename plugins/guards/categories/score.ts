@@ -1,0 +1,222 @@
+/**
+ * How much a text speaks for each category. What is found in a sentence adds up; half of it stays for the next one. Small
+ * enough to be followed by hand: the cues that counted are named.
+ */
+import type { Category } from '../../../src/plugin.ts'
+import { ROLES, type Cue, type Lexicon } from './cues.ts'
+import { fold } from './fold.ts'
+import { CueIndex } from './index.ts'
+import type { Sentence } from './sentences.ts'
+import { SHAPES, bitsOf, signsIn } from './structure.ts'
+
+/** Evidence at which a score is one half. */
+const BIAS = 3
+/** A request next to a subject of it, and whatever is enough by itself. */
+const ENOUGH = 5
+const FIRST_TOPIC = 2
+/** Further subjects, where somebody asks and where somebody answers. */
+const NEXT_TOPIC = { input: 1, output: 1.6 }
+const LOOSE = 0.5
+const MOST_LOOSE = 3
+const SECOND_STRONG = 2
+const AGAINST = 3.5
+/** Characters between a request and its subject: about twelve words. */
+const NEAR = 72
+const MOST_NAMED = 8
+
+const [ASKS, LEADS, TOPICS, LOOSES, STRONG, OPPOSED] = ROLES.map((_, role) => role) as [
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+]
+
+export interface Score {
+  readonly category: Category
+  /** 0 to 1 */
+  readonly score: number
+  /** Ids of what spoke for it, for the operator's record. */
+  readonly cues: readonly string[]
+}
+
+/** What has been seen of one category in one sentence. */
+interface Evidence {
+  asks: number
+  leads: number
+  topicAt: number
+  looseAt: number
+  topics: number
+  loose: number
+  strong: number
+  against: number
+  shapes: number
+  pair: boolean
+  readonly named: number[]
+}
+
+/** Knows the cues; made once. */
+export class Scorer {
+  readonly #categories: readonly Category[]
+  readonly #index: CueIndex
+  /** Of each cue: its category as a position, or all of them; its role. */
+  readonly #ofCategory: Int8Array
+  readonly #roles: Int8Array
+  readonly #shapes: readonly { readonly bits: number; readonly category: number; readonly cue: number }[]
+  readonly #ids: readonly string[]
+  /** In which sentence a cue was last seen: each counts once in a sentence. */
+  readonly #seenIn: Float64Array
+  #sentence = 0
+  readonly #evidence: readonly Evidence[]
+  readonly #operation: RegExp
+
+  constructor(categories: readonly Category[], lexicons: readonly Lexicon[]) {
+    this.#categories = categories
+    this.#index = new CueIndex(lexicons, categories)
+    const { cues } = this.#index
+    const numberOf = (category: Category | undefined) =>
+      category === undefined ? -1 : categories.indexOf(category)
+    this.#ofCategory = Int8Array.from(cues, (cue: Cue) => numberOf(cue.category))
+    this.#roles = Int8Array.from(cues, (cue: Cue) => ROLES.indexOf(cue.role))
+    this.#shapes = SHAPES.map((shape, i) => ({
+      bits: bitsOf(shape),
+      category: numberOf(shape.category),
+      cue: cues.length + i,
+    })).filter(({ category }) => category >= 0)
+    this.#ids = [...cues.map(({ id }) => id), ...SHAPES.map(({ id, category }) => `${category}.${id}`)]
+    this.#seenIn = new Float64Array(cues.length)
+    this.#evidence = categories.map(() => newEvidence())
+    this.#operation = operationOf(lexicons)
+  }
+
+  /** What the sentences until now amount to, category by category. */
+  begin(): Float64Array {
+    return new Float64Array(this.#categories.length)
+  }
+
+  /**
+   * Adds a sentence to what came before it.
+   * @param sums from {@link begin}; changed
+   * @returns the category that it speaks for most, if for any by `threshold` or more
+   */
+  add(
+    { text }: Sentence,
+    sums: Float64Array,
+    side: 'input' | 'output',
+    threshold: number,
+  ): Score | undefined {
+    this.#sentence++
+    for (const evidence of this.#evidence) clear(evidence)
+    const folded = fold(text)
+    this.#index.find(folded, this.#take)
+    this.#takeShapes(text, folded)
+    let best = -1
+    for (let i = 0; i < sums.length; i++) {
+      sums[i] = Math.max(0, sums[i]! / 2 + weigh(this.#evidence[i]!, side))
+      if (best < 0 || sums[i]! > sums[best]!) best = i
+    }
+    const score = best < 0 ? 0 : 1 / (1 + Math.exp(BIAS - sums[best]!))
+    if (score < threshold) return undefined
+    const cues = this.#evidence[best]!.named.map((cue) => this.#ids[cue]!)
+    return { category: this.#categories[best]!, score, cues }
+  }
+
+  readonly #take = (cue: number, at: number): void => {
+    if (this.#seenIn[cue] === this.#sentence && this.#roles[cue]! > LEADS) return
+    this.#seenIn[cue] = this.#sentence
+    const category = this.#ofCategory[cue]!
+    const role = this.#roles[cue]!
+    if (category >= 0) note(this.#evidence[category]!, role, cue, at)
+    else for (const evidence of this.#evidence) note(evidence, role, cue, at)
+  }
+
+  #takeShapes(text: string, folded: string): void {
+    const signs = signsIn(text)
+    for (const { bits, category, cue } of this.#shapes) {
+      if (bits !== 0 && (bits & signs) === 0) continue
+      const shape = SHAPES[cue - this.#seenIn.length]!
+      const at = text.search(shape.pattern)
+      if (at < 0) continue
+      const evidence = this.#evidence[category]!
+      if (typeof shape.counts === 'string') note(evidence, ROLES.indexOf(shape.counts), cue, at)
+      else {
+        evidence.shapes += shape.counts
+        name(evidence, cue)
+      }
+    }
+    const math = this.#categories.indexOf('math')
+    if (math >= 0 && this.#operation.test(folded)) this.#evidence[math]!.shapes += ENOUGH
+  }
+}
+
+function weigh(evidence: Evidence, side: 'input' | 'output'): number {
+  const { topics, loose, strong, against, shapes, pair } = evidence
+  let sum = shapes - AGAINST * against
+  if (pair) sum += ENOUGH
+  else if (topics > 0) sum += FIRST_TOPIC
+  if (topics > 1) sum += (topics - 1) * NEXT_TOPIC[side]
+  sum += Math.min(loose, MOST_LOOSE) * LOOSE
+  if (strong > 0) sum += ENOUGH + (strong - 1) * SECOND_STRONG
+  return sum
+}
+
+function note(evidence: Evidence, role: number, cue: number, at: number): void {
+  // The same word is not its own subject.
+  const near = (other: number) => at !== other && Math.abs(at - other) <= NEAR
+  switch (role) {
+    case ASKS:
+      evidence.asks = at
+      if (near(evidence.topicAt) || near(evidence.looseAt)) evidence.pair = true
+      break
+    case LEADS:
+      evidence.leads = at
+      if (near(evidence.topicAt)) evidence.pair = true
+      return
+    case TOPICS:
+      evidence.topicAt = at
+      evidence.topics++
+      if (near(evidence.asks) || near(evidence.leads)) evidence.pair = true
+      break
+    case LOOSES:
+      evidence.looseAt = at
+      evidence.loose++
+      if (near(evidence.asks)) evidence.pair = true
+      break
+    case STRONG:
+      evidence.strong++
+      break
+    case OPPOSED:
+      evidence.against++
+  }
+  name(evidence, cue)
+}
+
+function name({ named }: Evidence, cue: number): void {
+  if (named.length < MOST_NAMED) named.push(cue)
+}
+
+function newEvidence(): Evidence {
+  const evidence = { named: [] } as unknown as Evidence
+  clear(evidence)
+  return evidence
+}
+
+function clear(evidence: Evidence): void {
+  evidence.asks = evidence.leads = evidence.topicAt = evidence.looseAt = -Infinity
+  evidence.topics = evidence.loose = evidence.strong = evidence.against = evidence.shapes = 0
+  evidence.pair = false
+  evidence.named.length = 0
+}
+
+/** A number, an operation in words, a number. */
+function operationOf(lexicons: readonly Lexicon[]): RegExp {
+  const words = lexicons.flatMap(({ operators = '' }) =>
+    operators
+      .split(',')
+      .map((word) => fold(word.trim()))
+      .filter(Boolean),
+  )
+  const choice = words.sort((a, b) => b.length - a.length).join('|')
+  return new RegExp(`\\d\\s?(?:${choice})\\s?(?:by )?\\d`)
+}

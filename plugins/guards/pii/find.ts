@@ -1,0 +1,130 @@
+/**
+ * Personal data in one stretch of folded text. What it finds depends on the stretch and on what stands shortly before it,
+ * on nothing else: so it finds the same however a text is cut.
+ */
+import { mod731 } from './checks.ts'
+import {
+  SPELLED_DIGITS,
+  findEmails,
+  findMachines,
+  findSpelledEmails,
+  findSpelledPhones,
+  type Range,
+} from './contact.ts'
+import { findNumbers } from './groups.ts'
+import { ibanLength, isIban, type EntityClass } from './numbers.ts'
+
+/** Something that says who somebody is. */
+export interface Entity extends Range {
+  readonly label: string
+  readonly of: EntityClass
+  /** 1 has a form of its own or is named; 2 is a shape that may be anything. */
+  readonly tier: 1 | 2
+}
+
+/** What a stretch has and what its line begins with, as far as it is known without looking. */
+export interface Traits {
+  /** Up to a colon, where that is far away. */
+  readonly label: string
+  readonly digits: boolean
+  readonly at: boolean
+  /** Brackets or words that may stand for an `@`. */
+  readonly spelledAt: boolean
+  /** How many words for digits. */
+  readonly spelledDigits: number
+}
+
+/**
+ * @param text folded
+ * @param before what stands before it, as much as counts
+ * @param classes what is looked for
+ * @returns without overlaps, in the order of the text
+ */
+export function findPersonalData(
+  text: string,
+  before: string,
+  classes: ReadonlySet<EntityClass>,
+  traits: Traits,
+): Entity[] {
+  const found: Ranked[] = []
+  const add = (label: string, of: EntityClass, { start, end }: Range, rank: number) => {
+    if (classes.has(of)) found.push({ label, of, tier: 1, start, end, rank })
+  }
+  if (traits.at) for (const range of findEmails(text)) add('EMAIL', 'email', range, 0)
+  if (traits.spelledAt) {
+    for (const range of findSpelledEmails(text)) add('EMAIL', 'email', range, 0)
+  }
+  if (traits.spelledDigits >= SPELLED_DIGITS) {
+    for (const range of findSpelledPhones(text, before)) add('PHONE', 'phone', range, 0)
+  }
+  if (text.includes(':') || (traits.digits && /[.-]/.test(text))) {
+    for (const { label, ...range } of findMachines(text, before)) add(label, 'network', range, 0)
+  }
+  if (traits.digits) {
+    for (const range of findIbans(text)) add('IBAN', 'iban', range, 0)
+    if (text.includes('<')) {
+      for (const range of findZones(text)) add('MRZ', 'travel-document', range, 0)
+    }
+    findNumbers(text, before, traits.label, add)
+  }
+  return found.length > 1 ? withoutOverlaps(found) : found
+}
+
+interface Ranked extends Entity {
+  /** The least wins where two overlap. */
+  readonly rank: number
+}
+
+function withoutOverlaps(found: readonly Ranked[]): Entity[] {
+  const kept: Entity[] = []
+  const best = found.toSorted(
+    (a, b) => a.rank - b.rank || b.end - b.start - (a.end - a.start) || a.start - b.start,
+  )
+  for (const entity of best) {
+    if (kept.every(({ start, end }) => entity.end <= start || entity.start >= end))
+      kept.push(entity)
+  }
+  return kept.sort((a, b) => a.start - b.start)
+}
+
+const IBAN = /(?<![\p{L}\p{N}_])([A-Z]{2})\d{2}(?:[ -]?[A-Z\d]){11,30}/giu
+
+function findIbans(text: string): Range[] {
+  const found: Range[] = []
+  for (const { 0: match, 1: country, index } of text.matchAll(IBAN)) {
+    const length = ibanLength(country!.toUpperCase())
+    if (length === undefined) continue
+    let end = 0
+    let compact = ''
+    while (end < match.length && compact.length < length)
+      compact += match[end++]!.replace(/[ -]/, '')
+    const last = index + end
+    if (compact.length < length || /^[\p{L}\p{N}]/u.test(text.slice(last))) continue
+    if (isIban(compact.toUpperCase())) found.push({ start: index, end: last })
+  }
+  return found
+}
+
+const NAME_LINE = /^[PIACV][A-Z<][A-Z<]{3}[A-Z][A-Z<]{23,38}$/
+const BORN_LINE = /(\d{6})(\d)[MFX<](\d{6})(\d)/
+
+/** Machine-readable zones of travel documents (ICAO 9303): their lines, once the check digits of one are right. */
+function findZones(text: string): Range[] {
+  const lines = [...text.matchAll(/[A-Z\d<]{30,44}/g)].map(({ 0: line, index }) => ({
+    line,
+    range: { start: index, end: index + line.length },
+  }))
+  const isZone = lines.some(({ line }) => {
+    const [, born, bornCheck, expires, expiresCheck] = BORN_LINE.exec(line) ?? []
+    return (
+      [30, 36, 44].includes(line.length) &&
+      born !== undefined &&
+      mod731(born) === Number(bornCheck) &&
+      mod731(expires!) === Number(expiresCheck)
+    )
+  })
+  if (isZone) return [{ start: lines[0]!.range.start, end: lines.at(-1)!.range.end }]
+  return lines
+    .filter(({ line }) => NAME_LINE.test(line) && line.includes('<<<'))
+    .map(({ range }) => range)
+}

@@ -1,0 +1,246 @@
+/** Numbers written in groups: every row of groups that could be one of a person, a card, a telephone. */
+import { isCalled, isInternational, isNational, speaksOfPhones, type Range } from './contact.ts'
+import { BANK_NEAR, formsOf, nextForm, wholeWords, type EntityClass, type Form } from './numbers.ts'
+
+/** Takes what was found. Of two that overlap the one with the lower rank is meant. */
+export type Add = (label: string, of: EntityClass, range: Range, rank: number) => void
+
+/** Groups a number is written in at most, and what it has at most. */
+const MOST_GROUPS = 9
+const LONGEST_NUMBER = 34
+const LONGEST_PHONE = 17
+const SHORTEST_PHONE = 7
+/** How far back words count that name a number. */
+const CONTEXT = 48
+/** The same for words that make it a number of something else. */
+const NEAR = 24
+const LONGEST_GAP = 3
+
+const OTHER_NUMBERS = wholeWords(
+  'isbn|issn|ean|upc|gtin|asin|sku|doi|order|orders|invoice|tracking|shipment|parcel|serial|ticket|model|version|part|commit|' +
+    'item|product|article|bestellnummer|rechnung|rechnungsnummer|auftrag|commande|facture|pedido|factura|ordine|fattura|' +
+    'timestamp|population|build|revision|issue|case',
+)
+
+/**
+ * @param text folded
+ * @param before what stands before it, as much as counts
+ * @param label what the line begins with, where that is further away
+ */
+export function findNumbers(text: string, before: string, label: string, add: Add): void {
+  const groups = new Groups(text, before, label)
+  for (let first = 0; first < groups.count; first++) {
+    let length = 0
+    let form = 0
+    let isDigits = true
+    let phone: Range | undefined
+    let phoneRank = 0
+    for (let last = first; last < groups.count && last < first + MOST_GROUPS; last++) {
+      if (last > first && !groups.joins(last)) break
+      const own = groups.lengthOf(last)
+      length += own
+      if (length > LONGEST_NUMBER) break
+      form = nextForm(form, own)
+      isDigits &&= groups.isDigits(last)
+      if (!groups.endsAt(last)) continue
+      const forms = groups.beginsAt(first) ? formsOf(form) : undefined
+      if (forms) identify(groups, first, last, forms, add)
+      if (!isDigits || length < SHORTEST_PHONE || length > LONGEST_PHONE) continue
+      const rank = phoneRankOf(groups, first, last)
+      // Of several lengths the longest that fits is meant.
+      if (rank !== undefined) {
+        phone = {
+          start: groups.starts[first]! - groups.openedBefore(first),
+          end: groups.ends[last]!,
+        }
+        phoneRank = rank
+      }
+    }
+    if (phone) add('PHONE', 'phone', phone, phoneRank)
+  }
+}
+
+/** Runs of letters and digits, and what stands between them. */
+class Groups {
+  readonly text: string
+  readonly starts: number[] = []
+  readonly ends: number[] = []
+  readonly #before: string
+  readonly #label: string
+  readonly #isDigits: boolean[] = []
+  #contextOf = -1
+  #words = ''
+  #isOther: boolean | undefined = undefined
+  #isPhone: boolean | undefined = undefined
+
+  constructor(text: string, before: string, label: string) {
+    this.text = text
+    this.#label = label
+    this.#before = before
+    for (const { 0: group, index } of text.matchAll(/\d+(?![\p{L}\p{N}])|[\p{L}\p{N}]+/gu)) {
+      this.starts.push(index)
+      this.ends.push(index + group.length)
+      const code = group.charCodeAt(0)
+      this.#isDigits.push(code > 47 && code < 58 && !/\D/.test(group))
+    }
+  }
+
+  get count(): number {
+    return this.starts.length
+  }
+
+  lengthOf(index: number): number {
+    return this.ends[index]! - this.starts[index]!
+  }
+
+  isDigits(index: number): boolean {
+    return this.#isDigits[index]!
+  }
+
+  /** Without what separates the groups. */
+  compact(first: number, last: number): string {
+    let compact = ''
+    for (let i = first; i <= last; i++) compact += this.text.slice(this.starts[i], this.ends[i])
+    return compact
+  }
+
+  /** What stands before a group; at the start, of what was before the text too. */
+  gap(index: number): string {
+    return this.text.slice(this.ends[index - 1] ?? 0, this.starts[index] ?? this.text.length)
+  }
+
+  /** Whether a group may go on with the number of the one before it. */
+  joins(index: number): boolean {
+    const [from, to] = [this.ends[index - 1]!, this.starts[index]!]
+    if (to - from > LONGEST_GAP) return false
+    for (let i = from; i < to; i++) if (!' .-/()'.includes(this.text[i]!)) return false
+    return true
+  }
+
+  /** Whether a number may begin with a group: not in the middle of paths, decimals, amounts and longer numbers. */
+  beginsAt(index: number): boolean {
+    const start = this.starts[index]!
+    const last = this.text[start - 1] ?? this.#before.at(-1) ?? ''
+    if (last === ',') return index > 0 || !/\d,$/.test(this.#before)
+    return last === '' || !'-./_~&%@+$€£¥'.includes(last)
+  }
+
+  /** Whether a number may end with a group. */
+  endsAt(index: number): boolean {
+    const end = this.ends[index]!
+    const next = this.text[end]
+    if (next === undefined) return true
+    if (index + 1 === this.count) return next !== '%' && next !== '_'
+    if (!'-./_~&%@'.includes(next)) return true
+    const after = this.text[end + 1]
+    return (next === '-' || next === '.') && (after === ' ' || after === ')' || after === '"')
+  }
+
+  /** Characters of a telephone number before its first group: `+`, `(`. */
+  openedBefore(index: number): number {
+    const start = this.starts[index]!
+    const bracket = this.text[start - 1] === '(' ? 1 : 0
+    return this.text[start - 1 - bracket] === '+' ? bracket + 1 : bracket
+  }
+
+  /** Whether a `+` stands before a group that does not add it to another. */
+  isPlused(index: number): boolean {
+    const start = this.starts[index]! - this.openedBefore(index)
+    if (this.text[start] !== '+') return false
+    return !/[\p{L}\p{N}_]$/u.test(this.#before.slice(-2) + this.text.slice(0, start))
+  }
+
+  /** The words that may name a number that begins with a group. */
+  wordsBefore(index: number): string {
+    if (this.#contextOf !== index) {
+      this.#contextOf = index
+      const near = (this.#before + this.text.slice(0, this.starts[index])).slice(-CONTEXT)
+      this.#words = this.#label === '' ? near : `${this.#label} … ${near}`
+      this.#isOther = undefined
+      this.#isPhone = undefined
+    }
+    return this.#words
+  }
+
+  /** They say that it is a number of things. */
+  isOther(index: number): boolean {
+    const words = this.wordsBefore(index)
+    return (this.#isOther ??= OTHER_NUMBERS.test(words.slice(-NEAR)))
+  }
+
+  /** They speak of telephones. */
+  isPhone(index: number): boolean {
+    const words = this.wordsBefore(index)
+    return (this.#isPhone ??= speaksOfPhones(words))
+  }
+
+  /** Whether a group beside these is as long as the one next to it, and no closer to it: a table, not a number. */
+  isOneOfMany(first: number, last: number): boolean {
+    if (first === last || this.gap(last) !== ' ') return false
+    return this.#isAlike(first - 1, first) || this.#isAlike(last + 1, last)
+  }
+
+  #isAlike(index: number, own: number): boolean {
+    return (
+      this.#isDigits[index] === true &&
+      this.lengthOf(index) === this.lengthOf(own) &&
+      this.gap(Math.max(index, own)) === ' '
+    )
+  }
+}
+
+function identify(
+  groups: Groups,
+  first: number,
+  last: number,
+  forms: readonly Form[],
+  add: Add,
+): void {
+  const compact = groups.compact(first, last)
+  // Letters in several groups are written in capitals, or they are words.
+  if (first !== last && /\p{Ll}/u.test(compact)) return
+  const upper = compact.toUpperCase()
+  for (const { label, of, named, names, exists, separators } of forms) {
+    if (!exists(upper) || !isSeparated(groups, first, last, separators)) continue
+    const words = groups.wordsBefore(first)
+    const isNamed = names.test(words)
+    if (named && !isNamed) continue
+    if (label === 'BANK_ACCOUNT' && !BANK_NEAR.test(words)) continue
+    if (!isNamed) {
+      if (groups.isOneOfMany(first, last)) continue
+      if (of !== 'card' && groups.isOther(first)) continue
+    }
+    // The last group of a number in brackets has its bracket.
+    const closes = groups.text[groups.ends[last]!] === ')' && groups.gap(last) === '('
+    const range = { start: groups.starts[first]!, end: groups.ends[last]! + (closes ? 1 : 0) }
+    add(label, of, range, isNamed ? 1 : 2)
+  }
+}
+
+function isSeparated(groups: Groups, first: number, last: number, separators: RegExp): boolean {
+  for (let i = first + 1; i <= last; i++) if (!separators.test(groups.gap(i))) return false
+  return true
+}
+
+/** How likely groups of digits are a telephone number; nothing where they are none. */
+function phoneRankOf(groups: Groups, first: number, last: number): number | undefined {
+  const compact = groups.compact(first, last)
+  if (groups.isPlused(first)) {
+    // `+44 (0)20`: the zero is for callers inside the country.
+    const hasTrunk =
+      first < last &&
+      groups.gap(first + 1).endsWith('(') &&
+      groups.text[groups.starts[first + 1]!] === '0'
+    const after = groups.lengthOf(first)
+    const digits = hasTrunk ? compact.slice(0, after) + compact.slice(after + 1) : compact
+    return isInternational(digits) ? 1 : undefined
+  }
+  if (!groups.beginsAt(first)) return undefined
+  const start = groups.starts[first]! - (groups.text[groups.starts[first]! - 1] === '(' ? 1 : 0)
+  const written = groups.text.slice(start, groups.ends[last])
+  if (groups.isPhone(first) && isCalled(written, compact, groups.wordsBefore(first))) return 1
+  if (last > first && compact.startsWith('00')) {
+    return isInternational(compact.slice(2)) && !groups.isOther(first) ? 2 : undefined
+  }
+  return last - first > 1 && isNational(written, compact) && !groups.isOther(first) ? 3 : undefined
+}

@@ -1,0 +1,200 @@
+/**
+ * Which numbers that states give to persons could exist; those of Europe are in a file of their own. Sources: the formats that the issuing authorities publish.
+ * Numbers of companies are left out where they can be told apart.
+ */
+import {
+  base36,
+  digit,
+  isDate,
+  isUniform,
+  isYymmdd,
+  letterNumber,
+  luhn,
+  pair,
+  verhoeff,
+  weigh,
+} from './checks.ts'
+import { EUROPEAN, type Valid } from './european.ts'
+
+/** By label. All take compact upper case and look at shape, dates and check digits. */
+export const EXISTS: Readonly<Record<string, Valid>> = {
+  ...EUROPEAN,
+  US_SSN: isSsn,
+  US_ITIN: isItin,
+  US_PASSPORT: (n) => /^[A-Z]?\d{8}$|^\d{9}$/.test(n),
+  CA_SIN: isSin,
+  AU_TFN: isTfn,
+  AU_MEDICARE: isMedicare,
+  NZ_IRD: isIrd,
+  IN_AADHAAR: isAadhaar,
+  IN_PAN: (n) => /^[A-Z]{3}P[A-Z]\d{4}[A-Z]$/.test(n),
+  TR_TCKN: isTurkish,
+  IL_ID: (n) => /^\d{9}$/.test(n) && luhn(n) && !isUniform(n),
+  ZA_ID: (n) => /^\d{10}[012]\d\d$/.test(n) && isYymmdd(n) && luhn(n),
+  KR_RRN: isKorean,
+  JP_MY_NUMBER: isMyNumber,
+  CN_RIC: isChinese,
+  TW_ID: isTaiwanese,
+  HK_ID: isHongKong,
+  SG_NRIC: isSingaporean,
+  TH_ID: isThai,
+  MY_NRIC: isMalaysian,
+  BR_CPF: isCpf,
+  MX_CURP: isCurp,
+  CL_RUT: isRut,
+  AR_CUIL: isCuil,
+}
+
+/** Numbers that were printed on cards for show, or that everybody writes. */
+const SHOWN_SSNS = new Set(['078051120', '219099999', '123456789', '987654321'])
+
+function isSsn(n: string): boolean {
+  return (
+    /^(?!000|666|9)\d{3}(?!00)\d{2}(?!0000)\d{4}$/.test(n) && !SHOWN_SSNS.has(n) && !isUniform(n)
+  )
+}
+
+function isItin(n: string): boolean {
+  return /^9\d\d(?:5\d|6[0-5]|7\d|8[0-8]|9[0-24-9])\d{4}$/.test(n) && !SHOWN_SSNS.has(n)
+}
+
+function isSin(n: string): boolean {
+  return /^[1-79]\d{8}$/.test(n) && luhn(n) && !isUniform(n)
+}
+
+function isTfn(n: string): boolean {
+  if (!/^\d{8,9}$/.test(n) || isUniform(n)) return false
+  const weights = n.length === 9 ? [1, 4, 3, 7, 5, 8, 6, 9, 10] : [10, 7, 8, 4, 6, 3, 5, 1]
+  return weigh(n, weights) % 11 === 0
+}
+
+function isMedicare(n: string): boolean {
+  return /^[2-6]\d{9,10}$/.test(n) && weigh(n, [1, 3, 7, 9, 1, 3, 7, 9]) % 10 === digit(n, 8)
+}
+
+function isIrd(n: string): boolean {
+  const value = Number(n)
+  if (!/^\d{8,9}$/.test(n) || value < 10_000_000 || value > 150_000_000) return false
+  const padded = n.padStart(9, '0')
+  for (const weights of [
+    [3, 2, 7, 6, 5, 4, 3, 2],
+    [7, 4, 3, 2, 5, 2, 7, 6],
+  ]) {
+    const check = (11 - (weigh(padded, weights) % 11)) % 11
+    if (check < 10) return check === digit(padded, 8)
+  }
+  return false
+}
+
+function isAadhaar(n: string): boolean {
+  return /^[2-9]\d{11}$/.test(n) && verhoeff(n)
+}
+
+function isTurkish(n: string): boolean {
+  if (!/^[1-9]\d{10}$/.test(n)) return false
+  const tenth = weigh(n, [7, -1, 7, -1, 7, -1, 7, -1, 7])
+  return (
+    ((tenth % 10) + 10) % 10 === digit(n, 9) &&
+    weigh(n, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]) % 10 === digit(n, 10)
+  )
+}
+
+function isKorean(n: string): boolean {
+  if (!/^\d{6}[0-9]\d{6}$/.test(n) || !isYymmdd(n)) return false
+  // Numbers given since October 2020 are random after the digit for century and sex.
+  const isRandom = pair(n, 0) >= 20 && pair(n, 0) < 50 && /[3478]/.test(n[6]!)
+  const check = (11 - (weigh(n, [2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5]) % 11)) % 10
+  return isRandom || check === digit(n, 12)
+}
+
+function isMyNumber(n: string): boolean {
+  if (!/^\d{12}$/.test(n) || isUniform(n)) return false
+  const rest = weigh(n, [6, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2]) % 11
+  return (rest <= 1 ? 0 : 11 - rest) === digit(n, 11)
+}
+
+function isChinese(n: string): boolean {
+  if (!/^[1-9]\d{5}(?:18|19|20)\d{9}[\dX]$/.test(n)) return false
+  if (!isDate(pair(n, 12), pair(n, 10), Number(n.slice(6, 10)))) return false
+  const sum = weigh(n, [7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2])
+  return '10X98765432'[sum % 11] === n[17]
+}
+
+/** Values of the first letters, A to Z. */
+const TAIWANESE = [
+  10, 11, 12, 13, 14, 15, 16, 17, 34, 18, 19, 20, 21, 22, 35, 23, 24, 25, 26, 27, 28, 29, 32, 30,
+  31, 33,
+]
+
+function isTaiwanese(n: string): boolean {
+  if (!/^[A-Z][1289]\d{8}$/.test(n)) return false
+  const first = TAIWANESE[letterNumber(n[0]!) - 1]!
+  const head = Math.floor(first / 10) + (first % 10) * 9
+  return (head + weigh(n, [8, 7, 6, 5, 4, 3, 2, 1, 1], 1)) % 10 === 0
+}
+
+function isHongKong(n: string): boolean {
+  if (!/^[A-Z]{1,2}\d{6}[\dA]$/.test(n)) return false
+  const padded = n.padStart(9, ' ')
+  let sum = 0
+  for (let i = 0; i < 9; i++) sum += (padded[i] === ' ' ? 36 : base36(padded[i]!)) * (9 - i)
+  return sum % 11 === 0
+}
+
+function isSingaporean(n: string): boolean {
+  if (!/^[STFGM]\d{7}[A-Z]$/.test(n)) return false
+  const offset = n[0] === 'T' || n[0] === 'G' ? 4 : n[0] === 'M' ? 3 : 0
+  const rest = (weigh(n, [2, 7, 6, 5, 4, 3, 2], 1) + offset) % 11
+  if (n[0] === 'M') return 'KLJNPQRTUWX'[rest] === n[8]
+  return (n[0] === 'S' || n[0] === 'T' ? 'JZIHGFEDCBA' : 'XWUTRQPNMLK')[rest] === n[8]
+}
+
+function isThai(n: string): boolean {
+  if (!/^[1-8]\d{12}$/.test(n)) return false
+  const rest = weigh(n, [13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2]) % 11
+  return (11 - rest) % 10 === digit(n, 12)
+}
+
+function isMalaysian(n: string): boolean {
+  // Places of birth that were never given out.
+  return (
+    /^\d{12}$/.test(n) &&
+    isYymmdd(n) &&
+    !/^(?:00|17|18|19|20|69|70|73|80|81|94|95|96|97)$/.test(n.slice(6, 8))
+  )
+}
+
+function isCpf(n: string): boolean {
+  if (!/^\d{11}$/.test(n) || isUniform(n)) return false
+  const check = (count: number) => {
+    let sum = 0
+    for (let i = 0; i < count; i++) sum += digit(n, i) * (count + 1 - i)
+    return ((sum * 10) % 11) % 10
+  }
+  return check(9) === digit(n, 9) && check(10) === digit(n, 10)
+}
+
+const CURP_ALPHABET = '0123456789ABCDEFGHIJKLMNÑOPQRSTUVWXYZ'
+
+function isCurp(n: string): boolean {
+  if (!/^[A-Z][AEIOUX][A-Z]{2}\d{6}[HMX][A-Z]{5}[A-Z\d]\d$/.test(n) || !isYymmdd(n, 4)) return false
+  let sum = 0
+  for (let i = 0; i < 17; i++) sum += CURP_ALPHABET.indexOf(n[i]!) * (18 - i)
+  return (10 - (sum % 10)) % 10 === digit(n, 17)
+}
+
+function isRut(n: string): boolean {
+  if (!/^[1-9]\d{6,7}[\dK]$/.test(n)) return false
+  let sum = 0
+  for (let i = n.length - 2, weight = 2; i >= 0; i--, weight = weight === 7 ? 2 : weight + 1) {
+    sum += digit(n, i) * weight
+  }
+  return '0K987654321'[sum % 11] === n.at(-1)
+}
+
+function isCuil(n: string): boolean {
+  // The others are companies.
+  if (!/^2[03478]\d{9}$/.test(n)) return false
+  const check = (11 - (weigh(n, [5, 4, 3, 2, 7, 6, 5, 4, 3, 2]) % 11)) % 11
+  return Math.min(check, 9) === digit(n, 10)
+}

@@ -1,0 +1,294 @@
+/**
+ * Follows a text as it grows, whatever its pieces, and cuts it into stretches that personal data cannot cross. Where the
+ * cuts are follows from the text alone; so does everything that is found.
+ */
+import { SPELLED_DIGITS } from './contact.ts'
+import { findPersonalData } from './find.ts'
+import { ASCII, BREAK, DIGIT, HIDDEN, LETTER, MARK, SPACE, foldOf, foldText } from './fold.ts'
+import { LINE_MEMORY, Lines, type Take } from './lines.ts'
+import type { EntityClass } from './numbers.ts'
+import {
+  AT,
+  HAS_AT,
+  HAS_BRACKET,
+  HAS_DIGIT,
+  HAS_FILLER,
+  HAS_LETTER,
+  HAS_MARK,
+  HAS_ODD,
+  HAS_SPELLED_AT,
+  NUMBER,
+  PLAIN,
+  SPELLED,
+  ZONE,
+  ZONE_WIDTH,
+  joins,
+  kindOf,
+  mayJoin,
+} from './words.ts'
+
+export interface ScanSettings {
+  /** What to look for. */
+  readonly classes: ReadonlySet<EntityClass>
+  /** Whether one shape is enough, so that none may go out before it is known. */
+  readonly strict: boolean
+}
+
+/** Visible characters after which a stretch is looked at although it goes on. */
+const WINDOW = 512
+/** Of these the last ones are looked at once more. */
+const KEPT = 256
+/** What ends closer than this to the end of a window may go on. */
+const MARGIN = 128
+/** How much of a text is remembered for what comes after it. */
+const MEMORY = LINE_MEMORY + 64
+const BEFORE = 64
+const LONGEST_GAP = 3
+
+/** One text. Offsets count from its start. */
+export class PersonalDataScan {
+  readonly #classes: ReadonlySet<EntityClass>
+  readonly #take: Take
+  /** The text from `#base` on. */
+  #text = ''
+  #base = 0
+  #at = 0
+  #stopped = false
+  // The stretch: words that may belong together.
+  #start = -1
+  #traits = 0
+  #spelled = 0
+  #symbols = 0
+  #foundUpTo = 0
+  #lastKind = PLAIN
+  #lastEnd = -1
+  // The word that is being read.
+  #word = -1
+  #wordTraits = 0
+  #letters = 0
+  readonly #lines: Lines
+
+  constructor(settings: ScanSettings, take: Take) {
+    this.#classes = settings.classes
+    this.#take = take
+    this.#lines = new Lines(
+      { shapes: settings.classes.has('person'), strict: settings.strict },
+      (start, end) => this.#textOf(start, end),
+      take,
+    )
+  }
+
+  /** Up to where nothing can be part of something that is yet to be found. */
+  get safe(): number {
+    return Math.min(this.#start < 0 ? this.#at : this.#start, this.#lines.safe)
+  }
+
+  push(piece: string): void {
+    if (this.#stopped) return
+    this.#forget()
+    this.#text += piece
+    const text = this.#text
+    const end = this.#base + text.length
+    while (this.#at < end && !this.#stopped) {
+      const at = this.#at
+      let code = text.charCodeAt(at - this.#base)
+      if (code < 128) {
+        this.#read(at, 1, code, ASCII[code]!)
+        continue
+      }
+      let width = 1
+      if (code >= 0xd800 && code < 0xdc00) {
+        // The other half decides; it is in the next piece.
+        if (at + 1 === end) return
+        code = text.codePointAt(at - this.#base)!
+        width = code > 0xffff ? 2 : 1
+      }
+      const folded = foldOf(code)
+      this.#read(at, width, folded.code, folded.class, true)
+    }
+  }
+
+  end(): void {
+    if (this.#stopped) return
+    const end = this.#base + this.#text.length
+    if (this.#at < end) this.#read(this.#at, end - this.#at, 0xfffd, BREAK)
+    if (this.#stopped) return
+    this.#endWord(end)
+    if (!this.#stopped) this.#endStretch()
+    if (!this.#stopped) this.#endClause(end)
+  }
+
+  #read(at: number, width: number, code: number, kind: number, odd = false): void {
+    if (kind === LETTER || kind === DIGIT || kind === MARK) {
+      if (this.#word < 0) this.#beginWord(at, code, kind)
+      if (this.#stopped) return
+      if (kind === LETTER) {
+        this.#letters++
+        this.#wordTraits |= HAS_LETTER
+      } else if (kind === DIGIT) {
+        this.#wordTraits |= HAS_DIGIT
+        this.#lines.sawDigit()
+      } else if (code === 64) this.#wordTraits |= HAS_AT
+      else if (code === 40 || code === 91) this.#wordTraits |= HAS_BRACKET
+      else if (code === 60) this.#wordTraits |= HAS_FILLER | HAS_BRACKET
+      else this.#wordTraits |= HAS_MARK
+      if (odd) this.#wordTraits |= HAS_ODD
+      this.#at = at + width
+      if (++this.#symbols >= WINDOW) this.#look()
+      return
+    }
+    if (kind === HIDDEN) {
+      if (this.#word >= 0) this.#wordTraits |= HAS_ODD
+      else if (this.#start >= 0) this.#traits |= HAS_ODD
+      this.#at = at + width
+      return
+    }
+    // A zone of a travel document goes on in the next line.
+    const goesOn = (code === 10 || code === 13) && this.#isZone(at)
+    const isSentence = this.#word >= 0 && this.#text[at - 1 - this.#base] === '.'
+    if (this.#word >= 0) this.#endWord(at)
+    if (this.#stopped) return
+    if (kind === SPACE || goesOn) {
+      if (this.#start >= 0) {
+        if (odd) this.#traits |= HAS_ODD
+        this.#symbols++
+        if (at + width - this.#lastEnd > LONGEST_GAP && !(this.#traits & HAS_ODD))
+          this.#endStretch()
+      }
+      if (this.#stopped) return
+    } else {
+      this.#endStretch()
+    }
+    if (this.#stopped) return
+    if (isSentence || this.#lines.isEnd(at, code)) this.#endClause(at)
+    if (this.#stopped) return
+    if (code === 10) this.#lines.beginLine(at + 1)
+    this.#at = at + width
+  }
+
+  #beginWord(at: number, code: number, kind: number): void {
+    if (this.#start >= 0 && !mayJoin(this.#lastKind, this.#traits, code, kind)) this.#endStretch()
+    if (this.#start < 0) {
+      this.#start = at
+      this.#traits = 0
+      this.#spelled = 0
+      this.#symbols = 0
+      this.#lastEnd = -1
+    }
+    this.#word = at
+    this.#wordTraits = 0
+    this.#letters = 0
+  }
+
+  #endWord(end: number): void {
+    if (this.#word < 0) return
+    const start = this.#word
+    const word = this.#textOf(start, end)
+    const kind = kindOf(word, this.#wordTraits, this.#letters)
+    if (this.#lastEnd >= 0 && !joins(this.#lastKind, kind, this.#traits)) {
+      const [traits, symbols] = [this.#wordTraits, end - start]
+      this.#endStretch()
+      if (this.#stopped) return
+      this.#start = start
+      this.#traits = 0
+      this.#spelled = 0
+      this.#symbols = symbols
+      this.#wordTraits = traits
+    }
+    this.#traits |= this.#wordTraits
+    if (kind === AT) this.#traits |= HAS_SPELLED_AT
+    if (kind === SPELLED) this.#spelled++
+    this.#lastKind = kind
+    this.#lastEnd = end
+    this.#word = -1
+  }
+
+  #isZone(at: number): boolean {
+    if (this.#word >= 0) return (this.#wordTraits & HAS_FILLER) > 0 && at - this.#word >= ZONE_WIDTH
+    return this.#start >= 0 && this.#lastKind === ZONE && at - this.#lastEnd <= 1
+  }
+
+  #endStretch(): void {
+    if (this.#start < 0) return
+    const end = this.#lastEnd
+    if (end > this.#start) this.#find(this.#start, end, Infinity)
+    if (this.#stopped) return
+    this.#start = -1
+    this.#lastEnd = -1
+    this.#traits = 0
+    this.#spelled = 0
+    this.#symbols = 0
+  }
+
+  /** Looks at a stretch that goes on, and lets its start go. */
+  #look(): void {
+    const traits = this.#traits | this.#wordTraits
+    const end = this.#at
+    const raw = this.#textOf(this.#start, end)
+    const places = traits & HAS_ODD ? foldText(raw).places : undefined
+    const place = (index: number) => this.#start + (places ? places[Math.max(0, index)]! : index)
+    const length = places ? places.length - 1 : raw.length
+    this.#traits = traits
+    this.#find(this.#start, end, place(length - MARGIN))
+    if (this.#stopped) return
+    this.#start = place(length - KEPT)
+    this.#symbols = KEPT
+    // From here on the word counts as one that belongs to what comes before it.
+    if (this.#word >= 0) this.#word = Math.max(this.#word, this.#start)
+    this.#lastEnd = Math.max(this.#lastEnd, this.#start)
+    this.#lastKind = NUMBER
+    if (this.#lines.isLong(this.#start)) this.#endClause(this.#start)
+  }
+
+  /** @param upTo where the end of a find may be, at most */
+  #find(start: number, end: number, upTo: number): void {
+    const traits = this.#traits
+    const interesting = HAS_DIGIT | HAS_AT | HAS_BRACKET | HAS_SPELLED_AT | HAS_FILLER
+    if (!(traits & interesting) && this.#spelled < SPELLED_DIGITS) return
+    const raw = this.#textOf(start, end)
+    const folded = traits & HAS_ODD ? foldText(raw) : undefined
+    const before = this.#before(start)
+    const entities = findPersonalData(folded?.text ?? raw, before, this.#classes, {
+      label: this.#lines.labelBefore(start - BEFORE),
+      digits: (traits & (HAS_DIGIT | HAS_FILLER)) > 0,
+      at: (traits & HAS_AT) > 0,
+      spelledAt: (traits & (HAS_BRACKET | HAS_SPELLED_AT)) > 0,
+      spelledDigits: this.#spelled,
+    })
+    for (const entity of entities) {
+      const place = (index: number) => start + (folded ? folded.places[index]! : index)
+      // The last character may be followed by what shows nothing.
+      const last = folded ? place(entity.end - 1) + 1 : place(entity.end)
+      // Windows overlap.
+      if (last > upTo || place(entity.start) < this.#foundUpTo) continue
+      this.#foundUpTo = last
+      const found = { ...entity, start: place(entity.start), end: last }
+      if (!this.#take(found, (folded?.text ?? raw).slice(entity.start, entity.end))) {
+        this.#stopped = true
+        return
+      }
+    }
+  }
+
+  #before(start: number): string {
+    const near = this.#textOf(Math.max(this.#base, start - BEFORE), start)
+    return /\P{ASCII}/u.test(near) ? foldText(near).text : near
+  }
+
+  #endClause(at: number): void {
+    if (!this.#lines.endClause(at)) this.#stopped = true
+  }
+
+  #textOf(start: number, end: number): string {
+    return this.#text.slice(start - this.#base, end - this.#base)
+  }
+
+  /** Lets go of text that nothing refers to any more. */
+  #forget(): void {
+    const needed = Math.min(this.#start < 0 ? this.#at : this.#start, this.#at) - MEMORY
+    if (needed - this.#base < MEMORY) return
+    this.#lines.forget(needed)
+    this.#text = this.#text.slice(needed - this.#base)
+    this.#base = needed
+  }
+}

@@ -1,0 +1,46 @@
+/** The texts inside of JSON, for those who have to read all of it. */
+
+/** Words of JSON Schema and of the wire format. As names of members they say nothing a client chose. */
+const FORMAL_NAMES = new Set(
+  (
+    '$anchor $comment $defs $dynamicAnchor $dynamicRef $id $ref $schema $vocabulary additionalItems additionalProperties ' +
+    'allOf anyOf cache_control const contains content contentEncoding contentMediaType contentSchema custom default ' +
+    'definition definitions dependencies dependentRequired dependentSchemas deprecated description else enum examples ' +
+    'exclusiveMaximum exclusiveMinimum format function grammar id if items json_schema maxContains maxItems maxLength ' +
+    'maxProperties maximum minContains minItems minLength minProperties minimum multipleOf name not nullable oneOf ' +
+    'parameters pattern patternProperties prefixItems properties propertyNames readOnly required schema strict syntax ' +
+    'text then title type unevaluatedItems unevaluatedProperties uniqueItems writeOnly'
+  ).split(' '),
+)
+/** The same for values of members called `type`. */
+const FORMAL_TYPES = new Set(
+  'array boolean integer null number object string content custom ephemeral function grammar json_object json_schema text'.split(
+    ' ',
+  ),
+)
+
+/**
+ * Every string in a value and every name of a member, once each, in the order of the document. However deep it is: what
+ * a client sent may be deeper than the stack.
+ * @param formal whether words of JSON Schema and of the wire format count too
+ */
+export function textsIn(value: unknown, formal = false): readonly string[] {
+  const texts = new Set<string>()
+  const rest: unknown[] = [value]
+  while (rest.length > 0) {
+    const next = rest.pop()
+    if (typeof next === 'string') {
+      if (next !== '') texts.add(next)
+    } else if (Array.isArray(next)) {
+      for (let i = next.length - 1; i >= 0; i--) rest.push(next[i])
+    } else if (typeof next === 'object' && next !== null) {
+      const members = Object.entries(next)
+      for (let i = members.length - 1; i >= 0; i--) {
+        const [name, member] = members[i]!
+        if (formal || name !== 'type' || !FORMAL_TYPES.has(member)) rest.push(member)
+        if (formal || !FORMAL_NAMES.has(name)) rest.push(name)
+      }
+    }
+  }
+  return [...texts]
+}

@@ -1,0 +1,234 @@
+/**
+ * What guards made of one call: for the client (header and `guard` object) and for the operator (the event
+ * `guard.decision`). Names and numbers, never text that was found (guard design, 6).
+ */
+import { createHmac, randomBytes } from 'node:crypto'
+import type { Place } from './screening.ts'
+import type { Block, FaultKind } from './verdicts.ts'
+import type { Origin, Side } from './watch.ts'
+
+export type GuardOutcome = 'passed' | 'blocked' | 'error'
+export type Evidence = 'none' | 'hash' | 'text'
+
+/** One thing that was found. */
+export interface Finding {
+  readonly side: Side
+  readonly rule: string
+  readonly origin: Origin
+  readonly guard: string
+  readonly channel: string
+  /** The unit of the input. */
+  readonly unit?: string
+  /** The choice of the answer. */
+  readonly choice?: number
+  /** Under which reading of the text a pattern matched. */
+  readonly view?: string
+  readonly spanLengths: readonly number[]
+  readonly score?: number
+  /** Hashes of what matched, or the text, as the operator wants it. */
+  readonly evidence?: readonly string[]
+  /** From the arrival of the call. */
+  readonly latencyMs: number
+  /** What became of it; `seen` where nothing is enforced. */
+  readonly effect: 'blocked' | 'dropped' | 'withheld' | 'seen'
+}
+
+/** The `guard` member of an answer (wire contract, 5.4.5). */
+export interface GuardReport {
+  readonly outcome: GuardOutcome
+  readonly side?: Side
+  readonly rules: readonly string[]
+  readonly choices: readonly number[]
+  readonly unscanned: readonly string[]
+  readonly degraded: readonly string[]
+}
+
+export interface DecisionInit {
+  readonly mode: 'block' | 'monitor'
+  readonly evidence: Evidence
+  /** ms since epoch */
+  readonly startedAt: number
+  /** Rules that are told to the model and judged by nobody. */
+  readonly unenforced: readonly string[]
+}
+
+/** Who found it, and what. */
+export interface Found {
+  readonly guard: string
+  readonly origin: Origin
+  readonly block: Block
+  readonly view?: string | undefined
+}
+
+/** Where it was found. @see Place */
+export type Spot = Place & { /** The unit of the input. */ readonly unit?: string }
+
+/** Repeats can be seen, and nothing else. */
+const secret = randomBytes(32)
+/** More of them would tell nothing more. */
+const MOST_ERRORS = 100
+const MOST_FIELDS = 20
+
+export class Decision {
+  readonly findings: Finding[] = []
+  readonly errors: { readonly guard: string; readonly kind: FaultKind; readonly side: Side }[] = []
+  /** A policy wants somebody to hear of it. */
+  escalated = false
+  readonly #unscanned = new Set<string>()
+  readonly #removed = new Set<string>()
+  readonly #looking: Promise<unknown>[] = []
+  readonly #degraded = new Set<string>()
+  /** Characters of the answer. */
+  released = 0
+  withheld = 0
+  /** Nobody looked at all of it. */
+  incomplete = false
+  /** Nothing is left to be decided. */
+  final = false
+  readonly #init: DecisionInit
+  #outcome: GuardOutcome = 'passed'
+  #side: Side | undefined
+  readonly #rules = new Set<string>()
+  readonly #choices = new Set<number>()
+
+  constructor(init: DecisionInit) {
+    this.#init = init
+  }
+
+  get outcome(): GuardOutcome {
+    return this.#outcome
+  }
+
+  /** For what it was refused. */
+  get rules(): readonly string[] {
+    return [...this.#rules]
+  }
+
+  /** Something was found. @param unit of the input it was found in */
+  found(
+    side: Side,
+    { guard, origin, block, view }: Found,
+    place: Spot,
+    effect: Finding['effect'],
+  ): void {
+    const { matched, channel, unit, choice } = place
+    this.findings.push({
+      side,
+      rule: block.rule,
+      origin,
+      guard,
+      channel,
+      ...(unit === undefined ? { choice } : { unit }),
+      ...(view === undefined ? {} : { view }),
+      spanLengths: (block.spans ?? []).map(({ start, end }) => end - start),
+      ...(block.score === undefined ? {} : { score: block.score }),
+      ...evidenceOf(matched, this.#init.evidence),
+      latencyMs: Date.now() - this.#init.startedAt,
+      effect,
+    })
+    if (effect === 'blocked') this.#decide('blocked', side, block.rule, choice)
+  }
+
+  /** A guard could not look. @param goesOn the call, without it */
+  failed(side: Side, guard: string, kind: FaultKind, goesOn: boolean): void {
+    if (this.errors.length < MOST_ERRORS) this.errors.push({ guard, kind, side })
+    if (goesOn) this.#degraded.add(guard)
+  }
+
+  /** What a guard's failure ends. */
+  failedFor(side: Side, choice: number): void {
+    this.#decide('error', side, 'guard_error', choice)
+  }
+
+  /** Media that no guard of texts can read. @returns whether that is new */
+  unscanned(kind: string): boolean {
+    if (this.#unscanned.has(kind)) return false
+    this.#unscanned.add(kind)
+    return true
+  }
+
+  /** A field that no guard can read was left out of the answer. */
+  removed(field: string): void {
+    if (this.#removed.size < MOST_FIELDS) this.#removed.add(field)
+  }
+
+  /** Guards that only look on may take longer than the call. */
+  later(looking: Promise<unknown>): void {
+    // Whoever waits for it does so later.
+    this.#looking.push(looking.catch(() => (this.incomplete = true)))
+  }
+
+  /** Resolves when nobody looks any more. */
+  async complete(): Promise<void> {
+    await Promise.all(this.#looking)
+  }
+
+  /** The value of `X-Service-Guard`. */
+  header(): string {
+    if (this.#init.mode === 'monitor') return 'outcome=monitored'
+    if (this.#outcome === 'passed' && !this.final) return `outcome=pending${this.#removal()}`
+    const side = this.#side ? `; side=${this.#side}` : ''
+    const rules = this.#rules.size > 0 ? `; rules=${[...this.#rules].join(',')}` : ''
+    return `outcome=${this.#outcome}${side}${rules}${this.#removal()}`
+  }
+
+  /** What the client is told; nothing where nothing is enforced. */
+  report(): GuardReport | undefined {
+    if (this.#init.mode === 'monitor') return undefined
+    return {
+      outcome: this.#outcome,
+      ...(this.#side && { side: this.#side }),
+      rules: [...this.#rules],
+      choices: [...this.#choices].sort((a, b) => a - b),
+      unscanned: [...this.#unscanned],
+      degraded: [...this.#degraded],
+    }
+  }
+
+  /** The rest of the event `guard.decision`. */
+  record() {
+    const { mode } = this.#init
+    const outcome = this.#outcome
+    return {
+      mode,
+      outcome,
+      rules: mode === 'monitor' ? this.#seen() : this.rules,
+      sides: this.findings,
+      errors: this.errors,
+      unscanned: [...this.#unscanned],
+      unenforced: this.#init.unenforced,
+      removed: [...this.#removed],
+      degraded: [...this.#degraded],
+      released: this.released,
+      withheld: this.withheld,
+      escalate: this.escalated,
+      // An answer that broke off was not looked at to its end.
+      incomplete: this.incomplete || (mode === 'block' && outcome === 'passed' && !this.final),
+    }
+  }
+
+  #seen(): readonly string[] {
+    return [...new Set(this.findings.map(({ rule }) => rule))]
+  }
+
+  #removal(): string {
+    return this.#removed.has('logprobs') ? '; logprobs=removed' : ''
+  }
+
+  #decide(outcome: 'blocked' | 'error', side: Side, rule: string, choice: number): void {
+    if (this.#outcome !== 'blocked') this.#outcome = outcome
+    this.#side ??= side
+    this.#rules.add(rule)
+    if (side === 'output') this.#choices.add(choice)
+  }
+}
+
+function evidenceOf(matched: readonly string[], evidence: Evidence) {
+  if (evidence === 'none' || matched.length === 0) return {}
+  return { evidence: evidence === 'text' ? matched : matched.map(hashOf) }
+}
+
+function hashOf(text: string): string {
+  const folded = text.normalize('NFKC').toLowerCase()
+  return createHmac('sha256', secret).update(folded).digest('hex').slice(0, 16)
+}

@@ -1,0 +1,161 @@
+/** Tries a policy on texts, rule by rule, without a call (for operators who write policies). */
+import type { ActiveRules, GuardContext, Matcher, RuleRef, Span, Unit } from '../plugin.ts'
+import type { EffectivePolicy } from '../policy.ts'
+import { Circuit } from './circuit.ts'
+import { pluginScout } from './followers.ts'
+import type { Guards, LoadedGuard } from './guards.ts'
+import { haltIn } from './lane.ts'
+import { Passes } from './passes.ts'
+import { admitted, checkVerdict, toFault, type Block, type FaultKind } from './verdicts.ts'
+import { Watch, type Side } from './watch.ts'
+
+/** What one guard says of one text under one rule. */
+export interface Evaluation {
+  readonly rule: string
+  readonly side: Side
+  readonly guard: string
+  /** `not-asked`: a guard that would have asked elsewhere. */
+  readonly verdict: 'pass' | 'block' | 'error' | 'not-asked'
+  readonly spans?: readonly Span[]
+  readonly view?: string
+  readonly score?: number
+  readonly reason?: string
+  readonly error?: FaultKind
+}
+
+export interface Trial {
+  readonly policy: EffectivePolicy
+  readonly guards: Guards
+  readonly texts: { readonly input?: string; readonly output?: string }
+  /** Whether remote guards are asked. */
+  readonly remote: boolean
+  readonly compile: (patterns: readonly string[]) => Matcher
+  /** What a guard is told. */
+  readonly contextOf: (rules: ActiveRules, signal: AbortSignal, deadline: number) => GuardContext
+}
+
+interface Rule {
+  readonly rule: string
+  /** What guards answer for. */
+  readonly family: RuleRef
+  readonly only: ActiveRules
+}
+
+const SIDES: readonly Side[] = ['input', 'output']
+const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
+const LIMITS_MS = { input: 10_000, output: 10_000 }
+
+/** Every rule in force on every text, by every guard that answers for it; whatever `guard.mode` is. */
+export async function evaluate(trial: Trial): Promise<readonly Evaluation[]> {
+  const { policy, guards, texts } = trial
+  const rules = rulesOf(policy)
+  const found: Evaluation[] = []
+  for (const side of SIDES) {
+    const text = texts[side]
+    if (text === undefined || !policy.guard[side]) continue
+    found.push(...patternsOn(trial, side, text))
+    for (const { rule, family, only } of rules) {
+      for (const loaded of guards.all) {
+        if (!loaded.guard.answers.includes(family) || !looksAt(loaded, side)) continue
+        found.push({
+          rule,
+          side,
+          guard: loaded.name,
+          ...(await ask(trial, loaded, only, side, text)),
+        })
+      }
+    }
+  }
+  return found
+}
+
+/** Every judged rule on its own. */
+function rulesOf({ scopes, deny }: EffectivePolicy): readonly Rule[] {
+  return [
+    ...scopes.map((scope, index): Rule => {
+      return { rule: `scope:${index}`, family: 'scope', only: { ...NO_RULES, scopes: [scope] } }
+    }),
+    ...deny.map((category): Rule => {
+      const rule = `deny:${category}` as const
+      return { rule, family: rule, only: { ...NO_RULES, deny: [category] } }
+    }),
+  ]
+}
+
+function patternsOn({ policy, compile }: Trial, side: Side, text: string): Evaluation[] {
+  return policy.bannedPatterns.map((pattern, index) => {
+    const hit = compile([pattern]).find(text)
+    const evaluation = { rule: `bannedPatterns[${index}]`, side, guard: 'patterns' }
+    if (!hit) return { ...evaluation, verdict: 'pass' }
+    const { start, end, view } = hit
+    return { ...evaluation, verdict: 'block', spans: [{ start, end }], view }
+  })
+}
+
+async function ask(
+  { remote, contextOf }: Trial,
+  { name, plugin, guard }: LoadedGuard,
+  rules: ActiveRules,
+  side: Side,
+  text: string,
+): Promise<Omit<Evaluation, 'rule' | 'side' | 'guard'>> {
+  if (guard.cost === 'remote' && !remote) return { verdict: 'not-asked' }
+  const inForce = rules.scopes.length > 0 ? ['scope'] : rules.deny.map((one) => `deny:${one}`)
+  const watch = new Watch({
+    name,
+    guard,
+    origin: 'key',
+    admits: admitted(plugin, guard.answers, new Set(inForce)),
+    circuit: new Circuit(),
+    passes: new Passes(),
+    observer: { asked: () => {} },
+    limitsMs: LIMITS_MS,
+    signal: new AbortController().signal,
+    contextOf: (signal, deadline) => contextOf(rules, signal, deadline),
+  })
+  try {
+    const block = await blockIn(watch, side, text)
+    if (!block) return { verdict: 'pass' }
+    const { spans, score, reason } = block
+    return {
+      verdict: 'block',
+      ...(spans && { spans }),
+      ...(score === undefined ? {} : { score }),
+      ...(reason === undefined ? {} : { reason }),
+    }
+  } catch (error) {
+    return { verdict: 'error', error: toFault(error).kind }
+  }
+}
+
+async function blockIn(watch: Watch, side: Side, text: string): Promise<Block | undefined> {
+  const { guard, local, admits } = watch
+  if (side === 'output' && local) {
+    const stop = haltIn('content', text, [pluginScout(watch, '')])?.stop
+    if (stop?.fault) throw stop.fault
+    return stop?.block
+  }
+  const unit: Unit = {
+    id: side,
+    side,
+    channel: 'content',
+    role: side === 'input' ? 'user' : 'assistant',
+    current: true,
+    text,
+  }
+  if (side === 'output') {
+    return watch.ask('output', async (context) =>
+      checkVerdict(await guard.output!(unit, context), text.length, admits),
+    )
+  }
+  const first = (verdicts: readonly unknown[]) => checkVerdict(verdicts[0], text.length, admits)
+  return local
+    ? first(await watch.work((context) => guard.input!([unit], context)))
+    : watch.ask('input', async (context) => first(await guard.input!([unit], context)))
+}
+
+function looksAt({ guard }: LoadedGuard, side: Side): boolean {
+  if (side === 'input') return guard.input !== undefined
+  // A guard that follows lanes and asks elsewhere has to see an answer grow.
+  return guard.output !== undefined || (guard.outputStream !== undefined && guard.cost === 'local')
+}

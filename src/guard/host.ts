@@ -1,0 +1,29 @@
+/** What the gateway offers guard plugins (guard design, 4). */
+import { LRUCache } from 'lru-cache'
+import type { GuardHost, Host, Matcher } from '../plugin.ts'
+import { askModel } from './asking.ts'
+import type { Turnstile } from './turnstile.ts'
+
+const MOST_CACHED = 20_000
+const LONGEST_TTL_SECONDS = 86_400
+
+/** A host for one guard. @param host what every plugin gets */
+export function guardHost(
+  host: Host,
+  places: Turnstile,
+  compile: (patterns: readonly string[]) => Matcher,
+): GuardHost {
+  const cached = new LRUCache<string, { readonly value: unknown }>({ max: MOST_CACHED })
+  return {
+    ...host,
+    ask: (model, request, context) => askModel(places, model, request, context),
+    compile,
+    cache: {
+      get: ({ accountId }, key) => cached.get(`${accountId}\n${key}`)?.value,
+      set({ accountId }, key, value, ttlSeconds) {
+        const ttl = Math.min(ttlSeconds, LONGEST_TTL_SECONDS) * 1000
+        if (ttl > 0) cached.set(`${accountId}\n${key}`, { value }, { ttl })
+      },
+    },
+  }
+}

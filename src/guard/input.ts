@@ -1,0 +1,171 @@
+/** Guards look at what goes in, before anything of it leaves the house (guard design, 1.1 and 1.3). */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Unit } from '../plugin.ts'
+import type { Found } from './decision.ts'
+import type { PatternDuty } from './guards.ts'
+import type { InputUnits, SettledTurn } from './lanes.ts'
+import { GuardFault, checkVerdict, toFault } from './verdicts.ts'
+import type { Watch } from './watch.ts'
+
+export interface InputInit {
+  readonly input: InputUnits
+  readonly patterns: readonly PatternDuty[]
+  /** Local ones before remote ones. */
+  readonly watches: readonly Watch[]
+  /** Something was found; in a turn that was refused before, that has no further effect. */
+  readonly found: (found: Found, unit: Unit, effect: 'blocked' | 'withheld') => void
+  /** A guard could not look. @returns whether the call may not go on without it */
+  readonly failed: (guard: string, fault: GuardFault) => boolean
+}
+
+/** What becomes of an input. */
+export interface InputVerdict {
+  /** Why it goes no further. */
+  readonly stop: 'blocked' | GuardFault | undefined
+  /** Earlier turns that violate, and were refused then. */
+  readonly withheld: readonly SettledTurn[]
+}
+
+/** Characters that patterns are held against at a stretch; texts up to here are looked at whole, which is faster. */
+const SLICE = 65_536
+const STRETCH_MS = 8
+
+interface Violation {
+  readonly found: Found
+  readonly unit: Unit
+}
+
+/** One input on its way past the guards. */
+export class InputScreen {
+  readonly #init: InputInit
+  readonly #withheld = new Set<SettledTurn>()
+  #pausedAt = 0
+
+  constructor(init: InputInit) {
+    this.#init = init
+  }
+
+  /** Patterns and local guards. */
+  async local(): Promise<InputVerdict> {
+    const { patterns, watches } = this.#init
+    this.#pausedAt = performance.now()
+    for (const duty of patterns) {
+      const stop = this.#weigh(await this.#match(duty))
+      if (stop) return this.#verdict(stop)
+    }
+    for (const watch of watches) {
+      if (!watch.local) continue
+      const stop = await this.#ask(watch, this.#units())
+      if (stop) return this.#verdict(stop)
+    }
+    return this.#verdict(undefined)
+  }
+
+  /** Whether there are guards that take their time. */
+  get asks(): boolean {
+    return this.#init.watches.some(({ local, guard }) => !local && guard.input !== undefined)
+  }
+
+  /** Guards that take their time, all at once. The first that blocks decides; what the others say is not waited for. */
+  async remote(): Promise<InputVerdict> {
+    const watches = this.#init.watches.filter((watch) => !watch.local && watch.guard.input)
+    if (watches.length === 0) return this.#verdict(undefined)
+    const units = this.#units()
+    const { promise, resolve } = Promise.withResolvers<InputVerdict['stop']>()
+    const asking = watches.map(async (watch) => {
+      const stop = await this.#ask(watch, units)
+      if (stop) resolve(stop)
+    })
+    void Promise.all(asking).then(() => resolve(undefined))
+    return this.#verdict(await promise)
+  }
+
+  /** What is still to be read: turns that are withheld are not. */
+  #units(): readonly Unit[] {
+    const { units } = this.#init.input
+    if (this.#withheld.size === 0) return units
+    return units.filter(({ id }) => ![...this.#withheld].some((turn) => turn.units.has(id)))
+  }
+
+  async #match({ matcher, offset, origin }: PatternDuty): Promise<readonly Violation[]> {
+    const violations: Violation[] = []
+    for (const unit of this.#init.input.units) {
+      const { text } = unit
+      if (text === '') continue
+      const hit =
+        text.length <= SLICE ? matcher.find(text) : await this.#matchSlices(matcher.scan(), text)
+      await this.#breathe()
+      if (!hit) continue
+      const { pattern, view, start, end } = hit
+      const rule = `bannedPatterns[${pattern + offset}]` as const
+      const block = { action: 'block', rule, spans: [{ start, end }] } as const
+      violations.push({ unit, found: { guard: 'patterns', origin, block, view } })
+      if (!this.#turnOf(unit)) break
+    }
+    return violations
+  }
+
+  async #matchSlices(scan: ReturnType<PatternDuty['matcher']['scan']>, text: string) {
+    for (let at = 0; at < text.length; at += SLICE) {
+      const { hit } = scan.push(text.slice(at, at + SLICE))
+      if (hit) return hit
+      await this.#breathe()
+    }
+    return scan.end().hit
+  }
+
+  /** Other calls get their turn now and then. */
+  async #breathe(): Promise<void> {
+    if (performance.now() - this.#pausedAt < STRETCH_MS) return
+    await nextTurn()
+    this.#pausedAt = performance.now()
+  }
+
+  async #ask(watch: Watch, units: readonly Unit[]): Promise<InputVerdict['stop']> {
+    if (!watch.guard.input || units.length === 0) return undefined
+    try {
+      const violations = watch.local
+        ? this.#check(
+            watch,
+            units,
+            await watch.work((context) => watch.guard.input!(units, context)),
+          )
+        : await watch.ask('input', async (context) =>
+            this.#check(watch, units, await watch.guard.input!(units, context)),
+          )
+      return this.#weigh(violations)
+    } catch (error) {
+      const fault = toFault(error)
+      return this.#init.failed(watch.name, fault) ? fault : undefined
+    }
+  }
+
+  #check(watch: Watch, units: readonly Unit[], verdicts: unknown): readonly Violation[] {
+    if (!Array.isArray(verdicts) || verdicts.length !== units.length) {
+      throw new GuardFault('invalid', 'the guard answered with the wrong number of verdicts')
+    }
+    return units.flatMap((unit, index) => {
+      const block = checkVerdict(verdicts[index], unit.text.length, watch.admits)
+      return block ? [{ unit, found: { guard: watch.name, origin: watch.origin, block } }] : []
+    })
+  }
+
+  /** Violations of turns that were refused before are withheld; the first other one blocks. */
+  #weigh(violations: readonly Violation[]): 'blocked' | undefined {
+    for (const { found, unit } of violations) {
+      const turn = this.#turnOf(unit)
+      this.#init.found(found, unit, turn ? 'withheld' : 'blocked')
+      if (!turn) return 'blocked'
+      this.#withheld.add(turn)
+    }
+    return undefined
+  }
+
+  #turnOf({ id }: Unit): SettledTurn | undefined {
+    return this.#init.input.settled.find(({ units }) => units.has(id))
+  }
+
+  #verdict(stop: InputVerdict['stop']): InputVerdict {
+    return { stop, withheld: [...this.#withheld] }
+  }
+}

@@ -1,0 +1,203 @@
+/** One text as it grows, the guards that follow it, and what of it is still held (guard design, 3.1 and 3.3). */
+import type { Channel, LaneInfo } from '../plugin.ts'
+import type { Follower, Scout, Stop } from './follower.ts'
+import type { Lanes, MarkPiece, TextPiece } from './lanes.ts'
+
+/** Who stopped a lane, and why. */
+export interface Halt {
+  readonly follower: Follower
+  readonly stop: Stop
+}
+
+/** Longer texts are not kept for the sake of the exact place where several guards stop them. */
+const MOST_KEPT = 1_048_576
+
+interface Held<Part> {
+  readonly piece: TextPiece<Part> | MarkPiece<Part>
+  readonly start: number
+  readonly end: number
+}
+
+export class Lane<Part> {
+  readonly info: LaneInfo
+  /** A violation ends the lane only. */
+  readonly droppable: boolean
+  /** Characters so far. */
+  length = 0
+  /** How many of them went out. */
+  released = 0
+  #ended = false
+  #followers: readonly Follower[]
+  readonly #scouts: readonly Scout[]
+  /** All of it, kept only where several guards may stop it at once. */
+  #text = ''
+  readonly #keeps: boolean
+  readonly #held: Held<Part>[] = []
+
+  constructor(
+    info: LaneInfo,
+    scouts: readonly Scout[],
+    changed: () => void,
+    droppable: boolean | undefined = false,
+  ) {
+    this.info = info
+    this.droppable = droppable === true
+    this.#scouts = scouts
+    this.#followers = scouts.map((scout) => scout.follow(info, changed))
+    this.#keeps = scouts.filter((scout) => scout.local).length > 1
+  }
+
+  /** Offset up to which all guards agree. */
+  get safe(): number {
+    let safe = this.length
+    for (const follower of this.#followers) if (follower.safe < safe) safe = follower.safe
+    return safe
+  }
+
+  /** Nothing is held. */
+  get empty(): boolean {
+    return this.#held.length === 0
+  }
+
+  /** Guards that may agree or stop without more text. */
+  get late(): readonly Follower[] {
+    return this.#followers.filter((follower) => follower.waiting)
+  }
+
+  /** The first guard that stopped, in the order of guards. */
+  get halt(): Halt | undefined {
+    for (const follower of this.#followers) {
+      if (follower.stop) return { follower, stop: follower.stop }
+    }
+    return undefined
+  }
+
+  push(text: string): void {
+    this.length += text.length
+    if (this.#keeps && this.length <= MOST_KEPT) this.#text += text
+    for (const follower of this.#followers) follower.push(text)
+  }
+
+  /** Nothing follows. Idempotent. */
+  end(): void {
+    if (this.#ended) return
+    this.#ended = true
+    for (const follower of this.#followers) follower.end()
+  }
+
+  idle(): void {
+    for (const follower of this.#followers) follower.idle?.()
+  }
+
+  /** Goes on without this guard. */
+  without(follower: Follower): void {
+    follower.leave()
+    this.#followers = this.#followers.filter((one) => one !== follower)
+  }
+
+  /** Goes on without any guard of these. */
+  withoutAny(scouts: readonly Scout[]): void {
+    for (const follower of this.#followers) {
+      if (scouts.some((scout) => isOf(scout, follower))) this.without(follower)
+    }
+  }
+
+  /** Guards that hold more than `limit` characters back, and wait for nothing but more of them. */
+  holding(limit: number): readonly Follower[] {
+    return this.#followers.filter(
+      (follower) => !follower.waiting && this.length - follower.safe > limit,
+    )
+  }
+
+  /**
+   * Where and by whom the lane is blocked. If several guards look on, whoever is asked first would win, and more would go
+   * out, when more comes at once: so they are told the last piece again, character by character, and text alone decides.
+   * @param last the piece in which a guard blocked
+   */
+  blocked(halt: Halt, last: string): Halt & { readonly safe: number } {
+    const found = { ...halt, safe: this.safe }
+    if (!this.#keeps || !halt.stop.block || last.length < 2 || this.#text.length < this.length) {
+      return found
+    }
+    const locals = this.#scouts
+      .filter((scout) => scout.local && this.#followers.some((one) => isOf(scout, one)))
+      .map((scout) => scout.follow(this.info, () => {}))
+    const before = this.#text.slice(0, -last.length)
+    if (before) for (const follower of locals) follower.push(before)
+    for (const character of last) {
+      for (const follower of locals) follower.push(character)
+      const follower = locals.find(({ stop }) => stop?.block)
+      if (!follower) continue
+      const safes = locals.filter(({ stop }) => !stop?.fault).map(({ safe }) => safe)
+      return { follower, stop: follower.stop!, safe: Math.min(found.safe, ...safes) }
+    }
+    return found
+  }
+
+  /** @param piece just pushed, or a mark */
+  hold(piece: TextPiece<Part> | MarkPiece<Part>): void {
+    const length = piece.kind === 'text' ? piece.text.length : 0
+    this.#held.push({ piece, start: this.length - length, end: this.length })
+  }
+
+  /** Lets go of what lies before an offset, in its own cuts where it can. @returns characters */
+  release(safe: number, lanes: Lanes<Part>, emit: (part: Part) => void): number {
+    const held = this.#held
+    const before = this.released
+    let gone = 0
+    for (; gone < held.length; gone++) {
+      const { piece, start, end } = held[gone]!
+      if (safe < end) break
+      if (piece.kind === 'mark' || this.released <= start) emit(piece.part)
+      else emit(lanes.cut(piece, this.released - start, end - start))
+      this.released = end
+    }
+    held.splice(0, gone)
+    const next = held[0]
+    if (next && next.piece.kind === 'text' && safe > Math.max(next.start, this.released)) {
+      const from = Math.max(next.start, this.released)
+      const to = wholeCharacters(next.piece.text, safe - next.start)
+      if (next.start + to > from) {
+        emit(lanes.cut(next.piece, from - next.start, to))
+        this.released = next.start + to
+      }
+    }
+    return this.released - before
+  }
+
+  /** What stands in the held text between two offsets. */
+  textBetween(start: number, end: number): string {
+    let text = ''
+    for (const { piece, start: from } of this.#held) {
+      if (piece.kind !== 'text' || end <= from) continue
+      text += piece.text.slice(Math.max(0, start - from), end - from)
+    }
+    return text
+  }
+
+  /** Nobody looks on any more, and nothing more goes out. @returns characters that were held */
+  drop(): number {
+    for (const follower of this.#followers) follower.leave()
+    this.#followers = []
+    this.#held.length = 0
+    return this.length - this.released
+  }
+}
+
+/** Who stops a whole text, if anybody does. */
+export function haltIn(channel: Channel, text: string, scouts: readonly Scout[]): Halt | undefined {
+  const lane = new Lane({ channel, choice: 0, index: 0 }, scouts, () => {})
+  lane.push(text)
+  lane.end()
+  return lane.halt
+}
+
+/** A guard may put its offset between the halves of a character. */
+function wholeCharacters(text: string, end: number): number {
+  const code = text.charCodeAt(end - 1)
+  return code >= 0xd800 && code <= 0xdbff ? end - 1 : end
+}
+
+function isOf(scout: Scout, { name, origin }: Follower): boolean {
+  return scout.name === name && scout.origin === origin
+}

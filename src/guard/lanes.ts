@@ -1,0 +1,129 @@
+/**
+ * What guards have to know of an endpoint: the texts that go in, how the parts of an answer come apart into texts, and how
+ * "no" is said there. Each endpoint implements {@link Guarding}; the guard stage asks for nothing else.
+ */
+import type { Channel, Unit } from '../plugin.ts'
+
+/** An endpoint as guards see it (guard design, 1.3, 3.1, 3.7). */
+export interface Guarding<In = any, Part = any> {
+  /**
+   * Every text of the input, as the client sent it.
+   * @param refusals every form of the refusal text that a client may have got before
+   */
+  units(input: In, refusals: readonly string[]): InputUnits
+  /** The outbound request without the text of turns that were refused before; for endpoints with turns. */
+  withhold?(outbound: any, turns: readonly SettledTurn[]): unknown
+  /** The answer says what the input says and nothing else: it is the input that is looked at, for either side. */
+  readonly renders?: boolean
+  /** How many answers are asked for. */
+  choices(input: In): number
+  /** What the screen needs to take one answer apart and put it together again; it may remember what it saw. */
+  lanes(input: In): Lanes<Part>
+  /** "No" as an ordinary answer, in parts that end a choice. Without it there is only the error form. */
+  refuse?(refusal: Refusal<Part>, input: In, model: string): readonly Part[]
+}
+
+export interface InputUnits {
+  readonly units: readonly Unit[]
+  /** Complete earlier turns that were answered with the refusal text. */
+  readonly settled: readonly SettledTurn[]
+}
+
+/** A turn that was refused before. If one of its units violates a rule the turn is withheld, and does not block. */
+export interface SettledTurn {
+  /** Ids of its units. */
+  readonly units: ReadonlySet<string>
+  /** Where its messages stand, counted from the end. */
+  readonly messages: readonly number[]
+}
+
+/** A "no" that is to be said. */
+export interface Refusal<Part> {
+  readonly text: string
+  readonly choice: number
+  /** A part of the answer that it takes the place of; none came before an input was refused. */
+  readonly like: Part | undefined
+  /** Whether the client has got a first part of this choice, and whether text of it. */
+  readonly opened: boolean
+  readonly said: boolean
+}
+
+/** How the parts of one answer come apart into pieces. */
+export interface Lanes<Part> {
+  /**
+   * Cuts a part into its pieces, in order. What the endpoint does not know is left out, and named to `removed`.
+   * Together the pieces say what the part says.
+   */
+  split(part: Part, take: (piece: Piece<Part>) => void, removed: (field: string) => void): void
+  /** The part of a text that says the stretch from `start` to `end` of it only. */
+  cut(piece: TextPiece<Part>, start: number, end: number): Part
+  /** What fragments that make sense together only say as a whole. Absent where there are none. */
+  gather?(fragments: readonly FragmentPiece<Part>[]): WholePiece<Part>
+}
+
+export type Piece<Part> =
+  | TextPiece<Part>
+  | FragmentPiece<Part>
+  | WholePiece<Part>
+  | MarkPiece<Part>
+  | FinishPiece<Part>
+
+interface AnyPiece<Part> {
+  readonly choice: number
+  /** The part that says just this piece: the part that was split, where it says nothing else. */
+  readonly part: Part
+}
+
+/** A further stretch of the text in a lane. Goes out as soon as all guards agree, also in cuts. */
+export interface TextPiece<Part> extends AnyPiece<Part> {
+  readonly kind: 'text'
+  readonly channel: Channel
+  readonly text: string
+  /** A violation ends this channel only: the choice goes on without it. */
+  readonly droppable?: boolean
+}
+
+/** Part of something that goes out whole, once the choice is finished, such as a tool call. */
+export interface FragmentPiece<Part> extends AnyPiece<Part> {
+  readonly kind: 'fragment'
+  readonly channel: Channel
+  /** Which of the things of this channel. */
+  readonly index: number
+  /** Counts towards the largest that is held. */
+  readonly size: number
+}
+
+/** Something that goes out whole or not at all, with the texts it says; each text is a lane of its own. */
+export interface WholePiece<Part> extends AnyPiece<Part> {
+  readonly kind: 'whole'
+  readonly channel: Channel
+  /** Which of the things of this channel. */
+  readonly index: number
+  readonly texts: readonly WholeText[]
+  /**
+   * What is left of it without these items; nothing if that is nothing. Without it, one violation ends the choice.
+   */
+  without?(items: ReadonlySet<number>): Part | undefined
+  /** Media in it that no guard of texts can read. */
+  readonly unscanned?: string
+}
+
+export interface WholeText {
+  readonly text: string
+  /** Another reading of a text that is there already: for local guards only. */
+  readonly again?: boolean
+  /** Of several items, the one that says it. */
+  readonly item?: number
+}
+
+/** Says nothing that could be read. `opens` a choice, or goes out after the text of its `channel` that came before. */
+export interface MarkPiece<Part> extends AnyPiece<Part> {
+  readonly kind: 'mark'
+  readonly opens?: boolean
+  readonly channel?: Channel
+}
+
+/** Ends a choice; goes out after everything else of it. */
+export interface FinishPiece<Part> extends AnyPiece<Part> {
+  readonly kind: 'finish'
+}

@@ -1,0 +1,142 @@
+/**
+ * Deterministic automata that are built while texts pass: a state is a set of states of something slower, remembered
+ * with where each column leads. All that is remembered is bounded; what does not fit is forgotten and built again.
+ */
+
+import { charge, release, type Owner } from './pool.ts'
+
+/** What a table is made of. Sets are not changed after they were handed over. */
+export interface Stepper {
+  /**
+   * Where a set goes from here by a column.
+   * @returns the set; with `stops` there is nowhere to go, with `notable` the caller wants to see every such step
+   */
+  step(set: Int32Array, column: number): Step
+  /** What the caller wants to know about a set at a glance. */
+  mark(set: Int32Array): number
+}
+
+export interface Step {
+  readonly set: Int32Array
+  readonly stops: boolean
+  readonly notable: boolean
+}
+
+/** A cell that nobody has asked for. */
+export const UNKNOWN = 0
+/** A cell where the automaton stops. */
+export const STOP = -1
+/** The table has been replaced: go on with the new one, from the same set. */
+export const MOVED = -2_147_483_648
+
+/** Of one table: cells and sets, in bytes. */
+const TABLE_BYTES = 1 << 20
+
+/** An automaton and its present table. */
+export class Lazy implements Owner {
+  readonly #stepper: Stepper
+  readonly #columns: () => number
+  #table: Table | undefined
+
+  /** @param columns how many there are now; their number may grow */
+  constructor(stepper: Stepper, columns: () => number) {
+    this.#stepper = stepper
+    this.#columns = columns
+  }
+
+  get table(): Table {
+    return (this.#table ??= new Table(this, this.#stepper, this.#columns()))
+  }
+
+  /** Forgets all states. Whoever still has a table may go on using it. */
+  drop(): void {
+    this.#table = undefined
+    release(this)
+  }
+
+  /** Notes that the table has grown by so many bytes. @returns false when it is time for a new one */
+  grow(bytes: number): boolean {
+    return charge(this, bytes) <= TABLE_BYTES
+  }
+}
+
+/** A state is the offset of its row; none is 0. */
+export class Table {
+  /** By state plus column: a state, {@link UNKNOWN}, {@link STOP}, or the negative of a state after a notable step. */
+  cells: Int32Array
+  /** {@link Stepper.mark} of each state, by its row. */
+  marks: Uint8Array
+  /** `state >> shift` is a row. */
+  readonly shift: number
+  /** How many columns a row has. */
+  readonly stride: number
+  readonly #lazy: Lazy
+  readonly #stepper: Stepper
+  readonly #sets: Int32Array[] = [new Int32Array(0)]
+  /** By hash: the newest row, and from each row to the one before. */
+  readonly #rows = new Map<number, number>()
+  readonly #older: number[] = [0]
+  #full = false
+
+  constructor(lazy: Lazy, stepper: Stepper, columns: number) {
+    this.#lazy = lazy
+    this.#stepper = stepper
+    // Some space for columns to come.
+    this.shift = Math.max(5, Math.ceil(Math.log2(columns + (columns >> 2) + 1)))
+    this.stride = 1 << this.shift
+    this.cells = new Int32Array(this.stride * 8)
+    this.marks = new Uint8Array(8)
+  }
+
+  setOf(state: number): Int32Array {
+    return this.#sets[state >> this.shift]!
+  }
+
+  /** @returns the state for a set */
+  enter(set: Int32Array): number {
+    const hash = hashOf(set)
+    const newest = this.#rows.get(hash) ?? 0
+    for (let row = newest; row !== 0; row = this.#older[row]!) {
+      if (equal(this.#sets[row]!, set)) return row << this.shift
+    }
+    const row = this.#sets.push(set) - 1
+    this.#older.push(newest)
+    this.#rows.set(hash, row)
+    if (row === this.marks.length) {
+      this.cells = doubled(this.cells, new Int32Array(this.cells.length * 2))
+      this.marks = doubled(this.marks, new Uint8Array(this.marks.length * 2))
+    }
+    this.marks[row] = this.#stepper.mark(set)
+    // About what a row costs besides its cells and the set.
+    if (!this.#lazy.grow((this.stride + set.length) * 4 + 120)) this.#full = true
+    return row << this.shift
+  }
+
+  /** Builds a cell. @returns what is in it now, or {@link MOVED} */
+  fill(state: number, column: number): number {
+    if (this.#full || column >= this.stride || this.#lazy.table !== this) {
+      if (this.#lazy.table === this) this.#lazy.drop()
+      return MOVED
+    }
+    const { set, stops, notable } = this.#stepper.step(this.#sets[state >> this.shift]!, column)
+    const next = stops ? STOP : this.enter(set)
+    return (this.cells[state + column] = notable && !stops ? -next : next)
+  }
+}
+
+function hashOf(set: Int32Array): number {
+  let hash = set.length
+  for (let at = 0; at < set.length; at++) hash = (Math.imul(hash, 0x01000193) ^ set[at]!) | 0
+  return hash
+}
+
+function equal(one: Int32Array, other: Int32Array): boolean {
+  if (one.length !== other.length) return false
+  for (let at = 0; at < one.length; at++) if (one[at] !== other[at]) return false
+  return true
+}
+
+function doubled<T extends Int32Array | Uint8Array>(from: T, to: T): T {
+  to.set(from)
+  return to
+}

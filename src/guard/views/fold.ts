@@ -1,0 +1,65 @@
+/** What views see of a code point (guard design, 3.2). Pure; one code point at a time. */
+import { CONFUSABLES } from './confusables.ts'
+
+export const NEWLINE = 0x0a
+export const SPACE = 0x20
+
+// Our own expressions, over one code point.
+const IGNORABLE = /^[\p{Default_Ignorable_Code_Point}\p{Cc}\ufff9-\ufffb]$/u
+const KEPT_CONTROLS = new Set([0x09, 0x0a, 0x0d])
+const DIACRITIC = /^[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]$/u
+const BLANK = /^[\s\u2800]$/u
+const DASH = /^[\p{Pd}\u02d7\u2043\u2212\u2796]$/u
+const SINGLE_QUOTE = /^[\u2018-\u201b\u2032\u2035\u02b9\u02bb-\u02bd\u00b4\u275b\u275c]$/u
+const DOUBLE_QUOTE = /^[\u201c-\u201f\u2033\u2036\u00ab\u00bb\u301d-\u301f\u275d\u275e]$/u
+const LETTER = /^\p{L}$/u
+
+/** Tag characters shadow ASCII from U+E0020 to U+E007E. */
+const TAGS = 0xe0000
+
+const ASCII = Array.from({ length: 128 }, (_, code) => foldAscii(code))
+
+/** Nothing to see: zero-width, bidirectional controls, fillers, variation selectors, tags, controls. */
+export function isIgnorable(codePoint: number): boolean {
+  if (codePoint >= 0x20 && codePoint < 0x7f) return false
+  return !KEPT_CONTROLS.has(codePoint) && IGNORABLE.test(String.fromCodePoint(codePoint))
+}
+
+/**
+ * The symbols of view F for a code point: compatibility forms, accents, case and look-alikes undone. Every white space
+ * is {@link SPACE} but the line feed. Folding a symbol gives the symbol again.
+ */
+export function fold(codePoint: number): readonly number[] {
+  if (codePoint < 128) return ASCII[codePoint]!
+  if (codePoint >= TAGS + 0x20 && codePoint < TAGS + 0x7f) return ASCII[codePoint - TAGS]!
+  const look = CONFUSABLES.get(codePoint)
+  if (look !== undefined) return [look]
+  const character = String.fromCodePoint(codePoint)
+  if (IGNORABLE.test(character) || DIACRITIC.test(character)) return []
+  if (BLANK.test(character)) return [SPACE]
+  if (DASH.test(character)) return [0x2d]
+  if (SINGLE_QUOTE.test(character)) return [0x27]
+  if (DOUBLE_QUOTE.test(character)) return [0x22]
+  const plain = character.normalize('NFKD')
+  if (plain !== character) return foldAll(plain)
+  const lower = character.toUpperCase().toLowerCase()
+  return lower === character ? [codePoint] : foldAll(lower)
+}
+
+/** {@link fold} of each code point, joined. */
+export function foldAll(text: string): number[] {
+  return Array.from(text).flatMap((character) => fold(character.codePointAt(0)!))
+}
+
+/** Letters as the views count them: what folds to letters only. */
+export function readsAsLetter(codePoint: number): boolean {
+  const symbols = fold(codePoint)
+  return symbols.length > 0 && symbols.every((symbol) => LETTER.test(String.fromCodePoint(symbol)))
+}
+
+function foldAscii(code: number): readonly number[] {
+  if (code === NEWLINE) return [NEWLINE]
+  if (code === 0x09 || code === 0x0d) return [SPACE]
+  if (code < 0x20 || code === 0x7f) return []
+  return [code >= 0x41 && code <= 0x5a ? code + 0x20 : code]
+}

@@ -1,0 +1,332 @@
+/** One call while guards look at it: what they see, in which order, and what follows from it (guard design, 1.1, 3, 6). */
+import { PolicyViolation, Unavailable } from '../errors.ts'
+import { flowFrom, flowOf } from '../flow.ts'
+import { Decision, type Found } from '../guard/decision.ts'
+import type { Scout } from '../guard/follower.ts'
+import { Gate } from '../guard/gate.ts'
+import type { Duty, PatternDuty, Roster } from '../guard/guards.ts'
+import { InputScreen, type InputVerdict } from '../guard/input.ts'
+import { haltIn } from '../guard/lane.ts'
+import type { Guarding, InputUnits } from '../guard/lanes.ts'
+import { Monitor } from '../guard/monitor.ts'
+import { Patient } from '../guard/patient.ts'
+import { Screen } from '../guard/screen.ts'
+import type { Denial } from '../guard/screening.ts'
+import { GuardFault } from '../guard/verdicts.ts'
+import type { Side } from '../guard/watch.ts'
+import type { Call, Next, Reply } from '../pipeline.ts'
+import type { Flow, Hit, Step } from '../plugin.ts'
+import { refusalOf, refusalsOf } from '../policy.ts'
+import { Report } from './report.ts'
+import { Watches } from './watches.ts'
+
+/** ms without new text after which an unfinished segment is judged. */
+const IDLE_MS = 1500
+/** How much of what is asked guards are shown with the answer, in characters. */
+const QUESTION_HEAD = 1200
+const QUESTION_TAIL = 800
+const UNAVAILABLE = 'A guard of this key could not look at this request. Try again later.'
+const UNANSWERED = 'no guard looks after a rule'
+
+interface Errand {
+  readonly signal: AbortSignal
+  readonly end: () => void
+}
+
+/** Where no plugin is at work, nothing has to be told that it is over. */
+const NO_ERRAND: Errand = { signal: new AbortController().signal, end() {} }
+
+export class GuardedCall {
+  readonly #call: Call
+  readonly #guarding: Guarding
+  readonly #roster: Roster
+  readonly #report: Report
+  readonly #input: InputUnits
+  readonly #watches: Watches
+  /** Which of them are looked at. */
+  readonly #sides: { readonly input: boolean; readonly output: boolean }
+  /** A block ends the call with an error. */
+  readonly #errorForm: boolean
+
+  constructor(call: Call, guarding: Guarding, roster: Roster) {
+    const { policy, runtime, input } = call
+    this.#call = call
+    this.#guarding = guarding
+    this.#roster = roster
+    call.decision = new Decision({
+      mode: policy.guard.mode,
+      evidence: runtime.config.guards.evidence,
+      startedAt: call.startedAt,
+      unenforced: roster.unenforced,
+    })
+    this.#report = new Report(call, call.decision)
+    this.#input = guarding.units(input, refusalsOf(policy))
+    this.#watches = new Watches(call, questionIn(this.#input))
+    const { input: asked, output: answered } = policy.guard
+    this.#sides = guarding.renders
+      ? { input: asked || answered, output: false }
+      : { input: asked, output: answered }
+    this.#errorForm = policy.guard.onBlock === 'error' || !guarding.refuse
+    this.#report.tell()
+    for (const { media = [] } of this.#input.units) {
+      for (const { kind } of media) this.#report.unscanned(kind)
+    }
+  }
+
+  /** Changes, delays and refuses nothing; what guards would have done is written down. */
+  async monitored(next: Next): Promise<Reply> {
+    const { duties, watching, patterns } = this.#roster
+    const all = [...duties, ...watching]
+    for (const { guard, kind } of this.#roster.faults) {
+      this.#report.failed('input', guard, new GuardFault(kind, UNANSWERED), false)
+    }
+    if (this.#sides.input) this.#lookOnInput(all, patterns)
+    const { parts } = await next()
+    return { parts: this.#sides.output ? this.#lookOn(parts, all, patterns) : parts }
+  }
+
+  /** Nothing goes upstream, and nothing goes out, that a guard has not agreed to. */
+  async screened(next: Next): Promise<Reply> {
+    for (const { guard, kind } of this.#roster.faults) {
+      const fault = new GuardFault(kind, UNANSWERED)
+      if (this.#report.failed('input', guard, fault)) return this.#refused(fault)
+    }
+    let later: (() => Promise<InputVerdict>) | undefined
+    if (this.#sides.input) {
+      const { stop, remote } = await this.#screenInput()
+      if (stop) return this.#refused(stop)
+      later = remote
+    }
+    if (!this.#sides.output) return next().then(({ parts }) => this.#ending(parts, later))
+    this.#screenHits()
+    return next().then(({ parts }) => this.#ending(this.#screen(parts), later))
+  }
+
+  /** @returns why the call goes no further, or the guards that still look while the model is asked */
+  async #screenInput() {
+    const call = this.#call
+    const { duties, watching, patterns } = this.#roster
+    if (watching.length > 0) this.#lookOnInput(watching, [])
+    const errand = this.#send(duties)
+    const screen = this.#inputScreen(duties, patterns, errand.signal, true)
+    const local = await screen.local()
+    if (this.#stops(local) || !screen.asks) {
+      errand.end()
+      return { stop: local.stop }
+    }
+    const remote = () => screen.remote().finally(errand.end)
+    // A turn that is to be withheld must not have gone upstream.
+    const overlaps = call.runtime.config.guards.overlapInput && this.#input.settled.length === 0
+    if (overlaps) return { remote }
+    const verdict = await remote()
+    this.#stops(verdict)
+    return { stop: verdict.stop }
+  }
+
+  #inputScreen(
+    duties: readonly Duty[],
+    patterns: readonly PatternDuty[],
+    signal: AbortSignal,
+    enforced: boolean,
+  ): InputScreen {
+    return new InputScreen({
+      input: this.#input,
+      patterns,
+      watches: this.#watches.of(duties, signal, enforced),
+      found: (found, { id, channel, text }, effect) => {
+        const place = { unit: id, choice: 0, channel, matched: matchedIn(text, found) }
+        this.#report.found('input', found, place, enforced ? effect : 'seen')
+      },
+      failed: (guard, fault) => this.#report.failed('input', guard, fault, enforced),
+    })
+  }
+
+  #lookOnInput(duties: readonly Duty[], patterns: readonly PatternDuty[]): void {
+    const { signal, end } = this.#send(duties)
+    const screen = this.#inputScreen(duties, patterns, signal, false)
+    const looking = async () => {
+      const { stop } = await screen.local()
+      if (!stop) await screen.remote()
+    }
+    this.#report.decision.later(looking().finally(end))
+  }
+
+  /** What is found on the web has to pass the exact rules before the model sees it. */
+  #screenHits(): void {
+    const { duties, patterns } = this.#roster
+    const passes = (text: string, exact: readonly Scout[]): boolean => {
+      const halt = haltIn('annotation', text, exact)
+      if (!halt) return true
+      const { follower, stop } = halt
+      if (stop.fault) return !this.#report.failed('output', follower.name, stop.fault)
+      const { name: guard, origin } = follower
+      const found = { guard, origin, block: stop.block, view: stop.view }
+      const place = { choice: 0, channel: 'annotation', matched: matchedIn(text, found) } as const
+      this.#report.found('output', found, place, 'dropped')
+      return false
+    }
+    this.#call.screenHits = (hits: readonly Hit[]) => {
+      const { signal, end } = this.#send(duties)
+      const scouts = this.#watches.scouts(duties, patterns, signal, true)
+      const exact = scouts.filter((scout) => scout.local && scout.reads('annotation'))
+      const passed = hits.filter(({ title, url, content }) =>
+        [title, url, content].every((text) => passes(text, exact)),
+      )
+      end()
+      return passed
+    }
+  }
+
+  #screen(parts: Flow<any>): Flow<any> {
+    const call = this.#call
+    const { duties, watching, patterns } = this.#roster
+    const answer = watching.length > 0 ? this.#lookOn(parts, watching, []) : parts
+    const errand = this.#send(duties)
+    const scouts = this.#watches.scouts(duties, patterns, errand.signal, true)
+    if (scouts.length === 0) return answer
+    const buffer =
+      !call.endpoint.streams(call.input) ||
+      call.policy.guard.stream === 'buffer' ||
+      scouts.some((scout) => scout.whole)
+    const screen = this.#newScreen(scouts, buffer, true)
+    const left = (stalledMs: number) => {
+      call.runtime.metrics.guard.screened(screen.mostHeld, stalledMs)
+      errand.end()
+    }
+    if (scouts.every((scout) => scout.local)) {
+      call.scope.defer(() => left(0))
+      return answer.through(screen)
+    }
+    const stallMs = call.runtime.config.guards.deadlines.stall * 1000
+    const patient = new Patient<any>({ screen, answer, buffer, left, idleMs: IDLE_MS, stallMs })
+    call.scope.defer(() => patient.close())
+    return flowFrom(patient)
+  }
+
+  /** Guards see what goes by; nothing of it changes. */
+  #lookOn(parts: Flow<any>, duties: readonly Duty[], patterns: readonly PatternDuty[]): Flow<any> {
+    const call = this.#call
+    const errand = this.#send(duties)
+    const scouts = this.#watches.scouts(duties, patterns, errand.signal, false)
+    if (scouts.length === 0) return parts
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const screen = this.#newScreen(scouts, false, false)
+    const monitor = new Monitor<any>(
+      screen,
+      4 * call.runtime.config.guards.limits.maxHeld,
+      (incomplete) => {
+        if (incomplete) this.#report.decision.incomplete = true
+        errand.end()
+        resolve()
+      },
+    )
+    this.#report.decision.later(promise)
+    call.scope.defer(() => monitor.brokenOff())
+    return parts.through(monitor)
+  }
+
+  #newScreen(scouts: readonly Scout[], buffer: boolean, enforced: boolean): Screen<any> {
+    const { input, policy, runtime } = this.#call
+    return new Screen<any>({
+      lanes: this.#guarding.lanes(input),
+      scouts,
+      buffer,
+      errorForm: enforced && this.#errorForm,
+      choices: this.#guarding.choices(input),
+      onError: enforced ? policy.guard.onError : 'allow',
+      limits: runtime.config.guards.limits,
+      notes: this.#report.notes(enforced),
+      refuse: (denial) => (enforced ? this.#sayNo('output', denial) : []),
+    })
+  }
+
+  /** A "no" to the whole call, without a word from the model. */
+  #refused(stop: 'blocked' | GuardFault): Reply {
+    return { parts: this.#ending(this.#refusal(stop)).parts }
+  }
+
+  #refusal(stop: 'blocked' | GuardFault): Flow<any> {
+    const fault = stop === 'blocked' ? undefined : stop
+    const parts: any[] = []
+    try {
+      for (let choice = 0; choice < this.#guarding.choices(this.#call.input); choice++) {
+        const denial = { choice, like: parts[0], opened: false, said: false, fault }
+        parts.push(...this.#sayNo('input', denial))
+      }
+    } catch (error) {
+      // Whoever charges hears of it as of any other answer that fails.
+      return flowFrom({ next: () => Promise.reject(error), close: () => {} })
+    }
+    return flowOf(...parts)
+  }
+
+  /** @throws PolicyViolation or Unavailable in the error form */
+  #sayNo(side: Side, { fault, ...denial }: Denial<any>): readonly any[] {
+    const call = this.#call
+    if (fault) this.#report.decision.failedFor(side, denial.choice)
+    if (fault && this.#errorForm) {
+      this.#report.tell()
+      throw new Unavailable('guard_unavailable', UNAVAILABLE)
+    }
+    this.#report.escalate()
+    this.#report.tell()
+    const text = refusalOf(call.policy)
+    if (this.#errorForm) throw new PolicyViolation(text)
+    call.outcome = 'refused'
+    return this.#guarding.refuse!({ text, ...denial }, call.input, call.model.id)
+  }
+
+  /** The answer with the verdict known at its end. */
+  #ending(parts: Flow<any>, later?: () => Promise<InputVerdict>): Reply {
+    const end: Step<any, any> = {
+      push: (part, emit) => emit(part),
+      end: () => {
+        this.#report.decision.final = true
+        this.#report.tell()
+      },
+    }
+    if (!later) return { parts: parts.through(end) }
+    const instead = async () => {
+      const verdict = await later()
+      this.#stops(verdict)
+      return verdict.stop && this.#refusal(verdict.stop)
+    }
+    return { parts: flowFrom(new Gate<any>(parts, instead)).through(end) }
+  }
+
+  /** Withholds what has to be. @returns whether the call goes no further */
+  #stops({ stop, withheld }: InputVerdict): boolean {
+    const call = this.#call
+    call.throwIfAborted()
+    if (stop) return true
+    if (withheld.length > 0) {
+      call.outbound = this.#guarding.withhold!(call.outbound, withheld)
+    }
+    return false
+  }
+
+  /** What plugins do for a while: their signal, and what ends it. */
+  #send(duties: readonly Duty[]): Errand {
+    if (duties.length === 0) return NO_ERRAND
+    const branch = this.#call.branch()
+    const end = () => {
+      this.#call.drop(branch)
+      branch.abort()
+    }
+    return { signal: branch.signal, end }
+  }
+}
+
+/** The text of the current turn, its head and its tail. */
+function questionIn({ units }: InputUnits): string {
+  const text = units
+    .filter(({ current, channel, role }) => current && channel === 'content' && role === 'user')
+    .map((unit) => unit.text)
+    .join('\n')
+  if (text.length <= QUESTION_HEAD + QUESTION_TAIL) return text
+  return `${text.slice(0, QUESTION_HEAD - 3)}\n…\n${text.slice(-QUESTION_TAIL)}`
+}
+
+function matchedIn(text: string, { block }: Found): readonly string[] {
+  return (block.spans ?? []).map(({ start, end }) => text.slice(start, end))
+}

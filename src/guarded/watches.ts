@@ -1,0 +1,107 @@
+/** Guards as they work for one call: with whose rules, until when, at whose expense. */
+import { Purse, entitle, type Asker } from '../guard/asking.ts'
+import type { Scout } from '../guard/follower.ts'
+import { patternScout, pluginScout } from '../guard/followers.ts'
+import type { Duty, LoadedGuard, PatternDuty } from '../guard/guards.ts'
+import { Watch, type Origin } from '../guard/watch.ts'
+import type { Call } from '../pipeline.ts'
+import type { GuardContext } from '../plugin.ts'
+
+/** What is common to all guards of one call. */
+export class Watches {
+  readonly #call: Call
+  readonly #question: string
+  readonly #purses = { key: new Purse(), request: new Purse() }
+
+  /** @param question what is asked, as guards are shown it */
+  constructor(call: Call, question: string) {
+    this.#call = call
+    this.#question = question
+  }
+
+  /**
+   * Plugins on duty.
+   * @param signal aborted when their answers do not matter any more
+   * @param enforced false for those who only look on: they do so at the operator's expense
+   */
+  of(duties: readonly Duty[], signal: AbortSignal, enforced: boolean): readonly Watch[] {
+    const { metrics, config, guards } = this.#call.runtime
+    const { input, output } = config.guards.deadlines
+    const limitsMs = { input: input * 1000, output: output * 1000 }
+    return duties.map((duty) => {
+      const { loaded, origin, admits, circuit } = duty
+      return new Watch({
+        name: loaded.name,
+        guard: loaded.guard,
+        origin,
+        admits,
+        circuit,
+        passes: guards.passes,
+        observer: metrics.guard,
+        limitsMs,
+        signal,
+        contextOf: (own, deadline) => this.#contextOf(duty, own, deadline, enforced),
+      })
+    })
+  }
+
+  /** Those who look at answers, patterns before plugins. */
+  scouts(
+    duties: readonly Duty[],
+    patterns: readonly PatternDuty[],
+    signal: AbortSignal,
+    enforced: boolean,
+  ): readonly Scout[] {
+    return [
+      ...patterns.map(({ matcher, offset, origin }) => patternScout(matcher, offset, origin)),
+      ...this.of(duties, signal, enforced)
+        .filter(({ guard }) => guard.output !== undefined || guard.outputStream !== undefined)
+        .map((watch) => pluginScout(watch, this.#question)),
+    ]
+  }
+
+  #contextOf(
+    { loaded, origin, rules }: Duty,
+    signal: AbortSignal,
+    deadline: number,
+    enforced: boolean,
+  ): GuardContext {
+    const { id, account, key, endpoint, model, policy } = this.#call
+    const judge = policy.guard.model
+    const context: GuardContext = Object.freeze({
+      requestId: id,
+      accountId: account.id,
+      keyId: key.id,
+      endpoint: endpoint.operation,
+      model: model.id,
+      origin,
+      rules,
+      ...(judge && !judge.startsWith('guard/') ? { judge } : {}),
+      conversation: Object.freeze({ question: this.#question }),
+      signal,
+      deadline,
+    })
+    return entitle(context, this.#asker(loaded, origin, enforced))
+  }
+
+  #asker({ billing }: LoadedGuard, origin: Origin, enforced: boolean): Asker {
+    const call = this.#call
+    const { runtime, held, account } = call
+    // Who gets nothing of it does not pay for it, unless the operator wants that.
+    const payer = enforced || runtime.config.guards.billMonitor ? billing : 'operator'
+    return {
+      account: account.id,
+      purse: this.#purses[origin],
+      pays: (model) =>
+        payer === 'operator' || held.billed || runtime.catalog.get(model)?.freeTier === true,
+      ask: (question) => runtime.ask(call, question),
+      book(line, cost) {
+        // What comes after the bill was made is nobody's but the operator's.
+        const charged = payer === 'account' && call.bill === undefined
+        if (charged) call.meter.push(line)
+        runtime.metrics.guard.spent(charged ? payer : 'operator', cost)
+      },
+      ended: (ok) => runtime.metrics.guard.judged(ok),
+    }
+  }
+}

@@ -1,0 +1,173 @@
+/** What holds for one call: the key's policy, tightened by the request's (guard design, 2). Pure. */
+import { CATEGORIES, type ActiveRules, type Category } from '../plugin.ts'
+import type { Escalation, GuardSettings, Policy } from './written.ts'
+
+/** What is shown in place of blocked text when the key's policy names nothing else. */
+export const DEFAULT_REFUSAL = "I can't help with that here."
+
+/** What holds for one call: the key's policy, tightened by the request's. Deeply frozen. */
+export interface EffectivePolicy {
+  /** All of them hold. The key's comes first. */
+  readonly scopes: readonly string[]
+  /** In the order of {@link CATEGORIES}. */
+  readonly deny: readonly Category[]
+  /** The key's come first; no two are equal. */
+  readonly bannedPatterns: readonly string[]
+  /** Infinity where there is no ceiling. */
+  readonly maxOutputTokens: number
+  readonly systemPrompt?: string
+  readonly refusal: string
+  readonly escalate: Escalation
+  readonly guard: GuardSettings
+  /**
+   * The same rules by whose they are, without repeating the key's: a request's rules are judged apart, so that they can
+   * neither starve nor sway the key's (guard design, 2.3). The request's patterns come after the key's in the list above.
+   */
+  readonly rules: { readonly key: ActiveRules; readonly request: ActiveRules }
+  /** Members of the request's policy that had no effect, sorted, such as `guard.mode`. */
+  readonly ignored: readonly string[]
+}
+
+const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
+
+/** A key's policy is read once and used for many calls. */
+const bases = new WeakMap<Policy, EffectivePolicy>()
+
+/** No policy on a key is the same as the empty one. */
+const FREE = effective({ version: 1 })
+
+/**
+ * The key's policy, made tighter by the request's; what would loosen it or cannot be compared is ignored and named
+ * (guard design, 2.2). Pure.
+ */
+export function tighten(key: Policy | undefined, request: Policy | undefined): EffectivePolicy {
+  const base = key === undefined ? FREE : baseOf(key)
+  return request === undefined ? base : tightened(base, request)
+}
+
+/** What a client is shown in place of blocked text. */
+export function refusalOf({ refusal, escalate }: EffectivePolicy): string {
+  const { enabled, message } = escalate
+  return enabled && message ? `${refusal}\n\n${message}` : refusal
+}
+
+/** Every form of the refusal that a client may have been shown under this policy. */
+export function refusalsOf(policy: EffectivePolicy): readonly string[] {
+  return [...new Set([refusalOf(policy), policy.refusal])]
+}
+
+/** The rules that a guard has to enforce, such as `deny:code`; none when both sides are off. */
+export function guardRules({ guard, ...policy }: EffectivePolicy): readonly string[] {
+  if (!guard.input && !guard.output) return []
+  return [
+    ...(policy.scopes.length > 0 ? ['scope'] : []),
+    ...policy.deny.map((category) => `deny:${category}`),
+    ...policy.bannedPatterns.map((_, index) => `bannedPatterns[${index}]`),
+  ]
+}
+
+function baseOf(key: Policy): EffectivePolicy {
+  const known = bases.get(key)
+  if (known) return known
+  const base = effective(key)
+  bases.set(key, base)
+  return base
+}
+
+function effective(key: Policy): EffectivePolicy {
+  const rules = beyond(NO_RULES, key)
+  return frozen({
+    ...rules,
+    rules: { key: rules, request: NO_RULES },
+    maxOutputTokens: key.maxOutputTokens ?? Infinity,
+    ...(key.systemPrompt ? { systemPrompt: key.systemPrompt } : {}),
+    refusal: key.refusal || DEFAULT_REFUSAL,
+    escalate: escalation(key.escalate),
+    guard: {
+      input: true,
+      output: true,
+      mode: 'block',
+      onError: 'block',
+      onBlock: 'refuse',
+      stream: 'scan',
+      ...key.guard,
+    },
+    ignored: [],
+  })
+}
+
+function tightened(base: EffectivePolicy, request: Policy): EffectivePolicy {
+  const ignored: string[] = []
+  const wanted = request.guard ?? {}
+
+  // Of two values with an order, the tighter one.
+  function tighter<T>(name: string, asked: T | undefined, held: T, tight: T): T {
+    if (asked === undefined || asked === held) return held
+    if (asked === tight) return asked
+    ignored.push(name)
+    return held
+  }
+  // A value without an order cannot be shown to tighten.
+  function keep(name: string, asked: unknown, same: boolean): void {
+    if (asked !== undefined && !same) ignored.push(name)
+  }
+
+  const { guard, escalate } = base
+  const asked = escalation(request.escalate)
+  keep('systemPrompt', request.systemPrompt, request.systemPrompt === (base.systemPrompt ?? ''))
+  keep('refusal', request.refusal, (request.refusal || DEFAULT_REFUSAL) === base.refusal)
+  keep(
+    'escalate',
+    request.escalate,
+    asked.enabled === escalate.enabled && asked.message === escalate.message,
+  )
+  keep('guard.model', wanted.model, wanted.model === guard.model)
+  keep('guard.onBlock', wanted.onBlock, wanted.onBlock === guard.onBlock)
+  const ceiling = request.maxOutputTokens ?? Infinity
+  keep('maxOutputTokens', request.maxOutputTokens, ceiling <= base.maxOutputTokens)
+  const { key } = base.rules
+  const more = beyond(key, request)
+  const denied = new Set([...key.deny, ...more.deny])
+  return frozen({
+    ...base,
+    scopes: [...key.scopes, ...more.scopes],
+    deny: CATEGORIES.filter((category) => denied.has(category)),
+    bannedPatterns: [...key.bannedPatterns, ...more.bannedPatterns],
+    rules: { key, request: more },
+    maxOutputTokens: Math.min(base.maxOutputTokens, ceiling),
+    guard: {
+      ...guard,
+      input: tighter('guard.input', wanted.input, guard.input, true),
+      output: tighter('guard.output', wanted.output, guard.output, true),
+      mode: tighter('guard.mode', wanted.mode, guard.mode, 'block'),
+      onError: tighter('guard.onError', wanted.onError, guard.onError, 'block'),
+      stream: tighter('guard.stream', wanted.stream, guard.stream, 'buffer'),
+    },
+    ignored: ignored.sort(),
+  })
+}
+
+/** The rules of a policy that are not among these. */
+function beyond(rules: ActiveRules, { scope, deny, bannedPatterns }: Policy): ActiveRules {
+  const clause = scope?.trim()
+  return {
+    scopes: clause && !rules.scopes.includes(clause) ? [clause] : [],
+    deny: CATEGORIES.filter((one) => deny?.includes(one) && !rules.deny.includes(one)),
+    bannedPatterns: [...new Set(bannedPatterns)].filter(
+      (one) => !rules.bannedPatterns.includes(one),
+    ),
+  }
+}
+
+/** An empty message is none. */
+function escalation(given: Escalation = { enabled: false }): Escalation {
+  const { enabled, message } = given
+  return message ? { enabled, message } : { enabled }
+}
+
+function frozen<T extends object>(value: T): T {
+  for (const member of Object.values(value)) {
+    if (typeof member === 'object' && member !== null) frozen(member)
+  }
+  return Object.freeze(value)
+}

@@ -1,0 +1,84 @@
+/** Guards and patterns that tests can see through. */
+import * as v from 'valibot'
+import {
+  defineGuard,
+  type Guard,
+  type GuardPlugin,
+  type Matcher,
+  type PatternHit,
+  type ScanStep,
+  type Unit,
+  type Verdict,
+} from '../../src/plugin.ts'
+
+/** Literals, case and all: the plainest matcher that keeps its promises. */
+export function literalMatcher(literals: readonly string[]): Matcher {
+  const scan = () => new LiteralScan(literals)
+  return {
+    scan,
+    find(text) {
+      const one = scan()
+      return one.push(text).hit ?? one.end().hit
+    },
+  }
+}
+
+class LiteralScan {
+  readonly #literals: readonly string[]
+  #text = ''
+  #safe = 0
+
+  constructor(literals: readonly string[]) {
+    this.#literals = literals
+  }
+
+  push(text: string): ScanStep {
+    for (const character of text) {
+      const hold = this.#hold()
+      this.#text += character
+      for (const [pattern, literal] of this.#literals.entries()) {
+        if (!this.#text.endsWith(literal)) continue
+        const end = this.#text.length
+        const start = end - literal.length
+        const hit: PatternHit = { start, end, pattern, view: 'R' }
+        return { safe: Math.min(hold, start), hit }
+      }
+    }
+    this.#safe = this.#hold()
+    return { safe: this.#safe }
+  }
+
+  end(): ScanStep {
+    return { safe: this.#text.length }
+  }
+
+  /** Where the longest beginning of a literal starts that may go on. */
+  #hold(): number {
+    for (let start = 0; start < this.#text.length; start++) {
+      const rest = this.#text.slice(start)
+      if (this.#literals.some((literal) => literal.startsWith(rest))) return start
+    }
+    return this.#text.length
+  }
+}
+
+/** A guard plugin made on the spot. */
+export function guardPlugin(name: string, guard: Guard): GuardPlugin {
+  return defineGuard({ name, options: v.strictObject({}), setup: () => guard })
+}
+
+/** Blocks texts with a word in them, by segments on the way out. */
+export function wordGuard(word: string, guard: Partial<Guard> = {}): Guard {
+  const judge = ({ text }: Unit): Verdict => {
+    const start = text.indexOf(word)
+    if (start < 0) return { action: 'pass' }
+    return { action: 'block', rule: 'deny:code', spans: [{ start, end: start + word.length }] }
+  }
+  return {
+    answers: ['deny:code'],
+    cost: 'local',
+    input: (units) => units.map(judge),
+    output: judge,
+    ...guard,
+  }
+}

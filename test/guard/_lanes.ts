@@ -1,0 +1,35 @@
+/** Answers of one kind of text, to see a screen without an endpoint. */
+import type { Lanes, Piece } from '../../src/guard/lanes.ts'
+import type { Channel } from '../../src/plugin.ts'
+
+export interface Bit {
+  readonly choice?: number
+  readonly channel?: Channel
+  readonly text?: string
+  readonly finish?: boolean
+  /** Says "no". */
+  readonly refused?: string
+}
+
+export const bitLanes: Lanes<Bit> = {
+  split(part, take) {
+    const { choice = 0, channel = 'content', text, finish } = part
+    let piece: Piece<Bit>
+    if (finish) piece = { kind: 'finish', choice, part }
+    else if (text === undefined) piece = { kind: 'mark', choice, opens: true, part }
+    else if (channel === 'tool_call') {
+      piece = { kind: 'fragment', choice, channel, index: 0, size: text.length, part }
+    } else {
+      const droppable = channel === 'reasoning'
+      piece = { kind: 'text', choice, channel, text, droppable, part }
+    }
+    take(piece)
+  },
+  cut: ({ part, text }, start, end) => ({ ...part, text: text.slice(start, end) }),
+  gather(fragments) {
+    const [{ part, choice, channel, index }] = fragments as [(typeof fragments)[0]]
+    const text = fragments.map((fragment) => fragment.part.text).join('')
+    const whole = { ...part, text }
+    return { kind: 'whole', choice, channel, index, part: whole, texts: [{ text }] }
+  },
+}

@@ -1,0 +1,164 @@
+import fc from 'fast-check'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { startUpstream } from '../upstream.ts'
+import { guardPlugin, wordGuard } from './_doubles.ts'
+import { guarded, readStream, streamOf, wholeOf } from './_setup.ts'
+
+const NO = "I can't help with that here."
+afterEach(() => vi.restoreAllMocks())
+
+/** What goes to standard output meanwhile, as JSON. */
+function records(): any[] {
+  const seen: any[] = []
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    for (const line of String(text).split('\n'))
+      if (line.startsWith('{')) seen.push(JSON.parse(line))
+    return true
+  })
+  return seen
+}
+
+const LOG = { log: { access: true, format: 'json' } } as const
+
+describe('the event of a decision', () => {
+  it('says the same as the client was told, whatever happened', async () => {
+    const seen = records()
+    const told = new Map<string, any>()
+    const g = await guarded([guardPlugin('words', wordGuard('forbidden'))], {}, LOG)
+    const word = fc.constantFrom('Fine. ', 'More of it ', 'heron ', 'forbidden ', 'her', 'on. ')
+    const text = fc.array(word, { minLength: 1, maxLength: 8 }).map((words) => words.join(''))
+    const policy = fc.record({
+      onBlock: fc.constantFrom('refuse', 'error'),
+      stream: fc.constantFrom('scan', 'buffer'),
+      mode: fc.constantFrom('block', 'block', 'monitor'),
+      input: fc.boolean(),
+    })
+    await fc.assert(
+      fc.asyncProperty(text, text, policy, fc.boolean(), async (input, output, guard, stream) => {
+        const pieces = output.match(/.{1,5}/gs)!.map((content) => ({ content }))
+        g.vendor.answer(stream ? streamOf(...pieces) : wholeOf({ content: output }))
+        const messages = [{ role: 'user', content: input }]
+        const rules = { deny: ['code'], bannedPatterns: ['heron'], guard } as never
+        const answer = await g.ask(rules, { messages, stream })
+        const id = answer.headers['x-service-request-id'] as string
+        told.set(id, { answer, guard, input, output, stream })
+      }),
+      { numRuns: 120 },
+    )
+    await g[Symbol.asyncDispose]()
+    const events = seen.filter(({ event }) => event === 'guard.decision')
+    expect(events).toHaveLength(told.size)
+    for (const event of events) {
+      const { answer, guard, input, output, stream } = told.get(event.requestId)!
+      const bad = (one: string) => /heron|forbidden/.test(one)
+      const shown = answer.text.includes('"choices"')
+        ? stream
+          ? readStream(answer)
+          : {
+              ...answer.json.choices[0].message,
+              guard: answer.json.guard,
+              usage: answer.json.usage,
+            }
+        : undefined
+      expect(event.mode).toBe(guard.mode)
+      if (guard.mode === 'monitor') {
+        expect(shown.content).toBe(output)
+        expect(event.outcome).toBe('passed')
+        expect(event.rules.length > 0).toBe((guard.input && bad(input)) || bad(output))
+        continue
+      }
+      const inputBlocks = guard.input && bad(input)
+      expect(event.outcome).toBe(inputBlocks || bad(output) ? 'blocked' : 'passed')
+      const report = shown?.guard
+      if (report) {
+        expect(report.outcome).toBe(event.outcome)
+        expect(report.rules).toEqual(event.rules)
+      } else {
+        expect(answer.text).toContain('policy_violation')
+      }
+      if (event.outcome === 'passed') {
+        expect(shown.content).toBe(output)
+        expect([event.released, event.withheld]).toEqual([output.length, 0])
+      } else {
+        expect(event.sides.filter(({ effect }: any) => effect === 'blocked')).toHaveLength(1)
+        expect(event.sides[0].side).toBe(inputBlocks ? 'input' : 'output')
+        if (guard.onBlock === 'refuse') expect(shown.content.endsWith(NO)).toBe(true)
+      }
+      const cost = shown?.usage?.cost
+      if (cost !== undefined) expect(Number(event.cost ?? 0)).toBe(cost)
+      expect(JSON.stringify(event)).not.toMatch(/heron|forbidden/)
+    }
+  })
+
+  it('does not pass for complete when the answer broke off', async () => {
+    const seen = records()
+    const g = await guarded([], {}, LOG)
+    g.vendor.answer({
+      headers: { 'content-type': 'text/event-stream' },
+      pieces: ['data: {"choices":[{"index":0,"delta":{"content":"Fine."}}]}\n\n'],
+      ending: 'cut',
+    })
+    await g.ask({ bannedPatterns: ['heron'] }, { stream: true })
+    await g[Symbol.asyncDispose]()
+    expect(seen.find(({ event }) => event === 'guard.decision')).toMatchObject({
+      outcome: 'passed',
+      incomplete: true,
+    })
+  })
+
+  it('shows repeats and not the text, or the text where the operator wants that', async () => {
+    const seen = records()
+    for (const evidence of ['hash', 'text', 'none'] as const) {
+      const g = await guarded([], { evidence }, LOG)
+      for (const content of ['A Heron.', 'a heron', 'a bittern']) {
+        g.vendor.answer(wholeOf({ content }))
+        await g.ask({ bannedPatterns: ['heron|bittern'] })
+      }
+      await g[Symbol.asyncDispose]()
+    }
+    const events = seen.filter(({ event }) => event === 'guard.decision')
+    const [first, second, third, ...rest] = events.map(({ sides }) => sides[0].evidence)
+    expect(first).toEqual(second)
+    expect(third).not.toEqual(first)
+    expect(rest).toEqual([['Heron'], ['heron'], ['bittern'], undefined, undefined, undefined])
+    expect(events[0].sides[0]).toMatchObject({
+      side: 'output',
+      rule: 'bannedPatterns[0]',
+      origin: 'key',
+      guard: 'patterns',
+      choice: 0,
+      channel: 'content',
+      spanLengths: [5],
+    })
+    expect(events[0].policyHash).toMatch(/^[0-9a-f]{16}$/)
+  })
+})
+
+describe('escalation', () => {
+  it('posts blocks to the operator, and tries again', async () => {
+    const hook = await startUpstream({ status: 500, pieces: [''] })
+    hook.answer(({ body }) => ({
+      status: hook.requests.length > 1 ? 200 : 500,
+      pieces: [body.toString().slice(0, 0)],
+    }))
+    const url = `${hook.url}/hook`
+    const g = await guarded([], { escalate: { url, headers: { 'x-secret': 'abc' } } })
+    g.vendor.answer(wholeOf({ content: 'heron' }))
+    const escalate = { enabled: true }
+    const answer = await g.ask({ bannedPatterns: ['heron'], escalate })
+    expect(answer.headers['x-service-guard-escalate']).toBe('true')
+    await expect.poll(() => hook.requests.length, { timeout: 5000 }).toBe(2)
+    expect(hook.requests[1]!.headers['x-secret']).toBe('abc')
+    expect(hook.requests[1]!.json).toMatchObject({
+      event: 'guard.escalation',
+      request_id: answer.headers['x-service-request-id'],
+      account_id: 'acme',
+      model: 'acme/swift',
+      outcome: 'blocked',
+      rules: ['bannedPatterns[0]'],
+    })
+    expect(hook.requests[1]!.body.toString()).not.toContain('heron')
+    await g[Symbol.asyncDispose]()
+    await hook.close()
+  })
+})

@@ -1,0 +1,85 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import type { Guard } from '../../src/plugin.ts'
+import { guardPlugin, wordGuard } from './_doubles.ts'
+import { guarded, streamOf, wholeOf, type Guarded } from './_setup.ts'
+
+let g: Guarded | undefined
+afterEach(() => g?.[Symbol.asyncDispose]())
+
+/** What differs from one call to the next. */
+function plain(text: string): string {
+  return text.replace(/"id":"[^"]*"|"created":\d+/g, '')
+}
+
+const forbidden = 'Some of it is forbidden, and some of it is heron. '.repeat(20)
+const pieces = forbidden.match(/.{1,9}/gs)!.map((content) => ({ content }))
+const RULES = { deny: ['code'], bannedPatterns: ['heron'] } as const
+
+const guards: [string, Guard][] = [
+  ['finds something', wordGuard('forbidden')],
+  [
+    'throws',
+    wordGuard('x', {
+      input() {
+        throw new Error('no')
+      },
+      output() {
+        throw new Error('no')
+      },
+    }),
+  ],
+  [
+    'takes its time',
+    wordGuard('x', {
+      cost: 'remote',
+      input: async (units) => {
+        await new Promise((resolve) => setTimeout(resolve, 300))
+        return units.map(() => ({ action: 'pass' }))
+      },
+      output: () => new Promise((resolve) => setTimeout(resolve, 300, { action: 'pass' })),
+    }),
+  ],
+]
+
+describe('monitor mode', () => {
+  it.each(guards)('changes not a byte when a guard %s', async (_, guard) => {
+    g = await guarded([guardPlugin('words', guard)], { deadlines: { input: 1, output: 1 } })
+    const answers = async (policy: object | undefined) => {
+      g!.vendor.answer(streamOf(...pieces))
+      const messages = [{ role: 'user', content: 'Is heron forbidden?' }]
+      const streamed = await g!.ask(policy, { stream: true, messages })
+      g!.vendor.answer(wholeOf({ content: forbidden, odd: 'member' }))
+      const whole = await g!.ask(policy, { messages })
+      return { streamed, whole }
+    }
+    const with_ = await answers({ ...RULES, guard: { mode: 'monitor' } })
+    const without = await answers(undefined)
+    expect(plain(with_.streamed.text)).toBe(plain(without.streamed.text))
+    expect(plain(with_.whole.text)).toBe(plain(without.whole.text))
+    expect(with_.whole.headers['x-service-guard']).toBe('outcome=monitored')
+    const sent = g.vendor.requests.map(({ body }) => body.toString())
+    expect(sent[0]).toBe(sent[2])
+  })
+
+  it('counts what would have been blocked', async () => {
+    g = await guarded([guardPlugin('words', wordGuard('forbidden'))])
+    g.vendor.answer(wholeOf({ content: forbidden }))
+    await g.ask({ ...RULES, guard: { mode: 'monitor' } })
+    expect(g.t.gateway.runtime.metrics.text()).toContain(
+      'gateway_guard_decisions_total{side="output",rule="bannedPatterns",mode="monitor",outcome="seen"} 1',
+    )
+  })
+
+  it('can be that of one guard, while the others block', async () => {
+    const use = guardPlugin('words', wordGuard('forbidden'))
+    g = await guarded([{ use, mode: 'monitor' }])
+    g.vendor.answer(wholeOf({ content: 'forbidden' }))
+    expect((await g.ask({ deny: ['code'] })).json.choices[0].message.content).toBe('forbidden')
+    g.vendor.answer(wholeOf({ content: 'forbidden heron' }))
+    expect((await g.ask(RULES)).json.guard).toMatchObject({
+      outcome: 'blocked',
+      rules: ['bannedPatterns[0]'],
+    })
+    expect(g.t.gateway.runtime.metrics.text()).toContain('outcome="seen"} 2')
+  })
+})

@@ -1,0 +1,306 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Scout } from '../../src/guard/follower.ts'
+import { patternScout, pluginScout } from '../../src/guard/followers.ts'
+import { Circuit } from '../../src/guard/circuit.ts'
+import { Passes } from '../../src/guard/passes.ts'
+import { Screen } from '../../src/guard/screen.ts'
+import type { ScreenInit } from '../../src/guard/screening.ts'
+import { Watch } from '../../src/guard/watch.ts'
+import type { Guard } from '../../src/plugin.ts'
+import { literalMatcher, wordGuard } from './_doubles.ts'
+import { bitLanes, type Bit } from './_lanes.ts'
+
+const LIMITS = { maxHeld: 1000, maxBuffer: 10_000, maxToolCall: 100 }
+
+interface Run {
+  readonly out: readonly Bit[]
+  /** Text of the first choice that went out, without what says "no". */
+  readonly sent: string
+  readonly rules: readonly string[]
+  readonly faults: readonly string[]
+  readonly released: number
+  readonly withheld: number
+  readonly done: boolean
+}
+
+type Take = Partial<ScreenInit<Bit>['notes']>
+
+function screenOf(
+  scouts: readonly Scout[],
+  change: Partial<ScreenInit<Bit>> = {},
+  notes: Take = {},
+): Screen<Bit> {
+  return new Screen<Bit>({
+    lanes: bitLanes,
+    scouts,
+    buffer: false,
+    errorForm: false,
+    choices: 1,
+    onError: 'block',
+    limits: LIMITS,
+    notes: {
+      found: () => {},
+      failed: () => {},
+      removed: () => {},
+      unscanned: () => {},
+      released: () => {},
+      withheld: () => {},
+      ...notes,
+    },
+    refuse: ({ choice }) => [
+      { choice, refused: 'no' },
+      { choice, finish: true },
+    ],
+    ...change,
+  })
+}
+
+function run(
+  bits: readonly Bit[],
+  scouts: readonly Scout[],
+  change: Partial<ScreenInit<Bit>> = {},
+): Run {
+  const out: Bit[] = []
+  const rules: string[] = []
+  const faults: string[] = []
+  const count = { released: 0, withheld: 0 }
+  const screen = screenOf(scouts, change, {
+    found: ({ stop }) => void rules.push(stop.block!.rule),
+    failed: (guard, { kind }) => void faults.push(`${guard}: ${kind}`),
+    released: (n) => void (count.released += n),
+    withheld: (n) => void (count.withheld += n),
+  })
+  const emit = (bit: Bit) => void out.push(bit)
+  for (const bit of bits) {
+    screen.push(bit, emit)
+    if (screen.done) break
+  }
+  if (!screen.done) screen.end(emit)
+  const sent = out
+    .filter(({ choice = 0, channel }) => choice === 0 && channel === undefined)
+    .map(({ text = '' }) => text)
+    .join('')
+  return { out, sent, rules, faults, ...count, done: screen.done }
+}
+
+function patterns(...literals: string[]): Scout {
+  return patternScout(literalMatcher(literals), 0, 'key')
+}
+
+function plugin(name: string, guard: Guard): Scout {
+  const signal = new AbortController().signal
+  const watch = new Watch({
+    name,
+    guard,
+    origin: 'key',
+    admits: (rule) => guard.answers.includes(rule as never),
+    circuit: new Circuit(),
+    passes: new Passes(),
+    observer: { asked: () => {} },
+    limitsMs: { input: 1000, output: 1000 },
+    signal,
+    contextOf: () => ({}) as never,
+  })
+  return pluginScout(watch, '')
+}
+
+/** A text in pieces, and its end. */
+function cut(text: string, cuts: readonly number[] = []): Bit[] {
+  const places = [0, ...[...new Set(cuts)].filter((at) => at < text.length).sort((a, b) => a - b)]
+  const pieces = places.map((from, i) => text.slice(from, places[i + 1]))
+  return [{}, ...pieces.filter(Boolean).map((piece) => ({ text: piece })), { finish: true }]
+}
+
+describe('a screen', () => {
+  it('lets text through untouched, in its own cuts, when nothing blocks', () => {
+    const bits = cut('a plain text', [2, 7])
+    expect(run(bits, [patterns('banned')]).out).toEqual(bits)
+  })
+
+  it('holds what may become a match, and flushes it at the end', () => {
+    const { out, sent } = run(cut('he was ban', [3, 8]), [patterns('banned')])
+    expect(sent).toBe('he was ban')
+    expect(out.map(({ text }) => text).filter(Boolean)).toEqual(['he ', 'was ', 'b', 'an'])
+  })
+
+  it('sends nothing of a match, and says no', () => {
+    const { out, sent, rules, done } = run(cut('this is banned, you see', [10, 12]), [
+      patterns('banned'),
+    ])
+    expect(sent).toBe('this is ')
+    expect(out.slice(-2)).toEqual([
+      { choice: 0, refused: 'no' },
+      { choice: 0, finish: true },
+    ])
+    expect(rules).toEqual(['bannedPatterns[0]'])
+    expect(done).toBe(true)
+  })
+
+  it('sends nothing of a longer candidate when a shorter pattern matches inside', () => {
+    expect(run(cut('x abcdef', [4]), [patterns('abcdef', 'cd')]).sent).toBe('x ')
+  })
+
+  it('drops reasoning that violates, and goes on with the answer', () => {
+    const { out, rules } = run(
+      [
+        {},
+        { channel: 'reasoning', text: 'think of ban' },
+        { channel: 'reasoning', text: 'ned things' },
+        { text: 'Hello.' },
+        { channel: 'reasoning', text: ' more' },
+        { finish: true },
+      ],
+      [patterns('banned')],
+    )
+    expect(rules).toHaveLength(1)
+    expect(out).toEqual([
+      {},
+      { channel: 'reasoning', text: 'think of ' },
+      { text: 'Hello.' },
+      { finish: true },
+    ])
+  })
+
+  it('gives every choice its own fate', () => {
+    const { out, done } = run(
+      [
+        { choice: 0 },
+        { choice: 1 },
+        { choice: 0, text: 'good ' },
+        { choice: 1, text: 'banned' },
+        { choice: 1, text: ' more' },
+        { choice: 0, text: 'end' },
+        { choice: 0, finish: true },
+        { choice: 1, finish: true },
+      ],
+      [patterns('banned')],
+      { choices: 2 },
+    )
+    expect(done).toBe(false)
+    expect(out.filter(({ choice }) => choice === 1)).toEqual([
+      { choice: 1 },
+      { choice: 1, refused: 'no' },
+      { choice: 1, finish: true },
+    ])
+    expect(out.filter(({ choice }) => choice === 0).map(({ text }) => text)).toEqual([
+      undefined,
+      'good ',
+      'end',
+      undefined,
+    ])
+  })
+
+  it('holds a tool call whole, and reads it across its fragments', () => {
+    const call = (text: string): Bit => ({ channel: 'tool_call', text })
+    const passing = run([call('{"a":'), call('1}'), { finish: true }], [patterns('banned')])
+    expect(passing.out).toEqual([call('{"a":1}'), { finish: true }])
+    const blocked = run([call('ban'), call('ned'), { finish: true }], [patterns('banned')])
+    expect(blocked.out.every(({ channel }) => channel === undefined)).toBe(true)
+    expect(blocked.rules).toHaveLength(1)
+  })
+
+  it('puts nothing out before the end when it buffers, and then the original cuts', () => {
+    const bits = cut('one two three', [4, 8])
+    const scout = patterns('banned')
+    const { out } = run(bits, [scout], { buffer: true })
+    expect(out).toEqual(bits)
+    expect(run(cut('one banned two', [4]), [scout], { buffer: true }).out).toEqual([
+      { choice: 0, refused: 'no' },
+      { choice: 0, finish: true },
+    ])
+  })
+
+  it('shows a guard the whole that wants the whole', () => {
+    const seen: string[] = []
+    const guard: Guard = {
+      answers: ['deny:code'],
+      cost: 'local',
+      whole: true,
+      output: ({ text }) => {
+        seen.push(text)
+        return text.endsWith('!') ? { action: 'block', rule: 'deny:code' } : { action: 'pass' }
+      },
+    }
+    const long = 'A sentence. '.repeat(50)
+    const scout = plugin('whole', guard)
+    expect(scout.whole).toBe(true)
+    expect(run(cut(long, [100]), [scout], { buffer: true }).sent).toBe(long)
+    expect(run(cut(`${long}!`, [100]), [scout], { buffer: true }).rules).toEqual(['deny:code'])
+    expect(seen).toEqual([long, `${long}!`])
+  })
+
+  it('goes on as it comes when there is too much to buffer, if that is allowed', () => {
+    const text = `${'word '.repeat(3000)}banned`
+    const bits = cut(text, [5000, 9000, 14_998])
+    const strict = run(bits, [patterns('banned')], { buffer: true })
+    expect(strict.faults).toEqual(['patterns: too_large'])
+    expect(strict.sent).toBe('')
+    const whole = plugin('whole', wordGuard('nothing', { whole: true }))
+    const lenient = run(bits, [patterns('banned'), whole], { buffer: true, onError: 'allow' })
+    expect(lenient.faults).toEqual(['whole: too_large'])
+    expect(lenient.sent).toBe('word '.repeat(3000))
+    expect(lenient.rules).toEqual(['bannedPatterns[0]'])
+    expect(lenient.out[0]).toEqual({})
+  })
+
+  it('treats too much held text as a guard that failed', () => {
+    const endless = patterns(`x${'y'.repeat(5000)}`)
+    const text = `x${'y'.repeat(3000)}`
+    const strict = run(cut(text, [1000, 2000]), [endless])
+    expect(strict.faults).toEqual(['patterns: too_large'])
+    expect(strict.sent).toBe('')
+    const lenient = run(cut(text, [1000, 2000]), [endless], { onError: 'allow' })
+    expect(lenient.sent).toBe(text)
+  })
+
+  it('throws what refuse throws when a block is an error', () => {
+    const refuse = () => {
+      throw new Error('violation')
+    }
+    expect(() => run(cut('banned'), [patterns('banned')], { errorForm: true, refuse })).toThrow(
+      'violation',
+    )
+  })
+
+  it('keeps the first part back when a block is an error, until text follows', () => {
+    const seen: Bit[] = []
+    const { out } = run([{}, { text: 'b' }, { text: 'ut' }, { finish: true }], [patterns('ban')], {
+      errorForm: true,
+    })
+    expect(out).toEqual([{}, { text: 'b' }, { text: 'ut' }, { finish: true }])
+    const screen = screenOf([patterns('ban')], { errorForm: true })
+    for (const bit of [{}, { text: 'b' }]) screen.push(bit, (part) => void seen.push(part))
+    expect(seen).toEqual([])
+  })
+
+  const word = fc.constantFrom('ab', 'ban', 'banned', 'nedba', ' ', 'c', 'secret', 'sec', '😀', '.')
+  const text = fc.array(word, { maxLength: 30 }).map((words) => words.join(''))
+  const cuts = fc.array(fc.nat(120), { maxLength: 12 })
+
+  it('leaks nothing, loses nothing, and decides the same however the text is cut', () => {
+    const guards = [
+      { words: ['banned', 'secret'], scouts: [patterns('banned', 'secret')] },
+      {
+        words: ['banned', 'nedba', 'ret'],
+        scouts: [patterns('banned'), patterns('nedba', 'ret')],
+      },
+      { words: ['secret'], scouts: [patterns('secret'), plugin('word', wordGuard('banned'))] },
+    ]
+    fc.assert(
+      fc.property(text, cuts, fc.constantFrom(...guards), (given, places, { words, scouts }) => {
+        const whole = run(cut(given), scouts)
+        const pieces = run(cut(given, places), scouts)
+        expect(pieces.rules).toEqual(whole.rules)
+        expect(pieces.sent).toBe(whole.sent)
+        expect(given.startsWith(pieces.sent)).toBe(true)
+        if (pieces.rules.length === 0) expect(pieces.sent).toBe(given)
+        for (const one of words) expect(pieces.sent).not.toContain(one)
+        const buffered = run(cut(given, places), scouts, { buffer: true })
+        expect(buffered.rules).toEqual(whole.rules)
+        expect(pieces.released + pieces.withheld).toBeLessThanOrEqual(given.length)
+      }),
+      { numRuns: 3000 },
+    )
+  })
+})

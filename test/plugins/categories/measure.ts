@@ -1,0 +1,145 @@
+/**
+ * How often the guard `categories` is right: over the labelled texts of this folder, and over the recorded ones where they
+ * are at hand. `node test/plugins/categories/measure.ts` prints it.
+ */
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import categories from '../../../plugins/guards/categories.ts'
+import {
+  CATEGORIES,
+  type Category,
+  type Guard,
+  type GuardContext,
+  type GuardHost,
+  type Unit,
+} from '../../../src/plugin.ts'
+
+/** A text, and what it is. */
+export interface Labelled {
+  readonly text: string
+  /** Nothing: it only looks like one of the categories. */
+  readonly label: Category | null
+  readonly side: 'input' | 'output'
+  readonly lang: string
+  /** Written when the cues were finished, and never looked at to change them. */
+  readonly fresh: boolean
+}
+
+export interface Measured {
+  readonly right: number
+  readonly all: number
+}
+
+export interface Quality {
+  /** Of texts of a category, how many were blocked for any rule. */
+  readonly recall: Measured
+  /** Of texts that were blocked for this category, how many are of a category at all. */
+  readonly precision: Measured
+}
+
+/** Texts of this folder: `fresh` ones are in files of that name. */
+export function ownTexts(): Labelled[] {
+  return readdirSync(import.meta.dirname)
+    .filter((name) => name.endsWith('.jsonl'))
+    .sort()
+    .flatMap((name) =>
+      readLines(join(import.meta.dirname, name)).map((line) => ({
+        ...line,
+        fresh: name.startsWith('fresh'),
+      })),
+    )
+}
+
+/** The recorded ones; none where they are not at hand. */
+export function fixtureTexts(folder: string | undefined): Labelled[] {
+  const file = join(folder ?? '', 'guard/prompts.jsonl')
+  if (!folder || !existsSync(file)) return []
+  return readLines(file).map(({ note = '', ...line }) => ({
+    ...line,
+    lang: /^([a-z]{2});/.exec(note)?.[1] ?? 'en',
+    fresh: false,
+  }))
+}
+
+/** A guard that answers for all categories. */
+export async function newGuard(): Promise<Guard> {
+  const options = await categories.options['~standard'].validate({})
+  if (options.issues) throw new Error('the options of the guard are wrong')
+  return categories.setup(options.value, {} as GuardHost)
+}
+
+export const everything = {
+  requestId: 'test',
+  rules: { scopes: [], deny: CATEGORIES, bannedPatterns: [] },
+} as unknown as GuardContext
+
+/** The rule that blocks a text, and the cues that spoke for it. */
+export function ruleFor(guard: Guard, { text, side }: Pick<Labelled, 'text' | 'side'>) {
+  const unit: Unit = { id: 'unit', side, channel: 'content', role: 'user', current: true, text }
+  const answer = side === 'input' ? guard.input!([unit], everything) : [guard.output!(unit, everything)]
+  const [verdict] = answer as readonly any[]
+  return verdict.action === 'block' ? { rule: verdict.rule.slice(5) as Category, why: verdict.reason } : undefined
+}
+
+/** Recall and precision of a selection. */
+export function qualityOf(
+  guard: Guard,
+  texts: readonly Labelled[],
+  category?: Category,
+  side?: Labelled['side'],
+): Quality {
+  const recall = { right: 0, all: 0 }
+  const precision = { right: 0, all: 0 }
+  for (const one of texts) {
+    if (side && one.side !== side) continue
+    const found = ruleFor(guard, one)
+    if (one.label && (!category || one.label === category)) {
+      recall.all++
+      if (found?.rule === one.label) recall.right++
+    }
+    if (found && (!category || found.rule === category)) {
+      precision.all++
+      if (one.label) precision.right++
+    }
+  }
+  return { recall, precision }
+}
+
+/** A table that can be read, of every category and language. */
+export function tableOf(guard: Guard, texts: readonly Labelled[]): string {
+  const cell = ({ right, all }: Measured) =>
+    all === 0 ? '     -     ' : `${(right / all).toFixed(2)} ${`(${right}/${all})`.padEnd(9)}`
+  const row = (name: string, { recall, precision }: Quality) =>
+    `${name.padEnd(18)} ${cell(recall)}  ${cell(precision)}`
+  const languages = [...new Set(texts.map(({ lang }) => lang))].sort()
+  const english = texts.filter(({ lang }) => lang === 'en')
+  return [
+    `${''.padEnd(18)} recall          precision`,
+    row('all', qualityOf(guard, texts)),
+    row('english input', qualityOf(guard, english, undefined, 'input')),
+    row('english output', qualityOf(guard, english, undefined, 'output')),
+    ...CATEGORIES.map((category) => row(category, qualityOf(guard, texts, category))),
+    ...languages.map((lang) =>
+      row(lang, qualityOf(guard, texts.filter((one) => one.lang === lang))),
+    ),
+  ].join('\n')
+}
+
+function readLines(file: string): any[] {
+  return readFileSync(file, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line))
+}
+
+if (import.meta.main) {
+  const guard = await newGuard()
+  const fixtures = fixtureTexts(process.env.FIXTURES_DIR)
+  const own = ownTexts()
+  const sets: readonly [string, readonly Labelled[]][] = [
+    ['texts that the cues were made with', own.filter(({ fresh }) => !fresh)],
+    ['texts written afterwards', own.filter(({ fresh }) => fresh)],
+    ['recorded texts', fixtures],
+  ]
+  for (const [name, texts] of sets) console.log(`\n${name}: ${texts.length}\n\n${tableOf(guard, texts)}`)
+}
