@@ -30,6 +30,17 @@ export interface AccessRecord {
   readonly retryCount?: string | undefined
 }
 
+/** What guards decided about one call (guard design, 6). Names and numbers; text only where the operator wants evidence. */
+export interface DecisionRecord {
+  /** When it was decided for good, ms since epoch. */
+  readonly at: number
+  readonly requestId: RequestId
+  readonly mode: string
+  readonly outcome: string
+  readonly rules: readonly string[]
+  readonly [member: string]: unknown
+}
+
 export interface AccessLogOptions {
   readonly format: 'pretty' | 'json'
   /** Where batches go; standard output by default. */
@@ -43,15 +54,26 @@ const BATCH_CHARACTERS = 65_536
 export class AccessLog {
   #batch = ''
   readonly #line: (record: AccessRecord) => string
+  readonly #decision: (record: DecisionRecord) => string
   readonly #write: (text: string) => void
 
   constructor({ format, write = (text) => process.stdout.write(text) }: AccessLogOptions) {
     this.#line = format === 'json' ? jsonLine : prettyLine
+    this.#decision = format === 'json' ? jsonDecision : prettyDecision
     this.#write = write
   }
 
   add(record: AccessRecord): void {
-    this.#batch += this.#line(record)
+    this.#append(this.#line(record))
+  }
+
+  /** The event `guard.decision`. */
+  decided(record: DecisionRecord): void {
+    this.#append(this.#decision(record))
+  }
+
+  #append(line: string): void {
+    this.#batch += line
     if (this.#batch.length >= BATCH_CHARACTERS) this.flush()
   }
 
@@ -89,6 +111,18 @@ function prettyLine(record: AccessRecord): string {
   if (cost) line += ` $${cost}`
   if (account) line += key ? ` ${account}/${key}` : ` ${account}`
   return `${line} ${record.requestId}\n`
+}
+
+function jsonDecision(record: DecisionRecord): string {
+  const at = new Date(record.at).toISOString()
+  return `${JSON.stringify({ event: 'guard.decision', ...record, at })}\n`
+}
+
+/** @example 10:21:07.123 guard blocked deny:code req_… */
+function prettyDecision({ at, mode, outcome, rules, requestId }: DecisionRecord): string {
+  const seen = mode === 'monitor' ? ' (monitor)' : ''
+  const found = rules.length > 0 ? ` ${rules.join(',')}` : ''
+  return `${timeOf(at)} guard ${outcome}${seen}${found} ${requestId}\n`
 }
 
 let second = NaN

@@ -33,6 +33,13 @@ export const CAPABILITIES = [
   'CHOICES',
 ] as const
 
+/** What a deployment has instead of its provider's limits, in seconds; see `providers.<name>` of the configuration. */
+export interface DeploymentLimits {
+  readonly timeout?: number | undefined
+  readonly firstPartTimeout?: number | undefined
+  readonly idleTimeout?: number | undefined
+}
+
 /** One way to serve a model: a provider instance and the name the upstream knows the model by. */
 export interface Deployment {
   /** `<provider>/<model>` */
@@ -45,6 +52,8 @@ export interface Deployment {
   readonly priority: number
   /** Handed to the provider with every job. */
   readonly options: Readonly<Record<string, unknown>>
+  /** Absent where its provider's hold. */
+  readonly limits?: DeploymentLimits
 }
 
 /** A model as `GET /v1/models` shows it (wire contract, 5.1). Prices in USD per unit, plain decimal strings. */
@@ -80,8 +89,19 @@ export interface Model {
   readonly listing: ModelListing
 }
 
+/** A timer of the platform holds 24 days; nothing here may take longer. */
+export const MAX_SECONDS = 1_000_000
+const DURATION = `a number of seconds above 0 and at most ${MAX_SECONDS}`
+/** Seconds, fractions allowed. */
+export const duration = v.pipe(
+  v.number(DURATION),
+  v.gtValue(0, DURATION),
+  v.maxValue(MAX_SECONDS, DURATION),
+)
+
 const PRICE = 'a decimal string such as "0.0000025"'
-const price = v.pipe(
+/** USD per unit, as text. */
+export const price = v.pipe(
   v.string(PRICE),
   v.check(isPrice, `${PRICE} with at most 18 fractional digits`),
 )
@@ -104,6 +124,9 @@ const deploymentSchema = v.strictObject({
   weight: v.optional(v.pipe(v.number(), v.gtValue(0, 'a number above 0')), 1),
   priority: v.optional(v.pipe(v.number(), v.integer('a whole number')), 0),
   options: v.optional(v.record(v.string(), v.unknown()), {}),
+  timeout: v.optional(duration),
+  firstPartTimeout: v.optional(duration),
+  idleTimeout: v.optional(duration),
 })
 
 /** One entry of `models` in the configuration. */
@@ -262,10 +285,7 @@ function toModel(id: string, entry: ModelEntry): Model {
     capabilities,
     ...(context_length === undefined ? {} : { contextLength: context_length }),
     ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
-    deployments: entry.deployments.map((deployment) => ({
-      id: `${deployment.provider}/${deployment.model}`,
-      ...deployment,
-    })),
+    deployments: entry.deployments.map(toDeployment),
     // Members that are undefined do not appear in the JSON.
     listing: {
       id,
@@ -281,6 +301,18 @@ function toModel(id: string, entry: ModelEntry): Model {
       max_output_tokens,
     },
   }
+}
+
+function toDeployment({
+  timeout,
+  firstPartTimeout,
+  idleTimeout,
+  ...deployment
+}: ModelEntry['deployments'][number]): Deployment {
+  const limits = { timeout, firstPartTimeout, idleTimeout }
+  const own = Object.values(limits).some((limit) => limit !== undefined)
+  const id = `${deployment.provider}/${deployment.model}`
+  return { id, ...deployment, ...(own && { limits }) }
 }
 
 function withoutVendor(id: string): string {

@@ -219,6 +219,13 @@ export function longerThan(value: string, max: number): boolean {
   return false
 }
 
+/** How many Unicode code points a text has. */
+export function codePointsIn(text: string): number {
+  let count = 0
+  for (const _ of text) count++
+  return count
+}
+
 /** A short value as it is, anything else in words. Not for content. */
 export function quote(value: unknown): string {
   if (typeof value === 'string') {

@@ -59,13 +59,13 @@ const DATA_EXTENSIONS = ['.yaml', '.yml', '.json']
 /** Editors write a file in several steps; a change counts when it has been quiet for so long. */
 const QUIET_MS = 100
 
-/** The provider's method for models of a modality; one of them is enough. */
-const METHODS: Readonly<Record<Modality, readonly string[]>> = {
-  chat: ['chat'],
-  image: ['generateImage', 'editImage'],
-  ocr: ['ocr'],
-  speech: ['speech'],
-  transcription: ['transcribe'],
+/** The provider's method for models of a modality. */
+const METHODS: Readonly<Record<Modality, keyof Provider>> = {
+  chat: 'chat',
+  image: 'generateImage',
+  ocr: 'ocr',
+  speech: 'speech',
+  transcription: 'transcribe',
 }
 
 /** @throws ConfigError with everything that is wrong */
@@ -152,18 +152,22 @@ export function checkProviders(
   catalog: Catalog,
   providers: ReadonlyMap<string, Provider>,
 ): ConfigIssue[] {
-  return catalog.all().flatMap(({ id, modality, deployments }) => {
+  return catalog.all().flatMap(({ id, modality, capabilities, deployments }) => {
+    const edits = modality === 'image' && capabilities.has('REFERENCES')
     return deployments.flatMap((deployment, index) => {
       const provider = providers.get(deployment.provider)
-      if (!provider || METHODS[modality].some((method) => offers(provider, method))) return []
+      if (!provider) return []
+      const serves = offers(provider, METHODS[modality])
+      if (serves && (!edits || offers(provider, 'editImage'))) return []
       const { use } = config.providers[deployment.provider]!
       const plugin = typeof use === 'string' ? use : use.name
-      const offered = Object.keys(METHODS).filter((other) => {
-        return METHODS[other as Modality].some((method) => offers(provider, method))
-      })
+      const offered = Object.keys(METHODS).filter((other) =>
+        offers(provider, METHODS[other as Modality]),
+      )
+      const wanted = serves ? 'image models with the capability REFERENCES' : `${modality} models`
       const message =
-        `expected a provider for ${modality} models, found "${deployment.provider}" (${plugin}), ` +
-        `which serves ${offered.join(', ') || 'nothing'}`
+        `expected a provider for ${wanted}, found "${deployment.provider}" (${plugin}), ` +
+        `which serves ${offered.join(', ') || 'nothing'}${serves ? ', and edits no images' : ''}`
       return [{ path: `models.${id}.deployments.${index}.provider`, message }]
     })
   })
@@ -288,8 +292,8 @@ function labelOf(file: string, cwd: string): string {
   return path.startsWith('..') ? file : path
 }
 
-function offers(provider: Provider, method: string): boolean {
-  return typeof Reflect.get(provider, method) === 'function'
+function offers(provider: Provider, method: keyof Provider): boolean {
+  return typeof provider[method] === 'function'
 }
 
 function fail(source: string, message: string, path = ''): never {

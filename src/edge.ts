@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable, Transform } from 'node:stream'
 import zlib from 'node:zlib'
-import { InvalidRequest } from './errors.ts'
+import { InvalidRequest, type InvalidCode } from './errors.ts'
 import { ClientGone, type Call, type Incoming, type Outgoing } from './pipeline.ts'
 
 /** Content codings a body may have (wire contract, 1.3). */
@@ -13,6 +13,9 @@ const DECODERS: Readonly<Record<string, () => Transform>> = {
   br: zlib.createBrotliDecompress,
   zstd: zlib.createZstdDecompress,
 }
+
+/** A body that is slow but not stuck brings so much within each `server.bodyTimeout`. */
+const PACE_BYTES = 1024 * 1024
 
 export class NodeIncoming implements Incoming {
   readonly path: string
@@ -35,6 +38,20 @@ export class NodeIncoming implements Incoming {
   }
 
   async body(limitBytes: number): Promise<Buffer> {
+    const chunks: Buffer[] = []
+    await this.#read(limitBytes, 'invalid_json', (chunk) => chunks.push(chunk))
+    return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+  }
+
+  pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void> {
+    return this.#read(limitBytes, 'invalid_multipart', take)
+  }
+
+  async #read(
+    limitBytes: number,
+    undecodable: InvalidCode,
+    take: (chunk: Buffer) => void,
+  ): Promise<void> {
     const tooLarge = () =>
       new InvalidRequest(
         'request_too_large',
@@ -43,37 +60,46 @@ export class NodeIncoming implements Incoming {
     const source = this.#decoded()
     if (source === this.#request && Number(this.header('content-length')) > limitBytes)
       throw tooLarge()
-    const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
-    const chunks: Buffer[] = []
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
     let size = 0
-    const timer = setTimeout(() => {
+    let sizeThen = 0
+    const timer = setInterval(() => {
+      if (size - sizeThen >= PACE_BYTES) return void (sizeThen = size)
       const message = 'The request body did not arrive in time.'
       reject(new InvalidRequest('request_timeout', message))
     }, this.#bodyTimeoutMs)
-    const take = (chunk: Buffer) => {
+    const onData = (chunk: Buffer) => {
       size += chunk.length
       if (size > limitBytes) return reject(tooLarge())
-      chunks.push(chunk)
+      try {
+        take(chunk)
+      } catch (error) {
+        // Nothing more is looked at.
+        source.off('data', onData)
+        reject(error)
+      }
     }
-    source.on('data', take)
-    source.once('end', () =>
-      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size)),
-    )
-    source.once('error', () => reject(new InvalidRequest('invalid_json', undecodable)))
-    this.#request.once('close', () => {
-      if (!this.#request.complete) reject(new ClientGone())
+    source.on('data', onData)
+    source.once('end', resolve)
+    source.once('error', () => {
+      const message = 'The request body cannot be decoded: it is corrupt or cut off.'
+      reject(new InvalidRequest(undecodable, message))
     })
-    try {
-      return await promise
-    } finally {
-      clearTimeout(timer)
-      source.off('data', take)
-      if (source !== this.#request) this.#request.unpipe()
+    const onClose = () => {
+      if (!this.#request.complete) reject(new ClientGone())
     }
-  }
-
-  stream(): Readable {
-    return this.#decoded()
+    this.#request.once('close', onClose)
+    if (this.#request.destroyed) onClose()
+    try {
+      await promise
+    } finally {
+      clearInterval(timer)
+      source.off('data', onData)
+      if (source !== this.#request) {
+        this.#request.unpipe()
+        source.destroy()
+      }
+    }
   }
 
   #decoded(): Readable {
@@ -89,8 +115,6 @@ export class NodeIncoming implements Incoming {
     return this.#request.pipe(create())
   }
 }
-
-const undecodable = 'The request body cannot be decoded: it is corrupt or cut off.'
 
 const EXPOSED = [
   'X-Service-Request-Id',

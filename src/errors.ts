@@ -232,6 +232,7 @@ export class UpstreamFailure extends GatewayError {
   readonly retryAfterMs: number | undefined
   readonly failover: boolean
   readonly unhealthy: boolean
+  readonly #options: FailureOptions
 
   constructor(failure: FailureClass, message: string, options: FailureOptions = {}) {
     const row = FAILURES[failure]
@@ -244,6 +245,16 @@ export class UpstreamFailure extends GatewayError {
     this.retryAfterMs = options.retryAfterMs
     this.failover = row.failover
     this.unhealthy = row.unhealthy
+    this.#options = options
+  }
+
+  /**
+   * The same where what was asked is not `messages`. @param param the field that holds it; a plugin that named another one
+   * knew better
+   */
+  about(param: string | null): UpstreamFailure {
+    if (this.param === null || this.#options.param !== undefined) return this
+    return new UpstreamFailure(this.failure, this.message, { ...this.#options, param })
   }
 
   static override is(error: unknown): error is UpstreamFailure {

@@ -1,20 +1,30 @@
 /** Composition root: a configuration becomes a Runtime snapshot and the pipelines that use it. */
 import { createConsola, type ConsolaInstance } from 'consola'
 import { readFileSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
 import { AccessLog } from './access-log.ts'
 import { Accounts } from './accounts.ts'
 import { buildCatalog } from './catalog.ts'
 import { checkProviders, type LoadedConfig } from './config.ts'
 import { chat } from './endpoints/chat.ts'
+import { edits, generations } from './endpoints/images.ts'
+import { speech } from './endpoints/speech.ts'
+import { transcription } from './endpoints/transcription.ts'
+import { ocr } from './endpoints/ocr.ts'
 import { credits, key, models, type Question } from './endpoints/account.ts'
 import { ConfigError, type ConfigIssue } from './errors.ts'
+import { createFetch } from './fetch.ts'
 import { flowOf } from './flow.ts'
+import { questioner, setUpGuards } from './guard-setup.ts'
+import { Escalations } from './guard/escalations.ts'
+import type { LoadedGuard } from './guard/guards.ts'
 import { Holds } from './holds.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import { openEmbedded } from './ledger/embedded.ts'
 import { MemoryLedger } from './ledger/memory.ts'
-import { checkDeployments, loadProvider } from './loader.ts'
+import { checkDeployments, loadProvider, loadSearch } from './loader.ts'
 import { Metrics } from './metrics.ts'
+import { compilePrices } from './money.ts'
 import {
   RunningCalls,
   compose,
@@ -28,6 +38,7 @@ import {
 import type { Host, Provider, ProviderPlugin } from './plugin.ts'
 import { memoryRecords, type Records } from './records.ts'
 import { Routing } from './routing.ts'
+import { Search, type Engine } from './search.ts'
 import { constrain } from './stages/constrain.ts'
 import { enter } from './stages/enter.ts'
 import { ground } from './stages/ground.ts'
@@ -39,7 +50,7 @@ import { route } from './stages/route.ts'
 import { settle } from './stages/settle.ts'
 import { trace } from './stages/trace.ts'
 import { writeJson } from './stream.ts'
-import { createHost, type OwnedHost } from './upstream.ts'
+import { createHost, type OwnedHost, type UpstreamSettings } from './upstream.ts'
 
 // What happens to a request? These two lines.
 const entered: readonly Stage[] = [trace, enter]
@@ -69,6 +80,11 @@ export const ROUTES: readonly Route[] = [
   questionRoute(key),
   questionRoute(credits),
   endpointRoute(chat),
+  endpointRoute(generations),
+  endpointRoute(edits),
+  endpointRoute(speech),
+  endpointRoute(transcription),
+  endpointRoute(ocr),
 ]
 
 export interface Gateway {
@@ -107,7 +123,11 @@ export async function createGateway(
   const { ledger } = state
   const access = new AccessLog({ format: loaded.config.log.format })
   const routing = new Routing()
-  const shared = { ledger, accounts, access, log, metrics, routing, holds: new Holds() }
+  const ask = questioner((call) => {
+    running.add(call)
+    call.scope.defer(() => running.delete(call))
+  })
+  const shared = { ledger, accounts, access, log, metrics, routing, holds: new Holds(), ask }
   let generation: Generation
   try {
     generation = await assemble(loaded, shared)
@@ -154,6 +174,10 @@ export async function createGateway(
       retired.add(old)
       defaults = next.config.defaults
       accounts.refresh()
+      const [before, after] = [old.runtime.config.providers, next.config.providers]
+      routing.retain(fresh.runtime.catalog, (provider) =>
+        isDeepStrictEqual(before[provider], after[provider]),
+      )
       if (old.calls === 0) await retire(old)
       warnOfRestart(log, old.runtime.config, next.config)
     },
@@ -187,6 +211,7 @@ interface Shared {
   readonly metrics: Metrics
   readonly routing: Routing
   readonly holds: Holds
+  readonly ask: Runtime['ask']
 }
 
 async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generation> {
@@ -194,25 +219,46 @@ async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generatio
   const { log } = shared
   const hosts: OwnedHost[] = []
   const providers = new Map<string, Provider>()
+  const engines: Engine[] = []
+  const guardsMade: LoadedGuard[] = []
+  const { escalate } = config.guards
+  const escalations = escalate && new Escalations(escalate, (message) => log.warn(message))
   const close = async () => {
-    const closing = [...providers.values()].map(async (provider) => provider.close?.())
+    await escalations?.close()
+    const plugins = [
+      ...providers.values(),
+      ...engines.map(({ engine }) => engine),
+      ...guardsMade.map(({ guard }) => guard),
+    ]
+    const closing = plugins.map(async (plugin) => plugin.close?.())
     const results = await Promise.allSettled([...closing, ...hosts.map((host) => host.close())])
     for (const result of results) {
-      if (result.status === 'rejected') log.error('closing a provider failed', result.reason)
+      if (result.status === 'rejected') log.error('closing a plugin failed', result.reason)
     }
   }
-  const createOwnHost = (name: string) => {
-    const owned = createHost(name, upstreamSettings(config.providers[name]!), log)
+  const fetch = createFetch(config.fetch)
+  const ownHost = (name: string, settings: UpstreamSettings) => {
+    const owned = createHost(name, settings, log, fetch)
     hosts.push(owned)
     return owned.host
   }
+  const createOwnHost = (name: string) => ownHost(name, upstreamSettings(config.providers[name]!))
+  const createEngineHost = (name: string) =>
+    ownHost(name, engineSettings(config.search.engines[name]!.timeout))
   try {
     const plugins = await loadAll(loaded, createOwnHost, providers)
     const catalog = await checkDeployments(buildCatalog(config.models), plugins, loaded.secrets)
+    await loadEngines(loaded, createEngineHost, engines)
+    const createGuardHost = (name: string) => ownHost(name, GUARD_SETTINGS)
+    const guards = await setUpGuards(loaded, catalog, createGuardHost, guardsMade)
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
     const access = config.log.access ? shared.access : undefined
-    const runtime = { ...shared, config, catalog, providers, access }
+    const search =
+      engines.length > 0 ? new Search(engines, config.search.default, shared) : undefined
+    const own = { config, catalog, providers, search, guards, escalations, access }
+    const runtime: Runtime = { ...shared, ...own }
+    shared.metrics.guard.circuits = guards.circuits
     return { runtime, calls: 0, close }
   } catch (error) {
     await close()
@@ -243,6 +289,27 @@ async function loadAll(
   return plugins
 }
 
+/** Loads every search engine into the list, in the order of the configuration. Reports all that fail. */
+async function loadEngines(
+  { config, directory, secrets }: LoadedConfig,
+  createEngineHost: (name: string) => Host,
+  engines: Engine[],
+): Promise<void> {
+  const issues: ConfigIssue[] = []
+  for (const [name, settings] of Object.entries(config.search.engines)) {
+    try {
+      const origin = { directory, secrets, createHost: createEngineHost }
+      const engine = await loadSearch(name, settings, origin)
+      const prices = compilePrices({ web_search: settings.price })
+      engines.push({ name, engine, prices, timeoutMs: settings.timeout * 1000 })
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      issues.push(...error.issues)
+    }
+  }
+  if (issues.length > 0) throw new ConfigError('the configuration', issues)
+}
+
 /** What outlives a gateway. */
 export interface State {
   readonly ledger: Ledger
@@ -260,7 +327,8 @@ export async function openState(
   if (state.driver === 'redis') {
     // Not loaded where it is not used: its client is an optional package.
     const { openRedis } = await import('./ledger/redis.ts')
-    return openRedis({ url: state.url, outbox: state.outbox, log })
+    const { url, outbox, retention: retentionDays } = state
+    return openRedis({ url, outbox, retentionDays, log })
   }
   return { ledger: new MemoryLedger(), records: memoryRecords() }
 }
@@ -315,6 +383,26 @@ function upstreamSettings(settings: ProviderSettings) {
     firstPartTimeoutMs: settings.firstPartTimeout * 1000,
     idleTimeoutMs: settings.idleTimeout * 1000,
     connections: settings.connections,
+  }
+}
+
+/** A guard has its own deadlines, which are shorter. */
+const GUARD_SETTINGS: UpstreamSettings = {
+  timeoutMs: 30_000,
+  firstPartTimeoutMs: 30_000,
+  idleTimeoutMs: 30_000,
+  connections: 64,
+}
+
+const ENGINE_CONNECTIONS = 64
+
+function engineSettings(timeoutSeconds: number): UpstreamSettings {
+  const ms = timeoutSeconds * 1000
+  return {
+    timeoutMs: ms,
+    firstPartTimeoutMs: ms,
+    idleTimeoutMs: ms,
+    connections: ENGINE_CONNECTIONS,
   }
 }
 

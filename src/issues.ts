@@ -9,7 +9,7 @@ import type { SchemaIssue } from './plugin.ts'
 
 /** Settings as they are written, with what is known about where they come from. */
 export interface Source {
-  /** Where the value stands in the configuration, such as `['providers', 'openai', 'options']`. */
+  /** Where the value stands in the configuration, such as `['providers', 'vendor', 'options']`. */
   readonly path: readonly string[]
   readonly value: unknown
   /** Dotted paths of values that came out of `${NAME}`; without it every text counts as one. */
@@ -53,6 +53,11 @@ export function redact(text: string, { path, value, secrets }: Source): string {
     (clean, [key, member]) => redact(clean, { path: [...path, key], value: member, secrets }),
     text,
   )
+}
+
+/** Whether a setting of this name holds what nobody may see. */
+export function namesSecret(name: string): boolean {
+  return SECRET_NAME.test(name) && !COUNT_NAME.test(name)
 }
 
 /** The schemas of a member: none if there is no such member, several under a union or variant. */
@@ -157,8 +162,7 @@ function toIssue({ path }: Source, keys: Path, message: string): ConfigIssue {
 }
 
 function isSecret(path: Path, secrets: ReadonlySet<string> | undefined): boolean {
-  const name = path.at(-1) ?? ''
-  if (SECRET_NAME.test(name) && !COUNT_NAME.test(name)) return true
+  if (namesSecret(path.at(-1) ?? '')) return true
   return secrets?.has(path.join('.')) ?? true
 }
 

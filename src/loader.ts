@@ -1,6 +1,6 @@
 /**
- * Finds, imports, checks and sets up provider plugins. Plugins are trusted code; what can go wrong with them is reported
- * at the setting that names them.
+ * Finds, imports, checks and sets up plugins. Plugins are trusted code; what can go wrong with them is reported at the
+ * setting that names them.
  */
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
@@ -11,14 +11,24 @@ import { Catalog, type Deployment } from './catalog.ts'
 import type { Config } from './config.ts'
 import { ConfigError, type ConfigIssue } from './errors.ts'
 import { didYouMean, redact, show, toConfigIssues, type Source } from './issues.ts'
-import { API_VERSION, type Host, type Provider, type ProviderPlugin } from './plugin.ts'
+import {
+  API_VERSION,
+  type Guard,
+  type GuardHost,
+  type GuardPlugin,
+  type Host,
+  type Provider,
+  type ProviderPlugin,
+  type SearchEngine,
+  type SearchPlugin,
+} from './plugin.ts'
 
-export interface Origin {
+export interface Origin<H extends Host = Host> {
   /** Folder of the configuration file: where relative paths and packages are looked for. */
   readonly directory: string
   /** Dotted paths of settings that must not be shown; without it no text of the options is. */
   readonly secrets?: ReadonlySet<string>
-  readonly createHost: (instance: string) => Host
+  readonly createHost: (instance: string) => H
 }
 
 export interface LoadedProvider {
@@ -26,13 +36,47 @@ export interface LoadedProvider {
   readonly plugin: ProviderPlugin
 }
 
+type Plugin = ProviderPlugin | SearchPlugin | GuardPlugin
+type Kind = Plugin['kind']
+
+/** What differs between the kinds of plugins. */
+interface KindOfPlugin {
+  /** Where those are that come with the gateway. */
+  readonly folder: URL
+  /** The function that makes one. */
+  readonly define: string
+  /** What a plugin sets up. */
+  readonly noun: string
+}
+
+/** What the configuration says about one instance of a plugin. */
+interface PluginSettings {
+  readonly use: unknown
+  readonly options: unknown
+}
+
 interface Manifest {
   readonly exports?: unknown
   readonly main?: string
 }
 
-const PACKAGE_PREFIX = 'sluicegate-provider-'
-const BUILT_IN = new URL('../providers/', import.meta.url)
+const KINDS: Readonly<Record<Kind, KindOfPlugin>> = {
+  provider: {
+    folder: new URL('../providers/', import.meta.url),
+    define: 'defineProvider',
+    noun: 'provider',
+  },
+  search: {
+    folder: new URL('../plugins/search/', import.meta.url),
+    define: 'defineSearch',
+    noun: 'search engine',
+  },
+  guard: {
+    folder: new URL('../plugins/guards/', import.meta.url),
+    define: 'defineGuard',
+    noun: 'guard',
+  },
+}
 /** The built-ins are TypeScript in a checkout and JavaScript in a build, as this file is. */
 const EXTENSION = extname(import.meta.url)
 
@@ -45,24 +89,49 @@ const SETUP_LIMIT_SECONDS = 10
 export async function loadProvider(
   instance: string,
   settings: Config['providers'][string],
-  { directory, secrets, createHost }: Origin,
+  origin: Origin,
 ): Promise<LoadedProvider> {
-  const path = `providers.${instance}.use`
-  const { use } = settings
-  const found = typeof use === 'string' ? await importPlugin(use, directory, path) : use
-  const plugin = checkPlugin(found, path)
-  const source: Source = {
-    path: ['providers', instance, 'options'],
-    value: settings.options,
-    ...(secrets && { secrets }),
+  const path = ['providers', instance]
+  const setup = async (plugin: ProviderPlugin, options: unknown): Promise<Provider> =>
+    plugin.setup(options, origin.createHost(instance))
+  const { plugin, made } = await load('provider', path, settings, origin, setup)
+  return { plugin, provider: made }
+}
+
+/**
+ * @param name that of the engine, under `search.engines`
+ * @throws ConfigError with issues at `search.engines.<name>.use` and `.options`
+ */
+export async function loadSearch(
+  name: string,
+  settings: Config['search']['engines'][string],
+  origin: Origin,
+): Promise<SearchEngine> {
+  const path = ['search', 'engines', name]
+  const setup = async (plugin: SearchPlugin, options: unknown): Promise<SearchEngine> =>
+    plugin.setup(options, origin.createHost(name))
+  return (await load('search', path, settings, origin, setup)).made
+}
+
+/**
+ * @param index position under `guards.use`; without a name of its own the instance is called like its plugin
+ * @throws ConfigError with issues at `guards.use.<index>.use` and `.options`
+ */
+export async function loadGuard(
+  index: number,
+  settings: Config['guards']['use'][number],
+  origin: Origin<GuardHost>,
+): Promise<{ readonly guard: Guard; readonly plugin: GuardPlugin }> {
+  const path = ['guards', 'use', String(index)]
+  const setup = async (plugin: GuardPlugin, options: unknown): Promise<Guard> =>
+    plugin.setup(options, origin.createHost(settings.name ?? plugin.name))
+  const { plugin, made } = await load('guard', path, settings, origin, setup)
+  const answers: unknown = made.answers
+  if (!Array.isArray(answers) || (made.cost !== 'local' && made.cost !== 'remote')) {
+    const message = `expected ${show(plugin.name)} to make a guard with "answers" and a "cost"`
+    fail([...path, 'use'].join('.'), message)
   }
-  const result = await plugin.options['~standard'].validate(settings.options)
-  if (result.issues) throw broken(toConfigIssues(result.issues, source, plugin.options))
-  try {
-    return { plugin, provider: await setUp(plugin, result.value, createHost(instance)) }
-  } catch (error) {
-    return fail(path, `the plugin could not be set up: ${redact(messageOf(error), source)}`)
-  }
+  return { guard: made, plugin }
 }
 
 /**
@@ -105,8 +174,39 @@ export async function checkDeployments(
   return new Catalog(models)
 }
 
-async function importPlugin(use: string, directory: string, path: string): Promise<unknown> {
-  const url = await locate(use, directory, path)
+/** What every plugin makes of itself. */
+interface Closable {
+  close?(): void | Promise<void>
+}
+
+/** Finds the plugin of an instance, checks it, validates the options, and sets it up within a limit of time. */
+async function load<P extends Plugin, Made extends Closable>(
+  kind: P['kind'],
+  path: readonly string[],
+  { use, options }: PluginSettings,
+  { directory, secrets }: Origin,
+  setup: (plugin: P, options: unknown) => Promise<Made>,
+): Promise<{ readonly plugin: P; readonly made: Made }> {
+  const where = [...path, 'use'].join('.')
+  const found = typeof use === 'string' ? await importPlugin(kind, use, directory, where) : use
+  const plugin = checkPlugin(kind, found, where) as P
+  const source: Source = { path: [...path, 'options'], value: options, ...(secrets && { secrets }) }
+  const result = await plugin.options['~standard'].validate(options)
+  if (result.issues) throw broken(toConfigIssues(result.issues, source, plugin.options))
+  try {
+    return { plugin, made: await inTime(setup(plugin, result.value), KINDS[kind].noun) }
+  } catch (error) {
+    return fail(where, `the plugin could not be set up: ${redact(messageOf(error), source)}`)
+  }
+}
+
+async function importPlugin(
+  kind: Kind,
+  use: string,
+  directory: string,
+  path: string,
+): Promise<unknown> {
+  const url = await locate(kind, use, directory, path)
   try {
     const module = (await import(/* @vite-ignore */ url.href)) as { default?: unknown }
     const plugin = module.default
@@ -125,19 +225,20 @@ async function importPlugin(use: string, directory: string, path: string): Promi
 }
 
 /** A path, a built-in, or a package: the first that there is. */
-async function locate(use: string, directory: string, path: string): Promise<URL> {
+async function locate(kind: Kind, use: string, directory: string, path: string): Promise<URL> {
+  const { folder } = KINDS[kind]
   if (/^(?:\.{1,2}[/\\]|file:)/.test(use) || isAbsolute(use)) {
     const url = use.startsWith('file:') ? new URL(use) : pathToFileURL(resolve(directory, use))
     return existsSync(url) ? url : fail(path, `there is no file ${decodeURI(url.pathname)}`)
   }
-  const builtIn = new URL(use + EXTENSION, BUILT_IN)
+  const builtIn = new URL(use + EXTENSION, folder)
   if (/^[a-z\d][a-z\d-]*$/.test(use) && existsSync(builtIn)) return builtIn
-  const packages = [use, PACKAGE_PREFIX + use]
+  const packages = [use, `sluicegate-${kind}-${use}`]
   for (const name of packages) {
     const manifest = findManifest(name, directory)
     if (manifest !== undefined) return packageEntry(manifest, path)
   }
-  const names = (await readdir(BUILT_IN).catch(() => []))
+  const names = (await readdir(folder).catch(() => []))
     .filter((name) => name.endsWith(EXTENSION))
     .map((name) => name.slice(0, -EXTENSION.length))
   const message =
@@ -178,35 +279,35 @@ function exported(target: unknown): string | undefined {
   return undefined
 }
 
-function checkPlugin(plugin: unknown, path: string): ProviderPlugin {
+function checkPlugin(kind: Kind, plugin: unknown, path: string): Plugin {
   if (!isObject(plugin) || !('kind' in plugin)) {
-    return fail(path, `expected a default export made with defineProvider, found ${show(plugin)}`)
+    const expected = `a default export made with ${KINDS[kind].define}`
+    return fail(path, `expected ${expected}, found ${show(plugin)}`)
   }
-  const { kind, api, name, options, setup } = plugin as Partial<Record<string, unknown>>
-  if (kind !== 'provider') return fail(path, `expected a provider plugin, found kind ${show(kind)}`)
+  const { kind: found, api, name, options, setup } = plugin as Partial<Record<string, unknown>>
+  if (found !== kind) return fail(path, `expected a ${kind} plugin, found kind ${show(found)}`)
   if (api !== API_VERSION) {
-    const found = `${show(name)} is written for interface version ${String(api)}`
-    return fail(path, `${found}; this gateway knows version ${API_VERSION}`)
+    const version = `${show(name)} is written for interface version ${String(api)}`
+    return fail(path, `${version}; this gateway knows version ${API_VERSION}`)
   }
-  const validates = options as ProviderPlugin['options'] | undefined
+  const validates = options as Plugin['options'] | undefined
   if (typeof setup !== 'function' || typeof validates?.['~standard']?.validate !== 'function') {
     return fail(path, `expected ${show(name)} to have "options" (a Standard Schema) and "setup"`)
   }
-  return plugin as unknown as ProviderPlugin
+  return plugin as unknown as Plugin
 }
 
-async function setUp(plugin: ProviderPlugin, options: unknown, host: Host): Promise<Provider> {
+async function inTime<Made extends Closable>(setup: Promise<Made>, noun: string): Promise<Made> {
   const late = Promise.withResolvers<never>()
   const timer = setTimeout(() => {
     late.reject(new Error(`it took more than ${SETUP_LIMIT_SECONDS} seconds`))
     // Should it get ready after all, nobody is waiting for it.
-    setup.then((provider) => provider.close?.()).catch(() => {})
+    setup.then((made) => made.close?.()).catch(() => {})
   }, SETUP_LIMIT_SECONDS * 1000)
-  const setup = (async (): Promise<Provider> => plugin.setup(options, host))()
   try {
-    const provider = await Promise.race([setup, late.promise])
-    if (!isObject(provider)) throw new Error(`expected a provider, found ${show(provider)}`)
-    return provider
+    const made = await Promise.race([setup, late.promise])
+    if (!isObject(made)) throw new Error(`expected a ${noun}, found ${show(made)}`)
+    return made
   } finally {
     clearTimeout(timer)
   }

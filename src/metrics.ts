@@ -2,6 +2,8 @@
  * What is counted, and the text that Prometheus reads (exposition format 0.0.4).
  * A call costs one string and a few look-ups here; text is only made when somebody asks for it.
  */
+import { escape, found, histogram, histogramLines, observe, type Histogram } from './exposition.ts'
+import { GuardMetrics } from './guard/metrics.ts'
 import { formatPico, type Pico } from './money.ts'
 
 /** The content type of {@link Metrics.text}. */
@@ -28,11 +30,20 @@ export interface UpstreamRequestEnded {
   readonly seconds: number
 }
 
+/** One web search; `outcome` is `ok` or the class of the failure. */
+export interface SearchEnded {
+  /** The engine's name in the configuration. */
+  readonly engine: string
+  readonly outcome: string
+  readonly seconds: number
+}
+
 /** A value that is read off when the text is made, such as the depth of an outbox. */
 export interface Gauge {
   readonly name: string
   readonly help: string
-  readonly value: number
+  /** One, or one for each value of a label. */
+  readonly value: number | { readonly label: string; readonly of: ReadonlyMap<string, number> }
 }
 
 /** Upper bounds in seconds: from an answer out of a cache to the longest stream. */
@@ -43,13 +54,6 @@ const SETTLE_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 /** Vendors may put any code into an error: past this many combinations the rest is counted as `other`. */
 const MAX_SERIES = 5000
 const OTHER = 'other'
-
-interface Histogram {
-  readonly bounds: readonly number[]
-  /** One more than bounds: the last one is for everything above. */
-  readonly counts: number[]
-  sum: number
-}
 
 interface Consumption {
   cost: Pico
@@ -66,6 +70,7 @@ interface Series {
 }
 
 export class Metrics {
+  readonly guard = new GuardMetrics()
   #running = 0
   readonly #series = new Map<string, Series>()
   readonly #durations = new Map<string, Histogram>()
@@ -73,6 +78,7 @@ export class Metrics {
   readonly #entries = new Map<string, number>()
   readonly #holds = new Map<string, number>()
   readonly #upstream = new Map<string, Map<string, Histogram>>()
+  readonly #searches = new Map<string, Map<string, Histogram>>()
   readonly #settlements = histogram(SETTLE_BOUNDS)
 
   /** Calls under way. */
@@ -112,6 +118,11 @@ export class Metrics {
 
   upstream({ provider, outcome, seconds }: UpstreamRequestEnded): void {
     const outcomes = found(this.#upstream, provider, () => new Map<string, Histogram>())
+    observe(found(outcomes, outcome, requestHistogram), seconds)
+  }
+
+  searched({ engine, outcome, seconds }: SearchEnded): void {
+    const outcomes = found(this.#searches, engine, () => new Map<string, Histogram>())
     observe(found(outcomes, outcome, requestHistogram), seconds)
   }
 
@@ -175,9 +186,29 @@ export class Metrics {
       'gateway_upstream_duration_seconds',
       'histogram',
       'Requests to vendors, to the first part of an answer.',
-      histogramLines('gateway_upstream_duration_seconds', upstreamSeries(this.#upstream)),
+      histogramLines(
+        'gateway_upstream_duration_seconds',
+        outcomeSeries('provider', this.#upstream),
+      ),
     )
-    for (const { name, help, value } of gauges) family(name, 'gauge', help, [`${name} ${value}`])
+    family(
+      'gateway_search_duration_seconds',
+      'histogram',
+      'Web searches, second tries included.',
+      histogramLines('gateway_search_duration_seconds', outcomeSeries('engine', this.#searches)),
+    )
+    for (const { name, type, help, samples } of this.guard.families()) {
+      family(name, type, help, samples)
+    }
+    for (const { name, help, value } of gauges) {
+      const samples = typeof value === 'number' ? [` ${value}`] : labelled(value.label, value.of)
+      family(
+        name,
+        'gauge',
+        help,
+        samples.map((sample) => name + sample),
+      )
+    }
     return `${lines.join('\n')}\n`
   }
 
@@ -206,10 +237,6 @@ export class Metrics {
   }
 }
 
-function histogram(bounds: readonly number[]): Histogram {
-  return { bounds, counts: Array.from({ length: bounds.length + 1 }, () => 0), sum: 0 }
-}
-
 function requestHistogram(): Histogram {
   return histogram(REQUEST_BOUNDS)
 }
@@ -218,51 +245,21 @@ function nothingConsumed(): Consumption {
   return { cost: 0n, promptTokens: 0, completionTokens: 0 }
 }
 
-function observe(target: Histogram, seconds: number): void {
-  const { bounds, counts } = target
-  let i = 0
-  while (i < bounds.length && seconds > bounds[i]!) i++
-  counts[i]!++
-  target.sum += seconds
-}
-
-function found<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
-  let value = map.get(key)
-  if (value === undefined) map.set(key, (value = make()))
-  return value
-}
-
 function resultLines(name: string, counts: ReadonlyMap<string, number>): string[] {
   return [...counts].map(([result, count]) => `${name}{result="${escape(result)}"} ${count}`)
 }
 
-function* histogramLines(
-  name: string,
-  histograms: Iterable<readonly [labels: string, Histogram]>,
-): Generator<string> {
-  for (const [labels, { bounds, counts, sum }] of histograms) {
-    const own = labels && `{${labels}}`
-    const before = labels && `${labels},`
-    let below = 0
-    for (const [i, count] of counts.entries()) {
-      below += count
-      yield `${name}_bucket{${before}le="${bounds[i] ?? '+Inf'}"} ${below}`
-    }
-    yield `${name}_sum${own} ${sum}`
-    yield `${name}_count${own} ${below}`
-  }
+function labelled(label: string, values: ReadonlyMap<string, number>): string[] {
+  return [...values].map(([of, value]) => `{${label}="${escape(of)}"} ${value}`)
 }
 
-function* upstreamSeries(
-  providers: ReadonlyMap<string, ReadonlyMap<string, Histogram>>,
+function* outcomeSeries(
+  label: string,
+  asked: ReadonlyMap<string, ReadonlyMap<string, Histogram>>,
 ): Generator<readonly [labels: string, Histogram]> {
-  for (const [provider, outcomes] of providers) {
+  for (const [name, outcomes] of asked) {
     for (const [outcome, durations] of outcomes) {
-      yield [`provider="${escape(provider)}",outcome="${escape(outcome)}"`, durations]
+      yield [`${label}="${escape(name)}",outcome="${escape(outcome)}"`, durations]
     }
   }
-}
-
-function escape(label: string): string {
-  return label.replace(/[\\"\n]/g, (found) => (found === '\n' ? '\\n' : `\\${found}`))
 }

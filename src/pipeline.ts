@@ -3,22 +3,27 @@
  * A Reply is a pull-based sequence of parts, so there is one path for every endpoint, streaming or not.
  */
 import type { ConsolaInstance } from 'consola'
-import type { Readable } from 'node:stream'
 import type { Account, Accounts, Key } from './accounts.ts'
 import type { AccessLog } from './access-log.ts'
 import type { Catalog, Modality, Model } from './catalog.ts'
 import type { BodyLimits, Config } from './config.ts'
 import { InternalError, UpstreamFailure, toGatewayError } from './errors.ts'
+import type { ModelQuestion } from './guard/asking.ts'
+import type { Decision } from './guard/decision.ts'
+import type { Escalations } from './guard/escalations.ts'
+import type { Guards } from './guard/guards.ts'
+import type { Guarding } from './guard/lanes.ts'
 import type { Estimate, Holds } from './holds.ts'
 import type { EnteredOk, HeldOk, Ledger, Outcome, RequestId } from './ledger/ledger.ts'
 import type { Metrics } from './metrics.ts'
 import type { Bill, UsageLine } from './money.ts'
-import type { Flow, Provider, Step, Usage } from './plugin.ts'
+import type { Completion, Flow, Hit, Provider, Step, Usage } from './plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from './policy.ts'
 import type { Routing } from './routing.ts'
+import type { Grounding, Search } from './search.ts'
 
 /** Also the name of the provider's method. */
-export type Operation = 'chat'
+export type Operation = 'chat' | 'generateImage' | 'editImage' | 'ocr' | 'speech' | 'transcribe'
 
 /** What comes back up. `parts` is pulled by the client's socket; nothing is produced ahead of demand. */
 export interface Reply<Part = any> {
@@ -55,6 +60,13 @@ export interface Runtime {
   readonly config: Config
   readonly catalog: Catalog
   readonly providers: ReadonlyMap<string, Provider>
+  /** Absent where no engine is configured. */
+  readonly search: Search | undefined
+  readonly guards: Guards
+  /** Absent where nobody wants to be told of escalated blocks. */
+  readonly escalations: Escalations | undefined
+  /** Asks a model for a guard, beside a call: no policy, no guards, no limits of the key. */
+  readonly ask: (beside: Beside, question: ModelQuestion) => Promise<Completion>
   readonly accounts: Accounts
   readonly ledger: Ledger
   readonly routing: Routing
@@ -65,6 +77,9 @@ export interface Runtime {
   readonly log: ConsolaInstance
 }
 
+/** What a question to a model is asked beside. */
+export type Beside = Pick<Call, 'id' | 'path' | 'incoming' | 'runtime' | 'account'>
+
 /** A thin view of the Node request. */
 export interface Incoming {
   readonly method: string
@@ -73,11 +88,15 @@ export interface Incoming {
   header(name: string): string | undefined
   /**
    * The whole body, decoded by its content coding and counted while read.
-   * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`
+   * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, `invalid_json` when it
+   * cannot be decoded
    */
   body(limitBytes: number): Promise<Buffer>
-  /** The raw body, for multipart. */
-  stream(): Readable
+  /**
+   * The same, piece by piece as it arrives. What `take` throws ends it.
+   * @throws as `body`, with `invalid_multipart` in place of `invalid_json`
+   */
+  pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void>
 }
 
 /** A thin view of the Node response. */
@@ -97,9 +116,14 @@ export interface Outgoing {
 
 /** What a provider answered: parts in the endpoint's normal form, and the quantities that pass with them. */
 export interface Intake<Part = any> {
-  readonly parts: Flow<Part>
+  /** A list when the answer is there whole. */
+  readonly parts: Flow<Part> | readonly Part[]
   /** What was consumed so far: what the upstream reported, else an estimate. */
   usage(): Usage
+  /** All of it is consumed when the first part is there, and may be charged then; what follows changes nothing. */
+  readonly upfront?: boolean
+  /** What in the answer means something only to whoever gave it, once all of it was read. */
+  bond?: (() => string | undefined) | undefined
 }
 
 /** Where an endpoint's peculiarities live. Stages never ask which endpoint they serve. */
@@ -108,15 +132,25 @@ export interface Endpoint<In = any, Part = any> {
   readonly path: string
   /** Which catalog models belong here. */
   readonly modality: Modality
+  /** The field that errors about what the model was asked are about; `messages` without it. */
+  readonly subject?: string | null
   /** Parses and validates. @throws InvalidRequest */
   read(incoming: Incoming, limits: BodyLimits): Promise<In>
   modelOf(input: In): string
   sessionOf(input: In): string | undefined
+  /** What in the input means something only to whoever answered before, such as the signature of a thought. */
+  bondOf?(input: In): string | undefined
   policyOf(input: In): Policy | undefined
   /** Whether the answer is sent as it comes. */
   streams(input: In): boolean
-  /** Capabilities the input needs and the model lacks. @throws InvalidRequest */
-  check(input: In, model: Model): void
+  /** The first part of an answer that is sent as it comes takes as long as a whole answer. */
+  readonly beginsLate?: boolean
+  /**
+   * Capabilities the input needs and the model lacks.
+   * @param catalog for naming models that have them
+   * @throws InvalidRequest
+   */
+  check(input: In, model: Model, catalog: Catalog): void
   estimate(input: In, model: Model): Estimate
   /** What goes upstream: the input less what is the gateway's own business. */
   outbound(input: In, model: Model): unknown
@@ -125,7 +159,9 @@ export interface Endpoint<In = any, Part = any> {
   /** Cuts an answer that runs past the policy's token ceiling. */
   limit?(maxOutputTokens: number): Step<Part, Part>
   /** Only where a web search makes sense. */
-  wantsSearch?(input: In, online: boolean): boolean
+  readonly grounding?: Grounding<In, Part>
+  /** What guards read, and how "no" is said; absent where nothing is text. */
+  readonly guarding?: Guarding<In, Part>
   /** Takes in what the provider answered, whole or in parts. Once per attempt. */
   take(call: Call, answer: any): Intake<Part>
   /** Charges when the parts run out, and puts the cost where the client finds it. */
@@ -160,13 +196,18 @@ export class Scope {
     else void this.#run(finaliser)
   }
 
-  async close(): Promise<void> {
+  /** A promise only while a finaliser needs time. */
+  close(): void | Promise<void> {
     const finalisers = this.#finalisers
-    if (!finalisers) return
+    if (!finalisers) return undefined
     this.#finalisers = undefined
-    for (let i = finalisers.length - 1; i >= 0; i--) {
-      const pending = this.#run(finalisers[i]!)
-      if (pending) await pending
+    return this.#unwind(finalisers)
+  }
+
+  #unwind(finalisers: Finaliser[]): void | Promise<void> {
+    for (let next = finalisers.pop(); next; next = finalisers.pop()) {
+      const pending = this.#run(next)
+      if (pending) return pending.then(() => this.#unwind(finalisers))
     }
   }
 
@@ -225,6 +266,14 @@ export class Call {
   readonly startedAt: number = Date.now()
   /** What providers receive. Replaced by copies, never changed in place. */
   outbound: any = undefined
+  /**
+   * Looks at what a web search found before anybody else does, and hands on what may pass; hits that are left out are
+   * neither shown to the model nor cited. Set by a stage outside of `ground` that wants to.
+   */
+  screenHits: ((hits: readonly Hit[]) => readonly Hit[] | Promise<readonly Hit[]>) | undefined =
+    undefined
+  /** What guards made of it; absent where none is at work. */
+  decision: Decision | undefined = undefined
   outcome: Outcome | undefined = undefined
   /** The status the client got, for log and metrics. */
   status = 0
@@ -317,13 +366,13 @@ export class Call {
 
   /**
    * Ends the call: everything acquired is released, what was consumed is charged. Idempotent.
-   * A `refused` outcome that was set before is kept when the call completes.
+   * A `refused` outcome that was set before is kept when the call completes. A promise only while something needs time.
    */
-  async end(outcome: Outcome): Promise<void> {
+  end(outcome: Outcome): void | Promise<void> {
     if (this.outcome === undefined || (this.outcome === 'refused' && outcome !== 'completed')) {
       this.outcome = outcome
     }
-    await this.scope.close()
+    return this.scope.close()
   }
 
   /**

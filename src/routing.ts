@@ -3,123 +3,209 @@
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Deployment, Model } from './catalog.ts'
+import type { Catalog, Deployment, Model } from './catalog.ts'
 import type { UpstreamFailure } from './errors.ts'
+import { Health } from './health.ts'
 
-export interface Health {
-  readonly state: 'well' | 'resting'
-  /** Failures in a row. */
-  readonly failures: number
-  /** ms since epoch; only while resting. */
-  readonly restsUntil?: number
-  /** The class of the last failure. */
-  readonly lastFailure?: string
-}
-
-/** Who a session belongs to: the same session id of two accounts is two sessions. */
-export interface Session {
+/** What ties a call to calls before it. The same session of two accounts is two sessions. */
+export interface Ties {
   readonly account: string
-  readonly id: string
+  /** The id of a session. */
+  readonly session?: string | undefined
+  /** A signature in the conversation that means something only to whoever made it. */
+  readonly bond?: string | undefined
 }
 
-interface Record {
-  failures: number
-  restsUntil: number
-  lastFailure: string | undefined
-}
-
-/** Failures in a row after which a deployment rests. */
-const PATIENCE = 3
-/** Failures that time does not mend: the deployment rests at once. */
-const BROKEN = new Set(['upstream_auth', 'upstream_balance', 'not_found'])
 const PIN_TTL_MS = 3_600_000
-const MAX_REST_MS = 300_000
+const MAX_PINS = 50_000
+/** A client that waits itself is told to wait at least as long. */
+const SHORT_PAUSE_MS = 1000
+const NONE: readonly Deployment[] = []
 
 export class Routing {
   readonly #now: () => number
-  readonly #records = new Map<string, Record>()
-  readonly #pins = new LRUCache<string, string>({ max: 50_000, ttl: PIN_TTL_MS })
+  readonly #random: () => number
+  /** By deployment id. */
+  readonly #health = new Map<string, Health>()
+  readonly #pins = new LRUCache<string, string>({
+    max: MAX_PINS,
+    ttl: PIN_TTL_MS,
+    // A session that goes on stays where it is.
+    updateAgeOnGet: true,
+  })
 
-  constructor(now: () => number = Date.now) {
+  /** @param random in [0, 1), as `Math.random` */
+  constructor(now: () => number = Date.now, random: () => number = Math.random) {
     this.#now = now
+    this.#random = random
+  }
+
+  /** How a deployment has been doing; calls report to it. */
+  healthOf(deployment: Deployment): Health {
+    let health = this.#health.get(deployment.id)
+    if (!health) this.#health.set(deployment.id, (health = new Health(this.#now)))
+    return health
   }
 
   /**
-   * All deployments of a model, the one to try first in front: lowest priority number, then a weighted draw; with a
-   * session the draw is a weighted rendezvous hash, so that related requests stay together without stored state.
-   * Resting deployments come last: they are better than no answer.
+   * The deployment to ask next: the one that answered this conversation or session before, if it is open; else of those
+   * with the lowest priority number the one that a session belongs to (a weighted rendezvous hash, so that related
+   * requests stay together without stored state), or the better of two that are drawn by weight. One that rests is better
+   * than none: the one that has rested longest.
+   * @param tried those that this call has asked
+   * @returns undefined when all were
    */
-  order(model: Model, session?: Session): readonly Deployment[] {
+  choose(model: Model, ties?: Ties, tried = NONE): Deployment | undefined {
     const { deployments } = model
-    if (deployments.length < 2) return deployments
+    if (deployments.length === 1) return tried.length > 0 ? undefined : deployments[0]
     const now = this.#now()
-    const pin = session && this.#pins.get(pinOf(model, session))
-    const ranked = deployments.map((deployment) => ({
-      deployment,
-      rest: Math.max(0, (this.#records.get(deployment.id)?.restsUntil ?? 0) - now),
-      pinned: deployment.id === pin ? 0 : 1,
+    let priority = Infinity
+    let one: Deployment | undefined
+    let count = 0
+    let weight = 0
+    for (const deployment of deployments) {
+      if (deployment.priority > priority || !this.#isOpen(deployment, now, tried)) continue
+      if (deployment.priority < priority) {
+        priority = deployment.priority
+        count = 0
+        weight = 0
+      }
+      one = deployment
+      count++
+      weight += deployment.weight
+    }
+    if (!one) return this.#soonest(deployments, tried)
+    const kept = ties && this.#keptAt(model, ties)
+    if (kept && this.#isOpen(kept, now, tried)) return kept
+    if (count === 1) return one
+    const candidates = { deployments, priority, now, tried, weight }
+    return ties?.session === undefined
+      ? this.#betterOfTwo(candidates)
+      : this.#homeOf(ties.account, ties.session, candidates)
+  }
+
+  /**
+   * A deployment has answered: a session that is there because others were not well stays there, and does not flap back.
+   */
+  stay(model: Model, { account, session }: Ties, deployment: Deployment): void {
+    if (session === undefined) return
+    if (model.deployments.every((one) => this.healthOf(one).flawless)) return
+    this.#pins.set(pinOf(model, account, session), deployment.id)
+  }
+
+  /** An answer held a signature: the conversation goes on where it was made. */
+  bind({ account }: Ties, bond: string, deployment: Deployment): void {
+    this.#pins.set(bondOf(account, bond), deployment.id)
+  }
+
+  /**
+   * Forgets the health of deployments that are gone or, because they were set up anew, may be better.
+   * @param isSame whether a provider of this name is set up as before
+   */
+  retain(catalog: Catalog, isSame: (provider: string) => boolean): void {
+    const kept = new Set<string>()
+    for (const { deployments } of catalog.all()) {
+      for (const { id, provider } of deployments) if (isSame(provider)) kept.add(id)
+    }
+    for (const id of this.#health.keys()) if (!kept.has(id)) this.#health.delete(id)
+  }
+
+  #isOpen(deployment: Deployment, now: number, tried: readonly Deployment[]): boolean {
+    return this.healthOf(deployment).isOpen(now) && !tried.includes(deployment)
+  }
+
+  #soonest(
+    deployments: readonly Deployment[],
+    tried: readonly Deployment[],
+  ): Deployment | undefined {
+    let soonest: Deployment | undefined
+    for (const one of deployments) {
+      if (tried.includes(one)) continue
+      if (!soonest || this.healthOf(one).restsUntil < this.healthOf(soonest).restsUntil) {
+        soonest = one
+      }
+    }
+    return soonest
+  }
+
+  #keptAt(model: Model, { account, session, bond }: Ties): Deployment | undefined {
+    const id =
+      (bond === undefined ? undefined : this.#pins.get(bondOf(account, bond))) ??
+      (session === undefined ? undefined : this.#pins.get(pinOf(model, account, session)))
+    return id === undefined ? undefined : model.deployments.find((one) => one.id === id)
+  }
+
+  #homeOf(account: string, session: string, candidates: Candidates): Deployment {
+    let home: Deployment | undefined
+    let least = Infinity
+    for (const deployment of candidates.deployments) {
+      if (!this.#isCandidate(deployment, candidates)) continue
       // -ln(u)/w for uniform u: the smallest of these is a weighted draw.
-      score:
-        -Math.log(session ? uniform(session, deployment.id) : Math.random()) / deployment.weight,
-    }))
-    ranked.sort(
-      (a, b) =>
-        a.rest - b.rest ||
-        a.pinned - b.pinned ||
-        a.deployment.priority - b.deployment.priority ||
-        a.score - b.score,
-    )
-    return ranked.map(({ deployment }) => deployment)
-  }
-
-  succeeded(deployment: Deployment): void {
-    const record = this.#records.get(deployment.id)
-    if (record) this.#records.delete(deployment.id)
-  }
-
-  /** @param cooldownMs how long a failing deployment rests, unless its vendor named a time */
-  failed(deployment: Deployment, failure: UpstreamFailure, cooldownMs: number): void {
-    if (!failure.unhealthy) return
-    const record = this.#records.get(deployment.id) ?? {
-      failures: 0,
-      restsUntil: 0,
-      lastFailure: undefined,
+      const score = -Math.log(uniform(account, session, deployment.id)) / deployment.weight
+      if (score >= least) continue
+      home = deployment
+      least = score
     }
-    record.failures++
-    record.lastFailure = failure.failure
-    if (failure.retryAfterMs !== undefined) {
-      record.restsUntil = this.#now() + Math.min(failure.retryAfterMs, MAX_REST_MS)
-    } else if (record.failures >= PATIENCE || BROKEN.has(failure.failure)) {
-      record.restsUntil = this.#now() + cooldownMs
-    }
-    this.#records.set(deployment.id, record)
+    return home!
   }
 
-  /** Keeps a session where a fail-over moved it, so that it does not flap back. */
-  pin(model: Model, session: Session, deployment: Deployment): void {
-    this.#pins.set(pinOf(model, session), deployment.id)
+  /** Weights decide, unless the one they choose is clearly worse off than another. */
+  #betterOfTwo(candidates: Candidates): Deployment {
+    const first = this.#draw(candidates)
+    const second = this.#draw(candidates, first)
+    const share = first.weight / second.weight
+    return this.healthOf(first).isWorseThan(this.healthOf(second), share) ? second : first
   }
 
-  health(deployment: Deployment): Health {
-    const record = this.#records.get(deployment.id)
-    if (!record) return { state: 'well', failures: 0 }
-    const { failures, restsUntil, lastFailure } = record
-    const resting = restsUntil > this.#now()
-    return {
-      state: resting ? 'resting' : 'well',
-      failures,
-      ...(resting ? { restsUntil } : {}),
-      ...(lastFailure ? { lastFailure } : {}),
+  #draw(candidates: Candidates, but?: Deployment): Deployment {
+    let left = this.#random() * (candidates.weight - (but?.weight ?? 0))
+    let drawn: Deployment | undefined
+    for (const deployment of candidates.deployments) {
+      if (deployment === but || !this.#isCandidate(deployment, candidates)) continue
+      drawn = deployment
+      left -= deployment.weight
+      if (left < 0) break
     }
+    return drawn!
+  }
+
+  #isCandidate(deployment: Deployment, { priority, now, tried }: Candidates): boolean {
+    return deployment.priority === priority && this.#isOpen(deployment, now, tried)
   }
 }
 
-function pinOf(model: Model, session: Session): string {
-  return JSON.stringify([session.account, session.id, model.id])
+/** Those that a call may go to: open, not tried, of one priority. */
+interface Candidates {
+  readonly deployments: readonly Deployment[]
+  readonly priority: number
+  readonly now: number
+  readonly tried: readonly Deployment[]
+  /** Of all of them. */
+  readonly weight: number
+}
+
+/**
+ * ms to wait before the same deployment is asked once more, for want of another (provider contract, section 4).
+ * @returns undefined where that is no use, or takes too long
+ */
+export function pauseMsBefore({ failure, retryAfterMs = 0 }: UpstreamFailure): number | undefined {
+  if (failure === 'upstream_error') return 0
+  if (retryAfterMs > SHORT_PAUSE_MS) return undefined
+  if (failure === 'overloaded') return Math.max(retryAfterMs, 200 + Math.random() * 400)
+  return failure === 'upstream_rate' && retryAfterMs > 0 ? retryAfterMs : undefined
+}
+
+function pinOf(model: Model, account: string, session: string): string {
+  return JSON.stringify([account, session, model.id])
+}
+
+/** Signatures may be long, and are nobody's business. */
+function bondOf(account: string, bond: string): string {
+  return hash('sha256', JSON.stringify([account, bond]), 'base64url')
 }
 
 /** A number in (0, 1) that depends on nothing but its arguments. */
-function uniform(session: Session, deployment: string): number {
-  const digest = hash('sha1', JSON.stringify([session.account, session.id, deployment]), 'hex')
+function uniform(account: string, session: string, deployment: string): number {
+  const digest = hash('sha1', JSON.stringify([account, session, deployment]), 'hex')
   return (Number.parseInt(digest.slice(0, 12), 16) + 1) / (2 ** 48 + 2)
 }

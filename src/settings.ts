@@ -3,7 +3,7 @@
  * sizes are bytes or texts such as `50mib`.
  */
 import * as v from 'valibot'
-import { missingPrices, modalityOf, modelsSchema } from './catalog.ts'
+import { duration, MAX_SECONDS, missingPrices, modalityOf, modelsSchema, price } from './catalog.ts'
 import { GatewayError, type ConfigIssue } from './errors.ts'
 import { didYouMean, show } from './issues.ts'
 import {
@@ -16,7 +16,7 @@ import {
   spendCap,
   usd,
 } from './key-settings.ts'
-import type { ProviderPlugin } from './plugin.ts'
+import type { GuardPlugin, ProviderPlugin, SearchPlugin } from './plugin.ts'
 import { readPolicy } from './policy.ts'
 
 const UNITS: Readonly<Record<string, number>> = {
@@ -39,14 +39,6 @@ const size = v.pipe(
   }),
 )
 
-/** A timer of the platform holds 24 days; nothing here may take longer. */
-const MAX_SECONDS = 1_000_000
-const DURATION = `a number of seconds above 0 and at most ${MAX_SECONDS}`
-const duration = v.pipe(
-  v.number(DURATION),
-  v.gtValue(0, DURATION),
-  v.maxValue(MAX_SECONDS, DURATION),
-)
 const PAUSE = `a number of seconds from 0 to ${MAX_SECONDS}`
 const pause = v.pipe(v.number(PAUSE), v.minValue(0, PAUSE), v.maxValue(MAX_SECONDS, PAUSE))
 
@@ -94,8 +86,12 @@ const state = v.variant('driver', [
     driver: v.literal('redis'),
     url: v.union([text(NODES), v.pipe(v.array(text(NODES)), v.minLength(1, NODES))], NODES),
     outbox: v.optional(text('a path'), './outbox'),
+    retention: v.optional(number(2, 36_500, RETENTION)),
   }),
 ])
+
+const NAME = 'a name of letters, digits, "-" and "_", at most 64'
+const name = v.pipe(v.string(NAME), v.regex(/^[A-Za-z0-9][\w-]{0,63}$/, NAME))
 
 const PLUGIN = 'the name or path of a plugin, or a plugin object'
 const provider = v.strictObject({
@@ -105,6 +101,67 @@ const provider = v.strictObject({
   firstPartTimeout: v.optional(duration, 60),
   idleTimeout: v.optional(duration, 120),
   connections: v.optional(count, 256),
+})
+
+const search = v.strictObject({
+  default: v.optional(name),
+  engines: v.optional(
+    v.record(
+      name,
+      v.strictObject({
+        use: v.union([text(PLUGIN), v.custom<SearchPlugin>(isObject)], PLUGIN),
+        options: v.optional(v.record(v.string(), v.unknown()), {}),
+        price,
+        timeout: v.optional(duration, 5),
+      }),
+    ),
+    {},
+  ),
+  onError: v.optional(v.picklist(['ignore', 'fail']), 'ignore'),
+})
+
+const guardPlugin = v.strictObject({
+  use: v.union([text(PLUGIN), v.custom<GuardPlugin>(isObject)], PLUGIN),
+  name: v.optional(name),
+  options: v.optional(v.record(v.string(), v.unknown()), {}),
+  applies: v.optional(v.picklist(['with-rules', 'selected', 'always']), 'with-rules'),
+  mode: v.optional(v.picklist(['block', 'monitor']), 'block'),
+  billing: v.optional(v.picklist(['account', 'operator']), 'account'),
+})
+const WEB_ADDRESS = 'an address that begins with https:// or http://'
+const guards = v.strictObject({
+  use: v.optional(v.array(guardPlugin), [{ use: 'pii' }, { use: 'categories' }]),
+  overlapInput: v.optional(FLAG, false),
+  billMonitor: v.optional(FLAG, false),
+  evidence: v.optional(v.picklist(['none', 'hash', 'text']), 'hash'),
+  escalate: v.optional(
+    v.strictObject({
+      url: v.pipe(v.string(WEB_ADDRESS), v.url(WEB_ADDRESS), v.regex(/^https?:/i, WEB_ADDRESS)),
+      headers: v.optional(v.record(v.string(), v.string()), {}),
+    }),
+  ),
+  limits: v.optional(
+    v.strictObject({
+      maxHeld: v.optional(size, '64kib'),
+      maxBuffer: v.optional(size, '4mib'),
+      maxToolCall: v.optional(size, '256kib'),
+    }),
+    {},
+  ),
+  deadlines: v.optional(
+    v.strictObject({
+      input: v.optional(duration, 4),
+      output: v.optional(duration, 3),
+      stall: v.optional(duration, 20),
+    }),
+    {},
+  ),
+})
+
+const fetch = v.strictObject({
+  enabled: v.optional(FLAG, true),
+  limit: v.optional(size, '50mib'),
+  timeout: v.optional(duration, 20),
 })
 
 const defaults = v.strictObject({
@@ -143,8 +200,6 @@ const admin = v.strictObject({
   ),
 })
 
-const NAME = 'a name of letters, digits, "-" and "_", at most 64'
-const name = v.pipe(v.string(NAME), v.regex(/^[A-Za-z0-9][\w-]{0,63}$/, NAME))
 const seedKey = v.pipe(
   v.strictObject({
     id: recordId,
@@ -191,6 +246,9 @@ export const configSchema = v.strictObject({
   state: v.optional(state, { driver: 'file' }),
   providers: v.optional(v.record(name, provider), {}),
   models: v.optional(modelsSchema, {}),
+  search: v.optional(search, {}),
+  guards: v.optional(guards, {}),
+  fetch: v.optional(fetch, {}),
   defaults: v.optional(defaults, {}),
   billing: v.optional(billing, {}),
   routing: v.optional(routing, {}),
@@ -225,8 +283,16 @@ export function crossCheck(config: Settings): ConfigIssue[] {
       const names = model.deployments.map(({ provider, model }) => `${provider}/${model}`)
       return repeated(names, (index) => `models.${id}.deployments.${index}`)
     }),
+    ...checkSearch(config.search),
     ...checkSeed(config.seed),
   ]
+}
+
+function checkSearch({ default: chosen, engines }: Settings['search']): ConfigIssue[] {
+  if (chosen === undefined || Object.hasOwn(engines, chosen)) return []
+  const near = didYouMean(chosen, Object.keys(engines))
+  const message = `expected the name of a search engine, found ${show(chosen)}; ${near}`
+  return [{ path: 'search.default', message }]
 }
 
 function checkSeed({ accounts }: Settings['seed']): ConfigIssue[] {

@@ -2,9 +2,9 @@
  * Answers on their way to the socket. Pull only: a part is asked for when the one before it was taken. The call is ended,
  * its lease released and its charge booked, before the last byte: a client that has read the end can trust what it asks next.
  */
-import { toErrorBody, toGatewayError } from './errors.ts'
+import { toErrorBody, toGatewayError, type ErrorBody } from './errors.ts'
 import type { Call, Outgoing, Reply } from './pipeline.ts'
-import type { Batch } from './plugin.ts'
+import type { Batch, Flow } from './plugin.ts'
 
 const EVENT_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -14,21 +14,64 @@ const EVENT_HEADERS = {
 const KEEP_ALIVE = ': keep-alive\n\n'
 
 /** Sends one JSON body, already serialised. */
-export async function writeJson(
+export function writeJson(
   call: Call,
   out: Outgoing,
   body: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<void> {
+  return writeWhole(call, out, body, 'application/json', headers)
+}
+
+/** Sends one text. */
+export function writeText(
+  call: Call,
+  out: Outgoing,
+  body: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<void> {
+  return writeWhole(call, out, body, 'text/plain; charset=utf-8', headers)
+}
+
+async function writeWhole(
+  call: Call,
+  out: Outgoing,
+  body: string,
+  type: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<void> {
   call.status = 200
-  await call.end('completed')
+  const ending = call.end('completed')
+  if (ending) await ending
   const bytes = Buffer.byteLength(body)
-  out.head(200, {
-    'content-type': 'application/json',
-    'content-length': String(bytes),
-    ...headers,
-  })
+  out.head(200, { 'content-type': type, 'content-length': String(bytes), ...headers })
   out.end(body, bytes === body.length)
+}
+
+/**
+ * Sends bytes as they come. The head waits for the first of them; what breaks after it breaks the connection, which is
+ * the only way to say so.
+ * @throws what the flow throws
+ */
+export async function writeBytes(
+  call: Call,
+  bytes: Flow<Uint8Array>,
+  out: Outgoing,
+  headers: Readonly<Record<string, string>>,
+): Promise<void> {
+  let batch = await bytes.next()
+  call.status = 200
+  out.head(200, headers)
+  call.deadline(call.startedAt + call.runtime.config.server.streamTimeout * 1000)
+  for (; !batch.last; batch = await bytes.next()) {
+    for (const piece of batch.parts) {
+      const full = out.write(piece)
+      if (full) await full
+    }
+  }
+  await call.end('completed')
+  for (const piece of batch.parts) out.write(piece)
+  out.end()
 }
 
 export interface EventFormat<Part> {
@@ -36,6 +79,13 @@ export interface EventFormat<Part> {
   encode(part: Part): string
   /** What follows the last event, be it good or bad. */
   readonly last: string
+  /** An error after the head as an event; without it, the error alone. */
+  fail?(body: ErrorBody): string
+}
+
+/** The error event of streams whose events are told apart by their `type` (wire contract, 5.5.4). */
+export function typedFailure({ error }: ErrorBody): string {
+  return `event: error\ndata: ${JSON.stringify({ type: 'error', error })}\n\n`
 }
 
 /**
@@ -76,7 +126,8 @@ export async function writeEvents<Part>(
     call.errorCode = failure.code
     call.report(error)
     await call.end('failed')
-    out.end(`data: ${JSON.stringify(toErrorBody(failure))}\n\n${format.last}`)
+    const body = toErrorBody(failure)
+    out.end((format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`) + format.last)
   }
 
   /** What came together leaves together. */

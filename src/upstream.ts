@@ -3,13 +3,17 @@
  * fetch and no web streams (performance design, sections 1 and 2).
  */
 import { isAscii } from 'node:buffer'
+import { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import type { ConsolaInstance } from 'consola'
 import { createParser } from 'eventsource-parser'
 import { ofetch } from 'ofetch'
 import { Pool, type Dispatcher } from 'undici'
+import type { DeploymentLimits } from './catalog.ts'
 import { UpstreamFailure } from './errors.ts'
+import { createFetch, type Fetch } from './fetch.ts'
 import { flowFrom, toFlow } from './flow.ts'
+import { formOf } from './form.ts'
 import type {
   Batch,
   Flow,
@@ -37,11 +41,25 @@ export interface OwnedHost {
   close(): Promise<void>
 }
 
-/** Builds the Host of one plugin instance. Whoever calls this closes it. */
+/** By the signal of the job: a provider knows nothing of them. */
+const limitsOfJobs = new WeakMap<AbortSignal, DeploymentLimits>()
+
+/** Requests with this signal have these limits instead of their host's. */
+export function limitRequests(signal: AbortSignal, limits: DeploymentLimits): void {
+  limitsOfJobs.set(signal, limits)
+}
+
+const fetchNothing = createFetch({ enabled: false, limit: 0, timeout: 1 })
+
+/**
+ * Builds the Host of one plugin instance. Whoever calls this closes it.
+ * @param fetch what fetches addresses of others; by default nothing does
+ */
 export function createHost(
   name: string,
   settings: UpstreamSettings,
   log: ConsolaInstance,
+  fetch: Fetch = fetchNothing,
 ): OwnedHost {
   const pools = new Map<string, Pool>()
   const poolOf = (origin: string): Pool => {
@@ -57,6 +75,8 @@ export function createHost(
     log: log.withTag(name),
     http: ofetch.create({ retry: 0, timeout: settings.timeoutMs }),
     request: (request) => send(poolOf, settings, request),
+    form: formOf,
+    fetch,
     sse: readEvents,
     fail: (failure, message, options) => new UpstreamFailure(failure, message, options),
   }
@@ -71,7 +91,8 @@ export function createHost(
 const MAX_TEXT_BYTES = 64 * 1024 * 1024
 /** Bytes received but not yet asked for, above which the socket is paused. */
 const HIGH_WATER_BYTES = 64 * 1024
-const MAX_EVENT_CHARACTERS = 16 * 1024 * 1024
+/** An image of the largest size, in base64, fits. */
+const MAX_EVENT_CHARACTERS = 64 * 1024 * 1024
 /** How long, and for how many bytes, the end of a body is waited for when all that was wanted has come. */
 const LINGER_MS = 500
 const LINGER_BYTES = 16 * 1024
@@ -83,6 +104,8 @@ function send(
 ): Promise<UpstreamResponse> {
   const cut = request.url.indexOf('/', request.url.indexOf('://') + 3)
   const origin = cut < 0 ? request.url : request.url.slice(0, cut)
+  const own = limitsOfJobs.get(request.signal)
+  const limits = own ? limitsOf(settings, own) : settings
   return new Promise((resolve, reject) => {
     const exchange = new Exchange(request.signal, resolve, reject)
     if (request.signal.aborted) return exchange.fail(request.signal.reason)
@@ -90,15 +113,43 @@ function send(
       {
         path: cut < 0 ? '/' : request.url.slice(cut),
         method: (request.method ?? 'POST') as Dispatcher.HttpMethod,
-        headers: request.headers ?? {},
-        body: request.body ?? null,
-        headersTimeout: request.stream ? settings.firstPartTimeoutMs : settings.timeoutMs,
+        headers: headersOf(request),
+        body: bodyOf(request),
+        headersTimeout: request.stream ? limits.firstPartTimeoutMs : limits.timeoutMs,
         // One value for an answer that comes whole: a client keeps one timer as long as it does not change.
-        bodyTimeout: request.stream ? settings.idleTimeoutMs : settings.timeoutMs,
+        bodyTimeout: request.stream ? limits.idleTimeoutMs : limits.timeoutMs,
       },
       exchange,
     )
   })
+}
+
+function limitsOf(
+  settings: UpstreamSettings,
+  { timeout, firstPartTimeout, idleTimeout }: DeploymentLimits,
+): UpstreamSettings {
+  const ms = (own: number | undefined, hosts: number) => (own === undefined ? hosts : own * 1000)
+  return {
+    ...settings,
+    timeoutMs: ms(timeout, settings.timeoutMs),
+    firstPartTimeoutMs: ms(firstPartTimeout, settings.firstPartTimeoutMs),
+    idleTimeoutMs: ms(idleTimeout, settings.idleTimeoutMs),
+  }
+}
+
+function bodyOf({ body }: UpstreamRequest): string | Uint8Array | Readable | null {
+  return inPieces(body) ? Readable.from(body) : (body ?? null)
+}
+
+/** Of a body in pieces the length has to be told. */
+function headersOf({ headers = {}, body }: UpstreamRequest): Readonly<Record<string, string>> {
+  if (!inPieces(body)) return headers
+  const bytes = body.reduce((sum, piece) => sum + piece.length, 0)
+  return { ...headers, 'content-length': String(bytes) }
+}
+
+function inPieces(body: UpstreamRequest['body']): body is readonly Uint8Array[] {
+  return Array.isArray(body)
 }
 
 /** One request in flight: undici's handler on one side, a flow of bytes on the other. */

@@ -46,6 +46,24 @@ describe('what is not said', () => {
           files: 16,
         },
       },
+      guards: {
+        use: [
+          { use: 'pii', options: {}, applies: 'with-rules', mode: 'block', billing: 'account' },
+          {
+            use: 'categories',
+            options: {},
+            applies: 'with-rules',
+            mode: 'block',
+            billing: 'account',
+          },
+        ],
+        overlapInput: false,
+        billMonitor: false,
+        evidence: 'hash',
+        limits: { maxHeld: 65_536, maxBuffer: 4_194_304, maxToolCall: 262_144 },
+        deadlines: { input: 4, output: 3, stall: 20 },
+      },
+      fetch: { enabled: true, limit: 52_428_800, timeout: 20 },
       log: { level: 'info', format: 'pretty', access: true },
       state: { driver: 'file', path: expect.stringMatching(/^\/.*\/data$/) },
       providers: {},
@@ -55,6 +73,7 @@ describe('what is not said', () => {
         freeTier: { rpm: 20, perDay: 200, concurrency: 5 },
       },
       billing: { hold: 'floor', onDisconnect: 'cancel', drainSeconds: 10, drainBytes: 1_048_576 },
+      search: { engines: {}, onError: 'ignore' },
       routing: { attempts: 3, cooldown: 30 },
       admin: { metrics: 'admin' },
       seed: { accounts: [] },
@@ -540,8 +559,19 @@ describe('providers, once they are set up', () => {
           'expected a provider for image models, found "openai" (openai-compatible), which serves chat',
       },
     ])
-    const able = { chat: vi.fn(), editImage: vi.fn() }
+    const able = { chat: vi.fn(), generateImage: vi.fn() }
     expect(checkProviders(config, catalog, new Map([['openai', able]]))).toEqual([])
+    const references = { ...image, capabilities: ['REFERENCES'] }
+    const edits = await load({ providers: { openai: OPENAI }, models: { 'a/image': references } })
+    const editing = buildCatalog(edits.config.models)
+    expect(checkProviders(edits.config, editing, new Map([['openai', able]]))).toEqual([
+      {
+        path: 'models.a/image.deployments.0.provider',
+        message: expect.stringContaining('with the capability REFERENCES'),
+      },
+    ])
+    const editor = { ...able, editImage: vi.fn() }
+    expect(checkProviders(edits.config, editing, new Map([['openai', editor]]))).toEqual([])
   })
 })
 
@@ -643,13 +673,13 @@ describe('the configurations that come with the gateway', () => {
     const { config, file } = await loadConfig({ cwd: ROOT, env })
     expect(file).toBe(join(ROOT, 'config/gateway.config.ts'))
     expect(config.server).toMatchObject({ host: '127.0.0.1', port: 8787 })
-    expect(Object.keys(config.providers)).toEqual(['mock'])
+    expect(Object.keys(config.providers)).toEqual(['mock', 'tesseract'])
     const catalog = buildCatalog(config.models)
     expect(catalog.get('mock/echo')!.prices).toEqual({
       prompt: 10n ** 11n,
       completion: 4n * 10n ** 11n,
     })
-    expect(catalog.freeTier().map(({ id }) => id)).toEqual(['mock/free'])
+    expect(catalog.freeTier().map(({ id }) => id)).toEqual(['local/ocr', 'mock/free'])
     expect(config.admin.token).toBeUndefined()
   })
 
@@ -658,6 +688,7 @@ describe('the configurations that come with the gateway', () => {
     const { config, secrets } = await loadConfig({ cwd: ROOT, env })
     expect(Object.keys(config.providers)).toEqual([
       'mock',
+      'tesseract',
       'openai',
       'google',
       'mistral',
@@ -673,6 +704,28 @@ describe('the configurations that come with the gateway', () => {
       expect(served.length).toBeGreaterThanOrEqual(3)
     }
     expect(config.admin.token).toBe('a-long-token')
+  })
+
+  it('search the web with every engine that is set, and ask the first of them', async () => {
+    const set = { EXA_API_KEY: 'six', SEARXNG_URL: 'http://127.0.0.1:8888' }
+    const env = { ...set, OLLAMA_HOST: NO_OLLAMA }
+    const { config, secrets } = await loadConfig({ cwd: ROOT, env })
+    expect(config.search).toEqual({
+      engines: {
+        exa: { use: 'exa', options: { apiKey: 'six' }, price: '0.007', timeout: 5 },
+        searxng: {
+          use: 'searxng',
+          options: { baseURL: 'http://127.0.0.1:8888' },
+          price: '0',
+          timeout: 5,
+        },
+      },
+      onError: 'ignore',
+    })
+    expect(secrets).toContain('search.engines.exa.options.apiKey')
+    const all = { PARALLEL_API_KEY: 'a', EXA_API_KEY: 'b', PERPLEXITY_API_KEY: 'c' }
+    const other = await loadConfig({ cwd: ROOT, env: { ...all, OLLAMA_HOST: NO_OLLAMA } })
+    expect(Object.keys(other.config.search.engines)).toEqual(['parallel', 'exa', 'perplexity'])
   })
 
   it('serve what a local Ollama has', async () => {

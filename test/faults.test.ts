@@ -49,7 +49,7 @@ beforeAll(async () => {
       },
       'acme/gone': { pricing: PRICES, deployments: [{ provider: 'gone', model: 'x' }] },
     },
-    routing: { cooldown: 0.001 },
+    routing: { cooldown: 0 },
   })
 })
 afterAll(async () => {

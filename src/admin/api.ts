@@ -22,7 +22,9 @@ import {
   readKey,
   readKeyChange,
   readLimit,
+  readTrial,
 } from './bodies.ts'
+import { requireJudge, tryPolicy } from './policies.ts'
 import {
   accountView,
   keyView,
@@ -69,6 +71,7 @@ const ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   '/ledger/orphans': { GET: listOrphans },
   '/ledger/outbox': { GET: ({ gateway }) => ({ body: { data: outboxView(gateway) } }) },
   '/models': { GET: listModels },
+  '/policies/evaluate': { POST: evaluatePolicy },
   '/status': { GET: ({ gateway }) => ({ body: { data: statusView(gateway) } }) },
 }
 
@@ -168,6 +171,7 @@ async function listRows({ runtime, id, query }: Asked): Promise<Answer> {
 async function createKey(asked: Asked): Promise<Answer> {
   const { id, name, ...settings } = readKey(await bodyOf(asked))
   const wanted = { ...toKeyChange(settings), id, name }
+  requireJudge(asked.runtime, wanted.policy)
   const { key, secret } = await asked.runtime.accounts.createKey(asked.id, wanted)
   return { status: 201, body: { data: await keyView(asked.runtime, key), key: secret } }
 }
@@ -185,6 +189,7 @@ async function showKey({ runtime, id }: Asked): Promise<Answer> {
 
 async function changeKey(asked: Asked): Promise<Answer> {
   const change = toKeyChange(readKeyChange(await bodyOf(asked)))
+  requireJudge(asked.runtime, change.policy)
   const key = await asked.runtime.accounts.changeKey(asked.id, change)
   return { body: { data: await keyView(asked.runtime, key) } }
 }
@@ -215,6 +220,11 @@ async function listOrphans(asked: Asked): Promise<Answer> {
   return { body: { data, next: null } }
 }
 
+async function evaluatePolicy(asked: Asked): Promise<Answer> {
+  const trial = readTrial(await bodyOf(asked))
+  return { body: { data: await tryPolicy(asked.runtime, incomingOf(asked), trial) } }
+}
+
 function listModels({ runtime: { catalog, routing } }: Asked): Answer {
   return { body: { data: catalog.all().map((model) => modelView(model, routing)), next: null } }
 }
@@ -238,10 +248,13 @@ function wrongMethod(method: string, allow: string): InvalidRequest {
   return new InvalidRequest('method_not_allowed', message, { headers: { allow } })
 }
 
-function bodyOf({ event, runtime }: Asked): Promise<object> {
+function bodyOf(asked: Asked): Promise<object> {
+  return readJson(incomingOf(asked), BODY_LIMIT)
+}
+
+function incomingOf({ event, runtime }: Asked): NodeIncoming {
   const request = event.runtime!.node!.req as IncomingMessage
-  const { bodyTimeout } = runtime.config.server
-  return readJson(new NodeIncoming(request, event.url.pathname, bodyTimeout * 1000), BODY_LIMIT)
+  return new NodeIncoming(request, event.url.pathname, runtime.config.server.bodyTimeout * 1000)
 }
 
 /** The part of a list that was asked for with `?limit=` and `?after=<id>`. */
@@ -282,6 +295,9 @@ function refuseAmount(error: unknown): never {
 
 function gaugesOf({ runtime, startedAt }: Gateway): Gauge[] {
   const { ok, outbox, oldestMs } = runtime.ledger.health()
+  const { catalog, routing } = runtime
+  const deployments = catalog.all().flatMap((model) => model.deployments)
+  const up = deployments.map((one) => [one.id, routing.healthOf(one).isOpen() ? 1 : 0] as const)
   return [
     { name: 'gateway_ledger_up', help: 'Whether the ledger can book.', value: ok ? 1 : 0 },
     { name: 'gateway_outbox_entries', help: 'Settlements not yet confirmed.', value: outbox },
@@ -294,6 +310,11 @@ function gaugesOf({ runtime, startedAt }: Gateway): Gauge[] {
       name: 'gateway_start_time_seconds',
       help: 'When the gateway was started, since epoch.',
       value: startedAt / 1000,
+    },
+    {
+      name: 'gateway_deployment_up',
+      help: 'Whether a deployment is asked: 0 while it rests.',
+      value: { label: 'deployment', of: new Map(up) },
     },
   ]
 }

@@ -12,6 +12,7 @@ import {
   spendCap,
   usd,
 } from '../key-settings.ts'
+import { readPolicy, type Policy } from '../policy.ts'
 
 const MAX_PAGE = 200
 const DEFAULT_PAGE = 50
@@ -42,12 +43,37 @@ const keyChange = v.strictObject({
   ...settings,
 })
 
+const trial = v.strictObject({
+  policy,
+  input: v.optional(v.string('a text')),
+  output: v.optional(v.string('a text')),
+  ask: v.optional(FLAG),
+})
+
+/** A policy and texts to try it on. */
+export interface PolicyTrial {
+  readonly policy: Policy
+  readonly input: string | undefined
+  readonly output: string | undefined
+  /** Whether guards may ask models and services. */
+  readonly ask: boolean
+}
+
 /** @throws InvalidRequest, as all of these */
 export const readAccount = (body: object) => withoutNulls(read(account, body))
 export const readCredits = (body: object) => withoutNulls(read(credits, body))
 export const readKey = (body: object) => withoutNulls(read(key, body))
 /** A change: a member that is null is cleared, one that is absent stays. */
 export const readKeyChange = (body: object) => read(keyChange, body)
+
+export function readTrial(body: object): PolicyTrial {
+  const { policy, input, output, ask = false } = read(trial, body)
+  if (input !== undefined || output !== undefined) {
+    return { policy: readPolicy(policy), input, output, ask }
+  }
+  const message = "Missing 'input' or 'output': a text to try the policy on."
+  throw new InvalidRequest('missing_required_parameter', message, { param: 'input' })
+}
 
 /** `?limit=` of a list. @throws InvalidRequest */
 export function readLimit(value: string | null): number {

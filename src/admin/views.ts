@@ -1,13 +1,14 @@
 /** What the admin API shows of accounts, keys, rows, models and the gateway itself. */
 import type { Account, Key } from '../accounts.ts'
 import { isAllowed } from '../allowlist.ts'
-import type { Catalog, Model } from '../catalog.ts'
+import type { Model } from '../catalog.ts'
 import type { Gateway } from '../gateway.ts'
+import { gapsOf } from '../guard/coverage.ts'
 import type { LedgerRow, Orphan } from '../ledger/ledger.ts'
 import { formatPico, parsePico, usdJson } from '../money.ts'
 import type { Runtime } from '../pipeline.ts'
 import type { Usage } from '../plugin.ts'
-import { guardRules, tighten } from '../policy.ts'
+import { policyWarnings, tighten } from '../policy.ts'
 import type { Routing } from '../routing.ts'
 
 /** Running calls that the status lists. */
@@ -52,7 +53,7 @@ export async function keyView(runtime: Runtime, key: Key) {
     models: key.models ?? null,
     policy: key.policy ?? null,
     spend_usd: usdJson(lifetime),
-    warnings: warningsOf(key, runtime.catalog),
+    warnings: warningsOf(key, runtime),
   }
 }
 
@@ -99,7 +100,7 @@ export function modelView(model: Model, routing: Routing) {
     pricing: model.pricing,
     capabilities: [...model.capabilities],
     deployments: model.deployments.map((deployment) => {
-      const { state, failures, restsUntil, lastFailure } = routing.health(deployment)
+      const health = routing.healthOf(deployment).report()
       return {
         id: deployment.id,
         provider: deployment.provider,
@@ -107,10 +108,13 @@ export function modelView(model: Model, routing: Routing) {
         weight: deployment.weight,
         priority: deployment.priority,
         health: {
-          state,
-          failures,
-          rests_until: restsUntil === undefined ? null : moment(restsUntil),
-          last_failure: lastFailure ?? null,
+          state: health.state,
+          since: health.since === undefined ? null : moment(health.since),
+          failures: health.failures,
+          last_failure: health.lastFailure ?? null,
+          rests_until: health.restsUntil === undefined ? null : moment(health.restsUntil),
+          latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
+          in_flight: health.inFlight,
         },
       }
     }),
@@ -142,7 +146,7 @@ export function statusView(gateway: Gateway) {
 }
 
 /** Settings of a key that will not do what they look like. */
-function warningsOf({ models, policy }: Key, catalog: Catalog): string[] {
+function warningsOf({ models, policy }: Key, { catalog, guards }: Runtime): string[] {
   const unknown = (models ?? []).filter((entry) =>
     catalog.all().every(({ id }) => !isAllowed([entry], id)),
   )
@@ -152,9 +156,8 @@ function warningsOf({ models, policy }: Key, catalog: Catalog): string[] {
       const hint = meant === undefined ? '' : `; did you mean ${JSON.stringify(meant)}?`
       return `the catalog has no model ${JSON.stringify(entry)}${hint}`
     }),
-    ...guardRules(tighten(policy, undefined)).map(
-      (rule) => `no guard on this gateway enforces ${rule}: calls with this key will be refused`,
-    ),
+    ...(policy ? policyWarnings(policy) : []),
+    ...gapsOf(guards, tighten(policy, undefined)),
   ]
 }
 

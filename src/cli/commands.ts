@@ -77,6 +77,17 @@ export const COMMANDS: readonly Command[] = [
   }),
   remote('credits show', 'Show balance and last bookings.', 'showCredits', ['account']),
   remote('models', 'List the models with their deployments and how these are.', 'listModels'),
+  remote(
+    'policy test',
+    'Try a policy on texts: what every rule says, and where.',
+    'testPolicy',
+    ['policy'],
+    {
+      input: { value: 'text', help: 'what a user might ask; "@file" reads a file' },
+      output: { value: 'text', help: 'what a model might answer; "@file" reads a file' },
+      ask: { help: 'ask models and services, too, at the operator’s expense' },
+    },
+  ),
   remote('ledger verify', 'Add the ledger up again and compare.', 'verifyLedger'),
   remote(
     'ledger orphans',
@@ -100,6 +111,22 @@ export const COMMANDS: readonly Command[] = [
     arguments: ['file'],
     options: LOCAL,
     run: async (args) => (await import('./ledger.ts')).importLedger(args),
+  },
+  {
+    name: 'provider test',
+    help: 'Test a provider plugin against a vendor of this machine.',
+    arguments: ['plugin'],
+    options: {
+      transcripts: { value: 'folder', help: 'what its vendor says, and what should come of it' },
+      options: { value: 'file or JSON', help: 'its options; by default the address and a key' },
+      'base-url-option': {
+        value: 'name',
+        help: 'the option that holds the address (default: baseURL, url or endpoint)',
+      },
+      seed: { value: 'n', help: 'repeats what was random' },
+      ...JSON_OUTPUT,
+    },
+    run: async (args) => (await import('./provider.ts')).testOne(args),
   },
 ]
 

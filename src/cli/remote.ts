@@ -117,11 +117,40 @@ export async function listModels(admin: Admin, args: Arguments): Promise<void> {
       index === 0 ? model.modality : '',
       deployment.id,
       deployment.health.state,
+      deployment.health.since,
+      deployment.health.latency_ms,
+      deployment.health.failures || undefined,
       deployment.health.last_failure,
+      deployment.health.rests_until,
     ]),
   )
-  const headings = ['MODEL', 'MODALITY', 'DEPLOYMENT', 'HEALTH', 'LAST FAILURE']
+  const headings = [
+    ...['MODEL', 'MODALITY', 'DEPLOYMENT', 'HEALTH', 'SINCE', 'MS TO FIRST PART'],
+    ...['FAILURES', 'LAST FAILURE', 'RESTS UNTIL'],
+  ]
   print(args, data, () => table(headings, rows))
+}
+
+/** What every rule of a policy in a file says of texts. */
+export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
+  const [file = ''] = args.positionals
+  const { data } = await admin.ask('POST', '/policies/evaluate', {
+    policy: readPolicyFile(file),
+    input: args.text.input === undefined ? undefined : readText(args.text.input),
+    output: args.text.output === undefined ? undefined : readText(args.text.output),
+    ask: args.on.has('ask'),
+  })
+  const rows = data.verdicts.map((one: any) => [
+    one.side,
+    one.rule,
+    one.guard,
+    one.error ? `${one.verdict} (${one.error})` : one.verdict,
+    one.spans?.map((span: any) => JSON.stringify(span.text)).join(' ') ?? one.reason,
+  ])
+  print(args, data, () => {
+    const warnings = data.warnings.map((warning: string) => `warning: ${warning}\n`).join('')
+    return `${table(['SIDE', 'RULE', 'GUARD', 'VERDICT', 'FOUND'], rows)}${warnings}`
+  })
 }
 
 /** @throws CommandError when the ledger does not add up */
@@ -201,6 +230,16 @@ function readPolicyFile(path: string): unknown {
   } catch (error) {
     const reason = error instanceof SyntaxError ? 'it is not JSON' : (error as Error).message
     throw new CommandError(`The policy cannot be read from ${path}: ${reason}.`, 2)
+  }
+}
+
+/** A text, or what stands in the file that is named. */
+function readText(given: string): string {
+  if (!given.startsWith('@')) return given
+  try {
+    return readFileSync(given.slice(1), 'utf8')
+  } catch (error) {
+    throw new CommandError(`The text cannot be read: ${(error as Error).message}.`, 2)
   }
 }
 

@@ -6,20 +6,25 @@ import { decode } from '../upstream.ts'
 /**
  * Reads a JSON object (wire contract, 1.3): any parameters of the media type are ignored, an absent one is JSON, a BOM is
  * skipped.
+ * @param accepted all types that the route takes, for the error
  * @throws InvalidRequest `unsupported_content_type`, `invalid_json`, and what {@link Incoming.body} throws
  */
-export async function readJson(incoming: Incoming, limitBytes: number): Promise<object> {
+export function readJson(
+  incoming: Incoming,
+  limitBytes: number,
+  accepted = 'application/json',
+): Promise<object> {
   const type = incoming.header('content-type')
   if (type !== undefined && type !== 'application/json') {
     const media = type.split(';', 1)[0]!.trim().toLowerCase()
     if (media !== 'application/json') {
       throw new InvalidRequest(
         'unsupported_content_type',
-        `This route takes application/json, not ${JSON.stringify(media.slice(0, 100))}.`,
+        `This route takes ${accepted}, not ${JSON.stringify(media.slice(0, 100))}.`,
       )
     }
   }
-  return parseObject(await incoming.body(limitBytes))
+  return incoming.body(limitBytes).then(parseObject)
 }
 
 function parseObject(bytes: Buffer): object {

@@ -134,12 +134,14 @@ const schema: Check = (value) => {
   return found && { ...found, lead: 'Invalid schema for response_format' }
 }
 const jsonSchema = object({ name, schema, strict: boolean, description }, ['name', 'schema'])
+// Every result is held against every one of them; no engine takes more than some hundreds.
+const domains = list(text, 0, 1000)
 const webOptions = object({
   enabled: boolean,
   max_results: integer(),
   search_prompt: text,
-  include_domains: list(text),
-  exclude_domains: list(text),
+  include_domains: domains,
+  exclude_domains: domains,
 })
 const metadataValues = record(shortText(512))
 const modalityNames = list(text)

@@ -150,6 +150,11 @@ export function outboundChat(request: ChatRequest): ChatInput {
   return input as unknown as ChatInput
 }
 
+/** Whether a stream ends with a chunk that has usage and nothing else (wire contract, S9). */
+export function wantsUsageChunk({ stream, stream_options }: ChatRequest): boolean {
+  return stream === true && stream_options?.include_usage === true
+}
+
 /** Whether the answer has to speak of `function_call`, as the client did. */
 export function usesLegacyFunctions({ functions, tools }: ChatRequest): boolean {
   return functions !== undefined && tools === undefined

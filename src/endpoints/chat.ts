@@ -2,18 +2,22 @@
 import { GatewayError, InvalidRequest } from '../errors.ts'
 import { flowOf, toFlow } from '../flow.ts'
 import { randomId } from '../ids.ts'
-import { costJson, formatPico } from '../money.ts'
+import { costJson, formatPico, type Bill } from '../money.ts'
 import type { Call, Charge, Endpoint } from '../pipeline.ts'
 import type { ChatInput, Chunk, Completion, Message, OpenAIUsage, Step, Usage } from '../plugin.ts'
 import { writeEvents, writeJson, type EventFormat } from '../stream.ts'
 import { readJson } from './body.ts'
+import { bondIn, lastBond } from './chat-bond.ts'
 import {
   needsOf,
   outboundChat,
   readChatRequest,
   usesLegacyFunctions,
+  wantsUsageChunk,
   type ChatRequest,
 } from './chat-request.ts'
+import { grounding } from './chat-grounding.ts'
+import { guarding } from './chat-guard.ts'
 import { Fold, unfold } from './chunks.ts'
 import { conform, conformWhole, type Envelope } from './conform.ts'
 
@@ -30,10 +34,11 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
   read: (incoming, limits) => readJson(incoming, limits.chat).then(readChatRequest),
   modelOf: (input) => input.model,
   sessionOf: (input) => input.session_id,
+  bondOf: (input) => bondIn(input.messages),
   policyOf: (input) => input.policy,
   streams: (input) => input.stream === true,
-  wantsSearch: (input, online) =>
-    online || Boolean(input.plugins?.some((one) => one.id === 'web' && one.enabled !== false)),
+  grounding,
+  guarding,
 
   check(input, model) {
     const needs = needsOf(input)
@@ -89,13 +94,16 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
     const envelope = envelopeOf(call)
     const read = (chunk: Chunk) => meter.read(chunk)
     const usage = () => meter.usage()
+    const bond = call.model.deployments.length > 1 ? () => meter.bond : undefined
     if (Symbol.asyncIterator in answer) {
-      return { parts: toFlow(answer).through(conform(envelope, read)), usage }
+      return { parts: toFlow(answer).through(conform(envelope, read)), usage, bond }
     }
     const whole = unfold(answer)
-    if (call.input.stream) return { parts: flowOf(whole).through(conform(envelope, read)), usage }
+    if (call.input.stream) {
+      return { parts: flowOf(whole).through(conform(envelope, read)), usage, bond }
+    }
     read(whole)
-    return { parts: flowOf(conformWhole(whole, envelope)), usage }
+    return { parts: [conformWhole(whole, envelope)], usage, bond }
   },
 
   billed: (call, charge) => new Billed(call, charge),
@@ -103,9 +111,13 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
   async write(call, reply, out) {
     if (call.input.stream) return writeEvents(call, reply, out, EVENTS)
     const whole = new Fold()
-    for await (const chunk of reply.parts) whole.add(chunk)
+    for (let last = false; !last;) {
+      const batch = await reply.parts.next()
+      for (const chunk of batch.parts) whole.add(chunk)
+      last = batch.last
+    }
     const body = JSON.stringify(whole.completion())
-    await writeJson(call, out, body, { 'x-service-cost': formatPico(call.bill!.cost) })
+    await writeJson(call, out, body, { 'x-service-cost': call.bill!.text })
   },
 }
 
@@ -139,13 +151,10 @@ function envelopeOf({ input, model, startedAt }: Call): Envelope {
   }
 }
 
-function wantsUsageChunk(request: ChatRequest): boolean {
-  return request.stream === true && request.stream_options?.include_usage === true
-}
-
 /**
- * Holds the finish chunks back until the charge is booked, then puts usage and cost on the last one, or on a chunk of its
- * own for clients that asked for one (S9). A stream that fails after output is charged for it, and says so (D53).
+ * Holds the finish chunks back until the charge is booked, then puts usage, cost and what guards decided on the last one,
+ * or on a chunk of its own for clients that asked for one (S9). A stream that fails after output is charged for it, and so
+ * is an answer that guards refuse with an error; both say so (D53).
  */
 class Billed implements Step<Chunk, Chunk> {
   readonly #call: Call
@@ -167,21 +176,33 @@ class Billed implements Step<Chunk, Chunk> {
     }
   }
 
-  async end(emit: (chunk: Chunk) => void): Promise<void> {
-    const usage = { ...usageOf(this.#call), ...costJson(await this.#charge()) }
+  end(emit: (chunk: Chunk) => void): Promise<void> {
+    return this.#charge().then((bill) => this.#finish(bill, emit))
+  }
+
+  #finish(bill: Bill, emit: (chunk: Chunk) => void): void {
+    const usage = { ...usageOf(this.#call), ...costJson(bill) }
     const finishes = this.#finishes
     const last = finishes.at(-1)!
     const apart = wantsUsageChunk(this.#call.input)
-    if (!apart) last.usage = usage
+    const guard = this.#call.decision?.report()
+    if (!apart) {
+      last.usage = usage
+      if (guard) last.guard = guard
+    }
     for (const chunk of finishes) emit(chunk)
-    if (apart) emit({ ...last, choices: [], usage })
+    if (apart) emit({ ...last, choices: [], usage, ...(guard && { guard }) })
   }
 
   async fail(error: unknown): Promise<unknown> {
     const call = this.#call
-    if (this.#sent && call.input.stream && GatewayError.is(error) && call.outcome !== 'cancelled') {
-      error.charged = { bill: await this.#charge('failed', true), usage: usageOf(call) }
-    }
+    if (!GatewayError.is(error) || call.outcome === 'cancelled') return error
+    const violated = error.code === 'policy_violation'
+    const broken = this.#sent && call.input.stream && error.code !== 'guard_unavailable'
+    if (!broken && !(violated && call.meter.length > 0)) return error
+    const bill = await this.#charge(violated ? 'refused' : 'failed', true)
+    error.charged = { bill, usage: usageOf(call) }
+    if (violated) call.headers['x-service-cost'] = formatPico(bill.cost)
     return error
   }
 }
@@ -210,12 +231,13 @@ function usageOf(call: Call): object {
   }
 }
 
-/** How often the web was searched, where it was. The member holds 0 or 1; a vendor that searched more shows in the cost. */
+/**
+ * How often the web was searched, where it was: by the gateway, else by the vendor. The member holds 0 or 1; a vendor that
+ * searched more, or besides, shows in the cost.
+ */
 function searchesOf({ meter }: Call): object | undefined {
-  let searches: number | undefined
-  for (const { usage } of meter) {
-    if (usage.searches !== undefined) searches = (searches ?? 0) + usage.searches
-  }
+  const own = meter.find(({ source }) => source === 'search')
+  const { searches } = (own ?? meter.find(({ source }) => source === 'model'))?.usage ?? {}
   if (searches === undefined || searches > 1) return undefined
   return { server_tool_use_details: { web_search_requests: searches } }
 }
@@ -246,8 +268,12 @@ class Cut implements Step<Chunk, Chunk> {
 
 /** Reads the quantities of one answer: what the vendor reported, else characters. */
 class ChatMeter {
+  /** The last signature of a thought. */
+  bond: string | undefined = undefined
   readonly #call: Call
   #reported: OpenAIUsage | undefined = undefined
+  /** The vendor has not said its last word on that. */
+  #interim = false
   #characters = 0
 
   constructor(call: Call) {
@@ -255,20 +281,30 @@ class ChatMeter {
   }
 
   read(chunk: Chunk): void {
-    if (chunk.usage) this.#reported = chunk.usage
-    for (const choice of chunk.choices ?? []) this.#characters += charactersOf(choice.delta)
+    if (chunk.usage) {
+      this.#reported = chunk.usage
+      this.#interim = chunk.interim === true
+    }
+    for (const { delta } of chunk.choices ?? []) {
+      this.#characters += charactersOf(delta)
+      if (delta?.reasoning_details) this.bond = lastBond(delta.reasoning_details) ?? this.bond
+    }
   }
 
   usage(): Usage {
     const reported = this.#reported
+    const said = Math.ceil(this.#characters / CHARACTERS_PER_TOKEN)
     if (!reported || (reported.prompt_tokens ?? reported.completion_tokens) == null) {
-      return {
-        promptTokens: tokensIn(this.#call.outbound.messages),
-        completionTokens: Math.ceil(this.#characters / CHARACTERS_PER_TOKEN),
-        estimated: true,
-      }
+      const promptTokens = tokensIn(this.#call.outbound.messages)
+      return { promptTokens, completionTokens: said, estimated: true }
     }
-    return toUsage(reported)
+    const usage = toUsage(reported)
+    if (!this.#interim) return usage
+    return {
+      ...usage,
+      completionTokens: Math.max(usage.completionTokens ?? 0, said),
+      estimated: true,
+    }
   }
 }
 

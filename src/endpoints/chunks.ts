@@ -138,11 +138,13 @@ function copy(value: any): any {
 }
 
 /** An own property even when it is called `__proto__`. */
-function define(target: object, name: string, value: unknown): void {
-  Object.defineProperty(target, name, {
-    value,
-    writable: true,
-    enumerable: true,
-    configurable: true,
-  })
+function define(target: any, name: string, value: unknown): void {
+  if (name !== '__proto__') target[name] = value
+  else
+    Object.defineProperty(target, name, {
+      value,
+      writable: true,
+      enumerable: true,
+      configurable: true,
+    })
 }

@@ -100,7 +100,7 @@ class Answer {
         'The model provider reported an error in its stream.',
       )
     }
-    if (chunk.usage || chunk.done) this.#ended = true
+    if ((chunk.usage && !chunk.interim) || chunk.done) this.#ended = true
     if (typeof chunk.system_fingerprint === 'string' && chunk.system_fingerprint) {
       this.#extras.system_fingerprint = chunk.system_fingerprint
     }
@@ -162,6 +162,8 @@ interface ToolCall {
   readonly text: ScalarText
   /** Arguments not sent yet. */
   pending: string
+  /** No arguments have come. */
+  bare: boolean
   opened: boolean
 }
 
@@ -233,6 +235,7 @@ class Choice {
   flush(): void {
     this.#say({ content: this.#content.rest() })
     this.#say({ refusal: this.#refusal.rest() })
+    const complete = FINISH_REASONS[this.finishReason ?? ''] === undefined
     for (const call of this.#calls) {
       call.pending += call.text.rest()
       if (!call.name) {
@@ -241,6 +244,8 @@ class Choice {
           'The model provider sent a tool call without a name.',
         )
       }
+      // Arguments are an object, and readers parse them; vendors say nothing where it is empty.
+      if (call.bare && call.type === 'function' && complete) call.pending = '{}'
       this.#send(call)
     }
     // An empty list says that a search found nothing; ordinary answers carry one by habit, and say nothing by it.
@@ -289,7 +294,10 @@ class Choice {
       fragment.function ?? fragment.custom
     const call = this.#callOf(fragment, part?.name ?? '')
     const text = part?.arguments ?? part?.input
-    if (text) call.pending += call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
+    if (text) {
+      call.pending += call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
+      call.bare = false
+    }
     // Later calls wait for the end: a vendor that interleaves would break readers of strict tools (S6).
     if (call.index === 0 && call.name) this.#send(call)
   }
@@ -316,6 +324,7 @@ class Choice {
       name,
       text: new ScalarText(),
       pending: '',
+      bare: true,
       opened: false,
     }
     this.#calls.push(call)

@@ -79,7 +79,8 @@ export interface UpstreamRequest {
   /** Default `POST`. */
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: string | Uint8Array
+  /** A list goes out piece by piece, without being joined. */
+  readonly body?: string | Uint8Array | readonly Uint8Array[]
   readonly signal: AbortSignal
   /** Whether the answer is read as it comes: then the head must arrive within `firstPartTimeout`, else within `timeout`. */
   readonly stream?: boolean
@@ -95,12 +96,55 @@ export interface UpstreamResponse {
   text(limit?: number): Promise<string>
 }
 
+/** One field of a form: a text, or a file. */
+export interface FormField {
+  readonly name: string
+  readonly value:
+    | string
+    | {
+        readonly bytes: Uint8Array | readonly Uint8Array[]
+        readonly mediaType: string
+        readonly filename: string
+      }
+}
+
+/** A form that can be sent. */
+export interface Form {
+  /** Of the header; the boundary is in it. */
+  readonly contentType: string
+  readonly body: readonly Uint8Array[]
+}
+
+/** What was found at an address. */
+export interface Fetched {
+  readonly bytes: Uint8Array
+  /** As the server says it, in lower case and without parameters; empty when it says nothing. */
+  readonly contentType: string
+}
+
+export interface FetchOptions {
+  /** Below the limit of the configuration. */
+  readonly limitBytes?: number
+  /** What the content type has to begin with; any by default. */
+  readonly types?: readonly string[]
+  /** The field of the request that holds the address, for the error. */
+  readonly param?: string
+}
+
 /** What the gateway offers a plugin. */
 export interface Host {
   /** The instance name from the configuration. */
   readonly name: string
   /** The hot path: status, headers, bytes. Network errors and timeouts are thrown as failures, HTTP statuses are not. */
   request(request: UpstreamRequest): Promise<UpstreamResponse>
+  /** A `multipart/form-data` body for {@link Host.request}, its fields in this order. Files are not copied. */
+  form(fields: readonly FormField[]): Form
+  /**
+   * Fetches a document from an address that a client or a vendor supplied: https and public addresses only, bounded in size
+   * and time, redirects followed with the same care. For addresses that a vendor cannot be given, and no others.
+   * @throws an error that the client gets as 400 `fetch_failed`, whatever went wrong; the signal's reason when that is it
+   */
+  fetch(url: string, signal: AbortSignal, options?: FetchOptions): Promise<Fetched>
   /** ofetch, for everything that is not hot; no retries. */
   readonly http: $Fetch
   readonly log: ConsolaInstance

@@ -74,6 +74,8 @@ export interface Chunk {
   model?: string
   choices: ChunkChoice[]
   usage?: OpenAIUsage | null
+  /** The usage is of what was consumed so far. Without this, usage says that the answer is complete. */
+  interim?: boolean
   /** The vendor said that this is all, with a mark of its own such as `[DONE]`. */
   done?: boolean
   [member: string]: unknown

@@ -1,6 +1,19 @@
 import type { ConsolaInstance } from 'consola'
 import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
 import type { ChatInput, Chunk, Completion } from './chat.ts'
+import type {
+  ImageEditInput,
+  ImageEvent,
+  ImageInput,
+  ImageResult,
+  OcrInput,
+  OcrResult,
+  Speech,
+  SpeechInput,
+  Transcription,
+  TranscriptionEvent,
+  TranscriptionInput,
+} from './media.ts'
 
 /** One request to a provider. */
 export interface Job<In> {
@@ -19,6 +32,13 @@ export interface Job<In> {
 /** A method that is present is a capability offered. */
 export interface Provider {
   chat?(job: Job<ChatInput>): Promise<Completion | AsyncIterable<Chunk>>
+  generateImage?(job: Job<ImageInput>): Promise<ImageResult | AsyncIterable<ImageEvent>>
+  editImage?(job: Job<ImageEditInput>): Promise<ImageResult | AsyncIterable<ImageEvent>>
+  ocr?(job: Job<OcrInput>): Promise<OcrResult>
+  speech?(job: Job<SpeechInput>): Promise<Speech>
+  transcribe?(
+    job: Job<TranscriptionInput>,
+  ): Promise<Transcription | AsyncIterable<TranscriptionEvent>>
   close?(): void | Promise<void>
 }
 

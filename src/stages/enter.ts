@@ -1,33 +1,61 @@
 import { hashSecret, looksLikeOurs, type Known } from '../accounts.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../errors.ts'
 import type { Entered, EnteredOk, Rate } from '../ledger/ledger.ts'
-import type { Call, Stage } from '../pipeline.ts'
+import type { Call, Next, Reply, Stage } from '../pipeline.ts'
 
 /**
  * Lets a key in: who is it, may it still, how often and how many at once. Before the body is read, so that a flood never
  * makes us parse.
  */
-export const enter: Stage = async function enter(call, next) {
+export const enter: Stage = function enter(call, next) {
   const sha256 = hashSecret(bearerOf(call))
-  const { accounts, ledger } = call.runtime
-  let known = accounts.peek(sha256)
-  if (known === undefined) known = await accounts.find(sha256)
-  let entered = await admit(call, known)
+  const { accounts } = call.runtime
+  const known = accounts.peek(sha256)
+  if (known === undefined) {
+    return accounts.find(sha256).then((found) => admitAs(call, sha256, found, next))
+  }
+  return admitAs(call, sha256, known, next)
+}
+
+/** Most engines answer at once: then no promise is made. */
+function admitAs(call: Call, sha256: string, known: Known | null, next: Next): Promise<Reply> {
+  const entered = admit(call, known)
+  if (entered instanceof Promise || (!entered.ok && entered.why === 'stale')) {
+    return admitLater(call, sha256, known, entered).then(next)
+  }
+  admitted(call, known!, entered)
+  return next()
+}
+
+/** A key that was changed elsewhere is looked up again, once. */
+async function admitLater(
+  call: Call,
+  sha256: string,
+  known: Known | null,
+  answer: Entered | Promise<Entered>,
+): Promise<void> {
+  let entered = await answer
   if (!entered.ok && entered.why === 'stale') {
-    known = await accounts.reload(sha256)
+    known = await call.runtime.accounts.reload(sha256)
     entered = await admit(call, known)
   }
-  const { key, account } = known!
+  admitted(call, known!, entered)
+}
+
+/** @throws why the key is not let in */
+function admitted(call: Call, { key, account }: Known, entered: Entered): void {
   call.key = key
   call.account = account
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
   if ('rate' in entered) setRateHeaders(call, entered.rate)
   if (!entered.ok) throw refusalOf(entered)
-  const lease = { account: account.id, key: key.id, request: call.id }
   // A settlement releases the lease itself.
-  call.scope.defer(() => (call.bill ? undefined : ledger.leave(lease)))
+  call.scope.defer(() => (call.bill ? undefined : leave(call)))
   call.entered = entered
-  return next()
+}
+
+function leave({ runtime, account, key, id: request }: Call): void | Promise<void> {
+  return runtime.ledger.leave({ account: account.id, key: key.id, request })
 }
 
 function admit(call: Call, known: Known | null): Entered | Promise<Entered> {

@@ -1,21 +1,15 @@
 import { tierRefusal } from '../allowlist.ts'
 import { Forbidden, PaymentRequired, TooManyRequests, Unavailable } from '../errors.ts'
 import type { Held, HeldOk } from '../ledger/ledger.ts'
+import type { Pico } from '../money.ts'
 import type { Call, Stage } from '../pipeline.ts'
+import { RESULT_TOKENS, searchPrice } from '../search.ts'
 
 /** Sets the money aside. Refuses when a cap, the balance, or what running calls leave of it is used up. */
-export const hold: Stage = async function hold(call, next) {
-  const { id: request, account, key, entered, model, endpoint, runtime } = call
-  const amount = entered.paid
-    ? runtime.holds.of(
-        runtime.config.billing.hold,
-        key.id,
-        model.id,
-        model.prices,
-        endpoint.estimate(call.input, model),
-      )
-    : 0n
-  const held = await runtime.ledger.hold({
+export const hold: Stage = function hold(call, next) {
+  const { id: request, account, key, entered, model, runtime } = call
+  const amount = entered.paid ? amountFor(call) : 0n
+  const held = runtime.ledger.hold({
     request,
     account: account.id,
     key: key.id,
@@ -23,10 +17,31 @@ export const hold: Stage = async function hold(call, next) {
     hold: amount,
     free: model.freeTier,
   })
-  runtime.metrics.held(held.ok ? 'ok' : held.why)
+  if (held instanceof Promise) return held.then((answer) => take(call, answer)).then(next)
+  take(call, held)
+  return next()
+}
+
+/** @throws why there is no money */
+function take(call: Call, held: Held): void {
+  call.runtime.metrics.held(held.ok ? 'ok' : held.why)
   if (!held.ok) throw refusalOf(call, held)
   call.held = held
-  return next()
+}
+
+/** For the answer, and for the search it is wished to rest on. */
+function amountFor(call: Call): Pico {
+  const { key, model, endpoint, runtime, input } = call
+  const policy = runtime.config.billing.hold
+  const estimate = endpoint.estimate(input, model)
+  const wish = endpoint.grounding?.wish(input, call.online)
+  if (!wish || !runtime.search) {
+    return runtime.holds.of(policy, key.id, model.id, model.prices, estimate)
+  }
+  const promptTokens = (estimate.most.promptTokens ?? 0) + RESULT_TOKENS
+  const most = { ...estimate.most, promptTokens }
+  const amount = runtime.holds.of(policy, key.id, model.id, model.prices, { ...estimate, most })
+  return amount + searchPrice(runtime.search.engineFor(wish).prices)
 }
 
 function refusalOf(call: Call, refused: Exclude<Held, HeldOk>): Error {

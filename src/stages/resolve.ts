@@ -22,7 +22,7 @@ export const resolve: Stage = function resolve(call, next) {
       { param: 'model' },
     )
   }
-  call.endpoint.check(call.input, model)
+  call.endpoint.check(call.input, model, call.runtime.catalog)
   return next()
 }
 

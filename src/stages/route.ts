@@ -1,9 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Deployment } from '../catalog.ts'
 import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors.ts'
+import { concernsOperator, type Health } from '../health.ts'
 import { ClientGone, type Call, type Intake, type Stage } from '../pipeline.ts'
 import { flowFrom } from '../flow.ts'
-import type { Batch, Job, Source } from '../plugin.ts'
-import type { Session } from '../routing.ts'
+import type { Batch, Flow, Job, Source, Usage } from '../plugin.ts'
+import { pauseMsBefore, type Ties } from '../routing.ts'
+import { limitRequests } from '../upstream.ts'
 
 /**
  * Asks a deployment, and the next one while none has given a first part. The first pull dials: until then nothing has gone
@@ -24,9 +27,17 @@ class Exchange implements Source<any> {
   readonly #drains: boolean
   #dialled = false
   #finished = false
+  #metered = false
   #closing: Promise<void> | undefined
   #intake: Intake | undefined
+  /** What is left of an answer that comes in parts. */
+  #flow: Flow<any> | undefined
   #branch: AbortController | undefined
+  #deployment: Deployment | undefined
+  /** How the deployment has been doing; absent while it has nothing to do with this call. */
+  #health: Health | undefined
+  /** What `#health` said when the call began. */
+  #began = 0
   /** What is being waited for. */
   #pending: Promise<Batch<any>> | undefined
 
@@ -41,14 +52,21 @@ class Exchange implements Source<any> {
       return NOTHING_MORE
     }
     try {
-      this.#pending = this.#intake ? this.#intake.parts.next() : this.#dial()
+      this.#pending = this.#intake ? this.#flow!.next() : this.#dial()
       const batch = await this.#pending
       this.#finished = batch.last
+      if (this.#finished) this.#bind()
       if (this.#finished || this.#closing) await this.close()
+      // An answer may begin after its call has ended.
+      if (this.#closing) this.#part()
       return batch
     } catch (error) {
+      const failure = this.#failureOf(error)
+      if (this.#health && UpstreamFailure.is(failure) && !this.#call.aborted) {
+        this.#blame(failure)
+      }
       await this.close()
-      throw this.#failureOf(error)
+      throw failure
     }
   }
 
@@ -60,55 +78,102 @@ class Exchange implements Source<any> {
   async #close(): Promise<void> {
     const call = this.#call
     const left = call.aborted instanceof ClientGone
-    if (left && this.#drains && this.#dialled) await this.#readOn()
+    if (left && this.#drains && this.#dialled && !this.#metered) await this.#readOn()
     const usage = this.#intake?.usage() ?? (left && this.#dialled ? this.#sent() : undefined)
-    if (usage) call.meter.push({ source: 'model', usage, prices: call.model.prices })
+    if (usage) this.#meter(usage)
     if (this.#branch) call.drop(this.#branch)
+    this.#part()
     if (this.#finished) return
     this.#branch?.abort(new ClientGone())
-    void this.#intake?.parts.close()
+    void this.#flow?.close()
   }
 
-  /** Tries deployments in order until one has given its first part. */
+  /** The deployment has no more to do with this call. */
+  #part(): void {
+    this.#health?.end(this.#began, this.#finished)
+    this.#health = undefined
+  }
+
+  /** What goes on with this answer goes on where it was given. */
+  #bind(): void {
+    const bond = this.#intake?.bond?.()
+    if (bond === undefined) return
+    const { runtime, account } = this.#call
+    runtime.routing.bind({ account: account.id }, bond, this.#deployment!)
+  }
+
+  /** Notes what was consumed, once. */
+  #meter(usage: Usage): void {
+    if (this.#metered) return
+    this.#metered = true
+    this.#call.meter.push({ source: 'model', usage, prices: this.#call.model.prices })
+  }
+
+  /** Tries deployments until one has given its first part. */
   async #dial(): Promise<Batch<any>> {
     const call = this.#call
-    const { model, account, runtime } = call
-    const { routing, config } = runtime
-    const session: Session | undefined =
-      call.session === null ? undefined : { account: account.id, id: call.session }
-    const candidates = routing.order(model, session)
+    const { model, runtime } = call
+    const { routing, metrics, config, log } = runtime
+    const ties = model.deployments.length > 1 ? tiesOf(call) : undefined
     let again = true
-    for (let attempt = 1, next = 0; ; attempt++) {
-      const deployment = candidates[next]!
+    let tried: readonly Deployment[] | undefined
+    let deployment = routing.choose(model, ties)!
+    for (let attempt = 1; ; attempt++) {
+      const health = routing.healthOf(deployment)
+      const hopeful = health.isOpen()
+      this.#deployment = deployment
+      this.#health = health
+      this.#began = health.begin()
       const started = performance.now()
-      const report = (outcome: string) =>
-        runtime.metrics.upstream({
-          provider: deployment.provider,
-          outcome,
-          seconds: (performance.now() - started) / 1000,
-        })
       try {
         const first = await this.#ask(deployment)
-        report('ok')
-        routing.succeeded(deployment)
-        if (next > 0 && session) routing.pin(model, session, deployment)
+        const ms = performance.now() - started
+        metrics.upstream({ provider: deployment.provider, outcome: 'ok', seconds: ms / 1000 })
+        if (health.answered(this.#began, ms)) log.info(`${deployment.id} is well again`)
+        if (ties) routing.stay(model, ties, deployment)
         return first
       } catch (error) {
         const failure = this.#failureOf(error)
-        if (!UpstreamFailure.is(failure) || call.aborted) throw failure
-        report(failure.failure)
-        routing.failed(deployment, failure, config.routing.cooldown * 1000)
-        if (failure.unhealthy) {
-          runtime.log.warn(
-            `${call.id}: ${deployment.id} failed: ${failure.failure}${causeOf(failure)}`,
-          )
+        if (UpstreamFailure.is(failure) && !call.aborted) {
+          const seconds = (performance.now() - started) / 1000
+          metrics.upstream({ provider: deployment.provider, outcome: failure.failure, seconds })
+          this.#blame(failure)
         }
-        if (!failure.failover || attempt >= config.routing.attempts) throw failure
-        if (next + 1 < candidates.length) next++
-        else if (failure.failure === 'upstream_error' && again) again = false
-        else throw failure
+        this.#part()
+        // Nobody who rests is asked after one who rests and has failed again.
+        const goesOn = hopeful && attempt < config.routing.attempts && !call.aborted
+        if (!goesOn || !UpstreamFailure.is(failure) || !failure.failover) throw failure
+        tried = tried ? [...tried, deployment] : [deployment]
+        const next = routing.choose(model, ties, tried)
+        const pauseMs = next || !again ? undefined : pauseMsBefore(failure)
+        if (!next && pauseMs === undefined) throw failure
+        if (next) deployment = next
+        else again = false
+        if (pauseMs) await this.#pause(pauseMs)
       }
     }
+  }
+
+  /** Waits, and stops waiting when the call does. */
+  async #pause(ms: number): Promise<void> {
+    const branch = this.#call.branch()
+    try {
+      await sleep(ms, undefined, { signal: branch.signal })
+    } catch (error) {
+      throw this.#failureOf(error)
+    } finally {
+      this.#call.drop(branch)
+    }
+  }
+
+  /** Counts a failure against the deployment, and tells the operator. */
+  #blame(failure: UpstreamFailure): void {
+    if (!failure.unhealthy) return
+    const { log, config } = this.#call.runtime
+    const restMs = this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
+    const rests = restMs === undefined ? '' : `; it rests for ${restMs / 1000} s`
+    const what = `${this.#deployment!.id} failed: ${failure.failure}${causeOf(failure)}${rests}`
+    log[concernsOperator(failure) ? 'error' : 'warn'](`${this.#call.id}: ${what}`)
   }
 
   async #ask(deployment: Deployment): Promise<Batch<any>> {
@@ -116,14 +181,17 @@ class Exchange implements Source<any> {
     const { endpoint, runtime } = call
     const provider = runtime.providers.get(deployment.provider)!
     const branch = call.branch(this.#drains ? ClientGone : undefined)
+    const { limits } = deployment
+    if (limits) limitRequests(branch.signal, limits)
     const { firstPartTimeout } = runtime.config.providers[deployment.provider]!
-    const alarm = endpoint.streams(call.input)
-      ? call.alarm(firstPartTimeout * 1000, () =>
-          branch.abort(
-            new UpstreamFailure('timeout', 'The model provider did not answer in time.'),
-          ),
-        )
-      : undefined
+    const alarm =
+      endpoint.streams(call.input) && !endpoint.beginsLate
+        ? call.alarm((limits?.firstPartTimeout ?? firstPartTimeout) * 1000, () =>
+            branch.abort(
+              new UpstreamFailure('timeout', 'The model provider did not answer in time.'),
+            ),
+          )
+        : undefined
     this.#dialled = true
     this.#branch = branch
     call.deployment = deployment.id
@@ -136,9 +204,13 @@ class Exchange implements Source<any> {
         signal: branch.signal,
         log: runtime.log,
       }
-      const intake = endpoint.take(call, await provider[endpoint.operation]!(job))
-      const first = await intake.parts.next()
+      const serve = provider[endpoint.operation] as (job: Job<any>) => Promise<unknown>
+      const intake = endpoint.take(call, await serve.call(provider, job))
+      const { parts } = intake
+      const first = 'next' in parts ? await parts.next() : { parts, last: true }
       this.#intake = intake
+      if (intake.upfront) this.#meter(intake.usage())
+      if ('next' in parts) this.#flow = parts
       return first
     } catch (error) {
       const reason = branch.signal.aborted ? branch.signal.reason : error
@@ -160,7 +232,7 @@ class Exchange implements Source<any> {
       let batch = await Promise.race([this.#pending, timeUp])
       while (batch && !batch.last && read < drainBytes) {
         read += Buffer.byteLength(JSON.stringify(batch.parts))
-        batch = await Promise.race([this.#intake!.parts.next(), timeUp])
+        batch = await Promise.race([this.#flow!.next(), timeUp])
       }
     } catch {
       // What was seen until here is what is charged.
@@ -179,6 +251,8 @@ class Exchange implements Source<any> {
   #failureOf(error: unknown): unknown {
     const { aborted } = this.#call
     if (aborted) return aborted
+    const { subject } = this.#call.endpoint
+    if (UpstreamFailure.is(error)) return subject === undefined ? error : error.about(subject)
     if (GatewayError.is(error)) return error
     if (error instanceof RangeError && error.message.includes('call stack')) {
       // Serialising is recursive: no vendor is to blame for a body that is nested ten thousand levels deep.
@@ -187,6 +261,10 @@ class Exchange implements Source<any> {
     const message = 'The model provider failed in an unforeseen way.'
     return new UpstreamFailure('upstream_error', message, { cause: error })
   }
+}
+
+function tiesOf({ account, session, endpoint, input }: Call): Ties {
+  return { account: account.id, session: session ?? undefined, bond: endpoint.bondOf?.(input) }
 }
 
 /** For the operator's log: names and codes, never a body, a key or an address with a query. */

@@ -7,7 +7,7 @@ export const settle: Stage = function settle(call, next) {
   let bill: Promise<Bill> | undefined
   const charge: Charge = (outcome = call.outcome ?? 'completed', pays = outcome !== 'failed') =>
     (bill ??= settleOnce(call, outcome, pays))
-  call.scope.defer(() => charge(call.outcome ?? 'failed'))
+  call.scope.defer(() => (call.bill ? undefined : charge(call.outcome ?? 'failed')))
   return next().then(({ parts }) => ({ parts: parts.through(call.endpoint.billed(call, charge)) }))
 }
 
@@ -33,8 +33,11 @@ async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<
   })
   call.bill = bill
   const { hold } = runtime.config.billing
-  if (hold === 'expected' && outcome === 'completed')
-    runtime.holds.learn(key.id, model.id, bill.cost)
+  if (hold === 'expected' && outcome === 'completed') {
+    // A search is set aside on its own, by its price.
+    const search = priceUsage(meter.filter(({ source }) => source === 'search')).cost
+    runtime.holds.learn(key.id, model.id, bill.cost - (bill.cost > search ? search : bill.cost))
+  }
   runtime.metrics.settled((performance.now() - started) / 1000)
   return bill
 }

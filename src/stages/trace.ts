@@ -1,11 +1,42 @@
-import { formatPico } from '../money.ts'
+import { hash } from 'node:crypto'
+import type { Decision } from '../guard/decision.ts'
 import type { Call, Stage } from '../pipeline.ts'
+import type { Policy } from '../policy.ts'
 
 /** Counts the call while it runs, and writes one access record when it has ended. */
 export const trace: Stage = function trace(call, next) {
   call.runtime.metrics.requestStarted()
   call.scope.defer(() => record(call))
   return next()
+}
+
+/** What guards decided is written when the last of them has looked: those who only look on may take longer. */
+async function recordDecision(call: Call, decision: Decision): Promise<void> {
+  await decision.complete()
+  const { runtime, filled, path, policy, key } = call
+  const { mode, outcome, sides, ...rest } = decision.record()
+  if (sides.length === 0) runtime.metrics.guard.decided('all', '', mode, outcome)
+  runtime.access?.decided({
+    at: Date.now(),
+    requestId: call.id,
+    account: filled.account?.id,
+    key: key.id,
+    endpoint: path,
+    model: filled.model?.id,
+    policyHash: hashOf(key.policy),
+    requestPolicyHash: hashOf(call.endpoint.policyOf(call.input)),
+    ignored: policy.ignored,
+    mode,
+    outcome,
+    sides,
+    ...rest,
+    cost: call.bill?.text,
+  })
+}
+
+/** Equal for equal policies. */
+function hashOf(policy: Policy | undefined): string | undefined {
+  return policy && hash('sha256', JSON.stringify(policy)).slice(0, 16)
 }
 
 function record(call: Call): void {
@@ -23,6 +54,7 @@ function record(call: Call): void {
     promptTokens: usage?.promptTokens,
     completionTokens: usage?.completionTokens,
   })
+  if (call.decision) void recordDecision(call, call.decision)
   runtime.access?.add({
     at: startedAt,
     requestId: call.id,
@@ -38,7 +70,7 @@ function record(call: Call): void {
     deployment: call.deployment,
     promptTokens: usage?.promptTokens,
     completionTokens: usage?.completionTokens,
-    cost: call.bill && formatPico(call.bill.cost),
+    cost: call.bill?.text,
     retryCount: incoming.header('x-stainless-retry-count'),
   })
 }

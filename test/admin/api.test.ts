@@ -473,14 +473,21 @@ describe('keys', () => {
     ])
   })
 
-  it('warn of rules that nobody enforces, and are refused with them', async () => {
-    const policy = { version: 1, deny: ['code'], bannedPatterns: ['secret plan'] }
+  it('warn of rules that nobody can look after', async () => {
+    const guard = { model: 'mock/echo', onBlock: 'error' }
+    const policy = { version: 1, scope: 'Gardens.', bannedPatterns: ['secret plan'], guard }
     const answer = await post(`/accounts/${await newAccount('5')}/keys`, { name: 'kiosk', policy })
     expect(answer.json.data.warnings).toEqual([
-      'no guard on this gateway enforces deny:code: calls with this key will be refused',
-      'no guard on this gateway enforces bannedPatterns[0]: calls with this key will be refused',
+      'nothing on this gateway looks after mock/echo: calls with this key will be refused',
+      'nothing on this gateway judges the scope: the model is told about it, no more',
     ])
     expectError(await gateway.chat(hello, { key: answer.json.key }), 503, 'guard_unavailable')
+    const missing = { name: 'k', policy: { version: 1, guard: { model: 'mock/none' } } }
+    const refused = await post(`/accounts/${await newAccount('5')}/keys`, missing)
+    expect(refused.json.error).toMatchObject({
+      code: 'invalid_policy',
+      param: 'policy.guard.model',
+    })
   })
 })
 
@@ -498,7 +505,14 @@ describe('models and status', () => {
           provider: 'mock',
           weight: 1,
           priority: 0,
-          health: { state: 'well', failures: 0, rests_until: null, last_failure: null },
+          health: {
+            state: 'well',
+            since: null,
+            failures: 0,
+            last_failure: null,
+            rests_until: null,
+            in_flight: 0,
+          },
         },
       ],
     })
@@ -518,8 +532,16 @@ describe('models and status', () => {
     expect((await own.chat({ ...hello, model: 'mock/broken' })).status).toBe(502)
     const { data } = (await own.ask('GET', '/admin/models', { key: TOKEN })).json
     const { health } = data[0].deployments[0]
-    expect(health).toMatchObject({ state: 'resting', failures: 1, last_failure: 'upstream_auth' })
+    expect(health).toMatchObject({
+      state: 'resting',
+      failures: 1,
+      last_failure: 'upstream_auth',
+      in_flight: 0,
+    })
+    expect(Date.parse(health.since)).toBeLessThanOrEqual(Date.now())
     expect(Date.parse(health.rests_until)).toBeGreaterThan(Date.now())
+    const metrics = await own.ask('GET', '/metrics', { key: TOKEN })
+    expect(metrics.text).toContain('gateway_deployment_up{deployment="mock/broken"} 0\n')
   })
 
   it('lists running calls without a word of theirs', async () => {

@@ -309,14 +309,6 @@ describe('errors', () => {
       'plugins',
     ],
     [
-      'guard rules without a guard',
-      { ...hello, policy: { version: 1, deny: ['code'] } },
-      503,
-      'guard_unavailable',
-      'server_error',
-      null,
-    ],
-    [
       'a broken policy',
       { ...hello, policy: null },
       400,

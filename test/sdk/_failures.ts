@@ -232,7 +232,10 @@ export const PASSING: readonly Failure[] = [
   },
   {
     name: 'rules that no guard looks after',
-    body: { policy: { version: 1, deny: ['code'] } },
+    arrange: async (s) => {
+      const guard = { model: 'guard/nobody', onBlock: 'error' } as const
+      return (await s.t.newKey({ policy: { version: 1, deny: ['code'], guard } })).secret
+    },
     raises: InternalServerError,
     status: 503,
     code: 'guard_unavailable',

@@ -146,13 +146,14 @@ describe('what is tried again', () => {
   })
 
   it.each([false, true])(
-    'a vendor that is overloaded, after the second it takes (stream: %s)',
+    'a vendor that is overloaded, after the second it takes: twice here (stream: %s)',
     async (stream) => {
-      failTimes(1, failing(503))
+      failTimes(2, failing(503))
       const { client, waits } = listening()
-      const count = s.calls.length
+      const [count, asked] = [s.calls.length, s.vendor.requests.length]
       await expectFine(client, stream)
       expect(since(count).map((call) => call.status)).toEqual([503, 200])
+      expect(s.vendor.requests.length - asked).toBe(3)
       expect(waits[0]).toBe('1')
     },
   )

@@ -1,0 +1,98 @@
+/** Trying a policy on texts before a key gets it. */
+import { InvalidRequest } from '../errors.ts'
+import { Purse, entitle } from '../guard/asking.ts'
+import { gapsOf } from '../guard/coverage.ts'
+import { evaluate, type Evaluation } from '../guard/evaluate.ts'
+import { compilePatterns } from '../guard/patterns.ts'
+import type { Side } from '../guard/watch.ts'
+import type { Incoming, Runtime } from '../pipeline.ts'
+import { requestId } from '../ids.ts'
+import { policyWarnings, refusalOf, tighten, type Policy } from '../policy.ts'
+import type { PolicyTrial } from './bodies.ts'
+
+/**
+ * What every rule of a policy says of the texts. Models are asked only if that is wanted, at the operator's expense.
+ * @param incoming of the admin's request
+ */
+export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: PolicyTrial) {
+  const { policy, input, output, ask: remote } = trial
+  const effective = tighten(policy, undefined)
+  const id = requestId()
+  const account = { id: 'operator', name: 'operator', createdAt: 0 }
+  const purse = new Purse()
+  const found = await evaluate({
+    policy: effective,
+    guards: runtime.guards,
+    texts: {
+      ...(input === undefined ? {} : { input }),
+      ...(output === undefined ? {} : { output }),
+    },
+    remote,
+    compile: compilePatterns,
+    contextOf(rules, signal, deadline) {
+      const judge = effective.guard.model
+      const context = Object.freeze({
+        requestId: id,
+        accountId: account.id,
+        keyId: account.id,
+        endpoint: 'chat',
+        model: '',
+        origin: 'key' as const,
+        rules,
+        ...(judge && !judge.startsWith('guard/') ? { judge } : {}),
+        conversation: { question: output === undefined ? '' : (input ?? '') },
+        signal,
+        deadline,
+      })
+      return entitle(context, {
+        account: account.id,
+        purse,
+        pays: () => true,
+        ask: (question) =>
+          runtime.ask({ id, path: '/admin', incoming, runtime, account }, question),
+        book: (_, cost) => runtime.metrics.guard.spent('operator', cost),
+        ended: (ok) => runtime.metrics.guard.judged(ok),
+      })
+    },
+  })
+  const texts = { input, output }
+  return {
+    verdicts: found.map((one) => view(one, texts[one.side])),
+    blocked: [
+      ...new Set(found.filter(({ verdict }) => verdict === 'block').map(({ side }) => side)),
+    ],
+    refusal: refusalOf(effective),
+    warnings: [...policyWarnings(policy), ...gapsOf(runtime.guards, effective)],
+  }
+}
+
+/** @throws InvalidRequest for a judge that there is not */
+export function requireJudge({ guards }: Runtime, policy: Policy | null | undefined): void {
+  const judge = policy?.guard?.model
+  if (judge === undefined || guards.hasJudge(judge)) return
+  const message =
+    `Invalid 'policy.guard.model': expected a chat model of the catalog, or "guard/" and the name of a guard ` +
+    `of the configuration.`
+  throw new InvalidRequest('invalid_policy', message, { param: 'policy.guard.model' })
+}
+
+function view(
+  { rule, side, guard, verdict, spans, ...more }: Evaluation,
+  text: string | undefined,
+) {
+  return {
+    rule,
+    side: side satisfies Side,
+    guard,
+    verdict,
+    ...(spans && {
+      spans: spans.map(({ start, end, label }) => ({
+        start,
+        end,
+        text: text!.slice(start, end),
+        ...(label === undefined ? {} : { label }),
+      })),
+    }),
+    ...more,
+  }
+}

@@ -1,0 +1,105 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, request, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+
+const MIB = 1024 * 1024
+const FILES = 20
+const FILE_BYTES = 8 * MIB
+const ALLOWANCE_BYTES = 40 * MIB
+
+let vendor: Server
+/** Called when the vendor has read a whole request; it answers when that resolves. */
+let received: () => Promise<void>
+let gateway: ChildProcess
+let baseURL: string
+let key: string
+
+beforeAll(async () => {
+  vendor = createServer((incoming, outgoing) => {
+    incoming.resume().once('end', () => {
+      void received().then(() => outgoing.setHeader('content-type', 'application/json').end(ANSWER))
+    })
+  }).listen(0, '127.0.0.1')
+  await once(vendor, 'listening')
+  const { port } = vendor.address() as AddressInfo
+  const options = { apiKey: 'k', baseURL: `http://127.0.0.1:${port}/v1` }
+  const config = {
+    providers: { vendor: { use: 'openai', options } },
+    models: {
+      'acme/painter': {
+        modality: 'image',
+        pricing: { image: '0.01' },
+        capabilities: ['REFERENCES'],
+        deployments: [{ provider: 'vendor', model: 'gpt-image-1' }],
+      },
+    },
+  }
+  const script = fileURLToPath(new URL('_uploads-gateway.ts', import.meta.url))
+  gateway = fork(script, [JSON.stringify(config)])
+  const [started] = await once(gateway, 'message')
+  ;({ baseURL, key } = started)
+})
+
+afterAll(async () => {
+  const gone = once(gateway, 'exit')
+  gateway.disconnect()
+  await gone
+  vendor.closeAllConnections()
+  vendor.close()
+})
+
+const memory = async (): Promise<{ rss: number; most: number }> => {
+  gateway.send('memory')
+  const [message] = await once(gateway, 'message')
+  return message
+}
+
+const PNG = Buffer.from('89504e470d0a1a0a', 'hex')
+const image = Buffer.concat([PNG, Buffer.alloc(FILE_BYTES - PNG.length, 7)])
+const ANSWER = JSON.stringify({ data: [{ b64_json: PNG.toString('base64') }] })
+
+/** Uploads without copying the file, so that it is not this process that runs out of breath. */
+function edit(file: Buffer): Promise<number> {
+  const boundary = 'uploads'
+  const field = (name: string) =>
+    `--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n`
+  const texts = `${field('model')}acme/painter\r\n${field('prompt')}a cat\r\n${field('image')}`
+  return new Promise((resolve, reject) => {
+    const upload = request(`${baseURL}/images/edits`, {
+      method: 'POST',
+      agent: false,
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': `multipart/form-data; boundary=${boundary}`,
+      },
+    })
+    upload.once('error', reject)
+    upload.once('response', (response) => {
+      response.resume().once('end', () => resolve(response.statusCode!))
+    })
+    upload.write(texts)
+    upload.write(file)
+    upload.end(`\r\n--${boundary}--\r\n`)
+  })
+}
+
+it(`${FILES} uploads of 8 MiB at once take no more than the files and 40 MiB`, async () => {
+  received = () => Promise.resolve()
+  expect(await edit(image.subarray(0, 64 * 1024))).toBe(200)
+  const { rss: idle } = await memory()
+
+  // No answer before all have arrived: until then every file is needed.
+  const all = Promise.withResolvers<void>()
+  let arrived = 0
+  received = () => {
+    if (++arrived === FILES) all.resolve()
+    return all.promise
+  }
+  const statuses = await Promise.all(Array.from({ length: FILES }, () => edit(image)))
+  expect(statuses).toEqual(Array.from({ length: FILES }, () => 200))
+  const { most } = await memory()
+  expect(most - idle).toBeLessThan(FILES * FILE_BYTES + ALLOWANCE_BYTES)
+})
