@@ -244,7 +244,7 @@ function isCard(n: string): boolean {
     /^\d+$/.test(n) &&
     CARDS.some(([prefix, lengths]) => prefix.test(n) && lengths.includes(n.length)) &&
     luhn(n) &&
-    !isUniform(n.slice(1))
+    !isUniform(n)
   )
 }
 
