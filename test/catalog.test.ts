@@ -240,6 +240,32 @@ describe('nearest', () => {
   })
 })
 
+describe('limits of a deployment', () => {
+  const entry = (limits: object) => ({
+    'acme/swift': {
+      pricing: { prompt: '1' },
+      deployments: [{ provider: 'p', model: 'm', ...limits }],
+    },
+  })
+  const deploymentOf = (limits: object) =>
+    buildCatalog(v.parse(modelsSchema, entry(limits))).get('acme/swift')!.deployments[0]!
+
+  it('are there where it has some', () => {
+    expect(deploymentOf({})).not.toHaveProperty('limits')
+    expect(deploymentOf({ firstPartTimeout: 2.5, idleTimeout: 20 }).limits).toEqual({
+      firstPartTimeout: 2.5,
+      idleTimeout: 20,
+    })
+  })
+
+  it.each([{ timeout: 0 }, { firstPartTimeout: '20' }, { idleTimeout: 1e9 }])(
+    'are seconds: not %o',
+    (limits) => {
+      expect(problems(entry(limits))).toEqual(['a number of seconds above 0 and at most 1000000'])
+    },
+  )
+})
+
 function problems(models: unknown): string[] {
   const { issues = [] } = v.safeParse(modelsSchema, models)
   return issues.map(({ message }) => message)

@@ -1,7 +1,10 @@
 /** Several deployments of one model, some of them sick: what clients see of it, what the sick ones do, and the operator. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import * as v from 'valibot'
 import type { UserConfig } from '../src/config.ts'
+import { defineGuard } from '../src/plugin.ts'
 import { createTestGateway, eventsOf, loaded, type TestGateway } from './_setup.ts'
+import { guarded } from './guard/_setup.ts'
 import {
   events,
   json,
@@ -257,6 +260,39 @@ describe('the last deployment there is', () => {
     )
     await expectFine(s.ask, 1)
     expect(asked).toBe(2)
+  })
+})
+
+describe('a call that is not wanted any more', () => {
+  it('is no failure of the deployment, and is not made again', async () => {
+    const guard = defineGuard({
+      name: 'late',
+      options: v.strictObject({}),
+      setup: () => ({
+        answers: ['deny:code'],
+        cost: 'remote',
+        async input() {
+          await expect.poll(() => s.vendor.requests.length).toBe(1)
+          return [{ action: 'block', rule: 'deny:code' }]
+        },
+      }),
+    })
+    await using s = await guarded([guard], { overlapInput: true })
+    s.vendor.answer({ pieces: [], ending: 'silent' })
+    const blocked = await s.ask({ deny: ['code'] })
+    expect(blocked.json.choices[0].finish_reason).toBe('content_filter')
+    expect(await s.vendor.requests[0]!.aborted).toBe(true)
+    await expect.poll(() => s.t.gateway.running.size).toBe(0)
+    const { catalog, routing, metrics } = s.t.gateway.runtime
+    expect(metrics.text()).not.toContain('outcome="upstream_error"')
+    const [deployment] = catalog.get('acme/swift')!.deployments
+    expect(routing.healthOf(deployment!).report()).toEqual({
+      state: 'well',
+      failures: 0,
+      inFlight: 0,
+    })
+    expect(s.vendor.requests).toHaveLength(1)
+    expect(s.t.logged.join('\n')).not.toMatch(/failed|error/i)
   })
 })
 

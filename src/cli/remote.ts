@@ -125,8 +125,15 @@ export async function listModels(admin: Admin, args: Arguments): Promise<void> {
     ]),
   )
   const headings = [
-    ...['MODEL', 'MODALITY', 'DEPLOYMENT', 'HEALTH', 'SINCE', 'MS TO FIRST PART'],
-    ...['FAILURES', 'LAST FAILURE', 'RESTS UNTIL'],
+    'MODEL',
+    'MODALITY',
+    'DEPLOYMENT',
+    'HEALTH',
+    'SINCE',
+    'LATENCY MS',
+    'FAILURES',
+    'LAST FAILURE',
+    'RESTS UNTIL',
   ]
   print(args, data, () => table(headings, rows))
 }

@@ -134,6 +134,8 @@ class Exchange implements Source<any> {
         return first
       } catch (error) {
         const failure = this.#failureOf(error)
+        // Whoever closed it does not want to know.
+        if (this.#closing) throw failure
         if (UpstreamFailure.is(failure) && !call.aborted) {
           const seconds = (performance.now() - started) / 1000
           metrics.upstream({ provider: deployment.provider, outcome: failure.failure, seconds })
@@ -150,6 +152,7 @@ class Exchange implements Source<any> {
         if (next) deployment = next
         else again = false
         if (pauseMs) await this.#pause(pauseMs)
+        if (this.#closing) throw failure
       }
     }
   }

@@ -183,6 +183,21 @@ describe('conform', () => {
       ])
     })
 
+    it('has an object for arguments where the vendor says nothing, unless it was cut short', async () => {
+      const bare = [fragment(0, 'a', 'fa'), fragment(1, 'b', 'fb', '')]
+      const argumentsIn = (chunks: readonly Chunk[]) =>
+        callsIn(chunks).map((call) => [call.index, call.function!.arguments])
+      expect(argumentsIn(await run([...bare, done]))).toEqual([
+        [0, ''],
+        [0, '{}'],
+        [1, '{}'],
+      ])
+      expect(argumentsIn(await run([...bare, says({}, 'length')]))).toEqual([
+        [0, ''],
+        [1, ''],
+      ])
+    })
+
     it('never interleaves', async () => {
       const out = await run([
         fragment(0, 'a', 'fa', ''),
