@@ -20,11 +20,15 @@ export async function listVoices(command: string): Promise<ReadonlySet<string>> 
       { cause },
     )
   })
+  // A line has its own language in the second column, and others it can stand for at the end: `(en 2)`.
   const languages = stdout
     .split('\n')
     .slice(1)
-    .map((line) => line.trim().split(/\s+/)[1]?.toLowerCase())
-  return new Set(languages.filter((language) => language !== undefined))
+    .flatMap((line) => [
+      line.trim().split(/\s+/)[1],
+      ...Array.from(line.matchAll(/\(([\w-]+) \d+\)/g), ([, other]) => other),
+    ])
+  return new Set(languages.flatMap((language) => language?.toLowerCase() ?? []))
 }
 
 function run(command: string, args: readonly string[]): Promise<{ readonly stdout: string }> {
