@@ -30,7 +30,8 @@ export interface TestGateway extends AsyncDisposable {
   /** POST a chat request; the body as it is when it is text or bytes. */
   chat(body: unknown, options?: AskOptions): Promise<Answer>
   ask(method: string, path: string, options?: AskOptions): Promise<Answer>
-  close(): Promise<void>
+  /** @param graceSeconds how long running calls may take; none by default */
+  close(graceSeconds?: number): Promise<void>
 }
 
 export interface AskOptions {
@@ -130,8 +131,8 @@ export async function createTestGateway(config: UserConfig = MOCK_CONFIG): Promi
       ...options.headers,
     })
   }
-  const close = async () => {
-    await server.close(0)
+  const close = async (graceSeconds = 0) => {
+    await server.close(graceSeconds)
     await gateway.close()
   }
   return {
@@ -146,7 +147,7 @@ export async function createTestGateway(config: UserConfig = MOCK_CONFIG): Promi
     chat: (body, options = {}) => ask('POST', '/v1/chat/completions', { ...options, body }),
     balance: async (account = 'acme') => (await gateway.runtime.ledger.account(account)).balance,
     close,
-    [Symbol.asyncDispose]: close,
+    [Symbol.asyncDispose]: () => close(),
   }
 }
 

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import zlib from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listen, pathOf } from '../src/server.ts'
-import { MOCK_CONFIG, createTestGateway, hello, type TestGateway } from './_setup.ts'
+import { MOCK_CONFIG, createTestGateway, eventsOf, hello, type TestGateway } from './_setup.ts'
 
 let t: TestGateway
 beforeAll(async () => {
@@ -303,7 +303,6 @@ describe('going down', () => {
           deployments: [{ provider: 'mock', model: 'echo', options: { paceMs: 40 } }],
         },
       },
-      server: { shutdownGrace: 10 },
     })
     const words = Array.from({ length: 10 }, (_, i) => `word${i}`).join(' ')
     const running = own.chat({
@@ -313,8 +312,11 @@ describe('going down', () => {
       messages: [{ role: 'user', content: words }],
     })
     await expect.poll(() => own.gateway.running.size).toBe(1)
-    const closing = own.close()
-    expect((await running).text).toMatch(/\[DONE\]\n\n$/)
+    const closing = own.close(30)
+    const { text } = await running
+    const said = eventsOf(text).map((chunk) => chunk.choices?.[0]?.delta?.content ?? '')
+    expect(said.join('')).toBe(words)
+    expect(text).toMatch(/\[DONE\]\n\n$/)
     await closing
     await expect(own.chat(hello)).rejects.toThrow(/ECONNREFUSED/)
   })
