@@ -17,6 +17,10 @@ const DECODERS: Readonly<Record<string, () => Transform>> = {
 /** A body that is slow but not stuck brings so much within each `server.bodyTimeout`. */
 const PACE_BYTES = 1024 * 1024
 
+/** So many pieces this small, one after the other, are put together at once. */
+const SMALL_BYTES = 1024
+const MANY = 1024
+
 export class NodeIncoming implements Incoming {
   readonly path: string
   readonly #request: IncomingMessage
@@ -39,7 +43,15 @@ export class NodeIncoming implements Incoming {
 
   async body(limitBytes: number): Promise<Buffer> {
     const chunks: Buffer[] = []
-    await this.#read(limitBytes, 'invalid_json', (chunk) => chunks.push(chunk))
+    let small = 0
+    await this.#read(limitBytes, 'invalid_json', (chunk) => {
+      chunks.push(chunk)
+      small = chunk.length < SMALL_BYTES ? small + 1 : 0
+      if (small < MANY) return
+      // A body sent byte by byte would otherwise take a hundred times its size.
+      chunks.push(Buffer.concat(chunks.splice(-small)))
+      small = 0
+    })
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
   }
 
@@ -177,14 +189,28 @@ export class NodeOutgoing implements Outgoing {
 
   write(bytes: Uint8Array | string): void | Promise<void> {
     if (this.#response.write(bytes) || this.#response.destroyed) return
-    return (this.#drained ??= new Promise((resolve) => {
+    return (this.#drained ??= this.#drain())
+  }
+
+  /** Until there is room again, or nobody to write to. */
+  #drain(): Promise<void> {
+    const response = this.#response
+    const call = this.#call
+    const branch = call.branch()
+    // A client that does not read would keep a call that was given up, and would not learn why either.
+    const giveUp = () => void response.destroy()
+    branch.signal.addEventListener('abort', giveUp)
+    if (branch.signal.aborted) giveUp()
+    return new Promise((resolve) => {
       const done = () => {
         this.#drained = undefined
-        this.#response.off('drain', done).off('close', done)
+        call.drop(branch)
+        branch.signal.removeEventListener('abort', giveUp)
+        response.off('drain', done).off('close', done)
         resolve()
       }
-      this.#response.on('drain', done).on('close', done)
-    }))
+      response.on('drain', done).on('close', done)
+    })
   }
 
   end(bytes?: Uint8Array | string, ascii = false): void {

@@ -174,6 +174,26 @@ describe('bodies', () => {
     expect(status).toBe(200)
   })
 
+  it('may come byte by byte', async () => {
+    const content = Array.from({ length: 700 }, (_, i) => `word ${i}`).join(' ')
+    const body = JSON.stringify({ ...hello, messages: [{ role: 'user', content }] })
+    const answer = await new Promise<string>((resolve, reject) => {
+      const headers = { authorization: `Bearer ${t.key.secret}`, 'transfer-encoding': 'chunked' }
+      const request = httpRequest(
+        `${t.baseURL}/chat/completions`,
+        { method: 'POST', headers },
+        (response) => {
+          let read = ''
+          response.on('data', (piece) => (read += piece)).on('end', () => resolve(read))
+        },
+      )
+      request.once('error', reject)
+      for (const byte of Buffer.from(body)) request.write(Buffer.of(byte))
+      request.end()
+    })
+    expect(JSON.parse(answer).choices[0].message.content).toBe(content)
+  })
+
   it.each<[string, string | Uint8Array, Record<string, string>, number, string]>([
     ['another type', text, { 'content-type': 'text/plain' }, 415, 'unsupported_content_type'],
     [
