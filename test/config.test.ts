@@ -756,9 +756,10 @@ describe('the configurations that come with the gateway', () => {
     expect(error.message).toContain('OLLAMA_HOST')
   })
 
-  it.each(['minimal', 'several-deployments'])('include the example %s', async (name) => {
+  it.each(['minimal', 'several-deployments', 'guarded'])('include the example %s', async (name) => {
     const file = `config/examples/${name}.yaml`
-    const { config } = await loadConfig({ cwd: ROOT, file, env: { ...KEYS, PORT: '9999' } })
+    const own = { PORT: '9999', HELPDESK_KEY: 'a-long-key', SLUICEGATE_ADMIN_TOKEN: 'a-long-token' }
+    const { config } = await loadConfig({ cwd: ROOT, file, env: { ...KEYS, ...own } })
     expect(buildCatalog(config.models).all().length).toBeGreaterThan(0)
   })
 })
