@@ -9,7 +9,6 @@ import { InvalidRequest } from '../src/errors.ts'
 import { checkPatterns } from '../src/guard/patterns.ts'
 import {
   DEFAULT_REFUSAL,
-  guardRules,
   instructionsOf,
   policyWarnings,
   readPolicy,
@@ -599,41 +598,6 @@ describe('refusalOf', () => {
       'No.',
       ['No.'],
     ])
-  })
-})
-
-describe('guardRules', () => {
-  const rules: Policy = {
-    version: 1,
-    scope: 'Tools.',
-    deny: ['legal', 'code'],
-    bannedPatterns: ['a', 'b'],
-  }
-
-  it('names every rule of both parties', () => {
-    expect(guardRules(tighten(rules, { version: 1, bannedPatterns: ['c'] }))).toEqual([
-      'scope',
-      'deny:code',
-      'deny:legal',
-      'bannedPatterns[0]',
-      'bannedPatterns[1]',
-      'bannedPatterns[2]',
-    ])
-  })
-
-  it('is empty without rules', () => {
-    expect(guardRules(tighten({ version: 1, maxOutputTokens: 5 }, undefined))).toEqual([])
-  })
-
-  it('is empty only when both sides are off', () => {
-    const all = guardRules(tighten(rules, undefined))
-    for (const [guard, expected] of [
-      [{ input: false, output: false }, []],
-      [{ input: false }, all],
-      [{ output: false }, all],
-    ] as const) {
-      expect(guardRules(tighten({ ...rules, guard }, undefined))).toEqual(expected)
-    }
   })
 })
 

@@ -20,9 +20,8 @@ providers:
     use: mock
   # A vendor: put its key into .env, and take the "#" away here and below.
   # openai:
-  #   use: openai-compatible
+  #   use: openai
   #   options:
-  #     baseURL: https://api.openai.com/v1
   #     apiKey: \${OPENAI_API_KEY}
 
 # What clients can ask for. Prices are USD per unit, always as text.

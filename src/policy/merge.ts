@@ -56,16 +56,6 @@ export function refusalsOf(policy: EffectivePolicy): readonly string[] {
   return [...new Set([refusalOf(policy), policy.refusal])]
 }
 
-/** The rules that a guard has to enforce, such as `deny:code`; none when both sides are off. */
-export function guardRules({ guard, ...policy }: EffectivePolicy): readonly string[] {
-  if (!guard.input && !guard.output) return []
-  return [
-    ...(policy.scopes.length > 0 ? ['scope'] : []),
-    ...policy.deny.map((category) => `deny:${category}`),
-    ...policy.bannedPatterns.map((_, index) => `bannedPatterns[${index}]`),
-  ]
-}
-
 function baseOf(key: Policy): EffectivePolicy {
   const known = bases.get(key)
   if (known) return known
