@@ -2,18 +2,12 @@
  * `multipart/form-data` (wire contract, 1.4; RFC 7578), read as it arrives: a file that is too large is refused while it
  * is sent. Which parts are files is decided by their names alone, so that a part without a file name stays binary.
  */
+import { isUtf8 } from 'node:buffer'
 import { InvalidRequest } from '../errors.ts'
-import {
-  ReceivedFile,
-  fileTooLarge,
-  headOf,
-  mediaTypeOf,
-  mediaTypeOfName,
-  UNKNOWN_TYPE,
-} from '../media.ts'
+import { ReceivedFile, headOf, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE } from '../media.ts'
 import type { Incoming } from '../pipeline.ts'
 import type { MediaFile } from '../plugin.ts'
-import { FormParser, type Part, type PartHead } from './multipart-parser.ts'
+import { FormReader, malformed, type Part, type PartLimits } from './multipart-parts.ts'
 
 /** A form, its parts in the order of the document. */
 export interface Form {
@@ -31,16 +25,9 @@ export interface FormFile {
   readonly file: MediaFile
 }
 
-export interface FormLimits {
-  /** Whether a part with this name is a file, however it is labelled. */
-  readonly files: (field: string) => boolean
-  /** Of each file. */
-  readonly fileLimitBytes: number
+export interface FormLimits extends PartLimits {
   readonly bodyLimitBytes: number
 }
-
-/** Of all texts together. */
-const MAX_TEXT_BYTES = 16 * 1024 * 1024
 
 /** Whether the body says that it is a form. */
 export function isMultipart(incoming: Incoming): boolean {
@@ -49,35 +36,23 @@ export function isMultipart(incoming: Incoming): boolean {
 
 /**
  * Reads a form.
- * @throws InvalidRequest `invalid_multipart`, `file_too_large` with the part's name, and what {@link Incoming.pieces}
- * throws
+ * @throws InvalidRequest `invalid_multipart`, `file_too_large` with the part's name, `request_too_large`, and what
+ * {@link Incoming.pieces} throws
  */
 export async function readMultipart(incoming: Incoming, limits: FormLimits): Promise<Form> {
-  const texts: NamedText[] = []
-  const files: FormFile[] = []
-  let textBytes = 0
-  const begin = (head: PartHead): Part => {
-    const { name, type } = head
-    const isFile = limits.files(name)
-    const pieces = new Pieces()
+  const reader = new FormReader(boundaryOf(incoming.header('content-type') ?? ''), limits)
+  try {
+    await incoming.pieces(limits.bodyLimitBytes, (piece) => reader.push(piece))
+    const parts = await reader.end()
+    const texts = parts.filter(({ isFile }) => !isFile)
+    const files = parts.filter(({ isFile }) => isFile)
     return {
-      push(piece) {
-        if (isFile && pieces.length + piece.length > limits.fileLimitBytes) {
-          throw fileTooLarge(name, limits.fileLimitBytes)
-        }
-        if (!isFile && (textBytes += piece.length) > MAX_TEXT_BYTES) throw tooMuchText()
-        pieces.add(piece)
-      },
-      end() {
-        if (isFile) files.push({ field: name, file: fileOf(head, pieces.take()) })
-        else texts.push({ name, text: textOf(Buffer.concat(pieces.take()), type) })
-      },
+      fields: toFields(texts.map((part) => ({ name: part.name, text: textOf(part) }))),
+      files: inOrder(files.map((part) => ({ field: part.name, file: fileOf(part) }))),
     }
+  } finally {
+    reader.destroy()
   }
-  const parser = new FormParser(boundaryOf(incoming.header('content-type') ?? ''), begin)
-  await incoming.pieces(limits.bodyLimitBytes, (piece) => parser.push(piece))
-  parser.end()
-  return { fields: toFields(texts), files: inOrder(files) }
 }
 
 /** What the texts of a form stand for; names that are not listed stay as they are. */
@@ -179,14 +154,13 @@ function byPlace<T extends { readonly place: number }>(items: readonly T[]): T[]
   return items.toSorted((a, b) => (a.place === b.place ? 0 : a.place - b.place))
 }
 
-function fileOf({ filename, type }: PartHead, pieces: readonly Buffer[]): MediaFile {
-  const declared = type && !VAGUE.has(type.media) ? type.media : undefined
-  const mediaType =
+function fileOf({ filename, mediaType, pieces }: Part): MediaFile {
+  const found =
     mediaTypeOf(headOf(pieces)) ??
-    declared ??
+    (VAGUE.has(mediaType) ? undefined : mediaType) ??
     (filename && mediaTypeOfName(filename)) ??
     UNKNOWN_TYPE
-  return new ReceivedFile(pieces, mediaType, filename)
+  return new ReceivedFile(pieces, found, filename)
 }
 
 /** Types that clients send when they know nothing. */
@@ -196,28 +170,21 @@ const VAGUE: ReadonlySet<string> = new Set([
   'application/x-www-form-urlencoded',
 ])
 
-function textOf(bytes: Uint8Array, type: PartHead['type']): string {
-  try {
-    return new TextDecoder(type?.charset ?? 'utf-8').decode(bytes)
-  } catch {
-    return new TextDecoder().decode(bytes)
-  }
+/** Of a part with a file name, or a very long one, no character set is known. */
+function textOf({ name, text, pieces }: Part): string {
+  if (text !== undefined) return text
+  const bytes = Buffer.concat(pieces)
+  if (isUtf8(bytes)) return new TextDecoder().decode(bytes)
+  throw malformed(`the text in the part ${JSON.stringify(name)} is not UTF-8`)
 }
 
 function boundaryOf(contentType: string): string {
-  const match = /;\s*boundary\s*=\s*(?:"([^"]+)"|([^\s;"]+))/i.exec(contentType)
-  const boundary = match?.[1] ?? match?.[2]
-  if (boundary && boundary.length <= 70) return boundary
+  const match = /;\s*boundary\s*=\s*(?:"([^"]*)"|([^\s;"]*))/i.exec(contentType)
+  const boundary = match?.[1] ?? match?.[2] ?? ''
+  if (/^[ !#-[\]-~]{1,70}$/.test(boundary)) return boundary
   throw new InvalidRequest(
     'invalid_multipart',
     'Expected a boundary of 1 to 70 characters in the content type, such as "multipart/form-data; boundary=…".',
-  )
-}
-
-function tooMuchText(): InvalidRequest {
-  return new InvalidRequest(
-    'request_too_large',
-    `The fields of the form that are no files are larger than ${MAX_TEXT_BYTES} bytes together.`,
   )
 }
 
@@ -227,47 +194,4 @@ function twoForms(base: string): InvalidRequest {
     'invalid_multipart',
     `The form has the field ${name} both as a value and as an object.`,
   )
-}
-
-/** Below that, pieces are not worth what it costs to keep each of them. */
-const SMALL_BYTES = 16 * 1024
-const SHARED_BYTES = 64 * 1024
-
-/** What arrives of one part: large pieces as they are, small ones together, so that none costs more than it holds. */
-class Pieces {
-  length = 0
-  readonly #list: Buffer[] = []
-  /** Takes small pieces. */
-  #shared: Buffer | undefined
-  #used = 0
-
-  add(piece: Buffer): void {
-    this.length += piece.length
-    if (piece.length >= SMALL_BYTES) {
-      this.#close()
-      this.#list.push(piece)
-      return
-    }
-    for (let rest = piece; rest.length > 0;) {
-      this.#shared ??= Buffer.allocUnsafeSlow(SHARED_BYTES)
-      const taken = rest.copy(this.#shared, this.#used)
-      this.#used += taken
-      rest = rest.subarray(taken)
-      if (this.#used === SHARED_BYTES) this.#close()
-    }
-  }
-
-  /** All of them. Nothing can be added then. */
-  take(): Buffer[] {
-    this.#close()
-    return this.#list
-  }
-
-  #close(): void {
-    if (!this.#shared) return
-    const filled = this.#shared.subarray(0, this.#used)
-    this.#list.push(this.#used > SMALL_BYTES ? filled : Buffer.from(filled))
-    this.#shared = undefined
-    this.#used = 0
-  }
 }

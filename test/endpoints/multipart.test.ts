@@ -1,4 +1,4 @@
-import busboy from 'busboy'
+import { setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readMultipart, toJsonTypes, type Form } from '../../src/endpoints/multipart.ts'
@@ -8,12 +8,18 @@ const BOUNDARY = 'XbOuNdArY'
 const TYPE = `multipart/form-data; boundary=${BOUNDARY}`
 const isFile = (field: string) => /^(file|image(\[\d*\])?)$/.test(field)
 
-/** Reads a body that arrives in these pieces. */
-function read(pieces: readonly Buffer[], type = TYPE, fileLimitBytes = 1e6): Promise<Form> {
+/** Reads a body that arrives in these pieces, all at once or each for itself. */
+function read(
+  pieces: readonly Buffer[],
+  { type = TYPE, fileLimitBytes = 1e6, apart = false } = {},
+): Promise<Form> {
   const incoming = {
     header: (name: string) => (name === 'content-type' ? type : undefined),
     async pieces(_limit: number, take: (piece: Buffer) => void) {
-      for (const piece of pieces) take(piece)
+      for (const piece of pieces) {
+        take(piece)
+        if (apart) await turn()
+      }
     },
   }
   const limits = { files: isFile, fileLimitBytes, bodyLimitBytes: 1e9 }
@@ -48,55 +54,149 @@ function cut(body: Buffer, sizes: readonly number[]): Buffer[] {
   return pieces
 }
 
+/** What may stand before and after a form; large enough for a piece not to be put together with others. */
+const AROUND = Buffer.from(`${'x'.repeat(20_000)}\r\n`)
+
+/** A body with something around it, cut at this place. */
+function halves(body: Buffer, at: number): Buffer[] {
+  const place = at % (body.length + 1)
+  return [
+    Buffer.concat([AROUND, body.subarray(0, place)]),
+    Buffer.concat([body.subarray(place), AROUND]),
+  ]
+}
+
 /** Contents that look like what is around them. */
-const tricky = fc
-  .array(
-    fc.oneof(
-      fc.constantFrom(
-        '\r\n',
-        '--',
-        `\r\n--${BOUNDARY.slice(0, -1)}`,
-        '\r',
-        '\n',
-        '-',
-        BOUNDARY,
-        '\0',
+const tricky = (maxLength: number) =>
+  fc
+    .array(
+      fc.oneof(
+        fc.constantFrom(
+          '\r\n',
+          '--',
+          `\r\n--${BOUNDARY.slice(0, -1)}`,
+          '\r\r\n',
+          '\n',
+          '-',
+          BOUNDARY,
+          '\0',
+        ),
+        fc.string({ maxLength: 8, unit: 'binary' }),
       ),
-      fc.string({ maxLength: 8 }),
-    ),
-    { maxLength: 12 },
-  )
-  .map((pieces) => pieces.join(''))
-  .filter((text) => !`\r\n${text}\r\n`.includes(`\r\n--${BOUNDARY}`))
+      { maxLength },
+    )
+    .map((pieces) => pieces.join('').toWellFormed())
+    .filter((text) => !`\r\n${text}\r\n`.includes(`\r\n--${BOUNDARY}`))
+
+const byText = (a: readonly string[], b: readonly string[]) =>
+  JSON.stringify(a) < JSON.stringify(b) ? -1 : 1
+
+/** Names and contents. */
+const contentsOf = ({ fields, files }: Form) => [
+  ...Object.entries(fields).flatMap(([name, value]) =>
+    [value].flat().map((text) => [name, String(text)]),
+  ),
+  ...files.map(({ field, file }) => [field, Buffer.from(file.bytes).toString()]),
+]
 
 describe('a form', () => {
-  it('is the same however it is cut, and what another parser reads', async () => {
+  it('is what was sent, however it is labelled and cut', async () => {
     const part = fc.record({
       name: fc.constantFrom('file', 'image[]', 'prompt', 'model', 'n'),
-      body: tricky,
-      filename: fc.option(fc.constantFrom('a.png', 'ä.bin', 'x')),
+      body: tricky(12),
+      label: fc.constantFrom(
+        '',
+        '; filename="a.png"',
+        '; filename=""',
+        '\r\nContent-Type: application/octet-stream',
+        '\r\nContent-Type: image/png',
+      ),
     })
     await fc.assert(
       fc.asyncProperty(
         fc.array(part, { maxLength: 6 }),
         fc.array(fc.integer({ min: 1, max: 40 }), { maxLength: 6 }),
-        fc.constantFrom('', 'a preamble\r\n', '\r\n'),
-        async (parts, sizes, preamble) => {
-          const texts = parts.map(({ name, body, filename }) => ({
-            // The other one takes a part for a file only if it has a name for it.
-            head: named(name, filename || isFile(name) ? `; filename="${filename ?? 'f'}"` : ''),
-            body,
-          }))
-          const body = Buffer.concat([Buffer.from(preamble), bodyOf(texts), Buffer.from('an end')])
-          const { fields, files } = await read(cut(body, sizes))
-          const found = [
-            ...Object.entries(fields).flatMap(([name, value]) =>
-              [value].flat().map((text) => [name, String(text)]),
-            ),
-            ...files.map(({ field, file }) => [field, Buffer.from(file.bytes).toString()]),
-          ]
-          const expected = await withBusboy(body)
-          expect(found.toSorted(byText)).toEqual(expected.toSorted(byText))
+        fc.nat(),
+        async (parts, sizes, place) => {
+          const body = bodyOf(
+            parts.map(({ name, label, body }) => ({ head: named(name, label), body })),
+          )
+          const sent = parts.map(({ name, body }) => [
+            name,
+            // At the beginning of a text it is a mark and no character.
+            isFile(name) ? body : body.replace(/^\ufeff/, ''),
+          ])
+          for (const pieces of [cut(body, sizes), halves(body, place)]) {
+            const found = contentsOf(await read(pieces))
+            expect(found.toSorted(byText)).toEqual(sent.toSorted(byText))
+          }
+        },
+      ),
+      { numRuns: 300 },
+    )
+  })
+
+  it('has long files whole that have no names, byte by byte', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        tricky(200).filter((text) => text.length > 0),
+        fc.integer({ min: 300 * 1024, max: 900 * 1024 }),
+        fc.array(fc.integer({ min: 15_000, max: 70_000 }), { minLength: 1, maxLength: 4 }),
+        fc.boolean(),
+        async (pattern, size, sizes, apart) => {
+          // Bytes that are no text, and the beginning of a boundary here and there.
+          const noise = Buffer.concat([Buffer.from([0xff, 0xc3, 0x80]), Buffer.from(pattern)])
+          const bytes = Buffer.alloc(size, noise)
+          const body = bodyOf([
+            { head: named('image'), body: bytes },
+            { head: named('prompt'), body: 'after' },
+            { head: named('file'), body: bytes.subarray(1) },
+          ])
+          const { fields, files } = await read(cut(body, sizes), { apart })
+          expect(fields).toEqual({ prompt: 'after' })
+          expect(files.map(({ field }) => field)).toEqual(['image', 'file'])
+          expect(bytes.equals(files[0]!.file.bytes)).toBe(true)
+          expect(bytes.subarray(1).equals(files[1]!.file.bytes)).toBe(true)
+        },
+      ),
+      { numRuns: 25 },
+    )
+  })
+
+  it('is the same or as wrong, however it is cut, when something is missing or too much', async () => {
+    const part = fc.record({
+      name: fc.constantFrom('file', 'prompt'),
+      label: fc.constantFrom('', '; filename="f"'),
+      body: tricky(6),
+    })
+    const outcome = async (pieces: readonly Buffer[]) => {
+      try {
+        return contentsOf(await read(pieces))
+      } catch (error) {
+        return (error as { code?: string }).code ?? error
+      }
+    }
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(part, { maxLength: 3 }),
+        fc.nat(),
+        fc.nat(6),
+        fc.constantFrom('', 'x', '\r\n', '--', `\r\n--${BOUNDARY}\r\n`, `\r\n--${BOUNDARY}--`),
+        fc.nat(),
+        async (parts, at, removed, added, place) => {
+          const form = bodyOf(
+            parts.map(({ name, label, body }) => ({ head: named(name, label), body })),
+          )
+          const start = at % form.length
+          const broken = Buffer.concat([
+            form.subarray(0, start),
+            Buffer.from(added),
+            form.subarray(start + removed),
+          ])
+          const whole = await outcome(halves(broken, 0))
+          expect(Array.isArray(whole) || whole === 'invalid_multipart').toBe(true)
+          expect(await outcome(halves(broken, place))).toEqual(whole)
+          expect(await outcome([Buffer.concat(halves(broken, place))])).toEqual(whole)
         },
       ),
       { numRuns: 300 },
@@ -109,7 +209,9 @@ describe('a form', () => {
     sent.append('file', new Blob(['RIFF']), 'na"ïve\n.wav')
     const response = new Response(sent)
     const body = Buffer.from(await response.arrayBuffer())
-    const { fields, files } = await read(cut(body, [7]), response.headers.get('content-type')!)
+    const { fields, files } = await read(cut(body, [7]), {
+      type: response.headers.get('content-type')!,
+    })
     expect(fields).toEqual({ prompt: 'é "quoted"\r\n☃' })
     expect(files[0]!.file.filename).toBe('na"ïve%0A.wav')
   })
@@ -173,19 +275,50 @@ describe('a form', () => {
     expect(Object.prototype).not.toHaveProperty('x')
   })
 
-  it('has texts in the character set they name', async () => {
-    const head = `${named('prompt')}\r\nContent-Type: text/plain; charset=ISO-8859-1`
-    const { fields } = await read([bodyOf([{ head, body: Buffer.from('é', 'latin1') }])])
-    expect(fields.prompt).toBe('é')
+  it.each([
+    ['none named', '', 'Grüße, 你好', 'utf8', 'Grüße, 你好'],
+    ['none named, and a mark', '', '\ufeffx', 'utf8', 'x'],
+    ['none named, and no UTF-8', '', 'é', 'latin1', 'é'],
+    ['ISO-8859-1', 'ISO-8859-1', 'é', 'latin1', 'é'],
+    ['UTF-8', 'utf-8', 'é', 'utf8', 'é'],
+    ['UTF-8 in quotes', '"UTF-8"', 'é ☃', 'utf8', 'é ☃'],
+    ['UTF-16', 'utf-16le', 'é ☃', 'utf16le', 'é ☃'],
+    // What cannot be told from UTF-8 without a name.
+    ['UTF-8, and looks like UTF-8 misread', 'utf-8', 'Ã©', 'utf8', 'é'],
+  ] as const)('has texts in their character set: %s', async (_set, charset, sent, as, text) => {
+    const type = charset && `\r\nContent-Type: text/plain; charset=${charset}`
+    const head = named('prompt', type)
+    const { fields } = await read([bodyOf([{ head, body: Buffer.from(sent, as) }])])
+    expect(fields.prompt).toBe(text)
   })
 
-  it('may quote its boundary, fold its heads and pad its lines', async () => {
-    const body = '--a b  \r\ncontent-disposition:form-data;\r\n name="n"\r\n\r\n1\r\n--a b--'
-    const { fields } = await read(
-      cut(Buffer.from(body), [1]),
-      'multipart/form-data; boundary="a b"',
-    )
+  it('has long texts, and those that come as files', async () => {
+    const long = 'Grüße '.repeat(100_000)
+    const parts = [
+      { head: named('prompt'), body: long },
+      { head: named('model', '; filename="m.txt"'), body: 'é' },
+    ]
+    const body = bodyOf(parts)
+    expect((await read(cut(body, [50_000]))).fields).toEqual({ prompt: long, model: 'é' })
+    expect((await read([body])).fields).toEqual({ prompt: long, model: 'é' })
+  })
+
+  it('may quote its boundary and fold its heads', async () => {
+    const body = '--a =b\r\ncontent-disposition:form-data;\r\n name="n"\r\n\r\n1\r\n--a =b--'
+    const { fields } = await read(cut(Buffer.from(body), [1]), {
+      type: 'multipart/form-data; x="y"; Boundary="a =b"; charset=utf-8',
+    })
     expect(fields).toEqual({ n: '1' })
+  })
+
+  it('keeps a file that comes in crumbs in pieces of some size', async () => {
+    const bytes = Buffer.alloc(600_000, 'crumbs')
+    const body = bodyOf(['image', 'file'].map((name) => ({ head: named(name), body: bytes })))
+    const { files } = await read(cut(body, [10]))
+    for (const { file } of files) {
+      expect(file.pieces!.length).toBeLessThan(40)
+      expect(bytes.equals(file.bytes)).toBe(true)
+    }
   })
 
   it('may be empty', async () => {
@@ -211,6 +344,38 @@ describe('what is no form', () => {
       'an attachment',
       bodyOf([{ head: 'Content-Disposition: attachment; name="a"', body: 'x' }]).toString(),
     ],
+    ['blanks behind a boundary', `--${BOUNDARY}  \r\n${named('a')}\r\n\r\nx\r\n--${BOUNDARY}--`],
+    ['a name without an end', bodyOf([{ head: named('a" b'), body: 'x' }]).toString()],
+    [
+      'a file name in no known form',
+      bodyOf([{ head: named('file', "; filename*=UTF-8''a%zz"), body: 'x' }]).toString(),
+    ],
+    [
+      'more than the boundary in its line',
+      bodyOf([{ head: named('file'), body: `x\r\n--${BOUNDARY}y\r\nz` }]).toString(),
+    ],
+    [
+      'a part behind the end',
+      `${bodyOf([{ head: named('a'), body: 'x' }])}\r\n--${BOUNDARY}\r\n${named('file', '; filename="f"')}\r\n\r\n`,
+    ],
+    [
+      'a form behind the end',
+      bodyOf([{ head: named('a'), body: 'x' }])
+        .toString()
+        .repeat(2),
+    ],
+    [
+      'a text in a character set that nobody knows',
+      bodyOf([
+        { head: named('a', '\r\nContent-Type: text/plain; charset=x'), body: 'x' },
+      ]).toString(),
+    ],
+    [
+      'a file in a character set',
+      bodyOf([
+        { head: named('file', '\r\nContent-Type: text/plain; charset=utf-8'), body: '☃' },
+      ]).toString(),
+    ],
     ['a long name', bodyOf([{ head: named('a'.repeat(201)), body: 'x' }]).toString()],
     ['a head without end', `--${BOUNDARY}\r\n${'x'.repeat(20_000)}`],
     [
@@ -233,28 +398,53 @@ describe('what is no form', () => {
   it.each(['multipart/form-data', 'multipart/form-data; boundary=', `${TYPE}${'x'.repeat(70)}`])(
     'without a good boundary: %s',
     async (type) => {
-      await expect(read([], type)).rejects.toMatchObject({ code: 'invalid_multipart' })
+      await expect(read([], { type })).rejects.toMatchObject({ code: 'invalid_multipart' })
     },
   )
 })
 
 describe('limits', () => {
-  it('hold for each file to the byte, before the rest is looked at', async () => {
-    const part = (size: number) => ({ head: named('file'), body: Buffer.alloc(size) })
-    expect((await read([bodyOf([part(100), part(100)])], TYPE, 100)).files).toHaveLength(2)
-    const large = bodyOf([part(101)])
-    // Without the end of the form: nobody waited for it.
-    await expect(read(cut(large.subarray(0, 190), [10]), TYPE, 100)).rejects.toMatchObject({
-      code: 'file_too_large',
-      status: 413,
-      param: 'file',
-    })
-  })
+  it.each(['', '; filename="a"', '\r\nContent-Type: image/png'])(
+    'hold for each file to the byte: %j',
+    async (label) => {
+      const part = (size: number) => ({ head: named('image', label), body: Buffer.alloc(size) })
+      const limit = { fileLimitBytes: 1000 }
+      expect((await read([bodyOf([part(1000), part(1000)])], limit)).files).toHaveLength(2)
+      await expect(read([bodyOf([part(1000), part(1001)])], limit)).rejects.toMatchObject({
+        code: 'file_too_large',
+        status: 413,
+        param: 'image',
+      })
+    },
+  )
 
-  it('hold for all texts together', async () => {
-    const body = Buffer.alloc(9 * 1024 * 1024, 'x')
-    const parts = ['a', 'b'].map((name) => ({ head: named(name), body }))
-    await expect(read([bodyOf(parts)])).rejects.toMatchObject({ code: 'request_too_large' })
+  it.each(['', '; filename="a"'])(
+    'are found while a file comes, before the rest is looked at: %j',
+    async (label) => {
+      const limit = 1024 * 1024
+      const body = bodyOf([{ head: named('image', label), body: Buffer.alloc(2 * limit, '\r') }])
+      const head = body.indexOf('\r\n\r\n') + 4
+      // Without the end of the form: nobody waited for it.
+      const pieces = cut(body.subarray(0, head + limit + 60_000), [20_000])
+      await expect(read(pieces, { fileLimitBytes: limit, apart: true })).rejects.toMatchObject({
+        code: 'file_too_large',
+        status: 413,
+        param: 'image',
+      })
+    },
+  )
+
+  it('hold for all texts together, however they are labelled', async () => {
+    const body = Buffer.alloc(600 * 1024, 'x')
+    const labels = ['', '; filename="a"', '\r\nContent-Type: text/plain; charset=utf-8']
+    for (const label of labels) {
+      const parts = ['a', 'b'].map((name) => ({ head: named(name, label), body }))
+      expect((await read([bodyOf(parts.slice(1))])).fields.b).toHaveLength(body.length)
+      await expect(read([bodyOf(parts)])).rejects.toMatchObject({ code: 'request_too_large' })
+      await expect(read(cut(bodyOf(parts), [30_000]))).rejects.toMatchObject({
+        code: 'request_too_large',
+      })
+    }
   })
 })
 
@@ -295,23 +485,3 @@ describe('texts as JSON types', () => {
     expect(typed({ n: ['1', '2'] })).toEqual({ n: ['1', '2'] })
   })
 })
-
-const byText = (a: readonly string[], b: readonly string[]) =>
-  JSON.stringify(a) < JSON.stringify(b) ? -1 : 1
-
-/** Names without brackets for fields, as they are for files; values as text. */
-function withBusboy(body: Buffer): Promise<string[][]> {
-  return new Promise((resolve, reject) => {
-    const found: string[][] = []
-    const parser = busboy({ headers: { 'content-type': TYPE } })
-    parser.on('field', (name, value) => found.push([name, value]))
-    parser.on('file', (name, stream) => {
-      const chunks: Buffer[] = []
-      stream.on('data', (chunk: Buffer) => chunks.push(chunk))
-      stream.on('end', () => found.push([name, Buffer.concat(chunks).toString()]))
-    })
-    parser.on('close', () => resolve(found))
-    parser.on('error', reject)
-    parser.end(body)
-  })
-}
