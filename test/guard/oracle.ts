@@ -495,9 +495,9 @@ function textsOf(bytes: Bytes): Symbols[] {
 }
 
 function isText(codePoint: number): boolean {
-  return !/^[\x00-\x08\v\f\x0e-\x1f\x7f-\x9f]$/.test(
-    codePoint < 0 || codePoint > 0x10ffff ? '\0' : String.fromCodePoint(codePoint),
-  )
+  if (codePoint < 0 || codePoint > 0x10ffff) return false
+  const character = String.fromCodePoint(codePoint)
+  return '\t\n\r'.includes(character) || !/\p{Cc}/u.test(character)
 }
 
 function base64Value(codePoint: number): number {

@@ -1,10 +1,10 @@
 /** Symbols sorted into classes that no pattern tells apart, so that automata have few columns. */
 
+import { randomFillSync } from 'node:crypto'
+import { BREAK } from '../views/fold.ts'
+
 /** Inclusive ranges of code points, `[low, high, low, high, …]`: sorted, disjoint. */
 export type Ranges = readonly number[]
-
-/** A symbol that no character set contains. */
-export const BREAK = -1
 
 const LAST = 0x10ffff
 
@@ -78,7 +78,7 @@ export class Alphabet {
       ranges.map((bound, index) => ({ at: bound + (index & 1), set })),
     )
     borders.sort((a, b) => a.at - b.at)
-    const marks = crypto.getRandomValues(new Int32Array(sets.length * 2))
+    const marks = randomFillSync(new Int32Array(sets.length * 2))
     const numbers = new Map<string, number>()
     const within: number[][] = []
     const open = new Set<number>()

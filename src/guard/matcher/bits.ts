@@ -1,6 +1,6 @@
 /**
- * Steps of large sets of states, 32 at a time. A bit is one instruction that reads a symbol. In a row of those, going on
- * is shifting; what does not go on to its neighbour alone is linked, and links that many share are followed once.
+ * Steps of large sets of states, 32 at a time. A bit is one instruction that reads a symbol. In a row of those, going
+ * on is shifting; what leads elsewhere is linked, and links that neighbours share are followed once.
  */
 import { charge, release, type Owner } from './pool.ts'
 
@@ -8,11 +8,13 @@ import { charge, release, type Owner } from './pool.ts'
 export interface Wiring {
   /** The readers in the order of their bits. */
   readonly readers: readonly number[]
-  /** Bits that come after a bit or before it where these conditions hold. */
-  after(bit: number, holds: number): readonly number[]
-  before(bit: number, holds: number): readonly number[]
+  /** Does anything depend on conditions? */
+  readonly asserts: boolean
   /** Bits with which a match may begin. */
-  begin(holds: number): readonly number[]
+  begin(holds: number, into: number[]): void
+  /** Bits that come after a bit or before it where these conditions hold. */
+  after(bit: number, holds: number, into: number[]): void
+  before(bit: number, holds: number, into: number[]): void
   /** Does a bit read this class? */
   reads(bit: number, symbolClass: number): boolean
   /** The goal that is reached as soon as a bit has read, or -1; and whether nothing can follow. */
@@ -24,7 +26,7 @@ export interface Wiring {
 
 /** Links in one direction under the same conditions, found out bit by bit. */
 interface Links {
-  readonly targetsOf: (bit: number) => readonly number[]
+  readonly holds: number
   /** Bits that lead to their neighbour. */
   readonly shift: Int32Array
   /** Bits that lead elsewhere, and those that nobody has asked for. */
@@ -52,6 +54,7 @@ export class Bits implements Owner {
   #behind = new Map<number, Int32Array>()
   #reading = new Map<number, Int32Array>()
   readonly #matched: Int32Array
+  readonly #targets: number[] = []
   /** Zero between uses. */
   readonly #scratch: Int32Array
 
@@ -151,8 +154,7 @@ export class Bits implements Owner {
     let links = known.get(holds)
     if (links === undefined) {
       links = {
-        targetsOf: (bit) =>
-          direction === 1 ? this.#wiring.after(bit, holds) : this.#wiring.before(bit, holds),
+        holds,
         shift: new Int32Array(this.words),
         linked: new Int32Array(this.words).fill(-1),
         groupOf: new Int32Array(this.words << 5),
@@ -186,14 +188,17 @@ export class Bits implements Owner {
 
   // Finds out where a bit leads.
   #link(
-    { targetsOf, shift, linked, groupOf, groups, numbers }: Links,
+    { holds, shift, linked, groupOf, groups, numbers }: Links,
     direction: 1 | -1,
     bit: number,
   ): number {
-    const all = targetsOf(bit)
-    const others = this.#pack(all, bit + direction)
+    const all = this.#targets
+    all.length = 0
+    if (direction === 1) this.#wiring.after(bit, holds, all)
+    else this.#wiring.before(bit, holds, all)
     const mask = 1 << (bit & 31)
     if (all.includes(bit + direction)) shift[bit >>> 5]! |= mask
+    const others = this.#pack(all, bit + direction)
     if (others.length === 0) {
       linked[bit >>> 5]! &= ~mask
       return 0
@@ -211,6 +216,7 @@ export class Bits implements Owner {
 
   // Words and their bits, in the order of the words, without one bit.
   #pack(bits: readonly number[], but: number): Int32Array {
+    if (bits.length === 0 || (bits.length === 1 && bits[0] === but)) return NONE
     const words = this.#scratch
     const used: number[] = []
     for (const bit of bits) {
@@ -230,13 +236,16 @@ export class Bits implements Owner {
   #beginWhere(holds: number): Int32Array {
     return this.#remembered(this.#begin, holds, () => {
       const mask = new Int32Array(this.words)
-      for (const bit of this.#wiring.begin(holds)) mask[bit >>> 5]! |= 1 << (bit & 31)
+      const bits: number[] = []
+      this.#wiring.begin(holds, bits)
+      for (const bit of bits) mask[bit >>> 5]! |= 1 << (bit & 31)
       return mask
     })
   }
 
   // Bits behind which something is reached that is not known as soon as they have read; undefined for none.
   #behindWhere(holds: number): Int32Array | undefined {
+    if (!this.#wiring.asserts) return undefined
     const behind = this.#remembered(this.#behind, holds, () => {
       const mask = this.#maskOf(
         (bit) => this.#wiring.goalOf(bit) < 0 && this.#wiring.goalsBehind(bit, holds).length > 0,

@@ -2,8 +2,10 @@
 import { fold, foldAll, isIgnorable, NEWLINE, SPACE } from '../views/fold.ts'
 import { leetGroup } from '../views/leet.ts'
 import { complement, rangesOf, type Ranges } from './alphabet.ts'
-import { Machine, type Reading } from './machine.ts'
-import { NfaBuilder, type View } from './nfa.ts'
+import { Machine } from './machine.ts'
+import type { Goal } from './nfa.ts'
+import { NfaBuilder } from './nfa-builder.ts'
+import { KIND_SETS, type Reading } from './reading.ts'
 import {
   classRanges,
   countOf,
@@ -39,7 +41,6 @@ const WRITTEN_OUT = 32
 
 const LETTER = /^\p{L}$/u
 const LETTER_OR_DIGIT = /^[\p{L}\p{N}]$/u
-const WORDS: Ranges = [0x30, 0x39, 0x41, 0x5a, 0x5f, 0x5f, 0x61, 0x7a]
 
 let gaps: Ranges | undefined
 
@@ -62,13 +63,14 @@ export function buildMachines(patterns: readonly Parsed[]): Machines {
   const flat = new NfaBuilder()
   const decoded = new NfaBuilder()
   for (const [pattern, { regex, literal }] of patterns.entries()) {
-    if (literal !== undefined && literal.some((symbol) => symbol !== SPACE)) {
-      addChain(flat, literal, { pattern, view: 'F' })
+    if (literal?.some((symbol) => symbol !== SPACE)) {
+      // In ASCII, what is there as written is there folded.
+      const plain = literal.every((symbol) => symbol < 128) && isAscii(regex)
+      addChain(flat, literal, { pattern, view: 'F', plain })
       addEvasions(flat, literal, pattern)
       if (count(literal, LETTER_OR_DIGIT) >= DECODED)
         addChain(decoded, literal, { pattern, view: 'D' })
-      // In ASCII, what is there as written is there folded.
-      if (literal.every((symbol) => symbol < 128) && isAscii(regex)) continue
+      if (plain) continue
     }
     addRegex(plain, regex, { pattern, view: 'R' }, asWritten)
     if (literal !== undefined || regex.caseSensitive) continue
@@ -91,9 +93,7 @@ function machineOf(builders: readonly (readonly [Reading, NfaBuilder])[]): Machi
       .filter(([, builder]) => builder.size > 0)
       .map(([reading, builder]) => {
         // What the machine has to tell apart, whatever the patterns say.
-        builder.set(WORDS)
-        builder.set([NEWLINE, NEWLINE])
-        builder.set([SPACE, SPACE])
+        for (const set of KIND_SETS) builder.set(set)
         return { reading, nfa: builder.build() }
       }),
   )
@@ -112,7 +112,7 @@ function flatten(symbols: readonly number[]): number[] {
 function addChain(
   builder: NfaBuilder,
   symbols: readonly number[],
-  goal: { pattern: number; view: View },
+  goal: Goal,
   setOf: (symbol: number) => Ranges = (symbol) => [symbol, symbol],
 ): void {
   const accept = builder.accept(goal)
@@ -159,7 +159,7 @@ type Shape = (one: Instruction & { kind: 'char' }, regex: Regex) => readonly (re
 function addRegex(
   builder: NfaBuilder,
   { instructions, start, ...rest }: Regex,
-  goal: { pattern: number; view: View },
+  goal: Goal,
   shape: Shape,
 ): void {
   const regex = { instructions, start, ...rest }

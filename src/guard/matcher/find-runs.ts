@@ -1,14 +1,9 @@
 /** A quick look for what is hidden in base64 and hexadecimal digits: where it may be, the decoders read it. */
-import {
-  DIGITS,
-  isSeparator,
-  MIN_BASE64,
-  MIN_PAIRS,
-  SEXTETS,
-  type Decoder,
-} from '../views/decode.ts'
+import { MIN_BASE64, SEXTETS } from '../views/base64.ts'
+import type { Decoder } from '../views/decode.ts'
+import { DIGITS, isSeparator, MIN_PAIRS } from '../views/hex.ts'
+import { DecodedText } from './decoded.ts'
 import { IDLE, NOTHING, type Machine } from './machine.ts'
-import { DecodedText } from './scan.ts'
 import { MOVED, UNKNOWN } from './table.ts'
 import { codePointAt, type Units } from './units.ts'
 

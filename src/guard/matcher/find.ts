@@ -3,15 +3,17 @@
  * cannot say where. Everything here pauses now and then, so that a long text need not hold up others.
  */
 import { endianness } from 'node:os'
-import { ANY_ESCAPE } from '../views/decode.ts'
+import { ANY_ESCAPE } from '../views/escapes.ts'
 import type { Machines } from './build.ts'
 import { hides, hidesRun } from './find-runs.ts'
 import type { Machine } from './machine.ts'
 import { MOVED, UNKNOWN } from './table.ts'
 import { codePointAt, type Units } from './units.ts'
 
-/** After building so many states there is a pause. Of large sets of states, one takes up to 20 µs. */
-const PAUSE = 256
+/** After building so many states there is a pause: of large sets, one takes up to 50 µs. */
+const MANY_STATES = 64
+/** After so many units there is a pause: one takes up to 10 ns. */
+const PIECE = 1 << 18
 
 /** For texts up to this length, in units, that are looked at without a pause. */
 const scratch = new Uint16Array(1 << 15)
@@ -34,23 +36,28 @@ function* isReached(machine: Machine, units: Units): Generator<void, boolean, vo
   const { length } = units
   let { table } = machine.forward
   let state = machine.begin()
+  let end = Math.min(PIECE, length)
   for (let at = 0, built = 0; at < length; at++) {
     // What is known, and ASCII: nothing but this in the way.
     const { cells } = table
-    for (; at < length; at++) {
+    for (; at < end; at++) {
       const unit = units[at]!
       if (unit >= 128) break
       const next = cells[state + ascii[unit]!]!
       if (next <= 0) break
       state = next
     }
-    if (at === length) break
+    if (at >= end) {
+      if (end === length) break
+      end = Math.min(end + PIECE, length)
+      yield
+    }
     const codePoint = codePointAt(units, at)
     if (codePoint > 0xffff) at++
     const codeClass = machine.classOf(codePoint)
     let next = codeClass < table.stride ? table.cells[state + codeClass]! : UNKNOWN
     if (next === UNKNOWN) {
-      if (++built % PAUSE === 0) yield
+      if (++built % MANY_STATES === 0) yield
       next = table.fill(state, codeClass)
     }
     while (next === MOVED) {
@@ -65,7 +72,11 @@ function* isReached(machine: Machine, units: Units): Generator<void, boolean, vo
   return machine.hitsAtEnd(table.setOf(state)).length > 0
 }
 
-function* hidesEscape(machine: Machine, units: Units, text: string): Generator<void, boolean, void> {
+function* hidesEscape(
+  machine: Machine,
+  units: Units,
+  text: string,
+): Generator<void, boolean, void> {
   const mayHide = text.includes('%') || text.includes('\\') || text.includes('&#')
   if (!mayHide || !ANY_ESCAPE.test(text)) return false
   return yield* hides(machine, ({ escapes }) => [escapes], units, 0, units.length)

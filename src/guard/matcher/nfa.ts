@@ -2,16 +2,10 @@
  * Nondeterministic automata over classes of symbols. A state is the number of an instruction; between two symbols an
  * automaton is in a set of states. One step takes time linear in the number of instructions, forwards and backwards.
  */
-import { Alphabet, type Ranges } from './alphabet.ts'
+import type { Alphabet } from './alphabet.ts'
+import { Arrivals } from './arrivals.ts'
 import { Bits, bitsOf } from './bits.ts'
-
-/** What an assertion may ask of the place between two symbols. The values are those of RE2. */
-export const LINE_START = 1
-export const LINE_END = 2
-export const TEXT_START = 4
-export const TEXT_END = 8
-export const WORD_BORDER = 16
-export const NO_WORD_BORDER = 32
+import { CONDITIONS } from './reading.ts'
 
 /** Which reading of the text a match is of; see `PatternHit`. */
 export type View = 'R' | 'F' | 'S' | 'L' | 'D' | 'X'
@@ -21,6 +15,8 @@ export interface Goal {
   /** Position in the list of patterns. */
   readonly pattern: number
   readonly view: View
+  /** Stands for view R as well, where nothing had to be folded. */
+  readonly plain?: boolean
 }
 
 /** What a step has found: the goal's number, and whether it stands before or after the symbol of the step. */
@@ -29,88 +25,16 @@ export interface Reached {
   readonly before: boolean
 }
 
-const CHAR = 0
-const SPLIT = 1
-const ASSERT = 2
-const ACCEPT = 3
-const DEAD = 4
+// Kinds of instructions, each with two numbers. A char: what is next, and the number of its set. A split: both that are
+// next. An assertion: what is next, and its conditions. Acceptance: nothing, and its goal.
+export const CHAR = 0
+export const SPLIT = 1
+export const ASSERT = 2
+export const ACCEPT = 3
+export const DEAD = 4
 
-/** Collects instructions. Numbers may be reserved, so that loops can be tied. */
-export class NfaBuilder {
-  readonly #kind: number[] = []
-  readonly #first: number[] = []
-  readonly #second: number[] = []
-  readonly #sets: Ranges[] = []
-  readonly #setNumbers = new Map<string, number>()
-  /** Long sets come often, and as the same array. */
-  readonly #known = new Map<Ranges, number>()
-  readonly #goals: Goal[] = []
-  readonly #starts: number[] = []
-
-  get size(): number {
-    return this.#kind.length
-  }
-
-  reserve(): number {
-    return this.#put(this.size, DEAD, -1, -1)
-  }
-
-  /** One symbol of a set. */
-  char(set: Ranges, next: number, at = this.size): number {
-    return this.#put(at, CHAR, next, this.set(set))
-  }
-
-  /** Both ways at once; the same twice is a jump. */
-  split(first: number, second: number, at = this.size): number {
-    return this.#put(at, SPLIT, first, second)
-  }
-
-  /** Passes where all of these conditions hold. */
-  assert(conditions: number, next: number, at = this.size): number {
-    return this.#put(at, ASSERT, next, conditions)
-  }
-
-  accept(goal: Goal, at = this.size): number {
-    return this.#put(at, ACCEPT, -1, this.#goals.push(goal) - 1)
-  }
-
-  /** A match may begin here. */
-  start(state: number): void {
-    this.#starts.push(state)
-  }
-
-  /** Makes sure that the alphabet tells a set from the rest. */
-  set(ranges: Ranges): number {
-    const known = this.#known.get(ranges)
-    if (known !== undefined) return known
-    const key = ranges.join()
-    let number = this.#setNumbers.get(key)
-    if (number === undefined) {
-      number = this.#sets.push(ranges) - 1
-      this.#setNumbers.set(key, number)
-    }
-    if (ranges.length > 2) this.#known.set(ranges, number)
-    return number
-  }
-
-  build(): Nfa {
-    return new Nfa(
-      Uint8Array.from(this.#kind),
-      Int32Array.from(this.#first),
-      Int32Array.from(this.#second),
-      new Alphabet(this.#sets),
-      this.#goals,
-      this.#starts,
-    )
-  }
-
-  #put(at: number, kind: number, first: number, second: number): number {
-    this.#kind[at] = kind
-    this.#first[at] = first
-    this.#second[at] = second
-    return at
-  }
-}
+/** How many first steps are remembered, in states. */
+const MAX_FIRST_STEPS = 1 << 18
 
 /** An automaton that looks for its goals anywhere in a sequence of symbols. */
 export class Nfa {
@@ -136,7 +60,9 @@ export class Nfa {
   readonly #seen: Int32Array
   readonly #taken: Int32Array
   #round = 0
+  #firstStepCount = 0
   readonly #stack: number[] = []
+  readonly #found: number[] = []
   #bits: Bits | undefined
   /** The instructions that read a symbol, by their bits, and the other way round. */
   #readers: readonly number[] = []
@@ -176,7 +102,7 @@ export class Nfa {
     })
     this.#eager = new Int32Array(this.size).fill(-1)
     for (const [goal, accept] of this.#accepts.entries()) {
-      for (const before of this.#reaching(accept, 0)) this.#eager[before] = goal
+      for (const before of this.#gather(accept, 0)) this.#eager[before] = goal
     }
   }
 
@@ -200,27 +126,27 @@ export class Nfa {
     const round = ++this.#round
     const stack = this.#stack
     for (let at = from; at < to; at++) {
-      stack.push(states[at]! - base)
-      while (stack.length > 0) {
-        const state = stack.pop()!
-        if (this.#seen[state] === round) continue
-        this.#seen[state] = round
-        const first = this.#first[state]!
-        const second = this.#second[state]!
-        switch (this.#kind[state]) {
-          case CHAR:
+      let state = states[at]! - base
+      for (;;) {
+        if (this.#seen[state] !== round) {
+          this.#seen[state] = round
+          const first = this.#first[state]!
+          const second = this.#second[state]!
+          const kind = this.#kind[state]
+          if (kind === CHAR) {
             if (this.alphabet.contains(second, symbolClass)) this.#take(first, base, into, reached)
-            break
-          case SPLIT:
-            stack.push(second, first)
-            break
-          case ASSERT:
-            if ((second & ~holds) === 0) stack.push(first)
-            break
-          case ACCEPT:
+          } else if (kind === SPLIT) {
+            stack.push(second)
+            state = first
+            continue
+          } else if (kind === ASSERT) {
+            if (this.#isOpen(state, holds)) stack.push(first)
+          } else if (kind === ACCEPT) {
             reached.push({ goal: second, before: true })
-            break
+          }
         }
+        if (stack.length === 0) break
+        state = stack.pop()!
       }
     }
     for (const state of beginning) this.#take(state, base, into, reached)
@@ -235,14 +161,12 @@ export class Nfa {
     holds: number,
     reached: Reached[],
   ): void {
-    const here = new Set<number>()
-    for (let at = from; at < to; at++) here.add(states[at]! - base)
-    for (const state of here) {
-      const kind = this.#kind[state]
-      if (kind === ACCEPT) reached.push({ goal: this.#second[state]!, before: true })
-      else if (kind === SPLIT) here.add(this.#first[state]!).add(this.#second[state]!)
-      else if (kind === ASSERT && (this.#second[state]! & ~holds) === 0)
-        here.add(this.#first[state]!)
+    const found = this.#spread(
+      Array.from({ length: to - from }, (_, at) => states[from + at]! - base),
+      holds,
+    )
+    for (const state of found) {
+      if (this.#kind[state] === ACCEPT) reached.push({ goal: this.#second[state]!, before: true })
     }
   }
 
@@ -264,7 +188,10 @@ export class Nfa {
     const stack = this.#stack
     let begins = false
     for (let at = from; at < to; at++) {
-      for (const char of this.#bySymbol.of(states[at]! - base)) {
+      const rest = states[at]! - base
+      const last = this.#bySymbol.first(rest + 1)
+      for (let edge = this.#bySymbol.first(rest); edge < last; edge++) {
+        const char = this.#bySymbol.source(edge)
         if (this.alphabet.contains(this.#second[char]!, symbolClass)) stack.push(char)
       }
       while (stack.length > 0) {
@@ -273,10 +200,10 @@ export class Nfa {
         this.#seen[state] = round
         if (this.#isStart[state] === 1) begins = true
         if (this.#rests[state] === 1) into.push(state + base)
-        for (const before of this.#byNothing.of(state)) {
-          if (this.#kind[before] === SPLIT || (this.#second[before]! & ~holds) === 0) {
-            stack.push(before)
-          }
+        const end = this.#byNothing.first(state + 1)
+        for (let edge = this.#byNothing.first(state); edge < end; edge++) {
+          const before = this.#byNothing.source(edge)
+          if (this.#isOpen(before, holds)) stack.push(before)
         }
       }
     }
@@ -292,8 +219,10 @@ export class Nfa {
   pack(states: ArrayLike<number>, from: number, to: number, base: number): Int32Array {
     const packed = new Int32Array(this.bits.words)
     for (let at = from; at < to; at++) {
-      for (const reader of this.#bySymbol.of(states[at]! - base)) {
-        const bit = this.#bitOf[reader]!
+      const rest = states[at]! - base
+      const last = this.#bySymbol.first(rest + 1)
+      for (let edge = this.#bySymbol.first(rest); edge < last; edge++) {
+        const bit = this.#bitOf[this.#bySymbol.source(edge)]!
         packed[bit >>> 5]! |= 1 << (bit & 31)
       }
     }
@@ -309,7 +238,7 @@ export class Nfa {
 
   /** The states in which a goal is reached where these conditions hold. */
   before(goal: number, holds: number): readonly number[] {
-    return this.#reaching(this.#accepts[goal]!, holds).filter((state) => this.#rests[state] === 1)
+    return this.#gather(this.#accepts[goal]!, holds).filter((state) => this.#rests[state] === 1)
   }
 
   #take(state: number, base: number, into: number[], reached: Reached[]): void {
@@ -324,45 +253,69 @@ export class Nfa {
   // Where all that begins with this symbol stands after it. Beginnings are the same at every place but for the symbol
   // and the conditions, so they are remembered.
   #begin(symbolClass: number, holds: number): Int32Array {
-    const key = symbolClass * 64 + holds
+    const key = symbolClass * CONDITIONS + holds
     const known = this.#firstSteps.get(key)
     if (known) return known
-    const states = Int32Array.from(
-      this.#readersFrom(this.#starts, holds)
-        .filter((reader) => this.alphabet.contains(this.#second[reader]!, symbolClass))
-        .map((reader) => this.#first[reader]!),
-    )
+    const next: number[] = []
+    for (const state of this.#spread(this.#starts, holds)) {
+      const isNext =
+        this.#kind[state] === CHAR && this.alphabet.contains(this.#second[state]!, symbolClass)
+      if (isNext) next.push(this.#first[state]!)
+    }
+    this.#firstStepCount += next.length + 1
+    if (this.#firstStepCount > MAX_FIRST_STEPS) {
+      this.#firstSteps.clear()
+      this.#firstStepCount = next.length + 1
+    }
+    const states = Int32Array.from(next)
     this.#firstSteps.set(key, states)
     return states
   }
 
-  // All states that need no symbol to get to, where these conditions hold.
-  #from(states: readonly number[], holds: number): number[] {
+  // All states that need no symbol to get to, where these conditions hold. To be used at once.
+  #spread(from: readonly number[], holds: number): readonly number[] {
     const round = ++this.#round
-    const found: number[] = []
-    const add = (state: number) => {
-      if (this.#seen[state] === round) return
-      this.#seen[state] = round
-      found.push(state)
-    }
-    for (const state of states) add(state)
+    const found = this.#found
+    found.length = 0
+    for (const state of from) this.#find(state, round)
     for (let at = 0; at < found.length; at++) {
       const state = found[at]!
       const kind = this.#kind[state]
       if (kind === SPLIT) {
-        add(this.#first[state]!)
-        add(this.#second[state]!)
-      } else if (kind === ASSERT && (this.#second[state]! & ~holds) === 0) {
-        add(this.#first[state]!)
+        this.#find(this.#first[state]!, round)
+        this.#find(this.#second[state]!, round)
+      } else if (kind === ASSERT && this.#isOpen(state, holds)) {
+        this.#find(this.#first[state]!, round)
       }
     }
     return found
   }
 
-  #readersFrom(states: readonly number[], holds: number): readonly number[] {
-    // Mostly it is one after the other.
-    if (states.length === 1 && this.#kind[states[0]!] === CHAR) return states
-    return this.#from(states, holds).filter((state) => this.#kind[state] === CHAR)
+  // All states that need no symbol to get there. To be used at once.
+  #gather(target: number, holds: number): readonly number[] {
+    const round = ++this.#round
+    const found = this.#found
+    found.length = 0
+    this.#find(target, round)
+    for (let at = 0; at < found.length; at++) {
+      const end = this.#byNothing.first(found[at]! + 1)
+      for (let edge = this.#byNothing.first(found[at]!); edge < end; edge++) {
+        const before = this.#byNothing.source(edge)
+        if (this.#isOpen(before, holds)) this.#find(before, round)
+      }
+    }
+    return found
+  }
+
+  #find(state: number, round: number): void {
+    if (this.#seen[state] === round) return
+    this.#seen[state] = round
+    this.#found.push(state)
+  }
+
+  /** Does a split or an assertion let anything pass where these conditions hold? */
+  #isOpen(state: number, holds: number): boolean {
+    return this.#kind[state] === SPLIT || (this.#second[state]! & ~holds) === 0
   }
 
   #wire(): Bits {
@@ -372,25 +325,35 @@ export class Nfa {
     this.#readers = readers
     this.#bitOf = bitOf
     const next = (bit: number) => this.#first[readers[bit]!]!
-    const asBits = (found: readonly number[]) => found.map((reader) => bitOf[reader]!)
+    const begins = (from: readonly number[], holds: number, into: number[]) => {
+      for (const state of this.#spread(from, holds)) {
+        if (this.#kind[state] === CHAR) into.push(bitOf[state]!)
+      }
+    }
     return new Bits({
       readers,
-      after: (bit, holds) => asBits(this.#readersFrom([next(bit)], holds)),
-      before: (bit, holds) => {
-        const found: number[] = []
-        for (const state of this.#reaching(readers[bit]!, holds)) {
-          if (this.#rests[state] === 0) continue
-          for (const reader of this.#bySymbol.of(state)) found.push(bitOf[reader]!)
-        }
-        return found
+      asserts: this.asserts,
+      begin: (holds, into) => begins(this.#starts, holds, into),
+      after: (bit, holds, into) => {
+        // Mostly it is one after the other.
+        if (this.#kind[next(bit)] === CHAR) into.push(bitOf[next(bit)]!)
+        else begins([next(bit)], holds, into)
       },
-      begin: (holds) => asBits(this.#readersFrom(this.#starts, holds)),
+      before: (bit, holds, into) => {
+        for (const state of this.#gather(readers[bit]!, holds)) {
+          if (this.#rests[state] === 0) continue
+          const last = this.#bySymbol.first(state + 1)
+          for (let edge = this.#bySymbol.first(state); edge < last; edge++) {
+            into.push(bitOf[this.#bySymbol.source(edge)]!)
+          }
+        }
+      },
       reads: (bit, symbolClass) =>
         this.alphabet.contains(this.#second[readers[bit]!]!, symbolClass),
       goalOf: (bit) => this.#eager[next(bit)]!,
       isLast: (bit) => this.#kind[next(bit)] === ACCEPT,
       goalsBehind: (bit, holds) =>
-        this.#from([next(bit)], holds)
+        this.#spread([next(bit)], holds)
           .filter((state) => this.#kind[state] === ACCEPT)
           .map((state) => this.#second[state]!),
     })
@@ -411,52 +374,4 @@ export class Nfa {
     }
     return readers
   }
-
-  // All states that need no symbol to get there.
-  #reaching(target: number, holds: number): number[] {
-    const round = ++this.#round
-    const found = [target]
-    this.#seen[target] = round
-    for (let at = 0; at < found.length; at++) {
-      const arrivals = this.#byNothing.of(found[at]!)
-      for (let index = 0; index < arrivals.length; index++) {
-        const before = arrivals[index]!
-        const isOpen = this.#kind[before] === SPLIT || (this.#second[before]! & ~holds) === 0
-        if (!isOpen || this.#seen[before] === round) continue
-        this.#seen[before] = round
-        found.push(before)
-      }
-    }
-    return found
-  }
 }
-
-/** Edges by their end, without an array for each. */
-class Arrivals {
-  readonly #offsets: Int32Array
-  readonly #sources: Int32Array
-
-  /** @param edges adds the ends of all edges from a state */
-  constructor(size: number, edges: (state: number, add: (end: number) => void) => void) {
-    const offsets = new Int32Array(size + 2)
-    for (let state = 0; state < size; state++) edges(state, (end) => offsets[end + 2]!++)
-    for (let at = 2; at < size + 2; at++) offsets[at]! += offsets[at - 1]!
-    const sources = new Int32Array(offsets[size + 1]!)
-    // Filling moves every offset to where the next state begins.
-    for (let state = 0; state < size; state++) {
-      edges(state, (end) => {
-        sources[offsets[end + 1]!++] = state
-      })
-    }
-    this.#offsets = offsets
-    this.#sources = sources
-  }
-
-  of(state: number): Int32Array {
-    const from = this.#offsets[state]!
-    const to = this.#offsets[state + 1]!
-    return from === to ? NO_STATES : this.#sources.subarray(from, to)
-  }
-}
-
-const NO_STATES = new Int32Array(0)

@@ -1,4 +1,4 @@
-/** Memory for what automata remember to be fast. All of it can be dropped at any time, and is when there is too much. */
+/** Memory for what automata remember to be fast. All of it can be dropped, and is when there is too much. */
 
 export interface Owner {
   /** Forgets everything. */
@@ -11,18 +11,16 @@ const LIMIT = 128 << 20
 /** Bytes of each; those that have grown last are last. */
 const owners = new Map<Owner, number>()
 let total = 0
+let latest: Owner | undefined
 
 /** Notes that an owner holds so many bytes more. Others may have to drop theirs. @returns how many it holds */
 export function charge(owner: Owner, bytes: number): number {
   const held = (owners.get(owner) ?? 0) + bytes
-  owners.delete(owner)
+  if (owner !== latest) owners.delete(owner)
+  latest = owner
   owners.set(owner, held)
   total += bytes
-  for (const oldest of owners.keys()) {
-    if (total <= LIMIT || oldest === owner) break
-    release(oldest)
-    oldest.drop()
-  }
+  if (total > LIMIT) makeSpace(owner)
   return held
 }
 
@@ -30,4 +28,13 @@ export function charge(owner: Owner, bytes: number): number {
 export function release(owner: Owner): void {
   total -= owners.get(owner) ?? 0
   owners.delete(owner)
+  if (owner === latest) latest = undefined
+}
+
+function makeSpace(owner: Owner): void {
+  for (const oldest of owners.keys()) {
+    if (total <= LIMIT || oldest === owner) return
+    release(oldest)
+    oldest.drop()
+  }
 }

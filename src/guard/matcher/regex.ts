@@ -129,9 +129,9 @@ function compile(pattern: string): Compiled {
     return RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE).re2().prog
   } catch (error) {
     if (!(error instanceof RE2JSException)) throw error
-    throw new PatternError(
-      error.message.replace('error parsing regexp: ', '').replace('`(?i)', '`'),
-    )
+    // The flag in front is ours.
+    const why = error.message.replace('error parsing regexp: ', '').replace('`(?i)', '`')
+    throw new PatternError(`is not RE2 (${why})`)
   }
 }
 

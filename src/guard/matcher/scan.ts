@@ -1,60 +1,9 @@
 /** Follows a text through all views at once. */
 import type { PatternHit, Scan, ScanStep } from '../../plugin.ts'
-import { Base64, Escapes, Hex, type Decoder, type Reader } from '../views/decode.ts'
 import type { Machines } from './build.ts'
+import { DecodedText } from './decoded.ts'
 import { NOTHING, type Machine } from './machine.ts'
-import { Track, type Found } from './track.ts'
-
-/**
- * Looks for what is encoded, in every way that is known.
- * Does not see characters that cannot be seen.
- */
-export class DecodedText {
-  readonly machine: Machine
-  readonly #readers: readonly TrackReader[]
-  readonly base64: Decoder
-  readonly hex: readonly Decoder[]
-  readonly escapes: Decoder
-  /** {@link base64} and {@link hex}. */
-  readonly runs: readonly Decoder[]
-  readonly #decoders: readonly Decoder[]
-
-  constructor(machine: Machine) {
-    this.machine = machine
-    this.#readers = Array.from({ length: 7 }, () => new TrackReader(machine))
-    this.base64 = new Base64(this.#readers.slice(0, 4))
-    this.hex = [new Hex(this.#readers[4]!, 0), new Hex(this.#readers[5]!, 1)]
-    this.escapes = new Escapes(this.#readers[6]!)
-    this.runs = [this.base64, ...this.hex]
-    this.#decoders = [...this.runs, this.escapes]
-  }
-
-  /** @returns whether there is a match */
-  read(codePoint: number, start: number, end: number): boolean {
-    if (this.machine.classOf(codePoint) === NOTHING) return false
-    this.base64.read(codePoint, start, end)
-    for (const hex of this.hex) hex.read(codePoint, start, end)
-    this.escapes.read(codePoint, start, end)
-    return this.found !== undefined
-  }
-
-  /** @returns whether there is a match */
-  finish(): boolean {
-    for (const decoder of this.#decoders) decoder.end()
-    return this.found !== undefined
-  }
-
-  /** The first pattern's match among those that end at the same place. */
-  get found(): Found | undefined {
-    if (!TrackReader.any(this.#readers)) return undefined
-    const all = this.#readers.flatMap(({ track }) => track.found ?? [])
-    return all.sort((a, b) => a.pattern - b.pattern || a.start - b.start)[0]
-  }
-
-  hold(): number {
-    return this.#decoders.reduce((least, decoder) => Math.min(least, decoder.hold()), Infinity)
-  }
-}
+import { Track } from './track.ts'
 
 /** One way of reading a text with {@link Machines}. */
 export class TextScan implements Scan {
@@ -122,7 +71,7 @@ export class TextScan implements Scan {
 
   #settle(): ScanStep {
     if (this.#step.hit) return this.#step
-    const safe = this.#hold(this.#position)
+    const safe = this.#hold(this.#position, false)
     // Most pieces of a text release something, but not all.
     return safe === this.#step.safe ? this.#step : (this.#step = { safe })
   }
@@ -131,41 +80,11 @@ export class TextScan implements Scan {
     const found = (this.#text.found ?? this.#decoded!.found)!
     const { pattern, view, start, end } = found
     const hit: PatternHit = { pattern, view, start, end }
-    return (this.#step = { safe: Math.min(this.#hold(position), start), hit })
+    return (this.#step = { safe: Math.min(this.#hold(position, true), start), hit })
   }
 
-  #hold(position: number): number {
-    const held = Math.min(position, this.#text.hold())
-    return this.#decoded === undefined ? held : Math.min(held, this.#decoded.hold())
-  }
-}
-
-/** A track for one way of decoding. */
-class TrackReader implements Reader {
-  readonly track: Track
-  readonly #machine: Machine
-
-  constructor(machine: Machine) {
-    this.#machine = machine
-    this.track = new Track(machine)
-  }
-
-  static any(readers: readonly TrackReader[]): boolean {
-    for (const { track } of readers) if (track.found !== undefined) return true
-    return false
-  }
-
-  read(symbol: number, start: number, end: number): void {
-    if (this.track.found !== undefined) return
-    const codeClass = this.#machine.classOf(symbol)
-    if (codeClass !== NOTHING) this.track.advance(codeClass, start, end)
-  }
-
-  restart(): void {
-    if (this.track.found === undefined) this.track.reset()
-  }
-
-  hold(): number {
-    return this.track.hold()
+  #hold(position: number, isExact: boolean): number {
+    const held = Math.min(position, this.#text.hold(isExact))
+    return this.#decoded === undefined ? held : Math.min(held, this.#decoded.hold(isExact))
   }
 }

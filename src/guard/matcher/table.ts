@@ -84,8 +84,8 @@ export class Table {
     // Some space for columns to come.
     this.shift = Math.max(5, Math.ceil(Math.log2(columns + (columns >> 2) + 1)))
     this.stride = 1 << this.shift
-    this.cells = new Int32Array(this.stride * 8)
-    this.marks = new Uint8Array(8)
+    this.cells = new Int32Array(this.stride * 2)
+    this.marks = new Uint8Array(2)
   }
 
   setOf(state: number): Int32Array {

@@ -3,18 +3,10 @@
  * back that goes is found by running backwards from what is alive: the last place where a match may begin is the
  * oldest live start, which is the hold of the guard design, 3.3.
  */
+import { BEGINS, EMPTY, IDLE, NOTHING, type Machine } from './machine.ts'
 import type { View } from './nfa.ts'
-import {
-  AS_IS,
-  BEGINS,
-  BLANK,
-  EMPTY,
-  IDLE,
-  LETTER,
-  NOTHING,
-  type Hit,
-  type Machine,
-} from './machine.ts'
+import { AS_IS, BLANK, LETTER } from './reading.ts'
+import type { Hit, Side } from './side.ts'
 import { MOVED, UNKNOWN, type Table } from './table.ts'
 
 /** A match, where it stands in the raw text. */
@@ -25,10 +17,12 @@ export interface Found {
   readonly end: number
 }
 
-/** Up to so many symbols the way back is walked after every piece of text, whatever it costs. */
+/** Up to so many symbols the way back is walked whenever somebody asks. */
 const SHORT = 256
 
 const NONE = new Int32Array(0)
+/** There is no symbol where the text ends. */
+const NONE_LEFT = -1
 
 export class Track {
   /** What ended the text. */
@@ -36,7 +30,6 @@ export class Track {
   readonly #machine: Machine
   #table: Table
   #state: number
-  #origin: { readonly table: Table; readonly state: number }
   // The past since the oldest live start that is known, from #first to #count: symbols and their raw spans.
   #symbols = NONE
   #starts = NONE
@@ -49,19 +42,13 @@ export class Track {
   constructor(machine: Machine) {
     this.#machine = machine
     this.#table = machine.forward.table
-    this.#origin = this.#begin()
-    this.#state = this.#origin.state
-  }
-
-  /** Is no match under way? */
-  get idle(): boolean {
-    return this.#table.marks[this.#state >> this.#table.shift] === IDLE
+    this.#state = machine.begin()
   }
 
   /** Begins anew, before any text. */
   reset(): void {
-    if (this.#table !== this.#origin.table) this.#origin = this.#begin()
-    this.#state = this.#origin.state
+    this.#table = this.#machine.forward.table
+    this.#state = this.#machine.begin()
     this.#first = this.#count = this.#fresh = 0
   }
 
@@ -79,24 +66,22 @@ export class Track {
 
   /** @returns whether a match ends with the text; it is in {@link found} */
   finish(): boolean {
-    return this.#choose(this.#machine.hitsAtEnd(this.#table.setOf(this.#state)), undefined, 0, 0)
+    return this.#choose(this.#machine.hitsAtEnd(this.#table.setOf(this.#state)), NONE_LEFT, 0, 0)
   }
 
-  /** Where the oldest match under way may begin; Infinity if there is none. Never less than before. */
-  hold(): number {
-    if (this.idle) return Infinity
+  /**
+   * Where the oldest match under way may begin; Infinity if there is none. Never less than before.
+   * @param isExact whether it matters now: if not, it may lag by an eighth of what is held, where that is long
+   */
+  hold(isExact: boolean): number {
+    if (this.#table.marks[this.#state >> this.#table.shift] === IDLE) return Infinity
     const length = this.#count - this.#first
-    // A long way is walked only when enough text has come to pay for it: later, but not other text, is released.
-    if (length > SHORT && this.#fresh < length >> 3) return this.#starts[this.#first]!
+    // A long way is walked only when enough text has come to pay for it.
+    if (!isExact && length > SHORT && this.#fresh < length >> 3) return this.#starts[this.#first]!
     this.#fresh = 0
     const oldest = this.#oldest(this.#machine.alive(this.#table.setOf(this.#state)))
     this.#first = Math.max(oldest, this.#first)
     return this.#starts[this.#first]!
-  }
-
-  #begin(): { table: Table; state: number } {
-    this.#table = this.#machine.forward.table
-    return { table: this.#table, state: this.#machine.begin() }
   }
 
   #follow(next: number, codeClass: number, start: number, end: number): void {
@@ -129,7 +114,7 @@ export class Track {
   }
 
   // Of all that is reached at one place, the first pattern, and of its views the first.
-  #choose(hits: readonly Hit[], symbol: number | undefined, start: number, end: number): boolean {
+  #choose(hits: readonly Hit[], symbol: number, start: number, end: number): boolean {
     for (const hit of [...hits].sort(byOrder)) {
       const found = this.#locate(hit, symbol, start, end)
       if (found === undefined) continue
@@ -139,29 +124,29 @@ export class Track {
     return false
   }
 
-  #locate(hit: Hit, symbol: number | undefined, start: number, end: number): Found | undefined {
-    const before = this.#machine.undo(hit, symbol)
-    const begins = before[before.length - 1] === BEGINS
-    const oldest = this.#oldest(before)
+  #locate(hit: Hit, symbol: number, start: number, end: number): Found | undefined {
+    const state = this.#machine.undo(hit, symbol)
+    const { table } = this.#machine.backward
+    const begins = (table.marks[state >> table.shift]! & BEGINS) !== 0
+    const oldest = this.#oldest(state)
     const within = oldest >= 0
     if (!within && !begins) return undefined
-    const { pattern, view } = hit.goal
+    const { pattern, view, plain } = hit.goal
     const isWhole = hit.symbols > 0
-    const traits = this.#traits(within ? oldest : this.#count, isWhole ? symbol : undefined)
+    const traits = this.#traits(within ? oldest : this.#count, isWhole ? symbol : NONE_LEFT)
     if (view === 'L' && traits.letters * 2 < traits.visible) return undefined
     return {
       pattern,
-      view: view === 'F' && traits.asIs ? 'R' : view,
+      view: plain && traits.asIs ? 'R' : view,
       start: within ? this.#starts[oldest]! : start,
       end: isWhole ? end : this.#ends[this.#lastSeen(hit.side)]!,
     }
   }
 
-  // Walks back from a set of backward states. Gives the oldest place in the past where a match may begin, or -1.
-  #oldest(set: Int32Array): number {
+  // Walks back from a backward state. Gives the oldest place in the past where a match may begin, or -1.
+  #oldest(state: number): number {
     const { backward } = this.#machine
-    let table = backward.table
-    let state = table.enter(set)
+    let { table } = backward
     let oldest = -1
     for (let at = this.#count - 1; at >= this.#first; at--) {
       if ((table.marks[state >> table.shift]! & EMPTY) !== 0) break
@@ -170,7 +155,7 @@ export class Track {
       if (next === UNKNOWN) next = table.fill(state, column)
       while (next === MOVED) {
         const here = table.setOf(state)
-        table = backward.table
+        ;({ table } = backward)
         state = table.enter(here)
         next = table.fill(state, column)
       }
@@ -180,12 +165,12 @@ export class Track {
     return oldest
   }
 
-  #traits(from: number, symbol: number | undefined) {
+  #traits(from: number, symbol: number) {
     const { traits } = this.#machine
     const counted = { letters: 0, visible: 0, asIs: true }
     for (let at = from; at <= this.#count; at++) {
-      const one = at < this.#count ? this.#symbols[at] : symbol
-      if (one === undefined) continue
+      const one = at < this.#count ? this.#symbols[at]! : symbol
+      if (one === NONE_LEFT) continue
       const trait = traits[this.#machine.classIn(one)]!
       if ((trait & LETTER) !== 0) counted.letters++
       if ((trait & BLANK) === 0) counted.visible++
@@ -195,9 +180,12 @@ export class Track {
   }
 
   /** The last symbol that a side saw; there is one, since a match ends behind it. */
-  #lastSeen(side: number): number {
+  #lastSeen(side: Side): number {
     let at = this.#count - 1
-    while (at > this.#first && !this.#machine.sees(side, this.#symbols[at]!)) at--
+    for (; at > this.#first; at--) {
+      const symbol = this.#symbols[at]!
+      if (side.sees(this.#machine.classIn(symbol), symbol)) break
+    }
     return at
   }
 

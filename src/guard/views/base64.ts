@@ -1,0 +1,77 @@
+/** Base64 in a text. */
+import { Bytes, valuesOf, type Decoder, type Reader } from './decode.ts'
+
+/** Shorter runs are not decoded. */
+export const MIN_BASE64 = 8
+
+/** Values of base64 and base64url by ASCII code; -1 for others. */
+export const SEXTETS = valuesOf('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/')
+SEXTETS[0x2d] = 62
+SEXTETS[0x5f] = 63
+
+/** Runs of base64 characters, at each of the four places where a group of four may begin. */
+export class Base64 implements Decoder {
+  /** By the place of the first character of a group, modulo 4. */
+  readonly #bytes: readonly Bytes[]
+  #length = 0
+  /** Until a run is long enough. */
+  readonly #waiting: { value: number; start: number; end: number }[] = []
+  #fed = 0
+  #last = 0
+  #lastStart = 0
+
+  /** @param readers four of them */
+  constructor(readers: readonly Reader[]) {
+    this.#bytes = readers.map((reader) => new Bytes(reader))
+    for (let at = 0; at < MIN_BASE64; at++) this.#waiting.push({ value: 0, start: 0, end: 0 })
+  }
+
+  read(codePoint: number, start: number, end: number): void {
+    const value = codePoint < 128 ? SEXTETS[codePoint]! : -1
+    if (value < 0) {
+      if (this.#length > 0) this.end()
+      return
+    }
+    if (this.#length >= MIN_BASE64) {
+      this.#length++
+      this.#feed(value, start, end)
+      return
+    }
+    const waiting = this.#waiting[this.#length++]!
+    waiting.value = value
+    waiting.start = start
+    waiting.end = end
+    if (this.#length === MIN_BASE64) {
+      for (const one of this.#waiting) this.#feed(one.value, one.start, one.end)
+    }
+  }
+
+  end(): void {
+    this.#length = 0
+    if (this.#fed === 0) return
+    this.#fed = 0
+    for (const bytes of this.#bytes) bytes.restart()
+  }
+
+  hold(isExact: boolean): number {
+    if (this.#length === 0) return Infinity
+    if (this.#fed === 0) return this.#waiting[0]!.start
+    // The last character is an unfinished byte for three of the four.
+    return this.#bytes.reduce(
+      (least, bytes) => Math.min(least, bytes.hold(isExact)),
+      this.#lastStart,
+    )
+  }
+
+  // Each character ends a byte for three of the places: the first, second or third byte of their group.
+  #feed(value: number, start: number, end: number): void {
+    const at = this.#fed++
+    const two = (this.#last << 6) | value
+    const from = this.#lastStart
+    if (at >= 1) this.#bytes[(at - 1) & 3]!.read((two >>> 4) & 0xff, from, end)
+    if (at >= 2) this.#bytes[(at - 2) & 3]!.read((two >>> 2) & 0xff, from, end)
+    if (at >= 3) this.#bytes[(at - 3) & 3]!.read(two & 0xff, from, end)
+    this.#last = value
+    this.#lastStart = start
+  }
+}

@@ -1,0 +1,113 @@
+/** Escapes in a text. */
+import { Bytes, isText, type Decoder, type Reader } from './decode.ts'
+import { BREAK } from './fold.ts'
+
+/** Bytes of a percent or of `\x`, a UTF-16 unit, a code point in braces, a code point of HTML. */
+const ESCAPE =
+  /^(?:(?:%|\\x)([\da-f]{2})|\\u([\da-f]{4})|\\u\{([\da-f]{1,6})\}|&#(\d{1,7});?|&#x([\da-f]{1,6});?)$/i
+const UNFINISHED =
+  /^(?:%[\da-f]?|\\(?:x[\da-f]?|u(?:[\da-f]{0,3}|\{[\da-f]{0,6}))?|&(?:#(?:\d{0,7}|x[\da-f]{0,6}))?)$/i
+
+/** Does a text hold anything that {@link Escapes} would decode? */
+export const ANY_ESCAPE = /%[\da-f]|\\[xu][\da-f{]|&#[\dx]/i
+
+/** The running text with its escapes replaced. */
+export class Escapes implements Decoder {
+  readonly #reader: Reader
+  readonly #bytes: Bytes
+  /** What may become an escape, and where its characters are. */
+  #open = ''
+  readonly #starts: number[] = []
+  readonly #ends: number[] = []
+  /** The first half of a surrogate pair. */
+  #high = 0
+  #highStart = 0
+
+  constructor(reader: Reader) {
+    this.#reader = reader
+    this.#bytes = new Bytes(reader)
+  }
+
+  read(codePoint: number, start: number, end: number): void {
+    if (this.#open === '') {
+      // % & \
+      if (codePoint !== 0x25 && codePoint !== 0x26 && codePoint !== 0x5c) {
+        this.#flush(start)
+        this.#reader.read(codePoint, start, end)
+        return
+      }
+    } else if (codePoint >= 128) {
+      this.#close()
+      return this.read(codePoint, start, end)
+    }
+    const open = this.#open + String.fromCharCode(codePoint)
+    if (this.#open === '' || UNFINISHED.test(open)) {
+      this.#open = open
+      this.#starts.push(start)
+      this.#ends.push(end)
+      return
+    }
+    const escape = ESCAPE.exec(open)
+    if (escape) return this.#decode(escape, end)
+    this.#close()
+    this.read(codePoint, start, end)
+  }
+
+  end(): void {
+    while (this.#open !== '') this.#close()
+  }
+
+  hold(isExact: boolean): number {
+    let held = this.#bytes.hold(isExact)
+    if (this.#open !== '') held = Math.min(held, this.#starts[0]!)
+    return this.#high > 0 ? Math.min(held, this.#highStart) : held
+  }
+
+  // It did not become an escape, or it is one of HTML without its semicolon.
+  #close(): void {
+    const escape = ESCAPE.exec(this.#open)
+    if (escape) return this.#decode(escape, this.#ends.at(-1)!)
+    const [open, starts, ends] = [this.#open, this.#starts.splice(0), this.#ends.splice(0)]
+    this.#open = ''
+    this.#flush(starts[0]!)
+    this.#reader.read(open.charCodeAt(0), starts[0]!, ends[0]!)
+    for (let at = 1; at < open.length; at++) {
+      this.read(open.charCodeAt(at), starts[at]!, ends[at]!)
+    }
+  }
+
+  #decode([, byte, unit, point, decimal, hex]: RegExpExecArray, end: number): void {
+    const start = this.#starts[0]!
+    this.#open = ''
+    this.#starts.length = this.#ends.length = 0
+    if (byte !== undefined) {
+      this.#flushHigh(start)
+      return this.#bytes.read(Number.parseInt(byte, 16), start, end)
+    }
+    const value = decimal ? Number(decimal) : Number.parseInt((unit ?? point ?? hex)!, 16)
+    this.#bytes.cut(start)
+    if (unit !== undefined && this.#high > 0 && (value & 0xfc00) === 0xdc00) {
+      const pair = 0x10000 + ((this.#high & 0x3ff) << 10) + (value & 0x3ff)
+      this.#high = 0
+      return this.#reader.read(pair, this.#highStart, end)
+    }
+    this.#flushHigh(start)
+    if (unit !== undefined && (value & 0xfc00) === 0xd800) {
+      this.#high = value
+      this.#highStart = start
+      return
+    }
+    this.#reader.read(isText(value) && value <= 0x10ffff ? value : BREAK, start, end)
+  }
+
+  #flush(end: number): void {
+    this.#bytes.cut(end)
+    this.#flushHigh(end)
+  }
+
+  #flushHigh(end: number): void {
+    if (this.#high === 0) return
+    this.#high = 0
+    this.#reader.read(BREAK, this.#highStart, end)
+  }
+}
