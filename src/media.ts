@@ -26,6 +26,15 @@ export function parseDataUrl(text: string, param: string): MediaFile {
   return { bytes, mediaType: mediaTypeOf(bytes) ?? (declared || UNKNOWN_TYPE) }
 }
 
+/** Whether something is a data URL of more bytes. They are not decoded; blanks are counted only where they could matter. */
+export function isLarger(url: unknown, limitBytes: number): boolean {
+  if (typeof url !== 'string' || !/^data:/i.test(url.slice(0, 5))) return false
+  const start = url.indexOf(',') + 1
+  const bytesOf = (digits: number) => Math.floor((digits * 3) / 4)
+  if (bytesOf(url.length - start) <= limitBytes) return false
+  return bytesOf(url.slice(start).replace(/[\t\n\f\r =]+/g, '').length) > limitBytes
+}
+
 const NO_DIGIT = /[^A-Za-z0-9+/_-]/
 
 /**

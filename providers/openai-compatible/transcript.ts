@@ -31,7 +31,8 @@ export function toTranscription(payload: any, fail: Host['fail']): Transcription
 /** OpenAI's events, and those of servers that write transcripts as if they were chats. */
 export class TranscriptEvents implements Step<any, TranscriptionEvent> {
   readonly #fail: Host['fail']
-  #said = ''
+  /** Empty for silence; undefined while nothing came that is of a transcript. */
+  #said: string | undefined
   #usage: Usage | undefined
   #ended = false
 
@@ -46,6 +47,7 @@ export class TranscriptEvents implements Step<any, TranscriptionEvent> {
     if (failed) throw failed.error
     const { type, delta, segment_id: segmentId, logprobs } = payload
     if (Array.isArray(payload.choices)) {
+      this.#said ??= ''
       const text = payload.choices[0]?.delta?.content
       if (typeof text === 'string') this.#say({ type: 'delta', text }, emit)
       this.#usage = usageOf(payload.usage) ?? this.#usage
@@ -67,12 +69,12 @@ export class TranscriptEvents implements Step<any, TranscriptionEvent> {
     event: TranscriptionEvent & { readonly type: 'delta' },
     emit: (event: TranscriptionEvent) => void,
   ): void {
-    this.#said += event.text
+    this.#said = (this.#said ?? '') + event.text
     emit(event)
   }
 
   #end(emit: (event: TranscriptionEvent) => void): void {
-    if (this.#ended || this.#said === '') return
+    if (this.#ended || this.#said === undefined) return
     this.#ended = true
     const usage = this.#usage
     emit({ type: 'done', text: this.#said, ...(usage && { usage }) })

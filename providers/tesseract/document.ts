@@ -1,5 +1,6 @@
 /** The pages of a PDF as pictures, drawn by PDFium. Runs in a reading thread: drawing keeps a processor busy. */
 import { PDFiumLibrary, type PDFiumDocument } from '@hyzyla/pdfium'
+import { MAX_SIDE_PIXELS } from './image.ts'
 import { Refusal } from './refusal.ts'
 
 /** What Tesseract was trained on. */
@@ -50,7 +51,9 @@ export class Pdf {
       throw new Refusal('invalid_document', `Page ${index} of the PDF cannot be read.`)
     }
     const square = (originalWidth * originalHeight) / POINTS_PER_INCH ** 2
-    const dpi = Math.max(1, Math.floor(Math.min(DPI, Math.sqrt(MAX_PIXELS / square))))
+    const longer = Math.max(originalWidth, originalHeight) / POINTS_PER_INCH
+    const most = Math.min(DPI, Math.sqrt(MAX_PIXELS / square), MAX_SIDE_PIXELS / longer)
+    const dpi = Math.max(1, Math.floor(most))
     const pixels = (points: number) => Math.max(1, Math.round((points * dpi) / POINTS_PER_INCH))
     const size = { width: pixels(originalWidth), height: pixels(originalHeight) }
     const { data: gray } = await page.render({

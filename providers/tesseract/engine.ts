@@ -18,6 +18,7 @@ interface Api {
   SetVariable(name: string, value: string): boolean
   /** Takes the file `/input`. @returns 0 when all went well */
   SetImageFile(orientation: number, radians: number): number
+  /** @returns 0 when all went well, be there words or not */
   Recognize(monitor: null): number
   GetTSVText(page: number): string
   GetSourceYResolution(): number
@@ -66,7 +67,7 @@ export class Engine {
   /**
    * Reads one picture.
    * @param dpi where it is known
-   * @returns undefined where it is no picture
+   * @returns undefined where it is no picture, or none that can be read
    */
   read(
     picture: { readonly bytes: Uint8Array; readonly dpi?: number; readonly orientation?: number },
@@ -79,7 +80,7 @@ export class Engine {
     try {
       if (api.SetImageFile(picture.orientation ?? 1, 0) !== 0) return undefined
       const dpi = picture.dpi ?? (api.GetSourceYResolution() || SCREEN_DPI)
-      api.Recognize(null)
+      if (api.Recognize(null) !== 0) return undefined
       return pageOf(api.GetTSVText(0), index, dpi, wishes)
     } finally {
       api.Clear()

@@ -1,5 +1,8 @@
 /** What an image says of itself in its first bytes, so that nothing is unpacked before its size is known. */
 
+/** Of either side of a picture: Tesseract keeps places in 16 bits, and reads nothing of what is larger. */
+export const MAX_SIDE_PIXELS = 32_767
+
 export interface ImageHead {
   readonly width: number
   readonly height: number

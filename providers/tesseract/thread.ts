@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { OcrPage } from '../../src/plugin.ts'
 import { Pdf } from './document.ts'
 import { Engine, type Language } from './engine.ts'
-import { headOf } from './image.ts'
+import { headOf, MAX_SIDE_PIXELS } from './image.ts'
 import type { Wishes } from './layout.ts'
 import { Refusal, type RefusalCode } from './refusal.ts'
 
@@ -52,9 +52,9 @@ async function readImage({ bytes, ...wishes }: Task): Promise<void> {
     )
   }
   const { width, height, orientation } = head
-  if (width * height > MAX_IMAGE_PIXELS) {
-    const size = `${width} by ${height}`
-    const message = `The image has ${size} pixels; this model reads up to ${MAX_IMAGE_PIXELS}.`
+  if (width * height > MAX_IMAGE_PIXELS || Math.max(width, height) > MAX_SIDE_PIXELS) {
+    const most = `up to ${MAX_IMAGE_PIXELS}, and up to ${MAX_SIDE_PIXELS} on a side`
+    const message = `The image has ${width} by ${height} pixels; this model reads ${most}.`
     throw new Refusal('invalid_image', message)
   }
   const page = (await engine).read({ bytes, orientation }, 0, wishes)
@@ -79,7 +79,11 @@ async function readPdf({ bytes, pages, maxPages, ...wishes }: Task): Promise<voi
         'Select some with "pages", such as "0-9".'
       throw new Refusal('invalid_value', message)
     }
-    for (const index of wanted) say({ page: reader.read(await pdf.draw(index), index, wishes)! })
+    for (const index of wanted) {
+      const page = reader.read(await pdf.draw(index), index, wishes)
+      if (!page) throw new Refusal('invalid_document', `Page ${index} of the PDF cannot be read.`)
+      say({ page })
+    }
   } finally {
     pdf.close()
   }

@@ -6,6 +6,12 @@ import type { MediaFile } from '../plugin.ts'
 import { secondsOfMatroska } from './matroska.ts'
 import { secondsOfMp4 } from './mp4.ts'
 
+/**
+ * A file that says it is longer than its bytes could be is not believed: what it says is what is paid. The slowest codecs of
+ * speech have 56 bytes a second; only long silence takes less, and FLAC least.
+ */
+const LEAST_BYTES_PER_SECOND = 8
+
 const known = new WeakMap<MediaFile, number | undefined>()
 
 /** Seconds; undefined for types without a reader here, and where the file does not tell. Read once for each file. */
@@ -24,7 +30,8 @@ function measure({ bytes, mediaType }: MediaFile): number | undefined {
     // A file that promises more than it holds.
     if (!(error instanceof RangeError)) throw error
   }
-  return seconds !== undefined && seconds > 0 && Number.isFinite(seconds) ? seconds : undefined
+  const longest = bytes.byteLength / LEAST_BYTES_PER_SECOND
+  return seconds !== undefined && seconds > 0 && seconds <= longest ? seconds : undefined
 }
 
 /** Whole seconds, upward; a millisecond of inexactness does not make another one. */

@@ -155,8 +155,11 @@ function bareAddress(
   }
 }
 
+/** Twice as long as that of any hit; what a model makes of it may be written in another way. */
+const MAX_ADDRESS = 4096
+
 function keyOf(address: string): string {
-  const url = URL.parse(address)
+  const url = address.length > MAX_ADDRESS ? null : URL.parse(address)
   return url ? urlKey(url) : ''
 }
 

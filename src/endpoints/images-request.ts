@@ -19,7 +19,7 @@ import {
 } from '../checks.ts'
 import type { BodyLimits } from '../config.ts'
 import { InvalidRequest } from '../errors.ts'
-import { fileTooLarge, headOf, mediaTypeOf, parseDataUrl } from '../media.ts'
+import { fileTooLarge, headOf, isLarger, mediaTypeOf, parseDataUrl } from '../media.ts'
 import type { Incoming } from '../pipeline.ts'
 import type { ImageEditInput, ImageInput, MediaFile } from '../plugin.ts'
 import { readPolicy, readPolicyText, type Policy } from '../policy.ts'
@@ -171,17 +171,21 @@ function editOfForm({ fields, files }: Form, limits: BodyLimits): ImageRequest {
 
 function editOfJson(body: object, limits: BodyLimits): ImageRequest {
   const { images: given, mask: givenMask, ...others } = body as Record<string, any>
+  // Size goes before everything else that may be wrong, as in forms (wire contract, D18).
+  const all = Array.isArray(given) ? given : []
+  all.forEach((one, index) => checkSize(one, `images[${index}].image_url`, limits))
+  checkSize(givenMask, 'mask.image_url', limits)
   const request = validated(others, edit, readPolicy)
   if (given === undefined || given === null) checkCount(0, 'image', limits)
   const found = list(reference, 1, limits.files)(given)
   if (found) throw invalid('images', found)
   const images = (given as { image_url: string }[]).map(({ image_url }, index) =>
-    inlineImage(image_url, `images[${index}].image_url`, limits, IMAGE_TYPES),
+    inlineImage(image_url, `images[${index}].image_url`, IMAGE_TYPES),
   )
   if (givenMask === undefined || givenMask === null) return { ...request, images }
   const wrongMask = reference(givenMask)
   if (wrongMask) throw invalid('mask', wrongMask)
-  const mask = inlineImage(givenMask.image_url, 'mask.image_url', limits, ['image/png'])
+  const mask = inlineImage(givenMask.image_url, 'mask.image_url', ['image/png'])
   return { ...request, images, mask }
 }
 
@@ -209,14 +213,12 @@ function checkCount(count: number, param: string, { files }: BodyLimits): void {
   if (count > files) throw invalid(param, problem('array_above_max_length', expected, `${count}`))
 }
 
-function inlineImage(
-  url: string,
-  param: string,
-  limits: BodyLimits,
-  types: readonly string[],
-): MediaFile {
+function checkSize(given: any, param: string, { image }: BodyLimits): void {
+  if (isLarger(given?.image_url, image)) throw fileTooLarge(param, image)
+}
+
+function inlineImage(url: string, param: string, types: readonly string[]): MediaFile {
   const file = parseDataUrl(url, param)
-  if (file.bytes.length > limits.image) throw fileTooLarge(param, limits.image)
   checkType(file, param, types)
   return file
 }

@@ -21,7 +21,7 @@ import {
   type Problem,
 } from '../checks.ts'
 import { InvalidRequest } from '../errors.ts'
-import { extensionOf, fileTooLarge, mediaTypeOf, parseDataUrl } from '../media.ts'
+import { extensionOf, fileTooLarge, isLarger, mediaTypeOf, parseDataUrl } from '../media.ts'
 import type { DocumentSource, OcrInput } from '../plugin.ts'
 import { readPolicy, type Policy } from '../policy.ts'
 
@@ -175,14 +175,6 @@ function document(value: unknown): Problem | undefined {
   const kind = kindOf(value)
   if (kind === undefined) return inside('type', oneOf(['document_url', 'image_url'])(type)!)
   return (kind === 'document' ? documentUrl : imageUrl)(value)
-}
-
-/** Counts what is decoded without decoding it; blanks in between only where they could matter. */
-function isLarger(url: string, limitBytes: number): boolean {
-  const start = url.indexOf(',') + 1
-  const bytesOf = (digits: number) => Math.floor((digits * 3) / 4)
-  if (bytesOf(url.length - start) <= limitBytes || !/^data:/i.test(url.slice(0, 5))) return false
-  return bytesOf(url.slice(start).replace(/[\t\n\f\r =]+/g, '').length) > limitBytes
 }
 
 /** A document has to be a PDF, and an image an image, by their bytes. */

@@ -76,8 +76,9 @@ class Announced implements Step<Uint8Array, Uint8Array> {
     if (found && found !== expected && (expected || SURE.has(found) || isTagged(head))) {
       throw cannotMake(this.#format)
     }
-    // Streams of these two may begin anywhere.
-    if (!found && expected && this.#format !== 'mp3' && this.#format !== 'aac') {
+    // Streams of these two may begin anywhere, and yet not with words.
+    const isLoose = this.#format === 'mp3' || this.#format === 'aac'
+    if (!found && expected && !(isLoose && !isText(head))) {
       throw new UpstreamFailure(
         'upstream_error',
         'The model provider sent something that is no sound of the format it was asked for.',
@@ -90,6 +91,11 @@ class Announced implements Step<Uint8Array, Uint8Array> {
 
 function isTagged(head: Uint8Array): boolean {
   return Buffer.from(head.buffer, head.byteOffset, 3).toString('latin1') === 'ID3'
+}
+
+/** Nothing but printable ASCII, blanks and line breaks, such as the beginning of a page or of JSON. */
+function isText(head: Uint8Array): boolean {
+  return head.every((byte) => (byte >= 0x20 && byte < 0x7f) || (byte >= 0x09 && byte <= 0x0d))
 }
 
 function cannotMake(format: Format): UpstreamFailure {

@@ -15,6 +15,8 @@ export const speech: Endpoint<SpeechRequest, SpeechPart> = {
   operation: 'speech',
   path: '/v1/audio/speech',
   modality: 'speech',
+  // Of a WAV file that is made of samples: its head says how many there are.
+  beginsLate: true,
   subject: 'input',
   guarding,
 

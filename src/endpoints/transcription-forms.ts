@@ -5,7 +5,7 @@ import type { TranscriptionRequest } from './transcription-request.ts'
 
 /** The JSON body of a transcript, for the formats that are JSON. */
 export function jsonOf(done: DonePart, request: TranscriptionRequest): object {
-  const { text, charged: usage, guard } = done
+  const { text, usage, guard } = done
   const rest = { usage, ...(guard && { guard }) }
   switch (request.response_format) {
     case 'verbose_json':
@@ -54,7 +54,7 @@ function payloadOf(part: TranscriptPart): object {
     case 'segment':
       return { type: 'transcript.text.segment', ...spoken(part.id, part.segment) }
     case 'done': {
-      const { text, charged: usage, guard } = part
+      const { text, usage, guard } = part
       return { type: 'transcript.text.done', text, ...said(part), usage, guard }
     }
   }
@@ -143,11 +143,11 @@ function cuesOf({ segments, text, duration = 0 }: DonePart): readonly Cue[] {
     .filter((part) => part.text !== '')
 }
 
-/** A blank line would end a cue, and an arrow would begin one. */
+/** A blank line would end a cue, and an arrow would begin one. Runs of blanks are tried from their beginning alone. */
 function cueText(text: string): string {
   return text
     .trim()
-    .replace(/\s*\n\s*/g, '\n')
+    .replace(/(?<!\s)\s*[\r\n]\s*/g, '\n')
     .replaceAll('-->', '->')
 }
 

@@ -11,19 +11,23 @@ import type {
   TranscriptSegment,
   Usage,
 } from '../plugin.ts'
+import type { Ending } from './billed.ts'
 import type { TranscriptionRequest } from './transcription-request.ts'
 
 /** What passes between the provider and the client. `done` is the last part, and the only one that is not streamed. */
 export type TranscriptPart = Exclude<TranscriptionEvent, { type: 'done' }> | DonePart
 
-export interface DonePart extends Transcription {
+export interface DonePart extends Omit<Transcription, 'usage'>, Partial<Ending> {
   readonly type: 'done'
   /** Of the file, where nobody knows better. */
   readonly duration?: number
-  /** Usage in the form of the wire, with the cost: there when it is charged. */
-  readonly charged?: object
-  /** What guards decided, where they were at work. */
-  readonly guard?: object
+  /** As the vendor told it, and in the form of the wire once it is charged. */
+  readonly usage?: object
+}
+
+/** Whether it is the last one. */
+export function isDone(part: TranscriptPart): part is DonePart {
+  return part.type === 'done'
 }
 
 const CHARACTERS_PER_TOKEN = 4
@@ -68,7 +72,7 @@ export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart
   /** Of what came so far. Quantities in tokens are estimated where they are what is paid for and nobody reported any. */
   usage({ prices }: Model): Usage {
     const { file, prompt } = this.#request
-    const reported = this.#done?.usage
+    const reported: Usage | undefined = this.#done?.usage
     const measured = secondsOf(file)
     const heard = this.#done?.duration ?? measured
     const exact = reported?.seconds ?? heard

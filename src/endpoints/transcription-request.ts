@@ -20,7 +20,14 @@ import {
 } from '../checks.ts'
 import type { BodyLimits } from '../config.ts'
 import { InvalidRequest } from '../errors.ts'
-import { extensionOf, fileTooLarge, mediaTypeOf, parseBase64, parseDataUrl } from '../media.ts'
+import {
+  extensionOf,
+  fileTooLarge,
+  isLarger,
+  mediaTypeOf,
+  parseBase64,
+  parseDataUrl,
+} from '../media.ts'
 import type { Incoming } from '../pipeline.ts'
 import type { MediaFile, TranscriptionInput } from '../plugin.ts'
 import { readPolicy, readPolicyText, type Policy } from '../policy.ts'
@@ -149,6 +156,8 @@ function ofJson(body: Record<string, unknown>, limits: BodyLimits): Transcriptio
   const name = URL_NAMES.find((one) => (others[one] ?? undefined) !== undefined)
   const url = name === undefined ? undefined : others[name]
   for (const one of URL_NAMES) delete others[one]
+  // Size goes before everything else that may be wrong, as in forms (wire contract, D18).
+  if (name !== undefined && isLarger(url, limits.audio)) throw fileTooLarge(name, limits.audio)
   return validated(others, readPolicy, () => {
     if (name !== undefined) return fileAt(name, url, limits)
     if ((inline ?? undefined) !== undefined) return inlineFile(inline, limits)
@@ -206,8 +215,8 @@ function validated(
 
 const STREAMED: ReadonlySet<string> = new Set(['json', 'text', 'diarized_json'])
 
-/** Types that hold sound, by the endings of the wire contract: flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav, webm. */
-const TYPES = /^(audio|video)\//
+/** Types that may hold sound. They become part of what vendors are sent, so nothing passes that does not look like one. */
+const TYPES = /^(audio|video)\/[a-z0-9][\w.+-]{0,63}$/i
 
 /** @throws InvalidRequest for no file, an empty one, one that is too large, and one that is something else */
 function sound(file: MediaFile | undefined, param: string, { audio }: BodyLimits): MediaFile {

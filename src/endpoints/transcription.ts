@@ -1,17 +1,18 @@
 /** `POST /v1/audio/transcriptions`: all of its wire knowledge (wire contract, 5.9). */
 import type { Model } from '../catalog.ts'
-import { GatewayError, InvalidRequest } from '../errors.ts'
+import { InvalidRequest } from '../errors.ts'
 import { flowOf, toFlow } from '../flow.ts'
 import { costJson, type Bill } from '../money.ts'
-import type { Call, Charge, Endpoint } from '../pipeline.ts'
-import type { Step, Transcription, TranscriptionEvent } from '../plugin.ts'
+import type { Call, Endpoint } from '../pipeline.ts'
+import type { Transcription, TranscriptionEvent } from '../plugin.ts'
 import { typedFailure, writeEvents, writeJson, writeText } from '../stream.ts'
+import { BilledAtEnd } from './billed.ts'
 import { eventOf, jsonOf, textOf } from './transcription-forms.ts'
 import { guarding } from './transcription-guard.ts'
 import {
   estimateOf,
+  isDone,
   TranscriptIntake,
-  type DonePart,
   type TranscriptPart,
 } from './transcription-intake.ts'
 import {
@@ -24,6 +25,8 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
   operation: 'transcribe',
   path: '/v1/audio/transcriptions',
   modality: 'transcription',
+  // Of models that cannot stream.
+  beginsLate: true,
   subject: null,
   guarding,
 
@@ -47,7 +50,7 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
     return { parts: events.through(intake), usage: () => intake.usage(call.model) }
   },
 
-  billed: (call, charge) => new Billed(call, charge),
+  billed: (call, charge) => new BilledAtEnd({ call, charge, isEnd: isDone, usageOf }),
 
   async write(call, reply, out) {
     const request: TranscriptionRequest = call.input
@@ -93,43 +96,6 @@ function checkCapabilities(input: TranscriptionRequest, { id, capabilities }: Mo
       `${id} cannot honour include: it lacks the capability LOGPROBS.`,
       { param: 'include' },
     )
-  }
-}
-
-/**
- * Holds the last part back until it is charged, and puts usage and cost on it. What breaks before that is free, unless
- * guards refuse what was heard (D53).
- */
-class Billed implements Step<TranscriptPart, TranscriptPart> {
-  readonly #call: Call
-  readonly #charge: Charge
-  #done: DonePart | undefined
-
-  constructor(call: Call, charge: Charge) {
-    this.#call = call
-    this.#charge = charge
-  }
-
-  push(part: TranscriptPart, emit: (part: TranscriptPart) => void): void {
-    if (part.type === 'done') this.#done = part
-    else emit(part)
-  }
-
-  end(emit: (part: TranscriptPart) => void): Promise<void> {
-    return this.#charge().then((bill) => {
-      const guard = this.#call.decision?.report()
-      emit({ ...this.#done!, charged: usageOf(this.#call, bill), ...(guard && { guard }) })
-    })
-  }
-
-  async fail(error: unknown): Promise<unknown> {
-    const call = this.#call
-    const violated = GatewayError.is(error) && error.code === 'policy_violation'
-    if (!violated || call.meter.length === 0 || call.outcome === 'cancelled') return error
-    const bill = await this.#charge('refused', true)
-    error.charged = { bill, usage: usageOf(call) }
-    call.headers['x-service-cost'] = bill.text
-    return error
   }
 }
 

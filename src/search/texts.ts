@@ -7,13 +7,16 @@
 const UNSEEN =
   /(?![\t\n])\p{Cc}|[\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu
 
+/** A run is tried from its beginning alone: from each of its blanks on, long runs would take the square of their length. */
+const BLANKS_AT_END = /(?<![ \t])[ \t]+\n/g
+
 /** Well-formed text without characters that nobody sees, its lines ended by line feeds, at most one empty line in a row. */
 export function visible(text: string): string {
   return text
     .toWellFormed()
     .replace(/\r\n?|[\u2028\u2029]/g, '\n')
     .replace(UNSEEN, '')
-    .replace(/[ \t]+\n/g, '\n')
+    .replace(BLANKS_AT_END, '\n')
     .replace(/\n{3,}/g, '\n\n')
     .trim()
 }

@@ -25,7 +25,7 @@ describe('the length of sound', () => {
     ],
     ['mp3 with a frame that only counts', infoFrame(50), (50 * 1152) / 44_100],
     ['aac', adts(200), (200 * 1024) / 44_100],
-    ['flac', flac(44_100 * 61, 44_100), 61],
+    ['flac', Buffer.concat([flac(44_100 * 61, 44_100), Buffer.alloc(500)]), 61],
     ['ogg opus', opus(48_000 * 7), 7],
     ['m4a', m4a(430, 1024, 44_100), (430 * 1024) / 44_100],
     ['mp4 in fragments', fragmented(5, 20, 1024, 16_000), (5 * 20 * 1024) / 16_000],
@@ -39,6 +39,12 @@ describe('the length of sound', () => {
     expect(measure(Buffer.from('just words'))).toBeUndefined()
     expect(measure(flac(0, 44_100))).toBeUndefined()
     expect(measure(wav(0))).toBeUndefined()
+  })
+
+  it('is not believed where the bytes cannot hold it', () => {
+    expect(measure(webm([0], { duration: 1e12 }))).toBeUndefined()
+    expect(measure(flac(2 ** 36 - 1, 1))).toBeUndefined()
+    expect(measure(m4a(2 ** 32 - 1, 2 ** 32 - 1, 1))).toBeUndefined()
   })
 
   it('is counted in whole seconds, upward, without regard to less than a millisecond', () => {

@@ -29,9 +29,15 @@ beforeAll(async () => {
       mock: { use: 'mock' },
       vendor: { use, options: { baseURL: `${vendor.url}/v1` } },
       broken: { use, options: { baseURL: `${vendor.url}/broken` } },
+      samples: {
+        use: 'elevenlabs',
+        options: { apiKey: 'secret', baseURL: vendor.url },
+        firstPartTimeout: 0.3,
+      },
     },
     models: {
       'acme/voice': model('vendor'),
+      'acme/samples': model('samples'),
       'acme/spare': model('broken', 'vendor'),
       'mock/voice': model('mock'),
       'mock/free': { ...model('mock'), pricing: { character: '0' }, free_tier: true },
@@ -142,6 +148,18 @@ describe('speech', () => {
     expect(cost).toBe(0)
   })
 
+  it.each(['<!doctype html><p>Busy', '{"status":"busy"}', 'Busy.'])(
+    'is none where words come in its place: %s',
+    async (words) => {
+      vendor.answer(sound(Buffer.from(words)))
+      const cost = await taken(async () => {
+        const body = await bodyOf(await say())
+        expect(body.error).toMatchObject({ code: 'upstream_error', param: null })
+      })
+      expect(cost).toBe(0)
+    },
+  )
+
   it('comes from another deployment when the first has nothing to say', async () => {
     vendor.answer(({ path }) =>
       path.startsWith('/broken') ? sound(Buffer.alloc(0)) : sound(mp3(1)),
@@ -158,6 +176,14 @@ describe('speech', () => {
     })
     const file = Buffer.from(await response.arrayBuffer())
     expect(file.readUInt32LE(40)).toBe(48_000)
+  })
+
+  it('is made of samples as long as these come', async () => {
+    // Longer, all together, than the beginning of a stream may take.
+    const piece = Buffer.alloc(4800)
+    vendor.answer({ ...sound(piece), pieces: [piece, piece, piece, piece], pauseMs: 200 })
+    const response = await say({ model: 'acme/samples', response_format: 'wav' })
+    expect(Buffer.from(await response.arrayBuffer()).readUInt32LE(40)).toBe(4 * piece.length)
   })
 
   it('is free for those who have not paid, of models that are', async () => {

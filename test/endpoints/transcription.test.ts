@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, eventsOf, type Answer as Got, type TestGateway } from '../_setup.ts'
-import { wav } from '../audio/_sounds.ts'
+import { wav, webm } from '../audio/_sounds.ts'
 import { formIn } from '../providers/_audio.ts'
 import { events, json, startUpstream, type FakeUpstream } from '../upstream.ts'
 
@@ -48,14 +48,24 @@ beforeAll(async () => {
     deployments: [{ provider: 'vendor', model: 'stt' }],
   })
   t = await createTestGateway({
+    server: { headTimeout: 0.5, keepAlive: 0.2 },
     providers: {
       mock: { use: 'mock' },
       vendor: { use: 'openai-compatible', options: { baseURL: `${vendor.url}/v1` } },
+      hasty: {
+        use: 'openai-compatible',
+        options: { baseURL: `${vendor.url}/v1` },
+        firstPartTimeout: 0.1,
+      },
     },
     models: {
       'acme/timed': model(BY_TIME, ['TIMESTAMPS', 'DIARIZATION']),
       'acme/counted': model(BY_TOKEN, ['STREAMING', 'LOGPROBS', 'DIARIZATION']),
       'acme/plain': model(BY_TIME),
+      'acme/slow': {
+        ...model(BY_TIME),
+        deployments: [{ provider: 'hasty', model: 'stt' }],
+      },
       'mock/echo': {
         pricing: { prompt: '0', completion: '0' },
         deployments: [{ provider: 'mock', model: 'echo' }],
@@ -130,6 +140,18 @@ describe('a transcript', () => {
     expect(usage).toMatchObject({ seconds: 3, cost: 0.0003 })
   })
 
+  it.each([1e12, 1e300])('costs no %d ms that its bytes cannot hold', async (duration) => {
+    vendor.answer(json({ text: 'Turn left.' }))
+    const cost = await taken(async () => {
+      const { json: body } = await hear([
+        ['model', 'acme/timed'],
+        file(webm([0], { duration }) as never, 'audio/webm'),
+      ])
+      expect(body.usage).toMatchObject({ seconds: 1, cost: 0.0001 })
+    })
+    expect(cost).toBe(0.0001)
+  })
+
   it('costs tokens where these have a price', async () => {
     vendor.answer(json({ text: 'Turn left.', usage: TOKENS }))
     const { json: body } = await hear([['model', 'acme/counted'], file()])
@@ -174,6 +196,13 @@ describe('a transcript', () => {
       response_format: 'verbose_json',
       'timestamp_granularities[]': 'segment',
     })
+  })
+
+  it('may have cues full of blanks', async () => {
+    const text = `a${' '.repeat(400_000)}b\r\r\nc`
+    vendor.answer(json({ text, segments: [{ start: 0, end: 1, text }] }))
+    const { text: cues } = await timed(['response_format', 'vtt'])
+    expect(cues.replace(/ {9,}/, ' ')).toBe('WEBVTT\n\n00:00:00.000 --> 00:00:01.000\na b\nc\n\n')
   })
 
   it('may have times, with all the members readers want', async () => {
@@ -286,6 +315,17 @@ describe('a transcript as it is heard', () => {
     expect(last).toMatchObject({ text: 'Turn left.', usage: { type: 'duration', seconds: 3 } })
   })
 
+  it('of a model that cannot stream takes as long as a whole one', async () => {
+    // Longer than the beginning of a stream may take.
+    vendor.answer({ ...json({ text: 'Turn left.' }), pauseMs: 1200 })
+    const answer = await hear([['model', 'acme/slow'], file(), ['stream', 'true']])
+    expect(answer.text).toMatch(/^(: keep-alive\n\n)+data: /)
+    expect([answer.status, eventsOf(answer.text).at(-1)]).toMatchObject([
+      200,
+      { text: 'Turn left.' },
+    ])
+  })
+
   it('names speakers', async () => {
     const segments = [
       { start: 0, end: 4, text: 'Hello.', speaker: 0 },
@@ -387,6 +427,9 @@ describe('a file to be heard', () => {
       'file',
     ],
     [{ file: 'data:text/plain;base64,SGVsbG8=' }, 'invalid_audio', 'file'],
+    // Types become heads of requests to vendors.
+    [{ file: 'data:audio/\u03a9;base64,SGVsbG8=' }, 'invalid_audio', 'file'],
+    [{ input_audio: { data: 'AAAA', format: 'x\r\ny: z' } }, 'invalid_audio', 'input_audio.data'],
   ])('is refused in JSON: %j', async (body, code, param) => {
     const answer = await t.ask('POST', PATH, { body: { model: 'acme/timed', ...body } })
     expect([answer.status, answer.json.error.code, answer.json.error.param]).toEqual([
@@ -426,7 +469,9 @@ describe('a file to be heard', () => {
       'file',
     ])
     const url = `data:audio/wav;base64,${Buffer.concat([largest, Buffer.alloc(9)]).toString('base64')}`
-    const inJson = await t.ask('POST', PATH, { body: { model: 'acme/timed', file: url } })
+    const inJson = await t.ask('POST', PATH, {
+      body: { model: 'acme/timed', file: url, stream: 7 },
+    })
     expect([inJson.status, inJson.json.error.code, inJson.json.error.param]).toEqual([
       413,
       'file_too_large',

@@ -109,6 +109,13 @@ describe('through the gateway', () => {
     expect(json.usage).toEqual({ pages_processed: 1, cost: 0, cost_details: {} })
   })
 
+  it('reads pages that are as long as pages can be', async () => {
+    const letter = pdfOf([{ text: 'Long receipt', x: 5, y: 9900, size: 12 }])
+    const receipt = letter.toString('latin1').replace('[0 0 612 792]', '[0 0 99 9999]')
+    const { json } = await ask(document(Buffer.from(receipt, 'latin1')))
+    expect(json.pages.map(({ markdown }: any) => markdown)).toEqual(['Long receipt'])
+  })
+
   it('reads what is selected', async () => {
     const { json } = await ask({ ...document(PDF), pages: [2] })
     expect(json.pages.map(({ index, markdown }: any) => [index, markdown])).toEqual([
@@ -136,6 +143,7 @@ describe('through the gateway', () => {
   })
 
   const page = { pages: 'pages', document: 'document.document_url', image: 'document.image_url' }
+  const long = pngOfPixels({ width: 9, height: 33_000 }, Buffer.alloc(9 * 33_000, 255))
   const huge = pngOfPixels({ width: 60_000, height: 60_000 }, Buffer.alloc(4))
   it.each([
     [
@@ -154,6 +162,12 @@ describe('through the gateway', () => {
     [
       'a huge image',
       { document: { image_url: dataUrl('image/png', huge) } },
+      'invalid_image',
+      page.image,
+    ],
+    [
+      'a long image',
+      { document: { image_url: dataUrl('image/png', long) } },
       'invalid_image',
       page.image,
     ],

@@ -10,6 +10,7 @@ import {
   tool,
   type LanguageModelUsage,
 } from 'ai'
+import { vi } from 'vitest'
 import {
   describeRecordings,
   describeVendors,
@@ -112,6 +113,9 @@ function withOpenRouter(baseURL: string, apiKey: string): Library {
     }),
   )
 }
+
+// OpenRouter's provider tells when it drops thoughts that are not signed.
+vi.spyOn(console, 'warn').mockImplementation(() => {})
 
 for (const connect of [withOpenAICompatible, withOpenRouter]) {
   describeVendors(connect)

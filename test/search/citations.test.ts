@@ -83,6 +83,11 @@ describe('citations', () => {
     },
   )
 
+  it('are looked for in addresses that have no end', () => {
+    const address = `https://a.example${'/'.repeat(900_000)}x`
+    expect(cited(`${address}, [a](${address}) [1]`)).toEqual(['A [1]'])
+  })
+
   it('are the same for a whole answer and for any stream of it', () => {
     const piece = fc.constantFrom(
       '[1]',

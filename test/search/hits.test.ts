@@ -124,6 +124,11 @@ describe('texts', () => {
     expect(oneLine(' one\n two\t three ')).toBe('one two three')
   })
 
+  it('may be full of blanks', () => {
+    const blanks = ' \t'.repeat(200_000)
+    expect(visible(`a${blanks}b${blanks}\nc`)).toBe(`a${blanks}b\nc`)
+  })
+
   it('keep what scripts and emoji need', () => {
     const text = 'می‌خواهم 👩‍🚀 é ไทย'
     expect(visible(text)).toBe(text)

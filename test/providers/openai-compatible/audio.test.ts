@@ -163,6 +163,13 @@ describe('transcripts in the way of OpenAI', () => {
     expect([deltas, done.text]).toEqual([['Hel', 'lo.'], 'Hello.'])
   })
 
+  it('reads silence in a stream that looks like a chat', async () => {
+    const nothing = { choices: [{ delta: { content: '' }, finish_reason: 'stop' }] }
+    vendor.answer(events(nothing, '[DONE]'))
+    const { done, deltas } = await any.hear({ stream: true })
+    expect([deltas, done.text]).toEqual([[], ''])
+  })
+
   it('reads log probabilities, segments and languages of a stream', async () => {
     const logprobs = [{ token: 'Hi', logprob: -0.1, bytes: [72, 105] }]
     vendor.answer(
