@@ -108,11 +108,14 @@ function inWords(issue: BaseIssue<unknown>, source: Source, schema: GenericSchem
       return [toIssue(source, keys.slice(0, -1), 'expected an object, found a list')]
     }
     const known = members(keys.slice(0, -1).reduce<GenericSchema[]>(below, [schema]))
-    return Object.keys(parent)
-      .filter((key) => !known.includes(key))
-      .map((key) =>
-        toIssue(source, [...keys.slice(0, -1), key], `unknown key; ${didYouMean(key, known)}`),
-      )
+    const unknown = Object.keys(parent).filter((key) => !known.includes(key))
+    if (unknown.length === 0) {
+      // Another variant has it: the one that the other members speak of has not.
+      return [toIssue(source, keys, 'unknown key beside the others that are set here')]
+    }
+    return unknown.map((key) =>
+      toIssue(source, [...keys.slice(0, -1), key], `unknown key; ${didYouMean(key, known)}`),
+    )
   }
   const absent = issue.type === 'strict_object' && issue.path?.at(-1)?.origin === 'key'
   const expected = absent

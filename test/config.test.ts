@@ -232,6 +232,11 @@ describe('issues', () => {
     [{ server: { limits: { chat: 0.5 } } }, 'server.limits.chat', 'found the number 0.5'],
     [{ server: { requestTimeout: 0 } }, 'server.requestTimeout', 'above 0'],
     [{ log: { level: 'loud' } }, 'log.level', 'expected "silent" or "error" or "warn"'],
+    [
+      { state: { driver: 'memory', path: './data' } },
+      'state.path',
+      'unknown key beside the others that are set here',
+    ],
     [{ log: { zzzzzz: 1 } }, 'log.zzzzzz', 'unknown key; expected one of level, format, access'],
     [
       { admin: { metrics: true } },
