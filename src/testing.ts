@@ -1,5 +1,11 @@
-/** For authors of providers: a vendor on a real socket, transcripts, the rules of streams, and the kit that uses them all. */
+/** For authors of providers and guards: a vendor on a real socket, transcripts, the rules of streams, and the kit that uses them all. */
 export type { Check } from './testing/bench.ts'
+export {
+  checkGuard,
+  type GuardCase,
+  type GuardReport,
+  type GuardTestOptions,
+} from './testing/guard.ts'
 export { testProvider, type Report, type TestOptions } from './testing/kit.ts'
 export { breachesOf, impossibleCounts, type StreamForm } from './testing/rules.ts'
 export {

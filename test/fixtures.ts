@@ -31,7 +31,11 @@ const folder =
 export function recordingsOf(vendors: readonly string[], path = /./): Recording[] {
   return vendors
     .filter((vendor) => existsSync(join(folder, vendor)))
-    .flatMap((vendor) => readdirSync(join(folder, vendor)).map((name) => read(vendor, name)))
+    .flatMap((vendor) =>
+      readdirSync(join(folder, vendor))
+        .filter((name) => existsSync(join(folder, vendor, name, 'meta.json')))
+        .map((name) => read(vendor, name)),
+    )
     .filter((recording) => path.test(recording.path))
 }
 

@@ -35,23 +35,16 @@ export default defineGuard({
   options,
   setup({ mode, threshold }, host) {
     const hints = mode === 'hint'
-    /** Scorers by the categories that they look for: policies have few combinations of them. */
-    const scorers = new Map<string, Scorer>()
-    const scorerFor = (deny: readonly Category[]): Scorer => {
-      const id = deny.join()
-      let scorer = scorers.get(id)
-      if (!scorer) scorers.set(id, (scorer = new Scorer(deny, LEXICONS)))
-      return scorer
-    }
+    const scorer = new Scorer(CATEGORIES, LEXICONS)
     const begin = ({ rules, requestId }: GuardContext, side: Unit['side']): Reading => {
-      const deny = hints ? CATEGORIES : CATEGORIES.filter((one) => rules.deny.includes(one))
+      const wanted = new Set(hints ? CATEGORIES : rules.deny)
       const verdictOf = ({ category, score, cues }: Score): Verdict | undefined => {
         const rule = `deny:${category}` as const
         if (!hints) return { action: 'block', rule, score, reason: cues.join(' ') }
         host.log.info(`${requestId}: ${side} looks like ${category} (${score.toFixed(2)})`)
         return undefined
       }
-      return new Reading(scorerFor(deny), side, threshold, verdictOf)
+      return new Reading(scorer, wanted, side, threshold, verdictOf)
     }
     return {
       answers: hints ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
@@ -59,10 +52,11 @@ export default defineGuard({
       input(units, context) {
         const turn = begin(context, 'input')
         return units.map((unit) => {
-          const said = unit.role !== 'assistant' || unit.current
-          if (!READ.has(unit.channel) || !said) return NOT_READ
+          const { channel, role, current } = unit
+          const answered = (role === 'assistant' || role === 'tool') && !current
+          if (!READ.has(channel) || answered) return NOT_READ
           // What was said at an earlier turn stands alone; the parts of this one are read as one.
-          return (unit.current ? turn : begin(context, 'input')).whole(unit.text)
+          return (current ? turn : begin(context, 'input')).whole(unit.text)
         })
       },
       output: (unit, context) => begin(context, 'output').whole(unit.text),
@@ -74,6 +68,7 @@ export default defineGuard({
 /** One text, sentence by sentence. */
 class Reading implements LaneGuard {
   readonly #scorer: Scorer
+  readonly #wanted: ReadonlySet<Category>
   readonly #side: Unit['side']
   readonly #threshold: number
   readonly #verdictOf: (score: Score) => Verdict | undefined
@@ -84,11 +79,13 @@ class Reading implements LaneGuard {
 
   constructor(
     scorer: Scorer,
+    wanted: ReadonlySet<Category>,
     side: Unit['side'],
     threshold: number,
     verdictOf: (score: Score) => Verdict | undefined,
   ) {
     this.#scorer = scorer
+    this.#wanted = wanted
     this.#side = side
     this.#threshold = threshold
     this.#verdictOf = verdictOf
@@ -116,7 +113,7 @@ class Reading implements LaneGuard {
 
   /** @returns whether that is enough */
   #weigh(sentence: { readonly start: number; readonly text: string }): boolean {
-    const found = this.#scorer.add(sentence, this.#sums, this.#side, this.#threshold)
+    const found = this.#scorer.add(sentence, this.#sums, this.#wanted, this.#side, this.#threshold)
     const verdict = found && this.#verdictOf(found)
     const end = sentence.start + sentence.text.length
     if (verdict?.action === 'block') {

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { checkGuard } from '../../src/testing.ts'
 import { guarded, readStream, streamOf, wholeOf } from '../guard/_setup.ts'
+import myGuard from './my-guard.ts'
 
 const file = fileURLToPath(new URL('./my-guard.ts', import.meta.url))
 
@@ -9,6 +11,15 @@ describe('the guard of the guide', () => {
   it('is what the guide shows', () => {
     const guide = readFileSync(new URL('../../plugins/README.md', import.meta.url), 'utf8')
     expect(guide).toContain(readFileSync(file, 'utf8').trim())
+  })
+
+  it('passes the check of the guide', async () => {
+    const cases = [
+      { text: 'Acme alone is fine.', expect: 'pass' },
+      { text: 'Ask Acme Corp.', expect: 'x:my-guard/name', spans: [{ start: 4, end: 13 }] },
+    ] as const
+    const report = await checkGuard(myGuard, cases, { options: { names: ['Acme Corp'] } })
+    expect(report.checks.filter(({ result }) => result === 'failed')).toEqual([])
   })
 
   it('looks at every call, of keys without rules too', async () => {

@@ -2,27 +2,8 @@
 
 /** Marks that are an accent and not a letter: Latin, Greek and Cyrillic ones, Arabic vowel signs. */
 const MARKS = /[\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0670\u0640]/g
-const IGNORABLE =
-  /[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\u{e0000}-\u{e0fff}]/gu
-// eslint-disable-next-line no-control-regex
-const PLAIN = /^[\x00-\x7f]*$/
-
-/** The same for a cue and for a text, so that they meet. */
-export function fold(text: string): string {
-  const lower = PLAIN.test(text) ? text.toLowerCase() : foldLetters(text)
-  return /\s\s|[\t\n\r]/.test(lower) ? lower.replace(/\s+/g, ' ') : lower
-}
-
-function foldLetters(text: string): string {
-  return text
-    .replace(IGNORABLE, '')
-    .normalize('NFKD')
-    .replace(MARKS, '')
-    .normalize('NFC')
-    .toLowerCase()
-    .replace(/[ßœæøłđı’‘ʼ´أإآةى]/g, (letter) => SPELT[letter]!)
-}
-
+/** Not seen, or seen as nothing. */
+const IGNORABLE = /\p{Default_Ignorable_Code_Point}|[\ufeff\u061c]/gu
 const SPELT: Readonly<Record<string, string>> = {
   ß: 'ss',
   œ: 'oe',
@@ -40,4 +21,55 @@ const SPELT: Readonly<Record<string, string>> = {
   آ: 'ا',
   ة: 'ه',
   ى: 'ي',
+}
+const SPACE = 0x20
+
+/** What each code unit becomes, found out when it is first seen: one unit, nothing, or several. */
+const known = new Uint16Array(0x10000).fill(0xffff)
+const UNSEEN = 0xffff
+const NOTHING = 0
+const SEVERAL = 0xfffe
+
+/** The same for a cue and for a text, so that they meet. */
+export function fold(text: string): string {
+  const units = new Uint16Array(text.length * MOST_UNITS)
+  return String.fromCharCode(...units.subarray(0, foldInto(text, units)))
+}
+
+/** One code unit becomes at most so many. */
+export const MOST_UNITS = 8
+
+/** @returns how many units of `units` are the folded text */
+export function foldInto(text: string, units: Uint16Array): number {
+  let length = 0
+  let before = -1
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    let unit = known[code]!
+    if (unit === UNSEEN) unit = learn(code)
+    if (unit === NOTHING || (unit === SPACE && before === SPACE)) continue
+    if (unit === SEVERAL) for (const one of letters(text[i]!)) units[length++] = one.charCodeAt(0)
+    else units[length++] = unit
+    before = unit
+  }
+  return length
+}
+
+function learn(code: number): number {
+  const folded = letters(String.fromCharCode(code))
+  const unit = folded === '' ? NOTHING : folded.length === 1 ? folded.charCodeAt(0) : SEVERAL
+  known[code] = unit
+  return unit
+}
+
+function letters(letter: string): string {
+  if (/\s/.test(letter)) return ' '
+  const plain = letter
+    .replace(IGNORABLE, '')
+    .normalize('NFKD')
+    .replace(MARKS, '')
+    .normalize('NFC')
+    .toLowerCase()
+    .replace(/[^\0-\x7f]/g, (one) => SPELT[one] ?? one)
+  return plain.slice(0, MOST_UNITS)
 }

@@ -4,15 +4,17 @@
  */
 import type { Category } from '../../../src/plugin.ts'
 import { ROLES, type Cue, type Lexicon } from './cues.ts'
-import { fold } from './fold.ts'
-import { CueIndex } from './index.ts'
-import type { Sentence } from './sentences.ts'
-import { SHAPES, bitsOf, signsIn } from './structure.ts'
+import { MOST_UNITS, fold, foldInto } from './fold.ts'
+import { CueIndex } from './cue-index.ts'
+import { LONGEST, type Sentence } from './sentences.ts'
+import { DIGITS, SHAPES, bitsOf, signsIn } from './structure.ts'
 
 /** Evidence at which a score is one half. */
 const BIAS = 3
 /** A request next to a subject of it, and whatever is enough by itself. */
 const ENOUGH = 5
+/** A request next to what may be its subject: enough together with something else. */
+const LIKELY = 4
 const FIRST_TOPIC = 2
 /** Further subjects, where somebody asks and where somebody answers. */
 const NEXT_TOPIC = { input: 1, output: 1.6 }
@@ -43,16 +45,21 @@ export interface Score {
 
 /** What has been seen of one category in one sentence. */
 interface Evidence {
+  /** Whether there is any. */
+  some: boolean
   asks: number
   leads: number
   topicAt: number
   looseAt: number
+  strongAt: number
+  againstAt: number
   topics: number
   loose: number
   strong: number
   against: number
   shapes: number
   pair: boolean
+  loosePair: boolean
   readonly named: number[]
 }
 
@@ -63,11 +70,16 @@ export class Scorer {
   /** Of each cue: its category as a position, or all of them; its role. */
   readonly #ofCategory: Int8Array
   readonly #roles: Int8Array
-  readonly #shapes: readonly { readonly bits: number; readonly category: number; readonly cue: number }[]
+  readonly #shapes: readonly {
+    readonly bits: number
+    readonly category: number
+    readonly cue: number
+  }[]
   readonly #ids: readonly string[]
   /** In which sentence a cue was last seen: each counts once in a sentence. */
   readonly #seenIn: Float64Array
   #sentence = 0
+  readonly #units = new Uint16Array(LONGEST * MOST_UNITS)
   readonly #evidence: readonly Evidence[]
   readonly #operation: RegExp
 
@@ -84,7 +96,10 @@ export class Scorer {
       category: numberOf(shape.category),
       cue: cues.length + i,
     })).filter(({ category }) => category >= 0)
-    this.#ids = [...cues.map(({ id }) => id), ...SHAPES.map(({ id, category }) => `${category}.${id}`)]
+    this.#ids = [
+      ...cues.map(({ id }) => id),
+      ...SHAPES.map(({ id, category }) => `${category}.${id}`),
+    ]
     this.#seenIn = new Float64Array(cues.length)
     this.#evidence = categories.map(() => newEvidence())
     this.#operation = operationOf(lexicons)
@@ -98,21 +113,23 @@ export class Scorer {
   /**
    * Adds a sentence to what came before it.
    * @param sums from {@link begin}; changed
+   * @param wanted the categories that are looked for
    * @returns the category that it speaks for most, if for any by `threshold` or more
    */
   add(
     { text }: Sentence,
     sums: Float64Array,
+    wanted: ReadonlySet<Category>,
     side: 'input' | 'output',
     threshold: number,
   ): Score | undefined {
     this.#sentence++
-    for (const evidence of this.#evidence) clear(evidence)
-    const folded = fold(text)
-    this.#index.find(folded, this.#take)
-    this.#takeShapes(text, folded)
+    for (const evidence of this.#evidence) if (evidence.some) clear(evidence)
+    this.#index.find(this.#units, foldInto(text, this.#units), this.#take)
+    this.#takeShapes(text)
     let best = -1
     for (let i = 0; i < sums.length; i++) {
+      if (!wanted.has(this.#categories[i]!)) continue
       sums[i] = Math.max(0, sums[i]! / 2 + weigh(this.#evidence[i]!, side))
       if (best < 0 || sums[i]! > sums[best]!) best = i
     }
@@ -131,29 +148,36 @@ export class Scorer {
     else for (const evidence of this.#evidence) note(evidence, role, cue, at)
   }
 
-  #takeShapes(text: string, folded: string): void {
+  #takeShapes(text: string): void {
     const signs = signsIn(text)
     for (const { bits, category, cue } of this.#shapes) {
-      if (bits !== 0 && (bits & signs) === 0) continue
+      if ((bits & signs) === 0) continue
       const shape = SHAPES[cue - this.#seenIn.length]!
       const at = text.search(shape.pattern)
       if (at < 0) continue
       const evidence = this.#evidence[category]!
       if (typeof shape.counts === 'string') note(evidence, ROLES.indexOf(shape.counts), cue, at)
       else {
+        evidence.some = true
         evidence.shapes += shape.counts
         name(evidence, cue)
       }
     }
     const math = this.#categories.indexOf('math')
-    if (math >= 0 && this.#operation.test(folded)) this.#evidence[math]!.shapes += ENOUGH
+    if (math < 0 || (signs & DIGITS) === 0) return
+    if (this.#operation.test(fold(text))) {
+      this.#evidence[math]!.some = true
+      this.#evidence[math]!.shapes += ENOUGH
+    }
   }
 }
 
 function weigh(evidence: Evidence, side: 'input' | 'output'): number {
-  const { topics, loose, strong, against, shapes, pair } = evidence
+  if (!evidence.some) return 0
+  const { topics, loose, strong, against, shapes, pair, loosePair } = evidence
   let sum = shapes - AGAINST * against
   if (pair) sum += ENOUGH
+  else if (loosePair) sum += LIKELY
   else if (topics > 0) sum += FIRST_TOPIC
   if (topics > 1) sum += (topics - 1) * NEXT_TOPIC[side]
   sum += Math.min(loose, MOST_LOOSE) * LOOSE
@@ -164,29 +188,38 @@ function weigh(evidence: Evidence, side: 'input' | 'output'): number {
 function note(evidence: Evidence, role: number, cue: number, at: number): void {
   // The same word is not its own subject.
   const near = (other: number) => at !== other && Math.abs(at - other) <= NEAR
+  evidence.some = true
   switch (role) {
     case ASKS:
       evidence.asks = at
-      if (near(evidence.topicAt) || near(evidence.looseAt)) evidence.pair = true
+      if (near(evidence.topicAt)) evidence.pair = true
+      if (near(evidence.looseAt)) evidence.loosePair = true
       break
     case LEADS:
       evidence.leads = at
       if (near(evidence.topicAt)) evidence.pair = true
       return
     case TOPICS:
+      // The same word may be a cue of several languages.
+      if (evidence.topicAt === at) return
       evidence.topicAt = at
       evidence.topics++
       if (near(evidence.asks) || near(evidence.leads)) evidence.pair = true
       break
     case LOOSES:
+      if (evidence.looseAt === at) return
       evidence.looseAt = at
       evidence.loose++
-      if (near(evidence.asks)) evidence.pair = true
+      if (near(evidence.asks)) evidence.loosePair = true
       break
     case STRONG:
+      if (evidence.strongAt === at) return
+      evidence.strongAt = at
       evidence.strong++
       break
     case OPPOSED:
+      if (evidence.againstAt === at) return
+      evidence.againstAt = at
       evidence.against++
   }
   name(evidence, cue)
@@ -203,9 +236,11 @@ function newEvidence(): Evidence {
 }
 
 function clear(evidence: Evidence): void {
+  evidence.some = false
   evidence.asks = evidence.leads = evidence.topicAt = evidence.looseAt = -Infinity
+  evidence.strongAt = evidence.againstAt = -1
   evidence.topics = evidence.loose = evidence.strong = evidence.against = evidence.shapes = 0
-  evidence.pair = false
+  evidence.pair = evidence.loosePair = false
   evidence.named.length = 0
 }
 

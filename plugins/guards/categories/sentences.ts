@@ -1,13 +1,17 @@
 /** Cuts a growing text into sentences. Where the cuts are depends on the text alone, not on how it arrived. */
 
 /** A sentence ends here at the latest. */
-const LONGEST = 600
+export const LONGEST = 600
 const SPACE = /\s/
 
 /** Ends a sentence wherever it is. */
-const FULL_STOPS = new Set(['\n', '。', '！', '？', '؟', '।'].map((sign) => sign.charCodeAt(0)))
-/** End a sentence before white space: there are points in numbers and names. */
-const STOPS = new Set(['.', '!', '?', '…'].map((sign) => sign.charCodeAt(0)))
+const FULL_STOP = 1
+/** Ends one before white space: there are points in numbers and names. */
+const STOP = 2
+
+const ends = new Uint8Array(0x10000)
+for (const sign of '\n。！？؟।') ends[sign.charCodeAt(0)] = FULL_STOP
+for (const sign of '.!?…') ends[sign.charCodeAt(0)] = STOP
 
 export interface Sentence {
   /** Offset in the text. */
@@ -49,21 +53,24 @@ export class Sentences {
   /** Where the sentence ends that begins at `from`; 0 while it is open. */
   #next(from: number): number {
     const rest = this.#rest
-    for (; this.#seen < rest.length; this.#seen++) {
-      const at = this.#seen
-      const code = rest.charCodeAt(at)
-      if (FULL_STOPS.has(code)) return ++this.#seen
-      if (STOPS.has(code)) {
+    const { length } = rest
+    const last = from + LONGEST - 1
+    let at = this.#seen
+    for (; at < length; at++) {
+      const kind = ends[rest.charCodeAt(at)]!
+      if (kind === FULL_STOP) return (this.#seen = at + 1)
+      if (kind === STOP) {
         // Whether it is the end is known with the next letter.
-        if (at + 1 === rest.length) return 0
-        if (SPACE.test(rest[at + 1]!)) return ++this.#seen
+        if (at + 1 === length) break
+        if (SPACE.test(rest[at + 1]!)) return (this.#seen = at + 1)
       }
-      if (at + 1 - from >= LONGEST) {
-        this.#seen++
-        for (let i = at; i > from + LONGEST / 2; i--) if (SPACE.test(rest[i]!)) return i
-        return code >= 0xd800 && code <= 0xdbff ? at : at + 1
-      }
+      if (at < last) continue
+      this.#seen = at + 1
+      for (let i = at; i > from + LONGEST / 2; i--) if (SPACE.test(rest[i]!)) return i
+      const code = rest.charCodeAt(at)
+      return code >= 0xd800 && code <= 0xdbff ? at : at + 1
     }
+    this.#seen = at
     return 0
   }
 }

@@ -5,15 +5,17 @@ import type { Role } from './cues.ts'
 export interface Shape {
   readonly id: string
   readonly category: Category
-  /** Letters one of which is in every match; nothing: any sentence may match. */
+  /** Letters one of which is in every match. */
   readonly signs: string
   readonly pattern: RegExp
   /** What it counts, or what it stands for next to words. */
   readonly counts: number | Role
 }
 
-/** A digit, among the signs of a shape. */
+/** Among the signs of a shape: a digit; two capitals; a capital inside of a word. */
 const DIGIT = '0'
+const CAPITALS = '\u0001'
+const HUMP = '\u0002'
 const ENOUGH = 5
 
 /** Every pattern is linear: no repetition within a repetition, and bounded gaps. */
@@ -29,7 +31,12 @@ export const SHAPES: readonly Shape[] = [
     /^\s*(?:(?:export|public|private|protected|static|async|default|final)\s+){0,4}(?:def \w+\s*\(|function\s*\w*\s*\(|fn \w+\s*[(<]|func \w+\s*\(|class \w+\s*(?:[:({]|extends\b)|interface \w+\s*\{|struct \w+\s*\{|#include\s*[<"]|using \w+(?:::|\.)|package \w+;|void \w+\()/,
     ENOUGH,
   ),
-  code('import', '', /^\s*(?:import\s+(?:[\w.]+\s*;?\s*$|[\w.*{} ,]+\sfrom\s|\w+ as )|from\s+[\w.]+\s+import\s)/, ENOUGH),
+  code(
+    'import',
+    '.;{*',
+    /^\s*(?:import\s+(?:[\w.]+[.;][\w.;]*\s*$|[\w*{} ,]+\sfrom\s)|from\s+\w+\.[\w.]+\s+import\s)/,
+    ENOUGH,
+  ),
   code('assignment', '=', /\b(?:const|let|var|int|string|float|bool|auto)\s+\w+\s*=[^=]/, ENOUGH),
   code(
     'flow',
@@ -41,8 +48,13 @@ export const SHAPES: readonly Shape[] = [
   code('arguments', '(', /\b[a-z_]\w+\((?!s\)|es\)|n\)|k\)|r\)|en\))[^()\n]{0,60}\)/, 2),
   code('line-end', ';{', /(?:[)\]"'\w]\s*;|[)\w>]\s*\{)\s*$/, 2),
   code('operator', '=&|:+!', /=>|===|!==|!=|&&|\|\||\w::\w|\+\+[;)]|\+=|:=/, 2.5),
-  code('select', '', /\bSELECT\s[^\n]{1,200}\sFROM\s+\w|\bselect\s[^\n]{1,120}\sfrom\s+\w+\s+(?:where|group by|order by|inner join|left join)\b/, ENOUGH),
-  code('statement', '', /\bINSERT INTO\s+\w|\bUPDATE\s+\w+\s+SET\b|\b(?:CREATE|ALTER|DROP) TABLE\b|\bDELETE FROM\s+\w/, ENOUGH),
+  code('select', CAPITALS, /\bSELECT\s[^\n]{1,200}\sFROM\s+\w/, ENOUGH),
+  code(
+    'statement',
+    CAPITALS,
+    /\bINSERT INTO\s+\w|\bUPDATE\s+\w+\s+SET\b|\b(?:CREATE|ALTER|DROP) TABLE\b|\bDELETE FROM\s+\w/,
+    ENOUGH,
+  ),
   code(
     'markup',
     '<',
@@ -52,45 +64,113 @@ export const SHAPES: readonly Shape[] = [
   code('sheet', '=', /=\s*[A-Z]{2,12}(?:\.[A-Z]+)?\(/, ENOUGH),
   code(
     'command',
-    '',
-    /(?:^|[\s`$])(?:npm|npx|yarn|pnpm|pip3?|git|docker|kubectl|sudo|apt-get|apt|brew|cargo|conda|chmod|systemctl|python3?|node)\s(?:-{1,2}\w|install\b|run\b|build\b|clone\b|commit\b|push\b|pull\b|rebase\b|merge\b|checkout\b|init\b|exec\b|compose\b|apply\b|\+x\b|[\w./-]{1,60}\.(?:py|js|sh|ts)\b)/,
+    '-./$`',
+    /(?:^|[\s`$])(?:npm|npx|yarn|pnpm|pip3?|git|docker|kubectl|sudo|apt-get|apt|brew|cargo|conda|chmod|curl|systemctl|python3?|node|bash|ls|cd|rm|grep)\s(?:-{1,2}\w|[\w./-]{1,60}\.(?:py|js|sh|ts)\b)/,
     ENOUGH,
   ),
-  code('file', '.', /\b[\w-]{1,40}\.(?:py|js|ts|tsx|jsx|java|cpp|cs|rs|rb|php|sh|sql|ipynb|css|json|ya?ml|toml)\b/, 2),
-  code('camel', '', /\b[a-z]{2,}[A-Z][a-z]+\w*\b/, 1.5),
+  code(
+    'file',
+    '.',
+    /\b[\w-]{1,40}\.(?:py|js|ts|tsx|jsx|java|cpp|cs|rs|rb|php|sh|sql|ipynb|css|json|ya?ml|toml)\b/,
+    2,
+  ),
+  code('camel', HUMP, /\b[a-z]{2,}[A-Z][a-z]+\w*\b/, 1.5),
   code('snake', '_', /\b[a-z]+_[a-z]\w*\b/, 2),
   code('regex', '\\[(', /\\[dwsb][+*?{]|\(\?:|\[\^?[a-zA-Z]-[a-zA-Z]/, 4),
   code('style', '{', /[.#]?[\w-]+\s*\{\s*[\w-]{2,30}\s*:[^}\n]{1,80};/, ENOUGH),
 
   math('product', '×÷*+', /\d\s*[×÷]\s*\d|\d\s?\*\s?\d|\d\s?\+\s?\d/, ENOUGH),
   math('difference', '-−/–', /\d\s+[−/]\s+\d|\d\s+-\s+\d/, 2.5),
-  math('equation', '=', /[\da-z)²³]\s*[-+*/×÷−^]\s*[\da-z(][^=\n]{0,40}=\s*[-−\w(]|\b[a-z]\s*=\s*[-−]?\d/, ENOUGH),
-  math('term', '^', /[\w)]\s?\^\s?[-\w({]/, 3),
+  math(
+    'equation',
+    '=',
+    /[\da-z)²³]\s*[-+*/×÷−^]\s*[\da-z(][^=\n]{0,40}=\s*[-−\w(]|\b[a-z]\s*=\s*[-−]?\d/,
+    ENOUGH,
+  ),
+  math('power', '^', /[\w)]\s?\^\s?[-\w({]/, 3),
+  math('sum-to-a-power', '^', /\)\s?\^\s?\w|\w\s?\^\s?\d\s?[-+−]/, 2),
   math('unknown', DIGIT, /\b\d+[yz]\b|\b\d+x\s?[-+=−]|[a-z][²³]/, 3),
   math('product-of-sums', '(', /\(\s*\w{1,4}\s*[-+−]\s*\w{1,4}\s*\)\s*\(|\b[fgh]\(x\)/, 4),
-  math('latex', '\\', /\\(?:frac|int|sum|sqrt|lim|cdot|times|begin\{(?:equation|align|[pb]matrix))/, ENOUGH),
+  math(
+    'latex',
+    '\\',
+    /\\(?:frac|int|sum|sqrt|lim|cdot|times|begin\{(?:equation|align|[pb]matrix))/,
+    ENOUGH,
+  ),
   math('symbol', '√∫∑∏∂', /[√∫∑∏∂]/, 4),
   math('point', '(', /\(\s*-?\d+(?:\.\d+)?\s*,\s*-?\d+(?:\.\d+)?\s*\)/, 'topics'),
   math('share', '%', /\d\s*%\s*(?:of|von|de|di|van|z|от|af|av)\s+[\d$€£]/i, ENOUGH),
   math('fraction', '/', /\b\d{1,3}\/\d{1,3}\s*(?:[-+×*=]|plus|minus|times|as\b)/, 4),
-  math('numbers', DIGIT, /(?:^|\D)\d{1,3}(?:[.,]\d+)?(?!\d)\D{1,80}(?<!\d)\d{1,3}(?:[.,]\d+)?(?!\d)/, 'loose'),
+  math(
+    'numbers',
+    DIGIT,
+    /(?:^|\D)\d{1,3}(?:[.,]\d+)?(?!\d)\D{1,80}(?<!\d)\d{1,3}(?:[.,]\d+)?(?!\d)/,
+    'loose',
+  ),
 
-  { id: 'action', category: 'roleplay', signs: '*', pattern: /(?:^|[.!?"”]\s)\s*\*(?!\*)[a-z]+[^*\n]{2,100}(?:\s[^*\n]{0,100})?\*(?!\*)/i, counts: 4 },
-  { id: 'third-person-action', category: 'roleplay', signs: '*', pattern: /(?:^|\s)\*[a-z]+(?:s|es)\b[^*\n]{0,100}\*/i, counts: ENOUGH },
+  {
+    id: 'action',
+    category: 'roleplay',
+    signs: '*',
+    pattern: /(?:^|[.!?"”]\s)\s*\*[a-z]+s\b[^*\n]{0,100}\*(?!\*)/,
+    counts: ENOUGH,
+  },
+  {
+    id: 'aside',
+    category: 'roleplay',
+    signs: '*',
+    pattern: /(?:^|[.!?"”]\s)\s*\*[a-z]+ [a-z][^*\n]{2,100}\*(?!\*)/,
+    counts: 3,
+  },
+  {
+    id: 'you-and-i',
+    category: 'roleplay',
+    signs: 'I',
+    pattern:
+      /\bI(?:['’]m| am) (?:an?|the) [\w ]{2,30},? (?:and|while) you(?:['’]re| are)\b|\b[Yy]ou(?:['’]re| are) (?:an?|the|my) [\w ]{2,30},? (?:and )?I(?:['’]m| am)\b/,
+    counts: ENOUGH,
+  },
 
-  { id: 'dose', category: 'medical', signs: DIGIT, pattern: /\b\d+(?:[.,]\d+)?\s?(?:mg|mcg|µg|iu)\b/i, counts: 'topics' },
+  {
+    id: 'you-be',
+    category: 'roleplay',
+    signs: 'YBI',
+    pattern: /\b[Yy]ou be [A-Z]|^\s*Be (?:an?|my) [\w -]{3,40} and \w|^\s*You are [A-Z]+ ?\d/,
+    counts: 4.8,
+  },
+
+  {
+    id: 'dose',
+    category: 'medical',
+    signs: DIGIT,
+    pattern: /\b\d+(?:[.,]\d+)?\s?(?:mg|mcg|µg|iu)\b/i,
+    counts: 'topics',
+  },
   {
     id: 'interval',
     category: 'medical',
-    signs: '',
-    pattern: /\bevery (?:\w+ ){1,2}hours\b|\b(?:times|twice|once) (?:a|per) day\b|\b(?:twice|once) daily\b/i,
+    signs: DIGIT,
+    pattern:
+      /\bevery (?:\w+ ){1,2}hours\b|\b(?:times|twice|once) (?:a|per) day\b|\b(?:twice|once) daily\b/i,
     counts: 3,
   },
 
-  { id: 'boilerplate', category: 'legal', signs: '', pattern: /\bWHEREAS\b|\bIN WITNESS WHEREOF\b|\bhere(?:inafter|under|by agrees)\b/, counts: ENOUGH },
+  {
+    id: 'boilerplate',
+    category: 'legal',
+    signs: CAPITALS,
+    pattern: /\bWHEREAS\b|\bIN WITNESS WHEREOF\b/,
+    counts: ENOUGH,
+  },
   { id: 'section', category: 'legal', signs: '§', pattern: /§+\s*\d/, counts: 3 },
 
-  { id: 'yield', category: 'financial-advice', signs: '%', pattern: /\d%\s(?:APR|APY|interest|yield)\b/i, counts: 'topics' },
+  {
+    id: 'yield',
+    category: 'financial-advice',
+    signs: '%',
+    pattern: /\d%\s(?:APR|APY|interest|yield)\b/i,
+    counts: 'topics',
+  },
 
   {
     id: 'name-s',
@@ -103,43 +183,61 @@ export const SHAPES: readonly Shape[] = [
     id: 'street',
     category: 'personal-data',
     signs: DIGIT,
-    pattern: /\b\d{1,4}[a-z]? (?:[A-Z][a-z]+ ){1,3}(?:Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Court|Boulevard|Blvd|Close|Place)\b/,
+    pattern:
+      /\b\d{1,4}[a-z]? (?:[A-Z][a-z]+ ){1,3}(?:Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Court|Boulevard|Blvd|Close|Place)\b/,
     counts: 'topics',
   },
-  { id: 'telephone', category: 'personal-data', signs: DIGIT, pattern: /(?:\+|\b)\d[\d ().-]{7,16}\d\b/, counts: 'loose' },
+  {
+    id: 'telephone',
+    category: 'personal-data',
+    signs: DIGIT,
+    pattern: /(?:\+|\b)\d[\d ().-]{7,16}\d\b/,
+    counts: 'loose',
+  },
   {
     id: 'day',
     category: 'personal-data',
     signs: DIGIT,
-    pattern: /\b\d{1,2}[./-]\d{1,2}[./-](?:19|20)\d\d\b|\b\d{1,2}\.? (?:de )?\p{L}{3,10} (?:de )?(?:19|20)\d\d\b|(?:19|20)\d\d年/u,
+    pattern:
+      /\b\d{1,2}[./-]\d{1,2}[./-](?:19|20)\d\d\b|\b\d{1,2}\.? (?:de )?\p{L}{3,10} (?:de )?(?:19|20)\d\d\b|(?:19|20)\d\d年/u,
     counts: 'loose',
   },
 ]
 
-/** Bits of the signs that are in a text; the digits are one sign. */
+/** Bits of the signs that are in a text. */
 export function signsIn(text: string): number {
   let found = 0
+  let before = 0
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i)
-    if (code < 0x41 || code > 0x5a) found |= bitOf[code]!
+    found |= bitOf[code]!
+    if (code >= 0x41 && code <= 0x5a) {
+      if (before >= 0x61 && before <= 0x7a) found |= HUMPS
+      else if (before >= 0x41 && before <= 0x5a) found |= CAPITAL_WORDS
+    }
+    before = code
   }
   return found
 }
 
-/** Bits of the signs of a shape; 0 if it asks for none. */
+/** Bits of the signs of a shape. */
 export function bitsOf({ signs }: Shape): number {
   let bits = 0
   for (const sign of signs) bits |= bitOf[sign.charCodeAt(0)]!
   return bits
 }
 
-/** 31 signs may be told apart; those beyond share a bit. */
+/** 31 signs can be told apart; those beyond share a bit. All digits are one sign. */
 const bitOf = new Int32Array(0x10000)
 {
   const signs = [...new Set(SHAPES.flatMap((shape) => [...shape.signs]))]
   signs.forEach((sign, index) => (bitOf[sign.charCodeAt(0)] = 1 << (index % 31)))
   for (let digit = 0x30; digit <= 0x39; digit++) bitOf[digit] = bitOf[DIGIT.charCodeAt(0)]!
 }
+/** The bit of digits. */
+export const DIGITS = bitOf[DIGIT.charCodeAt(0)]!
+const HUMPS = bitOf[HUMP.charCodeAt(0)]!
+const CAPITAL_WORDS = bitOf[CAPITALS.charCodeAt(0)]!
 
 function code(id: string, signs: string, pattern: RegExp, counts: Shape['counts']): Shape {
   return { id, category: 'code', signs, pattern, counts }

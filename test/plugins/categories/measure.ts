@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import categories from '../../../plugins/guards/categories.ts'
 import {
   CATEGORIES,
@@ -51,9 +52,12 @@ export function ownTexts(): Labelled[] {
 }
 
 /** The recorded ones; none where they are not at hand. */
-export function fixtureTexts(folder: string | undefined): Labelled[] {
-  const file = join(folder ?? '', 'guard/prompts.jsonl')
-  if (!folder || !existsSync(file)) return []
+export function recordedTexts(): Labelled[] {
+  const folder =
+    process.env.FIXTURES_DIR ??
+    fileURLToPath(new URL('../../../../shared/fixtures', import.meta.url))
+  const file = join(folder, 'guard/prompts.jsonl')
+  if (!existsSync(file)) return []
   return readLines(file).map(({ note = '', ...line }) => ({
     ...line,
     lang: /^([a-z]{2});/.exec(note)?.[1] ?? 'en',
@@ -76,9 +80,12 @@ export const everything = {
 /** The rule that blocks a text, and the cues that spoke for it. */
 export function ruleFor(guard: Guard, { text, side }: Pick<Labelled, 'text' | 'side'>) {
   const unit: Unit = { id: 'unit', side, channel: 'content', role: 'user', current: true, text }
-  const answer = side === 'input' ? guard.input!([unit], everything) : [guard.output!(unit, everything)]
+  const answer =
+    side === 'input' ? guard.input!([unit], everything) : [guard.output!(unit, everything)]
   const [verdict] = answer as readonly any[]
-  return verdict.action === 'block' ? { rule: verdict.rule.slice(5) as Category, why: verdict.reason } : undefined
+  return verdict.action === 'block'
+    ? { rule: verdict.rule.slice(5) as Category, why: verdict.reason }
+    : undefined
 }
 
 /** Recall and precision of a selection. */
@@ -120,7 +127,13 @@ export function tableOf(guard: Guard, texts: readonly Labelled[]): string {
     row('english output', qualityOf(guard, english, undefined, 'output')),
     ...CATEGORIES.map((category) => row(category, qualityOf(guard, texts, category))),
     ...languages.map((lang) =>
-      row(lang, qualityOf(guard, texts.filter((one) => one.lang === lang))),
+      row(
+        lang,
+        qualityOf(
+          guard,
+          texts.filter((one) => one.lang === lang),
+        ),
+      ),
     ),
   ].join('\n')
 }
@@ -134,12 +147,12 @@ function readLines(file: string): any[] {
 
 if (import.meta.main) {
   const guard = await newGuard()
-  const fixtures = fixtureTexts(process.env.FIXTURES_DIR)
   const own = ownTexts()
   const sets: readonly [string, readonly Labelled[]][] = [
     ['texts that the cues were made with', own.filter(({ fresh }) => !fresh)],
     ['texts written afterwards', own.filter(({ fresh }) => fresh)],
-    ['recorded texts', fixtures],
+    ['recorded texts', recordedTexts()],
   ]
-  for (const [name, texts] of sets) console.log(`\n${name}: ${texts.length}\n\n${tableOf(guard, texts)}`)
+  for (const [name, texts] of sets)
+    process.stdout.write(`\n${name}: ${texts.length}\n\n${tableOf(guard, texts)}\n`)
 }

@@ -7,6 +7,8 @@ import { fold } from './fold.ts'
 const LETTER_BITS = 12
 /** Letters that no cue has. */
 const UNKNOWN = 0
+const WHOLE = 1
+const OPEN = 2
 
 /** Scripts whose words stand without spaces, or with prefixes that are written together: cues match anywhere in them. */
 const CONTINUOUS = /[\u0600-\u06ff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]/
@@ -32,7 +34,8 @@ export class CueIndex {
   readonly #keys: Int32Array
   readonly #targets: Int32Array
   readonly #mask: number
-  /** Cues that end at a node: as a whole word, and with any ending. */
+  /** Whether cues end at a node; which: as a whole word, and with any ending. */
+  readonly #ends: Uint8Array
   readonly #whole: readonly (readonly number[] | undefined)[]
   readonly #open: readonly (readonly number[] | undefined)[]
 
@@ -61,46 +64,51 @@ export class CueIndex {
     }
     this.#whole = tree.whole
     this.#open = tree.open
+    this.#ends = new Uint8Array(tree.branches.size + 1)
+    for (const node in tree.whole) this.#ends[node]! |= WHOLE
+    for (const node in tree.open) this.#ends[node]! |= OPEN
   }
 
   /**
    * Tells of every cue in a folded text, in the order of their beginnings.
    * @param found cue, as its position in `cues`, and where it begins
    */
-  find(text: string, found: (cue: number, at: number) => void): void {
+  find(units: Uint16Array, length: number, found: (cue: number, at: number) => void): void {
     const letters = this.#letters
     let before = CLASS_OTHER
-    for (let at = 0; at < text.length; at++) {
-      const code = text.charCodeAt(at)
+    for (let at = 0; at < length; at++) {
+      const code = units[at]!
       const kind = classes[code]!
       if (kind === CLASS_CONTINUOUS || (kind === CLASS_WORD && before !== CLASS_WORD)) {
         const letter = letters[code]!
-        if (letter !== UNKNOWN) this.#walk(text, at, letter, found)
+        if (letter !== UNKNOWN) this.#walk(units, length, at, letter, found)
       }
       before = kind
     }
   }
 
   #walk(
-    text: string,
+    units: Uint16Array,
+    length: number,
     from: number,
     first: number,
     found: (cue: number, at: number) => void,
   ): void {
     let letter = first
     let node = 0
-    for (let at = from; letter !== UNKNOWN; letter = this.#letters[text.charCodeAt(at)]!) {
+    for (let at = from + 1; letter !== UNKNOWN; at++) {
       const slot = this.#slot((node << LETTER_BITS) | letter)
       if (this.#keys[slot] === -1) return
       node = this.#targets[slot]!
-      at++
-      const open = this.#open[node]
-      if (open) for (const cue of open) found(cue, from)
-      const whole = this.#whole[node]
-      if (whole && (at === text.length || classes[text.charCodeAt(at)] !== CLASS_WORD)) {
-        for (const cue of whole) found(cue, from)
+      const ends = this.#ends[node]!
+      if (ends !== 0) {
+        if ((ends & OPEN) !== 0) for (const cue of this.#open[node]!) found(cue, from)
+        if ((ends & WHOLE) !== 0 && (at >= length || classes[units[at]!] !== CLASS_WORD)) {
+          for (const cue of this.#whole[node]!) found(cue, from)
+        }
       }
-      if (at === text.length) return
+      if (at >= length) return
+      letter = this.#letters[units[at]!]!
     }
   }
 

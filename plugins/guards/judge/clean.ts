@@ -1,0 +1,63 @@
+/** Texts as a judge is shown them: nothing invisible, no words of chat templates, encoded runs with what they say. */
+
+const IGNORABLE = /[\p{Default_Ignorable_Code_Point}\p{Cc}\ufeff]/gu
+const KEPT = new Set(['\n', '\t', '\r'])
+/** Where speakers change in the templates of common model families. A space in it, and no model takes it for that. */
+const TEMPLATE =
+  /<(?=[|｜])|[|｜](?=>)|<(?=\/?(?:start_of_turn|end_of_turn|s|bos|eos|think|tool_call|system|user|assistant|channel|message|BEGIN|END)\b)|<<(?=\/?SYS)|\[(?=\/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\])/gi
+
+const BASE64 = /[A-Za-z0-9+/_-]{16,}={0,2}/g
+const HEX = /\b(?:[0-9a-f]{2}[ :]?){8,}/gi
+const PERCENT = /(?:%[0-9a-f]{2}[\w.~-]{0,3}){4,}/gi
+/** Runs in one text that are decoded. */
+const MOST_RUNS = 20
+/** Of the letters of a decoding, how many have to be of a kind that texts have. */
+const READABLE = 0.85
+
+/** A text without what only machines see. What a reader sees stays. */
+export function clean(text: string): string {
+  return text
+    .replace(IGNORABLE, (one) => (KEPT.has(one) ? one : ''))
+    .replace(TEMPLATE, (one) => `${one} `)
+}
+
+/** What encoded runs in a text say, each no longer than its run. */
+export function decodings(text: string): string[] {
+  const found = new Set<string>()
+  for (const [pattern, decode] of DECODERS) {
+    for (const [run] of text.matchAll(pattern)) {
+      if (found.size >= MOST_RUNS) return [...found]
+      const decoded = decode(run)
+      if (decoded && isReadable(decoded)) found.add(clean(decoded))
+    }
+  }
+  return [...found]
+}
+
+const DECODERS: readonly (readonly [RegExp, (run: string) => string | undefined])[] = [
+  [BASE64, (run) => utf8(Buffer.from(run, 'base64'))],
+  [HEX, (run) => utf8(Buffer.from(run.replace(/[ :]/g, ''), 'hex'))],
+  [PERCENT, percentDecoded],
+]
+
+function percentDecoded(run: string): string | undefined {
+  try {
+    return decodeURIComponent(run)
+  } catch {
+    return undefined
+  }
+}
+
+function utf8(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** Words that only look encoded decode to noise. */
+function isReadable(text: string): boolean {
+  const readable = text.match(/[\p{L}\p{N}\p{P}\p{Zs}\n]/gu)?.length ?? 0
+  return text.length >= 8 && readable / [...text].length >= READABLE && /\p{L}{2}/u.test(text)
+}

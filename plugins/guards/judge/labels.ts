@@ -1,0 +1,167 @@
+/**
+ * Models that answer with a word or two: ShieldGemma and Granite Guardian with yes or no, Qwen3Guard with labels. They know
+ * harm and not topics, so most of what they answer for are rules of their own.
+ */
+import type { ChatInput, Completion, RuleRef } from '../../../src/plugin.ts'
+import { InvalidAnswer, joined, textOf, type Brain, type Hit, type Material } from './brain.ts'
+
+/** What ShieldGemma can be asked about, one at a time, each in a sentence. */
+const PRINCIPLES = {
+  dangerous:
+    'No Dangerous Content: nothing that helps to harm oneself or others, such as making weapons, or encourages it.',
+  harassment:
+    'No Harassment: nothing malicious, intimidating, bullying or abusive that is aimed at another person.',
+  hate: 'No Hate Speech: nothing that attacks or dehumanises people for what they are born as or belong to.',
+  sexual:
+    'No Sexually Explicit Information: no descriptions of sexual acts that are meant to arouse.',
+} as const
+const FLAGGED = 0.5
+
+export function shieldGemmaBrain(): Brain {
+  const principles = Object.entries(PRINCIPLES)
+  return {
+    id: 'shieldgemma/1',
+    answers: principles.map(([name]) => `x:shieldgemma/${name}` as const),
+    readsImages: false,
+    judges: () => true,
+    async judge(material, _rules, { ask }) {
+      const hits = principles.map(async ([name, principle]): Promise<Hit> => {
+        const completion = await ask(principleRequest(material, principle))
+        return { rule: `x:shieldgemma/${name}`, score: yesIn(completion) }
+      })
+      return surest((await Promise.all(hits)).filter(({ score }) => score >= FLAGGED))
+    },
+  }
+}
+
+export function graniteGuardianBrain(): Brain {
+  return {
+    id: 'granite-guardian/1',
+    answers: ['x:granite-guardian/harm'],
+    readsImages: false,
+    judges: () => true,
+    async judge(material, _rules, { ask }) {
+      const completion = await ask({
+        ...turns(material),
+        temperature: 0,
+        max_completion_tokens: 60,
+        // What it looks for where the host hands it on to the template; the same by itself.
+        chat_template_kwargs: { guardian_config: { risk_name: 'harm' } },
+      })
+      const score = yesIn(completion)
+      return score >= FLAGGED ? [{ rule: 'x:granite-guardian/harm', score }] : []
+    },
+  }
+}
+
+/** Its labels, as rules. */
+const LABELS: Readonly<Record<string, string>> = {
+  violent: 'violent',
+  'non-violent illegal acts': 'illegal-acts',
+  'sexual content or sexual acts': 'sexual',
+  pii: 'pii',
+  'suicide & self-harm': 'self-harm',
+  'unethical acts': 'unethical',
+  'politically sensitive topics': 'political',
+  'copyright violation': 'copyright',
+  jailbreak: 'jailbreak',
+}
+const CONTROVERSIAL = 0.5
+
+/** @param harms whether labels of its own block too, as `x:qwen3guard/<label>` */
+export function qwen3GuardBrain(harms: boolean): Brain {
+  const own = harms
+    ? [...Object.values(LABELS), 'unsafe'].map((name) => `x:qwen3guard/${name}` as const)
+    : []
+  return {
+    id: `qwen3guard/1${harms ? '+harms' : ''}`,
+    answers: ['deny:personal-data', ...own],
+    readsImages: false,
+    judges: ({ deny }) => harms || deny.includes('personal-data'),
+    async judge(material, { deny }, { ask }) {
+      const request = { ...turns(material), temperature: 0, max_completion_tokens: 128 }
+      const found = labelsIn(textOf(await ask(request)))
+      if (!found) return []
+      return found.names.flatMap((name): Hit[] => {
+        const rule: RuleRef | undefined =
+          name === 'pii' && deny.includes('personal-data')
+            ? 'deny:personal-data'
+            : harms
+              ? `x:qwen3guard/${name}`
+              : undefined
+        return rule ? [{ rule, score: found.score }] : []
+      })
+    },
+  }
+}
+
+/** The names of its labels; nothing if it is safe. @throws InvalidAnswer */
+function labelsIn(text: string): { readonly names: string[]; readonly score: number } | undefined {
+  const verdict = /^Safety:\s*(Safe|Unsafe|Controversial)\s*$/im.exec(text)?.[1]?.toLowerCase()
+  if (!verdict) throw new InvalidAnswer('it does not say whether it is safe')
+  if (verdict === 'safe') return undefined
+  const line = /^Categories:(.*)$/im.exec(text)?.[1]?.toLowerCase() ?? ''
+  const names = line.split(',').flatMap((label) => LABELS[label.trim()] ?? [])
+  const score = verdict === 'unsafe' ? 1 : CONTROVERSIAL
+  return { names: names.length > 0 ? names : ['unsafe'], score }
+}
+
+/** The last message is judged. */
+function turns({ side, texts, before, question }: Material): Pick<ChatInput, 'messages'> {
+  const text = joined(texts)
+  if (side === 'input') return { messages: [{ role: 'user', content: text }] }
+  const answer = joined([...before, { from: 'assistant', text }])
+  return {
+    messages: [
+      { role: 'user', content: question || '(not shown)' },
+      { role: 'assistant', content: answer },
+    ],
+  }
+}
+
+/** Turns are marked by words of the model's template, which stand here for that reason and cannot come from a text. */
+function principleRequest(material: Material, principle: string): ChatInput {
+  const { side, texts, question } = material
+  const said = joined(texts)
+  const shown =
+    side === 'input'
+      ? `Human Question: ${said}`
+      : `Human Question: ${question || '(not shown)'}\n\nChatbot Response: ${said}`
+  const judged = side === 'input' ? 'Human Question' : 'Chatbot Response'
+  const content = [
+    `You are a policy expert who decides whether the ${judged} violates the safety principle below.`,
+    `<start_of_turn>\n${shown}\n<end_of_turn>`,
+    `Our safety principle is defined in the following:\n* ${principle}`,
+    `Does the ${judged} violate the above principle? Your answer must start with 'Yes' or 'No'.`,
+  ].join('\n\n')
+  return {
+    messages: [{ role: 'user', content }],
+    temperature: 0,
+    max_completion_tokens: 1,
+    logprobs: true,
+    top_logprobs: 5,
+  }
+}
+
+/**
+ * How sure a yes is: of the two words, by their probabilities where the host tells them.
+ * @throws InvalidAnswer for what is neither
+ */
+function yesIn(completion: Completion): number {
+  const said = textOf(completion)
+    .replace(/<\/?score>/gi, ' ')
+    .trim()
+  const word = /^(yes|no)\b/i.exec(said)?.[1]?.toLowerCase()
+  if (!word) throw new InvalidAnswer('it says neither yes nor no')
+  const top: unknown = completion.choices[0]?.logprobs?.content?.[0]?.top_logprobs
+  const chance = (wanted: string) =>
+    (Array.isArray(top) ? top : [])
+      .filter(({ token }) => String(token).trim().toLowerCase() === wanted)
+      .reduce((sum, { logprob }) => sum + Math.exp(Number(logprob)), 0)
+  const [yes, no] = [chance('yes'), chance('no')]
+  return yes + no > 0 ? yes / (yes + no) : Number(word === 'yes')
+}
+
+function surest(hits: readonly Hit[]): readonly Hit[] {
+  return hits.toSorted((a, b) => b.score - a.score)
+}

@@ -1,0 +1,93 @@
+/** OpenAI's moderation endpoint, and others of its form. Free of charge; none of its categories is one of ours. */
+import type { GuardHost } from '../../../src/plugin.ts'
+import { InvalidAnswer, joined, type Brain, type Hit, type Material } from './brain.ts'
+
+const CATEGORIES = [
+  'harassment',
+  'harassment/threatening',
+  'hate',
+  'hate/threatening',
+  'illicit',
+  'illicit/violent',
+  'self-harm',
+  'self-harm/intent',
+  'self-harm/instructions',
+  'sexual',
+  'sexual/minors',
+  'violence',
+  'violence/graphic',
+]
+const MOST_ANSWER_BYTES = 1_000_000
+
+export interface ModerationOptions {
+  readonly baseURL: string
+  readonly apiKey: string
+  readonly model: string
+}
+
+export function moderationBrain(
+  { baseURL, apiKey, model }: ModerationOptions,
+  host: GuardHost,
+): Brain {
+  const url = `${baseURL.replace(/\/$/, '')}/moderations`
+  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+  return {
+    id: 'moderation/1',
+    answers: CATEGORIES.map((category) => `x:moderation/${category}` as const),
+    readsImages: true,
+    judges: () => true,
+    async judge(material, _rules, { signal }) {
+      const inputs = inputsOf(material)
+      const answers = inputs.map(async (input) => {
+        const body = JSON.stringify({ model, input })
+        const response = await host.request({ url, headers, body, signal })
+        const text = await response.text(MOST_ANSWER_BYTES)
+        if (response.status !== 200) {
+          throw host.fail('upstream_error', 'The moderation service refused the request.')
+        }
+        return hitsIn(text)
+      })
+      const hits = (await Promise.all(answers)).flat()
+      return hits.sort((a, b) => b.score - a.score)
+    },
+  }
+}
+
+/** A text, or a text and one image: it takes no more of them at once. */
+function inputsOf({ texts, images }: Material): unknown[] {
+  const text = joined(texts)
+  if (images.length === 0) return [text]
+  return images.map((url, i) => [
+    ...(i === 0 && text ? [{ type: 'text', text }] : []),
+    { type: 'image_url', image_url: { url } },
+  ])
+}
+
+/** @throws InvalidAnswer */
+function hitsIn(body: string): Hit[] {
+  const [result] = resultsIn(body)
+  const { categories, category_scores: scores } = (result ?? {}) as Record<string, any>
+  if (typeof categories !== 'object' || categories === null) {
+    throw new InvalidAnswer('the moderation service gave no categories')
+  }
+  return Object.entries(categories).flatMap(([category, flagged]): Hit[] => {
+    if (flagged !== true) return []
+    const known = CATEGORIES.includes(category) ? category : category.split('/')[0]!
+    if (!CATEGORIES.includes(known)) return [{ rule: 'x:moderation/illicit', score: 1 }]
+    const score = scores?.[category]
+    return [{ rule: `x:moderation/${known}`, score: isShare(score) ? score : 1 }]
+  })
+}
+
+function resultsIn(body: string): unknown[] {
+  try {
+    const { results } = JSON.parse(body)
+    return Array.isArray(results) ? results : []
+  } catch {
+    throw new InvalidAnswer('the moderation service did not answer in JSON')
+  }
+}
+
+function isShare(score: unknown): score is number {
+  return typeof score === 'number' && score >= 0 && score <= 1
+}

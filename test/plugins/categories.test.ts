@@ -1,0 +1,220 @@
+import * as fc from 'fast-check'
+import { beforeAll, describe, expect, it } from 'vitest'
+import categories from '../../plugins/guards/categories.ts'
+import { Sentences } from '../../plugins/guards/categories/sentences.ts'
+import type { Guard, GuardContext, Unit } from '../../src/plugin.ts'
+import { guarded, readStream, streamOf, wholeOf } from '../guard/_setup.ts'
+import {
+  everything,
+  newGuard,
+  ownTexts,
+  qualityOf,
+  recordedTexts,
+  ruleFor,
+  tableOf,
+  type Measured,
+} from './categories/measure.ts'
+
+let guard: Guard
+beforeAll(async () => {
+  guard = await newGuard()
+})
+
+const share = ({ right, all }: Measured) => right / all
+
+const LANE = { channel: 'content', choice: 0, index: 0 } as const
+
+/** How far the guard agrees to a text that comes in these pieces, and why it stops. */
+function follow(pieces: readonly string[]) {
+  const lane = guard.outputStream!(LANE, everything)
+  for (const step of [...pieces.map((piece) => () => lane.push(piece)), () => lane.end()]) {
+    const { safe, verdict } = step() as any
+    if (verdict) return { safe, verdict }
+  }
+  return { safe: pieces.join('').length, verdict: undefined }
+}
+
+describe('how often the guard is right', () => {
+  const own = ownTexts()
+
+  // The floors are a little below what was measured; a drop is to be explained or undone.
+  it.each([
+    ['texts that the cues were made with', own.filter(({ fresh }) => !fresh), 0.94, 0.98, 0.92],
+    ['texts written afterwards', own.filter(({ fresh }) => fresh), 0.7, 0.95, 0.62],
+    ['recorded texts', recordedTexts(), 0.9, 0.95, 0.85],
+  ])('stays above its floors: %s', (name, texts, recall, precision, english) => {
+    if (texts.length === 0) {
+      process.stderr.write(`skipped: there are no ${name}\n`)
+      return
+    }
+    const quality = qualityOf(guard, texts)
+    const inputs = texts.filter(({ lang, side }) => lang === 'en' && side === 'input')
+    process.stdout.write(`${name}: ${texts.length}\n${tableOf(guard, texts)}\n`)
+    expect(share(quality.recall)).toBeGreaterThanOrEqual(recall)
+    expect(share(quality.precision)).toBeGreaterThanOrEqual(precision)
+    expect(share(qualityOf(guard, inputs).recall)).toBeGreaterThanOrEqual(english)
+  })
+
+  it('has enough texts to say so', () => {
+    for (const { label } of own) {
+      if (label) expect(own.filter((one) => one.label === label).length).toBeGreaterThanOrEqual(40)
+    }
+    expect(own.filter(({ label }) => label === null).length).toBeGreaterThanOrEqual(200)
+    expect(new Set(own.map(({ lang }) => lang)).size).toBe(14)
+  })
+})
+
+describe('what it makes of a text', () => {
+  it('is the same however the text is cut', () => {
+    const words = some()
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom(...words), { minLength: 1, maxLength: 5 }),
+        fc.array(fc.nat(400), { maxLength: 12 }),
+        (texts, cuts) => {
+          const text = texts.join(' ')
+          const ends = [...new Set(cuts)].filter((end) => end < text.length).sort((a, b) => a - b)
+          const pieces = [...ends, text.length].map((end, i) => text.slice(ends[i - 1] ?? 0, end))
+          expect(follow(pieces)).toEqual(follow([text]))
+          expect(follow([...text])).toEqual(follow([text]))
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+
+  it('agrees to what came before the sentence that is too much, and to nothing of it', () => {
+    const before = 'Glad to help. '
+    const { safe, verdict } = follow([`${before}Take 400 mg of ibuprofen every six hours.`])
+    expect(safe).toBe(before.length - 1)
+    expect(verdict).toMatchObject({ action: 'block', rule: 'deny:medical' })
+    expect(verdict.spans[0].start).toBe(safe)
+    expect(verdict.reason).toContain('ibuprofen')
+  })
+
+  it('holds a sentence of no end no longer than 600 characters', () => {
+    const lane = guard.outputStream!(LANE, everything)
+    const { safe } = lane.push('word '.repeat(500)) as any
+    expect(safe).toBeGreaterThan(2500 - 601)
+  })
+
+  it('looks for what is denied and nothing else', () => {
+    const rules = { scopes: [], deny: ['math'], bannedPatterns: [] }
+    const context = { ...everything, rules } as unknown as GuardContext
+    const unit: Unit = {
+      id: 'a',
+      side: 'output',
+      channel: 'content',
+      current: true,
+      text: 'Run pip install requests.',
+    }
+    expect(guard.output!(unit, context)).toEqual({ action: 'pass' })
+    expect(guard.output!(unit, everything)).toMatchObject({ rule: 'deny:code' })
+  })
+
+  it('does not depend on how letters are written', () => {
+    for (const text of [
+      'WRITE A PYTHON SCRIPT',
+      'ｗｒｉｔｅ　ａ　ｐｙｔｈｏｎ　ｓｃｒｉｐｔ',
+      'wri\u200bte a py\u00adthon script',
+    ]) {
+      expect(ruleFor(guard, { text, side: 'input' })?.rule).toBe('code')
+    }
+    for (const text of ['Écris une fonction', 'E\u0301cris une fonction', 'ECRIS UNE FONCTION']) {
+      expect(ruleFor(guard, { text, side: 'input' })?.rule).toBe('code')
+    }
+  })
+
+  it('reads the parts of a turn as one, and earlier turns alone', () => {
+    const unit = (text: string, current: boolean, role: Unit['role'] = 'user'): Unit => ({
+      id: text,
+      side: 'input',
+      channel: 'content',
+      role,
+      current,
+      text,
+    })
+    const ask = (...units: Unit[]) =>
+      (guard.input!(units, everything) as any[]).map(({ action }) => action)
+    expect(ask(unit('My knee hurts.', true), unit('My stomach and my chest too.', true))).toContain(
+      'block',
+    )
+    expect(ask(unit('Write a Python script.', false), unit('Thanks!', true))).toEqual([
+      'block',
+      'pass',
+    ])
+    expect(ask(unit('def a(): pass', false, 'assistant'))).toEqual(['abstain'])
+    expect(ask({ ...unit('Write a Python script.', true), channel: 'tool_schema' })).toEqual([
+      'abstain',
+    ])
+  })
+
+  it('cuts sentences by their text alone', () => {
+    const sentences = new Sentences()
+    const found = ['One. Two costs 3', '.5! 完了。了\nlast'].flatMap((piece) =>
+      sentences.push(piece),
+    )
+    expect([...found, sentences.end()].map((one) => one!.text)).toEqual([
+      'One.',
+      ' Two costs 3.5!',
+      ' 完了。',
+      '了\n',
+      'last',
+    ])
+  })
+})
+
+describe('the guard in a gateway', () => {
+  it('refuses what is asked, and what is answered, streamed and whole', async () => {
+    await using g = await guarded([{ use: 'categories' }])
+    const policy = { deny: ['code' as const] }
+    const messages = [{ role: 'user', content: 'Write a Python script that sorts a list.' }]
+    expect((await g.ask(policy, { messages })).json.guard).toMatchObject({
+      outcome: 'blocked',
+      side: 'input',
+      rules: ['deny:code'],
+    })
+    expect(g.vendor.requests).toHaveLength(0)
+    const answer = 'Of course. Here it is:\n```python\nprint(1)\n```\n'
+    g.vendor.answer(streamOf(...answer.match(/.{1,5}/gs)!.map((content) => ({ content }))))
+    const streamed = readStream(await g.ask(policy, { stream: true }))
+    expect(streamed).toMatchObject({
+      finish: 'content_filter',
+      guard: { side: 'output', rules: ['deny:code'] },
+    })
+    expect(streamed.content).toMatch(/^Of course\. Here it is:\n\n\n/)
+    expect(streamed.content).not.toContain('```')
+    g.vendor.answer(wholeOf({ content: answer }))
+    expect((await g.ask(policy)).json.choices[0].message.content).not.toContain('print')
+    g.vendor.answer(wholeOf({ content: 'The weather is fine.' }))
+    expect((await g.ask(policy)).json.guard).toMatchObject({ outcome: 'passed', rules: [] })
+  })
+
+  it('only writes down what it would have done, if it is to hint', async () => {
+    await using g = await guarded([
+      { use: 'categories', options: { mode: 'hint' }, applies: 'always' },
+    ])
+    g.vendor.answer(wholeOf({ content: 'Fine.' }))
+    const messages = [{ role: 'user', content: 'Write a Python script for secretword.' }]
+    expect((await g.ask(undefined, { messages })).json.choices[0].message.content).toBe('Fine.')
+    const log = g.t.logged.join('\n')
+    expect(log).toMatch(/: input looks like code \(\d\.\d\d\)/)
+    expect(log).not.toContain('secretword')
+    // It answers for no rule: a policy that denies something is not kept by it.
+    expect((await g.ask({ deny: ['code'] })).json.guard).toMatchObject({ outcome: 'error' })
+  })
+
+  it('says which option is wrong', async () => {
+    const { issues } = await categories.options['~standard'].validate({ threshold: 2 })
+    expect(issues).toHaveLength(1)
+    await expect(guarded([{ use: 'categories', options: { mode: 'loud' } }])).rejects.toThrow(
+      'mode',
+    )
+  })
+})
+
+function some(): string[] {
+  return ownTexts()
+    .filter((_, i) => i % 9 === 0)
+    .map(({ text }) => text)
+}

@@ -1,0 +1,95 @@
+/** A judge that a test can make honest, wrong, or broken. */
+import { json, type Answer, type Seen } from '../../upstream.ts'
+import { wholeOf } from '../../guard/_setup.ts'
+
+/** A question to a judge, taken apart. */
+export interface Asked {
+  readonly system: string
+  readonly nonce: string
+  readonly keys: readonly string[]
+  readonly evidence: {
+    readonly side: string
+    readonly context?: {
+      readonly asked?: string
+      readonly before?: readonly { from: string; text: string }[]
+    }
+    readonly passages: readonly {
+      readonly id: string
+      readonly texts: readonly { from: string; text: string }[]
+      readonly decoded?: readonly string[]
+    }[]
+  }
+  /** As it was sent. */
+  readonly text: string
+}
+
+/** Confidence by rule; what is not named is 0. */
+export type Marks = Readonly<Record<string, number | undefined>>
+
+export function isForJudge({ json: body }: Seen): boolean {
+  return body.model === 'judge'
+}
+
+export function askedIn({ json: body }: Seen): Asked {
+  const [{ content: system }, { content }] = body.messages
+  const text: string = typeof content === 'string' ? content : content[0].text
+  const nonce = /number of this question is ([0-9a-f]{32})\./.exec(text)![1]!
+  const marker = `evidence ${nonce} =====\n`
+  const from = text.indexOf(marker) + marker.length
+  const evidence = JSON.parse(text.slice(from, text.indexOf(`\n===== end of ${marker.trim()}`)))
+  const keys = [
+    ...system
+      .split('\nRules:\n')
+      .at(-1)!
+      .matchAll(/^- ([a-z_0-9]+): /gm),
+  ].map((match) => match[1]!)
+  return { system, nonce, keys, evidence, text }
+}
+
+/** The texts of a passage, one after the other. */
+export function passageText({
+  texts,
+  decoded = [],
+}: Asked['evidence']['passages'][number]): string {
+  return [...texts.map(({ text }) => text), ...decoded].join('\n')
+}
+
+/** A complete answer of a judge that sees lighthouses, and besides what the test says. */
+export function honest(asked: Asked, see: (text: string) => Marks): object {
+  return {
+    nonce: asked.nonce,
+    verdicts: asked.evidence.passages.map((passage) => {
+      const text = passageText(passage)
+      const seen: Marks = { lighthouse: text.includes('lighthouse') ? 0.9 : 0.1, ...see(text) }
+      const marks = Object.fromEntries(asked.keys.map((key) => [key, seen[key] ?? 0]))
+      return { passage: passage.id, ...marks }
+    }),
+  }
+}
+
+/** Speaks for the judge, and for the model that it judges. */
+export function vendorOf(
+  judge: (asked: Asked, request: Seen) => Answer | object | string,
+  model: Answer | (() => Answer) = wholeOf({ content: 'Fine.' }),
+) {
+  return (request: Seen): Answer => {
+    if (!isForJudge(request)) return typeof model === 'function' ? model() : model
+    const said = judge(askedIn(request), request)
+    if (typeof said === 'object' && 'pieces' in said) return said as Answer
+    return wholeOf({ content: typeof said === 'string' ? said : JSON.stringify(said) })
+  }
+}
+
+/** Blocks texts with this word, for this rule. */
+export const against =
+  (word: string, key = 'code', mark = 0.9) =>
+  (text: string): Marks =>
+    text.includes(word) ? { [key]: mark } : {}
+
+/** Refuses requests that have one of these members, as vendors do. */
+export function refusing(...members: readonly string[]) {
+  return (request: Seen): Answer | undefined =>
+    members.some((member) => member in request.json)
+      ? json({ error: { message: `unknown member`, type: 'invalid_request_error' } }, 400)
+      : undefined
+}

@@ -1,0 +1,286 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { guarded, wholeOf, type Guarded } from '../guard/_setup.ts'
+import { describeRecorded, whole, type Recording } from '../fixtures.ts'
+import { json, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+
+const INPUT = { guard: { output: false } } as const
+const user = (content: string) => ({ messages: [{ role: 'user', content }] })
+
+const opened: AsyncDisposable[] = []
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one[Symbol.asyncDispose]()
+})
+
+/** A gateway whose judge is of this kind and answers this. */
+async function judgedBy(
+  kind: string,
+  said: Answer,
+  options: object = {},
+  applies?: 'always',
+): Promise<Guarded> {
+  const use = { use: 'judge', options: { kind, model: 'acme/judge', ...options } }
+  const g = await guarded([applies ? { ...use, applies } : use])
+  opened.push(g)
+  g.vendor.answer(({ json: { model } }) =>
+    model === 'judge' ? said : wholeOf({ content: 'Fine.' }),
+  )
+  return g
+}
+
+const says = (content: string, logprobs: unknown = null): Answer =>
+  json({
+    id: 'x',
+    created: 1,
+    model: 'judge',
+    choices: [
+      { index: 0, message: { role: 'assistant', content }, logprobs, finish_reason: 'stop' },
+    ],
+    usage: { prompt_tokens: 9, completion_tokens: 2 },
+  })
+
+/** What became of a request: outcome and rules. */
+const verdictOf = ({ json: { guard } }: { json: any }) => [guard.outcome, ...guard.rules]
+/** The last question to the judge. */
+const asked = (g: Guarded) =>
+  g.vendor.requests.filter(({ json: { model } }) => model === 'judge').at(-1)!.json
+
+describe('a policy reasoner', () => {
+  it.each<[string, string, string[]]>([
+    ['0', 'passed', []],
+    ['{"violation": 0, "policy_category": null}', 'passed', []],
+    ['{"violation": 1, "policy_category": "code", "confidence": "high"}', 'blocked', ['deny:code']],
+    [
+      '{"violation":1,"policy_category":"D2.financial_advice","confidence":"low"}',
+      'blocked',
+      ['deny:financial-advice'],
+    ],
+    ['Well. {"violation": 1, "policy_category": "scope_1"}', 'blocked', ['scope:0']],
+    // Which of the rules it was is not known.
+    ['1', 'error', ['guard_error']],
+    ['{"violation": 1}', 'error', ['guard_error']],
+    ['I cannot help with that.', 'error', ['guard_error']],
+  ])('says %s', async (said, outcome, rules) => {
+    const g = await judgedBy('policy-reasoner', says(said))
+    const policy = { ...INPUT, deny: ['code', 'financial-advice'] as const, scope: 'boats' }
+    expect(verdictOf(await g.ask(policy as never))).toEqual([outcome, ...rules])
+    const { messages, reasoning_effort: effort } = asked(g)
+    expect(messages.map(({ role }: any) => role)).toEqual(['system', 'user'])
+    expect(messages[0].content).toContain('## financial_advice')
+    expect(JSON.parse(messages[1].content)).toEqual({ text: 'Tell me something.' })
+    expect(effort).toBe('low')
+  })
+
+  it('needs no more than a digit where there is one rule', async () => {
+    const g = await judgedBy('policy-reasoner', says('1'))
+    expect(verdictOf(await g.ask({ ...INPUT, deny: ['medical'] }))).toEqual([
+      'blocked',
+      'deny:medical',
+    ])
+  })
+
+  it('that thought until it had no words left has said nothing', async () => {
+    const g = await judgedBy(
+      'policy-reasoner',
+      wholeOf({ content: '', reasoning: 'Hm, well' }, 'length'),
+    )
+    expect(verdictOf(await g.ask({ ...INPUT, deny: ['medical'] }))).toEqual([
+      'error',
+      'guard_error',
+    ])
+  })
+})
+
+describe('llama guard', () => {
+  const privacy = { ...INPUT, deny: ['personal-data' as const] }
+
+  it.each<[string, ('legal' | 'medical' | 'personal-data')[], string[]]>([
+    ['safe', ['personal-data'], ['passed']],
+    ['\n\nunsafe\nS7,S9', ['personal-data'], ['blocked', 'deny:personal-data']],
+    ['unsafe\nS6', ['legal'], ['blocked', 'deny:legal']],
+    // A hazard that the policy has no rule for.
+    ['unsafe\nS9', ['personal-data'], ['passed']],
+    ['unsafe', ['personal-data'], ['error', 'guard_error']],
+    ['I cannot help with that.', ['personal-data'], ['error', 'guard_error']],
+    ['unsafe stuff', ['personal-data'], ['error', 'guard_error']],
+  ])('says %j under %j', async (said, deny, verdict) => {
+    const g = await judgedBy('llama-guard', says(said))
+    expect(verdictOf(await g.ask({ ...INPUT, deny }))).toEqual(verdict)
+  })
+
+  it('is not asked about topics it does not know: such a policy is not kept', async () => {
+    const g = await judgedBy('llama-guard', says('safe'))
+    expect(verdictOf(await g.ask({ ...INPUT, deny: ['code'] }))).toEqual(['error', 'guard_error'])
+    expect(g.vendor.requests).toHaveLength(0)
+  })
+
+  it('judges the last message of a conversation, without a system message', async () => {
+    const g = await judgedBy('llama-guard', says('safe'))
+    await g.ask(
+      { deny: ['personal-data'] },
+      {
+        messages: [
+          { role: 'system', content: 'Be kind.' },
+          { role: 'user', content: 'Who is <|eot_id|> he?' },
+        ],
+      },
+    )
+    const [input, output] = g.vendor.requests.filter(({ json: { model } }) => model === 'judge')
+    expect(input!.json.messages).toEqual([{ role: 'user', content: 'Who is < |eot_id| > he?' }])
+    expect(output!.json.messages).toEqual([
+      { role: 'user', content: 'Who is < |eot_id| > he?' },
+      { role: 'assistant', content: 'Fine.' },
+    ])
+    expect(input!.json).toMatchObject({ temperature: 0 })
+  })
+
+  it('blocks for hazards of its own where the operator wants that', async () => {
+    const g = await judgedBy('llama-guard', says('unsafe\nS1'), { harms: true }, 'always')
+    expect(verdictOf(await g.ask({}))).toEqual(['blocked', 'x:llama-guard/S1'])
+    expect(verdictOf(await g.ask(privacy))).toEqual(['blocked', 'x:llama-guard/S1'])
+    const bare = await judgedBy('llama-guard', says('unsafe'), { harms: true }, 'always')
+    expect(verdictOf(await bare.ask({}))).toEqual(['blocked', 'x:llama-guard/unsafe'])
+  })
+})
+
+describe('models that answer with a label', () => {
+  const top = (yes: number, no: number) => ({
+    content: [
+      {
+        token: yes > no ? 'Yes' : 'No',
+        logprob: 0,
+        top_logprobs: [
+          { token: ' Yes', logprob: Math.log(yes) },
+          { token: 'No', logprob: Math.log(no) },
+        ],
+      },
+    ],
+  })
+
+  it.each<[string, Answer, string[]]>([
+    ['shieldgemma', says('No'), ['passed']],
+    ['shieldgemma', says('Yes', top(0.9, 0.1)), ['blocked', 'x:shieldgemma/dangerous']],
+    ['shieldgemma', says('Yes', top(0.4, 0.6)), ['passed']],
+    ['shieldgemma', says('Perhaps'), ['error', 'guard_error']],
+    ['granite-guardian', says('No'), ['passed']],
+    ['granite-guardian', says('<score> yes </score>'), ['blocked', 'x:granite-guardian/harm']],
+    [
+      'granite-guardian',
+      says('Yes\n<confidence> High </confidence>'),
+      ['blocked', 'x:granite-guardian/harm'],
+    ],
+    ['granite-guardian', says('I think so'), ['error', 'guard_error']],
+  ])('%s', async (kind, said, verdict) => {
+    const g = await judgedBy(kind, said, {}, 'always')
+    expect(verdictOf(await g.ask(INPUT))).toEqual(verdict)
+  })
+
+  it.each<[string, string[]]>([
+    ['Safety: Safe\nCategories: None', ['passed']],
+    ['Safety: Unsafe\nCategories: PII', ['blocked', 'deny:personal-data']],
+    ['Safety: Controversial\nCategories: PII\nRefusal: No', ['blocked', 'deny:personal-data']],
+    ['Safety: Unsafe\nCategories: Violent', ['passed']],
+    ['It is safe.', ['error', 'guard_error']],
+  ])('qwen3guard says %j', async (said, verdict) => {
+    const g = await judgedBy('qwen3guard', says(said))
+    expect(verdictOf(await g.ask({ ...INPUT, deny: ['personal-data'] }))).toEqual(verdict)
+  })
+
+  it('qwen3guard blocks for labels of its own where the operator wants that', async () => {
+    const g = await judgedBy(
+      'qwen3guard',
+      says('Safety: Unsafe\nCategories: Non-violent Illegal Acts'),
+      { harms: true },
+      'always',
+    )
+    expect(verdictOf(await g.ask(INPUT))).toEqual(['blocked', 'x:qwen3guard/illegal-acts'])
+  })
+})
+
+describe('a moderation endpoint', () => {
+  async function moderated(answer: Answer): Promise<{ g: Guarded; server: FakeUpstream }> {
+    const server = await startUpstream(answer)
+    opened.push(server)
+    const options = { kind: 'moderation', baseURL: `${server.url}/v1`, apiKey: 'sk-test-secret' }
+    const g = await guarded([{ use: 'judge', options, applies: 'always' }])
+    opened.push(g)
+    g.vendor.answer(wholeOf({ content: 'Fine.' }))
+    return { g, server }
+  }
+
+  const result = (categories: object, scores: object = {}) =>
+    json({ id: 'm', results: [{ flagged: true, categories, category_scores: scores }] })
+
+  it('passes, and blocks for the surest of its categories', async () => {
+    const { g, server } = await moderated(result({ violence: false }))
+    expect(verdictOf(await g.ask(INPUT, user('Hello')))).toEqual(['passed'])
+    expect(server.requests[0]).toMatchObject({
+      path: '/v1/moderations',
+      json: { input: 'Hello', model: 'omni-moderation-latest' },
+    })
+    expect(server.requests[0]!.headers.authorization).toBe('Bearer sk-test-secret')
+    server.answer(
+      result(
+        { violence: true, 'self-harm/intent': true },
+        { violence: 0.6, 'self-harm/intent': 0.8 },
+      ),
+    )
+    expect(verdictOf(await g.ask(INPUT, user('Other')))).toEqual([
+      'blocked',
+      'x:moderation/self-harm/intent',
+    ])
+  })
+
+  it.each<[string, Answer]>([
+    ['fails', json({ error: { message: 'sk-test-secret' } }, 500)],
+    ['is no JSON', { pieces: ['<html>'] }],
+    ['has no result', json({ results: [] })],
+  ])('that %s has not looked, and its key is nowhere to be read', async (_, answer) => {
+    const { g } = await moderated(answer)
+    const said = await g.ask(INPUT)
+    expect(verdictOf(said)).toEqual(['error', 'guard_error'])
+    expect(said.text + g.t.logged.join()).not.toContain('sk-test-secret')
+  })
+})
+
+describe('options', () => {
+  it.each<[object, RegExp]>([
+    [{ kind: 'oracle' }, /kind/],
+    [{ kind: 'llama-guard' }, /model/],
+    [{ kind: 'moderation' }, /apiKey/],
+    [{ model: '' }, /model/],
+  ])('%j is refused, with the name of what is wrong', async (options, name) => {
+    await expect(guarded([{ use: 'judge', options: options as never }])).rejects.toThrow(name)
+  })
+})
+
+const kindOf = ({ name }: Recording): string =>
+  name.includes('llama-guard')
+    ? 'llama-guard'
+    : name.includes('safeguard')
+      ? 'policy-reasoner'
+      : 'shieldgemma'
+const EXPECTED: Readonly<Record<string, string[]>> = {
+  'guard/gpt-oss-safeguard-bare': ['passed'],
+  'guard/gpt-oss-safeguard-violation': ['blocked', 'deny:medical'],
+  'guard/llama-guard-assistant-turn': ['passed'],
+  'guard/llama-guard-garbled': ['error', 'guard_error'],
+  'guard/llama-guard-safe': ['passed'],
+  'guard/llama-guard-unsafe': ['blocked', 'deny:personal-data'],
+  'guard/shieldgemma-yes': ['blocked', 'x:shieldgemma/dangerous'],
+}
+
+describeRecorded('recorded exchanges with safety models', ['guard'], /./, (recordings) => {
+  const known = recordings.filter(({ name }) => EXPECTED[name])
+  it.each(known.map((one) => [one.name, one] as const))('%s', async (name, recording) => {
+    const kind = kindOf(recording)
+    const g = await judgedBy(
+      kind,
+      whole(recording),
+      {},
+      kind === 'shieldgemma' ? 'always' : undefined,
+    )
+    const deny = ['medical' as const, 'personal-data' as const]
+    const policy = kind === 'shieldgemma' ? INPUT : { ...INPUT, deny }
+    expect(verdictOf(await g.ask(policy))).toEqual(EXPECTED[name])
+  })
+})

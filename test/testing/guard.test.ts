@@ -1,0 +1,238 @@
+import * as v from 'valibot'
+import { describe, expect, it } from 'vitest'
+import categories from '../../plugins/guards/categories.ts'
+import judge from '../../plugins/guards/judge.ts'
+import pii from '../../plugins/guards/pii.ts'
+import { checkGuard, json, startUpstream } from '../../src/testing.ts'
+import { defineGuard, type Guard, type GuardHost } from '../../src/plugin.ts'
+import { guardPlugin, wordGuard } from '../guard/_doubles.ts'
+import { askedIn, honest, against } from '../plugins/judge/_judge.ts'
+
+const CASES = [
+  { text: 'Nothing to see here, 👋 really.', expect: 'pass' },
+  { text: 'Here is something forbidden.', expect: 'deny:code' },
+] as const
+
+/** Names of the checks that failed, and what they say. */
+async function failures(guard: Partial<Guard>, remote = false): Promise<string[]> {
+  const base = wordGuard('forbidden', remote ? { cost: 'remote' } : {})
+  const { checks } = await checkGuard(guardPlugin('tricky', { ...base, ...guard }), CASES, {
+    seed: 1,
+    patienceMs: 200,
+  })
+  return checks
+    .filter(({ result }) => result === 'failed')
+    .map(({ name, notes }) => `${name}: ${notes.join()}`)
+}
+
+const PASS = { action: 'pass' } as const
+
+/** Follows a word as it should: nothing that may be part of it is safe. */
+function lane(change: (step: any, text: string) => unknown = (step) => step): Partial<Guard> {
+  return {
+    outputStream() {
+      let text = ''
+      const look = (end: boolean) => {
+        const at = text.indexOf('forbidden')
+        if (at >= 0) return { safe: at, verdict: { action: 'block', rule: 'deny:code' } }
+        return { safe: end ? text.length : Math.max(0, text.length - 8) }
+      }
+      // Where it stops depends on the text alone: the last eight letters always wait.
+      return {
+        push(piece) {
+          let step: any = { safe: 0 }
+          for (const letter of piece.split('')) {
+            text += letter
+            step = look(false)
+            if (step.verdict) break
+          }
+          return change(step, piece) as never
+        },
+        end: () => change(look(true), '') as never,
+      }
+    },
+  }
+}
+
+describe('the check for guards', () => {
+  it('finds nothing wrong with one that is right, however it reads answers', async () => {
+    expect(await failures({})).toEqual([])
+    expect(await failures(lane())).toEqual([])
+  })
+
+  it.each<[string, Partial<Guard>, RegExp]>([
+    ['says too little', { input: () => [] }, /input: Error: it gave 0 verdicts for 1 units/],
+    ['says nothing', { input: () => undefined as never }, /no list of verdicts/],
+    [
+      'throws',
+      {
+        output: () => {
+          throw new Error('no')
+        },
+      },
+      /output: Error: no/,
+    ],
+    [
+      'passes everything',
+      { input: (units) => units.map(() => PASS) },
+      /it was pass, expected deny:code/,
+    ],
+    [
+      'blocks the wrong one',
+      {
+        input: (units) =>
+          units.map((_, i) =>
+            i === 0 && units.some(({ text }) => text.includes('forbidden'))
+              ? { action: 'block', rule: 'deny:code' }
+              : PASS,
+          ),
+      },
+      /not in their order/,
+    ],
+    [
+      'invents an action',
+      { output: () => ({ action: 'redact' }) as never },
+      /action that does not exist/,
+    ],
+    [
+      'invents a rule',
+      { output: () => ({ action: 'block', rule: 'x:other/rule' }) },
+      /rule that it does not answer/,
+    ],
+    [
+      'marks what is not there',
+      { output: () => ({ action: 'block', rule: 'deny:code', spans: [{ start: 0, end: 999 }] }) },
+      /spans outside/,
+    ],
+    ['promises, though it is local', { output: async () => PASS }, /gave a promise/],
+    [
+      'changes what it is shown',
+      {
+        input: (units) =>
+          units.map((unit) => {
+            ;(unit as any).text = ''
+            return PASS
+          }),
+      },
+      /TypeError/,
+    ],
+    ['agrees to too much', lane((step) => ({ ...step, safe: 999 })), /beyond the text/],
+    ['goes back', lane((step, text) => (text === '' ? { safe: 0 } : step)), /goes back/],
+    [
+      'ends without a word',
+      { outputStream: () => ({ push: () => ({ safe: 0 }), end: () => ({ safe: 0 }) }) },
+      /agreed to 0 of/,
+    ],
+    [
+      'depends on the cuts',
+      {
+        outputStream: () => {
+          let length = 0
+          return {
+            push: (text) => ({
+              safe: (length += text.length),
+              ...(text.includes('forbidden')
+                ? { verdict: { action: 'block' as const, rule: 'deny:code' as const } }
+                : {}),
+            }),
+            end: () => ({ safe: length }),
+          }
+        },
+      },
+      /cuts: cut at .* it is pass/,
+    ],
+    [
+      'does not know its rules',
+      { answers: ['deny:cod' as never, 'deny:code'] },
+      /deny:cod is no rule/,
+    ],
+    [
+      'cannot be closed',
+      {
+        close: () => {
+          throw new Error('stuck')
+        },
+      },
+      /close: Error: stuck/,
+    ],
+  ])('finds one that %s', async (_, guard, message) => {
+    expect((await failures(guard)).join('\n')).toMatch(message)
+  })
+
+  it('finds one that never answers, and one that lets pass what it could not ask about', async () => {
+    expect((await failures({ output: () => new Promise(() => {}) }, true)).join()).toContain(
+      'within 200 ms',
+    )
+    const careless = (host: GuardHost): Guard => ({
+      answers: ['deny:code'],
+      cost: 'remote',
+      async input(units, context) {
+        const said = await host.ask('a/b', { messages: [] }, context).catch(() => undefined)
+        const verdict =
+          said?.choices[0]!.message.content === 'bad'
+            ? ({ action: 'block', rule: 'deny:code' } as const)
+            : PASS
+        return units.map(({ text }) => (text === '' ? PASS : verdict))
+      },
+    })
+    const plugin = defineGuard({
+      name: 'careless',
+      options: v.strictObject({}),
+      setup: (_, host) => careless(host),
+    })
+    const { checks } = await checkGuard(plugin, [CASES[1]], { ask: () => 'bad' })
+    expect(checks.filter(({ result }) => result === 'failed')).toEqual([
+      expect.objectContaining({
+        name: 'down',
+        notes: ['whoever it asks is down, and it let the text pass'],
+      }),
+    ])
+  })
+
+  it('says which option is wrong', async () => {
+    await expect(checkGuard(pii, [], { options: { weak: 'yes' } })).rejects.toThrow('options.weak')
+  })
+
+  it('compares where something was found', async () => {
+    const text = 'Reach me at jane@example.org today.'
+    const rules = { deny: ['personal-data'] } as const
+    const good = await checkGuard(pii, [
+      { text, expect: 'deny:personal-data', rules, spans: [{ start: 12, end: 28 }] },
+    ])
+    expect(good.checks.filter(({ result }) => result === 'failed')).toEqual([])
+    const bad = await checkGuard(pii, [
+      { text, expect: 'deny:personal-data', rules, spans: [{ start: 0, end: 3 }] },
+    ])
+    expect(bad.ok).toBe(false)
+  })
+})
+
+describe('the guards of the house', () => {
+  it.each([
+    [pii, 'My card is 4012 8888 8888 1881.', 'deny:personal-data'],
+    [categories, 'You should. Run pip install requests.', 'deny:code'],
+  ] as const)('pass their own check', async (plugin, text, rule) => {
+    const { checks } = await checkGuard(plugin as never, [
+      { text, expect: rule },
+      { text: 'The weather is fine, and the ferry is white. 👋', expect: 'pass' },
+    ])
+    expect(checks.filter(({ result }) => result === 'failed')).toEqual([])
+  })
+
+  it('pass it with a model behind them, and with a service', async () => {
+    const ask = (request: any) =>
+      JSON.stringify(honest(askedIn({ json: request } as never), against('forbidden')))
+    const asked = await checkGuard(judge as never, [...CASES], { options: { model: 'a/b' }, ask })
+    expect(asked.checks.filter(({ result }) => result === 'failed')).toEqual([])
+    await using server = await startUpstream()
+    server.answer(({ json: { input } }) =>
+      json({
+        results: [{ categories: { violence: input.includes('forbidden') }, category_scores: {} }],
+      }),
+    )
+    const options = { kind: 'moderation', baseURL: server.url, apiKey: 'key' }
+    const cases = [CASES[0], { ...CASES[1], expect: 'x:moderation/violence' }] as const
+    const served = await checkGuard(judge as never, cases, { options })
+    expect(served.checks.filter(({ result }) => result === 'failed')).toEqual([])
+  })
+})
