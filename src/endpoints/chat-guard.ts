@@ -60,6 +60,7 @@ class ChatLanes implements Lanes<Chunk> {
         choice: index,
         channel: 'content',
         text: delta.content,
+        plain: true,
         part: chunk,
       })
     }
@@ -128,7 +129,15 @@ class ChatLanes implements Lanes<Chunk> {
       this.#reasoning(choice, detail, part, take, removed)
     }
     const text = (channel: Channel, said: string | null | undefined) => {
-      if (said) take({ kind: 'text', choice, channel, text: said, part: part({ [channel]: said }) })
+      if (!said) return
+      take({
+        kind: 'text',
+        choice,
+        channel,
+        text: said,
+        plain: true,
+        part: part({ [channel]: said }),
+      })
     }
     text('content', content)
     text('refusal', refusal)
@@ -144,7 +153,7 @@ class ChatLanes implements Lanes<Chunk> {
       const size = (legacy.name?.length ?? 0) + (legacy.arguments?.length ?? 0)
       fragment(0, size, { function_call: legacy })
     }
-    if (annotations && annotations.length > 0) take(annotationsPiece(choice, annotations, part))
+    if (annotations) take(annotationsPiece(choice, annotations, part))
   }
 
   #reasoning(
@@ -224,10 +233,8 @@ function annotationsPiece(
     index: 0,
     part: say(annotations),
     texts: annotations.flatMap((one, item) => textsIn(one).map((text) => ({ text, item }))),
-    without(items) {
-      const left = annotations.filter((_, index) => !items.has(index))
-      return left.length > 0 ? say(left) : undefined
-    },
+    // An answer with none still says that the web was searched (wire contract, 5.4.5).
+    without: (items) => say(annotations.filter((_, index) => !items.has(index))),
   }
 }
 

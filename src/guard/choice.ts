@@ -1,7 +1,8 @@
 /** One answer of several while it is screened: its lanes, what waits to go out whole, and how far it has come. */
 import type { Channel } from '../plugin.ts'
-import type { Lane } from './lane.ts'
-import type { FragmentPiece, WholePiece } from './lanes.ts'
+import type { Scout } from './follower.ts'
+import { Lane } from './lane.ts'
+import type { FragmentPiece, Piece, WholePiece } from './lanes.ts'
 import type { GuardFault } from './verdicts.ts'
 
 /** Something that goes out whole. */
@@ -77,10 +78,58 @@ export class Choice<Part> {
     this.emit(part)
   }
 
+  /** Takes in a piece of something that makes sense as a whole only. @returns all there is of it */
+  gather(piece: FragmentPiece<Part>): Fragments<Part> {
+    const key = `${piece.channel}:${piece.index}`
+    let fragments = this.fragments.get(key)
+    if (!fragments) this.fragments.set(key, (fragments = { pieces: [], size: 0, loose: false }))
+    fragments.pieces.push(piece)
+    fragments.size += piece.size
+    return fragments
+  }
+
+  /** Gives out what is left of a piece that was looked at before. */
+  pour(piece: Piece<Part>): void {
+    const channel = 'channel' in piece ? piece.channel : undefined
+    if (this.denial || (channel && this.dropped.has(channel))) return
+    const item = this.items.find((one) => one.piece === piece)
+    const part = item ? partOf(item) : piece.part
+    if (part === undefined) return
+    if (piece.kind === 'text') this.outOf(piece.channel)(part)
+    else this.emit(part)
+  }
+
   /** How text of a channel goes out. */
   outOf(channel: Channel): (part: Part) => void {
     return channel === 'content' ? this.say : this.emit
   }
+}
+
+/**
+ * Something that goes out whole, with the guards that read it.
+ * @param readers local ones first
+ * @param changed called when one that was waited for has answered
+ * @param held characters of it that are held already
+ */
+export function itemOf<Part>(
+  piece: WholePiece<Part>,
+  readers: readonly Scout[],
+  changed: () => void,
+  held: number,
+): Item<Part> {
+  const { choice, channel, index, part } = piece
+  const locals = readers.filter((scout) => scout.local)
+  let size = held
+  const lanes = piece.texts.map(({ text, again, item = 0 }) => {
+    const info = { channel, choice, index }
+    const lane = new Lane<Part>(info, again ? locals : readers, changed, { atOnce: true })
+    lane.push(text)
+    lane.hold({ kind: 'text', choice, part, channel, text })
+    lane.end()
+    if (!held && !again) size += text.length
+    return { lane, index: item }
+  })
+  return { piece, lanes, size, dropped: new Set() }
 }
 
 /** All guards have agreed to an item, or to what is left of it. */

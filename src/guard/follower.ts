@@ -40,8 +40,11 @@ export interface Scout {
   readonly whole: boolean
   /** Whether it looks at texts of this channel. */
   reads(channel: Channel): boolean
-  /** @param changed called when a follower that waits has something new */
-  follow(lane: LaneInfo, changed: () => void): Follower
+  /**
+   * @param changed called when a follower that waits has something new
+   * @param atOnce nothing goes out before the text is complete, which as a rule comes in one piece
+   */
+  follow(lane: LaneInfo, changed: () => void, atOnce: boolean): Follower
 }
 
 /** How much of what was said before a segment is shown with it. */

@@ -1,21 +1,26 @@
 /** Guards that can follow lanes: banned patterns, and plugins. */
-import type { Channel, LaneGuard, LaneInfo, Matcher, Scan } from '../plugin.ts'
-import { BySegments, PluginFollower, type Follower, type Scout, type Stop } from './follower.ts'
+import type { Channel, LaneGuard, LaneInfo } from '../plugin.ts'
+import { BySegments, PluginFollower, type Scout } from './follower.ts'
 import { RemoteLane, RemoteSegments } from './followers-remote.ts'
+import { PatternFollower, PatternSearch, type Searcher } from './followers-pattern.ts'
 import type { Segment } from './segments.ts'
 import type { Origin, Watch } from './watch.ts'
 
 /** What remote guards, which judge sense, are not asked about: the model's own refusals and what search engines found. */
 const EXACT_ONLY: ReadonlySet<Channel> = new Set(['refusal', 'annotation'])
-/** Banned patterns. */
-export function patternScout(matcher: Matcher, offset: number, origin: Origin): Scout {
+
+/** Banned patterns. @param offset position of the first of them in the effective list */
+export function patternScout(matcher: Searcher, offset: number, origin: Origin): Scout {
   return {
     name: 'patterns',
     origin,
     local: true,
     whole: false,
     reads: () => true,
-    follow: () => new PatternFollower(matcher.scan(), offset, origin),
+    follow: (_lane, changed, atOnce) =>
+      atOnce
+        ? new PatternSearch(matcher, offset, origin, changed)
+        : new PatternFollower(matcher, offset, origin),
   }
 }
 
@@ -38,41 +43,6 @@ export function pluginScout(watch: Watch, question: string): Scout {
         ? new SegmentFollower(watch, lane, question)
         : new RemoteSegments(watch, lane, question, changed)
     },
-  }
-}
-
-class PatternFollower implements Follower {
-  readonly name = 'patterns'
-  readonly waiting = false
-  readonly origin: Origin
-  safe = 0
-  stop: Stop | undefined = undefined
-  readonly #scan: Scan
-  readonly #offset: number
-
-  constructor(scan: Scan, offset: number, origin: Origin) {
-    this.#scan = scan
-    this.#offset = offset
-    this.origin = origin
-  }
-
-  push(text: string): void {
-    const { safe, hit } = this.#scan.push(text)
-    this.safe = safe
-    if (hit) this.#block(hit)
-  }
-
-  end(): void {
-    const { safe, hit } = this.#scan.end()
-    this.safe = safe
-    if (hit) this.#block(hit)
-  }
-
-  leave(): void {}
-
-  #block({ pattern, start, end, view }: NonNullable<ReturnType<Scan['push']>['hit']>): void {
-    const rule = `bannedPatterns[${pattern + this.#offset}]` as const
-    this.stop = { block: { action: 'block', rule, spans: [{ start, end }] }, view }
   }
 }
 

@@ -1,9 +1,9 @@
 /** The guards of one configuration, and which of them a policy calls for (guard design, 1.2, 2.3, 4). */
-import type { ActiveRules, Category, Guard, Matcher, RuleRef } from '../plugin.ts'
+import type { ActiveRules, Category, Guard, RuleRef } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy.ts'
 import { Circuit } from './circuit.ts'
 import { Passes } from './passes.ts'
-import { escapePattern } from './patterns.ts'
+import { escapePattern, type PatternMatcher } from './patterns.ts'
 import { admitted, type Admits, type FaultKind } from './verdicts.ts'
 import type { Origin } from './watch.ts'
 
@@ -34,7 +34,7 @@ export interface Duty {
 /** Banned patterns of one origin. */
 export interface PatternDuty {
   readonly origin: Origin
-  readonly matcher: Matcher
+  readonly matcher: PatternMatcher
   /** Position of the first of them in the effective list. */
   readonly offset: number
 }
@@ -59,7 +59,7 @@ const BY_NAME = 'guard/'
 export class Guards {
   readonly all: readonly LoadedGuard[]
   readonly passes: Passes = new Passes()
-  readonly #compile: (patterns: readonly string[], origin: Origin) => Matcher
+  readonly #compile: (patterns: readonly string[], origin: Origin) => PatternMatcher
   readonly #hasModel: (id: string) => boolean
   readonly #always: boolean
   readonly #circuits = new Map<string, Circuit>()
@@ -71,7 +71,7 @@ export class Guards {
    */
   constructor(
     all: readonly LoadedGuard[],
-    compile: (patterns: readonly string[], origin: Origin) => Matcher,
+    compile: (patterns: readonly string[], origin: Origin) => PatternMatcher,
     hasModel: (id: string) => boolean,
   ) {
     this.all = all

@@ -1,9 +1,11 @@
 /** Guards look at what goes in, before anything of it leaves the house (guard design, 1.1 and 1.3). */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Unit } from '../plugin.ts'
+import type { PatternHit, Unit } from '../plugin.ts'
 import type { Found } from './decision.ts'
+import { STRETCH_MS } from './followers-pattern.ts'
 import type { PatternDuty } from './guards.ts'
 import type { InputUnits, SettledTurn } from './lanes.ts'
+import type { PatternMatcher } from './patterns.ts'
 import { GuardFault, checkVerdict, toFault } from './verdicts.ts'
 import type { Watch } from './watch.ts'
 
@@ -12,10 +14,12 @@ export interface InputInit {
   readonly patterns: readonly PatternDuty[]
   /** Local ones before remote ones. */
   readonly watches: readonly Watch[]
-  /** Something was found; in a turn that was refused before, that has no further effect. */
-  readonly found: (found: Found, unit: Unit, effect: 'blocked' | 'withheld') => void
+  /** Something was found. @param blocks false where it is left out and has no further effect */
+  readonly found: (found: Found, unit: Unit, blocks: boolean) => void
   /** A guard could not look. @returns whether the call may not go on without it */
   readonly failed: (guard: string, fault: GuardFault) => boolean
+  /** Throws where nobody waits for the verdict any more; asked now and then. */
+  readonly proceed: () => void
 }
 
 /** What becomes of an input. */
@@ -26,9 +30,11 @@ export interface InputVerdict {
   readonly withheld: readonly SettledTurn[]
 }
 
-/** Characters that patterns are held against at a stretch; texts up to here are looked at whole, which is faster. */
-const SLICE = 65_536
-const STRETCH_MS = 8
+/** What one guard said of the input: what violates, and why something of it could not be judged. */
+interface Checked {
+  readonly violations: readonly Violation[]
+  readonly fault: unknown
+}
 
 interface Violation {
   readonly found: Found
@@ -92,9 +98,7 @@ export class InputScreen {
     for (const unit of this.#init.input.units) {
       const { text } = unit
       if (text === '') continue
-      const hit =
-        text.length <= SLICE ? matcher.find(text) : await this.#matchSlices(matcher.scan(), text)
-      await this.#breathe()
+      const hit = await this.#search(matcher.search(text))
       if (!hit) continue
       const { pattern, view, start, end } = hit
       const rule = `bannedPatterns[${pattern + offset}]` as const
@@ -105,26 +109,25 @@ export class InputScreen {
     return violations
   }
 
-  async #matchSlices(scan: ReturnType<PatternDuty['matcher']['scan']>, text: string) {
-    for (let at = 0; at < text.length; at += SLICE) {
-      const { hit } = scan.push(text.slice(at, at + SLICE))
-      if (hit) return hit
-      await this.#breathe()
+  /** However long the texts and however hard the patterns, nobody else waits long for it. */
+  async #search(search: ReturnType<PatternMatcher['search']>): Promise<PatternHit | undefined> {
+    for (;;) {
+      const { done, value } = search.next()
+      if (performance.now() - this.#pausedAt > STRETCH_MS) await this.#pause()
+      if (done) return value
     }
-    return scan.end().hit
   }
 
-  /** Other calls get their turn now and then. */
-  async #breathe(): Promise<void> {
-    if (performance.now() - this.#pausedAt < STRETCH_MS) return
+  async #pause(): Promise<void> {
     await nextTurn()
+    this.#init.proceed()
     this.#pausedAt = performance.now()
   }
 
   async #ask(watch: Watch, units: readonly Unit[]): Promise<InputVerdict['stop']> {
     if (!watch.guard.input || units.length === 0) return undefined
     try {
-      const violations = watch.local
+      const checked = watch.local
         ? this.#check(
             watch,
             units,
@@ -133,28 +136,40 @@ export class InputScreen {
         : await watch.ask('input', async (context) =>
             this.#check(watch, units, await watch.guard.input!(units, context)),
           )
-      return this.#weigh(violations)
+      const stop = this.#weigh(checked.violations)
+      // What it could not read does not undo what it did read.
+      if (stop === undefined && checked.fault) throw checked.fault
+      return stop
     } catch (error) {
       const fault = toFault(error)
       return this.#init.failed(watch.name, fault) ? fault : undefined
     }
   }
 
-  #check(watch: Watch, units: readonly Unit[], verdicts: unknown): readonly Violation[] {
+  #check(watch: Watch, units: readonly Unit[], verdicts: unknown): Checked {
     if (!Array.isArray(verdicts) || verdicts.length !== units.length) {
       throw new GuardFault('invalid', 'the guard answered with the wrong number of verdicts')
     }
-    return units.flatMap((unit, index) => {
-      const block = checkVerdict(verdicts[index], unit.text.length, watch.admits)
-      return block ? [{ unit, found: { guard: watch.name, origin: watch.origin, block } }] : []
+    const violations: Violation[] = []
+    let fault: unknown
+    units.forEach((unit, index) => {
+      try {
+        const block = checkVerdict(verdicts[index], unit.text.length, watch.admits)
+        const { name: guard, origin } = watch
+        if (block) violations.push({ unit, found: { guard, origin, block } })
+      } catch (error) {
+        fault ??= error
+      }
     })
+    if (fault && violations.length === 0) throw fault
+    return { violations, fault }
   }
 
   /** Violations of turns that were refused before are withheld; the first other one blocks. */
   #weigh(violations: readonly Violation[]): 'blocked' | undefined {
     for (const { found, unit } of violations) {
       const turn = this.#turnOf(unit)
-      this.#init.found(found, unit, turn ? 'withheld' : 'blocked')
+      this.#init.found(found, unit, turn === undefined)
       if (!turn) return 'blocked'
       this.#withheld.add(turn)
     }

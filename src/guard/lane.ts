@@ -18,6 +18,13 @@ interface Held<Part> {
   readonly end: number
 }
 
+export interface LaneOptions {
+  /** A violation ends the lane only. */
+  readonly droppable?: boolean | undefined
+  /** Nothing goes out before the text is complete, which as a rule comes in one piece. */
+  readonly atOnce?: boolean
+}
+
 export class Lane<Part> {
   readonly info: LaneInfo
   /** A violation ends the lane only. */
@@ -31,6 +38,7 @@ export class Lane<Part> {
   readonly #scouts: readonly Scout[]
   /** All of it, kept only where several guards may stop it at once. */
   #text = ''
+  #pieces = 0
   readonly #keeps: boolean
   readonly #held: Held<Part>[] = []
 
@@ -38,12 +46,12 @@ export class Lane<Part> {
     info: LaneInfo,
     scouts: readonly Scout[],
     changed: () => void,
-    droppable: boolean | undefined = false,
+    { droppable = false, atOnce = false }: LaneOptions = {},
   ) {
     this.info = info
-    this.droppable = droppable === true
+    this.droppable = droppable
     this.#scouts = scouts
-    this.#followers = scouts.map((scout) => scout.follow(info, changed))
+    this.#followers = scouts.map((scout) => scout.follow(info, changed, atOnce))
     this.#keeps = scouts.filter((scout) => scout.local).length > 1
   }
 
@@ -74,6 +82,7 @@ export class Lane<Part> {
 
   push(text: string): void {
     this.length += text.length
+    this.#pieces++
     if (this.#keeps && this.length <= MOST_KEPT) this.#text += text
     for (const follower of this.#followers) follower.push(text)
   }
@@ -112,16 +121,17 @@ export class Lane<Part> {
   /**
    * Where and by whom the lane is blocked. If several guards look on, whoever is asked first would win, and more would go
    * out, when more comes at once: so they are told the last piece again, character by character, and text alone decides.
-   * @param last the piece in which a guard blocked
+   * @param piece in which a guard blocked; none at the end, when a text that came at once is looked at as a whole
    */
-  blocked(halt: Halt, last: string): Halt & { readonly safe: number } {
+  blocked(halt: Halt, piece: string): Halt & { readonly safe: number } {
     const found = { ...halt, safe: this.safe }
+    const last = piece === '' && this.#pieces === 1 ? this.#text : piece
     if (!this.#keeps || !halt.stop.block || last.length < 2 || this.#text.length < this.length) {
       return found
     }
     const locals = this.#scouts
       .filter((scout) => scout.local && this.#followers.some((one) => isOf(scout, one)))
-      .map((scout) => scout.follow(this.info, () => {}))
+      .map((scout) => scout.follow(this.info, () => {}, false))
     const before = this.#text.slice(0, -last.length)
     if (before) for (const follower of locals) follower.push(before)
     for (const character of last) {
@@ -144,23 +154,27 @@ export class Lane<Part> {
   release(safe: number, lanes: Lanes<Part>, emit: (part: Part) => void): number {
     const held = this.#held
     const before = this.released
+    let rest = ''
     let gone = 0
     for (; gone < held.length; gone++) {
       const { piece, start, end } = held[gone]!
       if (safe < end) break
       if (piece.kind === 'mark' || this.released <= start) emit(piece.part)
-      else emit(lanes.cut(piece, this.released - start, end - start))
+      else if (piece.plain && stretchOf(held[gone + 1], safe) > 0) {
+        // Said together with the beginning of the next: what comes in one part goes out in one.
+        rest = piece.text.slice(this.released - start)
+      } else emit(lanes.cut(piece, this.released - start, end - start))
       this.released = end
     }
     held.splice(0, gone)
     const next = held[0]
-    if (next && next.piece.kind === 'text' && safe > Math.max(next.start, this.released)) {
-      const from = Math.max(next.start, this.released)
-      const to = wholeCharacters(next.piece.text, safe - next.start)
-      if (next.start + to > from) {
-        emit(lanes.cut(next.piece, from - next.start, to))
-        this.released = next.start + to
-      }
+    const to = stretchOf(next, safe)
+    if (to > 0 && next!.start + to > this.released) {
+      const piece = next!.piece as TextPiece<Part>
+      const from = Math.max(0, this.released - next!.start)
+      if (rest === '') emit(lanes.cut(piece, from, to))
+      else emit(lanes.cut({ ...piece, text: rest + piece.text }, 0, rest.length + to))
+      this.released = next!.start + to
     }
     return this.released - before
   }
@@ -190,6 +204,12 @@ export function haltIn(channel: Channel, text: string, scouts: readonly Scout[])
   lane.push(text)
   lane.end()
   return lane.halt
+}
+
+/** How many characters of a piece lie before an offset that lies in it. */
+function stretchOf<Part>(held: Held<Part> | undefined, safe: number): number {
+  if (held?.piece.kind !== 'text' || safe <= held.start || safe >= held.end) return 0
+  return wholeCharacters(held.piece.text, safe - held.start)
 }
 
 /** A guard may put its offset between the halves of a character. */

@@ -81,6 +81,8 @@ export interface TextPiece<Part> extends AnyPiece<Part> {
   readonly text: string
   /** A violation ends this channel only: the choice goes on without it. */
   readonly droppable?: boolean
+  /** Its part says the text and nothing else, and so do the others of its channel: two may be said as one. */
+  readonly plain?: boolean
 }
 
 /** Part of something that goes out whole, once the choice is finished, such as a tool call. */

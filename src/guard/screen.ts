@@ -3,32 +3,31 @@
  * they block becomes a refusal. Synchronous: while all guards are local it is a step of the reply's flow; where guards
  * answer later, somebody calls `update` when they have.
  */
-import type { Channel, Step } from '../plugin.ts'
-import { Choice, hasPassed, partOf, type Fragments } from './choice.ts'
-import type { Scout } from './follower.ts'
+import type { Step } from '../plugin.ts'
+import { holdsOf, tooLarge, worstHolds, type Hold } from './bounds.ts'
+import { Choice, hasPassed, itemOf, partOf, type Fragments } from './choice.ts'
 import { Lane, type Halt } from './lane.ts'
 import type { FragmentPiece, MarkPiece, Piece, TextPiece, WholePiece } from './lanes.ts'
+import { Readers } from './readers.ts'
 import type { ScreenInit } from './screening.ts'
-import { GuardFault, isForgiven } from './verdicts.ts'
+import { isForgiven, type GuardFault } from './verdicts.ts'
 import type { Origin } from './watch.ts'
-
-const ORIGINS: readonly Origin[] = ['key', 'request']
 
 export class Screen<Part> implements Step<Part, Part> {
   /** Nothing more is wanted. */
   done = false
   /** Called when a guard that was waited for has answered. */
   changed: () => void = () => {}
-  /** The most that was held at any time, in characters. */
+  /** Characters that came in and did not go out. */
+  held = 0
+  /** The most of them at any time. */
   mostHeld = 0
   readonly #init: ScreenInit<Part>
   readonly #choices: Choice<Part>[] = []
-  readonly #readers = new Map<Channel, readonly Scout[]>()
-  #scouts: readonly Scout[]
+  #readers: Readers
   /** The answer, where it goes out as a whole. */
   #buffer: Piece<Part>[] = []
   #buffering: boolean
-  #held = 0
   #ended = false
   #like: Part | undefined
   #emit: (part: Part) => void = () => {}
@@ -38,13 +37,8 @@ export class Screen<Part> implements Step<Part, Part> {
 
   constructor(init: ScreenInit<Part>) {
     this.#init = init
-    this.#scouts = init.scouts
+    this.#readers = new Readers(init.scouts)
     this.#buffering = init.buffer
-  }
-
-  /** Characters that came in and did not go out. */
-  get held(): number {
-    return this.#held
   }
 
   /** Some guard may still answer. */
@@ -64,7 +58,7 @@ export class Screen<Part> implements Step<Part, Part> {
   /** Whether more of the answer may come before guards have answered. */
   get hungry(): boolean {
     const { limits } = this.#init
-    return this.#held < (this.#buffering ? limits.maxBuffer : limits.maxHeld) || !this.waiting
+    return this.held < (this.#buffering ? limits.maxBuffer : limits.maxHeld) || !this.waiting
   }
 
   push(part: Part, emit: (part: Part) => void): void {
@@ -109,7 +103,7 @@ export class Screen<Part> implements Step<Part, Part> {
       for (const lane of choice.allLanes) {
         for (const follower of lane.late) {
           if (choice.over || follower.origin !== origin) continue
-          if (!this.#deny(choice, follower.name, fault)) lane.without(follower)
+          this.#excuse({ choice, lane, follower }, fault)
         }
       }
       this.#settle(choice)
@@ -157,7 +151,9 @@ export class Screen<Part> implements Step<Part, Part> {
     let lane = choice.lanes.get(channel)
     if (!lane) {
       const info = { channel, choice: choice.index, index: 0 }
-      lane = new Lane<Part>(info, this.#readersOf(channel), this.#changed, droppable)
+      const { atOnce } = this.#init
+      const readers = this.#readers.of(channel)
+      lane = new Lane<Part>(info, readers, this.#changed, { droppable, atOnce })
       choice.lanes.set(channel, lane)
     }
     lane.push(text)
@@ -185,17 +181,13 @@ export class Screen<Part> implements Step<Part, Part> {
   }
 
   #fragment(choice: Choice<Part>, piece: FragmentPiece<Part>): void {
-    const { channel, index, size } = piece
-    const key = `${channel}:${index}`
-    let fragments = choice.fragments.get(key)
-    if (!fragments) choice.fragments.set(key, (fragments = { pieces: [], size: 0, loose: false }))
-    fragments.pieces.push(piece)
-    fragments.size += size
+    const { channel, size } = piece
+    const fragments = choice.gather(piece)
     this.#hold(choice, size)
-    const [reader] = this.#readersOf(channel)
+    const [reader] = this.#readers.of(channel)
     const { maxToolCall, maxBuffer } = this.#init.limits
     if (reader && !fragments.loose) {
-      if (fragments.size <= maxToolCall && this.#held <= maxBuffer) return
+      if (fragments.size <= maxToolCall && this.held <= maxBuffer) return
       if (this.#deny(choice, reader.name, tooLarge())) return
     }
     fragments.loose = true
@@ -212,22 +204,10 @@ export class Screen<Part> implements Step<Part, Part> {
 
   /** @param held characters of it that are held already */
   #whole(choice: Choice<Part>, piece: WholePiece<Part>, held = 0): void {
-    const { channel, index, texts, unscanned } = piece
-    if (unscanned) this.#init.notes.unscanned(unscanned)
-    const readers = this.#readersOf(channel)
-    const locals = readers.filter((scout) => scout.local)
-    const info = { channel, choice: choice.index, index }
-    let size = held
-    const lanes = texts.map(({ text, again, item = 0 }) => {
-      const lane = new Lane<Part>(info, again ? locals : readers, this.#changed)
-      lane.push(text)
-      lane.hold({ kind: 'text', choice: choice.index, part: piece.part, channel, text })
-      lane.end()
-      if (!held && !again) size += text.length
-      return { lane, index: item }
-    })
-    this.#hold(choice, size - held)
-    choice.items.push({ piece, lanes, size, dropped: new Set() })
+    if (piece.unscanned) this.#init.notes.unscanned(piece.unscanned)
+    const item = itemOf(piece, this.#readers.of(piece.channel), this.#changed, held)
+    this.#hold(choice, item.size - held)
+    choice.items.push(item)
     this.#lookAtItems(choice)
     if (!choice.over && this.#buffering) this.#checkHeld(choice)
   }
@@ -252,40 +232,39 @@ export class Screen<Part> implements Step<Part, Part> {
 
   /** @param last the text that came last */
   #halted(choice: Choice<Part>, lane: Lane<Part>, last: string): void {
-    for (let halt = lane.halt; halt; halt = lane.halt) {
-      const { follower, stop } = halt
-      if (stop.fault) {
-        if (this.#deny(choice, follower.name, stop.fault)) return
-        lane.without(follower)
-        continue
-      }
-      const blocked = lane.blocked(halt, last)
-      this.#release(choice, lane, blocked.safe)
-      this.#note(blocked, lane, lane.droppable)
-      if (!lane.droppable) return this.#refuse(choice, undefined)
-      choice.dropped.add(lane.info.channel)
-      choice.lanes.delete(lane.info.channel)
-      this.#withhold(choice, lane.drop())
-    }
+    const halt = this.#blockOf(choice, lane)
+    if (!halt) return
+    const blocked = lane.blocked(halt, last)
+    this.#release(choice, lane, blocked.safe)
+    this.#note(blocked, lane, lane.droppable)
+    if (!lane.droppable) return this.#refuse(choice, undefined)
+    choice.dropped.add(lane.info.channel)
+    choice.lanes.delete(lane.info.channel)
+    this.#withhold(choice, lane.drop())
   }
 
   #lookAtItems(choice: Choice<Part>): void {
     for (const { piece, lanes, dropped } of choice.items) {
       for (const { lane, index } of lanes) {
-        for (let halt = lane.halt; halt; halt = lane.halt) {
-          const { follower, stop } = halt
-          if (stop.fault) {
-            if (this.#deny(choice, follower.name, stop.fault)) return
-            lane.without(follower)
-            continue
-          }
-          this.#note(halt, lane, piece.without !== undefined)
-          if (!piece.without) return this.#refuse(choice, undefined)
-          dropped.add(index)
-          lane.drop()
-        }
+        const halt = this.#blockOf(choice, lane)
+        if (choice.over) return
+        if (!halt) continue
+        this.#note(halt, lane, piece.without !== undefined)
+        if (!piece.without) return this.#refuse(choice, undefined)
+        dropped.add(index)
+        lane.drop()
       }
     }
+  }
+
+  /** Who blocks a lane, if anybody does; nobody where a guard could not look and that ended the choice. */
+  #blockOf(choice: Choice<Part>, lane: Lane<Part>): Halt | undefined {
+    for (let halt = lane.halt; halt; halt = lane.halt) {
+      const { follower, stop } = halt
+      if (!stop.fault) return halt
+      if (this.#excuse({ choice, lane, follower }, stop.fault)) return undefined
+    }
+    return undefined
   }
 
   /** Lets go of what all guards agree to. */
@@ -320,8 +299,8 @@ export class Screen<Part> implements Step<Part, Part> {
 
   #hold(choice: Choice<Part>, count: number): void {
     choice.held += count
-    this.#held += count
-    if (this.#held > this.mostHeld) this.mostHeld = this.#held
+    this.held += count
+    if (this.held > this.mostHeld) this.mostHeld = this.held
   }
 
   #withhold(choice: Choice<Part>, count: number): void {
@@ -333,44 +312,25 @@ export class Screen<Part> implements Step<Part, Part> {
   #checkHeld(choice: Choice<Part>): void {
     const { maxHeld, maxBuffer } = this.#init.limits
     if (this.#buffering) {
-      if (this.#held > maxBuffer) this.#stopBuffering(choice)
+      if (this.held > maxBuffer) this.#stopBuffering(choice)
       return
     }
-    if (this.#held <= maxHeld) return
-    for (const lane of choice.lanes.values()) {
-      for (const follower of lane.holding(maxHeld)) {
-        if (this.#deny(choice, follower.name, tooLarge())) return
-        lane.without(follower)
-      }
-    }
-    if (this.#held > 4 * maxHeld) {
-      for (const origin of ORIGINS) this.#checkHeldFor(origin, 4 * maxHeld)
+    // What came at once is in memory anyway, and is looked at when it is complete.
+    if (this.held <= maxHeld || this.#init.atOnce) return
+    for (const hold of holdsOf(choice, maxHeld)) if (this.#excuse(hold, tooLarge())) return
+    if (this.held > 4 * maxHeld) {
+      for (const hold of worstHolds(this.#choices, 4 * maxHeld)) this.#excuse(hold, tooLarge())
     }
     this.#settle(choice)
   }
 
-  /** Rules of a request must not cost the key its guards: each origin has its own share. */
-  #checkHeldFor(origin: Origin, limit: number): void {
-    const holds = this.#choices.flatMap((choice) =>
-      [...choice.lanes.values()].flatMap((lane) =>
-        lane
-          .holding(0)
-          .filter((follower) => follower.origin === origin)
-          .map((follower) => ({ choice, lane, follower, length: lane.length - follower.safe })),
-      ),
-    )
-    if (holds.reduce((sum, { length }) => sum + length, 0) <= limit) return
-    const { choice, lane, follower } = holds.sort((a, b) => b.length - a.length)[0]!
-    if (!this.#deny(choice, follower.name, tooLarge())) lane.without(follower)
-  }
-
   /** Too much for guards that want to see the whole. If the answer may go on without them, it goes on as it comes. */
   #stopBuffering(choice: Choice<Part>): void {
-    const whole = this.#scouts.filter((scout) => scout.whole)
-    const { name } = whole[0] ?? this.#scouts[0]!
+    const { all } = this.#readers
+    const whole = all.filter((scout) => scout.whole)
+    const { name } = whole[0] ?? all[0]!
     if (this.#deny(choice, name, tooLarge())) return
-    this.#scouts = this.#scouts.filter((scout) => !scout.whole)
-    this.#readers.clear()
+    this.#readers = new Readers(all.filter((scout) => !scout.whole))
     this.#buffering = false
     this.#buffer = []
     for (const one of this.#choices) {
@@ -389,7 +349,7 @@ export class Screen<Part> implements Step<Part, Part> {
     if (!this.done && !(this.#ended && this.#choices.every(({ over }) => over))) return
     this.#buffering = false
     for (const choice of this.#choices) choice.opening.length = 0
-    for (const piece of this.#buffer) this.#pour(this.#choices[piece.choice]!, piece)
+    for (const piece of this.#buffer) this.#choices[piece.choice]!.pour(piece)
     this.#buffer = []
     for (const choice of this.#choices) {
       if (choice.denial) this.#sayNo(choice)
@@ -397,21 +357,18 @@ export class Screen<Part> implements Step<Part, Part> {
     }
   }
 
-  #pour(choice: Choice<Part>, piece: Piece<Part>): void {
-    const channel = 'channel' in piece ? piece.channel : undefined
-    if (choice.denial || (channel && choice.dropped.has(channel))) return
-    const item = choice.items.find((one) => one.piece === piece)
-    const part = item ? partOf(item) : piece.part
-    if (part === undefined) return
-    if (piece.kind === 'text') choice.outOf(piece.channel)(part)
-    else choice.emit(part)
-  }
-
   #note(halt: Halt, lane: Lane<Part>, dropped: boolean): void {
     const spans = halt.stop.block?.spans ?? []
     const matched = spans.map(({ start, end }) => lane.textBetween(start, end))
     const { choice, channel } = lane.info
     this.#init.notes.found(halt, { choice, channel, matched }, dropped)
+  }
+
+  /** Goes on without a guard that could not look, where that is allowed. @returns whether it ended the choice */
+  #excuse({ choice, lane, follower }: Hold<Part>, fault: GuardFault): boolean {
+    if (this.#deny(choice, follower.name, fault)) return true
+    lane.without(follower)
+    return false
   }
 
   /** A guard could not look. @returns whether that ended the choice */
@@ -438,17 +395,4 @@ export class Screen<Part> implements Step<Part, Part> {
     const parts = this.#init.refuse({ choice: index, like: this.#like, opened, said, fault })
     for (const part of parts) emit(part)
   }
-
-  #readersOf(channel: Channel): readonly Scout[] {
-    let readers = this.#readers.get(channel)
-    if (!readers) {
-      readers = this.#scouts.filter((scout) => scout.reads(channel))
-      this.#readers.set(channel, readers)
-    }
-    return readers
-  }
-}
-
-function tooLarge(): GuardFault {
-  return new GuardFault('too_large', 'more text than may be held')
 }

@@ -56,6 +56,8 @@ export interface ScreenInit<Part> {
   readonly scouts: readonly Scout[]
   /** Nothing goes out before all of it has passed. */
   readonly buffer: boolean
+  /** The answer comes as a whole. Without `buffer`, only where nothing is enforced. */
+  readonly atOnce?: boolean
   /** A block ends the whole answer: `refuse` throws. The first part waits for the next, so that it may get a status. */
   readonly errorForm: boolean
   /** How many choices were asked for. */

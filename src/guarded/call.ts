@@ -1,12 +1,10 @@
 /** One call while guards look at it: what they see, in which order, and what follows from it (guard design, 1.1, 3, 6). */
 import { PolicyViolation, Unavailable } from '../errors.ts'
 import { flowFrom, flowOf } from '../flow.ts'
-import { Decision, type Found } from '../guard/decision.ts'
+import { Decision } from '../guard/decision.ts'
 import type { Scout } from '../guard/follower.ts'
 import { Gate } from '../guard/gate.ts'
 import type { Duty, PatternDuty, Roster } from '../guard/guards.ts'
-import { InputScreen, type InputVerdict } from '../guard/input.ts'
-import { haltIn } from '../guard/lane.ts'
 import type { Guarding, InputUnits } from '../guard/lanes.ts'
 import { Monitor } from '../guard/monitor.ts'
 import { Patient } from '../guard/patient.ts'
@@ -15,8 +13,10 @@ import type { Denial } from '../guard/screening.ts'
 import { GuardFault } from '../guard/verdicts.ts'
 import type { Side } from '../guard/watch.ts'
 import type { Call, Next, Reply } from '../pipeline.ts'
-import type { Flow, Hit, Step } from '../plugin.ts'
+import type { Flow, Step } from '../plugin.ts'
 import { refusalOf, refusalsOf } from '../policy.ts'
+import { sendOn } from './errand.ts'
+import { GuardedInput, type Stop } from './input.ts'
 import { Report } from './report.ts'
 import { Watches } from './watches.ts'
 
@@ -28,20 +28,12 @@ const QUESTION_TAIL = 800
 const UNAVAILABLE = 'A guard of this key could not look at this request. Try again later.'
 const UNANSWERED = 'no guard looks after a rule'
 
-interface Errand {
-  readonly signal: AbortSignal
-  readonly end: () => void
-}
-
-/** Where no plugin is at work, nothing has to be told that it is over. */
-const NO_ERRAND: Errand = { signal: new AbortController().signal, end() {} }
-
 export class GuardedCall {
   readonly #call: Call
   readonly #guarding: Guarding
   readonly #roster: Roster
   readonly #report: Report
-  readonly #input: InputUnits
+  readonly #input: GuardedInput
   readonly #watches: Watches
   /** Which of them are looked at. */
   readonly #sides: { readonly input: boolean; readonly output: boolean }
@@ -60,15 +52,17 @@ export class GuardedCall {
       unenforced: roster.unenforced,
     })
     this.#report = new Report(call, call.decision)
-    this.#input = guarding.units(input, refusalsOf(policy))
-    this.#watches = new Watches(call, questionIn(this.#input))
+    const units = guarding.units(input, refusalsOf(policy))
+    const watches = new Watches(call, questionIn(units))
+    this.#watches = watches
+    this.#input = new GuardedInput(call, guarding, units, roster, this.#report, watches)
     const { input: asked, output: answered } = policy.guard
     this.#sides = guarding.renders
       ? { input: asked || answered, output: false }
       : { input: asked, output: answered }
     this.#errorForm = policy.guard.onBlock === 'error' || !guarding.refuse
     this.#report.tell()
-    for (const { media = [] } of this.#input.units) {
+    for (const { media = [] } of units.units) {
       for (const { kind } of media) this.#report.unscanned(kind)
     }
   }
@@ -80,7 +74,8 @@ export class GuardedCall {
     for (const { guard, kind } of this.#roster.faults) {
       this.#report.failed('input', guard, new GuardFault(kind, UNANSWERED), false)
     }
-    if (this.#sides.input) this.#lookOnInput(all, patterns)
+    if (this.#sides.input) this.#input.lookOn()
+    this.#call.screenHits = (hits) => this.#input.lookOnHits(hits)
     const { parts } = await next()
     return { parts: this.#sides.output ? this.#lookOn(parts, all, patterns) : parts }
   }
@@ -91,97 +86,23 @@ export class GuardedCall {
       const fault = new GuardFault(kind, UNANSWERED)
       if (this.#report.failed('input', guard, fault)) return this.#refused(fault)
     }
-    let later: (() => Promise<InputVerdict>) | undefined
+    let later: (() => Promise<Stop>) | undefined
     if (this.#sides.input) {
-      const { stop, remote } = await this.#screenInput()
-      if (stop) return this.#refused(stop)
-      later = remote
+      const asked = await this.#input.screen()
+      if (asked.stop) return this.#refused(asked.stop)
+      later = asked.later
     }
-    if (!this.#sides.output) return next().then(({ parts }) => this.#ending(parts, later))
-    this.#screenHits()
-    return next().then(({ parts }) => this.#ending(this.#screen(parts), later))
-  }
-
-  /** @returns why the call goes no further, or the guards that still look while the model is asked */
-  async #screenInput() {
-    const call = this.#call
-    const { duties, watching, patterns } = this.#roster
-    if (watching.length > 0) this.#lookOnInput(watching, [])
-    const errand = this.#send(duties)
-    const screen = this.#inputScreen(duties, patterns, errand.signal, true)
-    const local = await screen.local()
-    if (this.#stops(local) || !screen.asks) {
-      errand.end()
-      return { stop: local.stop }
-    }
-    const remote = () => screen.remote().finally(errand.end)
-    // A turn that is to be withheld must not have gone upstream.
-    const overlaps = call.runtime.config.guards.overlapInput && this.#input.settled.length === 0
-    if (overlaps) return { remote }
-    const verdict = await remote()
-    this.#stops(verdict)
-    return { stop: verdict.stop }
-  }
-
-  #inputScreen(
-    duties: readonly Duty[],
-    patterns: readonly PatternDuty[],
-    signal: AbortSignal,
-    enforced: boolean,
-  ): InputScreen {
-    return new InputScreen({
-      input: this.#input,
-      patterns,
-      watches: this.#watches.of(duties, signal, enforced),
-      found: (found, { id, channel, text }, effect) => {
-        const place = { unit: id, choice: 0, channel, matched: matchedIn(text, found) }
-        this.#report.found('input', found, place, enforced ? effect : 'seen')
-      },
-      failed: (guard, fault) => this.#report.failed('input', guard, fault, enforced),
-    })
-  }
-
-  #lookOnInput(duties: readonly Duty[], patterns: readonly PatternDuty[]): void {
-    const { signal, end } = this.#send(duties)
-    const screen = this.#inputScreen(duties, patterns, signal, false)
-    const looking = async () => {
-      const { stop } = await screen.local()
-      if (!stop) await screen.remote()
-    }
-    this.#report.decision.later(looking().finally(end))
-  }
-
-  /** What is found on the web has to pass the exact rules before the model sees it. */
-  #screenHits(): void {
-    const { duties, patterns } = this.#roster
-    const passes = (text: string, exact: readonly Scout[]): boolean => {
-      const halt = haltIn('annotation', text, exact)
-      if (!halt) return true
-      const { follower, stop } = halt
-      if (stop.fault) return !this.#report.failed('output', follower.name, stop.fault)
-      const { name: guard, origin } = follower
-      const found = { guard, origin, block: stop.block, view: stop.view }
-      const place = { choice: 0, channel: 'annotation', matched: matchedIn(text, found) } as const
-      this.#report.found('output', found, place, 'dropped')
-      return false
-    }
-    this.#call.screenHits = (hits: readonly Hit[]) => {
-      const { signal, end } = this.#send(duties)
-      const scouts = this.#watches.scouts(duties, patterns, signal, true)
-      const exact = scouts.filter((scout) => scout.local && scout.reads('annotation'))
-      const passed = hits.filter(({ title, url, content }) =>
-        [title, url, content].every((text) => passes(text, exact)),
-      )
-      end()
-      return passed
-    }
+    // What the web says goes in, and comes out as a citation: either side is reason enough to look.
+    this.#call.screenHits = (hits) => this.#input.screenHits(hits)
+    const { parts } = await next()
+    return this.#ending(this.#sides.output ? this.#screen(parts) : parts, later)
   }
 
   #screen(parts: Flow<any>): Flow<any> {
     const call = this.#call
     const { duties, watching, patterns } = this.#roster
     const answer = watching.length > 0 ? this.#lookOn(parts, watching, []) : parts
-    const errand = this.#send(duties)
+    const errand = sendOn(duties, call)
     const scouts = this.#watches.scouts(duties, patterns, errand.signal, true)
     if (scouts.length === 0) return answer
     const buffer =
@@ -193,7 +114,9 @@ export class GuardedCall {
       call.runtime.metrics.guard.screened(screen.mostHeld, stalledMs)
       errand.end()
     }
-    if (scouts.every((scout) => scout.local)) {
+    // Whose rules of a request are hard to look for has to wait, and nobody else.
+    const waits = buffer || scouts.some(({ local, origin }) => !local || origin === 'request')
+    if (!waits) {
       call.scope.defer(() => left(0))
       return answer.through(screen)
     }
@@ -206,7 +129,7 @@ export class GuardedCall {
   /** Guards see what goes by; nothing of it changes. */
   #lookOn(parts: Flow<any>, duties: readonly Duty[], patterns: readonly PatternDuty[]): Flow<any> {
     const call = this.#call
-    const errand = this.#send(duties)
+    const errand = sendOn(duties, call)
     const scouts = this.#watches.scouts(duties, patterns, errand.signal, false)
     if (scouts.length === 0) return parts
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -226,11 +149,12 @@ export class GuardedCall {
   }
 
   #newScreen(scouts: readonly Scout[], buffer: boolean, enforced: boolean): Screen<any> {
-    const { input, policy, runtime } = this.#call
+    const { input, policy, runtime, endpoint } = this.#call
     return new Screen<any>({
       lanes: this.#guarding.lanes(input),
       scouts,
       buffer,
+      atOnce: !endpoint.streams(input),
       errorForm: enforced && this.#errorForm,
       choices: this.#guarding.choices(input),
       onError: enforced ? policy.guard.onError : 'allow',
@@ -241,11 +165,11 @@ export class GuardedCall {
   }
 
   /** A "no" to the whole call, without a word from the model. */
-  #refused(stop: 'blocked' | GuardFault): Reply {
+  #refused(stop: NonNullable<Stop>): Reply {
     return { parts: this.#ending(this.#refusal(stop)).parts }
   }
 
-  #refusal(stop: 'blocked' | GuardFault): Flow<any> {
+  #refusal(stop: NonNullable<Stop>): Flow<any> {
     const fault = stop === 'blocked' ? undefined : stop
     const parts: any[] = []
     try {
@@ -277,7 +201,7 @@ export class GuardedCall {
   }
 
   /** The answer with the verdict known at its end. */
-  #ending(parts: Flow<any>, later?: () => Promise<InputVerdict>): Reply {
+  #ending(parts: Flow<any>, later?: () => Promise<Stop>): Reply {
     const end: Step<any, any> = {
       push: (part, emit) => emit(part),
       end: () => {
@@ -287,33 +211,10 @@ export class GuardedCall {
     }
     if (!later) return { parts: parts.through(end) }
     const instead = async () => {
-      const verdict = await later()
-      this.#stops(verdict)
-      return verdict.stop && this.#refusal(verdict.stop)
+      const stop = await later()
+      return stop && this.#refusal(stop)
     }
     return { parts: flowFrom(new Gate<any>(parts, instead)).through(end) }
-  }
-
-  /** Withholds what has to be. @returns whether the call goes no further */
-  #stops({ stop, withheld }: InputVerdict): boolean {
-    const call = this.#call
-    call.throwIfAborted()
-    if (stop) return true
-    if (withheld.length > 0) {
-      call.outbound = this.#guarding.withhold!(call.outbound, withheld)
-    }
-    return false
-  }
-
-  /** What plugins do for a while: their signal, and what ends it. */
-  #send(duties: readonly Duty[]): Errand {
-    if (duties.length === 0) return NO_ERRAND
-    const branch = this.#call.branch()
-    const end = () => {
-      this.#call.drop(branch)
-      branch.abort()
-    }
-    return { signal: branch.signal, end }
   }
 }
 
@@ -325,8 +226,4 @@ function questionIn({ units }: InputUnits): string {
     .join('\n')
   if (text.length <= QUESTION_HEAD + QUESTION_TAIL) return text
   return `${text.slice(0, QUESTION_HEAD - 3)}\n…\n${text.slice(-QUESTION_TAIL)}`
-}
-
-function matchedIn(text: string, { block }: Found): readonly string[] {
-  return (block.spans ?? []).map(({ start, end }) => text.slice(start, end))
 }

@@ -1,5 +1,15 @@
 /** The gateway as the bench runs it: all that ships switched on, state in memory, limits kept but too high to refuse. */
 import type { UserConfig } from '../../src/config.ts'
+import { LITERALS, PATTERNS } from '../guard/texts.ts'
+
+/** None of them is in what the bench asks and is answered. */
+const EIGHT = { version: 1, bannedPatterns: LITERALS.slice(0, 8) } as const
+/** What keys of the bench forbid, by what the names of steps begin with. */
+const policies = {
+  guarded: EIGHT,
+  asked: { ...EIGHT, guard: { output: false } },
+  ruled: { version: 1, bannedPatterns: PATTERNS, guard: { output: false } },
+} as const
 
 const limits = { rpm_limit: 100_000_000, concurrency_limit: 100_000 }
 
@@ -26,7 +36,16 @@ export default {
         id: 'bench',
         name: 'Bench',
         credits: '1000000',
-        keys: [{ id: 'bench', name: 'Bench', secret: '${BENCH_KEY}', ...limits }],
+        keys: [
+          { id: 'bench', name: 'Bench', secret: '${BENCH_KEY}', ...limits },
+          ...Object.entries(policies).map(([id, policy]) => ({
+            id,
+            name: id,
+            secret: `\${BENCH_KEY}-${id}`,
+            policy,
+            ...limits,
+          })),
+        ],
       },
     ],
   },

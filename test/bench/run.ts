@@ -33,6 +33,12 @@ const ROWS: readonly [label: string, figure: string, bound?: Bound][] = [
   ['  gap between chunks, p99 ms', 'paced.gapP99Ms', ['-', -1, 6, 3]],
   ['SSE fast, c=16: events/s', 'fast.eventsPerSecond'],
   ['  coalesced: events/s', 'coalesced.eventsPerSecond'],
+  ['guard, 8 literals: us/request of 2 KB', 'guard.requestMicros', ['', -1, 15, 12]],
+  ['  and its answer of 4 KB', 'guard.answeredMicros'],
+  ['  us/event', 'guard.eventMicros', ['', -1, 2, 1.5]],
+  ['  events/s of 200, to no guard', 'guard.throughput', ['', 1, 0.8, 0.9]],
+  ['  first word, p95 ms', 'guard.firstMs', ['', -1, 5, 1]],
+  ['  32 patterns: ms/request of 100 KB', 'guard.largeMs', ['', -1, 3, 1.5]],
   ['memory: idle MB', 'check.idleMb'],
   ['  peak MB', 'end.peakMb'],
   ['  KB/open stream', 'memory.kbPerStream'],
@@ -51,6 +57,42 @@ function stepsOf(scale: number): Steps {
     fast: { ...sse, answer: 'sse-fast-200' },
     coalesced: { ...sse, answer: 'sse-coalesced-200' },
     paced: { kind: 'streams', lanes: 300, answer: `sse-paced-${60 * scale}-50`, ms: 60_000 },
+  }
+}
+
+/** In a process of its own too, without a policy first: the same, asked with keys whose policies are to be looked after. */
+function guardSteps(scale: number): Steps {
+  const { json, large, fast } = stepsOf(scale)
+  const first = { kind: 'open', answer: 'sse-fast-20', lanes: 4, everyMs: 10, warmRequests: 50 }
+  const words = { ...first, kind: 'open', ms: 1000 * scale } as const
+  return {
+    'plain-check': { kind: 'check' },
+    'asked-check': { kind: 'check' },
+    'guarded-check': { kind: 'check' },
+    'ruled-check': { kind: 'check' },
+    'plain-json': json!,
+    'asked-json': json!,
+    'guarded-json': json!,
+    'plain-fast': fast!,
+    'guarded-fast': fast!,
+    'plain-first': words,
+    'guarded-first': words,
+    'plain-large': large!,
+    'ruled-large': large!,
+  }
+}
+
+/** What guards add, by the steps of {@link guardSteps}. */
+function addedByGuards(figures: Figures): Figures {
+  const added = (guarded: string, plain: string) => figures[guarded]! - figures[plain]!
+  return {
+    'guard.requestMicros': added('asked-json.cpuMicros', 'plain-json.cpuMicros'),
+    'guard.answeredMicros': added('guarded-json.cpuMicros', 'plain-json.cpuMicros'),
+    'guard.eventMicros': added('guarded-fast.cpuMicros', 'plain-fast.cpuMicros') / 200,
+    'guard.throughput':
+      figures['guarded-fast.eventsPerSecond']! / figures['plain-fast.eventsPerSecond']!,
+    'guard.firstMs': added('guarded-first.firstP95Ms', 'plain-first.firstP95Ms'),
+    'guard.largeMs': added('ruled-large.cpuMicros', 'plain-large.cpuMicros') / 1000,
   }
 }
 
@@ -108,7 +150,9 @@ async function measure(system: System, steps: Steps): Promise<Figures> {
   const load = start(1, ['test/bench/load.ts'])
   const figures: Figures = {}
   for (const [name, step] of Object.entries(steps)) {
-    load.send({ target, job: { requestBytes: 2048, ...step } })
+    const policy = /^(?:asked|guarded|ruled)(?=-)/.exec(name)?.[0]
+    const asker = policy ? { ...target, key: `${key}-${policy}` } : target
+    load.send({ target: asker, job: { requestBytes: 2048, ...step } })
     const signal = AbortSignal.timeout(PATIENCE_MS)
     const [answer] = await once(load, 'message', { signal }).catch(() => [{ error: 'hangs' }])
     if (answer.error) throw new Error(`${system}, ${name}: ${answer.error}`)
@@ -198,7 +242,8 @@ async function run(): Promise<void> {
     for (const system of order) {
       process.stderr.write(`\rround ${i + 1}: ${system.padEnd(10)}`)
       const memory = i === 0 && system !== 'direct' && (await measure(system, memorySteps(scale)))
-      round[system] = { ...memory, ...(await measure(system, stepsOf(scale))) }
+      const guard = system === 'gateway' && addedByGuards(await measure(system, guardSteps(scale)))
+      round[system] = { ...memory, ...guard, ...(await measure(system, stepsOf(scale))) }
     }
     for (const system of ['bare', 'gateway'] as const) {
       for (const figure of ['p50Ms', 'p99Ms']) {

@@ -1,5 +1,6 @@
 /** Guards and patterns that tests can see through. */
 import * as v from 'valibot'
+import type { Searcher } from '../../src/guard/followers-pattern.ts'
 import {
   defineGuard,
   type Guard,
@@ -12,13 +13,18 @@ import {
 } from '../../src/plugin.ts'
 
 /** Literals, case and all: the plainest matcher that keeps its promises. */
-export function literalMatcher(literals: readonly string[]): Matcher {
+export function literalMatcher(literals: readonly string[]): Matcher & Searcher {
   const scan = () => new LiteralScan(literals)
+  const find = (text: string) => {
+    const one = scan()
+    return one.push(text).hit ?? one.end().hit
+  }
   return {
     scan,
-    find(text) {
-      const one = scan()
-      return one.push(text).hit ?? one.end().hit
+    find,
+    *search(text) {
+      yield
+      return find(text)
     },
   }
 }

@@ -1,130 +1,113 @@
 /** The same words through every kind of vendor: guards read what the gateway makes of it, so none is a way around. */
-import { afterEach, describe, expect, it } from 'vitest'
-import { createTestGateway } from '../_setup.ts'
-import { json, sse, startUpstream, type Answer } from '../upstream.ts'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createTestGateway, type Answer as Got, type TestGateway } from '../_setup.ts'
+import { startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import { DIALECTS, type Dialect, type Said } from './_dialects.ts'
 import { readStream } from './_setup.ts'
 
-const TEXT = 'Out there stands a grey heron, and it waits.'
-const PIECES = TEXT.match(/.{1,6}/gs)!
-const event = (payload: object, name?: string) =>
-  `${name ? `event: ${name}\n` : ''}data: ${JSON.stringify(payload)}\n\n`
+const NO = "I can't help with that here."
+const RULES = { version: 1, bannedPatterns: ['heron'] } as const
+const BLOCKED: Said = { text: 'Out there stands a grey heron, and it waits.' }
+/** What violates here is left out, and the answer goes on. */
+const THOUGHT: Said = { thought: 'They want to hear about a heron.', text: 'A bird stands there.' }
+/** Seen by nobody who reads one piece, one form or one letter at a time. */
+const HIDDEN: Said = { text: 'It is a h\u200be\u0301R\uff4fn, look.' }
 
-const dialects: [name: string, options: (url: string) => object, stream: Answer, whole: Answer][] =
-  [
-    [
-      'openai-compatible',
-      (url) => ({ baseURL: `${url}/v1` }),
-      sse(
-        [
-          ...PIECES.map((content) => event({ choices: [{ index: 0, delta: { content } }] })),
-          event({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }),
-          'data: [DONE]\n\n',
-        ].join(''),
-      ),
-      json({
-        choices: [
-          { index: 0, message: { role: 'assistant', content: TEXT }, finish_reason: 'stop' },
-        ],
-      }),
-    ],
-    [
-      'anthropic',
-      (url) => ({ baseURL: url, apiKey: 'sk-test' }),
-      sse(
-        [
-          event(
-            {
-              type: 'message_start',
-              message: { id: 'm', role: 'assistant', content: [], usage: {} },
-            },
-            'message_start',
-          ),
-          event(
-            { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
-            'content_block_start',
-          ),
-          ...PIECES.map((text) =>
-            event(
-              { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } },
-              'content_block_delta',
-            ),
-          ),
-          event({ type: 'content_block_stop', index: 0 }, 'content_block_stop'),
-          event(
-            {
-              type: 'message_delta',
-              delta: { stop_reason: 'end_turn' },
-              usage: { output_tokens: 9 },
-            },
-            'message_delta',
-          ),
-          event({ type: 'message_stop' }, 'message_stop'),
-        ].join(''),
-      ),
-      json({
-        id: 'm',
-        type: 'message',
-        role: 'assistant',
-        content: [{ type: 'text', text: TEXT }],
-        stop_reason: 'end_turn',
-        usage: { input_tokens: 5, output_tokens: 9 },
-      }),
-    ],
-    [
-      'google',
-      (url) => ({ baseURL: url, apiKey: 'key' }),
-      sse(
-        PIECES.map((text, i) =>
-          event({
-            candidates: [
-              {
-                content: { role: 'model', parts: [{ text }] },
-                ...(i === PIECES.length - 1 ? { finishReason: 'STOP' } : {}),
-              },
-            ],
-          }),
-        ).join(''),
-      ),
-      json({
-        candidates: [{ content: { role: 'model', parts: [{ text: TEXT }] }, finishReason: 'STOP' }],
-      }),
-    ],
-  ]
+let vendor: FakeUpstream
+let t: TestGateway
+const keys = { scan: '', buffer: '' }
 
-const opened: AsyncDisposable[] = []
-afterEach(async () => {
-  for (const one of opened.splice(0).toReversed()) await one[Symbol.asyncDispose]()
-})
-
-describe('a violation', () => {
-  it.each(dialects)('is the same by way of %s', async (use, options, stream, whole) => {
-    const vendor = await startUpstream()
-    opened.push(vendor)
-    const t = await createTestGateway({
-      providers: { vendor: { use, options: options(vendor.url) as Record<string, unknown> } },
-      models: {
-        'acme/swift': {
-          pricing: { prompt: '0', completion: '0' },
-          capabilities: ['STREAMING'],
-          deployments: [{ provider: 'vendor', model: 'swift' }],
-        },
-      },
-      guards: { use: [] },
-    })
-    opened.push(t)
-    const { secret } = await t.newKey({ policy: { version: 1, bannedPatterns: ['heron'] } })
-    const body = {
-      model: 'acme/swift',
-      max_tokens: 100,
-      messages: [{ role: 'user', content: 'Hi' }],
-    }
-    vendor.answer(stream)
-    const seen = readStream(await t.chat({ ...body, stream: true }, { key: secret }))
-    expect(seen.content).toBe(`Out there stands a grey \n\nI can't help with that here.`)
-    expect(seen.finish).toBe('content_filter')
-    vendor.answer(whole)
-    const answer = await t.chat(body, { key: secret })
-    expect(answer.json.choices[0].message.content).toBe("I can't help with that here.")
-    expect(answer.json.guard).toEqual(seen.guard)
+beforeAll(async () => {
+  vendor = await startUpstream()
+  const settings = DIALECTS.map(({ use, options }, index) => [
+    `vendor${index}`,
+    { use, options: options(vendor.url) },
+  ])
+  const models = DIALECTS.map(({ deployment: options = {} }, index) => [
+    `acme/${index}`,
+    {
+      pricing: { prompt: '0', completion: '0' },
+      capabilities: ['STREAMING'],
+      deployments: [{ provider: `vendor${index}`, model: 'swift', options }],
+    },
+  ])
+  t = await createTestGateway({
+    providers: Object.fromEntries(settings),
+    models: Object.fromEntries(models),
+    guards: { use: [] },
   })
+  for (const stream of ['scan', 'buffer'] as const) {
+    keys[stream] = (await t.newKey({ policy: { ...RULES, guard: { stream } } })).secret
+  }
 })
+afterAll(async () => {
+  await t.close()
+  await vendor.close()
+})
+
+function ask(dialect: Dialect, answer: Answer, key: string, stream: boolean): Promise<Got> {
+  vendor.answer(answer)
+  const model = `acme/${DIALECTS.indexOf(dialect)}`
+  const messages = [{ role: 'user', content: 'Hi' }]
+  return t.chat({ model, max_tokens: 100, messages, stream }, { key })
+}
+
+/** What a client gets of the same reply: as it comes, at the end, and whole. */
+async function everyWay(dialect: Dialect, said: Said) {
+  const { json } = await ask(dialect, dialect.whole(said), keys.scan, false)
+  const { message, finish_reason: finish } = json.choices[0]
+  return {
+    scanned: readStream(await ask(dialect, dialect.stream(said), keys.scan, true)),
+    buffered: readStream(await ask(dialect, dialect.stream(said), keys.buffer, true)),
+    whole: {
+      content: message.content as string,
+      reasoning: (message.reasoning ?? '') as string,
+      finish,
+      guard: json.guard,
+    },
+  }
+}
+
+describe.each(DIALECTS.map((dialect) => [dialect.name, dialect] as const))(
+  'by way of %s',
+  (_, dialect) => {
+    it.each([
+      ['as it is written', BLOCKED, 'Out there stands a grey '],
+      ['however it is written', HIDDEN, 'It is a '],
+    ])('a violation is the same, %s', async (_how, said, before) => {
+      const { scanned, buffered, whole } = await everyWay(dialect, said)
+      expect(scanned.content).toBe(`${before}\n\n${NO}`)
+      expect([buffered.content, whole.content]).toEqual([NO, NO])
+      for (const { finish, guard } of [scanned, buffered, whole]) {
+        expect(finish).toBe('content_filter')
+        expect(guard).toEqual({
+          outcome: 'blocked',
+          side: 'output',
+          rules: ['bannedPatterns[0]'],
+          choices: [0],
+          unscanned: [],
+          degraded: [],
+        })
+      }
+    })
+
+    if (!dialect.thinks) return
+
+    it('thoughts that violate are left out, and the answer goes on', async () => {
+      const { scanned, buffered, whole } = await everyWay(dialect, THOUGHT)
+      expect(scanned.reasoning).toBe('They want to hear about a ')
+      expect([buffered.reasoning, whole.reasoning]).toEqual(['', ''])
+      for (const { content, finish, guard } of [scanned, buffered, whole]) {
+        expect([content, finish, guard.outcome]).toEqual([THOUGHT.text, 'stop', 'passed'])
+      }
+    })
+
+    it('thoughts that keep to the rules arrive, and the answer too', async () => {
+      const said = { thought: 'They want to hear about a bird.', text: 'A bird stands there.' }
+      const { scanned, buffered, whole } = await everyWay(dialect, said)
+      for (const { content, reasoning } of [scanned, buffered, whole]) {
+        expect({ thought: reasoning, text: content }).toEqual(said)
+      }
+    })
+  },
+)

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { Guard } from '../../src/plugin.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
 import { guarded, streamOf, wholeOf, type Guarded } from './_setup.ts'
@@ -81,5 +81,23 @@ describe('monitor mode', () => {
       rules: ['bannedPatterns[0]'],
     })
     expect(g.t.gateway.runtime.metrics.text()).toContain('outcome="seen"} 2')
+  })
+
+  it('reads a long answer that comes at once to its end', async () => {
+    const seen: any[] = []
+    const writing = vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
+      for (const line of String(text).split('\n')) if (line) seen.push(JSON.parse(line))
+      return true
+    })
+    g = await guarded([], {}, { log: { access: true, format: 'json' } })
+    g.vendor.answer(wholeOf({ content: `${'All is well. '.repeat(10_000)}A heron.` }))
+    const { json } = await g.ask({ ...RULES, deny: [], guard: { mode: 'monitor' } })
+    expect(json.choices[0].finish_reason).toBe('stop')
+    const decision = () => seen.find(({ event }) => event === 'guard.decision')
+    await expect.poll(decision).toBeDefined()
+    writing.mockRestore()
+    const { sides, errors, incomplete } = decision()
+    expect(sides).toMatchObject([{ side: 'output', rule: 'bannedPatterns[0]', effect: 'seen' }])
+    expect([errors, incomplete]).toEqual([[], false])
   })
 })

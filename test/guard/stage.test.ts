@@ -1,9 +1,8 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import * as v from 'valibot'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { formatPico } from '../../src/money.ts'
-import { defineSearch } from '../../src/plugin.ts'
+import type { Guard, Verdict } from '../../src/plugin.ts'
 import { eventsOf } from '../_setup.ts'
 import { sse } from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
@@ -40,6 +39,29 @@ describe('a key without rules', () => {
     const { headers, json } = await g.ask(undefined)
     expect(headers['x-service-guard']).toBeUndefined()
     expect(json.guard).toBeUndefined()
+  })
+})
+
+describe('a guard that cannot read one of several texts', () => {
+  it('still blocks for another of them, whatever its errors mean', async () => {
+    const seeing = wordGuard('forbidden')
+    const input: Guard['input'] = (units, context) =>
+      (seeing.input!(units, context) as readonly Verdict[]).map((verdict, index) =>
+        units[index]!.text.includes('unreadable')
+          ? { action: 'abstain', why: 'unscannable' }
+          : verdict,
+      )
+    await using own = await guarded([guardPlugin('words', { ...seeing, input })])
+    own.vendor.answer(wholeOf({ content: 'Hello world.' }))
+    const policy = { deny: ['code'], guard: { onError: 'allow' } } as const
+    const ask = (...texts: readonly string[]) =>
+      own.ask(policy, { messages: texts.map((content) => ({ role: 'user', content })) })
+    expect((await ask('unreadable', 'forbidden')).json.guard.outcome).toBe('blocked')
+    expect((await ask('forbidden', 'unreadable')).json.guard.outcome).toBe('blocked')
+    expect((await ask('unreadable', 'fine')).json.guard).toMatchObject({
+      outcome: 'passed',
+      degraded: ['words'],
+    })
   })
 })
 
@@ -375,30 +397,6 @@ describe('what a blocked answer costs', () => {
       expect(usage.completion_tokens).toBeGreaterThanOrEqual(13)
       expect(usage.completion_tokens).toBeLessThanOrEqual(20)
     }
-  })
-})
-
-describe('what is found on the web', () => {
-  it('reaches the model only where the exact rules agree', async () => {
-    const hits = [
-      { url: 'https://a.example/', title: 'A heron', content: 'Grey.' },
-      { url: 'https://b.example/', title: 'B', content: 'A HERON stands there.' },
-      { url: 'https://c.example/', title: 'C', content: 'Nothing of that kind.' },
-    ]
-    const engine = defineSearch({
-      name: 'found',
-      options: v.strictObject({}),
-      setup: () => ({ search: async () => ({ hits }) }),
-    })
-    const engines = { mine: { use: engine, price: '0' } }
-    await using own = await guarded([], {}, { search: { engines } })
-    own.vendor.answer(wholeOf({ content: 'Fine [1].' }))
-    const { json } = await own.ask(BANNED, { model: 'acme/swift:online' })
-    const sent = own.vendor.requests[0]!.body.toString()
-    expect(sent).toContain('Nothing of that kind.')
-    expect(sent.toLowerCase()).not.toContain('heron')
-    expect(json.choices[0].message.annotations).toHaveLength(1)
-    expect(json.guard.outcome).toBe('passed')
   })
 })
 

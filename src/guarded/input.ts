@@ -1,0 +1,173 @@
+/** What goes in, and what is found on the web for it, while guards look at it (guard design, 1.1 and 1.3). */
+import type { Found } from '../guard/decision.ts'
+import type { Duty, PatternDuty, Roster } from '../guard/guards.ts'
+import { InputScreen, type InputVerdict } from '../guard/input.ts'
+import type { Guarding, InputUnits } from '../guard/lanes.ts'
+import type { Call } from '../pipeline.ts'
+import type { Hit, Unit } from '../plugin.ts'
+import { sendOn } from './errand.ts'
+import type { Report } from './report.ts'
+import type { Watches } from './watches.ts'
+
+/** Why a call goes no further, if it does not. */
+export type Stop = InputVerdict['stop']
+
+/** Texts to be looked at. */
+interface Material {
+  readonly input: InputUnits
+  /** What becomes of a part that violates and need not end the call. */
+  readonly effect: 'withheld' | 'dropped'
+}
+
+export class GuardedInput {
+  readonly #call: Call
+  readonly #withhold: Guarding['withhold']
+  readonly #roster: Roster
+  readonly #report: Report
+  readonly #watches: Watches
+  readonly #asked: Material
+
+  constructor(
+    call: Call,
+    guarding: Guarding,
+    input: InputUnits,
+    roster: Roster,
+    report: Report,
+    watches: Watches,
+  ) {
+    this.#call = call
+    this.#withhold = guarding.withhold
+    this.#roster = roster
+    this.#report = report
+    this.#watches = watches
+    this.#asked = { input, effect: 'withheld' }
+  }
+
+  /** Changes, delays and refuses nothing. */
+  lookOn(): void {
+    const { duties, watching, patterns } = this.#roster
+    this.#lookOn(this.#asked, [...duties, ...watching], patterns)
+  }
+
+  /** @returns why the call goes no further, or the guards that still look while the model is asked */
+  async screen(): Promise<{ readonly stop: Stop; readonly later?: () => Promise<Stop> }> {
+    const { duties, watching, patterns } = this.#roster
+    if (watching.length > 0) this.#lookOn(this.#asked, watching, [])
+    const errand = sendOn(duties, this.#call)
+    const screen = this.#screenOf(this.#asked, duties, patterns, errand.signal, true)
+    const stop = this.#weigh(await screen.local())
+    if (stop || !screen.asks) {
+      errand.end()
+      return { stop }
+    }
+    const remote = () =>
+      screen
+        .remote()
+        .then((verdict) => this.#weigh(verdict))
+        .finally(errand.end)
+    // A turn that is to be withheld must not have gone upstream.
+    const overlaps =
+      this.#call.runtime.config.guards.overlapInput && this.#asked.input.settled.length === 0
+    return overlaps ? { stop: undefined, later: remote } : { stop: await remote() }
+  }
+
+  /** Hits of a search are looked at and change for nobody. */
+  lookOnHits(hits: readonly Hit[]): readonly Hit[] {
+    const { duties, watching, patterns } = this.#roster
+    this.#lookOn(materialOf(hits), [...duties, ...watching].filter(isLocal), patterns)
+    return hits
+  }
+
+  /**
+   * Hits that keep to the exact rules: the others are neither shown to the model nor cited. Judges are not asked. Where a
+   * guard could not look there are none.
+   */
+  async screenHits(hits: readonly Hit[]): Promise<readonly Hit[]> {
+    const { duties, watching, patterns } = this.#roster
+    const found = materialOf(hits)
+    const watchers = watching.filter(isLocal)
+    if (watchers.length > 0) this.#lookOn(found, watchers, [])
+    const own = duties.filter(isLocal)
+    const errand = sendOn(own, this.#call)
+    try {
+      const screen = this.#screenOf(found, own, patterns, errand.signal, true)
+      const { stop, withheld } = await screen.local()
+      if (stop) return []
+      return hits.filter((_, index) => !withheld.includes(found.input.settled[index]!))
+    } finally {
+      errand.end()
+    }
+  }
+
+  #lookOn(material: Material, duties: readonly Duty[], patterns: readonly PatternDuty[]): void {
+    const { signal, end } = sendOn(duties, this.#call)
+    const screen = this.#screenOf(material, duties, patterns, signal, false)
+    const looking = async () => {
+      const { stop } = await screen.local()
+      if (!stop) await screen.remote()
+    }
+    this.#report.decision.later(looking().finally(end))
+  }
+
+  #screenOf(
+    { input, effect }: Material,
+    duties: readonly Duty[],
+    patterns: readonly PatternDuty[],
+    signal: AbortSignal,
+    enforced: boolean,
+  ): InputScreen {
+    return new InputScreen({
+      input,
+      patterns,
+      watches: this.#watches.of(duties, signal, enforced),
+      found: (found, { id, channel, text }, blocks) => {
+        const place = { unit: id, choice: 0, channel, matched: matchedIn(text, found) }
+        const became = blocks ? 'blocked' : effect
+        this.#report.found('input', found, place, enforced ? became : 'seen')
+      },
+      failed: (guard, fault) => this.#report.failed('input', guard, fault, enforced),
+      proceed: () => this.#call.throwIfAborted(),
+    })
+  }
+
+  /** Withholds what has to be. */
+  #weigh({ stop, withheld }: InputVerdict): Stop {
+    const call = this.#call
+    call.throwIfAborted()
+    if (!stop && withheld.length > 0) call.outbound = this.#withhold!(call.outbound, withheld)
+    return stop
+  }
+}
+
+/**
+ * What the model would be shown of a hit, each a part that can be left out. Of these channels the exact rules read this
+ * one, and heuristics do not.
+ */
+function materialOf(hits: readonly Hit[]): Material {
+  const texts = hits.map(({ title, url, content, publishedAt }, index) =>
+    Object.entries({ title, url, content, publishedAt }).flatMap(([name, text]): Unit[] => {
+      const id = `search[${index}].${name}`
+      const base = {
+        id,
+        side: 'input',
+        channel: 'annotation',
+        role: 'tool',
+        current: true,
+      } as const
+      return text ? [{ ...base, text }] : []
+    }),
+  )
+  const settled = texts.map((units) => ({
+    units: new Set(units.map(({ id }) => id)),
+    messages: [],
+  }))
+  return { input: { units: texts.flat(), settled }, effect: 'dropped' }
+}
+
+function isLocal({ loaded }: Duty): boolean {
+  return loaded.guard.cost === 'local'
+}
+
+function matchedIn(text: string, { block }: Found): readonly string[] {
+  return (block.spans ?? []).map(({ start, end }) => text.slice(start, end))
+}

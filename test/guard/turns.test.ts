@@ -1,0 +1,133 @@
+/** A text that takes long to look at does not hold up the calls beside it. */
+import { describe, expect, it } from 'vitest'
+import type { PatternDuty } from '../../src/guard/guards.ts'
+import { InputScreen } from '../../src/guard/input.ts'
+import { compilePatterns } from '../../src/guard/patterns.ts'
+import type { Unit } from '../../src/plugin.ts'
+import { chunkOf, guarded, wholeOf } from './_setup.ts'
+import { hostilePatterns } from './texts.ts'
+
+const [, PATTERNS, textOf] = hostilePatterns().find(([name]) => name === 'states without end')!
+
+function unit(index: number, text: string): Unit {
+  const id = `messages[${index}]`
+  return { id, side: 'input', channel: 'content', role: 'user', current: true, text }
+}
+
+function screenOf(units: readonly Unit[], matcher: unknown, proceed = () => {}): InputScreen {
+  return new InputScreen({
+    input: { units, settled: [] },
+    patterns: [{ origin: 'key', offset: 0, matcher } as PatternDuty],
+    watches: [],
+    found: () => {},
+    failed: () => true,
+    proceed,
+  })
+}
+
+/** A matcher that works for a millisecond or more at each step. */
+function busy(steps: number, worked: () => void) {
+  return {
+    *search(): Generator<void, undefined, void> {
+      for (let step = 0; step < steps; step++) {
+        const until = performance.now() + 1
+        while (performance.now() < until);
+        worked()
+        if (step < steps - 1) yield
+      }
+    },
+  }
+}
+
+/** The most steps between two turns of the event loop while something is done. */
+async function mostAtAStretch(run: (worked: () => void) => Promise<unknown>): Promise<number> {
+  let [most, count, over] = [0, 0, false]
+  const turn = () => {
+    count = 0
+    if (!over) setImmediate(turn)
+  }
+  turn()
+  await run(() => (most = Math.max(most, ++count)))
+  over = true
+  return most
+}
+
+describe('looking at an input', () => {
+  it('lets others have their turn in a long text, and between short ones', async () => {
+    const long = (worked: () => void) => screenOf([unit(0, 'x')], busy(60, worked)).local()
+    const short = (worked: () => void) =>
+      screenOf(
+        Array.from({ length: 60 }, (_, index) => unit(index, 'x')),
+        busy(1, worked),
+      ).local()
+    for (const run of [long, short]) expect(await mostAtAStretch(run)).toBeLessThanOrEqual(6)
+  })
+
+  it('ends when nobody waits for it any more', async () => {
+    const gone = new Error('gone')
+    let steps = 0
+    const proceed = () => {
+      if (steps > 10) throw gone
+    }
+    const screen = screenOf(
+      [unit(0, 'x')],
+      busy(1000, () => steps++),
+      proceed,
+    )
+    await expect(screen.local()).rejects.toBe(gone)
+    expect(steps).toBeLessThan(30)
+  })
+
+  it('finds in slices what it finds at once', async () => {
+    const matcher = compilePatterns(['blue heron', '[ab]*a[ab]{300}[cd]!'])
+    for (const [text, stop] of [
+      [textOf(20_000), undefined],
+      [`${textOf(20_000)} Blue H\u200beron`, 'blocked'],
+      [`Blue Heron${textOf(20_000)}`, 'blocked'],
+    ] as const) {
+      expect((await screenOf([unit(0, text)], matcher).local()).stop).toBe(stop)
+    }
+  })
+})
+
+describe('a stream beside a call with hostile rules', () => {
+  it('goes on while the rules are held against a long text', async () => {
+    await using g = await guarded([])
+    const piece = `data: ${JSON.stringify(chunkOf({ content: 'tick ' }))}\n\n`
+    g.vendor.answer(({ json }) =>
+      json.stream
+        ? {
+            headers: { 'content-type': 'text/event-stream' },
+            pieces: Array<string>(10_000).fill(piece),
+            pauseMs: 1,
+          }
+        : wholeOf({ content: 'Well.' }),
+    )
+    const gone = new AbortController()
+    const stream = await fetch(`${g.t.baseURL}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${g.t.key.secret}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'acme/swift',
+        stream: true,
+        messages: [{ role: 'user', content: 'Go on.' }],
+      }),
+      signal: gone.signal,
+    })
+    let reads = 0
+    const reading = (async () => {
+      for await (const _ of stream.body!) reads++
+    })().catch(() => {})
+    await expect.poll(() => reads).toBeGreaterThan(3)
+    const policy = { version: 1, bannedPatterns: PATTERNS }
+    const messages = [{ role: 'user', content: textOf(48_000) }]
+    // Compiled before: it is the looking that is looked at.
+    await g.ask(undefined, { policy })
+    const before = reads
+    const { json } = await g.ask(undefined, { policy, messages })
+    expect(json.guard.outcome).toBe('passed')
+    expect(reads - before).toBeGreaterThan(8)
+    gone.abort()
+    await reading
+  })
+})
