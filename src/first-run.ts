@@ -53,12 +53,17 @@ export const NO_TOKEN =
 export async function seed(gateway: Gateway): Promise<SeedReport> {
   const { accounts, config } = gateway.runtime
   if (config.seed.accounts.length > 0) return seedFrom(gateway, config.seed)
-  if ((await accounts.listAccounts()).length > 0) return { accounts: [], keys: [] }
   const { id, name, usd } = LOCAL
-  await accounts.createAccount({ id, name })
+  const there = await accounts.listAccounts()
+  // A start that broke off has left the account without a key.
+  const begun = there.length === 1 && there[0]!.id === id && !(await accounts.listKeys(id)).length
+  if (there.length > 0 && !begun) return { accounts: [], keys: [] }
+  const isThere = async () => (await accounts.account(id)) !== undefined
+  const isNew = await made(`account "${id}"`, isThere, () => accounts.createAccount({ id, name }))
+  if (!isNew && !begun) return { accounts: [], keys: [] }
   await credit(gateway, id, usd)
   const { key, secret } = await accounts.createKey(id, { name: 'First key' })
-  return { accounts: [id], keys: [key.id], secret }
+  return { accounts: isNew ? [id] : [], keys: [key.id], secret }
 }
 
 /** The settings as a key's record takes them. @throws InvalidRequest `invalid_policy` */

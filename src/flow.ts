@@ -25,9 +25,14 @@ export function toFlow<T>(sequence: AsyncIterable<T>): Flow<T> {
     },
     close() {
       // Not awaited: a generator that waits for a read returns when the read does.
-      void iterator.return?.()?.catch(() => {})
+      leave(async () => iterator.return?.())
     },
   })
+}
+
+/** Closes what nobody waits for. What that throws changes nothing any more, and must not end the process. */
+function leave(close: () => Promise<unknown>): void {
+  close().catch(() => {})
 }
 
 /** A source and what is done with its parts. */
@@ -65,7 +70,7 @@ class Steps<T> implements Flow<T> {
         const ending = this.#run(batch)
         if (ending) await ending
       } catch (error) {
-        void this.#letGo(false)
+        leave(() => this.#letGo(false))
         await this.#fail(error)
       }
     }
@@ -94,7 +99,7 @@ class Steps<T> implements Flow<T> {
       this.#push!(parts[i])
       const finished = this.#finished()
       if (finished < 0) continue
-      void this.#letGo(true)
+      leave(() => this.#letGo(true))
       return this.#end(finished + 1)
     }
     if (!last) return undefined

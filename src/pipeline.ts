@@ -143,7 +143,7 @@ export interface Endpoint<In = any, Part = any> {
   policyOf(input: In): Policy | undefined
   /** Whether the answer is sent as it comes. */
   streams(input: In): boolean
-  /** The first part of an answer that is sent as it comes takes as long as a whole answer. */
+  /** The first part of an answer that is sent as it comes may take as long as a whole answer. */
   readonly beginsLate?: boolean
   /**
    * Capabilities the input needs and the model lacks.
@@ -320,9 +320,9 @@ export class Call {
     if (this.#reason !== undefined) throw this.#reason
   }
 
+  /** The first reason counts; later ones end what outlives it. */
   abort(reason: Error): void {
-    if (this.#reason !== undefined) return
-    this.#reason = reason
+    this.#reason ??= reason
     this.#prune(reason)
   }
 

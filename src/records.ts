@@ -32,10 +32,10 @@ export interface Records {
   /** The ids in an index, in the order they were added. */
   list(index: string): Promise<readonly string[]>
   /**
-   * Adds an id to an index, once. Adds to one index wait for each other within a process; two processes that add at the
-   * same moment can lose one of the ids from the list, never the record it names.
+   * Adds ids to an index, each once. Adds to one index wait for each other within a process; two processes that add at the
+   * same moment can lose what one of them added from the list, never the records it names.
    */
-  add(index: string, id: string): Promise<void>
+  add(index: string, ...ids: readonly string[]): Promise<void>
   close(): Promise<void>
 }
 
@@ -68,11 +68,16 @@ export function createRecords(storage: Storage): Records {
     return (await get<Index>(`index:${index}`))?.ids ?? []
   }
 
-  async function addAfter(previous: Promise<void> | undefined, index: string, id: string) {
+  async function addAfter(
+    previous: Promise<void> | undefined,
+    index: string,
+    added: readonly string[],
+  ) {
     // Whoever made the failed add was told.
     await previous?.catch(() => undefined)
-    const ids = await list(index)
-    if (!ids.includes(id)) await put(`index:${index}`, { ids: [...ids, id] })
+    const there = await list(index)
+    const ids = [...new Set([...there, ...added])]
+    if (ids.length > there.length) await put(`index:${index}`, { ids })
   }
 
   return {
@@ -89,8 +94,8 @@ export function createRecords(storage: Storage): Records {
       checkKey(key)
       await storage.removeItem(key)
     },
-    async add(index, id) {
-      const added = addAfter(adds.get(index), index, id)
+    async add(index, ...ids) {
+      const added = addAfter(adds.get(index), index, ids)
       adds.set(index, added)
       try {
         await added

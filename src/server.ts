@@ -295,9 +295,9 @@ function toPublicError(thrown: HTTPError): GatewayError {
 
 /** Resolves true when no call is running any more, false when `withinMs` have passed. */
 async function drained(gateway: Gateway, withinMs: number): Promise<boolean> {
-  const end = Date.now() + withinMs
+  const end = performance.now() + withinMs
   while (gateway.running.size > 0) {
-    if (Date.now() >= end) return false
+    if (performance.now() >= end) return false
     await new Promise((resolve) => setTimeout(resolve, 25))
   }
   return true

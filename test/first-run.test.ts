@@ -47,6 +47,23 @@ describe('a first start', () => {
     expect((await gateway!.runtime.ledger.account('local')).balance).toBe(parsePico('10'))
   })
 
+  it('goes on where one broke off', async () => {
+    const { runtime } = await start()
+    await runtime.accounts.createAccount({ id: 'local', name: 'Local' })
+    const report = await seed(gateway!)
+    expect(report).toMatchObject({ accounts: [], keys: [expect.any(String)] })
+    expect(report.secret).toMatch(/^sk-sluice-/)
+    expect((await runtime.ledger.account('local')).balance).toBe(parsePico('10'))
+    expect(await seed(gateway!)).toEqual({ accounts: [], keys: [] })
+  })
+
+  it('makes one account where two gateways start on one state', async () => {
+    await start()
+    const reports = await Promise.all([seed(gateway!), seed(gateway!)])
+    expect(reports.flatMap(({ accounts }) => accounts)).toEqual(['local'])
+    expect((await gateway!.runtime.ledger.account('local')).balance).toBe(parsePico('10'))
+  })
+
   it('makes nothing where an operator has made an account', async () => {
     const { runtime } = await start()
     await runtime.accounts.createAccount({ id: 'mine', name: 'Mine' })

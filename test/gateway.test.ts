@@ -1,8 +1,10 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConfigError } from '../src/errors.ts'
 import { createGateway } from '../src/gateway.ts'
+import { folder } from './_folder.ts'
 import { definePlugin } from './_plugin.ts'
 import { MOCK_CONFIG, createTestGateway, eventsOf, hello, loaded } from './_setup.ts'
+import { collect, open as openEmbedded } from './ledger/_embedded.ts'
 import { events, startUpstream } from './upstream.ts'
 
 const echo = MOCK_CONFIG.models['mock/echo']
@@ -62,6 +64,33 @@ describe('a new configuration', () => {
   })
 })
 
+describe('a clock that is set back', () => {
+  afterEach(() => vi.useRealTimers())
+
+  it('keeps no lease from being renewed', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'Date', 'performance'] })
+    const gate = Promise.withResolvers<void>()
+    const plugin = definePlugin('slow', {
+      async *chat() {
+        await gate.promise
+        yield says('done', 'stop')
+      },
+    })
+    await using t = await createTestGateway({
+      providers: { p: { use: plugin } },
+      models: { 'mock/echo': { ...echo, deployments: [{ provider: 'p', model: 'm' }] } },
+    })
+    const running = t.chat(hello)
+    await vi.waitFor(() => expect([...t.gateway.running][0]?.filled.entered).toBeDefined())
+    const renew = vi.spyOn(t.gateway.runtime.ledger, 'renew')
+    vi.setSystemTime(Date.now() - 3_600_000)
+    vi.advanceTimersByTime(25_000)
+    gate.resolve()
+    expect((await running).status).toBe(200)
+    expect(renew).toHaveBeenCalledTimes(2)
+  })
+})
+
 describe('a configuration that cannot be used', () => {
   it('names every provider and deployment that is wrong', async () => {
     const config = loaded({
@@ -78,6 +107,39 @@ describe('a configuration that cannot be used', () => {
 })
 
 describe('a client that leaves a gateway that drains', () => {
+  it('pays for what came when the gateway is ended before the answer is', async () => {
+    const path = await folder({})
+    const stuck = Promise.withResolvers<never>()
+    const plugin = definePlugin('stuck', {
+      async *chat(signal) {
+        signal.addEventListener('abort', () => stuck.reject(signal.reason))
+        yield says('four')
+        await stuck.promise
+      },
+    })
+    const t = await createTestGateway({
+      state: { driver: 'file', path },
+      billing: { onDisconnect: 'drain' },
+      providers: { p: { use: plugin } },
+      models: { 'mock/echo': { ...echo, deployments: [{ provider: 'p', model: 'm' }] } },
+    })
+    const leaving = new AbortController()
+    const answer = await fetch(`${t.baseURL}/chat/completions`, {
+      method: 'POST',
+      signal: leaving.signal,
+      headers: { authorization: `Bearer ${t.key.secret}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ ...hello, stream: true }),
+    })
+    await answer.body!.getReader().read()
+    leaving.abort()
+    await expect.poll(() => [...t.gateway.running][0]?.outcome).toBe('cancelled')
+    await t.close()
+    const { ledger } = await openEmbedded(path, () => Date.now())
+    const [row] = await collect(ledger.usage('acme'))
+    // 11 characters in, 4 out: 3 tokens and 1.
+    expect(row).toMatchObject({ kind: 'usage', cost: 5_000_000n, usage: { outcome: 'cancelled' } })
+  })
+
   it('pays what the vendor says, not an estimate', async () => {
     await using vendor = await startUpstream()
     const usage = { prompt_tokens: 1000, completion_tokens: 500 }

@@ -9,7 +9,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Account } from '../accounts.ts'
 import { NodeIncoming } from '../edge.ts'
 import { readJson } from '../endpoints/body.ts'
-import { InvalidRequest, NotFound, Unauthenticated } from '../errors.ts'
+import { InvalidRequest, NotFound, Unauthenticated, Unavailable } from '../errors.ts'
 import { toKeyChange } from '../first-run.ts'
 import type { Gateway } from '../gateway.ts'
 import { METRICS_TYPE, type Gauge } from '../metrics.ts'
@@ -143,7 +143,7 @@ async function addCredits(asked: Asked): Promise<Answer> {
   const { id: account } = await accountOf(asked.runtime, asked.id)
   const amount = parsePico(usd)
   const topUp = ledger.topUp({ account, amount, reference, ...(note !== undefined && { note }) })
-  const { state, cost, balance } = await topUp.catch(refuseAmount)
+  const { state, cost, balance } = await topUp.catch((error) => explain(error, reference))
   const duplicate = state === 'duplicate'
   const data = {
     account_id: account,
@@ -286,8 +286,13 @@ function missing(what: string, id: string): never {
   throw new NotFound('not_found', `There is no ${what} ${shown}.`)
 }
 
-/** The ledger has a bound for balances, too. */
-function refuseAmount(error: unknown): never {
+/** The ledger has a bound for balances, too; and one that does not answer may have booked. */
+function explain(error: unknown, reference: string): never {
+  if (error instanceof Unavailable) {
+    const again = `Repeat it with the reference ${JSON.stringify(reference)}, which books it once.`
+    const message = `${error.message} Whether this was booked is not known. ${again}`
+    throw new Unavailable('service_unavailable', message, { cause: error })
+  }
   if (!(error instanceof RangeError)) throw error
   const message = `Invalid 'usd': ${error.message}.`
   throw new InvalidRequest('invalid_value', message, { param: 'usd' })

@@ -1,4 +1,7 @@
-/** `ledger export` and `ledger import`: they open the state themselves, which no gateway may be using. */
+/**
+ * `ledger export` and `ledger import`: they open the state themselves. A folder that a gateway is using cannot be opened;
+ * gateways on Redis may go on working, since what both book is booked once.
+ */
 import { createConsola } from 'consola'
 import { existsSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'

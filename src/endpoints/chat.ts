@@ -55,7 +55,8 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
 
   estimate(input, model) {
     const promptTokens = tokensIn(input.messages)
-    const most = input.max_completion_tokens ?? input.max_tokens ?? model.maxOutputTokens ?? 0
+    const asked = input.max_completion_tokens ?? input.max_tokens ?? model.maxOutputTokens ?? 0
+    const most = Math.min(asked, model.maxOutputTokens ?? model.contextLength ?? asked)
     return {
       least: { promptTokens, cachedTokens: promptTokens },
       most: { promptTokens, completionTokens: most * (input.n ?? 1) },

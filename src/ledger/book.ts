@@ -272,7 +272,7 @@ export class Book {
     return this.#keys.values()
   }
 
-  /** Everything settled, under the name {@link discrepancies} gives the same sum of rows. */
+  /** Everything settled, under the name that an audit gives the same sum of rows. */
   *settled(): Generator<readonly [what: string, amount: Pico]> {
     yield ['balance', this.balance]
     for (const key of this.#keys.values()) {

@@ -261,7 +261,9 @@ export class Store {
       this.#sql.unmark.run()
       return { value }
     } catch (error) {
-      if (!(error instanceof RangeError) && !MISFITS.has(codeOf(error))) throw error
+      // What is no error of the database's is the value's, and would be no other the next time.
+      const code = codeOf(error)
+      if (code !== 0 && !MISFITS.has(code)) throw error
       this.#sql.undo.run()
       this.#sql.unmark.run()
       return { refused: (error as Error).message }

@@ -41,7 +41,7 @@ import type {
   TotalItem,
 } from './ledger.ts'
 
-/** Rows an account keeps, and how many of the oldest are folded at once when there are more. */
+/** Rows an account keeps, and how many of the oldest that can be are folded at once when there are more. */
 const MOST_ROWS = 10_000
 const FOLDED_AT_ONCE = 500
 
@@ -285,12 +285,13 @@ function fold(account: string, shelf: Shelf, bounds: FoldBounds): number {
 
 /** Keeps memory bounded: what is this old needs no receipt any more, since nothing is sent twice inside a process. */
 function foldOldest(account: string, shelf: Shelf): void {
-  const kept: Kept[] = []
-  for (const one of shelf.rows.splice(0, FOLDED_AT_ONCE)) {
-    if (one.row.kind === 'usage') foldRow(account, shelf, one.row, one.day!)
-    else kept.push(one)
-  }
-  shelf.rows.unshift(...kept)
+  let left = FOLDED_AT_ONCE
+  shelf.rows = shelf.rows.filter(({ row, day }) => {
+    if (left === 0 || row.kind !== 'usage') return true
+    left--
+    foldRow(account, shelf, row, day!)
+    return false
+  })
 }
 
 function foldRow(account: string, shelf: Shelf, row: LedgerRow, day: string): void {

@@ -62,13 +62,18 @@ export class OutboxFile {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     let own: OutboxFile | undefined
     for (let n = 1; !own; n++) own = OutboxFile.#claim(join(folder, `outbox-${n}.db`))
-    for (const name of readdirSync(folder).filter((name) => NAME.test(name))) {
-      const other = OutboxFile.#claim(join(folder, name))
-      if (!other) continue
-      own.#adopt(other)
-      other.close()
+    try {
+      for (const name of readdirSync(folder).filter((name) => NAME.test(name))) {
+        const other = OutboxFile.#claim(join(folder, name))
+        if (!other) continue
+        own.#adopt(other)
+        other.close()
+      }
+      return own
+    } catch (error) {
+      own.close()
+      throw error
     }
-    return own
   }
 
   static #claim(path: string): OutboxFile | undefined {

@@ -99,6 +99,8 @@ export class Outbox {
     clearInterval(this.#timer)
     await this.#replay
     this.#file.close()
+    // What it has left is for whoever opens it next.
+    this.#waiting = false
   }
 
   async #book(settlement: Settlement, deadlineMs: number): Promise<Settled> {

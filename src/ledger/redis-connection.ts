@@ -37,6 +37,8 @@ const PAUSE_MS = 20
 /** Between two attempts to leave a server that has become a replica. */
 const REPLICA_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 500
+/** Before the operator is told of the same refusal again. */
+const SAME_REFUSAL_MS = 60_000
 /** How often a cluster is asked which servers it has. */
 const REFRESH_MS = 5000
 
@@ -81,6 +83,9 @@ export class RedisConnection {
   #connected = false
   /** What the store last answered instead of doing what it was asked; '' if it did. */
   #refusal = ''
+  /** The refusal that was logged last, and when, steady ms. */
+  #told = ''
+  #toldAt = -Infinity
   #opened = false
   #closed = false
   #lastError = 'it does not answer, or is still loading what it has'
@@ -191,9 +196,16 @@ export class RedisConnection {
     })
   }
 
-  /** Once, for as long as the refusals are the same. */
-  #report(refusal: string): void {
-    if (refusal !== this.#refusal) this.#log.error(`Redis refuses: ${refusal}`)
+  /** Once a minute, as long as the refusals are the same: every call may meet with one. */
+  #report(message: string): void {
+    // Lua adds which script it was, and where in it.
+    const [refusal = ''] = message.split(' script: ')
+    const now = performance.now()
+    if (refusal !== this.#told || now - this.#toldAt > SAME_REFUSAL_MS) {
+      this.#log.error(`Redis refuses: ${refusal}`)
+      this.#told = refusal
+      this.#toldAt = now
+    }
     this.#lastError = refusal
     this.#refusal = refusal
   }

@@ -31,8 +31,8 @@ export function recordsIn(connection: RedisConnection, driver: Driver): Records 
       return (await ask(() => store.set(`${PREFIX}:${key}`, text, 'NX'))) === 'OK'
     },
     list: (index) => ask(() => store.zrange(nameOf(index), 0, -1)),
-    async add(index, id) {
-      await ask(() => store.index(nameOf(index), id))
+    async add(index, ...ids) {
+      await ask(() => store.index(nameOf(index), ...ids))
     },
     async close() {
       connection.close()

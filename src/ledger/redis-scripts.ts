@@ -91,7 +91,7 @@ export function scriptsWith(clock: string): Readonly<Record<ScriptName, Script>>
     ),
     takeTotal: script(['book', 'totals'], BASE + WINDOWS + CHARGE + TAKE_TOTAL),
     fold: script(['rows', 'totals'], BASE + FOLD),
-    index: script(['index'], clock, BASE + `call('ZADD', index, 'NX', text(now), ARGV[1])`),
+    index: script(['index'], clock, BASE + INDEX),
   }
 }
 
@@ -114,7 +114,7 @@ local time = steady(state[4], state[5])
 if sweep(time) then state = read() end
 
 local rev, disabled, expires, rpm, most =
-  string.match(state[1] or '', '^(%d+)|(%d)|(%d*)|(%d+)|(%d+)|')
+  string.match(state[1] or '', '^(%d+)|(%d)|(%-?%d*)|(%d+)|(%d+)|')
 if not rev or revision < tonumber(rev) then return { 'stale' } end
 if disabled == '1' then return { 'disabled' } end
 if expires ~= '' and now >= tonumber(expires) then return { 'expired' } end
@@ -321,6 +321,13 @@ call('HINCRBY', totals, 'rows', count)
 if below(call('HGET', totals, 'at') or '0', at) then call('HSET', totals, 'at', at) end
 call('HSET', totals, 'n|' .. name, count, 'c|' .. name, cost)
 return { 'taken' }
+`
+
+/** In the order they come, those of one millisecond too. */
+const INDEX = `
+local newest = tonumber(call('ZRANGE', index, '-1', '-1', 'WITHSCORES')[2] or '0')
+local at = math.max(now, newest + 1)
+for i, id in ipairs(ARGV) do call('ZADD', index, 'NX', text(at + i), id) end
 `
 
 /** Rows come as id, day, key and cost. */

@@ -3,6 +3,7 @@
  * trip (state design, section 5). All that belongs to an account is in one slot of a cluster. While the store is away
  * nothing is let in, running calls end, and their settlements wait in the outbox.
  */
+import { ConfigError } from '../errors.ts'
 import type { Records } from '../records.ts'
 import { checkAmount } from './book.ts'
 import { Care } from './care.ts'
@@ -56,6 +57,8 @@ export interface RedisOptions {
   readonly clock?: string
 }
 
+/** No account's id. It has a slot in a cluster, as the empty one has not, and so a clock. */
+const NOBODY = '@nobody'
 /** An admission is tried twice (state design, section 8). */
 const ADMISSION_MS = 250
 const LEAVE_MS = 500
@@ -79,7 +82,7 @@ export async function openRedis({
     client.defineCommand(name, script)
   }
   try {
-    const file = OutboxFile.open(outbox)
+    const file = openOutbox(outbox)
     const ledger = new RedisLedger({ connection, file, retentionDays, log })
     return { ledger, records: recordsIn(connection, driver) }
   } catch (error) {
@@ -203,7 +206,7 @@ export class RedisLedger implements Ledger {
         this.#store.leave(`${at}book`, `${at}ls`, `${at}h`, `${key}|${request}`),
       )
     } catch {
-      this.#left.set(lease, performance.now())
+      this.#remember(lease)
     }
   }
 
@@ -288,7 +291,7 @@ export class RedisLedger implements Ledger {
 
   /** @throws Unavailable while the store is away; RangeError for a date that is none */
   async fold(before: Date): Promise<number> {
-    const now = (await this.#look('', '')).at(-1)
+    const now = (await this.#look(NOBODY, '')).at(-1)
     return this.#history.fold(before, Number(now))
   }
 
@@ -332,12 +335,26 @@ export class RedisLedger implements Ledger {
     return toSettled(reply)
   }
 
+  /** For when the store is back: it may refuse for hours without the connection being lost. */
+  #remember(lease: Lease): void {
+    this.#forgetExpired()
+    this.#left.set(lease, performance.now())
+  }
+
   #leaveAgain(): void {
-    const since = performance.now() - LEASE_MS
-    const left = [...this.#left]
+    this.#forgetExpired()
+    const left = [...this.#left.keys()]
     this.#left.clear()
-    // Older ones have expired.
-    for (const [lease, at] of left) if (at > since) void this.leave(lease)
+    for (const lease of left) void this.leave(lease)
+  }
+
+  /** Drops leases that have expired by themselves: the oldest come first. */
+  #forgetExpired(): void {
+    const since = performance.now() - LEASE_MS
+    for (const [lease, at] of this.#left) {
+      if (at > since) return
+      this.#left.delete(lease)
+    }
   }
 
   async #look(account: string, key: string): Promise<Reply> {
@@ -348,6 +365,16 @@ export class RedisLedger implements Ledger {
   /** @throws Unavailable */
   #ask<T>(send: () => Promise<T>): Promise<T> {
     return this.#connection.ask(PATIENCE_MS, send)
+  }
+}
+
+/** @throws ConfigError */
+function openOutbox(folder: string): OutboxFile {
+  try {
+    return OutboxFile.open(folder)
+  } catch (error) {
+    const message = `${folder} cannot be used: ${(error as Error).message}.`
+    throw new ConfigError('the configuration', [{ path: 'state.outbox', message }])
   }
 }
 

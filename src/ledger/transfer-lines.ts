@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { toConfigIssues } from '../issues.ts'
 import { recordId } from '../key-settings.ts'
-import { parsePico } from '../money.ts'
+import { formatPico, MAX_AMOUNT, parsePico } from '../money.ts'
 import type { LedgerItem } from './ledger.ts'
 
 /** Of the format; another one is not read. */
@@ -40,8 +40,12 @@ const least1 = whole(1, Number.MAX_SAFE_INTEGER, 'a whole number of at least 1')
 const moment = whole(-MAX_MOMENT_MS, MAX_MOMENT_MS, 'a moment in ms since 1970')
 const day = v.pipe(v.string('a day such as "20270131"'), v.check(isDay, 'a day such as "20270131"'))
 
-const cost = amount(/^\d{1,7}(\.\d{1,12})?$/, 'an amount of USD such as "0.0025"')
-const credit = amount(/^-\d{1,7}(\.\d{1,12})?$/, 'an amount of USD below zero such as "-10"')
+const most = formatPico(MAX_AMOUNT)
+const cost = amount(/^\d{1,7}(\.\d{1,12})?$/, `an amount of USD such as "0.0025", at most ${most}`)
+const credit = amount(
+  /^-\d{1,7}(\.\d{1,12})?$/,
+  `an amount of USD below zero such as "-10", at least -${most}`,
+)
 const nothing = amount(/^0$/, '"0"')
 
 const owned = { account: name, key: name }
@@ -190,6 +194,8 @@ function amount(form: RegExp, expected: string) {
     v.string(expected),
     v.regex(form, expected),
     v.transform((text) => (text.startsWith('-') ? -parsePico(text.slice(1)) : parsePico(text))),
+    // Sums of larger ones would not fit the stores' 64 bits.
+    v.check((pico) => pico >= -MAX_AMOUNT && pico <= MAX_AMOUNT, expected),
   )
 }
 

@@ -32,6 +32,8 @@ interface KeyRecord {
   readonly revision: number
 }
 
+/** What keys of records begin with that are indexes. */
+const INDEX = 'index:'
 /** Lines that are taken in at a time: one sync of the disk for each such batch. */
 const BATCH_LINES = 500
 
@@ -101,13 +103,13 @@ function isItem(line: Line): line is LedgerItem {
 
 /** Accounts and keys; a record before the ones it names, as they were made. */
 async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
-  const accounts = await find<Ids>('index:accounts')
-  yield* accounts
-  for (const account of accounts[0]?.value.ids ?? []) {
+  const accounts = await records.list('accounts')
+  yield* indexLine('accounts', accounts)
+  for (const account of accounts) {
     yield* await find(`account:${account}`)
-    const keys = await find<Ids>(`index:keys:${account}`)
-    yield* keys
-    for (const id of keys[0]?.value.ids ?? []) {
+    const keys = await records.list(`keys:${account}`)
+    yield* indexLine(`keys:${account}`, keys)
+    for (const id of keys) {
       const key = await find<KeyRecord>(`key:${id}`)
       if (key[0]) yield* await find(`hash:${key[0].value.sha256}`)
       yield* key
@@ -121,12 +123,18 @@ async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
   }
 }
 
+/** An index as a record: storages keep indexes each in their own way. None of one that is empty. */
+function indexLine(index: string, ids: readonly string[]): RecordLine[] {
+  return ids.length > 0 ? [{ kind: 'record', key: `${INDEX}${index}`, value: { ids } }] : []
+}
+
 /** @returns whether it said something new. @throws LineError when another record is there that means someone else */
 async function takeRecord(
   records: Records,
   { key, value }: RecordLine,
   number: number,
 ): Promise<boolean> {
+  if (key.startsWith(INDEX)) return takeIndex(records, key.slice(INDEX.length), value as Ids)
   const [kind] = key.split(':', 1)
   const stored = await records.get<object>(key)
   const next = stored === undefined ? value : MERGES[kind!]!(stored, value)
@@ -136,9 +144,15 @@ async function takeRecord(
   return true
 }
 
+async function takeIndex(records: Records, index: string, { ids }: Ids): Promise<boolean> {
+  const there = new Set(await records.list(index))
+  const missing = ids.filter((id) => !there.has(id))
+  if (missing.length > 0) await records.add(index, ...missing)
+  return missing.length > 0
+}
+
 /** What becomes of a record and one from an export; undefined when they contradict each other. */
 const MERGES: Readonly<Record<string, (stored: any, value: any) => object | undefined>> = {
-  index: (stored: Ids, { ids }: Ids) => ({ ids: [...new Set([...stored.ids, ...ids])] }),
   account: (stored) => stored,
   hash: (stored, value) => (isDeepStrictEqual(stored, value) ? stored : undefined),
   key(stored: KeyRecord, value: KeyRecord) {

@@ -1,7 +1,9 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import * as fc from 'fast-check'
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { Unavailable } from '../../src/errors.ts'
+import { MemoryLedger } from '../../src/ledger/memory.ts'
 import { formatPico } from '../../src/money.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type Answer, type TestGateway } from '../_setup.ts'
 
@@ -254,6 +256,22 @@ describe('bodies', () => {
 })
 
 describe('credits', () => {
+  it('that may or may not be booked can be repeated without being booked twice', async () => {
+    const id = await newAccount()
+    const { ledger } = gateway.gateway.runtime
+    const topUp = vi.spyOn(ledger, 'topUp')
+    onTestFinished(() => topUp.mockRestore())
+    topUp.mockImplementationOnce(async (wanted) => {
+      await MemoryLedger.prototype.topUp.call(ledger as MemoryLedger, wanted)
+      throw new Unavailable('service_unavailable', 'The gateway cannot reach its ledger right now.')
+    })
+    const answer = await post(`/accounts/${id}/credits`, { usd: '5' })
+    expectError(answer, 503, 'service_unavailable')
+    const [, reference] = /reference "([^"]+)"/.exec(answer.json.error.message) ?? []
+    const again = await post(`/accounts/${id}/credits`, { usd: '5', reference })
+    expect(again.json.data).toMatchObject({ duplicate: true, balance_usd: 5 })
+  })
+
   it('raise the balance exactly and end the free tier', async () => {
     const id = await newAccount()
     const first = await post(`/accounts/${id}/credits`, { usd: '0.000000000001' })

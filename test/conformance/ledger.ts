@@ -133,6 +133,8 @@ function keyExamples(example: Example): void {
     expect(await till.enter()).toMatchObject({ ok: true })
     await till.clock.advance(1)
     expect(await till.enter()).toEqual({ ok: false, why: 'expired' })
+    await till.limit({ ...ROOMY, expiresAt: -1 }, 2)
+    expect(await till.enter({ revision: 2 })).toEqual({ ok: false, why: 'expired' })
   })
 
   example('limits below 1 are refused', async (till) => {

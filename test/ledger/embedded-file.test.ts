@@ -124,6 +124,7 @@ it('a write that does not fit is refused, and takes nothing with it', async () =
       } as Job<'settle'>
     }),
     { name: 'orphan', args: ['req_4', 'acct', 'key', 0.5] },
+    { name: 'settle', args: [{ ...charge, request: 'req_6', cost: 2n ** 64n }] },
     { name: 'topUp', args: [{ account: 'other', reference: 'x', amount: most + 1n, at: NOON }] },
     { name: 'settle', args: [{ ...charge, account: 'other', request: 'req_5', cost: 7n }] },
   ]
@@ -131,7 +132,7 @@ it('a write that does not fit is refused, and takes nothing with it', async () =
   const refused = { refused: expect.any(String) }
   const fresh = { value: { fresh: true, cost: most } }
   const last = { value: { fresh: true, cost: 7n } }
-  expect(outcomes).toEqual([fresh, fresh, refused, refused, refused, last])
+  expect(outcomes).toEqual([fresh, fresh, refused, refused, refused, refused, last])
   expect(store.rows('acct', Infinity, 9).map(({ request }) => request)).toEqual(['req_2', 'req_1'])
   expect(store.load(DAY).accounts).toEqual([
     { id: 'acct', balance: -2n * most, paid: false },

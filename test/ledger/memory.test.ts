@@ -67,6 +67,29 @@ describe('the memory engine', () => {
     expect(await ledger.verify('other')).toEqual([])
   })
 
+  it('keeps no more usage rows than it has room for, however many top-ups lie among them', async () => {
+    const ledger = await paidLedger(() => DAY_MS)
+    const usage = {
+      at: DAY_MS,
+      endpoint: 'chat',
+      model: 'm',
+      outcome: 'completed',
+      lines: [],
+    } as const
+    for (let i = 0; i < 600; i++) {
+      await ledger.topUp({ account: 'acct', amount: 1n, reference: `ref_${i}` })
+    }
+    for (let i = 0; i < 12_000; i++) {
+      await ledger.settle({ ...LEASE, request: `req_${i}`, day: '19700102', cost: 1n, usage })
+    }
+    const kinds = { usage: 0, 'top-up': 0, orphan: 0 }
+    for await (const { kind } of ledger.usage('acct')) kinds[kind]++
+    expect(kinds['top-up']).toBe(601)
+    expect(kinds.usage).toBeLessThanOrEqual(10_000)
+    expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 12_000n })
+    expect(await ledger.verify()).toEqual([])
+  })
+
   it('stays exact over more days than it keeps windows for', async () => {
     let now = Date.UTC(2026, 0, 1)
     const ledger = await paidLedger(() => now, { ...LIMITS, cap: { amount: 5n, scope: 'day' } })

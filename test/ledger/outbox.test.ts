@@ -137,6 +137,18 @@ describe('an outbox', () => {
     expect(logged[0]).toContain('disk full')
   })
 
+  it('can be asked how it is when it is closed, whatever it has left', async () => {
+    const store = new FakeStore()
+    const { outbox, path } = await open(store)
+    store.away = true
+    await outbox.settle(settlement('req_1', 3n))
+    await outbox.close()
+    expect(outbox.health()).toEqual({ waiting: 0, oldestMs: 0 })
+    store.away = false
+    const next = await open(store, path)
+    expect(next.outbox.health()).toMatchObject({ waiting: 1 })
+  })
+
   describe('when the store may have forgotten', () => {
     it('sends again what it confirmed in the last two minutes', async () => {
       const store = new FakeStore()

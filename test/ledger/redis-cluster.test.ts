@@ -44,6 +44,13 @@ describe('the redis engine on a cluster', () => {
     )
     expect(books.every((own) => own.length > 0)).toBe(true)
     expect(books.flat()).toHaveLength(30)
+    const old = { ...settlement('req_old', 3n), account: 'acct_0' }
+    await ledger.settle({ ...old, day: '20200101', usage: { ...old.usage, at: Date.UTC(2020) } })
+    expect(await ledger.fold(new Date(Date.UTC(2021)))).toBe(1)
+    const items = await collect(ledger.export())
+    expect(items.filter(({ kind }) => kind === 'total')).toHaveLength(1)
+    expect(await ledger.import(items)).toEqual({ taken: items.length, added: 0 })
+    expect(await ledger.verify()).toEqual([])
     expect(logged.filter((line) => line.startsWith('error'))).toEqual([])
   })
 

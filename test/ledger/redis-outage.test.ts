@@ -53,6 +53,17 @@ function promote(replica: RedisServer): Promise<unknown> {
   return replica.ask((client) => client.replicaof('NO', 'ONE'))
 }
 
+it('a start says in a sentence that the outbox cannot be used', async () => {
+  const server = await serverForTest()
+  const outbox = join(await folder({ file: '' }), 'file')
+  await expect(open(server.url, { outbox })).rejects.toMatchObject({
+    name: 'ConfigError',
+    issues: [
+      { path: 'state.outbox', message: expect.stringContaining(`${outbox} cannot be used: `) },
+    ],
+  })
+})
+
 describe('while the store hangs', () => {
   it('lets nothing in, settles what runs, and books all of it once when the store is back', async () => {
     const server = await serverForTest()
@@ -100,6 +111,30 @@ describe('while the store hangs', () => {
     // Their leases would last for half a minute.
     await expect.poll(async () => (await ledger.key('acct', 'key')).inFlight, PATIENCE).toBe(0)
     expect(await ledger.verify()).toEqual([])
+  })
+
+  it('is told of once while the store refuses, whatever it is asked', async () => {
+    const server = await serverForTest()
+    const { ledger, logged } = await open(server.url)
+    await pay(ledger)
+    const running = await admit(ledger, 'req_1', 5n)
+    await server.ask((client) => client.config('SET', 'min-replicas-to-write', '1'))
+    const entry = { ...KEY, revision: 1, freeTier: FREE_TIER }
+    for (let i = 0; i < 20; i++) {
+      await expect(ledger.enter({ ...entry, request: `req_no_${i}` })).rejects.toThrow('ledger')
+      await expect(ledger.renew([running])).rejects.toThrow('ledger')
+      await ledger.account('acct')
+    }
+    await ledger.settle({ ...settlement('req_1', 3n), day: running.day })
+    const refusals = () => logged.filter((line) => line.includes('Redis refuses'))
+    expect(refusals()).toEqual([
+      expect.stringMatching(/^error Redis refuses: NOREPLICAS .*write\.$/),
+    ])
+    await server.ask((client) => client.config('SET', 'min-replicas-to-write', '0'))
+    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+    expect(await ledger.account('acct')).toMatchObject({ balance: parsePico('10') - 3n })
+    expect(await ledger.verify()).toEqual([])
+    expect(refusals()).toHaveLength(1)
   })
 
   it('charges once what the store had booked without a word', async () => {
