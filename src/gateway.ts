@@ -115,26 +115,32 @@ export async function createGateway(
   options: { readonly log?: ConsolaInstance } = {},
 ): Promise<Gateway> {
   const log = options.log ?? createLog(loaded)
-  const state = await openState(loaded, log)
   const metrics = new Metrics()
   const running = new RunningCalls()
-  let { defaults } = loaded.config
-  const accounts = new Accounts({ ...state, defaults: () => defaults })
-  const { ledger } = state
   const access = new AccessLog({ format: loaded.config.log.format })
   const routing = new Routing()
   const ask = questioner((call) => {
     running.add(call)
     call.scope.defer(() => running.delete(call))
   })
-  const shared = { ledger, accounts, access, log, metrics, routing, holds: new Holds(), ask }
-  let generation: Generation
-  try {
-    generation = await assemble(loaded, shared)
-  } catch (error) {
-    await closeState(state)
+  const common = { access, log, metrics, routing, holds: new Holds(), ask }
+  // Files are opened by another thread while plugins are set up in this one.
+  const opening = openState(loaded, log)
+  // Whoever waits for it below is told.
+  opening.catch(() => {})
+  const assembled = await assemble(loaded, common).catch(async (error: unknown) => {
+    await opening.then(closeState, () => {})
     throw error
-  }
+  })
+  const state = await opening.catch(async (error: unknown) => {
+    await assembled.close()
+    throw error
+  })
+  const { ledger } = state
+  let { defaults } = loaded.config
+  const accounts = new Accounts({ ...state, defaults: () => defaults })
+  const shared = { ...common, ledger, accounts }
+  let generation = generationOf(assembled, shared)
   const retired = new Set<Generation>()
 
   // By a clock that nobody sets: leases do not wait for ours.
@@ -169,7 +175,7 @@ export async function createGateway(
       })
     },
     async reload(next) {
-      const fresh = await assemble(next, shared)
+      const fresh = generationOf(await assemble(next, common), shared)
       const old = generation
       generation = fresh
       retired.add(old)
@@ -203,9 +209,23 @@ interface Generation {
   close(): Promise<void>
 }
 
-interface Shared {
+/** What one configuration brings along, and how it is let go again. */
+interface Assembled {
+  readonly own: Omit<Runtime, keyof Shared> & Pick<Runtime, 'access'>
+  close(): Promise<void>
+}
+
+function generationOf({ own, close }: Assembled, shared: Shared): Generation {
+  shared.metrics.guard.circuits = own.guards.circuits
+  return { runtime: { ...shared, ...own }, calls: 0, close }
+}
+
+interface Shared extends Common {
   readonly ledger: Ledger
   readonly accounts: Accounts
+}
+
+interface Common {
   /** One for all configurations: calls of an old one still end. */
   readonly access: AccessLog
   readonly log: ConsolaInstance
@@ -215,9 +235,9 @@ interface Shared {
   readonly ask: Runtime['ask']
 }
 
-async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generation> {
+async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled> {
   const { config, file } = loaded
-  const { log } = shared
+  const { log } = common
   const hosts: OwnedHost[] = []
   const providers = new Map<string, Provider>()
   const engines: Engine[] = []
@@ -254,13 +274,11 @@ async function assemble(loaded: LoadedConfig, shared: Shared): Promise<Generatio
     const guards = await setUpGuards(loaded, catalog, createGuardHost, guardsMade)
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
-    const access = config.log.access ? shared.access : undefined
+    const access = config.log.access ? common.access : undefined
     const search =
-      engines.length > 0 ? new Search(engines, config.search.default, shared) : undefined
+      engines.length > 0 ? new Search(engines, config.search.default, common) : undefined
     const own = { config, catalog, providers, search, guards, escalations, access }
-    const runtime: Runtime = { ...shared, ...own }
-    shared.metrics.guard.circuits = guards.circuits
-    return { runtime, calls: 0, close }
+    return { own, close }
   } catch (error) {
     await close()
     throw error instanceof ConfigError ? new ConfigError(file, error.issues) : error
