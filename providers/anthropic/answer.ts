@@ -104,8 +104,8 @@ class Answer implements Step<any, Chunk> {
         break
       case 'message_delta':
         this.#counts = withLater(this.#counts, event.usage)
-        this.#reason = event.delta?.stop_reason ?? this.#reason
-        this.#refusal = event.delta?.stop_details?.explanation ?? this.#refusal
+        this.#reason = textIn(event.delta?.stop_reason) ?? this.#reason
+        this.#refusal = textIn(event.delta?.stop_details?.explanation) ?? this.#refusal
         break
       case 'message_stop':
         this.#finish(emit)
@@ -250,6 +250,10 @@ class Answer implements Step<any, Chunk> {
   #emit(delta: Delta, emit: Emit): void {
     emit({ choices: [{ index: 0, delta }] })
   }
+}
+
+function textIn(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
 }
 
 function codePoints(text: string): number {

@@ -200,7 +200,7 @@ class Answer {
       )
       return undefined
     }
-    const mapped = REASONS[String(reason)] ?? 'stop'
+    const mapped = (typeof reason === 'string' && REASONS[reason]) || 'stop'
     const finish_reason = mapped === 'tool_calls' && this.#called === 0 ? 'stop' : mapped
     return { choices: [{ index: 0, delta: {}, finish_reason }] }
   }

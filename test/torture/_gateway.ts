@@ -18,14 +18,25 @@ export interface GatewayProcess {
 const running = new Set<() => void>()
 process.on('exit', () => running.forEach((kill) => kill()))
 
-/** Starts a gateway on a port of its own, and waits until it is well. */
+/**
+ * Starts a gateway on a port of its own, and waits until it is well.
+ * @param built whether to start what `npm run build` made, as a package has it, instead of the sources
+ */
 export async function startGateway(
   config: string,
   folder: string,
   env: Readonly<Record<string, string>> = {},
+  built = false,
 ): Promise<GatewayProcess> {
   const started = performance.now()
-  const args = [join(ROOT, 'src/cli.ts'), 'serve', '--config', config, '--port', '0']
+  const args = [
+    join(ROOT, built ? 'dist/src/cli.js' : 'src/cli.ts'),
+    'serve',
+    '--config',
+    config,
+    '--port',
+    '0',
+  ]
   const options = { env: { ...process.env, ...env }, cwd: folder }
   const child = spawn(process.execPath, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
   const killNow = () => void child.kill('SIGKILL')

@@ -1,6 +1,7 @@
 /**
  * `node test/torture/embedded.ts`: kills the gateway under load, again and again, and holds every restart against what
- * clients had been told they paid. Options: `--kills <n>` (250), `--fsync-delay <ms>` (0), `--lanes <n>` (48).
+ * clients had been told they paid. Options: `--kills <n>` (250), `--fsync-delay <ms>` (0), `--lanes <n>` (48),
+ * `--built` to kill what `npm run build` made.
  * Fails when a cost that a client read has no row, or two, or another amount, and when sums are not those of the rows.
  */
 import { randomBytes } from 'node:crypto'
@@ -25,6 +26,7 @@ const { values } = parseArgs({
     kills: { type: 'string', default: '250' },
     'fsync-delay': { type: 'string', default: '0' },
     lanes: { type: 'string', default: '48' },
+    built: { type: 'boolean', default: false },
   },
 })
 const [kills, delayMs, lanes] = [values.kills, values['fsync-delay'], values.lanes].map(Number)
@@ -134,7 +136,7 @@ async function run(): Promise<number[]> {
   if (delayMs && !shim) return []
   const starts: number[] = []
   for (let round = 0; round <= kills!; round++) {
-    const running = await startGateway(config, folder, shim ?? {})
+    const running = await startGateway(config, folder, shim ?? {}, values.built)
     if (round > 0) starts.push(running.startMs)
     await check(running)
     if (process.stderr.isTTY) process.stderr.write(`\rkills: ${round} of ${kills}`)
