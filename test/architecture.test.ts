@@ -51,8 +51,10 @@ const SHARED_BY_ENDPOINTS = /^src\/endpoints\/(billed|body|chunks|chat-texts|mul
 
 /** Plugins that build upon the folder of another one. */
 const KIN: Readonly<Record<string, readonly string[]>> = {
+  'providers/anthropic': ['providers/openai-compatible/'],
   'providers/azure': ['providers/openai-compatible/'],
   'providers/bedrock': ['providers/openai-compatible/', 'providers/anthropic/'],
+  'providers/google': ['providers/openai-compatible/'],
   'providers/mistral': ['providers/openai-compatible/'],
   'providers/openai': ['providers/openai-compatible/'],
 }

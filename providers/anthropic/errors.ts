@@ -1,6 +1,6 @@
 /** From the vendor's "no" to a failure of the gateway (provider contract, section 4). */
 import type { FailureClass, Host } from '../../src/plugin.ts'
-import { fitToShow, SENTENCES } from './wording.ts'
+import { clean, SENTENCES } from '../openai-compatible/sentences.ts'
 
 type Headers = Readonly<Record<string, string>>
 
@@ -71,7 +71,7 @@ function toFailure(fail: Host['fail'], error: any, status: number, headers: Head
   const name = TYPES.has(type) || type === 'invalid_request_error' ? `, ${String(type)}` : ''
   const cause = new Error(`HTTP ${status}${name}`)
   if (failure === 'bad_request') {
-    return fail(failure, fitToShow(message) || SENTENCES.bad_request, { cause })
+    return fail(failure, clean(message, PRIVATE) || SENTENCES.bad_request, { cause })
   }
   const limited = failure === 'upstream_rate' || failure === 'overloaded'
   const retryAfterMs = limited ? waitIn(headers) : 0
@@ -105,3 +105,9 @@ function waitIn(headers: Headers): number {
   const at = Math.max(...[Date.parse(after), ...moments].filter((moment) => moment > 0))
   return Number.isFinite(at) ? at - Date.now() : 0
 }
+
+/** Ids of requests, accounts and files, and keys. */
+const PRIVATE = [
+  /\b(?:sk|req|org|wrkspc|msgbatch|file)[-_][\w*-]+/g,
+  /\b[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}\b/gi,
+]

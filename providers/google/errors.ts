@@ -1,5 +1,6 @@
 /** From Google's "no" to a failure class and a sentence for the client (provider contract: google, Errors). */
 import type { FailureClass, Host } from '../../src/plugin.ts'
+import { clean, SENTENCES } from '../openai-compatible/sentences.ts'
 
 type Fail = Host['fail']
 
@@ -41,20 +42,6 @@ export function blocked(fail: Fail): Error {
   return fail('content_blocked', SENTENCES.content_blocked)
 }
 
-const SENTENCES: Readonly<Record<FailureClass, string>> = {
-  bad_request: 'The model provider refused the request.',
-  context_length: 'The messages are too long for the context window of this model.',
-  content_blocked: 'The content filter of the model provider blocked this request.',
-  payload_too_large: 'The request is too large for the model provider.',
-  not_found: 'The model provider does not have this model at the moment.',
-  upstream_auth: 'The model provider did not accept the credentials of the gateway.',
-  upstream_balance: 'The model provider does not serve the gateway at the moment.',
-  upstream_rate: 'The model provider is limiting requests at the moment.',
-  overloaded: 'The model provider is overloaded at the moment.',
-  upstream_error: 'The model provider failed to answer.',
-  timeout: 'The model provider did not answer in time.',
-}
-
 /** https://cloud.google.com/apis/design/errors#handling_errors */
 const HTTP_STATUS: Readonly<Record<string, number>> = {
   INVALID_ARGUMENT: 400,
@@ -79,7 +66,8 @@ function toFailure(fail: Fail, problem: Problem, status: number, retryAfter?: st
   const failure = classify(problem, status)
   const name = /^[A-Z_]{1,40}$/.test(problem.status) ? `, ${problem.status}` : ''
   const cause = new Error(`HTTP ${status}${name}`)
-  const message = (failure === 'bad_request' && clean(problem.message)) || SENTENCES[failure]
+  const message =
+    (failure === 'bad_request' && clean(problem.message, PRIVATE)) || SENTENCES[failure]
   if (failure !== 'upstream_rate' && failure !== 'overloaded') {
     return fail(failure, message, { cause })
   }
@@ -121,24 +109,8 @@ function waitOf({ message, details }: Problem): number | undefined {
   return seconds > 0 ? Math.ceil(seconds * 1000) : undefined
 }
 
-const MAX_MESSAGE_CHARACTERS = 500
-/** Addresses, projects, and whatever looks like a secret. */
-const PRIVATE = [
-  /https?:\/\/\S+/gi,
-  /\S+@\S+\.\w+/g,
-  /\bprojects?[/:_ ]\S*\d\S*/gi,
-  /\bAIza[\w-]+/g,
-  /(?=[\w+/=-]*\d)[\w+/=-]{32,}/g,
-]
-
-/** A vendor's sentence without what is nobody's business, at most 500 characters. */
-function clean(message: string): string {
-  let text = message.slice(0, MAX_MESSAGE_CHARACTERS * 4)
-  for (const pattern of PRIVATE) text = text.replace(pattern, '[…]')
-  const characters = [...text.replace(/\s+/g, ' ').trim()]
-  if (characters.length <= MAX_MESSAGE_CHARACTERS) return characters.join('')
-  return `${characters.slice(0, MAX_MESSAGE_CHARACTERS - 1).join('')}…`
-}
+/** Projects and keys. */
+const PRIVATE = [/\bprojects?[/:_ ]\S*\d\S*/gi, /\bAIza[\w-]+/g]
 
 /** The stream endpoint wraps its errors in a list. */
 function problemOf(body: any): Problem {

@@ -29,10 +29,13 @@ const PRIVATE = [
   /(?=[\w+/=-]*\d)[\w+/=-]{32,}/g,
 ]
 
-/** A vendor's sentence without what is nobody's business, at most 500 characters. */
-export function clean(message: string): string {
+/**
+ * A vendor's sentence without what is nobody's business, at most 500 characters.
+ * @param own what besides is private in sentences of this vendor; with the flag `g`
+ */
+export function clean(message: string, own: readonly RegExp[] = []): string {
   let text = message.slice(0, MAX_MESSAGE_CHARACTERS * 4)
-  for (const pattern of PRIVATE) text = text.replace(pattern, '[…]')
+  for (const pattern of [...own, ...PRIVATE]) text = text.replace(pattern, '[…]')
   const characters = [...text.replace(/\s+/g, ' ').trim()]
   if (characters.length <= MAX_MESSAGE_CHARACTERS) return characters.join('')
   return `${characters.slice(0, MAX_MESSAGE_CHARACTERS - 1).join('')}…`
