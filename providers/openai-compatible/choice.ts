@@ -28,7 +28,7 @@ export class Choice {
     }
     this.#reason(said, reasoning, detailsOf(delta))
     if (content) said.content = content
-    if (delta.refusal) said.refusal = String(delta.refusal)
+    if (delta.refusal && typeof delta.refusal === 'string') said.refusal = delta.refusal
     if (Array.isArray(delta.tool_calls) && delta.tool_calls.length > 0) {
       said.tool_calls = delta.tool_calls.map(toToolCall)
     }

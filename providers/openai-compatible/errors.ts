@@ -280,7 +280,7 @@ function text(value: unknown): string {
 
 function statusOf(error: any): number {
   for (const value of [error.status_code, error.code, error.raw_status_code]) {
-    const status = Number(value)
+    const status = typeof value === 'string' || typeof value === 'number' ? Number(value) : NaN
     if (Number.isInteger(status) && status >= 400 && status < 600) return status
   }
   return 0

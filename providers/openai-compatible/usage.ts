@@ -98,7 +98,7 @@ export function vendorCost(reported: any): string | undefined {
   const { cost, cost_details: details, is_byok: ownKey, cost_in_usd_ticks: ticks } = reported
   // With the operator's own vendor key, `cost` is only the fee of the reseller.
   if (typeof cost === 'number') {
-    return decimal(cost + (ownKey ? Number(details?.upstream_inference_cost ?? 0) : 0))
+    return decimal(cost + (ownKey ? amountOf(details?.upstream_inference_cost) : 0))
   }
   if (typeof cost?.total_cost === 'number') return decimal(cost.total_cost)
   // 1e10 ticks are one dollar. Resellers of the same model report 0, which is no price.
@@ -109,4 +109,9 @@ export function vendorCost(reported: any): string | undefined {
 function decimal(usd: number): string | undefined {
   if (!Number.isFinite(usd) || usd < 0) return undefined
   return usd.toFixed(12).replace(/\.?0+$/, '')
+}
+
+/** A number, or one written as text; anything else is none. */
+function amountOf(value: unknown): number {
+  return typeof value === 'number' || typeof value === 'string' ? Number(value) : 0
 }

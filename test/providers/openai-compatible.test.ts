@@ -415,6 +415,22 @@ describe('whatever a vendor may send', () => {
   })
 })
 
+describe('members that are not what they should be', () => {
+  it.each([
+    { error: { code: { toString: false } } },
+    { error: { status: { valueOf: null, toString: null } } },
+    { choices: [{ delta: { refusal: { toString: null } } }] },
+    { choices: [], usage: { cost: 1, cost_details: { upstream_inference_cost: { toString: 1 } } } },
+  ])('are a failure or nothing: %j', async (payload) => {
+    const fail: Dialect['fail'] = (failure, message) => new UpstreamFailure(failure, message)
+    const read = async () => {
+      const dialect: Dialect = { quirks: quirksOf(undefined), tags: 'tags', fail }
+      for await (const _ of flowOf<any>(payload).through(readChunks(dialect)));
+    }
+    await read().catch((error: unknown) => expect(error).toBeInstanceOf(UpstreamFailure))
+  })
+})
+
 describe('thoughts in tags', () => {
   const asTags = { options: { reasoning: 'tags' } }
   it('are part of the text unless the deployment says otherwise', async () => {
