@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable, Transform } from 'node:stream'
 import zlib from 'node:zlib'
 import { InvalidRequest, type InvalidCode } from './errors.ts'
-import { ClientGone, type Call, type Incoming, type Outgoing } from './pipeline.ts'
+import { ClientGone, type Alarm, type Call, type Incoming, type Outgoing } from './pipeline.ts'
 
 /** Content codings a body may have (wire contract, 1.3). */
 const DECODERS: Readonly<Record<string, () => Transform>> = {
@@ -21,15 +21,24 @@ const PACE_BYTES = 1024 * 1024
 const SMALL_BYTES = 1024
 const MANY = 1024
 
+/** For bodies that belong to no call. @param ms until it rings */
+export function bodyTimer(ms: number): (ring: () => void) => Alarm {
+  return (ring) => {
+    const timer = setInterval(ring, ms)
+    return { again() {}, off: () => clearInterval(timer) }
+  }
+}
+
 export class NodeIncoming implements Incoming {
   readonly path: string
   readonly #request: IncomingMessage
-  readonly #bodyTimeoutMs: number
+  readonly #alarm: (ring: () => void) => Alarm
 
-  constructor(request: IncomingMessage, path: string, bodyTimeoutMs: number) {
+  /** @param alarm rings when `server.bodyTimeout` is over */
+  constructor(request: IncomingMessage, path: string, alarm: (ring: () => void) => Alarm) {
     this.#request = request
     this.path = path
-    this.#bodyTimeoutMs = bodyTimeoutMs
+    this.#alarm = alarm
   }
 
   get method(): string {
@@ -41,77 +50,97 @@ export class NodeIncoming implements Incoming {
     return Array.isArray(value) ? value.join(', ') : value
   }
 
-  async body(limitBytes: number): Promise<Buffer> {
+  body(limitBytes: number): Promise<Buffer> {
     const chunks: Buffer[] = []
     let small = 0
-    await this.#read(limitBytes, 'invalid_json', (chunk) => {
+    const take = (chunk: Buffer) => {
       chunks.push(chunk)
       small = chunk.length < SMALL_BYTES ? small + 1 : 0
       if (small < MANY) return
       // A body sent byte by byte would otherwise take a hundred times its size.
       chunks.push(Buffer.concat(chunks.splice(-small)))
       small = 0
-    })
-    return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+    }
+    const whole = () => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))
+    return this.#read(limitBytes, 'invalid_json', take, whole)
   }
 
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void> {
-    return this.#read(limitBytes, 'invalid_multipart', take)
+    return this.#read(limitBytes, 'invalid_multipart', take, () => {})
   }
 
-  async #read(
+  throwIfGone(): void {
+    if (this.#request.socket.destroyed) throw new ClientGone()
+  }
+
+  /** @param whole what is there when all of it was taken */
+  #read<T>(
     limitBytes: number,
     undecodable: InvalidCode,
     take: (chunk: Buffer) => void,
-  ): Promise<void> {
-    const tooLarge = () =>
-      new InvalidRequest(
-        'request_too_large',
-        `The request body is larger than ${limitBytes} bytes, the limit of this route.`,
-      )
-    const source = this.#decoded()
-    if (source === this.#request && Number(this.header('content-length')) > limitBytes)
-      throw tooLarge()
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    let size = 0
-    let sizeThen = 0
-    const timer = setInterval(() => {
-      if (size - sizeThen >= PACE_BYTES) return void (sizeThen = size)
-      const message = 'The request body did not arrive in time.'
-      reject(new InvalidRequest('request_timeout', message))
-    }, this.#bodyTimeoutMs)
-    const onData = (chunk: Buffer) => {
-      size += chunk.length
-      if (size > limitBytes) return reject(tooLarge())
-      try {
-        take(chunk)
-      } catch (error) {
-        // Nothing more is looked at.
-        source.off('data', onData)
+    whole: () => T,
+  ): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const request = this.#request
+      const tooLarge = () =>
+        new InvalidRequest(
+          'request_too_large',
+          `The request body is larger than ${limitBytes} bytes, the limit of this route.`,
+        )
+      const source = this.#decoded()
+      if (source === request && Number(this.header('content-length')) > limitBytes) {
+        throw tooLarge()
+      }
+      let size = 0
+      let sizeThen = 0
+      const slow = this.#alarm(() => {
+        if (size - sizeThen < PACE_BYTES) {
+          const message = 'The request body did not arrive in time.'
+          return fail(new InvalidRequest('request_timeout', message))
+        }
+        sizeThen = size
+        slow.again()
+      })
+      source.on('data', onData)
+      source.once('end', () => {
+        release()
+        resolve(whole())
+      })
+      source.once('error', () => {
+        const message = 'The request body cannot be decoded: it is corrupt or cut off.'
+        fail(new InvalidRequest(undecodable, message))
+      })
+      request.once('close', onClose)
+      if (request.destroyed) onClose()
+
+      function onData(chunk: Buffer): void {
+        size += chunk.length
+        if (size > limitBytes) return fail(tooLarge())
+        try {
+          take(chunk)
+        } catch (error) {
+          fail(error)
+        }
+      }
+
+      function onClose(): void {
+        if (!request.complete) fail(new ClientGone())
+      }
+
+      function fail(error: unknown): void {
+        release()
         reject(error)
       }
-    }
-    source.on('data', onData)
-    source.once('end', resolve)
-    source.once('error', () => {
-      const message = 'The request body cannot be decoded: it is corrupt or cut off.'
-      reject(new InvalidRequest(undecodable, message))
-    })
-    const onClose = () => {
-      if (!this.#request.complete) reject(new ClientGone())
-    }
-    this.#request.once('close', onClose)
-    if (this.#request.destroyed) onClose()
-    try {
-      await promise
-    } finally {
-      clearInterval(timer)
-      source.off('data', onData)
-      if (source !== this.#request) {
-        this.#request.unpipe()
+
+      /** Nothing more is looked at. */
+      function release(): void {
+        slow.off()
+        source.off('data', onData)
+        if (source === request) return
+        request.unpipe()
         source.destroy()
       }
-    }
+    })
   }
 
   #decoded(): Readable {

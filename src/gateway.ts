@@ -31,6 +31,7 @@ import {
   type Call,
   type Endpoint,
   type Outgoing,
+  type Answer,
   type Reply,
   type Runtime,
   type Stage,
@@ -71,7 +72,7 @@ export interface Route {
   readonly method: 'GET' | 'POST'
   readonly path: string
   readonly endpoint?: Endpoint
-  run(call: Call): Promise<Reply>
+  run(call: Call): Answer
   write(call: Call, reply: Reply, out: Outgoing): Promise<void>
 }
 

@@ -30,18 +30,25 @@ export interface Reply<Part = any> {
   readonly parts: Flow<Part>
 }
 
-export type Next = () => Promise<Reply>
-export type Stage = (call: Call, next: Next) => Promise<Reply>
+/** A promise only while something is waited for. */
+export type Answer = Reply | Promise<Reply>
+export type Next = () => Answer
+export type Stage = (call: Call, next: Next) => Answer
+
+/** Goes on with an answer as soon as it is there. */
+export function after(answer: Answer, goOn: (reply: Reply) => Reply): Answer {
+  return answer instanceof Promise ? answer.then(goOn) : goOn(answer)
+}
 
 /**
  * Folds stages into one function; done once per endpoint. The last stage answers and does not call `next`.
  * `next` refuses to go deeper once the call was aborted, and throws when a stage calls it twice.
  */
-export function compose(stages: readonly Stage[]): (call: Call) => Promise<Reply> {
-  const deepest = (): Promise<Reply> => {
+export function compose(stages: readonly Stage[]): (call: Call) => Answer {
+  const deepest = (): Answer => {
     throw new Error('the last stage of a pipeline has to answer, not to call next()')
   }
-  return stages.reduceRight<(call: Call) => Promise<Reply>>(
+  return stages.reduceRight<(call: Call) => Answer>(
     (inner, stage) => (call) => {
       let called = false
       return stage(call, () => {
@@ -97,6 +104,8 @@ export interface Incoming {
    * @throws as `body`, with `invalid_multipart` in place of `invalid_json`
    */
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void>
+  /** @throws ClientGone where nobody waits for an answer any more */
+  throwIfGone(): void
 }
 
 /** A thin view of the Node response. */
@@ -222,20 +231,31 @@ export class Scope {
   }
 }
 
-/** Fields of a Call that one stage writes, once, and later ones read. */
-const SLOTS = [
-  'endpoint',
-  'key',
-  'account',
-  'entered',
-  'held',
-  'input',
-  'session',
-  'model',
-  'online',
-  'policy',
-] as const
-type Slots = Pick<Call, (typeof SLOTS)[number]>
+/** What stages find out, each of it written by one stage, once, and read by later ones. */
+class Slots {
+  endpoint: Endpoint | undefined = undefined
+  key: Key | undefined = undefined
+  account: Account | undefined = undefined
+  entered: EnteredOk | undefined = undefined
+  held: HeldOk | undefined = undefined
+  input: any = undefined
+  session: string | null | undefined = undefined
+  model: Model | undefined = undefined
+  online: boolean | undefined = undefined
+  policy: EffectivePolicy | undefined = undefined
+}
+
+/** What a slot holds. */
+function held<T>(value: T | undefined, name: keyof Slots): T {
+  if (value === undefined) throw new Error(`call.${name} was read before it was set`)
+  return value
+}
+
+/** What a slot, empty until now, is to hold. */
+function once<T>(old: T | undefined, value: T, name: keyof Slots): T {
+  if (old !== undefined) throw new Error(`call.${name} was set twice`)
+  return value
+}
 
 export interface CallInit {
   readonly id: RequestId
@@ -245,9 +265,46 @@ export interface CallInit {
   readonly runtime: Runtime
 }
 
-interface Alarm {
-  at: number
-  readonly ring: (now: number) => void
+/** Something that will be done unless it is put off. */
+export interface Alarm {
+  /** Starts anew, at the next tick, so that it may be said for every event of a stream. In its own ring: once more. */
+  again(): void
+  off(): void
+}
+
+/** See {@link Call.alarm}. */
+class CallAlarm implements Alarm {
+  readonly #alarms: Set<CallAlarm>
+  readonly #delayMs: number
+  readonly #ring: (now: number) => void
+  #at: number
+  #again = false
+
+  constructor(alarms: Set<CallAlarm>, delayMs: number, ring: (now: number) => void) {
+    this.#alarms = alarms
+    this.#delayMs = delayMs
+    this.#ring = ring
+    this.#at = Date.now() + delayMs
+    alarms.add(this)
+  }
+
+  again(): void {
+    this.#again = true
+  }
+
+  off(): void {
+    this.#alarms.delete(this)
+  }
+
+  tick(now: number): void {
+    if (this.#again) {
+      this.#again = false
+      this.#at = now + this.#delayMs
+    } else if (this.#at <= now) {
+      this.#ring(now)
+      if (!this.#again) this.#alarms.delete(this)
+    }
+  }
 }
 
 /** One request from arrival to end, with its context. */
@@ -285,21 +342,12 @@ export class Call {
   place = -1
   /** What was charged, once it is. */
   bill: Bill | undefined = undefined
-  // Write-once slots, defined below the class.
-  declare endpoint: Endpoint
-  declare key: Key
-  declare account: Account
-  declare entered: EnteredOk
-  declare held: HeldOk
-  declare input: any
-  declare session: string | null
-  declare model: Model
-  declare online: boolean
-  declare policy: EffectivePolicy
-  readonly filled: Partial<Slots> = {}
+  /** The slots as they are: empty ones read as undefined. */
+  readonly filled: Readonly<Slots>
+  readonly #slots = new Slots()
   #reason: unknown = undefined
   #branches: Map<AbortController, (new () => Error) | undefined> | undefined = undefined
-  #alarms: Set<Alarm> | undefined = undefined
+  #alarms: Set<CallAlarm> | undefined = undefined
   #deadline: number
 
   constructor({ id, path, incoming, runtime }: CallInit) {
@@ -307,8 +355,70 @@ export class Call {
     this.path = path
     this.incoming = incoming
     this.runtime = runtime
+    this.filled = this.#slots
     this.scope = new Scope((error) => runtime.log.error(`${id}: a finaliser failed`, error))
     this.#deadline = this.startedAt + runtime.config.server.requestTimeout * 1000
+  }
+
+  get endpoint(): Endpoint {
+    return held(this.#slots.endpoint, 'endpoint')
+  }
+  set endpoint(value: Endpoint) {
+    this.#slots.endpoint = once(this.#slots.endpoint, value, 'endpoint')
+  }
+  get key(): Key {
+    return held(this.#slots.key, 'key')
+  }
+  set key(value: Key) {
+    this.#slots.key = once(this.#slots.key, value, 'key')
+  }
+  get account(): Account {
+    return held(this.#slots.account, 'account')
+  }
+  set account(value: Account) {
+    this.#slots.account = once(this.#slots.account, value, 'account')
+  }
+  get entered(): EnteredOk {
+    return held(this.#slots.entered, 'entered')
+  }
+  set entered(value: EnteredOk) {
+    this.#slots.entered = once(this.#slots.entered, value, 'entered')
+  }
+  get held(): HeldOk {
+    return held(this.#slots.held, 'held')
+  }
+  set held(value: HeldOk) {
+    this.#slots.held = once(this.#slots.held, value, 'held')
+  }
+  get input(): any {
+    return held(this.#slots.input, 'input')
+  }
+  set input(value: any) {
+    this.#slots.input = once(this.#slots.input, value, 'input')
+  }
+  get session(): string | null {
+    return held(this.#slots.session, 'session')
+  }
+  set session(value: string | null) {
+    this.#slots.session = once(this.#slots.session, value, 'session')
+  }
+  get model(): Model {
+    return held(this.#slots.model, 'model')
+  }
+  set model(value: Model) {
+    this.#slots.model = once(this.#slots.model, value, 'model')
+  }
+  get online(): boolean {
+    return held(this.#slots.online, 'online')
+  }
+  set online(value: boolean) {
+    this.#slots.online = once(this.#slots.online, value, 'online')
+  }
+  get policy(): EffectivePolicy {
+    return held(this.#slots.policy, 'policy')
+  }
+  set policy(value: EffectivePolicy) {
+    this.#slots.policy = once(this.#slots.policy, value, 'policy')
   }
 
   /** Why the call was aborted: the client is gone, a deadline has passed, or the gateway is going down. */
@@ -376,25 +486,11 @@ export class Call {
   }
 
   /**
-   * Rings once, at or up to a quarter of a second after `delayMs`; `again` puts it off. One shared timer drives all
-   * alarms, so one costs next to nothing.
+   * Rings once, at or up to a quarter of a second after `delayMs`, or twice that where it was put off. One shared timer
+   * drives all alarms, so one costs next to nothing.
    */
-  alarm(
-    delayMs: number,
-    ring: (now: number) => void,
-  ): { again(delayMs: number): void; off(): void } {
-    const alarms = (this.#alarms ??= new Set())
-    const alarm: Alarm = { at: Date.now() + delayMs, ring }
-    alarms.add(alarm)
-    return {
-      again(delayMs) {
-        alarm.at = Date.now() + delayMs
-        alarms.add(alarm)
-      },
-      off() {
-        alarms.delete(alarm)
-      },
-    }
+  alarm(delayMs: number, ring: (now: number) => void): Alarm {
+    return new CallAlarm((this.#alarms ??= new Set()), delayMs, ring)
   }
 
   /** Called by the gateway's one timer. */
@@ -404,26 +500,8 @@ export class Call {
       this.abort(new UpstreamFailure('timeout', 'The model did not answer before the deadline.'))
     }
     if (!this.#alarms) return
-    for (const alarm of this.#alarms) {
-      if (alarm.at > now) continue
-      this.#alarms.delete(alarm)
-      alarm.ring(now)
-    }
+    for (const alarm of this.#alarms) alarm.tick(now)
   }
-}
-
-for (const name of SLOTS) {
-  Object.defineProperty(Call.prototype, name, {
-    get(this: Call) {
-      const value = this.filled[name]
-      if (value === undefined) throw new Error(`call.${name} was read before it was set`)
-      return value
-    },
-    set(this: Call, value: never) {
-      if (this.filled[name] !== undefined) throw new Error(`call.${name} was set twice`)
-      this.filled[name] = value
-    },
-  })
 }
 
 /**

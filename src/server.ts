@@ -157,7 +157,8 @@ async function serve(
   response: ServerResponse,
 ): Promise<void> {
   const { runtime } = gateway
-  const incoming = new NodeIncoming(request, path, runtime.config.server.bodyTimeout * 1000)
+  const { bodyTimeout } = runtime.config.server
+  const incoming = new NodeIncoming(request, path, (ring) => call.alarm(bodyTimeout * 1000, ring))
   const call = new Call({ id: requestId(), path: route.path, incoming, runtime })
   gateway.track(call)
   if (route.endpoint) call.endpoint = route.endpoint

@@ -100,25 +100,31 @@ export async function writeEvents<Part>(
   format: EventFormat<Part>,
 ): Promise<void> {
   const { headTimeout, keepAlive } = call.runtime.config.server
-  const keepAliveMs = keepAlive * 1000
-  const first = reply.parts.next()
   let timer = call.alarm(headTimeout * 1000, () => {
     sendHead()
     out.flush()
   })
+  let begun = false
   try {
-    let batch = await first
-    timer.off()
-    if (!out.headSent) sendHead()
-    call.deadline(call.startedAt + call.runtime.config.server.streamTimeout * 1000)
-    for (; !batch.last; batch = await reply.parts.next()) {
-      const full = out.write(text(batch))
-      timer.again(keepAliveMs)
-      if (full) await full
-    }
+    const last = await new Promise<Batch<Part>>((resolve, fail) => {
+      reply.parts.pour({
+        take(batch) {
+          try {
+            if (!begun) begin()
+            if (batch.last) return resolve(batch)
+            timer.again()
+            return out.write(text(batch))
+          } catch (error) {
+            fail(error)
+            void reply.parts.close()
+          }
+        },
+        fail,
+      })
+    })
     timer.off()
     await call.end('completed')
-    out.end(text(batch) + format.last)
+    out.end(text(last) + format.last)
   } catch (error) {
     timer.off()
     if (!out.headSent || call.outcome === 'cancelled') throw error
@@ -128,6 +134,13 @@ export async function writeEvents<Part>(
     await call.end('failed')
     const body = toErrorBody(failure)
     out.end((format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`) + format.last)
+  }
+
+  function begin(): void {
+    begun = true
+    timer.off()
+    if (!out.headSent) sendHead()
+    call.deadline(call.startedAt + call.runtime.config.server.streamTimeout * 1000)
   }
 
   /** What came together leaves together. */
@@ -140,11 +153,11 @@ export async function writeEvents<Part>(
   function sendHead(): void {
     call.status = 200
     out.head(200, EVENT_HEADERS)
-    timer = call.alarm(keepAliveMs, sayAlive)
+    timer = call.alarm(keepAlive * 1000, sayAlive)
   }
 
   function sayAlive(): void {
     void out.write(KEEP_ALIVE)
-    timer.again(keepAliveMs)
+    timer.again()
   }
 }

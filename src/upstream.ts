@@ -4,22 +4,21 @@
  */
 import { isAscii } from 'node:buffer'
 import { Readable } from 'node:stream'
-import { StringDecoder } from 'node:string_decoder'
 import type { ConsolaInstance } from 'consola'
-import { createParser } from 'eventsource-parser'
 import { ofetch } from 'ofetch'
 import { Pool, type Dispatcher } from 'undici'
 import type { DeploymentLimits } from './catalog.ts'
 import { UpstreamFailure } from './errors.ts'
 import { createFetch, type Fetch } from './fetch.ts'
-import { flowFrom, toFlow } from './flow.ts'
+import { flowFrom } from './flow.ts'
 import { formOf } from './form.ts'
+import { readEvents } from './sse.ts'
 import type {
   Batch,
   Flow,
   Host,
+  Sink,
   Source,
-  Step,
   UpstreamRequest,
   UpstreamResponse,
 } from './plugin.ts'
@@ -91,8 +90,6 @@ export function createHost(
 const MAX_TEXT_BYTES = 64 * 1024 * 1024
 /** Bytes received but not yet asked for, above which the socket is paused. */
 const HIGH_WATER_BYTES = 64 * 1024
-/** An image of the largest size, in base64, fits. */
-const MAX_EVENT_CHARACTERS = 64 * 1024 * 1024
 /** How long, and for how many bytes, the end of a body is waited for when all that was wanted has come. */
 const LINGER_MS = 500
 const LINGER_BYTES = 16 * 1024
@@ -152,6 +149,8 @@ function inPieces(body: UpstreamRequest['body']): body is readonly Uint8Array[] 
   return Array.isArray(body)
 }
 
+const SOON = Promise.resolve()
+
 /** One request in flight: undici's handler on one side, a flow of bytes on the other. */
 class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<Uint8Array> {
   status = 0
@@ -174,6 +173,10 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
       }
     | undefined
   #waiting: { resolve(batch: Batch<Uint8Array>): void; reject(error: unknown): void } | undefined
+  /** Who takes what arrives, until the end. */
+  #sink: Sink<Uint8Array> | undefined
+  #full = false
+  #flushing = false
 
   constructor(
     signal: AbortSignal,
@@ -190,6 +193,11 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
     return flowFrom(this)
   }
 
+  pour(sink: Sink<Uint8Array>): void {
+    this.#sink = sink
+    this.#flush()
+  }
+
   next(): Promise<Batch<Uint8Array>> {
     if (this.#queue.length > 0) return Promise.resolve(this.#batch())
     if (this.#error !== undefined) return Promise.reject(this.#error)
@@ -199,6 +207,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
 
   close(complete: boolean): void {
     this.#queue = []
+    this.#sink = undefined
     if (this.#ended || this.#lingering) return
     if (complete) this.#linger()
     else this.#abandon()
@@ -222,6 +231,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
     this.#waiting?.reject(error)
     this.#waiting = undefined
     this.#whole?.reject(error)
+    if (this.#sink) this.#flushSoon()
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -252,6 +262,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
     this.#queue.push(chunk)
     if (this.#whole) this.#finishText()
     else if (this.#waiting) this.#deliver()
+    else if (this.#sink && !this.#full) this.#flushSoon()
     else if (this.#queued > HIGH_WATER_BYTES) controller.pause()
   }
 
@@ -261,6 +272,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
     this.#ended = true
     this.#signal.removeEventListener('abort', this.#onAbort)
     if (this.#waiting) this.#deliver()
+    if (this.#sink) this.#flushSoon()
     if (this.#whole) this.#finishText()
   }
 
@@ -307,68 +319,49 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
     this.#waiting = undefined
   }
 
+  /** What comes in one read of the socket goes on together. */
+  #flushSoon(): void {
+    if (this.#flushing) return
+    this.#flushing = true
+    void SOON.then(this.#onFlush)
+  }
+
+  // A field, so that there is one for all the reads.
+  readonly #onFlush = (): void => {
+    this.#flushing = false
+    this.#flush()
+  }
+
+  #flush(): void {
+    const sink = this.#sink
+    if (!sink || this.#full) return
+    if (this.#queue.length > 0 || (this.#ended && this.#error === undefined)) {
+      const batch = this.#batch()
+      if (batch.last) this.#sink = undefined
+      const room = sink.take(batch)
+      if (room) this.#waitFor(room)
+    }
+    // What arrived before it broke has gone out by now.
+    if (this.#error === undefined || this.#full || this.#sink !== sink) return
+    this.#sink = undefined
+    sink.fail(this.#error)
+  }
+
+  #waitFor(room: Promise<void>): void {
+    this.#full = true
+    const goOn = () => {
+      this.#full = false
+      this.#flush()
+    }
+    void room.then(goOn, goOn)
+  }
+
   #batch(): Batch<Uint8Array> {
     const parts = this.#queue
     this.#queue = []
     this.#queued = 0
     if (this.#controller?.paused) this.#controller.resume()
     return { parts, last: this.#ended && this.#error === undefined }
-  }
-}
-
-/** The JSON payloads of an event stream; see {@link Host.sse}. */
-export function readEvents(body: AsyncIterable<Uint8Array>): Flow<any> {
-  return toFlow(body).through(new Events())
-}
-
-class Events implements Step<Uint8Array, any> {
-  done = false
-  #payloads: string[] = []
-  readonly #decoder = new StringDecoder('utf8')
-  readonly #parser = createParser({
-    maxBufferSize: MAX_EVENT_CHARACTERS,
-    onEvent: (event) => this.#payloads.push(event.data),
-    onError: (error) => {
-      if (error.type === 'max-buffer-size-exceeded') {
-        throw new UpstreamFailure(
-          'upstream_error',
-          'The model provider sent an event that is too large.',
-        )
-      }
-    },
-  })
-
-  push(chunk: Uint8Array, emit: (payload: any) => void): void {
-    this.#feed(this.#decoder.write(chunk), emit)
-  }
-
-  end(emit: (payload: any) => void): void {
-    // A last event without its blank line still counts when it is whole.
-    this.#feed(`${this.#decoder.end()}\n\n`, emit)
-  }
-
-  #feed(text: string, emit: (payload: any) => void): void {
-    this.#parser.feed(text)
-    if (this.#payloads.length === 0) return
-    const payloads = this.#payloads
-    this.#payloads = []
-    for (const payload of payloads) {
-      this.done = payload === '[DONE]'
-      emit(this.done ? { choices: [], done: true } : parse(payload))
-      if (this.done) return
-    }
-  }
-}
-
-function parse(payload: string): unknown {
-  try {
-    return JSON.parse(payload)
-  } catch {
-    // Without the cause: its message quotes the payload, and no body may reach a log.
-    throw new UpstreamFailure(
-      'upstream_error',
-      'The model provider sent an event that is not JSON.',
-    )
   }
 }
 

@@ -7,7 +7,7 @@ import { H3, HTTPResponse, type H3Event } from 'h3'
 import { hash, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Account } from '../accounts.ts'
-import { NodeIncoming } from '../edge.ts'
+import { NodeIncoming, bodyTimer } from '../edge.ts'
 import { readJson } from '../endpoints/body.ts'
 import { InvalidRequest, NotFound, Unauthenticated, Unavailable } from '../errors.ts'
 import { toKeyChange } from '../first-run.ts'
@@ -254,7 +254,8 @@ function bodyOf(asked: Asked): Promise<object> {
 
 function incomingOf({ event, runtime }: Asked): NodeIncoming {
   const request = event.runtime!.node!.req as IncomingMessage
-  return new NodeIncoming(request, event.url.pathname, runtime.config.server.bodyTimeout * 1000)
+  const alarm = bodyTimer(runtime.config.server.bodyTimeout * 1000)
+  return new NodeIncoming(request, event.url.pathname, alarm)
 }
 
 /** The part of a list that was asked for with `?limit=` and `?after=<id>`. */

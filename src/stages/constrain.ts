@@ -1,5 +1,5 @@
 import { instructionsOf, tighten } from '../policy.ts'
-import type { Stage } from '../pipeline.ts'
+import { after, type Stage } from '../pipeline.ts'
 
 /** Lays the policy over the call: system text and token ceiling go upstream, looser wishes are named and ignored. */
 export const constrain: Stage = function constrain(call, next) {
@@ -15,5 +15,5 @@ export const constrain: Stage = function constrain(call, next) {
   const { maxOutputTokens } = instructions
   if (maxOutputTokens === undefined || !endpoint.limit) return next()
   const limit = endpoint.limit(maxOutputTokens)
-  return next().then(({ parts }) => ({ parts: parts.through(limit) }))
+  return after(next(), ({ parts }) => ({ parts: parts.through(limit) }))
 }

@@ -1,7 +1,7 @@
 import { hashSecret, looksLikeOurs, type Known } from '../accounts.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../errors.ts'
 import type { Entered, EnteredOk, Rate } from '../ledger/ledger.ts'
-import type { Call, Next, Reply, Stage } from '../pipeline.ts'
+import type { Answer, Call, Next, Stage } from '../pipeline.ts'
 
 /**
  * Lets a key in: who is it, may it still, how often and how many at once. Before the body is read, so that a flood never
@@ -18,7 +18,7 @@ export const enter: Stage = function enter(call, next) {
 }
 
 /** Most engines answer at once: then no promise is made. */
-function admitAs(call: Call, sha256: string, known: Known | null, next: Next): Promise<Reply> {
+function admitAs(call: Call, sha256: string, known: Known | null, next: Next): Answer {
   const entered = admit(call, known)
   if (entered instanceof Promise || (!entered.ok && entered.why === 'stale')) {
     return admitLater(call, sha256, known, entered).then(next)

@@ -3,8 +3,8 @@ import type { Deployment } from '../catalog.ts'
 import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors.ts'
 import { concernsOperator, type Health } from '../health.ts'
 import { ClientGone, type Call, type Intake, type Stage } from '../pipeline.ts'
-import { flowFrom } from '../flow.ts'
-import type { Batch, Flow, Job, Source, Usage } from '../plugin.ts'
+import { flowFrom, pump } from '../flow.ts'
+import type { Batch, Flow, Job, Sink, Source, Usage } from '../plugin.ts'
 import { pauseMsBefore, type Ties } from '../routing.ts'
 import { limitRequests } from '../upstream.ts'
 
@@ -12,7 +12,7 @@ import { limitRequests } from '../upstream.ts'
  * Asks a deployment, and the next one while none has given a first part. The first pull dials: until then nothing has gone
  * upstream, and a failure still becomes a proper status.
  */
-export const route: Stage = async function route(call) {
+export const route: Stage = function route(call) {
   const exchange = new Exchange(call)
   // A generator that was never started, or that waits for a read, does not run its `finally` when the client leaves.
   call.scope.defer(() => exchange.close())
@@ -28,6 +28,8 @@ class Exchange implements Source<any> {
   #dialled = false
   #finished = false
   #metered = false
+  #closed = false
+  /** Its end, while that needs time. */
   #closing: Promise<void> | undefined
   #intake: Intake | undefined
   /** What is left of an answer that comes in parts. */
@@ -47,38 +49,88 @@ class Exchange implements Source<any> {
   }
 
   async next(): Promise<Batch<any>> {
-    if (this.#closing) {
+    if (this.#closed) {
       await this.#closing
       return NOTHING_MORE
     }
     try {
       this.#pending = this.#intake ? this.#flow!.next() : this.#dial()
       const batch = await this.#pending
-      this.#finished = batch.last
-      if (this.#finished) this.#bind()
-      if (this.#finished || this.#closing) await this.close()
-      // An answer may begin after its call has ended.
-      if (this.#closing) this.#part()
+      const ending = this.#passed(batch)
+      if (ending) await ending
       return batch
     } catch (error) {
-      const failure = this.#failureOf(error)
-      if (this.#health && UpstreamFailure.is(failure) && !this.#call.aborted) {
-        this.#blame(failure)
-      }
-      await this.close()
-      throw failure
+      throw await this.#broken(error)
     }
   }
 
-  /** Books what was consumed and lets the upstream go. Idempotent: whoever comes later waits for the same end. */
-  close(): Promise<void> {
-    return (this.#closing ??= this.#close())
+  pour(sink: Sink<any>): void {
+    // Who reads on after the client has left has to be asked.
+    if (this.#drains) return void pump(this, sink)
+    this.next().then(
+      (first) => {
+        const room = sink.take(first)
+        if (first.last) return
+        if (room) void room.then(() => this.#pourOn(sink))
+        else this.#pourOn(sink)
+      },
+      (error) => sink.fail(error),
+    )
   }
 
-  async #close(): Promise<void> {
+  #pourOn(sink: Sink<any>): void {
+    const fail = (error: unknown) => this.#broken(error).then((failure) => sink.fail(failure))
+    this.#flow!.pour({
+      take: (batch) => {
+        let ending: void | Promise<void>
+        try {
+          ending = this.#passed(batch)
+        } catch (error) {
+          return fail(error)
+        }
+        return ending ? ending.then(() => sink.take(batch), fail) : sink.take(batch)
+      },
+      fail: (error) => void fail(error),
+    })
+  }
+
+  /** Notes a batch on its way. A promise only if the end needs time. */
+  #passed(batch: Batch<any>): void | Promise<void> {
+    this.#finished = batch.last
+    if (batch.last) this.#bind()
+    if (!batch.last && !this.#closed) return undefined
+    const ending = this.close()
+    // An answer may begin after its call has ended.
+    if (ending) return ending.then(() => this.#part())
+    this.#part()
+  }
+
+  /** What the client should hear of it. */
+  async #broken(error: unknown): Promise<unknown> {
+    const failure = this.#failureOf(error)
+    if (this.#health && UpstreamFailure.is(failure) && !this.#call.aborted) this.#blame(failure)
+    await this.close()
+    return failure
+  }
+
+  /**
+   * Books what was consumed and lets the upstream go. Idempotent: whoever comes later waits for the same end. A promise
+   * only while that needs time.
+   */
+  close(): void | Promise<void> {
+    if (this.#closed) return this.#closing
+    this.#closed = true
+    const reads =
+      this.#drains && this.#dialled && !this.#metered && this.#call.aborted instanceof ClientGone
+    if (!reads) return this.#release()
+    this.#closing = this.#readOn().then(() => this.#release())
+    return this.#closing
+  }
+
+  #release(): void {
+    this.#closing = undefined
     const call = this.#call
     const left = call.aborted instanceof ClientGone
-    if (left && this.#drains && this.#dialled && !this.#metered) await this.#readOn()
     const usage = this.#intake?.usage() ?? (left && this.#dialled ? this.#sent() : undefined)
     if (usage) this.#meter(usage)
     if (this.#branch) call.drop(this.#branch)
@@ -135,7 +187,7 @@ class Exchange implements Source<any> {
       } catch (error) {
         const failure = this.#failureOf(error)
         // Whoever closed it does not want to know.
-        if (this.#closing) throw failure
+        if (this.#closed) throw failure
         if (UpstreamFailure.is(failure) && !call.aborted) {
           const seconds = (performance.now() - started) / 1000
           metrics.upstream({ provider: deployment.provider, outcome: failure.failure, seconds })
@@ -152,7 +204,7 @@ class Exchange implements Source<any> {
         if (next) deployment = next
         else again = false
         if (pauseMs) await this.#pause(pauseMs)
-        if (this.#closing) throw failure
+        if (this.#closed) throw failure
       }
     }
   }

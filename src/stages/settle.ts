@@ -1,6 +1,6 @@
 import type { Outcome } from '../ledger/ledger.ts'
 import { NOTHING, priceUsage, type Bill } from '../money.ts'
-import type { Call, Charge, Stage } from '../pipeline.ts'
+import { after, type Call, type Charge, type Stage } from '../pipeline.ts'
 
 /** Charges exactly once: when the reply ends, or, if it never does, when the call is disposed of. */
 export const settle: Stage = function settle(call, next) {
@@ -8,7 +8,9 @@ export const settle: Stage = function settle(call, next) {
   const charge: Charge = (outcome = call.outcome ?? 'completed', pays = outcome !== 'failed') =>
     (bill ??= settleOnce(call, outcome, pays))
   call.scope.defer(() => (call.bill ? undefined : charge(call.outcome ?? 'failed')))
-  return next().then(({ parts }) => ({ parts: parts.through(call.endpoint.billed(call, charge)) }))
+  return after(next(), ({ parts }) => ({
+    parts: parts.through(call.endpoint.billed(call, charge)),
+  }))
 }
 
 /** Who pays when: state design, 4.6. */
