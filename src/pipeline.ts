@@ -272,20 +272,26 @@ export interface Alarm {
   off(): void
 }
 
+/** See {@link Call.branch}. */
+interface Branch {
+  readonly controller: AbortController
+  readonly outlives: (new () => Error) | undefined
+}
+
 /** See {@link Call.alarm}. */
 class CallAlarm implements Alarm {
-  readonly #alarms: Set<CallAlarm>
+  readonly #alarms: CallAlarm[]
   readonly #delayMs: number
   readonly #ring: (now: number) => void
   #at: number
   #again = false
 
-  constructor(alarms: Set<CallAlarm>, delayMs: number, ring: (now: number) => void) {
+  constructor(alarms: CallAlarm[], delayMs: number, ring: (now: number) => void) {
     this.#alarms = alarms
     this.#delayMs = delayMs
     this.#ring = ring
     this.#at = Date.now() + delayMs
-    alarms.add(this)
+    alarms.push(this)
   }
 
   again(): void {
@@ -293,7 +299,9 @@ class CallAlarm implements Alarm {
   }
 
   off(): void {
-    this.#alarms.delete(this)
+    this.#at = Infinity
+    const at = this.#alarms.indexOf(this)
+    if (at >= 0) this.#alarms.splice(at, 1)
   }
 
   tick(now: number): void {
@@ -302,7 +310,7 @@ class CallAlarm implements Alarm {
       this.#at = now + this.#delayMs
     } else if (this.#at <= now) {
       this.#ring(now)
-      if (!this.#again) this.#alarms.delete(this)
+      if (!this.#again) this.off()
     }
   }
 }
@@ -346,8 +354,9 @@ export class Call {
   readonly filled: Readonly<Slots>
   readonly #slots = new Slots()
   #reason: unknown = undefined
-  #branches: Map<AbortController, (new () => Error) | undefined> | undefined = undefined
-  #alarms: Set<CallAlarm> | undefined = undefined
+  /** Few at a time, so a list is cheaper than a Map. */
+  #branches: Branch[] | undefined = undefined
+  #alarms: CallAlarm[] | undefined = undefined
   #deadline: number
 
   constructor({ id, path, incoming, runtime }: CallInit) {
@@ -442,22 +451,25 @@ export class Call {
    * @param outlives a class of abort reasons that do not concern it
    */
   branch(outlives?: new () => Error): AbortController {
-    const branches = (this.#branches ??= new Map())
-    const branch = new AbortController()
-    branches.set(branch, outlives)
+    const controller = new AbortController()
+    const branch: Branch = { controller, outlives }
+    if (this.#branches) this.#branches.push(branch)
+    else this.#branches = [branch]
     if (this.#reason !== undefined) this.#prune(this.#reason)
-    return branch
+    return controller
   }
 
   /** Lets go of a branch that has served. */
-  drop(branch: AbortController): void {
-    this.#branches?.delete(branch)
+  drop(controller: AbortController): void {
+    const at = this.#branches?.findIndex((branch) => branch.controller === controller) ?? -1
+    if (at >= 0) this.#branches!.splice(at, 1)
   }
 
   #prune(reason: unknown): void {
     if (!this.#branches) return
-    for (const [branch, outlives] of this.#branches) {
-      if (!outlives || !(reason instanceof outlives)) branch.abort(reason)
+    // Whoever hears of it may drop a branch.
+    for (const { controller, outlives } of [...this.#branches]) {
+      if (!outlives || !(reason instanceof outlives)) controller.abort(reason)
     }
   }
 
@@ -490,7 +502,7 @@ export class Call {
    * drives all alarms, so one costs next to nothing.
    */
   alarm(delayMs: number, ring: (now: number) => void): Alarm {
-    return new CallAlarm((this.#alarms ??= new Set()), delayMs, ring)
+    return new CallAlarm((this.#alarms ??= []), delayMs, ring)
   }
 
   /** Called by the gateway's one timer. */
@@ -500,7 +512,8 @@ export class Call {
       this.abort(new UpstreamFailure('timeout', 'The model did not answer before the deadline.'))
     }
     if (!this.#alarms) return
-    for (const alarm of this.#alarms) alarm.tick(now)
+    // One that rings may take others off.
+    for (const alarm of [...this.#alarms]) alarm.tick(now)
   }
 }
 

@@ -138,8 +138,10 @@ export async function writeEvents<Part>(
 
   function begin(): void {
     begun = true
-    timer.off()
-    if (!out.headSent) sendHead()
+    if (!out.headSent) {
+      timer.off()
+      sendHead()
+    }
     call.deadline(call.startedAt + call.runtime.config.server.streamTimeout * 1000)
   }
 

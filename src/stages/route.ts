@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Deployment } from '../catalog.ts'
 import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors.ts'
 import { concernsOperator, type Health } from '../health.ts'
-import { ClientGone, type Call, type Intake, type Stage } from '../pipeline.ts'
+import { ClientGone, type Alarm, type Call, type Intake, type Stage } from '../pipeline.ts'
 import { flowFrom, pump } from '../flow.ts'
 import type { Batch, Flow, Job, Sink, Source, Usage } from '../plugin.ts'
 import { pauseMsBefore, type Ties } from '../routing.ts'
@@ -177,15 +177,27 @@ class Exchange implements Source<any> {
       this.#health = health
       this.#began = health.begin()
       const started = performance.now()
+      const branch = this.#branchFor(deployment)
+      const alarm = this.#alarmFor(deployment, branch)
       try {
-        const first = await this.#ask(deployment)
+        const intake = call.endpoint.take(call, await this.#ask(deployment, branch.signal))
+        const { parts } = intake
+        const first = 'next' in parts ? await parts.next() : { parts, last: true }
+        alarm?.off()
+        this.#intake = intake
+        if (intake.upfront) this.#meter(intake.usage())
+        if ('next' in parts) this.#flow = parts
         const ms = performance.now() - started
         metrics.upstream({ provider: deployment.provider, outcome: 'ok', seconds: ms / 1000 })
         if (health.answered(this.#began, ms)) log.info(`${deployment.id} is well again`)
         if (ties) routing.stay(model, ties, deployment)
         return first
       } catch (error) {
-        const failure = this.#failureOf(error)
+        alarm?.off()
+        const reason = branch.signal.aborted ? branch.signal.reason : error
+        branch.abort(reason)
+        call.drop(branch)
+        const failure = this.#failureOf(reason)
         // Whoever closed it does not want to know.
         if (this.#closed) throw failure
         if (UpstreamFailure.is(failure) && !call.aborted) {
@@ -209,6 +221,37 @@ class Exchange implements Source<any> {
     }
   }
 
+  /** Ends one attempt, and not the call. */
+  #branchFor({ limits }: Deployment): AbortController {
+    const branch = this.#call.branch(this.#drains ? ClientGone : undefined)
+    if (limits) limitRequests(branch.signal, limits)
+    this.#branch = branch
+    return branch
+  }
+
+  /** Ends an attempt whose stream does not begin. */
+  #alarmFor({ provider, limits }: Deployment, branch: AbortController): Alarm | undefined {
+    const call = this.#call
+    if (!call.endpoint.streams(call.input) || call.endpoint.beginsLate) return undefined
+    const { firstPartTimeout } = call.runtime.config.providers[provider]!
+    return call.alarm((limits?.firstPartTimeout ?? firstPartTimeout) * 1000, () =>
+      branch.abort(new UpstreamFailure('timeout', 'The model provider did not answer in time.')),
+    )
+  }
+
+  /** What the provider answers. May throw at once. */
+  #ask({ id, provider: name, model, options }: Deployment, signal: AbortSignal): Promise<unknown> {
+    const call = this.#call
+    const { endpoint, runtime } = call
+    this.#dialled = true
+    call.deployment = id
+    const { outbound: input, id: requestId } = call
+    const job: Job<any> = { input, model, options, requestId, signal, log: runtime.log }
+    const provider = runtime.providers.get(name)!
+    const serve = provider[endpoint.operation] as (job: Job<any>) => Promise<unknown>
+    return serve.call(provider, job)
+  }
+
   /** Waits, and stops waiting when the call does. */
   async #pause(ms: number): Promise<void> {
     const branch = this.#call.branch()
@@ -229,52 +272,6 @@ class Exchange implements Source<any> {
     const rests = restMs === undefined ? '' : `; it rests for ${restMs / 1000} s`
     const what = `${this.#deployment!.id} failed: ${failure.failure}${causeOf(failure)}${rests}`
     log[concernsOperator(failure) ? 'error' : 'warn'](`${this.#call.id}: ${what}`)
-  }
-
-  async #ask(deployment: Deployment): Promise<Batch<any>> {
-    const call = this.#call
-    const { endpoint, runtime } = call
-    const provider = runtime.providers.get(deployment.provider)!
-    const branch = call.branch(this.#drains ? ClientGone : undefined)
-    const { limits } = deployment
-    if (limits) limitRequests(branch.signal, limits)
-    const { firstPartTimeout } = runtime.config.providers[deployment.provider]!
-    const alarm =
-      endpoint.streams(call.input) && !endpoint.beginsLate
-        ? call.alarm((limits?.firstPartTimeout ?? firstPartTimeout) * 1000, () =>
-            branch.abort(
-              new UpstreamFailure('timeout', 'The model provider did not answer in time.'),
-            ),
-          )
-        : undefined
-    this.#dialled = true
-    this.#branch = branch
-    call.deployment = deployment.id
-    try {
-      const job: Job<any> = {
-        input: call.outbound,
-        model: deployment.model,
-        options: deployment.options,
-        requestId: call.id,
-        signal: branch.signal,
-        log: runtime.log,
-      }
-      const serve = provider[endpoint.operation] as (job: Job<any>) => Promise<unknown>
-      const intake = endpoint.take(call, await serve.call(provider, job))
-      const { parts } = intake
-      const first = 'next' in parts ? await parts.next() : { parts, last: true }
-      this.#intake = intake
-      if (intake.upfront) this.#meter(intake.usage())
-      if ('next' in parts) this.#flow = parts
-      return first
-    } catch (error) {
-      const reason = branch.signal.aborted ? branch.signal.reason : error
-      branch.abort(reason)
-      call.drop(branch)
-      throw reason
-    } finally {
-      alarm?.off()
-    }
   }
 
   /** The client left, and the operator wants to know what the answer would have cost: read on, within bounds. */

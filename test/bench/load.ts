@@ -30,7 +30,7 @@ export interface Job {
   readonly answer: string
   readonly lanes: number
   readonly requestBytes: number
-  /** Not counted: compilers need thousands of requests to do their best. */
+  /** Not counted: compilers need tens of thousands of requests to do their best. */
   readonly warmRequests: number
   readonly ms: number
   readonly everyMs: number
@@ -49,7 +49,7 @@ const ANSWERS = 'json-1k json-4k json-64k sse-fast-50 sse-coalesced-50 sse-paced
 const BATCH = 100
 const PATIENCE_MS = 20_000
 /** Slow machines do not wait for all the requests they should warm up with. */
-const WARM_MS = 5000
+const WARM_MS = 15_000
 
 let target: Target
 let headers: string[]

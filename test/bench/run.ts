@@ -51,7 +51,7 @@ function stepsOf(scale: number): Steps {
   const sse = { kind: 'closed', lanes: 16, warmRequests: 100, ms: 800 * scale } as const
   return {
     check: { kind: 'check' },
-    json: { kind: 'closed', ...json, warmRequests: 20_000 * scale },
+    json: { kind: 'closed', ...json, warmRequests: 60_000 * scale },
     latency: { kind: 'open', ...json, lanes: 8, everyMs: 5 },
     large: { kind: 'closed', ...json, requestBytes: 102_400 },
     fast: { ...sse, answer: 'sse-fast-200' },
