@@ -70,7 +70,7 @@ export class MemoryLedger implements Ledger {
     checkAmount('a cost', cost, 0n)
     const shelf = this.#shelf(account)
     const { book } = shelf
-    const booked = shelf.receipts.get(receiptOf('usage', request))
+    const booked = shelf.receipts.usage.get(request)
     if (booked) return { state: 'duplicate', cost: booked.row.cost, balance: book.balance }
     const window = book.charge(settlement)
     append(shelf, { kind: 'usage', request, key, at: usage.at, cost, usage }, window ?? day)
@@ -91,7 +91,7 @@ export class MemoryLedger implements Ledger {
     checkAmount('a top-up', amount, 1n)
     const shelf = this.#shelf(account)
     const { book } = shelf
-    const booked = shelf.receipts.get(receiptOf('top-up', reference))
+    const booked = shelf.receipts['top-up'].get(reference)
     if (booked) return { state: 'duplicate', cost: booked.row.cost, balance: book.balance }
     book.credit(amount)
     const row = {
@@ -187,7 +187,8 @@ export class MemoryLedger implements Ledger {
     const book = new Book(this.#clock, ({ request, key, at }) => {
       append(shelf, { kind: 'orphan', request, key: key.id, at, cost: 0n })
     })
-    const shelf: Shelf = { book, rows: [], receipts: new Map(), totals: new Map(), lastSeq: 0 }
+    const receipts = { usage: new Map(), 'top-up': new Map(), orphan: new Map() }
+    const shelf: Shelf = { book, rows: [], receipts, totals: new Map(), lastSeq: 0 }
     this.#accounts.set(account, shelf)
     return shelf
   }
@@ -205,14 +206,10 @@ interface Shelf {
   /** By `seq`. */
   rows: Kept[]
   lastSeq: number
-  /** The same, by {@link receiptOf}. */
-  readonly receipts: Map<string, Kept>
+  /** The same, by kind and request. */
+  readonly receipts: Readonly<Record<LedgerRow['kind'], Map<string, Kept>>>
   /** By {@link totalOf}. */
   readonly totals: Map<string, TotalItem>
-}
-
-function receiptOf(kind: LedgerRow['kind'], request: string): string {
-  return `${kind} ${request}`
 }
 
 function totalOf(key: string, day: string): string {
@@ -221,11 +218,11 @@ function totalOf(key: string, day: string): string {
 
 /** Adds a row, unless it is an orphan's that is there. */
 function append(shelf: Shelf, row: Omit<LedgerRow, 'seq'>, day?: string): void {
-  const receipt = receiptOf(row.kind, row.request)
-  if (shelf.receipts.has(receipt)) return
+  const receipts = shelf.receipts[row.kind]
+  if (receipts.has(row.request)) return
   const kept = { row: { ...row, seq: ++shelf.lastSeq }, ...(day !== undefined && { day }) }
   shelf.rows.push(kept)
-  shelf.receipts.set(receipt, kept)
+  receipts.set(row.request, kept)
 }
 
 /** @returns whether it is new. @throws RangeError when it contradicts what is there */
@@ -259,7 +256,7 @@ function takeTotal({ book, rows, totals }: Shelf, item: TotalItem): boolean {
 function takeRow(shelf: Shelf, item: RowItem): boolean {
   const { book, totals, receipts } = shelf
   const { account, day, unfolded: _, ...row } = item
-  const stored = receipts.get(receiptOf(row.kind, row.request))
+  const stored = receipts[row.kind].get(row.request)
   if (stored) {
     checkSameRow(item, { ...stored.row, account, ...(stored.day && { day: stored.day }) })
     return false
@@ -300,7 +297,7 @@ function foldRow(account: string, shelf: Shelf, row: LedgerRow, day: string): vo
   const { rows: count, cost } = totals.get(name) ?? { rows: 0, cost: 0n }
   const sum = { rows: count + 1, cost: cost + row.cost }
   totals.set(name, { kind: 'total', account, key: row.key!, day, ...sum })
-  receipts.delete(receiptOf('usage', row.request))
+  receipts.usage.delete(row.request)
 }
 
 function discrepancies(account: string, { book, rows, totals }: Shelf): Discrepancy[] {
