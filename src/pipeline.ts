@@ -267,7 +267,7 @@ export interface CallInit {
 
 /** Something that will be done unless it is put off. */
 export interface Alarm {
-  /** Starts anew, at the next tick, so that it may be said for every event of a stream. In its own ring: once more. */
+  /** Starts anew, from the last tick on, so that it may be said for every event of a stream. In its ring: once more. */
   again(): void
   off(): void
 }
@@ -283,19 +283,20 @@ class CallAlarm implements Alarm {
   readonly #alarms: CallAlarm[]
   readonly #delayMs: number
   readonly #ring: (now: number) => void
+  /** At the last tick. */
+  #now = Date.now()
   #at: number
-  #again = false
 
   constructor(alarms: CallAlarm[], delayMs: number, ring: (now: number) => void) {
     this.#alarms = alarms
     this.#delayMs = delayMs
     this.#ring = ring
-    this.#at = Date.now() + delayMs
+    this.#at = this.#now + delayMs
     alarms.push(this)
   }
 
   again(): void {
-    this.#again = true
+    this.#at = this.#now + this.#delayMs
   }
 
   off(): void {
@@ -305,13 +306,11 @@ class CallAlarm implements Alarm {
   }
 
   tick(now: number): void {
-    if (this.#again) {
-      this.#again = false
-      this.#at = now + this.#delayMs
-    } else if (this.#at <= now) {
-      this.#ring(now)
-      if (!this.#again) this.off()
-    }
+    this.#now = now
+    if (this.#at > now) return
+    this.#at = Infinity
+    this.#ring(now)
+    if (this.#at === Infinity) this.off()
   }
 }
 
@@ -467,8 +466,8 @@ export class Call {
 
   #prune(reason: unknown): void {
     if (!this.#branches) return
-    // Whoever hears of it may drop a branch.
-    for (const { controller, outlives } of [...this.#branches]) {
+    // A copy: whoever hears of it may drop a branch.
+    for (const { controller, outlives } of this.#branches.toReversed()) {
       if (!outlives || !(reason instanceof outlives)) controller.abort(reason)
     }
   }
@@ -498,8 +497,8 @@ export class Call {
   }
 
   /**
-   * Rings once, at or up to a quarter of a second after `delayMs`, or twice that where it was put off. One shared timer
-   * drives all alarms, so one costs next to nothing.
+   * Rings once, at or up to a quarter of a second after `delayMs`, or as much before where it was put off. One shared
+   * timer drives all alarms, so one costs next to nothing.
    */
   alarm(delayMs: number, ring: (now: number) => void): Alarm {
     return new CallAlarm((this.#alarms ??= []), delayMs, ring)
@@ -512,8 +511,8 @@ export class Call {
       this.abort(new UpstreamFailure('timeout', 'The model did not answer before the deadline.'))
     }
     if (!this.#alarms) return
-    // One that rings may take others off.
-    for (const alarm of [...this.#alarms]) alarm.tick(now)
+    // A copy: one that rings may take others off.
+    for (const alarm of this.#alarms.toReversed()) alarm.tick(now)
   }
 }
 
