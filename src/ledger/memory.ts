@@ -282,13 +282,10 @@ function fold(account: string, shelf: Shelf, bounds: FoldBounds): number {
 
 /** Keeps memory bounded: what is this old needs no receipt any more, since nothing is sent twice inside a process. */
 function foldOldest(account: string, shelf: Shelf): void {
-  let left = FOLDED_AT_ONCE
-  shelf.rows = shelf.rows.filter(({ row, day }) => {
-    if (left === 0 || row.kind !== 'usage') return true
-    left--
-    foldRow(account, shelf, row, day!)
-    return false
-  })
+  const oldest = shelf.rows.splice(0, FOLDED_AT_ONCE)
+  const kept = oldest.filter(({ row }) => row.kind !== 'usage')
+  for (const { row, day } of oldest) if (row.kind === 'usage') foldRow(account, shelf, row, day!)
+  shelf.rows.unshift(...kept)
 }
 
 function foldRow(account: string, shelf: Shelf, row: LedgerRow, day: string): void {
