@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { UpstreamFailure } from '../src/errors.ts'
-import { createHost, readEvents, type OwnedHost } from '../src/upstream.ts'
+import { readEvents } from '../src/sse.ts'
+import { createHost, type OwnedHost } from '../src/upstream.ts'
 
 const settings = { timeoutMs: 1000, firstPartTimeoutMs: 1000, idleTimeoutMs: 1000, connections: 16 }
 const log = createConsola({ level: -999 })

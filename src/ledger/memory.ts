@@ -282,7 +282,9 @@ function fold(account: string, shelf: Shelf, bounds: FoldBounds): number {
 
 /** Keeps memory bounded: what is this old needs no receipt any more, since nothing is sent twice inside a process. */
 function foldOldest(account: string, shelf: Shelf): void {
-  const oldest = shelf.rows.splice(0, FOLDED_AT_ONCE)
+  let end = 0
+  for (let left = FOLDED_AT_ONCE; left > 0; end++) if (shelf.rows[end]!.row.kind === 'usage') left--
+  const oldest = shelf.rows.splice(0, end)
   const kept = oldest.filter(({ row }) => row.kind !== 'usage')
   for (const { row, day } of oldest) if (row.kind === 'usage') foldRow(account, shelf, row, day!)
   shelf.rows.unshift(...kept)
