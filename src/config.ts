@@ -88,7 +88,7 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
     resolved = resolveEnvironment({ ...(raw as object), models: entries }, configSchema, others)
   }
 
-  const config = validate(resolved, label)
+  const config = await validate(resolved, label)
   const { state } = config
   if (state.driver === 'file') state.path = resolve(directory, state.path)
   if (state.driver === 'redis') state.outbox = resolve(directory, state.outbox)
@@ -227,7 +227,7 @@ async function readModels(file: string, label: string, env: Environment): Promis
   return read(file, label, env)
 }
 
-function validate(resolved: ReturnType<typeof resolveEnvironment>, label: string) {
+async function validate(resolved: ReturnType<typeof resolveEnvironment>, label: string) {
   const { value, secrets, overrides } = resolved
   const issues = [...resolved.issues]
   const result = v.safeParse(configSchema, value)
@@ -236,7 +236,7 @@ function validate(resolved: ReturnType<typeof resolveEnvironment>, label: string
     const found = toConfigIssues(result.issues, { path: [], value, secrets }, configSchema)
     issues.push(...found.filter(({ path }) => !known.has(path)))
   } else if (issues.length === 0) {
-    issues.push(...crossCheck(result.output))
+    issues.push(...(await crossCheck(result.output)))
   }
   if (issues.length > 0) {
     const traced = issues.map(({ path, message }) => {

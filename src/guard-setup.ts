@@ -7,7 +7,7 @@ import { ConfigError, type ConfigIssue } from './errors.ts'
 import type { ModelQuestion } from './guard/asking.ts'
 import { Guards, type LoadedGuard } from './guard/guards.ts'
 import { guardHost } from './guard/host.ts'
-import { compilePatterns } from './guard/patterns.ts'
+import { compilePatterns, compiling } from './guard/patterns.ts'
 import { Turnstile } from './guard/turnstile.ts'
 import { loadGuard } from './loader.ts'
 import { Call, type Beside } from './pipeline.ts'
@@ -49,7 +49,7 @@ export async function setUpGuards(
     }
   }
   if (issues.length > 0) throw new ConfigError('the configuration', issues)
-  return new Guards(made, compilePatterns, (id) => catalog.get(id)?.modality === 'chat')
+  return new Guards(made, compiling, (id) => catalog.get(id)?.modality === 'chat')
 }
 
 /**

@@ -17,7 +17,7 @@ import {
   usd,
 } from './key-settings.ts'
 import type { GuardPlugin, ProviderPlugin, SearchPlugin } from './plugin.ts'
-import { readPolicy } from './policy.ts'
+import { preparePolicy, readPolicy } from './policy.ts'
 
 const UNITS: Readonly<Record<string, number>> = {
   b: 1,
@@ -259,7 +259,7 @@ export const configSchema = v.strictObject({
 type Settings = v.InferOutput<typeof configSchema>
 
 /** What the sections of a valid configuration have against each other. */
-export function crossCheck(config: Settings): ConfigIssue[] {
+export async function crossCheck(config: Settings): Promise<ConfigIssue[]> {
   const providers = Object.keys(config.providers)
   const models = Object.entries(config.models).filter(([, model]) => model.enabled)
   return [
@@ -284,7 +284,7 @@ export function crossCheck(config: Settings): ConfigIssue[] {
       return repeated(names, (index) => `models.${id}.deployments.${index}`)
     }),
     ...checkSearch(config.search),
-    ...checkSeed(config.seed),
+    ...(await checkSeed(config.seed)),
   ]
 }
 
@@ -295,10 +295,14 @@ function checkSearch({ default: chosen, engines }: Settings['search']): ConfigIs
   return [{ path: 'search.default', message }]
 }
 
-function checkSeed({ accounts }: Settings['seed']): ConfigIssue[] {
+async function checkSeed({ accounts }: Settings['seed']): Promise<ConfigIssue[]> {
   const keys = accounts.flatMap((account, a) =>
     account.keys.map((key, k) => ({ ...key, path: `seed.accounts.${a}.keys.${k}` })),
   )
+  const policies: ConfigIssue[] = []
+  for (const { policy, path } of keys) {
+    policies.push(...(await checkPolicy(policy, `${path}.policy`)))
+  }
   const accountIds = accounts.map(({ id }) => id)
   const keyIds = keys.map(({ id }) => id)
   return [
@@ -308,12 +312,13 @@ function checkSeed({ accounts }: Settings['seed']): ConfigIssue[] {
       const values = keys.map((key) => key[member])
       return repeated(values, (index) => `${keys[index]!.path}.${member}`)
     }),
-    ...keys.flatMap(({ policy, path }) => checkPolicy(policy, `${path}.policy`)),
+    ...policies,
   ]
 }
 
-function checkPolicy(policy: unknown, path: string): ConfigIssue[] {
+async function checkPolicy(policy: unknown, path: string): Promise<ConfigIssue[]> {
   if (policy === undefined) return []
+  await preparePolicy(policy)
   try {
     readPolicy(policy, path)
     return []

@@ -20,8 +20,13 @@ import { Sentences } from './categories/sentences.ts'
 
 const PASS: Verdict = { action: 'pass' }
 const NOT_READ: Verdict = { action: 'abstain', why: 'not-applicable' }
+/** What of an answer is for exact rules alone: the model's own refusals, and pages that it cites (guard design, 1.3). */
+const NOT_JUDGED = new Set<Unit['channel']>(['refusal', 'annotation'])
 /** What local heuristics read of an input (guard design, 1.3). */
 const READ = new Set<Unit['channel']>(['content', 'document', 'prompt', 'search', 'speech'])
+
+/** Characters of an input that are looked at in one step. */
+const SLICE = 256
 
 const options = v.strictObject({
   /** `hint` blocks nothing and answers for no rule: what it would have blocked is written to the log, without any text. */
@@ -49,21 +54,44 @@ export default defineGuard({
     return {
       answers: hints ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
       cost: 'local',
-      input(units, context) {
-        const turn = begin(context, 'input')
-        return units.map((unit) => {
-          const { channel, role, current } = unit
-          const answered = (role === 'assistant' || role === 'tool') && !current
-          if (!READ.has(channel) || answered) return NOT_READ
-          // What was said at an earlier turn stands alone; the parts of this one are read as one.
-          return (current ? turn : begin(context, 'input')).whole(unit.text)
-        })
+      input: (units, context) =>
+        host.inTurns(
+          readAll(units, () => begin(context, 'input')),
+          context,
+        ),
+      output({ channel, text }, context) {
+        if (NOT_JUDGED.has(channel)) return NOT_READ
+        const one = begin(context, 'output')
+        one.push(text)
+        return one.end().verdict ?? PASS
       },
-      output: (unit, context) => begin(context, 'output').whole(unit.text),
-      outputStream: (_lane, context) => begin(context, 'output'),
+      outputStream: ({ channel }, context) =>
+        NOT_JUDGED.has(channel) ? unread() : begin(context, 'output'),
     }
   },
 })
+
+/** All of an input. */
+function* readAll(
+  units: readonly Unit[],
+  begin: () => Reading,
+): Generator<void, readonly Verdict[], void> {
+  const turn = begin()
+  const verdicts: Verdict[] = []
+  for (const { channel, role, current, text } of units) {
+    const answered = (role === 'assistant' || role === 'tool') && !current
+    const isRead = READ.has(channel) && !answered
+    // What was said at an earlier turn stands alone; the parts of this one are read as one.
+    verdicts.push(isRead ? yield* (current ? turn : begin()).whole(text) : NOT_READ)
+  }
+  return verdicts
+}
+
+/** Agrees to everything. */
+function unread(): LaneGuard {
+  let safe = 0
+  return { push: ({ length }) => ({ safe: (safe += length) }), end: () => ({ safe }) }
+}
 
 /** One text, sentence by sentence. */
 class Reading implements LaneGuard {
@@ -104,10 +132,13 @@ class Reading implements LaneGuard {
   }
 
   /** All of a text; what was read before it counts. */
-  whole(text: string): Verdict {
+  *whole(text: string): Generator<void, Verdict, void> {
     this.#sentences = new Sentences()
     this.#verdict = undefined
-    this.push(text)
+    for (let at = 0; at < text.length && !this.#verdict; at += SLICE) {
+      this.push(text.slice(at, at + SLICE))
+      yield
+    }
     return this.end().verdict ?? PASS
   }
 

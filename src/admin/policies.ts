@@ -3,7 +3,7 @@ import { InvalidRequest } from '../errors.ts'
 import { Purse, entitle } from '../guard/asking.ts'
 import { gapsOf } from '../guard/coverage.ts'
 import { evaluate, type Evaluation } from '../guard/evaluate.ts'
-import { compilePatterns } from '../guard/patterns.ts'
+import { compiling } from '../guard/patterns.ts'
 import type { Side } from '../guard/watch.ts'
 import type { Incoming, Runtime } from '../pipeline.ts'
 import { requestId } from '../ids.ts'
@@ -20,6 +20,7 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
   const id = requestId()
   const account = { id: 'operator', name: 'operator', createdAt: 0 }
   const purse = new Purse()
+  const proceed = () => incoming.throwIfGone()
   const found = await evaluate({
     policy: effective,
     guards: runtime.guards,
@@ -28,7 +29,8 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
       ...(output === undefined ? {} : { output }),
     },
     remote,
-    compile: compilePatterns,
+    compile: (patterns) => compiling(patterns, 'key'),
+    proceed,
     contextOf(rules, signal, deadline) {
       const judge = effective.guard.model
       const context = Object.freeze({
@@ -56,13 +58,14 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
     },
   })
   const texts = { input, output }
+  const gaps = await gapsOf(runtime.guards, effective, proceed)
   return {
     verdicts: found.map((one) => view(one, texts[one.side])),
     blocked: [
       ...new Set(found.filter(({ verdict }) => verdict === 'block').map(({ side }) => side)),
     ],
     refusal: refusalOf(effective),
-    warnings: [...policyWarnings(policy), ...gapsOf(runtime.guards, effective)],
+    warnings: [...(await policyWarnings(policy)), ...gaps],
   }
 }
 

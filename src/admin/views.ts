@@ -53,7 +53,7 @@ export async function keyView(runtime: Runtime, key: Key) {
     models: key.models ?? null,
     policy: key.policy ?? null,
     spend_usd: usdJson(lifetime),
-    warnings: warningsOf(key, runtime),
+    warnings: await warningsOf(key, runtime),
   }
 }
 
@@ -146,7 +146,10 @@ export function statusView(gateway: Gateway) {
 }
 
 /** Settings of a key that will not do what they look like. */
-function warningsOf({ models, policy }: Key, { catalog, guards }: Runtime): string[] {
+async function warningsOf(
+  { models, policy }: Key,
+  { catalog, guards }: Runtime,
+): Promise<string[]> {
   const unknown = (models ?? []).filter((entry) =>
     catalog.all().every(({ id }) => !isAllowed([entry], id)),
   )
@@ -156,8 +159,8 @@ function warningsOf({ models, policy }: Key, { catalog, guards }: Runtime): stri
       const hint = meant === undefined ? '' : `; did you mean ${JSON.stringify(meant)}?`
       return `the catalog has no model ${JSON.stringify(entry)}${hint}`
     }),
-    ...(policy ? policyWarnings(policy) : []),
-    ...gapsOf(guards, tighten(policy, undefined)),
+    ...(policy ? await policyWarnings(policy) : []),
+    ...(await gapsOf(guards, tighten(policy, undefined))),
   ]
 }
 

@@ -1,18 +1,22 @@
 /** Request bodies: media type, size, JSON. Shared by the endpoints. */
 import { InvalidRequest } from '../errors.ts'
+import { carry, writtenMember } from '../json.ts'
 import type { Incoming } from '../pipeline.ts'
+import { preparePolicy } from '../policy.ts'
 import { decode } from '../upstream.ts'
 
 /**
  * Reads a JSON object (wire contract, 1.3): any parameters of the media type are ignored, an absent one is JSON, a BOM is
  * skipped.
  * @param accepted all types that the route takes, for the error
+ * @param kept a member that is likely to be written again as it is: the object carries its text
  * @throws InvalidRequest `unsupported_content_type`, `invalid_json`, and what {@link Incoming.body} throws
  */
 export function readJson(
   incoming: Incoming,
   limitBytes: number,
   accepted = 'application/json',
+  kept?: string,
 ): Promise<object> {
   const type = incoming.header('content-type')
   if (type !== undefined && type !== 'application/json') {
@@ -24,14 +28,25 @@ export function readJson(
       )
     }
   }
-  return incoming.body(limitBytes).then(parseObject)
+  return incoming.body(limitBytes).then((bytes) => {
+    const body = parseObject(bytes, kept)
+    const { policy } = body as { readonly policy?: unknown }
+    return policy === undefined ? body : prepared(policy, incoming).then(() => body)
+  })
 }
 
-function parseObject(bytes: Buffer): object {
+/** However hard its patterns are, the policy in a body can be read at once after that. */
+export async function prepared(policy: unknown, incoming: Incoming): Promise<void> {
+  await preparePolicy(policy, () => incoming.throwIfGone())
+}
+
+function parseObject(bytes: Buffer, kept: string | undefined): object {
   const bom = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+  let text: string
   let value: unknown
   try {
-    value = JSON.parse(decode(bom ? bytes.subarray(3) : bytes))
+    text = decode(bom ? bytes.subarray(3) : bytes)
+    value = JSON.parse(text)
   } catch (error) {
     throw new InvalidRequest('invalid_json', invalidJson(bytes, error))
   }
@@ -39,7 +54,7 @@ function parseObject(bytes: Buffer): object {
     const found = Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`
     throw new InvalidRequest('invalid_json', `The body must be a JSON object, found ${found}.`)
   }
-  return value
+  return kept === undefined ? value : carry(value, writtenMember(text, value, kept))
 }
 
 /** Says where, and not what: the engine's own message quotes the body. */

@@ -74,7 +74,7 @@ class ChatLanes implements Lanes<Chunk> {
     const { id, format, signature, ...rest } = detail!
     const entry = {
       ...rest,
-      ...(detail!.text === undefined ? { summary: stretch } : { text: stretch }),
+      ...(detail!.text ? { text: stretch } : { summary: stretch }),
       // Said once a block: at its beginning, and at its end (wire contract, S7).
       ...(start === 0 && id !== undefined ? { id } : {}),
       ...(start === 0 && format !== undefined ? { format } : {}),
@@ -163,19 +163,23 @@ class ChatLanes implements Lanes<Chunk> {
     take: Take,
     removed: (field: string) => void,
   ): void {
-    const text = detail.text ?? detail.summary
-    const said: Delta = { content: '', reasoning_details: [detail] }
-    if (!text) {
-      const isOpaque = detail.type === 'reasoning.encrypted'
-      const mark = { kind: 'mark', choice, part: part(said) } as const
-      return take(isOpaque ? mark : { ...mark, channel: 'reasoning' })
+    for (const entry of entriesOf(detail, removed)) {
+      const { type, summary, index = 0 } = entry
+      const text = entry.text || summary
+      const said: Delta = { content: '', reasoning_details: [entry] }
+      const base = { choice, channel: 'reasoning' } as const
+      if (!text) {
+        const lasting = type === 'reasoning.encrypted'
+        take({ ...base, kind: 'mark', lasting, part: part(said) })
+      } else if (index < (this.#blocks.get(choice) ?? 0)) {
+        // Blocks are read one after the other: what comes back to an earlier one would be read in no order a client sees.
+        removed('reasoning_details')
+      } else {
+        this.#blocks.set(choice, index)
+        said.reasoning = text
+        take({ ...base, kind: 'text', droppable: true, text, part: part(said) })
+      }
     }
-    const { index = 0 } = detail
-    // Blocks are read one after the other: what comes back to an earlier one would be read in no order a client sees.
-    if (index < (this.#blocks.get(choice) ?? 0)) return removed('reasoning_details')
-    this.#blocks.set(choice, index)
-    said.reasoning = text
-    take({ kind: 'text', choice, channel: 'reasoning', droppable: true, text, part: part(said) })
   }
 }
 
@@ -186,6 +190,57 @@ function isPlainText(
   if (!delta?.content || logprobs || finish_reason) return false
   for (const name in delta) if (name !== 'content') return false
   return true
+}
+
+/** What an entry of reasoning can say, and of which type it is then. */
+const SAID = {
+  text: 'reasoning.text',
+  summary: 'reasoning.summary',
+  data: 'reasoning.encrypted',
+} as const
+const TYPES: ReadonlySet<unknown> = new Set(Object.values(SAID))
+const WORDS = ['text', 'summary', 'data'] as const
+
+/**
+ * An entry of reasoning as entries that say one thing each, as nearly all do. Members that nobody knows are left out and
+ * named to `removed`, and so is what is opaque and stands where words are.
+ */
+function entriesOf(
+  detail: ReasoningDetail,
+  removed: (field: string) => void,
+): readonly ReasoningDetail[] {
+  const known: Record<string, any> = {}
+  for (const [name, value] of Object.entries(detail)) {
+    if (isOfDetail(name, value, detail.type)) known[name] = value
+    else if (value !== null && value !== undefined) removed('reasoning_details')
+  }
+  const said = WORDS.filter((name) => known[name])
+  if (said.length < 2 && known.type) return [known as ReasoningDetail]
+  const { type: _type, text: _text, summary: _summary, data: _data, ...handles } = known
+  const { index } = handles
+  return said.map((name, i) => {
+    // Handles are said once (wire contract, D36).
+    return { type: SAID[name], [name]: known[name], ...(i === 0 ? handles : { index }) }
+  })
+}
+
+function isOfDetail(name: string, value: unknown, type: unknown): boolean {
+  switch (name) {
+    case 'type':
+      return TYPES.has(value)
+    case 'index':
+      return Number.isInteger(value)
+    case 'data':
+      return type === SAID.data && typeof value === 'string'
+    case 'text':
+    case 'summary':
+    case 'id':
+    case 'format':
+    case 'signature':
+      return typeof value === 'string' || value === null
+    default:
+      return false
+  }
 }
 
 /** A chunk of the same answer that says this and nothing else. */

@@ -4,6 +4,7 @@
  * role: `tool_schema` is read by patterns alone, `annotation` by exact rules alone.
  */
 import { isUtf8 } from 'node:buffer'
+import { isObject } from '../checks.ts'
 import type { InputUnits, SettledTurn } from '../guard/lanes.ts'
 import type { Channel, ChatInput, Media, Message, Unit } from '../plugin.ts'
 import type { ChatRequest } from './chat-request.ts'
@@ -45,18 +46,23 @@ const SILENT = new Set([
 ])
 
 /** Members of a message that are read in a way of their own, or are no text: ids are handles, not words. */
-const TOLD = new Set([
-  'role',
-  'content',
+const TOLD = new Set(['role', 'content', 'tool_call_id', 'cache_control'])
+/** The same of an assistant's. Where others have them nobody has said what they are. */
+const TOLD_OF_ASSISTANT = new Set([
+  ...TOLD,
   'refusal',
   'reasoning',
   'reasoning_content',
   'reasoning_details',
   'tool_calls',
   'function_call',
-  'tool_call_id',
-  'cache_control',
 ])
+/** Of what is in a part of a content. */
+const TOLD_OF_MEDIA = new Set(['url', 'detail', 'data', 'format', 'filename', 'file_data'])
+const TOLD_OF_CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'cache_control'])
+const TOLD_OF_CALLED = new Set(['name', 'arguments', 'input'])
+/** Of an entry of reasoning. What only its vendor can read is no word either. */
+const TOLD_OF_THOUGHT = new Set(['type', 'data', 'signature', 'id', 'format', 'index'])
 
 const ROLES = {
   system: 'system',
@@ -170,7 +176,9 @@ function wordsOf({ content, refusal }: Message): string {
 function textOf(content: Message['content']): string {
   if (!Array.isArray(content)) return (content as string | null | undefined) ?? ''
   let text = ''
-  for (const part of content) text += part.text ?? part.refusal ?? ''
+  for (const part of content) {
+    if (part.type === 'text' || part.type === 'refusal') text += part[part.type]
+  }
   return text
 }
 
@@ -185,23 +193,35 @@ function readMessage(message: Message, at: string, current: boolean, units: Unit
   const text = textOf(content)
   if (Array.isArray(content)) {
     content.forEach((part, index) => {
-      const found = readPart(part, `${at}.content[${index}]`, add)
+      const place = `${at}.content[${index}]`
+      const found = readPart(part, place, add)
       if (found) media.push(found)
+      const { type } = part
+      readRest(part, new Set(['type', 'cache_control', type]), place, add)
+      if (isObject(part[type])) readRest(part[type], TOLD_OF_MEDIA, `${place}.${type}`, add)
     })
   }
   add(at, 'content', text, media)
-  if (message.refusal !== text) add(`${at}.refusal`, 'refusal', message.refusal)
-  if (message.role === 'assistant') readAssistant(message, at, add)
-  if (message.role === 'function') add(`${at}.name`, 'tool_call', message.name)
-  const others = Object.entries(message).filter(
-    ([name]) => !TOLD.has(name) && !(name === 'name' && message.role === 'function'),
-  )
-  textsIn(Object.fromEntries(others)).forEach((other, index) =>
-    add(`${at}#${index}`, 'annotation', other),
-  )
+  if (message.role === 'assistant') {
+    if (message.refusal !== text) add(`${at}.refusal`, 'refusal', message.refusal)
+    readAssistant(message, at, add)
+    return readRest(message, TOLD_OF_ASSISTANT, at, add)
+  }
+  if (message.role !== 'function') return readRest(message, TOLD, at, add)
+  add(`${at}.name`, 'tool_call', message.name)
+  readRest(message, new Set([...TOLD, 'name']), at, add)
 }
 
 type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => void
+
+/** Every text in the members that nobody knows. They go upstream, and what is there a model may read. */
+function readRest(value: object, told: ReadonlySet<string>, at: string, add: Add): void {
+  const others = Object.entries(value).filter(([name]) => !told.has(name))
+  if (others.length === 0) return
+  textsIn(Object.fromEntries(others)).forEach((text, index) =>
+    add(`${at}#${index}`, 'annotation', text),
+  )
+}
 
 function readAssistant(message: Message, at: string, add: Add): void {
   const { reasoning, reasoning_content, reasoning_details, tool_calls, function_call } = message
@@ -210,9 +230,12 @@ function readAssistant(message: Message, at: string, add: Add): void {
     add(`${at}.reasoning_content`, 'reasoning', reasoning_content)
   }
   const details: readonly any[] = reasoning_details ?? []
-  details.forEach(({ text, summary }, index) => {
-    add(`${at}.reasoning_details[${index}]`, 'reasoning', text)
-    add(`${at}.reasoning_details[${index}].summary`, 'reasoning', summary)
+  details.forEach((detail, index) => {
+    const place = `${at}.reasoning_details[${index}]`
+    add(place, 'reasoning', detail.text)
+    add(`${place}.summary`, 'reasoning', detail.summary)
+    const said = ['text', 'summary'].filter((name) => typeof detail[name] === 'string')
+    readRest(detail, new Set([...TOLD_OF_THOUGHT, ...said]), place, add)
   })
   const calls: readonly any[] = tool_calls ?? []
   calls.forEach((call, index) => readCall(call, `${at}.tool_calls[${index}]`, add))
@@ -222,8 +245,13 @@ function readAssistant(message: Message, at: string, add: Add): void {
 /** Name, arguments as they are written, and what is written in them once it is decoded. */
 function readCall(call: any, at: string, add: Add): void {
   const { name, arguments: raw } = call.function ?? {}
-  add(`${at}.name`, 'tool_call', name ?? call.custom?.name)
-  add(at, 'tool_call', raw ?? call.custom?.input)
+  add(`${at}.name`, 'tool_call', name)
+  add(at, 'tool_call', raw)
+  add(`${at}.custom.name`, 'tool_call', call.custom?.name)
+  add(`${at}.custom`, 'tool_call', call.custom?.input)
+  readRest(call, TOLD_OF_CALL, `${at}.call`, add)
+  if (isObject(call.function)) readRest(call.function, TOLD_OF_CALLED, `${at}.function`, add)
+  if (isObject(call.custom)) readRest(call.custom, TOLD_OF_CALLED, `${at}.custom`, add)
   if (typeof raw !== 'string') return
   let decoded: unknown
   try {
@@ -263,9 +291,11 @@ function readFile({ filename, file_data }: any, at: string, add: Add): Media | u
     'base64',
   )
   const isText = isUtf8(bytes) && !bytes.includes(0)
-  if (isText) add(at, 'document', bytes.toString())
+  const isSaid = mediaType?.startsWith('text/') === true
+  // What is called a text is taken for one upstream, whatever bytes are in it that are not.
+  if (isText || isSaid) add(at, 'document', bytes.toString())
   // What says that it is more than text is more than its text, such as a PDF.
-  if (isText && (mediaType === undefined || mediaType.startsWith('text/'))) return undefined
+  if (isText && (mediaType === undefined || isSaid)) return undefined
   return { kind: 'file', ...typed(file_data), ...(isDataUrl(file_data) ? { url: file_data } : {}) }
 }
 

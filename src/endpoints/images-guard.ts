@@ -1,26 +1,46 @@
 /** Images as guards see them: words go in, and may come back beside the images (guard design, 1.3). */
 import type { Guarding, Lanes } from '../guard/lanes.ts'
 import { toBase64 } from '../media.ts'
-import type { Media, MediaFile } from '../plugin.ts'
+import type { Media, MediaFile, Unit } from '../plugin.ts'
+import { textsIn } from './chat-texts.ts'
 import type { ImagePart } from './images-parts.ts'
 import type { ImageRequest } from './images-request.ts'
 
+/** Members that are read in a way of their own, or of which the API says all that they can be. */
+const TOLD = new Set([
+  'model',
+  'policy',
+  'provider',
+  'plugins',
+  'prompt',
+  'images',
+  'mask',
+  'size',
+  'quality',
+  'response_format',
+  'output_format',
+  'background',
+  'moderation',
+  'style',
+  'input_fidelity',
+  'user',
+])
+
 /** The guard side of images. There is no way to say "no" but an error. */
 export const guarding: Guarding<ImageRequest, ImagePart> = {
-  units: ({ prompt, images = [], mask }) => ({
-    units: [
-      {
-        id: 'prompt',
-        side: 'input',
-        channel: 'prompt',
-        role: 'user',
-        current: true,
-        text: prompt,
-        ...(images.length > 0 && { media: [...images, ...(mask ? [mask] : [])].map(toMedia) }),
-      },
-    ],
-    settled: [],
-  }),
+  units(input) {
+    const { prompt, images = [], mask } = input
+    const base = { side: 'input', role: 'user', current: true } as const
+    const media = images.length > 0 && { media: [...images, ...(mask ? [mask] : [])].map(toMedia) }
+    const units: Unit[] = [{ ...base, id: 'prompt', channel: 'prompt', text: prompt, ...media }]
+    for (const name in input) {
+      if (TOLD.has(name)) continue
+      textsIn(input[name]).forEach((text, index) =>
+        units.push({ ...base, id: `${name}#${index}`, channel: 'tool_schema', text }),
+      )
+    }
+    return { units, settled: [] }
+  },
   choices: () => 1,
   lanes: () => LANES,
 }

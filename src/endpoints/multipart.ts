@@ -7,6 +7,7 @@ import { InvalidRequest } from '../errors.ts'
 import { ReceivedFile, headOf, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE } from '../media.ts'
 import type { Incoming } from '../pipeline.ts'
 import type { MediaFile } from '../plugin.ts'
+import { prepared } from './body.ts'
 import { FormReader, malformed, type Part, type PartLimits } from './multipart-parts.ts'
 
 /** A form, its parts in the order of the document. */
@@ -46,8 +47,10 @@ export async function readMultipart(incoming: Incoming, limits: FormLimits): Pro
     const parts = await reader.end()
     const texts = parts.filter(({ isFile }) => !isFile)
     const files = parts.filter(({ isFile }) => isFile)
+    const fields = toFields(texts.map((part) => ({ name: part.name, text: textOf(part) })))
+    await prepared(fields.policy, incoming)
     return {
-      fields: toFields(texts.map((part) => ({ name: part.name, text: textOf(part) }))),
+      fields,
       files: inOrder(files.map((part) => ({ field: part.name, file: fileOf(part) }))),
     }
   } finally {

@@ -131,7 +131,7 @@ function stringsIn(value: unknown): readonly string[] {
 function decoded(text: unknown): WholeText[] {
   if (typeof text !== 'string') return []
   try {
-    return textsIn(JSON.parse(text)).map((one) => ({ text: one, again: true }))
+    return textsIn(JSON.parse(text), true).map((one) => ({ text: one, again: true }))
   } catch {
     return []
   }

@@ -74,7 +74,10 @@ class TranscriptLanes implements Lanes<TranscriptPart> {
           ...base,
           kind: 'whole',
           index: ++this.#segments,
-          texts: [{ text: shown.segment.text, again: true }],
+          texts: [shown.segment.text, ...speakersOf([shown.segment])].map((text) => ({
+            text,
+            again: true,
+          })),
         })
       case 'done':
         return take({ ...base, kind: 'whole', index: 0, texts: this.#textsOf(shown) })
@@ -90,12 +93,19 @@ class TranscriptLanes implements Lanes<TranscriptPart> {
     const again = [
       segments.map((one) => one.text).join(' '),
       words.map(({ word }) => word).join(' '),
+      ...speakersOf([...segments, ...words]),
     ]
     return [
       { text, again: text === this.#said },
       ...again.filter((one) => one !== '').map((one) => ({ text: one, again: true })),
     ]
   }
+}
+
+/** What speakers are called, each once. A letter is a label, and ours. */
+function speakersOf(said: readonly { readonly speaker?: string | number }[]): readonly string[] {
+  const names = said.flatMap(({ speaker }) => (typeof speaker === 'string' ? speaker : []))
+  return [...new Set(names)].filter((name) => !/^([A-Z])\1*$/.test(name))
 }
 
 /** Alternatives to what was said spell out what was not. */

@@ -68,8 +68,14 @@ export class Choice<Part> {
   /** Gives out a part. */
   readonly emit = (part: Part): void => {
     this.opened = true
-    if (this.opening.length > 0) for (const first of this.opening.splice(0)) this.#out(first)
     this.#out(part)
+  }
+
+  /** Gives out first parts that wait. */
+  open(out: (part: Part) => void): void {
+    if (this.opening.length === 0) return
+    this.opened = true
+    for (const first of this.opening.splice(0)) out(first)
   }
 
   /** Gives out a part with content. */
@@ -91,7 +97,8 @@ export class Choice<Part> {
   /** Gives out what is left of a piece that was looked at before. */
   pour(piece: Piece<Part>): void {
     const channel = 'channel' in piece ? piece.channel : undefined
-    if (this.denial || (channel && this.dropped.has(channel))) return
+    const lasts = piece.kind === 'mark' && piece.lasting
+    if (channel && !lasts && this.dropped.has(channel)) return
     const item = this.items.find((one) => one.piece === piece)
     const part = item ? partOf(item) : piece.part
     if (part === undefined) return

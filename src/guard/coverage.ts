@@ -1,6 +1,6 @@
 /** Who looks after the rules of a policy, and which nobody does. */
 import type { EffectivePolicy } from '../policy.ts'
-import type { Guards, LoadedGuard } from './guards.ts'
+import { isSelected, type Guards, type LoadedGuard } from './guards.ts'
 
 /** One rule, and the guards that answer for it. */
 export interface Coverage {
@@ -15,6 +15,7 @@ export function coverageOf(guards: Guards, policy: EffectivePolicy): readonly Co
   const answering = (rule: string, looks: (one: LoadedGuard) => boolean) =>
     guards.all
       .filter(({ guard: { answers } }) => answers.includes(rule as never))
+      .filter((one) => one.applies !== 'selected' || isSelected(one, policy))
       .filter(({ mode }) => mode === 'block')
       .filter(looks)
       .map(({ name }) => name)
@@ -33,11 +34,18 @@ export function coverageOf(guards: Guards, policy: EffectivePolicy): readonly Co
   ]
 }
 
-/** What an operator should know about a policy, in sentences without an end. */
-export function gapsOf(guards: Guards, policy: EffectivePolicy): readonly string[] {
+/**
+ * What an operator should know about a policy, in sentences without an end.
+ * @param proceed throws where nobody waits for it any more
+ */
+export async function gapsOf(
+  guards: Guards,
+  policy: EffectivePolicy,
+  proceed: () => void = () => {},
+): Promise<readonly string[]> {
   const { guard } = policy
   if (!guard.input && !guard.output) return []
-  const roster = guards.rosterOf(policy)
+  const roster = await guards.rosterOf(policy, proceed)
   const covered = coverageOf(guards, policy)
   const after = guard.onError === 'block' ? 'will be refused' : 'will go on without it'
   return [
@@ -47,7 +55,9 @@ export function gapsOf(guards: Guards, policy: EffectivePolicy): readonly string
         : `${name} are not all valid any more: calls with this key ${after}`,
     ),
     ...(roster?.unenforced ?? []).map(
-      (rule) => `nothing on this gateway judges the ${rule}: the model is told about it, no more`,
+      (rule) =>
+        `nothing on this gateway judges ${rule === 'scope' ? 'the scope' : rule}: ` +
+        'the model is told about it, no more',
     ),
     ...covered.flatMap(({ rule, input, output }) => {
       if (input.length + output.length === 0) return []

@@ -66,6 +66,7 @@ export type Spot = Place & { /** The unit of the input. */ readonly unit?: strin
 /** Repeats can be seen, and nothing else. */
 const secret = randomBytes(32)
 /** More of them would tell nothing more. */
+const MOST_FINDINGS = 1000
 const MOST_ERRORS = 100
 const MOST_FIELDS = 20
 
@@ -74,6 +75,8 @@ export class Decision {
   readonly errors: { readonly guard: string; readonly kind: FaultKind; readonly side: Side }[] = []
   /** A policy wants somebody to hear of it. */
   escalated = false
+  /** All rules that something was found for. */
+  readonly #seen = new Set<string>()
   readonly #unscanned = new Set<string>()
   readonly #removed = new Set<string>()
   readonly #looking: Promise<unknown>[] = []
@@ -112,6 +115,10 @@ export class Decision {
     effect: Finding['effect'],
   ): void {
     const { matched, channel, unit, choice } = place
+    if (effect === 'blocked') this.#decide('blocked', side, block.rule, choice)
+    const isNew = !this.#seen.has(block.rule)
+    this.#seen.add(block.rule)
+    if (this.findings.length >= MOST_FINDINGS && effect !== 'blocked' && !isNew) return
     this.findings.push({
       side,
       rule: block.rule,
@@ -126,7 +133,6 @@ export class Decision {
       latencyMs: Date.now() - this.#init.startedAt,
       effect,
     })
-    if (effect === 'blocked') this.#decide('blocked', side, block.rule, choice)
   }
 
   /** A guard could not look. @param goesOn the call, without it */
@@ -192,7 +198,7 @@ export class Decision {
     return {
       mode,
       outcome,
-      rules: mode === 'monitor' ? this.#seen() : this.rules,
+      rules: mode === 'monitor' ? [...this.#seen] : this.rules,
       sides: this.findings,
       errors: this.errors,
       unscanned: [...this.#unscanned],
@@ -205,10 +211,6 @@ export class Decision {
       // An answer that broke off was not looked at to its end.
       incomplete: this.incomplete || (mode === 'block' && outcome === 'passed' && !this.final),
     }
-  }
-
-  #seen(): readonly string[] {
-    return [...new Set(this.findings.map(({ rule }) => rule))]
   }
 
   #removal(): string {

@@ -33,7 +33,10 @@ export class Escalations {
   readonly #report: (message: string) => void
   readonly #waits: readonly number[]
   readonly #queue: EscalationEvent[] = []
+  /** Nothing is tried again any more. */
   readonly #closing = new AbortController()
+  /** Nothing is tried any more. */
+  readonly #over = new AbortController()
   #posting: Promise<void> | undefined
 
   /** @param report told of events that were lost, without anything of the target but its host */
@@ -55,10 +58,12 @@ export class Escalations {
     this.#posting ??= this.#postAll().finally(() => (this.#posting = undefined))
   }
 
-  /** Gives up what is waiting for another try. */
+  /** Gives up what is waiting for another try. What has not been tried has as long as one try may take, all together. */
   async close(): Promise<void> {
     this.#closing.abort()
+    const timer = setTimeout(() => this.#over.abort(), TIMEOUT_MS)
     await this.#posting
+    clearTimeout(timer)
   }
 
   async #postAll(): Promise<void> {
@@ -75,7 +80,7 @@ export class Escalations {
     for (const wait of [0, ...this.#waits]) {
       try {
         if (wait > 0) await sleep(wait, undefined, { signal, ref: false })
-        const inTime = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])
+        const inTime = AbortSignal.any([this.#over.signal, AbortSignal.timeout(TIMEOUT_MS)])
         await ofetch(url, { method: 'POST', headers, body: event, signal: inTime, retry: 0 })
         return true
       } catch {

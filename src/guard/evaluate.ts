@@ -1,11 +1,13 @@
 /** Tries a policy on texts, rule by rule, without a call (for operators who write policies). */
-import type { ActiveRules, GuardContext, Matcher, RuleRef, Span, Unit } from '../plugin.ts'
+import type { ActiveRules, GuardContext, RuleRef, Span, Unit } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy.ts'
 import { Circuit } from './circuit.ts'
 import { pluginScout } from './followers.ts'
 import type { Guards, LoadedGuard } from './guards.ts'
 import { haltIn } from './lane.ts'
 import { Passes } from './passes.ts'
+import type { PatternMatcher } from './patterns.ts'
+import { inTurns, type Steps } from './stretch.ts'
 import { admitted, checkVerdict, toFault, type Block, type FaultKind } from './verdicts.ts'
 import { Watch, type Side } from './watch.ts'
 
@@ -29,7 +31,9 @@ export interface Trial {
   readonly texts: { readonly input?: string; readonly output?: string }
   /** Whether remote guards are asked. */
   readonly remote: boolean
-  readonly compile: (patterns: readonly string[]) => Matcher
+  readonly compile: (patterns: readonly string[]) => Steps<PatternMatcher>
+  /** Throws where nobody waits for it any more; asked now and then. */
+  readonly proceed: () => void
   /** What a guard is told. */
   readonly contextOf: (rules: ActiveRules, signal: AbortSignal, deadline: number) => GuardContext
 }
@@ -53,7 +57,7 @@ export async function evaluate(trial: Trial): Promise<readonly Evaluation[]> {
   for (const side of SIDES) {
     const text = texts[side]
     if (text === undefined || !policy.guard[side]) continue
-    found.push(...patternsOn(trial, side, text))
+    found.push(...(await inTurns(patternsOn(trial, side, text), trial.proceed)))
     for (const { rule, family, only } of rules) {
       for (const loaded of guards.all) {
         if (!loaded.guard.answers.includes(family) || !looksAt(loaded, side)) continue
@@ -82,14 +86,20 @@ function rulesOf({ scopes, deny }: EffectivePolicy): readonly Rule[] {
   ]
 }
 
-function patternsOn({ policy, compile }: Trial, side: Side, text: string): Evaluation[] {
-  return policy.bannedPatterns.map((pattern, index) => {
-    const hit = compile([pattern]).find(text)
+function* patternsOn({ policy, compile }: Trial, side: Side, text: string): Steps<Evaluation[]> {
+  const found: Evaluation[] = []
+  for (const [index, pattern] of policy.bannedPatterns.entries()) {
+    const matcher = yield* compile([pattern])
+    const hit = yield* matcher.search(text)
     const evaluation = { rule: `bannedPatterns[${index}]`, side, guard: 'patterns' }
-    if (!hit) return { ...evaluation, verdict: 'pass' }
+    if (!hit) {
+      found.push({ ...evaluation, verdict: 'pass' })
+      continue
+    }
     const { start, end, view } = hit
-    return { ...evaluation, verdict: 'block', spans: [{ start, end }], view }
-  })
+    found.push({ ...evaluation, verdict: 'block', spans: [{ start, end }], view })
+  }
+  return found
 }
 
 async function ask(

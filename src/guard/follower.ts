@@ -4,7 +4,7 @@
  */
 import type { Channel, LaneInfo, Unit } from '../plugin.ts'
 import { Segmenter, type Segment } from './segments.ts'
-import { GuardFault, checkStep, checkVerdict, toFault, type Block } from './verdicts.ts'
+import { GuardFault, checkStep, toFault, type Block } from './verdicts.ts'
 import type { Origin, Watch } from './watch.ts'
 
 /** Why nothing more of a lane may pass. */
@@ -80,7 +80,7 @@ export abstract class PluginFollower implements Follower {
   /** @param complete nothing follows: what is not blocked has to be safe */
   protected take(answer: unknown, complete: boolean): void {
     const { safe, verdict } = checkStep(answer, this.safe, this.length)
-    const block = verdict && checkVerdict(verdict, this.length, this.watch.admits)
+    const block = verdict && this.watch.blockIn(verdict, this.length)
     this.safe = safe
     if (block) this.stop = { block }
     else if (complete && safe < this.length) {
@@ -139,7 +139,7 @@ export abstract class BySegments extends PluginFollower {
   }
 
   protected check(verdict: unknown, { start, text }: Segment): Block | undefined {
-    const block = checkVerdict(verdict, text.length, this.watch.admits)
+    const block = this.watch.blockIn(verdict, text.length)
     if (!block?.spans || start === 0) return block
     const spans = block.spans.map((span) => ({
       ...span,

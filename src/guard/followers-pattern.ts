@@ -1,14 +1,12 @@
 /** Banned patterns on one lane: held against every piece of a text that grows, or against a text that is there at once. */
 import type { PatternHit, Scan } from '../plugin.ts'
 import type { Follower, Stop } from './follower.ts'
+import { AtEnd } from './followers-whole.ts'
 import type { PatternMatcher } from './patterns.ts'
 import type { Origin } from './watch.ts'
 
 /** What is needed of a matcher. */
 export type Searcher = Pick<PatternMatcher, 'scan' | 'search'>
-
-/** Looking for patterns may take so long at a stretch, ms; other calls have their turn then. */
-export const STRETCH_MS = 2
 
 /** Looks at every piece at once. */
 export class PatternFollower implements Follower {
@@ -49,24 +47,16 @@ export class PatternFollower implements Follower {
  * Looks at a text once it is complete, which is many times faster, and lets others have their turn when that takes long.
  * A text that comes in several pieces after all is looked at as it grows.
  */
-export class PatternSearch implements Follower {
-  readonly name = 'patterns'
-  readonly origin: Origin
-  safe = 0
-  stop: Stop | undefined = undefined
-  waiting = false
+export class PatternSearch extends AtEnd {
   readonly #matcher: Searcher
   readonly #offset: number
-  readonly #changed: () => void
   #text = ''
   #growing: PatternFollower | undefined
-  #left = false
 
   constructor(matcher: Searcher, offset: number, origin: Origin, changed: () => void) {
+    super('patterns', origin, changed)
     this.#matcher = matcher
     this.#offset = offset
-    this.origin = origin
-    this.#changed = changed
   }
 
   push(text: string): void {
@@ -83,40 +73,19 @@ export class PatternSearch implements Follower {
   }
 
   end(): void {
-    if (!this.#growing) return this.#search(this.#matcher.search(this.#text))
+    if (!this.#growing) {
+      return this.look(this.#matcher.search(this.#text), (hit) => {
+        if (hit) this.stop = stopFor(hit, this.#offset)
+        else this.safe = this.#text.length
+      })
+    }
     if (!this.#growing.stop) this.#growing.end()
     this.#follow(this.#growing)
-  }
-
-  leave(): void {
-    this.#left = true
-    this.waiting = false
   }
 
   #follow({ safe, stop }: PatternFollower): void {
     this.safe = safe
     this.stop = stop
-  }
-
-  #search(search: ReturnType<Searcher['search']>): void {
-    const pauseAt = performance.now() + STRETCH_MS
-    for (;;) {
-      const { done, value } = search.next()
-      if (done) return this.#found(value)
-      if (performance.now() > pauseAt) break
-    }
-    this.waiting = true
-    setImmediate(() => {
-      if (this.#left) return
-      this.waiting = false
-      this.#search(search)
-      this.#changed()
-    })
-  }
-
-  #found(hit: PatternHit | undefined): void {
-    if (hit) this.stop = stopFor(hit, this.#offset)
-    else this.safe = this.#text.length
   }
 }
 

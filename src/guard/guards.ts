@@ -4,6 +4,7 @@ import type { EffectivePolicy } from '../policy.ts'
 import { Circuit } from './circuit.ts'
 import { Passes } from './passes.ts'
 import { escapePattern, type PatternMatcher } from './patterns.ts'
+import { inTurns, type Steps } from './stretch.ts'
 import { admitted, type Admits, type FaultKind } from './verdicts.ts'
 import type { Origin } from './watch.ts'
 
@@ -48,9 +49,12 @@ export interface Roster {
   readonly watching: readonly Duty[]
   /** Guards that should be there and cannot look. */
   readonly faults: readonly { readonly guard: string; readonly kind: FaultKind }[]
-  /** Rules that nobody judges: they are told to the model and that is all. */
+  /** Rules that nobody enforces: they are told to the model and that is all. */
   readonly unenforced: readonly string[]
 }
+
+/** Compiles patterns. @throws for what is no pattern */
+export type Compile = (patterns: readonly string[], origin: Origin) => Steps<PatternMatcher>
 
 const ORIGINS: readonly Origin[] = ['key', 'request']
 /** How a key names a guard as its judge. */
@@ -59,21 +63,14 @@ const BY_NAME = 'guard/'
 export class Guards {
   readonly all: readonly LoadedGuard[]
   readonly passes: Passes = new Passes()
-  readonly #compile: (patterns: readonly string[], origin: Origin) => PatternMatcher
+  readonly #compile: Compile
   readonly #hasModel: (id: string) => boolean
   readonly #always: boolean
   readonly #circuits = new Map<string, Circuit>()
   readonly #rosters = new WeakMap<EffectivePolicy, Roster>()
 
-  /**
-   * @param compile throws for what is no pattern
-   * @param hasModel whether the catalog has a model
-   */
-  constructor(
-    all: readonly LoadedGuard[],
-    compile: (patterns: readonly string[], origin: Origin) => PatternMatcher,
-    hasModel: (id: string) => boolean,
-  ) {
+  /** @param hasModel whether the catalog has a model */
+  constructor(all: readonly LoadedGuard[], compile: Compile, hasModel: (id: string) => boolean) {
     this.all = all
     this.#compile = compile
     this.#hasModel = hasModel
@@ -88,18 +85,26 @@ export class Guards {
     return this.#circuits
   }
 
-  /** What a policy calls for; nothing for most. */
-  rosterOf(policy: EffectivePolicy): Roster | undefined {
+  /**
+   * What a policy calls for; nothing for most. A promise only where patterns have to be compiled that are new and many.
+   * @param proceed throws where nobody waits for it any more
+   */
+  rosterOf(
+    policy: EffectivePolicy,
+    proceed: () => void,
+  ): Roster | undefined | Promise<Roster | undefined> {
     const { guard, scopes, deny, bannedPatterns } = policy
     if (!guard.input && !guard.output) return undefined
     const ruled = scopes.length + deny.length + bannedPatterns.length > 0
     if (!ruled && !this.#always && !guard.model?.startsWith(BY_NAME)) return undefined
-    let roster = this.#rosters.get(policy)
-    if (!roster) this.#rosters.set(policy, (roster = this.#enlist(policy)))
-    return roster.duties.length + roster.watching.length > 0 || ruled ? roster : undefined
+    const known = this.#rosters.get(policy)
+    const roster = known ?? inTurns(this.#enlist(policy), proceed)
+    const some = (one: Roster) =>
+      one.duties.length + one.watching.length > 0 || ruled ? one : undefined
+    return roster instanceof Promise ? roster.then(some) : some(roster)
   }
 
-  #enlist(policy: EffectivePolicy): Roster {
+  *#enlist(policy: EffectivePolicy): Steps<Roster> {
     const faults: { guard: string; kind: FaultKind }[] = []
     const patterns: PatternDuty[] = []
     const keys = policy.rules.key.bannedPatterns.length
@@ -107,7 +112,7 @@ export class Guards {
       const { bannedPatterns } = policy.rules[origin]
       if (bannedPatterns.length === 0) continue
       const offset = origin === 'key' ? 0 : keys
-      const { matcher, sound } = this.#compileAll(bannedPatterns, origin)
+      const { matcher, sound } = yield* this.#compileAll(bannedPatterns, origin)
       patterns.push({ origin, offset, matcher })
       if (!sound) faults.push({ guard: 'patterns', kind: 'invalid' })
     }
@@ -115,40 +120,52 @@ export class Guards {
     const all = this.all
       .flatMap((loaded) => ORIGINS.flatMap((origin) => this.#dutyOf(loaded, policy, origin) ?? []))
       .sort((a, b) => Number(isRemote(a)) - Number(isRemote(b)))
-    const answered = new Set(all.flatMap(({ rules }) => referencesOf(rules)))
-    const open = referencesOf(policy).filter((rule) => !answered.has(rule))
-    const denied = open.filter((rule) => rule.startsWith('deny:'))
+    const rulesOf = (duties: readonly Duty[]) =>
+      new Set(duties.flatMap(({ rules }) => referencesOf(rules)))
+    const answered = rulesOf(all)
+    const duties = all.filter(({ loaded }) => loaded.mode === 'block')
+    const watching = all.filter(({ loaded }) => loaded.mode === 'monitor')
+    // Where the policy only monitors, all guards do.
+    const enforced = policy.guard.mode === 'monitor' ? answered : rulesOf(duties)
+    const judged = referencesOf(policy).filter((rule) => rule !== 'bannedPatterns')
+    const denied = judged.filter((rule) => rule !== 'scope' && !answered.has(rule))
     if (denied.length > 0 || (judge && !this.#canJudge(judge)))
       faults.push({ guard: judge ?? denied.join(','), kind: 'unanswered' })
-    return {
+    const roster = {
       patterns,
-      duties: all.filter(({ loaded }) => loaded.mode === 'block'),
-      watching: all.filter(({ loaded }) => loaded.mode === 'monitor'),
+      duties,
+      watching,
       faults,
-      unenforced: open.includes('scope') ? ['scope'] : [],
+      unenforced: judged.filter((rule) => !enforced.has(rule) && !denied.includes(rule)),
     }
+    this.#rosters.set(policy, roster)
+    return roster
   }
 
   /** A stored pattern that is none any more still stands for its own letters. */
-  #compileAll(patterns: readonly string[], origin: Origin) {
+  *#compileAll(
+    patterns: readonly string[],
+    origin: Origin,
+  ): Steps<{ readonly matcher: PatternMatcher; readonly sound: boolean }> {
     try {
-      return { matcher: this.#compile(patterns, origin), sound: true }
+      return { matcher: yield* this.#compile(patterns, origin), sound: true }
     } catch {
-      const sound = patterns.map((pattern) => {
+      const sound: string[] = []
+      for (const pattern of patterns) {
         try {
-          this.#compile([pattern], origin)
-          return pattern
+          yield* this.#compile([pattern], origin)
+          sound.push(pattern)
         } catch {
-          return escapePattern(pattern)
+          sound.push(escapePattern(pattern))
         }
-      })
-      return { matcher: this.#compile(sound, origin), sound: false }
+      }
+      return { matcher: yield* this.#compile(sound, origin), sound: false }
     }
   }
 
   #dutyOf(loaded: LoadedGuard, policy: EffectivePolicy, origin: Origin): Duty | undefined {
     const { name, plugin, guard, applies } = loaded
-    const selected = policy.guard.model === BY_NAME + name
+    const selected = isSelected(loaded, policy)
     if (applies === 'selected' && !selected) return undefined
     const rules = rulesFor(guard, policy.rules[origin])
     const references = referencesOf(rules)
@@ -171,6 +188,11 @@ export class Guards {
       judge.startsWith(BY_NAME) || this.all.some(({ guard }) => guard.answers.includes('scope'))
     )
   }
+}
+
+/** Whether a policy names a guard as its judge. */
+export function isSelected({ name }: LoadedGuard, { guard }: EffectivePolicy): boolean {
+  return guard.model === BY_NAME + name
 }
 
 function judgeOf({ guard: { model }, scopes, deny }: EffectivePolicy): string | undefined {

@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache'
 import type { GuardHost, Host, Matcher } from '../plugin.ts'
 import { askModel } from './asking.ts'
+import { inTurns } from './stretch.ts'
 import type { Turnstile } from './turnstile.ts'
 
 const MOST_CACHED = 20_000
@@ -18,6 +19,7 @@ export function guardHost(
     ...host,
     ask: (model, request, context) => askModel(places, model, request, context),
     compile,
+    inTurns: (steps, { signal }) => inTurns(steps, () => signal.throwIfAborted()),
     cache: {
       get: ({ accountId }, key) => cached.get(`${accountId}\n${key}`)?.value,
       set({ accountId }, key, value, ttlSeconds) {

@@ -1,12 +1,10 @@
 /** Guards look at what goes in, before anything of it leaves the house (guard design, 1.1 and 1.3). */
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { PatternHit, Unit } from '../plugin.ts'
+import type { Unit } from '../plugin.ts'
 import type { Found } from './decision.ts'
-import { STRETCH_MS } from './followers-pattern.ts'
 import type { PatternDuty } from './guards.ts'
 import type { InputUnits, SettledTurn } from './lanes.ts'
-import type { PatternMatcher } from './patterns.ts'
-import { GuardFault, checkVerdict, toFault } from './verdicts.ts'
+import { inTurns, type Steps } from './stretch.ts'
+import { GuardFault, toFault } from './verdicts.ts'
 import type { Watch } from './watch.ts'
 
 export interface InputInit {
@@ -45,18 +43,20 @@ interface Violation {
 export class InputScreen {
   readonly #init: InputInit
   readonly #withheld = new Set<SettledTurn>()
-  #pausedAt = 0
+  /** By the ids of their units: there may be as many of them as a body has room for. */
+  readonly #turns: ReadonlyMap<string, SettledTurn>
 
   constructor(init: InputInit) {
     this.#init = init
+    const { settled } = init.input
+    this.#turns = new Map(settled.flatMap((turn) => [...turn.units].map((id) => [id, turn])))
   }
 
   /** Patterns and local guards. */
   async local(): Promise<InputVerdict> {
-    const { patterns, watches } = this.#init
-    this.#pausedAt = performance.now()
+    const { patterns, watches, proceed } = this.#init
     for (const duty of patterns) {
-      const stop = this.#weigh(await this.#match(duty))
+      const stop = this.#weigh(await inTurns(this.#match(duty), proceed))
       if (stop) return this.#verdict(stop)
     }
     for (const watch of watches) {
@@ -90,15 +90,19 @@ export class InputScreen {
   #units(): readonly Unit[] {
     const { units } = this.#init.input
     if (this.#withheld.size === 0) return units
-    return units.filter(({ id }) => ![...this.#withheld].some((turn) => turn.units.has(id)))
+    return units.filter((unit) => {
+      const turn = this.#turnOf(unit)
+      return !turn || !this.#withheld.has(turn)
+    })
   }
 
-  async #match({ matcher, offset, origin }: PatternDuty): Promise<readonly Violation[]> {
+  *#match({ matcher, offset, origin }: PatternDuty): Steps<readonly Violation[]> {
     const violations: Violation[] = []
     for (const unit of this.#init.input.units) {
       const { text } = unit
       if (text === '') continue
-      const hit = await this.#search(matcher.search(text))
+      const hit = yield* matcher.search(text)
+      yield
       if (!hit) continue
       const { pattern, view, start, end } = hit
       const rule = `bannedPatterns[${pattern + offset}]` as const
@@ -109,21 +113,6 @@ export class InputScreen {
     return violations
   }
 
-  /** However long the texts and however hard the patterns, nobody else waits long for it. */
-  async #search(search: ReturnType<PatternMatcher['search']>): Promise<PatternHit | undefined> {
-    for (;;) {
-      const { done, value } = search.next()
-      if (performance.now() - this.#pausedAt > STRETCH_MS) await this.#pause()
-      if (done) return value
-    }
-  }
-
-  async #pause(): Promise<void> {
-    await nextTurn()
-    this.#init.proceed()
-    this.#pausedAt = performance.now()
-  }
-
   async #ask(watch: Watch, units: readonly Unit[]): Promise<InputVerdict['stop']> {
     if (!watch.guard.input || units.length === 0) return undefined
     try {
@@ -131,7 +120,10 @@ export class InputScreen {
         ? this.#check(
             watch,
             units,
-            await watch.work((context) => watch.guard.input!(units, context)),
+            await watch.inTime(
+              'input',
+              watch.work((context) => watch.guard.input!(units, context)),
+            ),
           )
         : await watch.ask('input', async (context) =>
             this.#check(watch, units, await watch.guard.input!(units, context)),
@@ -154,7 +146,7 @@ export class InputScreen {
     let fault: unknown
     units.forEach((unit, index) => {
       try {
-        const block = checkVerdict(verdicts[index], unit.text.length, watch.admits)
+        const block = watch.blockIn(verdicts[index], unit.text.length)
         const { name: guard, origin } = watch
         if (block) violations.push({ unit, found: { guard, origin, block } })
       } catch (error) {
@@ -177,7 +169,7 @@ export class InputScreen {
   }
 
   #turnOf({ id }: Unit): SettledTurn | undefined {
-    return this.#init.input.settled.find(({ units }) => units.has(id))
+    return this.#turns.get(id)
   }
 
   #verdict(stop: InputVerdict['stop']): InputVerdict {

@@ -166,17 +166,28 @@ export class Lane<Part> {
       } else emit(lanes.cut(piece, this.released - start, end - start))
       this.released = end
     }
-    held.splice(0, gone)
+    if (gone === 1) held.shift()
+    else if (gone > 0) held.splice(0, gone)
     const next = held[0]
     const to = stretchOf(next, safe)
     if (to > 0 && next!.start + to > this.released) {
       const piece = next!.piece as TextPiece<Part>
       const from = Math.max(0, this.released - next!.start)
       if (rest === '') emit(lanes.cut(piece, from, to))
-      else emit(lanes.cut({ ...piece, text: rest + piece.text }, 0, rest.length + to))
+      else {
+        const text = rest + piece.text.slice(0, to)
+        emit(lanes.cut({ ...piece, text }, 0, text.length))
+      }
       this.released = next!.start + to
     }
     return this.released - before
+  }
+
+  /** What is held and goes out even if the lane is dropped. */
+  get lasting(): readonly Part[] {
+    return this.#held.flatMap(({ piece }) =>
+      piece.kind === 'mark' && piece.lasting ? [piece.part] : [],
+    )
   }
 
   /** What stands in the held text between two offsets. */

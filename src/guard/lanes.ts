@@ -123,6 +123,8 @@ export interface MarkPiece<Part> extends AnyPiece<Part> {
   readonly kind: 'mark'
   readonly opens?: boolean
   readonly channel?: Channel
+  /** It goes out even where its channel is left out. */
+  readonly lasting?: boolean
 }
 
 /** Ends a choice; goes out after everything else of it. */

@@ -13,9 +13,10 @@ export class Passes {
 
   /** @param guard the instance's name */
   keyOf(guard: string, context: GuardContext, unit: Unit): string {
-    const { accountId, endpoint, origin, rules, judge } = context
+    const { accountId, keyId, endpoint, model, origin, rules, judge } = context
     const { side, channel, text, context: around } = unit
-    const parts = [guard, accountId, endpoint, origin, rules, judge, side, channel, around, text]
+    const about = [guard, accountId, keyId, endpoint, model, origin, rules, judge]
+    const parts = [...about, side, channel, around, text]
     return createHmac('sha256', this.#secret).update(JSON.stringify(parts)).digest('base64')
   }
 

@@ -4,6 +4,7 @@
  */
 import type { Batch, Flow, Source } from '../plugin.ts'
 import type { Screen } from './screen.ts'
+import { nextTurn, someOf, type Steps } from './stretch.ts'
 import { GuardFault } from './verdicts.ts'
 import type { Origin } from './watch.ts'
 
@@ -30,6 +31,8 @@ export class Patient<Part> implements Source<Part> {
   #out: Part[] = []
   #reading = false
   #arrived: Batch<Part> | undefined
+  /** What is left to do with that. */
+  #taking: Steps<void> | undefined
   #failure: { readonly error: unknown } | undefined
   #ended = false
   #closed = false
@@ -108,15 +111,21 @@ export class Patient<Part> implements Source<Part> {
 
   #takeIn(): void {
     if (this.#failure) throw this.#failure.error
-    const batch = this.#arrived
-    if (!batch) return
+    if (!this.#arrived) return
+    this.#taking ??= this.#take(this.#arrived)
+    if (!someOf(this.#taking).done) return
+    this.#taking = undefined
     this.#arrived = undefined
+  }
+
+  *#take({ parts, last }: Batch<Part>): Steps<void> {
     const { screen } = this.#init
-    for (const part of batch.parts) {
+    for (const part of parts) {
       screen.push(part, this.#emit)
       if (screen.done) return
+      yield
     }
-    if (!batch.last) return
+    if (!last) return
     this.#ended = true
     screen.end(this.#emit)
   }
@@ -124,6 +133,8 @@ export class Patient<Part> implements Source<Part> {
   /** Waits for a part or an answer of a guard; at most for so long, and says for whom it was too long. */
   async #something(): Promise<Wait> {
     const { screen, idleMs, stallMs, buffer } = this.#init
+    // Others have their turn before the rest of what has arrived is looked at.
+    if (this.#taking) await new Promise<void>(nextTurn)
     if (this.#arrived || this.#failure) return 'more'
     const { promise, resolve } = Promise.withResolvers<Wait>()
     this.#wake = () => resolve('more')

@@ -9,6 +9,8 @@ import { buildMachines, parsePattern, type Machines, type Parsed } from './match
 import { isSuspect } from './matcher/find.ts'
 import { isUnbounded, PatternError } from './matcher/regex.ts'
 import { TextScan } from './matcher/scan.ts'
+import { atOnce, type Steps } from './stretch.ts'
+import type { Origin } from './watch.ts'
 
 /** A pattern that cannot be used. */
 export interface PatternProblem {
@@ -37,6 +39,9 @@ export interface PatternCheck {
  */
 export const SLICE = 128
 
+/** Units times instructions of one step of a search: about a millisecond where code is cold. */
+const STEP_SIZE = 1 << 18
+
 /** Of all patterns together, in instructions. */
 const MAX_SIZE = 12_000
 
@@ -48,6 +53,25 @@ const caches = {
 
 const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
 
+/** A pattern on its own. */
+interface Read {
+  readonly parsed: Parsed
+  readonly isUnbounded: boolean
+}
+
+/** Patterns are checked first and compiled soon after. The size is in instructions. */
+const known = new LRUCache<string, Read | PatternError>({ max: 1_000, maxSize: 100_000 })
+
+/** Matchers that are being made, by origin and list: whoever wants the same meanwhile helps. */
+const underWay = new Map<string, Making>()
+
+interface Making {
+  readonly steps: Steps<PatternMatcher>
+  made: PatternMatcher | undefined
+  /** How many wait for it. */
+  wanted: number
+}
+
 /**
  * Compiles patterns; the same list again costs a look-up.
  * @param origin whose they are
@@ -55,26 +79,50 @@ const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
  */
 export function compilePatterns(
   patterns: readonly string[],
-  origin: 'key' | 'request' = 'key',
+  origin: Origin = 'key',
 ): PatternMatcher {
+  return atOnce(compiling(patterns, origin))
+}
+
+/** {@link compilePatterns}, in steps. */
+export function* compiling(patterns: readonly string[], origin: Origin): Steps<PatternMatcher> {
   const id = idOf(patterns)
-  const known = caches[origin].get(id)
-  if (known) return known
-  const { parsed, problem } = parse(patterns)
+  const matcher = caches[origin].get(id)
+  if (matcher) return matcher
+  const { read, problem } = yield* parse(patterns)
   if (problem) throw new Error(`Pattern ${problem.index} ${problem.reason}.`)
-  const machines = buildMachines(parsed)
-  const matcher = new PatternMatcher(machines)
-  const size = machines.text.size + (machines.decoded?.size ?? 0)
-  caches[origin].set(id, matcher, { size: size + 1 })
-  return matcher
+  const key = `${origin} ${id}`
+  const making = underWay.get(key) ?? { steps: make(read, origin, id), made: undefined, wanted: 0 }
+  underWay.set(key, making)
+  making.wanted++
+  try {
+    for (;;) {
+      if (making.made) return making.made
+      const { done, value } = making.steps.next()
+      if (done) return (making.made = value)
+      yield
+    }
+  } finally {
+    // Nobody goes on with what nobody wants.
+    if (--making.wanted === 0 || making.made) underWay.delete(key)
+  }
 }
 
 /** Looks for what would make {@link compilePatterns} throw, and for what is allowed but unwise. Never throws. */
 export function checkPatterns(patterns: readonly string[]): PatternCheck {
+  return atOnce(checking(patterns))
+}
+
+/** {@link checkPatterns}, in steps. */
+export function* checking(patterns: readonly string[]): Steps<PatternCheck> {
   const id = idOf(patterns)
   let check = checks.get(id)
   if (!check) {
-    check = findProblems(patterns)
+    const { read, problem } = yield* parse(patterns)
+    const warnings = read.flatMap(({ isUnbounded }, index) =>
+      isUnbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
+    )
+    check = problem ? { problem, warnings } : { warnings }
     checks.set(id, check)
   }
   return check
@@ -94,18 +142,11 @@ export class PatternMatcher implements Matcher {
   }
 
   find(text: string): PatternHit | undefined {
-    const search = this.#search(text, false)
-    for (;;) {
-      const { done, value } = search.next()
-      if (done) return value
-    }
+    return atOnce(this.#search(text, false))
   }
 
-  /**
-   * {@link find}, a few milliseconds at a time: whoever asks may let others have their turn between two steps.
-   * Whatever the patterns and the text, a step is short.
-   */
-  search(text: string): Generator<void, PatternHit | undefined, void> {
+  /** {@link find}, in steps: whatever the patterns and the text, they are short. */
+  search(text: string): Steps<PatternHit | undefined> {
     return this.#search(text, true)
   }
 
@@ -113,11 +154,12 @@ export class PatternMatcher implements Matcher {
     return new TextScan(this.#machines)
   }
 
-  *#search(text: string, pauses: boolean): Generator<void, PatternHit | undefined, void> {
+  *#search(text: string, pauses: boolean): Steps<PatternHit | undefined> {
     if (!(yield* isSuspect(this.#machines, text, pauses))) return undefined
     const scan = this.scan()
-    for (let at = 0; at < text.length; at += SLICE) {
-      const { hit } = scan.push(text.slice(at, at + SLICE))
+    const slice = Math.min(SLICE, Math.ceil(STEP_SIZE / this.#machines.text.size))
+    for (let at = 0; at < text.length; at += slice) {
+      const { hit } = scan.push(text.slice(at, at + slice))
       if (hit) return hit
       yield
     }
@@ -125,44 +167,66 @@ export class PatternMatcher implements Matcher {
   }
 }
 
-function findProblems(patterns: readonly string[]): PatternCheck {
-  const { parsed, problem } = parse(patterns)
-  const warnings = parsed.flatMap(({ regex }, index) =>
-    isUnbounded(regex) ? [{ code: 'pattern_unbounded' as const, index }] : [],
-  )
-  return problem ? { problem, warnings } : { warnings }
+function* make(read: readonly Read[], origin: Origin, id: string): Steps<PatternMatcher> {
+  const machines = yield* buildMachines(read.map(({ parsed }) => parsed))
+  const matcher = new PatternMatcher(machines)
+  const size = machines.text.size + (machines.decoded?.size ?? 0)
+  caches[origin].set(id, matcher, { size: size + 1 })
+  return matcher
 }
 
 /** All patterns up to the first that cannot be used. */
-function parse(patterns: readonly string[]): { parsed: Parsed[]; problem?: PatternProblem } {
-  const parsed: Parsed[] = []
+function* parse(
+  patterns: readonly string[],
+): Steps<{ readonly read: readonly Read[]; readonly problem?: PatternProblem }> {
+  const read: Read[] = []
   let size = 0
   for (const [index, pattern] of patterns.entries()) {
-    const one = tryParse(pattern)
-    if (one instanceof PatternError) return { parsed, problem: problemOf(pattern, index, one) }
-    size += one.regex.size
+    yield
+    const one = yield* readPattern(pattern)
+    if (one instanceof PatternError) {
+      return { read, problem: yield* problemOf(pattern, index, one) }
+    }
+    size += one.parsed.regex.size
     if (size > MAX_SIZE) {
       const reason = `makes ${size} instructions with those before it, of which at most ${MAX_SIZE} are allowed`
-      return { parsed, problem: { index, reason } }
+      return { read, problem: { index, reason } }
     }
-    parsed.push(one)
+    read.push(one)
   }
-  return { parsed }
+  return { read }
 }
 
 function idOf(patterns: readonly string[]): string {
   return hash('sha256', JSON.stringify(patterns))
 }
 
-function problemOf(pattern: string, index: number, { message }: PatternError): PatternProblem {
+function* problemOf(
+  pattern: string,
+  index: number,
+  { message }: PatternError,
+): Steps<PatternProblem> {
   const suggestion = escapePattern(pattern)
-  const isUsable = suggestion !== pattern && !(tryParse(suggestion) instanceof PatternError)
+  const isUsable =
+    suggestion !== pattern && !((yield* readPattern(suggestion)) instanceof PatternError)
   return { index, reason: message, ...(isUsable ? { suggestion } : {}) }
 }
 
-function tryParse(pattern: string): Parsed | PatternError {
+function* readPattern(pattern: string): Steps<Read | PatternError> {
+  let read = known.get(pattern)
+  if (!read) {
+    read = yield* tryParse(pattern)
+    const size = read instanceof PatternError ? 1 : read.parsed.regex.size
+    known.set(pattern, read, { size: size + 1 })
+  }
+  return read
+}
+
+function* tryParse(pattern: string): Steps<Read | PatternError> {
   try {
-    return parsePattern(pattern)
+    const parsed = yield* parsePattern(pattern)
+    yield
+    return { parsed, isUnbounded: isUnbounded(parsed.regex) }
   } catch (error) {
     if (error instanceof PatternError) return error
     throw error

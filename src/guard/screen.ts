@@ -140,9 +140,15 @@ export class Screen<Part> implements Step<Part, Part> {
 
   #openUpTo(index: number): Choice<Part> {
     for (let i = this.#choices.length; i <= index; i++) {
-      this.#choices.push(new Choice<Part>(i, (part) => this.#emit(part)))
+      this.#choices.push(new Choice<Part>(i, (part) => this.#say(i, part)))
     }
     return this.#choices[index]!
+  }
+
+  /** Choices open in ascending order (wire contract, S3). */
+  #say(index: number, part: Part): void {
+    for (let i = 0; i <= index; i++) this.#choices[i]!.open(this.#emit)
+    this.#emit(part)
   }
 
   #text(choice: Choice<Part>, piece: TextPiece<Part>): void {
@@ -172,8 +178,8 @@ export class Screen<Part> implements Step<Part, Part> {
   }
 
   #mark(choice: Choice<Part>, piece: MarkPiece<Part>): void {
-    const { channel, opens, part } = piece
-    if (channel && choice.dropped.has(channel)) return
+    const { channel, opens, lasting, part } = piece
+    if (channel && !lasting && choice.dropped.has(channel)) return
     const lane = channel && choice.lanes.get(channel)
     if (lane && !lane.empty) return lane.hold(piece)
     if (this.#buffering || (opens && this.#init.errorForm)) choice.opening.push(part)
@@ -240,7 +246,9 @@ export class Screen<Part> implements Step<Part, Part> {
     if (!lane.droppable) return this.#refuse(choice, undefined)
     choice.dropped.add(lane.info.channel)
     choice.lanes.delete(lane.info.channel)
+    const { lasting } = lane
     this.#withhold(choice, lane.drop())
+    if (!this.#buffering) for (const part of lasting) choice.emit(part)
   }
 
   #lookAtItems(choice: Choice<Part>): void {
@@ -337,8 +345,10 @@ export class Screen<Part> implements Step<Part, Part> {
       for (const lane of one.allLanes) lane.withoutAny(whole)
       for (const fragments of one.fragments.values())
         if (fragments.loose) this.#loosen(one, fragments)
-      if (one.denial) this.#sayNo(one)
-      else one.over = false
+      if (one.denial) {
+        one.opening.length = 0
+        this.#sayNo(one)
+      } else one.over = false
       this.#settle(one)
     }
   }
@@ -349,10 +359,16 @@ export class Screen<Part> implements Step<Part, Part> {
     if (!this.done && !(this.#ended && this.#choices.every(({ over }) => over))) return
     this.#buffering = false
     for (const choice of this.#choices) choice.opening.length = 0
-    for (const piece of this.#buffer) this.#choices[piece.choice]!.pour(piece)
+    // A choice that is refused has its place all the same: they open in order.
+    const refuse = (choice: Choice<Part>) => choice.opened || this.#sayNo(choice)
+    for (const piece of this.#buffer) {
+      const choice = this.#choices[piece.choice]!
+      if (choice.denial) refuse(choice)
+      else choice.pour(piece)
+    }
     this.#buffer = []
     for (const choice of this.#choices) {
-      if (choice.denial) this.#sayNo(choice)
+      if (choice.denial) refuse(choice)
       else this.#init.notes.released(choice.held)
     }
   }
@@ -385,7 +401,9 @@ export class Screen<Part> implements Step<Part, Part> {
     for (const lane of choice.allLanes) lane.drop()
     this.#withhold(choice, choice.held)
     if (!this.#buffering || this.#init.errorForm) this.#sayNo(choice)
-    if (this.#choices.filter(({ denial }) => denial).length < this.#init.choices) return
+    // Some vendors answer more often than they were asked to.
+    const all = Math.max(this.#init.choices, this.#choices.length)
+    if (this.#choices.filter(({ denial }) => denial).length < all) return
     this.done = true
     this.#flush()
   }

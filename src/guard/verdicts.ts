@@ -1,4 +1,5 @@
 /** What guards say, and what counts as having said nothing. Misbehaviour is an error, never a pass (guard design, 4). */
+import { UpstreamFailure } from '../errors.ts'
 import type { GuardStep, RuleRef, Span, Verdict } from '../plugin.ts'
 
 export type Block = Extract<Verdict, { action: 'block' }>
@@ -49,6 +50,7 @@ export type Admits = (rule: string) => boolean
  * @throws GuardFault `invalid` for what is no verdict, `unreadable` when the guard abstains because it cannot read
  */
 export function checkVerdict(verdict: unknown, length: number, admits: Admits): Block | undefined {
+  isNoPromise(verdict)
   if (!isObject(verdict)) throw invalid('no verdict')
   switch (verdict.action) {
     case 'pass':
@@ -78,6 +80,7 @@ export function checkVerdict(verdict: unknown, length: number, admits: Admits): 
  * @throws GuardFault `invalid`
  */
 export function checkStep(step: unknown, least: number, length: number): GuardStep {
+  isNoPromise(step)
   if (!isObject(step)) throw invalid('no step')
   const { safe } = step
   if (typeof safe !== 'number' || !Number.isInteger(safe)) throw invalid('no offset')
@@ -88,11 +91,52 @@ export function checkStep(step: unknown, least: number, length: number): GuardSt
 
 /** Anything that was thrown while a guard was asked; a fault of ours is found below what a guard made of it. */
 export function toFault(error: unknown): GuardFault {
-  for (let cause = error, depth = 0; cause instanceof Error && depth < 5; depth++) {
-    if (cause instanceof GuardFault) return cause
-    cause = cause.cause
+  for (const cause of causesOf(error)) if (cause instanceof GuardFault) return cause
+  if (error instanceof Error && error.name === 'TooLarge') {
+    return new GuardFault('too_large', 'the guard takes no more than it was given', {
+      cause: error,
+    })
   }
   return new GuardFault('failed', 'the guard threw an error', { cause: error })
+}
+
+/** Kinds of faults of what was asked about. */
+const OF_THE_TEXT: ReadonlySet<FaultKind> = new Set(['unreadable', 'budget', 'unpaid', 'too_large'])
+/** The same, of what a model says that a guard has asked. */
+const REFUSALS = new Set(['bad_request', 'context_length', 'content_blocked', 'payload_too_large'])
+
+/**
+ * Whether a fault says nothing of the guard: it lies in what was asked about. Whoever sends such a text must not keep
+ * others from being looked at.
+ */
+export function isOfTheText(fault: GuardFault): boolean {
+  if (OF_THE_TEXT.has(fault.kind)) return true
+  return causesOf(fault).some((cause) => UpstreamFailure.is(cause) && REFUSALS.has(cause.failure))
+}
+
+export function isPromise(value: unknown): value is PromiseLike<unknown> {
+  return isObject(value) && typeof value.then === 'function'
+}
+
+/** An answer that nobody waits for any more. It may still fail. */
+export function forget(answer: unknown): void {
+  if (isPromise(answer)) Promise.resolve(answer).catch(() => {})
+}
+
+/** An error, what caused it, and so on. */
+function causesOf(error: unknown): Error[] {
+  const causes: Error[] = []
+  for (let cause = error; cause instanceof Error && causes.length < 5; cause = cause.cause) {
+    causes.push(cause)
+  }
+  return causes
+}
+
+/** A guard that is to answer at once promises to. @throws GuardFault */
+function isNoPromise(answer: unknown): void {
+  if (!isPromise(answer)) return
+  forget(answer)
+  throw invalid('a promise')
 }
 
 /** Whether a call goes on without a guard that could not look. */

@@ -1,9 +1,18 @@
 /** One guard at work for one call: what it may say, how it is asked, and how long it may take (guard design, 3.12, 4). */
 import { UpstreamFailure } from '../errors.ts'
-import type { Guard, GuardContext, Unit } from '../plugin.ts'
+import type { Guard, GuardContext, RuleRef, Unit } from '../plugin.ts'
 import type { Circuit } from './circuit.ts'
 import type { Passes } from './passes.ts'
-import { GuardFault, toFault, type Admits, type FaultKind } from './verdicts.ts'
+import {
+  GuardFault,
+  checkVerdict,
+  forget,
+  isOfTheText,
+  isPromise,
+  toFault,
+  type Admits,
+  type Block,
+} from './verdicts.ts'
 
 export type Side = 'input' | 'output'
 export type Origin = 'key' | 'request'
@@ -11,13 +20,16 @@ export type Origin = 'key' | 'request'
 /** Longer than this at a stretch a local guard may not work. */
 const LOCAL_LIMIT_MS = 250
 
-/** Faults of the question, not of the guard. */
-const BLAMELESS: ReadonlySet<FaultKind> = new Set(['unreadable', 'budget', 'unpaid'])
-
 /** What is told of guards while they work. */
 export interface Observer {
   /** @param seconds how long it took to answer */
   asked(guard: string, side: Side, seconds: number): void
+}
+
+/** How many scopes and patterns come before those that a guard knows. */
+export interface Offsets {
+  readonly scopes: number
+  readonly bannedPatterns: number
 }
 
 export interface WatchInit {
@@ -26,6 +38,8 @@ export interface WatchInit {
   readonly guard: Guard
   readonly origin: Origin
   readonly admits: Admits
+  /** Where in the effective policy the first of its scopes and patterns stand; at the beginning if absent. */
+  readonly offsets?: Offsets
   readonly circuit: Circuit
   readonly passes: Passes
   readonly observer: Observer
@@ -41,6 +55,7 @@ export class Watch {
   readonly guard: Guard
   readonly origin: Origin
   readonly admits: Admits
+  readonly #offsets: Offsets
   readonly #circuit: Circuit
   readonly #passes: Passes
   readonly #observer: Observer
@@ -54,6 +69,7 @@ export class Watch {
     this.guard = init.guard
     this.origin = init.origin
     this.admits = init.admits
+    this.#offsets = init.offsets ?? { scopes: 0, bannedPatterns: 0 }
     this.#circuit = init.circuit
     this.#passes = init.passes
     this.#observer = init.observer
@@ -80,6 +96,28 @@ export class Watch {
     this.#passes.add(this.#passes.keyOf(this.name, this.context, unit))
   }
 
+  /** {@link checkVerdict}, and the rule named by its place in the effective policy. */
+  blockIn(verdict: unknown, length: number): Block | undefined {
+    const block = checkVerdict(verdict, length, this.admits)
+    const place = block && /^(scope:|bannedPatterns\[)(\d+)(.*)$/.exec(block.rule)
+    if (!place) return block
+    const [, before, index, after] = place
+    const { scopes, bannedPatterns } = this.#offsets
+    const offset = before === 'scope:' ? scopes : bannedPatterns
+    return { ...block, rule: `${before}${Number(index) + offset}${after}` as RuleRef }
+  }
+
+  /** Waits for what a local guard says of an input. @throws GuardFault `timeout` */
+  async inTime<T>(side: Side, answer: T | PromiseLike<T>): Promise<T> {
+    if (!isPromise(answer)) return answer
+    const { signal, clear } = this.#until(side)
+    try {
+      return await unlessAborted(signal, Promise.resolve(answer))
+    } finally {
+      clear()
+    }
+  }
+
   /**
    * Lets a local guard work.
    * @throws GuardFault `slow` when it took too long, and what {@link toFault} makes of what it throws
@@ -87,8 +125,10 @@ export class Watch {
   work<T>(run: (context: GuardContext) => T): T {
     const started = performance.now()
     const answer = caught(() => run(this.context))
-    if (performance.now() - started > LOCAL_LIMIT_MS)
+    if (performance.now() - started > LOCAL_LIMIT_MS) {
+      forget(answer)
       throw new GuardFault('slow', 'the guard worked for too long')
+    }
     if (answer instanceof GuardFault) throw answer
     return answer
   }
@@ -105,27 +145,32 @@ export class Watch {
   ): Promise<T> {
     const started = performance.now()
     if (!this.#circuit.admit(started)) throw new GuardFault('circuit', 'the guard fails too often')
-    const limitMs = this.#limitsMs[side]
-    const timer = new AbortController()
-    const timeout = setTimeout(
-      () => timer.abort(new GuardFault('timeout', 'the guard did not answer in time')),
-      limitMs,
-    )
-    const signal = AbortSignal.any([this.#signal, timer.signal])
-    const context = this.#contextOf(signal, Date.now() + limitMs)
+    const { signal, timer, clear } = this.#until(side)
+    const context = this.#contextOf(signal, Date.now() + this.#limitsMs[side])
     try {
       const answer = await twice(() => unlessAborted(signal, run(context)), signal, again)
       this.#circuit.ended(true, performance.now())
       return answer
     } catch (error) {
-      const fault = toFault(timer.signal.aborted ? timer.signal.reason : error)
+      const fault = toFault(timer.aborted ? timer.reason : error)
       if (this.#signal.aborted) this.#circuit.abandoned()
-      else this.#circuit.ended(BLAMELESS.has(fault.kind), performance.now())
+      else this.#circuit.ended(isOfTheText(fault), performance.now())
       throw fault
     } finally {
-      clearTimeout(timeout)
+      clear()
       this.#observer.asked(this.name, side, (performance.now() - started) / 1000)
     }
+  }
+
+  /** Signals that are aborted when a guard has taken too long: `signal` also when nobody wants its answer any more. */
+  #until(side: Side): { signal: AbortSignal; timer: AbortSignal; clear: () => void } {
+    const timer = new AbortController()
+    const timeout = setTimeout(
+      () => timer.abort(new GuardFault('timeout', 'the guard did not answer in time')),
+      this.#limitsMs[side],
+    )
+    const signal = AbortSignal.any([this.#signal, timer.signal])
+    return { signal, timer: timer.signal, clear: () => clearTimeout(timeout) }
   }
 }
 

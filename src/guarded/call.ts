@@ -8,6 +8,7 @@ import type { Duty, PatternDuty, Roster } from '../guard/guards.ts'
 import type { Guarding, InputUnits } from '../guard/lanes.ts'
 import { Monitor } from '../guard/monitor.ts'
 import { Patient } from '../guard/patient.ts'
+import { Prompt } from '../guard/prompt.ts'
 import { Screen } from '../guard/screen.ts'
 import type { Denial } from '../guard/screening.ts'
 import { GuardFault } from '../guard/verdicts.ts'
@@ -118,7 +119,7 @@ export class GuardedCall {
     const waits = buffer || scouts.some(({ local, origin }) => !local || origin === 'request')
     if (!waits) {
       call.scope.defer(() => left(0))
-      return answer.through(screen)
+      return answer.through(new Prompt(screen))
     }
     const stallMs = call.runtime.config.guards.deadlines.stall * 1000
     const patient = new Patient<any>({ screen, answer, buffer, left, idleMs: IDLE_MS, stallMs })

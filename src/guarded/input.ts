@@ -125,7 +125,9 @@ export class GuardedInput {
         const became = blocks ? 'blocked' : effect
         this.#report.found('input', found, place, enforced ? became : 'seen')
       },
-      failed: (guard, fault) => this.#report.failed('input', guard, fault, enforced),
+      // Whoever is called back, because another one has blocked or nobody waits any more, has not failed.
+      failed: (guard, fault) =>
+        enforced && signal.aborted ? true : this.#report.failed('input', guard, fault, enforced),
       proceed: () => this.#call.throwIfAborted(),
     })
   }

@@ -28,13 +28,18 @@ export class Watches {
     const { metrics, config, guards } = this.#call.runtime
     const { input, output } = config.guards.deadlines
     const limitsMs = { input: input * 1000, output: output * 1000 }
+    const { rules: own } = this.#call.policy
     return duties.map((duty) => {
       const { loaded, origin, admits, circuit } = duty
+      // A guard knows the rules of one origin; everybody else those of both, the key's first.
+      const { scopes, bannedPatterns } = own.key
+      const before = { scopes: scopes.length, bannedPatterns: bannedPatterns.length }
       return new Watch({
         name: loaded.name,
         guard: loaded.guard,
         origin,
         admits,
+        ...(origin === 'request' && { offsets: before }),
         circuit,
         passes: guards.passes,
         observer: metrics.guard,

@@ -136,7 +136,10 @@ export interface Guard {
   readonly cost: 'local' | 'remote'
   /** Can judge complete output only: the answer is buffered. */
   readonly whole?: boolean
-  /** One verdict per unit, in their order. */
+  /**
+   * One verdict per unit, in their order.
+   * @throws an error named `TooLarge` for more than the guard takes: the text is at fault then, and not the guard
+   */
   input?(
     units: readonly Unit[],
     context: GuardContext,
@@ -183,6 +186,11 @@ export interface GuardHost extends Host {
   ask(model: string, request: ChatInput, context: GuardContext): Promise<Completion>
   /** RE2 expressions, case-insensitive. @throws Error that says which pattern is wrong, and why */
   compile(patterns: readonly string[]): Matcher
+  /**
+   * Does long work on an input in steps of less than a millisecond, with turns for other calls in between. A promise only
+   * where it takes long. Ends when nobody wants the answer any more.
+   */
+  inTurns<T>(steps: Generator<void, T, void>, context: GuardContext): T | Promise<T>
   /** Values of one account never reach another. */
   readonly cache: {
     get(context: GuardContext, key: string): unknown

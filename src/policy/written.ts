@@ -2,7 +2,8 @@
 import * as v from 'valibot'
 import { isObject, longerThan, quote } from '../checks.ts'
 import { InvalidRequest } from '../errors.ts'
-import { checkPatterns } from '../guard/patterns.ts'
+import { checkPatterns, checking } from '../guard/patterns.ts'
+import { inTurns } from '../guard/stretch.ts'
 import { CATEGORIES, type Category } from '../plugin.ts'
 
 /** A policy as it is written: in a key record, or in the `policy` of a request (wire contract, 7). */
@@ -55,6 +56,7 @@ const GUARD = v.strictObject({
   stream: v.optional(choice(['scan', 'buffer'])),
 })
 const ESCALATE = v.strictObject({ enabled: FLAG, message: v.optional(text(2000)) })
+const PATTERNS = v.optional(array(text(200, 1), 32))
 const CEILING = 'an integer from 1 to 200000'
 const POLICY = v.strictObject({
   version: v.literal(1, 'the number 1'),
@@ -71,7 +73,7 @@ const POLICY = v.strictObject({
       v.maxValue(200_000, CEILING),
     ),
   ),
-  bannedPatterns: v.optional(array(text(200, 1), 32)),
+  bannedPatterns: PATTERNS,
   guard: v.optional(GUARD),
 })
 const NESTED = new Map<string, ObjectSchema>([
@@ -92,30 +94,52 @@ export function readPolicy(value: unknown, path = 'policy'): Policy {
 }
 
 /**
+ * Looks at the patterns of a policy that is read next, which takes long where they are new and many: a promise only there.
+ * What is wrong with it {@link readPolicy} says.
+ * @param value a policy, or the text of one
+ * @param proceed throws where nobody waits for it any more
+ */
+export function preparePolicy(value: unknown, proceed?: () => void): unknown {
+  const policy = typeof value === 'string' ? parsed(value) : value
+  if (!isObject(policy)) return undefined
+  const { success, output } = v.safeParse(PATTERNS, policy.bannedPatterns)
+  return success && output ? inTurns(checking(output), proceed) : undefined
+}
+
+/**
  * The policy in a field of a form, where it stands as JSON text.
  * @throws InvalidRequest `invalid_policy`, past 256 KiB too
  */
 export function readPolicyText(json: string, path = 'policy'): Policy {
-  const expected = 'JSON of at most 256 KiB'
-  if (Buffer.byteLength(json) > FIELD_BYTES) throw invalid(path, expected, 'more')
-  let value: unknown
-  try {
-    value = JSON.parse(json)
-  } catch {
-    throw invalid(path, expected, 'text that is no JSON')
-  }
-  return readPolicy(value, path)
+  const value = parsed(json)
+  if (value !== undefined) return readPolicy(value, path)
+  throw invalid(path, 'JSON of at most 256 KiB', isLong(json) ? 'more' : 'text that is no JSON')
 }
 
 /** What is allowed in a policy but unwise, in words for its owner. */
-export function policyWarnings({ bannedPatterns = [] }: Policy): string[] {
-  return checkPatterns(bannedPatterns).warnings.map(
+export async function policyWarnings({ bannedPatterns = [] }: Policy): Promise<string[]> {
+  const { warnings } = await inTurns(checking(bannedPatterns))
+  return warnings.map(
     ({ code, index }) =>
       `${code}: bannedPatterns[${index}] has no longest match, so that text may be held until it ends`,
   )
 }
 
 type ObjectSchema = v.StrictObjectSchema<v.ObjectEntries, undefined>
+
+/** Nothing for what is no JSON, and for what is too long. */
+function parsed(json: string): unknown {
+  if (isLong(json)) return undefined
+  try {
+    return JSON.parse(json)
+  } catch {
+    return undefined
+  }
+}
+
+function isLong(json: string): boolean {
+  return Buffer.byteLength(json) > FIELD_BYTES
+}
 
 // By hand, member by member: valibot goes by the order of the schema.
 function check(schema: ObjectSchema, value: unknown, path: string): void {

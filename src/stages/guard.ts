@@ -1,4 +1,5 @@
 import { GuardedCall } from '../guarded/call.ts'
+import type { Roster } from '../guard/guards.ts'
 import type { Stage } from '../pipeline.ts'
 
 /**
@@ -9,8 +10,12 @@ export const guard: Stage = function guard(call, next) {
   const { policy, runtime, endpoint } = call
   for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
   const { guarding } = endpoint
-  const roster = guarding && runtime.guards.rosterOf(policy)
-  if (!roster) return next()
-  const guarded = new GuardedCall(call, guarding!, roster)
-  return policy.guard.mode === 'monitor' ? guarded.monitored(next) : guarded.screened(next)
+  if (!guarding) return next()
+  const go = (roster: Roster | undefined) => {
+    if (!roster) return next()
+    const guarded = new GuardedCall(call, guarding, roster)
+    return policy.guard.mode === 'monitor' ? guarded.monitored(next) : guarded.screened(next)
+  }
+  const roster = runtime.guards.rosterOf(policy, () => call.throwIfAborted())
+  return roster instanceof Promise ? roster.then(go) : go(roster)
 }

@@ -2,6 +2,7 @@
 import { createConsola } from 'consola'
 import { UpstreamFailure } from '../errors.ts'
 import { compilePatterns } from '../guard/patterns.ts'
+import { inTurns } from '../guard/stretch.ts'
 import type { ChatInput, Completion, GuardHost } from '../plugin.ts'
 import { createHost } from '../upstream.ts'
 
@@ -65,6 +66,7 @@ export class TestHost {
         return typeof said === 'string' ? completionOf(said) : said
       },
       compile: (patterns) => compilePatterns(patterns),
+      inTurns: (steps, { signal }) => inTurns(steps, () => signal.throwIfAborted()),
       cache: {
         get: ({ accountId }, key) => cached.get(`${accountId}\n${key}`),
         set: ({ accountId }, key, value) => void cached.set(`${accountId}\n${key}`, value),

@@ -216,6 +216,77 @@ describe('chatUnits', () => {
       { messages: [user([file(base64(BANNED))])] },
       { channel: 'document', role: 'user', text: BANNED },
     ],
+    [
+      'a file of text that is not quite text',
+      {
+        messages: [user([file(`data:text/plain;base64,${base64(`${BANNED}\0\u00ff`, 'latin1')}`)])],
+      },
+      { channel: 'document', role: 'user' },
+    ],
+    ...['reasoning', 'reasoning_content', 'refusal'].map((name): [string, object, object] => [
+      `the ${name} of somebody who is no assistant`,
+      { messages: [{ ...user('a'), [name]: { of: [BANNED] } }] },
+      { text: BANNED, channel: 'annotation', role: 'user' },
+    ]),
+    ...['tool_calls', 'function_call', 'reasoning_details'].map(
+      (name): [string, object, object] => [
+        `the ${name} of somebody who is no assistant`,
+        { messages: [{ ...user('a'), [name]: [{ function: { name: 'x', arguments: BANNED } }] }] },
+        { text: BANNED, channel: 'annotation', role: 'user' },
+      ],
+    ),
+    ...[
+      { type: 'text', text: 'a', notes: BANNED },
+      { type: 'text', text: 'a', refusal: BANNED },
+      { type: 'refusal', refusal: 'a', text: BANNED },
+      { type: 'image_url', image_url: { url: 'https://a.example/b', notes: [BANNED] } },
+      { type: 'image_url', image_url: 'https://a.example/b', text: { toString: BANNED } },
+      { type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav', words: BANNED } },
+      { type: 'file', file: { file_data: 'JVBERi0xLjcKgID/', notes: BANNED } },
+      { type: 'file', file: { file_data: base64('Plain.'), notes: BANNED } },
+    ].map((part): [string, object, object] => [
+      `what a part of type ${part.type} has besides: ${Object.keys(part).join()}`,
+      { messages: [user([part])] },
+      { text: BANNED, channel: 'annotation', role: 'user' },
+    ]),
+    [
+      'the words of a refusal in parts, whatever else it has',
+      { messages: [user('a'), assistant([{ type: 'refusal', refusal: BANNED, text: 'b' }])] },
+      { text: BANNED, channel: 'content', role: 'assistant' },
+    ],
+    ...[
+      { id: 'c', type: 'function', notes: BANNED, function: { name: 'a', arguments: '{}' } },
+      { id: 'c', type: 'function', function: { name: 'a', arguments: '{}', notes: [BANNED] } },
+      {
+        id: 'c',
+        type: 'function',
+        function: { name: 'a', arguments: '{}' },
+        custom: { name: 'b', input: BANNED },
+      },
+    ].map((call): [string, object, object] => [
+      `what a call has besides: ${JSON.stringify(call).length}`,
+      { messages: [user('a'), assistant(null, { tool_calls: [call] }), tool('x')] },
+      { text: BANNED, role: 'assistant' },
+    ]),
+    [
+      'what a legacy function call has besides',
+      {
+        messages: [
+          user('a'),
+          assistant(null, { function_call: { name: 'a', arguments: '{}', notes: BANNED } }),
+          { role: 'function', name: 'a', content: 'x' },
+        ],
+      },
+      { text: BANNED, channel: 'annotation', role: 'assistant' },
+    ],
+    ...[
+      { type: 'reasoning.text', text: [BANNED] },
+      { type: 'reasoning.text', text: 'a', notes: { of: BANNED } },
+    ].map((detail): [string, object, object] => [
+      `what an entry of reasoning has besides: ${Object.keys(detail).join()}`,
+      { messages: [user('a'), assistant('b', { reasoning_details: [detail] }), user('c')] },
+      { text: BANNED, channel: 'annotation', role: 'assistant' },
+    ]),
   ])('reads %s', (_, body, expected) => {
     const found = unitsOf(body).units.filter(({ text }) => text.includes(BANNED))
     expect(found).toContainEqual(expect.objectContaining({ side: 'input', ...expected }))
@@ -295,6 +366,29 @@ describe('chatUnits', () => {
     })
     const texts = units.filter(({ channel }) => channel === 'tool_schema').map(({ text }) => text)
     expect(texts).toEqual(['look', 'Looks.', 'city', 'Where?'])
+  })
+
+  it('takes no handle and no mark of the wire format for words', () => {
+    const cache_control = { type: 'ephemeral' }
+    const detail = { type: 'reasoning.encrypted', data: 'e', signature: 's', id: 'i', format: 'f' }
+    const call = { id: 'c', type: 'function', function: { name: 'look', arguments: '[]' } }
+    const messages = [
+      { ...user([{ type: 'text', text: 'a', cache_control }]), cache_control },
+      assistant(null, {
+        tool_calls: [{ ...call, index: 0 }],
+        reasoning_details: [{ ...detail, index: 0 }],
+      }),
+      tool('b'),
+      user([
+        {
+          type: 'image_url',
+          image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' },
+        },
+        { type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } },
+      ]),
+    ]
+    const texts = unitsOf({ messages }).units.map(({ text }) => text)
+    expect(texts).toEqual(['a', 'look', '[]', 'b', ''])
   })
 
   it('leaves out searches that will not be made', () => {
@@ -475,6 +569,6 @@ function file(file_data: string) {
   return { type: 'file', file: { file_data } }
 }
 
-function base64(text: string): string {
-  return Buffer.from(text).toString('base64')
+function base64(text: string, encoding: BufferEncoding = 'utf8'): string {
+  return Buffer.from(text, encoding).toString('base64')
 }

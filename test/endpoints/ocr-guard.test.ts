@@ -19,6 +19,17 @@ function split(part: OcrPart) {
   return { pieces, removed }
 }
 
+describe('an annotation as guards see it', () => {
+  it('is read decoded, names included that are words of JSON Schema', () => {
+    const { pieces } = split({
+      type: 'annotation',
+      text: '{"t\\u0069tle":"x","type":"t\\u0065xt"}',
+    })
+    const texts = (pieces as any[])[0].texts.map(({ text }: any) => text)
+    expect(texts).toEqual(expect.arrayContaining(['title', 'text']))
+  })
+})
+
 describe('a page as guards see it', () => {
   const page = {
     index: 4,

@@ -1,5 +1,7 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { Decision } from '../../src/guard/decision.ts'
+import { Escalations, type EscalationEvent } from '../../src/guard/escalations.ts'
 import { startUpstream } from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
 import { guarded, readStream, streamOf, wholeOf } from './_setup.ts'
@@ -19,6 +21,29 @@ function records(): any[] {
 }
 
 const LOG = { log: { access: true, format: 'json' } } as const
+
+describe('what is written down of a call', () => {
+  it('does not grow with what is found, and forgets no rule', () => {
+    const decision = new Decision({
+      mode: 'monitor',
+      evidence: 'hash',
+      startedAt: 0,
+      unenforced: [],
+    })
+    const find = (rule: 'deny:code' | 'deny:math') =>
+      decision.found(
+        'input',
+        { guard: 'words', origin: 'key', block: { action: 'block', rule } },
+        { unit: 'messages[0]', choice: 0, channel: 'content', matched: [] },
+        'seen',
+      )
+    for (let i = 0; i < 5000; i++) find('deny:code')
+    find('deny:math')
+    const { sides, rules } = decision.record()
+    expect(sides.length).toBeLessThanOrEqual(1001)
+    expect(rules).toEqual(['deny:code', 'deny:math'])
+  })
+})
 
 describe('the event of a decision', () => {
   it('says the same as the client was told, whatever happened', async () => {
@@ -135,6 +160,43 @@ describe('the event of a decision', () => {
 })
 
 describe('escalation', () => {
+  const eventOf = (request_id: string): EscalationEvent => ({
+    event: 'guard.escalation',
+    at: new Date(0).toISOString(),
+    request_id,
+    account_id: 'acme',
+    key_id: 'key',
+    endpoint: '/v1/chat/completions',
+    model: 'acme/swift',
+    mode: 'block',
+    outcome: 'blocked',
+    rules: ['deny:code'],
+  })
+
+  it('loses nothing that can be posted when its gateway is closed', async () => {
+    const hook = await startUpstream({ status: 200, pieces: [''] })
+    const lost: string[] = []
+    const target = { url: `${hook.url}/hook`, headers: {} }
+    const escalations = new Escalations(target, (message) => void lost.push(message))
+    for (const id of ['a', 'b', 'c']) escalations.add(eventOf(id))
+    await escalations.close()
+    expect(hook.requests.map(({ json }) => json.request_id)).toEqual(['a', 'b', 'c'])
+    expect(lost).toEqual([])
+    await hook.close()
+  })
+
+  it('does not wait for another try then, and says what is lost', async () => {
+    const hook = await startUpstream({ status: 500, pieces: [''] })
+    const lost: string[] = []
+    const target = { url: `${hook.url}/hook`, headers: {} }
+    const escalations = new Escalations(target, (message) => void lost.push(message))
+    for (const id of ['a', 'b']) escalations.add(eventOf(id))
+    await escalations.close()
+    expect(hook.requests).toHaveLength(2)
+    expect(lost.map((one) => one.split(' ')[3])).toEqual(['a', 'b'])
+    await hook.close()
+  })
+
   it('posts blocks to the operator, and tries again', async () => {
     const hook = await startUpstream({ status: 500, pieces: [''] })
     hook.answer(({ body }) => ({

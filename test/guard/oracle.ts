@@ -11,6 +11,7 @@ import {
   type Instruction,
   type Regex,
 } from '../../src/guard/matcher/regex.ts'
+import { atOnce } from '../../src/guard/stretch.ts'
 
 /** A match in the raw text. */
 export interface Match {
@@ -121,7 +122,7 @@ function foldedReading(isFlat: boolean): Reading {
 }
 
 function followersOf(pattern: string, points: readonly Point[]): Record<string, Follower[]> {
-  const regex = parseRegex(pattern)
+  const regex = atOnce(parseRegex(pattern))
   const plain = [regexFollower(regex, 'R', (one) => [one])]
   if (!isLiteral(pattern)) {
     return regex.caseSensitive ? { plain } : { plain, folded: [regexFollower(regex, 'F', fold)] }

@@ -128,6 +128,24 @@ describe('a remote guard', () => {
     expect(await count(() => g.ask(out, failing))).toBe(1)
   })
 
+  it('is asked again for another key or model: it may know them apart', async () => {
+    const { plugin, server } = await service(against('forbidden'))
+    const g = await start([plugin])
+    g.vendor.answer(wholeOf({ content: 'Fine.' }))
+    const out = { ...DENY, guard: { input: false } }
+    const asked: number[] = []
+    for (const [policy, model] of [
+      [out, 'acme/swift'],
+      [out, 'acme/free'],
+      [{ ...out, refusal: 'Another key.' }, 'acme/swift'],
+      [out, 'acme/swift'],
+    ] as const) {
+      await g.ask(policy, { model })
+      asked.push(server.requests.length)
+    }
+    expect(asked).toEqual([1, 2, 3, 3])
+  })
+
   it('is not asked about refusals of the model', async () => {
     const { plugin, server } = await service(against('forbidden'))
     const g = await start([plugin])
@@ -146,6 +164,32 @@ describe('a remote guard', () => {
     expect(readStream(blocked)).toMatchObject({ content: NO, finish: 'content_filter' })
     expect(readStream(blocked).guard.side).toBe('input')
     expect(server.requests.length).toBeGreaterThan(0)
+  })
+})
+
+describe('a guard whose answer does not matter any more', () => {
+  it('is not taken for one that could not look', async () => {
+    const cancelled: unknown[] = []
+    const slow: Guard = {
+      answers: ['deny:code'],
+      cost: 'remote',
+      input: (_, { signal }) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            cancelled.push(signal.reason)
+            reject(new Error('gone'))
+          })
+        }),
+    }
+    const { plugin } = await service(against('forbidden'))
+    const g = await start([plugin, guardPlugin('slow', slow)])
+    const { json: answer } = await g.ask(DENY, {
+      messages: [{ role: 'user', content: 'forbidden' }],
+    })
+    expect(answer.guard).toMatchObject({ outcome: 'blocked', rules: ['deny:code'], degraded: [] })
+    await expect.poll(() => cancelled).toHaveLength(1)
+    expect(g.t.logged.join('\n')).not.toContain('could not look')
+    expect(g.t.gateway.runtime.metrics.text()).not.toContain('guard_errors_total{guard="slow"')
   })
 })
 
@@ -267,10 +311,32 @@ describe('a plugin that misbehaves', () => {
     ['ends without a word', lane({ safe: 0 })],
     ['says nothing', lane(undefined as never)],
     ['promises, though it is local', lane(Promise.resolve({ safe: 0 }))],
+    [
+      'promises and breaks it, though it is local',
+      {
+        input: (units) => units.map(() => ({ action: 'pass' })),
+        outputStream: () => ({
+          push: () => Promise.reject(new Error('secret words')),
+          end: () => Promise.reject(new Error('secret words')),
+        }),
+      },
+    ],
+    [
+      'promises and breaks it for a segment, though it is local',
+      {
+        input: (units) => units.map(() => ({ action: 'pass' })),
+        output: () => Promise.reject(new Error('secret words')),
+      },
+    ],
+    [
+      'promises and breaks it for one unit',
+      { input: (units) => units.map(() => Promise.reject(new Error('secret words')) as never) },
+    ],
+    ['is local and never done', { input: () => new Promise<never>(() => {}) }],
   ]
   it.each(tricks)('has not looked: it %s', async (_, guard) => {
     const plugin = guardPlugin('tricky', wordGuard('forbidden', guard))
-    const g = await start([plugin])
+    const g = await start([plugin], { deadlines: WAIT })
     g.vendor.answer(streamOf({ content: 'Fine.' }))
     const answer = await g.ask(DENY, { stream: true })
     expect(readStream(answer).guard).toMatchObject({ outcome: 'error', rules: ['guard_error'] })

@@ -274,6 +274,48 @@ describe('a screen', () => {
     expect(seen).toEqual([])
   })
 
+  it('opens choices in order, whichever of them is first to be let go', () => {
+    const bits = [
+      { choice: 0 },
+      { choice: 1 },
+      { choice: 1, text: 'one' },
+      { choice: 0, text: 'zero' },
+      { choice: 0, finish: true },
+      { choice: 1, finish: true },
+    ]
+    const { out } = run(bits, [patterns('banned')], { errorForm: true, choices: 2 })
+    expect(out).toEqual(bits)
+  })
+
+  it('opens a choice once, though it was refused before there was too much to buffer', () => {
+    const { out } = run(
+      [
+        { choice: 0 },
+        { choice: 1 },
+        { choice: 0, text: 'banned' },
+        { choice: 1, text: 'Too much of it.' },
+        { choice: 1, finish: true },
+      ],
+      [patterns('banned'), plugin('whole', wordGuard('nothing', { whole: true }))],
+      {
+        buffer: true,
+        onError: 'allow',
+        choices: 2,
+        limits: { ...LIMITS, maxBuffer: 10 },
+        refuse: ({ choice, opened }) => [
+          ...(opened ? [] : [{ choice }]),
+          { choice, refused: 'no' },
+          { choice, finish: true },
+        ],
+      },
+    )
+    expect(out.filter(({ choice }) => choice === 0)).toEqual([
+      { choice: 0 },
+      { choice: 0, refused: 'no' },
+      { choice: 0, finish: true },
+    ])
+  })
+
   const word = fc.constantFrom('ab', 'ban', 'banned', 'nedba', ' ', 'c', 'secret', 'sec', '😀', '.')
   const text = fc.array(word, { maxLength: 30 }).map((words) => words.join(''))
   const cuts = fc.array(fc.nat(120), { maxLength: 12 })

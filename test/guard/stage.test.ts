@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { formatPico } from '../../src/money.ts'
 import type { Guard, Verdict } from '../../src/plugin.ts'
 import { eventsOf } from '../_setup.ts'
-import { sse } from '../upstream.ts'
+import { events, sse } from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
 import { USAGE, chunkOf, guarded, readStream, streamOf, wholeOf, type Guarded } from './_setup.ts'
 
@@ -90,6 +90,25 @@ describe('an answer that passes', () => {
     expect(whole.json.choices[0].message.content).toBe('Hello world.')
     expect(whole.headers['x-service-guard']).toBe('outcome=passed')
     expect(whole.json.usage.cost).toBe(FULL_COST)
+  })
+
+  it('arrives with calls that take long to look at', async () => {
+    const args = JSON.stringify({ text: 'One heroine and another hero. '.repeat(6000) })
+    const call = (index: number) => ({
+      index,
+      id: `call_${index}`,
+      type: 'function',
+      function: { name: 'note', arguments: args },
+    })
+    g.vendor.answer(
+      streamOf({ content: 'Well.' }, { tool_calls: [call(0)] }, { tool_calls: [call(1)] }),
+    )
+    const tools = [{ type: 'function', function: { name: 'note' } }]
+    const policy = { bannedPatterns: ['heron', 'her[a-z]*n[^e]'] }
+    const seen = readStream(await g.ask(policy, { tools, stream: true }))
+    expect(seen.guard).toMatchObject({ outcome: 'passed', rules: [] })
+    expect(seen).toMatchObject({ content: 'Well.', finish: 'tool_calls' })
+    expect(seen.tools).toBe(args + args)
   })
 
   it('loses log probabilities and fields that nobody can read', async () => {
@@ -256,6 +275,27 @@ describe('an answer that violates a pattern', () => {
     expect(chunks[0].choices[0].delta.annotations).toEqual([citation('fine')])
   })
 
+  it('ends a choice once, though another one runs past its ceiling', async () => {
+    g.vendor.answer(
+      events(
+        chunkOf({ content: 'A heron.' }, null, 1),
+        chunkOf({ content: 'word '.repeat(200) }, null, 0),
+        chunkOf({}, 'stop', 0),
+        chunkOf({}, 'stop', 1),
+        '[DONE]',
+      ),
+    )
+    const answer = await g.ask({ ...BANNED, maxOutputTokens: 5 }, { stream: true, n: 2 })
+    const ends = eventsOf(answer.text)
+      .flatMap(({ choices = [] }: any) => choices)
+      .filter(({ finish_reason }: any) => finish_reason)
+      .map(({ index, finish_reason }: any) => [index, finish_reason])
+    expect(ends.toSorted()).toEqual([
+      [0, 'length'],
+      [1, 'content_filter'],
+    ])
+  })
+
   it('refuses one choice and lets the other go on', async () => {
     g.vendor.answer(
       sse(
@@ -362,6 +402,29 @@ describe('rules of a request', () => {
     expect(json.guard.rules).toEqual(['bannedPatterns[1]'])
     expect((await g.ask(undefined, { policy })).json.guard.rules).toEqual(['bannedPatterns[0]'])
     expect((await g.ask(undefined)).json.guard).toBeUndefined()
+  })
+
+  it('are scopes, too, named by their place in both', async () => {
+    const reply: Verdict = { action: 'block', rule: 'scope:0' }
+    const pass: Verdict = { action: 'pass' }
+    const guard: Guard = {
+      answers: ['scope'],
+      cost: 'local',
+      input: (units, { rules }) =>
+        units.map(({ text }) => (rules.scopes[0] && text.includes(rules.scopes[0]) ? reply : pass)),
+      output: ({ text }, { rules }) => (text.includes(rules.scopes[0]!) ? reply : pass),
+    }
+    await using one = await guarded([guardPlugin('scopes', guard)])
+    one.vendor.answer(wholeOf({ content: 'Of tulips.' }))
+    const policy = { version: 1, scope: 'tulips' }
+    const rulesFor = async (content: string, key: object | undefined) => {
+      const body = { messages: [{ role: 'user', content }], policy }
+      return (await one.ask(key as never, body)).json.guard.rules
+    }
+    expect(await rulesFor('roses', { scope: 'roses' })).toEqual(['scope:0'])
+    expect(await rulesFor('tulips', { scope: 'roses' })).toEqual(['scope:1'])
+    expect(await rulesFor('Hello.', { scope: 'roses' })).toEqual(['scope:1'])
+    expect(await rulesFor('tulips', undefined)).toEqual(['scope:0'])
   })
 
   it('cannot starve the key’s, however hard they are', async () => {

@@ -78,6 +78,35 @@ describe('looking at an input', () => {
     expect(steps).toBeLessThan(30)
   })
 
+  it('finds the turn of a violation without a look at all others', async () => {
+    let looks = 0
+    class Counted extends Set<string> {
+      override has(id: string): boolean {
+        looks++
+        return super.has(id)
+      }
+    }
+    const units = Array.from({ length: 200 }, (_, index) => unit(index, 'blue heron'))
+    const settled = units.map(({ id }) => ({ units: new Counted([id]), messages: [-1] }))
+    const asked: number[] = []
+    const watch = {
+      local: true,
+      guard: { input: (rest: readonly Unit[]) => void asked.push(rest.length) },
+      work: (run: (context: object) => unknown) => run({}),
+    }
+    const screen = new InputScreen({
+      input: { units: [...units, unit(200, 'fine')], settled },
+      patterns: [{ origin: 'key', offset: 0, matcher: compilePatterns(['blue heron']) }],
+      watches: [watch as never],
+      found: () => {},
+      failed: () => false,
+      proceed: () => {},
+    })
+    const { stop, withheld } = await screen.local()
+    expect([stop, withheld.length, asked]).toEqual([undefined, 200, [1]])
+    expect(looks).toBeLessThanOrEqual(2 * units.length)
+  })
+
   it('finds in slices what it finds at once', async () => {
     const matcher = compilePatterns(['blue heron', '[ab]*a[ab]{300}[cd]!'])
     for (const [text, stop] of [

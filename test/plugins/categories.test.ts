@@ -112,6 +112,18 @@ describe('what it makes of a text', () => {
     expect(guard.output!(unit, everything)).toMatchObject({ rule: 'deny:code' })
   })
 
+  it('reads no refusal of the model, and no page that it cites', () => {
+    const text = 'Run pip install requests.'
+    for (const channel of ['refusal', 'annotation'] as const) {
+      const lane = guard.outputStream!({ ...LANE, channel }, everything)
+      expect(lane.push(text)).toEqual({ safe: text.length })
+      expect(lane.push(text)).toEqual({ safe: 2 * text.length })
+      expect(lane.end()).toEqual({ safe: 2 * text.length })
+      const unit: Unit = { id: 'a', side: 'output', channel, current: true, text }
+      expect(guard.output!(unit, everything)).toMatchObject({ action: 'abstain' })
+    }
+  })
+
   it('does not depend on how letters are written', () => {
     for (const text of [
       'WRITE A PYTHON SCRIPT',

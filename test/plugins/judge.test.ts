@@ -283,6 +283,8 @@ describe('material that turns against the judge', () => {
     }
     expect(decodings('An ordinaryButLongIdentifierOfThirty and 1234567890123456')).toEqual([])
     expect(clean('a\u200bb\ncd <think>')).toBe('ab\ncd < think>')
+    const tags = Array.from(secret, (one) => String.fromCodePoint(0xe0000 + one.charCodeAt(0)))
+    expect(clean(`Hello.${tags.join('')}`)).toBe(`Hello.${secret}`)
   })
 })
 
@@ -402,6 +404,40 @@ describe('long material', () => {
     expect(more.json.guard.outcome).toBe('error')
     expect(questions(g)).toHaveLength(8)
     expect(g.t.logged.join('\n')).toContain('TooLarge')
+  })
+})
+
+describe('what a client sends', () => {
+  const twelve = Array.from({ length: 12 }, (_, index) => index)
+
+  it('keeps nobody else from being judged, be it too large', async () => {
+    const g = await start([JUDGE])
+    g.vendor.answer(vendorOf((asked) => honest(asked, () => ({}))))
+    const guard = { output: false }
+    const large = 'word. '.repeat(8000)
+    for (const i of twelve) {
+      const { json } = await g.ask({ ...DENY, guard }, user(`${i} ${large}`))
+      expect(json.guard.outcome).toBe('error')
+    }
+    expect((await g.ask({ ...DENY, guard }, user('Hello.'))).json.guard.outcome).toBe('passed')
+    expect(g.t.logged.join('\n')).toContain('(too_large)')
+  })
+
+  it.each([
+    [{ error: { message: 'no', code: 'content_filter' } }, 400],
+    [{ error: { message: 'too long', code: 'context_length_exceeded' } }, 400],
+  ])('keeps nobody else from being judged, be it refused by the judge: %j', async (no, status) => {
+    const g = await start([JUDGE])
+    const guard = { output: false }
+    g.vendor.answer((request) =>
+      isForJudge(request) ? json(no, status) : wholeOf({ content: 'Fine.' }),
+    )
+    for (const i of twelve) {
+      const { json } = await g.ask({ ...DENY, guard }, user(`Say ${i}.`))
+      expect(json.guard.outcome).toBe('error')
+    }
+    g.vendor.answer(vendorOf((asked) => honest(asked, () => ({}))))
+    expect((await g.ask({ ...DENY, guard }, user('Hello.'))).json.guard.outcome).toBe('passed')
   })
 })
 

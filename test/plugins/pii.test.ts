@@ -8,6 +8,7 @@ import pii from '../../plugins/guards/pii.ts'
 import type { Entity } from '../../plugins/guards/pii/find.ts'
 import { CLASSES } from '../../plugins/guards/pii/numbers.ts'
 import { PersonalDataScan } from '../../plugins/guards/pii/scan.ts'
+import { atOnce } from '../../src/guard/stretch.ts'
 import type { Guard, GuardContext, GuardHost, GuardStep, Unit, Verdict } from '../../src/plugin.ts'
 
 /** Label, and texts that have one of it; `«` and `»` stand around it. */
@@ -317,6 +318,25 @@ describe('while an answer streams', () => {
     )
   })
 
+  it.each<[string, (character: string) => string]>([
+    ['as they are', (one) => one],
+    ['with accents', (one) => `${one}\u0301`],
+    ['in tags, which shadow ASCII', (one) => String.fromCodePoint(0xe0000 + one.codePointAt(0)!)],
+    [
+      'in letters of mathematics',
+      (one) => one.replace(/[a-z]/, (it) => String.fromCodePoint(0x1d3b9 + it.codePointAt(0)!)),
+    ],
+    ['with joiners', (one) => `${one}\u200d`],
+  ])('finds what is written %s, and lets out nothing of it', (_, write) => {
+    for (const plain of ['4111 1111 1111 1111', 'jane.doe@example.com', 'DE89370400440532013000']) {
+      const text = `It is ${Array.from(plain, write).join('')}, is it?`
+      const whole = stream(guardOf(), [text])
+      expect(whole).toMatchObject({ verdict: { rule: 'deny:personal-data' } })
+      expect('It is '.startsWith(whole.sent)).toBe(true)
+      expect(stream(guardOf(), text.split(''))).toEqual(whole)
+    }
+  })
+
   it('holds the word that is being written, and numbers until they end', () => {
     const held = (text: string) => text.slice(stepsOf([text])[0]!.safe)
     expect(held('Hello there, frie')).toBe('frie')
@@ -424,10 +444,11 @@ describe('as a guard', () => {
 })
 
 const CONTEXT = {} as GuardContext
+const HOST = { inTurns: (steps) => atOnce(steps) } as Pick<GuardHost, 'inTurns'>
 type Options = v.InferInput<typeof pii.options>
 
 function guardOf(options: Options = {}): Guard {
-  return pii.setup(v.parse(pii.options, options), {} as GuardHost) as Guard
+  return pii.setup(v.parse(pii.options, options), HOST as GuardHost) as Guard
 }
 
 function unitOf(text: string, channel: Unit['channel'] = 'content'): Unit {

@@ -1,31 +1,88 @@
 /**
  * `node test/torture/guard.ts`: how long other streams wait while the rules of one request, made to be hard, are held
- * against 1 MiB of text, going in and coming back. The gateway is in a process of its own; a stream beside the request
- * has an event every 5 ms, and what is printed is the longest gap between two of them, beside the one without the
- * request. Options: `--kib <n>` (1024).
+ * against 1 MiB of text, going in and coming back. The gateway is in a process of its own, and so is whoever asks; a stream
+ * beside the request has an event every 5 ms, and what is printed is the longest gap between two of them, beside the one
+ * without rules. Options: `--kib <n>` (1024).
  */
-import { fork } from 'node:child_process'
+import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { parseArgs } from 'node:util'
+import categories from '../../plugins/guards/categories.ts'
+import pii from '../../plugins/guards/pii.ts'
 import { createTestGateway } from '../_setup.ts'
 import { chunkOf, wholeOf } from '../guard/_setup.ts'
-import { hostilePatterns } from '../guard/texts.ts'
+import { hostilePatterns, ordinaryText } from '../guard/texts.ts'
 import { startUpstream } from '../upstream.ts'
 
 const { values } = parseArgs({ options: { kib: { type: 'string', default: '1024' } } })
-const MODEL = {
-  pricing: { prompt: '0', completion: '0' },
-  capabilities: ['STREAMING'],
-  deployments: [{ provider: 'vendor', model: 'm' }],
-}
+const LENGTH = Number(values.kib) * 1024
 
-async function serve(vendor: string): Promise<void> {
+/** A policy, and a text of any length that is hard under it and passes. */
+type Case = readonly [name: string, policy: object, text: (length: number) => string]
+
+const CASES: readonly Case[] = [
+  ...hostilePatterns().map(([name, bannedPatterns, text]): Case => [
+    name,
+    { bannedPatterns },
+    text,
+  ]),
+  [
+    'guards of ours',
+    { deny: ['personal-data', 'code', 'math'] },
+    (length) => ordinaryText(length, 9),
+  ],
+]
+
+/** What is done beside the stream: compile the rules, look at what is asked, at what is said; and the same without rules. */
+const WHATS = ['compiled', 'asked', 'said', 'plain'] as const
+type What = (typeof WHATS)[number]
+
+const user = (content: string) => [{ role: 'user', content }]
+
+async function serve({ VENDOR, TICKER }: NodeJS.ProcessEnv): Promise<void> {
+  const model = (provider: string) => ({
+    pricing: { prompt: '0', completion: '0' },
+    capabilities: ['STREAMING'],
+    deployments: [{ provider, model: 'm' }],
+  })
+  const at = (url: string) => ({ use: 'openai-compatible', options: { baseURL: `${url}/v1` } })
   const t = await createTestGateway({
-    providers: { vendor: { use: 'openai-compatible', options: { baseURL: `${vendor}/v1` } } },
-    models: { 'acme/m': MODEL as never },
+    providers: { vendor: at(VENDOR!), ticker: at(TICKER!) },
+    models: { 'acme/m': model('vendor') as never, 'acme/ticker': model('ticker') as never },
+    guards: { use: [{ use: pii }, { use: categories }] },
   })
   process.send!({ url: `${t.baseURL}/chat/completions`, key: t.key.secret })
-  process.on('disconnect', () => process.exit())
+}
+
+/** Asks when it is told to, and answers as the vendor. */
+async function ask(): Promise<void> {
+  const vendor = await startUpstream()
+  process.send!({ url: vendor.url })
+  process.on('message', async (message) => {
+    const { url, key, index, what } = message as Asking
+    const [, rules, textOf] = CASES[index]!
+    const text = textOf(LENGTH)
+    const answer = what === 'said' || what === 'plain' ? text : 'Hi.'
+    vendor.answer(() => wholeOf({ content: answer }))
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'acme/m',
+        messages: user(what === 'asked' || what === 'plain' ? text : 'Hi.'),
+        ...(what === 'plain' ? {} : { policy: { version: 1, ...rules } }),
+      }),
+    })
+    const said = await response.text()
+    process.send!(response.ok ? {} : { failed: said })
+  })
+}
+
+interface Asking {
+  readonly url: string
+  readonly key: string
+  readonly index: number
+  readonly what: What
 }
 
 /** The longest gap in a stream while something is done, ms. */
@@ -46,46 +103,47 @@ async function longestGap(events: ReadableStream, run: () => Promise<unknown>): 
   return longest
 }
 
-async function run(): Promise<void> {
-  const vendor = await startUpstream()
-  const child = fork(import.meta.filename, { env: { ...process.env, VENDOR: vendor.url } })
-  child.once('exit', (code) => code && child.emit('error', new Error(`ended with ${code}`)))
+function start(role: string, env: object = {}): ChildProcess {
+  const child = fork(import.meta.filename, process.argv.slice(2), {
+    env: { ...process.env, ROLE: role, ...env },
+  })
+  child.once('exit', (code) => code && child.emit('error', new Error(`${role} ended with ${code}`)))
   process.once('exit', () => child.kill('SIGKILL'))
-  const [{ url, key }] = await once(child, 'message')
-  const ask = (body: object) =>
-    fetch(url, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'acme/m', ...body }),
-    })
-  const user = (content: string) => [{ role: 'user', content }]
-  const beside = async (body: object, answer: string) => {
-    const tick = `data: ${JSON.stringify(chunkOf({ content: 'tick ' }))}\n\n`
-    const headers = { 'content-type': 'text/event-stream' }
-    const ticks = { headers, pieces: Array<string>(50_000).fill(tick), pauseMs: 5 }
-    vendor.answer(({ json }) => (json.stream ? ticks : wholeOf({ content: answer })))
-    const { body: events } = await ask({ messages: user('Go on.'), stream: true })
-    return longestGap(events!, async () => {
-      const response = await ask(body)
-      if (!response.ok) throw new Error(await response.text())
-      await response.text()
-    })
-  }
-  const length = Number(values.kib) * 1024
-  for (const [name, patterns, textOf] of hostilePatterns()) {
-    const text = textOf(length)
-    const policy = { version: 1, bannedPatterns: patterns }
-    const compiled = await beside({ messages: user('Hi'), policy }, 'Hi.')
-    const asked = await beside({ messages: user(text), policy }, 'Hi.')
-    const said = await beside({ messages: user('Hi'), policy }, text)
-    const plain = await beside({ messages: user(text) }, text)
-    const figures = { compiled, asked, said, plain }
-    const shown = Object.entries(figures).map(([what, ms]) => `${what} ${ms.toFixed(0)} ms`)
-    process.stdout.write(`${name}: ${shown.join(', ')}\n`)
-  }
-  child.disconnect()
-  await vendor.close()
+  return child
 }
 
-if (process.send) await serve(process.env.VENDOR!)
+async function run(): Promise<void> {
+  const ticker = await startUpstream()
+  const asker = start('ask')
+  const [vendor] = await once(asker, 'message')
+  const gateway = start('serve', { VENDOR: vendor.url, TICKER: ticker.url })
+  const [{ url, key }] = await once(gateway, 'message')
+  const tick = `data: ${JSON.stringify(chunkOf({ content: 'tick ' }))}\n\n`
+  const headers = { 'content-type': 'text/event-stream' }
+  ticker.answer(() => ({ headers, pieces: Array<string>(50_000).fill(tick), pauseMs: 5 }))
+  for (const [index, [name]] of CASES.entries()) {
+    const shown: string[] = []
+    for (const what of WHATS) {
+      const { body: events } = await fetch(url, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'acme/ticker', messages: user('Go on.'), stream: true }),
+      })
+      const gap = await longestGap(events!, async () => {
+        asker.send({ url, key, index, what } satisfies Asking)
+        const [{ failed }] = await once(asker, 'message')
+        if (failed) throw new Error(failed)
+      })
+      shown.push(`${what} ${gap.toFixed(0)} ms`)
+    }
+    process.stdout.write(`${name}: ${shown.join(', ')}\n`)
+  }
+  gateway.disconnect()
+  asker.disconnect()
+  await ticker.close()
+}
+
+if (process.send) process.once('disconnect', () => process.exit())
+if (process.env.ROLE === 'serve') await serve(process.env)
+else if (process.env.ROLE === 'ask') await ask()
 else await run()

@@ -56,7 +56,10 @@ export class InvalidAnswer extends Error {
   override readonly name = 'InvalidAnswer'
 }
 
-/** More than is judged of one request. The middle is never skipped, so nothing of it is judged. */
+/**
+ * More than is judged of one request. The middle is never skipped, so nothing of it is judged. By its name the gateway
+ * knows that it is the text that is at fault.
+ */
 export class TooLarge extends Error {
   override readonly name = 'TooLarge'
 }

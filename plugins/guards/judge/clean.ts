@@ -2,6 +2,8 @@
 
 const IGNORABLE = /[\p{Default_Ignorable_Code_Point}\p{Cc}\ufeff]/gu
 const KEPT = new Set(['\n', '\t', '\r'])
+/** Nobody sees these, and models read them: they shadow ASCII. */
+const TAGS = /[\u{e0020}-\u{e007e}]/gu
 /** Where speakers change in the templates of common model families. A space in it, and no model takes it for that. */
 const TEMPLATE =
   /<(?=[|｜])|[|｜](?=>)|<(?=\/?(?:start_of_turn|end_of_turn|s|bos|eos|think|tool_call|system|user|assistant|channel|message|BEGIN|END)\b)|<<(?=\/?SYS)|\[(?=\/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\])/gi
@@ -14,9 +16,10 @@ const MOST_RUNS = 20
 /** Of the letters of a decoding, how many have to be of a kind that texts have. */
 const READABLE = 0.85
 
-/** A text without what only machines see. What a reader sees stays. */
+/** A text without what says nothing to anybody. What a reader sees stays, and what a model would read. */
 export function clean(text: string): string {
   return text
+    .replace(TAGS, (one) => String.fromCharCode(one.codePointAt(0)! - 0xe0000))
     .replace(IGNORABLE, (one) => (KEPT.has(one) ? one : ''))
     .replace(TEMPLATE, (one) => `${one} `)
 }

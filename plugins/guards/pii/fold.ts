@@ -7,7 +7,7 @@ export const DIGIT = 2
 /** Punctuation that numbers and addresses are written with. */
 export const MARK = 3
 export const SPACE = 4
-/** Shows nothing: control characters, joiners, variation selectors, key caps. */
+/** Shows nothing by itself: control characters, joiners, variation selectors, key caps, accents. */
 export const HIDDEN = 5
 
 /** Classes of the ASCII characters. */
@@ -64,11 +64,18 @@ export function foldText(raw: string): FoldedText {
   return { text, places }
 }
 
-const HIDDEN_CHARACTER = /^[\p{Default_Ignorable_Code_Point}\u20d0-\u20ff\p{Cf}\p{Cc}]$/u
+/** Accents, which may be put on a digit too, are among them. */
+const HIDDEN_CHARACTER =
+  /^[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]$/u
+/** Nobody sees tags, and models read them: they shadow ASCII, from U+E0020 on. */
+const TAGS = 0xe0000
 const DENSE_SCRIPT =
   /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}]$/u
 
 function fold(code: number): Folded {
+  if (code >= TAGS + 0x20 && code < TAGS + 0x7f) {
+    return { code: code - TAGS, class: ASCII[code - TAGS]! }
+  }
   const character = String.fromCodePoint(code)
   if (HIDDEN_CHARACTER.test(character)) return { code, class: HIDDEN }
   const value = digitOf(code, character)
@@ -76,11 +83,10 @@ function fold(code: number): Folded {
   if (/^[\p{Zs}]$/u.test(character)) return { code: 32, class: SPACE }
   if (/^[\p{Pd}\u2212]$/u.test(character)) return { code: 45, class: MARK }
   if (code === 0x2024) return { code: 46, class: MARK }
-  // Full-width and small forms, and letters in circles, are written in their plain forms.
-  const plain = /^[\uff01-\uff5e\ufe50-\ufe6b\u24b6-\u24e9]$/.test(character)
-    ? character.normalize('NFKC').codePointAt(0)!
-    : code
-  if (plain < 128) return { code: plain, class: ASCII[plain]! }
+  // Full-width, small and mathematical forms, and letters in circles, are written in their plain forms.
+  const plain = character.normalize('NFKC')
+  if (/^[!-~]$/.test(plain))
+    return { code: plain.charCodeAt(0), class: ASCII[plain.charCodeAt(0)]! }
   if (DENSE_SCRIPT.test(character)) return { code, class: BREAK }
   return { code, class: /^[\p{L}\p{M}]$/u.test(character) ? LETTER : BREAK }
 }

@@ -36,7 +36,12 @@ interface Links {
   /** By group: words and bits of what it leads to. */
   readonly groups: Int32Array[]
   readonly numbers: Map<string, number>
+  /** How many bits were asked for ahead of time. */
+  ready: number
 }
+
+/** So much is made ready at once, in bits and what they lead to. */
+const READY_AT_ONCE = 2_048
 
 /** More classes are not kept at once. */
 const MAX_CLASSES = 256
@@ -72,6 +77,19 @@ export class Bits implements Owner {
       map.clear()
     }
     release(this)
+  }
+
+  /** Finds out in advance where some of the bits lead: for all of them at once, others would have to wait. */
+  ready(holds: number, direction: 1 | -1): void {
+    const links = this.#linksWhere(holds, direction)
+    const { length } = this.#wiring.readers
+    for (let left = READY_AT_ONCE; left > 0 && links.ready < length; links.ready++) {
+      const bit = links.ready
+      const isUnknown = links.groupOf[bit] === 0 && (links.linked[bit >>> 5]! >>> (bit & 31)) & 1
+      if (!isUnknown) continue
+      this.#link(links, direction, bit)
+      left -= this.#targets.length + 1
+    }
   }
 
   /**
@@ -160,6 +178,7 @@ export class Bits implements Owner {
         groupOf: new Int32Array(this.words << 5),
         groups: [new Int32Array(0)],
         numbers: new Map([['', 0]]),
+        ready: 0,
       }
       known.set(holds, links)
       charge(this, this.words * 4 * 34)

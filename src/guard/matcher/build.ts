@@ -1,4 +1,5 @@
 /** From patterns to the automata that read texts: which views apply to which pattern, and what it looks like there. */
+import type { Steps } from '../stretch.ts'
 import { fold, foldAll, isIgnorable, NEWLINE, SPACE } from '../views/fold.ts'
 import { leetGroup } from '../views/leet.ts'
 import { complement, rangesOf, type Ranges } from './alphabet.ts'
@@ -45,8 +46,9 @@ const LETTER_OR_DIGIT = /^[\p{L}\p{N}]$/u
 let gaps: Ranges | undefined
 
 /** @throws PatternError */
-export function parsePattern(pattern: string): Parsed {
-  const regex = parseRegex(pattern)
+export function* parsePattern(pattern: string): Steps<Parsed> {
+  const regex = yield* parseRegex(pattern)
+  yield
   if (isNullable(regex, (one) => !isLost(one, isIgnorable))) {
     throw new PatternError(
       isNullable(regex, () => true)
@@ -57,12 +59,14 @@ export function parsePattern(pattern: string): Parsed {
   return isLiteral(pattern) ? { regex, literal: flatten(foldAll(pattern)) } : { regex }
 }
 
-export function buildMachines(patterns: readonly Parsed[]): Machines {
+/** Pauses after each pattern, and often while the automata are put together. */
+export function* buildMachines(patterns: readonly Parsed[]): Steps<Machines> {
   const plain = new NfaBuilder()
   const folded = new NfaBuilder()
   const flat = new NfaBuilder()
   const decoded = new NfaBuilder()
   for (const [pattern, { regex, literal }] of patterns.entries()) {
+    yield
     if (literal?.some((symbol) => symbol !== SPACE)) {
       // In ASCII, what is there as written is there folded.
       const plain = literal.every((symbol) => symbol < 128) && isAscii(regex)
@@ -78,25 +82,26 @@ export function buildMachines(patterns: readonly Parsed[]): Machines {
     addRegex(folded, regex, { pattern, view: 'F' }, asFolded)
   }
   return {
-    text: machineOf([
+    text: yield* machineOf([
       ['plain', plain],
       ['folded', folded],
       ['flat', flat],
     ]),
-    decoded: decoded.size > 0 ? machineOf([['flat', decoded]]) : undefined,
+    decoded: decoded.size > 0 ? yield* machineOf([['flat', decoded]]) : undefined,
   }
 }
 
-function machineOf(builders: readonly (readonly [Reading, NfaBuilder])[]): Machine {
-  return new Machine(
-    builders
-      .filter(([, builder]) => builder.size > 0)
-      .map(([reading, builder]) => {
-        // What the machine has to tell apart, whatever the patterns say.
-        for (const set of KIND_SETS) builder.set(set)
-        return { reading, nfa: builder.build() }
-      }),
-  )
+function* machineOf(builders: readonly (readonly [Reading, NfaBuilder])[]): Steps<Machine> {
+  const automata = []
+  for (const [reading, builder] of builders) {
+    if (builder.size === 0) continue
+    yield
+    // What the machine has to tell apart, whatever the patterns say.
+    for (const set of KIND_SETS) builder.set(set)
+    automata.push({ reading, nfa: yield* builder.build() })
+  }
+  yield
+  return new Machine(automata)
 }
 
 /** White space runs become one space, as in what they are compared with. */

@@ -1,66 +1,144 @@
 /** A quick look for what is hidden in base64 and hexadecimal digits: where it may be, the decoders read it. */
-import { MIN_BASE64, SEXTETS } from '../views/base64.ts'
+import { SEXTETS } from '../views/base64.ts'
 import type { Decoder } from '../views/decode.ts'
-import { DIGITS, isSeparator, MIN_PAIRS } from '../views/hex.ts'
+import type { Steps } from '../stretch.ts'
 import { DecodedText } from './decoded.ts'
+import { ASCII, firstBytesOf, NEVER } from './first-bytes.ts'
 import { IDLE, NOTHING, type Machine } from './machine.ts'
+import { DIGIT, SEPARATOR, SEXTET, SORTS, UNSEEN } from './sorts.ts'
 import { MOVED, UNKNOWN } from './table.ts'
 import { codePointAt, type Units } from './units.ts'
 
-type Pausing<T> = Generator<void, T, void>
-
 /** After so many characters there is a pause: many for a quick look, few for a careful one. */
-const PAUSE = 1 << 17
-const CAREFUL_PAUSE = 1 << 13
+const PAUSE = 1 << 13
+const CAREFUL_PAUSE = 1 << 10
 
-// How a match may begin with a byte.
-const NEVER = 0
-const ASCII = 1
-const LEADING = 2
+/** Runs and rows are at least so long. */
+const LEAST = 8
+// Two counts in one number, as both are kept for every character: of base64 characters side by side, and of hexadecimal
+// digits with nothing but separators between them. By code: what to add, and what then remains.
+const RUN = 1
+const ROW = 1 << 16
+const FULL = (RUN * LEAST) | (ROW * LEAST)
+const ADDED = Int32Array.from(SORTS, (sort) => (sort & SEXTET ? RUN : 0) | (sort & DIGIT ? ROW : 0))
+const KEPT = Int32Array.from(SORTS, (sort) => {
+  if (sort === UNSEEN) return -1
+  return (sort & SEXTET ? ROW - 1 : 0) | (sort & (DIGIT | SEPARATOR) ? -ROW : 0)
+})
 
-/** For {@link hidesBase64}, which does not pause. */
-const known = [0, 0, 0, 0]
-const firstBytes = new WeakMap<Machine, Uint8Array>()
+interface Place {
+  counts: number
+  /** Up to where runs, and rows, have been looked at. */
+  runEnd: number
+  rowEnd: number
+}
 
-/**
- * Is there a match in a run of base64 characters, or in a row of hexadecimal digits? Both have at least eight
- * characters, so one of every eight is looked at, and what is around it.
- */
-export function* hidesRun(machine: Machine, units: Units): Pausing<boolean> {
-  const { length } = units
-  let rowEnd = 0
-  let pause = PAUSE
-  for (let at = MIN_BASE64 - 1; at < length; at += MIN_BASE64) {
-    let start = at
-    if (isSextet(units[at]!)) {
-      while (start > 0 && isSextet(units[start - 1]!)) start--
-      do at++
-      while (at < length && isSextet(units[at]!))
-      if (at - start >= MIN_BASE64) {
-        if (at - start > PAUSE) yield
-        if (hidesBase64(machine, units, start, at)) return true
-        if (isRow(units, start, at) && (yield* hides(machine, hexOf, units, start, at))) return true
+/** Is there a match in a run of base64 characters, or in a row of hexadecimal digits? */
+export function* hidesRun(machine: Machine, units: Units): Steps<boolean> {
+  const place: Place = { counts: 0, runEnd: 0, rowEnd: 0 }
+  for (let at = 0, pause = PAUSE; ; at++) {
+    const to = Math.min(units.length, pause)
+    at = skip(machine, units, at, to, place)
+    if (at >= units.length) return false
+    if (at >= to) {
+      pause = at-- + PAUSE
+      yield
+      continue
+    }
+    if (at >= place.runEnd && isSextet(units[at]!)) {
+      const [start, end] = around(machine, units, at, SEXTET)
+      place.runEnd = end
+      if (end - start > CAREFUL_PAUSE || !isBare(units, start, end)) {
+        if (yield* hidesInRun(machine, units, start, end)) return true
+      } else if (end - start >= LEAST) {
+        const run = { start, end, known: [0, 0, 0, 0] }
+        if (hidesBase64(machine, units, run, start, end)) return true
       }
-      start--
-      if (start > rowEnd && isLink(units, start)) {
-        const row = rowAround(units, start, rowEnd)
-        if (row.isLong && (yield* hides(machine, hexOf, units, row.start, row.end))) return true
-        rowEnd = row.end
-      }
     }
-    // What is behind the run, or the only place that was looked at.
-    if (at >= rowEnd && at < length && isLink(units, at)) {
-      const row = rowAround(units, at, rowEnd)
-      if (row.isLong && (yield* hides(machine, hexOf, units, row.start, row.end))) return true
-      rowEnd = row.end
+    if (at >= place.rowEnd && isDigit(units[at]!)) {
+      const [start, end] = around(machine, units, at, DIGIT | SEPARATOR)
+      place.rowEnd = end
+      if (yield* hidesInRows(machine, units, start, end)) return true
     }
-    if (isWithin(machine, units, at) || (start < at && isWithin(machine, units, start))) {
-      // Something goes on behind what cannot be seen: rare enough to read all of the text with care.
-      return yield* hides(machine, ({ runs }) => runs, units, 0, length)
+  }
+}
+
+/** Counts on. @returns the next place that is in a run or in what may be a row, and has not been looked at; else `to` */
+function skip(machine: Machine, units: Units, from: number, to: number, place: Place): number {
+  let { counts } = place
+  let at = from
+  for (; at < to; at++) {
+    const unit = units[at]!
+    if (unit >= 128) {
+      const codePoint = codePointAt(units, at)
+      if (machine.classOf(codePoint) !== NOTHING) counts = 0
+      if (codePoint > 0xffff) at++
+      continue
     }
-    if (at < pause) continue
-    pause = at + PAUSE
-    yield
+    counts = (counts + ADDED[unit]!) & KEPT[unit]!
+    if ((counts & FULL) === 0) continue
+    // A count does not go further than that.
+    const isRun = (counts & (RUN * LEAST)) !== 0
+    const isRow = (counts & (ROW * LEAST)) !== 0
+    if (isRun) counts -= RUN
+    if (isRow) counts -= ROW
+    if ((isRun && at >= place.runEnd) || (isRow && at >= place.rowEnd)) break
+  }
+  place.counts = counts
+  return at
+}
+
+/** The stretch around a place of what is of these sorts or cannot be seen. */
+function around(machine: Machine, units: Units, at: number, sorts: number): [number, number] {
+  let start = at
+  let end = at + 1
+  while (start > 0 && (sortAt(machine, units, start - 1) & (sorts | UNSEEN)) !== 0) start--
+  while (end < units.length && (sortAt(machine, units, end) & (sorts | UNSEEN)) !== 0) end++
+  return [start, end]
+}
+
+function sortAt(machine: Machine, units: Units, at: number): number {
+  const unit = units[at]!
+  if (unit < 128) return SORTS[unit]!
+  const isHalf = (unit & 0xfc00) === 0xdc00 && at > 0 && (units[at - 1]! & 0xfc00) === 0xd800
+  return machine.classOf(codePointAt(units, isHalf ? at - 1 : at)) === NOTHING ? UNSEEN : 0
+}
+
+/** Are there base64 characters only? */
+function isBare(units: Units, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) if (!isSextet(units[at]!)) return false
+  return true
+}
+
+function* hidesInRun(machine: Machine, units: Units, start: number, end: number): Steps<boolean> {
+  yield
+  if (!isBare(units, start, end)) {
+    // Something goes on behind what cannot be seen: rare enough to be read with care.
+    return yield* hides(machine, ({ base64 }) => [base64], units, start, end)
+  }
+  const run: Run = { start, end, known: [0, 0, 0, 0] }
+  for (let from = start; from < end; from += CAREFUL_PAUSE) {
+    if (from > start) yield
+    const to = Math.min(from + CAREFUL_PAUSE, end)
+    if (hidesBase64(machine, units, run, from, to)) return true
+  }
+  return false
+}
+
+/** Looks at what is between two separators side by side. */
+function* hidesInRows(machine: Machine, units: Units, start: number, end: number): Steps<boolean> {
+  let from = start
+  let digits = 0
+  let separated = false
+  for (let at = start; at <= end; at++) {
+    const sort = at < end ? sortAt(machine, units, at) : SEPARATOR
+    if ((sort & DIGIT) !== 0) digits++
+    if ((sort & SEPARATOR) !== 0 && (separated || at === end)) {
+      if (digits >= LEAST && (yield* hides(machine, ({ hex }) => hex, units, from, at))) return true
+      from = at
+      digits = 0
+    }
+    if ((sort & UNSEEN) === 0) separated = (sort & SEPARATOR) !== 0
   }
   return false
 }
@@ -72,7 +150,7 @@ export function* hides(
   units: Units,
   from: number,
   to: number,
-): Pausing<boolean> {
+): Steps<boolean> {
   const decoded = new DecodedText(machine)
   const decoders = choose(decoded)
   for (let at = from; at < to; at++) {
@@ -86,38 +164,45 @@ export function* hides(
   return decoded.found !== undefined
 }
 
+/** Base64 characters, and up to where they were read before. */
+interface Run {
+  readonly start: number
+  readonly end: number
+  /** By the bit in a character where bytes begin, halved: from which bit on they are not known. */
+  readonly known: number[]
+}
+
 /**
- * Is there a match in a run of base64 characters? Like the decoder, but only from bytes with which a match may begin to
- * where nothing is alive: that is rarely far.
+ * Is there a match in a run of base64 characters that begins between two of them? Like the decoder, but only from bytes
+ * with which a match may begin to where nothing is alive: that is rarely far.
  */
-function hidesBase64(machine: Machine, units: Units, from: number, to: number): boolean {
+function hidesBase64(machine: Machine, units: Units, run: Run, from: number, to: number): boolean {
   const begins = firstBytesOf(machine)
-  // By the bit in a character where bytes begin, halved: from which bit on they are not known.
-  known.fill(0)
+  const last = Math.min(to, run.end - 1)
   let value = SEXTETS[units[from]!]!
-  for (let at = from + 1, bit = 0; at < to; at++, bit += 6) {
+  for (let at = from + 1, bit = (from - run.start) * 6; at <= last; at++, bit += 6) {
     const two = (value << 6) | (value = SEXTETS[units[at]!]!)
     // The first, second and third byte of a group. Of what does not begin with ASCII, the next byte tells most.
     const first = begins[(two >>> 4) & 0xff]!
     if (first !== NEVER && (first === ASCII || (value & 0x0c) === 0x08)) {
-      if (walks(machine, units, from, bit, to)) return true
+      if (walks(machine, units, run, bit)) return true
     }
     const second = begins[(two >>> 2) & 0xff]!
     if (second !== NEVER && bit >= 6 && (second === ASCII || (value & 0x03) === 0x02)) {
-      if (walks(machine, units, from, bit + 2, to)) return true
+      if (walks(machine, units, run, bit + 2)) return true
     }
     if (begins[two & 0xff] !== NEVER && bit >= 12) {
-      if (walks(machine, units, from, bit + 4, to)) return true
+      if (walks(machine, units, run, bit + 4)) return true
     }
   }
   return false
 }
 
-function walks(machine: Machine, units: Units, from: number, bit: number, to: number): boolean {
+function walks(machine: Machine, units: Units, run: Run, bit: number): boolean {
   const place = (bit >> 1) & 3
-  if (bit < known[place]!) return false
-  const end = walk(machine, units, from, bit, to)
-  known[place] = end
+  if (bit < run.known[place]!) return false
+  const end = walk(machine, units, run.start, bit, run.end)
+  run.known[place] = end
   return end === Infinity
 }
 
@@ -164,79 +249,10 @@ function walk(machine: Machine, units: Units, from: number, bit: number, to: num
   return bit
 }
 
-function firstBytesOf(machine: Machine): Uint8Array {
-  let bytes = firstBytes.get(machine)
-  if (bytes === undefined) {
-    const state = machine.begin()
-    const { table } = machine.forward
-    bytes = Uint8Array.from({ length: 256 }, (_, byte) => {
-      if (byte >= 0x80) return byte >= 0xc2 && byte <= 0xf4 ? LEADING : NEVER
-      const next = table.fill(state, machine.classOf(byte))
-      return next < 0 || table.marks[next >> table.shift] !== IDLE ? ASCII : NEVER
-    })
-    firstBytes.set(machine, bytes)
-  }
-  return bytes
-}
-
-/** The row of hexadecimal digits of which this place is a separator; not before what is known. */
-function rowAround(units: Units, place: number, knownEnd: number) {
-  let digits = 0
-  let start = place
-  let end = place
-  for (; start > knownEnd; start--) {
-    if (isDigit(units, start - 1)) digits++
-    else if (!isSeparator(units[start - 1]!) || !isDigit(units, start - 2)) break
-  }
-  for (; end < units.length; end++) {
-    if (isDigit(units, end)) digits++
-    else if (!isSeparator(units[end]!) || !isDigit(units, end + 1)) break
-  }
-  return { start, end, isLong: digits >= MIN_PAIRS * 2 }
-}
-
-/** Does a single separator stand between two digits? */
-function isLink(units: Units, place: number): boolean {
-  return isSeparator(units[place]!) && isDigit(units, place - 1) && isDigit(units, place + 1)
-}
-
-/** May a run of base64 characters hold enough hexadecimal digits side by side? */
-function isRow(units: Units, from: number, to: number): boolean {
-  let digits = 0
-  for (let at = from; at < to; at++) {
-    if (isDigit(units, at)) digits++
-    else if (!isSeparator(units[at]!)) digits = 0
-    if (digits >= MIN_PAIRS * 2) return true
-  }
-  return false
-}
-
-/** Is here something that cannot be seen, and next to it what may go on behind it? */
-function isWithin(machine: Machine, units: Units, place: number): boolean {
-  const unit = place >= 0 && place < units.length ? units[place]! : 0x20
-  if (unit >= 0x20 && unit < 0x7f) return false
-  if (!isUnseen(machine, units, place)) return false
-  return goesOn(machine, units, place - 1) || goesOn(machine, units, place + 1)
-}
-
-function goesOn(machine: Machine, units: Units, at: number): boolean {
-  if (at < 0 || at >= units.length) return false
-  return isSextet(units[at]!) || isSeparator(units[at]!) || isUnseen(machine, units, at)
-}
-
-function isUnseen(machine: Machine, units: Units, at: number): boolean {
-  return machine.classOf(codePointAt(units, at)) === NOTHING
-}
-
-function isDigit(units: Units, at: number): boolean {
-  const unit = at >= 0 && at < units.length ? units[at]! : 0
-  return unit < 128 && DIGITS[unit]! >= 0
+function isDigit(unit: number): boolean {
+  return unit < 128 && (SORTS[unit]! & DIGIT) !== 0
 }
 
 function isSextet(unit: number): boolean {
-  return unit < 128 && SEXTETS[unit]! >= 0
-}
-
-function hexOf({ hex }: DecodedText): readonly Decoder[] {
-  return hex
+  return unit < 128 && (SORTS[unit]! & SEXTET) !== 0
 }

@@ -3,6 +3,7 @@
  * cannot say where. Everything here pauses now and then, so that a long text need not hold up others.
  */
 import { endianness } from 'node:os'
+import type { Steps } from '../stretch.ts'
 import { ANY_ESCAPE } from '../views/escapes.ts'
 import type { Machines } from './build.ts'
 import { hides, hidesRun } from './find-runs.ts'
@@ -10,10 +11,8 @@ import type { Machine } from './machine.ts'
 import { MOVED, UNKNOWN } from './table.ts'
 import { codePointAt, type Units } from './units.ts'
 
-/** After building so many states there is a pause: of large sets, one takes up to 50 µs. */
-const MANY_STATES = 64
-/** After so many units there is a pause: one takes up to 10 ns. */
-const PIECE = 1 << 18
+/** After so many units there is a pause: one takes up to 10 ns, and ten times that where code is cold. */
+const PIECE = 1 << 13
 
 /** For texts up to this length, in units, that are looked at without a pause. */
 const scratch = new Uint16Array(1 << 15)
@@ -23,7 +22,7 @@ export function* isSuspect(
   { text: machine, decoded }: Machines,
   text: string,
   pauses: boolean,
-): Generator<void, boolean, void> {
+): Steps<boolean> {
   const units = unitsOf(text, pauses)
   if (yield* isReached(machine, units)) return true
   if (decoded === undefined) return false
@@ -31,13 +30,13 @@ export function* isSuspect(
 }
 
 /** Is any goal reached, whatever else it asks for? */
-function* isReached(machine: Machine, units: Units): Generator<void, boolean, void> {
+function* isReached(machine: Machine, units: Units): Steps<boolean> {
   const { ascii } = machine
   const { length } = units
   let { table } = machine.forward
   let state = machine.begin()
   let end = Math.min(PIECE, length)
-  for (let at = 0, built = 0; at < length; at++) {
+  for (let at = 0; at < length; at++) {
     // What is known, and ASCII: nothing but this in the way.
     const { cells } = table
     for (; at < end; at++) {
@@ -57,7 +56,8 @@ function* isReached(machine: Machine, units: Units): Generator<void, boolean, vo
     const codeClass = machine.classOf(codePoint)
     let next = codeClass < table.stride ? table.cells[state + codeClass]! : UNKNOWN
     if (next === UNKNOWN) {
-      if (++built % MANY_STATES === 0) yield
+      // Building a state takes up to 50 µs, and ten times that where code is cold.
+      yield
       next = table.fill(state, codeClass)
     }
     while (next === MOVED) {
@@ -72,12 +72,8 @@ function* isReached(machine: Machine, units: Units): Generator<void, boolean, vo
   return machine.hitsAtEnd(table.setOf(state)).length > 0
 }
 
-function* hidesEscape(
-  machine: Machine,
-  units: Units,
-  text: string,
-): Generator<void, boolean, void> {
-  const mayHide = text.includes('%') || text.includes('\\') || text.includes('&#')
+function* hidesEscape(machine: Machine, units: Units, text: string): Steps<boolean> {
+  const mayHide = text.includes('%') || text.includes('\\') || text.includes('&')
   if (!mayHide || !ANY_ESCAPE.test(text)) return false
   return yield* hides(machine, ({ escapes }) => [escapes], units, 0, units.length)
 }

@@ -6,7 +6,7 @@ import { BREAK } from '../views/fold.ts'
 import { countBits } from './bits.ts'
 import type { Nfa } from './nfa.ts'
 import { traitsOf, type Reading } from './reading.ts'
-import { Side, type Hit } from './side.ts'
+import { KIND_BITS, Side, type Hit } from './side.ts'
 import { Lazy, type Step, type Table } from './table.ts'
 
 /** Class of what no view sees. */
@@ -28,10 +28,6 @@ const PATIENCE = 48
 /** How much is made ready for packed sets at once, in elements. */
 const ROOM = 1 << 14
 
-/** The context: for each side, the kind of what it has seen last. */
-const CONTEXT_BITS = 9
-const CONTEXT = (1 << CONTEXT_BITS) - 1
-
 /** Pages of classes that are kept. All of them would be 4,352, of 512 bytes each. */
 const MAX_PAGES = 256
 /** Columns of the backward automaton that are kept. */
@@ -50,14 +46,17 @@ export class Machine {
   /** Traits by class, as of `reading.ts`. */
   readonly traits: number[] = []
   readonly #sides: readonly Side[]
+  /** Of the context: for each side, the kind of what it has seen last. */
+  readonly #contextBits: number
+  readonly #context: number
   readonly #classes = new Map<string, number>()
   readonly #breaks: number
   /** Classes of 256 code points each, of those that were seen. */
   #pages: (Uint16Array | undefined)[] = []
   #pageCount = 0
-  /** The symbol of each backward column, and the other way round. */
+  /** The symbol of each backward column, and the other way round: plus 1, and 0 for those that have none. */
   readonly #symbols: number[] = []
-  readonly #columns = new Map<number, number>()
+  #columns = new Int32Array(0)
   readonly #beginning: Int32Array
   /** {@link begin} of the table that it was last asked for. */
   #begun: Table | undefined
@@ -74,6 +73,8 @@ export class Machine {
       return side
     })
     this.size = base
+    this.#contextBits = KIND_BITS * automata.length
+    this.#context = (1 << this.#contextBits) - 1
     this.#beginning = Int32Array.of(
       this.#sides.reduce((context, { beginning }) => context | beginning, 0),
     )
@@ -87,6 +88,7 @@ export class Machine {
       {
         step: (set, codeClass) => this.#advance(set, codeClass),
         mark: (set) => (set.length === 1 ? IDLE : 0),
+        tag: (set) => set[set.length - 1]! & this.#context,
       },
       () => this.traits.length,
     )
@@ -98,6 +100,7 @@ export class Machine {
           notable: false,
         }),
         mark: (set) => (set[set.length - 1]! & BEGINS) | (set.length === 1 ? EMPTY : 0),
+        tag: () => 0,
       },
       () => this.#symbols.length,
     )
@@ -128,37 +131,43 @@ export class Machine {
     return known === UNSEEN ? (page[codePoint & 0xff] = this.#classify(codePoint)) : known
   }
 
-  /** All that has to be known of a code point to take it back: its class, and what was before it. */
-  symbolOf(set: Int32Array, codeClass: number): number {
-    return (codeClass << CONTEXT_BITS) | (set[set.length - 1]! & CONTEXT)
+  /** All that has to be known of a code point to take it back: its class, and the context, which is the tag of the state. */
+  symbolOf(context: number, codeClass: number): number {
+    return (codeClass << this.#contextBits) | context
   }
 
   classIn(symbol: number): number {
-    return symbol >>> CONTEXT_BITS
+    return symbol >>> this.#contextBits
   }
 
   /** The backward column for a symbol. It is forgotten by {@link alive} at the earliest. */
   columnOf(symbol: number): number {
-    let column = this.#columns.get(symbol)
-    if (column === undefined) {
-      column = this.#symbols.push(symbol) - 1
-      this.#columns.set(symbol, column)
-    }
-    return column
+    const known = symbol < this.#columns.length ? this.#columns[symbol]! : 0
+    return known > 0 ? known - 1 : this.#newColumn(symbol)
   }
 
-  /** The backward state for all that is alive in a forward set. */
-  alive(set: Int32Array): number {
-    const states = set.slice()
+  /** The backward state for all that is alive in a state of a forward table. */
+  alive(state: number, table: Table): number {
+    if (this.#symbols.length > MAX_COLUMNS) this.#forgetColumns()
+    const to = this.backward.table
+    if (table.mirror !== to.id) {
+      table.mirror = to.id
+      table.mirrored.fill(0)
+    }
+    const row = state >> table.shift
+    const known = table.mirrored[row]!
+    if (known > 0) return known
+    const states = table.setOf(state).slice()
     states[states.length - 1]! &= PACKED
-    return this.#enterBackward(states)
+    return (table.mirrored[row] = to.enter(states))
   }
 
   /** The backward state of what leads to a hit, before the code point with which it was reached. */
   undo(hit: Hit, symbol: number): number {
     const states: number[] = []
-    const begins = hit.side.undo(hit, symbol >>> CONTEXT_BITS, symbol, states)
-    return this.#enterBackward(new Int32Array([...states, begins ? BEGINS : 0]))
+    const begins = hit.side.undo(hit, this.classIn(symbol), symbol, states)
+    if (this.#symbols.length > MAX_COLUMNS) this.#forgetColumns()
+    return this.backward.table.enter(new Int32Array([...states, begins ? BEGINS : 0]))
   }
 
   /** What is reached by a code point: the same as the table says, in full. */
@@ -176,13 +185,20 @@ export class Machine {
     return hits
   }
 
-  #enterBackward(set: Int32Array): number {
-    if (this.#symbols.length > MAX_COLUMNS) {
-      this.#symbols.length = 0
-      this.#columns.clear()
-      this.backward.drop()
+  #newColumn(symbol: number): number {
+    if (symbol >= this.#columns.length) {
+      const grown = new Int32Array(this.traits.length << this.#contextBits)
+      grown.set(this.#columns)
+      this.#columns = grown
     }
-    return this.backward.table.enter(set)
+    this.#columns[symbol] = this.#symbols.push(symbol)
+    return this.#symbols.length - 1
+  }
+
+  #forgetColumns(): void {
+    this.#symbols.length = 0
+    this.#columns.fill(0)
+    this.backward.drop()
   }
 
   #advance(set: Int32Array, codeClass: number): Step {
@@ -221,7 +237,7 @@ export class Machine {
   }
 
   #retreat(set: Int32Array, symbol: number): Int32Array {
-    const codeClass = symbol >>> CONTEXT_BITS
+    const codeClass = this.classIn(symbol)
     let begins = false
     if (!this.#packs(set)) {
       const before: number[] = []

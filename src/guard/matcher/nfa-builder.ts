@@ -1,4 +1,5 @@
 /** Puts automata together. */
+import type { Steps } from '../stretch.ts'
 import { Alphabet, type Ranges } from './alphabet.ts'
 import { ACCEPT, ASSERT, CHAR, DEAD, Nfa, SPLIT, type Goal } from './nfa.ts'
 
@@ -60,15 +61,21 @@ export class NfaBuilder {
     return number
   }
 
-  build(): Nfa {
-    return new Nfa(
-      Uint8Array.from(this.#kind),
-      Int32Array.from(this.#first),
-      Int32Array.from(this.#second),
-      new Alphabet(this.#sets),
-      this.#goals,
-      this.#starts,
-    )
+  *build(): Steps<Nfa> {
+    const alphabet = yield* Alphabet.of(this.#sets)
+    yield
+    const kind = Uint8Array.from(this.#kind)
+    const first = Int32Array.from(this.#first)
+    const second = Int32Array.from(this.#second)
+    yield
+    return yield* Nfa.of({
+      kind,
+      first,
+      second,
+      alphabet,
+      goals: this.#goals,
+      starts: this.#starts,
+    })
   }
 
   #put(at: number, kind: number, first: number, second: number): number {

@@ -2,6 +2,7 @@
  * Nondeterministic automata over classes of symbols. A state is the number of an instruction; between two symbols an
  * automaton is in a set of states. One step takes time linear in the number of instructions, forwards and backwards.
  */
+import type { Steps } from '../stretch.ts'
 import type { Alphabet } from './alphabet.ts'
 import { Arrivals } from './arrivals.ts'
 import { Bits, bitsOf } from './bits.ts'
@@ -19,6 +20,16 @@ export interface Goal {
   readonly plain?: boolean
 }
 
+/** Instructions as columns, and where to begin. */
+export interface NfaInit {
+  readonly kind: Uint8Array
+  readonly first: Int32Array
+  readonly second: Int32Array
+  readonly alphabet: Alphabet
+  readonly goals: readonly Goal[]
+  readonly starts: readonly number[]
+}
+
 /** What a step has found: the goal's number, and whether it stands before or after the symbol of the step. */
 export interface Reached {
   readonly goal: number
@@ -32,6 +43,11 @@ export const SPLIT = 1
 export const ASSERT = 2
 export const ACCEPT = 3
 export const DEAD = 4
+
+/** After so many of them there is a pause while they are put in order. */
+const PIECE = 1 << 12
+/** Of sets with more states it is likely that they are packed soon. */
+const MANY = 128
 
 /** How many first steps are remembered, in states. */
 const MAX_FIRST_STEPS = 1 << 18
@@ -65,20 +81,19 @@ export class Nfa {
   readonly #found: number[] = []
   #bits: Bits | undefined
   /** The instructions that read a symbol, by their bits, and the other way round. */
-  #readers: readonly number[] = []
-  #bitOf: Int32Array = new Int32Array(0)
+  readonly #readers: number[] = []
+  readonly #bitOf: Int32Array
 
-  constructor(
-    kind: Uint8Array,
-    first: Int32Array,
-    second: Int32Array,
-    alphabet: Alphabet,
-    goals: readonly Goal[],
-    starts: readonly number[],
+  private constructor(
+    { kind, first, second, alphabet, goals, starts }: NfaInit,
+    bySymbol: Arrivals,
+    byNothing: Arrivals,
   ) {
     this.#kind = kind
     this.#first = first
     this.#second = second
+    this.#bySymbol = bySymbol
+    this.#byNothing = byNothing
     this.alphabet = alphabet
     this.goals = goals
     this.size = kind.length
@@ -86,6 +101,7 @@ export class Nfa {
     this.#starts = starts
     this.#isStart = new Uint8Array(this.size)
     for (const start of starts) this.#isStart[start] = 1
+    this.#bitOf = new Int32Array(this.size)
     this.#rests = new Uint8Array(this.size)
     this.#seen = new Int32Array(this.size)
     this.#taken = new Int32Array(this.size)
@@ -93,17 +109,26 @@ export class Nfa {
       if (kind[state] === CHAR) this.#rests[first[state]!] = 1
       else if (kind[state] === ACCEPT) this.#accepts[second[state]!] = state
     }
-    this.#bySymbol = new Arrivals(this.size, (state, add) => {
-      if (kind[state] === CHAR) add(first[state]!)
-    })
-    this.#byNothing = new Arrivals(this.size, (state, add) => {
-      if (kind[state] === SPLIT) add(second[state]!)
-      if (kind[state] === SPLIT || kind[state] === ASSERT) add(first[state]!)
-    })
     this.#eager = new Int32Array(this.size).fill(-1)
     for (const [goal, accept] of this.#accepts.entries()) {
       for (const before of this.#gather(accept, 0)) this.#eager[before] = goal
     }
+  }
+
+  static *of(init: NfaInit): Steps<Nfa> {
+    const { kind, first, second } = init
+    const { length } = kind
+    const bySymbol = yield* Arrivals.of(length, (state, add) => {
+      if (kind[state] === CHAR) add(first[state]!)
+    })
+    const byNothing = yield* Arrivals.of(length, (state, add) => {
+      if (kind[state] === SPLIT) add(second[state]!)
+      if (kind[state] === SPLIT || kind[state] === ASSERT) add(first[state]!)
+    })
+    yield
+    const nfa = new Nfa(init, bySymbol, byNothing)
+    yield* nfa.#order()
+    return nfa
   }
 
   /**
@@ -122,6 +147,7 @@ export class Nfa {
     into: number[],
     reached: Reached[],
   ): void {
+    if (to - from > MANY) this.bits.ready(holds, 1)
     const beginning = this.#begin(symbolClass, holds)
     const round = ++this.#round
     const stack = this.#stack
@@ -184,6 +210,7 @@ export class Nfa {
     holds: number,
     into: number[],
   ): boolean {
+    if (to - from > MANY) this.bits.ready(holds, -1)
     const round = ++this.#round
     const stack = this.#stack
     let begins = false
@@ -319,11 +346,7 @@ export class Nfa {
   }
 
   #wire(): Bits {
-    const readers = this.#inOrder()
-    const bitOf = new Int32Array(this.size)
-    for (const [bit, reader] of readers.entries()) bitOf[reader] = bit
-    this.#readers = readers
-    this.#bitOf = bitOf
+    const [readers, bitOf] = [this.#readers, this.#bitOf]
     const next = (bit: number) => this.#first[readers[bit]!]!
     const begins = (from: readonly number[], holds: number, into: number[]) => {
       for (const state of this.#spread(from, holds)) {
@@ -360,18 +383,20 @@ export class Nfa {
   }
 
   // What follows by one symbol stands side by side wherever that is possible.
-  #inOrder(): number[] {
-    const readers: number[] = []
-    const seen = new Set<number>()
+  *#order(): Steps<void> {
+    const readers = this.#readers
+    const seen = new Uint8Array(this.size)
     const stack = this.#starts.toReversed()
     for (let state = stack.pop(); state !== undefined; state = stack.pop()) {
-      if (seen.has(state)) continue
-      seen.add(state)
+      if (seen[state] === 1) continue
+      seen[state] = 1
       const kind = this.#kind[state]
-      if (kind === CHAR) readers.push(state)
+      if (kind === CHAR) {
+        if (readers.length % PIECE === 0) yield
+        this.#bitOf[state] = readers.push(state) - 1
+      }
       if (kind === SPLIT) stack.push(this.#second[state]!)
       if (kind === SPLIT || kind === CHAR || kind === ASSERT) stack.push(this.#first[state]!)
     }
-    return readers
   }
 }

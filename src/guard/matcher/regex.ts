@@ -1,5 +1,6 @@
 /** RE2 expressions, parsed and simplified by re2js, as instructions of our own. The only file that knows re2js. */
 import { RE2JS, RE2JSException } from 're2js'
+import type { Steps } from '../stretch.ts'
 import { rangesOf, type Ranges } from './alphabet.ts'
 
 /** One instruction; `next` and `other` are indices. Assertions are those of `nfa.ts`, which are RE2's. */
@@ -43,6 +44,9 @@ const NOP = 7
 const RUNE = 8
 const RUNE_ANY_NOT_NL = 11
 
+/** Any letter. */
+const FIRST = 0x6b
+
 /** Case variants of characters that were needed. At most as many as Unicode has. */
 const variants = new Map<number, Ranges>()
 
@@ -55,10 +59,14 @@ export function isLiteral(pattern: string): boolean {
  * Parses an expression; case does not count unless it says so.
  * @throws PatternError for what is not RE2, and for what is too large
  */
-export function parseRegex(pattern: string): Regex {
+export function* parseRegex(pattern: string): Steps<Regex> {
   const { size, caseSensitive } = survey(pattern)
   if (size > MAX_SIZE) throw tooLarge(size)
+  // The first time, re2js makes its tables: that is a step of its own.
+  variantsOf(FIRST)
+  yield
   const { inst, start } = compile(pattern)
+  yield
   const instructions = inst.map(translate)
   const counted = instructions.filter(
     (one) => one.kind !== 'fail' && !(one.kind === 'split' && one.next === one.other),
@@ -83,30 +91,23 @@ export function isNullable(regex: Regex, reads: (one: Instruction) => boolean): 
 /** Can text without end be part of a match before it is one? */
 export function isUnbounded({ instructions, start }: Regex): boolean {
   // Where nothing is left to wait for, a match ends: what comes after does not count.
-  const ways = new Map<number, number[]>()
-  const open = [start]
-  for (let at = open.pop(); at !== undefined; at = open.pop()) {
-    if (ways.has(at) || matches(instructions, at)) continue
-    ways.set(at, waysFrom(instructions, at))
-    open.push(...ways.get(at)!)
-  }
-  // Takes away what leads nowhere, over and over; what is left leads to a loop.
-  const before = new Map<number, number[]>()
-  const left = new Map<number, number>()
-  for (const [at, nexts] of ways) {
-    const inside = nexts.filter((next) => ways.has(next))
-    left.set(at, inside.length)
-    for (const next of inside) before.set(next, [...(before.get(next) ?? []), at])
-  }
-  const leaves = [...left].flatMap(([at, count]) => (count === 0 ? [at] : []))
-  for (const leaf of leaves) {
-    left.delete(leaf)
-    for (const at of before.get(leaf) ?? []) {
-      left.set(at, left.get(at)! - 1)
-      if (left.get(at) === 0) leaves.push(at)
+  const ends = endsOf(instructions)
+  const [NEW, OPEN, DONE] = [0, 1, 2]
+  const seen = new Uint8Array(instructions.length)
+  const stack = [start]
+  for (let at = start; stack.length > 0; at = stack.at(-1)!) {
+    if (seen[at] !== NEW || ends[at] === 1) {
+      seen[at] = DONE
+      stack.pop()
+      continue
+    }
+    seen[at] = OPEN
+    for (const next of waysFrom(instructions[at]!)) {
+      if (seen[next] === OPEN) return true
+      if (seen[next] === NEW) stack.push(next)
     }
   }
-  return left.size > 0
+  return false
 }
 
 /** The characters of a Unicode class, such as `\pL`. */
@@ -189,20 +190,26 @@ function rangesFrom(runes: ArrayLike<number>): Ranges {
   return ranges
 }
 
-function waysFrom(instructions: readonly Instruction[], at: number): number[] {
-  const one = instructions[at]!
+function waysFrom(one: Instruction): number[] {
   if (one.kind === 'accept' || one.kind === 'fail') return []
   return one.kind === 'split' ? [one.next, one.other] : [one.next]
 }
 
-function matches(instructions: readonly Instruction[], from: number): boolean {
-  const seen = new Set([from])
-  for (const at of seen) {
-    const one = instructions[at]!
-    if (one.kind === 'accept') return true
-    if (one.kind === 'split') seen.add(one.next).add(one.other)
+/** Marks where a match is complete, whatever follows. */
+function endsOf(instructions: readonly Instruction[]): Uint8Array {
+  const ends = new Uint8Array(instructions.length)
+  const found: number[] = []
+  const before: number[][] = instructions.map(() => [])
+  for (const [at, one] of instructions.entries()) {
+    if (one.kind === 'accept') found.push(at)
+    if (one.kind === 'split') for (const next of waysFrom(one)) before[next]!.push(at)
   }
-  return false
+  for (const end of found) {
+    if (ends[end] === 1) continue
+    ends[end] = 1
+    found.push(...before[end]!)
+  }
+  return ends
 }
 
 const TOKEN =

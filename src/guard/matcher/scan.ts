@@ -1,7 +1,7 @@
 /** Follows a text through all views at once. */
 import type { PatternHit, Scan, ScanStep } from '../../plugin.ts'
 import type { Machines } from './build.ts'
-import { DecodedText } from './decoded.ts'
+import { HiddenText } from './hidden.ts'
 import { NOTHING, type Machine } from './machine.ts'
 import { Track } from './track.ts'
 
@@ -9,7 +9,7 @@ import { Track } from './track.ts'
 export class TextScan implements Scan {
   readonly #machine: Machine
   readonly #text: Track
-  readonly #decoded: DecodedText | undefined
+  readonly #hidden: HiddenText | undefined
   /** How much has been read. */
   #position = 0
   /** The first half of a surrogate pair that waits for the second, or 0. */
@@ -19,14 +19,14 @@ export class TextScan implements Scan {
   constructor({ text, decoded }: Machines) {
     this.#machine = text
     this.#text = new Track(text)
-    this.#decoded = decoded && new DecodedText(decoded)
+    this.#hidden = decoded && new HiddenText(decoded)
   }
 
   push(text: string): ScanStep {
-    for (let at = 0; at < text.length && !this.#step.hit; at++) {
-      const unit = text.charCodeAt(at)
-      if (unit < 128 && this.#high === 0) this.#read(unit, 1)
-      else this.#readUnit(unit)
+    for (let at = 0; at < text.length && !this.#step.hit;) {
+      const from = at
+      if (this.#high === 0) at = this.#run(text, from)
+      if (at === from && !this.#step.hit) this.#readUnit(text.charCodeAt(at++))
     }
     return this.#settle()
   }
@@ -34,8 +34,21 @@ export class TextScan implements Scan {
   end(): ScanStep {
     if (this.#high > 0 && !this.#step.hit) this.#readHigh()
     if (this.#step.hit) return this.#step
-    if (this.#text.finish() || this.#decoded?.finish()) return this.#stop(this.#position)
+    if (this.#text.finish() || this.#hidden?.finish()) return this.#stop(this.#position)
     return (this.#step = { safe: this.#position })
+  }
+
+  /** Reads as much of a piece as can be read at once. @returns up to where, or where a match ends */
+  #run(text: string, from: number): number {
+    const track = this.#text
+    const to = this.#hidden?.skip(text, from, track.since) ?? text.length
+    const at = track.run(text, from, to, this.#position)
+    this.#position += at - from
+    if (track.found !== undefined) {
+      this.#hidden?.unread(to - at)
+      this.#stop(this.#position)
+    }
+    return at
   }
 
   #readUnit(unit: number): void {
@@ -62,9 +75,10 @@ export class TextScan implements Scan {
     const start = this.#position
     const end = start + units
     const codeClass = this.#machine.classOf(codePoint)
+    const { since } = this.#text
     const isHit =
       (codeClass !== NOTHING && this.#text.advance(codeClass, start, end)) ||
-      (this.#decoded !== undefined && this.#decoded.read(codePoint, start, end))
+      (this.#hidden !== undefined && this.#hidden.read(codePoint, since))
     if (isHit) this.#stop(start)
     else this.#position = end
   }
@@ -77,7 +91,7 @@ export class TextScan implements Scan {
   }
 
   #stop(position: number): ScanStep {
-    const found = (this.#text.found ?? this.#decoded!.found)!
+    const found = (this.#text.found ?? this.#hidden!.found)!
     const { pattern, view, start, end } = found
     const hit: PatternHit = { pattern, view, start, end }
     return (this.#step = { safe: Math.min(this.#hold(position, true), start), hit })
@@ -85,6 +99,6 @@ export class TextScan implements Scan {
 
   #hold(position: number, isExact: boolean): number {
     const held = Math.min(position, this.#text.hold(isExact))
-    return this.#decoded === undefined ? held : Math.min(held, this.#decoded.hold(isExact))
+    return this.#hidden === undefined ? held : Math.min(held, this.#hidden.hold(isExact))
   }
 }

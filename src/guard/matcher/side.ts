@@ -22,7 +22,8 @@ export interface Hit {
   readonly holds: number
 }
 
-const KIND_BITS = 3
+/** What a kind takes of a context. */
+export const KIND_BITS = 3
 const KIND_MASK = (1 << KIND_BITS) - 1
 
 export class Side {

@@ -12,8 +12,9 @@ export interface Stepper {
    * @returns the set; with `stops` there is nowhere to go, with `notable` the caller wants to see every such step
    */
   step(set: Int32Array, column: number): Step
-  /** What the caller wants to know about a set at a glance. */
+  /** What the caller wants to know about a set at a glance: 8 bits, and 16 more. */
   mark(set: Int32Array): number
+  tag(set: Int32Array): number
 }
 
 export interface Step {
@@ -60,12 +61,22 @@ export class Lazy implements Owner {
   }
 }
 
+/** How many there were. */
+let tables = 0
+
 /** A state is the offset of its row; none is 0. */
 export class Table {
   /** By state plus column: a state, {@link UNKNOWN}, {@link STOP}, or the negative of a state after a notable step. */
   cells: Int32Array
   /** {@link Stepper.mark} of each state, by its row. */
   marks: Uint8Array
+  /** {@link Stepper.tag} likewise. */
+  tags: Uint16Array
+  /** By row, what its user has worked out of a state with the help of {@link mirror}; 0 if nothing yet. */
+  mirrored: Int32Array
+  /** The {@link id} of another table; 0 for none. */
+  mirror = 0
+  readonly id = ++tables
   /** `state >> shift` is a row. */
   readonly shift: number
   /** How many columns a row has. */
@@ -86,6 +97,8 @@ export class Table {
     this.stride = 1 << this.shift
     this.cells = new Int32Array(this.stride * 2)
     this.marks = new Uint8Array(2)
+    this.tags = new Uint16Array(2)
+    this.mirrored = new Int32Array(2)
   }
 
   setOf(state: number): Int32Array {
@@ -105,8 +118,11 @@ export class Table {
     if (row === this.marks.length) {
       this.cells = doubled(this.cells, new Int32Array(this.cells.length * 2))
       this.marks = doubled(this.marks, new Uint8Array(this.marks.length * 2))
+      this.tags = doubled(this.tags, new Uint16Array(this.tags.length * 2))
+      this.mirrored = doubled(this.mirrored, new Int32Array(this.mirrored.length * 2))
     }
     this.marks[row] = this.#stepper.mark(set)
+    this.tags[row] = this.#stepper.tag(set)
     // About what a row costs besides its cells and the set.
     if (!this.#lazy.grow((this.stride + set.length) * 4 + 120)) this.#full = true
     return row << this.shift
@@ -136,7 +152,7 @@ function equal(one: Int32Array, other: Int32Array): boolean {
   return true
 }
 
-function doubled<T extends Int32Array | Uint8Array>(from: T, to: T): T {
+function doubled<T extends Int32Array | Uint16Array | Uint8Array>(from: T, to: T): T {
   to.set(from)
   return to
 }

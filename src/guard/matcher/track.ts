@@ -36,8 +36,8 @@ export class Track {
   #ends = NONE
   #first = 0
   #count = 0
-  /** How many symbols have come since the way back was last walked. */
-  #fresh = 0
+  /** Where it ended when the way back was last walked. */
+  #walked = 0
 
   constructor(machine: Machine) {
     this.#machine = machine
@@ -49,7 +49,7 @@ export class Track {
   reset(): void {
     this.#table = this.#machine.forward.table
     this.#state = this.#machine.begin()
-    this.#first = this.#count = this.#fresh = 0
+    this.#first = this.#count = this.#walked = 0
   }
 
   /**
@@ -70,6 +70,49 @@ export class Track {
   }
 
   /**
+   * {@link advance} for a stretch of a text, up to the first half of a surrogate pair.
+   * @param position of the stretch in all of the text
+   * @returns how far it was read; a match is in {@link found}, and then that is where it was reached
+   */
+  run(text: string, from: number, to: number, position: number): number {
+    const machine = this.#machine
+    const { ascii } = machine
+    let table = this.#table
+    let { cells, marks, tags, shift } = table
+    let state = this.#state
+    for (let at = from; at < to; at++) {
+      const unit = text.charCodeAt(at)
+      const start = position + at - from
+      if (unit < 128) {
+        const codeClass = ascii[unit]!
+        const next = cells[state + codeClass]!
+        if (next > 0 && codeClass !== NOTHING) {
+          if (marks[next >> shift] === IDLE) this.#first = this.#count = this.#walked = 0
+          else this.#remember(machine.symbolOf(tags[state >> shift]!, codeClass), start, start + 1)
+          state = next
+          continue
+        }
+      } else if ((unit & 0xf800) === 0xd800) {
+        this.#state = state
+        return at
+      }
+      this.#state = state
+      const codeClass = machine.classOf(unit)
+      if (codeClass !== NOTHING && this.advance(codeClass, start, start + 1)) return at
+      table = this.#table
+      state = this.#state
+      ;({ cells, marks, tags, shift } = table)
+    }
+    this.#state = state
+    return to
+  }
+
+  /** Where the past begins that something alive may need; Infinity if nothing is. No more than {@link hold}. */
+  get since(): number {
+    return this.#first < this.#count ? this.#starts[this.#first]! : Infinity
+  }
+
+  /**
    * Where the oldest match under way may begin; Infinity if there is none. Never less than before.
    * @param isExact whether it matters now: if not, it may lag by an eighth of what is held, where that is long
    */
@@ -77,17 +120,19 @@ export class Track {
     if (this.#table.marks[this.#state >> this.#table.shift] === IDLE) return Infinity
     const length = this.#count - this.#first
     // A long way is walked only when enough text has come to pay for it.
-    if (!isExact && length > SHORT && this.#fresh < length >> 3) return this.#starts[this.#first]!
-    this.#fresh = 0
-    const oldest = this.#oldest(this.#machine.alive(this.#table.setOf(this.#state)))
+    if (!isExact && length > SHORT && this.#count - this.#walked < length >> 3) {
+      return this.#starts[this.#first]!
+    }
+    this.#walked = this.#count
+    const oldest = this.#oldest(this.#machine.alive(this.#state, this.#table))
     this.#first = Math.max(oldest, this.#first)
     return this.#starts[this.#first]!
   }
 
   #follow(next: number, codeClass: number, start: number, end: number): void {
     const table = this.#table
-    if (table.marks[next >> table.shift] === IDLE) this.#first = this.#count = this.#fresh = 0
-    else this.#remember(codeClass, start, end)
+    if (table.marks[next >> table.shift] === IDLE) this.#first = this.#count = this.#walked = 0
+    else this.#remember(this.#symbolOf(codeClass), start, end)
     this.#state = next
   }
 
@@ -104,9 +149,8 @@ export class Track {
         continue
       }
       if (next < 0) {
-        const set = table.setOf(this.#state)
-        const hits = this.#machine.hits(set, codeClass)
-        if (this.#choose(hits, this.#machine.symbolOf(set, codeClass), start, end)) return true
+        const hits = this.#machine.hits(table.setOf(this.#state), codeClass)
+        if (this.#choose(hits, this.#symbolOf(codeClass), start, end)) return true
       }
       this.#follow(Math.abs(next), codeClass, start, end)
       return false
@@ -189,24 +233,39 @@ export class Track {
     return at
   }
 
-  #remember(codeClass: number, start: number, end: number): void {
+  /** What a code point of this class is here. */
+  #symbolOf(codeClass: number): number {
+    const table = this.#table
+    return this.#machine.symbolOf(table.tags[this.#state >> table.shift]!, codeClass)
+  }
+
+  #remember(symbol: number, start: number, end: number): void {
     if (this.#count === this.#symbols.length) this.#makeSpace()
     const at = this.#count++
-    const set = this.#table.setOf(this.#state)
-    this.#symbols[at] = this.#machine.symbolOf(set, codeClass)
+    this.#symbols[at] = symbol
     this.#starts[at] = start
     this.#ends[at] = end
-    this.#fresh++
   }
 
   #makeSpace(): void {
-    const size = this.#count - this.#first
-    const space = Math.max(32, this.#symbols.length * (size * 2 > this.#symbols.length ? 2 : 1))
-    this.#symbols = moved(this.#symbols, this.#first, this.#count, space)
-    this.#starts = moved(this.#starts, this.#first, this.#count, space)
-    this.#ends = moved(this.#ends, this.#first, this.#count, space)
+    const [first, count] = [this.#first, this.#count]
+    const from = [this.#symbols, this.#starts, this.#ends] as const
+    const size = from[0].length
+    if ((count - first) * 2 > size || size === 0) {
+      const space = Math.max(32, size * 2)
+      this.#symbols = new Int32Array(space)
+      this.#starts = new Int32Array(space)
+      this.#ends = new Int32Array(space)
+    }
+    const [symbols, starts, ends] = [this.#symbols, this.#starts, this.#ends]
+    for (let to = 0, at = first; at < count; to++, at++) {
+      symbols[to] = from[0][at]!
+      starts[to] = from[1][at]!
+      ends[to] = from[2][at]!
+    }
     this.#first = 0
-    this.#count = size
+    this.#count -= first
+    this.#walked -= first
   }
 }
 
@@ -215,15 +274,4 @@ const ORDER = 'RFSLXD'
 function byOrder(one: Hit, other: Hit): number {
   const [a, b] = [one.goal, other.goal]
   return a.pattern - b.pattern || ORDER.indexOf(a.view) - ORDER.indexOf(b.view)
-}
-
-function moved(
-  from: Int32Array,
-  first: number,
-  end: number,
-  space: number,
-): Int32Array<ArrayBuffer> {
-  const to = new Int32Array(space)
-  to.set(from.subarray(first, end))
-  return to
 }

@@ -57,10 +57,9 @@ export class Base64 implements Decoder {
     if (this.#length === 0) return Infinity
     if (this.#fed === 0) return this.#waiting[0]!.start
     // The last character is an unfinished byte for three of the four.
-    return this.#bytes.reduce(
-      (least, bytes) => Math.min(least, bytes.hold(isExact)),
-      this.#lastStart,
-    )
+    let held = this.#lastStart
+    for (const bytes of this.#bytes) held = Math.min(held, bytes.hold(isExact))
+    return held
   }
 
   // Each character ends a byte for three of the places: the first, second or third byte of their group.

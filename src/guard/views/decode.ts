@@ -7,6 +7,10 @@ import { BREAK } from './fold.ts'
 
 /** Takes what was decoded. */
 export interface Reader {
+  /** Nothing of what was read may be part of a match with what follows. */
+  readonly idle: boolean
+  /** By byte of UTF-8: 0 if no match can begin with it. */
+  readonly begins: Uint8Array
   /** @param symbol a code point, or `BREAK` for what cannot be one */
   read(symbol: number, start: number, end: number): void
   /** What follows does not belong to what was read. */
@@ -39,6 +43,11 @@ export class Bytes {
     this.#reader = reader
   }
 
+  /** Nothing of what was read may be part of something. */
+  get idle(): boolean {
+    return this.#missing === 0 && this.#reader.idle
+  }
+
   read(byte: number, start: number, end: number): void {
     if (this.#missing > 0) {
       if ((byte & 0xc0) === 0x80) {
@@ -48,6 +57,7 @@ export class Bytes {
       }
       this.cut(start)
     }
+    if (this.#reader.begins[byte] === 0 && this.#reader.idle) return
     if (byte < 0x80) return this.#reader.read(isText(byte) ? byte : BREAK, start, end)
     this.#start = start
     if (byte >= 0xc2 && byte < 0xe0) this.#expect(1, byte & 0x1f, 0x80)
@@ -60,7 +70,7 @@ export class Bytes {
   cut(end: number): void {
     if (this.#missing === 0) return
     this.#missing = 0
-    this.#reader.read(BREAK, this.#start, end)
+    if (!this.#reader.idle) this.#reader.read(BREAK, this.#start, end)
   }
 
   restart(): void {

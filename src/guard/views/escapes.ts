@@ -8,8 +8,15 @@ const ESCAPE =
 const UNFINISHED =
   /^(?:%[\da-f]?|\\(?:x[\da-f]?|u(?:[\da-f]{0,3}|\{[\da-f]{0,6}))?|&(?:#(?:\d{0,7}|x[\da-f]{0,6}))?)$/i
 
-/** Does a text hold anything that {@link Escapes} would decode? */
-export const ANY_ESCAPE = /%[\da-f]|\\[xu][\da-f{]|&#[\dx]/i
+/** Does a text hold anything that {@link Escapes} may decode? What cannot be seen may stand in between. */
+export const ANY_ESCAPE =
+  /%[^ -~\t\n\r]*[\da-f]|\\[^ -~\t\n\r]*[xu][^ -~\t\n\r]*[\da-f{]|&[^ -~\t\n\r]*#[^ -~\t\n\r]*[\dx]/i
+
+/** Can an escape begin with this? */
+export function mayEscape(codePoint: number): boolean {
+  // % & \
+  return codePoint === 0x25 || codePoint === 0x26 || codePoint === 0x5c
+}
 
 /** The running text with its escapes replaced. */
 export class Escapes implements Decoder {
@@ -30,8 +37,7 @@ export class Escapes implements Decoder {
 
   read(codePoint: number, start: number, end: number): void {
     if (this.#open === '') {
-      // % & \
-      if (codePoint !== 0x25 && codePoint !== 0x26 && codePoint !== 0x5c) {
+      if (!mayEscape(codePoint)) {
         this.#flush(start)
         this.#reader.read(codePoint, start, end)
         return
@@ -51,6 +57,16 @@ export class Escapes implements Decoder {
     if (escape) return this.#decode(escape, end)
     this.#close()
     this.read(codePoint, start, end)
+  }
+
+  /** Nothing is open, and of what was read nothing is part of a match. */
+  get idle(): boolean {
+    return this.#open === '' && this.#high === 0 && this.#bytes.idle
+  }
+
+  /** What follows does not belong to what was read. Only while it is {@link idle}. */
+  restart(): void {
+    this.#bytes.restart()
   }
 
   end(): void {

@@ -73,6 +73,35 @@ export class Hex implements Decoder {
   }
 }
 
+/**
+ * Where the digits begin that wait for more of their row: those of the {@link Hex} with this offset, once it has read a
+ * stretch with too few for a row. What is no digit and no separator is passed over.
+ * @returns a place in the stretch; Infinity if none waits
+ */
+export function openRow(units: Uint16Array, from: number, to: number, offset: number): number {
+  let left = offset
+  let count = 0
+  let start = Infinity
+  let afterSeparator = false
+  for (let at = from; at < to; at++) {
+    const unit = units[at]!
+    if (unit < 128 && DIGITS[unit]! >= 0) {
+      afterSeparator = false
+      if (left > 0) left--
+      else if (count++ === 0) start = at
+    } else if (isSeparator(unit)) {
+      if (count > 0 && count % 2 === 0 && !afterSeparator) afterSeparator = true
+      else {
+        left = offset
+        count = 0
+        start = Infinity
+        afterSeparator = false
+      }
+    }
+  }
+  return start
+}
+
 /** Space, colon, hyphen, comma. */
 export function isSeparator(codePoint: number): boolean {
   return codePoint === 0x20 || codePoint === 0x3a || codePoint === 0x2d || codePoint === 0x2c

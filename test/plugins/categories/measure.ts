@@ -2,6 +2,7 @@
  * How often the guard `categories` is right: over the labelled texts of this folder, and over the recorded ones where they
  * are at hand. `node test/plugins/categories/measure.ts` prints it.
  */
+import { atOnce } from '../../../src/guard/stretch.ts'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -14,6 +15,8 @@ import {
   type GuardHost,
   type Unit,
 } from '../../../src/plugin.ts'
+
+const HOST = { inTurns: (steps) => atOnce(steps) } as Pick<GuardHost, 'inTurns'>
 
 /** A text, and what it is. */
 export interface Labelled {
@@ -69,7 +72,7 @@ export function recordedTexts(): Labelled[] {
 export async function newGuard(): Promise<Guard> {
   const options = await categories.options['~standard'].validate({})
   if (options.issues) throw new Error('the options of the guard are wrong')
-  return categories.setup(options.value, {} as GuardHost)
+  return categories.setup(options.value, HOST as GuardHost)
 }
 
 export const everything = {

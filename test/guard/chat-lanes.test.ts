@@ -1,0 +1,243 @@
+/** Chunks as a screen takes them apart: nothing leaves in a member that nobody reads, and nothing changes its place. */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { guarding } from '../../src/endpoints/chat-guard.ts'
+import { fold } from '../../src/endpoints/chunks.ts'
+import { conform } from '../../src/endpoints/conform.ts'
+import { patternScout } from '../../src/guard/followers.ts'
+import { compilePatterns } from '../../src/guard/patterns.ts'
+import { Prompt } from '../../src/guard/prompt.ts'
+import { Screen } from '../../src/guard/screen.ts'
+import type { ScreenInit } from '../../src/guard/screening.ts'
+import type { Chunk, Delta } from '../../src/plugin.ts'
+
+const LIMITS = { maxHeld: 1000, maxBuffer: 10_000, maxToolCall: 1000 }
+const said = (delta: Delta, index = 0, finish_reason: string | null = null): Chunk => ({
+  choices: [{ index, delta, finish_reason, logprobs: null }],
+})
+
+/** A screen where `heron` is banned. */
+function screenOf(
+  change: Partial<ScreenInit<Chunk>>,
+  removed: (field: string) => void = () => {},
+): Screen<Chunk> {
+  return new Screen<Chunk>({
+    lanes: guarding.lanes({ model: 'm', messages: [] }),
+    scouts: [patternScout(compilePatterns(['heron']), 0, 'key')],
+    buffer: false,
+    errorForm: false,
+    choices: 1,
+    onError: 'block',
+    limits: LIMITS,
+    notes: {
+      found: () => {},
+      failed: () => {},
+      removed,
+      unscanned: () => {},
+      released: () => {},
+      withheld: () => {},
+    },
+    refuse: ({ choice }) => [said({ content: 'NO' }, choice, 'content_filter')],
+    ...change,
+  })
+}
+
+/** What is left of an answer, and what was left out of it. */
+function screened(chunks: readonly Chunk[], buffer = false) {
+  const out: Chunk[] = []
+  const removed: string[] = []
+  const screen = screenOf({ buffer }, (field) => void removed.push(field))
+  const emit = (chunk: Chunk) => void out.push(chunk)
+  for (const chunk of [...chunks, said({}, 0, 'stop')]) if (!screen.done) screen.push(chunk, emit)
+  if (!screen.done) screen.end(emit)
+  const deltas = out.map(({ choices: [choice] }) => choice!.delta!)
+  return { deltas, removed, details: deltas.flatMap((one) => one.reasoning_details ?? []) as any[] }
+}
+
+const text = (said: string, index = 0) => ({ type: 'reasoning.text', text: said, index }) as const
+const opaque = (index: number) =>
+  ({ type: 'reasoning.encrypted', data: 'e', id: 'r', format: 'f', index }) as const
+const thought = (detail: object) => said({ content: '', reasoning_details: [detail as any] })
+
+describe('an entry of reasoning', () => {
+  it.each<[string, object]>([
+    ['a text and a summary', { ...text('Fine.'), summary: 'A heron.' }],
+    ['a summary beside an empty text', { ...text(''), summary: 'A heron.' }],
+    [
+      'a summary beside no text',
+      { type: 'reasoning.summary', text: null, summary: 'Fine. A heron.', index: 0 },
+    ],
+    ['a member that nobody knows', { ...text('Fine.'), notes: 'A heron.' }],
+    ['the same, and nothing else', { type: 'reasoning.text', notes: 'A heron.', index: 0 }],
+    ['what should be opaque and stands beside a text', { ...text('Fine.'), data: 'A heron.' }],
+    ['a text that is a list', { type: 'reasoning.text', text: ['A heron.'], index: 0 }],
+    ['a type of its own', { ...text('Fine.'), type: 'A heron.' }],
+    ['a handle that is none', { ...text('Fine.'), id: { heron: 'A heron.' } }],
+  ])('tells nothing that is banned: %s', (_, detail) => {
+    for (const buffer of [false, true]) {
+      const { deltas } = screened([thought(detail), said({ content: 'Done.' })], buffer)
+      expect(JSON.stringify(deltas)).not.toContain('heron')
+      expect(deltas.map(({ content }) => content ?? '').join('')).toBe('Done.')
+    }
+  })
+
+  it('is what it was where nothing is banned, with both of its texts', () => {
+    const whole = { ...text('One.'), signature: 's', id: 'r', format: 'f' }
+    const both = { ...text('Two. ', 1), summary: 'Three.' }
+    const chunks = [thought(whole), thought(both), thought(opaque(2)), said({ content: 'Done.' })]
+    const { details, deltas, removed } = screened(chunks)
+    expect(details.filter(({ index }) => index !== 1)).toEqual([whole, opaque(2)])
+    expect(deltas.map(({ reasoning }) => reasoning ?? '').join('')).toBe('One.Two. Three.')
+    expect(removed).toEqual([])
+  })
+
+  it('stays behind those before it, and stays where those are left out', () => {
+    const chunks = [thought(text('her')), thought(opaque(1)), said({ content: 'Done.' })]
+    for (const buffer of [false, true]) {
+      const kept = screened(chunks, buffer).details.map(({ index }) => index)
+      expect(kept).toEqual([0, 1])
+      const banned = [...chunks.slice(0, 2), thought(text('on', 2)), thought(opaque(3))]
+      const plain = [thought(text('her')), thought(text('on', 1)), thought(opaque(2))]
+      expect(screened(plain, buffer).details).toEqual([opaque(2)])
+      expect(screened(banned, buffer).details).toEqual([opaque(1), opaque(3)])
+    }
+  })
+})
+
+describe('a vendor that answers more often than it was asked to', () => {
+  it('gets nothing past the guards when one of its answers is refused', () => {
+    const chunks = [said({ content: 'A hero' }), said({ content: 'A heron.' }, 1)]
+    for (const buffer of [false, true]) {
+      const { deltas } = screened([...chunks, said({ content: 'n.' })], buffer)
+      expect(JSON.stringify(deltas)).not.toContain('hero')
+    }
+  })
+})
+
+describe('an answer of several choices, in any order', () => {
+  const word = fc.constantFrom('her', 'on', 'Her', 'n', 'he', ' ', 'fine', '😀')
+  const words = fc.array(word, { minLength: 1, maxLength: 3 }).map((some) => some.join(''))
+  const kind = fc.constantFrom('content', 'refusal', 'text', 'summary', 'opaque', 'call', 'cite')
+  const saying = fc.record({ index: fc.nat(2), kind, words })
+
+  it('loses, moves and tells nothing that it should not, and gets one verdict', async () => {
+    const run = fc.asyncProperty(fc.array(saying, { maxLength: 14 }), async (sayings) => {
+      const chunks = conformed(sayings)
+      const given = folded(chunks)
+      for (const buffer of [false, true]) {
+        const out = await through(chunks, buffer)
+        expect(breachesIn(out)).toEqual([])
+        const got = folded(out)
+        expect(got).toHaveLength(given.length)
+        for (const [i, { message: asked }] of given.entries()) {
+          const { message, finish_reason } = got[i]!
+          expect(JSON.stringify(message)).not.toMatch(BANNED)
+          const calls = (asked.tool_calls ?? []).map((call: any) => call.function.arguments)
+          const isBlocked = [asked.content, asked.refusal, ...calls].some((one) => BANNED.test(one))
+          expect(finish_reason === 'content_filter').toBe(isBlocked)
+          if (isBlocked) continue
+          const isDropped = BANNED.test(asked.reasoning ?? '')
+          const { reasoning_details: thoughts = [], reasoning: _, annotations, ...rest } = asked
+          expect(message).toMatchObject(rest)
+          const opaque = (one: any) => one.type === 'reasoning.encrypted'
+          const kept = message.reasoning_details ?? []
+          if (isDropped) expect(kept.filter(opaque)).toEqual(thoughts.filter(opaque))
+          else expect(kept).toEqual(thoughts)
+          const fine = annotations?.filter((one: any) => !BANNED.test(one.url_citation.title))
+          expect(message.annotations).toEqual(fine)
+        }
+      }
+    })
+    await fc.assert(run, { numRuns: 400 })
+  })
+})
+
+const BANNED = /heron/i
+
+interface Saying {
+  readonly index: number
+  readonly kind: string
+  readonly words: string
+}
+
+/** A vendor's stream that says all this, as it comes to guards. */
+function conformed(sayings: readonly Saying[]): Chunk[] {
+  const blocks = [0, 0, 0]
+  const calls = [0, 0, 0]
+  const deltaOf = ({ index, kind, words }: Saying): Delta => {
+    const call = { type: 'function', function: { name: 'f', arguments: JSON.stringify(words) } }
+    const url_citation = { url: 'https://a.example', title: words, start_index: 0, end_index: 0 }
+    switch (kind) {
+      case 'text':
+        return { reasoning_details: [text(words, blocks[index])] }
+      case 'summary':
+        return {
+          reasoning_details: [
+            { type: 'reasoning.summary', summary: words, index: ++blocks[index]! },
+          ],
+        }
+      case 'opaque':
+        return { reasoning_details: [opaque(++blocks[index]!)] }
+      case 'call':
+        return { tool_calls: [{ ...call, id: `call_${calls[index]}`, index: calls[index]!++ }] }
+      case 'cite':
+        return { annotations: [{ type: 'url_citation', url_citation }] }
+      default:
+        return { [kind]: words }
+    }
+  }
+  const chunks: Chunk[] = []
+  const emit = (chunk: Chunk) => void chunks.push(chunk)
+  const step = conform({
+    id: 'chatcmpl-1',
+    created: 1,
+    model: 'm',
+    usageChunk: false,
+    logprobs: false,
+    legacyFunctions: false,
+    reasoning: true,
+    newCallId: () => 'call',
+  })
+  for (const one of sayings) {
+    // What a vendor thinks after a thought that it hides is another thought.
+    if (one.kind === 'text' && blocks[one.index]! > 0) blocks[one.index]!++
+    step.push(said(deltaOf(one), one.index), emit)
+  }
+  step.push({ choices: [], done: true }, emit)
+  step.end!(emit)
+  return chunks
+}
+
+async function through(chunks: readonly Chunk[], buffer: boolean): Promise<Chunk[]> {
+  const out: Chunk[] = []
+  const choices = Math.max(...chunks.map(({ choices: [one] }) => one!.index!)) + 1
+  const input = { model: 'm', messages: [], stream: true }
+  const screen = screenOf({
+    buffer,
+    choices,
+    refuse: (denial) => guarding.refuse!({ text: 'NO', ...denial }, input, 'm'),
+  })
+  const emit = (chunk: Chunk) => void out.push(chunk)
+  for (const chunk of structuredClone(chunks)) if (!screen.done) screen.push(chunk, emit)
+  if (!screen.done) await new Prompt(screen).end(emit)
+  return out
+}
+
+function folded(chunks: readonly Chunk[]): any[] {
+  return fold(structuredClone(chunks)).choices
+}
+
+/** What is wrong with the order of a stream (wire contract, S3 and S9). */
+function breachesIn(chunks: readonly Chunk[]): string[] {
+  const [opened, ended] = [new Set<number>(), new Set<number>()]
+  return chunks.flatMap(({ choices: [choice] }) => {
+    const { index, delta, finish_reason } = choice!
+    const found: string[] = []
+    if (ended.has(index!)) found.push(`${index} goes on`)
+    if (delta!.role && opened.size !== index) found.push(`${index} opens after ${opened.size}`)
+    if (delta!.role) opened.add(index!)
+    if (!opened.has(index!)) found.push(`${index} is not open`)
+    if (finish_reason) ended.add(index!)
+    return found
+  })
+}

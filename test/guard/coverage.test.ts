@@ -1,0 +1,58 @@
+/** Who looks after the rules of a policy, and what is said where nobody does. */
+import { describe, expect, it } from 'vitest'
+import { coverageOf, gapsOf } from '../../src/guard/coverage.ts'
+import { Guards, type LoadedGuard } from '../../src/guard/guards.ts'
+import { compiling } from '../../src/guard/patterns.ts'
+import { tighten, type Policy } from '../../src/policy.ts'
+import { wordGuard } from './_doubles.ts'
+
+const loaded = (name: string, more: Partial<LoadedGuard> = {}): LoadedGuard => ({
+  name,
+  plugin: name,
+  guard: wordGuard('forbidden'),
+  applies: 'with-rules',
+  mode: 'block',
+  billing: 'account',
+  ...more,
+})
+const guardsOf = (...all: LoadedGuard[]) => new Guards(all, compiling, () => false)
+const policyOf = (more: Partial<Policy> = {}) =>
+  tighten({ version: 1, deny: ['code'], ...more }, undefined)
+const NOBODY = 'nothing on this gateway judges deny:code: the model is told about it, no more'
+
+describe('a rule that guards only look on for', () => {
+  it('is enforced by nobody, which is no failure, and is said', async () => {
+    const guards = guardsOf(loaded('words', { mode: 'monitor' }))
+    const roster = await guards.rosterOf(policyOf(), () => {})
+    expect(roster).toMatchObject({ faults: [], unenforced: ['deny:code'] })
+    expect(roster!.watching).toHaveLength(1)
+    expect(coverageOf(guards, policyOf())).toEqual([{ rule: 'deny:code', input: [], output: [] }])
+    expect(await gapsOf(guards, policyOf())).toEqual([NOBODY])
+  })
+
+  it('is enforced where another one blocks for it', async () => {
+    const guards = guardsOf(loaded('words', { mode: 'monitor' }), loaded('others'))
+    const roster = await guards.rosterOf(policyOf(), () => {})
+    expect(roster).toMatchObject({ faults: [], unenforced: [] })
+    expect(await gapsOf(guards, policyOf())).toEqual([])
+  })
+})
+
+describe('a guard for keys that name it', () => {
+  const guards = guardsOf(loaded('words', { applies: 'selected' }))
+
+  it('covers nothing for others', async () => {
+    expect(coverageOf(guards, policyOf())).toEqual([{ rule: 'deny:code', input: [], output: [] }])
+    const [gap, ...more] = await gapsOf(guards, policyOf())
+    expect(gap).toContain('nothing on this gateway looks after deny:code')
+    expect(more).toEqual([])
+  })
+
+  it('covers what it answers for those who do', async () => {
+    const policy = policyOf({ guard: { model: 'guard/words' } })
+    expect(coverageOf(guards, policy)).toEqual([
+      { rule: 'deny:code', input: ['words'], output: ['words'] },
+    ])
+    expect(await gapsOf(guards, policy)).toEqual([])
+  })
+})

@@ -1,0 +1,246 @@
+/** Long work is done in turns with others. */
+import { describe, expect, it } from 'vitest'
+import { BySlices } from '../../src/guard/followers-whole.ts'
+import type { Follower } from '../../src/guard/follower.ts'
+import { Guards } from '../../src/guard/guards.ts'
+import { checking, compilePatterns, compiling } from '../../src/guard/patterns.ts'
+import { atOnce, inTurns, type Steps } from '../../src/guard/stretch.ts'
+import { preparePolicy, readPolicy, tighten } from '../../src/policy.ts'
+import { hostilePatterns } from './texts.ts'
+
+let count = 0
+
+/** 32 hard patterns that nobody has seen before. */
+function fresh(): readonly string[] {
+  const [, patterns] = hostilePatterns().find(([name]) => name === 'states without end')!
+  count++
+  return patterns.map((pattern) => `${pattern}${count}`)
+}
+
+/** How many turns of the event loop others have while something is done. */
+async function turnsWhile(run: () => unknown): Promise<number> {
+  let [turns, isOver] = [0, false]
+  const turn = () => {
+    turns++
+    if (!isOver) setImmediate(turn)
+  }
+  setImmediate(turn)
+  await run()
+  isOver = true
+  return turns
+}
+
+/** Works for a millisecond at each step. */
+function* busy(steps: number, worked: () => void = () => {}): Steps<number> {
+  for (let step = 0; step < steps; step++) {
+    const until = performance.now() + 1
+    while (performance.now() < until);
+    worked()
+    yield
+  }
+  return steps
+}
+
+describe('inTurns', () => {
+  it('does short work at once', () => {
+    expect(inTurns(busy(0))).toBe(0)
+  })
+
+  it('lets others have their turn in long work', async () => {
+    expect(await turnsWhile(() => inTurns(busy(40)))).toBeGreaterThan(8)
+  })
+
+  it('gives one work a turn at a time, however many there are', async () => {
+    let [most, inOne, isOver] = [0, 0, false]
+    const turn = () => {
+      inOne = 0
+      if (!isOver) setImmediate(turn)
+    }
+    const works = Array.from({ length: 20 }, () => {
+      return inTurns(busy(8, () => void (most = Math.max(most, ++inOne))))
+    })
+    inOne = most = 0
+    turn()
+    await Promise.all(works)
+    isOver = true
+    // A stretch in each of two turns, which may begin before and after the one that counts.
+    expect(most).toBeLessThanOrEqual(8)
+  })
+
+  it('ends when nobody waits for it any more', async () => {
+    let [steps, isClosed] = [0, false]
+    function* work(): Steps<number> {
+      try {
+        return yield* busy(1_000, () => steps++)
+      } finally {
+        isClosed = true
+      }
+    }
+    const gone = new Error('gone')
+    const done = inTurns(work(), () => {
+      if (steps > 6) throw gone
+    })
+    await expect(done).rejects.toBe(gone)
+    expect([steps < 30, isClosed]).toEqual([true, true])
+  })
+})
+
+describe('patterns that are new', () => {
+  it('are checked and compiled in turns', async () => {
+    const patterns = fresh()
+    expect(await turnsWhile(() => inTurns(checking(patterns)))).toBeGreaterThan(2)
+    expect(await turnsWhile(() => inTurns(compiling(patterns, 'request')))).toBeGreaterThan(2)
+  })
+
+  it('are compiled in small steps', () => {
+    const patterns = fresh()
+    atOnce(checking(patterns))
+    expect([...compiling(patterns, 'request')].length).toBeGreaterThan(100)
+  })
+
+  it('are there at once the next time', () => {
+    const patterns = fresh()
+    const matcher = compilePatterns(patterns, 'request')
+    expect(compiling(patterns, 'request').next()).toEqual({ done: true, value: matcher })
+    atOnce(checking(patterns))
+    expect(checking(patterns).next().done).toBe(true)
+  })
+
+  it('are compiled once for all who want them meanwhile', () => {
+    const patterns = fresh()
+    atOnce(checking(patterns))
+    const works = Array.from({ length: 3 }, () => compiling(patterns, 'request'))
+    const made = new Map<Steps<unknown>, unknown>()
+    let steps = 0
+    while (made.size < works.length) {
+      for (const work of works) {
+        if (made.has(work)) continue
+        const { done, value } = work.next()
+        if (done) made.set(work, value)
+        else steps++
+      }
+    }
+    expect(new Set(made.values())).toEqual(new Set([compilePatterns(patterns, 'request')]))
+    const alone = fresh()
+    atOnce(checking(alone))
+    expect(steps).toBeLessThan(2 * [...compiling(alone, 'request')].length)
+  })
+
+  it('are compiled for those who stay', () => {
+    const patterns = fresh()
+    atOnce(checking(patterns))
+    const [one, other] = [compiling(patterns, 'request'), compiling(patterns, 'request')]
+    for (let step = 0; step < 50; step++) {
+      one.next()
+      other.next()
+    }
+    one.return(undefined as never)
+    expect(atOnce(other)).toBe(compilePatterns(patterns, 'request'))
+  })
+
+  it('are compiled anew where nobody stayed', () => {
+    const patterns = fresh()
+    const work = compiling(patterns, 'request')
+    for (let step = 0; step < 200; step++) work.next()
+    work.return(undefined as never)
+    expect(compilePatterns(patterns, 'request').find('nothing of it')).toBeUndefined()
+  })
+})
+
+describe('a policy that is new', () => {
+  it('is prepared in turns, and read at once afterwards', async () => {
+    const policy = { version: 1, bannedPatterns: fresh() }
+    expect(await turnsWhile(() => preparePolicy(policy))).toBeGreaterThan(2)
+    expect(preparePolicy(policy)).not.toBeInstanceOf(Promise)
+    expect(preparePolicy(JSON.stringify(policy))).not.toBeInstanceOf(Promise)
+    expect(readPolicy(policy)).toEqual(policy)
+  })
+
+  it('is not prepared for whoever has left', async () => {
+    const gone = new Error('gone')
+    const prepared = preparePolicy({ version: 1, bannedPatterns: fresh() }, () => {
+      throw gone
+    })
+    await expect(prepared).rejects.toBe(gone)
+  })
+
+  it.each([null, 3, 'x', [], {}, { bannedPatterns: 'x' }, { bannedPatterns: Array(33).fill('x') }])(
+    'is left to whoever reads it where it is %j',
+    (value) => {
+      expect(preparePolicy(value)).not.toBeInstanceOf(Promise)
+    },
+  )
+
+  it('calls for guards later only where its patterns are', async () => {
+    const guards = new Guards([], compiling, () => false)
+    const patterns = fresh()
+    const roster = () =>
+      guards.rosterOf(tighten(undefined, { version: 1, bannedPatterns: patterns }), () => {})
+    const first = roster()
+    expect(first).toBeInstanceOf(Promise)
+    const [duty] = (await first)!.patterns
+    const again = roster() as Awaited<typeof first>
+    expect(again!.patterns[0]!.matcher).toBe(duty!.matcher)
+  })
+})
+
+describe('a text that is there whole', () => {
+  /** Stops at the first `!`. */
+  function follower(): Follower & { pushed: number } {
+    let length = 0
+    return {
+      name: 'one',
+      origin: 'key',
+      safe: 0,
+      stop: undefined,
+      waiting: false,
+      pushed: 0,
+      push(text) {
+        this.pushed++
+        for (const _ of busy(1)) length += text.length
+        const at = text.indexOf('!')
+        if (at < 0) return void Object.assign(this, { safe: length })
+        const start = length - text.length + at
+        const block = {
+          action: 'block',
+          rule: 'scope',
+          spans: [{ start, end: start + 1 }],
+        } as const
+        Object.assign(this, { stop: { block } })
+      },
+      end() {},
+      leave() {},
+    }
+  }
+
+  it.each([
+    ['x'.repeat(5_000), 5_000, undefined],
+    [`${'x'.repeat(4_000)}!${'x'.repeat(4_000)}`, undefined, 4_000],
+  ])('is told to a plugin little by little', async (text, safe, start) => {
+    const plugin = follower()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const slow = new BySlices(plugin, resolve)
+    slow.push(text)
+    const turns = await turnsWhile(() => {
+      slow.end()
+      expect(slow.waiting).toBe(true)
+      return promise
+    })
+    expect(turns).toBeGreaterThan(2)
+    expect(slow.waiting).toBe(false)
+    expect(slow.stop?.block?.spans?.[0]?.start).toBe(start)
+    if (safe !== undefined) expect(slow.safe).toBe(safe)
+  })
+
+  it('is not looked at any more for whoever has left', async () => {
+    const plugin = follower()
+    let isTold = false
+    const slow = new BySlices(plugin, () => (isTold = true))
+    slow.push('x'.repeat(100_000))
+    slow.end()
+    slow.leave()
+    const { pushed } = plugin
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+    expect([plugin.pushed, isTold, slow.waiting]).toEqual([pushed, false, false])
+  })
+})
