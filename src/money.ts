@@ -122,7 +122,7 @@ export const parsePrice = (text: string): bigint => parseDecimal(text, PRICE_DIG
 
 /** Plain decimal notation of an amount in USD: no exponent, no trailing zeros. */
 export function formatPico(amount: Pico): string {
-  return formatDecimal(amount, PICO_DIGITS)
+  return isPlain(amount) ? String(Number(amount) / 1e12) : formatDecimal(amount, PICO_DIGITS)
 }
 
 /** Plain decimal notation of a price in USD per unit. */
@@ -135,7 +135,8 @@ export function formatPrice(price: bigint): string {
  * Typed as number because that is what a reader of the JSON sees.
  */
 export function usdJson(amount: Pico): number {
-  return JSON.rawJSON(formatPico(amount)) as unknown as number
+  if (isPlain(amount)) return Number(amount) / 1e12
+  return JSON.rawJSON(formatDecimal(amount, PICO_DIGITS)) as unknown as number
 }
 
 /** The `cost` and `cost_details` members that stand in every `usage` object (wire contract, section 6). */
@@ -145,7 +146,7 @@ export function costJson(bill: Bill): {
 } {
   const details: Partial<Record<CostMember, number>> = {}
   for (const { member, amount } of bill.details) details[member] = usdJson(amount)
-  return { cost: JSON.rawJSON(bill.text) as unknown as number, cost_details: details }
+  return { cost: usdJson(bill.cost), cost_details: details }
 }
 
 /** @throws RangeError naming the bad value; the caller knows the path */
@@ -163,7 +164,9 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
   const exact: { member: CostMember; amount: bigint }[] = []
   let sum = 0n
   for (const { source, usage, prices } of lines) {
-    for (const { member, price, quantity, unit } of termsOf(prices)) {
+    const terms = termsOf(prices)
+    for (let i = 0; i < terms.length; i++) {
+      const { member, price, quantity, unit } = terms[i]!
       const count = price === 'request' ? Number(source === 'model') : quantity(usage)
       if (!(count > 0)) continue
       const product = BigInt(Math.ceil(count)) * unit
@@ -277,6 +280,14 @@ const TERMS: readonly Term[] = [
   { member: 'second_cost', price: 'second', quantity: (usage) => usage.seconds ?? 0 },
   { member: 'web_search_cost', price: 'web_search', quantity: (usage) => usage.searches ?? 0 },
 ]
+
+/**
+ * Whether the number nearest to an amount in USD is written as exactly this amount, without an exponent: a double keeps
+ * fifteen digits, and a millionth is the least that is written out.
+ */
+function isPlain(amount: Pico): boolean {
+  return amount >= 1_000_000n && amount <= 999_999_999_999_999n
+}
 
 function formatDecimal(value: bigint, digits: number): string {
   if (value < 0n) return `-${formatDecimal(-value, digits)}`

@@ -81,6 +81,33 @@ describe('decimals', () => {
     )
     expect(JSON.stringify(usdJson(150_000n))).toBe('0.00000015')
   })
+
+  it.each([
+    999_999n,
+    1_000_000n,
+    1_000_000_000_000n,
+    999_999_999_999_999n,
+    1_000_000_000_000_000n,
+    9_007_199_254_740_993n,
+    -1_000_000n,
+  ])('are written alike, as text and as JSON: %s', (amount) => {
+    const text = formatPrice(amount * 1_000_000n)
+    expect(formatPico(amount)).toBe(text)
+    expect(JSON.stringify(usdJson(amount))).toBe(text)
+  })
+
+  it('are written alike, as text and as JSON, whatever they are', () => {
+    const digits = fc.integer({ min: 1, max: 20 }).map((count) => 10n ** BigInt(count))
+    const amounts = digits.chain((end) => fc.bigInt({ min: 0n, max: end - 1n }))
+    fc.assert(
+      fc.property(amounts, (amount) => {
+        const text = formatPrice(amount * 1_000_000n)
+        expect(formatPico(amount)).toBe(text)
+        expect(JSON.stringify(usdJson(amount))).toBe(text)
+      }),
+      { numRuns: 2000 },
+    )
+  })
 })
 
 describe('priceUsage', () => {

@@ -1,5 +1,13 @@
 /** Chat with whoever speaks OpenAI's chat completions: one request, and its answer in either form. */
-import type { Host, Provider, UpstreamResponse } from '../../src/plugin.ts'
+import {
+  carry,
+  stringify,
+  writtenIn,
+  writtenString,
+  type Host,
+  type Provider,
+  type UpstreamResponse,
+} from '../../src/plugin.ts'
 import { readChunks, readCompletion, type Dialect } from './dialect.ts'
 import { errorText, httpFailure, notAnAnswer } from './errors.ts'
 import type { DeploymentOptions } from './options.ts'
@@ -26,16 +34,19 @@ export function createChat<Options extends DeploymentOptions>(
     const deployment = options as unknown as Options
     const { url, headers, quirks } = lineOf(model, deployment)
     const stream = input.stream === true
-    const body = JSON.stringify(toBody(input, model, quirks, deployment))
+    const asked = toBody(input, model, quirks, deployment)
+    const body = stringify(asked, asked, 'messages', writtenIn(asked))
     const response = await host.request({ url, headers, body, signal, stream })
     const { status } = response
     if (status < 200 || status > 299) {
       throw httpFailure(host.fail, response, await errorText(response, signal))
     }
     const dialect: Dialect = { quirks, tags: deployment.reasoning, fail: host.fail }
-    return isEvents(response, stream)
-      ? host.sse(response.body).through(readChunks(dialect))
-      : readCompletion(parse(await response.text(), host.fail), dialect)
+    if (isEvents(response, stream)) return host.sse(response.body).through(readChunks(dialect))
+    const text = await response.text()
+    const payload = parse(text, host.fail)
+    const completion = readCompletion(payload, dialect)
+    return carry(completion, writtenString(text, payload.choices[0]?.message?.content))
   }
 }
 
@@ -45,7 +56,7 @@ function isEvents({ headers }: UpstreamResponse, stream: boolean): boolean {
   return type.includes('event-stream') || (stream && !/json|html/.test(type))
 }
 
-function parse(text: string, fail: Host['fail']): unknown {
+function parse(text: string, fail: Host['fail']): any {
   try {
     return JSON.parse(text)
   } catch {

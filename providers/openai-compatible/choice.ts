@@ -1,6 +1,6 @@
 /** One choice of an answer, from a vendor's dialect into the gateway's. */
 import type { Delta, ReasoningDetail } from '../../src/plugin.ts'
-import { detailsOf, textOf, toAnnotations, toToolCall } from './parts.ts'
+import { detailsOf, isText, textOf, toAnnotations, toToolCall } from './parts.ts'
 import { ThinkSplitter, type ThinkTags } from './think.ts'
 
 /** What is remembered of one choice while it arrives. */
@@ -19,6 +19,11 @@ export class Choice {
 
   /** Undefined when the delta says nothing. */
   read(delta: any): Delta | undefined {
+    if (!this.#splitter && isText(delta)) {
+      if (!delta.content) return undefined
+      this.#moved = this.#thought
+      return { content: delta.content }
+    }
     const said: Delta = {}
     let { content, reasoning } = textOf(delta)
     if (this.#splitter) {

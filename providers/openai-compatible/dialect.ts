@@ -13,7 +13,7 @@ import type {
 } from '../../src/plugin.ts'
 import { Choice } from './choice.ts'
 import { inbandFailure, notAnAnswer, type Failed } from './errors.ts'
-import { toCitations } from './parts.ts'
+import { isText, toCitations } from './parts.ts'
 import type { Quirks } from './quirks.ts'
 import type { ThinkTags } from './think.ts'
 import { toUsage } from './usage.ts'
@@ -71,6 +71,8 @@ export function readCompletion(payload: any, dialect: Dialect): Completion {
   if (failed) throw failed.error
   if (!Array.isArray(payload.choices) || payload.choices.length === 0)
     throw notAnAnswer(dialect.fail)
+  const plain = readPlain(payload, dialect)
+  if (plain) return plain
   const answer = new Answer(dialect)
   const choices = payload.choices.map((choice: any) => ({ ...choice, delta: choice?.message }))
   const chunks = [answer.push({ ...payload, choices }), ...answer.rest(true)]
@@ -92,17 +94,50 @@ export function readCompletion(payload: any, dialect: Dialect): Completion {
   return completion
 }
 
+/** An answer that is one text and nothing else, as most are. */
+function readPlain(payload: any, { quirks, tags }: Dialect): Completion | undefined {
+  const { choices, search_results, citations, system_fingerprint, service_tier } = payload
+  const { index = 0, message, finish_reason, logprobs, usage: own } = choices[0] ?? {}
+  if (choices.length > 1 || index !== 0 || !message || !isText(message)) return undefined
+  if (tags || search_results || citations || !message.content) return undefined
+  const { content } = message
+  const completion: Completion = {
+    choices: [
+      {
+        index,
+        message: { role: 'assistant', content },
+        finish_reason: finish_reason ?? null,
+        logprobs: logprobs ?? null,
+      },
+    ],
+  }
+  const reported = payload.usage ?? payload.x_groq?.usage ?? own
+  const usage = reported ? toUsage(reported, quirks) : undefined
+  if (usage) completion.usage = usage
+  if (system_fingerprint) completion.system_fingerprint = system_fingerprint
+  if (service_tier) completion.service_tier = service_tier
+  if (payload.object === 'chat.completion.done') completion.done = true
+  return completion
+}
+
 /** An error in place of an answer, or a payload that cannot be one. */
 function failureIn(payload: any, fail: Host['fail']): Failed | undefined {
   if (typeof payload !== 'object' || payload === null) {
     return { failure: 'upstream_error', error: notAnAnswer(fail) }
   }
   const failed = inbandFailure(fail, payload)
-  if (failed || !payload.choices?.some?.((choice: any) => FAILED.has(choice?.finish_reason))) {
-    return failed
-  }
+  if (failed || !gaveUp(payload.choices)) return failed
   const error = fail('upstream_error', 'The model provider gave up on this answer.')
   return { failure: 'upstream_error', error }
+}
+
+function gaveUp(choices: unknown): boolean {
+  if (!Array.isArray(choices)) return false
+  for (let i = 0; i < choices.length; i++) {
+    const reason = choices[i]?.finish_reason
+    if (reason && FAILED.has(reason)) return true
+  }
+  return false
 }
 
 /** Finish reasons that say that there is no answer. */
@@ -189,10 +224,13 @@ class Answer {
    * on, it would make a stream that was cut look complete.
    */
   #latestUsage(payload: any, given: readonly any[], spoke: boolean): OpenAIUsage | undefined {
-    const reported =
-      payload.usage ?? payload.x_groq?.usage ?? given.find((choice) => choice?.usage)?.usage
+    let reported = payload.usage ?? payload.x_groq?.usage
+    if (reported === undefined || reported === null) {
+      for (let i = 0; i < given.length && !reported; i++) reported = given[i]?.usage
+    }
+    if (!reported) return undefined
     const share = this.#said > 0 ? this.#thought / this.#said : 0
-    const usage = reported ? toUsage(reported, this.#dialect.quirks, share) : undefined
+    const usage = toUsage(reported, this.#dialect.quirks, share)
     if (!usage) return undefined
     const last = this.#finished || (this.#begun && !spoke)
     this.#usage = last ? undefined : usage

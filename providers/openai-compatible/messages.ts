@@ -1,5 +1,5 @@
 /** The conversation, in the words a vendor takes; and how earlier reasoning is handed back to it. */
-import type { Message, ReasoningDetail } from '../../src/plugin.ts'
+import { mapped, type Message, type ReasoningDetail } from '../../src/plugin.ts'
 
 /** Where a vendor wants the reasoning of earlier turns. */
 export type Replay =
@@ -23,13 +23,20 @@ export interface MessageQuirks {
 /** A message on its way out; of no particular shape any more. */
 export type Outgoing = Record<string, any>
 
-/** @param replay none: earlier reasoning is left out */
+/**
+ * @param replay none: earlier reasoning is left out
+ * @returns the same messages where nothing changes, in the same list where none does
+ */
 export function toMessages(
   messages: readonly Message[],
   quirks: MessageQuirks,
   replay: Replay | undefined,
-): Outgoing[] {
-  return messages.map((message) => toMessage(message, quirks, replay))
+): readonly Outgoing[] {
+  return mapped<Outgoing>(messages, (message) =>
+    isFit(message as Message, quirks, replay)
+      ? message
+      : toMessage(message as Message, quirks, replay),
+  )
 }
 
 /** Neighbours of the same role become one message, for vendors that insist on taking turns. */
@@ -41,6 +48,30 @@ export function takeTurns(messages: readonly Outgoing[]): Outgoing[] {
     else turns.push({ ...message })
   }
   return turns
+}
+
+/** Whether there is nothing to change about a message. */
+function isFit(message: Message, quirks: MessageQuirks, replay: Replay | undefined): boolean {
+  const { role, content, tool_calls } = message
+  if (role === 'developer' && !quirks.current) return false
+  if (
+    message.refusal !== undefined ||
+    message.reasoning !== undefined ||
+    message.reasoning_content !== undefined ||
+    message.reasoning_details !== undefined ||
+    !mayStay(message.annotations, quirks.annotations) ||
+    !mayStay(message.cache_control, quirks.cacheControl)
+  ) {
+    return false
+  }
+  if (Array.isArray(content) && toParts(content, quirks) !== content) return false
+  if (role !== 'assistant') return tool_calls === undefined
+  if (tool_calls === undefined) return content !== undefined && content !== null
+  return !replay && Array.isArray(tool_calls) && tool_calls.length > 0 && content !== undefined
+}
+
+function mayStay(member: unknown, isKnown: true | undefined): boolean {
+  return member === undefined || (isKnown === true && Boolean(member))
 }
 
 function toMessage(message: Message, quirks: MessageQuirks, replay: Replay | undefined): Outgoing {
@@ -57,7 +88,7 @@ function toMessage(message: Message, quirks: MessageQuirks, replay: Replay | und
     ...rest
   } = message
   const out: Outgoing = { role: role === 'developer' && !quirks.current ? 'system' : role, ...rest }
-  out.content = Array.isArray(content) ? content.map((part) => toPart(part, quirks)) : content
+  out.content = Array.isArray(content) ? toParts(content, quirks) : content
   if (cache_control && quirks.cacheControl) out.cache_control = cache_control
   if (annotations && quirks.annotations) out.annotations = annotations
   if (role !== 'assistant') return out
@@ -97,7 +128,7 @@ const REPLAYS: Readonly<
     // Signatures of other vendors bear their names.
     const signature = details.find((one) => one.signature && one.format === 'unknown')?.signature
     const thinking = { type: 'thinking', thinking: [{ type: 'text', text }] }
-    out.content = [signature ? { ...thinking, signature } : thinking, ...toParts(out.content)]
+    out.content = [signature ? { ...thinking, signature } : thinking, ...listOf(out.content)]
   },
   'thought-signature'(out, _text, details) {
     const signature = details.find(
@@ -114,6 +145,31 @@ function visible(details: readonly ReasoningDetail[]): string {
   return details.map((detail) => detail.text ?? detail.summary ?? '').join('')
 }
 
+function toParts(content: readonly any[], quirks: MessageQuirks): readonly any[] {
+  return mapped(content, (part) => (isFitPart(part, quirks) ? part : toPart(part, quirks)))
+}
+
+/** Whether there is nothing to change about a part. */
+function isFitPart(part: any, quirks: MessageQuirks): boolean {
+  if (!mayStay(part.cache_control, quirks.cacheControl)) return false
+  switch (part.type) {
+    case 'image_url':
+      return quirks.current === true || part.image_url.detail !== 'original'
+    case 'file':
+      return typeof part.file?.file_data !== 'string'
+        ? part.file !== undefined && part.file !== null
+        : isDataUrl(part.file.file_data)
+    case 'refusal':
+      return quirks.current === true
+    default:
+      return true
+  }
+}
+
+function isDataUrl(text: string): boolean {
+  return /^data:/i.test(text)
+}
+
 function toPart(part: any, quirks: MessageQuirks): any {
   const { cache_control, ...rest } = part
   const marker = cache_control && quirks.cacheControl ? { cache_control } : undefined
@@ -123,7 +179,7 @@ function toPart(part: any, quirks: MessageQuirks): any {
       return { ...rest, image_url: { ...part.image_url, detail: 'high' }, ...marker }
     case 'file': {
       const file = part.file ?? {}
-      const bare = typeof file.file_data === 'string' && !/^data:/i.test(file.file_data)
+      const bare = typeof file.file_data === 'string' && !isDataUrl(file.file_data)
       // PDF is the one kind of file that these vendors take.
       const file_data = bare ? `data:application/pdf;base64,${file.file_data}` : file.file_data
       return { ...rest, file: { ...file, file_data }, ...marker }
@@ -136,11 +192,11 @@ function toPart(part: any, quirks: MessageQuirks): any {
 }
 
 function joined(before: any, after: any): any {
-  if (Array.isArray(before) || Array.isArray(after)) return [...toParts(before), ...toParts(after)]
+  if (Array.isArray(before) || Array.isArray(after)) return [...listOf(before), ...listOf(after)]
   return [before, after].filter(Boolean).join('\n\n')
 }
 
-function toParts(content: any): any[] {
+function listOf(content: any): any[] {
   if (Array.isArray(content)) return content
   return content ? [{ type: 'text', text: content }] : []
 }

@@ -1,6 +1,24 @@
 /** The parts of a delta or a message, read out of the vendors' dialects. */
 import type { ReasoningDetail, ToolCallDelta } from '../../src/plugin.ts'
 
+/** Whether a delta says nothing but text, as nearly all do: none of what is read below is there. */
+export function isText(delta: any): delta is { content: string } {
+  return (
+    typeof delta.content === 'string' &&
+    isAbsent(delta.reasoning_content) &&
+    isAbsent(delta.reasoning) &&
+    isAbsent(delta.reasoning_details) &&
+    isAbsent(delta.refusal) &&
+    isAbsent(delta.tool_calls) &&
+    isAbsent(delta.annotations) &&
+    isAbsent(delta.extra_content)
+  )
+}
+
+function isAbsent(value: unknown): boolean {
+  return value === undefined || value === null || (Array.isArray(value) && value.length === 0)
+}
+
 /** Text and thoughts of a delta or a message. Servers that say a thought under two names mean it once. */
 export function textOf(delta: any): { content: string; reasoning: string } {
   let content = ''

@@ -1,6 +1,6 @@
 /** The chat request as a vendor takes it. */
 import { hash } from 'node:crypto'
-import type { ChatInput } from '../../src/plugin.ts'
+import { mapped, type ChatInput, type Reasoning } from '../../src/plugin.ts'
 import { toMessages, type Outgoing, type Replay } from './messages.ts'
 import type { Quirks } from './quirks.ts'
 import { isOff } from './reasoning.ts'
@@ -19,38 +19,48 @@ export function toBody(
   quirks: Quirks,
   options: RequestOptions,
 ): Record<string, unknown> {
-  const { messages, stream, reasoning, cache_control, ...given } = input
-  const body: Record<string, unknown> = {
-    ...(reasoning ? quirks.ask(reasoning, model, input.max_completion_tokens) : {}),
-    ...given,
-    model,
-    messages: toMessages(messages, quirks, replayOf(quirks, options)),
+  const { reasoning } = input
+  const body = reasoning ? asking(reasoning, input, model, quirks) : { ...input, model }
+  body.messages = toMessages(input.messages, quirks, replayOf(quirks, options))
+  // Undefined is not written, and costs less than to delete it.
+  if (input.stream) Object.assign(body, quirks.streamed)
+  else if (input.stream !== undefined) body.stream = undefined
+  if (input.cache_control !== undefined && !(input.cache_control && quirks.cacheControl)) {
+    body.cache_control = undefined
   }
-  if (stream) Object.assign(body, { stream }, quirks.streamed)
-  if (cache_control && quirks.cacheControl) body.cache_control = cache_control
-  if (input.tools && !quirks.cacheControl) body.tools = input.tools.map(withoutMarker)
+  if (input.tools && !quirks.cacheControl) body.tools = mapped(input.tools, withoutMarker)
   if (quirks.sessionAsCacheKey && input.session_id) {
     body.prompt_cache_key ??= hash('sha256', String(input.session_id), 'hex').slice(0, 32)
   }
   if (quirks.schemaInPrompt) putSchemaInPrompt(body)
   if (quirks.arrange) body.messages = quirks.arrange(body.messages as Outgoing[])
-  for (const [name, most] of Object.entries(quirks.caps ?? {})) {
-    if (Number(body[name]) > most) body[name] = most
-  }
-  for (const [from, to] of Object.entries(quirks.renames ?? {})) {
-    if (body[from] !== undefined) body[to] = body[from]
+  const { caps, renames } = quirks
+  for (const name in caps) if (Number(body[name]) > caps[name]!) body[name] = caps[name]
+  for (const from in renames) {
+    if (body[from] === undefined) continue
+    body[renames[from]!] = body[from]
     delete body[from]
   }
-  const unwanted = [
-    ...(quirks.drops ?? []),
-    ...(quirks.refuses?.(model, isOff(reasoning)) ?? []),
-    ...(options.omit ?? []),
-  ]
-  for (const name of unwanted) delete body[name]
+  omit(body, quirks.drops)
+  omit(body, quirks.refuses?.(model, isOff(reasoning)))
+  omit(body, options.omit)
   for (const name in body) {
     if (body[name] === null || quirks.knows?.has(name) === false) delete body[name]
   }
   return body
+}
+
+function asking(
+  reasoning: Reasoning,
+  { reasoning: _ours, ...given }: ChatInput,
+  model: string,
+  quirks: Quirks,
+): Record<string, unknown> {
+  return { ...quirks.ask(reasoning, model, given.max_completion_tokens), ...given, model }
+}
+
+function omit(body: Record<string, unknown>, names: readonly string[] = []): void {
+  for (let i = 0; i < names.length; i++) if (body[names[i]!] !== undefined) delete body[names[i]!]
 }
 
 function replayOf(quirks: Quirks, { replayReasoning }: RequestOptions): Replay | undefined {
@@ -60,8 +70,10 @@ function replayOf(quirks: Quirks, { replayReasoning }: RequestOptions): Replay |
   return quirks.replay ?? (replayReasoning ? 'reasoning_content' : undefined)
 }
 
-function withoutMarker({ cache_control: _marker, ...tool }: any): unknown {
-  return tool
+function withoutMarker(tool: any): unknown {
+  if (tool.cache_control === undefined) return tool
+  const { cache_control: _marker, ...rest } = tool
+  return rest
 }
 
 function putSchemaInPrompt(body: Record<string, any>): void {

@@ -3,6 +3,7 @@
  * not name pass unseen and untouched.
  */
 import { toInvalidRequest } from '../checks.ts'
+import { carry, mapped, writtenIn } from '../json.ts'
 import type { ChatInput, Message, Reasoning } from '../plugin.ts'
 import { readPolicy, type Policy } from '../policy.ts'
 import { chatFields } from './chat-fields.ts'
@@ -131,7 +132,9 @@ export function readChatRequest(body: object): ChatRequest {
 export function outboundChat(request: ChatRequest): ChatInput {
   const input: Record<string, unknown> = {}
   for (const member in request) if (!KEPT_BACK.has(member)) input[member] = request[member]
-  input.messages = mapped(request.messages, outboundMessage)
+  const messages = mapped(request.messages, outboundMessage)
+  input.messages = messages
+  if (messages === request.messages) carry(input, writtenIn(request))
   const limit = request.max_completion_tokens ?? request.max_tokens
   if (limit !== undefined) input.max_completion_tokens = limit
   const reasoning = reasoningOf(request)
@@ -184,7 +187,7 @@ function withoutAbsent(body: ChatRequest): ChatRequest {
   for (const member in body) {
     if (isAbsent(member, body[member])) {
       const given = Object.entries(body).filter(([name, value]) => !isAbsent(name, value))
-      return Object.fromEntries(given) as unknown as ChatRequest
+      return carry(Object.fromEntries(given), writtenIn(body)) as unknown as ChatRequest
     }
   }
   return body
@@ -265,23 +268,10 @@ function withoutInnerNulls(item: Typed): Typed {
 
 /** The same object unless a member, `kept` aside, is null. */
 function withoutNulls<T extends object>(value: T, kept?: string): T {
-  const isNull = (member: string) => value[member as keyof T] === null && member !== kept
   for (const member in value) {
-    if (!isNull(member)) continue
-    return Object.fromEntries(Object.entries(value).filter(([name]) => !isNull(name))) as T
+    if (value[member] !== null || member === kept) continue
+    const given = Object.entries(value).filter(([name, own]) => own !== null || name === kept)
+    return Object.fromEntries(given) as T
   }
   return value
-}
-
-/** The same array unless an item changes. */
-function mapped<T>(items: readonly T[], change: (item: T) => T): readonly T[] {
-  let copy: T[] | undefined
-  for (let i = 0; i < items.length; i++) {
-    const item = items[i]!
-    const next = change(item)
-    if (next === item) continue
-    copy ??= [...items]
-    copy[i] = next
-  }
-  return copy ?? items
 }

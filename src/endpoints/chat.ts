@@ -2,12 +2,14 @@
 import { GatewayError, InvalidRequest } from '../errors.ts'
 import { flowOf, toFlow } from '../flow.ts'
 import { randomId } from '../ids.ts'
-import { costJson, formatPico, type Bill } from '../money.ts'
+import { forget, stringify, writtenIn } from '../json.ts'
+import { costJson, formatPico, type Bill, type UsageLine } from '../money.ts'
 import type { Call, Charge, Endpoint } from '../pipeline.ts'
 import type { ChatInput, Chunk, Completion, Message, OpenAIUsage, Step, Usage } from '../plugin.ts'
-import { writeEvents, writeJson, type EventFormat } from '../stream.ts'
+import { writeEvents, writeJson } from '../stream.ts'
 import { readJson } from './body.ts'
 import { bondIn, lastBond } from './chat-bond.ts'
+import { ChatEvents } from './chat-events.ts'
 import {
   needsOf,
   outboundChat,
@@ -31,7 +33,8 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
   path: '/v1/chat/completions',
   modality: 'chat',
 
-  read: (incoming, limits) => readJson(incoming, limits.chat).then(readChatRequest),
+  read: (incoming, limits) =>
+    readJson(incoming, limits.chat, undefined, KEPT).then(readChatRequest),
   modelOf: (input) => input.model,
   sessionOf: (input) => input.session_id,
   bondOf: (input) => bondIn(input.messages),
@@ -91,6 +94,8 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
   limit: (maxOutputTokens) => new Cut(maxOutputTokens),
 
   take(call, answer: Completion | AsyncIterable<Chunk>) {
+    // It was sent. Whoever is asked after this one, which is rare, gets it written anew.
+    forget(call.input)
     const meter = new ChatMeter(call)
     const envelope = envelopeOf(call)
     const read = (chunk: Chunk) => meter.read(chunk)
@@ -110,17 +115,22 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
   billed: (call, charge) => new Billed(call, charge),
 
   async write(call, reply, out) {
-    if (call.input.stream) return writeEvents(call, reply, out, EVENTS)
+    if (call.input.stream) return writeEvents(call, reply, out, new ChatEvents())
     const whole = new Fold()
     for (let last = false; !last;) {
       const batch = await reply.parts.next()
       for (const chunk of batch.parts) whole.add(chunk)
       last = batch.last
     }
-    const body = JSON.stringify(whole.completion())
+    const completion = whole.completion()
+    const { message } = completion.choices[0]!
+    const body = stringify(completion, message, 'content', writtenIn(completion))
     await writeJson(call, out, body, { 'x-service-cost': call.bill!.text })
   },
 }
+
+/** What of a request mostly goes upstream as it came. */
+const KEPT = 'messages'
 
 /** What an input may need of a model, and the capability that says the model has it (wire contract, D31). */
 const NEEDS = [
@@ -132,11 +142,6 @@ const NEEDS = [
   ['choices', 'CHOICES'],
   ['logprobs', 'LOGPROBS'],
 ] as const
-
-const EVENTS: EventFormat<Chunk> = {
-  encode: (chunk) => `data: ${JSON.stringify(chunk)}\n\n`,
-  last: 'data: [DONE]\n\n',
-}
 
 function envelopeOf({ input, model, startedAt }: Call): Envelope {
   const request: ChatRequest = input
@@ -182,7 +187,7 @@ class Billed implements Step<Chunk, Chunk> {
   }
 
   #finish(bill: Bill, emit: (chunk: Chunk) => void): void {
-    const usage = { ...usageOf(this.#call), ...costJson(bill) }
+    const usage = Object.assign(usageOf(this.#call), costJson(bill))
     const finishes = this.#finishes
     const last = finishes.at(-1)!
     const apart = wantsUsageChunk(this.#call.input)
@@ -210,10 +215,11 @@ class Billed implements Step<Chunk, Chunk> {
 
 /** The quantities of a call in the form of OpenAI's chat usage (wire contract, 5.4.5). */
 function usageOf(call: Call): object {
-  const usage: Usage = call.meter.find((line) => line.source === 'model')?.usage ?? {}
+  const { model, search } = linesOf(call)
+  const usage = model?.usage ?? {}
   const prompt_tokens = usage.promptTokens ?? 0
   const completion_tokens = usage.completionTokens ?? 0
-  return {
+  const json = {
     prompt_tokens,
     completion_tokens,
     total_tokens: prompt_tokens + completion_tokens,
@@ -228,19 +234,22 @@ function usageOf(call: Call): object {
       accepted_prediction_tokens: usage.acceptedPredictionTokens ?? 0,
       rejected_prediction_tokens: usage.rejectedPredictionTokens ?? 0,
     },
-    ...searchesOf(call),
   }
+  // How often the web was searched, where it was: by the gateway, else by the vendor. The member holds 0 or 1; a vendor
+  // that searched more, or besides, shows in the cost.
+  const { searches } = search?.usage ?? usage
+  if (searches === undefined || searches > 1) return json
+  return { ...json, server_tool_use_details: { web_search_requests: searches } }
 }
 
-/**
- * How often the web was searched, where it was: by the gateway, else by the vendor. The member holds 0 or 1; a vendor that
- * searched more, or besides, shows in the cost.
- */
-function searchesOf({ meter }: Call): object | undefined {
-  const own = meter.find(({ source }) => source === 'search')
-  const { searches } = (own ?? meter.find(({ source }) => source === 'model'))?.usage ?? {}
-  if (searches === undefined || searches > 1) return undefined
-  return { server_tool_use_details: { web_search_requests: searches } }
+/** The first line of each. */
+function linesOf({ meter }: Call): { model?: UsageLine; search?: UsageLine } {
+  const lines: { model?: UsageLine; search?: UsageLine } = {}
+  for (let i = 0; i < meter.length; i++) {
+    const line = meter[i]!
+    if (line.source !== 'guard') lines[line.source] ??= line
+  }
+  return lines
 }
 
 /** Ends an answer that runs past its ceiling although the upstream was told: reason `length`, upstream closed. */
@@ -249,6 +258,8 @@ class Cut implements Step<Chunk, Chunk> {
   readonly #limit: number
   /** Characters of each choice. */
   readonly #said: number[] = []
+  /** Choices that have ended: guards may refuse one before the others end. */
+  readonly #ended = new Set<number>()
 
   constructor(maxOutputTokens: number) {
     this.#limit = (maxOutputTokens * CERTAIN_OVERRUN + GRACE_TOKENS) * CHARACTERS_PER_TOKEN
@@ -259,9 +270,11 @@ class Cut implements Step<Chunk, Chunk> {
     const said = this.#said
     const total = (said[choice.index!] ?? 0) + charactersOf(choice.delta)
     said[choice.index!] = total
+    if (choice.finish_reason) this.#ended.add(choice.index!)
     if (total <= this.#limit) return emit(chunk)
     this.done = true
     for (let index = 0; index < said.length; index++) {
+      if (this.#ended.has(index)) continue
       emit({ ...chunk, choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }] })
     }
   }
@@ -286,7 +299,10 @@ class ChatMeter {
       this.#reported = chunk.usage
       this.#interim = chunk.interim === true
     }
-    for (const { delta } of chunk.choices ?? []) {
+    const { choices } = chunk
+    if (!choices) return
+    for (let i = 0; i < choices.length; i++) {
+      const { delta } = choices[i]!
       this.#characters += charactersOf(delta)
       if (delta?.reasoning_details) this.bond = lastBond(delta.reasoning_details) ?? this.bond
     }

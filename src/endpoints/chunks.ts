@@ -1,22 +1,21 @@
 /**
  * Chat answers, whole and in pieces: `unfold` makes a chunk of a completion, `fold` a completion of chunks. Pure.
  */
-import type { Chunk, Completion } from '../plugin.ts'
+import type { Chunk, Completion, Delta } from '../plugin.ts'
 
 /** A whole completion as one chunk that says everything at once; `conform` cuts it as a stream needs it. */
 export function unfold(completion: Completion): Chunk {
-  const { choices, ...rest } = completion
-  return {
-    ...rest,
-    choices: choices.map(({ message, ...choice }, position) => ({
-      ...choice,
-      index: choice.index ?? position,
+  const choices = completion.choices.map(
+    ({ index, message, finish_reason, logprobs }, position) => ({
+      index: index ?? position,
       delta: Array.isArray(message?.tool_calls)
         ? { ...message, tool_calls: message.tool_calls.map(indexed) }
         : (message ?? {}),
-    })),
-    done: true,
-  }
+      finish_reason,
+      logprobs,
+    }),
+  )
+  return { ...completion, choices, done: true }
 }
 
 /** Text fields of which each chunk says a further piece. In everything else the last word counts. */
@@ -30,13 +29,61 @@ const APPENDED = new Set([
   'summary',
 ])
 
+interface Choice {
+  readonly index: number
+  readonly message: any
+  logprobs: any
+  finish_reason: any
+}
+
 /** Collects the chunks of one answer into a whole completion. The inverse of `unfold`. */
 export class Fold {
-  readonly #choices: { index: number; message: any; logprobs: any; finish_reason: any }[] = []
+  readonly #choices: Choice[] = []
   #envelope: Record<string, unknown> = {}
   #usage: unknown = undefined
+  /** The first chunk, until there is another one: mostly it is the last one too, and says everything. */
+  #first: Chunk | undefined = undefined
+  #begun = false
 
   add(chunk: Chunk): void {
+    if (!this.#begun) {
+      this.#begun = true
+      this.#first = chunk
+      return
+    }
+    this.#settle()
+    this.#merge(chunk)
+  }
+
+  completion(): Completion {
+    const said = this.#first && refold(this.#first)
+    if (said) return said
+    this.#settle()
+    const { id, created, model, ...extras } = this.#envelope
+    const choices = this.#choices.filter(Boolean)
+    for (const { message } of choices) {
+      if (message.tool_calls) message.tool_calls = message.tool_calls.map(unindexed)
+      quieten(message)
+    }
+    const object = 'chat.completion'
+    return {
+      id,
+      object,
+      created,
+      model,
+      ...extras,
+      choices,
+      usage: this.#usage as Completion['usage'],
+    }
+  }
+
+  #settle(): void {
+    if (!this.#first) return
+    this.#merge(this.#first)
+    this.#first = undefined
+  }
+
+  #merge(chunk: Chunk): void {
     const { choices, usage, object: _object, done: _done, ...envelope } = chunk
     this.#envelope = { ...this.#envelope, ...envelope }
     if (usage) this.#usage = usage
@@ -52,32 +99,58 @@ export class Fold {
       if (finish_reason) choice.finish_reason = finish_reason
     }
   }
+}
 
-  completion(): Completion {
-    const { id, created, model, ...extras } = this.#envelope
-    const choices = this.#choices.filter(Boolean).map(({ message, ...choice }) => {
-      // The role chunk says content "": that means nothing unless it stays the only word.
-      const silent = message.tool_calls || message.function_call || message.refusal
-      if (message.content === '' && silent) message.content = null
-      if (message.tool_calls) message.tool_calls = message.tool_calls.map(unindexed)
-      return {
-        index: choice.index,
-        message,
-        logprobs: choice.logprobs,
-        finish_reason: choice.finish_reason,
-      }
+/** The completion that one chunk says, unless something in it has to be merged with something else in it. */
+function refold(chunk: Chunk): Completion | undefined {
+  if ('done' in chunk) return undefined
+  const choices: Choice[] = []
+  for (let i = 0; i < chunk.choices.length; i++) {
+    const { index = 0, delta, logprobs, finish_reason } = chunk.choices[i]!
+    const message = index === i ? messageOf(delta ?? {}) : undefined
+    if (!message) return undefined
+    choices.push({
+      index,
+      message,
+      logprobs: logprobs ? concatenate(null, logprobs) : null,
+      finish_reason: finish_reason || null,
     })
-    const object = 'chat.completion'
-    return {
-      id,
-      object,
-      created,
-      model,
-      ...extras,
-      choices,
-      usage: this.#usage as Completion['usage'],
-    }
   }
+  return { ...chunk, object: 'chat.completion', choices, usage: chunk.usage || undefined }
+}
+
+function messageOf(delta: Delta): any {
+  const { role, content, refusal } = delta
+  const message: Record<string, unknown> = {
+    role: role ?? 'assistant',
+    content: content ?? null,
+    refusal: refusal ?? null,
+  }
+  for (const name in delta) {
+    const value = delta[name]
+    if (name === 'tool_calls' && isRow(value)) message.tool_calls = value.map(unindexed)
+    else if (hasList(value)) return undefined
+    else if (!Object.hasOwn(message, name)) define(message, name, value)
+  }
+  quieten(message)
+  return message
+}
+
+/** The role chunk says content "": that means nothing unless it stays the only word. */
+function quieten(message: any): void {
+  const silent = message.tool_calls || message.function_call || message.refusal
+  if (message.content === '' && silent) message.content = null
+}
+
+/** Items that are in their places, none of which has lists in it. */
+function isRow(value: unknown): value is any[] {
+  return Array.isArray(value) && value.every((item, i) => item?.index === i && !hasList(item))
+}
+
+/** Only lists are more than what they are made of: items of the same index are one. */
+function hasList(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return Array.isArray(value) || Object.values(value).some(hasList)
 }
 
 /** `fold(unfold(c))` is `c`, for any completion in normal form. */

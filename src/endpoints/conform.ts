@@ -3,6 +3,7 @@
  * client library can read (wire contract, S1-S12). Pure: no clock, no socket, no money.
  */
 import { UpstreamFailure } from '../errors.ts'
+import { carry, writtenIn } from '../json.ts'
 import type { Chunk, ChunkChoice, Delta, ReasoningDetail, Step, ToolCallDelta } from '../plugin.ts'
 
 /** What all chunks of one answer have in common (S1), and what the client asked for. */
@@ -52,6 +53,32 @@ export function conform(
  * @throws UpstreamFailure as {@link conform}
  */
 export function conformWhole(chunk: Chunk, envelope: Envelope): Chunk {
+  return carry(plain(chunk, envelope) ?? gathered(chunk, envelope), writtenIn(chunk))
+}
+
+/** An answer that is one text and nothing else, as most are: there is nothing to put in order. */
+function plain(chunk: Chunk, envelope: Envelope): Chunk | undefined {
+  const { choices, error, system_fingerprint: fingerprint, service_tier: tier } = chunk
+  if (error || choices?.length !== 1 || envelope.logprobs || envelope.usageChunk) return undefined
+  const { index = 0, delta, finish_reason: reason } = choices[0]!
+  if (index !== 0 || !delta || !reason || reason === 'error') return undefined
+  for (const name in delta) {
+    const isNothing = delta[name] === null || delta[name] === undefined
+    if (name !== 'role' && name !== 'content' && !isNothing) return undefined
+  }
+  const content = delta.content ?? ''
+  if (typeof content !== 'string' || endsInHalf(content)) return undefined
+  const { id, created, model } = envelope
+  const whole: Partial<Chunk> = { id, object: 'chat.completion.chunk', created, model }
+  if (typeof fingerprint === 'string' && fingerprint) whole.system_fingerprint = fingerprint
+  if (typeof tier === 'string') whole.service_tier = tier
+  const finish_reason = FINISH_REASONS.get(reason) ?? 'stop'
+  const said = { role: 'assistant', content, refusal: null }
+  whole.choices = [{ index, delta: said, logprobs: null, finish_reason }]
+  return whole as Chunk
+}
+
+function gathered(chunk: Chunk, envelope: Envelope): Chunk {
   const choices: ChunkChoice[] = []
   const answer = new Answer(envelope)
   const said: Chunk[] = []
@@ -84,7 +111,9 @@ function gather(whole: Delta, delta: Delta): void {
 class Answer {
   readonly #envelope: Envelope
   readonly #choices: Choice[] = []
-  #extras: Record<string, unknown> = {}
+  readonly #extras: { system_fingerprint?: string; service_tier?: string } = {}
+  /** What all chunks share, in their shape; made anew when the extras change. */
+  #shared: Chunk | undefined = undefined
   #ended = false
   #emitTo: (chunk: Chunk) => void = () => {}
 
@@ -101,11 +130,20 @@ class Answer {
       )
     }
     if ((chunk.usage && !chunk.interim) || chunk.done) this.#ended = true
-    if (typeof chunk.system_fingerprint === 'string' && chunk.system_fingerprint) {
-      this.#extras.system_fingerprint = chunk.system_fingerprint
+    const { choices, system_fingerprint: fingerprint, service_tier: tier } = chunk
+    const extras = this.#extras
+    if (
+      typeof fingerprint === 'string' &&
+      fingerprint &&
+      fingerprint !== extras.system_fingerprint
+    ) {
+      extras.system_fingerprint = fingerprint
+      this.#shared = undefined
     }
-    if (typeof chunk.service_tier === 'string') this.#extras.service_tier = chunk.service_tier
-    const choices = chunk.choices
+    if (typeof tier === 'string' && tier !== extras.service_tier) {
+      extras.service_tier = tier
+      this.#shared = undefined
+    }
     if (!Array.isArray(choices)) return
     for (let i = 0; i < choices.length; i++) {
       const { index = i, delta, finish_reason, logprobs } = choices[i]!
@@ -143,14 +181,17 @@ class Answer {
   }
 
   #emit(index: number, delta: Delta, logprobs: unknown, finish_reason: string | null): void {
+    const chunk = { ...(this.#shared ??= this.#share()) }
+    chunk.choices = [{ index, delta, logprobs, finish_reason }]
+    this.#emitTo(chunk)
+  }
+
+  #share(): Chunk {
     const { id, created, model, usageChunk } = this.#envelope
-    const choices = [{ index, delta, logprobs, finish_reason }]
     const object = 'chat.completion.chunk'
-    this.#emitTo(
-      usageChunk
-        ? { id, object, created, model, ...this.#extras, choices, usage: null }
-        : { id, object, created, model, ...this.#extras, choices },
-    )
+    const shared: Chunk = { id, object, created, model, ...this.#extras, choices: [] }
+    if (usageChunk) shared.usage = null
+    return shared
   }
 }
 
@@ -181,12 +222,12 @@ const KNOWN = new Set([
 ])
 
 /** What vendors call their reasons (wire contract, 5.4.5); unknown ones mean stop. */
-const FINISH_REASONS: Readonly<Record<string, string>> = {
-  length: 'length',
-  max_tokens: 'length',
-  model_length: 'length',
-  content_filter: 'content_filter',
-}
+const FINISH_REASONS: ReadonlyMap<string, string> = new Map([
+  ['length', 'length'],
+  ['max_tokens', 'length'],
+  ['model_length', 'length'],
+  ['content_filter', 'content_filter'],
+])
 
 type Emit = (delta: Delta, logprobs: unknown) => void
 
@@ -212,12 +253,17 @@ class Choice {
   }
 
   push(delta: Delta, logprobs: any): void {
+    const tokens = this.#envelope.logprobs && logprobs ? tokensOf(logprobs) : null
+    if (isText(delta) && !tokens) {
+      const text = this.#content.take(delta.content)
+      if (text) this.#emit({ content: text }, null)
+      return
+    }
     const reasoning = delta.reasoning || delta.reasoning_content
     if (this.#envelope.reasoning && (reasoning || delta.reasoning_details?.length)) {
       this.#reason(reasoning as string | undefined, delta.reasoning_details ?? [])
     }
     const text = delta.content ? this.#content.take(delta.content) : ''
-    const tokens = this.#envelope.logprobs && logprobs ? tokensOf(logprobs) : null
     const extras = extrasOf(delta)
     if (text || tokens) this.#emit({ content: text, ...extras }, tokens)
     else if (extras) this.#emit(extras, null)
@@ -235,7 +281,7 @@ class Choice {
   flush(): void {
     this.#say({ content: this.#content.rest() })
     this.#say({ refusal: this.#refusal.rest() })
-    const complete = FINISH_REASONS[this.finishReason ?? ''] === undefined
+    const complete = !FINISH_REASONS.has(this.finishReason ?? '')
     for (const call of this.#calls) {
       call.pending += call.text.rest()
       if (!call.name) {
@@ -255,7 +301,7 @@ class Choice {
   }
 
   reason(): string {
-    const mapped = FINISH_REASONS[this.finishReason ?? ''] ?? 'stop'
+    const mapped = FINISH_REASONS.get(this.finishReason ?? '') ?? 'stop'
     if (mapped !== 'stop' || this.#calls.length === 0) return mapped
     return this.#envelope.legacyFunctions ? 'function_call' : 'tool_calls'
   }
@@ -355,8 +401,7 @@ class ScalarText {
 
   take(text: string): string {
     const whole = this.#held + text
-    const last = whole.charCodeAt(whole.length - 1)
-    if (last < 0xd800 || last > 0xdbff) {
+    if (!endsInHalf(whole)) {
       this.#held = ''
       return whole
     }
@@ -372,10 +417,22 @@ class ScalarText {
   }
 }
 
+/** Whether the last character lacks its other half. */
+function endsInHalf(text: string): boolean {
+  const last = text.charCodeAt(text.length - 1)
+  return last >= 0xd800 && last <= 0xdbff
+}
+
 /** A new name under a known index is a new call, unless the vendor only repeats itself. */
 function isAnother(known: ToolCall, id: string | undefined, name: string): boolean {
   if (!name || !known.name) return false
   return id ? id !== known.id : name !== known.name
+}
+
+/** Says nothing but text, as nearly all do. */
+function isText(delta: Delta): delta is { content: string } {
+  for (const name in delta) if (name !== 'content') return false
+  return typeof delta.content === 'string'
 }
 
 function extrasOf(delta: Delta): Delta | undefined {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { fold, unfold } from '../../src/endpoints/chunks.ts'
 import { toFlow } from '../../src/flow.ts'
-import { conform, type Envelope } from '../../src/endpoints/conform.ts'
+import { conform, conformWhole, type Envelope } from '../../src/endpoints/conform.ts'
 import { UpstreamFailure } from '../../src/errors.ts'
 import type { Chunk, Completion, Delta } from '../../src/plugin.ts'
 
@@ -141,6 +141,7 @@ describe('conform', () => {
       for (const [given, wanted] of [
         ['max_tokens', 'length'],
         ['model_length', 'length'],
+        ['constructor', 'stop'],
         ['content_filter', 'content_filter'],
         ['eos', 'stop'],
         ['whatever', 'stop'],
@@ -523,6 +524,133 @@ describe('fold and unfold', () => {
         },
       ),
       { numRuns: 300 },
+    )
+  })
+
+  it('say the same of an answer that comes whole, however careless it is', async () => {
+    const careless = fc.record(
+      {
+        role: fc.constantFrom(null, '', 'assistant', 'tool'),
+        content: fc.constantFrom(null, undefined, '', 'Hi.', 'half \ud83d', '\ud83d', '\ude00'),
+        refusal: fc.constantFrom(null, '', 'No.'),
+        reasoning: fc.constantFrom(null, '', 'Hm.'),
+        reasoning_details: fc.constantFrom(null, []),
+        tool_calls: fc.constantFrom(null, [], [{ function: { name: 'add', arguments: '{}' } }]),
+        annotations: fc.constantFrom(null, [], [{ type: 'url_citation', index: 0 }]),
+        vendor_member: fc.constantFrom(null, '', [], { a: [{ index: 0 }] }),
+      },
+      { requiredKeys: [] },
+    )
+    const choice = fc.record(
+      {
+        delta: fc.oneof(
+          { weight: 9, arbitrary: careless },
+          { weight: 1, arbitrary: fc.constant(null) },
+        ),
+        finish_reason: fc.constantFrom('stop', 'length', 'max_tokens', 'eos', '', null, 'error'),
+        logprobs: fc.constantFrom(null, { content: [{ token: 'Hi.', logprob: 0 }] }),
+      },
+      { requiredKeys: ['finish_reason'] },
+    )
+    const chunk = fc.record(
+      {
+        choices: fc
+          .tuple(fc.boolean(), fc.array(choice, { minLength: 1, maxLength: 2 }))
+          .map(([given, choices]) =>
+            choices.map((one, index) => (given ? { index, ...one } : one)),
+          ),
+        system_fingerprint: fc.constantFrom(null, '', 'fp_1'),
+        service_tier: fc.constantFrom(null, '', 'default'),
+        usage: fc.constantFrom(null, usage.usage),
+        done: fc.constantFrom(undefined, true),
+      },
+      { requiredKeys: ['choices'] },
+    ) as fc.Arbitrary<Chunk>
+    const outcomeOf = async (answer: () => Completion | Promise<Completion>) => {
+      try {
+        return JSON.stringify(await answer())
+      } catch (error) {
+        return String(error)
+      }
+    }
+    await fc.assert(
+      fc.asyncProperty(chunk, fc.boolean(), fc.boolean(), async (said, logprobs, reasoning) => {
+        const asked = { logprobs, reasoning }
+        const whole = await outcomeOf(() => fold([conformWhole(said, envelope(asked))]))
+        const streamed = await outcomeOf(async () => {
+          const parts: Chunk[] = []
+          const step = toFlow(each([said])).through(conform(envelope(asked)))
+          for await (const part of step) parts.push(part)
+          return fold(parts)
+        })
+        expect(whole).toBe(streamed)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  it('say the same of one chunk as of one and an empty one', () => {
+    const member = fc.constantFrom(
+      null,
+      undefined,
+      '',
+      'a',
+      1,
+      [],
+      [
+        { index: 0, text: 'a' },
+        { index: 0, text: 'b' },
+      ],
+      [
+        { index: 0, function: { name: 'add', arguments: '{}' } },
+        { index: 1, more: { b: null } },
+      ],
+      [{ index: 1 }, { index: 0 }],
+      { a: { b: 1 } },
+      {
+        a: [
+          { index: 0, x: 1 },
+          { index: 0, y: 1 },
+        ],
+      },
+    )
+    const names = ['role', 'content', 'refusal', 'tool_calls', 'function_call', 'x', '__proto__']
+    const fits = ([name, value]: [string, unknown]) =>
+      name !== 'tool_calls' || !value || Array.isArray(value)
+    const delta = fc
+      .array(fc.tuple(fc.constantFrom(...names), member).filter(fits))
+      .map((members) => {
+        const text = members.map(
+          ([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value ?? null)}`,
+        )
+        return JSON.parse(`{${text.join(',')}}`)
+      })
+    const choice = fc.record(
+      {
+        index: fc.constantFrom(0, 1, 2),
+        delta: fc.option(delta),
+        finish_reason: fc.constantFrom(null, 'stop'),
+        logprobs: fc.constantFrom(null, { content: [1], other: 1 }),
+      },
+      { requiredKeys: [] },
+    )
+    const chunk = fc.record(
+      {
+        id: fc.constant('chatcmpl-1'),
+        choices: fc.array(choice, { maxLength: 3 }),
+        usage: fc.constantFrom(null, undefined, usage.usage),
+        guard: fc.constant({ a: 1 }),
+        done: fc.constant(true),
+      },
+      { requiredKeys: ['choices'] },
+    ) as fc.Arbitrary<Chunk>
+    fc.assert(
+      fc.property(chunk, (said) => {
+        const before = JSON.stringify(said)
+        expect(fold([said])).toEqual(fold([said, { choices: [] }]))
+        expect(JSON.stringify(said)).toBe(before)
+      }),
+      { numRuns: 2000 },
     )
   })
 

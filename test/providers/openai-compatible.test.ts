@@ -415,6 +415,66 @@ describe('whatever a vendor may send', () => {
   })
 })
 
+describe('an answer that is one text', () => {
+  it('is read as the same text in parts, and everything beside it', () => {
+    const fail: Dialect['fail'] = (failure, text, options) =>
+      new UpstreamFailure(failure, text, options)
+    const nothing = fc.constantFrom(null, undefined, [], '')
+    const beside = fc.record(
+      {
+        role: nothing,
+        refusal: fc.oneof(nothing, fc.constant('No.')),
+        reasoning: fc.oneof(nothing, fc.constant('Hm.')),
+        reasoning_content: nothing,
+        reasoning_details: nothing,
+        tool_calls: fc.oneof(nothing, fc.constant([{ id: 'a', function: { name: 'add' } }])),
+        annotations: fc.oneof(nothing, fc.constant([{ url: 'https://example.com' }])),
+        vendor_member: fc.constant(1),
+      },
+      { requiredKeys: [] },
+    )
+    const counted = fc.constantFrom(null, undefined, 0, { prompt_tokens: 3, completion_tokens: 4 })
+    const answer = fc.record(
+      {
+        object: fc.constantFrom('chat.completion', 'chat.completion.done'),
+        usage: counted,
+        x_groq: fc.constantFrom(null, { usage: { prompt_tokens: 5, completion_tokens: 6 } }),
+        system_fingerprint: fc.constantFrom(null, '', 'fp_1'),
+        service_tier: fc.constantFrom(null, 'default'),
+        search_results: fc.constantFrom(null, [], [{ url: 'https://example.com/[1]' }]),
+        citations: fc.constantFrom(null, []),
+      },
+      { requiredKeys: [] },
+    )
+    const choice = fc.record(
+      {
+        index: fc.constantFrom(undefined, 0, 1),
+        finish_reason: fc.constantFrom(null, '', 'stop', 'length'),
+        logprobs: fc.constantFrom(null, { content: [] }),
+        usage: counted,
+      },
+      { requiredKeys: [] },
+    )
+    const rows = fc.constantFrom(undefined, 'mistral', 'perplexity', 'google', 'xai')
+    const content = fc.constantFrom('', 'Hi.', 'See [1].', '<think>Hm.</think>Hi.')
+    const tags = fc.constantFrom(undefined, 'tags')
+    const all = [answer, choice, beside, content, rows, tags] as const
+    fc.assert(
+      fc.property(...all, (around, about, said, text, row, tagged) => {
+        const quirks = quirksOf(row as never)
+        const dialect = { quirks, tags: tagged, fail } as Dialect
+        const payload = (content: unknown) => ({
+          ...around,
+          choices: [{ ...about, message: { ...said, content } }],
+        })
+        const inParts = payload([{ type: 'text', text }])
+        expect(readCompletion(payload(text), dialect)).toEqual(readCompletion(inParts, dialect))
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
+
 describe('members that are not what they should be', () => {
   it.each([
     { error: { code: { toString: false } } },

@@ -1,7 +1,13 @@
+import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import openaiCompatible from '../../../providers/openai-compatible.ts'
+import {
+  toMessages,
+  type MessageQuirks,
+  type Replay,
+} from '../../../providers/openai-compatible/messages.ts'
 import { ROW_NAMES } from '../../../providers/openai-compatible/quirks.ts'
-import type { ChatInput } from '../../../src/plugin.ts'
+import type { ChatInput, Message } from '../../../src/plugin.ts'
 import { json, startUpstream, type FakeUpstream, type Seen } from '../../upstream.ts'
 import { setUp, type Asked } from '../_chat.ts'
 
@@ -55,6 +61,81 @@ const TOOL_LOOP: ChatInput['messages'] = [
   },
   { role: 'tool', tool_call_id: 'call_1', content: 'sunny' },
 ]
+
+describe('messages that fit', () => {
+  const part = fc.constantFrom(
+    { type: 'text', text: 'a' },
+    { type: 'text', text: 'a', cache_control: { type: 'ephemeral' } },
+    { type: 'image_url', image_url: { url: 'https://a.example/b.png', detail: 'low' } },
+    { type: 'image_url', image_url: { url: 'https://a.example/b.png', detail: 'original' } },
+    { type: 'file', file: { file_data: 'data:application/pdf;base64,AA==', filename: 'a.pdf' } },
+    { type: 'file', file: { file_data: 'AA==' } },
+    { type: 'file', file: { file_id: 'file-1' } },
+    { type: 'refusal', refusal: 'No.' },
+  )
+  const message = fc.record(
+    {
+      role: fc.constantFrom('system', 'developer', 'user', 'assistant', 'tool'),
+      content: fc.oneof(
+        fc.constantFrom('Hi.', '', null),
+        fc.array(part, { minLength: 1, maxLength: 3 }),
+      ),
+      name: fc.constant('ann'),
+      tool_calls: fc.constantFrom([], [call('call_1')]),
+      refusal: fc.constantFrom('', 'No.'),
+      reasoning: fc.constantFrom('', 'hm'),
+      reasoning_details: fc.constantFrom([], [thought]),
+      annotations: fc.constant([]),
+      cache_control: fc.constantFrom('', { type: 'ephemeral' }),
+    },
+    { requiredKeys: ['role'] },
+  ) as fc.Arbitrary<Message>
+  const quirks = fc.constantFrom<MessageQuirks[]>(
+    {},
+    { current: true },
+    { cacheControl: true },
+    { current: true, cacheControl: true, annotations: true },
+  )
+  const replay = fc.constantFrom<(Replay | undefined)[]>(
+    undefined,
+    'reasoning_content',
+    'reasoning',
+    'reasoning_details',
+    'think-tags',
+    'thinking-parts',
+    'thought-signature',
+  )
+
+  it('are handed on as they are, and say what they say when they are made anew', () => {
+    fc.assert(
+      fc.property(message, quirks, replay, (one, row, how) => {
+        const given = [one]
+        const before = JSON.stringify(given)
+        const taken = toMessages(given, row, how)
+        // A member that no vendor takes: nothing about these can stay.
+        const marked = (value: any) => ({ ...value, cache_control: value.cache_control ?? false })
+        const { content } = one
+        const parts = Array.isArray(content) ? { content: content.map(marked) } : {}
+        const made = toMessages([marked({ ...one, ...parts })], row, how)
+        expect(made[0]).not.toBe(one)
+        expect(JSON.parse(JSON.stringify(taken))).toEqual(JSON.parse(JSON.stringify(made)))
+        expect(taken === given).toBe(taken[0] === one)
+        expect(JSON.stringify(given)).toBe(before)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  it('stay in their list', () => {
+    const messages: Message[] = [
+      { role: 'system', content: 'Be kind.' },
+      { role: 'user', content: [{ type: 'text', text: 'Weather?' }] },
+      { role: 'assistant', content: null, tool_calls: [call('call_1')] },
+      { role: 'tool', tool_call_id: 'call_1', content: 'sunny' },
+    ]
+    expect(toMessages(messages, {}, undefined)).toBe(messages)
+  })
+})
 
 describe('the request', () => {
   it('goes to the right place, with the key and the headers of the operator', async () => {
