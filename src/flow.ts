@@ -49,12 +49,14 @@ function leave(close: () => Promise<unknown>): void {
   close().catch(() => {})
 }
 
+const NOTHING: readonly never[] = []
+
 /** A source and what is done with its parts. */
 class Steps<T> implements Flow<T> {
   #source: Source<any> | undefined
   readonly #steps: Step<any, any>[] = []
   #push: ((part: any) => void) | undefined
-  #out: T[] = []
+  #out: readonly T[] = NOTHING
   /** Thrown when what came before it has been taken. */
   #failure: { readonly error: unknown } | undefined
 
@@ -124,17 +126,24 @@ class Steps<T> implements Flow<T> {
   #pass(batch: Batch<any>, sink: Sink<T>): void | Promise<void> {
     // What arrives after it was closed is nobody's.
     if (!this.#source) return undefined
-    const broken = (error: unknown) => {
+    try {
+      const ending = this.#run(batch)
+      if (ending) return this.#passLater(ending, sink)
+    } catch (error) {
       leave(() => this.#letGo(false))
       return this.#break(error, sink)
     }
-    let ending: Promise<void> | undefined
+    return this.#give(sink)
+  }
+
+  async #passLater(ending: Promise<void>, sink: Sink<T>): Promise<void> {
     try {
-      ending = this.#run(batch)
+      await ending
     } catch (error) {
-      return broken(error)
+      leave(() => this.#letGo(false))
+      return this.#break(error, sink)
     }
-    return ending ? ending.then(() => this.#give(sink), broken) : this.#give(sink)
+    return this.#give(sink)
   }
 
   #give(sink: Sink<T>): void | Promise<void> {
@@ -176,7 +185,7 @@ class Steps<T> implements Flow<T> {
 
   #take(): Batch<T> {
     const parts = this.#out
-    this.#out = []
+    this.#out = NOTHING
     if (this.#failure && parts.length === 0) {
       const { error } = this.#failure
       this.#failure = undefined
@@ -187,7 +196,11 @@ class Steps<T> implements Flow<T> {
 
   /** What takes in the parts that step `index` is to see. */
   #from(index: number): (part: any) => void {
-    let push = (part: any): void => void this.#out.push(part)
+    let push = (part: any): void => {
+      // Mostly there is one, and a list that begins empty makes room for many.
+      if (this.#out.length === 0) this.#out = [part]
+      else (this.#out as T[]).push(part)
+    }
     for (let i = this.#steps.length - 1; i >= index; i--) {
       const step = this.#steps[i]!
       const emit = push

@@ -150,6 +150,7 @@ function inPieces(body: UpstreamRequest['body']): body is readonly Uint8Array[] 
 }
 
 const SOON = Promise.resolve()
+const NOTHING: readonly never[] = []
 
 /** One request in flight: undici's handler on one side, a flow of bytes on the other. */
 class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<Uint8Array> {
@@ -159,7 +160,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
   readonly #resolve: (response: UpstreamResponse) => void
   readonly #reject: (error: unknown) => void
   #controller: Dispatcher.DispatchController | undefined
-  #queue: Uint8Array[] = []
+  #queue: readonly Uint8Array[] = NOTHING
   #queued = 0
   #ended = false
   #error: unknown = undefined
@@ -206,7 +207,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
   }
 
   close(complete: boolean): void {
-    this.#queue = []
+    this.#queue = NOTHING
     this.#sink = undefined
     if (this.#ended || this.#lingering) return
     if (complete) this.#linger()
@@ -259,7 +260,8 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
       if (this.#queued > LINGER_BYTES) this.#abandon()
       return
     }
-    this.#queue.push(chunk)
+    if (this.#queue.length === 0) this.#queue = [chunk]
+    else (this.#queue as Uint8Array[]).push(chunk)
     if (this.#whole) this.#finishText()
     else if (this.#waiting) this.#deliver()
     else if (this.#sink && !this.#full) this.#flushSoon()
@@ -358,7 +360,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
 
   #batch(): Batch<Uint8Array> {
     const parts = this.#queue
-    this.#queue = []
+    this.#queue = NOTHING
     this.#queued = 0
     if (this.#controller?.paused) this.#controller.resume()
     return { parts, last: this.#ended && this.#error === undefined }

@@ -165,7 +165,7 @@ class Answer {
   /** One payload; nothing when there is nothing in it for anybody. */
   push(payload: any): Chunk | undefined {
     const given: any[] = Array.isArray(payload.choices) ? payload.choices : []
-    const choices: ChunkChoice[] = []
+    let choices: ChunkChoice[] | undefined
     let spoke = false
     for (let i = 0; i < given.length; i++) {
       const { index = i, delta, finish_reason, logprobs } = given[i] ?? {}
@@ -178,8 +178,10 @@ class Answer {
       if (!said && !finish_reason && !logprobs) continue
       const choice: ChunkChoice = { index, delta: said ?? {}, finish_reason: finish_reason || null }
       if (logprobs) choice.logprobs = logprobs
-      choices.push(choice)
+      if (choices) choices.push(choice)
+      else choices = [choice]
     }
+    choices ??= []
     this.#cite(payload, choices)
     const chunk: Chunk = { choices }
     const usage = this.#latestUsage(payload, given, spoke)
