@@ -19,12 +19,12 @@ export class Template {
   end = 0
   /** All between the holes. The quotes are theirs. */
   readonly #segments: readonly string[]
-  readonly #mould: Mould
+  readonly #mould: Mould | Chain
   readonly #values: string[]
 
   constructor(segments: readonly string[], mould: Mould) {
     this.#segments = segments
-    this.#mould = mould
+    this.#mould = mould.chain() ?? mould
     this.#values = segments.slice(1)
   }
 
@@ -150,7 +150,6 @@ type Name = string | number
 /** Makes copies of one object or list, with new strings in its holes. */
 class Mould {
   readonly #sample: any
-  readonly #isList: boolean
   /** Members that are objects or lists themselves. */
   readonly #names: Name[] = []
   readonly #inner: Mould[] = []
@@ -160,12 +159,22 @@ class Mould {
 
   constructor(sample: object) {
     this.#sample = sample
-    this.#isList = Array.isArray(sample)
   }
 
   /** How many, here and further in. */
   get holes(): number {
     return this.#inner.reduce((sum, { holes }) => sum + holes, this.#holes.length)
+  }
+
+  /** The same where every object has one inner one at most, and only the innermost a hole. */
+  chain(samples: any[] = [], names: Name[] = []): Chain | undefined {
+    samples.push(this.#sample)
+    if (this.#inner.length === 0) {
+      return this.#holes.length > 1 ? undefined : new Chain(samples, names, this.#places[0])
+    }
+    if (this.#inner.length > 1 || this.#holes.length > 0) return undefined
+    names.push(this.#names[0]!)
+    return this.#inner[0]!.chain(samples, names)
   }
 
   addInner(name: Name, mould: Mould): void {
@@ -179,13 +188,47 @@ class Mould {
   }
 
   cast(values: readonly string[]): unknown {
-    const copy = this.#isList ? this.#sample.slice() : { ...this.#sample }
+    const copy = copyOf(this.#sample)
     const inner = this.#inner
     for (let i = 0; i < inner.length; i++) copy[this.#names[i]!] = inner[i]!.cast(values)
     const holes = this.#holes
     for (let i = 0; i < holes.length; i++) copy[this.#places[i]!] = values[holes[i]!]
     return copy
   }
+}
+
+/** A mould for most: one object in the other. Hundreds of streams take turns, so it is kept in few places of memory. */
+class Chain {
+  /** From the outermost to the innermost. */
+  readonly #samples: readonly any[]
+  /** Where in each of them the next one is. */
+  readonly #names: readonly Name[]
+  /** Of the hole. */
+  readonly #place: Name | undefined
+
+  constructor(samples: readonly any[], names: readonly Name[], place: Name | undefined) {
+    this.#samples = samples
+    this.#names = names
+    this.#place = place
+  }
+
+  cast(values: readonly string[]): unknown {
+    const names = this.#names
+    const samples = this.#samples
+    const innermost = copyOf(samples[names.length])
+    if (this.#place !== undefined) innermost[this.#place] = values[0]
+    let made = innermost
+    for (let i = names.length - 1; i >= 0; i--) {
+      const copy = copyOf(samples[i])
+      copy[names[i]!] = made
+      made = copy
+    }
+    return made
+  }
+}
+
+function copyOf(sample: any): any {
+  return Array.isArray(sample) ? sample.slice() : { ...sample }
 }
 
 /**

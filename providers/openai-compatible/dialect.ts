@@ -147,6 +147,7 @@ const FAILED: ReadonlySet<unknown> = new Set(['error', 'insufficient_system_reso
 class Answer {
   readonly #dialect: Dialect
   readonly #choices = new Map<number, Choice>()
+  #first: Choice | undefined
   /** Reported when there may still be a later word. */
   #usage: OpenAIUsage | undefined
   #begun = false
@@ -216,8 +217,11 @@ class Answer {
   }
 
   #choice(index: number): Choice {
+    // Mostly the only one.
+    if (index === 0 && this.#first) return this.#first
     let choice = this.#choices.get(index)
     if (!choice) this.#choices.set(index, (choice = new Choice(this.#dialect.tags)))
+    if (index === 0) this.#first = choice
     return choice
   }
 
