@@ -21,6 +21,8 @@ export interface Follower {
   readonly stop: Stop | undefined
   /** Whether it may agree or stop later without more text. */
   readonly waiting: boolean
+  /** Whether it has not come to the end of what was pushed: others let nothing follow before it has. */
+  readonly looking?: boolean
   push(text: string): void
   /** The lane is complete. */
   end(): void
@@ -41,10 +43,10 @@ export interface Scout {
   /** Whether it looks at texts of this channel. */
   reads(channel: Channel): boolean
   /**
-   * @param changed called when a follower that waits has something new
+   * @param changed called when a follower that waits has something new; without it a local guard never waits
    * @param atOnce nothing goes out before the text is complete, which as a rule comes in one piece
    */
-  follow(lane: LaneInfo, changed: () => void, atOnce: boolean): Follower
+  follow(lane: LaneInfo, changed: (() => void) | undefined, atOnce: boolean): Follower
 }
 
 /** How much of what was said before a segment is shown with it. */

@@ -1,45 +1,97 @@
 /** Banned patterns on one lane: held against every piece of a text that grows, or against a text that is there at once. */
-import type { PatternHit, Scan } from '../plugin.ts'
+import type { PatternHit, ScanStep } from '../plugin.ts'
 import type { Follower, Stop } from './follower.ts'
-import { AtEnd } from './followers-whole.ts'
+import { AtEnd, turnsOf } from './followers-whole.ts'
+import type { PatientScan } from './matcher/scan.ts'
 import type { PatternMatcher } from './patterns.ts'
+import type { Steps } from './stretch.ts'
+import { toFault } from './verdicts.ts'
 import type { Origin } from './watch.ts'
 
 /** What is needed of a matcher. */
 export type Searcher = Pick<PatternMatcher, 'scan' | 'search'>
 
-/** Looks at every piece at once. */
+/**
+ * Looks at every piece at once. Where somebody can be told later, what takes long lets others have their turn: a long
+ * piece, and a match of which it has to be found out how far back it began.
+ */
 export class PatternFollower implements Follower {
   readonly name = 'patterns'
   readonly origin: Origin
   safe = 0
   stop: Stop | undefined = undefined
-  readonly #scan: Scan
+  waiting = false
+  readonly #scan: PatientScan
   readonly #offset: number
+  readonly #changed: (() => void) | undefined
+  /** What came while it was waiting. */
+  #later = ''
+  #ended = false
+  #left = false
 
-  constructor(matcher: Searcher, offset: number, origin: Origin) {
+  /** @param changed called when it has something new after it was waiting; without it, it never does */
+  constructor(matcher: Searcher, offset: number, origin: Origin, changed?: () => void) {
     this.#scan = matcher.scan()
     this.#offset = offset
     this.origin = origin
+    this.#changed = changed
   }
 
-  get waiting(): boolean {
-    return false
+  get looking(): boolean {
+    return this.waiting
   }
 
   push(text: string): void {
-    this.#take(this.#scan.push(text))
+    if (this.waiting) this.#later += text
+    else if (this.#changed) this.#look(this.#scan.take(text))
+    else this.#take(this.#scan.push(text))
   }
 
   end(): void {
-    this.#take(this.#scan.end())
+    if (this.waiting) this.#ended = true
+    else if (this.#changed) this.#look(this.#scan.finish())
+    else this.#take(this.#scan.end())
   }
 
-  leave(): void {}
+  leave(): void {
+    this.#left = true
+    this.waiting = false
+  }
 
-  #take({ safe, hit }: ReturnType<Scan['push']>): void {
+  #take({ safe, hit }: ScanStep): void {
     this.safe = safe
     if (hit) this.stop = stopFor(hit, this.#offset)
+  }
+
+  #look(step: ScanStep | Steps<ScanStep>): void {
+    if (!('next' in step)) return this.#take(step)
+    this.waiting = true
+    void this.#wait(step)
+  }
+
+  async #wait(steps: Steps<ScanStep>): Promise<void> {
+    let step: ScanStep | Steps<ScanStep> | undefined = steps
+    try {
+      while (step) {
+        this.#take('next' in step ? await turnsOf(step, () => this.#left) : step)
+        step = this.stop ? undefined : this.#rest()
+      }
+    } catch (error) {
+      this.stop = { fault: toFault(error) }
+    }
+    if (this.#left) return
+    this.waiting = false
+    this.#changed!()
+  }
+
+  /** What is left to look at, if anything is. */
+  #rest(): ScanStep | Steps<ScanStep> | undefined {
+    const text = this.#later
+    this.#later = ''
+    if (text !== '') return this.#scan.take(text)
+    if (!this.#ended) return undefined
+    this.#ended = false
+    return this.#scan.finish()
   }
 }
 

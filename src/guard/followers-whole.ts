@@ -7,6 +7,13 @@ import type { Origin } from './watch.ts'
 /** Said to whom nobody listens. */
 const LEFT = new Error('nobody waits for this guard')
 
+/** {@link inTurns} for a guard that may be left meanwhile: the promise is broken then. */
+export function turnsOf<T>(steps: Steps<T>, hasLeft: () => boolean): T | Promise<T> {
+  return inTurns(steps, () => {
+    if (hasLeft()) throw LEFT
+  })
+}
+
 /** Waits for a text to be complete. */
 export abstract class AtEnd implements Follower {
   readonly name: string
@@ -33,9 +40,7 @@ export abstract class AtEnd implements Follower {
 
   /** Does the work in turns with others, and takes down what came of it. */
   protected look<T>(steps: Steps<T>, found: (value: T) => void): void {
-    const result = inTurns(steps, () => {
-      if (this.#left) throw LEFT
-    })
+    const result = turnsOf(steps, () => this.#left)
     if (!(result instanceof Promise)) return found(result)
     this.waiting = true
     result

@@ -10,6 +10,8 @@ import type { Origin, Watch } from './watch.ts'
 /** What remote guards, which judge sense, are not asked about: the model's own refusals and what search engines found. */
 const EXACT_ONLY: ReadonlySet<Channel> = new Set(['refusal', 'annotation'])
 
+const NOBODY = (): void => {}
+
 /** Banned patterns. @param offset position of the first of them in the effective list */
 export function patternScout(matcher: Searcher, offset: number, origin: Origin): Scout {
   return {
@@ -20,8 +22,8 @@ export function patternScout(matcher: Searcher, offset: number, origin: Origin):
     reads: () => true,
     follow: (_lane, changed, atOnce) =>
       atOnce
-        ? new PatternSearch(matcher, offset, origin, changed)
-        : new PatternFollower(matcher, offset, origin),
+        ? new PatternSearch(matcher, offset, origin, changed ?? NOBODY)
+        : new PatternFollower(matcher, offset, origin, changed),
   }
 }
 
@@ -36,7 +38,7 @@ export function pluginScout(watch: Watch, question: string): Scout {
     reads: (channel) =>
       (guard.outputStream !== undefined || guard.output !== undefined) &&
       (local || !EXACT_ONLY.has(channel)),
-    follow(lane, changed, atOnce) {
+    follow(lane, changed = NOBODY, atOnce) {
       const streams = guard.outputStream !== undefined && !(guard.whole && guard.output)
       if (!local) {
         return streams

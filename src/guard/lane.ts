@@ -11,6 +11,8 @@ export interface Halt {
 
 /** Longer texts are not kept for the sake of the exact place where several guards stop them. */
 const MOST_KEPT = 1_048_576
+/** Characters that guards are told again at once. */
+const STRETCH = 256
 
 interface Held<Part> {
   readonly piece: TextPiece<Part> | MarkPiece<Part>
@@ -45,7 +47,7 @@ export class Lane<Part> {
   constructor(
     info: LaneInfo,
     scouts: readonly Scout[],
-    changed: () => void,
+    changed: (() => void) | undefined,
     { droppable = false, atOnce = false }: LaneOptions = {},
   ) {
     this.info = info
@@ -70,6 +72,11 @@ export class Lane<Part> {
   /** Guards that may agree or stop without more text. */
   get late(): readonly Follower[] {
     return this.#followers.filter((follower) => follower.waiting)
+  }
+
+  /** Some guard has not come to the end of what was pushed: what follows has to wait. */
+  get looking(): boolean {
+    return this.#followers.some((follower) => follower.looking)
   }
 
   /** The first guard that stopped, in the order of guards. */
@@ -129,19 +136,50 @@ export class Lane<Part> {
     if (!this.#keeps || !halt.stop.block || last.length < 2 || this.#text.length < this.length) {
       return found
     }
-    const locals = this.#scouts
-      .filter((scout) => scout.local && this.#followers.some((one) => isOf(scout, one)))
-      .map((scout) => scout.follow(this.info, () => {}, false))
-    const before = this.#text.slice(0, -last.length)
-    if (before) for (const follower of locals) follower.push(before)
-    for (const character of last) {
-      for (const follower of locals) follower.push(character)
-      const follower = locals.find(({ stop }) => stop?.block)
-      if (!follower) continue
-      const safes = locals.filter(({ stop }) => !stop?.fault).map(({ safe }) => safe)
-      return { follower, stop: follower.stop!, safe: Math.min(found.safe, ...safes) }
+    const earliest = Math.max(this.length - last.length, this.#blockedUpTo() - 1)
+    const from = wholeCharacters(this.#text, earliest)
+    let locals = this.#replay(from, 1, from + STRETCH).followers
+    if (this.length - from > STRETCH && !locals.some(({ stop }) => stop?.block)) {
+      // In stretches at first: character by character takes many times as long.
+      locals = this.#replay(this.#replay(from, STRETCH).from, 1).followers
     }
-    return found
+    const follower = locals.find(({ stop }) => stop?.block)
+    if (!follower) return found
+    const safes = locals.filter(({ stop }) => !stop?.fault).map(({ safe }) => safe)
+    return { follower, stop: follower.stop!, safe: Math.min(found.safe, ...safes) }
+  }
+
+  /**
+   * Tells local guards all of it again, up to a place: what is before a place at once, then so many characters at a time,
+   * until one of them blocks.
+   * @returns those guards, and where what they were told last begins
+   */
+  #replay(
+    start: number,
+    size: number,
+    end = this.length,
+  ): { followers: readonly Follower[]; from: number } {
+    const text = this.#text
+    const followers = this.#scouts
+      .filter((scout) => scout.local && this.#followers.some((one) => isOf(scout, one)))
+      .map((scout) => scout.follow(this.info, undefined, false))
+    if (start > 0) for (const follower of followers) follower.push(text.slice(0, start))
+    for (let from = start, to = from; from < Math.min(end, text.length); from = to) {
+      to = from + size
+      // Not between the halves of a character.
+      if (wholeCharacters(text, to) < to) to++
+      for (const follower of followers) follower.push(text.slice(from, to))
+      if (followers.some(({ stop }) => stop?.block)) return { followers, from }
+    }
+    return { followers, from: text.length }
+  }
+
+  /** Where the first text ends that a guard blocks for: it cannot do so earlier. 0 if one does not say. */
+  #blockedUpTo(): number {
+    const blocks = this.#followers.flatMap(({ stop }) => stop?.block ?? [])
+    return Math.min(
+      ...blocks.flatMap(({ spans }) => (spans?.length ? spans.map(({ end }) => end) : 0)),
+    )
   }
 
   /** @param piece just pushed, or a mark */
@@ -211,7 +249,7 @@ export class Lane<Part> {
 
 /** Who stops a whole text, if anybody does. */
 export function haltIn(channel: Channel, text: string, scouts: readonly Scout[]): Halt | undefined {
-  const lane = new Lane({ channel, choice: 0, index: 0 }, scouts, () => {})
+  const lane = new Lane({ channel, choice: 0, index: 0 }, scouts, undefined)
   lane.push(text)
   lane.end()
   return lane.halt

@@ -32,7 +32,7 @@ export class Patient<Part> implements Source<Part> {
   #reading = false
   #arrived: Batch<Part> | undefined
   /** What is left to do with that. */
-  #taking: Steps<void> | undefined
+  #taking: Steps<Batch<Part> | undefined> | undefined
   #failure: { readonly error: unknown } | undefined
   #ended = false
   #closed = false
@@ -54,8 +54,11 @@ export class Patient<Part> implements Source<Part> {
         screen.update(this.#emit)
         if (this.#out.length > 0 || this.#finished()) return await this.#batch()
         if (!this.#reading && !this.#ended && !this.#arrived && screen.hungry) this.#read()
+        const { looking } = screen
         const came = await this.#something()
         if (this.#closed) return { parts: [], last: true }
+        // What was found counts before what follows it.
+        if (looking && !screen.looking) continue
         if (came === 'idle') screen.idle()
         if (came === 'key' || came === 'request') {
           const fault = new GuardFault('timeout', 'guards kept the answer waiting')
@@ -111,23 +114,27 @@ export class Patient<Part> implements Source<Part> {
 
   #takeIn(): void {
     if (this.#failure) throw this.#failure.error
-    if (!this.#arrived) return
+    if (!this.#arrived || this.#init.screen.looking) return
     this.#taking ??= this.#take(this.#arrived)
-    if (!someOf(this.#taking).done) return
+    const { done, value } = someOf(this.#taking)
+    if (!done) return
     this.#taking = undefined
-    this.#arrived = undefined
+    this.#arrived = value ?? undefined
   }
 
-  *#take({ parts, last }: Batch<Part>): Steps<void> {
+  /** @returns what has to wait for a guard */
+  *#take({ parts, last }: Batch<Part>): Steps<Batch<Part> | undefined> {
     const { screen } = this.#init
-    for (const part of parts) {
+    for (const [index, part] of parts.entries()) {
       screen.push(part, this.#emit)
-      if (screen.done) return
+      if (screen.done) return undefined
+      if (screen.looking) return { parts: parts.slice(index + 1), last }
       yield
     }
-    if (!last) return
+    if (!last) return undefined
     this.#ended = true
     screen.end(this.#emit)
+    return undefined
   }
 
   /** Waits for a part or an answer of a guard; at most for so long, and says for whom it was too long. */
@@ -135,7 +142,7 @@ export class Patient<Part> implements Source<Part> {
     const { screen, idleMs, stallMs, buffer } = this.#init
     // Others have their turn before the rest of what has arrived is looked at.
     if (this.#taking) await new Promise<void>(nextTurn)
-    if (this.#arrived || this.#failure) return 'more'
+    if ((this.#arrived && !screen.looking) || this.#failure) return 'more'
     const { promise, resolve } = Promise.withResolvers<Wait>()
     this.#wake = () => resolve('more')
     // A client that gets everything at the end waits for guards only once that has come.

@@ -4,11 +4,11 @@
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Matcher, PatternHit, Scan } from '../plugin.ts'
+import type { Matcher, PatternHit } from '../plugin.ts'
 import { buildMachines, parsePattern, type Machines, type Parsed } from './matcher/build.ts'
 import { isSuspect } from './matcher/find.ts'
 import { isUnbounded, PatternError } from './matcher/regex.ts'
-import { TextScan } from './matcher/scan.ts'
+import { TextScan, type PatientScan } from './matcher/scan.ts'
 import { atOnce, type Steps } from './stretch.ts'
 import type { Origin } from './watch.ts'
 
@@ -104,7 +104,10 @@ export function* compiling(patterns: readonly string[], origin: Origin): Steps<P
     }
   } finally {
     // Nobody goes on with what nobody wants.
-    if (--making.wanted === 0 || making.made) underWay.delete(key)
+    if (--making.wanted === 0) {
+      underWay.delete(key)
+      making.steps.return(undefined as never)
+    }
   }
 }
 
@@ -142,28 +145,18 @@ export class PatternMatcher implements Matcher {
   }
 
   find(text: string): PatternHit | undefined {
-    return atOnce(this.#search(text, false))
+    return atOnce(this.search(text))
   }
 
   /** {@link find}, in steps: whatever the patterns and the text, they are short. */
-  search(text: string): Steps<PatternHit | undefined> {
-    return this.#search(text, true)
-  }
-
-  scan(): Scan {
-    return new TextScan(this.#machines)
-  }
-
-  *#search(text: string, pauses: boolean): Steps<PatternHit | undefined> {
-    if (!(yield* isSuspect(this.#machines, text, pauses))) return undefined
-    const scan = this.scan()
+  *search(text: string): Steps<PatternHit | undefined> {
+    if (!(yield* isSuspect(this.#machines, text))) return undefined
     const slice = Math.min(SLICE, Math.ceil(STEP_SIZE / this.#machines.text.size))
-    for (let at = 0; at < text.length; at += slice) {
-      const { hit } = scan.push(text.slice(at, at + slice))
-      if (hit) return hit
-      yield
-    }
-    return scan.end().hit
+    return yield* new TextScan(this.#machines).search(text, slice)
+  }
+
+  scan(): PatientScan {
+    return new TextScan(this.#machines)
   }
 }
 

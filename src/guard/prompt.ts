@@ -1,15 +1,23 @@
 /**
- * A screen whose guards answer at once. What goes out whole, such as a tool call, may take a while to look at all the same:
- * it is there with the end of an answer, and the end waits for it.
+ * A screen whose guards answer at once. What is long may take a while to look at all the same, such as a tool call, or a
+ * match that began far back: what was held meanwhile goes out with the next part, and the end waits for all of it.
  */
 import type { Step } from '../plugin.ts'
 import type { Screen } from './screen.ts'
 
 export class Prompt<Part> implements Step<Part, Part> {
   readonly #screen: Screen<Part>
+  /** A guard has answered since the last part. */
+  #isNews = false
+  /** What has to wait for a guard. */
+  readonly #later: Part[] = []
+  #ended = false
 
   constructor(screen: Screen<Part>) {
     this.#screen = screen
+    screen.changed = () => {
+      this.#isNews = true
+    }
   }
 
   get done(): boolean {
@@ -17,18 +25,17 @@ export class Prompt<Part> implements Step<Part, Part> {
   }
 
   push(part: Part, emit: (part: Part) => void): void {
-    this.#screen.push(part, emit)
+    this.#later.push(part)
+    this.#goOn(emit)
   }
 
   end(emit: (part: Part) => void): void | Promise<void> {
-    const screen = this.#screen
-    screen.end(emit)
-    if (!isWaiting(screen)) return undefined
+    if (this.#finish(emit)) return undefined
     return new Promise((resolve, reject) => {
-      screen.changed = () => {
+      this.#screen.changed = () => {
+        this.#isNews = true
         try {
-          screen.update(emit)
-          if (!isWaiting(screen)) resolve()
+          if (this.#finish(emit)) resolve()
         } catch (error) {
           reject(error)
         }
@@ -39,8 +46,24 @@ export class Prompt<Part> implements Step<Part, Part> {
   fail(error: unknown): unknown {
     return this.#screen.fail(error)
   }
-}
 
-function isWaiting<Part>(screen: Screen<Part>): boolean {
-  return !screen.done && screen.waiting
+  #goOn(emit: (part: Part) => void): void {
+    const screen = this.#screen
+    if (this.#isNews) {
+      this.#isNews = false
+      screen.update(emit)
+    }
+    while (this.#later.length > 0 && !screen.looking) screen.push(this.#later.shift()!, emit)
+  }
+
+  /** @returns whether there is nothing left to wait for */
+  #finish(emit: (part: Part) => void): boolean {
+    const screen = this.#screen
+    this.#goOn(emit)
+    if (!this.#ended && this.#later.length === 0) {
+      this.#ended = true
+      screen.end(emit)
+    }
+    return screen.done || (this.#ended && !screen.waiting)
+  }
 }

@@ -29,6 +29,8 @@ export class Screen<Part> implements Step<Part, Part> {
   #buffer: Piece<Part>[] = []
   #buffering: boolean
   #ended = false
+  /** The lane to which text came last. */
+  #looked: Lane<Part> | undefined
   #like: Part | undefined
   #emit: (part: Part) => void = () => {}
   readonly #take = (piece: Piece<Part>): void => this.#piece(piece)
@@ -53,6 +55,11 @@ export class Screen<Part> implements Step<Part, Part> {
         !choice.over &&
         choice.allLanes.some((lane) => lane.late.some((follower) => follower.origin === origin)),
     )
+  }
+
+  /** Some guard looks at text that has come, and what follows has to wait: else it mattered how fast it is. */
+  get looking(): boolean {
+    return this.#looked?.looking === true && !this.done
   }
 
   /** Whether more of the answer may come before guards have answered. */
@@ -87,6 +94,7 @@ export class Screen<Part> implements Step<Part, Part> {
     for (const choice of this.#choices) {
       this.#look(choice)
       this.#settle(choice)
+      if (!choice.over) this.#checkHeld(choice)
     }
     this.#flush()
   }
@@ -163,7 +171,8 @@ export class Screen<Part> implements Step<Part, Part> {
       choice.lanes.set(channel, lane)
     }
     lane.push(text)
-    const { halt } = lane
+    this.#looked = lane
+    const halt = lane.looking ? undefined : lane.halt
     if (!halt && !this.#buffering && lane.empty && lane.safe >= lane.length) {
       lane.released = lane.length
       this.#init.notes.released(text.length)
@@ -232,7 +241,9 @@ export class Screen<Part> implements Step<Part, Part> {
 
   /** Sees what guards have said. */
   #look(choice: Choice<Part>): void {
-    for (const lane of choice.lanes.values()) if (!choice.over) this.#halted(choice, lane, '')
+    for (const lane of choice.lanes.values()) {
+      if (!choice.over && !lane.looking) this.#halted(choice, lane, '')
+    }
     if (!choice.over) this.#lookAtItems(choice)
   }
 

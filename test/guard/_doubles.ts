@@ -58,6 +58,14 @@ class LiteralScan {
     return { safe: this.#text.length }
   }
 
+  take(text: string): ScanStep {
+    return this.push(text)
+  }
+
+  finish(): ScanStep {
+    return this.end()
+  }
+
   /** Where the longest beginning of a literal starts that may go on. */
   #hold(): number {
     for (let start = 0; start < this.#text.length; start++) {

@@ -1,12 +1,15 @@
 /** Long work is done in turns with others. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { BySlices } from '../../src/guard/followers-whole.ts'
 import type { Follower } from '../../src/guard/follower.ts'
 import { Guards } from '../../src/guard/guards.ts'
+import { buildMachines, parsePattern } from '../../src/guard/matcher/build.ts'
+import { PatternFollower } from '../../src/guard/followers-pattern.ts'
+import { TextScan } from '../../src/guard/matcher/scan.ts'
 import { checking, compilePatterns, compiling } from '../../src/guard/patterns.ts'
 import { atOnce, inTurns, type Steps } from '../../src/guard/stretch.ts'
 import { preparePolicy, readPolicy, tighten } from '../../src/policy.ts'
-import { hostilePatterns } from './texts.ts'
+import { hostilePatterns, randomNumbers } from './texts.ts'
 
 let count = 0
 
@@ -243,4 +246,71 @@ describe('a text that is there whole', () => {
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
     expect([plugin.pushed, isTold, slow.waiting]).toEqual([pushed, false, false])
   })
+})
+
+describe('a match that may begin anywhere', () => {
+  const random = randomNumbers(3)
+  const letters = (length: number) =>
+    Array.from({ length }, () => 'ab'[Math.floor(random() * 2)]).join('')
+
+  it('is found where it ends and located once: twice the text, twice the steps', () => {
+    const matcher = compilePatterns(['[ab]{60}a[ab]*!', '[ab]{50}b[ab]*?x'])
+    const [half, whole] = [1 << 14, 1 << 15].map((length) => {
+      const steps = matcher.search(`${letters(length)}!`)
+      let count = 0
+      let step = steps.next()
+      for (; !step.done; step = steps.next()) count++
+      expect(step.value).toMatchObject({ pattern: 0, view: 'R', end: length + 1 })
+      // At most so much is done between two pauses.
+      expect(count).toBeGreaterThan(length / 256)
+      return count
+    })
+    expect(whole! / half!).toBeLessThanOrEqual(2.5)
+  })
+
+  it('is walked back to along with a stream, a little for each symbol', () => {
+    const machines = atOnce(buildMachines([atOnce(parsePattern('[ab]{60}a[ab]*!'))]))
+    const [half, whole] = [1 << 12, 1 << 13].map((length) => {
+      const columnOf = vi.spyOn(machines.text, 'columnOf')
+      const scan = new TextScan(machines)
+      let [most, before] = [0, 0]
+      for (const letter of letters(length)) {
+        expect(scan.push(letter).hit).toBeUndefined()
+        const { length: walked } = columnOf.mock.calls
+        most = Math.max(most, walked - before)
+        before = walked
+      }
+      columnOf.mockRestore()
+      // A short way is walked at once.
+      expect(most).toBeLessThanOrEqual(256)
+      return before
+    })
+    expect(whole! / half!).toBeLessThanOrEqual(2.5)
+  })
+
+  it.each([
+    ['in small pieces', 1 << 10],
+    ['in one that is long', 1 << 16],
+  ])(
+    'is found in a stream, where it is at once, while others have their turn: %s',
+    async (_, size) => {
+      const matcher = compilePatterns(['[ab]{60}a[ab]*!', '[ab]{50}b[ab]*?x'])
+      const text = `${letters(1 << 15)}!`
+      const cut = text.match(new RegExp(`.{1,${size}}`, 'gs'))!
+      const now = new PatternFollower(matcher, 0, 'key')
+      for (const piece of cut) now.push(piece)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const later = new PatternFollower(matcher, 0, 'key', resolve)
+      const turns = await turnsWhile(async () => {
+        for (const piece of cut) later.push(piece)
+        expect([later.waiting, later.stop]).toEqual([true, undefined])
+        later.push('after it')
+        later.end()
+        await promise
+      })
+      expect(turns).toBeGreaterThan(2)
+      expect([later.waiting, later.safe, later.stop]).toEqual([false, now.safe, now.stop])
+      expect(now.stop?.block).toMatchObject({ rule: 'bannedPatterns[0]' })
+    },
+  )
 })

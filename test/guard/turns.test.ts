@@ -1,8 +1,10 @@
 /** A text that takes long to look at does not hold up the calls beside it. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { PatternDuty } from '../../src/guard/guards.ts'
 import { InputScreen } from '../../src/guard/input.ts'
-import { compilePatterns } from '../../src/guard/patterns.ts'
+import { NfaBuilder } from '../../src/guard/matcher/nfa-builder.ts'
+import { compilePatterns, PatternMatcher } from '../../src/guard/patterns.ts'
+import type { Steps } from '../../src/guard/stretch.ts'
 import type { Unit } from '../../src/plugin.ts'
 import { chunkOf, guarded, wholeOf } from './_setup.ts'
 import { hostilePatterns } from './texts.ts'
@@ -158,5 +160,47 @@ describe('a stream beside a call with hostile rules', () => {
     expect(reads - before).toBeGreaterThan(8)
     gone.abort()
     await reading
+  })
+})
+
+describe('a client that leaves', () => {
+  it.each([
+    ['compiled', NfaBuilder.prototype, 'build', 'Hi.'],
+    ['searched for', PatternMatcher.prototype, 'search', textOf(1_000_000)],
+  ])('ends the work on its rules while they are %s', async (_, owner: any, name, content) => {
+    await using g = await guarded([])
+    const gone = new AbortController()
+    let cut = 0
+    const whole: (...args: unknown[]) => Steps<unknown> = owner[name]
+    const spy = vi.spyOn(owner, name).mockImplementation(function* (this: unknown, ...args) {
+      let isDone = false
+      try {
+        const steps = whole.apply(this, args)
+        for (let step = steps.next(); ; step = steps.next()) {
+          isDone = step.done === true
+          if (isDone) return step.value
+          // It is under way.
+          gone.abort()
+          yield
+        }
+      } finally {
+        if (!isDone) cut++
+      }
+    })
+    const bannedPatterns = PATTERNS.map((pattern) => `${pattern}${name}`)
+    const asked = fetch(`${g.t.baseURL}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${g.t.key.secret}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'acme/swift',
+        messages: [{ role: 'user', content }],
+        policy: { version: 1, bannedPatterns },
+      }),
+      signal: gone.signal,
+    })
+    await expect(asked).rejects.toThrow('aborted')
+    await expect.poll(() => cut).toBe(1)
+    spy.mockRestore()
+    expect(g.vendor.requests).toEqual([])
   })
 })

@@ -17,7 +17,10 @@ import { startUpstream } from '../upstream.ts'
 const { values } = parseArgs({ options: { kib: { type: 'string', default: '1024' } } })
 const LENGTH = Number(values.kib) * 1024
 
-/** A policy, and a text of any length that is hard under it and passes. */
+const OURS = { deny: ['personal-data', 'code', 'math'] }
+const letters = hostilePatterns().find(([name]) => name === '200 letters')![2]
+
+/** A policy, and a text of any length that is hard under it. */
 type Case = readonly [name: string, policy: object, text: (length: number) => string]
 
 const CASES: readonly Case[] = [
@@ -27,10 +30,12 @@ const CASES: readonly Case[] = [
     text,
   ]),
   [
-    'guards of ours',
-    { deny: ['personal-data', 'code', 'math'] },
-    (length) => ordinaryText(length, 9),
+    'found at the end of it all',
+    { bannedPatterns: ['[ab]{300}a[ab]*!', '[ab]{200}b[ab]*!'] },
+    (length) => `${letters(length - 1)}!`,
   ],
+  ['guards of ours', OURS, (length) => ordinaryText(length, 9)],
+  ['guards of ours, no addresses', OURS, (length) => ordinaryText(length, 9).replaceAll('@', ' ')],
 ]
 
 /** What is done beside the stream: compile the rules, look at what is asked, at what is said; and the same without rules. */

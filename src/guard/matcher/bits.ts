@@ -2,6 +2,7 @@
  * Steps of large sets of states, 32 at a time. A bit is one instruction that reads a symbol. In a row of those, going
  * on is shifting; what leads elsewhere is linked, and links that neighbours share are followed once.
  */
+import { atOnce, type Steps } from '../stretch.ts'
 import { charge, release, type Owner } from './pool.ts'
 
 /** What a set of bits is made from. Readers are instructions that read a symbol; bits are their numbers in a row. */
@@ -41,7 +42,9 @@ interface Links {
 }
 
 /** So much is made ready at once, in bits and what they lead to. */
-const READY_AT_ONCE = 2_048
+const READY_AT_ONCE = 512
+/** After so many bits of a mask there is a pause. */
+const PIECE = 1 << 12
 
 /** More classes are not kept at once. */
 const MAX_CLASSES = 256
@@ -63,13 +66,26 @@ export class Bits implements Owner {
   /** Zero between uses. */
   readonly #scratch: Int32Array
 
-  constructor(wiring: Wiring) {
+  private constructor(wiring: Wiring, eager: Int32Array, last: Int32Array) {
     this.#wiring = wiring
-    this.words = (wiring.readers.length + 31) >>> 5
-    this.#eager = this.#maskOf((bit) => wiring.goalOf(bit) >= 0)
-    this.#last = this.#maskOf((bit) => wiring.isLast(bit))
+    this.words = eager.length
+    this.#eager = eager
+    this.#last = last
     this.#matched = new Int32Array(this.words)
     this.#scratch = new Int32Array(this.words)
+  }
+
+  static *of(wiring: Wiring): Steps<Bits> {
+    const { length } = wiring.readers
+    const eager = yield* maskOf(length, (bit) => wiring.goalOf(bit) >= 0)
+    const last = yield* maskOf(length, (bit) => wiring.isLast(bit))
+    return new Bits(wiring, eager, last)
+  }
+
+  /** Finds out in advance which bits read a class. */
+  *learn(symbolClass: number): Steps<void> {
+    const readers = yield* this.#findReaders(symbolClass)
+    this.#remembered(this.#reading, symbolClass, () => readers)
   }
 
   drop(): void {
@@ -266,9 +282,10 @@ export class Bits implements Owner {
   #behindWhere(holds: number): Int32Array | undefined {
     if (!this.#wiring.asserts) return undefined
     const behind = this.#remembered(this.#behind, holds, () => {
-      const mask = this.#maskOf(
-        (bit) => this.#wiring.goalOf(bit) < 0 && this.#wiring.goalsBehind(bit, holds).length > 0,
-      )
+      const { length } = this.#wiring.readers
+      const isBefore = (bit: number) =>
+        this.#wiring.goalOf(bit) < 0 && this.#wiring.goalsBehind(bit, holds).length > 0
+      const mask = atOnce(maskOf(length, isBefore))
       return mask.some((word) => word !== 0) ? mask : NONE
     })
     return behind === NONE ? undefined : behind
@@ -277,7 +294,7 @@ export class Bits implements Owner {
   #readersOf(symbolClass: number): Int32Array {
     if (this.#reading.size >= MAX_CLASSES) this.#reading.clear()
     return this.#remembered(this.#reading, symbolClass, () =>
-      this.#maskOf((bit) => this.#wiring.reads(bit, symbolClass)),
+      atOnce(this.#findReaders(symbolClass)),
     )
   }
 
@@ -291,13 +308,19 @@ export class Bits implements Owner {
     return mask
   }
 
-  #maskOf(has: (bit: number) => boolean): Int32Array {
-    const mask = new Int32Array(this.words)
-    for (let bit = 0; bit < this.#wiring.readers.length; bit++) {
-      if (has(bit)) mask[bit >>> 5]! |= 1 << (bit & 31)
-    }
-    return mask
+  #findReaders(symbolClass: number): Steps<Int32Array> {
+    const wiring = this.#wiring
+    return maskOf(wiring.readers.length, (bit) => wiring.reads(bit, symbolClass))
   }
+}
+
+function* maskOf(length: number, has: (bit: number) => boolean): Steps<Int32Array> {
+  const mask = new Int32Array((length + 31) >>> 5)
+  for (let bit = 0; bit < length; bit++) {
+    if (bit > 0 && bit % PIECE === 0) yield
+    if (has(bit)) mask[bit >>> 5]! |= 1 << (bit & 31)
+  }
+  return mask
 }
 
 /** The numbers of all bits that are set in both. */

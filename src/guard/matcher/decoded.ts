@@ -1,4 +1,5 @@
 /** View D of a text: what it hides goes through a machine of its own. */
+import { atOnce } from '../stretch.ts'
 import { Base64 } from '../views/base64.ts'
 import type { Decoder, Reader } from '../views/decode.ts'
 import { Escapes } from '../views/escapes.ts'
@@ -56,14 +57,15 @@ class TrackReader implements Reader {
 
   read(symbol: number, start: number, end: number): void {
     const track = this.#track
-    if (track.found !== undefined) return
+    if (track.isOver) return
     const symbolClass = this.#machine.classOf(symbol)
     if (symbolClass === NOTHING || !track.advance(symbolClass, start, end)) return
-    this.#note(track.found!)
+    // Literals: where they begin is never far.
+    this.#note(atOnce(track.locate()))
   }
 
   restart(): void {
-    if (this.#track.found === undefined) this.#track.reset()
+    if (!this.#track.isOver) this.#track.reset()
   }
 
   hold(isExact: boolean): number {

@@ -1,99 +1,251 @@
 /** A quick look for what is hidden in base64 and hexadecimal digits: where it may be, the decoders read it. */
-import { SEXTETS } from '../views/base64.ts'
-import type { Decoder } from '../views/decode.ts'
+import { Base64, SEXTETS } from '../views/base64.ts'
+import { Bytes, type Decoder } from '../views/decode.ts'
+import { DIGITS, Hex, MIN_PAIRS } from '../views/hex.ts'
 import type { Steps } from '../stretch.ts'
-import { DecodedText } from './decoded.ts'
-import { ASCII, firstBytesOf, NEVER } from './first-bytes.ts'
-import { IDLE, NOTHING, type Machine } from './machine.ts'
+import { firstPairsOf, NEVER } from './first-bytes.ts'
+import { NOTHING, type Machine } from './machine.ts'
 import { DIGIT, SEPARATOR, SEXTET, SORTS, UNSEEN } from './sorts.ts'
-import { MOVED, UNKNOWN } from './table.ts'
 import { codePointAt, type Units } from './units.ts'
+import { WalkReader } from './walk.ts'
 
-/** After so many characters there is a pause: many for a quick look, few for a careful one. */
-const PAUSE = 1 << 13
-const CAREFUL_PAUSE = 1 << 10
+/** After so many characters there is a pause. What is longer is looked at with care, and so is what goes on unseen. */
+const PAUSE = 1 << 10
+/** The same where it is only asked of what sort they are. */
+const PIECE = 1 << 13
 
-/** Runs and rows are at least so long. */
-const LEAST = 8
-// Two counts in one number, as both are kept for every character: of base64 characters side by side, and of hexadecimal
-// digits with nothing but separators between them. By code: what to add, and what then remains.
-const RUN = 1
-const ROW = 1 << 16
-const FULL = (RUN * LEAST) | (ROW * LEAST)
-const ADDED = Int32Array.from(SORTS, (sort) => (sort & SEXTET ? RUN : 0) | (sort & DIGIT ? ROW : 0))
-const KEPT = Int32Array.from(SORTS, (sort) => {
-  if (sort === UNSEEN) return -1
-  return (sort & SEXTET ? ROW - 1 : 0) | (sort & (DIGIT | SEPARATOR) ? -ROW : 0)
-})
+/** Runs of base64 characters and rows of hexadecimal digits in one text. A no is certain. */
+export class QuickRuns {
+  readonly #machine: Machine
+  readonly #units: Units
+  #bare: BareRuns | undefined
 
-interface Place {
-  counts: number
-  /** Up to where runs, and rows, have been looked at. */
-  runEnd: number
-  rowEnd: number
+  constructor(machine: Machine, units: Units) {
+    this.#machine = machine
+    this.#units = units
+  }
+
+  /** May there be a match in the run around a place? */
+  mayHideInRun(at: number): boolean {
+    const bounds = this.#around(at, SEXTET)
+    return bounds === undefined || this.#runs.hide(bounds.start, bounds.end, bounds.end)
+  }
+
+  /** May there be a match in the row around a place? */
+  mayHideInRow(at: number): boolean {
+    const bounds = this.#around(at, DIGIT | SEPARATOR)
+    return bounds === undefined || this.#runs.mayHideInRow(bounds.start, bounds.end)
+  }
+
+  get #runs(): BareRuns {
+    return (this.#bare ??= new BareRuns(this.#machine, this.#units))
+  }
+
+  /** The stretch around a place of what is of these sorts; undefined if it has to be looked at with care. */
+  #around(at: number, sorts: number): { start: number; end: number } | undefined {
+    const units = this.#units
+    let start = at
+    let end = at + 1
+    while (start > 0 && isOf(sorts, units[start - 1]!)) start--
+    while (end < units.length && isOf(sorts, units[end]!)) end++
+    if (end - start > PAUSE) return undefined
+    const isCut = isUnseen(this.#machine, units, start - 1) || isUnseen(this.#machine, units, end)
+    return isCut ? undefined : { start, end }
+  }
 }
 
-/** Is there a match in a run of base64 characters, or in a row of hexadecimal digits? */
-export function* hidesRun(machine: Machine, units: Units): Steps<boolean> {
-  const place: Place = { counts: 0, runEnd: 0, rowEnd: 0 }
-  for (let at = 0, pause = PAUSE; ; at++) {
-    const to = Math.min(units.length, pause)
-    at = skip(machine, units, at, to, place)
-    if (at >= units.length) return false
-    if (at >= to) {
-      pause = at-- + PAUSE
-      yield
-      continue
+/** With care: is there a match in the run around a place? */
+export function* hidesInRun(machine: Machine, units: Units, at: number): Steps<boolean> {
+  const [start, end] = yield* allAround(machine, units, at, SEXTET)
+  if (!(yield* isBare(units, start, end))) {
+    // Something goes on behind what cannot be seen: rare enough to be decoded character by character.
+    const readers = Array.from({ length: 4 }, () => new WalkReader(machine))
+    return yield* hides(machine, readers, [new Base64(readers)], units, start, end)
+  }
+  const bare = new BareRuns(machine, units)
+  for (let from = start; from < end; from += PAUSE) {
+    if (from > start) yield
+    if (bare.hide(from, Math.min(from + PAUSE, end), end)) return true
+  }
+  return false
+}
+
+/** With care: is there a match in what is between two separators side by side? */
+export function* hidesInRow(machine: Machine, units: Units, at: number): Steps<boolean> {
+  const [start, end] = yield* allAround(machine, units, at, DIGIT | SEPARATOR)
+  let from = start
+  let digits = 0
+  let separated = false
+  for (let at = start; at <= end; at++) {
+    if (at % PIECE === 0) yield
+    const sort = at < end ? sortAt(machine, units, at) : SEPARATOR
+    if ((sort & DIGIT) !== 0) digits++
+    if ((sort & SEPARATOR) !== 0 && (separated || at === end)) {
+      if (digits >= MIN_PAIRS * 2) {
+        const readers = [new WalkReader(machine), new WalkReader(machine)]
+        const decoders = readers.map((reader, offset) => new Hex(reader, offset))
+        if (yield* hides(machine, readers, decoders, units, from, at)) return true
+      }
+      from = at
+      digits = 0
     }
-    if (at >= place.runEnd && isSextet(units[at]!)) {
-      const [start, end] = around(machine, units, at, SEXTET)
-      place.runEnd = end
-      if (end - start > CAREFUL_PAUSE || !isBare(units, start, end)) {
-        if (yield* hidesInRun(machine, units, start, end)) return true
-      } else if (end - start >= LEAST) {
-        const run = { start, end, known: [0, 0, 0, 0] }
-        if (hidesBase64(machine, units, run, start, end)) return true
+    if ((sort & UNSEEN) === 0) separated = (sort & SEPARATOR) !== 0
+  }
+  return false
+}
+
+/** Do these decoders find a match in a part of a text? */
+function* hides(
+  machine: Machine,
+  readers: readonly WalkReader[],
+  decoders: readonly Decoder[],
+  units: Units,
+  from: number,
+  to: number,
+): Steps<boolean> {
+  for (let at = from; at < to; at++) {
+    if ((at & (PAUSE - 1)) === 0 && at > from) yield
+    const codePoint = codePointAt(units, at)
+    if (codePoint > 0xffff) at++
+    if (machine.classOf(codePoint) === NOTHING) continue
+    for (const decoder of decoders) decoder.read(codePoint, at, at + 1)
+  }
+  for (const decoder of decoders) decoder.end()
+  return readers.some(({ found }) => found)
+}
+
+/** Runs without anything that cannot be seen. */
+class BareRuns {
+  readonly #units: Units
+  readonly #pairs: Uint8Array
+  readonly #reader: WalkReader
+  readonly #bytes: Bytes
+  /** By the bit in a pair of bytes where bytes begin, halved: up to which bit of the text they were read. */
+  readonly #read = [0, 0, 0, 0]
+
+  constructor(machine: Machine, units: Units) {
+    this.#units = units
+    this.#pairs = firstPairsOf(machine)
+    this.#reader = new WalkReader(machine)
+    this.#bytes = new Bytes(this.#reader)
+  }
+
+  /**
+   * Is there a match that begins between two places in a run that goes on to a third? Like the decoder, but only from
+   * code points with which a match may begin to where nothing is alive: that is rarely far.
+   */
+  hide(from: number, to: number, end: number): boolean {
+    const units = this.#units
+    const pairs = this.#pairs
+    // Four of five characters, of which the first begins the byte. After the last one there are zeros.
+    let five = 0
+    for (let at = from; at < from + 4; at++) five = (five << 6) | sextetAt(units, at, end)
+    for (let at = from; at < to; at++) {
+      five = ((five << 6) | sextetAt(units, at + 4, end)) & 0x3fffffff
+      const places = pairs[five >>> 18]!
+      if (places === 0) continue
+      for (let place = 0; place < 3; place++) {
+        if (((places >> place) & 1) === 0) continue
+        const three = (five >>> (6 - place * 2)) & 0xffffff
+        if (this.#reader.mayBeginWith(three) && this.#reads(at * 6 + place * 2, end * 6))
+          return true
       }
     }
-    if (at >= place.rowEnd && isDigit(units[at]!)) {
-      const [start, end] = around(machine, units, at, DIGIT | SEPARATOR)
-      place.rowEnd = end
-      if (yield* hidesInRows(machine, units, start, end)) return true
+    return false
+  }
+
+  /**
+   * May there be a match in a row? It is read from wherever a match may begin, with at most one separator between two
+   * bytes, however few they are.
+   */
+  mayHideInRow(start: number, end: number): boolean {
+    const units = this.#units
+    const { begins } = this.#reader
+    // By whether the number of digits before is odd: up to where pairs were read.
+    const read = [start, start]
+    let digits = 0
+    let last = -1
+    for (let at = start; at < end; at++) {
+      const value = DIGITS[units[at]!]!
+      if (last >= 0 && value >= 0 && begins[(last << 4) | value] !== NEVER) {
+        const place = digits & 1
+        if (at > read[place]!) read[place] = this.#readRow(at - 1, end)
+        if (this.#reader.found) return true
+      }
+      if (value >= 0) digits++
+      last = value
     }
+    return false
+  }
+
+  // Reads pairs of digits until nothing is alive. Gives the place behind them.
+  #readRow(at: number, end: number): number {
+    const units = this.#units
+    const bytes = this.#bytes
+    bytes.restart()
+    while (at + 1 < end) {
+      const [high, low] = [DIGITS[units[at]!]!, DIGITS[units[at + 1]!]!]
+      if (high < 0 || low < 0) break
+      bytes.read((high << 4) | low, 0, 0)
+      at += 2
+      if (bytes.idle) break
+      if (at < end && isOf(SEPARATOR, units[at]!)) at++
+    }
+    return at
+  }
+
+  // Reads bytes from a bit of the text on until nothing is alive.
+  #reads(bit: number, end: number): boolean {
+    const place = (bit >> 1) & 3
+    if (bit < this.#read[place]!) return false
+    const units = this.#units
+    const bytes = this.#bytes
+    bytes.restart()
+    for (; bit + 8 <= end;) {
+      const at = Math.trunc(bit / 6)
+      const two = (SEXTETS[units[at]!]! << 6) | SEXTETS[units[at + 1]!]!
+      bytes.read((two >>> (4 - (bit % 6))) & 0xff, 0, 0)
+      bit += 8
+      if (bytes.idle) break
+    }
+    this.#read[place] = bit
+    return this.#reader.found
   }
 }
 
-/** Counts on. @returns the next place that is in a run or in what may be a row, and has not been looked at; else `to` */
-function skip(machine: Machine, units: Units, from: number, to: number, place: Place): number {
-  let { counts } = place
-  let at = from
-  for (; at < to; at++) {
-    const unit = units[at]!
-    if (unit >= 128) {
-      const codePoint = codePointAt(units, at)
-      if (machine.classOf(codePoint) !== NOTHING) counts = 0
-      if (codePoint > 0xffff) at++
-      continue
-    }
-    counts = (counts + ADDED[unit]!) & KEPT[unit]!
-    if ((counts & FULL) === 0) continue
-    // A count does not go further than that.
-    const isRun = (counts & (RUN * LEAST)) !== 0
-    const isRow = (counts & (ROW * LEAST)) !== 0
-    if (isRun) counts -= RUN
-    if (isRow) counts -= ROW
-    if ((isRun && at >= place.runEnd) || (isRow && at >= place.rowEnd)) break
-  }
-  place.counts = counts
-  return at
+function sextetAt(units: Units, at: number, end: number): number {
+  return at < end ? SEXTETS[units[at]!]! : 0
 }
 
 /** The stretch around a place of what is of these sorts or cannot be seen. */
-function around(machine: Machine, units: Units, at: number, sorts: number): [number, number] {
-  let start = at
-  let end = at + 1
-  while (start > 0 && (sortAt(machine, units, start - 1) & (sorts | UNSEEN)) !== 0) start--
-  while (end < units.length && (sortAt(machine, units, end) & (sorts | UNSEEN)) !== 0) end++
+function* allAround(
+  machine: Machine,
+  units: Units,
+  at: number,
+  sorts: number,
+): Steps<[number, number]> {
+  for (let [from, to] = [at, at + 1]; ;) {
+    const [start, end] = around(machine, units, from, to, sorts, PIECE)
+    if (start === from && end === to) return [start, end]
+    ;[from, to] = [start, end]
+    yield
+  }
+}
+
+/** {@link allAround} a part of it, at most so much further in either direction. */
+function around(
+  machine: Machine,
+  units: Units,
+  from: number,
+  to: number,
+  sorts: number,
+  most: number,
+): [number, number] {
+  const isIn = (place: number) => (sortAt(machine, units, place) & (sorts | UNSEEN)) !== 0
+  const [first, last] = [Math.max(0, from - most), Math.min(units.length, to + most)]
+  let [start, end] = [from, to]
+  while (start > first && isIn(start - 1)) start--
+  while (end < last && isIn(end)) end++
   return [start, end]
 }
 
@@ -105,154 +257,18 @@ function sortAt(machine: Machine, units: Units, at: number): number {
 }
 
 /** Are there base64 characters only? */
-function isBare(units: Units, start: number, end: number): boolean {
-  for (let at = start; at < end; at++) if (!isSextet(units[at]!)) return false
+function* isBare(units: Units, start: number, end: number): Steps<boolean> {
+  for (let at = start; at < end; at++) {
+    if (!isOf(SEXTET, units[at]!)) return false
+    if (at % PIECE === 0) yield
+  }
   return true
 }
 
-function* hidesInRun(machine: Machine, units: Units, start: number, end: number): Steps<boolean> {
-  yield
-  if (!isBare(units, start, end)) {
-    // Something goes on behind what cannot be seen: rare enough to be read with care.
-    return yield* hides(machine, ({ base64 }) => [base64], units, start, end)
-  }
-  const run: Run = { start, end, known: [0, 0, 0, 0] }
-  for (let from = start; from < end; from += CAREFUL_PAUSE) {
-    if (from > start) yield
-    const to = Math.min(from + CAREFUL_PAUSE, end)
-    if (hidesBase64(machine, units, run, from, to)) return true
-  }
-  return false
+function isUnseen(machine: Machine, units: Units, at: number): boolean {
+  return at >= 0 && at < units.length && sortAt(machine, units, at) === UNSEEN
 }
 
-/** Looks at what is between two separators side by side. */
-function* hidesInRows(machine: Machine, units: Units, start: number, end: number): Steps<boolean> {
-  let from = start
-  let digits = 0
-  let separated = false
-  for (let at = start; at <= end; at++) {
-    const sort = at < end ? sortAt(machine, units, at) : SEPARATOR
-    if ((sort & DIGIT) !== 0) digits++
-    if ((sort & SEPARATOR) !== 0 && (separated || at === end)) {
-      if (digits >= LEAST && (yield* hides(machine, ({ hex }) => hex, units, from, at))) return true
-      from = at
-      digits = 0
-    }
-    if ((sort & UNSEEN) === 0) separated = (sort & SEPARATOR) !== 0
-  }
-  return false
-}
-
-/** Do these decoders find a match in a part of a text? */
-export function* hides(
-  machine: Machine,
-  choose: (decoded: DecodedText) => readonly Decoder[],
-  units: Units,
-  from: number,
-  to: number,
-): Steps<boolean> {
-  const decoded = new DecodedText(machine)
-  const decoders = choose(decoded)
-  for (let at = from; at < to; at++) {
-    if ((at & (CAREFUL_PAUSE - 1)) === 0 && at > from) yield
-    const codePoint = codePointAt(units, at)
-    if (codePoint > 0xffff) at++
-    if (machine.classOf(codePoint) === NOTHING) continue
-    for (const decoder of decoders) decoder.read(codePoint, at, at + 1)
-  }
-  for (const decoder of decoders) decoder.end()
-  return decoded.found !== undefined
-}
-
-/** Base64 characters, and up to where they were read before. */
-interface Run {
-  readonly start: number
-  readonly end: number
-  /** By the bit in a character where bytes begin, halved: from which bit on they are not known. */
-  readonly known: number[]
-}
-
-/**
- * Is there a match in a run of base64 characters that begins between two of them? Like the decoder, but only from bytes
- * with which a match may begin to where nothing is alive: that is rarely far.
- */
-function hidesBase64(machine: Machine, units: Units, run: Run, from: number, to: number): boolean {
-  const begins = firstBytesOf(machine)
-  const last = Math.min(to, run.end - 1)
-  let value = SEXTETS[units[from]!]!
-  for (let at = from + 1, bit = (from - run.start) * 6; at <= last; at++, bit += 6) {
-    const two = (value << 6) | (value = SEXTETS[units[at]!]!)
-    // The first, second and third byte of a group. Of what does not begin with ASCII, the next byte tells most.
-    const first = begins[(two >>> 4) & 0xff]!
-    if (first !== NEVER && (first === ASCII || (value & 0x0c) === 0x08)) {
-      if (walks(machine, units, run, bit)) return true
-    }
-    const second = begins[(two >>> 2) & 0xff]!
-    if (second !== NEVER && bit >= 6 && (second === ASCII || (value & 0x03) === 0x02)) {
-      if (walks(machine, units, run, bit + 2)) return true
-    }
-    if (begins[two & 0xff] !== NEVER && bit >= 12) {
-      if (walks(machine, units, run, bit + 4)) return true
-    }
-  }
-  return false
-}
-
-function walks(machine: Machine, units: Units, run: Run, bit: number): boolean {
-  const place = (bit >> 1) & 3
-  if (bit < run.known[place]!) return false
-  const end = walk(machine, units, run.start, bit, run.end)
-  run.known[place] = end
-  return end === Infinity
-}
-
-/**
- * Reads bytes from a bit of a run until nothing is alive.
- * @returns the bit behind what was read; Infinity if there is a match
- */
-function walk(machine: Machine, units: Units, from: number, bit: number, to: number): number {
-  let { table } = machine.forward
-  let state = machine.begin()
-  let missing = 0
-  let codePoint = 0
-  const end = (to - from) * 6 - 8
-  for (; bit <= end; bit += 8) {
-    const at = from + Math.trunc(bit / 6)
-    const two = (SEXTETS[units[at]!]! << 6) | SEXTETS[units[at + 1]!]!
-    const byte = (two >>> (4 - (bit % 6))) & 0xff
-    if (missing > 0) {
-      if ((byte & 0xc0) !== 0x80) return bit
-      codePoint = (codePoint << 6) | (byte & 0x3f)
-      if (--missing > 0) continue
-    } else if (byte < 0x80) {
-      codePoint = byte
-    } else {
-      if (byte < 0xc2 || byte > 0xf4) return bit + 8
-      missing = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3
-      codePoint = byte & (0x3f >> missing)
-      continue
-    }
-    if (codePoint > 0x10ffff) return bit + 8
-    const codeClass = machine.classOf(codePoint)
-    let next = codeClass < table.stride ? table.cells[state + codeClass]! : UNKNOWN
-    if (next === UNKNOWN) next = table.fill(state, codeClass)
-    while (next === MOVED) {
-      const set = table.setOf(state)
-      table = machine.forward.table
-      state = table.enter(set)
-      next = table.fill(state, codeClass)
-    }
-    if (next < 0) return Infinity
-    state = next
-    if (table.marks[state >> table.shift] === IDLE) return bit + 8
-  }
-  return bit
-}
-
-function isDigit(unit: number): boolean {
-  return unit < 128 && (SORTS[unit]! & DIGIT) !== 0
-}
-
-function isSextet(unit: number): boolean {
-  return unit < 128 && (SORTS[unit]! & SEXTET) !== 0
+function isOf(sort: number, unit: number): boolean {
+  return unit < 128 && (SORTS[unit]! & sort) !== 0
 }

@@ -1,88 +1,182 @@
 /**
  * A quick look at a whole text: is there anything that a careful reading might call a match? It keeps no past, so it
- * cannot say where. Everything here pauses now and then, so that a long text need not hold up others.
+ * cannot say where. One pass takes a text through the automaton of all views but D, and finds what view D may have to
+ * decode. Everything here pauses now and then, so that a long text need not hold up others.
  */
 import { endianness } from 'node:os'
 import type { Steps } from '../stretch.ts'
 import { ANY_ESCAPE } from '../views/escapes.ts'
+import { ALERT, ALERTS, OPENER, ROW, RUN, STATE } from './alerts.ts'
 import type { Machines } from './build.ts'
-import { hides, hidesRun } from './find-runs.ts'
-import type { Machine } from './machine.ts'
-import { MOVED, UNKNOWN } from './table.ts'
+import { hidesEscape } from './find-escapes.ts'
+import { hidesInRow, hidesInRun, QuickRuns } from './find-runs.ts'
+import { NOTHING, type Machine } from './machine.ts'
+import { SORTS } from './sorts.ts'
+import { UNKNOWN } from './table.ts'
 import { codePointAt, type Units } from './units.ts'
+import { Walk } from './walk.ts'
 
 /** After so many units there is a pause: one takes up to 10 ns, and ten times that where code is cold. */
 const PIECE = 1 << 13
 
-/** For texts up to this length, in units, that are looked at without a pause. */
+/** For texts up to this length, in units, until the first pause: few ordinary ones have one. */
 const scratch = new Uint16Array(1 << 15)
+const scratchBytes = bytesOf(scratch)
 
-/** May a text match? A no is certain. @param pauses whether other texts may be looked at meanwhile */
-export function* isSuspect(
-  { text: machine, decoded }: Machines,
-  text: string,
-  pauses: boolean,
-): Steps<boolean> {
-  const units = unitsOf(text, pauses)
-  if (yield* isReached(machine, units)) return true
-  if (decoded === undefined) return false
-  return (yield* hidesRun(decoded, units)) || (yield* hidesEscape(decoded, units, text))
-}
-
-/** Is any goal reached, whatever else it asks for? */
-function* isReached(machine: Machine, units: Units): Steps<boolean> {
-  const { ascii } = machine
-  const { length } = units
-  let { table } = machine.forward
-  let state = machine.begin()
-  let end = Math.min(PIECE, length)
-  for (let at = 0; at < length; at++) {
-    // What is known, and ASCII: nothing but this in the way.
-    const { cells } = table
-    for (; at < end; at++) {
-      const unit = units[at]!
-      if (unit >= 128) break
-      const next = cells[state + ascii[unit]!]!
-      if (next <= 0) break
-      state = next
-    }
-    if (at >= end) {
-      if (end === length) break
-      end = Math.min(end + PIECE, length)
+/** May a text match? A no is certain. */
+export function* isSuspect(machines: Machines, text: string): Steps<boolean> {
+  const look = new Look(machines, unitsOf(text))
+  const { decoded } = machines
+  for (;;) {
+    const outcome = look.goOn()
+    if (outcome === OVER) break
+    if (outcome === SUSPECT) return true
+    look.keep()
+    if (outcome === BUILD) {
       yield
-    }
-    const codePoint = codePointAt(units, at)
-    if (codePoint > 0xffff) at++
-    const codeClass = machine.classOf(codePoint)
-    let next = codeClass < table.stride ? table.cells[state + codeClass]! : UNKNOWN
-    if (next === UNKNOWN) {
-      // Building a state takes up to 50 µs, and ten times that where code is cold.
-      yield
-      next = table.fill(state, codeClass)
-    }
-    while (next === MOVED) {
-      const set = table.setOf(state)
-      table = machine.forward.table
-      state = table.enter(set)
-      next = table.fill(state, codeClass)
-    }
-    if (next < 0) return true
-    state = next
+      look.build()
+    } else if (outcome === CAREFUL) {
+      if (yield* look.withCare()) return true
+    } else yield
   }
-  return machine.hitsAtEnd(table.setOf(state)).length > 0
+  if (decoded === undefined || !look.mayEscape || !ANY_ESCAPE.test(text)) return false
+  look.keep()
+  return yield* hidesEscape(decoded, look.units)
 }
 
-function* hidesEscape(machine: Machine, units: Units, text: string): Steps<boolean> {
-  const mayHide = text.includes('%') || text.includes('\\') || text.includes('&')
-  if (!mayHide || !ANY_ESCAPE.test(text)) return false
-  return yield* hides(machine, ({ escapes }) => [escapes], units, 0, units.length)
+// Why a look does not go on.
+const OVER = 0
+const SUSPECT = 1
+const BUILD = 2
+const CAREFUL = 3
+const PAUSE = 4
+
+/** One text, and how far it has been looked at. */
+class Look {
+  units: Units
+  /** There is something with which an escape may begin. */
+  mayEscape = false
+  readonly #walk: Walk
+  readonly #ascii: Uint32Array
+  readonly #decoded: Machine | undefined
+  #runs: QuickRuns | undefined
+  #at = 0
+  /** A state of {@link ALERTS}, and what is to be looked at with care. */
+  #alerts = 0
+
+  constructor(machines: Machines, units: Units) {
+    this.units = units
+    this.#walk = new Walk(machines.text)
+    this.#ascii = asciiOf(machines)
+    this.#decoded = machines.decoded
+    this.#runs = machines.decoded && new QuickRuns(machines.decoded, units)
+  }
+
+  /** Has to come before a pause: others use the same space meanwhile. */
+  keep(): void {
+    if (this.units.buffer !== scratch.buffer) return
+    this.units = this.units.slice()
+    this.#runs = this.#decoded && new QuickRuns(this.#decoded, this.units)
+  }
+
+  /** Goes on until there is a reason not to. */
+  goOn(): number {
+    const { units } = this
+    const walk = this.#walk
+    const ascii = this.#ascii
+    const { cells, stride } = walk.table
+    let { state } = walk
+    let at = this.#at
+    let alerts = this.#alerts
+    let outcome = PAUSE
+    const end = Math.min(at + PIECE, units.length)
+    while (at < end) {
+      // What is known, and ASCII: nothing but this in the way.
+      for (; at < end; at++) {
+        const unit = units[at]!
+        if (unit >= 128) break
+        const entry = ascii[unit]!
+        const next = cells[state + (entry >>> CLASS_SHIFT)]!
+        if (next <= 0) break
+        state = next
+        alerts = ALERTS[alerts + (entry & SORT)]!
+        if (alerts >= ALERT) break
+      }
+      if (at >= end) break
+      if (alerts >= ALERT) {
+        alerts = this.#heed(alerts, at++)
+        if (alerts < ALERT) continue
+        outcome = CAREFUL
+        break
+      }
+      const codePoint = codePointAt(units, at)
+      const codeClass = walk.machine.classOf(codePoint)
+      const next = codeClass < stride ? cells[state + codeClass]! : UNKNOWN
+      if (next <= 0) {
+        outcome = next === UNKNOWN ? BUILD : SUSPECT
+        break
+      }
+      state = next
+      if (alerts !== 0 && this.#decoded!.classOf(codePoint) !== NOTHING) alerts = 0
+      at += codePoint > 0xffff ? 2 : 1
+    }
+    walk.state = state
+    this.#at = at
+    this.#alerts = alerts
+    if (outcome !== PAUSE || at < units.length) return outcome
+    return walk.endsInHit() ? SUSPECT : OVER
+  }
+
+  /** Builds the step that was missing. */
+  build(): void {
+    this.#walk.build(this.#walk.machine.classOf(codePointAt(this.units, this.#at)))
+  }
+
+  /** Is there a match in what only a decoder can read? */
+  *withCare(): Steps<boolean> {
+    const alerts = this.#alerts
+    this.#alerts &= STATE
+    const [machine, at] = [this.#decoded!, this.#at - 1]
+    if ((alerts & RUN) !== 0 && (yield* hidesInRun(machine, this.units, at))) return true
+    return (alerts & ROW) !== 0 && (yield* hidesInRow(machine, this.units, at))
+  }
+
+  // Without what need not be looked at with care.
+  #heed(alerts: number, at: number): number {
+    if ((alerts & OPENER) !== 0) this.mayEscape = true
+    let left = alerts & ~OPENER
+    if ((alerts & RUN) !== 0 && !this.#runs!.mayHideInRun(at)) left &= ~RUN
+    if ((alerts & ROW) !== 0 && !this.#runs!.mayHideInRow(at)) left &= ~ROW
+    return left
+  }
 }
 
-function unitsOf(text: string, isOwn: boolean): Units {
-  const isShort = text.length <= scratch.length && !isOwn
+const CLASS_SHIFT = 8
+const SORT = (1 << CLASS_SHIFT) - 1
+const asciis = new WeakMap<Machines, Uint32Array>()
+
+/** By code: the class, and the sort if anybody decodes. */
+function asciiOf(machines: Machines): Uint32Array {
+  let ascii = asciis.get(machines)
+  if (ascii === undefined) {
+    const { text, decoded } = machines
+    ascii = Uint32Array.from(text.ascii, (codeClass, code) => {
+      return (codeClass << CLASS_SHIFT) | (decoded ? SORTS[code]! : 0)
+    })
+    asciis.set(machines, ascii)
+  }
+  return ascii
+}
+
+function unitsOf(text: string): Units {
+  const isShort = text.length <= scratch.length
   const units = isShort ? scratch.subarray(0, text.length) : new Uint16Array(text.length)
-  const bytes = Buffer.from(units.buffer, units.byteOffset, units.byteLength)
+  const bytes = isShort ? scratchBytes : bytesOf(units)
   bytes.write(text, 'utf16le')
   if (endianness() === 'BE') bytes.swap16()
   return units
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: Units): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength)
 }

@@ -7,6 +7,7 @@ export const ASCII = 1
 export const LEADING = 2
 
 const firstBytes = new WeakMap<Machine, Uint8Array>()
+const firstPairs = new WeakMap<Machine, Uint8Array>()
 
 /** By byte: {@link NEVER}, {@link ASCII}, or {@link LEADING} for the first of several, which may begin anything. */
 export function firstBytesOf(machine: Machine): Uint8Array {
@@ -24,4 +25,25 @@ export function firstBytesOf(machine: Machine): Uint8Array {
     firstBytes.set(machine, bytes)
   }
   return bytes
+}
+
+/**
+ * By two base64 characters side by side: may a match begin with the byte at the first bit, at the third, and at the fifth?
+ * A bit for each.
+ */
+export function firstPairsOf(machine: Machine): Uint8Array {
+  let pairs = firstPairs.get(machine)
+  if (pairs === undefined) {
+    const bytes = firstBytesOf(machine)
+    pairs = Uint8Array.from({ length: 1 << 12 }, (_, pair) => {
+      const first = bytes[pair >>> 4]!
+      const second = bytes[(pair >>> 2) & 0xff]!
+      // Of what does not begin with ASCII, the byte that follows is known as well, as far as it is there.
+      const isFirst = first === ASCII || (first === LEADING && (pair & 0x0c) === 0x08)
+      const isSecond = second === ASCII || (second === LEADING && (pair & 0x03) === 0x02)
+      return (isFirst ? 1 : 0) | (isSecond ? 2 : 0) | (bytes[pair & 0xff] === NEVER ? 0 : 4)
+    })
+    firstPairs.set(machine, pairs)
+  }
+  return pairs
 }

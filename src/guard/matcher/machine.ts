@@ -22,7 +22,7 @@ export const EMPTY = 2
 // holds a context, or whether a match may begin.
 const PACKED = 1 << 16
 /** More states than this are packed, fewer than half of it unpacked. */
-const LARGE = 512
+const LARGE = 64
 /** After so many steps of large sets they are packed. Finding out how bits hang together would not pay for fewer. */
 const PATIENCE = 48
 /** How much is made ready for packed sets at once, in elements. */

@@ -2,7 +2,7 @@
  * Nondeterministic automata over classes of symbols. A state is the number of an instruction; between two symbols an
  * automaton is in a set of states. One step takes time linear in the number of instructions, forwards and backwards.
  */
-import type { Steps } from '../stretch.ts'
+import { atOnce, type Steps } from '../stretch.ts'
 import type { Alphabet } from './alphabet.ts'
 import { Arrivals } from './arrivals.ts'
 import { Bits, bitsOf } from './bits.ts'
@@ -46,6 +46,8 @@ export const DEAD = 4
 
 /** After so many of them there is a pause while they are put in order. */
 const PIECE = 1 << 12
+/** So many classes of symbols are got to know in advance. */
+const MOST_LEARNED = 64
 /** Of sets with more states it is likely that they are packed soon. */
 const MANY = 128
 
@@ -128,6 +130,7 @@ export class Nfa {
     yield
     const nfa = new Nfa(init, bySymbol, byNothing)
     yield* nfa.#order()
+    if (nfa.#readers.length > PIECE) yield* nfa.#prepare()
     return nfa
   }
 
@@ -239,7 +242,7 @@ export class Nfa {
 
   /** The same automaton for large sets. */
   get bits(): Bits {
-    return (this.#bits ??= this.#wire())
+    return (this.#bits ??= atOnce(this.#wire()))
   }
 
   /** States as bits: those that lead to them by a symbol. */
@@ -345,7 +348,17 @@ export class Nfa {
     return this.#kind[state] === SPLIT || (this.#second[state]! & ~holds) === 0
   }
 
-  #wire(): Bits {
+  // What a large automaton would have to find out of all of its instructions with the first symbols that it reads.
+  *#prepare(): Steps<void> {
+    this.#bits = yield* this.#wire()
+    const count = Math.min(this.alphabet.size, MOST_LEARNED)
+    for (let symbolClass = 0; symbolClass < count; symbolClass++) {
+      yield
+      yield* this.#bits.learn(symbolClass)
+    }
+  }
+
+  #wire(): Steps<Bits> {
     const [readers, bitOf] = [this.#readers, this.#bitOf]
     const next = (bit: number) => this.#first[readers[bit]!]!
     const begins = (from: readonly number[], holds: number, into: number[]) => {
@@ -353,7 +366,7 @@ export class Nfa {
         if (this.#kind[state] === CHAR) into.push(bitOf[state]!)
       }
     }
-    return new Bits({
+    return Bits.of({
       readers,
       asserts: this.asserts,
       begin: (holds, into) => begins(this.#starts, holds, into),

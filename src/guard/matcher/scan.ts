@@ -1,12 +1,27 @@
 /** Follows a text through all views at once. */
 import type { PatternHit, Scan, ScanStep } from '../../plugin.ts'
+import { atOnce, type Steps } from '../stretch.ts'
 import type { Machines } from './build.ts'
 import { HiddenText } from './hidden.ts'
 import { NOTHING, type Machine } from './machine.ts'
-import { Track } from './track.ts'
+import { Track, type Found } from './track.ts'
+
+/** Longer pieces are read little by little, so many units at a time. */
+const LONG = 1 << 14
+const SLICE = 64
+/** Up to so many symbols are walked back at once when a match has ended: a few milliseconds, however hostile it is. */
+const NEAR = 1 << 10
+
+/** A scan for those who can wait. Nothing may be pushed before the steps are done. */
+export interface PatientScan extends Scan {
+  /** {@link Scan.push}, in steps where that takes long. */
+  take(text: string): ScanStep | Steps<ScanStep>
+  /** {@link Scan.end} likewise. */
+  finish(): ScanStep | Steps<ScanStep>
+}
 
 /** One way of reading a text with {@link Machines}. */
-export class TextScan implements Scan {
+export class TextScan implements PatientScan {
   readonly #machine: Machine
   readonly #text: Track
   readonly #hidden: HiddenText | undefined
@@ -23,19 +38,74 @@ export class TextScan implements Scan {
   }
 
   push(text: string): ScanStep {
-    for (let at = 0; at < text.length && !this.#step.hit;) {
-      const from = at
-      if (this.#high === 0) at = this.#run(text, from)
-      if (at === from && !this.#step.hit) this.#readUnit(text.charCodeAt(at++))
-    }
-    return this.#settle()
+    if (this.#step.hit) return this.#step
+    this.#go(text)
+    return this.#isOver ? atOnce(this.#stop()) : this.#pass()
+  }
+
+  take(text: string): ScanStep | Steps<ScanStep> {
+    if (this.#step.hit) return this.#step
+    if (text.length > LONG) return this.#readLong(text)
+    this.#go(text)
+    if (!this.#isOver) return this.#pass()
+    return this.#text.kept > NEAR ? this.#stop() : atOnce(this.#stop())
   }
 
   end(): ScanStep {
-    if (this.#high > 0 && !this.#step.hit) this.#readHigh()
+    const step = this.finish()
+    return 'next' in step ? atOnce(step) : step
+  }
+
+  finish(): ScanStep | Steps<ScanStep> {
     if (this.#step.hit) return this.#step
-    if (this.#text.finish() || this.#hidden?.finish()) return this.#stop(this.#position)
-    return (this.#step = { safe: this.#position })
+    if (!this.#finish()) return (this.#step = { safe: this.#position })
+    return this.#text.kept > NEAR ? this.#stop() : atOnce(this.#stop())
+  }
+
+  /** The first match in all of a text, in steps. @param slice units at a time */
+  *search(text: string, slice: number): Steps<PatternHit | undefined> {
+    for (let at = 0; at < text.length && !this.#isOver; at += slice) {
+      this.#go(text.slice(at, at + slice))
+      this.#text.forget()
+      yield
+    }
+    return this.#isOver || this.#finish() ? hitOf(yield* this.#find()) : undefined
+  }
+
+  *#readLong(text: string): Steps<ScanStep> {
+    for (let at = 0; at < text.length && !this.#isOver; at += SLICE) {
+      this.#go(text.slice(at, at + SLICE))
+      this.#text.forget()
+      yield
+    }
+    if (this.#isOver) return yield* this.#stop()
+    const held = Math.min(this.#position, yield* this.#text.holding())
+    return (this.#step = { safe: Math.min(held, this.#hidden?.hold(false) ?? held) })
+  }
+
+  #pass(): ScanStep {
+    const safe = this.#hold(this.#position)
+    // Most pieces of a text release something, but not all.
+    return safe === this.#step.safe ? this.#step : (this.#step = { safe })
+  }
+
+  get #isOver(): boolean {
+    return this.#text.isOver || this.#hidden?.found !== undefined
+  }
+
+  /** Reads up to a match, or all of it. */
+  #go(text: string): void {
+    for (let at = 0; at < text.length && !this.#isOver;) {
+      const from = at
+      if (this.#high === 0) at = this.#run(text, from)
+      if (at === from && !this.#isOver) this.#readUnit(text.charCodeAt(at++))
+    }
+  }
+
+  /** The text is over. @returns whether there is a match */
+  #finish(): boolean {
+    if (this.#high > 0) this.#readHigh()
+    return this.#isOver || this.#text.finish() || this.#hidden?.finish() === true
   }
 
   /** Reads as much of a piece as can be read at once. @returns up to where, or where a match ends */
@@ -44,10 +114,7 @@ export class TextScan implements Scan {
     const to = this.#hidden?.skip(text, from, track.since) ?? text.length
     const at = track.run(text, from, to, this.#position)
     this.#position += at - from
-    if (track.found !== undefined) {
-      this.#hidden?.unread(to - at)
-      this.#stop(this.#position)
-    }
+    if (track.isOver) this.#hidden?.unread(to - at)
     return at
   }
 
@@ -59,7 +126,7 @@ export class TextScan implements Scan {
         return this.#read(codePoint, 2)
       }
       this.#readHigh()
-      if (this.#step.hit) return
+      if (this.#isOver) return
     }
     if ((unit & 0xfc00) === 0xd800) this.#high = unit
     else this.#read(unit, 1)
@@ -79,26 +146,27 @@ export class TextScan implements Scan {
     const isHit =
       (codeClass !== NOTHING && this.#text.advance(codeClass, start, end)) ||
       (this.#hidden !== undefined && this.#hidden.read(codePoint, since))
-    if (isHit) this.#stop(start)
-    else this.#position = end
+    // A match is not read over.
+    if (!isHit) this.#position = end
   }
 
-  #settle(): ScanStep {
-    if (this.#step.hit) return this.#step
-    const safe = this.#hold(this.#position, false)
-    // Most pieces of a text release something, but not all.
-    return safe === this.#step.safe ? this.#step : (this.#step = { safe })
+  *#stop(): Steps<ScanStep> {
+    const hit = hitOf(yield* this.#find())
+    const held = Math.min(this.#position, yield* this.#text.holding())
+    const safe = Math.min(held, this.#hidden?.hold(true) ?? held, hit.start)
+    return (this.#step = { safe, hit })
   }
 
-  #stop(position: number): ScanStep {
-    const found = (this.#text.found ?? this.#hidden!.found)!
-    const { pattern, view, start, end } = found
-    const hit: PatternHit = { pattern, view, start, end }
-    return (this.#step = { safe: Math.min(this.#hold(position, true), start), hit })
+  *#find(): Steps<Found> {
+    return this.#text.isOver ? yield* this.#text.locate() : this.#hidden!.found!
   }
 
-  #hold(position: number, isExact: boolean): number {
-    const held = Math.min(position, this.#text.hold(isExact))
-    return this.#hidden === undefined ? held : Math.min(held, this.#hidden.hold(isExact))
+  #hold(position: number): number {
+    const held = Math.min(position, this.#text.hold(false))
+    return this.#hidden === undefined ? held : Math.min(held, this.#hidden.hold(false))
   }
+}
+
+function hitOf({ pattern, view, start, end }: Found): PatternHit {
+  return { pattern, view, start, end }
 }

@@ -3,6 +3,7 @@
  * back that goes is found by running backwards from what is alive: the last place where a match may begin is the
  * oldest live start, which is the hold of the guard design, 3.3.
  */
+import { atOnce, type Steps } from '../stretch.ts'
 import { BEGINS, EMPTY, IDLE, NOTHING, type Machine } from './machine.ts'
 import type { View } from './nfa.ts'
 import { AS_IS, BLANK, LETTER } from './reading.ts'
@@ -17,8 +18,31 @@ export interface Found {
   readonly end: number
 }
 
+/** What a match is, as soon as it ends: where it begins is not known yet. */
+interface Ending {
+  readonly hit: Hit
+  /** What was read when it was reached: a symbol, or nothing, and where it stands. */
+  readonly symbol: number
+  readonly start: number
+  readonly end: number
+}
+
+/** Part of the way back. */
+interface Way {
+  /** What would be alive behind the symbol at `at`, and in which table. */
+  table: Table
+  state: number
+  at: number
+  /** The oldest place so far where a match may begin, or -1. */
+  oldest: number
+}
+
 /** Up to so many symbols the way back is walked whenever somebody asks. */
 const SHORT = 256
+/** A longer way is walked so many symbols at a time for each that came: what is held lags by less than an eighth. */
+const PACE = 16
+/** After so many there is a pause: each takes a microsecond or two where there is much to keep apart. */
+const PAUSE = 256
 
 const NONE = new Int32Array(0)
 /** There is no symbol where the text ends. */
@@ -36,8 +60,13 @@ export class Track {
   #ends = NONE
   #first = 0
   #count = 0
-  /** Where it ended when the way back was last walked. */
+  /** Where it ended when the way back was last begun; 0 if all of it was forgotten since. */
   #walked = 0
+  /** What has been walked of that, if there is more of it. */
+  #way: Way | undefined
+  /** Where it ended when somebody last asked. */
+  #asked = 0
+  #ending: Ending | undefined
 
   constructor(machine: Machine) {
     this.#machine = machine
@@ -52,9 +81,14 @@ export class Track {
     this.#first = this.#count = this.#walked = 0
   }
 
+  /** Has a match ended? Nothing may follow it. */
+  get isOver(): boolean {
+    return this.#ending !== undefined
+  }
+
   /**
    * Reads a code point of this class.
-   * @returns whether a match ends with it or before it; it is in {@link found}, and nothing may follow
+   * @returns whether a match ends with it or before it; {@link locate} tells where it stands, and nothing may follow
    */
   advance(codeClass: number, start: number, end: number): boolean {
     const table = this.#table
@@ -64,7 +98,7 @@ export class Track {
     return false
   }
 
-  /** @returns whether a match ends with the text; it is in {@link found} */
+  /** @returns whether a match ends with the text; {@link locate} tells where it stands */
   finish(): boolean {
     return this.#choose(this.#machine.hitsAtEnd(this.#table.setOf(this.#state)), NONE_LEFT, 0, 0)
   }
@@ -72,7 +106,7 @@ export class Track {
   /**
    * {@link advance} for a stretch of a text, up to the first half of a surrogate pair.
    * @param position of the stretch in all of the text
-   * @returns how far it was read; a match is in {@link found}, and then that is where it was reached
+   * @returns how far it was read; where {@link isOver}, that is where a match was reached
    */
   run(text: string, from: number, to: number, position: number): number {
     const machine = this.#machine
@@ -107,6 +141,11 @@ export class Track {
     return to
   }
 
+  /** How many symbols of the past are kept. */
+  get kept(): number {
+    return this.#count - this.#first
+  }
+
   /** Where the past begins that something alive may need; Infinity if nothing is. No more than {@link hold}. */
   get since(): number {
     return this.#first < this.#count ? this.#starts[this.#first]! : Infinity
@@ -117,16 +156,45 @@ export class Track {
    * @param isExact whether it matters now: if not, it may lag by an eighth of what is held, where that is long
    */
   hold(isExact: boolean): number {
-    if (this.#table.marks[this.#state >> this.#table.shift] === IDLE) return Infinity
-    const length = this.#count - this.#first
-    // A long way is walked only when enough text has come to pay for it.
-    if (!isExact && length > SHORT && this.#count - this.#walked < length >> 3) {
-      return this.#starts[this.#first]!
+    if (this.#isIdle) return Infinity
+    const count = this.#count
+    const came = count < this.#asked ? count : count - this.#asked
+    this.#asked = count
+    if (isExact || count - this.#first <= SHORT) {
+      const way = this.#begin()
+      this.#walk(way, Infinity)
+      this.#arrive(way)
+    } else {
+      // A long way is walked along with the text, so that nobody waits for all of it.
+      const way = (this.#walked > 0 && this.#way) || this.#begin()
+      if (this.#walk(way, came * PACE)) this.#arrive(way)
+      else this.#way = way
     }
-    this.#walked = this.#count
-    const oldest = this.#oldest(this.#machine.alive(this.#state, this.#table))
-    this.#first = Math.max(oldest, this.#first)
     return this.#starts[this.#first]!
+  }
+
+  /** {@link hold} where all of a text is looked for one match: forgets what is over, if that is quickly told. */
+  forget(): void {
+    if (!this.#isIdle && this.#count - this.#first <= SHORT) this.hold(true)
+  }
+
+  /** {@link hold} that is exact, in steps. */
+  *holding(): Steps<number> {
+    if (this.#isIdle) return Infinity
+    this.#asked = this.#count
+    const way = this.#begin()
+    while (!this.#walk(way, PAUSE)) yield
+    this.#arrive(way)
+    return this.#starts[this.#first]!
+  }
+
+  /** Where the match stands that has ended. */
+  *locate(): Steps<Found> {
+    return (this.found ??= (yield* this.#locate(this.#ending!))!)
+  }
+
+  get #isIdle(): boolean {
+    return this.#table.marks[this.#state >> this.#table.shift] === IDLE
   }
 
   #follow(next: number, codeClass: number, start: number, end: number): void {
@@ -160,40 +228,73 @@ export class Track {
   // Of all that is reached at one place, the first pattern, and of its views the first.
   #choose(hits: readonly Hit[], symbol: number, start: number, end: number): boolean {
     for (const hit of [...hits].sort(byOrder)) {
-      const found = this.#locate(hit, symbol, start, end)
-      if (found === undefined) continue
-      this.found = found
+      const ending = { hit, symbol, start, end }
+      if (hit.goal.view === 'L') {
+        // It counts only if it has enough letters. A literal: its beginning is never far, blanks aside.
+        this.found = atOnce(this.#locate(ending))
+        if (this.found === undefined) continue
+      }
+      this.#ending = ending
       return true
     }
     return false
   }
 
-  #locate(hit: Hit, symbol: number, start: number, end: number): Found | undefined {
-    const state = this.#machine.undo(hit, symbol)
-    const { table } = this.#machine.backward
-    const begins = (table.marks[state >> table.shift]! & BEGINS) !== 0
-    const oldest = this.#oldest(state)
+  *#locate({ hit, symbol, start, end }: Ending): Steps<Found | undefined> {
+    const way = this.#undo(hit, symbol)
+    const begins = (way.table.marks[way.state >> way.table.shift]! & BEGINS) !== 0
+    while (!this.#walk(way, PAUSE)) yield
+    const { oldest } = way
     const within = oldest >= 0
     if (!within && !begins) return undefined
     const { pattern, view, plain } = hit.goal
     const isWhole = hit.symbols > 0
-    const traits = this.#traits(within ? oldest : this.#count, isWhole ? symbol : NONE_LEFT)
-    if (view === 'L' && traits.letters * 2 < traits.visible) return undefined
+    const from = within ? oldest : this.#count
+    const last = isWhole ? symbol : NONE_LEFT
+    if (view === 'L' && !this.#isMostlyLetters(from, last)) return undefined
     return {
       pattern,
-      view: plain && traits.asIs ? 'R' : view,
+      view: plain && this.#isAsIs(from, last) ? 'R' : view,
       start: within ? this.#starts[oldest]! : start,
       end: isWhole ? end : this.#ends[this.#lastSeen(hit.side)]!,
     }
   }
 
-  // Walks back from a backward state. Gives the oldest place in the past where a match may begin, or -1.
-  #oldest(state: number): number {
+  #undo(hit: Hit, symbol: number): Way {
+    const state = this.#machine.undo(hit, symbol)
+    return { table: this.#machine.backward.table, state, at: this.#count - 1, oldest: -1 }
+  }
+
+  #begin(): Way {
+    this.#walked = this.#count
+    this.#way = undefined
+    const state = this.#machine.alive(this.#state, this.#table)
+    return { table: this.#machine.backward.table, state, at: this.#count - 1, oldest: -1 }
+  }
+
+  #arrive({ oldest }: Way): void {
+    this.#way = undefined
+    this.#first = Math.max(oldest, this.#first)
+  }
+
+  // Walks back, at most so many symbols. Tells whether it has come to the end, with the oldest place in the past where a
+  // match may begin.
+  #walk(way: Way, most: number): boolean {
     const { backward } = this.#machine
-    let { table } = backward
-    let oldest = -1
-    for (let at = this.#count - 1; at >= this.#first; at--) {
-      if ((table.marks[state >> table.shift]! & EMPTY) !== 0) break
+    let { table, state, at, oldest } = way
+    if (table !== backward.table) {
+      // The same columns may mean something else by now.
+      const set = table.setOf(state)
+      ;({ table } = backward)
+      state = table.enter(set)
+    }
+    const last = Math.max(this.#first, at - most + 1)
+    let isOver = false
+    for (; at >= last; at--) {
+      if ((table.marks[state >> table.shift]! & EMPTY) !== 0) {
+        isOver = true
+        break
+      }
       const column = this.#machine.columnOf(this.#symbols[at]!)
       let next = column < table.stride ? table.cells[state + column]! : UNKNOWN
       if (next === UNKNOWN) next = table.fill(state, column)
@@ -206,21 +307,35 @@ export class Track {
       state = next
       if ((table.marks[state >> table.shift]! & BEGINS) !== 0) oldest = at
     }
-    return oldest
+    way.table = table
+    way.state = state
+    way.at = at
+    way.oldest = oldest
+    return isOver || at < this.#first
   }
 
-  #traits(from: number, symbol: number) {
-    const { traits } = this.#machine
-    const counted = { letters: 0, visible: 0, asIs: true }
+  #isMostlyLetters(from: number, last: number): boolean {
+    let surplus = 0
     for (let at = from; at <= this.#count; at++) {
-      const one = at < this.#count ? this.#symbols[at]! : symbol
-      if (one === NONE_LEFT) continue
-      const trait = traits[this.#machine.classIn(one)]!
-      if ((trait & LETTER) !== 0) counted.letters++
-      if ((trait & BLANK) === 0) counted.visible++
-      if ((trait & AS_IS) === 0) counted.asIs = false
+      const trait = this.#traitAt(at, last)
+      surplus += ((trait & LETTER) === 0 ? 0 : 2) - ((trait & BLANK) === 0 ? 1 : 0)
     }
-    return counted
+    return surplus >= 0
+  }
+
+  #isAsIs(from: number, last: number): boolean {
+    for (let at = from; at <= this.#count; at++) {
+      if ((this.#traitAt(at, last) & AS_IS) === 0) return false
+    }
+    return true
+  }
+
+  // Behind the last symbol of the past comes another one, or nothing.
+  #traitAt(at: number, last: number): number {
+    const symbol = at < this.#count ? this.#symbols[at]! : last
+    return symbol === NONE_LEFT
+      ? BLANK | AS_IS
+      : this.#machine.traits[this.#machine.classIn(symbol)]!
   }
 
   /** The last symbol that a side saw; there is one, since a match ends behind it. */
@@ -258,14 +373,17 @@ export class Track {
       this.#ends = new Int32Array(space)
     }
     const [symbols, starts, ends] = [this.#symbols, this.#starts, this.#ends]
-    for (let to = 0, at = first; at < count; to++, at++) {
-      symbols[to] = from[0][at]!
-      starts[to] = from[1][at]!
-      ends[to] = from[2][at]!
-    }
+    symbols.set(from[0].subarray(first, count))
+    starts.set(from[1].subarray(first, count))
+    ends.set(from[2].subarray(first, count))
     this.#first = 0
     this.#count -= first
     this.#walked -= first
+    this.#asked -= first
+    if (this.#way !== undefined) {
+      this.#way.at -= first
+      this.#way.oldest -= first
+    }
   }
 }
 

@@ -43,6 +43,11 @@ export class Bytes {
     this.#reader = reader
   }
 
+  /** A code point is not complete. */
+  get pending(): boolean {
+    return this.#missing > 0
+  }
+
   /** Nothing of what was read may be part of something. */
   get idle(): boolean {
     return this.#missing === 0 && this.#reader.idle

@@ -10,7 +10,7 @@ const UNFINISHED =
 
 /** Does a text hold anything that {@link Escapes} may decode? What cannot be seen may stand in between. */
 export const ANY_ESCAPE =
-  /%[^ -~\t\n\r]*[\da-f]|\\[^ -~\t\n\r]*[xu][^ -~\t\n\r]*[\da-f{]|&[^ -~\t\n\r]*#[^ -~\t\n\r]*[\dx]/i
+  /%[^ -~\t\n\r]*[\da-f][^ -~\t\n\r]*[\da-f]|\\[^ -~\t\n\r]*[xu][^ -~\t\n\r]*[\da-f{]|&[^ -~\t\n\r]*#[^ -~\t\n\r]*[\dx]/i
 
 /** Can an escape begin with this? */
 export function mayEscape(codePoint: number): boolean {
@@ -59,9 +59,14 @@ export class Escapes implements Decoder {
     this.read(codePoint, start, end)
   }
 
+  /** Something is not decided yet: what follows may not be read as it is. */
+  get pending(): boolean {
+    return this.#open !== '' || this.#high !== 0 || this.#bytes.pending
+  }
+
   /** Nothing is open, and of what was read nothing is part of a match. */
   get idle(): boolean {
-    return this.#open === '' && this.#high === 0 && this.#bytes.idle
+    return !this.pending && this.#bytes.idle
   }
 
   /** What follows does not belong to what was read. Only while it is {@link idle}. */
