@@ -18,7 +18,7 @@ function slowGuard() {
     whole: false,
     reads: () => true,
     follow(_, changed) {
-      tell = changed
+      tell = changed!
       const follower = {
         name: 'slow',
         origin: 'key' as const,
