@@ -68,7 +68,8 @@ class LiteralScan {
 
   /** Where the longest beginning of a literal starts that may go on. */
   #hold(): number {
-    for (let start = 0; start < this.#text.length; start++) {
+    const longest = Math.max(0, ...this.#literals.map(({ length }) => length))
+    for (let start = Math.max(0, this.#text.length - longest); start < this.#text.length; start++) {
       const rest = this.#text.slice(start)
       if (this.#literals.some((literal) => literal.startsWith(rest))) return start
     }
