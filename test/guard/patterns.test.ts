@@ -326,6 +326,13 @@ describe('search', () => {
   })
 })
 
+it('finds a word in leet with a mark in it, whatever else is forbidden', () => {
+  for (const others of [[], ['xy'], ['x+y'], ['x.y']]) {
+    const matcher = compilePatterns([...others, 'her%on'])
+    expect(matcher.find('h3r%\u03080n')).toMatchObject({ view: 'L', pattern: others.length })
+  }
+})
+
 /** To have fifty of them. */
 const EVERYDAY = [
   'cocaine',

@@ -71,7 +71,8 @@ export function holdsBetween(before: number, after: number): number {
 export function traitsOf(codePoint: number): number {
   if (codePoint === BREAK) return 0
   const symbols = fold(codePoint)
-  const isBlank = symbols[0] === SPACE || symbols[0] === NEWLINE
+  // What the views fold away counts as little as a blank.
+  const isBlank = symbols.length === 0 || symbols[0] === SPACE || symbols[0] === NEWLINE
   const isSame = symbols.length === 1 && symbols[0] === codePoint
   const isCapital = codePoint >= 0x41 && codePoint <= 0x5a
   return (
