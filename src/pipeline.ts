@@ -25,7 +25,7 @@ import type { Grounding, Search } from './search.ts'
 /** Also the name of the provider's method. */
 export type Operation = 'chat' | 'generateImage' | 'editImage' | 'ocr' | 'speech' | 'transcribe'
 
-/** What comes back up. `parts` is pulled by the client's socket; nothing is produced ahead of demand. */
+/** What comes back up. `parts` come no faster than the client's socket takes them. */
 export interface Reply<Part = any> {
   readonly parts: Flow<Part>
 }

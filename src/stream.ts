@@ -1,5 +1,5 @@
 /**
- * Answers on their way to the socket. Pull only: a part is asked for when the one before it was taken. The call is ended,
+ * Answers on their way to the socket. Parts come only while it has room for them. The call is ended,
  * its lease released and its charge booked, before the last byte: a client that has read the end can trust what it asks next.
  */
 import { toErrorBody, toGatewayError, type ErrorBody } from './errors.ts'
