@@ -1,6 +1,6 @@
 /**
  * The idea of the house: a request becomes a Call; stages, shaped like an onion, take the Call in and hand a Reply back.
- * A Reply is a pull-based sequence of parts, so there is one path for every endpoint, streaming or not.
+ * A Reply is a sequence of parts, so there is one path for every endpoint, streaming or not.
  */
 import type { ConsolaInstance } from 'consola'
 import type { Account, Accounts, Key } from './accounts.ts'

@@ -1,6 +1,6 @@
 /**
- * Sequences that come no faster than they are taken. What passes between a vendor's socket and a client's is a flow; what happens to it on the way
- * is a row of steps that run in one go, without a promise for each part.
+ * Sequences that come no faster than they are taken. What passes between a vendor's socket and a client's is a flow; what
+ * happens to it on the way is a row of steps that run in one go, without a promise for each part.
  */
 
 /**
