@@ -2,7 +2,7 @@
  * The clients of the bench, in a process of their own: told one job at a time over the channel to the parent, they answer
  * with figures. Every answer is checked, in the timed part too, and the first wrong one ends the job with an error.
  */
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import { Pool, type Dispatcher } from 'undici'
@@ -54,9 +54,9 @@ const WARM_MS = 15_000
 let target: Target
 let headers: string[]
 let pool: Pool
-/** Bytes of a correct completion, by kind and key: found by `check`, expected ever after. */
+/** Bytes of a correct completion, by kind, system and key: found by `check`, expected ever after. */
 const lengths = new Map<string, number>()
-const lengthId = (answer: string) => `${answer} ${target.key}`
+const lengthId = (answer: string) => `${answer} ${target.url} ${target.key}`
 const wrong = Promise.withResolvers<never>()
 
 /** The first wrong answer makes every figure worthless. Does not throw, because undici would catch it. */
@@ -254,10 +254,19 @@ export function memoryKb(pid: number, field: 'VmRSS' | 'VmHWM' = 'VmRSS'): numbe
 
 /** User and system time of a process, all threads, µs. NaN where there is no /proc. */
 function cpuMicros(pid: number): number {
-  const stat = readProc(pid, 'stat')
-  // Fields 14 and 15 of proc(5), in ticks of 10 ms; the second one may hold blanks.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * 10_000
+  let nanos = 0
+  // proc(5) has it in ticks of 10 ms in `stat`, which are too coarse.
+  for (const thread of threads(pid))
+    nanos += Number(readProc(pid, `task/${thread}/schedstat`).split(' ')[0])
+  return nanos > 0 ? nanos / 1000 : NaN
+}
+
+function threads(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`)
+  } catch {
+    return []
+  }
 }
 
 function readProc(pid: number, file: string): string {

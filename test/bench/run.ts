@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: one load, straight to a local upstream, through the bare proxy and through the gateway, side by side and
- * in fresh processes each round. Options: `--rounds <n>` (5), `--quick` (2 short rounds), `--json` (for machines).
+ * `npm run bench`: one load, straight to a local upstream, through the bare proxy and through the gateway, turn and turn
+ * about, in fresh processes each round. Options: `--rounds <n>` (5), `--quick` (2 short rounds), `--json` (for machines).
  */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -14,8 +14,16 @@ import { memoryKb, type Figures, type Job, type Target } from './load.ts'
 
 const SYSTEMS = ['direct', 'bare', 'gateway'] as const
 type System = (typeof SYSTEMS)[number]
-/** Figures of one round by system, named `step.figure`. */
-type Round = Record<System, Figures>
+/** Figures by system, named `step.figure`: those of one group of steps, taken one system right after the other. */
+type Turn = Record<System, Figures>
+/** By name, in order. */
+type Steps = Record<string, Partial<Job> & Pick<Job, 'kind'>>
+/** Steps that are taken so many times, after a first time that does not count if there is something to warm up. */
+interface Group {
+  readonly turns: number
+  readonly warmRequests?: number
+  readonly steps: Steps
+}
 
 /** Gateway to bare: ratio, difference or alone; 1 if more is better; gate and target of the performance design, section 7. */
 type Bound = [how: '/' | '-' | '', sign: 1 | -1, gate: number, target: number]
@@ -45,51 +53,57 @@ const ROWS: readonly [label: string, figure: string, bound?: Bound][] = [
   ['  open streams per GB', 'memory.perGb', ['', 1, 12_000, 15_000]],
 ]
 
-/** In the order in which every process goes through them; `scale` is of durations. */
-function stepsOf(scale: number): Steps {
-  const json = { answer: 'json-4k', lanes: 32, warmRequests: 500, ms: 1500 * scale }
-  const sse = { kind: 'closed', lanes: 16, warmRequests: 100, ms: 800 * scale } as const
+/**
+ * In the order in which every process goes through them. The systems take turns at each group, so that what else happens
+ * on the machine falls on all of them; figures are compared within a turn. `scale` is of durations.
+ */
+function groupsOf(scale: number): Group[] {
+  const { json, large, fast } = loads(scale)
+  const coalesced = { ...fast, answer: 'sse-coalesced-200' }
+  const paced = { kind: 'streams', lanes: 300, answer: 'sse-paced-30-50', ms: 60_000 } as const
+  const latency = { ...json, kind: 'open', lanes: 8, everyMs: 5, ms: 600 * scale } as const
+  return [
+    { turns: 1, steps: { check: { kind: 'check' } } },
+    { turns: 6, warmRequests: 60_000 * scale, steps: { json } },
+    { turns: 3, steps: { latency } },
+    { turns: 4, warmRequests: 500, steps: { large } },
+    { turns: 3, warmRequests: 100, steps: { fast } },
+    { turns: 3, warmRequests: 100, steps: { coalesced } },
+    // At this pace other paths are hot than at full speed.
+    { turns: Math.ceil(4 * scale), warmRequests: 300, steps: { paced } },
+  ]
+}
+
+function loads(scale: number) {
+  const json = { kind: 'closed', answer: 'json-4k', lanes: 32, ms: 400 * scale } as const
   return {
-    check: { kind: 'check' },
-    json: { kind: 'closed', ...json, warmRequests: 60_000 * scale },
-    latency: { kind: 'open', ...json, lanes: 8, everyMs: 5 },
-    large: { kind: 'closed', ...json, requestBytes: 102_400 },
-    fast: { ...sse, answer: 'sse-fast-200' },
-    coalesced: { ...sse, answer: 'sse-coalesced-200' },
-    // Not counted: at this pace other paths are hot than at full speed.
-    'paced-warm': { kind: 'streams', lanes: 300, answer: 'sse-paced-30-50', ms: 60_000 },
-    paced: { kind: 'streams', lanes: 300, answer: `sse-paced-${60 * scale}-50`, ms: 60_000 },
+    json,
+    large: { ...json, requestBytes: 102_400 },
+    fast: { ...json, answer: 'sse-fast-200', lanes: 16 },
   }
 }
 
-/** In a process of its own too, without a policy first: the same, asked with keys whose policies are to be looked after. */
-function guardSteps(scale: number): Steps {
-  const { json, large, fast } = stepsOf(scale)
-  const first = { kind: 'open', answer: 'sse-fast-20', lanes: 4, everyMs: 10, warmRequests: 50 }
-  const words = { ...first, kind: 'open', ms: 1000 * scale } as const
-  // Most of it is warm by then.
-  const next = { ...json!, warmRequests: 10_000 * scale }
-  return {
-    'plain-check': { kind: 'check' },
-    'asked-check': { kind: 'check' },
-    'guarded-check': { kind: 'check' },
-    'ruled-check': { kind: 'check' },
-    'plain-json': json!,
-    'asked-json': next,
-    'guarded-json': next,
-    'plain-fast': fast!,
-    'guarded-fast': fast!,
-    'plain-first': words,
-    'guarded-first': words,
-    'plain-large': large!,
-    'ruled-large': large!,
-  }
+/** In a process of its own too: the same, asked with a key without a policy and with those whose policies are looked after. */
+function guardGroups(scale: number): Group[] {
+  const { json, large, fast } = loads(scale)
+  const first = { kind: 'open', answer: 'sse-fast-20', lanes: 4, everyMs: 10 } as const
+  const words = { ...first, ms: 400 * scale }
+  const check = { kind: 'check' } as const
+  const checks = ['plain', 'asked', 'guarded', 'ruled'].map((key) => [`${key}-check`, check])
+  const jsons = { 'plain-json': json, 'asked-json': json, 'guarded-json': json }
+  return [
+    { turns: 1, steps: Object.fromEntries(checks) },
+    { turns: 6, warmRequests: 30_000 * scale, steps: jsons },
+    { turns: 6, warmRequests: 1000 * scale, steps: { 'plain-fast': fast, 'guarded-fast': fast } },
+    { turns: 4, warmRequests: 100, steps: { 'plain-first': words, 'guarded-first': words } },
+    { turns: 4, warmRequests: 500, steps: { 'plain-large': large, 'ruled-large': large } },
+  ]
 }
 
-/** What guards add, by the steps of {@link guardSteps}. */
-function addedByGuards(figures: Figures): Figures {
+/** What guards add, by the steps of {@link guardGroups}: NaN for what was not in this turn. */
+function addedByGuards({ gateway: figures }: Turn): Turn {
   const added = (guarded: string, plain: string) => figures[guarded]! - figures[plain]!
-  return {
+  const gateway = {
     'guard.requestMicros': added('asked-json.cpuMicros', 'plain-json.cpuMicros'),
     'guard.answeredMicros': added('guarded-json.cpuMicros', 'plain-json.cpuMicros'),
     'guard.eventMicros': added('guarded-fast.cpuMicros', 'plain-fast.cpuMicros') / 200,
@@ -98,15 +112,31 @@ function addedByGuards(figures: Figures): Figures {
     'guard.firstMs': added('guarded-first.firstP95Ms', 'plain-first.firstP95Ms'),
     'guard.largeMs': added('ruled-large.cpuMicros', 'plain-large.cpuMicros') / 1000,
   }
+  return { direct: {}, bare: {}, gateway }
+}
+
+function addedToDirect(turn: Turn): Turn {
+  for (const system of ['bare', 'gateway'] as const) {
+    for (const figure of ['p50Ms', 'p99Ms']) {
+      const [own, direct] = [turn[system], turn.direct].map((of) => of[`latency.${figure}`]!)
+      turn[system][`added.${figure}`] = own! - direct!
+    }
+  }
+  return turn
 }
 
 /** In a process of its own: one that has worked has free room in its heap, where streams are not seen. */
-function memorySteps(scale: number): Steps {
+function memoryGroups(scale: number): Group[] {
   const memory = { lanes: 4000 * scale, answer: 'sse-paced-1000-500', ms: 1500 } as const
-  return { check: { kind: 'check' }, memory: { kind: 'streams', ...memory } }
+  return [{ turns: 1, steps: { check: { kind: 'check' }, memory: { kind: 'streams', ...memory } } }]
 }
 
-type Steps = Record<string, Partial<Job> & Pick<Job, 'kind'>>
+const PROGRAMS = {
+  bare: ['test/bench/bare.ts'],
+  gateway: ['src/cli.ts', 'serve', '--config', 'test/bench/gateway.config.ts'],
+}
+/** Requests before those that count, so that connections are open. */
+const RAMP = 100
 const PATIENCE_MS = 30_000
 /** Every child, and the end of what it wrote to standard error. */
 const children = new Map<ChildProcess, string>()
@@ -141,30 +171,54 @@ async function serve(core: 0 | 1, args: string[], env: NodeJS.ProcessEnv = {}) {
   throw new Error(`${args.join(' ')} does not start`)
 }
 
-/** Takes one system, in fresh processes, through its steps. */
-async function measure(system: System, steps: Steps): Promise<Figures> {
+/** Takes systems, in fresh processes, through their steps; what does not count is not in what comes back. */
+async function measure(systems: readonly System[], groups: Group[]): Promise<Turn[]> {
   const key = `bench-${randomBytes(24).toString('hex')}`
   const upstream = await serve(1, ['test/bench/upstream.ts'])
-  const env = { BENCH_UPSTREAM: upstream.url, BENCH_KEY: key }
-  const gateway = ['src/cli.ts', 'serve', '--config', 'test/bench/gateway.config.ts']
-  const args = system === 'bare' ? ['test/bench/bare.ts'] : gateway
-  // Of the upstream alone only the speed is of interest: no process has the number 0.
-  const server = system === 'direct' ? { ...upstream, pid: 0 } : await serve(0, args, env)
-  const target: Target = { ...server, key, gateway: system === 'gateway' }
-  const load = start(1, ['test/bench/load.ts'])
-  const figures: Figures = {}
-  for (const [name, step] of Object.entries(steps)) {
-    const policy = /^(?:asked|guarded|ruled)(?=-)/.exec(name)?.[0]
-    const asker = policy ? { ...target, key: `${key}-${policy}` } : target
-    load.send({ target: asker, job: { requestBytes: 2048, ...step } })
-    const signal = AbortSignal.timeout(PATIENCE_MS)
-    const [answer] = await once(load, 'message', { signal }).catch(() => [{ error: 'hangs' }])
-    if (answer.error) throw new Error(`${system}, ${name}: ${answer.error}`)
-    for (const figure in answer.figures) figures[`${name}.${figure}`] = answer.figures[figure]
+  const targets = {} as Record<System, Target>
+  for (const system of systems) {
+    const env = { BENCH_UPSTREAM: upstream.url, BENCH_KEY: key }
+    // Of the upstream alone only the speed is of interest: no process has the number 0.
+    const server =
+      system === 'direct' ? { ...upstream, pid: 0 } : await serve(0, PROGRAMS[system], env)
+    targets[system] = { ...server, key, gateway: system === 'gateway' }
   }
-  figures['end.peakMb'] = memoryKb(server.pid, 'VmHWM') / 1024
+  const load = start(1, ['test/bench/load.ts'])
+
+  async function take(system: System, steps: Steps, warmRequests: number): Promise<Figures> {
+    const figures: Figures = {}
+    for (const [name, step] of Object.entries(steps)) {
+      const target = targets[system]
+      const policy = /^(?:asked|guarded|ruled)(?=-)/.exec(name)?.[0]
+      const asker = policy ? { ...target, key: `${key}-${policy}` } : target
+      load.send({ target: asker, job: { requestBytes: 2048, warmRequests, ...step } })
+      const signal = AbortSignal.timeout(PATIENCE_MS)
+      const [answer] = await once(load, 'message', { signal }).catch(() => [{ error: 'hangs' }])
+      if (answer.error) throw new Error(`${system}, ${name}: ${answer.error}`)
+      for (const figure in answer.figures) figures[`${name}.${figure}`] = answer.figures[figure]
+    }
+    return figures
+  }
+
+  const turns: Turn[] = []
+  for (const { turns: count, warmRequests, steps } of groups) {
+    if (warmRequests) for (const system of systems) await take(system, steps, warmRequests)
+    for (let i = 0; i < count; i++) {
+      const turn: Turn = { direct: {}, bare: {}, gateway: {} }
+      const forth = Object.entries(steps)
+      const inOrder = Object.fromEntries(i % 2 ? forth.toReversed() : forth)
+      for (const system of i % 2 ? systems.toReversed() : systems) {
+        turn[system] = await take(system, inOrder, RAMP)
+      }
+      turns.push(turn)
+    }
+  }
+  const end: Turn = { direct: {}, bare: {}, gateway: {} }
+  for (const system of systems) {
+    end[system]['end.peakMb'] = memoryKb(targets[system].pid, 'VmHWM') / 1024
+  }
   await stop()
-  return figures
+  return [...turns, end]
 }
 
 async function stop(): Promise<void> {
@@ -176,24 +230,26 @@ async function stop(): Promise<void> {
   }
 }
 
-/** Middle, least and most over the rounds that have the figure; NaN when none has. */
+/** Middle and quartiles of the turns that have the figure; NaN when none has. */
 function spread(values: (number | undefined)[]) {
-  const sorted = values.filter(Number.isFinite).toSorted((a, b) => a! - b!)
-  const middle = (sorted.length - 1) / 2
-  const median = (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2
-  return { median, min: sorted[0], max: sorted.at(-1) }
+  const sorted = values.filter(Number.isFinite).toSorted((a, b) => a! - b!) as number[]
+  const at = (share: number) => {
+    const index = (sorted.length - 1) * share
+    return (sorted[Math.floor(index)]! + sorted[Math.ceil(index)]!) / 2
+  }
+  return { median: at(0.5), from: at(0.25), to: at(0.75) }
 }
 
-function report(rounds: Round[]) {
+function report(turns: Turn[]) {
   return ROWS.map(([label, figure, bound]) => {
-    const of = (system: System) => spread(rounds.map((round) => round[system][figure]))
+    const of = (system: System) => spread(turns.map((turn) => turn[system][figure]))
     const systems = { direct: of('direct'), bare: of('bare'), gateway: of('gateway') }
-    return { label, figure, ...systems, ...(bound && judge(rounds, figure, bound)) }
+    return { label, figure, ...systems, ...(bound && judge(turns, figure, bound)) }
   })
 }
 
-function judge(rounds: Round[], figure: string, [how, sign, gate, target]: Bound) {
-  const compared = rounds.map(({ bare, gateway }) => {
+function judge(turns: Turn[], figure: string, [how, sign, gate, target]: Bound) {
+  const compared = turns.map(({ bare, gateway }) => {
     const [ours = NaN, theirs = NaN] = [gateway[figure], bare[figure]]
     return how === '/' ? ours / theirs : how === '-' ? ours - theirs : ours
   })
@@ -208,12 +264,12 @@ function table(rows: ReturnType<typeof report>): string {
     ({ label, direct, bare, gateway, ratio, gate, verdict, target, reached }) => [
       label,
       ...[direct, bare, gateway].map(({ median }) => show(median)),
-      ratio ? `${show(ratio.median)} (${show(ratio.min)}..${show(ratio.max)})` : '',
+      ratio ? `${show(ratio.median)} (${show(ratio.from)}..${show(ratio.to)})` : '',
       ratio ? `${show(gate)} ${verdict}` : '',
       ratio ? `${show(target)} ${reached ? 'yes ' : 'no  '}` : '',
     ],
   )
-  const head = ['medians', ...SYSTEMS, 'to bare (min..max)', 'gate', 'target']
+  const head = ['medians', ...SYSTEMS, 'to bare (quartiles)', 'gate', 'target']
   const widths = [38, 11, 11, 11, 26, 14, 12]
   return [head, ...lines]
     .map((line) => line.map((cell, i) => (i ? cell.padStart(widths[i]!) : cell.padEnd(widths[0]!))))
@@ -239,25 +295,21 @@ async function run(): Promise<void> {
   const machine = `node ${process.version}, ${cpus()[0]?.model}, ${cores}, ${count} rounds`
   process.stderr.write(`${machine}\n`)
   const scale = quick ? 0.4 : 1
-  const rounds: Round[] = []
-  for (let i = 0; i < count; i++) {
-    const round = {} as Round
-    const order = SYSTEMS.map((_, j) => SYSTEMS[(i + j) % SYSTEMS.length]!)
-    for (const system of order) {
-      process.stderr.write(`\rround ${i + 1}: ${system.padEnd(10)}`)
-      const memory = i === 0 && system !== 'direct' && (await measure(system, memorySteps(scale)))
-      const guard = system === 'gateway' && addedByGuards(await measure(system, guardSteps(scale)))
-      round[system] = { ...memory, ...guard, ...(await measure(system, stepsOf(scale))) }
-    }
-    for (const system of ['bare', 'gateway'] as const) {
-      for (const figure of ['p50Ms', 'p99Ms']) {
-        const [own, direct] = [round[system], round.direct].map((of) => of[`latency.${figure}`]!)
-        round[system][`added.${figure}`] = own! - direct!
+  const turns: Turn[] = []
+  for (let round = 1; round <= count; round++) {
+    const say = (what: string) => process.stderr.write(`\rround ${round}: ${what.padEnd(10)}`)
+    if (round === 1) {
+      say('memory')
+      for (const system of ['bare', 'gateway'] as const) {
+        turns.push(...(await measure([system], memoryGroups(scale))))
       }
     }
-    rounds.push(round)
+    say('systems')
+    turns.push(...(await measure(SYSTEMS, groupsOf(scale))).map(addedToDirect))
+    say('guards')
+    turns.push(...(await measure(['gateway'], guardGroups(scale))).map(addedByGuards))
   }
-  const rows = report(rounds)
+  const rows = report(turns)
   const [{ direct, gateway }] = rows as [(typeof rows)[0]]
   const limited = direct.median < 2 * gateway.median
   process.stderr.write('\n\n')
