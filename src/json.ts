@@ -98,16 +98,26 @@ export function stringify(
   member: string,
   written: Written | undefined,
 ): string {
+  return piecesOf(whole, holder, member, written).join('')
+}
+
+/** The same in pieces: putting them together copies them once more. */
+export function piecesOf(
+  whole: object,
+  holder: object,
+  member: string,
+  written: Written | undefined,
+): readonly string[] {
   const json = written?.json
   const members = holder as Record<string, unknown>
-  if (json === undefined || members[member] !== written!.value) return JSON.stringify(whole)
+  if (json === undefined || members[member] !== written!.value) return [JSON.stringify(whole)]
   members[member] = PLACE
   const text = JSON.stringify(whole)
   members[member] = written!.value
   const at = text.indexOf(PLACE_JSON)
   const after = at + PLACE_JSON.length
-  if (at < 0 || text.includes(PLACE_JSON, after)) return JSON.stringify(whole)
-  return text.slice(0, at) + json + text.slice(after)
+  if (at < 0 || text.includes(PLACE_JSON, after)) return [JSON.stringify(whole)]
+  return [text.slice(0, at), json, text.slice(after)]
 }
 
 /** The same list unless an item changes: then it can still be copied. */

@@ -13,14 +13,15 @@ const EVENT_HEADERS = {
 }
 const KEEP_ALIVE = ': keep-alive\n\n'
 
-/** Sends one JSON body, already serialised. */
+/** Sends one JSON body, already serialised, in one piece or several. */
 export function writeJson(
   call: Call,
   out: Outgoing,
-  body: string,
+  body: string | readonly string[],
   headers: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  return writeWhole(call, out, body, 'application/json', headers)
+  const pieces = typeof body === 'string' ? [body] : body
+  return writeWhole(call, out, pieces, 'application/json', headers)
 }
 
 /** Sends one text. */
@@ -30,20 +31,25 @@ export function writeText(
   body: string,
   headers: Readonly<Record<string, string>>,
 ): Promise<void> {
-  return writeWhole(call, out, body, 'text/plain; charset=utf-8', headers)
+  return writeWhole(call, out, [body], 'text/plain; charset=utf-8', headers)
 }
 
 async function writeWhole(
   call: Call,
   out: Outgoing,
-  body: string,
+  pieces: readonly string[],
   type: string,
   headers: Readonly<Record<string, string>>,
 ): Promise<void> {
   call.status = 200
   const ending = call.end('completed')
   if (ending) await ending
-  const bytes = Buffer.byteLength(body)
+  let bytes = 0
+  let body = ''
+  for (const piece of pieces) {
+    bytes += Buffer.byteLength(piece)
+    body += piece
+  }
   out.head(200, { 'content-type': type, 'content-length': String(bytes), ...headers })
   out.end(body, bytes === body.length)
 }

@@ -216,11 +216,14 @@ type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[
 
 /** Every text in the members that nobody knows. They go upstream, and what is there a model may read. */
 function readRest(value: object, told: ReadonlySet<string>, at: string, add: Add): void {
-  const others = Object.entries(value).filter(([name]) => !told.has(name))
-  if (others.length === 0) return
-  textsIn(Object.fromEntries(others)).forEach((text, index) =>
-    add(`${at}#${index}`, 'annotation', text),
-  )
+  let others: Record<string, unknown> | undefined
+  for (const name of Object.keys(value)) {
+    if (told.has(name)) continue
+    others ??= Object.create(null) as Record<string, unknown>
+    others[name] = value[name as keyof typeof value]
+  }
+  if (!others) return
+  textsIn(others).forEach((text, index) => add(`${at}#${index}`, 'annotation', text))
 }
 
 function readAssistant(message: Message, at: string, add: Add): void {

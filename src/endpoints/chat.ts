@@ -2,7 +2,7 @@
 import { GatewayError, InvalidRequest } from '../errors.ts'
 import { flowOf, toFlow } from '../flow.ts'
 import { randomId } from '../ids.ts'
-import { forget, stringify, writtenIn } from '../json.ts'
+import { forget, piecesOf, writtenIn } from '../json.ts'
 import { costJson, formatPico, type Bill, type UsageLine } from '../money.ts'
 import type { Call, Charge, Endpoint } from '../pipeline.ts'
 import type { ChatInput, Chunk, Completion, Message, OpenAIUsage, Step, Usage } from '../plugin.ts'
@@ -124,7 +124,7 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
     }
     const completion = whole.completion()
     const { message } = completion.choices[0]!
-    const body = stringify(completion, message, 'content', writtenIn(completion))
+    const body = piecesOf(completion, message, 'content', writtenIn(completion))
     await writeJson(call, out, body, { 'x-service-cost': call.bill!.text })
   },
 }

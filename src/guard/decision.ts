@@ -164,9 +164,9 @@ export class Decision {
     this.#looking.push(looking.catch(() => (this.incomplete = true)))
   }
 
-  /** Resolves when nobody looks any more. */
-  async complete(): Promise<void> {
-    await Promise.all(this.#looking)
+  /** Resolves when nobody looks any more; nothing where nobody does. */
+  complete(): Promise<unknown> | undefined {
+    return this.#looking.length > 0 ? Promise.all(this.#looking) : undefined
   }
 
   /** The value of `X-Service-Guard`. */

@@ -39,6 +39,8 @@ interface Violation {
   readonly unit: Unit
 }
 
+const NO_TURNS: ReadonlyMap<string, SettledTurn> = new Map()
+
 /** One input on its way past the guards. */
 export class InputScreen {
   readonly #init: InputInit
@@ -49,22 +51,29 @@ export class InputScreen {
   constructor(init: InputInit) {
     this.#init = init
     const { settled } = init.input
-    this.#turns = new Map(settled.flatMap((turn) => [...turn.units].map((id) => [id, turn])))
+    this.#turns =
+      settled.length > 0
+        ? new Map(settled.flatMap((turn) => [...turn.units].map((id) => [id, turn])))
+        : NO_TURNS
   }
 
-  /** Patterns and local guards. */
-  async local(): Promise<InputVerdict> {
+  /** Patterns and local guards. A promise only where that takes longer, or plugins are asked. */
+  local(): InputVerdict | Promise<InputVerdict> {
     const { patterns, watches, proceed } = this.#init
-    for (const duty of patterns) {
-      const stop = this.#weigh(await inTurns(this.#match(duty), proceed))
-      if (stop) return this.#verdict(stop)
-    }
-    for (const watch of watches) {
-      if (!watch.local) continue
-      const stop = await this.#ask(watch, this.#units())
-      if (stop) return this.#verdict(stop)
-    }
-    return this.#verdict(undefined)
+    const matched = patterns.length > 0 ? inTurns(this.#matchAll(), proceed) : undefined
+    const plugins = watches.filter(({ local }) => local)
+    return matched instanceof Promise || (!matched && plugins.length > 0)
+      ? this.#askLocal(matched, plugins)
+      : this.#verdict(matched)
+  }
+
+  async #askLocal(
+    matched: InputVerdict['stop'] | Promise<InputVerdict['stop']>,
+    plugins: readonly Watch[],
+  ): Promise<InputVerdict> {
+    let stop = await matched
+    for (const watch of plugins) stop ??= await this.#ask(watch, this.#units())
+    return this.#verdict(stop)
   }
 
   /** Whether there are guards that take their time. */
@@ -94,6 +103,14 @@ export class InputScreen {
       const turn = this.#turnOf(unit)
       return !turn || !this.#withheld.has(turn)
     })
+  }
+
+  *#matchAll(): Steps<InputVerdict['stop']> {
+    for (const duty of this.#init.patterns) {
+      const stop = this.#weigh(yield* this.#match(duty))
+      if (stop) return stop
+    }
+    return undefined
   }
 
   *#match({ matcher, offset, origin }: PatternDuty): Steps<readonly Violation[]> {

@@ -5,7 +5,7 @@ import { Decision } from '../guard/decision.ts'
 import type { Scout } from '../guard/follower.ts'
 import { Gate } from '../guard/gate.ts'
 import type { Duty, PatternDuty, Roster } from '../guard/guards.ts'
-import type { Guarding, InputUnits } from '../guard/lanes.ts'
+import type { Guarding } from '../guard/lanes.ts'
 import { Monitor } from '../guard/monitor.ts'
 import { Patient } from '../guard/patient.ts'
 import { Prompt } from '../guard/prompt.ts'
@@ -13,19 +13,16 @@ import { Screen } from '../guard/screen.ts'
 import type { Denial } from '../guard/screening.ts'
 import { GuardFault } from '../guard/verdicts.ts'
 import type { Side } from '../guard/watch.ts'
-import type { Call, Next, Reply } from '../pipeline.ts'
+import { after, type Answer, type Call, type Next, type Reply } from '../pipeline.ts'
 import type { Flow, Step } from '../plugin.ts'
 import { refusalOf, refusalsOf } from '../policy.ts'
 import { sendOn } from './errand.ts'
-import { GuardedInput, type Stop } from './input.ts'
+import { GuardedInput, type Asked, type Stop } from './input.ts'
 import { Report } from './report.ts'
 import { Watches } from './watches.ts'
 
 /** ms without new text after which an unfinished segment is judged. */
 const IDLE_MS = 1500
-/** How much of what is asked guards are shown with the answer, in characters. */
-const QUESTION_HEAD = 1200
-const QUESTION_TAIL = 800
 const UNAVAILABLE = 'A guard of this key could not look at this request. Try again later.'
 const UNANSWERED = 'no guard looks after a rule'
 
@@ -54,7 +51,7 @@ export class GuardedCall {
     })
     this.#report = new Report(call, call.decision)
     const units = guarding.units(input, refusalsOf(policy))
-    const watches = new Watches(call, questionIn(units))
+    const watches = new Watches(call, units)
     this.#watches = watches
     this.#input = new GuardedInput(call, guarding, units, roster, this.#report, watches)
     const { input: asked, output: answered } = policy.guard
@@ -82,21 +79,27 @@ export class GuardedCall {
   }
 
   /** Nothing goes upstream, and nothing goes out, that a guard has not agreed to. */
-  async screened(next: Next): Promise<Reply> {
+  screened(next: Next): Answer {
     for (const { guard, kind } of this.#roster.faults) {
       const fault = new GuardFault(kind, UNANSWERED)
       if (this.#report.failed('input', guard, fault)) return this.#refused(fault)
     }
-    let later: (() => Promise<Stop>) | undefined
-    if (this.#sides.input) {
-      const asked = await this.#input.screen()
-      if (asked.stop) return this.#refused(asked.stop)
-      later = asked.later
-    }
+    const asked = this.#sides.input ? this.#input.screen() : undefined
+    return asked instanceof Promise
+      ? asked.then((known) => this.#goOn(known, next))
+      : this.#goOn(asked, next)
+  }
+
+  #goOn(asked: Asked | undefined, next: Next): Answer {
+    if (asked?.stop) return this.#refused(asked.stop)
     // What the web says goes in, and comes out as a citation: either side is reason enough to look.
     this.#call.screenHits = (hits) => this.#input.screenHits(hits)
-    const { parts } = await next()
-    return this.#ending(this.#sides.output ? this.#screen(parts) : parts, later)
+    return after(next(), ({ parts }) => {
+      if (this.#sides.output) return this.#ending(this.#screen(parts), asked?.later)
+      if (asked?.later) return this.#ending(parts, asked.later)
+      this.#decided()
+      return { parts }
+    })
   }
 
   #screen(parts: Flow<any>): Flow<any> {
@@ -201,14 +204,17 @@ export class GuardedCall {
     return this.#guarding.refuse!({ text, ...denial }, call.input, call.model.id)
   }
 
+  /** Nothing is left to look at. */
+  #decided(): void {
+    this.#report.decision.final = true
+    this.#report.tell()
+  }
+
   /** The answer with the verdict known at its end. */
   #ending(parts: Flow<any>, later?: () => Promise<Stop>): Reply {
     const end: Step<any, any> = {
       push: (part, emit) => emit(part),
-      end: () => {
-        this.#report.decision.final = true
-        this.#report.tell()
-      },
+      end: () => this.#decided(),
     }
     if (!later) return { parts: parts.through(end) }
     const instead = async () => {
@@ -217,14 +223,4 @@ export class GuardedCall {
     }
     return { parts: flowFrom(new Gate<any>(parts, instead)).through(end) }
   }
-}
-
-/** The text of the current turn, its head and its tail. */
-function questionIn({ units }: InputUnits): string {
-  const text = units
-    .filter(({ current, channel, role }) => current && channel === 'content' && role === 'user')
-    .map((unit) => unit.text)
-    .join('\n')
-  if (text.length <= QUESTION_HEAD + QUESTION_TAIL) return text
-  return `${text.slice(0, QUESTION_HEAD - 3)}\n…\n${text.slice(-QUESTION_TAIL)}`
 }

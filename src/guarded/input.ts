@@ -5,12 +5,18 @@ import { InputScreen, type InputVerdict } from '../guard/input.ts'
 import type { Guarding, InputUnits } from '../guard/lanes.ts'
 import type { Call } from '../pipeline.ts'
 import type { Hit, Unit } from '../plugin.ts'
-import { sendOn } from './errand.ts'
+import { sendOn, type Errand } from './errand.ts'
 import type { Report } from './report.ts'
 import type { Watches } from './watches.ts'
 
 /** Why a call goes no further, if it does not. */
 export type Stop = InputVerdict['stop']
+
+/** Why a call goes no further, or the guards that still look while the model is asked. */
+export interface Asked {
+  readonly stop: Stop
+  readonly later?: () => Promise<Stop>
+}
 
 /** Texts to be looked at. */
 interface Material {
@@ -49,13 +55,19 @@ export class GuardedInput {
     this.#lookOn(this.#asked, [...duties, ...watching], patterns)
   }
 
-  /** @returns why the call goes no further, or the guards that still look while the model is asked */
-  async screen(): Promise<{ readonly stop: Stop; readonly later?: () => Promise<Stop> }> {
+  /** A promise only where it takes longer. */
+  screen(): Asked | Promise<Asked> {
     const { duties, watching, patterns } = this.#roster
     if (watching.length > 0) this.#lookOn(this.#asked, watching, [])
     const errand = sendOn(duties, this.#call)
     const screen = this.#screenOf(this.#asked, duties, patterns, errand.signal, true)
-    const stop = this.#weigh(await screen.local())
+    const verdict = screen.local()
+    const goOn = (one: InputVerdict) => this.#goOn(screen, errand, this.#weigh(one))
+    return verdict instanceof Promise ? verdict.then(goOn) : goOn(verdict)
+  }
+
+  /** After local guards. */
+  #goOn(screen: InputScreen, errand: Errand, stop: Stop): Asked | Promise<Asked> {
     if (stop || !screen.asks) {
       errand.end()
       return { stop }
@@ -68,7 +80,9 @@ export class GuardedInput {
     // A turn that is to be withheld must not have gone upstream.
     const overlaps =
       this.#call.runtime.config.guards.overlapInput && this.#asked.input.settled.length === 0
-    return overlaps ? { stop: undefined, later: remote } : { stop: await remote() }
+    return overlaps
+      ? { stop: undefined, later: remote }
+      : remote().then((found) => ({ stop: found }))
   }
 
   /** Hits of a search are looked at and change for nobody. */

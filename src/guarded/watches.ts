@@ -3,20 +3,31 @@ import { Purse, entitle, type Asker } from '../guard/asking.ts'
 import type { Scout } from '../guard/follower.ts'
 import { patternScout, pluginScout } from '../guard/followers.ts'
 import type { Duty, LoadedGuard, PatternDuty } from '../guard/guards.ts'
+import type { InputUnits } from '../guard/lanes.ts'
 import { Watch, type Origin } from '../guard/watch.ts'
 import type { Call } from '../pipeline.ts'
 import type { GuardContext } from '../plugin.ts'
 
+/** How much of what is asked guards are shown with the answer, in characters. */
+const QUESTION_HEAD = 1200
+const QUESTION_TAIL = 800
+
 /** What is common to all guards of one call. */
 export class Watches {
   readonly #call: Call
-  readonly #question: string
+  readonly #units: InputUnits
+  #asked: string | undefined
   readonly #purses = { key: new Purse(), request: new Purse() }
 
-  /** @param question what is asked, as guards are shown it */
-  constructor(call: Call, question: string) {
+  /** @param units what is asked */
+  constructor(call: Call, units: InputUnits) {
     this.#call = call
-    this.#question = question
+    this.#units = units
+  }
+
+  /** What is asked, as guards are shown it. */
+  get #question(): string {
+    return (this.#asked ??= questionIn(this.#units))
   }
 
   /**
@@ -109,4 +120,14 @@ export class Watches {
       ended: (ok) => runtime.metrics.guard.judged(ok),
     }
   }
+}
+
+/** The text of the current turn, its head and its tail. */
+function questionIn({ units }: InputUnits): string {
+  const text = units
+    .filter(({ current, channel, role }) => current && channel === 'content' && role === 'user')
+    .map((unit) => unit.text)
+    .join('\n')
+  if (text.length <= QUESTION_HEAD + QUESTION_TAIL) return text
+  return `${text.slice(0, QUESTION_HEAD - 3)}\n…\n${text.slice(-QUESTION_TAIL)}`
 }

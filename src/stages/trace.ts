@@ -10,9 +10,8 @@ export const trace: Stage = function trace(call, next) {
   return next()
 }
 
-/** What guards decided is written when the last of them has looked: those who only look on may take longer. */
-async function recordDecision(call: Call, decision: Decision): Promise<void> {
-  await decision.complete()
+/** What guards decided. */
+function recordDecision(call: Call, decision: Decision): void {
   const { runtime, filled, path, policy, key } = call
   const { mode, outcome, sides, ...rest } = decision.record()
   if (sides.length === 0) runtime.metrics.guard.decided('all', '', mode, outcome)
@@ -34,9 +33,18 @@ async function recordDecision(call: Call, decision: Decision): Promise<void> {
   })
 }
 
+/** Of policies that are kept; a key's is the same object for many calls. */
+const hashes = new WeakMap<Policy, string>()
+
 /** Equal for equal policies. */
 function hashOf(policy: Policy | undefined): string | undefined {
-  return policy && hash('sha256', JSON.stringify(policy)).slice(0, 16)
+  if (!policy) return undefined
+  let known = hashes.get(policy)
+  if (known === undefined) {
+    known = hash('sha256', JSON.stringify(policy)).slice(0, 16)
+    hashes.set(policy, known)
+  }
+  return known
 }
 
 function record(call: Call): void {
@@ -54,7 +62,11 @@ function record(call: Call): void {
     promptTokens: usage?.promptTokens,
     completionTokens: usage?.completionTokens,
   })
-  if (call.decision) void recordDecision(call, call.decision)
+  const { decision } = call
+  // Written when the last of them has looked: those who only look on may take longer.
+  const looking = decision?.complete()
+  if (looking) void looking.then(() => recordDecision(call, decision!))
+  else if (decision) recordDecision(call, decision)
   runtime.access?.add({
     at: startedAt,
     requestId: call.id,
