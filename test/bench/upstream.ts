@@ -30,7 +30,11 @@ export function textOf(answer: string): string {
   const events = textEvents(answer)
   return events > 0
     ? TOKEN.repeat(events)
-    : 'x'.repeat(parseInt(answer.slice(5)) * 1024 - frameBytes)
+    : words(parseInt(answer.slice(5)) * 1024 - frameBytes)
+}
+
+function words(length: number): string {
+  return TOKEN.repeat(Math.ceil(length / TOKEN.length)).slice(0, length)
 }
 
 function completion(content: string): object {
