@@ -191,11 +191,12 @@ export class Decision {
     }
   }
 
-  /** The rest of the event `guard.decision`. */
-  record() {
+  /** The event `guard.decision`. @param head whose it is */
+  record<Head extends object>(head: Head) {
     const { mode } = this.#init
     const outcome = this.#outcome
     return {
+      ...head,
       mode,
       outcome,
       rules: mode === 'monitor' ? [...this.#seen] : this.rules,

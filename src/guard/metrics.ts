@@ -15,7 +15,8 @@ class Counters {
   readonly name: string
   readonly help: string
   readonly #labels: readonly string[]
-  readonly #counts = new Map<string, number>()
+  /** By the values of their labels. */
+  readonly #series = new Map<string, { readonly labels: string; count: number }>()
 
   constructor(name: string, help: string, labels: readonly string[]) {
     this.name = name
@@ -24,21 +25,26 @@ class Counters {
   }
 
   add(...values: readonly string[]): void {
-    let key = this.#keyOf(values)
-    if (!this.#counts.has(key) && this.#counts.size >= MAX_SERIES) {
-      key = this.#keyOf(values.map(() => 'other'))
-    }
-    this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1)
+    this.#seriesOf(values).count++
   }
 
   family(): Family {
     const { name, help } = this
-    const samples = [...this.#counts].map(([labels, count]) => `${name}{${labels}} ${count}`)
+    const all = [...this.#series.values()]
+    const samples = all.map(({ labels, count }) => `${name}{${labels}} ${count}`)
     return { name, type: 'counter', help, samples }
   }
 
-  #keyOf(values: readonly string[]): string {
-    return values.map((value, i) => `${this.#labels[i]}="${escape(value)}"`).join(',')
+  #seriesOf(values: readonly string[]) {
+    const key = values.join('\n')
+    const known = this.#series.get(key)
+    if (known) return known
+    const shown = this.#series.size < MAX_SERIES ? values : values.map(() => 'other')
+    const labels = shown.map((value, i) => `${this.#labels[i]}="${escape(value)}"`).join(',')
+    return found(this.#series, shown === values ? key : shown.join('\n'), () => ({
+      labels,
+      count: 0,
+    }))
   }
 }
 

@@ -13,9 +13,7 @@ export const trace: Stage = function trace(call, next) {
 /** What guards decided. */
 function recordDecision(call: Call, decision: Decision): void {
   const { runtime, filled, path, policy, key } = call
-  const { mode, outcome, sides, ...rest } = decision.record()
-  if (sides.length === 0) runtime.metrics.guard.decided('all', '', mode, outcome)
-  runtime.access?.decided({
+  const made = decision.record({
     at: Date.now(),
     requestId: call.id,
     account: filled.account?.id,
@@ -25,12 +23,10 @@ function recordDecision(call: Call, decision: Decision): void {
     policyHash: hashOf(key.policy),
     requestPolicyHash: hashOf(call.endpoint.policyOf(call.input)),
     ignored: policy.ignored,
-    mode,
-    outcome,
-    sides,
-    ...rest,
     cost: call.bill?.text,
   })
+  if (made.sides.length === 0) runtime.metrics.guard.decided('all', '', made.mode, made.outcome)
+  runtime.access?.decided(made)
 }
 
 /** Of policies that are kept; a key's is the same object for many calls. */

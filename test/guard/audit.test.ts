@@ -39,7 +39,7 @@ describe('what is written down of a call', () => {
       )
     for (let i = 0; i < 5000; i++) find('deny:code')
     find('deny:math')
-    const { sides, rules } = decision.record()
+    const { sides, rules } = decision.record({})
     expect(sides.length).toBeLessThanOrEqual(1001)
     expect(rules).toEqual(['deny:code', 'deny:math'])
   })
