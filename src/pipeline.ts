@@ -5,6 +5,7 @@
 import type { ConsolaInstance } from 'consola'
 import type { Account, Accounts, Key } from './accounts.ts'
 import type { AccessLog } from './access-log.ts'
+import { Alarms, type Alarm } from './alarms.ts'
 import type { Catalog, Modality, Model } from './catalog.ts'
 import type { BodyLimits, Config } from './config.ts'
 import { InternalError, UpstreamFailure, toGatewayError } from './errors.ts'
@@ -20,6 +21,7 @@ import type { Bill, UsageLine } from './money.ts'
 import type { Completion, Flow, Hit, Provider, Step, Usage } from './plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from './policy.ts'
 import type { Routing } from './routing.ts'
+import { Scope } from './scope.ts'
 import type { Grounding, Search } from './search.ts'
 
 /** Also the name of the provider's method. */
@@ -185,52 +187,6 @@ export interface Endpoint<In = any, Part = any> {
  */
 export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Bill>
 
-type Finaliser = () => unknown
-
-/**
- * What a call has acquired. Finalisers run last in first out, exactly once; one that throws is reported and does not stop
- * the others. A finaliser that comes after the end runs at once: an acquisition that was under way when the client left
- * is still released.
- */
-export class Scope {
-  #finalisers: Finaliser[] | undefined = []
-  readonly #report: (error: unknown) => void
-
-  constructor(report: (error: unknown) => void) {
-    this.#report = report
-  }
-
-  defer(finaliser: Finaliser): void {
-    if (this.#finalisers) this.#finalisers.push(finaliser)
-    else void this.#run(finaliser)
-  }
-
-  /** A promise only while a finaliser needs time. */
-  close(): void | Promise<void> {
-    const finalisers = this.#finalisers
-    if (!finalisers) return undefined
-    this.#finalisers = undefined
-    return this.#unwind(finalisers)
-  }
-
-  #unwind(finalisers: Finaliser[]): void | Promise<void> {
-    for (let next = finalisers.pop(); next; next = finalisers.pop()) {
-      const pending = this.#run(next)
-      if (pending) return pending.then(() => this.#unwind(finalisers))
-    }
-  }
-
-  #run(finaliser: Finaliser): Promise<unknown> | undefined {
-    try {
-      const result = finaliser()
-      if (result instanceof Promise) return result.catch(this.#report)
-    } catch (error) {
-      this.#report(error)
-    }
-    return undefined
-  }
-}
-
 /** What stages find out, each of it written by one stage, once, and read by later ones. */
 class Slots {
   endpoint: Endpoint | undefined = undefined
@@ -265,53 +221,10 @@ export interface CallInit {
   readonly runtime: Runtime
 }
 
-/** Something that will be done unless it is put off. */
-export interface Alarm {
-  /** Starts anew, from the last tick on, so that it may be said for every event of a stream. In its ring: once more. */
-  again(): void
-  off(): void
-}
-
 /** See {@link Call.branch}. */
 interface Branch {
   readonly controller: AbortController
   readonly outlives: (new () => Error) | undefined
-}
-
-/** See {@link Call.alarm}. */
-class CallAlarm implements Alarm {
-  readonly #alarms: CallAlarm[]
-  readonly #delayMs: number
-  readonly #ring: (now: number) => void
-  /** At the last tick. */
-  #now = Date.now()
-  #at: number
-
-  constructor(alarms: CallAlarm[], delayMs: number, ring: (now: number) => void) {
-    this.#alarms = alarms
-    this.#delayMs = delayMs
-    this.#ring = ring
-    this.#at = this.#now + delayMs
-    alarms.push(this)
-  }
-
-  again(): void {
-    this.#at = this.#now + this.#delayMs
-  }
-
-  off(): void {
-    this.#at = Infinity
-    const at = this.#alarms.indexOf(this)
-    if (at >= 0) this.#alarms.splice(at, 1)
-  }
-
-  tick(now: number): void {
-    this.#now = now
-    if (this.#at > now) return
-    this.#at = Infinity
-    this.#ring(now)
-    if (this.#at === Infinity) this.off()
-  }
 }
 
 /** One request from arrival to end, with its context. */
@@ -355,7 +268,7 @@ export class Call {
   #reason: unknown = undefined
   /** Few at a time, so a list is cheaper than a Map. */
   #branches: Branch[] | undefined = undefined
-  #alarms: CallAlarm[] | undefined = undefined
+  #alarms: Alarms | undefined = undefined
   #deadline: number
 
   constructor({ id, path, incoming, runtime }: CallInit) {
@@ -501,7 +414,7 @@ export class Call {
    * timer drives all alarms, so one costs next to nothing.
    */
   alarm(delayMs: number, ring: (now: number) => void): Alarm {
-    return new CallAlarm((this.#alarms ??= []), delayMs, ring)
+    return (this.#alarms ??= new Alarms()).set(delayMs, ring)
   }
 
   /** Called by the gateway's one timer. */
@@ -510,9 +423,7 @@ export class Call {
       this.#deadline = Infinity
       this.abort(new UpstreamFailure('timeout', 'The model did not answer before the deadline.'))
     }
-    if (!this.#alarms) return
-    // A copy: one that rings may take others off.
-    for (const alarm of this.#alarms.toReversed()) alarm.tick(now)
+    this.#alarms?.tick(now)
   }
 }
 

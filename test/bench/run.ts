@@ -18,7 +18,7 @@ type System = (typeof SYSTEMS)[number]
 type Turn = Record<System, Figures>
 /** By name, in order. */
 type Steps = Record<string, Partial<Job> & Pick<Job, 'kind'>>
-/** Steps that are taken so many times, after a first time that does not count if there is something to warm up. */
+/** Steps that are taken so many times, once there were so many requests that do not count. */
 interface Group {
   readonly turns: number
   readonly warmRequests?: number
@@ -135,6 +135,8 @@ const PROGRAMS = {
   bare: ['test/bench/bare.ts'],
   gateway: ['src/cli.ts', 'serve', '--config', 'test/bench/gateway.config.ts'],
 }
+/** Warming up goes by turns too: V8 lets go of compiled code where a process idles for long. */
+const WARM_SLICE = 10_000
 /** Requests before those that count, so that connections are open. */
 const RAMP = 100
 const PATIENCE_MS = 30_000
@@ -201,8 +203,11 @@ async function measure(systems: readonly System[], groups: Group[]): Promise<Tur
   }
 
   const turns: Turn[] = []
-  for (const { turns: count, warmRequests, steps } of groups) {
-    if (warmRequests) for (const system of systems) await take(system, steps, warmRequests)
+  for (const { turns: count, warmRequests = 0, steps } of groups) {
+    for (let warmed = 0; warmed < warmRequests; warmed += WARM_SLICE) {
+      const slice = Math.min(WARM_SLICE, warmRequests - warmed)
+      for (const system of systems) await take(system, steps, slice)
+    }
     for (let i = 0; i < count; i++) {
       const turn: Turn = { direct: {}, bare: {}, gateway: {} }
       const forth = Object.entries(steps)

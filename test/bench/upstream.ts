@@ -28,9 +28,7 @@ export function textEvents(answer: string): number {
 export function textOf(answer: string): string {
   const frameBytes = JSON.stringify(completion('')).length
   const events = textEvents(answer)
-  return events > 0
-    ? TOKEN.repeat(events)
-    : words(parseInt(answer.slice(5)) * 1024 - frameBytes)
+  return events > 0 ? TOKEN.repeat(events) : words(parseInt(answer.slice(5)) * 1024 - frameBytes)
 }
 
 function words(length: number): string {

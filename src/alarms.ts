@@ -1,0 +1,60 @@
+/** Things to be done unless they are put off, driven by a timer that somebody else keeps: one for all costs next to nothing. */
+
+/** Something that will be done unless it is put off. */
+export interface Alarm {
+  /** Starts anew, from the last tick on, so that it may be said for every event of a stream. In its ring: once more. */
+  again(): void
+  off(): void
+}
+
+/** The alarms of one owner. */
+export class Alarms {
+  /** Few at a time. */
+  readonly #alarms: ManagedAlarm[] = []
+
+  /** Rings once, at the first tick after `delayMs`, or as much before where it was put off. */
+  set(delayMs: number, ring: (now: number) => void): Alarm {
+    const alarm = new ManagedAlarm(this.#alarms, delayMs, ring)
+    this.#alarms.push(alarm)
+    return alarm
+  }
+
+  tick(now: number): void {
+    // A copy: one that rings may take others off.
+    for (const alarm of this.#alarms.toReversed()) alarm.tick(now)
+  }
+}
+
+class ManagedAlarm implements Alarm {
+  readonly #alarms: ManagedAlarm[]
+  readonly #delayMs: number
+  readonly #ring: (now: number) => void
+  /** At the last tick. */
+  #now = Date.now()
+  #at: number
+
+  constructor(alarms: ManagedAlarm[], delayMs: number, ring: (now: number) => void) {
+    this.#alarms = alarms
+    this.#delayMs = delayMs
+    this.#ring = ring
+    this.#at = this.#now + delayMs
+  }
+
+  again(): void {
+    this.#at = this.#now + this.#delayMs
+  }
+
+  off(): void {
+    this.#at = Infinity
+    const at = this.#alarms.indexOf(this)
+    if (at >= 0) this.#alarms.splice(at, 1)
+  }
+
+  tick(now: number): void {
+    this.#now = now
+    if (this.#at > now) return
+    this.#at = Infinity
+    this.#ring(now)
+    if (this.#at === Infinity) this.off()
+  }
+}
