@@ -4,20 +4,27 @@
 const FORMAL_NAMES = new Set(
   (
     '$anchor $comment $defs $dynamicAnchor $dynamicRef $id $ref $schema $vocabulary additionalItems additionalProperties ' +
-    'allOf anyOf cache_control const contains content contentEncoding contentMediaType contentSchema custom default ' +
+    'allOf allowed_tools anyOf cache_control const contains content contentEncoding contentMediaType contentSchema custom default ' +
     'definition definitions dependencies dependentRequired dependentSchemas deprecated description else enum examples ' +
     'exclusiveMaximum exclusiveMinimum format function grammar id if items json_schema maxContains maxItems maxLength ' +
-    'maxProperties maximum minContains minItems minLength minProperties minimum multipleOf name not nullable oneOf ' +
+    'maxProperties maximum minContains minItems minLength minProperties minimum mode multipleOf name not nullable oneOf ' +
     'parameters pattern patternProperties prefixItems properties propertyNames readOnly required schema strict syntax ' +
-    'text then title type unevaluatedItems unevaluatedProperties uniqueItems writeOnly'
+    'text then title tools type unevaluatedItems unevaluatedProperties uniqueItems writeOnly'
   ).split(' '),
 )
-/** The same for values of members called `type`. */
-const FORMAL_TYPES = new Set(
-  'array boolean integer null number object string content custom ephemeral function grammar json_object json_schema text'.split(
-    ' ',
-  ),
-)
+/** The same for values, by the names of their members. */
+const FORMAL_VALUES = new Map([
+  [
+    'type',
+    new Set<unknown>(
+      (
+        'array boolean integer null number object string allowed_tools content custom ephemeral function grammar ' +
+        'json_object json_schema text'
+      ).split(' '),
+    ),
+  ],
+  ['mode', new Set<unknown>(['auto', 'required'])],
+])
 
 /**
  * Every string in a value and every name of a member, once each, in the order of the document. However deep it is: what
@@ -37,7 +44,7 @@ export function textsIn(value: unknown, formal = false): readonly string[] {
       const members = Object.entries(next)
       for (let i = members.length - 1; i >= 0; i--) {
         const [name, member] = members[i]!
-        if (formal || name !== 'type' || !FORMAL_TYPES.has(member)) rest.push(member)
+        if (formal || !FORMAL_VALUES.get(name)?.has(member)) rest.push(member)
         if (formal || !FORMAL_NAMES.has(name)) rest.push(name)
       }
     }

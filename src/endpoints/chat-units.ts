@@ -36,8 +36,6 @@ const SILENT = new Set([
   'route',
   'transforms',
   'service_tier',
-  'tool_choice',
-  'function_call',
   'reasoning',
   'reasoning_effort',
   'modalities',
@@ -86,7 +84,9 @@ export function chatUnits(input: ChatRequest, refusals: readonly string[]): Inpu
     readMessage(message, `messages[${index}]`, index >= firstCurrent, units)
     return units.slice(from)
   })
-  for (const name in input) if (!SILENT.has(name)) readOther(input[name], name, units)
+  for (const name in input) {
+    if (!SILENT.has(name) && !isChoice(name, input[name])) readOther(input[name], name, units)
+  }
   input.plugins?.forEach(({ id, enabled, search_prompt }, index) => {
     if (id !== 'web' || enabled === false || !search_prompt) return
     units.push(unit(`plugins[${index}].search_prompt`, 'search', search_prompt, true))
@@ -309,6 +309,11 @@ function isDataUrl(url: string): boolean {
 function typed(url: string): { mediaType?: string } {
   const mediaType = /^data:([^;,]+)/i.exec(url.slice(0, 128))?.[1]
   return mediaType ? { mediaType: mediaType.toLowerCase() } : {}
+}
+
+/** Whether to use tools at all: a word of the wire format. Which tool to use is a name that the client gave. */
+function isChoice(name: string, value: unknown): boolean {
+  return (name === 'tool_choice' || name === 'function_call') && typeof value === 'string'
 }
 
 /** Tools, schemas, stop strings, predicted output, and what we do not know. */

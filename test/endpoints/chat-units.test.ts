@@ -157,6 +157,22 @@ describe('chatUnits', () => {
       },
       { channel: 'tool_schema' },
     ],
+    [
+      'the choice of a tool',
+      {
+        messages: [user('a')],
+        tool_choice: {
+          type: 'allowed_tools',
+          allowed_tools: { mode: 'auto', tools: [{ type: 'function', name: BANNED }] },
+        },
+      },
+      { text: BANNED, channel: 'tool_schema' },
+    ],
+    [
+      'the choice of a legacy function',
+      { messages: [user('a')], function_call: { name: BANNED } },
+      { text: BANNED, channel: 'tool_schema' },
+    ],
     ['a stop string', { messages: [user('a')], stop: ['x', BANNED] }, { channel: 'tool_schema' }],
     [
       'predicted output',
@@ -347,6 +363,7 @@ describe('chatUnits', () => {
       stream: true,
       metadata: { note: 'x' },
       tool_choice: 'auto',
+      function_call: 'none',
       response_format: { type: 'json_object' },
       tools: [
         {
@@ -366,6 +383,18 @@ describe('chatUnits', () => {
     })
     const texts = units.filter(({ channel }) => channel === 'tool_schema').map(({ text }) => text)
     expect(texts).toEqual(['look', 'Looks.', 'city', 'Where?'])
+  })
+
+  it.each([
+    { type: 'function', function: { name: 'look' } },
+    { type: 'custom', custom: { name: 'look' } },
+    {
+      type: 'allowed_tools',
+      allowed_tools: { mode: 'auto', tools: [{ type: 'custom', custom: { name: 'look' } }] },
+    },
+  ])('reads nothing but names in the choice of a tool: %j', (tool_choice) => {
+    const { units } = unitsOf({ messages: [user('a')], tool_choice })
+    expect(units.map(({ text }) => text)).toEqual(['a', 'look'])
   })
 
   it('takes no handle and no mark of the wire format for words', () => {
