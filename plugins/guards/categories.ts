@@ -17,6 +17,7 @@ import {
 import { LEXICONS } from './categories/lexicon/index.ts'
 import { Scorer, type Score } from './categories/score.ts'
 import { Sentences } from './categories/sentences.ts'
+import { getReady } from './text/expressions.ts'
 
 const PASS: Verdict = { action: 'pass' }
 const NOT_READ: Verdict = { action: 'abstain', why: 'not-applicable' }
@@ -41,6 +42,7 @@ export default defineGuard({
   setup({ mode, threshold }, host) {
     const hints = mode === 'hint'
     const scorer = new Scorer(CATEGORIES, LEXICONS)
+    void getReady()
     const begin = ({ rules, requestId }: GuardContext, side: Unit['side']): Reading => {
       const wanted = new Set(hints ? CATEGORIES : rules.deny)
       const verdictOf = ({ category, score, cues }: Score): Verdict | undefined => {

@@ -6,7 +6,6 @@
  * What it cannot see: names in running text, requests to find somebody, health or family of a person. It asks for a
  * judge.
  */
-import { setImmediate as turn } from 'node:timers/promises'
 import * as v from 'valibot'
 import {
   defineGuard,
@@ -18,6 +17,7 @@ import {
 } from '../../src/plugin.ts'
 import { CLASSES, type EntityClass } from './pii/numbers.ts'
 import { PersonalDataScan } from './pii/scan.ts'
+import { getReady } from './text/expressions.ts'
 
 const PASS: Verdict = { action: 'pass' }
 const NOT_READ: Verdict = { action: 'abstain', why: 'not-applicable' }
@@ -44,7 +44,7 @@ export default defineGuard({
     const classes = new Set<EntityClass>(entities)
     const isIgnored = ignoring(ignore)
     const look = () => new Look(classes, isIgnored, weak)
-    void warmUp(look)
+    void getReady()
     function* read({ channel, text }: Unit): Generator<void, Verdict, void> {
       // Words of tools are for patterns alone (guard design, 1.3).
       if (channel === 'tool_schema') return NOT_READ
@@ -74,28 +74,6 @@ export default defineGuard({
     }
   },
 })
-
-const SAMPLES = [
-  'Call Mr. Example at +49 30 1234567 or zero one two three four five six seven eight nine.',
-  'Her name is Jane Example, born on 1 May 1980 in Exampletown, living at 12 Example Street.',
-  'Write to bob at example dot org or to bob@example.org; the server 192.0.2.1 has 2001:db8::1.',
-  'IBAN DE89 3704 0044 0532 0130 00, card 4111 1111 1111 1111, number 123-45-6789, P<UTO<<X<<<',
-]
-
-/**
- * Expressions are compiled when they are first used and once more when they are used again, for texts in Latin-1 and for
- * others apart; all in all 100 ms. That is done here, little by little, so that nobody has to wait for it later.
- */
-async function warmUp(look: () => LaneGuard): Promise<void> {
-  for (const text of [...SAMPLES, ...SAMPLES.map((sample) => `${sample}\u2013`)]) {
-    for (let time = 0; time < 2; time++) {
-      const one = look()
-      await one.push(text)
-      await one.end()
-      await turn()
-    }
-  }
-}
 
 /** One text, looked at as it grows. */
 class Look implements LaneGuard {

@@ -3,7 +3,7 @@ import type { Channel, LaneGuard, LaneInfo } from '../plugin.ts'
 import { BySegments, PluginFollower, type Scout } from './follower.ts'
 import { RemoteLane, RemoteSegments } from './followers-remote.ts'
 import { PatternFollower, PatternSearch, type Searcher } from './followers-pattern.ts'
-import { BySlices } from './followers-whole.ts'
+import { AsItGrows, BySlices } from './followers-whole.ts'
 import type { Segment } from './segments.ts'
 import type { Origin, Watch } from './watch.ts'
 
@@ -38,17 +38,18 @@ export function pluginScout(watch: Watch, question: string): Scout {
     reads: (channel) =>
       (guard.outputStream !== undefined || guard.output !== undefined) &&
       (local || !EXACT_ONLY.has(channel)),
-    follow(lane, changed = NOBODY, atOnce) {
+    follow(lane, changed, atOnce) {
       const streams = guard.outputStream !== undefined && !(guard.whole && guard.output)
       if (!local) {
         return streams
-          ? new RemoteLane(watch, lane, changed)
-          : new RemoteSegments(watch, lane, question, changed)
+          ? new RemoteLane(watch, lane, changed ?? NOBODY)
+          : new RemoteSegments(watch, lane, question, changed ?? NOBODY)
       }
       const follower = streams
         ? new LaneFollower(watch, lane)
         : new SegmentFollower(watch, lane, question)
-      return atOnce ? new BySlices(follower, changed) : follower
+      if (!changed) return follower
+      return atOnce ? new BySlices(follower, changed) : new AsItGrows(follower, changed)
     },
   }
 }

@@ -2,6 +2,7 @@
 import type { Channel, LaneInfo } from '../plugin.ts'
 import type { Follower, Scout, Stop } from './follower.ts'
 import type { Lanes, MarkPiece, TextPiece } from './lanes.ts'
+import type { Steps } from './stretch.ts'
 
 /** Who stopped a lane, and why. */
 export interface Halt {
@@ -9,9 +10,15 @@ export interface Halt {
   readonly stop: Stop
 }
 
+/** What of a lane may still go out. */
+export interface Blocked extends Halt {
+  /** Offset. */
+  readonly safe: number
+}
+
 /** Longer texts are not kept for the sake of the exact place where several guards stop them. */
 const MOST_KEPT = 1_048_576
-/** Characters that guards are told again at once. */
+/** So many characters guards are told again in one step. */
 const STRETCH = 256
 
 interface Held<Part> {
@@ -130,18 +137,20 @@ export class Lane<Part> {
    * out, when more comes at once: so they are told the last piece again, character by character, and text alone decides.
    * @param piece in which a guard blocked; none at the end, when a text that came at once is looked at as a whole
    */
-  blocked(halt: Halt, piece: string): Halt & { readonly safe: number } {
+  *blocked(halt: Halt, piece: string): Steps<Blocked> {
     const found = { ...halt, safe: this.safe }
-    const last = piece === '' && this.#pieces === 1 ? this.#text : piece
-    if (!this.#keeps || !halt.stop.block || last.length < 2 || this.#text.length < this.length) {
+    const text = this.#text
+    const last = piece === '' && this.#pieces === 1 ? text : piece
+    if (!this.#keeps || !halt.stop.block || last.length < 2 || text.length < this.length) {
       return found
     }
-    const earliest = Math.max(this.length - last.length, this.#blockedUpTo() - 1)
-    const from = wholeCharacters(this.#text, earliest)
-    let locals = this.#replay(from, 1, from + STRETCH).followers
-    if (this.length - from > STRETCH && !locals.some(({ stop }) => stop?.block)) {
+    const earliest = Math.max(text.length - last.length, this.#blockedUpTo() - 1)
+    const from = wholeCharacters(text, earliest)
+    let locals = (yield* this.#replay(text, from, 1, from + STRETCH)).followers
+    if (text.length - from > STRETCH && !locals.some(({ stop }) => stop?.block)) {
       // In stretches at first: character by character takes many times as long.
-      locals = this.#replay(this.#replay(from, STRETCH).from, 1).followers
+      const stretch = yield* this.#replay(text, from, STRETCH)
+      locals = (yield* this.#replay(text, stretch.from, 1)).followers
     }
     const follower = locals.find(({ stop }) => stop?.block)
     if (!follower) return found
@@ -150,26 +159,29 @@ export class Lane<Part> {
   }
 
   /**
-   * Tells local guards all of it again, up to a place: what is before a place at once, then so many characters at a time,
-   * until one of them blocks.
+   * Tells local guards all of a text again, up to a place: what is before a place in stretches, then so many characters at
+   * a time, until one of them blocks.
    * @returns those guards, and where what they were told last begins
    */
-  #replay(
+  *#replay(
+    text: string,
     start: number,
     size: number,
-    end = this.length,
-  ): { followers: readonly Follower[]; from: number } {
-    const text = this.#text
+    end = text.length,
+  ): Steps<{ followers: readonly Follower[]; from: number }> {
     const followers = this.#scouts
       .filter((scout) => scout.local && this.#followers.some((one) => isOf(scout, one)))
       .map((scout) => scout.follow(this.info, undefined, false))
-    if (start > 0) for (const follower of followers) follower.push(text.slice(0, start))
-    for (let from = start, to = from; from < Math.min(end, text.length); from = to) {
-      to = from + size
+    for (let from = 0, to = from, told = 0; from < Math.min(end, text.length); from = to) {
+      to = from < start ? Math.min(start, from + STRETCH) : from + size
       // Not between the halves of a character.
       if (wholeCharacters(text, to) < to) to++
       for (const follower of followers) follower.push(text.slice(from, to))
-      if (followers.some(({ stop }) => stop?.block)) return { followers, from }
+      if (from >= start && followers.some(({ stop }) => stop?.block)) return { followers, from }
+      told += to - from
+      if (told < STRETCH) continue
+      told = 0
+      yield
     }
     return { followers, from: text.length }
   }

@@ -6,12 +6,18 @@
 import type { Step } from '../plugin.ts'
 import { holdsOf, tooLarge, worstHolds, type Hold } from './bounds.ts'
 import { Choice, hasPassed, itemOf, partOf, type Fragments } from './choice.ts'
-import { Lane, type Halt } from './lane.ts'
+import { Lane, type Blocked, type Halt } from './lane.ts'
 import type { FragmentPiece, MarkPiece, Piece, TextPiece, WholePiece } from './lanes.ts'
 import { Readers } from './readers.ts'
 import type { ScreenInit } from './screening.ts'
+import { atOnce, inTurns } from './stretch.ts'
 import { isForgiven, type GuardFault } from './verdicts.ts'
 import type { Origin } from './watch.ts'
+
+/** Where a longer text is blocked is found out in turns with others. */
+const LONG = 1 << 14
+/** Said to whom nobody listens. */
+const LEFT = new Error('nobody waits for this screen')
 
 export class Screen<Part> implements Step<Part, Part> {
   /** Nothing more is wanted. */
@@ -31,6 +37,9 @@ export class Screen<Part> implements Step<Part, Part> {
   #ended = false
   /** The lane to which text came last. */
   #looked: Lane<Part> | undefined
+  /** Lanes that are blocked, of which it takes a while to find out where; nothing until that is known. */
+  readonly #blocked = new Map<Lane<Part>, Blocked | undefined>()
+  #locating = 0
   #like: Part | undefined
   #emit: (part: Part) => void = () => {}
   readonly #take = (piece: Piece<Part>): void => this.#piece(piece)
@@ -45,7 +54,7 @@ export class Screen<Part> implements Step<Part, Part> {
 
   /** Some guard may still answer. */
   get waiting(): boolean {
-    return this.waitsFor('key') || this.waitsFor('request')
+    return this.#locating > 0 || this.waitsFor('key') || this.waitsFor('request')
   }
 
   /** Some guard that looks after these rules may still answer. */
@@ -59,7 +68,7 @@ export class Screen<Part> implements Step<Part, Part> {
 
   /** Some guard looks at text that has come, and what follows has to wait: else it mattered how fast it is. */
   get looking(): boolean {
-    return this.#looked?.looking === true && !this.done
+    return (this.#locating > 0 || this.#looked?.looking === true) && !this.done
   }
 
   /** Whether more of the answer may come before guards have answered. */
@@ -181,7 +190,7 @@ export class Screen<Part> implements Step<Part, Part> {
     this.#hold(choice, text.length)
     lane.hold(piece)
     if (halt) this.#halted(choice, lane, text)
-    if (choice.over) return
+    if (choice.over || this.#blocked.has(lane)) return
     if (choice.lanes.has(channel)) this.#release(choice, lane)
     this.#checkHeld(choice)
   }
@@ -251,7 +260,8 @@ export class Screen<Part> implements Step<Part, Part> {
   #halted(choice: Choice<Part>, lane: Lane<Part>, last: string): void {
     const halt = this.#blockOf(choice, lane)
     if (!halt) return
-    const blocked = lane.blocked(halt, last)
+    const blocked = this.#blockedIn(choice, lane, halt, last)
+    if (!blocked) return
     this.#release(choice, lane, blocked.safe)
     this.#note(blocked, lane, lane.droppable)
     if (!lane.droppable) return this.#refuse(choice, undefined)
@@ -260,6 +270,32 @@ export class Screen<Part> implements Step<Part, Part> {
     const { lasting } = lane
     this.#withhold(choice, lane.drop())
     if (!this.#buffering) for (const part of lasting) choice.emit(part)
+  }
+
+  /** Where a lane is blocked, as far as that is known. */
+  #blockedIn(
+    choice: Choice<Part>,
+    lane: Lane<Part>,
+    halt: Halt,
+    last: string,
+  ): Blocked | undefined {
+    if (this.#blocked.has(lane)) return this.#blocked.get(lane)
+    const steps = lane.blocked(halt, last)
+    if (lane.length <= LONG) return atOnce(steps)
+    const blocked = inTurns(steps, () => {
+      if (this.done || choice.over) throw LEFT
+    })
+    if (!(blocked instanceof Promise)) return blocked
+    this.#blocked.set(lane, undefined)
+    this.#locating++
+    void blocked
+      .catch(() => ({ ...halt, safe: lane.released }))
+      .then((found) => {
+        this.#blocked.set(lane, found)
+        this.#locating--
+        this.changed()
+      })
+    return undefined
   }
 
   #lookAtItems(choice: Choice<Part>): void {
@@ -289,7 +325,10 @@ export class Screen<Part> implements Step<Part, Part> {
   /** Lets go of what all guards agree to. */
   #settle(choice: Choice<Part>): void {
     if (choice.over) return
-    for (const lane of choice.lanes.values()) this.#release(choice, lane)
+    for (const lane of choice.lanes.values()) {
+      if (this.#blocked.has(lane)) return
+      this.#release(choice, lane)
+    }
     if (!choice.clear) return
     const { items } = choice
     if (this.#buffering) {
@@ -329,6 +368,8 @@ export class Screen<Part> implements Step<Part, Part> {
 
   /** What is held has bounds: for each lane, for the rules of each origin in all lanes, and for a buffered answer. */
   #checkHeld(choice: Choice<Part>): void {
+    // What is blocked holds nothing for long.
+    if (this.#locating > 0) return
     const { maxHeld, maxBuffer } = this.#init.limits
     if (this.#buffering) {
       if (this.held > maxBuffer) this.#stopBuffering(choice)

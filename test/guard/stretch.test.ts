@@ -1,14 +1,18 @@
 /** Long work is done in turns with others. */
 import { describe, expect, it, vi } from 'vitest'
-import { BySlices } from '../../src/guard/followers-whole.ts'
-import type { Follower } from '../../src/guard/follower.ts'
+import { AsItGrows, BySlices } from '../../src/guard/followers-whole.ts'
+import type { Follower, Scout } from '../../src/guard/follower.ts'
 import { Guards } from '../../src/guard/guards.ts'
 import { buildMachines, parsePattern } from '../../src/guard/matcher/build.ts'
 import { PatternFollower } from '../../src/guard/followers-pattern.ts'
+import { isSuspect } from '../../src/guard/matcher/find.ts'
 import { TextScan } from '../../src/guard/matcher/scan.ts'
 import { checking, compilePatterns, compiling } from '../../src/guard/patterns.ts'
+import { Prompt } from '../../src/guard/prompt.ts'
 import { atOnce, inTurns, type Steps } from '../../src/guard/stretch.ts'
 import { preparePolicy, readPolicy, tighten } from '../../src/policy.ts'
+import { bitLanes, type Bit } from './_lanes.ts'
+import { screenOf } from './_screen.ts'
 import { hostilePatterns, randomNumbers } from './texts.ts'
 
 let count = 0
@@ -187,35 +191,36 @@ describe('a policy that is new', () => {
   })
 })
 
-describe('a text that is there whole', () => {
-  /** Stops at the first `!`. */
-  function follower(): Follower & { pushed: number } {
-    let length = 0
-    return {
-      name: 'one',
-      origin: 'key',
-      safe: 0,
-      stop: undefined,
-      waiting: false,
-      pushed: 0,
-      push(text) {
-        this.pushed++
-        for (const _ of busy(1)) length += text.length
-        const at = text.indexOf('!')
-        if (at < 0) return void Object.assign(this, { safe: length })
-        const start = length - text.length + at
-        const block = {
-          action: 'block',
-          rule: 'scope',
-          spans: [{ start, end: start + 1 }],
-        } as const
-        Object.assign(this, { stop: { block } })
-      },
-      end() {},
-      leave() {},
-    }
+/** Works for a millisecond whenever it is told of something, and stops at a sign. */
+function follower(sign = '!'): Follower & { pushed: number } {
+  let length = 0
+  return {
+    name: sign,
+    origin: 'key',
+    safe: 0,
+    stop: undefined,
+    waiting: false,
+    pushed: 0,
+    push(text) {
+      this.pushed++
+      if (this.stop) return
+      for (const _ of busy(1)) length += text.length
+      const at = text.indexOf(sign)
+      if (at < 0) return void Object.assign(this, { safe: length })
+      const start = length - text.length + at
+      const block = {
+        action: 'block',
+        rule: 'scope',
+        spans: [{ start, end: start + 1 }],
+      } as const
+      Object.assign(this, { safe: start, stop: { block } })
+    },
+    end() {},
+    leave() {},
   }
+}
 
+describe('a text that is there whole', () => {
   it.each([
     ['x'.repeat(5_000), 5_000, undefined],
     [`${'x'.repeat(4_000)}!${'x'.repeat(4_000)}`, undefined, 4_000],
@@ -245,6 +250,90 @@ describe('a text that is there whole', () => {
     const { pushed } = plugin
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
     expect([plugin.pushed, isTold, slow.waiting]).toEqual([pushed, false, false])
+  })
+})
+
+describe('a piece of a text that grows', () => {
+  const long = 'x'.repeat(20_000)
+
+  it.each([
+    ['that passes', [long, 'and more'], 20_008, undefined],
+    ['that does not', [`${long}!`, 'and more'], 20_000, 20_000],
+    ['before one that does not', [long, 'and !'], 20_004, 20_004],
+  ])(
+    'is told to a plugin little by little if it is long: one %s',
+    async (_, pieces, safe, start) => {
+      const plugin = follower()
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const slow = new AsItGrows(plugin, resolve)
+      const turns = await turnsWhile(() => {
+        for (const piece of pieces) slow.push(piece)
+        expect([slow.looking, slow.safe, slow.stop]).toEqual([true, 0, undefined])
+        slow.end()
+        return promise
+      })
+      expect(turns).toBeGreaterThan(2)
+      expect([slow.looking, slow.waiting]).toEqual([false, false])
+      expect(slow.stop?.block?.spans?.[0]?.start).toBe(start)
+      expect(slow.safe).toBeGreaterThanOrEqual(safe)
+      expect(slow.safe).toBeLessThanOrEqual(start ?? safe)
+    },
+  )
+
+  it('is told to it at once if it is short', () => {
+    const slow = new AsItGrows(follower(), () => {})
+    slow.push('xy')
+    expect([slow.looking, slow.safe]).toEqual([false, 2])
+    slow.push('!')
+    expect(slow.stop?.block?.spans).toEqual([{ start: 2, end: 3 }])
+  })
+
+  it('is not looked at any more for whoever has left', async () => {
+    const plugin = follower()
+    let isTold = false
+    const slow = new AsItGrows(plugin, () => (isTold = true))
+    slow.push(long)
+    slow.leave()
+    const { pushed } = plugin
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+    expect([plugin.pushed, isTold, slow.waiting]).toEqual([pushed, false, false])
+  })
+})
+
+describe('a text that several guards block', () => {
+  const scouts = ['!', '?'].map((sign): Scout => {
+    const follow = () => follower(sign)
+    return { name: sign, origin: 'key', local: true, whole: false, reads: () => true, follow }
+  })
+  const text = `${'x'.repeat(18_000)}?yy!${'z'.repeat(3_000)}`
+
+  async function screened(pieces: readonly string[]) {
+    const said: Bit[] = []
+    const found: string[] = []
+    const limits = { maxHeld: 1_000, maxBuffer: 100_000, maxToolCall: 100 }
+    const refuse = () => [{ refused: 'no' }]
+    const screen = screenOf<Bit>(
+      { lanes: bitLanes, scouts, refuse, limits },
+      { found: ({ follower: { name } }) => found.push(name) },
+    )
+    const prompt = new Prompt(screen)
+    const emit = (part: Bit) => void said.push(part)
+    const turns = await turnsWhile(async () => {
+      for (const piece of pieces) prompt.push({ text: piece }, emit)
+      await prompt.end(emit)
+    })
+    const out = said.map((part) => part.text ?? `[${part.refused}]`).join('')
+    return { turns, out, found, held: screen.held }
+  }
+
+  it('is looked through again in turns, if it is long, and nothing else matters but the text', async () => {
+    const whole = await screened([text, 'after it'])
+    expect(whole.turns).toBeGreaterThan(20)
+    const cut = await screened(text.match(/.{1,700}/gs)!)
+    for (const { out, found, held } of [whole, cut]) {
+      expect(out).toBe(`${'x'.repeat(18_000)}[no]`)
+      expect([found, held]).toEqual([['?'], 0])
+    }
   })
 })
 
@@ -313,4 +402,29 @@ describe('a match that may begin anywhere', () => {
       expect(now.stop?.block).toMatchObject({ rule: 'bannedPatterns[0]' })
     },
   )
+
+  it('is found where it is where no set of states comes twice, and nothing is remembered', () => {
+    const [, patterns, textOf] = hostilePatterns().find(([name]) => name === 'states without end')!
+    const few = patterns.slice(0, 8)
+    const machines = atOnce(buildMachines(few.map((pattern) => atOnce(parsePattern(pattern)))))
+    const { forward } = machines.text
+    const passing = vi.spyOn(forward, 'passing')
+    const dropped = vi.spyOn(forward, 'drop')
+    const letters = textOf(1 << 15)
+    const text = `${letters}c!`
+    const pattern = few.findIndex((_, index) => letters.at(-301 - index) === 'a')
+    const hit = { pattern, start: 0, end: text.length, view: 'R' }
+    expect(atOnce(isSuspect(machines, letters))).toBe(false)
+    expect(atOnce(isSuspect(machines, text))).toBe(true)
+    const looked = dropped.mock.calls.length
+    expect(atOnce(new TextScan(machines).search(text, 128))).toEqual(hit)
+    expect(passing.mock.calls.slice(0, 3)).toEqual([[4_096], [8_192], [16_384]])
+    // Now and then it is tried again.
+    expect(looked).toBeGreaterThanOrEqual(passing.mock.calls.length)
+    for (const size of [100, 5_000]) {
+      const scan = new TextScan(machines)
+      const steps = text.match(new RegExp(`.{1,${size}}`, 'gs'))!.map((piece) => scan.push(piece))
+      expect(steps.at(-1)).toEqual({ safe: 0, hit })
+    }
+  })
 })

@@ -3,6 +3,7 @@
  * enough to be followed by hand: the cues that counted are named.
  */
 import type { Category } from '../../../src/plugin.ts'
+import { expression } from '../text/expressions.ts'
 import { ROLES, type Cue, type Lexicon } from './cues.ts'
 import { MOST_UNITS, fold, foldInto } from './fold.ts'
 import { CueIndex } from './cue-index.ts'
@@ -253,5 +254,5 @@ function operationOf(lexicons: readonly Lexicon[]): RegExp {
       .filter(Boolean),
   )
   const choice = words.sort((a, b) => b.length - a.length).join('|')
-  return new RegExp(`\\d\\s?(?:${choice})\\s?(?:by )?\\d`)
+  return expression(`\\d\\s?(?:${choice})\\s?(?:by )?\\d`)
 }

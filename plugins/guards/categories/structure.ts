@@ -1,5 +1,6 @@
 /** What speaks for a category by its shape, in any language: code, formulas, stage directions, doses, clauses. */
 import type { Category } from '../../../src/plugin.ts'
+import { expression } from '../text/expressions.ts'
 import type { Role } from './cues.ts'
 
 export interface Shape {
@@ -19,7 +20,7 @@ const HUMP = '\u0002'
 const ENOUGH = 5
 
 /** Every pattern is linear: no repetition within a repetition, and bounded gaps. */
-export const SHAPES: readonly Shape[] = [
+const LISTED: readonly Shape[] = [
   code('fence', '`~', /^\s*(?:```|~~~)\s*\w*[\w+#-]/, ENOUGH),
   code('bare-fence', '`~', /^\s*(?:```|~~~)\s*$/, 3),
   code('shebang', '#', /^#!\s*\//, ENOUGH),
@@ -203,6 +204,11 @@ export const SHAPES: readonly Shape[] = [
     counts: 'loose',
   },
 ]
+
+export const SHAPES: readonly Shape[] = LISTED.map((shape) => ({
+  ...shape,
+  pattern: expression(shape.pattern),
+}))
 
 /** Bits of the signs that are in a text. */
 export function signsIn(text: string): number {

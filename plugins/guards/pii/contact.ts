@@ -1,6 +1,7 @@
 /** Addresses: of mail, of telephones, of machines. */
 import { isIPv6 } from 'node:net'
 import { isUniform } from './checks.ts'
+import { expression, matchesOf } from '../text/expressions.ts'
 import { wholeWords } from './numbers.ts'
 
 /** A stretch of a text. */
@@ -9,11 +10,13 @@ export interface Range {
   readonly end: number
 }
 
-const LOCAL = /[\p{L}\p{M}\p{N}._%+\-'&~#*"]/u
-const DOMAIN = /[\p{L}\p{M}\p{N}.-]/u
+const LOCAL = expression(/[\p{L}\p{M}\p{N}._%+\-'&~#*"]/u)
+const DOMAIN = expression(/[\p{L}\p{M}\p{N}.-]/u)
+const TOP = expression(/^(?:\p{L}[\p{L}\p{M}]{1,23}|xn--[a-z0-9-]{2,59})$/iu)
 const FILE_ENDINGS = /^(?:png|jpe?g|gif|webp|svg|css|js|ts|json|html?|md|txt|pdf|zip|gz)$/i
-const OBFUSCATED =
-  /[\p{L}\p{N}._%+-]{1,64}(?:\s*[([<]\s*at\s*[)\]>]\s*[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+|\.)|\s+at\s+[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+))(?:[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+|\.)){0,3}\p{L}{2,24}(?![\p{L}\p{N}])/giu
+const OBFUSCATED = expression(
+  /[\p{L}\p{N}._%+-]{1,64}(?:\s*[([<]\s*at\s*[)\]>]\s*[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+|\.)|\s+at\s+[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+))(?:[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+|\.)){0,3}\p{L}{2,24}(?![\p{L}\p{N}])/giu,
+)
 
 /** Mail addresses around the `@`s of a text (RFC 5322 without comments, RFC 6531). */
 export function findEmails(text: string): Range[] {
@@ -36,7 +39,7 @@ export function findEmails(text: string): Range[] {
 
 /** Mail addresses that are spelled: `name (at) example [dot] org`. */
 export function findSpelledEmails(text: string): Range[] {
-  return [...text.matchAll(OBFUSCATED)].map(({ index, 0: { length } }) => ({
+  return Array.from(matchesOf(text, OBFUSCATED), ({ index, 0: { length } }) => ({
     start: index,
     end: index + length,
   }))
@@ -46,7 +49,7 @@ function isDomain(domain: string): boolean {
   const labels = domain.split('.')
   const last = labels.at(-1)!
   if (labels.length < 2 || labels.some((label) => label === '' || label.length > 63)) return false
-  if (!/^(?:\p{L}[\p{L}\p{M}]{1,23}|xn--[a-z0-9-]{2,59})$/iu.test(last)) return false
+  if (!TOP.test(last)) return false
   // `logo@2x.png` is a picture, `left-pad@1.3.0-beta.rc` a package.
   return !(FILE_ENDINGS.test(last) && /^\d/.test(domain)) && !/^\d+\.\d+/.test(domain)
 }
@@ -55,8 +58,15 @@ const OF_MACHINES = wholeWords(
   'ip|ips|ipv4|ipv6|address|addr|host|server|client|from|ping|connect|connected|connection|login|logged in|dns|port|subnet|' +
     'gateway|adresse|dirección|indirizzo|remote|peer|visitor|user at',
 )
-const NO_MACHINE =
-  /(?:\bv|version|release|section|sec\.|chapter|clause|paragraph|§|build|firmware|rev\.?|revision|kernel|driver|abschnitt|kapitel|figure|table|article)\s*[:=]?\s*$/i
+const NO_MACHINE = expression(
+  /(?:\bv|version|release|section|sec\.|chapter|clause|paragraph|§|build|firmware|rev\.?|revision|kernel|driver|abschnitt|kapitel|figure|table|article)\s*[:=]?\s*$/i,
+)
+
+const IPV4 = expression(
+  /(?<![\p{L}\p{N}._-])\d{1,3}(?:\.\d{1,3}){3}(?![\p{L}\p{N}_]|[.-][\p{L}\p{N}]|\/\d)/gu,
+)
+const COLONS = expression(/(?<![\p{L}\p{N}_.-])[\dA-Fa-f:]*:[\dA-Fa-f:.-]+/gu)
+const HYPHENS = expression(/(?<![\p{L}\p{N}_.-])[\dA-F]{2}(?:-[\dA-F]{2}){5}(?![\p{L}\p{N}_-])/giu)
 
 /**
  * Addresses of machines that are on the internet: not of the own machine, not of private networks.
@@ -67,9 +77,7 @@ export function findMachines(
   before: string,
 ): (Range & { label: 'IP_ADDRESS' | 'MAC_ADDRESS' })[] {
   const found: (Range & { label: 'IP_ADDRESS' | 'MAC_ADDRESS' })[] = []
-  for (const { 0: address, index } of text.matchAll(
-    /(?<![\p{L}\p{N}._-])\d{1,3}(?:\.\d{1,3}){3}(?![\p{L}\p{N}_]|[.-][\p{L}\p{N}]|\/\d)/gu,
-  )) {
+  for (const { 0: address, index } of matchesOf(text, IPV4)) {
     const octets = address.split('.').map(Number)
     const context = (before + text.slice(0, index)).slice(-48)
     if (octets.some((octet) => octet > 255) || isLocal(octets) || NO_MACHINE.test(context)) continue
@@ -77,9 +85,7 @@ export function findMachines(
     if (Math.max(...octets) < 32 && !OF_MACHINES.test(context)) continue
     found.push({ label: 'IP_ADDRESS', start: index, end: index + address.length })
   }
-  for (const { 0: match, index } of text.matchAll(
-    /(?<![\p{L}\p{N}_.-])[\dA-Fa-f:]*:[\dA-Fa-f:.-]+/gu,
-  )) {
+  for (const { 0: match, index } of matchesOf(text, COLONS)) {
     const address = match.replace(/[:.-]+$/, '')
     const range = { start: index, end: index + address.length }
     if (/^[\p{L}\p{N}_]/u.test(text.slice(range.end))) continue
@@ -92,9 +98,7 @@ export function findMachines(
         found.push({ label: 'IP_ADDRESS', ...range })
     }
   }
-  for (const { 0: address, index } of text.matchAll(
-    /(?<![\p{L}\p{N}_.-])[\dA-F]{2}(?:-[\dA-F]{2}){5}(?![\p{L}\p{N}_-])/giu,
-  )) {
+  for (const { 0: address, index } of matchesOf(text, HYPHENS)) {
     if (!/[a-f]/i.test(address)) continue
     found.push({ label: 'MAC_ADDRESS', start: index, end: index + address.length })
   }
@@ -176,8 +180,9 @@ const NATIONAL = [
   /^1[3-9]\d[ -]\d{4}[ -]\d{4}$/,
   /^\([1-9]\d\) ?9?\d{4}-\d{4}$/,
 ]
-const DATED =
-  /(?<!\d)\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})(?!\d)|(?<!\d)(?:19|20)\d\d([./-])\d{1,2}\2\d{1,2}(?!\d)/
+const DATED = expression(
+  /(?<!\d)\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})(?!\d)|(?<!\d)(?:19|20)\d\d([./-])\d{1,2}\2\d{1,2}(?!\d)/,
+)
 
 /** Whether a number in at least three groups is written as telephone numbers are, somewhere. */
 export function isNational(written: string, digits: string): boolean {
@@ -225,6 +230,7 @@ const DIGIT_WORDS = new Set(
     'nul een twee vijf zes zeven negen'
   ).split(' '),
 )
+const WORD = expression(/[\p{L}\p{N}]+/gu)
 const LONGEST_DIGIT_WORD = 7
 /** Fewer spelled digits are no telephone number. */
 export const SPELLED_DIGITS = 9
@@ -238,7 +244,7 @@ export function findSpelledPhones(text: string, before: string): Range[] {
   const found: Range[] = []
   let run: Range | undefined
   let count = 0
-  for (const { 0: word, index } of text.matchAll(/[\p{L}\p{N}]+/gu)) {
+  for (const { 0: word, index } of matchesOf(text, WORD)) {
     if (isDigitWord(word)) {
       run = { start: run?.start ?? index, end: index + word.length }
       count++

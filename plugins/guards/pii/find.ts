@@ -11,6 +11,7 @@ import {
   findSpelledPhones,
   type Range,
 } from './contact.ts'
+import { expression, matchesOf } from '../text/expressions.ts'
 import { findNumbers } from './groups.ts'
 import { ibanLength, isIban, type EntityClass } from './numbers.ts'
 
@@ -87,11 +88,11 @@ function withoutOverlaps(found: readonly Ranked[]): Entity[] {
   return kept.sort((a, b) => a.start - b.start)
 }
 
-const IBAN = /(?<![\p{L}\p{N}_])([A-Z]{2})\d{2}(?:[ -]?[A-Z\d]){11,30}/giu
+const IBAN = expression(/(?<![\p{L}\p{N}_])([A-Z]{2})\d{2}(?:[ -]?[A-Z\d]){11,30}/giu)
 
 function findIbans(text: string): Range[] {
   const found: Range[] = []
-  for (const { 0: match, 1: country, index } of text.matchAll(IBAN)) {
+  for (const { 0: match, 1: country, index } of matchesOf(text, IBAN)) {
     const length = ibanLength(country!.toUpperCase())
     if (length === undefined) continue
     let end = 0
@@ -105,12 +106,13 @@ function findIbans(text: string): Range[] {
   return found
 }
 
+const LINE = expression(/[A-Z\d<]{30,44}/g)
 const NAME_LINE = /^[PIACV][A-Z<][A-Z<]{3}[A-Z][A-Z<]{23,38}$/
 const BORN_LINE = /(\d{6})(\d)[MFX<](\d{6})(\d)/
 
 /** Machine-readable zones of travel documents (ICAO 9303): their lines, once the check digits of one are right. */
 function findZones(text: string): Range[] {
-  const lines = [...text.matchAll(/[A-Z\d<]{30,44}/g)].map(({ 0: line, index }) => ({
+  const lines = Array.from(matchesOf(text, LINE), ({ 0: line, index }) => ({
     line,
     range: { start: index, end: index + line.length },
   }))

@@ -1,5 +1,6 @@
 /** Numbers written in groups: every row of groups that could be one of a person, a card, a telephone. */
 import { isCalled, isInternational, isNational, speaksOfPhones, type Range } from './contact.ts'
+import { expression, matchesOf } from '../text/expressions.ts'
 import { BANK_NEAR, formsOf, nextForm, wholeWords, type EntityClass, type Form } from './numbers.ts'
 
 /** Takes what was found. Of two that overlap the one with the lower rank is meant. */
@@ -15,6 +16,8 @@ const CONTEXT = 48
 /** The same for words that make it a number of something else. */
 const NEAR = 24
 const LONGEST_GAP = 3
+
+const GROUP = expression(/\d+(?![\p{L}\p{N}])|[\p{L}\p{N}]+/gu)
 
 const OTHER_NUMBERS = wholeWords(
   'isbn|issn|ean|upc|gtin|asin|sku|doi|order|orders|invoice|tracking|shipment|parcel|serial|ticket|model|version|part|commit|' +
@@ -77,7 +80,7 @@ class Groups {
     this.text = text
     this.#label = label
     this.#before = before
-    for (const { 0: group, index } of text.matchAll(/\d+(?![\p{L}\p{N}])|[\p{L}\p{N}]+/gu)) {
+    for (const { 0: group, index } of matchesOf(text, GROUP)) {
       this.starts.push(index)
       this.ends.push(index + group.length)
       const code = group.charCodeAt(0)

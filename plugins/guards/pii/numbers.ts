@@ -1,5 +1,6 @@
 /** How numbers of persons are written, and what names them. */
 import { digit, isUniform, luhn, mod97, weigh } from './checks.ts'
+import { expression } from '../text/expressions.ts'
 import { EXISTS } from './national.ts'
 
 /** What an operator may choose among. */
@@ -179,7 +180,7 @@ export function wholeWords(words: string): RegExp {
       : []),
     ...dense!,
   ]
-  return new RegExp(parts.join('|'), 'iu')
+  return expression(parts.join('|'), 'iu')
 }
 
 /** Lengths of IBANs by country (ISO 13616 registry). */

@@ -1,4 +1,5 @@
 /** The weak tier: shapes of names, births, homes. Any of them may be something else, so one alone is no proof. */
+import { expression, matchesOf } from '../text/expressions.ts'
 import type { Entity } from './find.ts'
 
 const LINK = String.raw`\s{0,2}(?:is|was|are|:|=|-|–|ist|lautet|est|es|è|é)?\s{0,2}`
@@ -9,14 +10,15 @@ const BEFORE_NAME =
   "je m'appelle|je m’appelle|mon nom est|nom de famille|prénom|mi nombre es|me llamo|nombre completo|paciente|apellidos|" +
   'mi chiamo|il mio nome è|cognome|paziente|meu nome é|me chamo|sobrenome|mijn naam is|ik heet|achternaam|nazywam się|' +
   'mam na imię|imię i nazwisko|меня зовут|пациент|фамилия|jag heter|jeg heter|jeg hedder|numele meu este|benim adım'
-const NAME_LABEL = new RegExp(
+const NAME_LABEL = expression(
   `(?<![\\p{L}\\p{N}])(?:(?:${BEFORE_NAME})(?![\\p{L}\\p{N}])${LINK}|(?:name|nom|nombre|nome|naam|имя)\\s?:\\s{0,2})`,
   'gu',
 )
-const NAME =
-  /\p{Lu}[\p{L}\p{M}'’.-]*(?: (?:(?:van|von|de|der|den|del|da|dos|di|la|le|bin|al|el) )?\p{Lu}[\p{L}\p{M}'’-]+){0,3}/uy
+const NAME = expression(
+  /\p{Lu}[\p{L}\p{M}'’.-]*(?: (?:(?:van|von|de|der|den|del|da|dos|di|la|le|bin|al|el) )?\p{Lu}[\p{L}\p{M}'’-]+){0,3}/uy,
+)
 
-const BORN_LABEL = new RegExp(
+const BORN_LABEL = expression(
   '(?<![\\p{L}\\p{N}])(?:born|born on|date of birth|dob|d\\.o\\.b\\.|birthday|birth date|birthdate|geboren|geboren am|' +
     'geburtsdatum|geb\\.|née? le|date de naissance|nacid[oa] el|fecha de nacimiento|nat[oa] il|data di nascita|' +
     'nascid[oa] em|data de nascimento|geboortedatum|geboren op|urodzon[ya]|data urodzenia|дата рождения|родился|родилась|' +
@@ -26,55 +28,59 @@ const BORN_LABEL = new RegExp(
 const MONTH =
   '(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|märz|mai|okt|dez|févr|avr|juin|août|déc|ene|abr|ago|dic|gen|mag|giu|' +
   'lug|set|ott|fev|out|янв|фев|мар|апр|мая|июн|июл|авг|сен|окт|ноя|дек)[\\p{L}.]*'
-const DATE = new RegExp(
+const DATE = expression(
   `(?<!\\d)(?:\\d{1,2}([./ -])\\d{1,2}\\1(?:\\d{4}|\\d{2})|(?:19|20)\\d\\d([./-])\\d{1,2}\\2\\d{1,2}|` +
     `\\d{1,2}(?:st|nd|rd|th|\\.)?(?: of| de)? ${MONTH},? (?:de )?\\d{4}|${MONTH} \\d{1,2}(?:st|nd|rd|th)?,? \\d{4})(?!\\d)`,
   'gu',
 )
 
-const PLATE_LABEL = new RegExp(
+const PLATE_LABEL = expression(
   "(?<![\\p{L}\\p{N}])(?:plate|plate number|plate no\\.?|kennzeichen|immatriculation|plaque d'immatriculation|matrícula|targa|" +
     `kenteken)${LINK}$`,
   'u',
 )
-const PLATE =
-  /(?<![\p{L}\p{N}])(?=[\p{L}\d -]{0,10}\d)(?=[\p{L}\d -]{0,10}\p{L})[A-ZÄÖÜ\d]{1,4}(?:[ -]?[A-Z\d]{1,4}){1,3}(?![\p{L}\p{N}])/gu
+const PLATE = expression(
+  /(?<![\p{L}\p{N}])(?=[\p{L}\d -]{0,10}\d)(?=[\p{L}\d -]{0,10}\p{L})[A-ZÄÖÜ\d]{1,4}(?:[ -]?[A-Z\d]{1,4}){1,3}(?![\p{L}\p{N}])/gu,
+)
 
 const STREETS =
   'Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Dr|Court|Ct|Boulevard|Blvd|Way|Close|Place|Pl|Square|Terrace|Crescent|Parkway|Circle'
 const WORD = "[\\p{L}'’.-]{1,24}"
 const HOMES = [
-  new RegExp(
+  expression(
     `(?<![\\p{L}\\p{N}])\\d{1,5}[a-zA-Z]?,? (?:${WORD} ){1,4}(?:${STREETS})(?!\\p{L})[^\\n]{1,48}?(?<![\\p{L}\\p{N}])` +
       '(?:[A-Z]{1,2}\\d[A-Z\\d]? ?\\d[A-Z]{2}|\\d{5}(?:-\\d{4})?|[A-Z]\\d[A-Z] ?\\d[A-Z]\\d|\\d{4})(?![\\p{L}\\p{N}])',
     'gu',
   ),
-  new RegExp(
+  expression(
     '(?<![\\p{L}\\p{N}])(?:\\p{Lu}[\\p{L}-]{0,40}(?:straße|strasse|str\\.|weg|platz|allee|gasse|ring|straat|laan|gatan|vägen|vej)|' +
       `(?:Calle|Via|Viale|Piazza|Corso|Rua|Avenida|Plaza|ul\\.|ulica) (?:${WORD} ){0,3}${WORD}),? ` +
       '(?:n\\.? ?)?\\d{1,4}[a-zA-Z]?,? (?:[A-Z]{1,2}-)?\\d{2,5}(?:[- ]\\d{2,3})? ?(?:[A-Z]{2} )?\\p{Lu}[\\p{L}-]+',
     'gu',
   ),
-  new RegExp(
+  expression(
     '(?<![\\p{L}\\p{N}])\\d{1,4}(?: ?bis| ?ter)?,? (?:rue|avenue|boulevard|place|chemin|allée|impasse|quai|cours) ' +
       '[^\\n\\d]{2,48}?\\d{5} \\p{Lu}[\\p{L}-]+',
     'gu',
   ),
 ]
-const PLACE =
-  /(?<![\p{L}\p{N}.,-])-?(?:[0-8]?\d|90)\.\d{4,10}°?(?: ?[NS])?,\s{0,2}-?(?:1[0-7]\d|180|\d{1,2})\.\d{4,10}(?![\p{L}\p{N}])/gu
+const PLACE = expression(
+  /(?<![\p{L}\p{N}.,-])-?(?:[0-8]?\d|90)\.\d{4,10}°?(?: ?[NS])?,\s{0,2}-?(?:1[0-7]\d|180|\d{1,2})\.\d{4,10}(?![\p{L}\p{N}])/gu,
+)
 
 // What has to be there for the above to be worth a look: parts of words, in any case.
-const NAMED =
-  /name|called|patient|pa[cz]ien|applicant|employee|hei(?:ß|ss)e|appelle|pr[ée]nom|nom[: ]|nom[eb]|apellido|llamo|chiam|naam|heet|nazywam|imię|зовут|пациент|фамилия|имя|he(?:t|dd)er|adım/i
-const BORN =
-  /born|birth|dob|d\.o\.b|geb(?:o|urt|\.)|naiss|née? le|naci[dm]|nasci[dmt]|nat[oa] il|urodz|рожд|родил|f[öø]d[td]|syntynyt|doğum/i
-const PLATED = /plate|plaque|kennzeichen|immatricul|matr[íi]cula|targa|kenteken/i
-const HOUSED = new RegExp(
+const NAMED = expression(
+  /name|called|patient|pa[cz]ien|applicant|employee|hei(?:ß|ss)e|appelle|pr[ée]nom|nom[: ]|nom[eb]|apellido|llamo|chiam|naam|heet|nazywam|imię|зовут|пациент|фамилия|имя|he(?:t|dd)er|adım/i,
+)
+const BORN = expression(
+  /born|birth|dob|d\.o\.b|geb(?:o|urt|\.)|naiss|née? le|naci[dm]|nasci[dmt]|nat[oa] il|urodz|рожд|родил|f[öø]d[td]|syntynyt|doğum/i,
+)
+const PLATED = expression(/plate|plaque|kennzeichen|immatricul|matr[íi]cula|targa|kenteken/i)
+const HOUSED = expression(
   `\\b(?:${STREETS})\\b|(?:straße|strasse|str\\.|weg|platz|allee|gasse|ring|straat|laan|gatan|vägen|vej) |` +
     '\\b(?:Calle|Via|Viale|Piazza|Corso|Rua|Avenida|Plaza|ul\\.|ulica|rue|avenue|boulevard|place|chemin|impasse|quai|cours) ',
 )
-const PLACED = /\d\.\d{4}/
+const PLACED = expression(/\d\.\d{4}/)
 
 /**
  * Whether a text has words that shapes stand beside; costs little.
@@ -93,7 +99,7 @@ export function findShapes(line: string): Entity[] {
   const lowered = line.toLowerCase()
   const lower = lowered.length === line.length ? lowered : line
   if (NAMED.test(lower)) {
-    for (const { 0: words, index } of lower.matchAll(NAME_LABEL)) {
+    for (const { 0: words, index } of matchesOf(lower, NAME_LABEL)) {
       NAME.lastIndex = index + words.length
       const name = NAME.exec(line)
       if (name) add('PERSON', name.index, name[0].length)
@@ -103,22 +109,23 @@ export function findShapes(line: string): Entity[] {
   const isAfter = (label: RegExp, index: number) =>
     label.test(lower.slice(Math.max(0, index - 40), index))
   if (BORN.test(lower)) {
-    for (const { 0: date, index } of lower.matchAll(DATE)) {
+    for (const { 0: date, index } of matchesOf(lower, DATE)) {
       if (isAfter(BORN_LABEL, index)) add('DATE_OF_BIRTH', index, date.length)
     }
   }
   if (PLATED.test(lower)) {
-    for (const { 0: plate, index } of line.matchAll(PLATE)) {
+    for (const { 0: plate, index } of matchesOf(line, PLATE)) {
       if (isAfter(PLATE_LABEL, index)) add('LICENSE_PLATE', index, plate.length)
     }
   }
   if (HOUSED.test(line)) {
     for (const home of HOMES) {
-      for (const { 0: address, index } of line.matchAll(home)) add('ADDRESS', index, address.length)
+      for (const { 0: address, index } of matchesOf(line, home))
+        add('ADDRESS', index, address.length)
     }
   }
   if (PLACED.test(line)) {
-    for (const { 0: place, index } of line.matchAll(PLACE)) {
+    for (const { 0: place, index } of matchesOf(line, PLACE)) {
       add('COORDINATES', index, place.length)
     }
   }

@@ -37,6 +37,8 @@ const SQUEEZED = 5
 const LEET = 5
 const DERIVED = 6
 const DECODED = 5
+/** After so many instructions there is a pause while one pattern is written out. */
+const PIECE = 64
 /** Up to so many members a class also means what they fold to. */
 const WRITTEN_OUT = 32
 
@@ -59,7 +61,7 @@ export function* parsePattern(pattern: string): Steps<Parsed> {
   return isLiteral(pattern) ? { regex, literal: flatten(foldAll(pattern)) } : { regex }
 }
 
-/** Pauses after each pattern, and often while the automata are put together. */
+/** Pauses often, whatever the patterns. */
 export function* buildMachines(patterns: readonly Parsed[]): Steps<Machines> {
   const plain = new NfaBuilder()
   const folded = new NfaBuilder()
@@ -71,15 +73,15 @@ export function* buildMachines(patterns: readonly Parsed[]): Steps<Machines> {
       // In ASCII, what is there as written is there folded.
       const plain = literal.every((symbol) => symbol < 128) && isAscii(regex)
       addChain(flat, literal, { pattern, view: 'F', plain })
-      addEvasions(flat, literal, pattern)
+      yield* addEvasions(flat, literal, pattern)
       if (count(literal, LETTER_OR_DIGIT) >= DECODED)
         addChain(decoded, literal, { pattern, view: 'D' })
       if (plain) continue
     }
-    addRegex(plain, regex, { pattern, view: 'R' }, asWritten)
+    yield* addRegex(plain, regex, { pattern, view: 'R' }, asWritten)
     if (literal !== undefined || regex.caseSensitive) continue
     if (isNullable(regex, (one) => !isLost(one, vanishes))) continue
-    addRegex(folded, regex, { pattern, view: 'F' }, asFolded)
+    yield* addRegex(folded, regex, { pattern, view: 'F' }, asFolded)
   }
   return {
     text: yield* machineOf([
@@ -101,7 +103,7 @@ function* machineOf(builders: readonly (readonly [Reading, NfaBuilder])[]): Step
     automata.push({ reading, nfa: yield* builder.build() })
   }
   yield
-  return new Machine(automata)
+  return yield* Machine.of(automata)
 }
 
 /** White space runs become one space, as in what they are compared with. */
@@ -124,10 +126,20 @@ function addChain(
   builder.start(symbols.reduceRight((next, symbol) => builder.char(setOf(symbol), next), accept))
 }
 
-function addEvasions(builder: NfaBuilder, literal: readonly number[], pattern: number): void {
+function* addEvasions(
+  builder: NfaBuilder,
+  literal: readonly number[],
+  pattern: number,
+): Steps<void> {
   const squeezed = literal.filter((symbol) => is(symbol, LETTER_OR_DIGIT))
   const letters = count(literal, LETTER)
-  if (squeezed.length >= SQUEEZED) addSqueezed(builder, squeezed, pattern)
+  if (squeezed.length >= SQUEEZED) {
+    yield
+    // All symbols that are neither letters nor digits: the first time, finding them out is a step of its own.
+    gaps ??= complement(classRanges('[\\pL\\pN]'))
+    yield
+    addSqueezed(builder, gaps, squeezed, pattern)
+  }
   if (letters >= LEET) {
     addChain(builder, literal, { pattern, view: 'L' }, (symbol) => rangesOf(leetGroup(symbol)))
   }
@@ -142,8 +154,12 @@ function addEvasions(builder: NfaBuilder, literal: readonly number[], pattern: n
 
 // Letters with gaps of up to three other symbols between them, and never more than two without one. States are built
 // from the last letter to the first, once for a letter that stands alone so far and once for a second one.
-function addSqueezed(builder: NfaBuilder, letters: readonly number[], pattern: number): void {
-  gaps ??= complement(classRanges('[\\pL\\pN]'))
+function addSqueezed(
+  builder: NfaBuilder,
+  gaps: Ranges,
+  letters: readonly number[],
+  pattern: number,
+): void {
   let alone = builder.accept({ pattern, view: 'S' })
   let second = alone
   for (let at = letters.length - 1; at > 0; at--) {
@@ -161,15 +177,16 @@ function addSqueezed(builder: NfaBuilder, letters: readonly number[], pattern: n
 /** What an instruction that reads looks like in a view: alternatives, each a row of sets. */
 type Shape = (one: Instruction & { kind: 'char' }, regex: Regex) => readonly (readonly Ranges[])[]
 
-function addRegex(
+function* addRegex(
   builder: NfaBuilder,
   { instructions, start, ...rest }: Regex,
   goal: Goal,
   shape: Shape,
-): void {
+): Steps<void> {
   const regex = { instructions, start, ...rest }
   const states = instructions.map(() => builder.reserve())
   for (const [index, one] of instructions.entries()) {
+    if (index % PIECE === 0) yield
     const at = states[index]!
     if (one.kind === 'accept') builder.accept(goal, at)
     else if (one.kind === 'assert') builder.assert(one.conditions, states[one.next]!, at)

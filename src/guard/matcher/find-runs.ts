@@ -46,8 +46,9 @@ export class QuickRuns {
     const units = this.#units
     let start = at
     let end = at + 1
-    while (start > 0 && isOf(sorts, units[start - 1]!)) start--
-    while (end < units.length && isOf(sorts, units[end]!)) end++
+    const [first, last] = [Math.max(0, at - PAUSE), Math.min(units.length, at + PAUSE + 1)]
+    while (start > first && isOf(sorts, units[start - 1]!)) start--
+    while (end < last && isOf(sorts, units[end]!)) end++
     if (end - start > PAUSE) return undefined
     const isCut = isUnseen(this.#machine, units, start - 1) || isUnseen(this.#machine, units, end)
     return isCut ? undefined : { start, end }

@@ -19,13 +19,16 @@ import { Walk } from './walk.ts'
 /** After so many units there is a pause: one takes up to 10 ns, and ten times that where code is cold. */
 const PIECE = 1 << 13
 
+/** So many units of a long text are written down in one step. */
+const PART = 1 << 17
+
 /** For texts up to this length, in units, until the first pause: few ordinary ones have one. */
 const scratch = new Uint16Array(1 << 15)
 const scratchBytes = bytesOf(scratch)
 
 /** May a text match? A no is certain. */
 export function* isSuspect(machines: Machines, text: string): Steps<boolean> {
-  const look = new Look(machines, unitsOf(text))
+  const look = new Look(machines, yield* unitsOf(text))
   const { decoded } = machines
   for (;;) {
     const outcome = look.goOn()
@@ -121,6 +124,7 @@ class Look {
       at += codePoint > 0xffff ? 2 : 1
     }
     walk.state = state
+    walk.steps += at - this.#at
     this.#at = at
     this.#alerts = alerts
     if (outcome !== PAUSE || at < units.length) return outcome
@@ -168,13 +172,24 @@ function asciiOf(machines: Machines): Uint32Array {
   return ascii
 }
 
-function unitsOf(text: string): Units {
-  const isShort = text.length <= scratch.length
-  const units = isShort ? scratch.subarray(0, text.length) : new Uint16Array(text.length)
-  const bytes = isShort ? scratchBytes : bytesOf(units)
-  bytes.write(text, 'utf16le')
-  if (endianness() === 'BE') bytes.swap16()
+function* unitsOf(text: string): Steps<Units> {
+  if (text.length <= scratch.length) {
+    const units = scratch.subarray(0, text.length)
+    write(text, scratchBytes)
+    return units
+  }
+  const units = new Uint16Array(text.length)
+  const bytes = bytesOf(units)
+  for (let at = 0; at < text.length; at += PART) {
+    yield
+    write(text.slice(at, at + PART), bytes.subarray(at * 2))
+  }
   return units
+}
+
+function write(text: string, bytes: Buffer): void {
+  bytes.write(text, 'utf16le')
+  if (endianness() === 'BE') bytes.subarray(0, text.length * 2).swap16()
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: Units): Buffer {

@@ -2,6 +2,7 @@
  * The automata of all views over one text, stepped together by its code points. What a code point is in each view is
  * worked out once, when it is first seen; from then on it is a class, and a step is a look into a table.
  */
+import type { Steps } from '../stretch.ts'
 import { BREAK } from '../views/fold.ts'
 import { countBits } from './bits.ts'
 import type { Nfa } from './nfa.ts'
@@ -34,13 +35,21 @@ const MAX_PAGES = 256
 const MAX_COLUMNS = 4_096
 const UNSEEN = 0xffff
 
+/** After so many characters there is a pause while a machine gets to know them. */
+const PIECE = 16
+
+interface Automaton {
+  readonly reading: Reading
+  readonly nfa: Nfa
+}
+
 export class Machine {
   /** Columns are classes. */
   readonly forward: Lazy
   /** Columns are those of {@link columnOf}. */
   readonly backward: Lazy
   /** Classes of ASCII. */
-  readonly ascii: Uint16Array
+  readonly ascii = new Uint16Array(128)
   /** Instructions of all automata. */
   readonly size: number
   /** Traits by class, as of `reading.ts`. */
@@ -50,7 +59,7 @@ export class Machine {
   readonly #contextBits: number
   readonly #context: number
   readonly #classes = new Map<string, number>()
-  readonly #breaks: number
+  #breaks = UNSEEN
   /** Classes of 256 code points each, of those that were seen. */
   #pages: (Uint16Array | undefined)[] = []
   #pageCount = 0
@@ -65,7 +74,7 @@ export class Machine {
   /** For packed sets to come. */
   #room = new Int32Array(0)
 
-  constructor(automata: readonly { readonly reading: Reading; readonly nfa: Nfa }[]) {
+  private constructor(automata: readonly Automaton[]) {
     let base = 0
     this.#sides = automata.map(({ reading, nfa }, index) => {
       const side = new Side(reading, nfa, base, index)
@@ -82,11 +91,9 @@ export class Machine {
       this.#sides.map(() => []),
       0,
     )
-    this.ascii = Uint16Array.from({ length: 128 }, (_, code) => this.#classify(code))
-    this.#breaks = this.#classify(BREAK)
     this.forward = new Lazy(
       {
-        step: (set, codeClass) => this.#advance(set, codeClass),
+        step: (set, codeClass, spare) => this.#advance(set, codeClass, spare),
         mark: (set) => (set.length === 1 ? IDLE : 0),
         tag: (set) => set[set.length - 1]! & this.#context,
       },
@@ -94,8 +101,8 @@ export class Machine {
     )
     this.backward = new Lazy(
       {
-        step: (set, column) => ({
-          set: this.#retreat(set, this.#symbols[column]!),
+        step: (set, column, spare) => ({
+          set: this.#retreat(set, this.#symbols[column]!, spare),
           stops: false,
           notable: false,
         }),
@@ -104,6 +111,16 @@ export class Machine {
       },
       () => this.#symbols.length,
     )
+  }
+
+  static *of(automata: readonly Automaton[]): Steps<Machine> {
+    const machine = new Machine(automata)
+    for (let code = 0; code < 128; code++) {
+      if (code % PIECE === 0) yield
+      machine.ascii[code] = machine.#classify(code)
+    }
+    machine.#breaks = machine.#classify(BREAK)
+    return machine
   }
 
   /** The state before any text. */
@@ -180,6 +197,7 @@ export class Machine {
   /** What is reached where the text ends. */
   hitsAtEnd(set: Int32Array): readonly Hit[] {
     const hits: Hit[] = []
+    if (!this.#sides.some(({ nfa }) => nfa.asserts)) return hits
     const states = this.#unpacked(set)
     for (const side of this.#sides) side.finish(states, set[set.length - 1]!, hits)
     return hits
@@ -201,10 +219,10 @@ export class Machine {
     this.backward.drop()
   }
 
-  #advance(set: Int32Array, codeClass: number): Step {
+  #advance(set: Int32Array, codeClass: number, spare?: Int32Array): Step {
     const hits: Hit[] = []
     const next = this.#packs(set)
-      ? this.#advanceBits(this.#packed(set), codeClass, hits)
+      ? this.#advanceBits(this.#packed(set), codeClass, hits, spare)
       : this.#advanceStates(set, codeClass, hits)
     // What is found in view L is looked at again.
     const stops = hits.some(({ goal }) => goal.view !== 'L')
@@ -221,8 +239,13 @@ export class Machine {
     return canonical(next)
   }
 
-  #advanceBits(set: Int32Array, codeClass: number, hits: Hit[]): Int32Array {
-    const next = this.#allocate(set.length)
+  #advanceBits(
+    set: Int32Array,
+    codeClass: number,
+    hits: Hit[],
+    spare: Int32Array | undefined,
+  ): Int32Array {
+    const next = this.#spaceFor(set, spare)
     let context = 0
     let word = 0
     for (const side of this.#sides) {
@@ -236,7 +259,7 @@ export class Machine {
     return this.#settled(next)
   }
 
-  #retreat(set: Int32Array, symbol: number): Int32Array {
+  #retreat(set: Int32Array, symbol: number, spare: Int32Array | undefined): Int32Array {
     const codeClass = this.classIn(symbol)
     let begins = false
     if (!this.#packs(set)) {
@@ -248,7 +271,7 @@ export class Machine {
       return canonical(before)
     }
     const packed = this.#packed(set)
-    const before = this.#allocate(packed.length)
+    const before = this.#spaceFor(packed, spare)
     let word = 0
     for (const side of this.#sides) {
       const end = word + side.nfa.bits.words
@@ -300,6 +323,10 @@ export class Machine {
   #settled(set: Int32Array): Int32Array {
     set[set.length - 1]! |= PACKED
     return countBits(set, 0, set.length - 1) < LARGE >> 1 ? this.#unpacked(set) : set
+  }
+
+  #spaceFor(set: Int32Array, spare: Int32Array | undefined): Int32Array {
+    return spare?.length === set.length ? spare : this.#allocate(set.length)
   }
 
   // Large arrays one by one cost more than what is done with them.

@@ -66,7 +66,7 @@ export class TextScan implements PatientScan {
   *search(text: string, slice: number): Steps<PatternHit | undefined> {
     for (let at = 0; at < text.length && !this.#isOver; at += slice) {
       this.#go(text.slice(at, at + slice))
-      this.#text.forget()
+      yield* this.#text.forgetting()
       yield
     }
     return this.#isOver || this.#finish() ? hitOf(yield* this.#find()) : undefined
@@ -75,7 +75,7 @@ export class TextScan implements PatientScan {
   *#readLong(text: string): Steps<ScanStep> {
     for (let at = 0; at < text.length && !this.#isOver; at += SLICE) {
       this.#go(text.slice(at, at + SLICE))
-      this.#text.forget()
+      yield* this.#text.forgetting()
       yield
     }
     if (this.#isOver) return yield* this.#stop()
@@ -152,8 +152,9 @@ export class TextScan implements PatientScan {
 
   *#stop(): Steps<ScanStep> {
     const hit = hitOf(yield* this.#find())
-    const held = Math.min(this.#position, yield* this.#text.holding())
-    const safe = Math.min(held, this.#hidden?.hold(true) ?? held, hit.start)
+    let safe = Math.min(this.#position, hit.start, this.#hidden?.hold(true) ?? hit.start)
+    // Most matches begin where all that is alive does, and nothing has to be walked back once more.
+    if (this.#text.since < safe) safe = Math.min(safe, yield* this.#text.holding())
     return (this.#step = { safe, hit })
   }
 

@@ -9,9 +9,10 @@ import { charge, release, type Owner } from './pool.ts'
 export interface Stepper {
   /**
    * Where a set goes from here by a column.
+   * @param spare space that the new set may be put in; if it is as long as the set, no other is taken
    * @returns the set; with `stops` there is nowhere to go, with `notable` the caller wants to see every such step
    */
-  step(set: Int32Array, column: number): Step
+  step(set: Int32Array, column: number, spare?: Int32Array): Step
   /** What the caller wants to know about a set at a glance: 8 bits, and 16 more. */
   mark(set: Int32Array): number
   tag(set: Int32Array): number
@@ -47,6 +48,11 @@ export class Lazy implements Owner {
 
   get table(): Table {
     return (this.#table ??= new Table(this, this.#stepper, this.#columns()))
+  }
+
+  /** A table for one user, of so many steps, that remembers nothing. */
+  passing(steps: number): Table {
+    return new Table(this, this.#stepper, this.#columns(), steps)
   }
 
   /** Forgets all states. Whoever still has a table may go on using it. */
@@ -88,17 +94,27 @@ export class Table {
   readonly #rows = new Map<number, number>()
   readonly #older: number[] = [0]
   #full = false
+  /** It is one user's own, and remembers nothing but the last step: two rows take turns. */
+  readonly passes: boolean
+  /** Such steps that are left, the last one's cell, and space for sets by row. */
+  #left: number
+  #cell = 0
+  readonly #spare: (Int32Array | undefined)[] = []
 
-  constructor(lazy: Lazy, stepper: Stepper, columns: number) {
+  /** @param passage for so many steps nothing is remembered; 0 for a table that remembers */
+  constructor(lazy: Lazy, stepper: Stepper, columns: number, passage = 0) {
     this.#lazy = lazy
     this.#stepper = stepper
     // Some space for columns to come.
     this.shift = Math.max(5, Math.ceil(Math.log2(columns + (columns >> 2) + 1)))
     this.stride = 1 << this.shift
-    this.cells = new Int32Array(this.stride * 2)
-    this.marks = new Uint8Array(2)
-    this.tags = new Uint16Array(2)
-    this.mirrored = new Int32Array(2)
+    this.passes = passage > 0
+    this.#left = passage
+    const rows = this.passes ? 3 : 2
+    this.cells = new Int32Array(this.stride * rows)
+    this.marks = new Uint8Array(rows)
+    this.tags = new Uint16Array(rows)
+    this.mirrored = new Int32Array(rows)
   }
 
   setOf(state: number): Int32Array {
@@ -107,12 +123,13 @@ export class Table {
 
   /** @returns the state for a set */
   enter(set: Int32Array): number {
+    if (this.passes) return this.#put(1, set)
     const hash = hashOf(set)
     const newest = this.#rows.get(hash) ?? 0
     for (let row = newest; row !== 0; row = this.#older[row]!) {
       if (equal(this.#sets[row]!, set)) return row << this.shift
     }
-    const row = this.#sets.push(set) - 1
+    const row = this.#older.length
     this.#older.push(newest)
     this.#rows.set(hash, row)
     if (row === this.marks.length) {
@@ -121,8 +138,7 @@ export class Table {
       this.tags = doubled(this.tags, new Uint16Array(this.tags.length * 2))
       this.mirrored = doubled(this.mirrored, new Int32Array(this.mirrored.length * 2))
     }
-    this.marks[row] = this.#stepper.mark(set)
-    this.tags[row] = this.#stepper.tag(set)
+    this.#put(row, set)
     // About what a row costs besides its cells and the set.
     if (!this.#lazy.grow((this.stride + set.length) * 4 + 120)) this.#full = true
     return row << this.shift
@@ -130,6 +146,7 @@ export class Table {
 
   /** Builds a cell. @returns what is in it now, or {@link MOVED} */
   fill(state: number, column: number): number {
+    if (this.passes) return this.#pass(state, column)
     if (this.#full || column >= this.stride || this.#lazy.table !== this) {
       if (this.#lazy.table === this) this.#lazy.drop()
       return MOVED
@@ -137,6 +154,29 @@ export class Table {
     const { set, stops, notable } = this.#stepper.step(this.#sets[state >> this.shift]!, column)
     const next = stops ? STOP : this.enter(set)
     return (this.cells[state + column] = notable && !stops ? -next : next)
+  }
+
+  // Builds the one cell that there is.
+  #pass(state: number, column: number): number {
+    if (column >= this.stride || this.#left-- === 0) return MOVED
+    this.cells[this.#cell] = UNKNOWN
+    this.#cell = state + column
+    const row = state >> this.shift
+    const other = 3 - row
+    const from = this.#sets[row]!
+    const spare = this.#spare[other]
+    const { set, stops, notable } = this.#stepper.step(from, column, spare)
+    if (set.length > (spare?.length ?? 0)) this.#spare[other] = set
+    const next = stops ? STOP : this.#put(other, set)
+    return (this.cells[this.#cell] = notable && !stops ? -next : next)
+  }
+
+  #put(row: number, set: Int32Array): number {
+    this.#sets[row] = set
+    this.marks[row] = this.#stepper.mark(set)
+    this.tags[row] = this.#stepper.tag(set)
+    this.mirrored[row] = 0
+    return row << this.shift
   }
 }
 

@@ -41,8 +41,8 @@ interface Way {
 const SHORT = 256
 /** A longer way is walked so many symbols at a time for each that came: what is held lags by less than an eighth. */
 const PACE = 16
-/** After so many there is a pause: each takes a microsecond or two where there is much to keep apart. */
-const PAUSE = 256
+/** After so many there is a pause: each takes a microsecond or two where there is much to keep apart, and ten where it is new. */
+const PAUSE = 64
 
 const NONE = new Int32Array(0)
 /** There is no symbol where the text ends. */
@@ -173,9 +173,9 @@ export class Track {
     return this.#starts[this.#first]!
   }
 
-  /** {@link hold} where all of a text is looked for one match: forgets what is over, if that is quickly told. */
-  forget(): void {
-    if (!this.#isIdle && this.#count - this.#first <= SHORT) this.hold(true)
+  /** Forgets what is over, if that is quickly told, in steps; for whoever looks for one match in all of a text. */
+  *forgetting(): Steps<void> {
+    if (this.#count - this.#first <= SHORT) yield* this.holding()
   }
 
   /** {@link hold} that is exact, in steps. */

@@ -6,10 +6,21 @@ import { ESCAPE, SORTS } from './sorts.ts'
 import { MOVED, UNKNOWN, type Table } from './table.ts'
 import type { Units } from './units.ts'
 
+// Where hardly a set of states comes twice, remembering them costs more than it saves, most of it in garbage that everybody
+// has to wait for while it is collected. For so many steps nothing is remembered then, and for more if that goes on.
+const FIRST_PASSAGE = 1 << 12
+const LONGEST_PASSAGE = 1 << 16
+
 export class Walk {
   readonly machine: Machine
   table: Table
   state: number
+  /** Steps so far. */
+  steps = 0
+  /** When it came to this table, and how many of the steps since then it had to build. */
+  #since = 0
+  #built = 0
+  #passage = 0
 
   constructor(machine: Machine) {
     this.machine = machine
@@ -44,10 +55,11 @@ export class Walk {
 
   /** Builds a step from here: up to 50 µs, and ten times that where code is cold. @returns what is in its cell */
   build(codeClass: number): number {
+    this.#built++
     let next = codeClass < this.table.stride ? this.table.fill(this.state, codeClass) : MOVED
     while (next === MOVED) {
       const set = this.table.setOf(this.state)
-      this.table = this.machine.forward.table
+      this.table = this.#nextTable()
       this.state = this.table.enter(set)
       next = this.table.fill(this.state, codeClass)
     }
@@ -56,6 +68,7 @@ export class Walk {
 
   /** @returns whether something is reached */
   step(codeClass: number): boolean {
+    this.steps++
     const { table } = this
     let next = codeClass < table.stride ? table.cells[this.state + codeClass]! : UNKNOWN
     if (next === UNKNOWN) next = this.build(codeClass)
@@ -67,6 +80,19 @@ export class Walk {
   /** Is anything reached where the text ends? */
   endsInHit(): boolean {
     return this.machine.hitsAtEnd(this.table.setOf(this.state)).length > 0
+  }
+
+  #nextTable(): Table {
+    const { forward } = this.machine
+    const isOfUse = this.table.passes || this.#built * 2 < this.steps - this.#since
+    if (!isOfUse) {
+      this.#passage = Math.min(Math.max(FIRST_PASSAGE, this.#passage * 2), LONGEST_PASSAGE)
+      return forward.passing(this.#passage)
+    }
+    if (!this.table.passes) this.#passage = 0
+    this.#since = this.steps
+    this.#built = 0
+    return forward.table
   }
 }
 
@@ -127,6 +153,7 @@ export class WalkReader implements Reader {
       state = next
     }
     this.#walk.state = state
+    this.#walk.steps += at - from
     return at
   }
 
