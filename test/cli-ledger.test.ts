@@ -1,13 +1,12 @@
-import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { readFile, stat, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import * as cli from './_cli.ts'
+import { ask, keyIn, type Running } from './_cli.ts'
 import { folder } from './_folder.ts'
-import { hello, send } from './_setup.ts'
+import { hello } from './_setup.ts'
 
-const CLI = resolve(import.meta.dirname, '../src/cli.ts')
 const CONFIG = `
 server: { port: 0 }
 admin: { token: admin-token-of-the-test }
@@ -18,51 +17,19 @@ models:
     pricing: { prompt: '0.000001', completion: '0.000002' }
     deployments: [{ provider: mock, model: echo }]
 `
-/** On a busy machine a process takes its time to start. */
+/** Several processes, one after the other. */
 const PATIENT = { timeout: 30_000 }
 
-interface Ended {
-  readonly code: number | null
-  readonly out: string
-  readonly err: string
-}
-
-interface Running {
-  readonly child: ChildProcess
-  readonly said: () => string
-  readonly ended: Promise<Ended>
-}
-
-/** Starts the command line in a folder; it is killed with the test. */
-function start(cwd: string, ...args: string[]): Running {
-  const child = spawn(process.execPath, [CLI, ...args], {
-    cwd,
-    env: { PATH: process.env.PATH },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  onTestFinished(() => void child.kill('SIGKILL'))
-  let [out, err] = ['', '']
-  child.stdout.on('data', (text: Buffer) => (out += text))
-  child.stderr.on('data', (text: Buffer) => (err += text))
-  const ended = once(child, 'close').then(([code]) => ({ code, out, err }))
-  return { child, said: () => out + err, ended }
-}
-
-const run = (cwd: string, ...args: string[]): Promise<Ended> => start(cwd, ...args).ended
+const run = (cwd: string, ...args: string[]) => cli.run(args, { cwd })
+const call = (cwd: string, ...args: string[]) => cli.call(args, { cwd })
 /** A folder whose configuration keeps state in `data`, unless told. */
 const place = (config = '', files = {}) =>
   folder({ 'gateway.config.yaml': CONFIG + config, ...files })
 
 /** A gateway of a folder, when it answers. */
 async function serve(cwd: string): Promise<Running & { readonly url: string }> {
-  const running = start(cwd, 'serve')
-  await expect.poll(running.said, PATIENT).toMatch(/Base URL +\S+\n[^]*\nModels: \S+\n/)
-  return { ...running, url: /Base URL +(\S+)\/v1\n/.exec(running.said())![1]! }
-}
-
-function ask(url: string, secret: string, path: string, body?: object) {
-  const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
-  return send(url + path, body ? 'POST' : 'GET', body && JSON.stringify(body), headers)
+  const running = await cli.start(['serve'], { cwd })
+  return { ...running, url: await cli.urlOf(running) }
 }
 
 function withoutHeader(text: string): string {
@@ -80,16 +47,16 @@ describe('moving a ledger', () => {
   it('takes accounts, keys and money along, once', PATIENT, async () => {
     const [here, there] = [await place('state: { driver: file, retention: 2 }\n'), await place()]
     const first = await serve(here)
-    const secret = /sk-sluice-\w+/.exec(first.said())![0]
+    const secret = keyIn(first.said())
     const answer = await ask(first.url, secret, '/v1/chat/completions', hello)
     expect(answer.json.usage.cost).toBeGreaterThan(0)
     const credits = (await ask(first.url, secret, '/v1/credits')).text
 
-    const busy = await Promise.all([
-      run(here, 'ledger', 'export'),
-      run(here, 'ledger', 'export', '--out', 'refused.jsonl'),
-      run(here, 'ledger', 'import', 'gateway.config.yaml'),
-    ])
+    const busy = [
+      await run(here, 'ledger', 'export'),
+      await call(here, 'ledger', 'export', '--out', 'refused.jsonl'),
+      await call(here, 'ledger', 'import', 'gateway.config.yaml'),
+    ]
     for (const { code, out, err } of busy) {
       expect(err).toMatch(
         /^Cannot open the state: \S+data belongs to a process that is running[^\n]*\n$/,
@@ -101,7 +68,7 @@ describe('moving a ledger', () => {
     await first.ended
 
     const file = join(here, 'export.jsonl')
-    const written = await run(here, 'ledger', 'export', '--out', file)
+    const written = await call(here, 'ledger', 'export', '--out', file)
     const text = await readFile(file, 'utf8')
     const count = text.trimEnd().split('\n').length
     expect(written).toEqual({ code: 0, out: `Wrote ${count} lines to ${file}.\n`, err: '' })
@@ -110,9 +77,9 @@ describe('moving a ledger', () => {
     const printed = await run(here, 'ledger', 'export')
     expect([printed.code, printed.err]).toEqual([0, ''])
     expect(withoutHeader(printed.out)).toBe(withoutHeader(text))
-    const twice = await run(here, 'ledger', 'export', '--out', file)
+    const twice = await call(here, 'ledger', 'export', '--out', file)
     expect(twice).toEqual({ code: 1, out: '', err: `${file} is there already.\n` })
-    const nowhere = await run(here, 'ledger', 'export', '--out', 'no/where')
+    const nowhere = await call(here, 'ledger', 'export', '--out', 'no/where')
     expect(nowhere.err).toMatch(/^no\/where cannot be used: .*no such file[^\n]*\n$/)
     expect(nowhere.code).toBe(1)
 
@@ -123,7 +90,7 @@ describe('moving a ledger', () => {
     expect(taken.out).toBe(
       `Read ${count + 1} lines, ${count - 1} were new. Every sum equals its rows.\n`,
     )
-    const again = await run(there, 'ledger', 'import', file, '--json')
+    const again = await call(there, 'ledger', 'import', file, '--json')
     expect(JSON.parse(again.out)).toEqual({ file, lines: count + 1, added: 0, ok: true })
 
     const second = await serve(there)
@@ -132,14 +99,12 @@ describe('moving a ledger', () => {
     const key = await ask(second.url, secret, '/v1/key')
     expect(key.json.data.spend_usd).toBe(answer.json.usage.cost)
 
-    const ledger = (...args: string[]) => run(there, 'ledger', ...args, '--url', second.url)
-    const [orphans, none, outbox, verified, unknown] = await Promise.all([
-      ledger('orphans'),
-      ledger('orphans', '--account', 'local', '--json'),
-      ledger('outbox'),
-      ledger('verify'),
-      ledger('orphans', '--account', 'nobody'),
-    ])
+    const at = ['--url', second.url]
+    const orphans = await run(there, 'ledger', 'orphans', ...at)
+    const outbox = await run(there, 'ledger', 'outbox', ...at)
+    const none = await call(there, 'ledger', 'orphans', '--account', 'local', '--json', ...at)
+    const verified = await call(there, 'ledger', 'verify', ...at)
+    const unknown = await call(there, 'ledger', 'orphans', '--account', 'nobody', ...at)
     expect(orphans.out).toMatch(
       /^AT +ACCOUNT +KEY +REQUEST\n2027-01-31T\S+ +local +local +req_lost\n$/,
     )
@@ -151,7 +116,7 @@ describe('moving a ledger', () => {
 })
 
 describe('what cannot be moved', () => {
-  it('is told in a sentence', PATIENT, async () => {
+  it('is told in a sentence', async () => {
     const header = '{"kind":"export","version":1,"at":0}\n'
     const files = {
       'short.jsonl': header,
@@ -172,21 +137,18 @@ describe('what cannot be moved', () => {
       ['', ['import', 'old.jsonl'], 'old.jsonl, line 1: the export has version 0; this gateway'],
       ['', ['import', 'bad.jsonl'], 'bad.jsonl, line 2: paid: expected true or false, found "yes"'],
     ] as const
-    const check = async ([config, args, message]: (typeof wrong)[number]) => {
-      const { code, out, err } = await run(await place(config, files), 'ledger', ...args)
+    for (const [config, args, message] of wrong) {
+      const { code, out, err } = await call(await place(config, files), 'ledger', ...args)
       expect(err).toMatch(message)
       expect(err).toMatch(/^[^\n]+\n$/)
       expect([code, out]).toEqual([1, ''])
     }
-    await Promise.all(wrong.map(check))
   })
 
-  it('is explained by --help', PATIENT, async () => {
+  it('is explained by --help', async () => {
     const cwd = await place()
-    const [family, command] = await Promise.all([
-      run(cwd, 'ledger', '--help'),
-      run(cwd, 'ledger', 'export', '--help'),
-    ])
+    const family = await call(cwd, 'ledger', '--help')
+    const command = await call(cwd, 'ledger', 'export', '--help')
     for (const line of [
       'ledger verify',
       'ledger orphans',

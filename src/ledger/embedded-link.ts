@@ -1,6 +1,7 @@
 /** The way to the thread that owns the file: collects what has to be written, and hands it over batch by batch. */
 import { once } from 'node:events'
-import { extname } from 'node:path'
+import { getCompileCacheDir } from 'node:module'
+import { dirname, extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { ConfigError, Unavailable } from '../errors.ts'
 import type { Job, Outcome, ReadName, Snapshot, Store, WriteName } from './embedded-store.ts'
@@ -51,8 +52,8 @@ export class Link {
   static async open(start: Start, log: Log): Promise<{ link: Link; snapshot: Snapshot }> {
     const script = new URL(`./embedded-worker${extname(import.meta.url)}`, import.meta.url)
     // Options of the main script, such as those of "-e", would not let it start; under "--watch" the environment would
-    // have it report its imports among its answers.
-    const own = { execArgv: [], env: {} }
+    // have it report its imports among its answers. What this process keeps of compiled sources is good for it as well.
+    const own = { execArgv: [], env: compileCache() }
     const worker = new Worker(script, { name: 'ledger', workerData: start, ...own })
     const [opened] = (await once(worker, 'message')) as [Opened]
     if ('refused' in opened) {
@@ -234,4 +235,11 @@ export class Link {
     this.#writes = []
     this.#reads = []
   }
+}
+
+/** The variable that has a thread read, and keep, compiled sources where this process does, if it does. */
+function compileCache(): NodeJS.ProcessEnv {
+  const folder = getCompileCacheDir()
+  // Node adds a folder of its version to what it is given.
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) }
 }

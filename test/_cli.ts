@@ -1,0 +1,107 @@
+/**
+ * The command line, as users start it and as the function behind it. What a process adds is the same for all commands: so
+ * each of them is started as one somewhere, and called for everything else that it says.
+ */
+import { once } from 'node:events'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { resolve } from 'node:path'
+import { expect, onTestFinished, vi } from 'vitest'
+import { main } from '../src/cli/main.ts'
+import { folder } from './_folder.ts'
+import { send } from './_setup.ts'
+
+const CLI = resolve(import.meta.dirname, '../src/cli.ts')
+/** On a busy machine a process takes its time to start. */
+export const PATIENT = { timeout: 15_000 }
+
+export interface Said {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+export interface Ended extends Said {
+  readonly signal: NodeJS.Signals | null
+}
+
+export interface Running {
+  readonly child: ChildProcess
+  /** What it has printed so far. */
+  readonly said: () => string
+  readonly ended: Promise<Ended>
+}
+
+export interface Where {
+  /** An empty folder by default. */
+  readonly cwd?: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** Starts the command line; it is killed with the test. @param node options of Node itself */
+export async function start(
+  args: readonly string[],
+  { cwd, env }: Where = {},
+  node: readonly string[] = [],
+): Promise<Running> {
+  const child = spawn(process.execPath, [...node, CLI, ...args], {
+    cwd: cwd ?? (await folder({})),
+    env: { PATH: process.env.PATH, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let [out, err] = ['', '']
+  child.stdout.on('data', (text: Buffer) => (out += text))
+  child.stderr.on('data', (text: Buffer) => (err += text))
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, out, err }))
+  return { child, said: () => out + err, ended }
+}
+
+export async function run(...args: Parameters<typeof start>): Promise<Ended> {
+  return (await start(...args)).ended
+}
+
+/** Calls the command line within this process, whose folder and environment are those of the call: one call at a time. */
+export async function call(args: readonly string[], { cwd, env = {} }: Where = {}): Promise<Said> {
+  const [home, variables] = [process.cwd(), { ...process.env }]
+  const streams = [process.stdout, process.stderr] as const
+  const listeners = streams.map((stream) => stream.listeners('error'))
+  const written = streams.map(() => '')
+  const spies = streams.map((stream, i) =>
+    vi.spyOn(stream, 'write').mockImplementation((text) => {
+      written[i] += text
+      return true
+    }),
+  )
+  process.chdir(cwd ?? (await folder({})))
+  Object.assign(process.env, env)
+  try {
+    const code = await main(args)
+    return { code, out: written[0]!, err: written[1]! }
+  } finally {
+    process.chdir(home)
+    for (const name of Object.keys(process.env)) if (!(name in variables)) delete process.env[name]
+    Object.assign(process.env, variables)
+    for (const spy of spies) spy.mockRestore()
+    for (const [i, stream] of streams.entries()) {
+      for (const added of stream.listeners('error')) {
+        if (!listeners[i]!.includes(added)) stream.off('error', added as () => void)
+      }
+    }
+  }
+}
+
+/** Where a gateway answers, once it does. */
+export async function urlOf({ said }: Running): Promise<string> {
+  await expect.poll(said, PATIENT).toMatch(/Base URL +\S+\n[^]*\nModels: \S+\n/)
+  return /Base URL +(\S+)\/v1\n/.exec(said())![1]!
+}
+
+export function keyIn(text: string): string {
+  return /sk-sluice-\w+/.exec(text)![0]
+}
+
+/** With a body a POST. */
+export function ask(url: string, secret: string, path: string, body?: object) {
+  const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
+  return send(url + path, body ? 'POST' : 'GET', body && JSON.stringify(body), headers)
+}
