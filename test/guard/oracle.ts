@@ -121,6 +121,8 @@ function foldedReading(isFlat: boolean): Reading {
     })
 }
 
+type CharInstruction = Instruction & { kind: 'char' }
+
 function followersOf(pattern: string, points: readonly Point[]): Record<string, Follower[]> {
   const regex = atOnce(parseRegex(pattern))
   const plain = [regexFollower(regex, 'R', (one) => [one])]
@@ -211,13 +213,13 @@ function regexFollower(
   let threads = new Map<string, { at: number; inside: number; start: number }>()
   let before = -1
   let lastEnd = 0
-  const loses = (one: Instruction & { kind: 'char' }): boolean => {
+  const loses = remembered((one: CharInstruction): boolean => {
     const gone = (member: number) => image(member).every((symbol) => isIgnorable(symbol))
     if (one.literal !== undefined) return gone(one.literal)
     const members = smallClass(one)
     return members !== undefined && members.every(gone)
-  }
-  const rows = (one: Instruction & { kind: 'char' }): ((symbol: number) => boolean)[][] => {
+  })
+  const rows = remembered((one: CharInstruction): ((symbol: number) => boolean)[][] => {
     const is = (expected: number) => (symbol: number) => symbol === expected
     if (view === 'R') return [[(symbol) => within(one.set, symbol)]]
     if (one.literal !== undefined) {
@@ -237,7 +239,7 @@ function regexFollower(
         .filter(({ length }) => length > 0)
         .map((row) => row.map(is)),
     ]
-  }
+  })
   const places = (symbol: number): ((conditions: number) => boolean) => {
     const word = (one: number) => one >= 0 && /^\w$/.test(String.fromCodePoint(one))
     const isBorder = word(before) !== word(symbol)
@@ -267,8 +269,10 @@ function regexFollower(
     }
     return { readers, accepts }
   }
+  const isLast = remembered((at: number): boolean => waysFrom(at, () => false).accepts)
   const step = (symbol: number, spot: Spot | undefined): Spot[] => {
     const holds = places(symbol)
+    const ways = remembered((at: number) => waysFrom(at, holds))
     const next = new Map<string, { at: number; inside: number; start: number }>()
     const found: Spot[] = []
     const keep = (at: number, inside: number, start: number) => {
@@ -280,8 +284,7 @@ function regexFollower(
     if (spot) all.push({ at: regex.start, inside: 0, start: spot.start })
     for (const { at, inside, start } of all) {
       const isNew = spot !== undefined && start === spot.start && at === regex.start
-      const { readers, accepts } =
-        inside > 0 ? { readers: [at], accepts: false } : waysFrom(at, holds)
+      const { readers, accepts } = inside > 0 ? { readers: [at], accepts: false } : ways(at)
       if (accepts && !isNew) found.push({ start, end: lastEnd })
       if (!spot) continue
       for (const reader of readers) {
@@ -295,7 +298,7 @@ function regexFollower(
             keep(reader, index * 100 + place + 1, start)
             continue
           }
-          if (waysFrom(one.next, () => false).accepts) found.push({ start, end: spot.end })
+          if (isLast(one.next)) found.push({ start, end: spot.end })
           if (instructions[one.next]!.kind !== 'accept') keep(one.next, 0, start)
         }
       }
@@ -313,6 +316,16 @@ function regexFollower(
     },
     end: () => step(-2, undefined),
     alive: () => Math.min(...[...threads.values()].map(({ start }) => start)),
+  }
+}
+
+/** What depends on nothing else is found out once. */
+function remembered<From, To>(find: (from: From) => To): (from: From) => To {
+  const known = new Map<From, To>()
+  return (from) => {
+    let to = known.get(from)
+    if (to === undefined) known.set(from, (to = find(from)))
+    return to
   }
 }
 
@@ -522,7 +535,7 @@ function isMostlyLetters(points: readonly Point[], spot: Spot): boolean {
   return inside.filter(({ codePoint }) => readsAsLetter(codePoint)).length * 2 >= inside.length
 }
 
-function smallClass({ set }: Instruction & { kind: 'char' }): number[] | undefined {
+function smallClass({ set }: CharInstruction): number[] | undefined {
   const members: number[] = []
   for (let at = 0; at < set.length; at += 2) {
     for (let one = set[at]!; one <= set[at + 1]!; one++)
