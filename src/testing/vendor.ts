@@ -43,13 +43,13 @@ export interface FakeUpstream extends AsyncDisposable {
   /** Everything asked so far. */
   readonly requests: readonly Seen[]
   /** What is answered from now on. */
-  answer(next: Answer | ((request: Seen) => Answer)): void
+  answer(next: Answer | ((request: Seen) => Answer | Promise<Answer>)): void
   close(): Promise<void>
 }
 
 /** Starts a vendor on a free port. Whoever calls this closes it. */
 export async function startUpstream(first?: Answer): Promise<FakeUpstream> {
-  let current: Answer | ((request: Seen) => Answer) = first ?? json({}, 500)
+  let current: Answer | ((request: Seen) => Answer | Promise<Answer>) = first ?? json({}, 500)
   const requests: Seen[] = []
   const server = createServer((incoming, outgoing) => {
     void serve(incoming, outgoing)
@@ -77,7 +77,7 @@ export async function startUpstream(first?: Answer): Promise<FakeUpstream> {
       },
     }
     requests.push(request)
-    const answer = typeof current === 'function' ? current(request) : current
+    const answer = typeof current === 'function' ? await current(request) : current
     await play(answer, outgoing, (bytes) => (takenBytes += bytes))
   }
 

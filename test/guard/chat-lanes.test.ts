@@ -7,46 +7,34 @@ import { conform } from '../../src/endpoints/conform.ts'
 import { patternScout } from '../../src/guard/followers.ts'
 import { compilePatterns } from '../../src/guard/patterns.ts'
 import { Prompt } from '../../src/guard/prompt.ts'
-import { Screen } from '../../src/guard/screen.ts'
-import type { ScreenInit } from '../../src/guard/screening.ts'
 import type { Chunk, Delta } from '../../src/plugin.ts'
+import { screenOf, type Settings } from './_screen.ts'
 
-const LIMITS = { maxHeld: 1000, maxBuffer: 10_000, maxToolCall: 1000 }
 const said = (delta: Delta, index = 0, finish_reason: string | null = null): Chunk => ({
   choices: [{ index, delta, finish_reason, logprobs: null }],
 })
 
 /** A screen where `heron` is banned. */
-function screenOf(
-  change: Partial<ScreenInit<Chunk>>,
+function heronScreen(
+  change: Partial<Settings<Chunk>>,
   removed: (field: string) => void = () => {},
-): Screen<Chunk> {
-  return new Screen<Chunk>({
-    lanes: guarding.lanes({ model: 'm', messages: [] }),
-    scouts: [patternScout(compilePatterns(['heron']), 0, 'key')],
-    buffer: false,
-    errorForm: false,
-    choices: 1,
-    onError: 'block',
-    limits: LIMITS,
-    notes: {
-      found: () => {},
-      failed: () => {},
-      removed,
-      unscanned: () => {},
-      released: () => {},
-      withheld: () => {},
+) {
+  return screenOf<Chunk>(
+    {
+      lanes: guarding.lanes({ model: 'm', messages: [] }),
+      scouts: [patternScout(compilePatterns(['heron']), 0, 'key')],
+      refuse: ({ choice }) => [said({ content: 'NO' }, choice, 'content_filter')],
+      ...change,
     },
-    refuse: ({ choice }) => [said({ content: 'NO' }, choice, 'content_filter')],
-    ...change,
-  })
+    { removed },
+  )
 }
 
 /** What is left of an answer, and what was left out of it. */
 function screened(chunks: readonly Chunk[], buffer = false) {
   const out: Chunk[] = []
   const removed: string[] = []
-  const screen = screenOf({ buffer }, (field) => void removed.push(field))
+  const screen = heronScreen({ buffer }, (field) => void removed.push(field))
   const emit = (chunk: Chunk) => void out.push(chunk)
   for (const chunk of [...chunks, said({}, 0, 'stop')]) if (!screen.done) screen.push(chunk, emit)
   if (!screen.done) screen.end(emit)
@@ -212,7 +200,7 @@ async function through(chunks: readonly Chunk[], buffer: boolean): Promise<Chunk
   const out: Chunk[] = []
   const choices = Math.max(...chunks.map(({ choices: [one] }) => one!.index!)) + 1
   const input = { model: 'm', messages: [], stream: true }
-  const screen = screenOf({
+  const screen = heronScreen({
     buffer,
     choices,
     refuse: (denial) => guarding.refuse!({ text: 'NO', ...denial }, input, 'm'),

@@ -7,8 +7,8 @@ import { guarding } from '../../src/endpoints/chat-guard.ts'
 import { fold } from '../../src/endpoints/chunks.ts'
 import { patternScout } from '../../src/guard/followers.ts'
 import { compilePatterns } from '../../src/guard/patterns.ts'
-import { Screen } from '../../src/guard/screen.ts'
 import type { Chunk, Delta } from '../../src/plugin.ts'
+import { screenOf } from './_screen.ts'
 
 const NO = '[no]'
 const RUNS = 10_000
@@ -18,24 +18,19 @@ const input = { model: 'm', messages: [], stream: true } as never
 function screened(patterns: readonly string[], pieces: readonly string[], buffer = false) {
   const rules: string[] = []
   const out: Chunk[] = []
-  const screen = new Screen<Chunk>({
-    lanes: guarding.lanes(input),
-    scouts: [patternScout(compilePatterns(patterns), 0, 'key')],
-    buffer,
-    errorForm: false,
-    choices: 1,
-    onError: 'block',
-    limits: { maxHeld: 65_536, maxBuffer: 4_194_304, maxToolCall: 262_144 },
-    notes: {
+  const screen = screenOf<Chunk>(
+    {
+      lanes: guarding.lanes(input),
+      scouts: [patternScout(compilePatterns(patterns), 0, 'key')],
+      buffer,
+      limits: { maxHeld: 65_536, maxBuffer: 4_194_304, maxToolCall: 262_144 },
+      refuse: (denial) => guarding.refuse!({ text: NO, ...denial }, input, 'm'),
+    },
+    {
       found: ({ stop }) => void rules.push(stop.block!.rule),
       failed: (guard, { kind }) => void rules.push(`${guard} ${kind}`),
-      removed: () => {},
-      unscanned: () => {},
-      released: () => {},
-      withheld: () => {},
     },
-    refuse: (denial) => guarding.refuse!({ text: NO, ...denial }, input, 'm'),
-  })
+  )
   const emit = (chunk: Chunk) => void out.push(chunk)
   const common = { id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm' }
   const push = (delta: object, finish_reason: string | null = null) => {

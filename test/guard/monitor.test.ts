@@ -15,35 +15,41 @@ const forbidden = 'Some of it is forbidden, and some of it is heron. '.repeat(20
 const pieces = forbidden.match(/.{1,9}/gs)!.map((content) => ({ content }))
 const RULES = { deny: ['code'], bannedPatterns: ['heron'] } as const
 
-const guards: [string, Guard][] = [
-  ['finds something', wordGuard('forbidden')],
+/** What may become of guards, and when they are through where that takes time. */
+const guards: [string, (through: Promise<void>) => Guard][] = [
+  ['finds something', () => wordGuard('forbidden')],
   [
     'throws',
-    wordGuard('x', {
-      input() {
-        throw new Error('no')
-      },
-      output() {
-        throw new Error('no')
-      },
-    }),
+    () =>
+      wordGuard('x', {
+        input() {
+          throw new Error('no')
+        },
+        output() {
+          throw new Error('no')
+        },
+      }),
   ],
   [
     'takes its time',
-    wordGuard('x', {
-      cost: 'remote',
-      input: async (units) => {
-        await new Promise((resolve) => setTimeout(resolve, 300))
-        return units.map(() => ({ action: 'pass' }))
-      },
-      output: () => new Promise((resolve) => setTimeout(resolve, 300, { action: 'pass' })),
-    }),
+    (through) =>
+      wordGuard('x', {
+        cost: 'remote',
+        input: async (units) => {
+          await through
+          return units.map(() => ({ action: 'pass' }))
+        },
+        output: () => through.then(() => ({ action: 'pass' })),
+      }),
   ],
 ]
 
 describe('monitor mode', () => {
-  it.each(guards)('changes not a byte when a guard %s', async (_, guard) => {
-    g = await guarded([guardPlugin('words', guard)], { deadlines: { input: 1, output: 1 } })
+  it.each(guards)('changes not a byte when a guard %s', async (_, guardOf) => {
+    const { promise: through, resolve: letThrough } = Promise.withResolvers<void>()
+    g = await guarded([guardPlugin('words', guardOf(through))], {
+      deadlines: { input: 1, output: 1 },
+    })
     const answers = async (policy: object | undefined) => {
       g!.vendor.answer(streamOf(...pieces))
       const messages = [{ role: 'user', content: 'Is heron forbidden?' }]
@@ -53,6 +59,7 @@ describe('monitor mode', () => {
       return { streamed, whole }
     }
     const with_ = await answers({ ...RULES, guard: { mode: 'monitor' } })
+    letThrough()
     const without = await answers(undefined)
     expect(plain(with_.streamed.text)).toBe(plain(without.streamed.text))
     expect(plain(with_.whole.text)).toBe(plain(without.whole.text))

@@ -2,10 +2,8 @@ import { describe, expect, it, vi } from 'vitest'
 import { flowFrom } from '../../src/flow.ts'
 import type { Scout } from '../../src/guard/follower.ts'
 import { Patient } from '../../src/guard/patient.ts'
-import { Screen } from '../../src/guard/screen.ts'
 import { bitLanes, type Bit } from './_lanes.ts'
-
-const LIMITS = { maxHeld: 1000, maxBuffer: 10_000, maxToolCall: 100 }
+import { screenOf } from './_screen.ts'
 
 /** A guard that agrees when it is told to. */
 function slowGuard() {
@@ -61,24 +59,14 @@ function start(scout: Scout, stallMs = 60_000) {
     },
   })
   const faults: string[] = []
-  const screen = new Screen<Bit>({
-    lanes: bitLanes,
-    scouts: [scout],
-    buffer: false,
-    errorForm: false,
-    choices: 1,
-    onError: 'block',
-    limits: LIMITS,
-    notes: {
-      found: () => {},
-      failed: (_, { kind }) => void faults.push(kind),
-      removed: () => {},
-      unscanned: () => {},
-      released: () => {},
-      withheld: () => {},
+  const screen = screenOf<Bit>(
+    {
+      lanes: bitLanes,
+      scouts: [scout],
+      refuse: ({ choice }) => [{ choice, refused: 'no' }],
     },
-    refuse: ({ choice }) => [{ choice, refused: 'no' }],
-  })
+    { failed: (_, { kind }) => void faults.push(kind) },
+  )
   const patient = new Patient<Bit>({ screen, answer, idleMs: 10_000, stallMs, buffer: false, left })
   return { flow: flowFrom(patient), patient, read, left, faults }
 }

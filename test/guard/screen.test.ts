@@ -4,14 +4,12 @@ import type { Scout } from '../../src/guard/follower.ts'
 import { patternScout, pluginScout } from '../../src/guard/followers.ts'
 import { Circuit } from '../../src/guard/circuit.ts'
 import { Passes } from '../../src/guard/passes.ts'
-import { Screen } from '../../src/guard/screen.ts'
-import type { ScreenInit } from '../../src/guard/screening.ts'
+import type { Notes } from '../../src/guard/screening.ts'
 import { Watch } from '../../src/guard/watch.ts'
 import type { Guard } from '../../src/plugin.ts'
 import { literalMatcher, wordGuard } from './_doubles.ts'
 import { bitLanes, type Bit } from './_lanes.ts'
-
-const LIMITS = { maxHeld: 1000, maxBuffer: 10_000, maxToolCall: 100 }
+import { LIMITS, screenOf, type Settings } from './_screen.ts'
 
 interface Run {
   readonly out: readonly Bit[]
@@ -24,48 +22,35 @@ interface Run {
   readonly done: boolean
 }
 
-type Take = Partial<ScreenInit<Bit>['notes']>
-
-function screenOf(
+function bitScreen(
   scouts: readonly Scout[],
-  change: Partial<ScreenInit<Bit>> = {},
-  notes: Take = {},
-): Screen<Bit> {
-  return new Screen<Bit>({
-    lanes: bitLanes,
-    scouts,
-    buffer: false,
-    errorForm: false,
-    choices: 1,
-    onError: 'block',
-    limits: LIMITS,
-    notes: {
-      found: () => {},
-      failed: () => {},
-      removed: () => {},
-      unscanned: () => {},
-      released: () => {},
-      withheld: () => {},
-      ...notes,
+  change: Partial<Settings<Bit>> = {},
+  notes: Partial<Notes> = {},
+) {
+  return screenOf<Bit>(
+    {
+      lanes: bitLanes,
+      scouts,
+      refuse: ({ choice }) => [
+        { choice, refused: 'no' },
+        { choice, finish: true },
+      ],
+      ...change,
     },
-    refuse: ({ choice }) => [
-      { choice, refused: 'no' },
-      { choice, finish: true },
-    ],
-    ...change,
-  })
+    notes,
+  )
 }
 
 function run(
   bits: readonly Bit[],
   scouts: readonly Scout[],
-  change: Partial<ScreenInit<Bit>> = {},
+  change: Partial<Settings<Bit>> = {},
 ): Run {
   const out: Bit[] = []
   const rules: string[] = []
   const faults: string[] = []
   const count = { released: 0, withheld: 0 }
-  const screen = screenOf(scouts, change, {
+  const screen = bitScreen(scouts, change, {
     found: ({ stop }) => void rules.push(stop.block!.rule),
     failed: (guard, { kind }) => void faults.push(`${guard}: ${kind}`),
     released: (n) => void (count.released += n),
@@ -269,7 +254,7 @@ describe('a screen', () => {
       errorForm: true,
     })
     expect(out).toEqual([{}, { text: 'b' }, { text: 'ut' }, { finish: true }])
-    const screen = screenOf([patterns('ban')], { errorForm: true })
+    const screen = bitScreen([patterns('ban')], { errorForm: true })
     for (const bit of [{}, { text: 'b' }]) screen.push(bit, (part) => void seen.push(part))
     expect(seen).toEqual([])
   })

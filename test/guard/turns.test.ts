@@ -42,7 +42,7 @@ function busy(steps: number, worked: () => void) {
 }
 
 /** The most steps between two turns of the event loop while something is done. */
-async function mostAtAStretch(run: (worked: () => void) => Promise<unknown>): Promise<number> {
+async function mostAtAStretch(run: (worked: () => void) => unknown): Promise<number> {
   let [most, count, over] = [0, 0, false]
   const turn = () => {
     count = 0
