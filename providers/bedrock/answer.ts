@@ -138,7 +138,7 @@ class Answer {
       const thought = this.#splitter?.push(delta.text)
       return this.#speak(thought?.content ?? delta.text, thought?.reasoning ?? '')
     }
-    if (delta.toolUse) return this.#argue(block, String(delta.toolUse.input ?? ''))
+    if (delta.toolUse) return this.#argue(block, textOf(delta.toolUse.input))
     if (delta.reasoningContent) return this.#think(block, delta.reasoningContent)
     return cite(delta.citation)
   }
@@ -223,6 +223,10 @@ function eventsOf(block: any): { start?: object; deltas: object[] } {
     return { deltas: [...listOf(content), ...cited] }
   }
   return { deltas: [block ?? {}] }
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
 }
 
 function listOf(value: unknown): any[] {

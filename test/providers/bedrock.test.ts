@@ -542,6 +542,13 @@ describe('whatever Amazon may send', () => {
       { maxLength: 5 },
     )
     const content = fc.oneof(anything, fc.array(block, { maxLength: 3 }))
+    // An object that cannot be made a string.
+    const delta = { toolUse: { input: { toString: null } } }
+    const unreadable = {
+      kind: 'event' as const,
+      name: 'contentBlockDelta' as const,
+      payload: { contentBlockIndex: 0, delta } as never,
+    }
     await fc.assert(
       fc.asyncProperty(frames, content, async (events, blocks) => {
         const expected = { tags: undefined, seals: true, answerTool: undefined, fail }
@@ -554,7 +561,7 @@ describe('whatever Amazon may send', () => {
           if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(UpstreamFailure)
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 500, examples: [[[unreadable], []]] },
     )
   })
 })
