@@ -21,6 +21,7 @@ import {
   toGatewayError,
 } from './errors.ts'
 import { ROUTES, type Gateway, type Route } from './gateway.ts'
+import { warmUp } from './guard/patterns.ts'
 import { requestId } from './ids.ts'
 import { Call, ClientGone } from './pipeline.ts'
 
@@ -52,6 +53,7 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
   const host = options.host ?? settings.host
   const port = options.port ?? settings.port
   let draining = false
+  warmUp()
   const handler = createHandler(gateway, () => draining)
   const server = await bind(handler, host, port)
   server.keepAliveTimeout = KEEP_ALIVE_MS

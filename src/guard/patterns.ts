@@ -136,6 +136,17 @@ export function escapePattern(text: string): string {
   return text.replace(/[\\.^$|?*+()[\]{}]/g, '\\$&')
 }
 
+/**
+ * What is compiled and searched first takes several times as long as ever after, 50 ms, some of it in one go. To be called
+ * before there is anybody who would have to wait.
+ */
+export function warmUp(): void {
+  const matcher = compilePatterns(['(?:a+|b?c){2,3}(?i:warm) up', 'warming up'])
+  for (let time = 0; time < 3; time++) {
+    matcher.find(`${time} w a r m i n g up, aac c WARM, w4rm1ng, %77arm, d2FybWluZyB1cA== \u2013`)
+  }
+}
+
 /** Finds patterns in texts. An empty list matches nothing. */
 export class PatternMatcher implements Matcher {
   readonly #machines: Machines
