@@ -1,12 +1,22 @@
 import { defineConfig } from 'vitest/config'
 
+const files = { include: ['test/**/*.test.ts'], exclude: ['test/bench/**'] }
+/** Measures the process that it runs in. */
+const alone = ['test/audio/memory.test.ts']
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    exclude: ['test/bench/**'],
     // Most of what takes time waits: for sockets, disks, retries.
     maxWorkers: 4,
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    projects: [
+      // Files share processes: to load the gateway anew for each takes longer than most tests.
+      {
+        extends: true,
+        test: { ...files, exclude: [...files.exclude, ...alone], name: 'shared', isolate: false },
+      },
+      { extends: true, test: { ...files, include: alone, name: 'alone' } },
+    ],
   },
 })

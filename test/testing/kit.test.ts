@@ -63,7 +63,7 @@ const signature = { type: 'reasoning.text', text: 'a', signature: 'b', index: 0 
 const FAR = 'http://vendor.example'
 
 /** For providers that get stuck. */
-const IMPATIENT = { patienceMs: 400 }
+const IMPATIENT = { patienceMs: 1500 }
 /** Leaves out what takes time: cuts, and a reader that waits. */
 const QUICK: readonly Transcript[] = [
   {
