@@ -2,9 +2,9 @@
 import type { ActiveRules, GuardContext, RuleRef, Span, Unit } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy.ts'
 import { Circuit } from './circuit.ts'
+import type { Stop } from './follower.ts'
 import { pluginScout } from './followers.ts'
 import type { Guards, LoadedGuard } from './guards.ts'
-import { haltIn } from './lane.ts'
 import { Passes } from './passes.ts'
 import type { PatternMatcher } from './patterns.ts'
 import { inTurns, type Steps } from './stretch.ts'
@@ -141,7 +141,7 @@ async function ask(
 async function blockIn(watch: Watch, side: Side, text: string): Promise<Block | undefined> {
   const { guard, local, admits } = watch
   if (side === 'output' && local) {
-    const stop = haltIn('content', text, [pluginScout(watch, '')])?.stop
+    const stop = await stopIn(watch, text)
     if (stop?.fault) throw stop.fault
     return stop?.block
   }
@@ -162,6 +162,17 @@ async function blockIn(watch: Watch, side: Side, text: string): Promise<Block | 
   return local
     ? first(await watch.work((context) => guard.input!([unit], context)))
     : watch.ask('input', async (context) => first(await guard.input!([unit], context)))
+}
+
+/** What a local guard says of an answer that is there whole. */
+async function stopIn(watch: Watch, text: string): Promise<Stop | undefined> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const lane = { channel: 'content', choice: 0, index: 0 } as const
+  const follower = pluginScout(watch, '').follow(lane, resolve, true)
+  follower.push(text)
+  follower.end()
+  if (follower.waiting) await promise
+  return follower.stop
 }
 
 function looksAt({ guard }: LoadedGuard, side: Side): boolean {

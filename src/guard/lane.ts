@@ -1,5 +1,5 @@
 /** One text as it grows, the guards that follow it, and what of it is still held (guard design, 3.1 and 3.3). */
-import type { Channel, LaneInfo } from '../plugin.ts'
+import type { LaneInfo } from '../plugin.ts'
 import type { Follower, Scout, Stop } from './follower.ts'
 import type { Lanes, MarkPiece, TextPiece } from './lanes.ts'
 import type { Steps } from './stretch.ts'
@@ -257,14 +257,6 @@ export class Lane<Part> {
     this.#held.length = 0
     return this.length - this.released
   }
-}
-
-/** Who stops a whole text, if anybody does. */
-export function haltIn(channel: Channel, text: string, scouts: readonly Scout[]): Halt | undefined {
-  const lane = new Lane({ channel, choice: 0, index: 0 }, scouts, undefined)
-  lane.push(text)
-  lane.end()
-  return lane.halt
 }
 
 /** How many characters of a piece lie before an offset that lies in it. */
