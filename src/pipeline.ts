@@ -213,6 +213,12 @@ function once<T>(old: T | undefined, value: T, name: keyof Slots): T {
   return value
 }
 
+/** Who looks at what a web search found before anybody else does. */
+export interface HitScreen {
+  /** @returns what may pass: hits that are left out are neither shown to the model nor cited */
+  screenHits(hits: readonly Hit[]): readonly Hit[] | Promise<readonly Hit[]>
+}
+
 export interface CallInit {
   readonly id: RequestId
   /** The route's own path: bounded, unlike what the client wrote. */
@@ -243,12 +249,8 @@ export class Call {
   readonly startedAt: number = Date.now()
   /** What providers receive. Replaced by copies, never changed in place. */
   outbound: any = undefined
-  /**
-   * Looks at what a web search found before anybody else does, and hands on what may pass; hits that are left out are
-   * neither shown to the model nor cited. Set by a stage outside of `ground` that wants to.
-   */
-  screenHits: ((hits: readonly Hit[]) => readonly Hit[] | Promise<readonly Hit[]>) | undefined =
-    undefined
+  /** Set by a stage outside of `ground` that wants to. */
+  hitScreen: HitScreen | undefined = undefined
   /** What guards made of it; absent where none is at work. */
   decision: Decision | undefined = undefined
   outcome: Outcome | undefined = undefined

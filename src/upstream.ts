@@ -282,8 +282,11 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
     this.fail(this.#signal.aborted ? this.#signal.reason : toFailure(error))
   }
 
-  // A field, so that it can be a listener and be taken off again.
-  readonly #onAbort = (): void => {
+  // A field, so that it can be a listener and be taken off again. Bound, because it is hardly ever called: of functions that
+  // are made and never called V8 keeps all that they see until a full collection.
+  readonly #onAbort = this.#abort.bind(this)
+
+  #abort(): void {
     this.fail(this.#signal.reason)
     this.#controller?.abort(new Error('no longer wanted'))
   }
@@ -329,7 +332,9 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
   }
 
   // A field, so that there is one for all the reads.
-  readonly #onFlush = (): void => {
+  readonly #onFlush = this.#flushNow.bind(this)
+
+  #flushNow(): void {
     this.#flushing = false
     this.#flush()
   }

@@ -15,9 +15,7 @@ export class Prompt<Part> implements Step<Part, Part> {
 
   constructor(screen: Screen<Part>) {
     this.#screen = screen
-    screen.changed = () => {
-      this.#isNews = true
-    }
+    screen.changed = this.#hear.bind(this)
   }
 
   get done(): boolean {
@@ -25,6 +23,10 @@ export class Prompt<Part> implements Step<Part, Part> {
   }
 
   push(part: Part, emit: (part: Part) => void): void {
+    // Mostly nobody has to wait.
+    if (!this.#isNews && this.#later.length === 0 && !this.#screen.looking) {
+      return this.#screen.push(part, emit)
+    }
     this.#later.push(part)
     this.#goOn(emit)
   }
@@ -45,6 +47,10 @@ export class Prompt<Part> implements Step<Part, Part> {
 
   fail(error: unknown): unknown {
     return this.#screen.fail(error)
+  }
+
+  #hear(): void {
+    this.#isNews = true
   }
 
   #goOn(emit: (part: Part) => void): void {

@@ -16,6 +16,7 @@ import type { Origin } from './watch.ts'
 
 /** Where a longer text is blocked is found out in turns with others. */
 const LONG = 1 << 14
+const nothing = () => {}
 /** Said to whom nobody listens. */
 const LEFT = new Error('nobody waits for this screen')
 
@@ -23,7 +24,7 @@ export class Screen<Part> implements Step<Part, Part> {
   /** Nothing more is wanted. */
   done = false
   /** Called when a guard that was waited for has answered. */
-  changed: () => void = () => {}
+  changed: () => void = nothing
   /** Characters that came in and did not go out. */
   held = 0
   /** The most of them at any time. */
@@ -41,10 +42,11 @@ export class Screen<Part> implements Step<Part, Part> {
   readonly #blocked = new Map<Lane<Part>, Blocked | undefined>()
   #locating = 0
   #like: Part | undefined
-  #emit: (part: Part) => void = () => {}
-  readonly #take = (piece: Piece<Part>): void => this.#piece(piece)
-  readonly #removed = (field: string): void => this.#init.notes.removed(field)
-  readonly #changed = (): void => this.changed()
+  #emit: (part: Part) => void = nothing
+  // Bound, not made: of functions that are made and never called V8 keeps all that they see until a full collection.
+  readonly #take = this.#piece.bind(this)
+  readonly #removed = this.#remove.bind(this)
+  readonly #changed = this.#change.bind(this)
 
   constructor(init: ScreenInit<Part>) {
     this.#init = init
@@ -132,6 +134,14 @@ export class Screen<Part> implements Step<Part, Part> {
   leave(): void {
     this.done = true
     for (const { allLanes } of this.#choices) for (const lane of allLanes) lane.drop()
+  }
+
+  #remove(field: string): void {
+    this.#init.notes.removed(field)
+  }
+
+  #change(): void {
+    this.changed()
   }
 
   #piece(piece: Piece<Part>): void {

@@ -13,8 +13,15 @@ import { Screen } from '../guard/screen.ts'
 import type { Denial } from '../guard/screening.ts'
 import { GuardFault } from '../guard/verdicts.ts'
 import type { Side } from '../guard/watch.ts'
-import { after, type Answer, type Call, type Next, type Reply } from '../pipeline.ts'
-import type { Flow, Step } from '../plugin.ts'
+import {
+  after,
+  type Answer,
+  type Call,
+  type HitScreen,
+  type Next,
+  type Reply,
+} from '../pipeline.ts'
+import type { Flow, Hit, Step } from '../plugin.ts'
 import { refusalOf, refusalsOf } from '../policy.ts'
 import { sendOn } from './errand.ts'
 import { GuardedInput, type Asked, type Stop } from './input.ts'
@@ -26,7 +33,7 @@ const IDLE_MS = 1500
 const UNAVAILABLE = 'A guard of this key could not look at this request. Try again later.'
 const UNANSWERED = 'no guard looks after a rule'
 
-export class GuardedCall {
+export class GuardedCall implements HitScreen {
   readonly #call: Call
   readonly #guarding: Guarding
   readonly #roster: Roster
@@ -73,7 +80,7 @@ export class GuardedCall {
       this.#report.failed('input', guard, new GuardFault(kind, UNANSWERED), false)
     }
     if (this.#sides.input) this.#input.lookOn()
-    this.#call.screenHits = (hits) => this.#input.lookOnHits(hits)
+    this.#call.hitScreen = this
     const { parts } = await next()
     return { parts: this.#sides.output ? this.#lookOn(parts, all, patterns) : parts }
   }
@@ -90,10 +97,16 @@ export class GuardedCall {
       : this.#goOn(asked, next)
   }
 
+  screenHits(hits: readonly Hit[]): readonly Hit[] | Promise<readonly Hit[]> {
+    const watches = this.#call.policy.guard.mode === 'monitor'
+    return watches ? this.#input.lookOnHits(hits) : this.#input.screenHits(hits)
+  }
+
   #goOn(asked: Asked | undefined, next: Next): Answer {
     if (asked?.stop) return this.#refused(asked.stop)
     // What the web says goes in, and comes out as a citation: either side is reason enough to look.
-    this.#call.screenHits = (hits) => this.#input.screenHits(hits)
+    // Not a function of its own: most are never called, and V8 keeps such ones, and all they see, until a full collection.
+    this.#call.hitScreen = this
     return after(next(), ({ parts }) => {
       if (this.#sides.output) return this.#ending(this.#screen(parts), asked?.later)
       if (asked?.later) return this.#ending(parts, asked.later)
@@ -164,7 +177,7 @@ export class GuardedCall {
       onError: enforced ? policy.guard.onError : 'allow',
       limits: runtime.config.guards.limits,
       notes: this.#report.notes(enforced),
-      refuse: (denial) => (enforced ? this.#sayNo('output', denial) : []),
+      refuse: enforced ? this.#sayNo.bind(this, 'output') : sayNothing,
     })
   }
 
@@ -223,4 +236,8 @@ export class GuardedCall {
     }
     return { parts: flowFrom(new Gate<any>(parts, instead)).through(end) }
   }
+}
+
+function sayNothing(): readonly never[] {
+  return []
 }

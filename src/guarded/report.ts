@@ -1,6 +1,7 @@
 /** What guards find and miss in one call, told to everybody who is to know: client, operator, metrics, log. */
 import type { Decision, Finding, Found, Spot } from '../guard/decision.ts'
-import type { Notes } from '../guard/screening.ts'
+import type { Halt } from '../guard/lane.ts'
+import type { Notes, Place } from '../guard/screening.ts'
 import { isForgiven, type GuardFault } from '../guard/verdicts.ts'
 import type { Side } from '../guard/watch.ts'
 import type { Call } from '../pipeline.ts'
@@ -43,27 +44,13 @@ export class Report {
 
   /** What a screen of the answer writes down. @param enforced false where guards only look on */
   notes(enforced: boolean): Notes {
-    const { decision } = this
-    return {
-      found: ({ follower, stop }, place, dropped) => {
-        const { name: guard, origin } = follower
-        const found = { guard, origin, block: stop.block!, view: stop.view }
-        this.found('output', found, place, !enforced ? 'seen' : dropped ? 'dropped' : 'blocked')
-      },
-      failed: (guard, fault) => void this.failed('output', guard, fault, enforced),
-      removed: (field) => {
-        if (!enforced) return
-        decision.removed(field)
-        this.#call.runtime.metrics.guard.removed(field)
-      },
-      unscanned: (kind) => this.unscanned(kind),
-      released: (count) => {
-        if (enforced) decision.released += count
-      },
-      withheld: (count) => {
-        if (enforced) decision.withheld += count
-      },
-    }
+    return new ReportNotes(this, enforced)
+  }
+
+  /** A field that no guard can read was left out of the answer. */
+  removed(field: string): void {
+    this.decision.removed(field)
+    this.#call.runtime.metrics.guard.removed(field)
   }
 
   /** Says in a header what is known until now; too late once the head is out. */
@@ -90,6 +77,47 @@ export class Report {
       outcome,
       rules,
     })
+  }
+}
+
+/**
+ * A class, not functions that are made for each call: most are never called, and V8 keeps such ones, and all they see,
+ * until a full collection.
+ */
+class ReportNotes implements Notes {
+  readonly #report: Report
+  readonly #enforced: boolean
+
+  constructor(report: Report, enforced: boolean) {
+    this.#report = report
+    this.#enforced = enforced
+  }
+
+  found({ follower, stop }: Halt, place: Place, dropped: boolean): void {
+    const { name: guard, origin } = follower
+    const found = { guard, origin, block: stop.block!, view: stop.view }
+    const effect = !this.#enforced ? 'seen' : dropped ? 'dropped' : 'blocked'
+    this.#report.found('output', found, place, effect)
+  }
+
+  failed(guard: string, fault: GuardFault): void {
+    this.#report.failed('output', guard, fault, this.#enforced)
+  }
+
+  removed(field: string): void {
+    if (this.#enforced) this.#report.removed(field)
+  }
+
+  unscanned(kind: string): void {
+    this.#report.unscanned(kind)
+  }
+
+  released(count: number): void {
+    if (this.#enforced) this.#report.decision.released += count
+  }
+
+  withheld(count: number): void {
+    if (this.#enforced) this.#report.decision.withheld += count
   }
 }
 

@@ -40,7 +40,8 @@ async function grounded(
   call.meter.push({ source: 'search', usage: found?.usage ?? { searches: 0 }, prices })
   if (!found) return []
   const { hits } = found
-  const passed = hits.length > 0 && call.screenHits ? await call.screenHits(hits) : hits
+  const { hitScreen } = call
+  const passed = hits.length > 0 && hitScreen ? await hitScreen.screenHits(hits) : hits
   if (passed.length > 0) {
     call.outbound = grounding.add(call.outbound, passed, call.input, call.startedAt)
   }

@@ -399,7 +399,9 @@ describe('a guard', () => {
   it('can keep hits from the model and from the answer', async () => {
     const { track } = g.t.gateway
     g.t.gateway.track = (call) => {
-      call.screenHits = async (hits) => hits.filter(({ content }) => !content.includes('1932'))
+      call.hitScreen = {
+        screenHits: async (hits) => hits.filter(({ content }) => !content.includes('1932')),
+      }
       track(call)
     }
     try {
