@@ -1,4 +1,4 @@
-/** Things to be done unless they are put off, driven by a timer that somebody else keeps: one for all costs next to nothing. */
+/** Things to be done unless they are put off. One timer drives all of them, so one more costs next to nothing. */
 
 /** Something that will be done unless it is put off. */
 export interface Alarm {

@@ -105,7 +105,7 @@ export class GuardedCall implements HitScreen {
   #goOn(asked: Asked | undefined, next: Next): Answer {
     if (asked?.stop) return this.#refused(asked.stop)
     // What the web says goes in, and comes out as a citation: either side is reason enough to look.
-    // Not a function of its own: most are never called, and V8 keeps such ones, and all they see, until a full collection.
+    // Not a function of its own: it is hardly ever called, and would outlive the call (see `ReportNotes`).
     this.#call.hitScreen = this
     return after(next(), ({ parts }) => {
       if (this.#sides.output) return this.#ending(this.#screen(parts), asked?.later)
