@@ -56,6 +56,8 @@ class Steps<T> implements Flow<T> {
   #source: Source<any> | undefined
   readonly #steps: Step<any, any>[] = []
   #push: ((part: any) => void) | undefined
+  /** Of the steps that want to know when a batch is over, bound to what follows them. */
+  readonly #flushes: (() => void)[] = []
   #out: readonly T[] = NOTHING
   /** Thrown when what came before it has been taken. */
   #failure: { readonly error: unknown } | undefined
@@ -71,7 +73,7 @@ class Steps<T> implements Flow<T> {
   }
 
   async next(): Promise<Batch<T>> {
-    this.#push ??= this.#from(0)
+    this.#open()
     while (this.#source && this.#out.length === 0) {
       let batch: Batch<any>
       try {
@@ -96,7 +98,7 @@ class Steps<T> implements Flow<T> {
   pour(sink: Sink<T>): void {
     const source = this.#source
     if (!source?.pour || this.#out.length > 0) return void pump(this, sink)
-    this.#push ??= this.#from(0)
+    this.#open()
     source.pour({
       take: (batch) => this.#pass(batch, sink),
       fail: (error) => {
@@ -161,13 +163,26 @@ class Steps<T> implements Flow<T> {
     }
   }
 
+  /** From here on it is read. */
+  #open(): void {
+    if (this.#push) return
+    this.#push = this.#from(0)
+    for (const [i, step] of this.#steps.entries()) {
+      if (step.flush) this.#flushes.push(step.flush.bind(step, this.#from(i + 1)))
+    }
+  }
+
   /** A promise only if the end of a step needs time. */
   #run({ parts, last }: Batch<any>): Promise<void> | undefined {
     const push = this.#push!
-    for (let i = 0; i < parts.length; i++) {
-      push(parts[i])
-      const finished = this.#finished()
-      if (finished < 0) continue
+    try {
+      for (let i = 0; i < parts.length && this.#finished() < 0; i++) push(parts[i])
+    } finally {
+      // What came before a failure counts.
+      for (let i = 0; i < this.#flushes.length; i++) this.#flushes[i]!()
+    }
+    const finished = this.#finished()
+    if (finished >= 0) {
       leave(() => this.#letGo(true))
       return this.#end(finished + 1)
     }

@@ -210,3 +210,66 @@ describe('a flow that is poured', () => {
     expect(await poured(flowOf(1, 2))).toEqual({ parts: [1, 2] })
   })
 })
+
+async function allOf<T>(flow: Flow<T>): Promise<T[]> {
+  const parts: T[] = []
+  for await (const part of flow) parts.push(part)
+  return parts
+}
+
+describe('a step that waits for the end of a batch', () => {
+  /** Says what came together as one. */
+  class Joins implements Step<number, string> {
+    #together: number[] = []
+
+    push(part: number): void {
+      this.#together.push(part)
+    }
+
+    flush(emit: (part: string) => void): void {
+      if (this.#together.length > 0) emit(this.#together.splice(0).join('+'))
+    }
+  }
+  const batches = (...parts: number[][]): Flow<number> => {
+    const left = parts.map((some, i) => ({ parts: some, last: i === parts.length - 1 }))
+    return flowFrom({ next: async () => left.shift()!, close() {} })
+  }
+
+  it('is told after each of them, before the flow ends', async () => {
+    const flow = batches([1, 2, 3], [], [4], [5, 6]).through(new Joins())
+    expect(await allOf(flow)).toEqual(['1+2+3', '4', '5+6'])
+  })
+
+  it('is told of what came before a step that wants no more, and before a failure', async () => {
+    const two = { done: false, count: 0 }
+    const first: Step<number, number> & { done: boolean } = Object.assign(two, {
+      push(part: number, emit: (part: number) => void) {
+        emit(part)
+        two.done = ++two.count === 2
+      },
+    })
+    expect(await allOf(batches([1, 2, 3]).through(first).through(new Joins()))).toEqual([
+      '1+2',
+    ])
+    const flow = batches([0, 1, 2]).through(refuses).through(new Joins())
+    expect(await flow.next()).toEqual({ parts: ['0+1'], last: false })
+    await expect(flow.next()).rejects.toThrow('refused')
+  })
+
+  it('may be the one that wants no more', async () => {
+    const joins = new Joins()
+    const fed = Object.assign(joins, { done: false })
+    const flush = joins.flush.bind(joins)
+    fed.flush = (emit) => {
+      flush(emit)
+      fed.done = true
+    }
+    let closed = false
+    const source: Source<number> = {
+      next: async () => ({ parts: [1, 2], last: false }),
+      close: () => void (closed = true),
+    }
+    expect(await allOf(flowFrom(source).through(fed))).toEqual(['1+2'])
+    expect(closed).toBe(true)
+  })
+})

@@ -130,8 +130,8 @@ export function itemOf<Part>(
   const lanes = piece.texts.map(({ text, again, item = 0 }) => {
     const info = { channel, choice, index }
     const lane = new Lane<Part>(info, again ? locals : readers, changed, { atOnce: true })
-    lane.push(text)
     lane.hold({ kind: 'text', choice, part, channel, text })
+    lane.tell()
     lane.end()
     if (!held && !again) size += text.length
     return { lane, index: item }

@@ -38,7 +38,7 @@ export class Lane<Part> {
   readonly info: LaneInfo
   /** A violation ends the lane only. */
   readonly droppable: boolean
-  /** Characters so far. */
+  /** Characters so far, those included that guards have not been told yet. */
   length = 0
   /** How many of them went out. */
   released = 0
@@ -47,7 +47,9 @@ export class Lane<Part> {
   readonly #scouts: readonly Scout[]
   /** All of it, kept only where several guards may stop it at once. */
   #text = ''
-  #pieces = 0
+  /** What guards have not been told yet. */
+  #untold = ''
+  #tellings = 0
   readonly #keeps: boolean
   readonly #held: Held<Part>[] = []
 
@@ -94,11 +96,24 @@ export class Lane<Part> {
     return undefined
   }
 
-  push(text: string): void {
-    this.length += text.length
-    this.#pieces++
+  /** A further piece of the text, which is held until guards have been told, or a mark. */
+  hold(piece: TextPiece<Part> | MarkPiece<Part>): void {
+    const start = this.length
+    if (piece.kind === 'text') {
+      this.length += piece.text.length
+      this.#untold += piece.text
+    }
+    this.#held.push({ piece, start, end: this.length })
+  }
+
+  /** Tells guards what came since they were told last. @returns that */
+  tell(): string {
+    const text = this.#untold
+    this.#untold = ''
+    this.#tellings++
     if (this.#keeps && this.length <= MOST_KEPT) this.#text += text
     for (const follower of this.#followers) follower.push(text)
+    return text
   }
 
   /** Nothing follows. Idempotent. */
@@ -140,7 +155,7 @@ export class Lane<Part> {
   *blocked(halt: Halt, piece: string): Steps<Blocked> {
     const found = { ...halt, safe: this.safe }
     const text = this.#text
-    const last = piece === '' && this.#pieces === 1 ? text : piece
+    const last = piece === '' && this.#tellings === 1 ? text : piece
     if (!this.#keeps || !halt.stop.block || last.length < 2 || text.length < this.length) {
       return found
     }
@@ -194,12 +209,6 @@ export class Lane<Part> {
     )
   }
 
-  /** @param piece just pushed, or a mark */
-  hold(piece: TextPiece<Part> | MarkPiece<Part>): void {
-    const length = piece.kind === 'text' ? piece.text.length : 0
-    this.#held.push({ piece, start: this.length - length, end: this.length })
-  }
-
   /** Lets go of what lies before an offset, in its own cuts where it can. @returns characters */
   release(safe: number, lanes: Lanes<Part>, emit: (part: Part) => void): number {
     const held = this.#held
@@ -216,7 +225,7 @@ export class Lane<Part> {
       } else emit(lanes.cut(piece, this.released - start, end - start))
       this.released = end
     }
-    if (gone === 1) held.shift()
+    if (gone === held.length) held.length = 0
     else if (gone > 0) held.splice(0, gone)
     const next = held[0]
     const to = stretchOf(next, safe)

@@ -29,7 +29,11 @@ export class Monitor<Part> implements Step<Part, Part> {
   push(part: Part, emit: (part: Part) => void): void {
     emit(part)
     if (this.#over) return
-    this.#try(() => this.#screen.push(part, IGNORE))
+    this.#try(() => this.#screen.gather(part, IGNORE))
+  }
+
+  flush(): void {
+    this.#try(() => this.#screen.flush(IGNORE))
     if (this.#screen.done) this.#finish(false)
     else if (this.#screen.held > this.#mostHeld) this.#finish(true)
   }

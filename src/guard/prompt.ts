@@ -25,10 +25,14 @@ export class Prompt<Part> implements Step<Part, Part> {
   push(part: Part, emit: (part: Part) => void): void {
     // Mostly nobody has to wait.
     if (!this.#isNews && this.#later.length === 0 && !this.#screen.looking) {
-      return this.#screen.push(part, emit)
+      return this.#screen.gather(part, emit)
     }
     this.#later.push(part)
     this.#goOn(emit)
+  }
+
+  flush(emit: (part: Part) => void): void {
+    this.#screen.flush(emit)
   }
 
   end(emit: (part: Part) => void): void | Promise<void> {

@@ -27,7 +27,7 @@ export class Screen<Part> implements Step<Part, Part> {
   changed: () => void = nothing
   /** Characters that came in and did not go out. */
   held = 0
-  /** The most of them at any time. */
+  /** The most of them after any part. */
   mostHeld = 0
   readonly #init: ScreenInit<Part>
   readonly #choices: Choice<Part>[] = []
@@ -36,6 +36,8 @@ export class Screen<Part> implements Step<Part, Part> {
   #buffer: Piece<Part>[] = []
   #buffering: boolean
   #ended = false
+  /** The lane to which text came that guards have not been told yet. */
+  #untold: Lane<Part> | undefined
   /** The lane to which text came last. */
   #looked: Lane<Part> | undefined
   /** Lanes that are blocked, of which it takes a while to find out where; nothing until that is known. */
@@ -80,17 +82,30 @@ export class Screen<Part> implements Step<Part, Part> {
   }
 
   push(part: Part, emit: (part: Part) => void): void {
+    this.gather(part, emit)
+    this.flush(emit)
+  }
+
+  /** Takes a part in. Texts of one lane that come together are looked at together, at the latest by `flush`. */
+  gather(part: Part, emit: (part: Part) => void): void {
     this.#emit = emit
     this.#like = part
     this.#init.lanes.split(part, this.#take, this.#removed)
   }
 
+  flush(emit: (part: Part) => void): void {
+    this.#emit = emit
+    this.#tell()
+    if (this.held > this.mostHeld) this.mostHeld = this.held
+  }
+
   /** The answer is complete. With guards that answer later, `update` until nothing is `waiting`. */
   end(emit: (part: Part) => void): void {
     this.#emit = emit
+    this.#tell()
     this.#ended = true
     for (const choice of this.#choices) this.#finish(choice)
-    this.#flush()
+    this.#pour()
   }
 
   /** The answer broke off: what is held stays held. */
@@ -107,7 +122,7 @@ export class Screen<Part> implements Step<Part, Part> {
       this.#settle(choice)
       if (!choice.over) this.#checkHeld(choice)
     }
-    this.#flush()
+    this.#pour()
   }
 
   /** No text came for a while: what there is may be judged. */
@@ -127,7 +142,7 @@ export class Screen<Part> implements Step<Part, Part> {
       }
       this.#settle(choice)
     }
-    this.#flush()
+    this.#pour()
   }
 
   /** Nobody reads on. */
@@ -145,6 +160,7 @@ export class Screen<Part> implements Step<Part, Part> {
   }
 
   #piece(piece: Piece<Part>): void {
+    if (this.#untold && !isOf(this.#untold, piece)) this.#tell()
     if (this.done) return
     const choice = this.#choices[piece.choice] ?? this.#openUpTo(piece.choice)
     if (choice.over) return
@@ -179,29 +195,33 @@ export class Screen<Part> implements Step<Part, Part> {
   }
 
   #text(choice: Choice<Part>, piece: TextPiece<Part>): void {
-    const { channel, text, droppable } = piece
+    const { channel, text } = piece
     if (choice.dropped.has(channel)) return this.#init.notes.withheld(text.length)
-    let lane = choice.lanes.get(channel)
-    if (!lane) {
-      const info = { channel, choice: choice.index, index: 0 }
-      const { atOnce } = this.#init
-      const readers = this.#readers.of(channel)
-      lane = new Lane<Part>(info, readers, this.#changed, { droppable, atOnce })
-      choice.lanes.set(channel, lane)
-    }
-    lane.push(text)
+    this.#untold ??= choice.lanes.get(channel) ?? this.#openLane(choice, piece)
+    this.#untold.hold(piece)
+  }
+
+  #openLane(choice: Choice<Part>, { channel, droppable }: TextPiece<Part>): Lane<Part> {
+    const info = { channel, choice: choice.index, index: 0 }
+    const { atOnce } = this.#init
+    const readers = this.#readers.of(channel)
+    const lane = new Lane<Part>(info, readers, this.#changed, { droppable, atOnce })
+    choice.lanes.set(channel, lane)
+    return lane
+  }
+
+  /** Has guards look at the texts of one lane that came together. */
+  #tell(): void {
+    const lane = this.#untold
+    if (!lane) return
+    this.#untold = undefined
+    const choice = this.#choices[lane.info.choice]!
+    const text = lane.tell()
     this.#looked = lane
-    const halt = lane.looking ? undefined : lane.halt
-    if (!halt && !this.#buffering && lane.empty && lane.safe >= lane.length) {
-      lane.released = lane.length
-      this.#init.notes.released(text.length)
-      return choice.outOf(channel)(piece.part)
-    }
     this.#hold(choice, text.length)
-    lane.hold(piece)
-    if (halt) this.#halted(choice, lane, text)
+    if (!lane.looking) this.#halted(choice, lane, text)
     if (choice.over || this.#blocked.has(lane)) return
-    if (choice.lanes.has(channel)) this.#release(choice, lane)
+    if (choice.lanes.has(lane.info.channel)) this.#release(choice, lane)
     this.#checkHeld(choice)
   }
 
@@ -368,7 +388,6 @@ export class Screen<Part> implements Step<Part, Part> {
   #hold(choice: Choice<Part>, count: number): void {
     choice.held += count
     this.held += count
-    if (this.held > this.mostHeld) this.mostHeld = this.held
   }
 
   #withhold(choice: Choice<Part>, count: number): void {
@@ -416,7 +435,7 @@ export class Screen<Part> implements Step<Part, Part> {
   }
 
   /** Lets an answer that was buffered go once it is complete. */
-  #flush(): void {
+  #pour(): void {
     if (!this.#buffering) return
     if (!this.done && !(this.#ended && this.#choices.every(({ over }) => over))) return
     this.#buffering = false
@@ -467,7 +486,7 @@ export class Screen<Part> implements Step<Part, Part> {
     const all = Math.max(this.#init.choices, this.#choices.length)
     if (this.#choices.filter(({ denial }) => denial).length < all) return
     this.done = true
-    this.#flush()
+    this.#pour()
   }
 
   #sayNo({ index, opened, said, denial, emit }: Choice<Part>): void {
@@ -475,4 +494,9 @@ export class Screen<Part> implements Step<Part, Part> {
     const parts = this.#init.refuse({ choice: index, like: this.#like, opened, said, fault })
     for (const part of parts) emit(part)
   }
+}
+
+/** Whether a piece is a further text of a lane. */
+function isOf<Part>({ info }: Lane<Part>, piece: Piece<Part>): boolean {
+  return piece.kind === 'text' && piece.channel === info.channel && piece.choice === info.choice
 }

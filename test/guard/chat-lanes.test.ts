@@ -109,33 +109,40 @@ describe('an answer of several choices, in any order', () => {
   const saying = fc.record({ index: fc.nat(2), kind, words })
 
   it('loses, moves and tells nothing that it should not, and gets one verdict', async () => {
-    const run = fc.asyncProperty(fc.array(saying, { maxLength: 14 }), async (sayings) => {
-      const chunks = conformed(sayings)
-      const given = folded(chunks)
-      for (const buffer of [false, true]) {
-        const out = await through(chunks, buffer)
-        expect(breachesIn(out)).toEqual([])
-        const got = folded(out)
-        expect(got).toHaveLength(given.length)
-        for (const [i, { message: asked }] of given.entries()) {
-          const { message, finish_reason } = got[i]!
-          expect(JSON.stringify(message)).not.toMatch(BANNED)
-          const calls = (asked.tool_calls ?? []).map((call: any) => call.function.arguments)
-          const isBlocked = [asked.content, asked.refusal, ...calls].some((one) => BANNED.test(one))
-          expect(finish_reason === 'content_filter').toBe(isBlocked)
-          if (isBlocked) continue
-          const isDropped = BANNED.test(asked.reasoning ?? '')
-          const { reasoning_details: thoughts = [], reasoning: _, annotations, ...rest } = asked
-          expect(message).toMatchObject(rest)
-          const opaque = (one: any) => one.type === 'reasoning.encrypted'
-          const kept = message.reasoning_details ?? []
-          if (isDropped) expect(kept.filter(opaque)).toEqual(thoughts.filter(opaque))
-          else expect(kept).toEqual(thoughts)
-          const fine = annotations?.filter((one: any) => !BANNED.test(one.url_citation.title))
-          expect(message.annotations).toEqual(fine)
+    const sizes = fc.integer({ min: 1, max: 5 })
+    const run = fc.asyncProperty(
+      fc.array(saying, { maxLength: 14 }),
+      sizes,
+      async (sayings, size) => {
+        const chunks = conformed(sayings)
+        const given = folded(chunks)
+        for (const buffer of [false, true]) {
+          const out = await through(chunks, buffer, size)
+          expect(breachesIn(out)).toEqual([])
+          const got = folded(out)
+          expect(got).toHaveLength(given.length)
+          for (const [i, { message: asked }] of given.entries()) {
+            const { message, finish_reason } = got[i]!
+            expect(JSON.stringify(message)).not.toMatch(BANNED)
+            const calls = (asked.tool_calls ?? []).map((call: any) => call.function.arguments)
+            const isBlocked = [asked.content, asked.refusal, ...calls].some((one) =>
+              BANNED.test(one),
+            )
+            expect(finish_reason === 'content_filter').toBe(isBlocked)
+            if (isBlocked) continue
+            const isDropped = BANNED.test(asked.reasoning ?? '')
+            const { reasoning_details: thoughts = [], reasoning: _, annotations, ...rest } = asked
+            expect(message).toMatchObject(rest)
+            const opaque = (one: any) => one.type === 'reasoning.encrypted'
+            const kept = message.reasoning_details ?? []
+            if (isDropped) expect(kept.filter(opaque)).toEqual(thoughts.filter(opaque))
+            else expect(kept).toEqual(thoughts)
+            const fine = annotations?.filter((one: any) => !BANNED.test(one.url_citation.title))
+            expect(message.annotations).toEqual(fine)
+          }
         }
-      }
-    })
+      },
+    )
     await fc.assert(run, { numRuns: 400 })
   })
 })
@@ -196,7 +203,8 @@ function conformed(sayings: readonly Saying[]): Chunk[] {
   return chunks
 }
 
-async function through(chunks: readonly Chunk[], buffer: boolean): Promise<Chunk[]> {
+/** @param size how many chunks come together */
+async function through(chunks: readonly Chunk[], buffer: boolean, size: number): Promise<Chunk[]> {
   const out: Chunk[] = []
   const choices = Math.max(...chunks.map(({ choices: [one] }) => one!.index!)) + 1
   const input = { model: 'm', messages: [], stream: true }
@@ -206,8 +214,13 @@ async function through(chunks: readonly Chunk[], buffer: boolean): Promise<Chunk
     refuse: (denial) => guarding.refuse!({ text: 'NO', ...denial }, input, 'm'),
   })
   const emit = (chunk: Chunk) => void out.push(chunk)
-  for (const chunk of structuredClone(chunks)) if (!screen.done) screen.push(chunk, emit)
-  if (!screen.done) await new Prompt(screen).end(emit)
+  const prompt = new Prompt(screen)
+  for (const [i, chunk] of structuredClone(chunks).entries()) {
+    if (prompt.done) break
+    prompt.push(chunk, emit)
+    if (i % size === size - 1) prompt.flush(emit)
+  }
+  if (!prompt.done) await prompt.end(emit)
   return out
 }
 

@@ -14,8 +14,16 @@ const NO = '[no]'
 const RUNS = 10_000
 const input = { model: 'm', messages: [], stream: true } as never
 
-/** What a client gets of a text that comes in these pieces. */
-function screened(patterns: readonly string[], pieces: readonly string[], buffer = false) {
+/**
+ * What a client gets of a text that comes in these pieces.
+ * @param apart which of the parts come apart from those after them; what comes together is looked at together
+ */
+function screened(
+  patterns: readonly string[],
+  pieces: readonly string[],
+  buffer = false,
+  apart: readonly boolean[] = [true],
+) {
   const rules: string[] = []
   const out: Chunk[] = []
   const screen = screenOf<Chunk>(
@@ -36,8 +44,11 @@ function screened(patterns: readonly string[], pieces: readonly string[], buffer
   const push = (delta: object, finish_reason: string | null = null) => {
     const choices = [{ index: 0, delta: delta as Delta, logprobs: null, finish_reason }]
     const chunk: Chunk = { ...common, choices }
-    if (!screen.done) screen.push(chunk, emit)
+    if (screen.done) return
+    screen.gather(chunk, emit)
+    if (apart[parts++ % apart.length]) screen.flush(emit)
   }
+  let parts = 0
   push({ role: 'assistant', content: '', refusal: null })
   for (const content of pieces) if (content) push({ content })
   push({}, 'stop')
@@ -90,12 +101,13 @@ describe('a screen with patterns', () => {
         text,
         cuts,
         fc.boolean(),
-        (patterns, bits, at, buffer) => {
+        fc.array(fc.boolean(), { minLength: 1, maxLength: 6 }),
+        (patterns, bits, at, buffer, apart) => {
           const given = bits.join('')
           const whole = screened(patterns, [given])
           const hit = compilePatterns(patterns).find(given)
           const inside = at.filter((place) => place < given.length)
-          const pieces = screened(patterns, joinHalves(cutAt(given, inside)), buffer)
+          const pieces = screened(patterns, joinHalves(cutAt(given, inside)), buffer, apart)
           expect(pieces.rules).toEqual(whole.rules)
           expect(pieces.finish).toBe(hit ? 'content_filter' : 'stop')
           expect(pieces.sent).toBe(hit && buffer ? '' : whole.sent)

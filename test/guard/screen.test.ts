@@ -41,10 +41,12 @@ function bitScreen(
   )
 }
 
+/** @param apart which of the bits come apart from those after them */
 function run(
   bits: readonly Bit[],
   scouts: readonly Scout[],
   change: Partial<Settings<Bit>> = {},
+  apart: readonly boolean[] = [true],
 ): Run {
   const out: Bit[] = []
   const rules: string[] = []
@@ -57,8 +59,9 @@ function run(
     withheld: (n) => void (count.withheld += n),
   })
   const emit = (bit: Bit) => void out.push(bit)
-  for (const bit of bits) {
-    screen.push(bit, emit)
+  for (const [i, bit] of bits.entries()) {
+    screen.gather(bit, emit)
+    if (apart[i % apart.length]) screen.flush(emit)
     if (screen.done) break
   }
   if (!screen.done) screen.end(emit)
@@ -304,6 +307,7 @@ describe('a screen', () => {
   const word = fc.constantFrom('ab', 'ban', 'banned', 'nedba', ' ', 'c', 'secret', 'sec', '😀', '.')
   const text = fc.array(word, { maxLength: 30 }).map((words) => words.join(''))
   const cuts = fc.array(fc.nat(120), { maxLength: 12 })
+  const apart = fc.array(fc.boolean(), { minLength: 1, maxLength: 6 })
 
   it('leaks nothing, loses nothing, and decides the same however the text is cut', () => {
     const guards = [
@@ -315,18 +319,24 @@ describe('a screen', () => {
       { words: ['secret'], scouts: [patterns('secret'), plugin('word', wordGuard('banned'))] },
     ]
     fc.assert(
-      fc.property(text, cuts, fc.constantFrom(...guards), (given, places, { words, scouts }) => {
-        const whole = run(cut(given), scouts)
-        const pieces = run(cut(given, places), scouts)
-        expect(pieces.rules).toEqual(whole.rules)
-        expect(pieces.sent).toBe(whole.sent)
-        expect(given.startsWith(pieces.sent)).toBe(true)
-        if (pieces.rules.length === 0) expect(pieces.sent).toBe(given)
-        for (const one of words) expect(pieces.sent).not.toContain(one)
-        const buffered = run(cut(given, places), scouts, { buffer: true })
-        expect(buffered.rules).toEqual(whole.rules)
-        expect(pieces.released + pieces.withheld).toBeLessThanOrEqual(given.length)
-      }),
+      fc.property(
+        text,
+        cuts,
+        fc.constantFrom(...guards),
+        apart,
+        (given, places, { words, scouts }, some) => {
+          const whole = run(cut(given), scouts)
+          const pieces = run(cut(given, places), scouts, {}, some)
+          expect(pieces.rules).toEqual(whole.rules)
+          expect(pieces.sent).toBe(whole.sent)
+          expect(given.startsWith(pieces.sent)).toBe(true)
+          if (pieces.rules.length === 0) expect(pieces.sent).toBe(given)
+          for (const one of words) expect(pieces.sent).not.toContain(one)
+          const buffered = run(cut(given, places), scouts, { buffer: true }, some)
+          expect(buffered.rules).toEqual(whole.rules)
+          expect(pieces.released + pieces.withheld).toBeLessThanOrEqual(given.length)
+        },
+      ),
       { numRuns: 3000 },
     )
   })
