@@ -20,10 +20,8 @@ export class Monitor<Part> implements Step<Part, Part> {
     this.#screen = screen
     this.#mostHeld = mostHeld
     this.#finished = finished
-    screen.changed = () => {
-      this.#try(() => screen.update(IGNORE))
-      this.#check()
-    }
+    // Bound, not made (see `Screen`).
+    screen.changed = this.#hear.bind(this)
   }
 
   push(part: Part, emit: (part: Part) => void): void {
@@ -52,6 +50,11 @@ export class Monitor<Part> implements Step<Part, Part> {
   /** The call is over. If its answer did not come to an end, nobody needs to know about it. */
   brokenOff(): void {
     if (!this.#ended) this.#finish(true)
+  }
+
+  #hear(): void {
+    this.#try(() => this.#screen.update(IGNORE))
+    this.#check()
   }
 
   #try(run: () => void): void {

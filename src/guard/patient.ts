@@ -23,6 +23,7 @@ export interface PatientInit<Part> {
 
 type Wait = Origin | 'idle' | 'more'
 const ORIGINS: readonly Origin[] = ['key', 'request']
+const nobody = () => {}
 
 /** Parts that have passed. Reads only while somebody waits for a part. */
 export class Patient<Part> implements Source<Part> {
@@ -37,12 +38,13 @@ export class Patient<Part> implements Source<Part> {
   #ended = false
   #closed = false
   readonly #stalledMs = { key: 0, request: 0 }
-  #wake: () => void = () => {}
+  #wake: (wait: Wait) => void = nobody
 
   constructor(init: PatientInit<Part>) {
     this.#init = init
-    this.#emit = (part) => void this.#out.push(part)
-    init.screen.changed = () => this.#wake()
+    // Bound, not made (see `Screen`).
+    this.#emit = this.#keep.bind(this)
+    init.screen.changed = this.#hear.bind(this)
   }
 
   async next(): Promise<Batch<Part>> {
@@ -83,8 +85,16 @@ export class Patient<Part> implements Source<Part> {
     const { screen, answer, left } = this.#init
     screen.leave()
     left(Math.max(this.#stalledMs.key, this.#stalledMs.request))
-    this.#wake()
+    this.#wake('more')
     await answer.close()
+  }
+
+  #keep(part: Part): void {
+    this.#out.push(part)
+  }
+
+  #hear(): void {
+    this.#wake('more')
   }
 
   async #batch(): Promise<Batch<Part>> {
@@ -108,7 +118,7 @@ export class Patient<Part> implements Source<Part> {
       )
       .then(() => {
         this.#reading = false
-        this.#wake()
+        this.#wake('more')
       })
   }
 
@@ -144,7 +154,7 @@ export class Patient<Part> implements Source<Part> {
     if (this.#taking) await new Promise<void>(nextTurn)
     if ((this.#arrived && !screen.looking) || this.#failure) return 'more'
     const { promise, resolve } = Promise.withResolvers<Wait>()
-    this.#wake = () => resolve('more')
+    this.#wake = resolve
     // A client that gets everything at the end waits for guards only once that has come.
     const stalled =
       buffer && this.#reading ? [] : ORIGINS.filter((origin) => screen.waitsFor(origin))
