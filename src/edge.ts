@@ -281,6 +281,13 @@ export class NodeOutgoing implements Outgoing {
  */
 function writeText(socket: Socket, text: string, inChunks: boolean): boolean {
   const bytes = Buffer.byteLength(text)
-  const framed = inChunks ? `${bytes.toString(16)}\r\n${text}\r\n` : text
+  const framed = inChunks ? `${sizeOf(bytes)}\r\n${text}\r\n` : text
   return socket.write(framed, bytes === text.length ? 'latin1' : 'utf8')
+}
+
+/** Of small chunks, which are written for nearly every event: making a number hexadecimal is slow. */
+const SIZES = Array.from({ length: 1024 }, (_, size) => size.toString(16))
+
+function sizeOf(bytes: number): string {
+  return SIZES[bytes] ?? bytes.toString(16)
 }

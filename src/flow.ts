@@ -167,7 +167,8 @@ class Steps<T> implements Flow<T> {
   #open(): void {
     if (this.#push) return
     this.#push = this.#from(0)
-    for (const [i, step] of this.#steps.entries()) {
+    for (let i = 0; i < this.#steps.length; i++) {
+      const step = this.#steps[i]!
       if (step.flush) this.#flushes.push(step.flush.bind(step, this.#from(i + 1)))
     }
   }
@@ -175,13 +176,18 @@ class Steps<T> implements Flow<T> {
   /** A promise only if the end of a step needs time. */
   #run({ parts, last }: Batch<any>): Promise<void> | undefined {
     const push = this.#push!
+    const flushes = this.#flushes
+    let finished = -1
     try {
-      for (let i = 0; i < parts.length && this.#finished() < 0; i++) push(parts[i])
+      for (let i = 0; i < parts.length && finished < 0; i++) {
+        push(parts[i])
+        finished = this.#finished()
+      }
     } finally {
       // What came before a failure counts.
-      for (let i = 0; i < this.#flushes.length; i++) this.#flushes[i]!()
+      for (let i = 0; i < flushes.length; i++) flushes[i]!()
     }
-    const finished = this.#finished()
+    if (flushes.length > 0) finished = this.#finished()
     if (finished >= 0) {
       leave(() => this.#letGo(true))
       return this.#end(finished + 1)

@@ -9,7 +9,7 @@ import { toFault } from './verdicts.ts'
 import type { Origin } from './watch.ts'
 
 /** What is needed of a matcher. */
-export type Searcher = Pick<PatternMatcher, 'scan' | 'search'>
+export type Searcher = Pick<PatternMatcher, 'scan' | 'search' | 'isClean'>
 
 /**
  * Looks at every piece at once. Where somebody can be told later, what takes long lets others have their turn: a long
@@ -126,6 +126,7 @@ export class PatternSearch extends AtEnd {
 
   end(): void {
     if (!this.#growing) {
+      if (this.#matcher.isClean(this.#text)) return void (this.safe = this.#text.length)
       return this.look(this.#matcher.search(this.#text), (hit) => {
         if (hit) this.stop = stopFor(hit, this.#offset)
         else this.safe = this.#text.length

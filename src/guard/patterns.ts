@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Matcher, PatternHit } from '../plugin.ts'
 import { buildMachines, parsePattern, type Machines, type Parsed } from './matcher/build.ts'
-import { isSuspect } from './matcher/find.ts'
+import { isClean, isSuspect } from './matcher/find.ts'
 import { isUnbounded, PatternError } from './matcher/regex.ts'
 import { TextScan, type PatientScan } from './matcher/scan.ts'
 import { atOnce, type Steps } from './stretch.ts'
@@ -156,7 +156,12 @@ export class PatternMatcher implements Matcher {
   }
 
   find(text: string): PatternHit | undefined {
-    return atOnce(this.search(text))
+    return this.isClean(text) ? undefined : atOnce(this.search(text))
+  }
+
+  /** Whether nothing is found in a text; a no means that it takes a closer look. Takes no longer than one step. */
+  isClean(text: string): boolean {
+    return isClean(this.#machines, text)
   }
 
   /** {@link find}, in steps: whatever the patterns and the text, they are short. */

@@ -22,6 +22,7 @@ export function literalMatcher(literals: readonly string[]): Matcher & Searcher 
   return {
     scan,
     find,
+    isClean: (text) => !find(text),
     *search(text) {
       yield
       return find(text)

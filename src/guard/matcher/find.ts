@@ -26,6 +26,13 @@ const PART = 1 << 17
 const scratch = new Uint16Array(1 << 15)
 const scratchBytes = bytesOf(scratch)
 
+/** Has a short text certainly no match, as most have? What has more to it is left to {@link isSuspect}. */
+export function isClean(machines: Machines, text: string): boolean {
+  if (text.length > PIECE) return false
+  const look = new Look(machines, inScratch(text))
+  return look.goOn() === OVER && !(look.mayEscape && ANY_ESCAPE.test(text))
+}
+
 /** May a text match? A no is certain. */
 export function* isSuspect(machines: Machines, text: string): Steps<boolean> {
   const look = new Look(machines, yield* unitsOf(text))
@@ -173,11 +180,7 @@ function asciiOf(machines: Machines): Uint32Array {
 }
 
 function* unitsOf(text: string): Steps<Units> {
-  if (text.length <= scratch.length) {
-    const units = scratch.subarray(0, text.length)
-    write(text, scratchBytes)
-    return units
-  }
+  if (text.length <= scratch.length) return inScratch(text)
   const units = new Uint16Array(text.length)
   const bytes = bytesOf(units)
   for (let at = 0; at < text.length; at += PART) {
@@ -185,6 +188,11 @@ function* unitsOf(text: string): Steps<Units> {
     write(text.slice(at, at + PART), bytes.subarray(at * 2))
   }
   return units
+}
+
+function inScratch(text: string): Units {
+  write(text, scratchBytes)
+  return scratch.subarray(0, text.length)
 }
 
 function write(text: string, bytes: Buffer): void {
