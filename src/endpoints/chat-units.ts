@@ -71,6 +71,8 @@ const ROLES = {
   function: 'tool',
 } as const
 
+const NO_TURNS: readonly never[] = []
+
 /**
  * The units of a valid request, as the client sent it: without the gateway's own instructions.
  * @param refusals every form of the refusal text a client may have got
@@ -79,11 +81,13 @@ export function chatUnits(input: ChatRequest, refusals: readonly string[]): Inpu
   const { messages } = input
   const firstCurrent = startOfCurrentTurn(messages)
   const units: Unit[] = []
-  const unitsOfMessages = messages.map((message, index) => {
-    const from = units.length
+  /** Where those of each message begin. */
+  const begins: number[] = []
+  for (const [index, message] of messages.entries()) {
+    begins.push(units.length)
     readMessage(message, `messages[${index}]`, index >= firstCurrent, units)
-    return units.slice(from)
-  })
+  }
+  begins.push(units.length)
   for (const name in input) {
     if (!SILENT.has(name) && !isChoice(name, input[name])) readOther(input[name], name, units)
   }
@@ -91,9 +95,11 @@ export function chatUnits(input: ChatRequest, refusals: readonly string[]): Inpu
     if (id !== 'web' || enabled === false || !search_prompt) return
     units.push(unit(`plugins[${index}].search_prompt`, 'search', search_prompt, true))
   })
+  if (firstCurrent === 0) return { units, settled: NO_TURNS }
   const shown = new Set(refusals.map((text) => text.trim()))
+  const unitsOf = (index: number) => units.slice(begins[index], begins[index + 1])
   const settled = settledTurns(messages, firstCurrent, shown).map((turn) => ({
-    units: new Set(turn.flatMap((index) => idsOf(unitsOfMessages[index]!))),
+    units: new Set(turn.flatMap((index) => idsOf(unitsOf(index)))),
     messages: turn.map((index) => index - messages.length),
   }))
   return { units, settled }

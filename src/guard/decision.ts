@@ -70,17 +70,42 @@ const MOST_FINDINGS = 1000
 const MOST_ERRORS = 100
 const MOST_FIELDS = 20
 
+const NOTHING: readonly never[] = []
+
+/** A set that costs nothing while it is empty, as most of them are in most calls. */
+class Distinct<T> {
+  #items: Set<T> | undefined
+
+  get size(): number {
+    return this.#items?.size ?? 0
+  }
+
+  get all(): readonly T[] {
+    return this.#items ? [...this.#items] : NOTHING
+  }
+
+  has(item: T): boolean {
+    return this.#items?.has(item) ?? false
+  }
+
+  /** @returns whether it is new */
+  add(item: T): boolean {
+    const before = this.size
+    return (this.#items ??= new Set()).add(item).size > before
+  }
+}
+
 export class Decision {
   readonly findings: Finding[] = []
   readonly errors: { readonly guard: string; readonly kind: FaultKind; readonly side: Side }[] = []
   /** A policy wants somebody to hear of it. */
   escalated = false
   /** All rules that something was found for. */
-  readonly #seen = new Set<string>()
-  readonly #unscanned = new Set<string>()
-  readonly #removed = new Set<string>()
+  readonly #seen = new Distinct<string>()
+  readonly #unscanned = new Distinct<string>()
+  readonly #removed = new Distinct<string>()
   readonly #looking: Promise<unknown>[] = []
-  readonly #degraded = new Set<string>()
+  readonly #degraded = new Distinct<string>()
   /** Characters of the answer. */
   released = 0
   withheld = 0
@@ -91,8 +116,8 @@ export class Decision {
   readonly #init: DecisionInit
   #outcome: GuardOutcome = 'passed'
   #side: Side | undefined
-  readonly #rules = new Set<string>()
-  readonly #choices = new Set<number>()
+  readonly #rules = new Distinct<string>()
+  readonly #choices = new Distinct<number>()
 
   constructor(init: DecisionInit) {
     this.#init = init
@@ -104,7 +129,7 @@ export class Decision {
 
   /** For what it was refused. */
   get rules(): readonly string[] {
-    return [...this.#rules]
+    return this.#rules.all
   }
 
   /** Something was found. @param unit of the input it was found in */
@@ -116,8 +141,7 @@ export class Decision {
   ): void {
     const { matched, channel, unit, choice } = place
     if (effect === 'blocked') this.#decide('blocked', side, block.rule, choice)
-    const isNew = !this.#seen.has(block.rule)
-    this.#seen.add(block.rule)
+    const isNew = this.#seen.add(block.rule)
     if (this.findings.length >= MOST_FINDINGS && effect !== 'blocked' && !isNew) return
     this.findings.push({
       side,
@@ -148,9 +172,7 @@ export class Decision {
 
   /** Media that no guard of texts can read. @returns whether that is new */
   unscanned(kind: string): boolean {
-    if (this.#unscanned.has(kind)) return false
-    this.#unscanned.add(kind)
-    return true
+    return this.#unscanned.add(kind)
   }
 
   /** A field that no guard can read was left out of the answer. */
@@ -174,7 +196,7 @@ export class Decision {
     if (this.#init.mode === 'monitor') return 'outcome=monitored'
     if (this.#outcome === 'passed' && !this.final) return `outcome=pending${this.#removal()}`
     const side = this.#side ? `; side=${this.#side}` : ''
-    const rules = this.#rules.size > 0 ? `; rules=${[...this.#rules].join(',')}` : ''
+    const rules = this.#rules.size > 0 ? `; rules=${this.rules.join(',')}` : ''
     return `outcome=${this.#outcome}${side}${rules}${this.#removal()}`
   }
 
@@ -184,10 +206,10 @@ export class Decision {
     return {
       outcome: this.#outcome,
       ...(this.#side && { side: this.#side }),
-      rules: [...this.#rules],
-      choices: [...this.#choices].sort((a, b) => a - b),
-      unscanned: [...this.#unscanned],
-      degraded: [...this.#degraded],
+      rules: this.rules,
+      choices: this.#choices.all.toSorted((a, b) => a - b),
+      unscanned: this.#unscanned.all,
+      degraded: this.#degraded.all,
     }
   }
 
@@ -199,13 +221,13 @@ export class Decision {
       ...head,
       mode,
       outcome,
-      rules: mode === 'monitor' ? [...this.#seen] : this.rules,
+      rules: mode === 'monitor' ? this.#seen.all : this.rules,
       sides: this.findings,
       errors: this.errors,
-      unscanned: [...this.#unscanned],
+      unscanned: this.#unscanned.all,
       unenforced: this.#init.unenforced,
-      removed: [...this.#removed],
-      degraded: [...this.#degraded],
+      removed: this.#removed.all,
+      degraded: this.#degraded.all,
       released: this.released,
       withheld: this.withheld,
       escalate: this.escalated,

@@ -43,12 +43,14 @@ interface Violation {
 const STEP = 1 << 13
 const TEXT = 1 << 6
 
+const NOTHING: readonly never[] = []
 const NO_TURNS: ReadonlyMap<string, SettledTurn> = new Map()
 
 /** One input on its way past the guards. */
 export class InputScreen {
   readonly #init: InputInit
-  readonly #withheld = new Set<SettledTurn>()
+  /** Made when there is the first. */
+  #withheld: Set<SettledTurn> | undefined
   /** By the ids of their units: there may be as many of them as a body has room for. */
   readonly #turns: ReadonlyMap<string, SettledTurn>
 
@@ -64,7 +66,8 @@ export class InputScreen {
   /** Patterns and local guards. A promise only where that takes longer, or plugins are asked. */
   local(): InputVerdict | Promise<InputVerdict> {
     const { patterns, watches, proceed } = this.#init
-    const matched = patterns.length > 0 ? inTurns(this.#matchAll(), proceed) : undefined
+    const looks = patterns.length > 0 && !this.#isClean()
+    const matched = looks ? inTurns(this.#matchAll(), proceed) : undefined
     const plugins = watches.filter(({ local }) => local)
     return matched instanceof Promise || (!matched && plugins.length > 0)
       ? this.#askLocal(matched, plugins)
@@ -102,11 +105,24 @@ export class InputScreen {
   /** What is still to be read: turns that are withheld are not. */
   #units(): readonly Unit[] {
     const { units } = this.#init.input
-    if (this.#withheld.size === 0) return units
+    const withheld = this.#withheld
+    if (!withheld) return units
     return units.filter((unit) => {
       const turn = this.#turnOf(unit)
-      return !turn || !this.#withheld.has(turn)
+      return !turn || !withheld.has(turn)
     })
+  }
+
+  /** Whether an input is short and nothing is found in it, as in most: that is seen without steps. */
+  #isClean(): boolean {
+    const { units } = this.#init.input
+    let length = 0
+    for (const { text } of units) length += TEXT + text.length
+    if (length > STEP) return false
+    for (const { matcher } of this.#init.patterns) {
+      for (const { text } of units) if (text !== '' && !matcher.isClean(text)) return false
+    }
+    return true
   }
 
   *#matchAll(): Steps<InputVerdict['stop']> {
@@ -193,7 +209,7 @@ export class InputScreen {
       const turn = this.#turnOf(unit)
       this.#init.found(found, unit, turn === undefined)
       if (!turn) return 'blocked'
-      this.#withheld.add(turn)
+      this.#withheld = (this.#withheld ?? new Set()).add(turn)
     }
     return undefined
   }
@@ -203,6 +219,6 @@ export class InputScreen {
   }
 
   #verdict(stop: InputVerdict['stop']): InputVerdict {
-    return { stop, withheld: [...this.#withheld] }
+    return { stop, withheld: this.#withheld ? [...this.#withheld] : NOTHING }
   }
 }

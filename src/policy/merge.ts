@@ -53,7 +53,8 @@ export function refusalOf({ refusal, escalate }: EffectivePolicy): string {
 
 /** Every form of the refusal that a client may have been shown under this policy. */
 export function refusalsOf(policy: EffectivePolicy): readonly string[] {
-  return [...new Set([refusalOf(policy), policy.refusal])]
+  const [full, own] = [refusalOf(policy), policy.refusal]
+  return full === own ? [own] : [full, own]
 }
 
 function baseOf(key: Policy): EffectivePolicy {
