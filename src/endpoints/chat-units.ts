@@ -190,6 +190,7 @@ function textOf(content: Message['content']): string {
 
 function readMessage(message: Message, at: string, current: boolean, units: Unit[]): void {
   const role = ROLES[message.role]
+  if (isPlain(message)) return readPlain(message.content, at, current, role, units)
   const add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => {
     if (typeof text !== 'string' || (text === '' && !media?.length)) return
     units.push(unit(id, channel, text, current, role, media))
@@ -216,6 +217,22 @@ function readMessage(message: Message, at: string, current: boolean, units: Unit
   if (message.role !== 'function') return readRest(message, TOLD, at, add)
   add(`${at}.name`, 'tool_call', message.name)
   readRest(message, new Set([...TOLD, 'name']), at, add)
+}
+
+/** Whether a message is a text and nothing else, as nearly all are. */
+function isPlain(message: Message): message is Message & { content: string } {
+  for (const name in message) if (name !== 'role' && name !== 'content') return false
+  return typeof message.content === 'string' && message.role !== 'function'
+}
+
+function readPlain(
+  text: string,
+  at: string,
+  current: boolean,
+  role: Unit['role'],
+  units: Unit[],
+): void {
+  if (text !== '') units.push(unit(at, 'content', text, current, role))
 }
 
 type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => void

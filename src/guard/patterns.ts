@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Matcher, PatternHit } from '../plugin.ts'
 import { buildMachines, parsePattern, type Machines, type Parsed } from './matcher/build.ts'
-import { isClean, isSuspect } from './matcher/find.ts'
+import { Glance, isSuspect } from './matcher/find.ts'
 import { isUnbounded, PatternError } from './matcher/regex.ts'
 import { TextScan, type PatientScan } from './matcher/scan.ts'
 import { atOnce, type Steps } from './stretch.ts'
@@ -150,6 +150,7 @@ export function warmUp(): void {
 /** Finds patterns in texts. An empty list matches nothing. */
 export class PatternMatcher implements Matcher {
   readonly #machines: Machines
+  #glance: Glance | undefined
 
   constructor(machines: Machines) {
     this.#machines = machines
@@ -161,7 +162,7 @@ export class PatternMatcher implements Matcher {
 
   /** Whether nothing is found in a text; a no means that it takes a closer look. Takes no longer than one step. */
   isClean(text: string): boolean {
-    return isClean(this.#machines, text)
+    return (this.#glance ??= new Glance(this.#machines)).isClean(text)
   }
 
   /** {@link find}, in steps: whatever the patterns and the text, they are short. */

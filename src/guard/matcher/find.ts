@@ -26,11 +26,24 @@ const PART = 1 << 17
 const scratch = new Uint16Array(1 << 15)
 const scratchBytes = bytesOf(scratch)
 
-/** Has a short text certainly no match, as most have? What has more to it is left to {@link isSuspect}. */
-export function isClean(machines: Machines, text: string): boolean {
-  if (text.length > PIECE) return false
-  const look = new Look(machines, inScratch(text))
-  return look.goOn() === OVER && !(look.mayEscape && ANY_ESCAPE.test(text))
+/** Looks at short texts, one after the other. */
+export class Glance {
+  readonly #look: Look
+
+  constructor(machines: Machines) {
+    this.#look = new Look(machines, scratch)
+  }
+
+  /** Has a text certainly no match, as most have? What is long or has more to it is left to {@link isSuspect}. */
+  isClean(text: string): boolean {
+    if (text.length > PIECE) return false
+    write(text, scratchBytes)
+    // Half of a pair at the end must not find its other half in an earlier text.
+    scratch[text.length] = 0
+    const look = this.#look
+    look.begin(text.length)
+    return look.goOn() === OVER && !(look.mayEscape && ANY_ESCAPE.test(text))
+  }
 }
 
 /** May a text match? A no is certain. */
@@ -63,35 +76,53 @@ const PAUSE = 4
 
 /** One text, and how far it has been looked at. */
 class Look {
-  units: Units
   /** There is something with which an escape may begin. */
   mayEscape = false
   readonly #walk: Walk
   readonly #ascii: Uint32Array
   readonly #decoded: Machine | undefined
+  #units: Units
+  /** Of the text, which may have less than all of the units. */
+  #length: number
+  /** Made when it is needed. */
   #runs: QuickRuns | undefined
   #at = 0
   /** A state of {@link ALERTS}, and what is to be looked at with care. */
   #alerts = 0
 
   constructor(machines: Machines, units: Units) {
-    this.units = units
+    this.#units = units
+    this.#length = units.length
     this.#walk = new Walk(machines.text)
     this.#ascii = asciiOf(machines)
     this.#decoded = machines.decoded
-    this.#runs = machines.decoded && new QuickRuns(machines.decoded, units)
+  }
+
+  get units(): Units {
+    return this.#length === this.#units.length ? this.#units : this.#units.subarray(0, this.#length)
+  }
+
+  /** Another text is in the units. */
+  begin(length: number): void {
+    this.mayEscape = false
+    this.#length = length
+    this.#walk.begin()
+    this.#runs = undefined
+    this.#at = 0
+    this.#alerts = 0
   }
 
   /** Has to come before a pause: others use the same space meanwhile. */
   keep(): void {
-    if (this.units.buffer !== scratch.buffer) return
-    this.units = this.units.slice()
-    this.#runs = this.#decoded && new QuickRuns(this.#decoded, this.units)
+    if (this.#units.buffer !== scratch.buffer) return
+    this.#units = this.units.slice()
+    this.#runs = undefined
   }
 
   /** Goes on until there is a reason not to. */
   goOn(): number {
-    const { units } = this
+    const units = this.#units
+    const length = this.#length
     const walk = this.#walk
     const ascii = this.#ascii
     const { cells, stride } = walk.table
@@ -99,7 +130,7 @@ class Look {
     let at = this.#at
     let alerts = this.#alerts
     let outcome = PAUSE
-    const end = Math.min(at + PIECE, units.length)
+    const end = Math.min(at + PIECE, length)
     while (at < end) {
       // What is known, and ASCII: nothing but this in the way.
       for (; at < end; at++) {
@@ -134,7 +165,7 @@ class Look {
     walk.steps += at - this.#at
     this.#at = at
     this.#alerts = alerts
-    if (outcome !== PAUSE || at < units.length) return outcome
+    if (outcome !== PAUSE || at < length) return outcome
     return walk.endsInHit() ? SUSPECT : OVER
   }
 
@@ -156,8 +187,10 @@ class Look {
   #heed(alerts: number, at: number): number {
     if ((alerts & OPENER) !== 0) this.mayEscape = true
     let left = alerts & ~OPENER
-    if ((alerts & RUN) !== 0 && !this.#runs!.mayHideInRun(at)) left &= ~RUN
-    if ((alerts & ROW) !== 0 && !this.#runs!.mayHideInRow(at)) left &= ~ROW
+    if (left < ALERT) return left
+    const runs = (this.#runs ??= new QuickRuns(this.#decoded!, this.units))
+    if ((alerts & RUN) !== 0 && !runs.mayHideInRun(at)) left &= ~RUN
+    if ((alerts & ROW) !== 0 && !runs.mayHideInRow(at)) left &= ~ROW
     return left
   }
 }
@@ -180,7 +213,10 @@ function asciiOf(machines: Machines): Uint32Array {
 }
 
 function* unitsOf(text: string): Steps<Units> {
-  if (text.length <= scratch.length) return inScratch(text)
+  if (text.length <= scratch.length) {
+    write(text, scratchBytes)
+    return scratch.subarray(0, text.length)
+  }
   const units = new Uint16Array(text.length)
   const bytes = bytesOf(units)
   for (let at = 0; at < text.length; at += PART) {
@@ -188,11 +224,6 @@ function* unitsOf(text: string): Steps<Units> {
     write(text.slice(at, at + PART), bytes.subarray(at * 2))
   }
   return units
-}
-
-function inScratch(text: string): Units {
-  write(text, scratchBytes)
-  return scratch.subarray(0, text.length)
 }
 
 function write(text: string, bytes: Buffer): void {
