@@ -83,65 +83,13 @@ export class NodeIncoming implements Incoming {
     whole: () => T,
   ): Promise<T> {
     return new Promise((resolve, reject) => {
-      const request = this.#request
-      const tooLarge = () =>
-        new InvalidRequest(
-          'request_too_large',
-          `The request body is larger than ${limitBytes} bytes, the limit of this route.`,
-        )
       const source = this.#decoded()
-      if (source === request && Number(this.header('content-length')) > limitBytes) {
-        throw tooLarge()
+      if (source === this.#request && Number(this.header('content-length')) > limitBytes) {
+        throw tooLarge(limitBytes)
       }
-      let size = 0
-      let sizeThen = 0
-      const slow = this.#alarm(() => {
-        if (size - sizeThen < PACE_BYTES) {
-          const message = 'The request body did not arrive in time.'
-          return fail(new InvalidRequest('request_timeout', message))
-        }
-        sizeThen = size
-        slow.again()
-      })
-      source.on('data', onData)
-      source.once('end', () => {
-        release()
-        resolve(whole())
-      })
-      source.once('error', () => {
-        const message = 'The request body cannot be decoded: it is corrupt or cut off.'
-        fail(new InvalidRequest(undecodable, message))
-      })
-      request.once('close', onClose)
-      if (request.destroyed) onClose()
-
-      function onData(chunk: Buffer): void {
-        size += chunk.length
-        if (size > limitBytes) return fail(tooLarge())
-        try {
-          take(chunk)
-        } catch (error) {
-          fail(error)
-        }
-      }
-
-      function onClose(): void {
-        if (!request.complete) fail(new ClientGone())
-      }
-
-      function fail(error: unknown): void {
-        release()
-        reject(error)
-      }
-
-      /** Nothing more is looked at. */
-      function release(): void {
-        slow.off()
-        source.off('data', onData)
-        if (source === request) return
-        request.unpipe()
-        source.destroy()
-      }
+      const request = this.#request
+      const init = { request, source, limitBytes, undecodable, take, whole, resolve, reject }
+      new Reading(init).begin(this.#alarm)
     })
   }
 
@@ -156,6 +104,101 @@ export class NodeIncoming implements Incoming {
       )
     }
     return this.#request.pipe(create())
+  }
+}
+
+function tooLarge(limitBytes: number): InvalidRequest {
+  return new InvalidRequest(
+    'request_too_large',
+    `The request body is larger than ${limitBytes} bytes, the limit of this route.`,
+  )
+}
+
+interface ReadingInit<T> {
+  readonly request: IncomingMessage
+  /** The request, or what decodes it. */
+  readonly source: Readable
+  readonly limitBytes: number
+  readonly undecodable: InvalidCode
+  readonly take: (chunk: Buffer) => void
+  readonly whole: () => T
+  readonly resolve: (whole: T) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** A body on its way in. What it hands out to be called is bound, because most of it never is (CONTRIBUTING, Measuring). */
+class Reading<T> {
+  readonly #init: ReadingInit<T>
+  readonly #onData = this.#take.bind(this)
+  #slow: Alarm | undefined
+  #size = 0
+  #sizeThen = 0
+  #over = false
+
+  constructor(init: ReadingInit<T>) {
+    this.#init = init
+  }
+
+  begin(alarm: (ring: () => void) => Alarm): void {
+    const { request, source } = this.#init
+    this.#slow = alarm(this.#check.bind(this))
+    source.on('data', this.#onData)
+    source.on('end', this.#end.bind(this))
+    source.on('error', this.#broken.bind(this))
+    request.on('close', this.#closed.bind(this))
+    if (request.destroyed) this.#closed()
+  }
+
+  #take(chunk: Buffer): void {
+    const { limitBytes, take } = this.#init
+    this.#size += chunk.length
+    if (this.#size > limitBytes) return this.#fail(tooLarge(limitBytes))
+    try {
+      take(chunk)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  #end(): void {
+    if (this.#over) return
+    this.#release()
+    this.#init.resolve(this.#init.whole())
+  }
+
+  #check(): void {
+    if (this.#size - this.#sizeThen < PACE_BYTES) {
+      const message = 'The request body did not arrive in time.'
+      return this.#fail(new InvalidRequest('request_timeout', message))
+    }
+    this.#sizeThen = this.#size
+    this.#slow!.again()
+  }
+
+  #broken(): void {
+    const message = 'The request body cannot be decoded: it is corrupt or cut off.'
+    this.#fail(new InvalidRequest(this.#init.undecodable, message))
+  }
+
+  #closed(): void {
+    if (!this.#init.request.complete) this.#fail(new ClientGone())
+  }
+
+  #fail(error: unknown): void {
+    if (this.#over) return
+    this.#release()
+    this.#init.source.off('data', this.#onData)
+    this.#init.reject(error)
+  }
+
+  /** Nothing more is looked at. */
+  #release(): void {
+    const { request, source } = this.#init
+    this.#over = true
+    this.#slow!.off()
+    if (source === request) return
+    request.unpipe()
+    source.destroy()
   }
 }
 
