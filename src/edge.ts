@@ -269,7 +269,7 @@ export class NodeOutgoing implements Outgoing {
     const { socket } = response
     const room =
       this.#begun && socket && typeof bytes === 'string'
-        ? writeText(socket, bytes, response.chunkedEncoding)
+        ? writeChunk(socket, bytes, response.chunkedEncoding)
         : response.write(bytes)
     this.#begun = true
     if (room || response.destroyed) return
@@ -322,7 +322,7 @@ export class NodeOutgoing implements Outgoing {
  * Writes a text, in a chunk of its own where chunks there are. Node writes a chunk in four pieces, and at the end of the
  * turn; for an event of a stream that is a large part of all it costs.
  */
-function writeText(socket: Socket, text: string, inChunks: boolean): boolean {
+function writeChunk(socket: Socket, text: string, inChunks: boolean): boolean {
   const bytes = Buffer.byteLength(text)
   const framed = inChunks ? `${sizeOf(bytes)}\r\n${text}\r\n` : text
   return socket.write(framed, bytes === text.length ? 'latin1' : 'utf8')

@@ -96,7 +96,12 @@ async function bind(handler: RequestListener, hostname: string, port: number): P
     isProd: true,
     showURL: false,
   })
-  return listener.server as NodeServer
+  const server = listener.server as NodeServer
+  // It counts requests for a way to close that is not used here, and puts a listener on each of them.
+  for (const one of server.listeners('request')) {
+    if (one !== handler) server.off('request', one as RequestListener)
+  }
+  return server
 }
 
 /** The request listener: `/v1` routes go straight to their pipelines, everything else through h3. */
@@ -165,7 +170,7 @@ async function serve(
   gateway.track(call)
   if (route.endpoint) call.endpoint = route.endpoint
   const out = new NodeOutgoing(response, call)
-  response.once('close', () => {
+  response.on('close', () => {
     if (response.writableFinished) return
     // Abort first: a generator that waits for a read does not hear of anything else.
     call.abort(new ClientGone())

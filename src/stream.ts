@@ -19,7 +19,7 @@ export function writeJson(
   out: Outgoing,
   body: string | readonly string[],
   headers: Readonly<Record<string, string>> = {},
-): Promise<void> {
+): void | Promise<void> {
   const pieces = typeof body === 'string' ? [body] : body
   return writeWhole(call, out, pieces, 'application/json', headers)
 }
@@ -30,20 +30,30 @@ export function writeText(
   out: Outgoing,
   body: string,
   headers: Readonly<Record<string, string>>,
-): Promise<void> {
+): void | Promise<void> {
   return writeWhole(call, out, [body], 'text/plain; charset=utf-8', headers)
 }
 
-async function writeWhole(
+/** A promise only while the end of the call needs time. */
+function writeWhole(
   call: Call,
   out: Outgoing,
   pieces: readonly string[],
   type: string,
   headers: Readonly<Record<string, string>>,
-): Promise<void> {
+): void | Promise<void> {
   call.status = 200
   const ending = call.end('completed')
-  if (ending) await ending
+  if (ending) return ending.then(() => sendWhole(out, pieces, type, headers))
+  sendWhole(out, pieces, type, headers)
+}
+
+function sendWhole(
+  out: Outgoing,
+  pieces: readonly string[],
+  type: string,
+  headers: Readonly<Record<string, string>>,
+): void {
   let bytes = 0
   let body = ''
   for (const piece of pieces) {

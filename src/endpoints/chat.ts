@@ -125,7 +125,8 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
     const completion = whole.completion()
     const { message } = completion.choices[0]!
     const body = piecesOf(completion, message, 'content', writtenIn(completion))
-    await writeJson(call, out, body, { 'x-service-cost': call.bill!.text })
+    const sending = writeJson(call, out, body, { 'x-service-cost': call.bill!.text })
+    if (sending) await sending
   },
 }
 

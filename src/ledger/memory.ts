@@ -272,11 +272,10 @@ function takeRow(shelf: Shelf, item: RowItem): boolean {
 
 function fold(account: string, shelf: Shelf, bounds: FoldBounds): number {
   const { rows } = shelf
-  shelf.rows = rows.filter(({ row, day }) => {
-    if (row.kind !== 'usage' || !(day! < bounds.day && row.at < bounds.at)) return true
-    foldRow(account, shelf, row, day!)
-    return false
-  })
+  const isOld = ({ row, day }: Kept) =>
+    row.kind === 'usage' && day! < bounds.day && row.at < bounds.at
+  foldRows(account, shelf, rows.filter(isOld))
+  shelf.rows = rows.filter((one) => !isOld(one))
   return rows.length - shelf.rows.length
 }
 
@@ -286,17 +285,29 @@ function foldOldest(account: string, shelf: Shelf): void {
   for (let left = FOLDED_AT_ONCE; left > 0; end++) if (shelf.rows[end]!.row.kind === 'usage') left--
   const oldest = shelf.rows.splice(0, end)
   const kept = oldest.filter(({ row }) => row.kind !== 'usage')
-  for (const { row, day } of oldest) if (row.kind === 'usage') foldRow(account, shelf, row, day!)
+  foldRows(
+    account,
+    shelf,
+    oldest.filter(({ row }) => row.kind === 'usage'),
+  )
   shelf.rows.unshift(...kept)
 }
 
-function foldRow(account: string, shelf: Shelf, row: LedgerRow, day: string): void {
-  const { totals, receipts } = shelf
-  const name = totalOf(row.key!, day)
-  const { rows: count, cost } = totals.get(name) ?? { rows: 0, cost: 0n }
-  const sum = { rows: count + 1, cost: cost + row.cost }
-  totals.set(name, { kind: 'total', account, key: row.key!, day, ...sum })
-  receipts.usage.delete(row.request)
+function foldRows(account: string, shelf: Shelf, rows: readonly Kept[]): void {
+  const sums = new Map<string, { key: string; day: string; rows: number; cost: Pico }>()
+  for (const { row, day } of rows) {
+    const name = totalOf(row.key!, day!)
+    let sum = sums.get(name)
+    if (!sum) sums.set(name, (sum = { key: row.key!, day: day!, rows: 0, cost: 0n }))
+    sum.rows++
+    sum.cost += row.cost
+    shelf.receipts.usage.delete(row.request)
+  }
+  for (const [name, sum] of sums) {
+    const before = shelf.totals.get(name) ?? { rows: 0, cost: 0n }
+    const total = { ...sum, rows: before.rows + sum.rows, cost: before.cost + sum.cost }
+    shelf.totals.set(name, { kind: 'total', account, ...total })
+  }
 }
 
 function discrepancies(account: string, { book, rows, totals }: Shelf): Discrepancy[] {
