@@ -2,7 +2,8 @@
  * `node test/torture/guard.ts`: how long other streams wait while the rules of one request, made to be hard, are held
  * against 1 MiB of text, going in and coming back. The gateway is in a process of its own, and so is whoever asks; a stream
  * beside the request has an event every 5 ms, and what is printed is the longest gap between two of them, beside the one
- * without rules. Options: `--kib <n>` (1024), `--only <part of a case's name>`.
+ * without rules. A gap has the machine in it, which has to run three processes: so the longest turn of the gateway's event
+ * loop stands behind it, in ms of its thread's own time. Options: `--kib <n>` (1024), `--only <part of a case's name>`.
  */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -61,6 +62,25 @@ async function serve({ VENDOR, TICKER }: NodeJS.ProcessEnv): Promise<void> {
     guards: { use: [{ use: pii }, { use: categories }] },
   })
   process.send!({ url: `${t.baseURL}/chat/completions`, key: t.key.secret })
+  let longest = 0
+  let before = threadMs()
+  const turn = () => {
+    const now = threadMs()
+    longest = Math.max(longest, now - before)
+    before = now
+    setImmediate(turn)
+  }
+  turn()
+  process.on('message', () => {
+    process.send!({ longest })
+    longest = 0
+  })
+}
+
+/** What this thread has computed, ms. */
+function threadMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
 }
 
 /** Asks when it is told to, and answers as the vendor. */
@@ -139,12 +159,18 @@ async function run(): Promise<void> {
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         body: JSON.stringify({ model: 'acme/ticker', messages: user('Go on.'), stream: true }),
       })
+      const turnOf = async (): Promise<number> => {
+        gateway.send('')
+        const [{ longest }] = await once(gateway, 'message')
+        return longest
+      }
+      await turnOf()
       const gap = await longestGap(events!, async () => {
         asker.send({ url, key, index, what } satisfies Asking)
         const [{ failed }] = await once(asker, 'message')
         if (failed) throw new Error(failed)
       })
-      shown.push(`${what} ${gap.toFixed(0)} ms`)
+      shown.push(`${what} ${gap.toFixed(0)} ms (${(await turnOf()).toFixed(0)})`)
     }
     process.stdout.write(`${name}: ${shown.join(', ')}\n`)
   }
