@@ -52,12 +52,15 @@ const BATCH_CHARACTERS = 65_536
 
 /** Collects lines; somebody has to call `flush` from time to time, and once at the end. */
 export class AccessLog {
+  /** Everything that is known of a decision is written; else its outcome. */
+  readonly detailed: boolean
   #batch = ''
   readonly #line: (record: AccessRecord) => string
   readonly #decision: (record: DecisionRecord) => string
   readonly #write: (text: string) => void
 
   constructor({ format, write = (text) => process.stdout.write(text) }: AccessLogOptions) {
+    this.detailed = format === 'json'
     this.#line = format === 'json' ? jsonLine : prettyLine
     this.#decision = format === 'json' ? jsonDecision : prettyDecision
     this.#write = write

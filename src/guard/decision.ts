@@ -213,15 +213,24 @@ export class Decision {
     }
   }
 
+  /** What it comes to. */
+  summary() {
+    const { mode } = this.#init
+    return {
+      mode,
+      outcome: this.#outcome,
+      rules: mode === 'monitor' ? this.#seen.all : this.rules,
+    }
+  }
+
   /** The event `guard.decision`. @param head whose it is */
   record<Head extends object>(head: Head) {
-    const { mode } = this.#init
-    const outcome = this.#outcome
+    const { mode, outcome, rules } = this.summary()
     return {
       ...head,
       mode,
       outcome,
-      rules: mode === 'monitor' ? this.#seen.all : this.rules,
+      rules,
       sides: this.findings,
       errors: this.errors,
       unscanned: this.#unscanned.all,

@@ -11,12 +11,20 @@ const MAX_SERIES = 2000
 
 const CIRCUIT_STATES = { closed: 0, 'half-open': 1, open: 2 } as const
 
+interface Series {
+  readonly labels: string
+  count: number
+}
+
 class Counters {
   readonly name: string
   readonly help: string
   readonly #labels: readonly string[]
   /** By the values of their labels. */
-  readonly #series = new Map<string, { readonly labels: string; count: number }>()
+  readonly #series = new Map<string, Series>()
+  /** What was counted last is mostly counted next. */
+  #values: readonly string[] = []
+  #last: Series | undefined
 
   constructor(name: string, help: string, labels: readonly string[]) {
     this.name = name
@@ -25,7 +33,11 @@ class Counters {
   }
 
   add(...values: readonly string[]): void {
-    this.#seriesOf(values).count++
+    if (!this.#last || values.some((value, i) => value !== this.#values[i])) {
+      this.#last = this.#seriesOf(values)
+      this.#values = values
+    }
+    this.#last.count++
   }
 
   family(): Family {
@@ -35,7 +47,7 @@ class Counters {
     return { name, type: 'counter', help, samples }
   }
 
-  #seriesOf(values: readonly string[]) {
+  #seriesOf(values: readonly string[]): Series {
     const key = values.join('\n')
     const known = this.#series.get(key)
     if (known) return known

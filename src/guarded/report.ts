@@ -64,7 +64,7 @@ export class Report {
     if (!policy.escalate.enabled || this.decision.escalated) return
     this.decision.escalated = true
     if (policy.guard.mode === 'block') headers['x-service-guard-escalate'] = 'true'
-    const { mode, outcome, rules } = this.decision.record({})
+    const { mode, outcome, rules } = this.decision.summary()
     runtime.escalations?.add({
       event: 'guard.escalation',
       at: new Date().toISOString(),

@@ -12,8 +12,19 @@ export const trace: Stage = function trace(call, next) {
 
 /** What guards decided. */
 function recordDecision(call: Call, decision: Decision): void {
-  const { runtime, filled, path, policy, key } = call
-  const made = decision.record({
+  const { access, metrics } = call.runtime
+  const summary = decision.summary()
+  if (decision.findings.length === 0) {
+    metrics.guard.decided('all', '', summary.mode, summary.outcome)
+  }
+  if (access?.detailed) access.decided(decision.record(headOf(call)))
+  else access?.decided({ at: Date.now(), requestId: call.id, ...summary })
+}
+
+/** Whose decision it is. */
+function headOf(call: Call) {
+  const { filled, path, policy, key } = call
+  return {
     at: Date.now(),
     requestId: call.id,
     account: filled.account?.id,
@@ -24,9 +35,7 @@ function recordDecision(call: Call, decision: Decision): void {
     requestPolicyHash: hashOf(call.endpoint.policyOf(call.input)),
     ignored: policy.ignored,
     cost: call.bill?.text,
-  })
-  if (made.sides.length === 0) runtime.metrics.guard.decided('all', '', made.mode, made.outcome)
-  runtime.access?.decided(made)
+  }
 }
 
 /** Of policies that are kept; a key's is the same object for many calls. */
