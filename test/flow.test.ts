@@ -248,9 +248,7 @@ describe('a step that waits for the end of a batch', () => {
         two.done = ++two.count === 2
       },
     })
-    expect(await allOf(batches([1, 2, 3]).through(first).through(new Joins()))).toEqual([
-      '1+2',
-    ])
+    expect(await allOf(batches([1, 2, 3]).through(first).through(new Joins()))).toEqual(['1+2'])
     const flow = batches([0, 1, 2]).through(refuses).through(new Joins())
     expect(await flow.next()).toEqual({ parts: ['0+1'], last: false })
     await expect(flow.next()).rejects.toThrow('refused')
