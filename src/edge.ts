@@ -126,7 +126,7 @@ interface ReadingInit<T> {
   readonly reject: (error: unknown) => void
 }
 
-/** A body on its way in. What it hands out to be called is bound, because most of it never is (CONTRIBUTING, Measuring). */
+/** A body on its way in. */
 class Reading<T> {
   readonly #init: ReadingInit<T>
   readonly #onData = this.#take.bind(this)
