@@ -98,8 +98,9 @@ async function bind(handler: RequestListener, hostname: string, port: number): P
   })
   const server = listener.server as NodeServer
   // It counts requests for a way to close that is not used here, and puts a listener on each of them.
-  for (const one of server.listeners('request')) {
-    if (one !== handler) server.off('request', one as RequestListener)
+  const listeners = server.listeners('request') as RequestListener[]
+  if (listeners.includes(handler)) {
+    for (const one of listeners) if (one !== handler) server.off('request', one)
   }
   return server
 }
