@@ -61,7 +61,9 @@ interface Consumption {
   completionTokens: number
 }
 
-/** Everything a call of one combination of labels adds to, found with one look-up. */
+type Labels = Pick<EndedRequest, 'endpoint' | 'model' | 'outcome' | 'code'>
+
+/** Everything a call of one combination of labels adds to. */
 interface Series {
   count: number
   readonly labels: string
@@ -73,6 +75,8 @@ export class Metrics {
   readonly guard = new GuardMetrics()
   #running = 0
   readonly #series = new Map<string, Series>()
+  /** Of the call before, which most calls are like. */
+  #last: { readonly of: Labels; readonly series: Series } | undefined = undefined
   readonly #durations = new Map<string, Histogram>()
   readonly #consumed = new Map<string, Consumption>()
   readonly #entries = new Map<string, number>()
@@ -92,7 +96,9 @@ export class Metrics {
 
   requestEnded(request: EndedRequest): void {
     this.#running--
-    const series = this.#seriesOf(request)
+    const last = this.#last
+    const series = last && isLike(last.of, request) ? last.series : this.#seriesOf(request)
+    if (series !== last?.series) this.#last = { of: request, series }
     series.count++
     observe(series.duration, request.seconds)
     const { consumed } = series
@@ -212,7 +218,7 @@ export class Metrics {
     return `${lines.join('\n')}\n`
   }
 
-  #seriesOf({ endpoint, model = '', outcome, code = '' }: EndedRequest): Series {
+  #seriesOf({ endpoint, model = '', outcome, code = '' }: Labels): Series {
     const key = `${endpoint}\n${model}\n${outcome}\n${code}`
     const series = this.#series.get(key)
     if (series) return series
@@ -221,7 +227,7 @@ export class Metrics {
       (model || code) &&
       !(model === OTHER && code === OTHER)
     ) {
-      return this.#seriesOf({ endpoint, model: OTHER, outcome, code: OTHER, seconds: 0 })
+      return this.#seriesOf({ endpoint, model: OTHER, outcome, code: OTHER })
     }
     const where = `endpoint="${escape(endpoint)}"`
     const which = `${where},model="${escape(model)}"`
@@ -235,6 +241,15 @@ export class Metrics {
     this.#series.set(key, made)
     return made
   }
+}
+
+function isLike(one: Labels, other: Labels): boolean {
+  return (
+    one.model === other.model &&
+    one.outcome === other.outcome &&
+    one.code === other.code &&
+    one.endpoint === other.endpoint
+  )
 }
 
 function requestHistogram(): Histogram {

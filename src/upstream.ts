@@ -69,11 +69,19 @@ export function createHost(
     }
     return pool
   }
+  // Most requests of a plugin go where the one before them went.
+  let last: Target | undefined
+  const targetOf = (url: string): Target => {
+    if (last?.url === url) return last
+    const cut = url.indexOf('/', url.indexOf('://') + 3)
+    const [origin, path] = cut < 0 ? [url, '/'] : [url.slice(0, cut), url.slice(cut)]
+    return (last = { url, pool: poolOf(origin), path })
+  }
   const host: Host = {
     name,
     log: log.withTag(name),
     http: ofetch.create({ retry: 0, timeout: settings.timeoutMs }),
-    request: (request) => send(poolOf, settings, request),
+    request: (request) => send(targetOf(request.url), settings, request),
     form: formOf,
     fetch,
     sse: readEvents,
@@ -94,21 +102,26 @@ const HIGH_WATER_BYTES = 64 * 1024
 const LINGER_MS = 500
 const LINGER_BYTES = 16 * 1024
 
+/** Where a request goes. */
+interface Target {
+  readonly url: string
+  readonly pool: Pool
+  readonly path: string
+}
+
 function send(
-  poolOf: (origin: string) => Pool,
+  { pool, path }: Target,
   settings: UpstreamSettings,
   request: UpstreamRequest,
 ): Promise<UpstreamResponse> {
-  const cut = request.url.indexOf('/', request.url.indexOf('://') + 3)
-  const origin = cut < 0 ? request.url : request.url.slice(0, cut)
   const own = limitsOfJobs.get(request.signal)
   const limits = own ? limitsOf(settings, own) : settings
   return new Promise((resolve, reject) => {
     const exchange = new Exchange(request.signal, resolve, reject)
     if (request.signal.aborted) return exchange.fail(request.signal.reason)
-    poolOf(origin).dispatch(
+    pool.dispatch(
       {
-        path: cut < 0 ? '/' : request.url.slice(cut),
+        path,
         method: (request.method ?? 'POST') as Dispatcher.HttpMethod,
         headers: headersOf(request),
         body: bodyOf(request),
