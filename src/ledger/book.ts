@@ -3,6 +3,7 @@
  * receipts, so an engine that stores those elsewhere keeps Books as its mirror.
  */
 import { formatPico, MAX_AMOUNT, type Pico } from '../money.ts'
+import { DAY_MS, type Clock } from './clock.ts'
 import {
   LEASE_MS,
   type AccountBalance,
@@ -20,7 +21,6 @@ import {
 } from './ledger.ts'
 import { RateLog } from './rate.ts'
 
-const DAY_MS = 86_400_000
 /** Retry-After of a refusal that ends when a running call does (state design, 4.4). */
 const RETRY_MS = 1000
 /** Days, and months, whose spend a Book keeps per key; a cap needs one of each, a late settlement a few. */
@@ -34,45 +34,6 @@ const NOT_FREE: Held = { ok: false, why: 'tier' }
 const NO_CREDITS: Held = { ok: false, why: 'credits' }
 const ALL_HELD: Held = { ok: false, why: 'held', retryAfterMs: RETRY_MS }
 export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFlight: 0 }
-
-/**
- * An engine's clock. Calendar time can be set back; steady time never is, and then goes on from where it was, so that
- * logs and leases neither freeze nor forget.
- */
-export class Clock {
-  readonly #now: () => number
-  #last = -Infinity
-  #setBackMs = 0
-  #dayNumber = NaN
-  #dayName = ''
-
-  constructor(now: () => number = () => Date.now()) {
-    this.#now = now
-  }
-
-  /** Calendar time, ms since epoch. */
-  now(): number {
-    const now = this.#now()
-    if (now < this.#last) this.#setBackMs += this.#last - now
-    this.#last = now
-    return now
-  }
-
-  /** The steady time of a moment just read. */
-  steady(now: number): number {
-    return now + this.#setBackMs
-  }
-
-  /** UTC day of a moment, `YYYYMMDD`. */
-  day(now: number): string {
-    const number = Math.floor(now / DAY_MS)
-    if (number !== this.#dayNumber) {
-      this.#dayNumber = number
-      this.#dayName = dayOf(now)
-    }
-    return this.#dayName
-  }
-}
 
 /** A call that holds a lease. */
 export interface RunningCall {
@@ -415,11 +376,6 @@ export class KeyBook {
 /** Adds to one of several sums. */
 export function add(sums: Map<string, Pico>, what: string, amount: Pico): void {
   sums.set(what, (sums.get(what) ?? 0n) + amount)
-}
-
-/** UTC day of a moment, ms since epoch, as `YYYYMMDD`. */
-export function dayOf(moment: number): string {
-  return new Date(moment).toISOString().slice(0, 10).replaceAll('-', '')
 }
 
 /** What a discrepancy in a key's window is called. */

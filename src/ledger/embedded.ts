@@ -9,17 +9,8 @@ import { Worker } from 'node:worker_threads'
 import { createStorage } from 'unstorage'
 import type { Pico } from '../money.ts'
 import { createRecords, type Records } from '../records.ts'
-import {
-  add,
-  Book,
-  checkAmount,
-  Clock,
-  LOST,
-  NOTHING_SPENT,
-  spendOf,
-  STALE,
-  windowOf,
-} from './book.ts'
+import { add, Book, checkAmount, LOST, NOTHING_SPENT, spendOf, STALE, windowOf } from './book.ts'
+import { Clock } from './clock.ts'
 import { isBefore } from './embedded-audit.ts'
 import { Care } from './care.ts'
 import type { Copy } from './embedded-copy.ts'

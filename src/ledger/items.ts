@@ -1,7 +1,7 @@
 /** What every engine does alike when it folds, exports and imports. */
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico, type Pico } from '../money.ts'
-import { dayOf } from './book.ts'
+import { dayOf } from './clock.ts'
 import { RECEIPT_HOURS, type RowItem, type TotalItem } from './ledger.ts'
 
 const HOUR_MS = 3_600_000

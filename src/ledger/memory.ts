@@ -1,16 +1,7 @@
 /** The memory engine, for tests and trials: nothing survives the process, and of old rows only the sums are kept. */
 import type { Pico } from '../money.ts'
-import {
-  add,
-  Book,
-  checkAmount,
-  Clock,
-  LOST,
-  NOTHING_SPENT,
-  spendOf,
-  STALE,
-  windowOf,
-} from './book.ts'
+import { add, Book, checkAmount, LOST, NOTHING_SPENT, spendOf, STALE, windowOf } from './book.ts'
+import { Clock } from './clock.ts'
 import {
   checkSameRow,
   checkTotal,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { LEASE_MS, type EnteredOk, type Entry, type KeyLimits } from '../../src/ledger/ledger.ts'
-import { Book, Clock } from '../../src/ledger/book.ts'
+import { Book } from '../../src/ledger/book.ts'
+import { Clock } from '../../src/ledger/clock.ts'
 import { MemoryLedger } from '../../src/ledger/memory.ts'
 import { ledgerConformance } from '../conformance/ledger.ts'
 
