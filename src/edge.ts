@@ -5,7 +5,8 @@ import type { Readable, Transform } from 'node:stream'
 import zlib from 'node:zlib'
 import type { Alarm } from './alarms.ts'
 import { InvalidRequest, type InvalidCode } from './errors.ts'
-import { ClientGone, type Call, type Incoming, type Outgoing } from './pipeline.ts'
+import type { Incoming, Outgoing } from './http.ts'
+import { ClientGone, type Call } from './pipeline.ts'
 
 /** Content codings a body may have (wire contract, 1.3). */
 const DECODERS: Readonly<Record<string, () => Transform>> = {

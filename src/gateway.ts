@@ -6,15 +6,8 @@ import { AccessLog } from './access-log.ts'
 import { Accounts } from './accounts.ts'
 import { buildCatalog } from './catalog.ts'
 import { checkProviders, type LoadedConfig } from './config.ts'
-import { chat } from './endpoints/chat.ts'
-import { edits, generations } from './endpoints/images.ts'
-import { speech } from './endpoints/speech.ts'
-import { transcription } from './endpoints/transcription.ts'
-import { ocr } from './endpoints/ocr.ts'
-import { credits, key, models, type Question } from './endpoints/account.ts'
 import { ConfigError, type ConfigIssue } from './errors.ts'
 import { createFetch } from './fetch.ts'
-import { flowOf } from './flow.ts'
 import { questioner, setUpGuards } from './guard-setup.ts'
 import { Escalations } from './guard/escalations.ts'
 import type { LoadedGuard } from './guard/guards.ts'
@@ -25,68 +18,12 @@ import { MemoryLedger } from './ledger/memory.ts'
 import { checkDeployments, loadProvider, loadSearch } from './loader.ts'
 import { Metrics } from './metrics.ts'
 import { compilePrices } from './money.ts'
-import {
-  RunningCalls,
-  compose,
-  type Call,
-  type Endpoint,
-  type Outgoing,
-  type Answer,
-  type Reply,
-  type Runtime,
-  type Stage,
-} from './pipeline.ts'
+import { RunningCalls, type Call, type Runtime } from './pipeline.ts'
 import type { Host, Provider, ProviderPlugin } from './plugin.ts'
 import { memoryRecords, type Records } from './records.ts'
 import { Routing } from './routing.ts'
 import { Search, type Engine } from './search.ts'
-import { constrain } from './stages/constrain.ts'
-import { enter } from './stages/enter.ts'
-import { ground } from './stages/ground.ts'
-import { guard } from './stages/guard.ts'
-import { hold } from './stages/hold.ts'
-import { read } from './stages/read.ts'
-import { resolve } from './stages/resolve.ts'
-import { route } from './stages/route.ts'
-import { settle } from './stages/settle.ts'
-import { trace } from './stages/trace.ts'
-import { writeJson } from './stream.ts'
 import { createHost, type OwnedHost, type UpstreamSettings } from './upstream.ts'
-
-// What happens to a request? These two lines.
-const entered: readonly Stage[] = [trace, enter]
-const served: readonly Stage[] = [
-  ...entered,
-  read,
-  resolve,
-  hold,
-  settle,
-  constrain,
-  guard,
-  ground,
-  route,
-]
-
-/** One path of the API and the pipeline behind it. */
-export interface Route {
-  readonly method: 'GET' | 'POST'
-  readonly path: string
-  readonly endpoint?: Endpoint
-  run(call: Call): Answer
-  write(call: Call, reply: Reply, out: Outgoing): Promise<void>
-}
-
-export const ROUTES: readonly Route[] = [
-  questionRoute(models),
-  questionRoute(key),
-  questionRoute(credits),
-  endpointRoute(chat),
-  endpointRoute(generations),
-  endpointRoute(edits),
-  endpointRoute(speech),
-  endpointRoute(transcription),
-  endpointRoute(ocr),
-]
 
 export interface Gateway {
   /** The current snapshot; a call keeps the one it started with. */
@@ -370,32 +307,6 @@ async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void>
       leases.push({ account: account.id, key: key.id, request: id })
   }
   if (leases.length > 0) await ledger.renew(leases)
-}
-
-function endpointRoute(endpoint: Endpoint): Route {
-  return {
-    method: 'POST',
-    path: endpoint.path,
-    endpoint,
-    run: compose(served),
-    write: (call, reply, out) => endpoint.write(call, reply, out),
-  }
-}
-
-function questionRoute(question: Question): Route {
-  const answer: Stage = async function answer(call) {
-    return { parts: flowOf(await question.answer(call)) }
-  }
-  return {
-    method: 'GET',
-    path: question.path,
-    run: compose(question.authenticated ? [...entered, answer] : [trace, answer]),
-    async write(call, reply, out) {
-      for await (const body of reply.parts) {
-        await writeJson(call, out, body, { 'cache-control': question.cacheControl })
-      }
-    },
-  }
 }
 
 type ProviderSettings = LoadedConfig['config']['providers'][string]

@@ -20,10 +20,11 @@ import {
   toErrorBody,
   toGatewayError,
 } from './errors.ts'
-import { ROUTES, type Gateway, type Route } from './gateway.ts'
+import type { Gateway } from './gateway.ts'
 import { warmUp } from './guard/patterns.ts'
 import { requestId } from './ids.ts'
 import { Call, ClientGone } from './pipeline.ts'
+import { ROUTES, type Route } from './routes.ts'
 
 export interface Server {
   /** Without a trailing slash. */

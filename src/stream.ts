@@ -3,7 +3,8 @@
  * its lease released and its charge booked, before the last byte: a client that has read the end can trust what it asks next.
  */
 import { toErrorBody, toGatewayError, type ErrorBody } from './errors.ts'
-import type { Call, Outgoing, Reply } from './pipeline.ts'
+import type { Outgoing } from './http.ts'
+import type { Call, Reply } from './pipeline.ts'
 import type { Batch, Flow } from './plugin.ts'
 
 const EVENT_HEADERS = {

@@ -40,9 +40,9 @@ const FLOORS: readonly (readonly [name: string, files: RegExp])[] = [
     'nouns',
     /^src\/(ledger\/.*|records|accounts|allowlist|catalog|media|audio\/.*|fetch|policy|policy\/.*|checks|exposition|metrics|access-log|config|settings|key-settings|environment|issues|form|upstream|sse|template|routing|health|holds|alarms|scope|search|search\/.*|guard\/.*)\.ts$/,
   ],
-  ['request path', /^src\/(pipeline|stream|edge|guarded\/.*)\.ts$/],
+  ['request path', /^src\/(http|pipeline|stream|edge|guarded\/.*)\.ts$/],
   ['stages and endpoints', /^src\/(stages|endpoints)\/.*\.ts$/],
-  ['assembly', /^src\/(loader|gateway|guard-setup|first-run)\.ts$/],
+  ['assembly', /^src\/(loader|routes|gateway|guard-setup|first-run)\.ts$/],
   ['entrances', /^src\/(server|admin\/.*|cli|cli\/.*|index|testing|testing\/.*)\.ts$/],
 ]
 

@@ -1,7 +1,7 @@
 /** Request bodies: media type, size, JSON. Shared by the endpoints. */
 import { InvalidRequest } from '../errors.ts'
 import { carry, writtenMember } from '../json.ts'
-import type { Incoming } from '../pipeline.ts'
+import type { Incoming } from '../http.ts'
 import { preparePolicy } from '../policy.ts'
 import { decode } from '../upstream.ts'
 

@@ -20,7 +20,7 @@ import {
 import type { BodyLimits } from '../config.ts'
 import { InvalidRequest } from '../errors.ts'
 import { fileTooLarge, headOf, isLarger, mediaTypeOf, parseDataUrl } from '../media.ts'
-import type { Incoming } from '../pipeline.ts'
+import type { Incoming } from '../http.ts'
 import type { ImageEditInput, ImageInput, MediaFile } from '../plugin.ts'
 import { readPolicy, readPolicyText, type Policy } from '../policy.ts'
 import { readJson } from './body.ts'

@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer'
 import { InvalidRequest } from '../errors.ts'
 import { ReceivedFile, headOf, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE } from '../media.ts'
-import type { Incoming } from '../pipeline.ts'
+import type { Incoming } from '../http.ts'
 import type { MediaFile } from '../plugin.ts'
 import { prepared } from './body.ts'
 import { FormReader, malformed, type Part, type PartLimits } from './multipart-parts.ts'

@@ -9,7 +9,7 @@ import {
   toInvalidRequest,
   type Check,
 } from '../checks.ts'
-import type { Incoming } from '../pipeline.ts'
+import type { Incoming } from '../http.ts'
 import type { SpeechInput } from '../plugin.ts'
 import { readPolicy, type Policy } from '../policy.ts'
 import { readJson } from './body.ts'

@@ -28,7 +28,7 @@ import {
   parseBase64,
   parseDataUrl,
 } from '../media.ts'
-import type { Incoming } from '../pipeline.ts'
+import type { Incoming } from '../http.ts'
 import type { MediaFile, TranscriptionInput } from '../plugin.ts'
 import { readPolicy, readPolicyText, type Policy } from '../policy.ts'
 import { readJson } from './body.ts'

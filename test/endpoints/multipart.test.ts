@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readMultipart, toJsonTypes, type Form } from '../../src/endpoints/multipart.ts'
-import type { Incoming } from '../../src/pipeline.ts'
+import type { Incoming } from '../../src/http.ts'
 
 const BOUNDARY = 'XbOuNdArY'
 const TYPE = `multipart/form-data; boundary=${BOUNDARY}`

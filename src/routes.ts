@@ -1,0 +1,89 @@
+/** Which paths there are, and what happens to a request on its way. */
+import { credits, key, models, type Question } from './endpoints/account.ts'
+import { chat } from './endpoints/chat.ts'
+import { edits, generations } from './endpoints/images.ts'
+import { ocr } from './endpoints/ocr.ts'
+import { speech } from './endpoints/speech.ts'
+import { transcription } from './endpoints/transcription.ts'
+import { flowOf } from './flow.ts'
+import type { Outgoing } from './http.ts'
+import {
+  compose,
+  type Answer,
+  type Call,
+  type Endpoint,
+  type Reply,
+  type Stage,
+} from './pipeline.ts'
+import { constrain } from './stages/constrain.ts'
+import { enter } from './stages/enter.ts'
+import { ground } from './stages/ground.ts'
+import { guard } from './stages/guard.ts'
+import { hold } from './stages/hold.ts'
+import { read } from './stages/read.ts'
+import { resolve } from './stages/resolve.ts'
+import { route } from './stages/route.ts'
+import { settle } from './stages/settle.ts'
+import { trace } from './stages/trace.ts'
+import { writeJson } from './stream.ts'
+
+// What happens to a request? These two lines.
+const entered: readonly Stage[] = [trace, enter]
+const served: readonly Stage[] = [
+  ...entered,
+  read,
+  resolve,
+  hold,
+  settle,
+  constrain,
+  guard,
+  ground,
+  route,
+]
+
+/** One path of the API and the pipeline behind it. */
+export interface Route {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly endpoint?: Endpoint
+  run(call: Call): Answer
+  write(call: Call, reply: Reply, out: Outgoing): Promise<void>
+}
+
+export const ROUTES: readonly Route[] = [
+  questionRoute(models),
+  questionRoute(key),
+  questionRoute(credits),
+  endpointRoute(chat),
+  endpointRoute(generations),
+  endpointRoute(edits),
+  endpointRoute(speech),
+  endpointRoute(transcription),
+  endpointRoute(ocr),
+]
+
+function endpointRoute(endpoint: Endpoint): Route {
+  return {
+    method: 'POST',
+    path: endpoint.path,
+    endpoint,
+    run: compose(served),
+    write: (call, reply, out) => endpoint.write(call, reply, out),
+  }
+}
+
+function questionRoute(question: Question): Route {
+  const answer: Stage = async function answer(call) {
+    return { parts: flowOf(await question.answer(call)) }
+  }
+  return {
+    method: 'GET',
+    path: question.path,
+    run: compose(question.authenticated ? [...entered, answer] : [trace, answer]),
+    async write(call, reply, out) {
+      for await (const body of reply.parts) {
+        await writeJson(call, out, body, { 'cache-control': question.cacheControl })
+      }
+    },
+  }
+}
