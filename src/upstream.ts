@@ -81,7 +81,7 @@ export function createHost(
     name,
     log: log.withTag(name),
     http: ofetch.create({ retry: 0, timeout: settings.timeoutMs }),
-    request: (request) => send(targetOf(request.url), settings, request),
+    request: (request) => send(targetOf, settings, request),
     form: formOf,
     fetch,
     sse: readEvents,
@@ -110,7 +110,7 @@ interface Target {
 }
 
 function send(
-  { pool, path }: Target,
+  targetOf: (url: string) => Target,
   settings: UpstreamSettings,
   request: UpstreamRequest,
 ): Promise<UpstreamResponse> {
@@ -119,6 +119,7 @@ function send(
   return new Promise((resolve, reject) => {
     const exchange = new Exchange(request.signal, resolve, reject)
     if (request.signal.aborted) return exchange.fail(request.signal.reason)
+    const { pool, path } = targetOf(request.url)
     pool.dispatch(
       {
         path,
