@@ -1,4 +1,4 @@
-/** Composition root: a configuration becomes a Runtime snapshot and the pipelines that use it. */
+/** Composition root: a configuration becomes the Runtime snapshot that calls use, and is closed again. */
 import { createConsola, type ConsolaInstance } from 'consola'
 import { readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
