@@ -1,5 +1,6 @@
 /** What a ledger has done to it while it is in use: a first look, folding, statistics. */
 import { formatPico } from '../money.ts'
+import { DAY_MS } from './clock.ts'
 import type { Ledger, Log } from './ledger.ts'
 
 export interface CareOptions {
@@ -15,7 +16,6 @@ export interface CareOptions {
   readonly log: Log
 }
 
-const DAY_MS = 86_400_000
 const WEEK_DAYS = 7
 /** Of what does not add up, as much as a log should have. */
 const LOGGED = 10

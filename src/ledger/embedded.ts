@@ -10,7 +10,7 @@ import { createStorage } from 'unstorage'
 import type { Pico } from '../money.ts'
 import { createRecords, type Records } from '../records.ts'
 import { add, Book, checkAmount, LOST, NOTHING_SPENT, spendOf, STALE, windowOf } from './book.ts'
-import { Clock } from './clock.ts'
+import { Clock, DAY_MS } from './clock.ts'
 import { isBefore } from './embedded-audit.ts'
 import { Care } from './care.ts'
 import type { Copy } from './embedded-copy.ts'
@@ -52,7 +52,6 @@ export interface EmbeddedOptions {
   readonly now?: () => number
 }
 
-const DAY_MS = 86_400_000
 /** How far back a start looks for spend: a clock may have been set back, a settlement may be late. */
 const RECENT_MS = 3 * DAY_MS
 const PAGE_ROWS = 200

@@ -1,6 +1,7 @@
 /** What the scripts answer, as the port has it. */
 import type { Cluster, Redis } from 'ioredis'
 import type { Pico } from '../money.ts'
+import { DAY_MS } from './clock.ts'
 import type { CapScope, Entered, Held, KeyLimits, Rate, Settled } from './ledger.ts'
 import type { ScriptName } from './redis-scripts.ts'
 
@@ -12,7 +13,6 @@ export type Store = (Redis | Cluster) & Record<ScriptName, (...args: string[]) =
 
 /** Retry-After of a refusal that ends when a running call does (state design, 4.4). */
 const RETRY_MS = 1000
-const DAY_MS = 86_400_000
 
 /** Of the script `enter`. */
 export function toEntered([why, ...rest]: Reply): Entered {
