@@ -49,6 +49,23 @@ describe('request', () => {
     expect(await response.text()).toBe('short and stout')
   })
 
+  it('goes where its own address says, whatever came before', async () => {
+    answer = (incoming, response) => response.end(incoming.url)
+    const { signal } = new AbortController()
+    const told: string[] = []
+    for (const path of ['/a', '/a', '/b?c=1', '', '/a']) {
+      const response = await owned.host.request({ url: url + path, method: 'GET', signal })
+      told.push(await response.text())
+    }
+    expect(told).toEqual(['/a', '/a', '/b?c=1', '/', '/a'])
+  })
+
+  it('rejects an address that is none', async () => {
+    const { signal } = new AbortController()
+    const request = owned.host.request({ url: 'nowhere', method: 'GET', signal })
+    await expect(request).rejects.toThrow(/invalid url/i)
+  })
+
   it('refuses a text that is too large', async () => {
     answer = (_request, response) => response.end('x'.repeat(1000))
     await expect((await get()).text(100)).rejects.toThrow(/too large/)
