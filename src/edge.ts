@@ -1,4 +1,5 @@
 /** The Node request and response as the pipeline sees them. Raw Node objects: web ones cost several times as much. */
+import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Readable, Transform } from 'node:stream'

@@ -1,4 +1,5 @@
 /** Identifiers. Random bytes come from the system's generator, a page at a time: one call for hundreds of ids. */
+import { Buffer } from 'node:buffer'
 import { randomFillSync } from 'node:crypto'
 
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'

@@ -73,7 +73,8 @@ export function writtenString(text: string, value: unknown): Written | undefined
   if (typeof value !== 'string' || value.length < LONG) return undefined
   let start = -1
   let end = -1
-  for (let at = 0; at < text.length; at++) {
+  // A string is never longer than it is written: where less than its length is left it does not begin.
+  for (let at = 0; at + value.length < text.length; at++) {
     if (text.charCodeAt(at) !== QUOTE) continue
     const close = closeOf(text, at)
     if (close - at > LONG) {
@@ -83,7 +84,6 @@ export function writtenString(text: string, value: unknown): Written | undefined
     }
     at = close
   }
-  // A string is never longer than it is written, so no other one can be the value.
   return start < 0 ? undefined : { value, json: text.slice(start, end) }
 }
 

@@ -81,9 +81,8 @@ function questionRoute(question: Question): Route {
     path: question.path,
     run: compose(question.authenticated ? [...entered, answer] : [trace, answer]),
     async write(call, reply, out) {
-      for await (const body of reply.parts) {
-        await writeJson(call, out, body, { 'cache-control': question.cacheControl })
-      }
+      call.headers['cache-control'] = question.cacheControl
+      for await (const body of reply.parts) await writeJson(call, out, body)
     },
   }
 }

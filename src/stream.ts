@@ -2,6 +2,7 @@
  * Answers on their way to the socket. Parts come only while it has room for them. The call is ended,
  * its lease released and its charge booked, before the last byte: a client that has read the end can trust what it asks next.
  */
+import { Buffer } from 'node:buffer'
 import { toErrorBody, toGatewayError, type ErrorBody } from './errors.ts'
 import type { Outgoing } from './http.ts'
 import type { Call, Reply } from './pipeline.ts'
@@ -14,25 +15,18 @@ const EVENT_HEADERS = {
 }
 const KEEP_ALIVE = ': keep-alive\n\n'
 
-/** Sends one JSON body, already serialised, in one piece or several. */
+/** Sends one JSON body, already serialised, in one piece or several, and says what it cost if that is known. */
 export function writeJson(
   call: Call,
   out: Outgoing,
   body: string | readonly string[],
-  headers: Readonly<Record<string, string>> = {},
 ): void | Promise<void> {
-  const pieces = typeof body === 'string' ? [body] : body
-  return writeWhole(call, out, pieces, 'application/json', headers)
+  return writeWhole(call, out, typeof body === 'string' ? [body] : body, 'application/json')
 }
 
-/** Sends one text. */
-export function writeText(
-  call: Call,
-  out: Outgoing,
-  body: string,
-  headers: Readonly<Record<string, string>>,
-): void | Promise<void> {
-  return writeWhole(call, out, [body], 'text/plain; charset=utf-8', headers)
+/** The same for a text. */
+export function writeText(call: Call, out: Outgoing, body: string): void | Promise<void> {
+  return writeWhole(call, out, [body], 'text/plain; charset=utf-8')
 }
 
 /** A promise only while the end of the call needs time. */
@@ -41,27 +35,22 @@ function writeWhole(
   out: Outgoing,
   pieces: readonly string[],
   type: string,
-  headers: Readonly<Record<string, string>>,
 ): void | Promise<void> {
   call.status = 200
+  if (call.bill) call.headers['x-service-cost'] = call.bill.text
   const ending = call.end('completed')
-  if (ending) return ending.then(() => sendWhole(out, pieces, type, headers))
-  sendWhole(out, pieces, type, headers)
+  if (ending) return ending.then(() => sendWhole(out, pieces, type))
+  sendWhole(out, pieces, type)
 }
 
-function sendWhole(
-  out: Outgoing,
-  pieces: readonly string[],
-  type: string,
-  headers: Readonly<Record<string, string>>,
-): void {
+function sendWhole(out: Outgoing, pieces: readonly string[], type: string): void {
   let bytes = 0
   let body = ''
   for (const piece of pieces) {
     bytes += Buffer.byteLength(piece)
     body += piece
   }
-  out.head(200, { 'content-type': type, 'content-length': String(bytes), ...headers })
+  out.head(200, { 'content-type': type, 'content-length': String(bytes) })
   out.end(body, bytes === body.length)
 }
 

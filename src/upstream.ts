@@ -2,7 +2,7 @@
  * The way out: one undici pool per origin, bytes with real back-pressure, server-sent events. Built for the hot path, so no
  * fetch and no web streams (performance design, sections 1 and 2).
  */
-import { isAscii } from 'node:buffer'
+import { Buffer, isAscii } from 'node:buffer'
 import { Readable } from 'node:stream'
 import type { ConsolaInstance } from 'consola'
 import { ofetch } from 'ofetch'
@@ -388,7 +388,8 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
 
 /** UTF-8 to text; the detour over ASCII is several times faster for large base64 bodies. */
 export function decode(bytes: Uint8Array): string {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const { buffer: memory, byteOffset, byteLength } = bytes
+  const buffer = bytes instanceof Buffer ? bytes : Buffer.from(memory, byteOffset, byteLength)
   return buffer.toString(isAscii(buffer) ? 'latin1' : 'utf8')
 }
 

@@ -125,7 +125,7 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
     const completion = whole.completion()
     const { message } = completion.choices[0]!
     const body = piecesOf(completion, message, 'content', writtenIn(completion))
-    const sending = writeJson(call, out, body, { 'x-service-cost': call.bill!.text })
+    const sending = writeJson(call, out, body)
     if (sending) await sending
   },
 }
@@ -188,7 +188,10 @@ class Billed implements Step<Chunk, Chunk> {
   }
 
   #finish(bill: Bill, emit: (chunk: Chunk) => void): void {
-    const usage = Object.assign(usageOf(this.#call), costJson(bill))
+    const usage = usageOf(this.#call)
+    const { cost, cost_details } = costJson(bill)
+    usage.cost = cost
+    usage.cost_details = cost_details
     const finishes = this.#finishes
     const last = finishes.at(-1)!
     const apart = wantsUsageChunk(this.#call.input)
@@ -215,7 +218,7 @@ class Billed implements Step<Chunk, Chunk> {
 }
 
 /** The quantities of a call in the form of OpenAI's chat usage (wire contract, 5.4.5). */
-function usageOf(call: Call): object {
+function usageOf(call: Call): Record<string, unknown> {
   const { model, search } = linesOf(call)
   const usage = model?.usage ?? {}
   const prompt_tokens = usage.promptTokens ?? 0

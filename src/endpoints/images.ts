@@ -89,7 +89,7 @@ function imageEndpoint({ event, ...kind }: Kind): Endpoint<ImageRequest, ImagePa
         if (part.type !== 'completed') continue
         const { images, look, usage, guard } = part
         const body = { created, data: images, ...look.known, usage, ...(guard && { guard }) }
-        await writeJson(call, out, JSON.stringify(body), { 'x-service-cost': call.bill!.text })
+        await writeJson(call, out, JSON.stringify(body))
       }
     },
   }

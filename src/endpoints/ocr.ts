@@ -80,7 +80,7 @@ export const ocr: Endpoint<OcrRequest, OcrPart> = {
       usage,
       ...(guard && { guard }),
     }
-    await writeJson(call, out, JSON.stringify(body), { 'x-service-cost': call.bill!.text })
+    await writeJson(call, out, JSON.stringify(body))
   },
 }
 

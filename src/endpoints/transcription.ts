@@ -60,12 +60,8 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
     }
     for await (const part of reply.parts) {
       if (part.type !== 'done') continue
-      const headers = { 'x-service-cost': call.bill!.text }
-      if (TEXTS.has(request.response_format)) {
-        await writeText(call, out, textOf(part, request), headers)
-      } else {
-        await writeJson(call, out, JSON.stringify(jsonOf(part, request)), headers)
-      }
+      if (TEXTS.has(request.response_format)) await writeText(call, out, textOf(part, request))
+      else await writeJson(call, out, JSON.stringify(jsonOf(part, request)))
     }
   },
 }

@@ -188,7 +188,7 @@ export class MemoryLedger implements Ledger {
 interface Kept {
   readonly row: LedgerRow
   /** Of a usage row: the day that was charged. */
-  readonly day?: string
+  readonly day: string | undefined
 }
 
 /** What the memory engine keeps of an account: the book and the history that proves it. */
@@ -211,7 +211,7 @@ function totalOf(key: string, day: string): string {
 function append(shelf: Shelf, row: Omit<LedgerRow, 'seq'>, day?: string): void {
   const receipts = shelf.receipts[row.kind]
   if (receipts.has(row.request)) return
-  const kept = { row: { ...row, seq: ++shelf.lastSeq }, ...(day !== undefined && { day }) }
+  const kept = { row: { ...row, seq: ++shelf.lastSeq }, day }
   shelf.rows.push(kept)
   receipts.set(row.request, kept)
 }
