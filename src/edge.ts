@@ -287,13 +287,13 @@ export class NodeOutgoing implements Outgoing {
     const branch = call.branch()
     // A client that does not read would keep a call that was given up, and would not learn why either.
     const giveUp = () => void response.destroy()
-    branch.signal.addEventListener('abort', giveUp)
+    branch.on(giveUp)
     if (branch.signal.aborted) giveUp()
     return new Promise((resolve) => {
       const done = () => {
         this.#drained = undefined
         call.drop(branch)
-        branch.signal.removeEventListener('abort', giveUp)
+        branch.off(giveUp)
         socket?.off('drain', done)
         response.off('drain', done).off('close', done)
         resolve()

@@ -6,6 +6,7 @@ import type { ConsolaInstance } from 'consola'
 import type { Account, Accounts, Key } from './accounts.ts'
 import type { AccessLog } from './access-log.ts'
 import { Alarms, type Alarm } from './alarms.ts'
+import { Branch } from './branch.ts'
 import type { Catalog, Modality, Model } from './catalog.ts'
 import type { BodyLimits, Config } from './config.ts'
 import { InternalError, UpstreamFailure, toGatewayError } from './errors.ts'
@@ -192,12 +193,6 @@ export interface CallInit {
   readonly runtime: Runtime
 }
 
-/** See {@link Call.branch}. */
-interface Branch {
-  readonly controller: AbortController
-  readonly outlives: (new () => Error) | undefined
-}
-
 /** One request from arrival to end, with its context. */
 export class Call {
   readonly id: RequestId
@@ -325,30 +320,30 @@ export class Call {
   }
 
   /**
-   * A controller that is aborted with the call but can be aborted alone: one attempt at an upstream. The call itself
-   * has none, because most calls need just this one, and a signal is dear.
+   * A part that is aborted with the call but can be aborted alone: one attempt at an upstream. The call itself has no
+   * signal, because most calls need just this one, and a signal is dear.
    * @param outlives a class of abort reasons that do not concern it
    */
-  branch(outlives?: new () => Error): AbortController {
-    const controller = new AbortController()
-    const branch: Branch = { controller, outlives }
+  branch(outlives?: new () => Error): Branch {
+    const branch = new Branch(outlives)
     if (this.#branches) this.#branches.push(branch)
     else this.#branches = [branch]
     if (this.#reason !== undefined) this.#prune(this.#reason)
-    return controller
+    return branch
   }
 
   /** Lets go of a branch that has served. */
-  drop(controller: AbortController): void {
-    const at = this.#branches?.findIndex((branch) => branch.controller === controller) ?? -1
+  drop(branch: Branch): void {
+    const at = this.#branches?.indexOf(branch) ?? -1
     if (at >= 0) this.#branches!.splice(at, 1)
   }
 
   #prune(reason: unknown): void {
     if (!this.#branches) return
     // A copy: whoever hears of it may drop a branch.
-    for (const { controller, outlives } of this.#branches.toReversed()) {
-      if (!outlives || !(reason instanceof outlives)) controller.abort(reason)
+    for (const branch of this.#branches.toReversed()) {
+      const { outlives } = branch
+      if (!outlives || !(reason instanceof outlives)) branch.abort(reason)
     }
   }
 

@@ -7,6 +7,7 @@ import { Readable } from 'node:stream'
 import type { ConsolaInstance } from 'consola'
 import { ofetch } from 'ofetch'
 import { Pool, type Dispatcher } from 'undici'
+import { branchOf, offAbort, onAbort } from './branch.ts'
 import type { DeploymentLimits } from './catalog.ts'
 import { UpstreamFailure } from './errors.ts'
 import { createFetch, type Fetch } from './fetch.ts'
@@ -38,14 +39,6 @@ export interface UpstreamSettings {
 export interface OwnedHost {
   readonly host: Host
   close(): Promise<void>
-}
-
-/** By the signal of the job: a provider knows nothing of them. */
-const limitsOfJobs = new WeakMap<AbortSignal, DeploymentLimits>()
-
-/** Requests with this signal have these limits instead of their host's. */
-export function limitRequests(signal: AbortSignal, limits: DeploymentLimits): void {
-  limitsOfJobs.set(signal, limits)
 }
 
 const fetchNothing = createFetch({ enabled: false, limit: 0, timeout: 1 })
@@ -114,7 +107,8 @@ function send(
   settings: UpstreamSettings,
   request: UpstreamRequest,
 ): Promise<UpstreamResponse> {
-  const own = limitsOfJobs.get(request.signal)
+  // A provider knows nothing of them.
+  const own = branchOf(request.signal)?.limits
   const limits = own ? limitsOf(settings, own) : settings
   return new Promise((resolve, reject) => {
     const exchange = new Exchange(request.signal, resolve, reject)
@@ -201,7 +195,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
     this.#signal = signal
     this.#resolve = resolve
     this.#reject = reject
-    signal.addEventListener('abort', this.#onAbort)
+    onAbort(signal, this.#onAbort)
   }
 
   get body(): Flow<Uint8Array> {
@@ -241,7 +235,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
     if (this.#ended) return
     this.#ended = true
     this.#error = error
-    this.#signal.removeEventListener('abort', this.#onAbort)
+    offAbort(this.#signal, this.#onAbort)
     this.#reject(error)
     this.#waiting?.reject(error)
     this.#waiting = undefined
@@ -286,7 +280,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
     clearTimeout(this.#lingering)
     if (this.#ended) return
     this.#ended = true
-    this.#signal.removeEventListener('abort', this.#onAbort)
+    offAbort(this.#signal, this.#onAbort)
     if (this.#waiting) this.#deliver()
     if (this.#sink) this.#flushSoon()
     if (this.#whole) this.#finishText()
@@ -322,12 +316,12 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
   #abandon(): void {
     clearTimeout(this.#lingering)
     this.#ended = true
-    this.#signal.removeEventListener('abort', this.#onAbort)
+    offAbort(this.#signal, this.#onAbort)
     this.#controller?.abort(new Error('no longer wanted'))
   }
 
   #linger(): void {
-    this.#signal.removeEventListener('abort', this.#onAbort)
+    offAbort(this.#signal, this.#onAbort)
     this.#queued = 0
     this.#lingering = setTimeout(() => this.#abandon(), LINGER_MS).unref()
     if (this.#controller?.paused) this.#controller.resume()

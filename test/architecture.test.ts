@@ -38,7 +38,7 @@ const FLOORS: readonly (readonly [name: string, files: RegExp])[] = [
   ['ground', /^src\/(errors|json|money|plugin|plugin\/.*|flow|ids)\.ts$/],
   [
     'nouns',
-    /^src\/(ledger\/.*|records|accounts|allowlist|catalog|media|audio\/.*|fetch|policy|policy\/.*|checks|exposition|metrics|access-log|config|settings|key-settings|environment|issues|form|upstream|sse|template|routing|health|holds|alarms|scope|search|search\/.*|guard\/.*)\.ts$/,
+    /^src\/(ledger\/.*|records|accounts|allowlist|branch|catalog|media|audio\/.*|fetch|policy|policy\/.*|checks|exposition|metrics|access-log|config|settings|key-settings|environment|issues|form|upstream|sse|template|routing|health|holds|alarms|scope|search|search\/.*|guard\/.*)\.ts$/,
   ],
   ['request path', /^src\/(http|pipeline|stream|edge|guarded\/.*)\.ts$/],
   ['stages and endpoints', /^src\/(stages|endpoints)\/.*\.ts$/],

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Branch } from '../branch.ts'
 import type { Deployment } from '../catalog.ts'
 import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors.ts'
 import { concernsOperator, type Health } from '../health.ts'
@@ -7,7 +8,6 @@ import { ClientGone, type Call, type Intake, type Stage } from '../pipeline.ts'
 import { flowFrom, pump } from '../flow.ts'
 import type { Batch, Flow, Job, Sink, Source, Usage } from '../plugin.ts'
 import { pauseMsBefore, type Ties } from '../routing.ts'
-import { limitRequests } from '../upstream.ts'
 
 /**
  * Asks a deployment, and the next one while none has given a first part. The first pull dials: until then nothing has gone
@@ -35,7 +35,7 @@ class Exchange implements Source<any> {
   #intake: Intake | undefined
   /** What is left of an answer that comes in parts. */
   #flow: Flow<any> | undefined
-  #branch: AbortController | undefined
+  #branch: Branch | undefined
   #deployment: Deployment | undefined
   /** How the deployment has been doing; absent while it has nothing to do with this call. */
   #health: Health | undefined
@@ -223,15 +223,15 @@ class Exchange implements Source<any> {
   }
 
   /** Ends one attempt, and not the call. */
-  #branchFor({ limits }: Deployment): AbortController {
+  #branchFor({ limits }: Deployment): Branch {
     const branch = this.#call.branch(this.#drains ? ClientGone : undefined)
-    if (limits) limitRequests(branch.signal, limits)
+    branch.limits = limits
     this.#branch = branch
     return branch
   }
 
   /** Ends an attempt whose stream does not begin. */
-  #alarmFor({ provider, limits }: Deployment, branch: AbortController): Alarm | undefined {
+  #alarmFor({ provider, limits }: Deployment, branch: Branch): Alarm | undefined {
     const call = this.#call
     if (!call.endpoint.streams(call.input) || call.endpoint.beginsLate) return undefined
     const { firstPartTimeout } = call.runtime.config.providers[provider]!
