@@ -1,33 +1,33 @@
 /**
- * Where a text may hide something, as a table that is stepped through by the sorts of characters: at the eighth base64
+ * Where a text may hide something, as a table that is stepped through by ASCII characters: at the eighth base64
  * character side by side, at the eighth hexadecimal digit with nothing but separators in between, and where an escape
  * may begin.
  */
 import { MIN_BASE64 } from '../views/base64.ts'
 import { MIN_PAIRS } from '../views/hex.ts'
-import { DIGIT, ESCAPE, SEPARATOR, SEXTET, UNSEEN } from './sorts.ts'
+import { DIGIT, ESCAPE, SEPARATOR, SEXTET, SORTS, UNSEEN } from './sorts.ts'
 
 const MIN_DIGITS = MIN_PAIRS * 2
+const CODES = SORTS.length
 /** Any of them, as what {@link ALERTS} may add to a state. */
-export const ALERT = 1 << 12
-export const RUN = 1 << 12
-export const ROW = 1 << 13
-export const OPENER = 1 << 14
+export const ALERT = 1 << 14
+export const RUN = 1 << 14
+export const ROW = 1 << 15
+export const OPENER = 1 << 16
 export const STATE = ALERT - 1
 
-/** More than any sort. */
-const SORTS_END = (SEXTET | DIGIT | SEPARATOR | ESCAPE | UNSEEN) + 1
-
 /**
- * By state plus sort of character: the next state, and with it {@link RUN}, {@link ROW} and {@link OPENER} as they
- * apply. A run and a row are told of once. State 0 is that before any text.
+ * By state plus ASCII code: the next state, and with it {@link RUN}, {@link ROW} and {@link OPENER} as they apply. A run
+ * and a row are told of once. State 0 is that before any text.
  */
-export const ALERTS = new Uint16Array((MIN_BASE64 + 1) * (MIN_DIGITS + 1) * SORTS_END)
+export const ALERTS = new Int32Array((MIN_BASE64 + 1) * (MIN_DIGITS + 1) * CODES)
+/** The same where nothing is to be told of. */
+export const NO_ALERTS = new Int32Array(CODES)
 
 for (let run = 0; run <= MIN_BASE64; run++) {
   for (let row = 0; row <= MIN_DIGITS; row++) {
     const state = stateOf(run, row)
-    for (let sort = 0; sort < SORTS_END; sort++) ALERTS[state + sort] = after(run, row, sort)
+    for (let code = 0; code < CODES; code++) ALERTS[state + code] = after(run, row, SORTS[code]!)
   }
 }
 
@@ -46,5 +46,5 @@ function after(run: number, row: number, sort: number): number {
 }
 
 function stateOf(run: number, row: number): number {
-  return (run * (MIN_DIGITS + 1) + row) * SORTS_END
+  return (run * (MIN_DIGITS + 1) + row) * CODES
 }

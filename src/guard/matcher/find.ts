@@ -6,13 +6,12 @@
 import { endianness } from 'node:os'
 import type { Steps } from '../stretch.ts'
 import { ANY_ESCAPE } from '../views/escapes.ts'
-import { ALERT, ALERTS, OPENER, ROW, RUN, STATE } from './alerts.ts'
+import { ALERT, ALERTS, NO_ALERTS, OPENER, ROW, RUN, STATE } from './alerts.ts'
 import type { Machines } from './build.ts'
 import { hidesEscape } from './find-escapes.ts'
 import { hidesInRow, hidesInRun, QuickRuns } from './find-runs.ts'
 import { NOTHING, type Machine } from './machine.ts'
-import { SORTS } from './sorts.ts'
-import { UNKNOWN } from './table.ts'
+import { CODES, UNKNOWN } from './table.ts'
 import { codePointAt, type Units } from './units.ts'
 import { Walk } from './walk.ts'
 
@@ -79,7 +78,6 @@ class Look {
   /** There is something with which an escape may begin. */
   mayEscape = false
   readonly #walk: Walk
-  readonly #ascii: Uint32Array
   readonly #decoded: Machine | undefined
   #units: Units
   /** Of the text, which may have less than all of the units. */
@@ -94,7 +92,6 @@ class Look {
     this.#units = units
     this.#length = units.length
     this.#walk = new Walk(machines.text)
-    this.#ascii = asciiOf(machines)
     this.#decoded = machines.decoded
   }
 
@@ -124,9 +121,11 @@ class Look {
     const units = this.#units
     const length = this.#length
     const walk = this.#walk
-    const ascii = this.#ascii
-    const { cells, stride } = walk.table
-    let { state } = walk
+    const { table, machine } = walk
+    const { cells, stride, shift, passes } = table
+    const coded = passes ? NOT_CODED : table.coded
+    const alerting = this.#decoded ? ALERTS : NO_ALERTS
+    let row = (walk.state >> shift) * CODES
     let at = this.#at
     let alerts = this.#alerts
     let outcome = PAUSE
@@ -135,33 +134,43 @@ class Look {
       // What is known, and ASCII: nothing but this in the way.
       for (; at < end; at++) {
         const unit = units[at]!
-        if (unit >= 128) break
-        const entry = ascii[unit]!
-        const next = cells[state + (entry >>> CLASS_SHIFT)]!
+        if (unit >= CODES) break
+        const next = coded[row + unit]!
         if (next <= 0) break
-        state = next
-        alerts = ALERTS[alerts + (entry & SORT)]!
+        row = next
+        alerts = alerting[alerts + unit]!
         if (alerts >= ALERT) break
       }
       if (at >= end) break
-      if (alerts >= ALERT) {
-        alerts = this.#heed(alerts, at++)
-        if (alerts < ALERT) continue
-        outcome = CAREFUL
-        break
+      if (alerts < ALERT) {
+        const codePoint = codePointAt(units, at)
+        const codeClass = machine.classOf(codePoint)
+        const state = (row / CODES) << shift
+        const next = codeClass < stride ? cells[state + codeClass]! : UNKNOWN
+        if (next <= 0) {
+          outcome = next === UNKNOWN ? BUILD : SUSPECT
+          break
+        }
+        const nextRow = (next >> shift) * CODES
+        if (codePoint < CODES) {
+          if (!passes) {
+            coded[row + codePoint] = nextRow
+            continue
+          }
+          alerts = alerting[alerts + codePoint]!
+        } else if (alerts !== 0 && this.#decoded!.classOf(codePoint) !== NOTHING) alerts = 0
+        row = nextRow
+        if (alerts < ALERT) {
+          at += codePoint > 0xffff ? 2 : 1
+          continue
+        }
       }
-      const codePoint = codePointAt(units, at)
-      const codeClass = walk.machine.classOf(codePoint)
-      const next = codeClass < stride ? cells[state + codeClass]! : UNKNOWN
-      if (next <= 0) {
-        outcome = next === UNKNOWN ? BUILD : SUSPECT
-        break
-      }
-      state = next
-      if (alerts !== 0 && this.#decoded!.classOf(codePoint) !== NOTHING) alerts = 0
-      at += codePoint > 0xffff ? 2 : 1
+      alerts = this.#heed(alerts, at++)
+      if (alerts < ALERT) continue
+      outcome = CAREFUL
+      break
     }
-    walk.state = state
+    walk.state = (row / CODES) << shift
     walk.steps += at - this.#at
     this.#at = at
     this.#alerts = alerts
@@ -195,22 +204,8 @@ class Look {
   }
 }
 
-const CLASS_SHIFT = 8
-const SORT = (1 << CLASS_SHIFT) - 1
-const asciis = new WeakMap<Machines, Uint32Array>()
-
-/** By code: the class, and the sort if anybody decodes. */
-function asciiOf(machines: Machines): Uint32Array {
-  let ascii = asciis.get(machines)
-  if (ascii === undefined) {
-    const { text, decoded } = machines
-    ascii = Uint32Array.from(text.ascii, (codeClass, code) => {
-      return (codeClass << CLASS_SHIFT) | (decoded ? SORTS[code]! : 0)
-    })
-    asciis.set(machines, ascii)
-  }
-  return ascii
-}
+/** For tables that forget: of their few rows, nobody knows where codes lead. */
+const NOT_CODED = new Int32Array(3 * CODES)
 
 function* unitsOf(text: string): Steps<Units> {
   if (text.length <= scratch.length) {
