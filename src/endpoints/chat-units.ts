@@ -83,9 +83,9 @@ export function chatUnits(input: ChatRequest, refusals: readonly string[]): Inpu
   const units: Unit[] = []
   /** Where those of each message begin. */
   const begins: number[] = []
-  for (const [index, message] of messages.entries()) {
+  for (let index = 0; index < messages.length; index++) {
     begins.push(units.length)
-    readMessage(message, `messages[${index}]`, index >= firstCurrent, units)
+    readMessage(messages[index]!, `messages[${index}]`, index >= firstCurrent, units)
   }
   begins.push(units.length)
   for (const name in input) {
@@ -357,13 +357,7 @@ function unit(
   role?: Unit['role'],
   media?: readonly Media[],
 ): Unit {
-  return {
-    id,
-    side: 'input',
-    channel,
-    current,
-    text,
-    ...(role ? { role } : {}),
-    ...(media?.length ? { media } : {}),
-  }
+  const read = { id, side: 'input', channel, current, text } as const
+  if (media?.length) return { ...read, ...(role && { role }), media }
+  return role ? { ...read, role } : read
 }

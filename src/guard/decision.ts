@@ -203,14 +203,14 @@ export class Decision {
   /** What the client is told; nothing where nothing is enforced. */
   report(): GuardReport | undefined {
     if (this.#init.mode === 'monitor') return undefined
-    return {
-      outcome: this.#outcome,
-      ...(this.#side && { side: this.#side }),
+    const outcome = this.#outcome
+    const found = {
       rules: this.rules,
-      choices: this.#choices.all.toSorted((a, b) => a - b),
+      choices: this.#choices.size > 0 ? this.#choices.all.toSorted((a, b) => a - b) : NOTHING,
       unscanned: this.#unscanned.all,
       degraded: this.#degraded.all,
     }
+    return this.#side ? { outcome, side: this.#side, ...found } : { outcome, ...found }
   }
 
   /** What it comes to. */

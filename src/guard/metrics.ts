@@ -98,7 +98,7 @@ export class GuardMetrics {
 
   /** A guarded call has ended, or a rule has matched in it. */
   decided(side: string, rule: string, mode: string, outcome: string): void {
-    this.#decisions.add(side, rule.replace(/\[\d+\]$/, ''), mode, outcome)
+    this.#decisions.add(side, rule && rule.replace(/\[\d+\]$/, ''), mode, outcome)
   }
 
   failed(guard: string, kind: string, onError: string): void {
