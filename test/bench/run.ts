@@ -65,7 +65,7 @@ function groupsOf(scale: number): Group[] {
   const latency = { ...json, kind: 'open', lanes: 8, everyMs: 5, ms: 600 * scale } as const
   return [
     { turns: 1, steps: { check: { kind: 'check' } } },
-    { turns: 6, warmRequests: 60_000 * scale, steps: { json } },
+    { turns: 10, warmRequests: 60_000 * scale, steps: { json } },
     { turns: 3, steps: { latency } },
     { turns: 4, warmRequests: 500, steps: { large } },
     { turns: 3, warmRequests: 100, steps: { fast } },
@@ -94,7 +94,8 @@ function guardGroups(scale: number): Group[] {
   const jsons = { 'plain-json': json, 'asked-json': json, 'guarded-json': json }
   return [
     { turns: 1, steps: Object.fromEntries(checks) },
-    { turns: 6, warmRequests: 30_000 * scale, steps: jsons },
+    // A small difference of large figures: it takes many turns until chance is less than what is looked for.
+    { turns: 16, warmRequests: 30_000 * scale, steps: jsons },
     { turns: 6, warmRequests: 1000 * scale, steps: { 'plain-fast': fast, 'guarded-fast': fast } },
     { turns: 4, warmRequests: 100, steps: { 'plain-first': words, 'guarded-first': words } },
     { turns: 4, warmRequests: 500, steps: { 'plain-large': large, 'ruled-large': large } },
