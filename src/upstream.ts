@@ -163,7 +163,7 @@ const NOTHING: readonly never[] = []
 /** One request in flight: undici's handler on one side, a flow of bytes on the other. */
 class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<Uint8Array> {
   status = 0
-  headers: Record<string, string> = {}
+  headers: Readonly<Record<string, string>> = {}
   readonly #signal: AbortSignal
   readonly #resolve: (response: UpstreamResponse) => void
   readonly #reject: (error: unknown) => void
@@ -255,10 +255,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
   ): void {
     if (status < 200) return
     this.status = status
-    for (const name in headers) {
-      const value = headers[name]
-      if (value !== undefined) this.headers[name] = Array.isArray(value) ? value.join(', ') : value
-    }
+    this.headers = joined(headers)
     this.#resolve(this)
   }
 
@@ -378,6 +375,18 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
     if (this.#controller?.paused) this.#controller.resume()
     return { parts, last: this.#ended && this.#error === undefined }
   }
+}
+
+/** Headers that were sent more than once, as one. Mostly there are none. */
+function joined(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+): Readonly<Record<string, string>> {
+  for (const name in headers) {
+    if (typeof headers[name] === 'string') continue
+    const given = Object.entries(headers).filter(([, value]) => value !== undefined)
+    return Object.fromEntries(given.map(([one, value]) => [one, [value].flat().join(', ')]))
+  }
+  return headers as Readonly<Record<string, string>>
 }
 
 /** UTF-8 to text; the detour over ASCII is several times faster for large base64 bodies. */

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Branch } from '../branch.ts'
 import type { Deployment } from '../catalog.ts'

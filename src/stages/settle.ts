@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks'
 import type { Outcome } from '../ledger/ledger.ts'
 import { NOTHING, priceUsage, type Bill } from '../money.ts'
 import { after, type Call, type Charge, type Stage } from '../pipeline.ts'
