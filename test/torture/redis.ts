@@ -229,7 +229,11 @@ async function tortureByFailovers(): Promise<void> {
       await under(setting, async () => {
         await sleep(100 + Math.random() * 200)
         link.hold()
+        const { costs } = setting.told
+        const before = costs.size
         await sleep(50 + Math.random() * 200)
+        // So many may have been under way already.
+        await until(() => costs.size > before + WRITERS, 'nobody is told of anything')
         address.leadTo(undefined)
         await primary.kill()
         await heir.ask((client) => client.replicaof('NO', 'ONE'))
