@@ -6,9 +6,9 @@
 import { MIN_BASE64 } from '../views/base64.ts'
 import { MIN_PAIRS } from '../views/hex.ts'
 import { DIGIT, ESCAPE, SEPARATOR, SEXTET, SORTS, UNSEEN } from './sorts.ts'
+import { CODES } from './table.ts'
 
 const MIN_DIGITS = MIN_PAIRS * 2
-const CODES = SORTS.length
 /** Any of them, as what {@link ALERTS} may add to a state. */
 export const ALERT = 1 << 14
 export const RUN = 1 << 14

@@ -122,8 +122,7 @@ class Look {
     const length = this.#length
     const walk = this.#walk
     const { table, machine } = walk
-    const { cells, stride, shift, passes } = table
-    const coded = passes ? NOT_CODED : table.coded
+    const { cells, coded, stride, shift, passes } = table
     const alerting = this.#decoded ? ALERTS : NO_ALERTS
     let row = (walk.state >> shift) * CODES
     let at = this.#at
@@ -203,9 +202,6 @@ class Look {
     return left
   }
 }
-
-/** For tables that forget: of their few rows, nobody knows where codes lead. */
-const NOT_CODED = new Int32Array(3 * CODES)
 
 function* unitsOf(text: string): Steps<Units> {
   if (text.length <= scratch.length) {

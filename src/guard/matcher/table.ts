@@ -123,12 +123,13 @@ export class Table {
 
   /**
    * By row times {@link CODES} plus ASCII code: where that leads, as a row times {@link CODES}, or 0 as long as nobody has
-   * put it there. One look fewer for each character than by columns. Another array when there are more rows.
+   * put it there: in a table that {@link passes}, nobody may. One look fewer for each character than by columns. Another
+   * array when there are more rows.
    */
   get coded(): Int32Array {
     if (!this.#coded) {
       this.#coded = new Int32Array(this.marks.length * CODES)
-      this.#charge(this.#older.length * CODES * 4)
+      if (!this.passes) this.#charge(this.#older.length * CODES * 4)
     }
     return this.#coded
   }
