@@ -59,6 +59,9 @@ const DATA_EXTENSIONS = ['.yaml', '.yml', '.json']
 /** Editors write a file in several steps; a change counts when it has been quiet for so long. */
 const QUIET_MS = 100
 
+/** What Node.js was asked to load by itself: it would give the same again, however the file has changed. */
+const loadedByNode = new Set<string>()
+
 /** The provider's method for models of a modality. */
 const METHODS: Readonly<Record<Modality, keyof Provider>> = {
   chat: 'chat',
@@ -198,6 +201,8 @@ async function read(file: string, label: string, env: Environment): Promise<unkn
   try {
     // Through c12, JSON would come out of a cache when it is read again.
     if (extname(file) === '.json') return JSON.parse(await readFile(file, 'utf8'))
+    const tryNative = !loadedByNode.has(file)
+    loadedByNode.add(file)
     const { config } = await readWithC12<Record<string, unknown>>({
       configFile: file,
       cwd: dirname(file),
@@ -211,8 +216,12 @@ async function read(file: string, label: string, env: Environment): Promise<unkn
       context: { env } satisfies ConfigContext,
       // The default one would merge and drop members; there is nothing to merge here.
       merger: (...sources) => sources.find((source) => source) ?? {},
-      // Its place would be a folder that others may write to.
-      jitiOptions: { fsCache: false },
+      jitiOptions: {
+        // Its place would be a folder that others may write to.
+        fsCache: false,
+        // Where Node.js can do it, no compiler is loaded: that takes 28 MB, and a quarter of the time of a start.
+        tryNative,
+      },
     })
     return config
   } catch (error) {

@@ -154,6 +154,16 @@ describe('the file', () => {
     expect(config.server).toMatchObject({ port: 4321, host: 'example.test' })
   })
 
+  it('may be TypeScript that Node.js cannot run by itself', async () => {
+    const cwd = await folder({
+      'port.ts': 'export enum Port { Usual = 4321 }',
+      'gateway.config.ts': `
+        import { Port } from './port.ts'
+        export default { server: { port: Port.Usual } }`,
+    })
+    expect((await loadConfig({ cwd, env: {} })).config.server.port).toBe(4321)
+  })
+
   it('may use defineConfig', async () => {
     const index = join(ROOT, 'src/index.ts')
     const cwd = await folder({
