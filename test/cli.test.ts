@@ -31,6 +31,8 @@ models:
     capabilities: [STREAMING]
     deployments: [{ provider: mock, model: echo, options: { paceMs: 50 } }]
 `
+const SYSTEM = `${process.platform} with ${process.arch}`
+const LARGE_PAGES = SYSTEM === 'linux with x64'
 const SLOW = CONFIG.replace('paceMs: 50', 'paceMs: 60000')
 
 /** The configuration that ships keeps its state in the package; no test may. */
@@ -152,6 +154,29 @@ describe('serve', () => {
     expect(answer.json.choices[0].message.content).toContain('Hello')
     running.child.kill('SIGTERM')
     expect(await running.ended).toMatchObject({ code: 0, signal: null })
+  })
+
+  describe.runIf(LARGE_PAGES)(`in large pages, on linux with x64 (here: ${SYSTEM})`, () => {
+    const optionOf = async (env = {}, ...node: string[]) => {
+      const cwd = await folder({ 'gateway.config.yaml': CONFIG })
+      const running = await start(['serve'], { cwd, env }, node)
+      await urlOf(running)
+      const words = await readFile(`/proc/${running.child.pid}/cmdline`, 'utf8')
+      return { words: words.split('\0').filter((word) => word.startsWith('--')), ...running }
+    }
+
+    it('is the process that was started, with the options it was given', async () => {
+      const { words, child, ended } = await optionOf({}, '--stack-trace-limit=20')
+      expect(words).toEqual(['--use-largepages=silent', '--stack-trace-limit=20'])
+      child.kill('SIGTERM')
+      expect(await ended).toMatchObject({ code: 0, signal: null })
+    })
+
+    it('is as its options say, where they do', async () => {
+      const { words } = await optionOf({}, '--use-largepages=off')
+      expect(words).toEqual(['--use-largepages=off'])
+      expect(await optionOf({ NODE_OPTIONS: '--use-largepages=off' })).toMatchObject({ words: [] })
+    })
   })
 
   it('says which port is taken and what to do', async () => {

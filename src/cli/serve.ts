@@ -29,10 +29,11 @@ export async function serve(args: Arguments): Promise<void> {
     const report = await seed(gateway)
     const server = await open(gateway, where)
     const watcher = await keepUpToDate(gateway, loaded, options)
+    const signalled = nextSignal()
     process.stdout.write(welcome(report, gateway, server.url))
     // Now, because a process that is killed writes nothing.
     flushCompileCache()
-    const signal = await nextSignal()
+    const signal = await signalled
     log.info(`${signal}: waiting for running calls to end; a second one ends them at once`)
     await watcher.close()
     await server.close(gateway.runtime.config.server.shutdownGrace)

@@ -148,14 +148,19 @@ const PATIENCE_MS = 30_000
 const children = new Map<ChildProcess, string>()
 const pinned = ['0', '1'].every((core) => spawnSync('taskset', ['-c', core, 'true']).status === 0)
 
-function start(core: 0 | 1, args: string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
+function start(
+  core: 0 | 1,
+  args: string[],
+  env: NodeJS.ProcessEnv = {},
+  channel?: 'ipc',
+): ChildProcess {
   const node = [process.execPath, ...args]
   const [command, ...rest] = pinned ? ['taskset', '-c', String(core), ...node] : node
   const child = spawn(command!, rest, {
     cwd: fileURLToPath(new URL('../..', import.meta.url)),
     env: { ...process.env, ...env },
     // Standard output goes nowhere: the access log is made and written as always.
-    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    stdio: ['ignore', 'ignore', 'pipe', channel],
   })
   children.set(child, '')
   child.stderr!.on('data', (text) => children.set(child, (children.get(child) + text).slice(-2000)))
@@ -189,7 +194,7 @@ async function measure(systems: readonly System[], groups: Group[]): Promise<Tur
       system === 'direct' ? { ...upstream, pid: 0 } : await serve(0, PROGRAMS[system], env)
     targets[system] = { ...server, key, gateway: system === 'gateway' }
   }
-  const load = start(1, ['test/bench/load.ts'])
+  const load = start(1, ['test/bench/load.ts'], {}, 'ipc')
 
   async function take(system: System, steps: Steps, warmRequests: number): Promise<Figures> {
     const figures: Figures = {}
