@@ -1,4 +1,5 @@
 /** Things to be done unless they are put off. One timer drives all of them, so one more costs next to nothing. */
+import { remove } from './lists.ts'
 
 /** Something that will be done unless it is put off. */
 export interface Alarm {
@@ -46,8 +47,7 @@ class ManagedAlarm implements Alarm {
 
   off(): void {
     this.#at = Infinity
-    const at = this.#alarms.indexOf(this)
-    if (at >= 0) this.#alarms.splice(at, 1)
+    remove(this.#alarms, this)
   }
 
   tick(now: number): void {

@@ -1,5 +1,6 @@
 /** A part of a call that can be ended alone: one attempt at an upstream, one search, one wait. */
 import type { DeploymentLimits } from './catalog.ts'
+import { remove } from './lists.ts'
 
 const BRANCH = Symbol('branch')
 
@@ -37,8 +38,7 @@ export class Branch extends AbortController {
   }
 
   off(listener: () => void): void {
-    const at = this.#listeners.indexOf(listener)
-    if (at >= 0) this.#listeners.splice(at, 1)
+    remove(this.#listeners, listener)
   }
 }
 

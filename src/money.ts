@@ -161,31 +161,43 @@ export function compilePrices(pricing: Pricing): Prices {
  * The parts are rounded down; the last one takes what the one rounding added, so that they sum to the whole.
  */
 export function priceUsage(lines: readonly UsageLine[]): Bill {
-  const exact: { member: CostMember; amount: bigint }[] = []
+  const items: Item[] = []
   let sum = 0n
-  for (const { source, usage, prices } of lines) {
+  for (let i = 0; i < lines.length; i++) {
+    const { source, usage, prices } = lines[i]!
     const terms = termsOf(prices)
-    for (let i = 0; i < terms.length; i++) {
-      const { member, price, quantity, unit } = terms[i]!
+    for (let j = 0; j < terms.length; j++) {
+      const { member, price, quantity, unit } = terms[j]!
       const count = price === 'request' ? Number(source === 'model') : quantity(usage)
       if (!(count > 0)) continue
       const product = BigInt(Math.ceil(count)) * unit
       sum += product
       const shownAs = SHOWN_AS[source] ?? member
-      const item = exact.find((one) => one.member === shownAs)
+      const item = itemOf(items, shownAs)
       if (item) item.amount += product
-      else exact.push({ member: shownAs, amount: product })
+      else items.push({ member: shownAs, amount: product })
     }
   }
   if (sum === 0n) return NOTHING
   const cost = (sum + PRICE_PER_PICO - 1n) / PRICE_PER_PICO
   let left = cost
-  for (let i = 0; i < exact.length; i++) {
-    const item = exact[i]!
-    item.amount = i === exact.length - 1 ? left : item.amount / PRICE_PER_PICO
+  for (let i = 0; i < items.length; i++) {
+    const item = items[i]!
+    item.amount = i === items.length - 1 ? left : item.amount / PRICE_PER_PICO
     left -= item.amount
   }
-  return new Bill(cost, exact.filter(isAboveZero))
+  return new Bill(cost, items.every(isAboveZero) ? items : items.filter(isAboveZero))
+}
+
+function itemOf(items: readonly Item[], member: CostMember): Item | undefined {
+  for (let i = 0; i < items.length; i++) if (items[i]!.member === member) return items[i]
+  return undefined
+}
+
+/** A bill's item while it is added up. */
+interface Item {
+  readonly member: CostMember
+  amount: bigint
 }
 
 function isAboveZero({ amount }: BillItem): boolean {

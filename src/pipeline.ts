@@ -18,6 +18,7 @@ import type { Guarding } from './guard/lanes.ts'
 import type { Estimate, Holds } from './holds.ts'
 import type { Incoming, Outgoing } from './http.ts'
 import type { EnteredOk, HeldOk, Ledger, Outcome, RequestId } from './ledger/ledger.ts'
+import { remove } from './lists.ts'
 import type { Metrics } from './metrics.ts'
 import type { Bill, UsageLine } from './money.ts'
 import type { Completion, Flow, Hit, Provider, Step, Usage } from './plugin.ts'
@@ -334,8 +335,7 @@ export class Call {
 
   /** Lets go of a branch that has served. */
   drop(branch: Branch): void {
-    const at = this.#branches?.indexOf(branch) ?? -1
-    if (at >= 0) this.#branches!.splice(at, 1)
+    if (this.#branches) remove(this.#branches, branch)
   }
 
   #prune(reason: unknown): void {

@@ -108,25 +108,20 @@ async function bind(handler: RequestListener, hostname: string, port: number): P
 
 /** The request listener: `/v1` routes go straight to their pipelines, everything else through h3. */
 export function createHandler(gateway: Gateway, isDraining: () => boolean): RequestListener {
-  const routes = new Map<string, Route>()
-  const allowed = new Map<string, string>()
-  for (const route of ROUTES) {
-    routes.set(`${route.method} ${route.path}`, route)
-    if (route.method === 'GET') routes.set(`HEAD ${route.path}`, route)
-    allowed.set(route.path, route.method === 'GET' ? 'GET, HEAD, OPTIONS' : 'POST, OPTIONS')
-  }
+  const routes = new Map(ROUTES.map((route) => [route.path, route]))
   const other = toNodeHandler(createApp(gateway))
   return (request, response) => {
     const path = pathOf(request.url ?? '/')
-    const route = routes.get(`${request.method} ${path}`)
+    const route = routes.get(path)
     if (request.method === 'OPTIONS') return preflight(request, response)
     if (isDraining()) {
       const error = new Unavailable('service_unavailable', 'The gateway is shutting down.')
       return refuse(request, response, error)
     }
-    if (route) return void serve(gateway, route, path, request, response)
-    const allow = allowed.get(path)
-    if (allow) return refuse(request, response, wrongMethod(request.method, path, allow))
+    if (route) {
+      if (takes(route, request)) return void serve(gateway, route, path, request, response)
+      return refuse(request, response, wrongMethod(request.method, path, route))
+    }
     if (path === '/v1' || path.startsWith('/v1/'))
       return refuse(request, response, unknownUrl(path))
     const headers = commonHeaders(requestId())
@@ -271,7 +266,12 @@ export function pathOf(url: string): string {
   return tidy.length > 1 && tidy.endsWith('/') ? tidy.slice(0, -1) : tidy
 }
 
-function wrongMethod(method = '', path: string, allow: string): InvalidRequest {
+function takes(route: Route, { method }: IncomingMessage): boolean {
+  return method === route.method || (method === 'HEAD' && route.method === 'GET')
+}
+
+function wrongMethod(method = '', path: string, route: Route): InvalidRequest {
+  const allow = route.method === 'GET' ? 'GET, HEAD, OPTIONS' : 'POST, OPTIONS'
   return new InvalidRequest(
     'method_not_allowed',
     `${path} does not take ${method}. Allowed: ${allow}.`,

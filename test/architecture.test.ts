@@ -35,7 +35,7 @@ const plugins = [...sourcesIn('providers'), ...sourcesIn('plugins')]
 
 /** From the ground up; a file imports from its own floor or from below it. */
 const FLOORS: readonly (readonly [name: string, files: RegExp])[] = [
-  ['ground', /^src\/(errors|json|money|plugin|plugin\/.*|flow|ids)\.ts$/],
+  ['ground', /^src\/(errors|json|lists|money|plugin|plugin\/.*|flow|ids)\.ts$/],
   [
     'nouns',
     /^src\/(ledger\/.*|records|accounts|allowlist|branch|catalog|media|audio\/.*|fetch|policy|policy\/.*|checks|exposition|metrics|access-log|config|settings|key-settings|environment|issues|form|upstream|sse|template|routing|health|holds|alarms|scope|search|search\/.*|guard\/.*)\.ts$/,
