@@ -102,7 +102,7 @@ function prettyLine(record: AccessRecord): string {
   const { at, status, outcome, ms, promptTokens, completionTokens, account, key, code } = record
   const { model, deployment, cost } = record
   const retries = retriesOf(record)
-  let line = `${timeOf(at)} ${status || '---'} ${outcome.padEnd(9)} ${`${(ms / 1000).toFixed(3)}s`.padStart(9)}`
+  let line = `${timeOf(at)} ${status || '---'} ${outcome.padEnd(9)} ${secondsOf(ms).padStart(9)}`
   line += ` ${record.method} ${record.path}`
   if (code) line += ` ${code}`
   if (model) line += ` ${model}`
@@ -139,6 +139,11 @@ function timeOf(at: number): string {
     clock = new Date(at).toISOString().slice(11, 20)
   }
   return clock + String(at % 1000).padStart(3, '0')
+}
+
+/** @param ms whole ones. @example 1.234s */
+function secondsOf(ms: number): string {
+  return `${Math.floor(ms / 1000)}.${String(ms % 1000).padStart(3, '0')}s`
 }
 
 /** A header is text of a user until it is shown to be a number. */
