@@ -4,7 +4,7 @@ import { afterEach, expect, it, vi } from 'vitest'
 import { buildMachines, parsePattern, type Machines } from '../../src/guard/matcher/build.ts'
 import { DecodedText } from '../../src/guard/matcher/decoded.ts'
 import { isSuspect } from '../../src/guard/matcher/find.ts'
-import { NOTHING } from '../../src/guard/matcher/machine.ts'
+import { NOTHING, type Machine } from '../../src/guard/matcher/machine.ts'
 import { TextScan } from '../../src/guard/matcher/scan.ts'
 import { Track } from '../../src/guard/matcher/track.ts'
 import { atOnce } from '../../src/guard/stretch.ts'
@@ -116,13 +116,13 @@ afterEach(() => vi.restoreAllMocks())
 
 /** How far a text may go, and what is found in it, when every decoder reads every character. */
 class Plain {
-  readonly #machines: Machines
+  readonly #machines: Pick<Machines, 'text' | 'decoded'>
   readonly #track: Track
   readonly #decoded: DecodedText
   #position = 0
   #rest = ''
 
-  constructor(machines: Machines & { decoded: NonNullable<Machines['decoded']> }) {
+  constructor(machines: { text: Machine; decoded: Machine }) {
     this.#machines = machines
     this.#track = new Track(machines.text)
     this.#decoded = new DecodedText(machines.decoded)

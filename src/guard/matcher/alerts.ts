@@ -5,6 +5,7 @@
  */
 import { MIN_BASE64 } from '../views/base64.ts'
 import { MIN_PAIRS } from '../views/hex.ts'
+import type { Before } from './sift.ts'
 import { DIGIT, ESCAPE, SEPARATOR, SEXTET, SORTS, UNSEEN } from './sorts.ts'
 import { CODES } from './table.ts'
 
@@ -29,6 +30,13 @@ for (let run = 0; run <= MIN_BASE64; run++) {
     const state = stateOf(run, row)
     for (let code = 0; code < CODES; code++) ALERTS[state + code] = after(run, row, SORTS[code]!)
   }
+}
+
+/** What is known in a state of what stands before: 16 for a run that was told of. */
+export function beforeIn(state: number): Before {
+  const run = Math.trunc(state / CODES / (MIN_DIGITS + 1))
+  const isRow = (state / CODES) % (MIN_DIGITS + 1) > 0
+  return { run: run === MIN_BASE64 ? 16 : run, isRow }
 }
 
 function after(run: number, row: number, sort: number): number {

@@ -3,10 +3,11 @@ import type { Steps } from '../stretch.ts'
 import { fold, foldAll, isIgnorable, NEWLINE, SPACE } from '../views/fold.ts'
 import { leetGroup } from '../views/leet.ts'
 import { complement, rangesOf, type Ranges } from './alphabet.ts'
-import { Machine } from './machine.ts'
+import { Machine, type Automaton } from './machine.ts'
 import type { Goal } from './nfa.ts'
 import { NfaBuilder } from './nfa-builder.ts'
 import { KIND_SETS, type Reading } from './reading.ts'
+import { Sieve } from './sieve.ts'
 import {
   classRanges,
   countOf,
@@ -26,9 +27,13 @@ export interface Parsed {
   readonly literal?: readonly number[]
 }
 
-/** The automata of some patterns: over the text itself, and over what is decoded from it, if any pattern applies. */
+/**
+ * The automata of some patterns: over the text itself, with what they need not read of it, and over what is decoded from
+ * it, if any pattern applies.
+ */
 export interface Machines {
   readonly text: Machine
+  readonly sieve: Sieve
   readonly decoded: Machine | undefined
 }
 
@@ -83,18 +88,21 @@ export function* buildMachines(patterns: readonly Parsed[]): Steps<Machines> {
     if (isNullable(regex, (one) => !isLost(one, vanishes))) continue
     yield* addRegex(folded, regex, { pattern, view: 'F' }, asFolded)
   }
-  return {
-    text: yield* machineOf([
-      ['plain', plain],
-      ['folded', folded],
-      ['flat', flat],
-    ]),
-    decoded: decoded.size > 0 ? yield* machineOf([['flat', decoded]]) : undefined,
-  }
+  const automata = yield* automataOf([
+    ['plain', plain],
+    ['folded', folded],
+    ['flat', flat],
+  ])
+  const text = yield* Machine.of(automata)
+  const sieve = new Sieve(automata, decoded.size > 0)
+  if (decoded.size === 0) return { text, sieve, decoded: undefined }
+  return { text, sieve, decoded: yield* Machine.of(yield* automataOf([['flat', decoded]])) }
 }
 
-function* machineOf(builders: readonly (readonly [Reading, NfaBuilder])[]): Steps<Machine> {
-  const automata = []
+function* automataOf(
+  builders: readonly (readonly [Reading, NfaBuilder])[],
+): Steps<readonly Automaton[]> {
+  const automata: Automaton[] = []
   for (const [reading, builder] of builders) {
     if (builder.size === 0) continue
     yield
@@ -103,7 +111,7 @@ function* machineOf(builders: readonly (readonly [Reading, NfaBuilder])[]): Step
     automata.push({ reading, nfa: yield* builder.build() })
   }
   yield
-  return yield* Machine.of(automata)
+  return automata
 }
 
 /** White space runs become one space, as in what they are compared with. */

@@ -14,11 +14,16 @@ const PAUSE = 1 << 10
 /** The same where it is only asked of what sort they are. */
 const PIECE = 1 << 13
 
+/** Of three bytes: two have at most three symbols, and no literal is looked for here that has fewer than five. */
+const MIN_SEXTETS = 4
+
 /** Runs of base64 characters and rows of hexadecimal digits in one text. A no is certain. */
 export class QuickRuns {
   readonly #machine: Machine
   readonly #units: Units
   #bare: BareRuns | undefined
+  /** Where the last row ends in which there is no match. */
+  #rowEnd = 0
 
   constructor(machine: Machine, units: Units) {
     this.#machine = machine
@@ -33,8 +38,11 @@ export class QuickRuns {
 
   /** May there be a match in the row around a place? */
   mayHideInRow(at: number): boolean {
+    if (at < this.#rowEnd) return false
     const bounds = this.#around(at, DIGIT | SEPARATOR)
-    return bounds === undefined || this.#runs.mayHideInRow(bounds.start, bounds.end)
+    if (bounds === undefined || this.#runs.mayHideInRow(bounds.start, bounds.end)) return true
+    this.#rowEnd = bounds.end
+    return false
   }
 
   get #runs(): BareRuns {
@@ -141,7 +149,8 @@ class BareRuns {
     // Four of five characters, of which the first begins the byte. After the last one there are zeros.
     let five = 0
     for (let at = from; at < from + 4; at++) five = (five << 6) | sextetAt(units, at, end)
-    for (let at = from; at < to; at++) {
+    const last = Math.min(to, end - MIN_SEXTETS + 1)
+    for (let at = from; at < last; at++) {
       five = ((five << 6) | sextetAt(units, at + 4, end)) & 0x3fffffff
       const places = pairs[five >>> 18]!
       if (places === 0) continue

@@ -6,36 +6,50 @@
 import { endianness } from 'node:os'
 import type { Steps } from '../stretch.ts'
 import { ANY_ESCAPE } from '../views/escapes.ts'
-import { ALERT, ALERTS, NO_ALERTS, OPENER, ROW, RUN, STATE } from './alerts.ts'
+import { ALERT, ALERTS, beforeIn, NO_ALERTS, OPENER, ROW, RUN, STATE } from './alerts.ts'
 import type { Machines } from './build.ts'
 import { hidesEscape } from './find-escapes.ts'
 import { hidesInRow, hidesInRun, QuickRuns } from './find-runs.ts'
-import { NOTHING, type Machine } from './machine.ts'
+import { IDLE as NOTHING_ALIVE, NOTHING, type Machine } from './machine.ts'
+import { sifter, type Sieve } from './sieve.ts'
+import { BLOCK, HEED, PART_LENGTH, PLACES, READ, type Before, type Tables } from './sift.ts'
 import { CODES, UNKNOWN } from './table.ts'
 import { codePointAt, type Units } from './units.ts'
 import { Walk } from './walk.ts'
 
 /** After so many units there is a pause: one takes up to 10 ns, and ten times that where code is cold. */
-const PIECE = 1 << 13
+const PIECE = PART_LENGTH
+
+/** Where the sieve holds anything back, so many units are read; more where it has let only a few pass. */
+const FEW = 1 << 5
+const MORE = 1 << 6
+/** And where something is alive after them, so many more. */
+const SOME = 1 << 3
+/** Behind every text. */
+const NEVER = 0x3fff_ffff
+/** So many characters say what has been told of, if all of them can be seen. */
+const RECENT = 1 << 5
 
 /** So many units of a long text are written down in one step. */
 const PART = 1 << 17
 
 /** For texts up to this length, in units, until the first pause: few ordinary ones have one. */
-const scratch = new Uint16Array(1 << 15)
+const scratch = sifter?.text ?? new Uint16Array(1 << 15)
 const scratchBytes = bytesOf(scratch)
 
 /** Looks at short texts, one after the other. */
 export class Glance {
+  readonly #sieve: Sieve
   readonly #look: Look
 
   constructor(machines: Machines) {
+    this.#sieve = machines.sieve
     this.#look = new Look(machines, scratch)
   }
 
   /** Has a text certainly no match, as most have? What is long or has more to it is left to {@link isSuspect}. */
   isClean(text: string): boolean {
-    if (text.length > PIECE) return false
+    if (text.length > PIECE || this.#sieve.isDue(text.length)) return false
     write(text, scratchBytes)
     // Half of a pair at the end must not find its other half in an earlier text.
     scratch[text.length] = 0
@@ -47,8 +61,9 @@ export class Glance {
 
 /** May a text match? A no is certain. */
 export function* isSuspect(machines: Machines, text: string): Steps<boolean> {
+  const { decoded, sieve } = machines
+  if (sieve.isDue(text.length)) yield* sieve.make()
   const look = new Look(machines, yield* unitsOf(text))
-  const { decoded } = machines
   for (;;) {
     const outcome = look.goOn()
     if (outcome === OVER) break
@@ -72,12 +87,20 @@ const SUSPECT = 1
 const BUILD = 2
 const CAREFUL = 3
 const PAUSE = 4
+/** Nothing is alive. */
+const IDLE = 5
+
+// V8 would look into the other module for each character.
+const codes = CODES
+const alert = ALERT
 
 /** One text, and how far it has been looked at. */
 class Look {
   /** There is something with which an escape may begin. */
   mayEscape = false
   readonly #walk: Walk
+  readonly #sieve: Sieve
+  #tables: Tables | undefined
   readonly #decoded: Machine | undefined
   #units: Units
   /** Of the text, which may have less than all of the units. */
@@ -85,14 +108,21 @@ class Look {
   /** Made when it is needed. */
   #runs: QuickRuns | undefined
   #at = 0
-  /** A state of {@link ALERTS}, and what is to be looked at with care. */
+  /** A state of {@link ALERTS}, and what is to be looked at with care around a place. */
   #alerts = 0
+  #alertAt = 0
+
+  /** What is read before this place has nothing to be told of, and what is before that one is read in any case. */
+  #passed = 0
+  #readTo = NEVER
 
   constructor(machines: Machines, units: Units) {
     this.#units = units
     this.#length = units.length
     this.#walk = new Walk(machines.text)
+    this.#sieve = machines.sieve
     this.#decoded = machines.decoded
+    this.begin(units.length)
   }
 
   get units(): Units {
@@ -107,6 +137,9 @@ class Look {
     this.#runs = undefined
     this.#at = 0
     this.#alerts = 0
+    this.#passed = 0
+    this.#tables = this.#sieve.tables
+    this.#readTo = this.#tables ? 0 : NEVER
   }
 
   /** Has to come before a pause: others use the same space meanwhile. */
@@ -118,61 +151,110 @@ class Look {
 
   /** Goes on until there is a reason not to. */
   goOn(): number {
+    const end = Math.min(this.#at + PIECE, this.#length)
+    for (;;) {
+      const outcome = this.#read(end)
+      if (outcome !== IDLE) return outcome
+      this.#pass(end)
+    }
+  }
+
+  /** Passes over what need not be read while nothing is alive. What follows is read from where a match may have begun. */
+  #pass(end: number): void {
+    const idleAt = this.#at
+    let to = idleAt
+    for (let before: Before | undefined = beforeIn(this.#alerts); ; before = undefined) {
+      const passed = sifter!.pass(this.#tables!, this.#units, to, end, before)
+      to = passed & ~(READ | HEED)
+      if ((passed & HEED) === 0) break
+      if (!this.#mayHideBefore(to)) continue
+      to -= BLOCK
+      // What they have found once they do not find again.
+      this.#runs = undefined
+      break
+    }
+    // What was told of a little earlier is not told of again.
+    if (this.#decoded) {
+      if (to - RECENT > idleAt) this.#alerts = 0
+      for (let at = Math.max(idleAt, to - RECENT); at < to; at++) {
+        this.#alerts = ALERTS[this.#alerts + this.#units[at]!]! & STATE
+      }
+    }
+    // One character more, which may matter to what begins behind it.
+    const from = to - PLACES
+    if (from > idleAt) this.#walk.begin()
+    this.#at = Math.max(from, idleAt)
+    this.#passed = to
+    this.#readTo = to + (to - idleAt < FEW ? MORE : BLOCK)
+  }
+
+  #read(end: number): number {
     const units = this.#units
     const length = this.#length
     const walk = this.#walk
     const { table, machine } = walk
-    const { cells, coded, stride, shift, passes } = table
-    const alerting = this.#decoded ? ALERTS : NO_ALERTS
+    const { cells, coded, marks, stride, shift, passes } = table
     let row = (walk.state >> shift) * CODES
     let at = this.#at
-    let alerts = this.#alerts
     let outcome = PAUSE
-    const end = Math.min(at + PIECE, length)
-    while (at < end) {
-      // What is known, and ASCII: nothing but this in the way.
-      for (; at < end; at++) {
-        const unit = units[at]!
-        if (unit >= CODES) break
-        const next = coded[row + unit]!
-        if (next <= 0) break
-        row = next
-        alerts = alerting[alerts + unit]!
-        if (alerts >= ALERT) break
-      }
-      if (at >= end) break
-      if (alerts < ALERT) {
-        const codePoint = codePointAt(units, at)
-        const codeClass = machine.classOf(codePoint)
-        const state = (row / CODES) << shift
-        const next = codeClass < stride ? cells[state + codeClass]! : UNKNOWN
-        if (next <= 0) {
-          outcome = next === UNKNOWN ? BUILD : SUSPECT
+    while (at < end && outcome === PAUSE) {
+      if (at >= this.#readTo) {
+        if (marks[row / CODES] === NOTHING_ALIVE) {
+          outcome = IDLE
           break
         }
-        const nextRow = (next >> shift) * CODES
-        if (codePoint < CODES) {
-          if (!passes) {
-            coded[row + codePoint] = nextRow
+        this.#readTo = at + SOME
+      }
+      const isPassed = at < this.#passed
+      const alerting = this.#decoded && !isPassed ? ALERTS : NO_ALERTS
+      let alerts = isPassed ? 0 : this.#alerts
+      const to = isPassed ? this.#passed : Math.min(this.#readTo, end)
+      while (at < to) {
+        // What is known, and ASCII: nothing but this in the way.
+        for (; at < to; at++) {
+          const unit = units[at]!
+          if (unit >= codes) break
+          const next = coded[row + unit]!
+          if (next <= 0) break
+          row = next
+          alerts = alerting[alerts + unit]!
+          if (alerts >= alert) break
+        }
+        if (at >= to) break
+        if (alerts < ALERT) {
+          const codePoint = codePointAt(units, at)
+          const codeClass = machine.classOf(codePoint)
+          const state = (row / CODES) << shift
+          const next = codeClass < stride ? cells[state + codeClass]! : UNKNOWN
+          if (next <= 0) {
+            outcome = next === UNKNOWN ? BUILD : SUSPECT
+            break
+          }
+          const nextRow = (next >> shift) * CODES
+          if (codePoint < CODES) {
+            if (!passes) {
+              coded[row + codePoint] = nextRow
+              continue
+            }
+            alerts = alerting[alerts + codePoint]!
+          } else if (alerts !== 0 && this.#decoded!.classOf(codePoint) !== NOTHING) alerts = 0
+          row = nextRow
+          if (alerts < ALERT) {
+            at += codePoint > 0xffff ? 2 : 1
             continue
           }
-          alerts = alerting[alerts + codePoint]!
-        } else if (alerts !== 0 && this.#decoded!.classOf(codePoint) !== NOTHING) alerts = 0
-        row = nextRow
-        if (alerts < ALERT) {
-          at += codePoint > 0xffff ? 2 : 1
-          continue
         }
+        this.#alertAt = at
+        alerts = this.#heed(alerts, at++)
+        if (alerts < ALERT) continue
+        outcome = CAREFUL
+        break
       }
-      alerts = this.#heed(alerts, at++)
-      if (alerts < ALERT) continue
-      outcome = CAREFUL
-      break
+      if (!isPassed) this.#alerts = alerts
     }
     walk.state = (row / CODES) << shift
     walk.steps += at - this.#at
     this.#at = at
-    this.#alerts = alerts
     if (outcome !== PAUSE || at < length) return outcome
     return walk.endsInHit() ? SUSPECT : OVER
   }
@@ -186,9 +268,26 @@ class Look {
   *withCare(): Steps<boolean> {
     const alerts = this.#alerts
     this.#alerts &= STATE
-    const [machine, at] = [this.#decoded!, this.#at - 1]
+    const [machine, at] = [this.#decoded!, this.#alertAt]
     if ((alerts & RUN) !== 0 && (yield* hidesInRun(machine, this.units, at))) return true
     return (alerts & ROW) !== 0 && (yield* hidesInRow(machine, this.units, at))
+  }
+
+  /** May there be something in a run or a row of the last block? */
+  #mayHideBefore(end: number): boolean {
+    const quick = (this.#runs ??= new QuickRuns(this.#decoded!, this.units))
+    const { runs, digits } = sifter!
+    for (let left = runs; left !== 0;) {
+      const bit = 31 - Math.clz32(left)
+      left ^= 1 << bit
+      if (quick.mayHideInRun(end - BLOCK + bit)) return true
+    }
+    for (let left = digits; left !== 0;) {
+      const bit = 31 - Math.clz32(left)
+      left ^= 1 << bit
+      if (quick.mayHideInRow(end - BLOCK + bit)) return true
+    }
+    return false
   }
 
   // Without what need not be looked at with care.

@@ -38,7 +38,8 @@ const UNSEEN = 0xffff
 /** After so many characters there is a pause while a machine gets to know them. */
 const PIECE = 16
 
-interface Automaton {
+/** Reads code points in its own way. */
+export interface Automaton {
   readonly reading: Reading
   readonly nfa: Nfa
 }

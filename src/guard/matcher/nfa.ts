@@ -36,6 +36,12 @@ export interface Reached {
   readonly before: boolean
 }
 
+/** A set of symbols, and the state that any of them leads to. */
+export interface Read {
+  readonly set: number
+  readonly next: number
+}
+
 // Kinds of instructions, each with two numbers. A char: what is next, and the number of its set. A split: both that are
 // next. An assertion: what is next, and its conditions. Acceptance: nothing, and its goal.
 export const CHAR = 0
@@ -64,7 +70,8 @@ export class Nfa {
   readonly #kind: Uint8Array
   readonly #first: Int32Array
   readonly #second: Int32Array
-  readonly #starts: readonly number[]
+  /** The states in which a match begins. */
+  readonly starts: readonly number[]
   readonly #isStart: Uint8Array
   /** Where a symbol may lead. Only these are kept between symbols. */
   readonly #rests: Uint8Array
@@ -100,7 +107,7 @@ export class Nfa {
     this.goals = goals
     this.size = kind.length
     this.asserts = kind.includes(ASSERT)
-    this.#starts = starts
+    this.starts = starts
     this.#isStart = new Uint8Array(this.size)
     for (const start of starts) this.#isStart[start] = 1
     this.#bitOf = new Int32Array(this.size)
@@ -179,6 +186,18 @@ export class Nfa {
       }
     }
     for (const state of beginning) this.#take(state, base, into, reached)
+  }
+
+  /**
+   * What may be read next, whatever stands around the place: numbers of sets, and the state after each.
+   * @returns also whether there may be a match already
+   */
+  reads(states: readonly number[]): { readonly chars: readonly Read[]; readonly accepts: boolean } {
+    const found = this.#spread(states, CONDITIONS - 1)
+    const chars = found
+      .filter((state) => this.#kind[state] === CHAR)
+      .map((state) => ({ set: this.#second[state]!, next: this.#first[state]! }))
+    return { chars, accepts: found.some((state) => this.#kind[state] === ACCEPT) }
   }
 
   /** Like {@link read} where no symbol follows. */
@@ -287,7 +306,7 @@ export class Nfa {
     const known = this.#firstSteps.get(key)
     if (known) return known
     const next: number[] = []
-    for (const state of this.#spread(this.#starts, holds)) {
+    for (const state of this.#spread(this.starts, holds)) {
       const isNext =
         this.#kind[state] === CHAR && this.alphabet.contains(this.#second[state]!, symbolClass)
       if (isNext) next.push(this.#first[state]!)
@@ -369,7 +388,7 @@ export class Nfa {
     return Bits.of({
       readers,
       asserts: this.asserts,
-      begin: (holds, into) => begins(this.#starts, holds, into),
+      begin: (holds, into) => begins(this.starts, holds, into),
       after: (bit, holds, into) => {
         // Mostly it is one after the other.
         if (this.#kind[next(bit)] === CHAR) into.push(bitOf[next(bit)]!)
@@ -399,7 +418,7 @@ export class Nfa {
   *#order(): Steps<void> {
     const readers = this.#readers
     const seen = new Uint8Array(this.size)
-    const stack = this.#starts.toReversed()
+    const stack = this.starts.toReversed()
     for (let state = stack.pop(); state !== undefined; state = stack.pop()) {
       if (seen[state] === 1) continue
       seen[state] = 1

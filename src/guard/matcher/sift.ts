@@ -1,0 +1,304 @@
+/**
+ * Passes over what an automaton need not read, sixteen characters at once: a loop of vector instructions, which only
+ * WebAssembly has, as a module that is put together here. What it looks for is in tables; see `sieve.ts`.
+ */
+import type { Units } from './units.ts'
+
+/** So many places at the beginning of a match are looked at. */
+export const PLACES = 6
+/**
+ * What to look for, in rows of {@link ROW} bytes. The first is made of eight bits twice, one for each sixteen of the ASCII
+ * codes. Then comes a row for each of {@link SORTS}: the byte for the low half of a code has the bits of those that have it
+ * and are of that sort. A row for each of {@link FIRST_CODES} follows, for every place: a bit for each group of matches that may
+ * have such a code there. Letters are those of either case, and a space is what else is below it.
+ */
+export type Tables = Uint8Array
+export const ROW = 16
+/** What has to be read; characters of base64; those of a row of hexadecimal digits, and such digits. */
+export const SORTS = ['stop', 'sextet', 'filled', 'digit'] as const
+/** With which code each row of a place begins. */
+export const FIRST_CODES = [0x20, 0x30, 0x60, 0x70] as const
+export const FIRST_PLACE = 1 + SORTS.length
+export const ROWS = FIRST_PLACE + FIRST_CODES.length * PLACES
+
+/** Units that are looked at together. */
+export const BLOCK = 16
+/** Lengths in units of what is in memory behind the tables and the state: a text, and a part of another. */
+const TEXT_LENGTH = 1 << 15
+export const PART_LENGTH = 1 << 13
+
+// Addresses: of what is kept between two calls, of what was found, and of texts.
+const STATE = 512
+const FOUND = 640
+const TEXT = 704
+const PART = TEXT + TEXT_LENGTH * 2
+const PAGES = 2
+
+/** Why a loop over blocks ends: less than one is left, this one has to be read, or the last one has to be heeded. */
+export const REST = 0
+export const READ = 1 << 24
+export const HEED = 1 << 25
+const WHY = READ | HEED
+
+/** Instructions, as bytes. */
+type Code = readonly number[]
+
+const unsigned = (value: number): Code =>
+  value < 128 ? [value] : [(value & 127) | 128, ...unsigned(value >>> 7)]
+const signed = (value: number): Code =>
+  value >= -64 && value < 64 ? [value & 127] : [(value & 127) | 128, ...signed(value >> 7)]
+const vector = (opcode: number): Code => [0xfd, ...unsigned(opcode)]
+const binary =
+  (...opcode: Code) =>
+  (one: Code, other: Code): Code => [...one, ...other, ...opcode]
+
+const get = (local: number): Code => [0x20, local]
+const set = (local: number, value: Code): Code => [...value, 0x21, local]
+
+const number = (value: number): Code => [0x41, ...signed(value)]
+const above = binary(0x4b)
+const add = binary(0x6a)
+const and = binary(0x71)
+const or = binary(0x72)
+const xor = binary(0x73)
+const left = binary(0x74)
+const right = binary(0x76)
+
+const bytes = (byte: number): Code => [...vector(0x0c), ...Array.from({ length: 16 }, () => byte)]
+const load = (address: Code, offset: number): Code => [
+  ...address,
+  ...vector(0x00),
+  0,
+  ...unsigned(offset),
+]
+const store = (offset: number, value: Code): Code => [
+  ...number(0),
+  ...value,
+  ...vector(0x0b),
+  0,
+  ...unsigned(offset),
+]
+const loadNumber = (offset: number): Code => [...number(0), 0x28, 0, ...unsigned(offset)]
+const storeNumber = (offset: number, value: Code): Code => [
+  ...number(0),
+  ...value,
+  0x36,
+  0,
+  ...unsigned(offset),
+]
+const row = (index: number): Code => load(number(0), index * ROW)
+/** Bytes of a vector, by indices of which those that are too large have their highest bit set: 0 for them. */
+const pick = binary(...vector(0x100))
+const same = binary(...vector(0x23))
+const beyond = binary(...vector(0x28))
+const both = binary(...vector(0x4e))
+const either = binary(...vector(0x50))
+const less = binary(...vector(0x71))
+const larger = binary(...vector(0x79))
+const halved = (one: Code, times: number): Code => [...one, ...number(times), ...vector(0x6d)]
+/** Two vectors of units as one of bytes: 255 for units up to 0x7fff that are larger, 0 for those beyond. */
+const narrow = binary(...vector(0x66))
+const isAny = (one: Code): Code => [...one, ...vector(0x53)]
+/** The highest bit of each byte. */
+const highest = (one: Code): Code => [...one, ...vector(0x64)]
+/** The last bytes of one vector and then the first of another. */
+const join = (count: number, one: Code, other: Code): Code => [
+  ...one,
+  ...other,
+  ...vector(0x0d),
+  ...Array.from({ length: 16 }, (_, lane) => 16 - count + lane),
+]
+
+// Locals: addresses; a bit for each of the last 32 units, or for each of them where something was found; vectors.
+const [AT, END, GOES_ON, RUN, FILL, EIGHT, RUNS, DIGITS] = [0, 1, 2, 3, 4, 5, 6, 7]
+const [UNITS, LOW, HIGH] = [8, 9, 10]
+/** Indices into the rows of a place. */
+const AMONG = FIRST_CODES.map((_, index) => 11 + index)
+const LAST = Array.from({ length: PLACES - 1 }, (_, place) => 15 + place)
+const THESE = Array.from({ length: PLACES }, (_, place) => 15 + LAST.length + place)
+const LOCALS = [2, 3, 0x7f, 7 + LAST.length + THESE.length, 0x7b]
+
+/** A bit for each unit that is of a sort, from the sixteenth bit on. */
+const are = (sort: (typeof SORTS)[number]): Code => {
+  const picked = pick(row(1 + SORTS.indexOf(sort)), get(LOW))
+  return left(invert(highest(same(both(picked, get(HIGH)), bytes(0)))), number(BLOCK))
+}
+const invert = (bits: Code): Code => xor(bits, number(-1))
+/** The next sixteen of the last 32. */
+const shifted = (local: number, bits: Code): Code =>
+  set(local, or(right(get(local), number(BLOCK)), bits))
+/** The last of eight side by side. */
+const eighths = (local: number): Code => [
+  ...set(EIGHT, and(get(local), left(get(local), number(1)))),
+  ...set(EIGHT, and(get(EIGHT), left(get(EIGHT), number(2)))),
+  ...and(get(EIGHT), left(get(EIGHT), number(4))),
+]
+const groupsAt = (place: number): Code =>
+  AMONG.map((local, index) =>
+    pick(row(FIRST_PLACE + place * FIRST_CODES.length + index), get(local)),
+  ).reduce(either)
+/** The index of a code in the first of two rows, and in the second. */
+const indices = (early: number, late: number, code: Code, first: number): Code => [
+  ...set(early, less(code, bytes(first))),
+  ...set(late, less(get(early), bytes(ROW))),
+  ...set(early, either(get(early), beyond(get(early), bytes(ROW - 1)))),
+]
+
+const leave = (why: number): Code => [...or(get(AT), number(why)), 0x0f]
+const when = (condition: Code, ...then: Code[]): Code => [
+  ...condition,
+  0x04,
+  0x40,
+  ...then.flat(),
+  0x0b,
+]
+const SAVED = [RUN, FILL]
+const RESTORE: readonly Code[] = [
+  ...LAST.map((local, place) => set(local, load(number(0), STATE + place * ROW))),
+  ...SAVED.map((local, index) => set(local, loadNumber(STATE + LAST.length * ROW + index * 4))),
+]
+const SAVE: readonly Code[] = [
+  ...LAST.map((local, place) => store(STATE + place * ROW, get(local))),
+  ...SAVED.map((local, index) => storeNumber(STATE + LAST.length * ROW + index * 4, get(local))),
+]
+
+const LOOP: readonly Code[] = [
+  when(above(add(get(AT), number(BLOCK * 2)), get(END)), ...SAVE, leave(REST)),
+  set(UNITS, narrow(load(get(AT), 0), load(get(AT), BLOCK))),
+  set(LOW, both(get(UNITS), bytes(0x0f))),
+  set(HIGH, pick(row(0), halved(get(UNITS), 4))),
+  when(or(highest(get(UNITS)), right(are('stop'), number(BLOCK))), leave(READ)),
+  // In a run, the eighth; in a row, a digit that is the eighth or comes after it.
+  shifted(RUN, are('sextet')),
+  set(RUNS, right(and(eighths(RUN), invert(left(get(RUN), number(8)))), number(BLOCK))),
+  shifted(FILL, are('filled')),
+  set(DIGITS, right(and(eighths(FILL), are('digit')), number(BLOCK))),
+  // Is there a group that may have what stands in each of its places?
+  indices(AMONG[0]!, AMONG[1]!, larger(get(UNITS), bytes(0x20)), 0x20),
+  set(AMONG[1]!, either(get(AMONG[1]!), beyond(get(AMONG[1]!), bytes(ROW - 1)))),
+  indices(AMONG[2]!, AMONG[3]!, either(get(UNITS), bytes(0x20)), 0x60),
+  ...THESE.map((local, place) => set(local, groupsAt(place))),
+  when(
+    isAny(
+      THESE.map((local, place) =>
+        place < LAST.length ? join(LAST.length - place, get(LAST[place]!), get(local)) : get(local),
+      ).reduce(both),
+    ),
+    leave(READ),
+  ),
+  ...LAST.map((local, place) => set(local, get(THESE[place]!))),
+  set(AT, add(get(AT), number(BLOCK * 2))),
+  when(
+    or(get(RUNS), get(DIGITS)),
+    ...SAVE,
+    storeNumber(FOUND, get(RUNS)),
+    storeNumber(FOUND + 4, get(DIGITS)),
+    leave(HEED),
+  ),
+  // Once more.
+  [0x0c, 0],
+]
+
+const BODY = [...when(get(GOES_ON), ...RESTORE), 0x03, 0x40, ...LOOP.flat(), 0x0b, 0x00, 0x0b]
+
+const section = (id: number, content: Code): Code => [id, ...unsigned(content.length), ...content]
+const exported = (name: string, ...what: Code): Code => [name.length, ...Buffer.from(name), ...what]
+
+const HEADER = [0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0]
+
+const MODULE = Uint8Array.of(
+  ...HEADER,
+  // A function of five numbers that gives a number; one such; two pages of memory.
+  ...section(1, [1, 0x60, 5, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f]),
+  ...section(3, [1, 0]),
+  ...section(5, [1, 0, PAGES]),
+  ...section(7, [2, ...exported('memory', 2, 0), ...exported('pass', 0, 0)]),
+  ...section(10, [1, ...unsigned(LOCALS.length + BODY.length), ...LOCALS, ...BODY]),
+)
+
+/** What is used of it: types of it come only with those of browsers. */
+declare const WebAssembly: {
+  readonly Module: new (bytes: Uint8Array) => object
+  readonly Instance: new (module: object) => { readonly exports: unknown }
+}
+
+interface Exports {
+  readonly memory: { readonly buffer: ArrayBuffer }
+  readonly pass: (from: number, to: number, goesOn: number, run: number, fill: number) => number
+}
+
+export interface Before {
+  readonly run: number
+  readonly isRow: boolean
+}
+
+/** Passes over texts of anybody, as long as nobody else's comes in between. */
+export class Sifter {
+  /** Space for a text. */
+  readonly text: Uint16Array
+  readonly #pass: Exports['pass']
+  readonly #tables: Uint8Array
+  readonly #found: Int32Array
+  readonly #part: Uint16Array
+  #loaded: Tables | undefined
+  /** Whose part is in memory, and where it begins and ends. */
+  #held: WeakRef<Units> | undefined
+  #from = 0
+  #to = 0
+
+  /** @throws Error where there is no WebAssembly, or none with vectors */
+  constructor() {
+    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(MODULE))
+    const { memory, pass } = exports as Exports
+    this.#pass = pass
+    this.#tables = new Uint8Array(memory.buffer, 0, ROWS * ROW)
+    this.#found = new Int32Array(memory.buffer, FOUND, 2)
+    this.text = new Uint16Array(memory.buffer, TEXT, TEXT_LENGTH)
+    this.#part = new Uint16Array(memory.buffer, PART, PART_LENGTH)
+  }
+
+  /**
+   * Passes over whole blocks.
+   * @param to at most {@link PART_LENGTH} further, if the units are not {@link text}
+   * @param before what stands before: how many of a run, up to 16, and whether a row may have begun; undefined if that has
+   * just been passed
+   * @returns where the next block begins, or the one that has to be read, with {@link READ} or {@link HEED}
+   */
+  pass(tables: Tables, units: Units, from: number, to: number, before?: Before): number {
+    if (tables !== this.#loaded) {
+      this.#tables.set(tables)
+      this.#loaded = tables
+    }
+    const base = this.#baseOf(units, from, to)
+    const run = before ? ones(before.run) : 0
+    const fill = before?.isRow ? ones(BLOCK) : 0
+    const passed = this.#pass(base + from * 2, base + to * 2, before ? 0 : 1, run, fill)
+    return (passed & WHY) | (((passed & ~WHY) - base) >> 1)
+  }
+
+  /** In the last block: eighth characters of runs, and digits of rows, a bit for each unit. */
+  get runs(): number {
+    return this.#found[0]!
+  }
+
+  get digits(): number {
+    return this.#found[1]!
+  }
+
+  /** The address of the first unit, as if all of them were in memory. */
+  #baseOf(units: Units, from: number, to: number): number {
+    if (units === this.text) return TEXT
+    if (this.#held?.deref() !== units || from < this.#from || to > this.#to) {
+      this.#part.set(units.subarray(from, to))
+      this.#held = new WeakRef(units)
+      this.#from = from
+      this.#to = to
+    }
+    return PART - this.#from * 2
+  }
+}
+
+/** The last of 32 units. */
+function ones(count: number): number {
+  return count === 0 ? 0 : -1 << (32 - count)
+}
