@@ -357,7 +357,7 @@ function unit(
   role?: Unit['role'],
   media?: readonly Media[],
 ): Unit {
-  const read = { id, side: 'input', channel, current, text } as const
-  if (media?.length) return { ...read, ...(role && { role }), media }
-  return role ? { ...read, role } : read
+  if (role && !media?.length) return { id, side: 'input', channel, current, text, role }
+  const read = { id, side: 'input', channel, current, text, ...(role && { role }) } as const
+  return media?.length ? { ...read, media } : read
 }

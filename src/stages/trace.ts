@@ -13,12 +13,10 @@ export const trace: Stage = function trace(call, next) {
 /** What guards decided. */
 function recordDecision(call: Call, decision: Decision): void {
   const { access, metrics } = call.runtime
-  const summary = decision.summary()
-  if (decision.findings.length === 0) {
-    metrics.guard.decided('all', '', summary.mode, summary.outcome)
-  }
+  const { mode, outcome, rules } = decision.summary()
+  if (decision.findings.length === 0) metrics.guard.decided('all', '', mode, outcome)
   if (access?.detailed) access.decided(decision.record(headOf(call)))
-  else access?.decided({ at: Date.now(), requestId: call.id, ...summary })
+  else access?.decided({ at: Date.now(), requestId: call.id, mode, outcome, rules })
 }
 
 /** Whose decision it is. */
