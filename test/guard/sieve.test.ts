@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { buildMachines, parsePattern, type Machines } from '../../src/guard/matcher/build.ts'
 import { Glance, isSuspect } from '../../src/guard/matcher/find.ts'
+import { sifter } from '../../src/guard/matcher/sieve.ts'
 import { TextScan } from '../../src/guard/matcher/scan.ts'
 import { atOnce } from '../../src/guard/stretch.ts'
 import { LITERALS, ordinaryText, PATTERNS } from './texts.ts'
@@ -95,6 +96,14 @@ it('finds whatever is found character by character', () => {
   )
   expect(hits).toBeGreaterThan(50)
   expect(sifted).toBeGreaterThan(50)
+})
+
+it('passes over short words without a stop', () => {
+  const { tables } = machinesOf(LITERALS.slice(0, 8)).sieve
+  const units = Uint16Array.from('The word is out. ', (char) => char.charCodeAt(0))
+  const text = Uint16Array.from({ length: 170 }, (_, at) => units[at % units.length]!)
+  // Whole blocks of sixteen.
+  expect(sifter!.pass(tables!, text, 0, 170, { run: 0, isRow: false })).toBe(160)
 })
 
 it('lets ordinary text pass', () => {

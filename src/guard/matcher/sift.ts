@@ -1,6 +1,7 @@
 /**
  * Passes over what an automaton need not read, sixteen characters at once: a loop of vector instructions, which only
- * WebAssembly has, as a module that is put together here. What it looks for is in tables; see `sieve.ts`.
+ * WebAssembly has, as a module that is put together here. What it looks for is in tables; see `sieve.ts`. Opcodes are those
+ * of the WebAssembly specification 3.0, 5.4.
  */
 import type { Units } from './units.ts'
 
@@ -21,6 +22,9 @@ export const FIRST_CODES = [0x20, 0x30, 0x60, 0x70] as const
 export const FIRST_PLACE = 1 + SORTS.length
 export const ROWS = FIRST_PLACE + FIRST_CODES.length * PLACES
 
+/** In memory behind the tables: sixteen times each of these bytes. */
+const BYTES = [0x0f, 0x10, 0x20, 0x60, 0x70, 0x8f] as const
+
 /** Units that are looked at together. */
 export const BLOCK = 16
 /** Lengths in units of what is in memory behind the tables and the state: a text, and a part of another. */
@@ -28,9 +32,9 @@ const TEXT_LENGTH = 1 << 15
 export const PART_LENGTH = 1 << 13
 
 // Addresses: of what is kept between two calls, of what was found, and of texts.
-const STATE = 512
-const FOUND = 640
-const TEXT = 704
+const STATE = 576
+const FOUND = 704
+const TEXT = 768
 const PART = TEXT + TEXT_LENGTH * 2
 const PAGES = 2
 
@@ -60,11 +64,10 @@ const above = binary(0x4b)
 const add = binary(0x6a)
 const and = binary(0x71)
 const or = binary(0x72)
-const xor = binary(0x73)
+const not = (bits: Code): Code => [...bits, ...number(-1), 0x73]
 const left = binary(0x74)
 const right = binary(0x76)
 
-const bytes = (byte: number): Code => [...vector(0x0c), ...Array.from({ length: 16 }, () => byte)]
 const load = (address: Code, offset: number): Code => [
   ...address,
   ...vector(0x00),
@@ -87,15 +90,16 @@ const storeNumber = (offset: number, value: Code): Code => [
   ...unsigned(offset),
 ]
 const row = (index: number): Code => load(number(0), index * ROW)
-/** Bytes of a vector, by indices of which those that are too large have their highest bit set: 0 for them. */
+/** Bytes of a vector, by indices: 0 where the highest bit of one is set; none of the others is above 15. */
 const pick = binary(...vector(0x100))
 const same = binary(...vector(0x23))
-const beyond = binary(...vector(0x28))
 const both = binary(...vector(0x4e))
 const either = binary(...vector(0x50))
-const less = binary(...vector(0x71))
+const differ = binary(...vector(0x51))
+const plus = binary(...vector(0x6e))
 const larger = binary(...vector(0x79))
-const halved = (one: Code, times: number): Code => [...one, ...number(times), ...vector(0x6d)]
+/** Of each two bytes together. */
+const halved = (both: Code, times: number): Code => [...both, ...number(times), ...vector(0x8d)]
 /** Two vectors of units as one of bytes: 255 for units up to 0x7fff that are larger, 0 for those beyond. */
 const narrow = binary(...vector(0x66))
 const isAny = (one: Code): Code => [...one, ...vector(0x53)]
@@ -114,19 +118,20 @@ const [AT, END, GOES_ON, RUN, FILL, EIGHT, RUNS, DIGITS] = [0, 1, 2, 3, 4, 5, 6,
 const [UNITS, LOW, HIGH] = [8, 9, 10]
 /** Indices into the rows of a place. */
 const AMONG = FIRST_CODES.map((_, index) => 11 + index)
-const LAST = Array.from({ length: PLACES - 1 }, (_, place) => 15 + place)
-const THESE = Array.from({ length: PLACES }, (_, place) => 15 + LAST.length + place)
-const LOCALS = [2, 3, 0x7f, 7 + LAST.length + THESE.length, 0x7b]
+const KNOWN = BYTES.map((_, index) => 15 + index)
+const LAST = Array.from({ length: PLACES - 1 }, (_, place) => 21 + place)
+const THESE = Array.from({ length: PLACES }, (_, place) => 21 + LAST.length + place)
+const LOCALS = [2, 3, 0x7f, 13 + LAST.length + THESE.length, 0x7b]
 
-/** A bit for each unit that is of a sort, from the sixteenth bit on. */
+const bytes = (byte: (typeof BYTES)[number]): Code => get(KNOWN[BYTES.indexOf(byte)]!)
+/** A bit for each unit that is of a sort. */
 const are = (sort: (typeof SORTS)[number]): Code => {
   const picked = pick(row(1 + SORTS.indexOf(sort)), get(LOW))
-  return left(invert(highest(same(both(picked, get(HIGH)), bytes(0)))), number(BLOCK))
+  return highest(same(both(picked, get(HIGH)), get(HIGH)))
 }
-const invert = (bits: Code): Code => xor(bits, number(-1))
 /** The next sixteen of the last 32. */
 const shifted = (local: number, bits: Code): Code =>
-  set(local, or(right(get(local), number(BLOCK)), bits))
+  set(local, or(right(get(local), number(BLOCK)), left(bits, number(BLOCK))))
 /** The last of eight side by side. */
 const eighths = (local: number): Code => [
   ...set(EIGHT, and(get(local), left(get(local), number(1)))),
@@ -137,12 +142,13 @@ const groupsAt = (place: number): Code =>
   AMONG.map((local, index) =>
     pick(row(FIRST_PLACE + place * FIRST_CODES.length + index), get(local)),
   ).reduce(either)
-/** The index of a code in the first of two rows, and in the second. */
-const indices = (early: number, late: number, code: Code, first: number): Code => [
-  ...set(early, less(code, bytes(first))),
-  ...set(late, less(get(early), bytes(ROW))),
-  ...set(early, either(get(early), beyond(get(early), bytes(ROW - 1)))),
+/** Indices into two rows, of what is below 16 and of what is below 32; what is not has its highest bit set. */
+const indices = (code: Code, early: number, late: number): Code => [
+  ...set(early, code),
+  ...set(late, index(differ(get(early), bytes(0x10)))),
+  ...set(early, index(get(early))),
 ]
+const index = (code: Code): Code => both(plus(code, bytes(0x70)), bytes(0x8f))
 
 const leave = (why: number): Code => [...or(get(AT), number(why)), 0x0f]
 const when = (condition: Code, ...then: Code[]): Code => [
@@ -166,17 +172,16 @@ const LOOP: readonly Code[] = [
   when(above(add(get(AT), number(BLOCK * 2)), get(END)), ...SAVE, leave(REST)),
   set(UNITS, narrow(load(get(AT), 0), load(get(AT), BLOCK))),
   set(LOW, both(get(UNITS), bytes(0x0f))),
-  set(HIGH, pick(row(0), halved(get(UNITS), 4))),
-  when(or(highest(get(UNITS)), right(are('stop'), number(BLOCK))), leave(READ)),
+  set(HIGH, pick(row(0), both(halved(get(UNITS), 4), bytes(0x0f)))),
+  when(or(highest(get(UNITS)), are('stop')), leave(READ)),
   // In a run, the eighth; in a row, a digit that is the eighth or comes after it.
   shifted(RUN, are('sextet')),
-  set(RUNS, right(and(eighths(RUN), invert(left(get(RUN), number(8)))), number(BLOCK))),
+  set(RUNS, right(and(eighths(RUN), not(left(get(RUN), number(8)))), number(BLOCK))),
   shifted(FILL, are('filled')),
-  set(DIGITS, right(and(eighths(FILL), are('digit')), number(BLOCK))),
+  set(DIGITS, and(right(eighths(FILL), number(BLOCK)), are('digit'))),
   // Is there a group that may have what stands in each of its places?
-  indices(AMONG[0]!, AMONG[1]!, larger(get(UNITS), bytes(0x20)), 0x20),
-  set(AMONG[1]!, either(get(AMONG[1]!), beyond(get(AMONG[1]!), bytes(ROW - 1)))),
-  indices(AMONG[2]!, AMONG[3]!, either(get(UNITS), bytes(0x20)), 0x60),
+  indices(differ(larger(get(UNITS), bytes(0x20)), bytes(0x20)), AMONG[0]!, AMONG[1]!),
+  indices(differ(either(get(UNITS), bytes(0x20)), bytes(0x60)), AMONG[2]!, AMONG[3]!),
   ...THESE.map((local, place) => set(local, groupsAt(place))),
   when(
     isAny(
@@ -199,7 +204,16 @@ const LOOP: readonly Code[] = [
   [0x0c, 0],
 ]
 
-const BODY = [...when(get(GOES_ON), ...RESTORE), 0x03, 0x40, ...LOOP.flat(), 0x0b, 0x00, 0x0b]
+const BODY = [
+  ...when(get(GOES_ON), ...RESTORE),
+  ...KNOWN.flatMap((local, index) => set(local, row(ROWS + index))),
+  0x03,
+  0x40,
+  ...LOOP.flat(),
+  0x0b,
+  0x00,
+  0x0b,
+]
 
 const section = (id: number, content: Code): Code => [id, ...unsigned(content.length), ...content]
 const exported = (name: string, ...what: Code): Code => [name.length, ...Buffer.from(name), ...what]
@@ -251,7 +265,10 @@ export class Sifter {
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(MODULE))
     const { memory, pass } = exports as Exports
     this.#pass = pass
-    this.#tables = new Uint8Array(memory.buffer, 0, ROWS * ROW)
+    this.#tables = new Uint8Array(memory.buffer, 0, (ROWS + BYTES.length) * ROW)
+    for (const [index, byte] of BYTES.entries()) {
+      this.#tables.fill(byte, (ROWS + index) * ROW, (ROWS + index + 1) * ROW)
+    }
     this.#found = new Int32Array(memory.buffer, FOUND, 2)
     this.text = new Uint16Array(memory.buffer, TEXT, TEXT_LENGTH)
     this.#part = new Uint16Array(memory.buffer, PART, PART_LENGTH)
