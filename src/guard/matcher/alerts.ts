@@ -32,6 +32,11 @@ for (let run = 0; run <= MIN_BASE64; run++) {
   }
 }
 
+/** Does a row go on that was told of? */
+export function isInRow(state: number): boolean {
+  return (state / CODES) % (MIN_DIGITS + 1) === MIN_DIGITS
+}
+
 /** What is known in a state of what stands before: 16 for a run that was told of. */
 export function beforeIn(state: number): Before {
   const run = Math.trunc(state / CODES / (MIN_DIGITS + 1))

@@ -6,7 +6,7 @@
 import { endianness } from 'node:os'
 import type { Steps } from '../stretch.ts'
 import { ANY_ESCAPE } from '../views/escapes.ts'
-import { ALERT, ALERTS, beforeIn, NO_ALERTS, OPENER, ROW, RUN, STATE } from './alerts.ts'
+import { ALERT, ALERTS, beforeIn, isInRow, NO_ALERTS, OPENER, ROW, RUN, STATE } from './alerts.ts'
 import type { Machines } from './build.ts'
 import { hidesEscape } from './find-escapes.ts'
 import { hidesInRow, hidesInRun, QuickRuns } from './find-runs.ts'
@@ -20,9 +20,9 @@ import { Walk } from './walk.ts'
 /** After so many units there is a pause: one takes up to 10 ns, and ten times that where code is cold. */
 const PIECE = PART_LENGTH
 
-/** Where the sieve holds anything back, so many units are read; more where it has let only a few pass. */
-const FEW = 1 << 5
-const MORE = 1 << 6
+/** What the sieve holds back is read, with so many units at least; each time twice as many where it lets few pass. */
+const FEW = 1 << 6
+const MOST = 1 << 10
 /** And where something is alive after them, so many more. */
 const SOME = 1 << 3
 /** Behind every text. */
@@ -115,6 +115,7 @@ class Look {
   /** What is read before this place has nothing to be told of, and what is before that one is read in any case. */
   #passed = 0
   #readTo = NEVER
+  #stay = BLOCK
 
   constructor(machines: Machines, units: Units) {
     this.#units = units
@@ -140,6 +141,7 @@ class Look {
     this.#passed = 0
     this.#tables = this.#sieve.tables
     this.#readTo = this.#tables ? 0 : NEVER
+    this.#stay = BLOCK
   }
 
   /** Has to come before a pause: others use the same space meanwhile. */
@@ -152,9 +154,10 @@ class Look {
   /** Goes on until there is a reason not to. */
   goOn(): number {
     const end = Math.min(this.#at + PIECE, this.#length)
-    for (;;) {
+    for (let isLoaded = false; ; isLoaded = true) {
       const outcome = this.#read(end)
       if (outcome !== IDLE) return outcome
+      if (!isLoaded) sifter!.load(this.#tables!, this.#units, this.#at, end)
       this.#pass(end)
     }
   }
@@ -164,7 +167,7 @@ class Look {
     const idleAt = this.#at
     let to = idleAt
     for (let before: Before | undefined = beforeIn(this.#alerts); ; before = undefined) {
-      const passed = sifter!.pass(this.#tables!, this.#units, to, end, before)
+      const passed = sifter!.pass(to, end, before)
       to = passed & ~(READ | HEED)
       if ((passed & HEED) === 0) break
       if (!this.#mayHideBefore(to)) continue
@@ -185,7 +188,8 @@ class Look {
     if (from > idleAt) this.#walk.begin()
     this.#at = Math.max(from, idleAt)
     this.#passed = to
-    this.#readTo = to + (to - idleAt < FEW ? MORE : BLOCK)
+    this.#stay = to - idleAt < FEW ? Math.min(this.#stay * 2, MOST) : BLOCK
+    this.#readTo = to + this.#stay
   }
 
   #read(end: number): number {
@@ -199,7 +203,8 @@ class Look {
     let outcome = PAUSE
     while (at < end && outcome === PAUSE) {
       if (at >= this.#readTo) {
-        if (marks[row / CODES] === NOTHING_ALIVE) {
+        // The sieve would tell of a row again.
+        if (marks[row / CODES] === NOTHING_ALIVE && !isInRow(this.#alerts)) {
           outcome = IDLE
           break
         }

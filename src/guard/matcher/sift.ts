@@ -246,7 +246,7 @@ export interface Before {
   readonly isRow: boolean
 }
 
-/** Passes over texts of anybody, as long as nobody else's comes in between. */
+/** Passes over texts: of several that take turns, each is loaded again. */
 export class Sifter {
   /** Space for a text. */
   readonly text: Uint16Array
@@ -255,10 +255,8 @@ export class Sifter {
   readonly #found: Int32Array
   readonly #part: Uint16Array
   #loaded: Tables | undefined
-  /** Whose part is in memory, and where it begins and ends. */
-  #held: WeakRef<Units> | undefined
-  #from = 0
-  #to = 0
+  /** The address of the first unit of a text, as if all of it were in memory. */
+  #base = TEXT
 
   /** @throws Error where there is no WebAssembly, or none with vectors */
   constructor() {
@@ -275,18 +273,28 @@ export class Sifter {
   }
 
   /**
-   * Passes over whole blocks.
+   * Says what is passed over from now on, until somebody else does so.
    * @param to at most {@link PART_LENGTH} further, if the units are not {@link text}
-   * @param before what stands before: how many of a run, up to 16, and whether a row may have begun; undefined if that has
-   * just been passed
-   * @returns where the next block begins, or the one that has to be read, with {@link READ} or {@link HEED}
    */
-  pass(tables: Tables, units: Units, from: number, to: number, before?: Before): number {
+  load(tables: Tables, units: Units, from: number, to: number): void {
     if (tables !== this.#loaded) {
       this.#tables.set(tables)
       this.#loaded = tables
     }
-    const base = this.#baseOf(units, from, to)
+    this.#base = TEXT
+    if (units === this.text) return
+    this.#part.set(units.subarray(from, to))
+    this.#base = PART - from * 2
+  }
+
+  /**
+   * Passes over whole blocks of what was loaded.
+   * @param before what stands before: how many of a run, up to 16, and whether a row may have begun; undefined if that has
+   * just been passed
+   * @returns where the next block begins, or the one that has to be read, with {@link READ} or {@link HEED}
+   */
+  pass(from: number, to: number, before?: Before): number {
+    const base = this.#base
     const run = before ? ones(before.run) : 0
     const fill = before?.isRow ? ones(BLOCK) : 0
     const passed = this.#pass(base + from * 2, base + to * 2, before ? 0 : 1, run, fill)
@@ -300,18 +308,6 @@ export class Sifter {
 
   get digits(): number {
     return this.#found[1]!
-  }
-
-  /** The address of the first unit, as if all of them were in memory. */
-  #baseOf(units: Units, from: number, to: number): number {
-    if (units === this.text) return TEXT
-    if (this.#held?.deref() !== units || from < this.#from || to > this.#to) {
-      this.#part.set(units.subarray(from, to))
-      this.#held = new WeakRef(units)
-      this.#from = from
-      this.#to = to
-    }
-    return PART - this.#from * 2
   }
 }
 
