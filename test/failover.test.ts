@@ -31,6 +31,12 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
+/** From now on only {@link aheadMs} moves the clock: calls may take as long as they take. */
+function stopClock(): void {
+  const now = realNow()
+  vi.spyOn(Date, 'now').mockImplementation(() => now + aheadMs)
+}
+
 const says = (content: string, finish_reason: string | null = null) => ({
   choices: [{ index: 0, delta: { content }, finish_reason }],
 })
@@ -126,6 +132,7 @@ async function expectFine(ask: (more: object) => ReturnType<TestGateway['chat']>
 
 describe('one of three deployments is well', () => {
   it('a thousand calls are answered, the sick ones are probed, and noticed when they recover', async () => {
+    stopClock()
     await using s = await setUp({
       broken: { answer: BROKEN },
       limited: { answer: LIMITED },
