@@ -5,7 +5,7 @@
  */
 import { MIN_BASE64 } from '../views/base64.ts'
 import { MIN_PAIRS } from '../views/hex.ts'
-import type { Before } from './sift.ts'
+import { BLOCK, type Before } from './sift.ts'
 import { DIGIT, ESCAPE, SEPARATOR, SEXTET, SORTS, UNSEEN } from './sorts.ts'
 import { CODES } from './table.ts'
 
@@ -37,11 +37,11 @@ export function isInRow(state: number): boolean {
   return (state / CODES) % (MIN_DIGITS + 1) === MIN_DIGITS
 }
 
-/** What is known in a state of what stands before: 16 for a run that was told of. */
+/** What is known in a state of what stands before: a whole block of a run that was told of. */
 export function beforeIn(state: number): Before {
   const run = Math.trunc(state / CODES / (MIN_DIGITS + 1))
   const isRow = (state / CODES) % (MIN_DIGITS + 1) > 0
-  return { run: run === MIN_BASE64 ? 16 : run, isRow }
+  return { run: run === MIN_BASE64 ? BLOCK : run, isRow }
 }
 
 function after(run: number, row: number, sort: number): number {

@@ -31,7 +31,7 @@ export const BLOCK = 16
 const TEXT_LENGTH = 1 << 15
 export const PART_LENGTH = 1 << 13
 
-// Addresses: of what is kept between two calls, of what was found, and of texts.
+// Addresses: of what is kept until a block was heeded, of what was found, and of texts.
 const STATE = 576
 const FOUND = 704
 const TEXT = 768
@@ -39,7 +39,7 @@ const PART = TEXT + TEXT_LENGTH * 2
 const PAGES = 2
 
 /** Why a loop over blocks ends: less than one is left, this one has to be read, or the last one has to be heeded. */
-export const REST = 0
+const REST = 0
 export const READ = 1 << 24
 export const HEED = 1 << 25
 const WHY = READ | HEED
@@ -169,7 +169,7 @@ const SAVE: readonly Code[] = [
 ]
 
 const LOOP: readonly Code[] = [
-  when(above(add(get(AT), number(BLOCK * 2)), get(END)), ...SAVE, leave(REST)),
+  when(above(add(get(AT), number(BLOCK * 2)), get(END)), leave(REST)),
   set(UNITS, narrow(load(get(AT), 0), load(get(AT), BLOCK))),
   set(LOW, both(get(UNITS), bytes(0x0f))),
   set(HIGH, pick(row(0), both(halved(get(UNITS), 4), bytes(0x0f)))),
