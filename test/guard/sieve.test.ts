@@ -81,7 +81,7 @@ it('finds whatever is found character by character', () => {
       ),
       fc.array(fc.tuple(fc.nat(100_000), fc.nat(70), piece), { maxLength: 6 }),
       (patterns, parts) => {
-        const machines = machinesOf(patterns)
+        const machines = machinesOf([...new Set(['casino', ...patterns])])
         if (machines.sieve.tables) sifted++
         const text = parts
           .map(([from, length, middle]) => `${WORDS.slice(from, from + length)}${middle}`)
