@@ -61,6 +61,21 @@ it('finds a literal in every disguise, wherever in a text it stands', () => {
   }
 })
 
+it('finds what is hidden in either of two runs side by side', () => {
+  const hidden = Buffer.from('casino').toString('base64')
+  for (const other of ['Wrisalary', 'temperature', 'department']) {
+    for (const two of [`${hidden} ${other}`, `${other} ${hidden}`]) {
+      for (let before = 0; before < 16; before++) {
+        const text = `${'word '.repeat(4).slice(0, before)} ${two} word word word word`
+        // It knows nothing of what it reads yet.
+        const machines = machinesOf(['casino'])
+        expect(new Glance(machines).isClean(text), text).toBe(false)
+        expect(atOnce(isSuspect(machines, text)), text).toBe(true)
+      }
+    }
+  }
+})
+
 it('finds whatever is found character by character', () => {
   let [hits, sifted] = [0, 0]
   const piece = fc.oneof(

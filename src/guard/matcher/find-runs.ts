@@ -17,7 +17,10 @@ const PIECE = 1 << 13
 /** Of three bytes: two have at most three symbols, and no literal is looked for here that has fewer than five. */
 const MIN_SEXTETS = 4
 
-/** Runs of base64 characters and rows of hexadecimal digits in one text. A no is certain. */
+/**
+ * Runs of base64 characters and rows of hexadecimal digits in one text, which are asked for in the order of the text. A no
+ * is certain.
+ */
 export class QuickRuns {
   readonly #machine: Machine
   readonly #units: Units

@@ -282,15 +282,12 @@ class Look {
   #mayHideBefore(end: number): boolean {
     const quick = (this.#runs ??= new QuickRuns(this.#decoded!, this.units))
     const { runs, digits } = sifter!
-    for (let left = runs; left !== 0;) {
-      const bit = 31 - Math.clz32(left)
-      left ^= 1 << bit
-      if (quick.mayHideInRun(end - BLOCK + bit)) return true
+    // In the order of the text, because they keep how far they have read.
+    for (let left = runs; left !== 0; left &= left - 1) {
+      if (quick.mayHideInRun(end - BLOCK + firstIn(left))) return true
     }
-    for (let left = digits; left !== 0;) {
-      const bit = 31 - Math.clz32(left)
-      left ^= 1 << bit
-      if (quick.mayHideInRow(end - BLOCK + bit)) return true
+    for (let left = digits; left !== 0; left &= left - 1) {
+      if (quick.mayHideInRow(end - BLOCK + firstIn(left))) return true
     }
     return false
   }
@@ -305,6 +302,11 @@ class Look {
     if ((alerts & ROW) !== 0 && !runs.mayHideInRow(at)) left &= ~ROW
     return left
   }
+}
+
+/** The lowest bit. */
+function firstIn(bits: number): number {
+  return 31 - Math.clz32(bits & -bits)
 }
 
 function* unitsOf(text: string): Steps<Units> {
