@@ -61,6 +61,18 @@ it('finds a literal in every disguise, wherever in a text it stands', () => {
   }
 })
 
+it('finds what is short at the very end of a text', () => {
+  const machines = machinesOf(['qzx'])
+  const glance = new Glance(machines)
+  expect(machines.sieve.tables).toBeDefined()
+  for (let before = 0; before <= 50; before++) {
+    const text = `${'word '.repeat(10).slice(0, before)} qzx`
+    expect(glance.isClean(text), text).toBe(false)
+    expect(atOnce(isSuspect(machines, text)), text).toBe(true)
+    expect(atOnce(isSuspect(machines, 'word '.repeat(8_000) + text)), text).toBe(true)
+  }
+})
+
 it('finds what is hidden in either of two runs side by side', () => {
   const hidden = Buffer.from('casino').toString('base64')
   for (const other of ['Wrisalary', 'temperature', 'department']) {
@@ -117,9 +129,11 @@ it('passes over short words without a stop', () => {
   const { tables } = machinesOf(LITERALS.slice(0, 8)).sieve
   const units = Uint16Array.from('The word is out. ', (char) => char.charCodeAt(0))
   const text = Uint16Array.from({ length: 170 }, (_, at) => units[at % units.length]!)
-  // Whole blocks of sixteen.
+  const before = { run: 0, isRow: false }
   sifter!.load(tables!, text, 0, 170)
-  expect(sifter!.pass(0, 170, { run: 0, isRow: false })).toBe(160)
+  // Whole blocks of sixteen, and the rest where nothing follows.
+  expect(sifter!.pass(0, 170, false, before)).toBe(160)
+  expect(sifter!.pass(0, 170, true, before)).toBeGreaterThan(170)
 })
 
 it('lets ordinary text pass', () => {

@@ -32,6 +32,8 @@ for (let run = 0; run <= MIN_BASE64; run++) {
   }
 }
 
+const NOTHING_BEFORE: Before = { run: 0, isRow: false }
+
 /** Does a row go on that was told of? */
 export function isInRow(state: number): boolean {
   return (state / CODES) % (MIN_DIGITS + 1) === MIN_DIGITS
@@ -39,6 +41,7 @@ export function isInRow(state: number): boolean {
 
 /** What is known in a state of what stands before: a whole block of a run that was told of. */
 export function beforeIn(state: number): Before {
+  if (state === 0) return NOTHING_BEFORE
   const run = Math.trunc(state / CODES / (MIN_DIGITS + 1))
   const isRow = (state / CODES) % (MIN_DIGITS + 1) > 0
   return { run: run === MIN_BASE64 ? BLOCK : run, isRow }

@@ -154,21 +154,27 @@ class Look {
   /** Goes on until there is a reason not to. */
   goOn(): number {
     const end = Math.min(this.#at + PIECE, this.#length)
-    for (let isLoaded = false; ; isLoaded = true) {
-      const outcome = this.#read(end)
-      if (outcome !== IDLE) return outcome
+    // Before it begins nothing is alive.
+    let outcome = this.#at === 0 && this.#tables ? IDLE : this.#read(end)
+    for (let isLoaded = false; outcome === IDLE; isLoaded = true) {
       if (!isLoaded) sifter!.load(this.#tables!, this.#units, this.#at, end)
-      this.#pass(end)
+      outcome = this.#pass(end) ? OVER : this.#read(end)
     }
+    return outcome
   }
 
-  /** Passes over what need not be read while nothing is alive. What follows is read from where a match may have begun. */
-  #pass(end: number): void {
+  /**
+   * Passes over what need not be read while nothing is alive. What follows is read from where a match may have begun.
+   * @returns whether nothing follows
+   */
+  #pass(end: number): boolean {
     const idleAt = this.#at
+    const isEnd = end === this.#length
     let to = idleAt
     for (let before: Before | undefined = beforeIn(this.#alerts); ; before = undefined) {
-      const passed = sifter!.pass(to, end, before)
+      const passed = sifter!.pass(to, end, isEnd, before)
       to = passed & ~(READ | HEED)
+      if (passed === to && isEnd) return true
       if ((passed & HEED) === 0) break
       if (!this.#mayHideBefore(to)) continue
       to -= BLOCK
@@ -176,6 +182,7 @@ class Look {
       this.#runs = undefined
       break
     }
+    to = Math.min(to, end)
     // What was told of a little earlier is not told of again.
     if (this.#decoded) {
       if (to - RECENT > idleAt) this.#alerts = 0
@@ -190,6 +197,7 @@ class Look {
     this.#passed = to
     this.#stay = to - idleAt < FEW ? Math.min(this.#stay * 2, MOST) : BLOCK
     this.#readTo = to + this.#stay
+    return false
   }
 
   #read(end: number): number {

@@ -3,8 +3,11 @@
  * WebAssembly has, as a module that is put together here. What it looks for is in tables; see `sieve.ts`. Opcodes are those
  * of the WebAssembly specification 3.0, 5.4.
  */
+import { SPACE } from '../views/fold.ts'
 import type { Units } from './units.ts'
 
+/** Units that are looked at together. */
+export const BLOCK = 16
 /** So many places at the beginning of a match are looked at. */
 export const PLACES = 6
 /**
@@ -22,11 +25,12 @@ export const FIRST_CODES = [0x20, 0x30, 0x60, 0x70] as const
 export const FIRST_PLACE = 1 + SORTS.length
 export const ROWS = FIRST_PLACE + FIRST_CODES.length * PLACES
 
+/** Places of what begins with the last unit of a text, and what is missing of a block then. */
+const BEHIND = PLACES - 1 + BLOCK - 1
+
 /** In memory behind the tables: sixteen times each of these bytes. */
 const BYTES = [0x0f, 0x10, 0x20, 0x60, 0x70, 0x8f] as const
 
-/** Units that are looked at together. */
-export const BLOCK = 16
 /** Lengths in units of what is in memory behind the tables and the state: a text, and a part of another. */
 const TEXT_LENGTH = 1 << 15
 export const PART_LENGTH = 1 << 13
@@ -269,11 +273,11 @@ export class Sifter {
     }
     this.#found = new Int32Array(memory.buffer, FOUND, 2)
     this.text = new Uint16Array(memory.buffer, TEXT, TEXT_LENGTH)
-    this.#part = new Uint16Array(memory.buffer, PART, PART_LENGTH)
+    this.#part = new Uint16Array(memory.buffer, PART, PART_LENGTH + BEHIND)
   }
 
   /**
-   * Says what is passed over from now on, until somebody else does so.
+   * Says what is passed over from now on, until somebody else does so. What follows in {@link text} is overwritten.
    * @param to at most {@link PART_LENGTH} further, if the units are not {@link text}
    */
   load(tables: Tables, units: Units, from: number, to: number): void {
@@ -281,23 +285,30 @@ export class Sifter {
       this.#tables.set(tables)
       this.#loaded = tables
     }
-    this.#base = TEXT
-    if (units === this.text) return
-    this.#part.set(units.subarray(from, to))
-    this.#base = PART - from * 2
+    if (units === this.text) {
+      this.#base = TEXT
+      fillUp(this.text, to)
+    } else {
+      this.#base = PART - from * 2
+      this.#part.set(units.subarray(from, to))
+      fillUp(this.#part, to - from)
+    }
   }
 
   /**
    * Passes over whole blocks of what was loaded.
+   * @param isEnd whether the text ends there: the rest then passes with spaces behind it
    * @param before what stands before: how many of a run, up to 16, and whether a row may have begun; undefined if that has
    * just been passed
-   * @returns where the next block begins, or the one that has to be read, with {@link READ} or {@link HEED}
+   * @returns where the next block begins, which may be behind the end, or the one that has to be read, with {@link READ}
+   * or {@link HEED}
    */
-  pass(from: number, to: number, before?: Before): number {
+  pass(from: number, to: number, isEnd: boolean, before?: Before): number {
     const base = this.#base
+    const end = base + (isEnd ? to + BEHIND : to) * 2
     const run = before ? ones(before.run) : 0
     const fill = before?.isRow ? ones(BLOCK) : 0
-    const passed = this.#pass(base + from * 2, base + to * 2, before ? 0 : 1, run, fill)
+    const passed = this.#pass(base + from * 2, end, before ? 0 : 1, run, fill)
     return (passed & WHY) | (((passed & ~WHY) - base) >> 1)
   }
 
@@ -309,6 +320,11 @@ export class Sifter {
   get digits(): number {
     return this.#found[1]!
   }
+}
+
+/** Spaces neither begin a match nor hide one that ends before them. */
+function fillUp(units: Units, from: number): void {
+  for (let at = from; at < from + BEHIND; at++) units[at] = SPACE
 }
 
 /** The last of 32 units. */
