@@ -131,14 +131,19 @@ function prettyDecision({ at, mode, outcome, rules, requestId }: DecisionRecord)
 let second = NaN
 let clock = ''
 
-/** `10:21:07.123`, UTC. The clock of a second is made once. */
+/** `10:21:07.123`, UTC. The clock of a second is kept; a call that takes long has lines of two seconds. */
 function timeOf(at: number): string {
   const whole = Math.floor(at / 1000)
   if (whole !== second) {
     second = whole
-    clock = new Date(at).toISOString().slice(11, 20)
+    const [hours, minutes] = [Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60]
+    clock = `${twoDigits(hours)}:${twoDigits(minutes)}:${twoDigits(whole % 60)}.`
   }
   return clock + String(at % 1000).padStart(3, '0')
+}
+
+function twoDigits(value: number): string {
+  return value < 10 ? `0${value}` : String(value)
 }
 
 /** @param ms whole ones. @example 1.234s */

@@ -89,7 +89,8 @@ export function chatUnits(input: ChatRequest, refusals: readonly string[]): Inpu
   }
   begins.push(units.length)
   for (const name in input) {
-    if (!SILENT.has(name) && !isChoice(name, input[name])) readOther(input[name], name, units)
+    const value = input[name]
+    if (hasText(value) && !SILENT.has(name) && !isChoice(name, value)) readOther(value, name, units)
   }
   input.plugins?.forEach(({ id, enabled, search_prompt }, index) => {
     if (id !== 'web' || enabled === false || !search_prompt) return
@@ -332,6 +333,11 @@ function isDataUrl(url: string): boolean {
 function typed(url: string): { mediaType?: string } {
   const mediaType = /^data:([^;,]+)/i.exec(url.slice(0, 128))?.[1]
   return mediaType ? { mediaType: mediaType.toLowerCase() } : {}
+}
+
+/** A number says nothing, nor does a switch. */
+function hasText(value: unknown): boolean {
+  return typeof value === 'string' || (typeof value === 'object' && value !== null)
 }
 
 /** Whether to use tools at all: a word of the wire format. Which tool to use is a name that the client gave. */

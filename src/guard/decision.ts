@@ -194,23 +194,24 @@ export class Decision {
   /** The value of `X-Service-Guard`. */
   header(): string {
     if (this.#init.mode === 'monitor') return 'outcome=monitored'
-    if (this.#outcome === 'passed' && !this.final) return `outcome=pending${this.#removal()}`
-    const side = this.#side ? `; side=${this.#side}` : ''
-    const rules = this.#rules.size > 0 ? `; rules=${this.rules.join(',')}` : ''
-    return `outcome=${this.#outcome}${side}${rules}${this.#removal()}`
+    const isPending = this.#outcome === 'passed' && !this.final
+    let value = isPending ? 'outcome=pending' : `outcome=${this.#outcome}`
+    if (this.#side) value += `; side=${this.#side}`
+    if (this.#rules.size > 0) value += `; rules=${this.rules.join(',')}`
+    if (this.#removed.has('logprobs')) value += '; logprobs=removed'
+    return value
   }
 
   /** What the client is told; nothing where nothing is enforced. */
   report(): GuardReport | undefined {
     if (this.#init.mode === 'monitor') return undefined
-    const outcome = this.#outcome
-    const found = {
-      rules: this.rules,
-      choices: this.#choices.size > 0 ? this.#choices.all.toSorted((a, b) => a - b) : NOTHING,
-      unscanned: this.#unscanned.all,
-      degraded: this.#degraded.all,
-    }
-    return this.#side ? { outcome, side: this.#side, ...found } : { outcome, ...found }
+    const [outcome, side] = [this.#outcome, this.#side]
+    const choices = this.#choices.size > 0 ? this.#choices.all.toSorted((a, b) => a - b) : NOTHING
+    const [unscanned, degraded] = [this.#unscanned.all, this.#degraded.all]
+    // Most have none: copies would cost more than the rest of it.
+    return side
+      ? { outcome, side, rules: this.rules, choices, unscanned, degraded }
+      : { outcome, rules: NOTHING, choices, unscanned, degraded }
   }
 
   /** What it comes to. */
@@ -243,10 +244,6 @@ export class Decision {
       // An answer that broke off was not looked at to its end.
       incomplete: this.incomplete || (mode === 'block' && outcome === 'passed' && !this.final),
     }
-  }
-
-  #removal(): string {
-    return this.#removed.has('logprobs') ? '; logprobs=removed' : ''
   }
 
   #decide(outcome: 'blocked' | 'error', side: Side, rule: string, choice: number): void {

@@ -68,7 +68,7 @@ export class InputScreen {
     const { patterns, watches, proceed } = this.#init
     const looks = patterns.length > 0 && !this.#isClean()
     const matched = looks ? inTurns(this.#matchAll(), proceed) : undefined
-    const plugins = watches.filter(({ local }) => local)
+    const plugins = watches.length > 0 ? watches.filter(({ local }) => local) : NOTHING
     return matched instanceof Promise || (!matched && plugins.length > 0)
       ? this.#askLocal(matched, plugins)
       : this.#verdict(matched)

@@ -67,8 +67,8 @@ export class GuardedCall implements HitScreen {
       : { input: asked, output: answered }
     this.#errorForm = policy.guard.onBlock === 'error' || !guarding.refuse
     this.#report.tell()
-    for (const { media = [] } of units.units) {
-      for (const { kind } of media) this.#report.unscanned(kind)
+    for (const { media } of units.units) {
+      if (media) for (const { kind } of media) this.#report.unscanned(kind)
     }
   }
 

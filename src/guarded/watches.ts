@@ -12,12 +12,15 @@ import type { GuardContext } from '../plugin.ts'
 const QUESTION_HEAD = 1200
 const QUESTION_TAIL = 800
 
+const NOBODY: readonly never[] = []
+
 /** What is common to all guards of one call. */
 export class Watches {
   readonly #call: Call
   readonly #units: InputUnits
   #asked: string | undefined
-  readonly #purses = { key: new Purse(), request: new Purse() }
+  /** Made for those who ask models. */
+  readonly #purses: { [origin in Origin]?: Purse } = {}
 
   /** @param units what is asked */
   constructor(call: Call, units: InputUnits) {
@@ -36,6 +39,7 @@ export class Watches {
    * @param enforced false for those who only look on: they do so at the operator's expense
    */
   of(duties: readonly Duty[], signal: AbortSignal, enforced: boolean): readonly Watch[] {
+    if (duties.length === 0) return NOBODY
     const { metrics, config, guards } = this.#call.runtime
     const { input, output } = config.guards.deadlines
     const limitsMs = { input: input * 1000, output: output * 1000 }
@@ -107,7 +111,7 @@ export class Watches {
     const payer = enforced || runtime.config.guards.billMonitor ? billing : 'operator'
     return {
       account: account.id,
-      purse: this.#purses[origin],
+      purse: (this.#purses[origin] ??= new Purse()),
       pays: (model) =>
         payer === 'operator' || held.billed || runtime.catalog.get(model)?.freeTier === true,
       ask: (question) => runtime.ask(call, question),

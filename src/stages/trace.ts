@@ -11,19 +11,19 @@ export const trace: Stage = function trace(call, next) {
 }
 
 /** What guards decided. */
-function recordDecision(call: Call, decision: Decision): void {
+function recordDecision(call: Call, decision: Decision, at: number): void {
   const { access, metrics } = call.runtime
   const { mode, outcome, rules } = decision.summary()
   if (decision.findings.length === 0) metrics.guard.decided('all', '', mode, outcome)
-  if (access?.detailed) access.decided(decision.record(headOf(call)))
-  else access?.decided({ at: Date.now(), requestId: call.id, mode, outcome, rules })
+  if (access?.detailed) access.decided(decision.record(headOf(call, at)))
+  else access?.decided({ at, requestId: call.id, mode, outcome, rules })
 }
 
 /** Whose decision it is. */
-function headOf(call: Call) {
+function headOf(call: Call, at: number) {
   const { filled, path, policy, key } = call
   return {
-    at: Date.now(),
+    at,
     requestId: call.id,
     account: filled.account?.id,
     key: key.id,
@@ -68,8 +68,8 @@ function record(call: Call): void {
   const { decision } = call
   // Written when the last of them has looked: those who only look on may take longer.
   const looking = decision?.complete()
-  if (looking) void looking.then(() => recordDecision(call, decision!))
-  else if (decision) recordDecision(call, decision)
+  if (looking) void looking.then(() => recordDecision(call, decision!, Date.now()))
+  else if (decision) recordDecision(call, decision, now)
   runtime.access?.add({
     at: startedAt,
     requestId: call.id,
