@@ -69,8 +69,16 @@ const add = binary(0x6a)
 const and = binary(0x71)
 const or = binary(0x72)
 const not = (bits: Code): Code => [...bits, ...number(-1), 0x73]
-const left = binary(0x74)
-const right = binary(0x76)
+
+// Two numbers side by side, of which the same is made at once.
+const two = (one: Code, other: Code): Code => eachOr([...one, 0xad], left([...other, 0xad], 32))
+const eachAnd = binary(0x83)
+const eachOr = binary(0x84)
+const left = (pair: Code, bits: number): Code => [...pair, 0x42, ...signed(bits), 0x86]
+const right = (pair: Code, bits: number): Code => [...pair, 0x42, ...signed(bits), 0x88]
+const isEither = (pair: Code): Code => [...pair, 0x42, 0, 0x52]
+const first = (pair: Code): Code => [...pair, 0xa7]
+const second = (pair: Code): Code => first(right(pair, 32))
 
 const load = (address: Code, offset: number): Code => [
   ...address,
@@ -85,7 +93,14 @@ const store = (offset: number, value: Code): Code => [
   0,
   ...unsigned(offset),
 ]
-const loadNumber = (offset: number): Code => [...number(0), 0x28, 0, ...unsigned(offset)]
+const loadPair = (offset: number): Code => [...number(0), 0x29, 0, ...unsigned(offset)]
+const storePair = (offset: number, value: Code): Code => [
+  ...number(0),
+  ...value,
+  0x37,
+  0,
+  ...unsigned(offset),
+]
 const storeNumber = (offset: number, value: Code): Code => [
   ...number(0),
   ...value,
@@ -117,15 +132,17 @@ const join = (count: number, one: Code, other: Code): Code => [
   ...Array.from({ length: 16 }, (_, lane) => 16 - count + lane),
 ]
 
-// Locals: addresses; a bit for each of the last 32 units, or for each of them where something was found; vectors.
-const [AT, END, GOES_ON, RUN, FILL, EIGHT, RUNS, DIGITS] = [0, 1, 2, 3, 4, 5, 6, 7]
-const [UNITS, LOW, HIGH] = [8, 9, 10]
+// Locals: addresses; what of a run and of a row stands before; a bit for each unit where something was found.
+const [AT, END, GOES_ON, RUN, FILL, RUNS, DIGITS] = [0, 1, 2, 3, 4, 5, 6]
+// Pairs: a bit for each of the last 32 units, for runs and for rows; those behind seven others; the lower half of each.
+const [SIDES, EIGHTH, HALVES] = [7, 8, 9]
+const [UNITS, LOW, HIGH] = [10, 11, 12]
 /** Indices into the rows of a place. */
-const AMONG = FIRST_CODES.map((_, index) => 11 + index)
-const KNOWN = BYTES.map((_, index) => 15 + index)
-const LAST = Array.from({ length: PLACES - 1 }, (_, place) => 21 + place)
-const THESE = Array.from({ length: PLACES }, (_, place) => 21 + LAST.length + place)
-const LOCALS = [2, 3, 0x7f, 13 + LAST.length + THESE.length, 0x7b]
+const AMONG = FIRST_CODES.map((_, index) => 13 + index)
+const KNOWN = BYTES.map((_, index) => 17 + index)
+const LAST = Array.from({ length: PLACES - 1 }, (_, place) => 23 + place)
+const THESE = Array.from({ length: PLACES }, (_, place) => 23 + LAST.length + place)
+const LOCALS = [3, 2, 0x7f, 3, 0x7e, 13 + LAST.length + THESE.length, 0x7b]
 
 const bytes = (byte: (typeof BYTES)[number]): Code => get(KNOWN[BYTES.indexOf(byte)]!)
 /** A bit for each unit that is of a sort. */
@@ -133,15 +150,10 @@ const are = (sort: (typeof SORTS)[number]): Code => {
   const picked = pick(row(1 + SORTS.indexOf(sort)), get(LOW))
   return highest(same(both(picked, get(HIGH)), get(HIGH)))
 }
-/** The next sixteen of the last 32. */
-const shifted = (local: number, bits: Code): Code =>
-  set(local, or(right(get(local), number(BLOCK)), left(bits, number(BLOCK))))
-/** The last of eight side by side. */
-const eighths = (local: number): Code => [
-  ...set(EIGHT, and(get(local), left(get(local), number(1)))),
-  ...set(EIGHT, and(get(EIGHT), left(get(EIGHT), number(2)))),
-  ...and(get(EIGHT), left(get(EIGHT), number(4))),
-]
+/** Of each of a pair the upper half. */
+const upper = (pair: Code): Code => eachAnd(right(pair, BLOCK), get(HALVES))
+/** Where units stand side by side, the last of so many. */
+const aside = (pair: number, count: number): Code => eachAnd(get(pair), left(get(pair), count))
 const groupsAt = (place: number): Code =>
   AMONG.map((local, index) =>
     pick(row(FIRST_PLACE + place * FIRST_CODES.length + index), get(local)),
@@ -162,14 +174,13 @@ const when = (condition: Code, ...then: Code[]): Code => [
   ...then.flat(),
   0x0b,
 ]
-const SAVED = [RUN, FILL]
 const RESTORE: readonly Code[] = [
   ...LAST.map((local, place) => set(local, load(number(0), STATE + place * ROW))),
-  ...SAVED.map((local, index) => set(local, loadNumber(STATE + LAST.length * ROW + index * 4))),
+  set(SIDES, loadPair(STATE + LAST.length * ROW)),
 ]
 const SAVE: readonly Code[] = [
   ...LAST.map((local, place) => store(STATE + place * ROW, get(local))),
-  ...SAVED.map((local, index) => storeNumber(STATE + LAST.length * ROW + index * 4, get(local))),
+  storePair(STATE + LAST.length * ROW, get(SIDES)),
 ]
 
 const LOOP: readonly Code[] = [
@@ -178,11 +189,7 @@ const LOOP: readonly Code[] = [
   set(LOW, both(get(UNITS), bytes(0x0f))),
   set(HIGH, pick(row(0), both(halved(get(UNITS), 4), bytes(0x0f)))),
   when(or(highest(get(UNITS)), are('stop')), leave(READ)),
-  // In a run, the eighth; in a row, a digit that is the eighth or comes after it.
-  shifted(RUN, are('sextet')),
-  set(RUNS, right(and(eighths(RUN), not(left(get(RUN), number(8)))), number(BLOCK))),
-  shifted(FILL, are('filled')),
-  set(DIGITS, and(right(eighths(FILL), number(BLOCK)), are('digit'))),
+  set(SIDES, eachOr(upper(get(SIDES)), left(two(are('sextet'), are('filled')), BLOCK))),
   // Is there a group that may have what stands in each of its places?
   indices(differ(larger(get(UNITS), bytes(0x20)), bytes(0x20)), AMONG[0]!, AMONG[1]!),
   indices(differ(either(get(UNITS), bytes(0x20)), bytes(0x60)), AMONG[2]!, AMONG[3]!),
@@ -197,18 +204,29 @@ const LOOP: readonly Code[] = [
   ),
   ...LAST.map((local, place) => set(local, get(THESE[place]!))),
   set(AT, add(get(AT), number(BLOCK * 2))),
+  set(EIGHTH, aside(SIDES, 1)),
+  set(EIGHTH, aside(EIGHTH, 2)),
+  set(EIGHTH, upper(aside(EIGHTH, 4))),
   when(
-    or(get(RUNS), get(DIGITS)),
-    ...SAVE,
-    storeNumber(FOUND, get(RUNS)),
-    storeNumber(FOUND + 4, get(DIGITS)),
-    leave(HEED),
+    isEither(get(EIGHTH)),
+    // In a run, the eighth; in a row, a digit that is the eighth or comes after it.
+    set(RUNS, and(first(get(EIGHTH)), not(first(right(get(SIDES), 8))))),
+    set(DIGITS, and(second(get(EIGHTH)), are('digit'))),
+    when(
+      or(get(RUNS), get(DIGITS)),
+      ...SAVE,
+      storeNumber(FOUND, get(RUNS)),
+      storeNumber(FOUND + 4, get(DIGITS)),
+      leave(HEED),
+    ),
   ),
   // Once more.
   [0x0c, 0],
 ]
 
 const BODY = [
+  ...set(HALVES, two(number(0xffff), number(0xffff))),
+  ...set(SIDES, two(get(RUN), get(FILL))),
   ...when(get(GOES_ON), ...RESTORE),
   ...KNOWN.flatMap((local, index) => set(local, row(ROWS + index))),
   0x03,
