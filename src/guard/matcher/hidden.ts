@@ -8,12 +8,53 @@ import { MIN_PAIRS, openRow } from '../views/hex.ts'
 import { DecodedText } from './decoded.ts'
 import { NOTHING, type Machine } from './machine.ts'
 import { DIGIT, ESCAPE, SEPARATOR, SEXTET, SORTS, UNSEEN } from './sorts.ts'
+import { CODES } from './table.ts'
 import type { Found } from './track.ts'
 import { codePointAt } from './units.ts'
 
 const MIN_DIGITS = MIN_PAIRS * 2
 /** So many units are passed over at once, and have to be kept at most. */
 const STRETCH = 1_024
+
+// A state is made of what is counted, times the number of codes.
+const DIGIT_STATES = MIN_DIGITS * 2
+const stateOf = (run: number, digits: number, separated: boolean) =>
+  (run * DIGIT_STATES + digits * 2 + (separated ? 1 : 0)) * CODES
+const runIn = (state: number) => Math.floor(state / CODES / DIGIT_STATES)
+const digitsIn = (state: number) => Math.floor(state / CODES / 2) % MIN_DIGITS
+const isSeparatedIn = (state: number) => Math.floor(state / CODES) % 2 === 1
+
+/** By state plus ASCII code: the next state, or -1 for what has to be {@link HiddenText.read}. */
+const STEPS = new Int16Array(MIN_BASE64 * DIGIT_STATES * CODES)
+
+for (let run = 0; run < MIN_BASE64; run++) {
+  for (let digits = 0; digits < MIN_DIGITS; digits++) {
+    for (const separated of [false, true]) {
+      const state = stateOf(run, digits, separated)
+      for (let code = 0; code < CODES; code++) {
+        STEPS[state + code] = after(run, digits, separated, SORTS[code]!)
+      }
+    }
+  }
+}
+
+function after(run: number, digits: number, separated: boolean, sort: number): number {
+  if ((sort & (ESCAPE | UNSEEN)) !== 0) return -1
+  const nextRun = (sort & SEXTET) === 0 ? 0 : run + 1
+  const nextDigits = digitsAfter(digits, separated, sort)
+  if (nextRun === MIN_BASE64 || nextDigits === MIN_DIGITS) return -1
+  return stateOf(nextRun, nextDigits, isSeparator(digits, separated, sort))
+}
+
+// With at most one separator between two digits.
+function digitsAfter(digits: number, separated: boolean, sort: number): number {
+  if ((sort & DIGIT) !== 0) return digits + 1
+  return isSeparator(digits, separated, sort) ? digits : 0
+}
+
+function isSeparator(digits: number, separated: boolean, sort: number): boolean {
+  return (sort & DIGIT) === 0 && (sort & SEPARATOR) !== 0 && digits > 0 && !separated
+}
 
 /** Goes through a text beside the track that looks for the same literals in the text itself. */
 export class HiddenText {
@@ -54,20 +95,40 @@ export class HiddenText {
     const to = Math.min(text.length, from + STRETCH)
     this.#makeSpace(to - from, since)
     const tail = this.#tail
-    const first = this.#position
+    const kept = this.#kept - from
+    let state = stateOf(this.#run, this.#digits, this.#separated)
     let at = from
     for (; at < to; at++) {
       const unit = text.charCodeAt(at)
-      if ((unit & 0xf800) === 0xd800) break
-      const sort = this.#sortOf(unit)
-      if ((sort & ESCAPE) !== 0) break
-      if (this.#run === MIN_BASE64 - 1 && (sort & SEXTET) !== 0) break
-      if (this.#digits === MIN_DIGITS - 1 && (sort & DIGIT) !== 0) break
-      this.#count(sort, first + at - from)
-      tail[this.#kept++] = unit
+      if (unit >= CODES) {
+        if ((unit & 0xf800) === 0xd800 || this.#sortOf(unit) === UNSEEN) break
+        state = 0
+      } else {
+        const next = STEPS[state + unit]!
+        if (next < 0) break
+        state = next
+      }
+      tail[kept + at] = unit
     }
-    this.#position = first + at - from
+    this.#kept = kept + at
+    this.#position += at - from
+    this.#skipped(state, text, from, at)
     return at
+  }
+
+  /** What counts at the end of a stretch began in it, unless there is too little of it. */
+  #skipped(state: number, text: string, from: number, to: number): void {
+    const left = this.#position - to
+    this.#run = runIn(state)
+    if (this.#run <= to - from) this.#runStart = left + to - this.#run
+    this.#digits = digitsIn(state)
+    this.#separated = isSeparatedIn(state)
+    let first = to
+    for (let missing = this.#digits; missing > 0;) {
+      if (first === from) return
+      if ((SORTS[text.charCodeAt(--first)]! & DIGIT) !== 0) missing--
+    }
+    this.#rowStart = left + first
   }
 
   /** Takes the last units back, of those that were skipped last. */
@@ -151,7 +212,7 @@ export class HiddenText {
   }
 
   #sortOf(codePoint: number): number {
-    if (codePoint < 128) return SORTS[codePoint]!
+    if (codePoint < CODES) return SORTS[codePoint]!
     return this.#machine.classOf(codePoint) === NOTHING ? UNSEEN : 0
   }
 
@@ -159,15 +220,10 @@ export class HiddenText {
     if ((sort & UNSEEN) !== 0) return
     if ((sort & SEXTET) === 0) this.#run = 0
     else if (this.#run++ === 0) this.#runStart = start
-    if ((sort & DIGIT) !== 0) {
-      if (this.#digits++ === 0) this.#rowStart = start
-      this.#separated = false
-    } else if ((sort & SEPARATOR) !== 0 && this.#digits > 0 && !this.#separated) {
-      this.#separated = true
-    } else {
-      this.#digits = 0
-      this.#separated = false
-    }
+    const [digits, separated] = [this.#digits, this.#separated]
+    this.#digits = digitsAfter(digits, separated, sort)
+    this.#separated = isSeparator(digits, separated, sort)
+    if (digits === 0) this.#rowStart = start
   }
 
   /** Tells a decoder, which has just begun, of all that has been read from a place on. */

@@ -44,6 +44,12 @@ const PACE = 16
 /** After so many there is a pause: each takes a microsecond or two where there is much to keep apart, and ten where it is new. */
 const PAUSE = 64
 
+/** Of the past: a symbol, and where it begins and ends in the raw text. */
+const WIDTH = 3
+
+/** Room for so many of them to begin with. */
+const LEAST = 64
+
 const NONE = new Int32Array(0)
 /** There is no symbol where the text ends. */
 const NONE_LEFT = -1
@@ -54,10 +60,8 @@ export class Track {
   readonly #machine: Machine
   #table: Table
   #state: number
-  // The past since the oldest live start that is known, from #first to #count: symbols and their raw spans.
-  #symbols = NONE
-  #starts = NONE
-  #ends = NONE
+  // The past since the oldest live start that is known, from #first to #count, of so many numbers each as WIDTH says.
+  #past = NONE
   #first = 0
   #count = 0
   /** Where it ended when the way back was last begun; 0 if all of it was forgotten since. */
@@ -114,30 +118,45 @@ export class Track {
     let table = this.#table
     let { cells, marks, tags, shift } = table
     let state = this.#state
+    let past = this.#past
+    let count = this.#count
     for (let at = from; at < to; at++) {
       const unit = text.charCodeAt(at)
+      const codeClass = unit < 128 ? ascii[unit]! : NOTHING
+      const next = cells[state + codeClass]!
       const start = position + at - from
-      if (unit < 128) {
-        const codeClass = ascii[unit]!
-        const next = cells[state + codeClass]!
-        if (next > 0 && codeClass !== NOTHING) {
-          if (marks[next >> shift] === IDLE) this.#first = this.#count = this.#walked = 0
-          else this.#remember(machine.symbolOf(tags[state >> shift]!, codeClass), start, start + 1)
-          state = next
-          continue
+      if (next > 0 && codeClass !== NOTHING) {
+        if (marks[next >> shift] === IDLE) {
+          this.#first = this.#walked = 0
+          count = 0
+        } else {
+          if (count * WIDTH === past.length) {
+            this.#count = count
+            this.#makeSpace()
+            past = this.#past
+            count = this.#count
+          }
+          const place = count++ * WIDTH
+          past[place] = machine.symbolOf(tags[state >> shift]!, codeClass)
+          past[place + 1] = start
+          past[place + 2] = start + 1
         }
-      } else if ((unit & 0xf800) === 0xd800) {
-        this.#state = state
-        return at
+        state = next
+        continue
       }
       this.#state = state
-      const codeClass = machine.classOf(unit)
-      if (codeClass !== NOTHING && this.advance(codeClass, start, start + 1)) return at
+      this.#count = count
+      if ((unit & 0xf800) === 0xd800) return at
+      const other = machine.classOf(unit)
+      if (other !== NOTHING && this.advance(other, start, start + 1)) return at
       table = this.#table
       state = this.#state
+      past = this.#past
+      count = this.#count
       ;({ cells, marks, tags, shift } = table)
     }
     this.#state = state
+    this.#count = count
     return to
   }
 
@@ -148,7 +167,7 @@ export class Track {
 
   /** Where the past begins that something alive may need; Infinity if nothing is. No more than {@link hold}. */
   get since(): number {
-    return this.#first < this.#count ? this.#starts[this.#first]! : Infinity
+    return this.#first < this.#count ? this.#startAt(this.#first) : Infinity
   }
 
   /**
@@ -170,7 +189,7 @@ export class Track {
       if (this.#walk(way, came * PACE)) this.#arrive(way)
       else this.#way = way
     }
-    return this.#starts[this.#first]!
+    return this.#startAt(this.#first)
   }
 
   /** Forgets what is over, if that is quickly told, in steps; for whoever looks for one match in all of a text. */
@@ -185,7 +204,7 @@ export class Track {
     const way = this.#begin()
     while (!this.#walk(way, PAUSE)) yield
     this.#arrive(way)
-    return this.#starts[this.#first]!
+    return this.#startAt(this.#first)
   }
 
   /** Where the match stands that has ended. */
@@ -255,8 +274,8 @@ export class Track {
     return {
       pattern,
       view: plain && this.#isAsIs(from, last) ? 'R' : view,
-      start: within ? this.#starts[oldest]! : start,
-      end: isWhole ? end : this.#ends[this.#lastSeen(hit.side)]!,
+      start: within ? this.#startAt(oldest) : start,
+      end: isWhole ? end : this.#past[this.#lastSeen(hit.side) * WIDTH + 2]!,
     }
   }
 
@@ -289,13 +308,14 @@ export class Track {
       state = table.enter(set)
     }
     const last = Math.max(this.#first, at - most + 1)
+    const past = this.#past
     let isOver = false
     for (; at >= last; at--) {
       if ((table.marks[state >> table.shift]! & EMPTY) !== 0) {
         isOver = true
         break
       }
-      const column = this.#machine.columnOf(this.#symbols[at]!)
+      const column = this.#machine.columnOf(past[at * WIDTH]!)
       let next = column < table.stride ? table.cells[state + column]! : UNKNOWN
       if (next === UNKNOWN) next = table.fill(state, column)
       while (next === MOVED) {
@@ -332,7 +352,7 @@ export class Track {
 
   // Behind the last symbol of the past comes another one, or nothing.
   #traitAt(at: number, last: number): number {
-    const symbol = at < this.#count ? this.#symbols[at]! : last
+    const symbol = at < this.#count ? this.#past[at * WIDTH]! : last
     return symbol === NONE_LEFT
       ? BLANK | AS_IS
       : this.#machine.traits[this.#machine.classIn(symbol)]!
@@ -342,7 +362,7 @@ export class Track {
   #lastSeen(side: Side): number {
     let at = this.#count - 1
     for (; at > this.#first; at--) {
-      const symbol = this.#symbols[at]!
+      const symbol = this.#past[at * WIDTH]!
       if (side.sees(this.#machine.classIn(symbol), symbol)) break
     }
     return at
@@ -354,28 +374,27 @@ export class Track {
     return this.#machine.symbolOf(table.tags[this.#state >> table.shift]!, codeClass)
   }
 
+  #startAt(at: number): number {
+    return this.#past[at * WIDTH + 1]!
+  }
+
   #remember(symbol: number, start: number, end: number): void {
-    if (this.#count === this.#symbols.length) this.#makeSpace()
-    const at = this.#count++
-    this.#symbols[at] = symbol
-    this.#starts[at] = start
-    this.#ends[at] = end
+    if (this.#count * WIDTH === this.#past.length) this.#makeSpace()
+    const past = this.#past
+    const place = this.#count++ * WIDTH
+    past[place] = symbol
+    past[place + 1] = start
+    past[place + 2] = end
   }
 
   #makeSpace(): void {
     const [first, count] = [this.#first, this.#count]
-    const from = [this.#symbols, this.#starts, this.#ends] as const
-    const size = from[0].length
+    const past = this.#past
+    const size = past.length / WIDTH
     if ((count - first) * 2 > size || size === 0) {
-      const space = Math.max(32, size * 2)
-      this.#symbols = new Int32Array(space)
-      this.#starts = new Int32Array(space)
-      this.#ends = new Int32Array(space)
+      this.#past = new Int32Array(Math.max(LEAST, size * 2) * WIDTH)
     }
-    const [symbols, starts, ends] = [this.#symbols, this.#starts, this.#ends]
-    symbols.set(from[0].subarray(first, count))
-    starts.set(from[1].subarray(first, count))
-    ends.set(from[2].subarray(first, count))
+    this.#past.set(past.subarray(first * WIDTH, count * WIDTH))
     this.#first = 0
     this.#count -= first
     this.#walked -= first
