@@ -10,7 +10,7 @@ import { NOTHING, type Machine } from './machine.ts'
 import { DIGIT, ESCAPE, SEPARATOR, SEXTET, SORTS, UNSEEN } from './sorts.ts'
 import { CODES } from './table.ts'
 import type { Found } from './track.ts'
-import { codePointAt } from './units.ts'
+import { codePointAt, type Units } from './units.ts'
 
 const MIN_DIGITS = MIN_PAIRS * 2
 /** So many units are passed over at once, and have to be kept at most. */
@@ -71,13 +71,22 @@ export class HiddenText {
   #escaping = false
   /** What is before this place has been done with. */
   #escapesStart = 0
-  /** The end of what has been read, in units, and how much it is. */
-  #tail = new Uint16Array(64)
+  #tail: Units = new Uint16Array(64)
   #kept = 0
   #position = 0
 
   constructor(machine: Machine) {
     this.#machine = machine
+  }
+
+  /** The end of what has been read, in units, with room for more. */
+  get tail(): Units {
+    return this.#tail
+  }
+
+  /** How much it is. */
+  get kept(): number {
+    return this.#kept
   }
 
   /** Of the matches that end at the same place, the first pattern's. */
@@ -88,10 +97,10 @@ export class HiddenText {
   /**
    * Reads what decoders need not be told of, as far as that goes.
    * @param since from where on something in the text itself may be part of a match; Infinity if nothing is
-   * @returns up to where: to the end, half of a surrogate pair, something to be {@link read}, or just far enough for once
+   * @returns how much: up to the end, a surrogate, something to be {@link read}, or just enough for once
    */
   skip(text: string, from: number, since: number): number {
-    if (this.#escaping || this.#run >= MIN_BASE64 || this.#digits >= MIN_DIGITS) return from
+    if (this.#escaping || this.#run >= MIN_BASE64 || this.#digits >= MIN_DIGITS) return 0
     const to = Math.min(text.length, from + STRETCH)
     this.#makeSpace(to - from, since)
     const tail = this.#tail
@@ -113,7 +122,7 @@ export class HiddenText {
     this.#kept = kept + at
     this.#position += at - from
     this.#skipped(state, text, from, at)
-    return at
+    return at - from
   }
 
   /** What counts at the end of a stretch began in it, unless there is too little of it. */

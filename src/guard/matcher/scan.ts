@@ -12,6 +12,9 @@ const SLICE = 64
 /** Up to so many symbols are walked back at once when a match has ended: a few milliseconds, however hostile it is. */
 const NEAR = 1 << 10
 
+/** What is read at once, where nobody else keeps it. */
+const scratch = new Uint16Array(1 << 10)
+
 /** A scan for those who can wait. Nothing may be pushed before the steps are done. */
 export interface PatientScan extends Scan {
   /** {@link Scan.push}, in steps where that takes long. */
@@ -111,11 +114,15 @@ export class TextScan implements PatientScan {
   /** Reads as much of a piece as can be read at once. @returns up to where, or where a match ends */
   #run(text: string, from: number): number {
     const track = this.#text
-    const to = this.#hidden?.skip(text, from, track.since) ?? text.length
-    const at = track.run(text, from, to, this.#position)
-    this.#position += at - from
-    if (track.isOver) this.#hidden?.unread(to - at)
-    return at
+    const hidden = this.#hidden
+    const count = hidden ? hidden.skip(text, from, track.since) : copy(text, from)
+    const units = hidden ? hidden.tail : scratch
+    const end = hidden ? hidden.kept : count
+    const at = track.run(units, end - count, end, this.#position)
+    const missing = end - at
+    this.#position += count - missing
+    if (track.isOver) hidden?.unread(missing)
+    return from + count - missing
   }
 
   #readUnit(unit: number): void {
@@ -166,6 +173,18 @@ export class TextScan implements PatientScan {
     const held = Math.min(position, this.#text.hold(false))
     return this.#hidden === undefined ? held : Math.min(held, this.#hidden.hold(false))
   }
+}
+
+/** Up to a surrogate. @returns how much */
+function copy(text: string, from: number): number {
+  const most = Math.min(text.length - from, scratch.length)
+  let count = 0
+  for (; count < most; count++) {
+    const unit = text.charCodeAt(from + count)
+    if ((unit & 0xf800) === 0xd800) break
+    scratch[count] = unit
+  }
+  return count
 }
 
 function hitOf({ pattern, view, start, end }: Found): PatternHit {

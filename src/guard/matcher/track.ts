@@ -8,7 +8,8 @@ import { BEGINS, EMPTY, IDLE, NOTHING, type Machine } from './machine.ts'
 import type { View } from './nfa.ts'
 import { AS_IS, BLANK, LETTER } from './reading.ts'
 import type { Hit, Side } from './side.ts'
-import { MOVED, UNKNOWN, type Table } from './table.ts'
+import { CODES, MOVED, UNKNOWN, type Table } from './table.ts'
+import type { Units } from './units.ts'
 
 /** A match, where it stands in the raw text. */
 export interface Found {
@@ -47,12 +48,17 @@ const PAUSE = 64
 /** Of the past: a symbol, and where it begins and ends in the raw text. */
 const WIDTH = 3
 
-/** Room for so many of them to begin with. */
-const LEAST = 64
+/** There is room for so many more of them before they come. */
+const STRETCH = 64
 
 const NONE = new Int32Array(0)
 /** There is no symbol where the text ends. */
 const NONE_LEFT = -1
+
+// V8 would look into the other module for each character.
+const codes = CODES
+const idle = IDLE
+const nothing = NOTHING
 
 export class Track {
   /** What ended the text. */
@@ -108,55 +114,20 @@ export class Track {
   }
 
   /**
-   * {@link advance} for a stretch of a text, up to the first half of a surrogate pair.
-   * @param position of the stretch in all of the text
-   * @returns how far it was read; where {@link isOver}, that is where a match was reached
+   * {@link advance} for units without surrogates.
+   * @param position of the first of them in all of the text
+   * @returns how far they were read; where {@link isOver}, that is where a match was reached
    */
-  run(text: string, from: number, to: number, position: number): number {
+  run(units: Units, from: number, to: number, position: number): number {
     const machine = this.#machine
-    const { ascii } = machine
-    let table = this.#table
-    let { cells, marks, tags, shift } = table
-    let state = this.#state
-    let past = this.#past
-    let count = this.#count
-    for (let at = from; at < to; at++) {
-      const unit = text.charCodeAt(at)
-      const codeClass = unit < 128 ? ascii[unit]! : NOTHING
-      const next = cells[state + codeClass]!
+    for (let at = from; at < to;) {
+      at = this.#runOn(units, at, Math.min(to, at + STRETCH), position - from)
+      if (at === to) break
       const start = position + at - from
-      if (next > 0 && codeClass !== NOTHING) {
-        if (marks[next >> shift] === IDLE) {
-          this.#first = this.#walked = 0
-          count = 0
-        } else {
-          if (count * WIDTH === past.length) {
-            this.#count = count
-            this.#makeSpace()
-            past = this.#past
-            count = this.#count
-          }
-          const place = count++ * WIDTH
-          past[place] = machine.symbolOf(tags[state >> shift]!, codeClass)
-          past[place + 1] = start
-          past[place + 2] = start + 1
-        }
-        state = next
-        continue
-      }
-      this.#state = state
-      this.#count = count
-      if ((unit & 0xf800) === 0xd800) return at
-      const other = machine.classOf(unit)
-      if (other !== NOTHING && this.advance(other, start, start + 1)) return at
-      table = this.#table
-      state = this.#state
-      past = this.#past
-      count = this.#count
-      ;({ cells, marks, tags, shift } = table)
+      const codeClass = machine.classOf(units[at]!)
+      if (codeClass !== NOTHING && this.advance(codeClass, start, start + 1)) return at
+      at++
     }
-    this.#state = state
-    this.#count = count
     return to
   }
 
@@ -374,12 +345,47 @@ export class Track {
     return this.#machine.symbolOf(table.tags[this.#state >> table.shift]!, codeClass)
   }
 
+  /** What is known, and ASCII: nothing but this in the way. @returns how far that goes, one at least before a pause */
+  #runOn(units: Units, from: number, to: number, offset: number): number {
+    const machine = this.#machine
+    const { ascii } = machine
+    const { cells, marks, tags, shift } = this.#table
+    this.#makeSpace(STRETCH)
+    const past = this.#past
+    let state = this.#state
+    let count = this.#count
+    let isNew = false
+    let at = from
+    for (; at < to; at++) {
+      const unit = units[at]!
+      if (unit >= codes) break
+      const codeClass = ascii[unit]!
+      const next = cells[state + codeClass]!
+      if (next <= 0 || codeClass === nothing) break
+      if (marks[next >> shift] === idle) {
+        isNew = true
+        count = 0
+      } else {
+        const place = count++ * WIDTH
+        const start = offset + at
+        past[place] = machine.symbolOf(tags[state >> shift]!, codeClass)
+        past[place + 1] = start
+        past[place + 2] = start + 1
+      }
+      state = next
+    }
+    this.#state = state
+    this.#count = count
+    if (isNew) this.#first = this.#walked = 0
+    return at
+  }
+
   #startAt(at: number): number {
     return this.#past[at * WIDTH + 1]!
   }
 
   #remember(symbol: number, start: number, end: number): void {
-    if (this.#count * WIDTH === this.#past.length) this.#makeSpace()
+    this.#makeSpace(1)
     const past = this.#past
     const place = this.#count++ * WIDTH
     past[place] = symbol
@@ -387,14 +393,13 @@ export class Track {
     past[place + 2] = end
   }
 
-  #makeSpace(): void {
+  #makeSpace(more: number): void {
     const [first, count] = [this.#first, this.#count]
     const past = this.#past
-    const size = past.length / WIDTH
-    if ((count - first) * 2 > size || size === 0) {
-      this.#past = new Int32Array(Math.max(LEAST, size * 2) * WIDTH)
-    }
-    this.#past.set(past.subarray(first * WIDTH, count * WIDTH))
+    if ((count + more) * WIDTH <= past.length) return
+    const needed = (count - first + more) * WIDTH
+    if (needed * 2 > past.length) this.#past = new Int32Array(needed * 2)
+    if (count > first) this.#past.set(past.subarray(first * WIDTH, count * WIDTH))
     this.#first = 0
     this.#count -= first
     this.#walked -= first
