@@ -8,7 +8,7 @@ export default defineConfig({
   test: {
     // Most of what takes time waits: for sockets, disks, retries.
     maxWorkers: 4,
-    testTimeout: 20_000,
+    testTimeout: 60_000,
     hookTimeout: 20_000,
     projects: [
       // Files share processes: to load the gateway anew for each takes longer than most tests.
