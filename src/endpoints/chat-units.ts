@@ -81,13 +81,12 @@ export function chatUnits(input: ChatRequest, refusals: readonly string[]): Inpu
   const { messages } = input
   const firstCurrent = startOfCurrentTurn(messages)
   const units: Unit[] = []
-  /** Where those of each message begin. */
+  /** Where those of each message begin, up to the current turn. */
   const begins: number[] = []
   for (let index = 0; index < messages.length; index++) {
-    begins.push(units.length)
-    readMessage(messages[index]!, `messages[${index}]`, index >= firstCurrent, units)
+    if (index <= firstCurrent) begins.push(units.length)
+    readMessage(messages[index]!, placeOf(index), index >= firstCurrent, units)
   }
-  begins.push(units.length)
   for (const name in input) {
     const value = input[name]
     if (hasText(value) && !SILENT.has(name) && !isChoice(name, value)) readOther(value, name, units)
@@ -187,6 +186,12 @@ function textOf(content: Message['content']): string {
     if (part.type === 'text' || part.type === 'refusal') text += part[part.type]
   }
   return text
+}
+
+const places = Array.from({ length: 64 }, (_, index) => `messages[${index}]`)
+
+function placeOf(index: number): string {
+  return places[index] ?? `messages[${index}]`
 }
 
 function readMessage(message: Message, at: string, current: boolean, units: Unit[]): void {

@@ -72,40 +72,27 @@ const MOST_FIELDS = 20
 
 const NOTHING: readonly never[] = []
 
-/** A set that costs nothing while it is empty, as most of them are in most calls. */
-class Distinct<T> {
-  #items: Set<T> | undefined
-
-  get size(): number {
-    return this.#items?.size ?? 0
-  }
-
-  get all(): readonly T[] {
-    return this.#items ? [...this.#items] : NOTHING
-  }
-
-  has(item: T): boolean {
-    return this.#items?.has(item) ?? false
-  }
-
-  /** @returns whether it is new */
-  add(item: T): boolean {
-    const before = this.size
-    return (this.#items ??= new Set()).add(item).size > before
-  }
+/** A guard that could not look. */
+interface Failure {
+  readonly guard: string
+  readonly kind: FaultKind
+  readonly side: Side
 }
 
 export class Decision {
-  readonly findings: Finding[] = []
-  readonly errors: { readonly guard: string; readonly kind: FaultKind; readonly side: Side }[] = []
   /** A policy wants somebody to hear of it. */
   escalated = false
+  // Made when there is the first of them, which most calls never have.
+  #findings: Finding[] | undefined
+  #errors: Failure[] | undefined
+  #looking: Promise<unknown>[] | undefined
   /** All rules that something was found for. */
-  readonly #seen = new Distinct<string>()
-  readonly #unscanned = new Distinct<string>()
-  readonly #removed = new Distinct<string>()
-  readonly #looking: Promise<unknown>[] = []
-  readonly #degraded = new Distinct<string>()
+  #seen: Set<string> | undefined
+  #unscanned: Set<string> | undefined
+  #removed: Set<string> | undefined
+  #degraded: Set<string> | undefined
+  #rules: Set<string> | undefined
+  #choices: Set<number> | undefined
   /** Characters of the answer. */
   released = 0
   withheld = 0
@@ -116,8 +103,6 @@ export class Decision {
   readonly #init: DecisionInit
   #outcome: GuardOutcome = 'passed'
   #side: Side | undefined
-  readonly #rules = new Distinct<string>()
-  readonly #choices = new Distinct<number>()
 
   constructor(init: DecisionInit) {
     this.#init = init
@@ -127,9 +112,13 @@ export class Decision {
     return this.#outcome
   }
 
+  get findings(): readonly Finding[] {
+    return this.#findings ?? NOTHING
+  }
+
   /** For what it was refused. */
   get rules(): readonly string[] {
-    return this.#rules.all
+    return allOf(this.#rules)
   }
 
   /** Something was found. @param unit of the input it was found in */
@@ -141,9 +130,11 @@ export class Decision {
   ): void {
     const { matched, channel, unit, choice } = place
     if (effect === 'blocked') this.#decide('blocked', side, block.rule, choice)
-    const isNew = this.#seen.add(block.rule)
-    if (this.findings.length >= MOST_FINDINGS && effect !== 'blocked' && !isNew) return
-    this.findings.push({
+    const isNew = !this.#seen?.has(block.rule)
+    this.#seen = (this.#seen ?? new Set()).add(block.rule)
+    const findings = (this.#findings ??= [])
+    if (findings.length >= MOST_FINDINGS && effect !== 'blocked' && !isNew) return
+    findings.push({
       side,
       rule: block.rule,
       origin,
@@ -161,8 +152,9 @@ export class Decision {
 
   /** A guard could not look. @param goesOn the call, without it */
   failed(side: Side, guard: string, kind: FaultKind, goesOn: boolean): void {
-    if (this.errors.length < MOST_ERRORS) this.errors.push({ guard, kind, side })
-    if (goesOn) this.#degraded.add(guard)
+    const errors = (this.#errors ??= [])
+    if (errors.length < MOST_ERRORS) errors.push({ guard, kind, side })
+    if (goesOn) this.#degraded = (this.#degraded ?? new Set()).add(guard)
   }
 
   /** What a guard's failure ends. */
@@ -172,23 +164,27 @@ export class Decision {
 
   /** Media that no guard of texts can read. @returns whether that is new */
   unscanned(kind: string): boolean {
-    return this.#unscanned.add(kind)
+    const isNew = !this.#unscanned?.has(kind)
+    this.#unscanned = (this.#unscanned ?? new Set()).add(kind)
+    return isNew
   }
 
   /** A field that no guard can read was left out of the answer. */
   removed(field: string): void {
-    if (this.#removed.size < MOST_FIELDS) this.#removed.add(field)
+    const removed = (this.#removed ??= new Set())
+    if (removed.size < MOST_FIELDS) removed.add(field)
   }
 
   /** Guards that only look on may take longer than the call. */
   later(looking: Promise<unknown>): void {
     // Whoever waits for it does so later.
-    this.#looking.push(looking.catch(() => (this.incomplete = true)))
+    const known = looking.catch(() => (this.incomplete = true))
+    this.#looking = [...(this.#looking ?? NOTHING), known]
   }
 
   /** Resolves when nobody looks any more; nothing where nobody does. */
   complete(): Promise<unknown> | undefined {
-    return this.#looking.length > 0 ? Promise.all(this.#looking) : undefined
+    return this.#looking && Promise.all(this.#looking)
   }
 
   /** The value of `X-Service-Guard`. */
@@ -197,8 +193,8 @@ export class Decision {
     const isPending = this.#outcome === 'passed' && !this.final
     let value = isPending ? 'outcome=pending' : `outcome=${this.#outcome}`
     if (this.#side) value += `; side=${this.#side}`
-    if (this.#rules.size > 0) value += `; rules=${this.rules.join(',')}`
-    if (this.#removed.has('logprobs')) value += '; logprobs=removed'
+    if (this.#rules) value += `; rules=${this.rules.join(',')}`
+    if (this.#removed?.has('logprobs')) value += '; logprobs=removed'
     return value
   }
 
@@ -206,8 +202,8 @@ export class Decision {
   report(): GuardReport | undefined {
     if (this.#init.mode === 'monitor') return undefined
     const [outcome, side] = [this.#outcome, this.#side]
-    const choices = this.#choices.size > 0 ? this.#choices.all.toSorted((a, b) => a - b) : NOTHING
-    const [unscanned, degraded] = [this.#unscanned.all, this.#degraded.all]
+    const choices = this.#choices ? [...this.#choices].sort((a, b) => a - b) : NOTHING
+    const [unscanned, degraded] = [allOf(this.#unscanned), allOf(this.#degraded)]
     // Most have none: copies would cost more than the rest of it.
     return side
       ? { outcome, side, rules: this.rules, choices, unscanned, degraded }
@@ -220,7 +216,7 @@ export class Decision {
     return {
       mode,
       outcome: this.#outcome,
-      rules: mode === 'monitor' ? this.#seen.all : this.rules,
+      rules: mode === 'monitor' ? allOf(this.#seen) : this.rules,
     }
   }
 
@@ -233,11 +229,11 @@ export class Decision {
       outcome,
       rules,
       sides: this.findings,
-      errors: this.errors,
-      unscanned: this.#unscanned.all,
+      errors: this.#errors ?? NOTHING,
+      unscanned: allOf(this.#unscanned),
       unenforced: this.#init.unenforced,
-      removed: this.#removed.all,
-      degraded: this.#degraded.all,
+      removed: allOf(this.#removed),
+      degraded: allOf(this.#degraded),
       released: this.released,
       withheld: this.withheld,
       escalate: this.escalated,
@@ -249,9 +245,13 @@ export class Decision {
   #decide(outcome: 'blocked' | 'error', side: Side, rule: string, choice: number): void {
     if (this.#outcome !== 'blocked') this.#outcome = outcome
     this.#side ??= side
-    this.#rules.add(rule)
-    if (side === 'output') this.#choices.add(choice)
+    this.#rules = (this.#rules ?? new Set()).add(rule)
+    if (side === 'output') this.#choices = (this.#choices ?? new Set()).add(choice)
   }
+}
+
+function allOf<T>(items: ReadonlySet<T> | undefined): readonly T[] {
+  return items ? [...items] : NOTHING
 }
 
 function evidenceOf(matched: readonly string[], evidence: Evidence) {

@@ -12,12 +12,17 @@ export interface InputInit {
   readonly patterns: readonly PatternDuty[]
   /** Local ones before remote ones. */
   readonly watches: readonly Watch[]
+  readonly notes: InputNotes
+}
+
+/** What is written down while an input is screened. */
+export interface InputNotes {
   /** Something was found. @param blocks false where it is left out and has no further effect */
-  readonly found: (found: Found, unit: Unit, blocks: boolean) => void
+  found(found: Found, unit: Unit, blocks: boolean): void
   /** A guard could not look. @returns whether the call may not go on without it */
-  readonly failed: (guard: string, fault: GuardFault) => boolean
+  failed(guard: string, fault: GuardFault): boolean
   /** Throws where nobody waits for the verdict any more; asked now and then. */
-  readonly proceed: () => void
+  proceed(): void
 }
 
 /** What becomes of an input. */
@@ -65,9 +70,9 @@ export class InputScreen {
 
   /** Patterns and local guards. A promise only where that takes longer, or plugins are asked. */
   local(): InputVerdict | Promise<InputVerdict> {
-    const { patterns, watches, proceed } = this.#init
+    const { patterns, watches, notes } = this.#init
     const looks = patterns.length > 0 && !this.#isClean()
-    const matched = looks ? inTurns(this.#matchAll(), proceed) : undefined
+    const matched = looks ? inTurns(this.#matchAll(), notes.proceed.bind(notes)) : undefined
     const plugins = watches.length > 0 ? watches.filter(({ local }) => local) : NOTHING
     return matched instanceof Promise || (!matched && plugins.length > 0)
       ? this.#askLocal(matched, plugins)
@@ -115,12 +120,17 @@ export class InputScreen {
 
   /** Whether an input is short and nothing is found in it, as in most: that is seen without steps. */
   #isClean(): boolean {
-    const { units } = this.#init.input
+    const { input, patterns } = this.#init
+    const { units } = input
     let length = 0
-    for (const { text } of units) length += TEXT + text.length
+    for (let i = 0; i < units.length; i++) length += TEXT + units[i]!.text.length
     if (length > STEP) return false
-    for (const { matcher } of this.#init.patterns) {
-      for (const { text } of units) if (text !== '' && !matcher.isClean(text)) return false
+    for (let i = 0; i < patterns.length; i++) {
+      const { matcher } = patterns[i]!
+      for (let j = 0; j < units.length; j++) {
+        const { text } = units[j]!
+        if (text !== '' && !matcher.isClean(text)) return false
+      }
     }
     return true
   }
@@ -180,7 +190,7 @@ export class InputScreen {
       return stop
     } catch (error) {
       const fault = toFault(error)
-      return this.#init.failed(watch.name, fault) ? fault : undefined
+      return this.#init.notes.failed(watch.name, fault) ? fault : undefined
     }
   }
 
@@ -207,7 +217,7 @@ export class InputScreen {
   #weigh(violations: readonly Violation[]): 'blocked' | undefined {
     for (const { found, unit } of violations) {
       const turn = this.#turnOf(unit)
-      this.#init.found(found, unit, turn === undefined)
+      this.#init.notes.found(found, unit, turn === undefined)
       if (!turn) return 'blocked'
       this.#withheld = (this.#withheld ?? new Set()).add(turn)
     }

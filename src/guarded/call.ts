@@ -40,8 +40,9 @@ export class GuardedCall implements HitScreen {
   readonly #report: Report
   readonly #input: GuardedInput
   readonly #watches: Watches
-  /** Which of them are looked at. */
-  readonly #sides: { readonly input: boolean; readonly output: boolean }
+  /** Whether what goes in is looked at, and what comes out. */
+  readonly #asked: boolean
+  readonly #answered: boolean
   /** A block ends the call with an error. */
   readonly #errorForm: boolean
 
@@ -62,9 +63,8 @@ export class GuardedCall implements HitScreen {
     this.#watches = watches
     this.#input = new GuardedInput(call, guarding, units, roster, this.#report, watches)
     const { input: asked, output: answered } = policy.guard
-    this.#sides = guarding.renders
-      ? { input: asked || answered, output: false }
-      : { input: asked, output: answered }
+    this.#asked = asked || (guarding.renders === true && answered)
+    this.#answered = answered && !guarding.renders
     this.#errorForm = policy.guard.onBlock === 'error' || !guarding.refuse
     this.#report.tell()
     for (const { media } of units.units) {
@@ -79,10 +79,10 @@ export class GuardedCall implements HitScreen {
     for (const { guard, kind } of this.#roster.faults) {
       this.#report.failed('input', guard, new GuardFault(kind, UNANSWERED), false)
     }
-    if (this.#sides.input) this.#input.lookOn()
+    if (this.#asked) this.#input.lookOn()
     this.#call.hitScreen = this
     const { parts } = await next()
-    return { parts: this.#sides.output ? this.#lookOn(parts, all, patterns) : parts }
+    return { parts: this.#answered ? this.#lookOn(parts, all, patterns) : parts }
   }
 
   /** Nothing goes upstream, and nothing goes out, that a guard has not agreed to. */
@@ -91,7 +91,7 @@ export class GuardedCall implements HitScreen {
       const fault = new GuardFault(kind, UNANSWERED)
       if (this.#report.failed('input', guard, fault)) return this.#refused(fault)
     }
-    const asked = this.#sides.input ? this.#input.screen() : undefined
+    const asked = this.#asked ? this.#input.screen() : undefined
     return asked instanceof Promise
       ? asked.then((known) => this.#goOn(known, next))
       : this.#goOn(asked, next)
@@ -108,7 +108,7 @@ export class GuardedCall implements HitScreen {
     // Not a function of its own: it is hardly ever called, and would outlive the call (see `ReportNotes`).
     this.#call.hitScreen = this
     return after(next(), ({ parts }) => {
-      if (this.#sides.output) return this.#ending(this.#screen(parts), asked?.later)
+      if (this.#answered) return this.#ending(this.#screen(parts), asked?.later)
       if (asked?.later) return this.#ending(parts, asked.later)
       this.#decided()
       return { parts }

@@ -1,8 +1,9 @@
 /** What goes in, and what is found on the web for it, while guards look at it (guard design, 1.1 and 1.3). */
 import type { Found } from '../guard/decision.ts'
 import type { Duty, PatternDuty, Roster } from '../guard/guards.ts'
-import { InputScreen, type InputVerdict } from '../guard/input.ts'
+import { InputScreen, type InputNotes, type InputVerdict } from '../guard/input.ts'
 import type { Guarding, InputUnits } from '../guard/lanes.ts'
+import type { GuardFault } from '../guard/verdicts.ts'
 import type { Call } from '../pipeline.ts'
 import type { Hit, Unit } from '../plugin.ts'
 import { sendOn, type Errand } from './errand.ts'
@@ -130,20 +131,9 @@ export class GuardedInput {
     signal: AbortSignal,
     enforced: boolean,
   ): InputScreen {
-    return new InputScreen({
-      input,
-      patterns,
-      watches: this.#watches.of(duties, signal, enforced),
-      found: (found, { id, channel, text }, blocks) => {
-        const place = { unit: id, choice: 0, channel, matched: matchedIn(text, found) }
-        const became = blocks ? 'blocked' : effect
-        this.#report.found('input', found, place, enforced ? became : 'seen')
-      },
-      // Whoever is called back, because another one has blocked or nobody waits any more, has not failed.
-      failed: (guard, fault) =>
-        enforced && signal.aborted ? true : this.#report.failed('input', guard, fault, enforced),
-      proceed: () => this.#call.throwIfAborted(),
-    })
+    const watches = this.#watches.of(duties, signal, enforced)
+    const notes = new Notes(this.#call, this.#report, signal, enforced ? effect : undefined)
+    return new InputScreen({ input, patterns, watches, notes })
   }
 
   /** Withholds what has to be. */
@@ -186,4 +176,42 @@ function isLocal({ loaded }: Duty): boolean {
 
 function matchedIn(text: string, { block }: Found): readonly string[] {
   return (block.spans ?? []).map(({ start, end }) => text.slice(start, end))
+}
+
+/** A class for the reason that `ReportNotes` is one. */
+class Notes implements InputNotes {
+  readonly #call: Call
+  readonly #report: Report
+  readonly #signal: AbortSignal
+  /** Undefined where nothing is enforced. */
+  readonly #effect: Material['effect'] | undefined
+
+  constructor(
+    call: Call,
+    report: Report,
+    signal: AbortSignal,
+    effect: Material['effect'] | undefined,
+  ) {
+    this.#call = call
+    this.#report = report
+    this.#signal = signal
+    this.#effect = effect
+  }
+
+  found(found: Found, { id, channel, text }: Unit, blocks: boolean): void {
+    const place = { unit: id, choice: 0, channel, matched: matchedIn(text, found) }
+    const effect = this.#effect && (blocks ? 'blocked' : this.#effect)
+    this.#report.found('input', found, place, effect ?? 'seen')
+  }
+
+  failed(guard: string, fault: GuardFault): boolean {
+    const isEnforced = this.#effect !== undefined
+    // Whoever is called back, because another one has blocked or nobody waits any more, has not failed.
+    if (isEnforced && this.#signal.aborted) return true
+    return this.#report.failed('input', guard, fault, isEnforced)
+  }
+
+  proceed(): void {
+    this.#call.throwIfAborted()
+  }
 }

@@ -20,7 +20,7 @@ export class Watches {
   readonly #units: InputUnits
   #asked: string | undefined
   /** Made for those who ask models. */
-  readonly #purses: { [origin in Origin]?: Purse } = {}
+  #purses: Record<Origin, Purse> | undefined
 
   /** @param units what is asked */
   constructor(call: Call, units: InputUnits) {
@@ -111,7 +111,7 @@ export class Watches {
     const payer = enforced || runtime.config.guards.billMonitor ? billing : 'operator'
     return {
       account: account.id,
-      purse: (this.#purses[origin] ??= new Purse()),
+      purse: (this.#purses ??= { key: new Purse(), request: new Purse() })[origin],
       pays: (model) =>
         payer === 'operator' || held.billed || runtime.catalog.get(model)?.freeTier === true,
       ask: (question) => runtime.ask(call, question),

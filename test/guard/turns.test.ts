@@ -21,9 +21,7 @@ function screenOf(units: readonly Unit[], matcher: unknown, proceed = () => {}):
     input: { units, settled: [] },
     patterns: [{ origin: 'key', offset: 0, matcher } as PatternDuty],
     watches: [],
-    found: () => {},
-    failed: () => true,
-    proceed,
+    notes: { found: () => {}, failed: () => true, proceed },
   })
 }
 
@@ -114,9 +112,7 @@ describe('looking at an input', () => {
       input: { units: [...units, unit(200, 'fine')], settled },
       patterns: [{ origin: 'key', offset: 0, matcher: compilePatterns(['blue heron']) }],
       watches: [watch as never],
-      found: () => {},
-      failed: () => false,
-      proceed: () => {},
+      notes: { found: () => {}, failed: () => false, proceed: () => {} },
     })
     const { stop, withheld } = await screen.local()
     expect([stop, withheld.length, asked]).toEqual([undefined, 200, [1]])
