@@ -224,8 +224,9 @@ class Steps<T> implements Flow<T> {
     }
     for (let i = this.#steps.length - 1; i >= index; i--) {
       const step = this.#steps[i]!
+      if (!step.push) continue
       const emit = push
-      push = (part) => step.push(part, emit)
+      push = (part) => step.push!(part, emit)
     }
     return push
   }

@@ -50,6 +50,15 @@ describe('a flow whose source cannot be closed', () => {
   })
 })
 
+it('parts pass a step that only waits for the end', async () => {
+  const heard: string[] = []
+  const flow = flowOf(1, 2)
+    .through<number>({ end: () => void heard.push('end') })
+    .through<number>({ push: (part, emit) => emit(part * 10) })
+  expect(await flow.next()).toEqual({ parts: [10, 20], last: true })
+  expect(heard).toEqual(['end'])
+})
+
 it('a sequence that throws when it is left is left', async () => {
   const sequence: AsyncIterable<number> = {
     [Symbol.asyncIterator]: () => ({

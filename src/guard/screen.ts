@@ -196,7 +196,9 @@ export class Screen<Part> implements Step<Part, Part> {
 
   #text(choice: Choice<Part>, piece: TextPiece<Part>): void {
     const { channel, text } = piece
-    if (choice.dropped.has(channel)) return this.#init.notes.withheld(text.length)
+    if (choice.dropped.size > 0 && choice.dropped.has(channel)) {
+      return this.#init.notes.withheld(text.length)
+    }
     this.#untold ??= choice.lanes.get(channel) ?? this.#openLane(choice, piece)
     this.#untold.hold(piece)
   }

@@ -225,10 +225,7 @@ export class GuardedCall implements HitScreen {
 
   /** The answer with the verdict known at its end. */
   #ending(parts: Flow<any>, later?: () => Promise<Stop>): Reply {
-    const end: Step<any, any> = {
-      push: (part, emit) => emit(part),
-      end: () => this.#decided(),
-    }
+    const end: Step<any, any> = { end: () => this.#decided() }
     if (!later) return { parts: parts.through(end) }
     const instead = async () => {
       const stop = await later()

@@ -8,8 +8,11 @@
  * What a step throws ends the flow; what it and the steps before it gave out until then still goes out first.
  */
 export interface Step<In, Out> {
-  /** Gives out, by calling `emit`, whatever follows from one part: nothing, one part or several. */
-  push(part: In, emit: (part: Out) => void): void
+  /**
+   * Gives out, by calling `emit`, whatever follows from one part: nothing, one part or several. Without it every part goes
+   * on as it is.
+   */
+  push?(part: In, emit: (part: Out) => void): void
   /** All parts that were there together have been pushed. For what is better done once for all of them. */
   flush?(emit: (part: Out) => void): void
   /** The parts have run out, or the step before this one is `done`. */

@@ -9,7 +9,7 @@ import type { Step } from '../../src/plugin.ts'
 
 function through(step: Step<Uint8Array, Uint8Array>, pieces: readonly Uint8Array[]): Buffer {
   const out: Uint8Array[] = []
-  for (const piece of pieces) step.push(piece, (bytes) => out.push(bytes))
+  for (const piece of pieces) step.push!(piece, (bytes) => out.push(bytes))
   step.end!((bytes) => out.push(bytes))
   return Buffer.concat(out)
 }

@@ -196,9 +196,9 @@ function conformed(sayings: readonly Saying[]): Chunk[] {
   for (const one of sayings) {
     // What a vendor thinks after a thought that it hides is another thought.
     if (one.kind === 'text' && blocks[one.index]! > 0) blocks[one.index]!++
-    step.push(said(deltaOf(one), one.index), emit)
+    step.push!(said(deltaOf(one), one.index), emit)
   }
-  step.push({ choices: [], done: true }, emit)
+  step.push!({ choices: [], done: true }, emit)
   step.end!(emit)
   return chunks
 }
