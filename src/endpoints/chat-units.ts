@@ -188,6 +188,7 @@ function textOf(content: Message['content']): string {
   return text
 }
 
+/** Few calls have more messages. */
 const places = Array.from({ length: 64 }, (_, index) => `messages[${index}]`)
 
 function placeOf(index: number): string {

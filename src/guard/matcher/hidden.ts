@@ -43,16 +43,16 @@ function after(run: number, digits: number, separated: boolean, sort: number): n
   const nextRun = (sort & SEXTET) === 0 ? 0 : run + 1
   const nextDigits = digitsAfter(digits, separated, sort)
   if (nextRun === MIN_BASE64 || nextDigits === MIN_DIGITS) return -1
-  return stateOf(nextRun, nextDigits, isSeparator(digits, separated, sort))
+  return stateOf(nextRun, nextDigits, separates(digits, separated, sort))
 }
 
 // With at most one separator between two digits.
 function digitsAfter(digits: number, separated: boolean, sort: number): number {
   if ((sort & DIGIT) !== 0) return digits + 1
-  return isSeparator(digits, separated, sort) ? digits : 0
+  return separates(digits, separated, sort) ? digits : 0
 }
 
-function isSeparator(digits: number, separated: boolean, sort: number): boolean {
+function separates(digits: number, separated: boolean, sort: number): boolean {
   return (sort & DIGIT) === 0 && (sort & SEPARATOR) !== 0 && digits > 0 && !separated
 }
 
@@ -231,7 +231,7 @@ export class HiddenText {
     else if (this.#run++ === 0) this.#runStart = start
     const [digits, separated] = [this.#digits, this.#separated]
     this.#digits = digitsAfter(digits, separated, sort)
-    this.#separated = isSeparator(digits, separated, sort)
+    this.#separated = separates(digits, separated, sort)
     if (digits === 0) this.#rowStart = start
   }
 

@@ -345,7 +345,7 @@ export class Track {
     return this.#machine.symbolOf(table.tags[this.#state >> table.shift]!, codeClass)
   }
 
-  /** What is known, and ASCII: nothing but this in the way. @returns how far that goes, one at least before a pause */
+  /** {@link run} as far as all is known, and ASCII: with nothing else in the way. @param to at most {@link STRETCH} further */
   #runOn(units: Units, from: number, to: number, offset: number): number {
     const machine = this.#machine
     const { ascii } = machine
