@@ -1,8 +1,8 @@
 import { defineConfig } from 'vitest/config'
 
-const files = { include: ['test/**/*.test.ts'], exclude: ['test/bench/**'] }
+const files = { include: ['test/**/*.test.ts', 'docs/examples/*.test.ts'], exclude: ['test/bench/**'] }
 /** Measures the process that it runs in. */
-const alone = ['test/audio/memory.test.ts']
+const alone = ['test/endpoints/audio/memory.test.ts']
 
 export default defineConfig({
   test: {

@@ -1,9 +1,9 @@
 /** What configurations and plugins import. */
-import type { ConfigContext, UserConfig } from './config.ts'
+import type { ConfigContext, UserConfig } from './config/config.ts'
 
 export { defineGuard, defineProvider, defineSearch } from './plugin.ts'
 export type * from './plugin.ts'
-export type { ConfigContext, UserConfig } from './config.ts'
+export type { ConfigContext, UserConfig } from './config/config.ts'
 
 type Configure = (context: ConfigContext) => UserConfig | Promise<UserConfig>
 

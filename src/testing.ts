@@ -1,5 +1,5 @@
 /** For authors of providers and guards: a vendor on a real socket, transcripts, the rules of streams, and the kit that uses them all. */
-export type { Check } from './testing/bench.ts'
+export type { Check } from './testing/fixture.ts'
 export {
   checkGuard,
   type GuardCase,

@@ -2,12 +2,12 @@
 import { createConsola } from 'consola'
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import * as v from 'valibot'
-import type { LoadedConfig, UserConfig } from '../src/config.ts'
-import { createGateway, type Gateway } from '../src/gateway.ts'
-import { parsePico } from '../src/money.ts'
-import type { KeyChange } from '../src/accounts.ts'
-import { listen } from '../src/server.ts'
-import { configSchema } from '../src/settings.ts'
+import type { LoadedConfig, UserConfig } from '../src/config/config.ts'
+import { createGateway, type Gateway } from '../src/gateway/gateway.ts'
+import { parsePico } from '../src/money/money.ts'
+import type { KeyChange } from '../src/accounts/accounts.ts'
+import { listen } from '../src/server/server.ts'
+import { configSchema } from '../src/config/schema.ts'
 
 export interface TestKey {
   readonly id: string

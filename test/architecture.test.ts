@@ -33,21 +33,39 @@ function sourcesIn(folder: string): Source[] {
 const src = sourcesIn('src')
 const plugins = [...sourcesIn('providers'), ...sourcesIn('plugins')]
 
-/** From the ground up; a file imports from its own floor or from below it. */
-const FLOORS: readonly (readonly [name: string, files: RegExp])[] = [
-  ['ground', /^src\/(errors|json|lists|money|plugin|plugin\/.*|flow|ids)\.ts$/],
-  [
-    'nouns',
-    /^src\/(ledger\/.*|records|accounts|allowlist|branch|catalog|media|audio\/.*|fetch|policy|policy\/.*|checks|exposition|metrics|access-log|config|settings|key-settings|environment|issues|form|upstream|sse|template|routing|health|holds|alarms|scope|search|search\/.*|guard\/.*)\.ts$/,
-  ],
-  ['request path', /^src\/(http|pipeline|stream|edge|guarded\/.*)\.ts$/],
-  ['stages and endpoints', /^src\/(stages|endpoints)\/.*\.ts$/],
-  ['assembly', /^src\/(loader|routes|gateway|guard-setup|first-run)\.ts$/],
-  ['entrances', /^src\/(server|admin\/.*|cli|cli\/.*|index|testing|testing\/.*)\.ts$/],
+/** Entries of `src/` in the order of their imports: a file imports from its own entry and from entries before it. */
+const ORDER: readonly string[] = [
+  'lifetime',
+  'plugin',
+  'plugin.ts',
+  'money',
+  'patterns',
+  'errors',
+  'models',
+  'import',
+  'policy',
+  'state',
+  'stream',
+  'accounts',
+  'observe',
+  'config',
+  'guard',
+  'search',
+  'upstream',
+  'index.ts',
+  'pipeline',
+  'endpoints',
+  'gateway',
+  'server',
+  'console',
+  'testing',
+  'testing.ts',
+  'cli',
+  'cli.ts',
 ]
 
-/** What endpoint families share; a family's other files are its own. */
-const SHARED_BY_ENDPOINTS = /^src\/endpoints\/(billed|body|chunks|chat-texts|multipart)\.ts$/
+/** Folders of `endpoints/` that every family may import. */
+const SHARED_BY_ENDPOINTS = new Set(['shared', 'audio'])
 
 /** Plugins that build upon the folder of another one. */
 const KIN: Readonly<Record<string, readonly string[]>> = {
@@ -59,27 +77,30 @@ const KIN: Readonly<Record<string, readonly string[]>> = {
   'providers/openai': ['providers/openai-compatible/'],
 }
 
-function floorOf(path: string): number {
-  return FLOORS.findIndex(([, files]) => files.test(path))
+/** Position in {@link ORDER}; -1 for a file that has no place there. */
+function placeOf(path: string): number {
+  return ORDER.indexOf(path.split('/')[1]!)
 }
 
 describe('architecture', () => {
   it('finds the sources and reads their imports', () => {
     expect(src.length).toBeGreaterThan(30)
-    expect(src.find(({ path }) => path === 'src/gateway.ts')!.imports).toContain('src/pipeline.ts')
+    expect(src.find(({ path }) => path === 'src/gateway/gateway.ts')!.imports).toContain(
+      'src/pipeline/pipeline.ts',
+    )
   })
 
-  it('has a floor for every file', () => {
-    expect(src.filter(({ path }) => floorOf(path) < 0).map(({ path }) => path)).toEqual([])
+  it('has a place for every file', () => {
+    expect(src.filter(({ path }) => placeOf(path) < 0).map(({ path }) => path)).toEqual([])
   })
 
-  it('imports downwards only', () => {
-    const upward = src.flatMap(({ path, imports }) =>
+  it('imports in one direction only', () => {
+    const backward = src.flatMap(({ path, imports }) =>
       imports
-        .filter((to) => to.startsWith('src/') && floorOf(to) > floorOf(path))
+        .filter((to) => to.startsWith('src/') && placeOf(to) > placeOf(path))
         .map((to) => `${path} -> ${to}`),
     )
-    expect(upward).toEqual([])
+    expect(backward).toEqual([])
   })
 
   it('has no cycles, types included', () => {
@@ -99,19 +120,23 @@ describe('architecture', () => {
     expect(cycles).toEqual([])
   })
 
-  it('keeps stages apart from each other, and endpoint families too', () => {
-    const sideways = src.flatMap(({ path, imports }) => {
-      const folder = /^src\/(stages|endpoints)\//.exec(path)?.[1]
-      if (!folder) return []
-      const family = familyOf(path)
-      return imports
-        .filter((to) => /^src\/(stages|endpoints)\//.test(to))
-        .filter((to) => !SHARED_BY_ENDPOINTS.test(to))
-        .filter(
-          (to) => folder === 'stages' || !to.includes('/endpoints/') || familyOf(to) !== family,
-        )
-        .map((to) => `${path} -> ${to}`)
-    })
+  it('keeps stages apart from each other', () => {
+    const sideways = src.flatMap(({ path, imports }) =>
+      imports
+        .filter(() => stageOf(path) !== undefined)
+        .filter((to) => stageOf(to) !== undefined && stageOf(to) !== stageOf(path))
+        .map((to) => `${path} -> ${to}`),
+    )
+    expect(sideways).toEqual([])
+  })
+
+  it('keeps endpoint families apart from each other', () => {
+    const sideways = src.flatMap(({ path, imports }) =>
+      imports
+        .filter((to) => familyOf(path) !== undefined && familyOf(to) !== undefined)
+        .filter((to) => familyOf(to) !== familyOf(path) && !SHARED_BY_ENDPOINTS.has(familyOf(to)!))
+        .map((to) => `${path} -> ${to}`),
+    )
     expect(sideways).toEqual([])
   })
 
@@ -143,23 +168,27 @@ describe('architecture', () => {
   it('moves money in two places only', () => {
     const callers = (method: string) =>
       src
-        .filter(({ path }) => !path.startsWith('src/ledger/'))
+        .filter(({ path }) => !path.startsWith('src/state/'))
         .filter(({ text }) => new RegExp(`\\bledger\\.${method}\\(`).test(text))
         .map(({ path }) => path)
-    expect(callers('settle')).toEqual(['src/stages/settle.ts'])
-    expect(callers('topUp').sort()).toEqual(['src/admin/api.ts', 'src/first-run.ts'])
+    expect(callers('settle')).toEqual(['src/pipeline/stages/settle.ts'])
+    expect(callers('topUp').sort()).toEqual(['src/gateway/seed.ts', 'src/server/admin/api.ts'])
   })
 
   it('never branches on the operation inside a stage', () => {
     const branching = src
-      .filter(({ path }) => path.startsWith('src/stages/'))
+      .filter(({ path }) => path.startsWith('src/pipeline/stages/'))
       .filter(({ text }) => /operation\s*[!=]==?/.test(text))
     expect(branching.map(({ path }) => path)).toEqual([])
   })
 })
 
-/** `chat` for `chat.ts`, `chat-request.ts` and what only chat uses. */
-function familyOf(path: string): string {
-  const name = path.split('/').at(-1)!.replace(/\.ts$/, '')
-  return name === 'conform' ? 'chat' : name.split('-')[0]!
+/** `guard` for `stages/guard.ts` and what lies in `stages/guard/`. */
+function stageOf(path: string): string | undefined {
+  return /^src\/pipeline\/stages\/([\w-]+)/.exec(path)?.[1]
+}
+
+/** `chat` for what lies in `endpoints/chat/`. */
+function familyOf(path: string): string | undefined {
+  return /^src\/endpoints\/([\w-]+)\//.exec(path)?.[1]
 }

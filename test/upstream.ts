@@ -1,5 +1,5 @@
 /** A vendor on a real socket, and bodies cut as a network may cut them: what plugin authors get, for the tests of the house. */
-export { cutAt, cutAtEvents } from '../src/testing/cuts.ts'
+export { cutAt, cutAtEvents } from '../src/testing/splits.ts'
 export {
   events,
   json,

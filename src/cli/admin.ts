@@ -1,7 +1,7 @@
 /** The admin API of a running gateway, as its command line sees it. */
 import { FetchError, ofetch } from 'ofetch'
-import type { Config } from '../config.ts'
-import { NO_TOKEN, toCallable } from '../first-run.ts'
+import type { Config } from '../config/config.ts'
+import { NO_TOKEN, toCallable } from '../gateway/seed.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { parseExact } from './output.ts'

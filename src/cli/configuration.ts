@@ -1,7 +1,7 @@
 /** Which configuration the command line uses. */
 import { globSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { loadConfig, type LoadedConfig, type LoadOptions } from '../config.ts'
+import { loadConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
 import type { Arguments } from './command.ts'
 
 /**

@@ -1,7 +1,7 @@
 /** Finds the command, takes its options apart, runs it, and says what went wrong in a sentence. */
 import { parseArgs } from 'node:util'
-import { nearest } from '../catalog.ts'
-import { ConfigError } from '../errors.ts'
+import { nearest } from '../errors/nearest.ts'
+import { ConfigError } from '../errors/errors.ts'
 import { CommandError, type Arguments, type Command, type OptionSpecs } from './command.ts'
 import { COMMANDS } from './commands.ts'
 

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { ConfigError } from '../errors.ts'
+import { ConfigError } from '../errors/errors.ts'
 import {
   readTranscripts,
   testProvider,

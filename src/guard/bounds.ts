@@ -1,9 +1,9 @@
 /** Who holds back how much of an answer, and who too much (guard design, 3.3 and 3.12). */
-import type { Choice } from './choice.ts'
-import type { Follower } from './follower.ts'
-import type { Lane } from './lane.ts'
+import type { Origin } from '../plugin.ts'
+import type { Choice } from './screened-choice.ts'
+import type { Follower } from './scan-session.ts'
+import type { Lane } from './screened-text.ts'
 import { GuardFault } from './verdicts.ts'
-import type { Origin } from './watch.ts'
 
 /** A guard and the lane that it follows. */
 export interface Hold<Part> {

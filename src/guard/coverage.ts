@@ -1,6 +1,6 @@
 /** Who looks after the rules of a policy, and which nobody does. */
-import type { EffectivePolicy } from '../policy.ts'
-import { isSelected, type Guards, type LoadedGuard } from './guards.ts'
+import type { EffectivePolicy } from '../policy/policy.ts'
+import { isSelected, type Guards, type LoadedGuard } from './plan.ts'
 
 /** One rule, and the guards that answer for it. */
 export interface Coverage {

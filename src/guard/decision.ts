@@ -2,10 +2,10 @@
  * What guards made of one call: for the client (header and `guard` object) and for the operator (the event
  * `guard.decision`). Names and numbers, never text that was found (guard design, 6).
  */
+import type { Origin, Side } from '../plugin.ts'
 import { createHmac, randomBytes } from 'node:crypto'
-import type { Place } from './screening.ts'
+import type { Place } from './screen-types.ts'
 import type { Block, FaultKind } from './verdicts.ts'
-import type { Origin, Side } from './watch.ts'
 
 export type GuardOutcome = 'passed' | 'blocked' | 'error'
 export type Evidence = 'none' | 'hash' | 'text'

@@ -1,15 +1,15 @@
 /** Tries a policy on texts, rule by rule, without a call (for operators who write policies). */
-import type { ActiveRules, GuardContext, RuleRef, Span, Unit } from '../plugin.ts'
-import type { EffectivePolicy } from '../policy.ts'
-import { Circuit } from './circuit.ts'
-import type { Stop } from './follower.ts'
-import { pluginScout } from './followers.ts'
-import type { Guards, LoadedGuard } from './guards.ts'
-import { Passes } from './passes.ts'
-import type { PatternMatcher } from './patterns.ts'
-import { inTurns, type Steps } from './stretch.ts'
+import type { ActiveRules, GuardContext, RuleRef, Side, Span, Unit } from '../plugin.ts'
+import type { EffectivePolicy } from '../policy/policy.ts'
+import { Circuit } from './circuit-breaker.ts'
+import type { Stop } from './scan-session.ts'
+import { pluginScout } from './scan-sessions.ts'
+import type { Guards, LoadedGuard } from './plan.ts'
+import { Passes } from './verdict-cache.ts'
+import type { PatternMatcher } from '../patterns/patterns.ts'
+import { inTurns, type Steps } from '../patterns/time-slice.ts'
 import { admitted, checkVerdict, toFault, type Block, type FaultKind } from './verdicts.ts'
-import { Watch, type Side } from './watch.ts'
+import { Watch } from './runner.ts'
 
 /** What one guard says of one text under one rule. */
 export interface Evaluation {

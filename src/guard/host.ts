@@ -1,9 +1,9 @@
 /** What the gateway offers guard plugins (guard design, 4). */
 import { LRUCache } from 'lru-cache'
 import type { GuardHost, Host, Matcher } from '../plugin.ts'
-import { askModel } from './asking.ts'
-import { inTurns } from './stretch.ts'
-import type { Turnstile } from './turnstile.ts'
+import { askModel } from './model-access.ts'
+import { inTurns } from '../patterns/time-slice.ts'
+import type { Turnstile } from './semaphore.ts'
 
 const MOST_CACHED = 20_000
 const LONGEST_TTL_SECONDS = 86_400

@@ -2,11 +2,10 @@
  * Drives a screen whose guards answer later (guard design, 3.4, 3.11, 3.12): reads on while they think, within bounds,
  * and lets go in order what they agree to.
  */
-import type { Batch, Flow, Source } from '../plugin.ts'
+import type { Batch, Flow, Origin, Source } from '../plugin.ts'
 import type { Screen } from './screen.ts'
-import { nextTurn, someOf, type Steps } from './stretch.ts'
+import { nextTurn, someOf, type Steps } from '../patterns/time-slice.ts'
 import { GuardFault } from './verdicts.ts'
-import type { Origin } from './watch.ts'
 
 export interface PatientInit<Part> {
   readonly screen: Screen<Part>

@@ -3,16 +3,15 @@
  * they block becomes a refusal. Synchronous: while all guards are local it is a step of the reply's flow; where guards
  * answer later, somebody calls `update` when they have.
  */
-import type { Step } from '../plugin.ts'
+import type { Origin, Step } from '../plugin.ts'
 import { holdsOf, tooLarge, worstHolds, type Hold } from './bounds.ts'
-import { Choice, hasPassed, itemOf, partOf, type Fragments } from './choice.ts'
-import { Lane, type Blocked, type Halt } from './lane.ts'
-import type { FragmentPiece, MarkPiece, Piece, TextPiece, WholePiece } from './lanes.ts'
-import { Readers } from './readers.ts'
-import type { ScreenInit } from './screening.ts'
-import { atOnce, inTurns } from './stretch.ts'
+import { Choice, hasPassed, itemOf, partOf, type Fragments } from './screened-choice.ts'
+import { Lane, type Blocked, type Halt } from './screened-text.ts'
+import type { FragmentPiece, MarkPiece, Piece, TextPiece, WholePiece } from './adapter.ts'
+import { Readers } from './scanners.ts'
+import type { ScreenInit } from './screen-types.ts'
+import { atOnce, inTurns } from '../patterns/time-slice.ts'
 import { isForgiven, type GuardFault } from './verdicts.ts'
-import type { Origin } from './watch.ts'
 
 /** Where a longer text is blocked is found out in turns with others. */
 const LONG = 1 << 14

@@ -1,5 +1,5 @@
 /** What guards say, and what counts as having said nothing. Misbehaviour is an error, never a pass (guard design, 4). */
-import { UpstreamFailure } from '../errors.ts'
+import { UpstreamFailure } from '../errors/errors.ts'
 import type { GuardStep, RuleRef, Span, Verdict } from '../plugin.ts'
 
 export type Block = Extract<Verdict, { action: 'block' }>

@@ -43,6 +43,12 @@ export type Verdict =
     }
   | { readonly action: 'abstain'; readonly why: 'unscannable' | 'not-applicable' }
 
+/** Whether a text goes to a model or comes from it. */
+export type Side = 'input' | 'output'
+
+/** Whose rules a guard answers for: those of the key, or those that the request brought. */
+export type Origin = 'key' | 'request'
+
 /** Where a text stands. */
 export type Channel =
   | 'content'
@@ -108,7 +114,7 @@ export interface GuardContext {
   readonly endpoint: string
   /** Catalog id. */
   readonly model: string
-  readonly origin: 'key' | 'request'
+  readonly origin: Origin
   readonly rules: ActiveRules
   /** The model that the key's policy wants to judge, where it names one. Catalog id. */
   readonly judge?: string

@@ -1,6 +1,6 @@
 /** What holds for one call: the key's policy, tightened by the request's (guard design, 2). Pure. */
 import { CATEGORIES, type ActiveRules, type Category } from '../plugin.ts'
-import type { Escalation, GuardSettings, Policy } from './written.ts'
+import type { Escalation, GuardSettings, Policy } from './schema.ts'
 
 /** What is shown in place of blocked text when the key's policy names nothing else. */
 export const DEFAULT_REFUSAL = "I can't help with that here."

@@ -1,10 +1,10 @@
 /** What a guard under test gets to see of a gateway. */
 import { createConsola } from 'consola'
-import { UpstreamFailure } from '../errors.ts'
-import { compilePatterns } from '../guard/patterns.ts'
-import { inTurns } from '../guard/stretch.ts'
+import { UpstreamFailure } from '../errors/errors.ts'
+import { compilePatterns } from '../patterns/patterns.ts'
+import { inTurns } from '../patterns/time-slice.ts'
 import type { ChatInput, Completion, GuardHost } from '../plugin.ts'
-import { createHost } from '../upstream.ts'
+import { createHost } from '../upstream/host.ts'
 
 /** Speaks for every model that a guard asks: a text, or a whole answer. */
 export type Speaker = (request: ChatInput, model: string) => string | Completion

@@ -1,10 +1,10 @@
 /** The conformance check for guards: what a gateway would hold against one, seen without a gateway. */
-import { ConfigError } from '../errors.ts'
+import { ConfigError } from '../errors/errors.ts'
 import type { Block } from '../guard/verdicts.ts'
-import { toConfigIssues } from '../issues.ts'
+import { toConfigIssues } from '../errors/issues.ts'
 import { CATEGORIES, type Guard, type GuardHost, type GuardPlugin, type Span } from '../plugin.ts'
-import { judged, named, skipped, type Check } from './bench.ts'
-import { cutAt, randomFrom } from './cuts.ts'
+import { judged, named, skipped, type Check } from './fixture.ts'
+import { cutAt, randomFrom } from './splits.ts'
 import { TestHost, type Speaker } from './guard-host.ts'
 import {
   follow,
@@ -14,7 +14,7 @@ import {
   type GuardBench,
   type GuardCase,
   type Outcome,
-} from './guard-subject.ts'
+} from './guard-cases.ts'
 
 export type { GuardCase }
 

@@ -8,18 +8,18 @@ import {
   type Bench,
   type Case,
   type Check,
-} from './bench.ts'
+} from './fixture.ts'
 import { checkAnswer, checkRules } from './checks/answers.ts'
-import { checkCutOff, checkCuts } from './checks/cuts.ts'
+import { checkCutOff, checkCuts } from './checks/splits.ts'
 import { checkFailures, checkSecrets } from './checks/failures.ts'
-import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/leaving.ts'
+import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/disconnects.ts'
 import { saidBy } from './compare.ts'
-import { randomFrom } from './cuts.ts'
+import { randomFrom } from './splits.ts'
 import { SAMPLES } from './samples.ts'
 import { hide, secretsIn } from './secrets.ts'
-import { questionOf, type Question } from './question.ts'
+import { questionOf, type Question } from './requests.ts'
 import { setUp, type SubjectOptions } from './set-up.ts'
-import type { Outcome, Subject } from './subject.ts'
+import type { Outcome, Subject } from './provider-under-test.ts'
 import type { Transcript } from './transcripts.ts'
 import { startUpstream } from './vendor.ts'
 

@@ -1,5 +1,5 @@
 /** Keys in a provider's options, and texts that show them. Pure. */
-import { namesSecret } from '../issues.ts'
+import { namesSecret } from '../errors/issues.ts'
 
 /** Shorter ones are parts of ordinary words. */
 const SHORTEST_SECRET = 6

@@ -1,9 +1,9 @@
 /** Sets a provider up without knowing what its options are called. */
-import { ConfigError } from '../errors.ts'
-import { loadProvider } from '../loader.ts'
+import { ConfigError } from '../errors/errors.ts'
+import { loadProvider } from '../gateway/loader.ts'
 import type { ProviderPlugin } from '../plugin.ts'
-import { Subject, type Attempt } from './subject.ts'
-import { Surroundings } from './surroundings.ts'
+import { Subject, type Attempt } from './provider-under-test.ts'
+import { Surroundings } from './isolated-host.ts'
 
 /** Which provider, and how it is set up. */
 export interface SubjectOptions {

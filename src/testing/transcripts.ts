@@ -6,8 +6,8 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as v from 'valibot'
-import { ConfigError } from '../errors.ts'
-import { toConfigIssues } from '../issues.ts'
+import { ConfigError } from '../errors/errors.ts'
+import { toConfigIssues } from '../errors/issues.ts'
 import type { FailureClass, OpenAIUsage } from '../plugin.ts'
 
 export interface Transcript {

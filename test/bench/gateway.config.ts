@@ -1,5 +1,5 @@
 /** The gateway as the bench runs it: all that ships switched on, state in memory, limits kept but too high to refuse. */
-import type { UserConfig } from '../../src/config.ts'
+import type { UserConfig } from '../../src/config/config.ts'
 import { LITERALS, PATTERNS } from '../guard/texts.ts'
 
 /** None of them is in what the bench asks and is answered. */

@@ -2,7 +2,7 @@
  * What looking for banned patterns costs: `node test/bench/guard.ts`. Prints medians of interleaved rounds beside the
  * figure that has to hold. Time is that of the process, so that a busy machine does not matter much.
  */
-import { compilePatterns, SLICE, type PatternMatcher } from '../../src/guard/patterns.ts'
+import { compilePatterns, SLICE, type PatternMatcher } from '../../src/patterns/patterns.ts'
 import { hostilePatterns, LITERALS, ordinaryText, PATTERNS } from '../guard/texts.ts'
 
 interface Case {

@@ -12,7 +12,7 @@ import {
   type LedgerItem,
   type RowItem,
   type UsageRow,
-} from '../../src/ledger/ledger.ts'
+} from '../../src/state/ledger/ledger.ts'
 import { ManualClock, type TestClock } from './ledger.ts'
 
 export interface ArchiveOptions {

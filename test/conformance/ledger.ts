@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { isDeepStrictEqual, inspect } from 'node:util'
-import { LEASE_MS } from '../../src/ledger/ledger.ts'
+import { LEASE_MS } from '../../src/state/ledger/ledger.ts'
 import type {
   CapScope,
   Entered,
@@ -22,8 +22,8 @@ import type {
   Settlement,
   TopUp,
   UsageRow,
-} from '../../src/ledger/ledger.ts'
-import { MAX_AMOUNT, parsePico, type Pico } from '../../src/money.ts'
+} from '../../src/state/ledger/ledger.ts'
+import { MAX_AMOUNT, parsePico, type Pico } from '../../src/money/money.ts'
 
 /** The time an engine under test lives in. It only goes forward. */
 export interface TestClock {

@@ -1,6 +1,6 @@
 /** Guards and patterns that tests can see through. */
 import * as v from 'valibot'
-import type { Searcher } from '../../src/guard/followers-pattern.ts'
+import type { Searcher } from '../../src/guard/scan-sessions-pattern.ts'
 import {
   defineGuard,
   type Guard,

@@ -1,5 +1,5 @@
 /** Answers of one kind of text, to see a screen without an endpoint. */
-import type { Lanes, Piece } from '../../src/guard/lanes.ts'
+import type { Lanes, Piece } from '../../src/guard/adapter.ts'
 import type { Channel } from '../../src/plugin.ts'
 
 export interface Bit {

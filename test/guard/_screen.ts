@@ -1,6 +1,6 @@
 /** Screens for tests that set only what they are about. */
 import { Screen } from '../../src/guard/screen.ts'
-import type { Notes, ScreenInit } from '../../src/guard/screening.ts'
+import type { Notes, ScreenInit } from '../../src/guard/screen-types.ts'
 
 export const LIMITS = { maxHeld: 1000, maxBuffer: 10_000, maxToolCall: 100 }
 

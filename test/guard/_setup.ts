@@ -2,8 +2,8 @@
 import type { GuardPlugin } from '../../src/plugin.ts'
 import { createTestGateway, eventsOf, type Answer, type TestGateway } from '../_setup.ts'
 import { events, json, startUpstream, type FakeUpstream } from '../upstream.ts'
-import type { UserConfig } from '../../src/config.ts'
-import type { Policy } from '../../src/policy.ts'
+import type { UserConfig } from '../../src/config/config.ts'
+import type { Policy } from '../../src/policy/policy.ts'
 
 export interface Guarded extends AsyncDisposable {
   readonly t: TestGateway

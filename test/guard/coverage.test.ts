@@ -1,9 +1,9 @@
 /** Who looks after the rules of a policy, and what is said where nobody does. */
 import { describe, expect, it } from 'vitest'
 import { coverageOf, gapsOf } from '../../src/guard/coverage.ts'
-import { Guards, type LoadedGuard } from '../../src/guard/guards.ts'
-import { compiling } from '../../src/guard/patterns.ts'
-import { tighten, type Policy } from '../../src/policy.ts'
+import { Guards, type LoadedGuard } from '../../src/guard/plan.ts'
+import { compiling } from '../../src/patterns/patterns.ts'
+import { tighten, type Policy } from '../../src/policy/policy.ts'
 import { wordGuard } from './_doubles.ts'
 
 const loaded = (name: string, more: Partial<LoadedGuard> = {}): LoadedGuard => ({

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dataUrl, pdfOf } from '../_documents.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
-import { mp3, wav } from '../audio/_sounds.ts'
-import { formatPico } from '../../src/money.ts'
+import { mp3, wav } from '../endpoints/audio/_sounds.ts'
+import { formatPico } from '../../src/money/money.ts'
 import { events, json, sse, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
 

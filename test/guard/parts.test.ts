@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Circuit } from '../../src/guard/circuit.ts'
+import { Circuit } from '../../src/guard/circuit-breaker.ts'
 import { Segmenter, type Segment } from '../../src/guard/segments.ts'
-import { Turnstile } from '../../src/guard/turnstile.ts'
+import { Turnstile } from '../../src/guard/semaphore.ts'
 
 function segmentsOf(text: string, cuts: readonly number[] = []): Segment[] {
   const segmenter = new Segmenter()

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
-import { flowFrom } from '../../src/flow.ts'
-import type { Scout } from '../../src/guard/follower.ts'
+import { flowFrom } from '../../src/stream/flow.ts'
+import type { Scout } from '../../src/guard/scan-session.ts'
 import { Patient } from '../../src/guard/patient.ts'
 import { bitLanes, type Bit } from './_lanes.ts'
 import { screenOf } from './_screen.ts'

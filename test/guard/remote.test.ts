@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { afterEach, describe, expect, it } from 'vitest'
-import { formatPico } from '../../src/money.ts'
+import { formatPico } from '../../src/money/money.ts'
 import { defineGuard, type Guard, type GuardPlugin, type Verdict } from '../../src/plugin.ts'
 import { json, startUpstream, type Answer, type FakeUpstream, type Seen } from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { clean, decodings } from '../../plugins/guards/judge/clean.ts'
-import { formatPico } from '../../src/money.ts'
+import { formatPico } from '../../src/money/money.ts'
 import { guarded, readStream, streamOf, wholeOf, type Guarded } from '../guard/_setup.ts'
 import { createTestGateway } from '../_setup.ts'
 import { json, startUpstream, type Answer, type Seen } from '../upstream.ts'

@@ -8,7 +8,7 @@ import pii from '../../plugins/guards/pii.ts'
 import type { Entity } from '../../plugins/guards/pii/find.ts'
 import { CLASSES } from '../../plugins/guards/pii/numbers.ts'
 import { PersonalDataScan } from '../../plugins/guards/pii/scan.ts'
-import { atOnce } from '../../src/guard/stretch.ts'
+import { atOnce } from '../../src/patterns/time-slice.ts'
 import type { Guard, GuardContext, GuardHost, GuardStep, Unit, Verdict } from '../../src/plugin.ts'
 
 /** Label, and texts that have one of it; `«` and `»` stand around it. */

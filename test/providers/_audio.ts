@@ -1,9 +1,9 @@
 /** A provider of sound on a real host, asked as the gateway asks it. */
 import { createConsola } from 'consola'
-import { TranscriptIntake, type DonePart } from '../../src/endpoints/transcription-intake.ts'
-import { soundOf } from '../../src/endpoints/speech-sound.ts'
-import { UpstreamFailure } from '../../src/errors.ts'
-import { flowOf, toFlow } from '../../src/flow.ts'
+import { TranscriptIntake, type DonePart } from '../../src/endpoints/transcription/answer.ts'
+import { soundOf } from '../../src/endpoints/speech/answer.ts'
+import { UpstreamFailure } from '../../src/errors/errors.ts'
+import { flowOf, toFlow } from '../../src/stream/flow.ts'
 import type {
   Provider,
   ProviderPlugin,
@@ -11,8 +11,8 @@ import type {
   TranscriptionEvent,
   TranscriptionInput,
 } from '../../src/plugin.ts'
-import { createHost } from '../../src/upstream.ts'
-import { wav } from '../audio/_sounds.ts'
+import { createHost } from '../../src/upstream/host.ts'
+import { wav } from '../endpoints/audio/_sounds.ts'
 
 /** A plugin, set up. Whoever calls this closes it. */
 export interface Setup extends AsyncDisposable {

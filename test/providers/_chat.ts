@@ -1,9 +1,9 @@
 /** A provider on a real host, asked as the gateway asks it, and its answer as a client would get it. */
 import { createConsola } from 'consola'
-import { conform } from '../../src/endpoints/conform.ts'
-import { fold, unfold } from '../../src/endpoints/chunks.ts'
-import { UpstreamFailure } from '../../src/errors.ts'
-import { toFlow } from '../../src/flow.ts'
+import { conform } from '../../src/endpoints/chat/normalize.ts'
+import { fold, unfold } from '../../src/endpoints/chat/chunks.ts'
+import { UpstreamFailure } from '../../src/errors/errors.ts'
+import { toFlow } from '../../src/stream/flow.ts'
 import type {
   ChatInput,
   Chunk,
@@ -12,7 +12,7 @@ import type {
   Provider,
   ProviderPlugin,
 } from '../../src/plugin.ts'
-import { createHost } from '../../src/upstream.ts'
+import { createHost } from '../../src/upstream/host.ts'
 
 export const silent = createConsola({ level: -999 })
 

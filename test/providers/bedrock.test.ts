@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import bedrock from '../../providers/bedrock.ts'
 import { readStream, readWhole } from '../../providers/bedrock/answer.ts'
 import { readFrames } from '../../providers/bedrock/frames.ts'
-import { UpstreamFailure } from '../../src/errors.ts'
-import { flowOf } from '../../src/flow.ts'
+import { UpstreamFailure } from '../../src/errors/errors.ts'
+import { flowOf } from '../../src/stream/flow.ts'
 import type { Host, Message } from '../../src/plugin.ts'
 import {
   cutAt,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import deepgram from '../../providers/deepgram.ts'
-import { mp3 } from '../audio/_sounds.ts'
+import { mp3 } from '../endpoints/audio/_sounds.ts'
 import { describeRecorded, whole } from '../fixtures.ts'
 import { json, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
 import { failureOf, setUp, type Setup } from './_audio.ts'

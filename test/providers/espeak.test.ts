@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import espeak from '../../providers/espeak.ts'
 import { Line } from '../../providers/espeak/line.ts'
-import { secondsOf } from '../../src/audio/length.ts'
+import { secondsOf } from '../../src/endpoints/audio/length.ts'
 import { failureOf, setUp } from './_audio.ts'
 
 const installed = spawnSync('espeak-ng', ['--version']).status === 0

@@ -1,7 +1,7 @@
 /** Gemini behind a whole gateway, asked by the official client. */
 import OpenAI, { APIError } from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { fold } from '../../src/endpoints/chunks.ts'
+import { fold } from '../../src/endpoints/chat/chunks.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 import { events, json, startUpstream, type FakeUpstream } from '../upstream.ts'
 

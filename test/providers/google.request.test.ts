@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import google from '../../providers/google.ts'
-import { UpstreamFailure } from '../../src/errors.ts'
+import { UpstreamFailure } from '../../src/errors/errors.ts'
 import type { ChatInput } from '../../src/plugin.ts'
 import { json, startUpstream, type FakeUpstream, type Seen } from '../upstream.ts'
 import { setUp, type Asked } from './_chat.ts'

@@ -7,8 +7,8 @@ import {
   type Dialect,
 } from '../../providers/openai-compatible/dialect.ts'
 import { quirksOf } from '../../providers/openai-compatible/quirks.ts'
-import { UpstreamFailure } from '../../src/errors.ts'
-import { flowOf } from '../../src/flow.ts'
+import { UpstreamFailure } from '../../src/errors/errors.ts'
+import { flowOf } from '../../src/stream/flow.ts'
 import type { Chunk } from '../../src/plugin.ts'
 import { events, json, sse, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
 import { setUp, type Asked, type Setup } from './_chat.ts'

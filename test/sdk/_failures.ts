@@ -8,7 +8,7 @@ import {
   PermissionDeniedError,
 } from 'openai'
 import { expect, vi } from 'vitest'
-import type { Call } from '../../src/pipeline.ts'
+import type { Call } from '../../src/pipeline/pipeline.ts'
 import { json, type Answer } from '../upstream.ts'
 import { HELLO, rejected, user, type Setup } from './_setup.ts'
 

@@ -1,8 +1,8 @@
 /** The official client in front of a gateway in front of a scripted vendor, all on real sockets. */
 import OpenAI, { type ClientOptions } from 'openai'
 import { expect } from 'vitest'
-import type { UserConfig } from '../../src/config.ts'
-import type { Call } from '../../src/pipeline.ts'
+import type { UserConfig } from '../../src/config/config.ts'
+import type { Call } from '../../src/pipeline/pipeline.ts'
 import { MOCK_CONFIG, createTestGateway, type TestGateway } from '../_setup.ts'
 import { events, json, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
 

@@ -2,7 +2,7 @@
 import { RateLimitError } from 'openai'
 import type OpenAI from 'openai'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Call } from '../../src/pipeline.ts'
+import type { Call } from '../../src/pipeline/pipeline.ts'
 import type { Answer } from '../upstream.ts'
 import { failing, FINAL, onFreeTier, PASSING, provoke } from './_failures.ts'
 import { answered, HELLO, rejected, setUp, stalling, streamed, type Setup } from './_setup.ts'

@@ -1,6 +1,6 @@
 /** A gateway that searches: a model's vendor and two search engines, all on real sockets. */
 import { expect } from 'vitest'
-import type { UserConfig } from '../../src/config.ts'
+import type { UserConfig } from '../../src/config/config.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 import { PRICING, user } from '../sdk/_setup.ts'
 import { json, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'

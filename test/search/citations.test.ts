@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { annotationsOf, Cite } from '../../src/endpoints/chat-citations.ts'
-import { fold } from '../../src/endpoints/chunks.ts'
+import { annotationsOf, Cite } from '../../src/endpoints/chat/citations.ts'
+import { fold } from '../../src/endpoints/chat/chunks.ts'
 import type { Chunk, Delta } from '../../src/plugin.ts'
 
 const A = { url: 'https://a.example/page', title: 'A', content: 'About a.' }

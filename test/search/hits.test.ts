@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { domainRules } from '../../src/search/domains.ts'
-import { ALL_CHARACTERS, cleanHits, EXCERPT_CHARACTERS, urlKey } from '../../src/search/hits.ts'
+import { ALL_CHARACTERS, cleanHits, EXCERPT_CHARACTERS, urlKey } from '../../src/search/results.ts'
 import { oneLine, shorten, visible } from '../../src/search/texts.ts'
 
 const ANYWHERE = domainRules([], [])

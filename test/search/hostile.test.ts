@@ -1,10 +1,10 @@
 /** Pages that want to be more than material. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { grounding } from '../../src/endpoints/chat-grounding.ts'
+import { grounding } from '../../src/endpoints/chat/grounding.ts'
 import type { ChatInput, Hit } from '../../src/plugin.ts'
 import { domainRules } from '../../src/search/domains.ts'
-import { cleanHits } from '../../src/search/hits.ts'
+import { cleanHits } from '../../src/search/results.ts'
 import { user } from '../sdk/_setup.ts'
 
 const INPUT = { model: 'm', messages: [user('Hi')], plugins: [{ id: 'web' }] }

@@ -1,9 +1,9 @@
 /** Search engines out of a configuration: found, checked, set up, closed. */
 import * as v from 'valibot'
 import { describe, expect, it, vi } from 'vitest'
-import { createGateway } from '../../src/gateway.ts'
+import { createGateway } from '../../src/gateway/gateway.ts'
 import { defineSearch, type Host } from '../../src/plugin.ts'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, loaded, MOCK_CONFIG } from '../_setup.ts'
 import { user } from '../sdk/_setup.ts'

@@ -1,8 +1,8 @@
 /** What grounding costs: the model plus one search, to the last digit, on the answer and in the ledger alike. */
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { LedgerRow } from '../../src/ledger/ledger.ts'
-import { formatPico } from '../../src/money.ts'
+import type { LedgerRow } from '../../src/state/ledger/ledger.ts'
+import { formatPico } from '../../src/money/money.ts'
 import { eventsOf } from '../_setup.ts'
 import { answered, stalling, streamed } from '../sdk/_setup.ts'
 import { json } from '../upstream.ts'

@@ -1,10 +1,10 @@
 import { createConsola } from 'consola'
 import { describe, expect, it } from 'vitest'
-import { UpstreamFailure } from '../../src/errors.ts'
-import { Metrics } from '../../src/metrics.ts'
-import { compilePrices } from '../../src/money.ts'
+import { UpstreamFailure } from '../../src/errors/errors.ts'
+import { Metrics } from '../../src/observe/metrics.ts'
+import { compilePrices } from '../../src/money/money.ts'
 import type { Found, Query, SearchEngine } from '../../src/plugin.ts'
-import { Search, searchPrice, type Wish } from '../../src/search.ts'
+import { Search, searchPrice, type Wish } from '../../src/search/search.ts'
 
 const FOUND: Found = { hits: [{ url: 'https://a.example/', title: 'A', content: 'text' }] }
 const WISH: Wish = {

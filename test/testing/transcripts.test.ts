@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseHttp, readTranscripts } from '../../src/testing.ts'
-import { bordersOf, bytewise, cutAtEvents, randomFrom, randomly } from '../../src/testing/cuts.ts'
+import { bordersOf, bytewise, cutAtEvents, randomFrom, randomly } from '../../src/testing/splits.ts'
 import { folder } from '../_folder.ts'
 
 const GOOD = '{"request":{"messages":[]},"expect":{"text":"Hello"}}'

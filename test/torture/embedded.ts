@@ -12,7 +12,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Pool } from 'undici'
-import { parsePico } from '../../src/money.ts'
+import { parsePico } from '../../src/money/money.ts'
 import { startGateway, type GatewayProcess } from './_gateway.ts'
 import { buildShim } from './_shim.ts'
 

@@ -10,8 +10,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { parseArgs } from 'node:util'
-import { openEmbedded, type EmbeddedLedger } from '../../src/ledger/embedded.ts'
-import type { Log } from '../../src/ledger/ledger.ts'
+import { openEmbedded, type EmbeddedLedger } from '../../src/state/sqlite/engine.ts'
+import type { Log } from '../../src/state/ledger/ledger.ts'
 import { buildShim, countSyncs } from './_shim.ts'
 
 interface Figures {

@@ -10,11 +10,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import type { Log } from '../../src/ledger/ledger.ts'
-import { openRedis, type RedisLedger } from '../../src/ledger/redis.ts'
-import type { Settlement, UsageRow } from '../../src/ledger/ledger.ts'
-import { MAX_AMOUNT } from '../../src/money.ts'
-import { Address, hasRedis, NOT_INSTALLED, RedisServer, startReplica } from '../ledger/_redis.ts'
+import type { Log } from '../../src/state/ledger/ledger.ts'
+import { openRedis, type RedisLedger } from '../../src/state/redis/engine.ts'
+import type { Settlement, UsageRow } from '../../src/state/ledger/ledger.ts'
+import { MAX_AMOUNT } from '../../src/money/money.ts'
+import {
+  Address,
+  hasRedis,
+  NOT_INSTALLED,
+  RedisServer,
+  startReplica,
+} from '../state/redis/_redis.ts'
 
 const WRITERS = 32
 const CALLERS = 16

@@ -1,10 +1,18 @@
 /** Whether answers say what they should, in the form they should have. */
-import { UpstreamFailure } from '../../errors.ts'
-import { answerOf, judged, named, notFailure, type Bench, type Case, type Check } from '../bench.ts'
+import { UpstreamFailure } from '../../errors/errors.ts'
+import {
+  answerOf,
+  judged,
+  named,
+  notFailure,
+  type Bench,
+  type Case,
+  type Check,
+} from '../fixture.ts'
 import { differences, lacking, usageDifferences } from '../compare.ts'
 import { breachesOf, impossibleCounts } from '../rules.ts'
 import { misshapen } from '../shapes.ts'
-import type { Outcome } from '../subject.ts'
+import type { Outcome } from '../provider-under-test.ts'
 import type { Expected } from '../transcripts.ts'
 import { json } from '../vendor.ts'
 

@@ -1,5 +1,5 @@
 /** Whether what goes wrong at a vendor becomes the right failure, once, and without a word that is nobody's business. */
-import { UpstreamFailure } from '../../errors.ts'
+import { UpstreamFailure } from '../../errors/errors.ts'
 import type { FailureClass } from '../../plugin.ts'
 import {
   ASKS_NOBODY,
@@ -9,10 +9,10 @@ import {
   skipped,
   type Bench,
   type Check,
-} from '../bench.ts'
-import { randomFrom } from '../cuts.ts'
+} from '../fixture.ts'
+import { randomFrom } from '../splits.ts'
 import { shows } from '../secrets.ts'
-import type { Question } from '../question.ts'
+import type { Question } from '../requests.ts'
 import type { Answer, Seen } from '../vendor.ts'
 
 interface Trouble {

@@ -2,7 +2,7 @@
  * How often the guard `categories` is right: over the labelled texts of this folder, and over the recorded ones where they
  * are at hand. `node test/plugins/categories/measure.ts` prints it.
  */
-import { atOnce } from '../../../src/guard/stretch.ts'
+import { atOnce } from '../../../src/patterns/time-slice.ts'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

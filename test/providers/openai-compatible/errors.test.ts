@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import openaiCompatible from '../../../providers/openai-compatible.ts'
-import { UpstreamFailure } from '../../../src/errors.ts'
+import { UpstreamFailure } from '../../../src/errors/errors.ts'
 import { json, startUpstream, type FakeUpstream } from '../../upstream.ts'
 import { setUp, type Setup } from '../_chat.ts'
 

@@ -1,0 +1,41 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { checkGuard } from '../../src/testing.ts'
+import { guarded, readStream, streamOf, wholeOf } from '../../test/guard/_setup.ts'
+import myGuard from './my-guard.ts'
+
+const file = fileURLToPath(new URL('./my-guard.ts', import.meta.url))
+
+describe('the guard of the guide', () => {
+  it('is what the guide shows', () => {
+    const guide = readFileSync(new URL('../../plugins/README.md', import.meta.url), 'utf8')
+    expect(guide).toContain(readFileSync(file, 'utf8').trim())
+  })
+
+  it('passes the check of the guide', async () => {
+    const cases = [
+      { text: 'Acme alone is fine.', expect: 'pass' },
+      { text: 'Ask Acme Corp.', expect: 'x:my-guard/name', spans: [{ start: 4, end: 13 }] },
+    ] as const
+    const report = await checkGuard(myGuard, cases, { options: { names: ['Acme Corp'] } })
+    expect(report.checks.filter(({ result }) => result === 'failed')).toEqual([])
+  })
+
+  it('looks at every call, of keys without rules too', async () => {
+    const options = { names: ['Acme Corp'] }
+    await using g = await guarded([{ use: file, options, applies: 'always' }])
+    const rules = ['x:my-guard/name']
+    const messages = [{ role: 'user', content: 'What about ACME  Corp?' }]
+    expect((await g.ask(undefined, { messages })).json.guard).toMatchObject({
+      side: 'input',
+      rules,
+    })
+    g.vendor.answer(streamOf({ content: 'Ask Ac' }, { content: 'me Corp.' }))
+    const seen = readStream(await g.ask(undefined, { stream: true }))
+    expect(seen.content).toBe("Ask \n\nI can't help with that here.")
+    expect(seen.guard).toMatchObject({ side: 'output', rules })
+    g.vendor.answer(wholeOf({ content: 'Acme alone is fine.' }))
+    expect((await g.ask(undefined)).json.guard).toMatchObject({ outcome: 'passed', rules: [] })
+  })
+})

@@ -1,0 +1,50 @@
+/** What may be set on a key, as the configuration and the admin API both write it. */
+import * as v from 'valibot'
+import { MAX_AMOUNT, formatPico, parsePico } from '../money/money.ts'
+
+const USD =
+  `a decimal string of USD above 0 and at most ${formatPico(MAX_AMOUNT)}, such as "10.00", ` +
+  'with at most 12 fractional digits'
+const COUNT = 'a whole number of at least 1'
+const MOMENT = 'a moment such as "2027-01-31T00:00:00Z"'
+const MODELS = 'a list of model ids such as "vendor/model" or "vendor/*"'
+const MODEL = 'a model id such as "vendor/model", or "vendor/*" for all of a vendor'
+const ID = '1 to 64 lower-case letters, digits, "_" or "-"'
+
+/** An amount above zero, as text. */
+export const usd = v.pipe(v.string(USD), v.check(isAmount, USD))
+/** The id of an account or a key. */
+export const recordId = v.pipe(v.string(ID), v.regex(/^[a-z0-9_-]{1,64}$/, ID))
+
+export const rpmLimit = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))
+export const concurrencyLimit = rpmLimit
+export const spendCap = v.strictObject({
+  usd,
+  scope: v.picklist(['lifetime', 'day', 'month'], 'one of lifetime, day, month'),
+})
+/** A moment as text; a date, which is what YAML makes of an unquoted moment, becomes one. */
+export const expiresAt = v.pipe(
+  v.union([v.string(), v.date()], MOMENT),
+  v.transform((moment) => (moment instanceof Date ? moment.toISOString() : moment)),
+  v.check(isMoment, MOMENT),
+)
+export const models = v.array(v.pipe(v.string(MODEL), v.regex(/^[^/\s:]+\/\S+$/, MODEL)), MODELS)
+/** Its shape alone; `readPolicy` looks inside. */
+export const policy = v.record(v.string(), v.unknown(), 'a policy object')
+
+function isAmount(amount: string): boolean {
+  try {
+    const pico = parsePico(amount)
+    return pico > 0n && pico <= MAX_AMOUNT
+  } catch {
+    return false
+  }
+}
+
+/** ISO 8601 with a zone, or a day; the parser of the platform takes much else, and the 31st of every month. */
+function isMoment(text: string): boolean {
+  const match =
+    /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/.exec(text)
+  if (!match || Number.isNaN(Date.parse(text))) return false
+  return new Date(match[1]!).toISOString().startsWith(match[1]!)
+}

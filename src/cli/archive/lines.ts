@@ -1,0 +1,206 @@
+/** The lines of an export, and what is wrong with those that are none. */
+import * as v from 'valibot'
+import { toConfigIssues } from '../../errors/issues.ts'
+import { recordId } from '../../accounts/key-settings.ts'
+import { formatPico, MAX_AMOUNT, parsePico } from '../../money/money.ts'
+import type { LedgerItem } from '../../state/ledger/ledger.ts'
+
+/** Of the format; another one is not read. */
+export const VERSION = 1
+
+/** One line that cannot be taken in, with its number. */
+export class LineError extends Error {
+  /** @param line counted from 1 */
+  constructor(line: number, reason: string) {
+    super(`line ${line}: ${reason}`)
+    this.name = 'LineError'
+  }
+}
+
+/** A record as the gateway keeps it (state design, section 2). */
+export interface RecordLine {
+  readonly kind: 'record'
+  readonly key: string
+  readonly value: object
+}
+
+export type Line =
+  | { readonly kind: 'export'; readonly version: number; readonly at: number }
+  | { readonly kind: 'end'; readonly lines: number }
+  | RecordLine
+  | LedgerItem
+
+const MAX_MOMENT_MS = 8_640_000_000_000_000
+
+const text = v.pipe(v.string('a text'), v.minLength(1, 'a text'))
+const name = v.pipe(text, v.maxLength(300, 'a text of at most 300 characters'))
+const flag = v.boolean('true or false')
+const count = whole(0, Number.MAX_SAFE_INTEGER, 'a whole number')
+const least1 = whole(1, Number.MAX_SAFE_INTEGER, 'a whole number of at least 1')
+const moment = whole(-MAX_MOMENT_MS, MAX_MOMENT_MS, 'a moment in ms since 1970')
+const day = v.pipe(v.string('a day such as "20270131"'), v.check(isDay, 'a day such as "20270131"'))
+
+const most = formatPico(MAX_AMOUNT)
+const cost = amount(/^\d{1,7}(\.\d{1,12})?$/, `an amount of USD such as "0.0025", at most ${most}`)
+const credit = amount(
+  /^-\d{1,7}(\.\d{1,12})?$/,
+  `an amount of USD below zero such as "-10", at least -${most}`,
+)
+const nothing = amount(/^0$/, '"0"')
+
+const owned = { account: name, key: name }
+
+const items = v.variant('kind', [
+  v.strictObject({ kind: v.literal('account'), account: name, paid: flag }),
+  v.strictObject({
+    kind: v.literal('limits'),
+    ...owned,
+    limits: v.strictObject({
+      disabled: flag,
+      expiresAt: v.optional(moment),
+      rpm: least1,
+      concurrency: least1,
+      cap: v.optional(
+        v.strictObject({ amount: cost, scope: v.picklist(['lifetime', 'day', 'month']) }),
+      ),
+    }),
+    revision: count,
+  }),
+  v.strictObject({ kind: v.literal('total'), ...owned, day, rows: least1, cost }),
+  v.strictObject({
+    kind: v.literal('usage'),
+    ...owned,
+    request: name,
+    day,
+    at: moment,
+    cost,
+    usage: v.strictObject({
+      at: moment,
+      endpoint: text,
+      model: text,
+      deployment: v.optional(text),
+      outcome: v.picklist(['completed', 'refused', 'cancelled', 'failed']),
+      lines: v.array(
+        v.strictObject({
+          source: text,
+          usage: v.record(v.string(), v.union([v.number(), v.boolean(), v.string()])),
+        }),
+      ),
+    }),
+    unfolded: v.optional(v.literal(true)),
+  }),
+  v.strictObject({
+    kind: v.literal('top-up'),
+    account: name,
+    request: name,
+    at: moment,
+    cost: credit,
+    note: v.optional(v.string()),
+  }),
+  v.strictObject({
+    kind: v.literal('orphan'),
+    ...owned,
+    request: name,
+    at: moment,
+    cost: nothing,
+  }),
+  v.strictObject({ kind: v.literal('record'), key: text, value: v.record(v.string(), v.any()) }),
+  v.strictObject({ kind: v.literal('end'), lines: count }),
+])
+
+const sha256 = v.pipe(v.string('64 hex digits'), v.regex(/^[0-9a-f]{64}$/, '64 hex digits'))
+/** By what their keys begin with. Members that only describe are not looked at. */
+const records: Readonly<Record<string, v.GenericSchema>> = {
+  index: v.strictObject({ ids: v.array(recordId) }),
+  account: v.looseObject({ id: recordId, name: text, createdAt: moment }),
+  hash: v.strictObject({ account: recordId, key: recordId }),
+  key: v.looseObject({
+    id: recordId,
+    account: recordId,
+    name: text,
+    start: text,
+    sha256,
+    disabled: flag,
+    revision: count,
+    createdAt: moment,
+  }),
+}
+const RECORD_KEY =
+  /^(?:index:(?:accounts|keys:[a-z0-9_-]{1,64})|(?:account|key):[a-z0-9_-]{1,64}|hash:[0-9a-f]{64})$/
+
+/** @param number counted from 1; the first line has to be the header. @throws LineError */
+export function readLine(text: string, number: number): Line {
+  const value = parse(text, number)
+  if (number === 1) return readHeader(value)
+  const line = check(items, value, number, []) as Line
+  if (line.kind === 'record') readRecord(line, number)
+  return line
+}
+
+function parse(text: string, number: number): { readonly [name: string]: unknown } {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
+  } catch {
+    // Said below, without the text: it may be anything.
+  }
+  throw new LineError(number, number === 1 ? NO_EXPORT : 'expected a JSON object')
+}
+
+const NO_EXPORT = 'this is no export: it does not begin with the header of one'
+
+function readHeader({ kind, version, at }: { readonly [name: string]: unknown }): Line {
+  if (kind !== 'export') throw new LineError(1, NO_EXPORT)
+  if (version === VERSION) return { kind, version, at: Number(at) }
+  const found = JSON.stringify(version) ?? 'none'
+  throw new LineError(1, `the export has version ${found}; this gateway reads version ${VERSION}`)
+}
+
+function readRecord({ key, value }: RecordLine, number: number): void {
+  const kind = RECORD_KEY.test(key) ? key.split(':', 1)[0]! : undefined
+  if (kind === undefined) {
+    throw new LineError(number, 'key: expected the key of an account, key, hash or index record')
+  }
+  const record = check(records[kind]!, value, number, ['value']) as { readonly id?: string }
+  if (record.id !== undefined && key !== `${kind}:${record.id}`) {
+    throw new LineError(number, 'value.id: expected the id that is in the key of the record')
+  }
+}
+
+function check(
+  schema: v.GenericSchema,
+  value: unknown,
+  number: number,
+  path: readonly string[],
+): unknown {
+  const result = v.safeParse(schema, value)
+  if (result.success) return result.output
+  // A first thing that is wrong is enough; keys and digests among the members are not shown.
+  const [issue] = toConfigIssues([result.issues[0]], { path, value, secrets: new Set() }, schema)
+  throw new LineError(number, `${issue!.path}: ${issue!.message}`.replace(/^: /, ''))
+}
+
+function whole(least: number, most: number, expected: string) {
+  return v.pipe(
+    v.number(expected),
+    v.safeInteger(expected),
+    v.minValue(least, expected),
+    v.maxValue(most, expected),
+  )
+}
+
+function amount(form: RegExp, expected: string) {
+  return v.pipe(
+    v.string(expected),
+    v.regex(form, expected),
+    v.transform((text) => (text.startsWith('-') ? -parsePico(text.slice(1)) : parsePico(text))),
+    // Sums of larger ones would not fit the stores' 64 bits.
+    v.check((pico) => pico >= -MAX_AMOUNT && pico <= MAX_AMOUNT, expected),
+  )
+}
+
+function isDay(text: string): boolean {
+  const [, ...parts] = /^(\d{4})(\d\d)(\d\d)$/.exec(text) ?? []
+  const date = new Date(parts.join('-'))
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(parts.join('-'))
+}

@@ -1,0 +1,374 @@
+/**
+ * The shape of the configuration: one strict section each, with every default. Durations are seconds, fractions allowed;
+ * sizes are bytes or texts such as `50mib`.
+ */
+import * as v from 'valibot'
+import {
+  duration,
+  MAX_SECONDS,
+  missingPrices,
+  modalityOf,
+  modelsSchema,
+  price,
+} from '../models/catalog.ts'
+import { GatewayError, type ConfigIssue } from '../errors/errors.ts'
+import { didYouMean, show } from '../errors/issues.ts'
+import {
+  concurrencyLimit,
+  expiresAt,
+  models,
+  policy,
+  recordId,
+  rpmLimit,
+  spendCap,
+  usd,
+} from '../accounts/key-settings.ts'
+import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
+import { preparePolicy, readPolicy } from '../policy/policy.ts'
+
+const UNITS: Readonly<Record<string, number>> = {
+  b: 1,
+  kb: 1000,
+  mb: 1_000_000,
+  gb: 1_000_000_000,
+  kib: 1024,
+  mib: 1_048_576,
+  gib: 1_073_741_824,
+}
+const SIZE = 'a size such as "50mib", or a number of bytes'
+const size = v.pipe(
+  v.union([v.string(), v.number()], SIZE),
+  v.rawTransform(({ dataset: { value }, addIssue, NEVER }) => {
+    const bytes = toBytes(value)
+    if (Number.isSafeInteger(bytes) && bytes > 0) return bytes
+    addIssue({ message: SIZE })
+    return NEVER
+  }),
+)
+
+const PAUSE = `a number of seconds from 0 to ${MAX_SECONDS}`
+const pause = v.pipe(v.number(PAUSE), v.minValue(0, PAUSE), v.maxValue(MAX_SECONDS, PAUSE))
+
+const COUNT = 'a whole number above 0'
+const count = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))
+
+const FLAG = v.boolean('true or false')
+
+const limits = v.strictObject({
+  chat: v.optional(size, '50mib'),
+  image: v.optional(size, '8mib'),
+  document: v.optional(size, '50mib'),
+  audio: v.optional(size, '25mib'),
+  files: v.optional(count, 16),
+})
+
+const server = v.strictObject({
+  host: v.optional(text('a host name or address'), '127.0.0.1'),
+  port: v.optional(number(0, 65_535, 'a port from 0 to 65535'), 8787),
+  requestTimeout: v.optional(duration, 590),
+  streamTimeout: v.optional(duration, 3600),
+  bodyTimeout: v.optional(duration, 60),
+  keepAlive: v.optional(duration, 15),
+  headTimeout: v.optional(duration, 10),
+  shutdownGrace: v.optional(pause, 30),
+  limits: v.optional(limits, {}),
+})
+
+const log = v.strictObject({
+  level: v.optional(v.picklist(['silent', 'error', 'warn', 'info', 'debug', 'trace']), 'info'),
+  format: v.optional(v.picklist(['pretty', 'json']), 'pretty'),
+  access: v.optional(FLAG, true),
+})
+
+const NODES = 'an address such as "redis://localhost:6379"; of a cluster, a list of them'
+const RETENTION = 'a whole number of days from 2 to 36500'
+const state = v.variant('driver', [
+  v.strictObject({ driver: v.literal('memory') }),
+  v.strictObject({
+    driver: v.literal('file'),
+    path: v.optional(text('a path'), './data'),
+    retention: v.optional(number(2, 36_500, RETENTION)),
+  }),
+  v.strictObject({
+    driver: v.literal('redis'),
+    url: v.union([text(NODES), v.pipe(v.array(text(NODES)), v.minLength(1, NODES))], NODES),
+    outbox: v.optional(text('a path'), './outbox'),
+    retention: v.optional(number(2, 36_500, RETENTION)),
+  }),
+])
+
+const NAME = 'a name of letters, digits, "-" and "_", at most 64'
+const name = v.pipe(v.string(NAME), v.regex(/^[A-Za-z0-9][\w-]{0,63}$/, NAME))
+
+const PLUGIN = 'the name or path of a plugin, or a plugin object'
+const provider = v.strictObject({
+  use: v.union([text(PLUGIN), v.custom<ProviderPlugin>(isObject)], PLUGIN),
+  options: v.optional(v.record(v.string(), v.unknown()), {}),
+  timeout: v.optional(duration, 300),
+  firstPartTimeout: v.optional(duration, 60),
+  idleTimeout: v.optional(duration, 120),
+  connections: v.optional(count, 256),
+})
+
+const search = v.strictObject({
+  default: v.optional(name),
+  engines: v.optional(
+    v.record(
+      name,
+      v.strictObject({
+        use: v.union([text(PLUGIN), v.custom<SearchPlugin>(isObject)], PLUGIN),
+        options: v.optional(v.record(v.string(), v.unknown()), {}),
+        price,
+        timeout: v.optional(duration, 5),
+      }),
+    ),
+    {},
+  ),
+  onError: v.optional(v.picklist(['ignore', 'fail']), 'ignore'),
+})
+
+const guardPlugin = v.strictObject({
+  use: v.union([text(PLUGIN), v.custom<GuardPlugin>(isObject)], PLUGIN),
+  name: v.optional(name),
+  options: v.optional(v.record(v.string(), v.unknown()), {}),
+  applies: v.optional(v.picklist(['with-rules', 'selected', 'always']), 'with-rules'),
+  mode: v.optional(v.picklist(['block', 'monitor']), 'block'),
+  billing: v.optional(v.picklist(['account', 'operator']), 'account'),
+})
+const WEB_ADDRESS = 'an address that begins with https:// or http://'
+const guards = v.strictObject({
+  use: v.optional(v.array(guardPlugin), [{ use: 'pii' }, { use: 'categories' }]),
+  overlapInput: v.optional(FLAG, false),
+  billMonitor: v.optional(FLAG, false),
+  evidence: v.optional(v.picklist(['none', 'hash', 'text']), 'hash'),
+  escalate: v.optional(
+    v.strictObject({
+      url: v.pipe(v.string(WEB_ADDRESS), v.url(WEB_ADDRESS), v.regex(/^https?:/i, WEB_ADDRESS)),
+      headers: v.optional(v.record(v.string(), v.string()), {}),
+    }),
+  ),
+  limits: v.optional(
+    v.strictObject({
+      maxHeld: v.optional(size, '64kib'),
+      maxBuffer: v.optional(size, '4mib'),
+      maxToolCall: v.optional(size, '256kib'),
+    }),
+    {},
+  ),
+  deadlines: v.optional(
+    v.strictObject({
+      input: v.optional(duration, 4),
+      output: v.optional(duration, 3),
+      stall: v.optional(duration, 20),
+    }),
+    {},
+  ),
+})
+
+const fetch = v.strictObject({
+  enabled: v.optional(FLAG, true),
+  limit: v.optional(size, '50mib'),
+  timeout: v.optional(duration, 20),
+})
+
+const defaults = v.strictObject({
+  limits: v.optional(
+    v.strictObject({ rpm: v.optional(count, 600), concurrency: v.optional(count, 30) }),
+    {},
+  ),
+  freeTier: v.optional(
+    v.strictObject({
+      rpm: v.optional(count, 20),
+      perDay: v.optional(count, 200),
+      concurrency: v.optional(count, 5),
+    }),
+    {},
+  ),
+})
+
+const billing = v.strictObject({
+  hold: v.optional(v.picklist(['floor', 'expected', 'ceiling']), 'floor'),
+  onDisconnect: v.optional(v.picklist(['cancel', 'drain']), 'cancel'),
+  drainSeconds: v.optional(pause, 10),
+  drainBytes: v.optional(size, '1mib'),
+})
+
+const routing = v.strictObject({
+  attempts: v.optional(number(1, 10, 'a whole number from 1 to 10'), 3),
+  cooldown: v.optional(pause, 30),
+})
+
+const METRICS = '"admin", "public" or false'
+const admin = v.strictObject({
+  token: v.optional(v.pipe(v.string(), v.minLength(8, 'a token of at least 8 characters'))),
+  metrics: v.optional(
+    v.union([v.literal('admin'), v.literal('public'), v.literal(false)], METRICS),
+    'admin',
+  ),
+})
+
+const seedKey = v.pipe(
+  v.strictObject({
+    id: recordId,
+    name: v.string(),
+    sha256: v.optional(
+      v.pipe(
+        v.string(),
+        v.regex(/^[0-9a-f]{64}$/, 'the SHA-256 of the key: 64 lower-case hex digits'),
+      ),
+    ),
+    secret: v.optional(text('the key itself')),
+    disabled: v.optional(FLAG),
+    rpm_limit: v.optional(rpmLimit),
+    concurrency_limit: v.optional(concurrencyLimit),
+    spend_cap: v.optional(spendCap),
+    expires_at: v.optional(expiresAt),
+    models: v.optional(models),
+    policy: v.optional(policy),
+  }),
+  v.check(
+    (key) => (key.sha256 === undefined) !== (key.secret === undefined),
+    'either "sha256" or "secret"',
+  ),
+)
+
+const seed = v.strictObject({
+  accounts: v.optional(
+    v.array(
+      v.strictObject({
+        id: recordId,
+        name: v.string(),
+        credits: v.optional(usd),
+        keys: v.optional(v.array(seedKey), []),
+      }),
+    ),
+    [],
+  ),
+})
+
+/** The whole configuration, `models` in place. */
+export const configSchema = v.strictObject({
+  server: v.optional(server, {}),
+  log: v.optional(log, {}),
+  state: v.optional(state, { driver: 'file' }),
+  providers: v.optional(v.record(name, provider), {}),
+  models: v.optional(modelsSchema, {}),
+  search: v.optional(search, {}),
+  guards: v.optional(guards, {}),
+  fetch: v.optional(fetch, {}),
+  defaults: v.optional(defaults, {}),
+  billing: v.optional(billing, {}),
+  routing: v.optional(routing, {}),
+  admin: v.optional(admin, {}),
+  seed: v.optional(seed, {}),
+})
+
+type Settings = v.InferOutput<typeof configSchema>
+
+/** What the sections of a valid configuration have against each other. */
+export async function crossCheck(config: Settings): Promise<ConfigIssue[]> {
+  const providers = Object.keys(config.providers)
+  const models = Object.entries(config.models).filter(([, model]) => model.enabled)
+  return [
+    ...models.flatMap(([id, model]) => {
+      const missing = missingPrices(model)
+      if (missing.length === 0) return []
+      const message = `expected a price of ${modalityOf(model)} models: ${missing.join(' or ')}`
+      return [{ path: `models.${id}.pricing`, message }]
+    }),
+    ...models.flatMap(([id, model]) =>
+      model.deployments.flatMap(({ provider }, index) => {
+        if (providers.includes(provider)) return []
+        const path = `models.${id}.deployments.${index}.provider`
+        const near = didYouMean(provider, providers)
+        return [
+          { path, message: `expected the name of a provider, found ${show(provider)}; ${near}` },
+        ]
+      }),
+    ),
+    ...models.flatMap(([id, model]) => {
+      const names = model.deployments.map(({ provider, model }) => `${provider}/${model}`)
+      return repeated(names, (index) => `models.${id}.deployments.${index}`)
+    }),
+    ...checkSearch(config.search),
+    ...(await checkSeed(config.seed)),
+  ]
+}
+
+function checkSearch({ default: chosen, engines }: Settings['search']): ConfigIssue[] {
+  if (chosen === undefined || Object.hasOwn(engines, chosen)) return []
+  const near = didYouMean(chosen, Object.keys(engines))
+  const message = `expected the name of a search engine, found ${show(chosen)}; ${near}`
+  return [{ path: 'search.default', message }]
+}
+
+async function checkSeed({ accounts }: Settings['seed']): Promise<ConfigIssue[]> {
+  const keys = accounts.flatMap((account, a) =>
+    account.keys.map((key, k) => ({ ...key, path: `seed.accounts.${a}.keys.${k}` })),
+  )
+  const policies: ConfigIssue[] = []
+  for (const { policy, path } of keys) {
+    policies.push(...(await checkPolicy(policy, `${path}.policy`)))
+  }
+  const accountIds = accounts.map(({ id }) => id)
+  const keyIds = keys.map(({ id }) => id)
+  return [
+    ...repeated(accountIds, (index) => `seed.accounts.${index}.id`),
+    ...repeated(keyIds, (index) => `${keys[index]!.path}.id`),
+    ...(['sha256', 'secret'] as const).flatMap((member) => {
+      const values = keys.map((key) => key[member])
+      return repeated(values, (index) => `${keys[index]!.path}.${member}`)
+    }),
+    ...policies,
+  ]
+}
+
+async function checkPolicy(policy: unknown, path: string): Promise<ConfigIssue[]> {
+  if (policy === undefined) return []
+  await preparePolicy(policy)
+  try {
+    readPolicy(policy, path)
+    return []
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error
+    return [{ path: error.param ?? path, message: error.message }]
+  }
+}
+
+/** Values that stand for themselves and occur again. */
+function repeated(
+  values: readonly (string | undefined)[],
+  pathOf: (index: number) => string,
+): ConfigIssue[] {
+  return values.flatMap((value, index) => {
+    const first = value === undefined ? index : values.indexOf(value)
+    return first === index
+      ? []
+      : [{ path: pathOf(index), message: `is the same as ${pathOf(first)}` }]
+  })
+}
+
+function text(expected: string) {
+  return v.pipe(v.string(expected), v.minLength(1, expected))
+}
+
+/** A whole number from `min` to `max`. */
+function number(min: number, max: number, expected: string) {
+  return v.pipe(
+    v.number(expected),
+    v.integer(expected),
+    v.minValue(min, expected),
+    v.maxValue(max, expected),
+  )
+}
+
+/** NaN for what is no size. */
+function toBytes(value: string | number): number {
+  if (typeof value === 'number') return value
+  const match = /^(\d{1,15}(?:\.\d{1,6})?)\s*([a-z]*)$/i.exec(value.trim())
+  return match ? Math.round(Number(match[1]) * (UNITS[match[2]!.toLowerCase() || 'b'] ?? NaN)) : NaN
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
+}

@@ -1,0 +1,56 @@
+/** `GET /v1/models`, `/v1/key`, `/v1/credits` (wire contract, 5.1-5.3): small answers about the caller itself. */
+import { parsePico, usdJson } from '../../money/money.ts'
+import type { Call } from '../../pipeline/pipeline.ts'
+
+/** A GET endpoint: a path, whether a key is needed, and what it says. */
+export interface Question {
+  readonly path: string
+  readonly authenticated: boolean
+  readonly cacheControl: string
+  /** The JSON text of the answer. */
+  answer(call: Call): string | Promise<string>
+}
+
+export const models: Question = {
+  path: '/v1/models',
+  authenticated: false,
+  cacheControl: 'public, max-age=60',
+  answer: (call) => call.runtime.catalog.listing,
+}
+
+export const key: Question = {
+  path: '/v1/key',
+  authenticated: true,
+  cacheControl: 'no-store',
+  async answer({ key, account, entered, runtime }) {
+    const { accounts, ledger, config } = runtime
+    const spend = await ledger.key(account.id, key.id)
+    const limits = accounts.effectiveLimits(key, entered.paid, config.defaults.freeTier)
+    const cap = key.spendCap
+    const left = cap ? parsePico(cap.usd) - spend[cap.scope] : 0n
+    return JSON.stringify({
+      data: {
+        key_id: key.id,
+        account_id: account.id,
+        free_tier: !entered.paid,
+        spend_usd: usdJson(spend.lifetime),
+        rpm_limit: limits.rpm,
+        concurrency_limit: limits.concurrency,
+        spend_cap_usd: cap ? usdJson(parsePico(cap.usd)) : null,
+        spend_cap_scope: cap?.scope ?? null,
+        spend_remaining_usd: cap ? usdJson(left > 0n ? left : 0n) : null,
+        expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
+      },
+    })
+  },
+}
+
+export const credits: Question = {
+  path: '/v1/credits',
+  authenticated: true,
+  cacheControl: 'no-store',
+  async answer({ account, runtime }) {
+    const { balance, paid } = await runtime.ledger.account(account.id)
+    return JSON.stringify({ data: { balance_usd: usdJson(balance), free_tier: !paid } })
+  },
+}

@@ -1,0 +1,49 @@
+/** Words with times, put together to what can be read at once. */
+import type { TranscriptSegment, TranscriptWord } from '../../plugin.ts'
+
+/** The end of a sentence, in any script that marks it. */
+const SENTENCE_END = /[.!?…。！？।؟]["'”’»)\]]*$/
+/** Seconds of silence that part what belongs together no more. */
+const PAUSE = 1.5
+/** Seconds after which a segment ends with its word. */
+const LONGEST = 12
+
+/** Segments of a text of which only the words have times: they end with sentences, pauses and speakers. */
+export function segmentsOf(text: string, words: readonly TranscriptWord[]): TranscriptSegment[] {
+  const segments: TranscriptSegment[] = []
+  const places = placesOf(text, words)
+  let first = 0
+  words.forEach((word, index) => {
+    const next = words[index + 1]
+    const goesOn =
+      next !== undefined &&
+      next.speaker === word.speaker &&
+      next.start - word.end < PAUSE &&
+      word.end - words[first]!.start < LONGEST &&
+      !SENTENCE_END.test(word.word)
+    if (goesOn) return
+    const { start, speaker } = words[first]!
+    const said = places
+      ? text.slice(places[first], places[index]! + word.word.length)
+      : words
+          .slice(first, index + 1)
+          .map((one) => one.word)
+          .join(' ')
+    segments.push({ start, end: word.end, text: said, ...(speaker !== undefined && { speaker }) })
+    first = index + 1
+  })
+  return segments
+}
+
+/** Where each word stands in the text, which knows best what is between two; nothing if one is not there. */
+function placesOf(text: string, words: readonly TranscriptWord[]): number[] | undefined {
+  const places: number[] = []
+  let from = 0
+  for (const { word } of words) {
+    const place = text.indexOf(word, from)
+    if (place < 0) return undefined
+    places.push(place)
+    from = place + word.length
+  }
+  return places
+}

@@ -1,0 +1,183 @@
+/**
+ * Where an answer cites the pages it was given, as `annotations` (wire contract, 5.4.5, D34 and S8). A source is cited by
+ * its number, `[2]`, or by its address, alone or in a Markdown link.
+ */
+import type { Chunk, ChunkChoice, Hit, Step } from '../../plugin.ts'
+import { urlKey } from '../../search/results.ts'
+
+/** One citation, in the form of OpenAI's annotations. */
+export interface Annotation {
+  readonly type: 'url_citation'
+  readonly url_citation: {
+    readonly url: string
+    readonly title: string
+    /** Unicode code points of the whole content; 0 where the source is not anchored in it. */
+    readonly start_index: number
+    /** Exclusive. */
+    readonly end_index: number
+    /** What the model was given to read; with the first citation of a source. */
+    readonly content?: string
+  }
+}
+
+/** A model that repeats itself must not make an answer of annotations. */
+const MAX_CITATIONS = 100
+/** UTF-16 code units of an answer, all its choices, that are looked through. */
+const MAX_CHARACTERS = 1_000_000
+
+const URL_PART = String.raw`(https?:\/\/(?:[^\s()<>]|\([^\s()<>]*\))+)`
+const CITATION = new RegExp(
+  [
+    // Code, fenced or not: what looks like a number in brackets there is none of ours.
+    '```[^]*?(?:```|$)',
+    '`[^`\\n]*`',
+    // A Markdown link with its text, which may hold brackets, and its title.
+    String.raw`\[(?:[^[\]\n]|\[[^[\]\n]*\]){0,300}\]\(<?${URL_PART}>?(?:\s+"[^"\n]*")?\)`,
+    URL_PART,
+    // `[2]`, `[1, 3]`, `[^2]`
+    String.raw`\[\^?(\d{1,2}(?:\s?,\s?\d{1,2}){0,9})\]`,
+  ].join('|'),
+  'gi',
+)
+
+/**
+ * One annotation for each place where a source is cited, in the order of the text; where none is, one for each source,
+ * without a place.
+ */
+export function annotationsOf(content: string, hits: readonly Hit[]): Annotation[] {
+  const cited: Annotation[] = []
+  const described = new Set<Hit>()
+  const cite = (hit: Hit, start_index: number, end_index: number) => {
+    const { url, title, content: excerpt } = hit
+    const known = described.has(hit)
+    described.add(hit)
+    const place = { url, title, start_index, end_index }
+    const url_citation = known ? place : { ...place, content: excerpt }
+    cited.push({ type: 'url_citation', url_citation })
+  }
+  let units = 0
+  let points = 0
+  for (const { start, end, sources } of placesIn(content, hits)) {
+    const from = points + codePoints(content.slice(units, start))
+    points = from + codePoints(content.slice(start, end))
+    units = end
+    for (const hit of sources) cite(hit, from, points)
+    if (cited.length >= MAX_CITATIONS) break
+  }
+  if (cited.length === 0) for (const hit of hits) cite(hit, 0, 0)
+  return cited
+}
+
+/** Adds the annotations of an answer: in a stream one chunk right before the finish of each choice (S8). */
+export class Cite implements Step<Chunk, Chunk> {
+  readonly #hits: readonly Hit[]
+  /** By choice. */
+  readonly #contents: string[] = []
+  /** What the model's vendor found by itself. */
+  readonly #others: unknown[][] = []
+  #left = MAX_CHARACTERS
+
+  constructor(hits: readonly Hit[]) {
+    this.#hits = hits
+  }
+
+  push(chunk: Chunk, emit: (chunk: Chunk) => void): void {
+    const choices: ChunkChoice[] = []
+    for (const choice of chunk.choices) {
+      const { index = 0, delta, finish_reason } = choice
+      if (delta?.content) this.#read(index, delta.content)
+      if (delta?.annotations) (this.#others[index] ??= []).push(...delta.annotations)
+      if (finish_reason && isEmpty(delta)) {
+        const annotations = this.#annotations(index)
+        const said = { index, delta: { content: '', annotations }, logprobs: null }
+        emit({ ...chunk, choices: [{ ...said, finish_reason: null }] })
+        choices.push(choice)
+      } else if (finish_reason) {
+        choices.push({ ...choice, delta: { ...delta, annotations: this.#annotations(index) } })
+      } else if (delta?.annotations) {
+        const { annotations: _later, ...rest } = delta
+        if (Object.values(rest).some(Boolean)) choices.push({ ...choice, delta: rest })
+      } else {
+        choices.push(choice)
+      }
+    }
+    if (choices.length > 0) emit(sameItems(choices, chunk.choices) ? chunk : { ...chunk, choices })
+  }
+
+  #read(index: number, text: string): void {
+    if (this.#left <= 0) return
+    this.#left -= text.length
+    this.#contents[index] = (this.#contents[index] ?? '') + text
+  }
+
+  #annotations(index: number): unknown[] {
+    const own = annotationsOf(this.#contents[index] ?? '', this.#hits)
+    return [...own, ...(this.#others[index] ?? [])]
+  }
+}
+
+interface Place {
+  /** UTF-16 code units. */
+  readonly start: number
+  readonly end: number
+  readonly sources: readonly Hit[]
+}
+
+function* placesIn(content: string, hits: readonly Hit[]): Generator<Place> {
+  if (hits.length === 0) return
+  const byAddress = new Map(hits.map((hit) => [urlKey(new URL(hit.url)), hit]))
+  for (const match of content.matchAll(CITATION)) {
+    const [whole, linked, bare, numbers] = match
+    const start = match.index
+    if (numbers) {
+      const sources = [...new Set(numbers.split(',').map((number) => hits[Number(number) - 1]))]
+      const known = sources.filter((hit) => hit !== undefined)
+      if (known.length > 0) yield { start, end: start + whole.length, sources: known }
+    } else if (linked) {
+      const hit = byAddress.get(keyOf(linked))
+      if (hit) yield { start, end: start + whole.length, sources: [hit] }
+    } else if (bare) {
+      const found = bareAddress(bare, byAddress)
+      if (found) yield { start, end: start + found.length, sources: [found.hit] }
+    }
+  }
+}
+
+/** An address in running text may have the sentence's own marks at its end. */
+function bareAddress(
+  text: string,
+  byAddress: ReadonlyMap<string, Hit>,
+): { readonly length: number; readonly hit: Hit } | undefined {
+  for (let { length } = text; ; length--) {
+    const hit = byAddress.get(keyOf(text.slice(0, length)))
+    if (hit) return { length, hit }
+    if (text.length - length > 8 || !/[.,;:!?'"\])}*_~]/.test(text[length - 1]!)) return undefined
+  }
+}
+
+/** Twice as long as that of any hit; what a model makes of it may be written in another way. */
+const MAX_ADDRESS = 4096
+
+function keyOf(address: string): string {
+  const url = address.length > MAX_ADDRESS ? null : URL.parse(address)
+  return url ? urlKey(url) : ''
+}
+
+function codePoints(text: string): number {
+  let count = text.length
+  for (let i = 0; i < text.length - 1; i++) {
+    const pair =
+      (text.charCodeAt(i) & 0xfc00) === 0xd800 && (text.charCodeAt(i + 1) & 0xfc00) === 0xdc00
+    if (pair) count--
+  }
+  return count
+}
+
+function isEmpty(delta: object | null | undefined): boolean {
+  for (const _name in delta) return false
+  return true
+}
+
+function sameItems(one: readonly unknown[], other: readonly unknown[]): boolean {
+  return one.length === other.length && one.every((item, i) => item === other[i])
+}

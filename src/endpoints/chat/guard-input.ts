@@ -1,0 +1,375 @@
+/**
+ * What a chat request gives a model to read, as units for guards (guard design, 1.3). Everything is read, the history
+ * too: an API without state lets a client put anything anywhere. What guards make of a unit follows from its channel and
+ * role: `tool_schema` is read by patterns alone, `annotation` by exact rules alone.
+ */
+import { isUtf8 } from 'node:buffer'
+import { isObject } from '../../errors/checks.ts'
+import type { InputUnits, SettledTurn } from '../../guard/adapter.ts'
+import type { Channel, ChatInput, Media, Message, Unit } from '../../plugin.ts'
+import type { ChatRequest } from './request.ts'
+import { textsIn } from '../shared/texts.ts'
+
+/** What the model reads in place of a turn that was refused. */
+const WITHHELD = '[withheld]'
+
+/**
+ * Top-level members whose strings no model reads: read elsewhere, or not text. What is not named here goes upstream and
+ * is read, members we do not know included.
+ */
+const SILENT = new Set([
+  'model',
+  'messages',
+  'plugins',
+  'policy',
+  'stream',
+  'stream_options',
+  'session_id',
+  'user',
+  'safety_identifier',
+  'prompt_cache_key',
+  'prompt_cache_retention',
+  'metadata',
+  'logit_bias',
+  'provider',
+  'models',
+  'route',
+  'transforms',
+  'service_tier',
+  'reasoning',
+  'reasoning_effort',
+  'modalities',
+  'verbosity',
+  'cache_control',
+])
+
+/** Members of a message that are read in a way of their own, or are no text: ids are handles, not words. */
+const TOLD = new Set(['role', 'content', 'tool_call_id', 'cache_control'])
+/** The same of an assistant's. Where others have them nobody has said what they are. */
+const TOLD_OF_ASSISTANT = new Set([
+  ...TOLD,
+  'refusal',
+  'reasoning',
+  'reasoning_content',
+  'reasoning_details',
+  'tool_calls',
+  'function_call',
+])
+/** Of what is in a part of a content. */
+const TOLD_OF_MEDIA = new Set(['url', 'detail', 'data', 'format', 'filename', 'file_data'])
+const TOLD_OF_CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'cache_control'])
+const TOLD_OF_CALLED = new Set(['name', 'arguments', 'input'])
+/** Of an entry of reasoning. What only its vendor can read is no word either. */
+const TOLD_OF_THOUGHT = new Set(['type', 'data', 'signature', 'id', 'format', 'index'])
+
+const ROLES = {
+  system: 'system',
+  developer: 'system',
+  user: 'user',
+  assistant: 'assistant',
+  tool: 'tool',
+  function: 'tool',
+} as const
+
+const NO_TURNS: readonly never[] = []
+
+/**
+ * The units of a valid request, as the client sent it: without the gateway's own instructions.
+ * @param refusals every form of the refusal text a client may have got
+ */
+export function chatUnits(input: ChatRequest, refusals: readonly string[]): InputUnits {
+  const { messages } = input
+  const firstCurrent = startOfCurrentTurn(messages)
+  const units: Unit[] = []
+  /** Where those of each message begin, up to the current turn. */
+  const begins: number[] = []
+  for (let index = 0; index < messages.length; index++) {
+    if (index <= firstCurrent) begins.push(units.length)
+    readMessage(messages[index]!, placeOf(index), index >= firstCurrent, units)
+  }
+  for (const name in input) {
+    const value = input[name]
+    if (hasText(value) && !SILENT.has(name) && !isChoice(name, value)) readOther(value, name, units)
+  }
+  input.plugins?.forEach(({ id, enabled, search_prompt }, index) => {
+    if (id !== 'web' || enabled === false || !search_prompt) return
+    units.push(unit(`plugins[${index}].search_prompt`, 'search', search_prompt, true))
+  })
+  if (firstCurrent === 0) return { units, settled: NO_TURNS }
+  const shown = new Set(refusals.map((text) => text.trim()))
+  const unitsOf = (index: number) => units.slice(begins[index], begins[index + 1])
+  const settled = settledTurns(messages, firstCurrent, shown).map((turn) => ({
+    units: new Set(turn.flatMap((index) => idsOf(unitsOf(index)))),
+    messages: turn.map((index) => index - messages.length),
+  }))
+  return { units, settled }
+}
+
+/**
+ * The outbound request without the text of turns that were refused. What is left of a message is its role and whom it
+ * answers. The request itself is not changed.
+ */
+export function withhold(outbound: ChatInput, turns: readonly SettledTurn[]): ChatInput {
+  if (turns.length === 0) return outbound
+  const messages = [...outbound.messages]
+  for (const turn of turns) {
+    for (const place of turn.messages) {
+      const index = messages.length + place
+      const { role, tool_call_id, name } = messages[index]!
+      messages[index] = {
+        role,
+        ...(role === 'tool' ? { tool_call_id } : {}),
+        // What answers a legacy function call has to name it.
+        ...(role === 'function' ? { name } : {}),
+        content: WITHHELD,
+      }
+    }
+  }
+  return { ...outbound, messages }
+}
+
+/**
+ * The index after the last assistant message with text. Assistant messages at the very end are words that the client puts
+ * into the model's mouth: they belong to the turn, however many.
+ */
+function startOfCurrentTurn(messages: readonly Message[]): number {
+  let index = messages.length - 1
+  while (index >= 0 && messages[index]!.role === 'assistant') index--
+  while (index >= 0 && !isSpoken(messages[index]!)) index--
+  return index + 1
+}
+
+/** The name of a legacy function stays where its answer is withheld, so it is not among them. */
+function idsOf(units: readonly Unit[]): string[] {
+  return units.filter(({ channel }) => channel !== 'tool_call').map(({ id }) => id)
+}
+
+/** User and tool messages of each turn before `end` that was answered with the refusal text, by index. */
+function settledTurns(
+  messages: readonly Message[],
+  end: number,
+  refusals: ReadonlySet<string>,
+): number[][] {
+  const turns: number[][] = []
+  let turn: number[] = []
+  for (let index = 0; index < end; index++) {
+    const message = messages[index]!
+    if (isSpoken(message)) {
+      if (turn.length > 0 && isRefusal(message, refusals)) turns.push(turn)
+      turn = []
+    } else if (ROLES[message.role] === 'user' || ROLES[message.role] === 'tool') {
+      turn.push(index)
+    }
+  }
+  return turns
+}
+
+function isSpoken(message: Message): boolean {
+  return message.role === 'assistant' && wordsOf(message).trim() !== ''
+}
+
+function isRefusal(message: Message, refusals: ReadonlySet<string>): boolean {
+  const { tool_calls, function_call } = message
+  return !tool_calls?.length && !function_call && refusals.has(wordsOf(message).trim())
+}
+
+/** What an assistant message says; where JSON was asked for, a refusal is in a member of its own. */
+function wordsOf({ content, refusal }: Message): string {
+  return textOf(content) || refusal || ''
+}
+
+/** Text parts stand next to each other, without anything between them: so does the model read them. */
+function textOf(content: Message['content']): string {
+  if (!Array.isArray(content)) return (content as string | null | undefined) ?? ''
+  let text = ''
+  for (const part of content) {
+    if (part.type === 'text' || part.type === 'refusal') text += part[part.type]
+  }
+  return text
+}
+
+/** Few calls have more messages. */
+const places = Array.from({ length: 64 }, (_, index) => `messages[${index}]`)
+
+function placeOf(index: number): string {
+  return places[index] ?? `messages[${index}]`
+}
+
+function readMessage(message: Message, at: string, current: boolean, units: Unit[]): void {
+  const role = ROLES[message.role]
+  if (isPlain(message)) return readPlain(message.content, at, current, role, units)
+  const add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => {
+    if (typeof text !== 'string' || (text === '' && !media?.length)) return
+    units.push(unit(id, channel, text, current, role, media))
+  }
+  const media: Media[] = []
+  const { content } = message
+  const text = textOf(content)
+  if (Array.isArray(content)) {
+    content.forEach((part, index) => {
+      const place = `${at}.content[${index}]`
+      const found = readPart(part, place, add)
+      if (found) media.push(found)
+      const { type } = part
+      readRest(part, new Set(['type', 'cache_control', type]), place, add)
+      if (isObject(part[type])) readRest(part[type], TOLD_OF_MEDIA, `${place}.${type}`, add)
+    })
+  }
+  add(at, 'content', text, media)
+  if (message.role === 'assistant') {
+    if (message.refusal !== text) add(`${at}.refusal`, 'refusal', message.refusal)
+    readAssistant(message, at, add)
+    return readRest(message, TOLD_OF_ASSISTANT, at, add)
+  }
+  if (message.role !== 'function') return readRest(message, TOLD, at, add)
+  add(`${at}.name`, 'tool_call', message.name)
+  readRest(message, new Set([...TOLD, 'name']), at, add)
+}
+
+/** Whether a message is a text and nothing else, as nearly all are. */
+function isPlain(message: Message): message is Message & { content: string } {
+  for (const name in message) if (name !== 'role' && name !== 'content') return false
+  return typeof message.content === 'string' && message.role !== 'function'
+}
+
+function readPlain(
+  text: string,
+  at: string,
+  current: boolean,
+  role: Unit['role'],
+  units: Unit[],
+): void {
+  if (text !== '') units.push(unit(at, 'content', text, current, role))
+}
+
+type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => void
+
+/** Every text in the members that nobody knows. They go upstream, and what is there a model may read. */
+function readRest(value: object, told: ReadonlySet<string>, at: string, add: Add): void {
+  let others: Record<string, unknown> | undefined
+  for (const name of Object.keys(value)) {
+    if (told.has(name)) continue
+    others ??= Object.create(null) as Record<string, unknown>
+    others[name] = value[name as keyof typeof value]
+  }
+  if (!others) return
+  textsIn(others).forEach((text, index) => add(`${at}#${index}`, 'annotation', text))
+}
+
+function readAssistant(message: Message, at: string, add: Add): void {
+  const { reasoning, reasoning_content, reasoning_details, tool_calls, function_call } = message
+  add(`${at}.reasoning`, 'reasoning', reasoning)
+  if (reasoning_content !== reasoning) {
+    add(`${at}.reasoning_content`, 'reasoning', reasoning_content)
+  }
+  const details: readonly any[] = reasoning_details ?? []
+  details.forEach((detail, index) => {
+    const place = `${at}.reasoning_details[${index}]`
+    add(place, 'reasoning', detail.text)
+    add(`${place}.summary`, 'reasoning', detail.summary)
+    const said = ['text', 'summary'].filter((name) => typeof detail[name] === 'string')
+    readRest(detail, new Set([...TOLD_OF_THOUGHT, ...said]), place, add)
+  })
+  const calls: readonly any[] = tool_calls ?? []
+  calls.forEach((call, index) => readCall(call, `${at}.tool_calls[${index}]`, add))
+  if (function_call) readCall({ function: function_call }, `${at}.function_call`, add)
+}
+
+/** Name, arguments as they are written, and what is written in them once it is decoded. */
+function readCall(call: any, at: string, add: Add): void {
+  const { name, arguments: raw } = call.function ?? {}
+  add(`${at}.name`, 'tool_call', name)
+  add(at, 'tool_call', raw)
+  add(`${at}.custom.name`, 'tool_call', call.custom?.name)
+  add(`${at}.custom`, 'tool_call', call.custom?.input)
+  readRest(call, TOLD_OF_CALL, `${at}.call`, add)
+  if (isObject(call.function)) readRest(call.function, TOLD_OF_CALLED, `${at}.function`, add)
+  if (isObject(call.custom)) readRest(call.custom, TOLD_OF_CALLED, `${at}.custom`, add)
+  if (typeof raw !== 'string') return
+  let decoded: unknown
+  try {
+    decoded = JSON.parse(raw)
+  } catch {
+    return
+  }
+  textsIn(decoded, true).forEach((text, index) => add(`${at}#${index}`, 'tool_call', text))
+}
+
+/** A part that is more than text: its address or name to be read, what is readable in it, and what is not. */
+function readPart(part: any, at: string, add: Add): Media | undefined {
+  switch (part.type) {
+    case 'image_url': {
+      const url: string = part.image_url.url ?? part.image_url
+      if (!isDataUrl(url)) add(at, 'annotation', url)
+      return { kind: 'image', ...typed(url), url }
+    }
+    case 'input_audio':
+      return { kind: 'audio', mediaType: `audio/${part.input_audio.format}` }
+    case 'file':
+      return readFile(part.file, at, add)
+    default:
+      return undefined
+  }
+}
+
+function readFile({ filename, file_data }: any, at: string, add: Add): Media | undefined {
+  add(`${at}.filename`, 'annotation', filename)
+  if (/^https?:/i.test(file_data.slice(0, 6))) {
+    add(at, 'annotation', file_data)
+    return { kind: 'file', url: file_data }
+  }
+  const { mediaType } = typed(file_data)
+  const bytes = Buffer.from(
+    file_data.slice(isDataUrl(file_data) ? file_data.indexOf(',') + 1 : 0),
+    'base64',
+  )
+  const isText = isUtf8(bytes) && !bytes.includes(0)
+  const isSaid = mediaType?.startsWith('text/') === true
+  // What is called a text is taken for one upstream, whatever bytes are in it that are not.
+  if (isText || isSaid) add(at, 'document', bytes.toString())
+  // What says that it is more than text is more than its text, such as a PDF.
+  if (isText && (mediaType === undefined || isSaid)) return undefined
+  return { kind: 'file', ...typed(file_data), ...(isDataUrl(file_data) ? { url: file_data } : {}) }
+}
+
+function isDataUrl(url: string): boolean {
+  return url.slice(0, 5).toLowerCase() === 'data:'
+}
+
+function typed(url: string): { mediaType?: string } {
+  const mediaType = /^data:([^;,]+)/i.exec(url.slice(0, 128))?.[1]
+  return mediaType ? { mediaType: mediaType.toLowerCase() } : {}
+}
+
+/** A number says nothing, nor does a switch. */
+function hasText(value: unknown): boolean {
+  return typeof value === 'string' || (typeof value === 'object' && value !== null)
+}
+
+/** Whether to use tools at all: a word of the wire format. Which tool to use is a name that the client gave. */
+function isChoice(name: string, value: unknown): boolean {
+  return (name === 'tool_choice' || name === 'function_call') && typeof value === 'string'
+}
+
+/** Tools, schemas, stop strings, predicted output, and what we do not know. */
+function readOther(value: unknown, name: string, units: Unit[]): void {
+  const add = (item: unknown, at: string) =>
+    textsIn(item).forEach((text, index) =>
+      units.push(unit(`${at}#${index}`, 'tool_schema', text, true)),
+    )
+  if (Array.isArray(value)) value.forEach((item, index) => add(item, `${name}[${index}]`))
+  else add(value, name)
+}
+
+function unit(
+  id: string,
+  channel: Channel,
+  text: string,
+  current: boolean,
+  role?: Unit['role'],
+  media?: readonly Media[],
+): Unit {
+  if (role && !media?.length) return { id, side: 'input', channel, current, text, role }
+  const read = { id, side: 'input', channel, current, text, ...(role && { role }) } as const
+  return media?.length ? { ...read, media } : read
+}

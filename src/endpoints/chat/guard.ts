@@ -1,0 +1,307 @@
+/** Chat as guards see it: what goes in, how chunks come apart into texts, how "no" is said (guard design, 1.3, 3.1-3.7). */
+import { randomId } from '../../state/ids.ts'
+import type {
+  FragmentPiece,
+  Guarding,
+  Lanes,
+  Piece,
+  TextPiece,
+  WholePiece,
+} from '../../guard/adapter.ts'
+import type { Channel, Chunk, ChunkChoice, Delta, ReasoningDetail } from '../../plugin.ts'
+import { wantsUsageChunk, type ChatRequest } from './request.ts'
+import { textsIn } from '../shared/texts.ts'
+import { chatUnits, withhold } from './guard-input.ts'
+
+/** The guard side of chat. */
+export const guarding: Guarding<ChatRequest, Chunk> = {
+  units: chatUnits,
+  withhold,
+  choices: (input) => input.n ?? 1,
+  lanes: () => new ChatLanes(),
+
+  refuse({ text, choice, like, opened, said }, input, model) {
+    const base = like ?? envelope(input, model)
+    const part = (delta: Delta, finish: string | null = null) => only(base, choice, delta, finish)
+    const parts = opened ? [] : [part({ role: 'assistant', content: '', refusal: null })]
+    if (wantsJson(input)) parts.push(part({ refusal: text }))
+    else if (input.stream) parts.push(part({ content: said ? `\n\n${text}` : text }))
+    else parts.push(part({ content: text, refusal: text }))
+    parts.push(part({}, 'content_filter'))
+    return parts
+  },
+}
+
+/** Members of a delta that are read, or say nothing. */
+const KNOWN = new Set([
+  'role',
+  'content',
+  'refusal',
+  'reasoning',
+  'reasoning_details',
+  'tool_calls',
+  'function_call',
+  'annotations',
+])
+
+type Take = (piece: Piece<Chunk>) => void
+
+class ChatLanes implements Lanes<Chunk> {
+  /** The block of reasoning that each choice is at. */
+  readonly #blocks = new Map<number, number>()
+
+  split(chunk: Chunk, take: Take, removed: (field: string) => void): void {
+    const { choices } = chunk
+    const first = choices[0]
+    if (choices.length === 1 && isPlainText(first!)) {
+      const { index = 0, delta } = first
+      return take({
+        kind: 'text',
+        choice: index,
+        channel: 'content',
+        text: delta.content,
+        plain: true,
+        part: chunk,
+      })
+    }
+    for (const choice of choices) this.#choice(chunk, choice, take, removed)
+  }
+
+  cut({ part, channel, text, choice }: TextPiece<Chunk>, start: number, end: number): Chunk {
+    const stretch = text.slice(start, end)
+    if (channel !== 'reasoning') return only(part, choice, { [channel]: stretch })
+    const [detail] = part.choices[0]!.delta!.reasoning_details!
+    const { id, format, signature, ...rest } = detail!
+    const entry = {
+      ...rest,
+      ...(detail!.text ? { text: stretch } : { summary: stretch }),
+      // Said once a block: at its beginning, and at its end (wire contract, S7).
+      ...(start === 0 && id !== undefined ? { id } : {}),
+      ...(start === 0 && format !== undefined ? { format } : {}),
+      ...(end === text.length && signature !== undefined ? { signature } : {}),
+    }
+    return only(part, choice, { content: '', reasoning: stretch, reasoning_details: [entry] })
+  }
+
+  gather(fragments: readonly FragmentPiece<Chunk>[]): WholePiece<Chunk> {
+    const { part, choice, channel, index } = fragments[0]!
+    const deltas = fragments.map((fragment) => fragment.part.choices[0]!.delta!)
+    const { delta, name, text } = deltas[0]!.function_call
+      ? wholeFunction(deltas)
+      : wholeCall(deltas)
+    return {
+      kind: 'whole',
+      choice,
+      channel,
+      index,
+      part: only(part, choice, delta),
+      texts: [{ text: name }, { text }, ...decoded(text)],
+    }
+  }
+
+  #choice(chunk: Chunk, choice: ChunkChoice, take: Take, removed: (field: string) => void): void {
+    const { index = 0, delta, logprobs, finish_reason } = choice
+    if (logprobs) removed('logprobs')
+    if (delta) {
+      for (const name in delta) {
+        if (!KNOWN.has(name) && delta[name] !== undefined) removed(name)
+      }
+      this.#delta(chunk, index, delta, take, removed)
+    }
+    if (!finish_reason) return
+    take({ kind: 'finish', choice: index, part: only(chunk, index, {}, finish_reason) })
+  }
+
+  #delta(
+    chunk: Chunk,
+    choice: number,
+    delta: Delta,
+    take: Take,
+    removed: (field: string) => void,
+  ): void {
+    const { role, content, refusal, reasoning_details, tool_calls, annotations } = delta
+    const part = (said: Delta) => only(chunk, choice, said)
+    if (role) {
+      const opening = { role, content: '', refusal: null }
+      take({ kind: 'mark', choice, opens: true, part: part(opening) })
+    }
+    for (const detail of reasoning_details ?? []) {
+      this.#reasoning(choice, detail, part, take, removed)
+    }
+    const text = (channel: Channel, said: string | null | undefined) => {
+      if (!said) return
+      take({
+        kind: 'text',
+        choice,
+        channel,
+        text: said,
+        plain: true,
+        part: part({ [channel]: said }),
+      })
+    }
+    text('content', content)
+    text('refusal', refusal)
+    const fragment = (index: number, size: number, said: Delta) =>
+      take({ kind: 'fragment', choice, channel: 'tool_call', index, size, part: part(said) })
+    for (const call of tool_calls ?? []) {
+      const { name, arguments: args, input } = { ...call.function, ...call.custom }
+      const size = (name?.length ?? 0) + (args?.length ?? 0) + (input?.length ?? 0)
+      fragment(call.index ?? 0, size, { tool_calls: [call] })
+    }
+    const legacy = delta.function_call as { name?: string; arguments?: string } | undefined
+    if (legacy) {
+      const size = (legacy.name?.length ?? 0) + (legacy.arguments?.length ?? 0)
+      fragment(0, size, { function_call: legacy })
+    }
+    if (annotations) take(annotationsPiece(choice, annotations, part))
+  }
+
+  #reasoning(
+    choice: number,
+    detail: ReasoningDetail,
+    part: (said: Delta) => Chunk,
+    take: Take,
+    removed: (field: string) => void,
+  ): void {
+    for (const entry of entriesOf(detail, removed)) {
+      const { type, summary, index = 0 } = entry
+      const text = entry.text || summary
+      const said: Delta = { content: '', reasoning_details: [entry] }
+      const base = { choice, channel: 'reasoning' } as const
+      if (!text) {
+        const lasting = type === 'reasoning.encrypted'
+        take({ ...base, kind: 'mark', lasting, part: part(said) })
+      } else if (index < (this.#blocks.get(choice) ?? 0)) {
+        // Blocks are read one after the other: what comes back to an earlier one would be read in no order a client sees.
+        removed('reasoning_details')
+      } else {
+        this.#blocks.set(choice, index)
+        said.reasoning = text
+        take({ ...base, kind: 'text', droppable: true, text, part: part(said) })
+      }
+    }
+  }
+}
+
+function isPlainText(
+  choice: ChunkChoice,
+): choice is ChunkChoice & { delta: { content: string }; index?: number } {
+  const { delta, logprobs, finish_reason } = choice
+  if (!delta?.content || logprobs || finish_reason) return false
+  for (const name in delta) if (name !== 'content') return false
+  return true
+}
+
+/** What an entry of reasoning can say, and of which type it is then. */
+const SAID = {
+  text: 'reasoning.text',
+  summary: 'reasoning.summary',
+  data: 'reasoning.encrypted',
+} as const
+const TYPES: ReadonlySet<unknown> = new Set(Object.values(SAID))
+const WORDS = ['text', 'summary', 'data'] as const
+
+/**
+ * An entry of reasoning as entries that say one thing each, as nearly all do. Members that nobody knows are left out and
+ * named to `removed`, and so is what is opaque and stands where words are.
+ */
+function entriesOf(
+  detail: ReasoningDetail,
+  removed: (field: string) => void,
+): readonly ReasoningDetail[] {
+  const known: Record<string, any> = {}
+  for (const [name, value] of Object.entries(detail)) {
+    if (isOfDetail(name, value, detail.type)) known[name] = value
+    else if (value !== null && value !== undefined) removed('reasoning_details')
+  }
+  const said = WORDS.filter((name) => known[name])
+  if (said.length < 2 && known.type) return [known as ReasoningDetail]
+  const { type: _type, text: _text, summary: _summary, data: _data, ...handles } = known
+  const { index } = handles
+  return said.map((name, i) => {
+    // Handles are said once (wire contract, D36).
+    return { type: SAID[name], [name]: known[name], ...(i === 0 ? handles : { index }) }
+  })
+}
+
+function isOfDetail(name: string, value: unknown, type: unknown): boolean {
+  switch (name) {
+    case 'type':
+      return TYPES.has(value)
+    case 'index':
+      return Number.isInteger(value)
+    case 'data':
+      return type === SAID.data && typeof value === 'string'
+    case 'text':
+    case 'summary':
+    case 'id':
+    case 'format':
+    case 'signature':
+      return typeof value === 'string' || value === null
+    default:
+      return false
+  }
+}
+
+/** A chunk of the same answer that says this and nothing else. */
+function only(like: Chunk, index: number, delta: Delta, finish: string | null = null): Chunk {
+  return { ...like, choices: [{ index, delta, logprobs: null, finish_reason: finish }] }
+}
+
+function wholeCall(deltas: readonly Delta[]) {
+  const calls = deltas.map((delta) => delta.tool_calls![0]!)
+  const first = calls[0]!
+  const name = first.function?.name ?? first.custom?.name ?? ''
+  const text = calls.map((call) => call.function?.arguments ?? call.custom?.input ?? '').join('')
+  const whole = first.custom
+    ? { ...first, custom: { ...first.custom, input: text } }
+    : { ...first, function: { ...first.function, arguments: text } }
+  return { delta: { tool_calls: [whole] }, name, text }
+}
+
+function wholeFunction(deltas: readonly Delta[]) {
+  const calls = deltas.map((delta) => delta.function_call as { name?: string; arguments?: string })
+  const text = calls.map((call) => call.arguments ?? '').join('')
+  const { name = '' } = calls[0]!
+  return { delta: { function_call: { name, arguments: text } }, name, text }
+}
+
+/** What arguments say once they are decoded; nothing when they are not JSON. */
+function decoded(text: string) {
+  try {
+    return textsIn(JSON.parse(text), true).map((one) => ({ text: one, again: true }))
+  } catch {
+    return []
+  }
+}
+
+function annotationsPiece(
+  choice: number,
+  annotations: readonly any[],
+  part: (said: Delta) => Chunk,
+): WholePiece<Chunk> {
+  const say = (some: readonly any[]) => part({ content: '', annotations: some })
+  return {
+    kind: 'whole',
+    choice,
+    channel: 'annotation',
+    index: 0,
+    part: say(annotations),
+    texts: annotations.flatMap((one, item) => textsIn(one).map((text) => ({ text, item }))),
+    // An answer with none still says that the web was searched (wire contract, 5.4.5).
+    without: (items) => say(annotations.filter((_, index) => !items.has(index))),
+  }
+}
+
+/** What all chunks of an answer have in common, where no vendor gave one. */
+function envelope(input: ChatRequest, model: string): Chunk {
+  const id = randomId('chatcmpl-')
+  const created = Math.floor(Date.now() / 1000)
+  const common = { id, object: 'chat.completion.chunk', created, model, choices: [] }
+  return wantsUsageChunk(input) ? { ...common, usage: null } : common
+}
+
+function wantsJson({ response_format }: ChatRequest): boolean {
+  const type = (response_format as { type?: string } | null | undefined)?.type
+  return type !== undefined && type !== 'text'
+}

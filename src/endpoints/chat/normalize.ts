@@ -1,0 +1,457 @@
+/**
+ * Chat streams in order. Providers hand over chunks as careless as their vendors are; `conform` makes of them what every
+ * client library can read (wire contract, S1-S12). Pure: no clock, no socket, no money.
+ */
+import { UpstreamFailure } from '../../errors/errors.ts'
+import { carry, writtenIn } from '../../plugin/json.ts'
+import type {
+  Chunk,
+  ChunkChoice,
+  Delta,
+  ReasoningDetail,
+  Step,
+  ToolCallDelta,
+} from '../../plugin.ts'
+
+/** What all chunks of one answer have in common (S1), and what the client asked for. */
+export interface Envelope {
+  readonly id: string
+  /** Unix seconds. */
+  readonly created: number
+  /** Catalog id. */
+  readonly model: string
+  /** Every chunk says `usage: null` until the one that carries it. */
+  readonly usageChunk: boolean
+  readonly logprobs: boolean
+  /** The client spoke of `functions`: it gets `function_call`. */
+  readonly legacyFunctions: boolean
+  /** False: reasoning is not shown. */
+  readonly reasoning: boolean
+  readonly newCallId: () => string
+}
+
+const MAX_CHOICES = 128
+const MAX_TOOL_CALLS = 128
+
+/**
+ * Puts an upstream's chunks in order. Gives out role chunks first, then text, reasoning and tool calls, never interleaved,
+ * and at the very end one finish chunk per choice.
+ * @param read sees every chunk as the upstream sent it: usage is not given out
+ * @throws UpstreamFailure when the stream was cut: no finish reason, no usage, no mark of the end
+ */
+export function conform(
+  envelope: Envelope,
+  read: (chunk: Chunk) => void = () => {},
+): Step<Chunk, Chunk> {
+  const answer = new Answer(envelope)
+  return {
+    push(chunk, emit) {
+      read(chunk)
+      answer.push(chunk, emit)
+    },
+    end(emit) {
+      answer.end(emit)
+    },
+  }
+}
+
+/**
+ * The same for an answer that came whole and leaves whole: one chunk that says everything.
+ * @throws UpstreamFailure as {@link conform}
+ */
+export function conformWhole(chunk: Chunk, envelope: Envelope): Chunk {
+  return carry(plain(chunk, envelope) ?? gathered(chunk, envelope), writtenIn(chunk))
+}
+
+/** An answer that is one text and nothing else, as most are: there is nothing to put in order. */
+function plain(chunk: Chunk, envelope: Envelope): Chunk | undefined {
+  const { choices, error, system_fingerprint: fingerprint, service_tier: tier } = chunk
+  if (error || choices?.length !== 1 || envelope.logprobs || envelope.usageChunk) return undefined
+  const { index = 0, delta, finish_reason: reason } = choices[0]!
+  if (index !== 0 || !delta || !reason || reason === 'error') return undefined
+  for (const name in delta) {
+    const isNothing = delta[name] === null || delta[name] === undefined
+    if (name !== 'role' && name !== 'content' && !isNothing) return undefined
+  }
+  const content = delta.content ?? ''
+  if (typeof content !== 'string' || endsInHalf(content)) return undefined
+  const { id, created, model } = envelope
+  const whole: Partial<Chunk> = { id, object: 'chat.completion.chunk', created, model }
+  if (typeof fingerprint === 'string' && fingerprint) whole.system_fingerprint = fingerprint
+  if (typeof tier === 'string') whole.service_tier = tier
+  const finish_reason = FINISH_REASONS.get(reason) ?? 'stop'
+  const said = { role: 'assistant', content, refusal: null }
+  whole.choices = [{ index, delta: said, logprobs: null, finish_reason }]
+  return whole as Chunk
+}
+
+function gathered(chunk: Chunk, envelope: Envelope): Chunk {
+  const choices: ChunkChoice[] = []
+  const answer = new Answer(envelope)
+  const said: Chunk[] = []
+  const emit = (part: Chunk) => void said.push(part)
+  answer.push(chunk, emit)
+  answer.end(emit)
+  for (const {
+    choices: [part],
+  } of said) {
+    const { index = 0, delta, logprobs, finish_reason } = part!
+    const choice = (choices[index] ??= { index, delta: {}, logprobs: null, finish_reason: null })
+    gather(choice.delta!, delta!)
+    choice.logprobs ??= logprobs
+    choice.finish_reason ??= finish_reason ?? null
+  }
+  return { ...said[0]!, choices }
+}
+
+/** Of an answer that came whole every member is said once, tool calls one at a time. */
+function gather(whole: Delta, delta: Delta): void {
+  for (const name in delta) {
+    if (name === 'content') whole.content = (whole.content ?? '') + delta.content
+    else if (name === 'tool_calls')
+      whole.tool_calls = [...(whole.tool_calls ?? []), ...delta.tool_calls!]
+    else whole[name] = delta[name]
+  }
+}
+
+/** The state of one answer on its way to the client. */
+class Answer {
+  readonly #envelope: Envelope
+  readonly #choices: Choice[] = []
+  readonly #extras: { system_fingerprint?: string; service_tier?: string } = {}
+  /** What all chunks share, in their shape; made anew when the extras change. */
+  #shared: Chunk | undefined = undefined
+  #ended = false
+  #emitTo: (chunk: Chunk) => void = () => {}
+
+  constructor(envelope: Envelope) {
+    this.#envelope = envelope
+  }
+
+  push(chunk: Chunk, emit: (chunk: Chunk) => void): void {
+    this.#emitTo = emit
+    if (chunk.error || chunk.choices?.[0]?.finish_reason === 'error') {
+      throw new UpstreamFailure(
+        'upstream_error',
+        'The model provider reported an error in its stream.',
+      )
+    }
+    if ((chunk.usage && !chunk.interim) || chunk.done) this.#ended = true
+    const { choices, system_fingerprint: fingerprint, service_tier: tier } = chunk
+    const extras = this.#extras
+    if (
+      typeof fingerprint === 'string' &&
+      fingerprint &&
+      fingerprint !== extras.system_fingerprint
+    ) {
+      extras.system_fingerprint = fingerprint
+      this.#shared = undefined
+    }
+    if (typeof tier === 'string' && tier !== extras.service_tier) {
+      extras.service_tier = tier
+      this.#shared = undefined
+    }
+    if (!Array.isArray(choices)) return
+    for (let i = 0; i < choices.length; i++) {
+      const { index = i, delta, finish_reason, logprobs } = choices[i]!
+      const choice = this.#open(index)
+      if (delta) choice.push(delta, logprobs)
+      if (finish_reason) choice.finishReason ??= finish_reason
+    }
+  }
+
+  end(emit: (chunk: Chunk) => void): void {
+    this.#emitTo = emit
+    if (!this.#ended && !(this.#choices.length > 0 && this.#choices.every((c) => c.finishReason))) {
+      throw new UpstreamFailure('upstream_error', 'The model provider closed the stream early.')
+    }
+    if (this.#choices.length === 0) this.#open(0)
+    for (const choice of this.#choices) choice.flush()
+    for (const choice of this.#choices) this.#emit(choice.index, {}, null, choice.reason())
+  }
+
+  /** Opens choices in ascending order (S3): a first chunk for choice 2 opens 0 and 1 too. */
+  #open(index: number): Choice {
+    if (!Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
+      throw new UpstreamFailure(
+        'upstream_error',
+        'The model provider sent a choice with an impossible index.',
+      )
+    }
+    for (let i = this.#choices.length; i <= index; i++) {
+      this.#choices.push(
+        new Choice(i, this.#envelope, (delta, logprobs) => this.#emit(i, delta, logprobs, null)),
+      )
+      this.#emit(i, { role: 'assistant', content: '', refusal: null }, null, null)
+    }
+    return this.#choices[index]!
+  }
+
+  #emit(index: number, delta: Delta, logprobs: unknown, finish_reason: string | null): void {
+    const chunk = { ...(this.#shared ??= this.#share()) }
+    chunk.choices = [{ index, delta, logprobs, finish_reason }]
+    this.#emitTo(chunk)
+  }
+
+  #share(): Chunk {
+    const { id, created, model, usageChunk } = this.#envelope
+    const object = 'chat.completion.chunk'
+    const shared: Chunk = { id, object, created, model, ...this.#extras, choices: [] }
+    if (usageChunk) shared.usage = null
+    return shared
+  }
+}
+
+interface ToolCall {
+  readonly index: number
+  readonly id: string
+  readonly type: 'function' | 'custom'
+  name: string
+  readonly text: ScalarText
+  /** Arguments not sent yet. */
+  pending: string
+  /** No arguments have come. */
+  bare: boolean
+  opened: boolean
+}
+
+/** Members of a delta that are put in order here; all others pass untouched. */
+const KNOWN = new Set([
+  'role',
+  'content',
+  'refusal',
+  'reasoning',
+  'reasoning_content',
+  'reasoning_details',
+  'tool_calls',
+  'function_call',
+  'annotations',
+])
+
+/** What vendors call their reasons (wire contract, 5.4.5); unknown ones mean stop. */
+const FINISH_REASONS: ReadonlyMap<string, string> = new Map([
+  ['length', 'length'],
+  ['max_tokens', 'length'],
+  ['model_length', 'length'],
+  ['content_filter', 'content_filter'],
+])
+
+type Emit = (delta: Delta, logprobs: unknown) => void
+
+/** One choice of an answer. */
+class Choice {
+  readonly index: number
+  finishReason: string | undefined = undefined
+  readonly #envelope: Envelope
+  readonly #emit: Emit
+  readonly #content = new ScalarText()
+  readonly #refusal = new ScalarText()
+  /** Text of each reasoning block, by its index. */
+  readonly #blocks = new Map<number, ScalarText>()
+  readonly #calls: ToolCall[] = []
+  readonly #callsByKey = new Map<string, ToolCall>()
+  readonly #annotations: unknown[] = []
+  #annotated = false
+
+  constructor(index: number, envelope: Envelope, emit: Emit) {
+    this.index = index
+    this.#envelope = envelope
+    this.#emit = emit
+  }
+
+  push(delta: Delta, logprobs: any): void {
+    const tokens = this.#envelope.logprobs && logprobs ? tokensOf(logprobs) : null
+    if (isText(delta) && !tokens) {
+      const text = this.#content.take(delta.content)
+      if (text) this.#emit({ content: text }, null)
+      return
+    }
+    const reasoning = delta.reasoning || delta.reasoning_content
+    if (this.#envelope.reasoning && (reasoning || delta.reasoning_details?.length)) {
+      this.#reason(reasoning as string | undefined, delta.reasoning_details ?? [])
+    }
+    const text = delta.content ? this.#content.take(delta.content) : ''
+    const extras = extrasOf(delta)
+    if (text || tokens) this.#emit({ content: text, ...extras }, tokens)
+    else if (extras) this.#emit(extras, null)
+    if (delta.refusal) this.#say({ refusal: this.#refusal.take(delta.refusal) })
+    if (delta.tool_calls) for (const call of delta.tool_calls) this.#call(call)
+    const legacy = delta.function_call as ToolCallDelta['function'] | null
+    if (legacy) this.#call({ index: 0, function: legacy })
+    if (Array.isArray(delta.annotations)) {
+      this.#annotated = true
+      this.#annotations.push(...delta.annotations)
+    }
+  }
+
+  /** Says what was held back, once nothing more can come. */
+  flush(): void {
+    this.#say({ content: this.#content.rest() })
+    this.#say({ refusal: this.#refusal.rest() })
+    const complete = !FINISH_REASONS.has(this.finishReason ?? '')
+    for (const call of this.#calls) {
+      call.pending += call.text.rest()
+      if (!call.name) {
+        throw new UpstreamFailure(
+          'upstream_error',
+          'The model provider sent a tool call without a name.',
+        )
+      }
+      // Arguments are an object, and readers parse them; vendors say nothing where it is empty.
+      if (call.bare && call.type === 'function' && complete) call.pending = '{}'
+      this.#send(call)
+    }
+    // An empty list says that a search found nothing; ordinary answers carry one by habit, and say nothing by it.
+    if (this.#annotated && this.#annotations.length > 0) {
+      this.#emit({ content: '', annotations: this.#annotations }, null)
+    }
+  }
+
+  reason(): string {
+    const mapped = FINISH_REASONS.get(this.finishReason ?? '') ?? 'stop'
+    if (mapped !== 'stop' || this.#calls.length === 0) return mapped
+    return this.#envelope.legacyFunctions ? 'function_call' : 'tool_calls'
+  }
+
+  #say(delta: { content: string } | { refusal: string }): void {
+    if (Object.values(delta)[0]) this.#emit(delta, null)
+  }
+
+  /** Text and details say the same thing twice; whichever is missing is made from the other (S7). */
+  #reason(text: string | undefined, details: readonly ReasoningDetail[]): void {
+    const given =
+      details.length > 0 ? details : [{ type: 'reasoning.text', text, index: 0 } as const]
+    const entries: ReasoningDetail[] = []
+    let visible = ''
+    given.forEach((detail, position) => {
+      const { id, format, index = position, ...rest } = detail
+      const known = this.#blocks.get(index)
+      const block = known ?? new ScalarText()
+      if (!known) this.#blocks.set(index, block)
+      const entry: Record<string, unknown> = { ...rest }
+      if (typeof detail.text === 'string') visible += entry.text = block.take(detail.text)
+      else if (typeof detail.summary === 'string')
+        visible += entry.summary = block.take(detail.summary)
+      // Once a block only: client libraries add repeated strings up (D36).
+      if (!known) Object.assign(entry, { id: id ?? null, format: format ?? 'unknown' })
+      entries.push({ ...entry, index } as ReasoningDetail)
+    })
+    const delta: Delta = { content: '' }
+    if (visible) delta.reasoning = visible
+    delta.reasoning_details = entries
+    this.#emit(delta, null)
+  }
+
+  #call(fragment: ToolCallDelta): void {
+    const part: { name?: string | null; arguments?: unknown; input?: unknown } | undefined =
+      fragment.function ?? fragment.custom
+    const call = this.#callOf(fragment, part?.name ?? '')
+    const text = part?.arguments ?? part?.input
+    if (text) {
+      call.pending += call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
+      call.bare = false
+    }
+    // Later calls wait for the end: a vendor that interleaves would break readers of strict tools (S6).
+    if (call.index === 0 && call.name) this.#send(call)
+  }
+
+  /** Finds or makes the call a fragment belongs to. Vendors omit indexes, start them above 0, or use one twice. */
+  #callOf(fragment: ToolCallDelta, name: string): ToolCall {
+    const id = fragment.id || undefined
+    const slot =
+      fragment.index === undefined || fragment.index === null ? undefined : `#${fragment.index}`
+    const known =
+      (id && this.#callsByKey.get(id)) ??
+      (slot ? this.#callsByKey.get(slot) : id ? undefined : this.#calls.at(-1))
+    if (known && !isAnother(known, id, name)) {
+      known.name ||= name
+      return known
+    }
+    if (this.#calls.length >= MAX_TOOL_CALLS) {
+      throw new UpstreamFailure('upstream_error', 'The model provider sent too many tool calls.')
+    }
+    const call: ToolCall = {
+      index: this.#calls.length,
+      id: id ?? this.#envelope.newCallId(),
+      type: fragment.custom || fragment.type === 'custom' ? 'custom' : 'function',
+      name,
+      text: new ScalarText(),
+      pending: '',
+      bare: true,
+      opened: false,
+    }
+    this.#calls.push(call)
+    if (id) this.#callsByKey.set(id, call)
+    if (slot) this.#callsByKey.set(slot, call)
+    return call
+  }
+
+  #send(call: ToolCall): void {
+    if (call.opened && !call.pending) return
+    const { index, id, type, name, pending, opened } = call
+    call.pending = ''
+    call.opened = true
+    if (this.#envelope.legacyFunctions) {
+      const part = opened ? { arguments: pending } : { name, arguments: pending }
+      if (index === 0) this.#emit({ function_call: part }, null)
+      return
+    }
+    const body = type === 'custom' ? { input: pending } : { arguments: pending }
+    const part = { [type]: opened ? body : { name, ...body } }
+    this.#emit({ tool_calls: [opened ? { index, ...part } : { index, id, type, ...part }] }, null)
+  }
+}
+
+/** Joins text and holds back half a surrogate pair until the other half arrives. */
+class ScalarText {
+  #held = ''
+
+  take(text: string): string {
+    const whole = this.#held + text
+    if (!endsInHalf(whole)) {
+      this.#held = ''
+      return whole
+    }
+    this.#held = whole.slice(-1)
+    return whole.slice(0, -1)
+  }
+
+  /** What is left at the end can only be half a character. */
+  rest(): string {
+    const held = this.#held
+    this.#held = ''
+    return held && '\ufffd'
+  }
+}
+
+/** Whether the last character lacks its other half. */
+function endsInHalf(text: string): boolean {
+  const last = text.charCodeAt(text.length - 1)
+  return last >= 0xd800 && last <= 0xdbff
+}
+
+/** A new name under a known index is a new call, unless the vendor only repeats itself. */
+function isAnother(known: ToolCall, id: string | undefined, name: string): boolean {
+  if (!name || !known.name) return false
+  return id ? id !== known.id : name !== known.name
+}
+
+/** Says nothing but text, as nearly all do. */
+function isText(delta: Delta): delta is { content: string } {
+  for (const name in delta) if (name !== 'content') return false
+  return typeof delta.content === 'string'
+}
+
+function extrasOf(delta: Delta): Delta | undefined {
+  let extras: Delta | undefined
+  for (const name in delta) {
+    if (KNOWN.has(name) || delta[name] === null || delta[name] === undefined) continue
+    extras ??= {}
+    extras[name] = delta[name]
+  }
+  return extras
+}
+
+function tokensOf(logprobs: any): object {
+  return { content: logprobs.content ?? null, refusal: logprobs.refusal ?? null }
+}

@@ -1,0 +1,277 @@
+/**
+ * A chat request: its type, what it asks of a model, and what of it goes upstream. Members that the wire contract does
+ * not name pass unseen and untouched.
+ */
+import { toInvalidRequest } from '../../errors/checks.ts'
+import { carry, mapped, writtenIn } from '../../plugin/json.ts'
+import type { ChatInput, Message, Reasoning } from '../../plugin.ts'
+import { readPolicy, type Policy } from '../../policy/policy.ts'
+import { chatFields } from './fields.ts'
+
+/**
+ * A valid chat body as the client sent it, less what means nothing: top-level members that are null, and empty `tools`,
+ * `stop` and `plugins`. Members we do not know are there too.
+ */
+export interface ChatRequest {
+  readonly model: string
+  readonly messages: readonly Message[]
+  readonly stream?: boolean
+  readonly stream_options?: { readonly include_usage?: boolean | null }
+  readonly max_completion_tokens?: number
+  readonly max_tokens?: number
+  readonly n?: number
+  readonly stop?: string | readonly string[]
+  readonly logprobs?: boolean
+  readonly top_logprobs?: number
+  readonly response_format?: Typed
+  readonly tools?: readonly Typed[]
+  readonly tool_choice?: string | Typed
+  readonly functions?: readonly { readonly name: string; readonly [member: string]: any }[]
+  readonly function_call?: string | { readonly name: string }
+  readonly reasoning?: { readonly [Member in keyof Reasoning]: Reasoning[Member] | null }
+  readonly reasoning_effort?: Reasoning['effort']
+  readonly include_reasoning?: boolean
+  readonly session_id?: string
+  readonly plugins?: readonly Plugin[]
+  readonly policy?: Policy
+  readonly [member: string]: unknown
+}
+
+interface Typed {
+  readonly type: string
+  readonly [member: string]: any
+}
+
+/** An entry of `plugins`. Only `web` is honoured; the other members are its options (wire contract, 5.4.4). */
+export interface Plugin {
+  readonly id: string
+  readonly enabled?: boolean | null
+  /** Anything at all: what is not an engine of ours means the default. */
+  readonly engine?: unknown
+  /** Not clamped yet. */
+  readonly max_results?: number | null
+  readonly search_prompt?: string | null
+  readonly include_domains?: readonly string[] | null
+  readonly exclude_domains?: readonly string[] | null
+}
+
+/**
+ * What a request asks of a model and a model may lack (wire contract, D31): for each, the path of the parameter that
+ * asked first.
+ */
+export interface Needs {
+  readonly tools?: string
+  readonly structuredOutputs?: string
+  readonly images?: string
+  readonly audio?: string
+  readonly files?: string
+  readonly logprobs?: string
+  /** `n` */
+  readonly choices: number
+}
+
+/** Empty, these mean that they are absent (D8). */
+const ABSENT_WHEN_EMPTY = new Set(['tools', 'stop', 'plugins'])
+
+/**
+ * Top-level members that do not go upstream as they are: the gateway's own business, what it ignores, and what has
+ * another form there. `__proto__` is among them because an assignment to it would not make a member.
+ */
+const KEPT_BACK = new Set([
+  'model',
+  'policy',
+  'plugins',
+  'provider',
+  'models',
+  'route',
+  'service_tier',
+  'stream_options',
+  'transforms',
+  'debug',
+  'usage',
+  'store',
+  'messages',
+  'max_tokens',
+  'max_completion_tokens',
+  'reasoning',
+  'reasoning_effort',
+  'include_reasoning',
+  'tools',
+  'tool_choice',
+  'parallel_tool_calls',
+  'functions',
+  'function_call',
+  '__proto__',
+])
+
+const KNOWN_TOOLS = new Set(['function', 'custom'])
+
+const NEED_OF_PART = new Map<string, 'images' | 'audio' | 'files'>([
+  ['image_url', 'images'],
+  ['input_audio', 'audio'],
+  ['file', 'files'],
+])
+
+/**
+ * Validates a parsed chat body. The body itself is not changed. The first problem is reported: required fields, then
+ * the others in the order of the document, then what fields say about each other, then the policy.
+ * @throws InvalidRequest with the code and the path of what is wrong, such as `messages[2].content[0].image_url.url`
+ */
+export function readChatRequest(body: object): ChatRequest {
+  const found = chatFields(body)
+  if (found) throw toInvalidRequest(found)
+  const request = withoutAbsent(body as ChatRequest)
+  const policy: unknown = (body as ChatRequest).policy
+  return policy === undefined ? request : { ...request, policy: readPolicy(policy) }
+}
+
+/**
+ * What goes upstream: less what is the gateway's own business, in the newer of two forms. A new object; what did not
+ * change is shared with the request.
+ */
+export function outboundChat(request: ChatRequest): ChatInput {
+  const input: Record<string, unknown> = {}
+  for (const member in request) if (!KEPT_BACK.has(member)) input[member] = request[member]
+  const messages = mapped(request.messages, outboundMessage)
+  input.messages = messages
+  if (messages === request.messages) carry(input, writtenIn(request))
+  const limit = request.max_completion_tokens ?? request.max_tokens
+  if (limit !== undefined) input.max_completion_tokens = limit
+  const reasoning = reasoningOf(request)
+  if (reasoning) input.reasoning = reasoning
+  const tools = toolsOf(request)
+  if (tools?.length) input.tools = mapped(tools, withoutInnerNulls)
+  // Vendors refuse what speaks of tools where there are none. A choice that needs a tool is not dropped: the vendor has
+  // to say that it cannot be made.
+  const choice = toolChoiceOf(request)
+  if (choice !== undefined && (tools?.length || (choice !== 'none' && choice !== 'auto'))) {
+    input.tool_choice = choice
+  }
+  if (request.parallel_tool_calls !== undefined && tools?.length) {
+    input.parallel_tool_calls = request.parallel_tool_calls
+  }
+  return input as unknown as ChatInput
+}
+
+/** Whether a stream ends with a chunk that has usage and nothing else (wire contract, S9). */
+export function wantsUsageChunk({ stream, stream_options }: ChatRequest): boolean {
+  return stream === true && stream_options?.include_usage === true
+}
+
+/** Whether the answer has to speak of `function_call`, as the client did. */
+export function usesLegacyFunctions({ functions, tools }: ChatRequest): boolean {
+  return functions !== undefined && tools === undefined
+}
+
+/** What the input asks of a model. */
+export function needsOf(request: ChatRequest): Needs {
+  const { messages, response_format, logprobs, n } = request
+  const needs: { -readonly [Member in keyof Needs]: Needs[Member] } = { choices: n ?? 1 }
+  if (response_format?.type === 'json_schema') needs.structuredOutputs = 'response_format'
+  if (logprobs) needs.logprobs = 'logprobs'
+  if (toolsOf(request)?.length && toolChoiceOf(request) !== 'none') {
+    needs.tools = usesLegacyFunctions(request) ? 'functions' : 'tools'
+  }
+  for (let i = 0; i < messages.length; i++) {
+    const parts = messages[i]!.content
+    if (!Array.isArray(parts)) continue
+    for (let j = 0; j < parts.length; j++) {
+      const need = NEED_OF_PART.get(parts[j].type)
+      if (need) needs[need] ??= `messages[${i}].content[${j}]`
+    }
+  }
+  return needs
+}
+
+function withoutAbsent(body: ChatRequest): ChatRequest {
+  for (const member in body) {
+    if (isAbsent(member, body[member])) {
+      const given = Object.entries(body).filter(([name, value]) => !isAbsent(name, value))
+      return carry(Object.fromEntries(given), writtenIn(body)) as unknown as ChatRequest
+    }
+  }
+  return body
+}
+
+function isAbsent(member: string, value: unknown): boolean {
+  if (value === null) return true
+  return Array.isArray(value) && value.length === 0 && ABSENT_WHEN_EMPTY.has(member)
+}
+
+/** The tools of types we know, in the newer form. `tools` wins over `functions`. */
+function toolsOf({ tools, functions }: ChatRequest): readonly Typed[] | undefined {
+  if (tools === undefined) return functions?.map((item) => ({ type: 'function', function: item }))
+  return tools.every(isKnownTool) ? tools : tools.filter(isKnownTool)
+}
+
+function isKnownTool({ type }: Typed): boolean {
+  return KNOWN_TOOLS.has(type)
+}
+
+function toolChoiceOf(request: ChatRequest): ChatRequest['tool_choice'] {
+  const { tools, tool_choice, function_call } = request
+  if (tool_choice !== undefined || tools !== undefined || function_call === undefined) {
+    return tool_choice
+  }
+  if (typeof function_call === 'string') return function_call
+  return { type: 'function', function: { name: function_call.name } }
+}
+
+/**
+ * One form for `reasoning` and its aliases: `reasoning.effort` is the same as `reasoning_effort` where both are given,
+ * `max_tokens` wins over an effort, and either way of asking for silence is enough.
+ */
+function reasoningOf(request: ChatRequest): Reasoning | undefined {
+  const { reasoning, reasoning_effort, include_reasoning } = request
+  if (!reasoning && !reasoning_effort && include_reasoning !== false) return undefined
+  const { effort = reasoning_effort, ...others } = withoutNulls(reasoning ?? {})
+  const normal = {
+    ...others,
+    ...(effort !== undefined && others.max_tokens === undefined ? { effort } : {}),
+    ...(include_reasoning === false ? { exclude: true } : {}),
+  }
+  return Object.keys(normal).length > 0 ? (normal as Reasoning) : undefined
+}
+
+function outboundMessage(message: Message): Message {
+  let next = withoutNulls(message, 'content')
+  const { content, tool_calls } = next
+  if (Array.isArray(content)) {
+    const parts = mapped(content, outboundPart)
+    if (parts !== content) next = { ...next, content: parts }
+  }
+  if (tool_calls === undefined) return next
+  if (tool_calls.length === 0) {
+    const { tool_calls: _none, ...others } = next
+    return others as Message
+  }
+  const calls = mapped(tool_calls as readonly Typed[], typedCall)
+  return calls === tool_calls ? next : { ...next, tool_calls: calls }
+}
+
+function outboundPart(part: Typed): Typed {
+  if (part.type !== 'image_url') return part.type === 'file' ? withoutInnerNulls(part) : part
+  if (typeof part.image_url === 'string') return { ...part, image_url: { url: part.image_url } }
+  return withoutInnerNulls(part)
+}
+
+function typedCall(call: Typed): Typed {
+  return call.type ? call : { ...call, type: 'function' }
+}
+
+/** For objects that keep their content in the member that their `type` names. */
+function withoutInnerNulls(item: Typed): Typed {
+  const inner = item[item.type]
+  const given = withoutNulls(inner)
+  return given === inner ? item : { ...item, [item.type]: given }
+}
+
+/** The same object unless a member, `kept` aside, is null. */
+function withoutNulls<T extends object>(value: T, kept?: string): T {
+  for (const member in value) {
+    if (value[member] !== null || member === kept) continue
+    const given = Object.entries(value).filter(([name, own]) => own !== null || name === kept)
+    return Object.fromEntries(given) as T
+  }
+  return value
+}

@@ -1,0 +1,89 @@
+/** What a provider answers, in order: so many partial images, then all that were asked for, in the form of the wire. */
+import { UpstreamFailure } from '../../errors/errors.ts'
+import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
+import type { GeneratedImage, ImageEvent, ImageResult, Step, Usage } from '../../plugin.ts'
+import type { ImagePart, Look } from './parts.ts'
+import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './request.ts'
+
+export class ImageIntake implements Step<ImageEvent, ImagePart> {
+  /** Nothing follows the finished images. */
+  done = false
+  /** How many were made, once they are. */
+  images: number | undefined = undefined
+  /** What the vendor counted. */
+  reported: Usage | undefined = undefined
+  readonly #request: ImageRequest
+  #partials = 0
+
+  constructor(request: ImageRequest) {
+    this.#request = request
+  }
+
+  push(event: ImageEvent, emit: (part: ImagePart) => void): void {
+    if (event.type === 'partial') return this.#partial(event.b64_json, emit)
+    const { n = 1 } = this.#request
+    if (!Array.isArray(event.data) || event.data.length < n) {
+      throw failure('The model provider sent fewer images than it was asked for.')
+    }
+    const images = event.data.slice(0, n).map(toImage)
+    this.images = images.length
+    this.reported = event.usage
+    this.done = true
+    emit({ type: 'completed', images, look: this.#look(images[0]!.b64_json, event) })
+  }
+
+  end(): void {
+    throw failure('The model provider ended its answer before the image was finished.')
+  }
+
+  #partial(base64: string, emit: (part: ImagePart) => void): void {
+    const { stream, partial_images: most = 0 } = this.#request
+    if (!stream || this.#partials >= most) return
+    const b64_json = plainBase64(base64)
+    const index = this.#partials++
+    emit({ type: 'partial', b64_json, index, look: this.#look(b64_json, {}) })
+  }
+
+  #look(base64: string, said: Partial<ImageResult>): Look {
+    const { size = 'auto', quality = 'auto', background = 'auto', output_format } = this.#request
+    const format = formatOf(base64) ?? said.output_format
+    const known: Record<string, string> = {}
+    if (BACKGROUNDS.has(said.background)) known.background = said.background!
+    if (FORMATS.includes(format!)) known.output_format = format!
+    if (SIZE.test(said.size ?? '')) known.size = said.size!
+    if (QUALITIES.includes(said.quality!)) known.quality = said.quality!
+    const asked = { size, quality, background, output_format: output_format ?? 'png' }
+    return { known, all: { ...asked, ...known } }
+  }
+}
+
+const BACKGROUNDS: ReadonlySet<unknown> = new Set(['transparent', 'opaque'])
+
+function toImage({ b64_json, revised_prompt }: GeneratedImage): GeneratedImage {
+  const image = { b64_json: plainBase64(b64_json) }
+  return typeof revised_prompt === 'string' ? { ...image, revised_prompt } : image
+}
+
+const STANDARD = /^[A-Za-z0-9+/]+={0,2}$/
+
+/** Standard alphabet, padded, without a head (wire contract, 1.5). */
+function plainBase64(text: unknown): string {
+  if (typeof text !== 'string') throw failure('The model provider sent an image without its bytes.')
+  const comma = text.startsWith('data:') ? text.indexOf(',') : -1
+  const base64 = text.slice(comma + 1)
+  if (base64.length % 4 === 0 && STANDARD.test(base64)) return base64
+  try {
+    return toBase64(parseBase64(base64, ''))
+  } catch {
+    throw failure('The model provider sent an image that cannot be decoded.')
+  }
+}
+
+/** By the bytes, since vendors do not always make what was asked for. */
+function formatOf(base64: string): string | undefined {
+  return mediaTypeOf(Buffer.from(base64.slice(0, 32), 'base64'))?.replace('image/', '')
+}
+
+function failure(message: string): UpstreamFailure {
+  return new UpstreamFailure('upstream_error', message)
+}

@@ -1,0 +1,68 @@
+/** Images as guards see them: words go in, and may come back beside the images (guard design, 1.3). */
+import type { Guarding, Lanes } from '../../guard/adapter.ts'
+import { toBase64 } from '../shared/media.ts'
+import type { Media, MediaFile, Unit } from '../../plugin.ts'
+import { textsIn } from '../shared/texts.ts'
+import type { ImagePart } from './parts.ts'
+import type { ImageRequest } from './request.ts'
+
+/** Members that are read in a way of their own, or of which the API says all that they can be. */
+const TOLD = new Set([
+  'model',
+  'policy',
+  'provider',
+  'plugins',
+  'prompt',
+  'images',
+  'mask',
+  'size',
+  'quality',
+  'response_format',
+  'output_format',
+  'background',
+  'moderation',
+  'style',
+  'input_fidelity',
+  'user',
+])
+
+/** The guard side of images. There is no way to say "no" but an error. */
+export const guarding: Guarding<ImageRequest, ImagePart> = {
+  units(input) {
+    const { prompt, images = [], mask } = input
+    const base = { side: 'input', role: 'user', current: true } as const
+    const media = images.length > 0 && { media: [...images, ...(mask ? [mask] : [])].map(toMedia) }
+    const units: Unit[] = [{ ...base, id: 'prompt', channel: 'prompt', text: prompt, ...media }]
+    for (const name in input) {
+      if (TOLD.has(name)) continue
+      textsIn(input[name]).forEach((text, index) =>
+        units.push({ ...base, id: `${name}#${index}`, channel: 'tool_schema', text }),
+      )
+    }
+    return { units, settled: [] }
+  },
+  choices: () => 1,
+  lanes: () => LANES,
+}
+
+const LANES: Lanes<ImagePart> = {
+  split(part, take) {
+    if (part.type === 'partial') return take({ kind: 'mark', choice: 0, part })
+    const texts = part.images.flatMap(({ revised_prompt: text }) => (text ? [{ text }] : []))
+    const unscanned = 'image'
+    take({ kind: 'whole', choice: 0, channel: 'prompt', index: 0, part, texts, unscanned })
+  },
+  cut: ({ part }) => part,
+}
+
+function toMedia(file: MediaFile): Media {
+  const { mediaType } = file
+  return {
+    kind: 'image',
+    mediaType,
+    // Few guards look at images, and as text they are large.
+    get url() {
+      return `data:${mediaType};base64,${toBase64(file.bytes)}`
+    },
+  }
+}

@@ -1,0 +1,252 @@
+/** What a request for images may look like (wire contract, 5.5.1 and 5.6), and what of it goes upstream. */
+import {
+  boolean,
+  filledText,
+  inside,
+  integer,
+  list,
+  missing,
+  object,
+  oneOf,
+  problem,
+  shortText,
+  text,
+  toInvalidRequest,
+  wrong,
+  wrongType,
+  type Check,
+  type Problem,
+} from '../../errors/checks.ts'
+import type { BodyLimits } from '../../config/config.ts'
+import { InvalidRequest } from '../../errors/errors.ts'
+import { fileTooLarge, headOf, isLarger, mediaTypeOf, parseDataUrl } from '../shared/media.ts'
+import type { Incoming } from '../../pipeline/http.ts'
+import type { ImageEditInput, ImageInput, MediaFile } from '../../plugin.ts'
+import { readPolicy, readPolicyText, type Policy } from '../../policy/policy.ts'
+import { readJson } from '../shared/body.ts'
+import {
+  isMultipart,
+  readMultipart,
+  toJsonTypes,
+  type FieldTypes,
+  type Form,
+} from '../shared/multipart.ts'
+
+/** A valid request, less members that are null. Members we do not know are there too. */
+export interface ImageRequest extends ImageInput {
+  readonly model: string
+  readonly policy?: Policy
+  /** What is to be changed or referred to; absent where images are made from words alone. */
+  readonly images?: readonly MediaFile[]
+  readonly mask?: MediaFile
+}
+
+export const QUALITIES = ['low', 'medium', 'high', 'auto', 'standard', 'hd']
+export const FORMATS = ['png', 'jpeg', 'webp']
+export const SIZE = /^(auto|[1-9]\d{0,4}x[1-9]\d{0,4})$/
+
+const GENERATION_LIMIT_BYTES = 1024 * 1024
+/** Beside the files. */
+const FORM_LIMIT_BYTES = 4 * 1024 * 1024
+const MAX_PROMPT = 32_000
+const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/webp']
+
+const size: Check = (value) => {
+  if (typeof value === 'string' && SIZE.test(value)) return undefined
+  const expected = '"auto" or "<width>x<height>" such as "1024x1024"'
+  return typeof value === 'string'
+    ? wrong('invalid_value', value, expected)
+    : wrongType(value, expected)
+}
+const prompt: Check = (value) => filledText(value) ?? shortText(MAX_PROMPT)(value)
+const responseFormat: Check = (value) =>
+  value === 'url'
+    ? wrong('unsupported_value', value, '"b64_json": images are in the answer itself')
+    : oneOf(['b64_json'])(value)
+
+const members = {
+  model: filledText,
+  prompt,
+  n: integer(1, 10),
+  size,
+  quality: oneOf(QUALITIES),
+  response_format: responseFormat,
+  output_format: oneOf(FORMATS),
+  output_compression: integer(0, 100),
+  background: oneOf(['transparent', 'opaque', 'auto']),
+  moderation: oneOf(['low', 'auto']),
+  style: oneOf(['vivid', 'natural']),
+  stream: boolean,
+  partial_images: integer(0, 3),
+  user: text,
+}
+const generation = object(members, ['model', 'prompt'])
+const edit = object({ ...members, input_fidelity: oneOf(['high', 'low']) }, ['model', 'prompt'])
+const reference = (value: unknown): Problem | undefined =>
+  inlineOnly(value) ?? object({ image_url: text }, ['image_url'])(value)
+
+const FORM_TYPES: FieldTypes = {
+  n: 'number',
+  output_compression: 'number',
+  partial_images: 'number',
+  stream: 'boolean',
+}
+
+/** Names of optional texts that a form may say `null` for. */
+const NULLABLE = [
+  'size',
+  'quality',
+  'background',
+  'moderation',
+  'output_format',
+  'style',
+  'input_fidelity',
+]
+
+/** @throws InvalidRequest */
+export async function readGeneration(incoming: Incoming): Promise<ImageRequest> {
+  const body = await readJson(incoming, GENERATION_LIMIT_BYTES)
+  return validated(body, generation, readPolicy)
+}
+
+/** A form, or JSON with data URLs (wire contract, D30). @throws InvalidRequest */
+export async function readEdit(incoming: Incoming, limits: BodyLimits): Promise<ImageRequest> {
+  // Every image and a mask, each as large as it may be.
+  const limitBytes = (limits.files + 1) * limits.image + FORM_LIMIT_BYTES
+  if (isMultipart(incoming)) {
+    const form = await readMultipart(incoming, {
+      files: (field) => FILE_FIELD.test(field),
+      fileLimitBytes: limits.image,
+      bodyLimitBytes: limitBytes,
+    })
+    return editOfForm(form, limits)
+  }
+  const accepted = 'multipart/form-data or application/json'
+  return editOfJson(await readJson(incoming, limitBytes, accepted), limits)
+}
+
+/**
+ * Members that are the gateway's own business, or have another form upstream. `__proto__` is among them because an
+ * assignment to it would not make a member.
+ */
+const KEPT_BACK = new Set([
+  'model',
+  'policy',
+  'provider',
+  'plugins',
+  'response_format',
+  'stream',
+  'partial_images',
+  '__proto__',
+])
+
+/** What goes upstream: less what is the gateway's own business. @param streams whether the model can stream */
+export function outboundImage(
+  request: ImageRequest,
+  streams: boolean,
+): ImageInput | ImageEditInput {
+  const input: Record<string, unknown> = {}
+  for (const name in request) if (!KEPT_BACK.has(name)) input[name] = request[name]
+  if (request.stream && streams) {
+    input.stream = true
+    if (request.partial_images !== undefined) input.partial_images = request.partial_images
+  }
+  return input as ImageInput
+}
+
+const FILE_FIELD = /^(image(\[\d*\])?|mask)$/
+
+function editOfForm({ fields, files }: Form, limits: BodyLimits): ImageRequest {
+  const given = Object.entries(toJsonTypes(fields, FORM_TYPES)).filter(
+    ([name, value]) => value !== 'null' || !NULLABLE.includes(name),
+  )
+  const request = validated(Object.fromEntries(given), edit, (policy) =>
+    typeof policy === 'string' ? readPolicyText(policy) : readPolicy(policy),
+  )
+  const masks = files.filter(({ field }) => field === 'mask')
+  const images = files.filter(({ field }) => field !== 'mask')
+  if (masks.length > 1) {
+    throw invalid('mask', problem('invalid_value', 'one file', `${masks.length}`))
+  }
+  checkCount(images.length, 'image', limits)
+  for (const { field, file } of images) checkType(file, field, IMAGE_TYPES)
+  const mask = masks[0]?.file
+  if (mask) checkType(mask, 'mask', ['image/png'])
+  return { ...request, images: images.map(({ file }) => file), ...(mask && { mask }) }
+}
+
+function editOfJson(body: object, limits: BodyLimits): ImageRequest {
+  const { images: given, mask: givenMask, ...others } = body as Record<string, any>
+  // Size goes before everything else that may be wrong, as in forms (wire contract, D18).
+  const all = Array.isArray(given) ? given : []
+  all.forEach((one, index) => checkSize(one, `images[${index}].image_url`, limits))
+  checkSize(givenMask, 'mask.image_url', limits)
+  const request = validated(others, edit, readPolicy)
+  if (given === undefined || given === null) checkCount(0, 'image', limits)
+  const found = list(reference, 1, limits.files)(given)
+  if (found) throw invalid('images', found)
+  const images = (given as { image_url: string }[]).map(({ image_url }, index) =>
+    inlineImage(image_url, `images[${index}].image_url`, IMAGE_TYPES),
+  )
+  if (givenMask === undefined || givenMask === null) return { ...request, images }
+  const wrongMask = reference(givenMask)
+  if (wrongMask) throw invalid('mask', wrongMask)
+  const mask = inlineImage(givenMask.image_url, 'mask.image_url', ['image/png'])
+  return { ...request, images, mask }
+}
+
+function validated(
+  body: object,
+  check: Check,
+  policyOf: (policy: unknown) => Policy,
+): ImageRequest {
+  const found = check(body)
+  if (found) throw toInvalidRequest(found)
+  const { policy, ...others } = body as Record<string, unknown>
+  const request = Object.fromEntries(
+    Object.entries(others).filter(([, value]) => value !== null),
+  ) as unknown as ImageRequest
+  if (request.stream && (request.n ?? 1) > 1) {
+    const expected = 'one image where they are streamed'
+    throw invalid('n', problem('unsupported_value', expected, String(request.n)))
+  }
+  return policy === undefined ? request : { ...request, policy: policyOf(policy) }
+}
+
+function checkCount(count: number, param: string, { files }: BodyLimits): void {
+  const expected = `1 to ${files} files`
+  if (count === 0) throw toInvalidRequest(missing(param, (value) => wrongType(value, expected)))
+  if (count > files) throw invalid(param, problem('array_above_max_length', expected, `${count}`))
+}
+
+function checkSize(given: any, param: string, { image }: BodyLimits): void {
+  if (isLarger(given?.image_url, image)) throw fileTooLarge(param, image)
+}
+
+function inlineImage(url: string, param: string, types: readonly string[]): MediaFile {
+  const file = parseDataUrl(url, param)
+  checkType(file, param, types)
+  return file
+}
+
+/** By its bytes: what somebody said about them does not count. */
+function checkType(file: MediaFile, param: string, types: readonly string[]): void {
+  const { mediaType, pieces = [file.bytes] } = file
+  if (types.includes(mediaType) && mediaTypeOf(headOf(pieces)) === mediaType) return
+  const expected = types.map((type) => type.slice('image/'.length).toUpperCase()).join(', ')
+  throw new InvalidRequest(
+    'invalid_image',
+    `Invalid '${param}': expected an image (${expected}), found something else.`,
+    { param },
+  )
+}
+
+function inlineOnly(value: any): Problem | undefined {
+  return value?.file_id === undefined || value.file_id === null
+    ? undefined
+    : inside('file_id', problem('unsupported_value', 'the image itself in image_url', 'a file id'))
+}
+
+function invalid(place: string, found: Problem): InvalidRequest {
+  return toInvalidRequest(inside(place, found))
+}

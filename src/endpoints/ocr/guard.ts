@@ -1,0 +1,138 @@
+/** OCR as guards see it: nobody can read what goes in, and everything that comes out (guard design, 1.3). */
+import type { Guarding, Lanes, WholePiece, WholeText } from '../../guard/adapter.ts'
+import type { Channel, Media, OcrPage, Unit } from '../../plugin.ts'
+import { textsIn } from '../shared/texts.ts'
+import type { OcrPart } from './parts.ts'
+import type { OcrRequest } from './request.ts'
+
+/** Members that are read in a way of their own, or hold no words. */
+const TOLD = new Set([
+  'model',
+  'policy',
+  'provider',
+  'document',
+  'pages',
+  'table_format',
+  'confidence_scores_granularity',
+  'document_annotation_prompt',
+])
+
+/** The guard side of OCR. There is no way to say "no" but an error. */
+export const guarding: Guarding<OcrRequest, OcrPart> = {
+  units(input) {
+    const { document, document_annotation_prompt: prompt } = input
+    const units: Unit[] = []
+    const add = (id: string, channel: Channel, text: string, media?: Media) =>
+      units.push({
+        id,
+        side: 'input',
+        channel,
+        role: 'user',
+        current: true,
+        text,
+        ...(media && { media: [media] }),
+      })
+    const kind = document.kind === 'image' ? 'image' : 'file'
+    const type = 'file' in document ? { mediaType: document.file.mediaType } : {}
+    add('document', 'document', '', { kind, ...type })
+    if ('url' in document) add('document.url', 'annotation', document.url)
+    if (document.name) add('document.document_name', 'annotation', document.name)
+    if (prompt) add('document_annotation_prompt', 'prompt', prompt)
+    for (const name in input) {
+      if (TOLD.has(name)) continue
+      textsIn(input[name]).forEach((text, index) => add(`${name}#${index}`, 'tool_schema', text))
+    }
+    return { units, settled: [] }
+  },
+  choices: () => 1,
+  lanes: () => LANES,
+}
+
+const KNOWN = new Set([
+  'index',
+  'markdown',
+  'images',
+  'dimensions',
+  'tables',
+  'hyperlinks',
+  'header',
+  'footer',
+  'confidence_scores',
+  'blocks',
+])
+
+const LANES: Lanes<OcrPart> = {
+  split(part, take, removed) {
+    switch (part.type) {
+      case 'page':
+        return take(pagePiece(part.page, removed))
+      case 'annotation':
+        return take(whole(part, 0, [{ text: part.text }, ...decoded(part.text)]))
+      case 'end':
+        return take({ kind: 'finish', choice: 0, part })
+    }
+  },
+  cut: ({ part }) => part,
+}
+
+function pagePiece(page: OcrPage, removed: (field: string) => void): WholePiece<OcrPart> {
+  const known: Record<string, unknown> = {}
+  for (const name in page) {
+    if (KNOWN.has(name)) known[name] = page[name]
+    else removed(name)
+  }
+  const part: OcrPart = { type: 'page', page: known as unknown as OcrPage }
+  const shown = (page.images ?? []).some((image) => image?.image_base64)
+  return {
+    ...whole(part, page.index + 1, textsOf(known)),
+    ...(shown && { unscanned: 'image' }),
+  }
+}
+
+function whole(part: OcrPart, index: number, texts: readonly WholeText[]): WholePiece<OcrPart> {
+  return { kind: 'whole', choice: 0, channel: 'document', index, part, texts }
+}
+
+/** What a page says, and then, for guards that are cheap, everything else that is written in it. */
+function textsOf({ markdown, header, footer, tables, images, ...rest }: any): WholeText[] {
+  const annotations = listed(images).map((image) => image?.image_annotation)
+  const said = [markdown, header, footer, ...listed(tables).map((table) => table?.content)]
+  const texts = [...said, ...annotations].filter((text) => typeof text === 'string' && text !== '')
+  const written = stringsIn({ tables, images, ...rest }).filter((text) => !texts.includes(text))
+  return [
+    ...texts.map((text) => ({ text })),
+    ...written.map((text) => ({ text, again: true })),
+    ...annotations.flatMap(decoded),
+  ]
+}
+
+function listed(value: unknown): readonly any[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** Every string in a value: words that are listed one by one as one text, and of images no bytes. */
+function stringsIn(value: unknown): readonly string[] {
+  const strings = new Set<string>()
+  JSON.stringify(value, (name, inner) => {
+    if (name === 'image_base64') return undefined
+    if (name === 'word_confidence_scores') {
+      const words = listed(inner).map((word) => word?.text)
+      strings.add(words.join(' '))
+      return undefined
+    }
+    if (typeof inner === 'string') strings.add(inner)
+    return inner
+  })
+  strings.delete('')
+  return [...strings]
+}
+
+/** What an annotation says once it is decoded; nothing when it is no JSON. */
+function decoded(text: unknown): WholeText[] {
+  if (typeof text !== 'string') return []
+  try {
+    return textsIn(JSON.parse(text), true).map((one) => ({ text: one, again: true }))
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,65 @@
+/** Request bodies: media type, size, JSON. Shared by the endpoints. */
+import { InvalidRequest } from '../../errors/errors.ts'
+import { carry, writtenMember } from '../../plugin/json.ts'
+import type { Incoming } from '../../pipeline/http.ts'
+import { preparePolicy } from '../../policy/policy.ts'
+import { decode } from '../../upstream/host.ts'
+
+/**
+ * Reads a JSON object (wire contract, 1.3): any parameters of the media type are ignored, an absent one is JSON, a BOM is
+ * skipped.
+ * @param accepted all types that the route takes, for the error
+ * @param kept a member that is likely to be written again as it is: the object carries its text
+ * @throws InvalidRequest `unsupported_content_type`, `invalid_json`, and what {@link Incoming.body} throws
+ */
+export function readJson(
+  incoming: Incoming,
+  limitBytes: number,
+  accepted = 'application/json',
+  kept?: string,
+): Promise<object> {
+  const type = incoming.header('content-type')
+  if (type !== undefined && type !== 'application/json') {
+    const media = type.split(';', 1)[0]!.trim().toLowerCase()
+    if (media !== 'application/json') {
+      throw new InvalidRequest(
+        'unsupported_content_type',
+        `This route takes ${accepted}, not ${JSON.stringify(media.slice(0, 100))}.`,
+      )
+    }
+  }
+  return incoming.body(limitBytes).then((bytes) => {
+    const body = parseObject(bytes, kept)
+    const { policy } = body as { readonly policy?: unknown }
+    return policy === undefined ? body : prepared(policy, incoming).then(() => body)
+  })
+}
+
+/** However hard its patterns are, the policy in a body can be read at once after that. */
+export async function prepared(policy: unknown, incoming: Incoming): Promise<void> {
+  await preparePolicy(policy, () => incoming.throwIfGone())
+}
+
+function parseObject(bytes: Buffer, kept: string | undefined): object {
+  const bom = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+  let text: string
+  let value: unknown
+  try {
+    text = decode(bom ? bytes.subarray(3) : bytes)
+    value = JSON.parse(text)
+  } catch (error) {
+    throw new InvalidRequest('invalid_json', invalidJson(bytes, error))
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    const found = Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`
+    throw new InvalidRequest('invalid_json', `The body must be a JSON object, found ${found}.`)
+  }
+  return kept === undefined ? value : carry(value, writtenMember(text, value, kept))
+}
+
+/** Says where, and not what: the engine's own message quotes the body. */
+function invalidJson(bytes: Buffer, error: unknown): string {
+  if (bytes.length === 0) return 'The body is empty; expected a JSON object.'
+  const at = / at position (\d+)/.exec(error instanceof Error ? error.message : '')
+  return `The body is not valid JSON${at ? ` (near character ${at[1]})` : ''}.`
+}

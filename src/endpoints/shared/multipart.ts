@@ -1,0 +1,200 @@
+/**
+ * `multipart/form-data` (wire contract, 1.4; RFC 7578), read as it arrives: a file that is too large is refused while it
+ * is sent. Which parts are files is decided by their names alone, so that a part without a file name stays binary.
+ */
+import { isUtf8 } from 'node:buffer'
+import { InvalidRequest } from '../../errors/errors.ts'
+import { ReceivedFile, headOf, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE } from './media.ts'
+import type { Incoming } from '../../pipeline/http.ts'
+import type { MediaFile } from '../../plugin.ts'
+import { prepared } from './body.ts'
+import { FormReader, malformed, type Part, type PartLimits } from './multipart-parts.ts'
+
+/** A form, its parts in the order of the document. */
+export interface Form {
+  /**
+   * Texts by name. A name that was there several times, or with `[]` or `[0]` behind it, is a list; `name[member]` makes
+   * an object. No prototype.
+   */
+  readonly fields: Readonly<Record<string, unknown>>
+  readonly files: readonly FormFile[]
+}
+
+export interface FormFile {
+  /** The name as it was sent, such as `image[]`. */
+  readonly field: string
+  readonly file: MediaFile
+}
+
+export interface FormLimits extends PartLimits {
+  readonly bodyLimitBytes: number
+}
+
+/** Whether the body says that it is a form. */
+export function isMultipart(incoming: Incoming): boolean {
+  return /^\s*multipart\/form-data\s*(;|$)/i.test(incoming.header('content-type') ?? '')
+}
+
+/**
+ * Reads a form.
+ * @throws InvalidRequest `invalid_multipart`, `file_too_large` with the part's name, `request_too_large`, and what
+ * {@link Incoming.pieces} throws
+ */
+export async function readMultipart(incoming: Incoming, limits: FormLimits): Promise<Form> {
+  const reader = new FormReader(boundaryOf(incoming.header('content-type') ?? ''), limits)
+  try {
+    await incoming.pieces(limits.bodyLimitBytes, (piece) => reader.push(piece))
+    const parts = await reader.end()
+    const texts = parts.filter(({ isFile }) => !isFile)
+    const files = parts.filter(({ isFile }) => isFile)
+    const fields = toFields(texts.map((part) => ({ name: part.name, text: textOf(part) })))
+    await prepared(fields.policy, incoming)
+    return {
+      fields,
+      files: inOrder(files.map((part) => ({ field: part.name, file: fileOf(part) }))),
+    }
+  } finally {
+    reader.destroy()
+  }
+}
+
+/** What the texts of a form stand for; names that are not listed stay as they are. */
+export type FieldTypes = Readonly<Record<string, 'number' | 'boolean' | 'list' | 'json'>>
+
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i
+const BOOLEANS = new Map([
+  ['true', true],
+  ['1', true],
+  ['false', false],
+  ['0', false],
+])
+
+/**
+ * Texts of a form as the JSON they stand for. What cannot be read stays text, for whoever validates it. `null` means that
+ * a field is absent, unless it is JSON.
+ */
+export function toJsonTypes(fields: Form['fields'], types: FieldTypes): Record<string, unknown> {
+  const typed: Record<string, unknown> = { __proto__: null }
+  for (const [name, value] of Object.entries(fields)) {
+    const type = types[name]
+    if (type === 'list') typed[name] = Array.isArray(value) ? value : [value]
+    else if (type === undefined || typeof value !== 'string') typed[name] = value
+    else if (type === 'json') typed[name] = jsonOf(value)
+    else if (value.trim() !== 'null') typed[name] = scalarOf(type, value)
+  }
+  return typed
+}
+
+function scalarOf(type: 'number' | 'boolean', value: string): unknown {
+  const text = value.trim()
+  if (type === 'boolean') return BOOLEANS.get(text.toLowerCase()) ?? value
+  return NUMBER.test(text) ? Number(text) : value
+}
+
+function jsonOf(value: string): unknown {
+  try {
+    return JSON.parse(value)
+  } catch {
+    return value
+  }
+}
+
+interface NamedText {
+  readonly name: string
+  readonly text: string
+}
+
+function toFields(texts: readonly NamedText[]): Record<string, unknown> {
+  const fields: Record<string, unknown> = { __proto__: null }
+  const lists = new Map<string, { readonly place: number; readonly text: string }[]>()
+  const single = new Set<string>()
+  for (const { name, text } of texts) {
+    const { base, member } = pathOf(name)
+    if (member !== undefined && !isPlace(member)) {
+      if (lists.has(base)) throw twoForms(base)
+      const object = (fields[base] ??= { __proto__: null }) as Record<string, unknown>
+      object[member] = text
+      continue
+    }
+    const list = lists.get(base)
+    const item = { place: placeOf(member), text }
+    if (list) list.push(item)
+    else if (Object.hasOwn(fields, base)) throw twoForms(base)
+    else lists.set(base, [item])
+    if (!list && member === undefined) single.add(base)
+    else single.delete(base)
+    fields[base] = undefined
+  }
+  for (const [base, list] of lists) {
+    fields[base] = single.has(base) ? list[0]!.text : byPlace(list).map(({ text }) => text)
+  }
+  return fields
+}
+
+function inOrder(files: readonly FormFile[]): FormFile[] {
+  return byPlace(files.map((file) => ({ ...file, place: placeOf(pathOf(file.field).member) }))).map(
+    ({ field, file }) => ({ field, file }),
+  )
+}
+
+/** `name`, `name[]`, `name[0]`, `name[member]`; anything else is a name as it stands. */
+function pathOf(name: string): { readonly base: string; readonly member?: string } {
+  const match = /^([^[\]]+)\[([^[\]]*)\]$/.exec(name)
+  return match ? { base: match[1]!, member: match[2]! } : { base: name }
+}
+
+function isPlace(member: string): boolean {
+  return /^\d*$/.test(member)
+}
+
+/** Where it stands in its list, if it says so. */
+function placeOf(member: string | undefined): number {
+  return member && isPlace(member) ? Number(member) : Infinity
+}
+
+/** Those that say where they stand come first; the others stay in their order. */
+function byPlace<T extends { readonly place: number }>(items: readonly T[]): T[] {
+  return items.toSorted((a, b) => (a.place === b.place ? 0 : a.place - b.place))
+}
+
+function fileOf({ filename, mediaType, pieces }: Part): MediaFile {
+  const found =
+    mediaTypeOf(headOf(pieces)) ??
+    (VAGUE.has(mediaType) ? undefined : mediaType) ??
+    (filename && mediaTypeOfName(filename)) ??
+    UNKNOWN_TYPE
+  return new ReceivedFile(pieces, found, filename)
+}
+
+/** Types that clients send when they know nothing. */
+const VAGUE: ReadonlySet<string> = new Set([
+  UNKNOWN_TYPE,
+  'text/plain',
+  'application/x-www-form-urlencoded',
+])
+
+/** Of a part with a file name, or a very long one, no character set is known. */
+function textOf({ name, text, pieces }: Part): string {
+  if (text !== undefined) return text
+  const bytes = Buffer.concat(pieces)
+  if (isUtf8(bytes)) return new TextDecoder().decode(bytes)
+  throw malformed(`the text in the part ${JSON.stringify(name)} is not UTF-8`)
+}
+
+function boundaryOf(contentType: string): string {
+  const match = /;\s*boundary\s*=\s*(?:"([^"]*)"|([^\s;"]*))/i.exec(contentType)
+  const boundary = match?.[1] ?? match?.[2] ?? ''
+  if (/^[ !#-[\]-~]{1,70}$/.test(boundary)) return boundary
+  throw new InvalidRequest(
+    'invalid_multipart',
+    'Expected a boundary of 1 to 70 characters in the content type, such as "multipart/form-data; boundary=…".',
+  )
+}
+
+function twoForms(base: string): InvalidRequest {
+  const name = JSON.stringify(base.slice(0, 100))
+  return new InvalidRequest(
+    'invalid_multipart',
+    `The form has the field ${name} both as a value and as an object.`,
+  )
+}

@@ -1,0 +1,107 @@
+/** Sound on its way through: in the format that was announced, or not at all (wire contract, 5.8). */
+import { PCM_RATE, Resample, ToWav } from '../audio/samples.ts'
+import { UpstreamFailure } from '../../errors/errors.ts'
+import { mediaTypeOf } from '../shared/media.ts'
+import type { Bill } from '../../money/money.ts'
+import type { Flow, SpeechInput, Step } from '../../plugin.ts'
+
+/** A piece of sound. */
+export interface SpeechPart {
+  readonly bytes: Uint8Array
+  /** With the first piece: what all of them cost. */
+  readonly charged?: Promise<Bill>
+}
+
+type Format = SpeechInput['response_format']
+
+/**
+ * What a provider gave, in the format that was asked for.
+ * @param rate of samples, where the provider gave these
+ * @throws UpstreamFailure `unsupported_value` where samples cannot become that format; the flow, where the sound is in
+ * another one, or where there is none
+ */
+export function soundOf(
+  bytes: Flow<Uint8Array>,
+  rate: number | undefined,
+  format: Format,
+): Flow<Uint8Array> {
+  const made = rate === undefined ? bytes : madeOf(bytes, rate, format)
+  return made.through(new Announced(format))
+}
+
+function madeOf(samples: Flow<Uint8Array>, rate: number, format: Format): Flow<Uint8Array> {
+  if (format === 'wav') return samples.through(new ToWav(rate))
+  if (format !== 'pcm') throw cannotMake(format)
+  return rate === PCM_RATE ? samples : samples.through(new Resample(rate, PCM_RATE))
+}
+
+/** By the first bytes. `pcm` has no mark of its own. */
+const TYPES: Readonly<Record<Format, string | undefined>> = {
+  mp3: 'audio/mpeg',
+  opus: 'audio/ogg',
+  aac: 'audio/aac',
+  flac: 'audio/flac',
+  wav: 'audio/wav',
+  pcm: undefined,
+}
+/** Marks that say it with certainty. */
+const SURE = new Set(['audio/wav', 'audio/flac', 'audio/ogg', 'audio/mp4', 'audio/webm'])
+const HEAD_BYTES = 12
+
+/** Lets sound pass that begins as its format does. */
+class Announced implements Step<Uint8Array, Uint8Array> {
+  readonly #format: Format
+  #head: Uint8Array | undefined = new Uint8Array(0)
+
+  constructor(format: Format) {
+    this.#format = format
+  }
+
+  push(bytes: Uint8Array, emit: (bytes: Uint8Array) => void): void {
+    if (!this.#head) return bytes.length > 0 ? emit(bytes) : undefined
+    this.#head = this.#head.length > 0 ? Buffer.concat([this.#head, bytes]) : bytes
+    if (this.#head.length >= HEAD_BYTES) this.#open(this.#head, emit)
+  }
+
+  end(emit: (bytes: Uint8Array) => void): void {
+    if (this.#head) this.#open(this.#head, emit)
+  }
+
+  #open(head: Uint8Array, emit: (bytes: Uint8Array) => void): void {
+    if (head.length === 0) {
+      throw new UpstreamFailure('upstream_error', 'The model provider answered without sound.')
+    }
+    const found = mediaTypeOf(head)
+    const expected = TYPES[this.#format]
+    if (found && found !== expected && (expected || SURE.has(found) || isTagged(head))) {
+      throw cannotMake(this.#format)
+    }
+    // Streams of these two may begin anywhere, and yet not with words.
+    const isLoose = this.#format === 'mp3' || this.#format === 'aac'
+    if (!found && expected && !(isLoose && !isText(head))) {
+      throw new UpstreamFailure(
+        'upstream_error',
+        'The model provider sent something that is no sound of the format it was asked for.',
+      )
+    }
+    this.#head = undefined
+    emit(head)
+  }
+}
+
+function isTagged(head: Uint8Array): boolean {
+  return Buffer.from(head.buffer, head.byteOffset, 3).toString('latin1') === 'ID3'
+}
+
+/** Nothing but printable ASCII, blanks and line breaks, such as the beginning of a page or of JSON. */
+function isText(head: Uint8Array): boolean {
+  return head.every((byte) => (byte >= 0x20 && byte < 0x7f) || (byte >= 0x09 && byte <= 0x0d))
+}
+
+function cannotMake(format: Format): UpstreamFailure {
+  return new UpstreamFailure(
+    'bad_request',
+    `The model cannot make sound in the format ${format}. Ask for another response_format.`,
+    { code: 'unsupported_value', param: 'response_format' },
+  )
+}

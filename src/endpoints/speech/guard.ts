@@ -1,0 +1,38 @@
+/** Speech as guards see it: words go in, and are what comes out (guard design, 1.3). */
+import type { Guarding, Lanes } from '../../guard/adapter.ts'
+import type { Unit } from '../../plugin.ts'
+import { textsIn } from '../shared/texts.ts'
+import type { SpeechRequest } from './request.ts'
+import type { SpeechPart } from './answer.ts'
+
+/** Members whose strings nobody says and nobody obeys. */
+const SILENT = new Set(['model', 'policy', 'voice', 'response_format', 'stream_format', 'provider'])
+
+/** The guard side of speech. There is no way to say "no" but an error. */
+export const guarding: Guarding<SpeechRequest, SpeechPart> = {
+  renders: true,
+  units(input) {
+    const units: Unit[] = []
+    for (const name in input) {
+      if (SILENT.has(name)) continue
+      textsIn(input[name]).forEach((text, index) => {
+        units.push({
+          id: typeof input[name] === 'string' ? name : `${name}#${index}`,
+          side: 'input',
+          channel: 'speech',
+          role: 'user',
+          current: true,
+          text,
+        })
+      })
+    }
+    return { units, settled: [] }
+  },
+  choices: () => 1,
+  lanes: () => LANES,
+}
+
+const LANES: Lanes<SpeechPart> = {
+  split: (part, take) => take({ kind: 'mark', choice: 0, part }),
+  cut: ({ part }) => part,
+}

@@ -1,0 +1,263 @@
+/** What a request for a transcript may look like (wire contract, 5.9.1), and what of it goes upstream. */
+import {
+  boolean,
+  either,
+  filledText,
+  inside,
+  integer,
+  list,
+  missing,
+  number,
+  object,
+  oneOf,
+  problem,
+  text,
+  toInvalidRequest,
+  variant,
+  wrong,
+  wrongType,
+  type Check,
+} from '../../errors/checks.ts'
+import type { BodyLimits } from '../../config/config.ts'
+import { InvalidRequest } from '../../errors/errors.ts'
+import {
+  extensionOf,
+  fileTooLarge,
+  isLarger,
+  mediaTypeOf,
+  parseBase64,
+  parseDataUrl,
+} from '../shared/media.ts'
+import type { Incoming } from '../../pipeline/http.ts'
+import type { MediaFile, TranscriptionInput } from '../../plugin.ts'
+import { readPolicy, readPolicyText, type Policy } from '../../policy/policy.ts'
+import { readJson } from '../shared/body.ts'
+import { isMultipart, readMultipart, toJsonTypes, type FieldTypes } from '../shared/multipart.ts'
+
+export type TranscriptFormat = 'json' | 'text' | 'srt' | 'verbose_json' | 'vtt' | 'diarized_json'
+
+/** A valid request, less members that are null. Members we do not know are there too. */
+export interface TranscriptionRequest extends Omit<Known, 'response_format'> {
+  readonly model: string
+  readonly response_format: TranscriptFormat
+  readonly policy?: Policy
+  readonly [member: string]: unknown
+}
+
+/** {@link TranscriptionInput} by its names alone. */
+type Known = {
+  [K in keyof TranscriptionInput as string extends K ? never : K]: TranscriptionInput[K]
+} & {
+  readonly include?: readonly 'logprobs'[]
+}
+
+/** What the body may be above the file, which is larger in base64. */
+const BODY_PER_FILE = 1.44
+const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i
+const MAX_SPEAKERS = 4
+
+const language: Check = (value) => {
+  const expected = 'a language code such as "en"'
+  if (typeof value !== 'string') return wrongType(value, expected)
+  return LANGUAGE.test(value) ? undefined : wrong('invalid_value', value, expected)
+}
+
+const chunking = either('"auto", or an object with a type', {
+  string: oneOf(['auto']),
+  object: variant('type', {
+    server_vad: object({
+      prefix_padding_ms: integer(0),
+      silence_duration_ms: integer(0),
+      threshold: number(0, 1),
+    }),
+  }),
+})
+
+const request = object(
+  {
+    model: filledText,
+    language,
+    languages: list(language),
+    keywords: list(text),
+    prompt: text,
+    response_format: oneOf(['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json']),
+    temperature: number(0, 1),
+    include: list(oneOf(['logprobs'])),
+    timestamp_granularities: list(oneOf(['word', 'segment'])),
+    chunking_strategy: chunking,
+    known_speaker_names: list(text, 0, MAX_SPEAKERS),
+    known_speaker_references: list(text, 0, MAX_SPEAKERS),
+    stream: boolean,
+  },
+  ['model'],
+)
+
+const FORM_TYPES: FieldTypes = {
+  temperature: 'number',
+  stream: 'boolean',
+  languages: 'list',
+  keywords: 'list',
+  include: 'list',
+  timestamp_granularities: 'list',
+  known_speaker_names: 'list',
+  known_speaker_references: 'list',
+  chunking_strategy: 'json',
+}
+const CHUNKING_TYPES: FieldTypes = {
+  prefix_padding_ms: 'number',
+  silence_duration_ms: 'number',
+  threshold: 'number',
+}
+/** Names of optional texts that are no words, so that a form may say `null` for them. */
+const NULLABLE = ['language', 'response_format']
+
+/** A form, or JSON with a data URL. @throws InvalidRequest */
+export async function readTranscription(
+  incoming: Incoming,
+  limits: BodyLimits,
+): Promise<TranscriptionRequest> {
+  const limitBytes = Math.ceil(limits.audio * BODY_PER_FILE)
+  if (!isMultipart(incoming)) {
+    const accepted = 'multipart/form-data or application/json'
+    const body = await readJson(incoming, limitBytes, accepted)
+    return ofJson(body as Record<string, unknown>, limits)
+  }
+  const { fields, files } = await readMultipart(incoming, {
+    files: (field) => FILE_FIELD.test(field),
+    fileLimitBytes: limits.audio,
+    bodyLimitBytes: limitBytes,
+  })
+  const given = toJsonTypes(fields, FORM_TYPES)
+  for (const name of NULLABLE) if (given[name] === 'null') delete given[name]
+  if (typeof given.chunking_strategy === 'object' && given.chunking_strategy !== null) {
+    given.chunking_strategy = toJsonTypes(
+      given.chunking_strategy as Record<string, unknown>,
+      CHUNKING_TYPES,
+    )
+  }
+  const policyOf = (policy: unknown) =>
+    typeof policy === 'string' ? readPolicyText(policy) : readPolicy(policy)
+  return validated(given, policyOf, () => {
+    if (files.length > 1) {
+      const found = problem('invalid_value', 'one file', String(files.length))
+      throw toInvalidRequest({ ...found, path: 'file' })
+    }
+    return sound(files[0]?.file, 'file', limits)
+  })
+}
+
+const FILE_FIELD = /^file(\[\d*\])?$/
+
+/** Names under which JSON may hold the file as a data URL (wire contract, D45). */
+const URL_NAMES = ['file', 'audio', 'audio_url', 'file_url']
+
+function ofJson(body: Record<string, unknown>, limits: BodyLimits): TranscriptionRequest {
+  const { input_audio: inline, ...others } = body
+  const name = URL_NAMES.find((one) => (others[one] ?? undefined) !== undefined)
+  const url = name === undefined ? undefined : others[name]
+  for (const one of URL_NAMES) delete others[one]
+  // Size goes before everything else that may be wrong, as in forms (wire contract, D18).
+  if (name !== undefined && isLarger(url, limits.audio)) throw fileTooLarge(name, limits.audio)
+  return validated(others, readPolicy, () => {
+    if (name !== undefined) return fileAt(name, url, limits)
+    if ((inline ?? undefined) !== undefined) return inlineFile(inline, limits)
+    return sound(undefined, 'file', limits)
+  })
+}
+
+function fileAt(name: string, url: unknown, limits: BodyLimits): MediaFile {
+  const found = text(url)
+  if (found) throw toInvalidRequest({ ...found, path: name })
+  return sound(parseDataUrl(url as string, name), name, limits)
+}
+
+const inlineAudio = object({ data: filledText, format: filledText }, ['data', 'format'])
+
+function inlineFile(inline: unknown, limits: BodyLimits): MediaFile {
+  const found = inlineAudio(inline)
+  if (found) throw toInvalidRequest(inside('input_audio', found))
+  const { data, format } = inline as { data: string; format: string }
+  const bytes = parseBase64(data, 'input_audio.data')
+  const mediaType = mediaTypeOf(bytes) ?? `audio/${format.toLowerCase()}`
+  return sound({ bytes, mediaType }, 'input_audio.data', limits)
+}
+
+/** @param fileOf asked when everything else is as it should be */
+function validated(
+  body: object,
+  policyOf: (policy: unknown) => Policy,
+  fileOf: () => MediaFile,
+): TranscriptionRequest {
+  const found = request(body)
+  if (found) throw toInvalidRequest(found)
+  const { policy, ...others } = body as Record<string, unknown>
+  const given = Object.fromEntries(
+    Object.entries(others).filter(([, value]) => value !== null),
+  ) as Partial<TranscriptionRequest>
+  const { response_format = 'json', known_speaker_references: references } = given
+  if (given.stream && !STREAMED.has(response_format)) {
+    throw new InvalidRequest(
+      'unsupported_value',
+      `Only json, text and diarized_json can be streamed, not ${response_format}.`,
+      { param: 'response_format' },
+    )
+  }
+  const sounds = (references ?? []) as readonly string[]
+  sounds.forEach((url, index) => parseDataUrl(url, `known_speaker_references[${index}]`))
+  return {
+    ...given,
+    model: given.model!,
+    response_format,
+    file: fileOf(),
+    ...(policy !== undefined && { policy: policyOf(policy) }),
+  }
+}
+
+const STREAMED: ReadonlySet<string> = new Set(['json', 'text', 'diarized_json'])
+
+/** Types that may hold sound. They become part of what vendors are sent, so nothing passes that does not look like one. */
+const TYPES = /^(audio|video)\/[a-z0-9][\w.+-]{0,63}$/i
+
+/** @throws InvalidRequest for no file, an empty one, one that is too large, and one that is something else */
+function sound(file: MediaFile | undefined, param: string, { audio }: BodyLimits): MediaFile {
+  if (!file) throw toInvalidRequest(missing(param, (value) => wrongType(value, 'a sound file')))
+  if (file.bytes.length > audio) throw fileTooLarge(param, audio)
+  if (file.bytes.length > 0 && TYPES.test(file.mediaType)) return named(file)
+  const found = file.bytes.length === 0 ? 'an empty file' : 'something else'
+  throw new InvalidRequest(
+    'invalid_audio',
+    `Invalid '${param}': expected sound (flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav or webm), found ${found}.`,
+    { param },
+  )
+}
+
+/** Vendors go by the ending of the name. Clients' names may be wrong, and are nobody's business. */
+function named({ bytes, mediaType, filename }: MediaFile): MediaFile {
+  const ending = extensionOf(mediaType) || (/\.[a-z0-9]{2,5}$/i.exec(filename ?? '')?.[0] ?? '')
+  return { bytes, mediaType, filename: `audio${ending}` }
+}
+
+/**
+ * Members that are the gateway's own business, or have another form upstream. `__proto__` is among them because an
+ * assignment to it would not make a member.
+ */
+const KEPT_BACK = new Set(['model', 'policy', 'provider', 'plugins', 'stream', '__proto__'])
+
+/** What goes upstream. Texts with times are made here, of segments. @param streams whether the model can stream */
+export function outboundTranscription(
+  given: TranscriptionRequest,
+  streams: boolean,
+): TranscriptionInput {
+  const outbound: Record<string, unknown> = {}
+  for (const name in given) if (!KEPT_BACK.has(name)) outbound[name] = given[name]
+  const { response_format: format, stream } = given
+  if (stream && streams) outbound.stream = true
+  if (format === 'text') outbound.response_format = 'json'
+  if (format === 'srt' || format === 'vtt') {
+    outbound.response_format = 'verbose_json'
+    outbound.timestamp_granularities = ['segment']
+  }
+  // Elsewhere there is no room for times.
+  if (outbound.response_format !== 'verbose_json') delete outbound.timestamp_granularities
+  return outbound as unknown as TranscriptionInput
+}

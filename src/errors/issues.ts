@@ -1,0 +1,174 @@
+/**
+ * What is wrong with settings, in the operator's words: the dotted path, what was expected, what was found. Secrets are
+ * never shown. Also the walk down a valibot schema that this needs.
+ */
+import type { BaseIssue, GenericSchema } from 'valibot'
+import { nearest } from './nearest.ts'
+import type { ConfigIssue } from './errors.ts'
+import type { SchemaIssue } from '../plugin.ts'
+
+/** Settings as they are written, with what is known about where they come from. */
+export interface Source {
+  /** Where the value stands in the configuration, such as `['providers', 'vendor', 'options']`. */
+  readonly path: readonly string[]
+  readonly value: unknown
+  /** Dotted paths of values that came out of `${NAME}`; without it every text counts as one. */
+  readonly secrets?: ReadonlySet<string>
+}
+
+type Path = readonly string[]
+
+const SECRET_NAME = /key|token|secret|sha256|password|credential|authorization|cookie/i
+/** Names that contain one of the above and hold a number or a price. */
+const COUNT_NAME = /tokens$|^image_token$/
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'a text',
+  number: 'a number',
+  boolean: 'true or false',
+  Object: 'an object',
+  Array: 'a list',
+}
+
+/** Issues of any Standard Schema validator; valibot's are put into words. */
+export function toConfigIssues(
+  issues: readonly (SchemaIssue | BaseIssue<unknown>)[],
+  source: Source,
+  schema: unknown,
+): ConfigIssue[] {
+  return issues.flatMap((issue) =>
+    isValibotIssue(issue)
+      ? inWords(issue, source, schema as GenericSchema)
+      : [toIssue(source, keysOf(issue), redact(issue.message, source))],
+  )
+}
+
+/** A text without the secrets of the settings it is about. */
+export function redact(text: string, { path, value, secrets }: Source): string {
+  if (typeof value === 'string') {
+    return value !== '' && isSecret(path, secrets) ? text.replaceAll(value, '[secret]') : text
+  }
+  if (typeof value !== 'object' || value === null) return text
+  return Object.entries(value).reduce(
+    (clean, [key, member]) => redact(clean, { path: [...path, key], value: member, secrets }),
+    text,
+  )
+}
+
+/** Whether a setting of this name holds what nobody may see. */
+export function namesSecret(name: string): boolean {
+  return SECRET_NAME.test(name) && !COUNT_NAME.test(name)
+}
+
+/** The schemas of a member: none if there is no such member, several under a union or variant. */
+export function below(schemas: readonly GenericSchema[], key: string): GenericSchema[] {
+  return schemas.flatMap(unwrap).flatMap((schema) => {
+    if ('entries' in schema) {
+      const entries = schema.entries as Readonly<Record<string, GenericSchema>>
+      return Object.hasOwn(entries, key) ? [entries[key]!] : []
+    }
+    if ('item' in schema) return [schema.item as GenericSchema]
+    return 'value' in schema ? [schema.value as GenericSchema] : []
+  })
+}
+
+/** The names of the members that a schema knows. */
+export function members(schemas: readonly GenericSchema[]): string[] {
+  const entries = schemas
+    .flatMap(unwrap)
+    .flatMap((schema) => ('entries' in schema ? [schema.entries] : []))
+  return [...new Set(entries.flatMap((names) => Object.keys(names as object)))]
+}
+
+/** The end of a sentence about a name that does not exist. */
+export function didYouMean(word: string, known: readonly string[]): string {
+  const near = nearest(word, known)
+  if (near !== undefined) return `did you mean "${near}"?`
+  return known.length === 0 ? 'there are none' : `expected one of ${known.join(', ')}`
+}
+
+/** A value as an error shows it: short, and never the content of a list or an object. */
+export function show(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (typeof value === 'string') {
+    return JSON.stringify(value.length > 60 ? `${value.slice(0, 59)}…` : value)
+  }
+  if (typeof value === 'number') return `the number ${value}`
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object' && value !== null) return 'an object'
+  return typeof value === 'function' ? 'a function' : String(value)
+}
+
+function inWords(issue: BaseIssue<unknown>, source: Source, schema: GenericSchema): ConfigIssue[] {
+  const keys = keysOf(issue)
+  if (issue.type === 'strict_object' && issue.expected === 'never') {
+    // valibot stops at the first unknown key of an object; the operator wants to see them all.
+    const parent = issue.path!.at(-1)!.input as object
+    if (Array.isArray(parent)) {
+      return [toIssue(source, keys.slice(0, -1), 'expected an object, found a list')]
+    }
+    const known = members(keys.slice(0, -1).reduce<GenericSchema[]>(below, [schema]))
+    const unknown = Object.keys(parent).filter((key) => !known.includes(key))
+    if (unknown.length === 0) {
+      // Another variant has it: the one that the other members speak of has not.
+      return [toIssue(source, keys, 'unknown key beside the others that are set here')]
+    }
+    return unknown.map((key) =>
+      toIssue(source, [...keys.slice(0, -1), key], `unknown key; ${didYouMean(key, known)}`),
+    )
+  }
+  const absent = issue.type === 'strict_object' && issue.path?.at(-1)?.origin === 'key'
+  const expected = absent
+    ? phrase(below(keys.slice(0, -1).reduce<GenericSchema[]>(below, [schema]), keys.at(-1)!))
+    : expectation(issue)
+  const path = [...source.path, ...keys]
+  const hidden = typeof issue.input === 'string' && isSecret(path, source.secrets)
+  const found = hidden ? '[secret]' : show(issue.input)
+  return [toIssue(source, keys, `expected ${expected}, found ${found}`)]
+}
+
+function expectation({ kind, type, expected, message }: BaseIssue<unknown>): string {
+  if (!message.startsWith('Invalid ')) return message
+  if (kind === 'schema') return typeInWords(expected ?? type)
+  const requirement = type.replaceAll('_', ' ')
+  return expected === null ? `a valid ${requirement}` : `${requirement} ${expected}`
+}
+
+/** What a member that is not there should have been. */
+function phrase(schemas: readonly GenericSchema[]): string {
+  const [schema] = schemas.flatMap(unwrap)
+  if (!schema) return 'a value'
+  const message = 'message' in schema ? schema.message : undefined
+  return typeof message === 'string' ? message : typeInWords(schema.expects)
+}
+
+function typeInWords(expected: string): string {
+  return TYPES[expected] ?? expected.replace(/^\((.*)\)$/, '$1').replaceAll(' | ', ' or ')
+}
+
+function unwrap(schema: GenericSchema): GenericSchema[] {
+  if ('wrapped' in schema) return unwrap(schema.wrapped as GenericSchema)
+  if ((schema.type === 'union' || schema.type === 'variant') && 'options' in schema) {
+    return (schema.options as GenericSchema[]).flatMap(unwrap)
+  }
+  return [schema]
+}
+
+function keysOf({ path = [] }: { readonly path?: readonly unknown[] | undefined }): string[] {
+  return path.map((item) => {
+    return String(typeof item === 'object' && item !== null && 'key' in item ? item.key : item)
+  })
+}
+
+function toIssue({ path }: Source, keys: Path, message: string): ConfigIssue {
+  return { path: [...path, ...keys].join('.'), message }
+}
+
+function isSecret(path: Path, secrets: ReadonlySet<string> | undefined): boolean {
+  if (namesSecret(path.at(-1) ?? '')) return true
+  return secrets?.has(path.join('.')) ?? true
+}
+
+function isValibotIssue(issue: SchemaIssue | BaseIssue<unknown>): issue is BaseIssue<unknown> {
+  return 'kind' in issue && 'received' in issue
+}

@@ -1,0 +1,45 @@
+/** Spelling help: the known name that a mistyped one most likely means. */
+
+/** Longer words are not typing errors. */
+export const MAX_WORD = 200
+
+/**
+ * The candidate that a typing error could have turned into `word`, if any: at most one edit in three letters and three
+ * in all (insertion, deletion, replacement, neighbours swapped), case ignored. The first of equally near ones.
+ */
+export function nearest(word: string, candidates: Iterable<string>): string | undefined {
+  if (word.length > MAX_WORD) return undefined
+  const typed = word.toLowerCase()
+  let found: string | undefined
+  let bound = Math.min(3, Math.floor(word.length / 3)) + 1
+  for (const candidate of candidates) {
+    const edits = distance(typed, candidate.toLowerCase(), bound)
+    if (edits >= bound) continue
+    found = candidate
+    bound = edits
+  }
+  return found
+}
+
+/** Edits between two words (optimal string alignment), or `bound` as soon as it is clear that there are as many. */
+function distance(a: string, b: string, bound: number): number {
+  if (Math.abs(a.length - b.length) >= bound) return bound
+  let older: number[] = []
+  let old = Array.from({ length: b.length + 1 }, (_, j) => j)
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    let least = i
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1]
+      let edits = Math.min(old[j - 1]! + (same ? 0 : 1), old[j]! + 1, row[j - 1]! + 1)
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      if (swapped) edits = Math.min(edits, older[j - 2]! + 1)
+      row.push(edits)
+      least = Math.min(least, edits)
+    }
+    if (least >= bound) return bound
+    older = old
+    old = row
+  }
+  return Math.min(bound, old[b.length]!)
+}

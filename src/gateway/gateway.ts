@@ -1,0 +1,375 @@
+/** Composition root: a configuration becomes the Runtime snapshot that calls use, and is closed again. */
+import { createConsola, type ConsolaInstance } from 'consola'
+import { readFileSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
+import { AccessLog } from '../observe/access-log.ts'
+import { Accounts } from '../accounts/accounts.ts'
+import { buildCatalog } from '../models/catalog.ts'
+import { checkProviders, type LoadedConfig } from '../config/config.ts'
+import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
+import { createFetch } from '../upstream/download.ts'
+import { questioner, setUpGuards } from './guard-setup.ts'
+import { Escalations } from '../guard/escalations.ts'
+import type { LoadedGuard } from '../guard/plan.ts'
+import { Holds } from '../money/holds.ts'
+import type { Ledger } from '../state/ledger/ledger.ts'
+import { openEmbedded } from '../state/sqlite/engine.ts'
+import { MemoryLedger } from '../state/ledger/memory.ts'
+import { checkDeployments, loadProvider, loadSearch } from './loader.ts'
+import { Metrics } from '../observe/metrics.ts'
+import { compilePrices } from '../money/money.ts'
+import { RunningCalls, type Call, type Runtime } from '../pipeline/pipeline.ts'
+import type { Host, Provider, ProviderPlugin } from '../plugin.ts'
+import { memoryRecords, type Records } from '../state/records.ts'
+import { Routing } from '../models/routing.ts'
+import { Search, type Engine } from '../search/search.ts'
+import { createHost, type OwnedHost, type UpstreamSettings } from '../upstream/host.ts'
+
+export interface Gateway {
+  /** The current snapshot; a call keeps the one it started with. */
+  readonly runtime: Runtime
+  /** ms since epoch */
+  readonly startedAt: number
+  readonly version: string
+  /** Calls under way. */
+  readonly running: RunningCalls
+  /** Puts a call on the list of those under way, until it ends. */
+  track(call: Call): void
+  /**
+   * Swaps in another configuration; running calls keep theirs, and its plugins are closed after the last of them.
+   * @throws ConfigError and changes nothing
+   */
+  reload(next: LoadedConfig): Promise<void>
+  /** Closes plugins and state. Whoever serves has drained the calls before. */
+  close(): Promise<void>
+}
+
+const TICK_MS = 250
+const RENEW_MS = 10_000
+
+/** @throws ConfigError for plugins that cannot be used, and what the state engine says of its files */
+export async function createGateway(
+  loaded: LoadedConfig,
+  options: { readonly log?: ConsolaInstance } = {},
+): Promise<Gateway> {
+  const log = options.log ?? createLog(loaded)
+  const metrics = new Metrics()
+  const running = new RunningCalls()
+  const access = new AccessLog({ format: loaded.config.log.format })
+  const routing = new Routing()
+  const ask = questioner((call) => {
+    running.add(call)
+    call.scope.defer(() => running.delete(call))
+  })
+  const common = { access, log, metrics, routing, holds: new Holds(), ask }
+  // Files are opened by another thread while plugins are set up in this one.
+  const opening = openState(loaded, log)
+  // Whoever waits for it below is told.
+  opening.catch(() => {})
+  const assembled = await assemble(loaded, common).catch(async (error: unknown) => {
+    await opening.then(closeState, () => {})
+    throw error
+  })
+  const state = await opening.catch(async (error: unknown) => {
+    await assembled.close()
+    throw error
+  })
+  const { ledger } = state
+  let { defaults } = loaded.config
+  const accounts = new Accounts({ ...state, defaults: () => defaults })
+  const shared = { ...common, ledger, accounts }
+  let generation = generationOf(assembled, shared)
+  const retired = new Set<Generation>()
+
+  // By a clock that nobody sets: leases do not wait for ours.
+  let renewAt = performance.now() + RENEW_MS
+  const timer = setInterval(() => {
+    const now = Date.now()
+    for (const call of running) call.tick(now)
+    access.flush()
+    if (performance.now() < renewAt) return
+    renewAt = performance.now() + RENEW_MS
+    void renewLeases(running, state.ledger).catch((error) =>
+      log.error('renewing leases failed', error),
+    )
+  }, TICK_MS)
+  timer.unref()
+
+  return {
+    startedAt: Date.now(),
+    version: packageVersion(),
+    running,
+    get runtime() {
+      return generation.runtime
+    },
+    track(call) {
+      const own = generation
+      own.calls++
+      running.add(call)
+      call.scope.defer(() => {
+        running.delete(call)
+        own.calls--
+        if (retired.has(own) && own.calls === 0) return retire(own)
+      })
+    },
+    async reload(next) {
+      const fresh = generationOf(await assemble(next, common), shared)
+      const old = generation
+      generation = fresh
+      retired.add(old)
+      defaults = next.config.defaults
+      accounts.refresh()
+      const [before, after] = [old.runtime.config.providers, next.config.providers]
+      routing.retain(fresh.runtime.catalog, (provider) =>
+        isDeepStrictEqual(before[provider], after[provider]),
+      )
+      if (old.calls === 0) await retire(old)
+      warnOfRestart(log, old.runtime.config, next.config)
+    },
+    async close() {
+      clearInterval(timer)
+      await Promise.all([...retired, generation].map((one) => one.close()))
+      access.flush()
+      await closeState(state)
+    },
+  }
+
+  async function retire(old: Generation): Promise<void> {
+    retired.delete(old)
+    await old.close()
+  }
+}
+
+/** One configuration's share of the gateway, with the number of calls that still use it. */
+interface Generation {
+  readonly runtime: Runtime
+  calls: number
+  close(): Promise<void>
+}
+
+/** What one configuration brings along, and how it is let go again. */
+interface Assembled {
+  readonly own: Omit<Runtime, keyof Shared> & Pick<Runtime, 'access'>
+  close(): Promise<void>
+}
+
+function generationOf({ own, close }: Assembled, shared: Shared): Generation {
+  shared.metrics.guard.circuits = own.guards.circuits
+  return { runtime: { ...shared, ...own }, calls: 0, close }
+}
+
+interface Shared extends Common {
+  readonly ledger: Ledger
+  readonly accounts: Accounts
+}
+
+interface Common {
+  /** One for all configurations: calls of an old one still end. */
+  readonly access: AccessLog
+  readonly log: ConsolaInstance
+  readonly metrics: Metrics
+  readonly routing: Routing
+  readonly holds: Holds
+  readonly ask: Runtime['ask']
+}
+
+async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled> {
+  const { config, file } = loaded
+  const { log } = common
+  const hosts: OwnedHost[] = []
+  const providers = new Map<string, Provider>()
+  const engines: Engine[] = []
+  const guardsMade: LoadedGuard[] = []
+  const { escalate } = config.guards
+  const escalations = escalate && new Escalations(escalate, (message) => log.warn(message))
+  const close = async () => {
+    await escalations?.close()
+    const plugins = [
+      ...providers.values(),
+      ...engines.map(({ engine }) => engine),
+      ...guardsMade.map(({ guard }) => guard),
+    ]
+    const closing = plugins.map(async (plugin) => plugin.close?.())
+    const results = await Promise.allSettled([...closing, ...hosts.map((host) => host.close())])
+    for (const result of results) {
+      if (result.status === 'rejected') log.error('closing a plugin failed', result.reason)
+    }
+  }
+  const fetch = createFetch(config.fetch)
+  const ownHost = (name: string, settings: UpstreamSettings) => {
+    const owned = createHost(name, settings, log, fetch)
+    hosts.push(owned)
+    return owned.host
+  }
+  const createOwnHost = (name: string) => ownHost(name, upstreamSettings(config.providers[name]!))
+  const createEngineHost = (name: string) =>
+    ownHost(name, engineSettings(config.search.engines[name]!.timeout))
+  try {
+    const plugins = await loadAll(loaded, createOwnHost, providers)
+    const catalog = await checkDeployments(buildCatalog(config.models), plugins, loaded.secrets)
+    await loadEngines(loaded, createEngineHost, engines)
+    const createGuardHost = (name: string) => ownHost(name, GUARD_SETTINGS)
+    const guards = await setUpGuards(loaded, catalog, createGuardHost, guardsMade)
+    const issues = checkProviders(config, catalog, providers)
+    if (issues.length > 0) throw new ConfigError(file, issues)
+    const access = config.log.access ? common.access : undefined
+    const search =
+      engines.length > 0 ? new Search(engines, config.search.default, common) : undefined
+    const own = { config, catalog, providers, search, guards, escalations, access }
+    return { own, close }
+  } catch (error) {
+    await close()
+    throw error instanceof ConfigError ? new ConfigError(file, error.issues) : error
+  }
+}
+
+/** Loads every provider into the map, and answers with the plugins. Reports all that fail, not just the first. */
+async function loadAll(
+  { config, directory, secrets }: LoadedConfig,
+  createOwnHost: (name: string) => Host,
+  providers: Map<string, Provider>,
+): Promise<Map<string, ProviderPlugin>> {
+  const plugins = new Map<string, ProviderPlugin>()
+  const issues: ConfigIssue[] = []
+  for (const [name, settings] of Object.entries(config.providers)) {
+    try {
+      const origin = { directory, secrets, createHost: createOwnHost }
+      const { provider, plugin } = await loadProvider(name, settings, origin)
+      providers.set(name, provider)
+      plugins.set(name, plugin)
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      issues.push(...error.issues)
+    }
+  }
+  if (issues.length > 0) throw new ConfigError('the configuration', issues)
+  return plugins
+}
+
+/** Loads every search engine into the list, in the order of the configuration. Reports all that fail. */
+async function loadEngines(
+  { config, directory, secrets }: LoadedConfig,
+  createEngineHost: (name: string) => Host,
+  engines: Engine[],
+): Promise<void> {
+  const issues: ConfigIssue[] = []
+  for (const [name, settings] of Object.entries(config.search.engines)) {
+    try {
+      const origin = { directory, secrets, createHost: createEngineHost }
+      const engine = await loadSearch(name, settings, origin)
+      const prices = compilePrices({ web_search: settings.price })
+      engines.push({ name, engine, prices, timeoutMs: settings.timeout * 1000 })
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      issues.push(...error.issues)
+    }
+  }
+  if (issues.length > 0) throw new ConfigError('the configuration', issues)
+}
+
+/** What outlives a gateway. */
+export interface State {
+  readonly ledger: Ledger
+  readonly records: Records
+}
+
+/** Records and ledger; who opens them closes them. @throws ConfigError where they cannot be kept */
+export async function openState(
+  { config: { state } }: LoadedConfig,
+  log: ConsolaInstance,
+): Promise<State> {
+  if (state.driver === 'file') {
+    return openEmbedded({ path: state.path, retentionDays: state.retention, log })
+  }
+  if (state.driver === 'redis') {
+    // Not loaded where it is not used: its client is an optional package.
+    const { openRedis } = await import('../state/redis/engine.ts')
+    const { url, outbox, retention: retentionDays } = state
+    return openRedis({ url, outbox, retentionDays, log })
+  }
+  return { ledger: new MemoryLedger(), records: memoryRecords() }
+}
+
+/** Resolves when everything is written. */
+export async function closeState({ ledger, records }: State): Promise<void> {
+  try {
+    await ledger.close()
+  } finally {
+    await records.close()
+  }
+}
+
+async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void> {
+  const leases = []
+  for (const { id, filled, bill } of running) {
+    const { account, key, entered } = filled
+    if (account && key && entered && !bill)
+      leases.push({ account: account.id, key: key.id, request: id })
+  }
+  if (leases.length > 0) await ledger.renew(leases)
+}
+
+type ProviderSettings = LoadedConfig['config']['providers'][string]
+
+function upstreamSettings(settings: ProviderSettings) {
+  return {
+    timeoutMs: settings.timeout * 1000,
+    firstPartTimeoutMs: settings.firstPartTimeout * 1000,
+    idleTimeoutMs: settings.idleTimeout * 1000,
+    connections: settings.connections,
+  }
+}
+
+/** A guard has its own deadlines, which are shorter. */
+const GUARD_SETTINGS: UpstreamSettings = {
+  timeoutMs: 30_000,
+  firstPartTimeoutMs: 30_000,
+  idleTimeoutMs: 30_000,
+  connections: 64,
+}
+
+const ENGINE_CONNECTIONS = 64
+
+function engineSettings(timeoutSeconds: number): UpstreamSettings {
+  const ms = timeoutSeconds * 1000
+  return {
+    timeoutMs: ms,
+    firstPartTimeoutMs: ms,
+    idleTimeoutMs: ms,
+    connections: ENGINE_CONNECTIONS,
+  }
+}
+
+function createLog({ config }: LoadedConfig): ConsolaInstance {
+  return createConsola({ level: LEVELS[config.log.level], fancy: config.log.format === 'pretty' })
+}
+
+const LEVELS = { silent: -999, error: 0, warn: 1, info: 3, debug: 4, trace: 5 } as const
+
+/** What is bound once, at the start. */
+function warnOfRestart(
+  log: ConsolaInstance,
+  old: Runtime['config'],
+  next: Runtime['config'],
+): void {
+  for (const [path, before, after] of [
+    ['server.host', old.server.host, next.server.host],
+    ['server.port', old.server.port, next.server.port],
+    ['log.format', old.log.format, next.log.format],
+    ['state', JSON.stringify(old.state), JSON.stringify(next.state)],
+  ] as const) {
+    if (before !== after) log.warn(`a change of ${path} takes effect after a restart`)
+  }
+}
+
+function packageVersion(): string {
+  // Two levels up in a checkout, three in a build.
+  for (const path of ['../../package.json', '../../../package.json']) {
+    try {
+      return JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')).version
+    } catch {
+      continue
+    }
+  }
+  return 'unknown'
+}

@@ -1,0 +1,95 @@
+/** A configuration's guards, set up; and how they ask models. */
+import type { Catalog } from '../models/catalog.ts'
+import type { LoadedConfig } from '../config/config.ts'
+import { chat } from '../endpoints/chat/endpoint.ts'
+import { Fold } from '../endpoints/chat/chunks.ts'
+import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
+import type { ModelQuestion } from '../guard/model-access.ts'
+import { Guards, type LoadedGuard } from '../guard/plan.ts'
+import { guardHost } from '../guard/host.ts'
+import { compilePatterns, compiling } from '../patterns/patterns.ts'
+import { Turnstile } from '../guard/semaphore.ts'
+import { loadGuard } from './loader.ts'
+import { Call, type Beside } from '../pipeline/pipeline.ts'
+import type { Completion, Host } from '../plugin.ts'
+import { route } from '../pipeline/stages/route.ts'
+
+/** Models that guards ask at once, all together. */
+const MOST_QUESTIONS = 64
+
+/**
+ * Loads the guards of a configuration.
+ * @param made gets every guard that was set up, in order: whoever passes it in closes them
+ * @throws ConfigError with everything that is wrong
+ */
+export async function setUpGuards(
+  { config, directory, secrets }: LoadedConfig,
+  catalog: Catalog,
+  createHost: (name: string) => Host,
+  made: LoadedGuard[],
+): Promise<Guards> {
+  const places = new Turnstile(MOST_QUESTIONS)
+  const issues: ConfigIssue[] = []
+  for (const [index, settings] of config.guards.use.entries()) {
+    const { applies, mode, billing } = settings
+    const createGuardHost = (name: string) =>
+      guardHost(createHost(name), places, (patterns) => compilePatterns(patterns))
+    try {
+      const origin = { directory, secrets, createHost: createGuardHost }
+      const { guard, plugin } = await loadGuard(index, settings, origin)
+      const name = settings.name ?? plugin.name
+      if (made.some((one) => one.name === name)) {
+        const path = `guards.use.${index}.name`
+        issues.push({ path, message: `there is a guard ${JSON.stringify(name)} already` })
+      }
+      made.push({ name, plugin: plugin.name, guard, applies, mode, billing })
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      issues.push(...error.issues)
+    }
+  }
+  if (issues.length > 0) throw new ConfigError('the configuration', issues)
+  return new Guards(made, compiling, (id) => catalog.get(id)?.modality === 'chat')
+}
+
+/**
+ * Asks a model beside a call, by the same routing: no policy, no guards, no limits of the key, no row of its own in the
+ * ledger.
+ * @param track puts a call on the list of those under way
+ */
+export function questioner(track: (call: Call) => void) {
+  return async function ask(
+    beside: Beside,
+    { model: id, request, signal, book }: ModelQuestion,
+  ): Promise<Completion> {
+    const { id: requestId, path, runtime, account, incoming } = beside
+    const model = runtime.catalog.get(id)
+    if (model?.modality !== 'chat') throw new Error(`there is no chat model ${JSON.stringify(id)}`)
+    const call = new Call({ id: requestId, path, incoming, runtime })
+    const input = { ...request, model: id, stream: false }
+    call.endpoint = chat
+    call.account = account
+    call.model = model
+    call.input = input
+    call.session = null
+    call.outbound = chat.outbound(input as never, model)
+    track(call)
+    const giveUp = () => call.abort(signal.reason)
+    signal.addEventListener('abort', giveUp, { once: true })
+    try {
+      signal.throwIfAborted()
+      const { parts } = await route(call, unreachable)
+      const whole = new Fold()
+      for await (const chunk of parts) whole.add(chunk)
+      return whole.completion()
+    } finally {
+      signal.removeEventListener('abort', giveUp)
+      await call.end('completed')
+      for (const line of call.meter) book({ ...line, source: 'guard' })
+    }
+  }
+}
+
+function unreachable(): never {
+  throw new Error('route is the last stage')
+}

@@ -1,0 +1,334 @@
+/**
+ * Finds, imports, checks and sets up plugins. Plugins are trusted code; what can go wrong with them is reported at the
+ * setting that names them.
+ */
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { findPackageJSON } from 'node:module'
+import { dirname, extname, isAbsolute, resolve } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { Catalog, type Deployment } from '../models/catalog.ts'
+import type { Config } from '../config/config.ts'
+import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
+import { didYouMean, redact, show, toConfigIssues, type Source } from '../errors/issues.ts'
+import {
+  API_VERSION,
+  type Guard,
+  type GuardHost,
+  type GuardPlugin,
+  type Host,
+  type Provider,
+  type ProviderPlugin,
+  type SearchEngine,
+  type SearchPlugin,
+} from '../plugin.ts'
+
+export interface Origin<H extends Host = Host> {
+  /** Folder of the configuration file: where relative paths and packages are looked for. */
+  readonly directory: string
+  /** Dotted paths of settings that must not be shown; without it no text of the options is. */
+  readonly secrets?: ReadonlySet<string>
+  readonly createHost: (instance: string) => H
+}
+
+export interface LoadedProvider {
+  readonly provider: Provider
+  readonly plugin: ProviderPlugin
+}
+
+type Plugin = ProviderPlugin | SearchPlugin | GuardPlugin
+type Kind = Plugin['kind']
+
+/** What differs between the kinds of plugins. */
+interface KindOfPlugin {
+  /** Where those are that come with the gateway. */
+  readonly folder: URL
+  /** The function that makes one. */
+  readonly define: string
+  /** What a plugin sets up. */
+  readonly noun: string
+}
+
+/** What the configuration says about one instance of a plugin. */
+interface PluginSettings {
+  readonly use: unknown
+  readonly options: unknown
+}
+
+interface Manifest {
+  readonly exports?: unknown
+  readonly main?: string
+}
+
+const KINDS: Readonly<Record<Kind, KindOfPlugin>> = {
+  provider: {
+    folder: new URL('../../providers/', import.meta.url),
+    define: 'defineProvider',
+    noun: 'provider',
+  },
+  search: {
+    folder: new URL('../../plugins/search/', import.meta.url),
+    define: 'defineSearch',
+    noun: 'search engine',
+  },
+  guard: {
+    folder: new URL('../../plugins/guards/', import.meta.url),
+    define: 'defineGuard',
+    noun: 'guard',
+  },
+}
+/** The built-ins are TypeScript in a checkout and JavaScript in a build, as this file is. */
+const EXTENSION = extname(import.meta.url)
+
+const SETUP_LIMIT_SECONDS = 10
+
+/**
+ * @param instance the name under `providers`
+ * @throws ConfigError with issues at `providers.<instance>.use` and `.options`
+ */
+export async function loadProvider(
+  instance: string,
+  settings: Config['providers'][string],
+  origin: Origin,
+): Promise<LoadedProvider> {
+  const path = ['providers', instance]
+  const setup = async (plugin: ProviderPlugin, options: unknown): Promise<Provider> =>
+    plugin.setup(options, origin.createHost(instance))
+  const { plugin, made } = await load('provider', path, settings, origin, setup)
+  return { plugin, provider: made }
+}
+
+/**
+ * @param name that of the engine, under `search.engines`
+ * @throws ConfigError with issues at `search.engines.<name>.use` and `.options`
+ */
+export async function loadSearch(
+  name: string,
+  settings: Config['search']['engines'][string],
+  origin: Origin,
+): Promise<SearchEngine> {
+  const path = ['search', 'engines', name]
+  const setup = async (plugin: SearchPlugin, options: unknown): Promise<SearchEngine> =>
+    plugin.setup(options, origin.createHost(name))
+  return (await load('search', path, settings, origin, setup)).made
+}
+
+/**
+ * @param index position under `guards.use`; without a name of its own the instance is called like its plugin
+ * @throws ConfigError with issues at `guards.use.<index>.use` and `.options`
+ */
+export async function loadGuard(
+  index: number,
+  settings: Config['guards']['use'][number],
+  origin: Origin<GuardHost>,
+): Promise<{ readonly guard: Guard; readonly plugin: GuardPlugin }> {
+  const path = ['guards', 'use', String(index)]
+  const setup = async (plugin: GuardPlugin, options: unknown): Promise<Guard> =>
+    plugin.setup(options, origin.createHost(settings.name ?? plugin.name))
+  const { plugin, made } = await load('guard', path, settings, origin, setup)
+  const answers: unknown = made.answers
+  if (!Array.isArray(answers) || (made.cost !== 'local' && made.cost !== 'remote')) {
+    const message = `expected ${show(plugin.name)} to make a guard with "answers" and a "cost"`
+    fail([...path, 'use'].join('.'), message)
+  }
+  return { guard: made, plugin }
+}
+
+/**
+ * The catalog with the options of its deployments as the plugins' `deploymentOptions` put them out.
+ * @param plugins by instance name
+ * @throws ConfigError with issues at `models.<id>.deployments.<index>.options`
+ */
+export async function checkDeployments(
+  catalog: Catalog,
+  plugins: ReadonlyMap<string, ProviderPlugin>,
+  secrets?: ReadonlySet<string>,
+): Promise<Catalog> {
+  const issues: ConfigIssue[] = []
+  const check = async (deployment: Deployment, model: string, index: number) => {
+    const path = ['models', model, 'deployments', String(index), 'options']
+    const plugin = plugins.get(deployment.provider)
+    if (!plugin) return deployment
+    const { options } = deployment
+    if (!plugin.deploymentOptions) {
+      const [name] = Object.keys(options)
+      if (name === undefined) return deployment
+      const message = `unknown key; the plugin "${plugin.name}" takes no options for a deployment`
+      issues.push({ path: [...path, name].join('.'), message })
+      return deployment
+    }
+    const schema = plugin.deploymentOptions
+    const result = await schema['~standard'].validate(options)
+    if (!result.issues) return { ...deployment, options: result.value }
+    const source = { path, value: options, ...(secrets && { secrets }) }
+    issues.push(...toConfigIssues(result.issues, source, schema))
+    return deployment
+  }
+  const models = await Promise.all(
+    catalog.all().map(async (model) => {
+      const checks = model.deployments.map((deployment, i) => check(deployment, model.id, i))
+      return { ...model, deployments: await Promise.all(checks) }
+    }),
+  )
+  if (issues.length > 0) throw broken(issues)
+  return new Catalog(models)
+}
+
+/** What every plugin makes of itself. */
+interface Closable {
+  close?(): void | Promise<void>
+}
+
+/** Finds the plugin of an instance, checks it, validates the options, and sets it up within a limit of time. */
+async function load<P extends Plugin, Made extends Closable>(
+  kind: P['kind'],
+  path: readonly string[],
+  { use, options }: PluginSettings,
+  { directory, secrets }: Origin,
+  setup: (plugin: P, options: unknown) => Promise<Made>,
+): Promise<{ readonly plugin: P; readonly made: Made }> {
+  const where = [...path, 'use'].join('.')
+  const found = typeof use === 'string' ? await importPlugin(kind, use, directory, where) : use
+  const plugin = checkPlugin(kind, found, where) as P
+  const source: Source = { path: [...path, 'options'], value: options, ...(secrets && { secrets }) }
+  const result = await plugin.options['~standard'].validate(options)
+  if (result.issues) throw broken(toConfigIssues(result.issues, source, plugin.options))
+  try {
+    return { plugin, made: await inTime(setup(plugin, result.value), KINDS[kind].noun) }
+  } catch (error) {
+    return fail(where, `the plugin could not be set up: ${redact(messageOf(error), source)}`)
+  }
+}
+
+async function importPlugin(
+  kind: Kind,
+  use: string,
+  directory: string,
+  path: string,
+): Promise<unknown> {
+  const url = await locate(kind, use, directory, path)
+  try {
+    const module = (await import(/* @vite-ignore */ url.href)) as { default?: unknown }
+    const plugin = module.default
+    // A CommonJS module that was compiled from an ES module holds its default export one level down.
+    return isObject(plugin) && 'default' in plugin ? plugin.default : plugin
+  } catch (error) {
+    const file = fileURLToPath(url)
+    if (codeOf(error) === 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING') {
+      const message =
+        `${file} is TypeScript, which Node.js does not run below node_modules; ` +
+        'a published plugin has to ship JavaScript'
+      return fail(path, message)
+    }
+    return fail(path, `${file} could not be loaded: ${messageOf(error)}`)
+  }
+}
+
+/** A path, a built-in, or a package: the first that there is. */
+async function locate(kind: Kind, use: string, directory: string, path: string): Promise<URL> {
+  const { folder } = KINDS[kind]
+  if (/^(?:\.{1,2}[/\\]|file:)/.test(use) || isAbsolute(use)) {
+    const url = use.startsWith('file:') ? new URL(use) : pathToFileURL(resolve(directory, use))
+    return existsSync(url) ? url : fail(path, `there is no file ${decodeURI(url.pathname)}`)
+  }
+  const builtIn = new URL(use + EXTENSION, folder)
+  if (/^[a-z\d][a-z\d-]*$/.test(use) && existsSync(builtIn)) return builtIn
+  const packages = [use, `sluicegate-${kind}-${use}`]
+  for (const name of packages) {
+    const manifest = findManifest(name, directory)
+    if (manifest !== undefined) return packageEntry(manifest, path)
+  }
+  const names = (await readdir(folder).catch(() => []))
+    .filter((name) => name.endsWith(EXTENSION))
+    .map((name) => name.slice(0, -EXTENSION.length))
+  const message =
+    `there is no plugin ${show(use)}: not built in (${didYouMean(use, names)}), ` +
+    `no package ${packages.join(' or ')} for ${directory}; ` +
+    `a file is named by its path, such as "./${use}.ts"`
+  return fail(path, message)
+}
+
+/** Path of a package's `package.json`, as an import from the folder would find it. */
+function findManifest(name: string, directory: string): string | undefined {
+  try {
+    return findPackageJSON(name, pathToFileURL(`${directory}/`))
+  } catch {
+    return undefined
+  }
+}
+
+/** The main module of a package, by Node's rules for importers. */
+async function packageEntry(manifest: string, path: string): Promise<URL> {
+  try {
+    const { exports, main } = JSON.parse(await readFile(manifest, 'utf8')) as Manifest
+    return pathToFileURL(resolve(dirname(manifest), exported(exports) ?? main ?? 'index.js'))
+  } catch (error) {
+    return fail(path, `${manifest} cannot be read: ${messageOf(error)}`)
+  }
+}
+
+/** The target of `.` in a package's `exports` (Node.js, Modules: Packages, conditional exports). */
+function exported(target: unknown): string | undefined {
+  if (typeof target === 'string') return target
+  if (!isObject(target)) return undefined
+  for (const [condition, inner] of Object.entries(target)) {
+    if (!['.', 'node', 'import', 'module-sync', 'default'].includes(condition)) continue
+    const found = exported(inner)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+function checkPlugin(kind: Kind, plugin: unknown, path: string): Plugin {
+  if (!isObject(plugin) || !('kind' in plugin)) {
+    const expected = `a default export made with ${KINDS[kind].define}`
+    return fail(path, `expected ${expected}, found ${show(plugin)}`)
+  }
+  const { kind: found, api, name, options, setup } = plugin as Partial<Record<string, unknown>>
+  if (found !== kind) return fail(path, `expected a ${kind} plugin, found kind ${show(found)}`)
+  if (api !== API_VERSION) {
+    const version = `${show(name)} is written for interface version ${String(api)}`
+    return fail(path, `${version}; this gateway knows version ${API_VERSION}`)
+  }
+  const validates = options as Plugin['options'] | undefined
+  if (typeof setup !== 'function' || typeof validates?.['~standard']?.validate !== 'function') {
+    return fail(path, `expected ${show(name)} to have "options" (a Standard Schema) and "setup"`)
+  }
+  return plugin as unknown as Plugin
+}
+
+async function inTime<Made extends Closable>(setup: Promise<Made>, noun: string): Promise<Made> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => {
+    late.reject(new Error(`it took more than ${SETUP_LIMIT_SECONDS} seconds`))
+    // Should it get ready after all, nobody is waiting for it.
+    setup.then((made) => made.close?.()).catch(() => {})
+  }, SETUP_LIMIT_SECONDS * 1000)
+  try {
+    const made = await Promise.race([setup, late.promise])
+    if (!isObject(made)) throw new Error(`expected a ${noun}, found ${show(made)}`)
+    return made
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+function codeOf(error: unknown): unknown {
+  return isObject(error) && 'code' in error ? error.code : undefined
+}
+
+function broken(issues: readonly ConfigIssue[]): ConfigError {
+  return new ConfigError('the configuration', issues)
+}
+
+function fail(path: string, message: string): never {
+  throw broken([{ path, message }])
+}

@@ -1,0 +1,303 @@
+/**
+ * What clients can ask for: models, their prices, and the deployments that serve them. A model is what a client sees and
+ * pays for; a deployment is one way to serve it and is never shown.
+ */
+import * as v from 'valibot'
+import {
+  compilePrices,
+  formatPrice,
+  parsePrice,
+  PRICE_NAMES,
+  type PriceName,
+  type Prices,
+  type Pricing,
+} from '../money/money.ts'
+import { MAX_WORD, nearest } from '../errors/nearest.ts'
+import type { DeploymentLimits } from '../lifetime/abort-scope.ts'
+
+export const MODALITIES = ['chat', 'image', 'ocr', 'speech', 'transcription'] as const
+/** Which family of endpoints a model belongs to. */
+export type Modality = (typeof MODALITIES)[number]
+
+/** Wire contract D26, and `CHOICES`: the model answers `n` above 1 itself. */
+export const CAPABILITIES = [
+  'STREAMING',
+  'TOOLS',
+  'VISION',
+  'STRUCTURED_OUTPUTS',
+  'REASONING',
+  'AUDIO_INPUT',
+  'FILE_INPUT',
+  'LOGPROBS',
+  'TIMESTAMPS',
+  'DIARIZATION',
+  'REFERENCES',
+  'CHOICES',
+] as const
+
+/** One way to serve a model: a provider instance and the name the upstream knows the model by. */
+export interface Deployment {
+  /** `<provider>/<model>` */
+  readonly id: string
+  readonly provider: string
+  readonly model: string
+  /** Share among deployments of the same priority, above 0. */
+  readonly weight: number
+  /** Lower ones are asked first. */
+  readonly priority: number
+  /** Handed to the provider with every job. */
+  readonly options: Readonly<Record<string, unknown>>
+  /** Absent where its provider's hold. */
+  readonly limits?: DeploymentLimits
+}
+
+/** A model as `GET /v1/models` shows it (wire contract, 5.1). Prices in USD per unit, plain decimal strings. */
+export interface ModelListing {
+  readonly id: string
+  readonly object: 'model'
+  /** Seconds since epoch. */
+  readonly created: number
+  readonly owned_by: string
+  readonly free_tier: boolean
+  readonly pricing: Pricing
+  readonly capabilities: readonly string[]
+  readonly name?: string
+  readonly description?: string
+  readonly context_length?: number
+  readonly max_output_tokens?: number
+}
+
+export interface Model {
+  /** `<vendor>/<model>` */
+  readonly id: string
+  readonly vendor: string
+  readonly modality: Modality
+  readonly freeTier: boolean
+  readonly pricing: Pricing
+  readonly prices: Prices
+  readonly capabilities: ReadonlySet<string>
+  /** Tokens. */
+  readonly contextLength?: number
+  /** Tokens. */
+  readonly maxOutputTokens?: number
+  readonly deployments: readonly Deployment[]
+  readonly listing: ModelListing
+}
+
+/** A timer of the platform holds 24 days; nothing here may take longer. */
+export const MAX_SECONDS = 1_000_000
+const DURATION = `a number of seconds above 0 and at most ${MAX_SECONDS}`
+/** Seconds, fractions allowed. */
+export const duration = v.pipe(
+  v.number(DURATION),
+  v.gtValue(0, DURATION),
+  v.maxValue(MAX_SECONDS, DURATION),
+)
+
+const PRICE = 'a decimal string such as "0.0000025"'
+/** USD per unit, as text. */
+export const price = v.pipe(
+  v.string(PRICE),
+  v.check(isPrice, `${PRICE} with at most 18 fractional digits`),
+)
+const optionalPrice = v.optional(price)
+const tokens = v.optional(v.pipe(v.number(), v.integer(), v.minValue(1, 'a whole number above 0')))
+
+const pricingSchema = v.pipe(
+  v.strictObject(
+    Object.fromEntries(PRICE_NAMES.map((name) => [name, optionalPrice])) as Record<
+      PriceName,
+      typeof optionalPrice
+    >,
+  ),
+  v.check((pricing) => Object.keys(pricing).length > 0, 'at least one price'),
+)
+
+const deploymentSchema = v.strictObject({
+  provider: v.string('the name of a provider'),
+  model: v.pipe(v.string(), v.minLength(1, 'the name of the model at its vendor')),
+  weight: v.optional(v.pipe(v.number(), v.gtValue(0, 'a number above 0')), 1),
+  priority: v.optional(v.pipe(v.number(), v.integer('a whole number')), 0),
+  options: v.optional(v.record(v.string(), v.unknown()), {}),
+  timeout: v.optional(duration),
+  firstPartTimeout: v.optional(duration),
+  idleTimeout: v.optional(duration),
+})
+
+/** One entry of `models` in the configuration. */
+export const modelSchema = v.strictObject({
+  enabled: v.optional(v.boolean(), true),
+  modality: v.optional(v.picklist(MODALITIES)),
+  free_tier: v.optional(v.boolean(), false),
+  pricing: pricingSchema,
+  capabilities: v.optional(v.array(v.picklist(CAPABILITIES)), []),
+  context_length: tokens,
+  max_output_tokens: tokens,
+  name: v.optional(v.string()),
+  description: v.optional(v.string()),
+  created: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0, 'seconds since epoch')), 0),
+  deployments: v.pipe(v.array(deploymentSchema), v.minLength(1, 'at least one deployment')),
+})
+export type ModelEntry = v.InferOutput<typeof modelSchema>
+
+const MODEL_ID = 'a model id such as "vendor/model", without a colon before the slash'
+
+/** `models` in the configuration: entries by model id. */
+export const modelsSchema = v.record(
+  v.pipe(
+    v.string(),
+    v.regex(/^[^/\s:]+\/\S+$/, MODEL_ID),
+    v.check((id) => !id.endsWith(':online'), 'a model id that does not end in ":online"'),
+  ),
+  modelSchema,
+)
+
+/** Of which prices a model of a modality needs one, or every call would be free by accident. */
+const NEEDED: Readonly<Record<Modality, readonly PriceName[]>> = {
+  chat: ['prompt', 'completion', 'request'],
+  image: ['image', 'image_output'],
+  ocr: ['page'],
+  speech: ['character'],
+  transcription: ['second', 'audio'],
+}
+
+/** The entry's `modality`, else what its price names say. */
+export function modalityOf({
+  modality,
+  pricing,
+}: Pick<ModelEntry, 'modality' | 'pricing'>): Modality {
+  if (modality) return modality
+  if ('page' in pricing) return 'ocr'
+  if ('character' in pricing) return 'speech'
+  if ('second' in pricing) return 'transcription'
+  return 'image' in pricing || 'image_output' in pricing ? 'image' : 'chat'
+}
+
+/** The prices of which an entry needs one and has none; empty when it is priced. */
+export function missingPrices(
+  entry: Pick<ModelEntry, 'modality' | 'pricing'>,
+): readonly PriceName[] {
+  const needed = NEEDED[modalityOf(entry)]
+  return needed.some((name) => name in entry.pricing) ? [] : needed
+}
+
+/** The models of a validated configuration that are enabled. */
+export function buildCatalog(models: Readonly<Record<string, ModelEntry>>): Catalog {
+  const enabled = Object.entries(models).filter(([, entry]) => entry.enabled)
+  return new Catalog(enabled.map(([id, entry]) => toModel(id, entry)))
+}
+
+export class Catalog {
+  /** The JSON text of `GET /v1/models`. */
+  readonly listing: string
+  readonly #models: readonly Model[]
+  readonly #free: readonly Model[]
+  readonly #byId: ReadonlyMap<string, Model>
+  /** Ids by lower-case id and by lower-case name without the vendor. */
+  readonly #byName: ReadonlyMap<string, string>
+
+  constructor(models: readonly Model[]) {
+    this.#models = models.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    this.#free = this.#models.filter((model) => model.freeTier)
+    this.#byId = new Map(this.#models.map((model) => [model.id, model]))
+    const names = new Map<string, string>()
+    for (const { id } of this.#models.toReversed()) names.set(withoutVendor(id).toLowerCase(), id)
+    for (const { id } of this.#models) names.set(id.toLowerCase(), id)
+    this.#byName = names
+    this.listing = JSON.stringify({
+      object: 'list',
+      data: this.#models.map(({ listing }) => listing),
+    })
+  }
+
+  get(id: string): Model | undefined {
+    return this.#byId.get(id)
+  }
+
+  /** Sorted by id. */
+  all(): readonly Model[] {
+    return this.#models
+  }
+
+  /** The models an account may use before its first top-up, sorted by id. */
+  freeTier(): readonly Model[] {
+    return this.#free
+  }
+
+  /**
+   * The id that was probably meant: the same name under another vendor, behind a needless prefix or without its vendor,
+   * else a typing error away. The time it takes is bounded whatever a client sends.
+   */
+  suggest(id: string): string | undefined {
+    if (id.length > MAX_WORD) return undefined
+    const typed = id.toLowerCase()
+    return (
+      this.#byName.get(typed) ??
+      this.#byName.get(withoutVendor(typed)) ??
+      nearest(id, this.#byId.keys())
+    )
+  }
+}
+
+function toModel(id: string, entry: ModelEntry): Model {
+  const vendor = id.slice(0, id.indexOf('/'))
+  const prices = compilePrices(entry.pricing)
+  const pricing: Partial<Record<PriceName, string>> = {}
+  // Written anew, because the wire knows no exponents and no leading zeros.
+  for (const name of PRICE_NAMES) {
+    if (prices[name] !== undefined) pricing[name] = formatPrice(prices[name])
+  }
+  const { name, description, context_length, max_output_tokens } = entry
+  const capabilities = new Set<string>(entry.capabilities)
+  return {
+    id,
+    vendor,
+    modality: modalityOf(entry),
+    freeTier: entry.free_tier,
+    pricing,
+    prices,
+    capabilities,
+    ...(context_length === undefined ? {} : { contextLength: context_length }),
+    ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
+    deployments: entry.deployments.map(toDeployment),
+    // Members that are undefined do not appear in the JSON.
+    listing: {
+      id,
+      object: 'model',
+      created: entry.created,
+      owned_by: vendor,
+      free_tier: entry.free_tier,
+      pricing,
+      capabilities: [...capabilities],
+      name,
+      description,
+      context_length,
+      max_output_tokens,
+    },
+  }
+}
+
+function toDeployment({
+  timeout,
+  firstPartTimeout,
+  idleTimeout,
+  ...deployment
+}: ModelEntry['deployments'][number]): Deployment {
+  const limits = { timeout, firstPartTimeout, idleTimeout }
+  const own = Object.values(limits).some((limit) => limit !== undefined)
+  const id = `${deployment.provider}/${deployment.model}`
+  return { id, ...deployment, ...(own && { limits }) }
+}
+
+function withoutVendor(id: string): string {
+  return id.slice(id.indexOf('/') + 1)
+}
+
+function isPrice(text: string): boolean {
+  try {
+    parsePrice(text)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,271 @@
+/** From patterns to the automata that read texts: which views apply to which pattern, and what it looks like there. */
+import type { Steps } from './time-slice.ts'
+import { fold, foldAll, isIgnorable, NEWLINE, SPACE } from './views/fold.ts'
+import { leetGroup } from './views/leet.ts'
+import { complement, rangesOf, type Ranges } from './alphabet.ts'
+import { Machine, type Automaton } from './product-dfa.ts'
+import type { Goal } from './nfa.ts'
+import { NfaBuilder } from './nfa-builder.ts'
+import { KIND_SETS, type Reading } from './normalization.ts'
+import { Sieve } from './sieve.ts'
+import {
+  classRanges,
+  countOf,
+  isLiteral,
+  isNullable,
+  membersOf,
+  parseRegex,
+  PatternError,
+  type Instruction,
+  type Regex,
+} from './regex.ts'
+
+/** A pattern that can be used. */
+export interface Parsed {
+  readonly regex: Regex
+  /** What it is in view F if it has no metacharacters; empty if nothing is left there. */
+  readonly literal?: readonly number[]
+}
+
+/**
+ * The automata of some patterns: over the text itself, with what they need not read of it, and over what is decoded from
+ * it, if any pattern applies.
+ */
+export interface Machines {
+  readonly text: Machine
+  readonly sieve: Sieve
+  readonly decoded: Machine | undefined
+}
+
+// From how many letters a literal is looked for under these views (guard design, 3.2).
+const SQUEEZED = 5
+const LEET = 5
+const DERIVED = 6
+const DECODED = 5
+/** After so many instructions there is a pause while one pattern is written out. */
+const PIECE = 64
+/** Up to so many members a class also means what they fold to. */
+const WRITTEN_OUT = 32
+
+const LETTER = /^\p{L}$/u
+const LETTER_OR_DIGIT = /^[\p{L}\p{N}]$/u
+
+let gaps: Ranges | undefined
+
+/** @throws PatternError */
+export function* parsePattern(pattern: string): Steps<Parsed> {
+  const regex = yield* parseRegex(pattern)
+  yield
+  if (isNullable(regex, (one) => !isLost(one, isIgnorable))) {
+    throw new PatternError(
+      isNullable(regex, () => true)
+        ? 'can match nothing at all, so it would block everything'
+        : 'consists of characters that cannot be seen, and these are never looked at',
+    )
+  }
+  return isLiteral(pattern) ? { regex, literal: flatten(foldAll(pattern)) } : { regex }
+}
+
+/** Pauses often, whatever the patterns. */
+export function* buildMachines(patterns: readonly Parsed[]): Steps<Machines> {
+  const plain = new NfaBuilder()
+  const folded = new NfaBuilder()
+  const flat = new NfaBuilder()
+  const decoded = new NfaBuilder()
+  for (const [pattern, { regex, literal }] of patterns.entries()) {
+    yield
+    if (literal?.some((symbol) => symbol !== SPACE)) {
+      // In ASCII, what is there as written is there folded.
+      const plain = literal.every((symbol) => symbol < 128) && isAscii(regex)
+      addChain(flat, literal, { pattern, view: 'F', plain })
+      yield* addEvasions(flat, literal, pattern)
+      if (count(literal, LETTER_OR_DIGIT) >= DECODED)
+        addChain(decoded, literal, { pattern, view: 'D' })
+      if (plain) continue
+    }
+    yield* addRegex(plain, regex, { pattern, view: 'R' }, asWritten)
+    if (literal !== undefined || regex.caseSensitive) continue
+    if (isNullable(regex, (one) => !isLost(one, vanishes))) continue
+    yield* addRegex(folded, regex, { pattern, view: 'F' }, asFolded)
+  }
+  const automata = yield* automataOf([
+    ['plain', plain],
+    ['folded', folded],
+    ['flat', flat],
+  ])
+  const text = yield* Machine.of(automata)
+  const sieve = new Sieve(automata, decoded.size > 0)
+  if (decoded.size === 0) return { text, sieve, decoded: undefined }
+  return { text, sieve, decoded: yield* Machine.of(yield* automataOf([['flat', decoded]])) }
+}
+
+function* automataOf(
+  builders: readonly (readonly [Reading, NfaBuilder])[],
+): Steps<readonly Automaton[]> {
+  const automata: Automaton[] = []
+  for (const [reading, builder] of builders) {
+    if (builder.size === 0) continue
+    yield
+    // What the machine has to tell apart, whatever the patterns say.
+    for (const set of KIND_SETS) builder.set(set)
+    automata.push({ reading, nfa: yield* builder.build() })
+  }
+  yield
+  return automata
+}
+
+/** White space runs become one space, as in what they are compared with. */
+function flatten(symbols: readonly number[]): number[] {
+  const flat: number[] = []
+  for (const symbol of symbols) {
+    const next = symbol === NEWLINE ? SPACE : symbol
+    if (next !== SPACE || flat.at(-1) !== SPACE) flat.push(next)
+  }
+  return flat
+}
+
+function addChain(
+  builder: NfaBuilder,
+  symbols: readonly number[],
+  goal: Goal,
+  setOf: (symbol: number) => Ranges = (symbol) => [symbol, symbol],
+): void {
+  const accept = builder.accept(goal)
+  builder.start(symbols.reduceRight((next, symbol) => builder.char(setOf(symbol), next), accept))
+}
+
+function* addEvasions(
+  builder: NfaBuilder,
+  literal: readonly number[],
+  pattern: number,
+): Steps<void> {
+  const squeezed = literal.filter((symbol) => is(symbol, LETTER_OR_DIGIT))
+  const letters = count(literal, LETTER)
+  if (squeezed.length >= SQUEEZED) {
+    yield
+    // All symbols that are neither letters nor digits: the first time, finding them out is a step of its own.
+    gaps ??= complement(classRanges('[\\pL\\pN]'))
+    yield
+    addSqueezed(builder, gaps, squeezed, pattern)
+  }
+  if (letters >= LEET) {
+    addChain(builder, literal, { pattern, view: 'L' }, (symbol) => rangesOf(leetGroup(symbol)))
+  }
+  if (letters < DERIVED) return
+  const known = new Set([literal.join()])
+  for (const derived of [literal.map(rotated), literal.toReversed()]) {
+    if (known.has(derived.join())) continue
+    known.add(derived.join())
+    addChain(builder, derived, { pattern, view: 'X' })
+  }
+}
+
+// Letters with gaps of up to three other symbols between them, and never more than two without one. States are built
+// from the last letter to the first, once for a letter that stands alone so far and once for a second one.
+function addSqueezed(
+  builder: NfaBuilder,
+  gaps: Ranges,
+  letters: readonly number[],
+  pattern: number,
+): void {
+  let alone = builder.accept({ pattern, view: 'S' })
+  let second = alone
+  for (let at = letters.length - 1; at > 0; at--) {
+    const letter: Ranges = [letters[at]!, letters[at]!]
+    const apart = builder.char(letter, alone)
+    const third = builder.char(gaps, apart)
+    const two = builder.char(gaps, builder.split(apart, third))
+    const gap = builder.char(gaps, builder.split(apart, two))
+    alone = builder.split(gap, builder.char(letter, second))
+    second = gap
+  }
+  builder.start(builder.char([letters[0]!, letters[0]!], alone))
+}
+
+/** What an instruction that reads looks like in a view: alternatives, each a row of sets. */
+type Shape = (one: Instruction & { kind: 'char' }, regex: Regex) => readonly (readonly Ranges[])[]
+
+function* addRegex(
+  builder: NfaBuilder,
+  { instructions, start, ...rest }: Regex,
+  goal: Goal,
+  shape: Shape,
+): Steps<void> {
+  const regex = { instructions, start, ...rest }
+  const states = instructions.map(() => builder.reserve())
+  for (const [index, one] of instructions.entries()) {
+    if (index % PIECE === 0) yield
+    const at = states[index]!
+    if (one.kind === 'accept') builder.accept(goal, at)
+    else if (one.kind === 'assert') builder.assert(one.conditions, states[one.next]!, at)
+    else if (one.kind === 'split') builder.split(states[one.next]!, states[one.other]!, at)
+    else if (one.kind === 'char') {
+      const ways = shape(one, regex).map((row) =>
+        row.reduceRight((next, set) => builder.char(set, next), states[one.next]!),
+      )
+      const way = ways.reduce((first, second) => builder.split(first, second))
+      builder.split(way, way, at)
+    }
+  }
+  builder.start(states[start]!)
+}
+
+const asWritten: Shape = (one) => (isLost(one, isIgnorable) ? [[]] : [[one.set]])
+
+// Characters that were written go through the map. A class is what it is; a small one also means what its members fold
+// to. Of large ones that would make nonsense: \p{Cyrillic} would be an "a".
+const asFolded: Shape = (one, { instructions }) => {
+  const { set, literal, next } = one
+  if (literal !== undefined) {
+    const symbols = fold(literal)
+    const following = instructions[next]!
+    const isRun =
+      symbols[0] === SPACE &&
+      following.kind === 'char' &&
+      following.literal !== undefined &&
+      fold(following.literal)[0] === SPACE
+    return [isRun ? [] : symbols.map((symbol): Ranges => [symbol, symbol])]
+  }
+  if (countOf(set) > WRITTEN_OUT) return [[set]]
+  if (isLost(one, vanishes)) return [[]]
+  const members = membersOf(set)
+  const images = members.map(fold)
+  const single = rangesOf([
+    ...members,
+    ...images.flatMap((image) => (image.length === 1 ? image : [])),
+  ])
+  const rows = new Map(
+    images.filter(({ length }) => length > 1).map((image) => [image.join(), image]),
+  )
+  return [
+    [single],
+    ...[...rows.values()].map((image) => image.map((symbol): Ranges => [symbol, symbol])),
+  ]
+}
+
+/** Does an instruction read only what disappears? */
+function isLost(one: Instruction, disappears: (codePoint: number) => boolean): boolean {
+  if (one.kind !== 'char') return false
+  if (one.literal !== undefined) return disappears(one.literal)
+  return countOf(one.set) <= WRITTEN_OUT && membersOf(one.set).every(disappears)
+}
+
+function vanishes(codePoint: number): boolean {
+  return fold(codePoint).length === 0
+}
+
+function isAscii({ instructions }: Regex): boolean {
+  return instructions.every((one) => one.kind !== 'char' || (one.literal ?? 128) < 128)
+}
+
+function rotated(symbol: number): number {
+  return symbol >= 0x61 && symbol <= 0x7a ? ((symbol - 0x61 + 13) % 26) + 0x61 : symbol
+}
+
+function count(symbols: readonly number[], kind: RegExp): number {
+  return symbols.filter((symbol) => is(symbol, kind)).length
+}
+
+function is(symbol: number, kind: RegExp): boolean {
+  return kind.test(String.fromCodePoint(symbol))
+}

@@ -1,0 +1,74 @@
+/** View D of a text: what it hides goes through a machine of its own. */
+import { atOnce } from './time-slice.ts'
+import { Base64 } from './views/base64.ts'
+import type { Decoder, Reader } from './views/decode.ts'
+import { Escapes } from './views/escapes.ts'
+import { Hex } from './views/hex.ts'
+import { firstBytesOf } from './first-bytes.ts'
+import { NOTHING, type Machine } from './product-dfa.ts'
+import { Track, type Found } from './match-cursor.ts'
+
+/** Decoders, and what they find. They are not told of characters that cannot be seen. */
+export class DecodedText {
+  /** Of the matches that end at the same place, the first pattern's. */
+  found: Found | undefined
+  readonly base64: Decoder
+  /** For digits that begin at the first place, and at the second. */
+  readonly hex: readonly Decoder[]
+  readonly escapes: Escapes
+  /** Base64, and {@link hex}. */
+  readonly runs: readonly Decoder[]
+
+  constructor(machine: Machine) {
+    const reader = () => new TrackReader(machine, (found) => this.#note(found))
+    this.hex = [new Hex(reader(), 0), new Hex(reader(), 1)]
+    this.escapes = new Escapes(reader())
+    this.base64 = new Base64(Array.from({ length: 4 }, reader))
+    this.runs = [this.base64, ...this.hex]
+  }
+
+  #note(found: Found): void {
+    const { found: other } = this
+    const isFirst =
+      other === undefined ||
+      found.pattern < other.pattern ||
+      (found.pattern === other.pattern && found.start < other.start)
+    if (isFirst) this.found = found
+  }
+}
+
+/** A track for one way of decoding. After a match it stays as it is, so that its hold is the one before the match. */
+class TrackReader implements Reader {
+  readonly begins: Uint8Array
+  readonly #machine: Machine
+  readonly #track: Track
+  readonly #note: (found: Found) => void
+
+  constructor(machine: Machine, note: (found: Found) => void) {
+    this.#machine = machine
+    this.begins = firstBytesOf(machine)
+    this.#track = new Track(machine)
+    this.#note = note
+  }
+
+  get idle(): boolean {
+    return this.#track.since === Infinity
+  }
+
+  read(symbol: number, start: number, end: number): void {
+    const track = this.#track
+    if (track.isOver) return
+    const symbolClass = this.#machine.classOf(symbol)
+    if (symbolClass === NOTHING || !track.advance(symbolClass, start, end)) return
+    // Literals: where they begin is never far.
+    this.#note(atOnce(track.locate()))
+  }
+
+  restart(): void {
+    if (!this.#track.isOver) this.#track.reset()
+  }
+
+  hold(isExact: boolean): number {
+    return this.#track.hold(isExact)
+  }
+}

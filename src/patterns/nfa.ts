@@ -1,0 +1,434 @@
+/**
+ * Nondeterministic automata over classes of symbols. A state is the number of an instruction; between two symbols an
+ * automaton is in a set of states. One step takes time linear in the number of instructions, forwards and backwards.
+ */
+import { atOnce, type Steps } from './time-slice.ts'
+import type { Alphabet } from './alphabet.ts'
+import { Arrivals } from './reverse-edges.ts'
+import { Bits, bitsOf } from './state-set.ts'
+import { CONDITIONS } from './normalization.ts'
+
+/** Which reading of the text a match is of; see `PatternHit`. */
+export type View = 'R' | 'F' | 'S' | 'L' | 'D' | 'X'
+
+/** What a match of an automaton means. */
+export interface Goal {
+  /** Position in the list of patterns. */
+  readonly pattern: number
+  readonly view: View
+  /** Stands for view R as well, where nothing had to be folded. */
+  readonly plain?: boolean
+}
+
+/** Instructions as columns, and where to begin. */
+export interface NfaInit {
+  readonly kind: Uint8Array
+  readonly first: Int32Array
+  readonly second: Int32Array
+  readonly alphabet: Alphabet
+  readonly goals: readonly Goal[]
+  readonly starts: readonly number[]
+}
+
+/** What a step has found: the goal's number, and whether it stands before or after the symbol of the step. */
+export interface Reached {
+  readonly goal: number
+  readonly before: boolean
+}
+
+/** A set of symbols, and the state that any of them leads to. */
+export interface Read {
+  readonly set: number
+  readonly next: number
+}
+
+// Kinds of instructions, each with two numbers. A char: what is next, and the number of its set. A split: both that are
+// next. An assertion: what is next, and its conditions. Acceptance: nothing, and its goal.
+export const CHAR = 0
+export const SPLIT = 1
+export const ASSERT = 2
+export const ACCEPT = 3
+export const DEAD = 4
+
+/** After so many of them there is a pause while they are put in order. */
+const PIECE = 1 << 12
+/** So many classes of symbols are got to know in advance. */
+const MOST_LEARNED = 64
+/** Of sets with more states it is likely that they are packed soon. */
+const MANY = 128
+
+/** How many first steps are remembered, in states. */
+const MAX_FIRST_STEPS = 1 << 18
+
+/** An automaton that looks for its goals anywhere in a sequence of symbols. */
+export class Nfa {
+  readonly alphabet: Alphabet
+  readonly goals: readonly Goal[]
+  readonly size: number
+  /** Does any instruction ask what stands around a place? */
+  readonly asserts: boolean
+  readonly #kind: Uint8Array
+  readonly #first: Int32Array
+  readonly #second: Int32Array
+  /** The states in which a match begins. */
+  readonly starts: readonly number[]
+  readonly #isStart: Uint8Array
+  /** Where a symbol may lead. Only these are kept between symbols. */
+  readonly #rests: Uint8Array
+  /** The goal that is reached in a state without a look ahead, or -1. */
+  readonly #eager: Int32Array
+  readonly #accepts: number[] = []
+  /** What leads to an instruction by a symbol, and without. */
+  readonly #bySymbol: Arrivals
+  readonly #byNothing: Arrivals
+  readonly #firstSteps = new Map<number, Int32Array>()
+  readonly #seen: Int32Array
+  readonly #taken: Int32Array
+  #round = 0
+  #firstStepCount = 0
+  readonly #stack: number[] = []
+  readonly #found: number[] = []
+  #bits: Bits | undefined
+  /** The instructions that read a symbol, by their bits, and the other way round. */
+  readonly #readers: number[] = []
+  readonly #bitOf: Int32Array
+
+  private constructor(
+    { kind, first, second, alphabet, goals, starts }: NfaInit,
+    bySymbol: Arrivals,
+    byNothing: Arrivals,
+  ) {
+    this.#kind = kind
+    this.#first = first
+    this.#second = second
+    this.#bySymbol = bySymbol
+    this.#byNothing = byNothing
+    this.alphabet = alphabet
+    this.goals = goals
+    this.size = kind.length
+    this.asserts = kind.includes(ASSERT)
+    this.starts = starts
+    this.#isStart = new Uint8Array(this.size)
+    for (const start of starts) this.#isStart[start] = 1
+    this.#bitOf = new Int32Array(this.size)
+    this.#rests = new Uint8Array(this.size)
+    this.#seen = new Int32Array(this.size)
+    this.#taken = new Int32Array(this.size)
+    for (let state = 0; state < this.size; state++) {
+      if (kind[state] === CHAR) this.#rests[first[state]!] = 1
+      else if (kind[state] === ACCEPT) this.#accepts[second[state]!] = state
+    }
+    this.#eager = new Int32Array(this.size).fill(-1)
+    for (const [goal, accept] of this.#accepts.entries()) {
+      for (const before of this.#gather(accept, 0)) this.#eager[before] = goal
+    }
+  }
+
+  static *of(init: NfaInit): Steps<Nfa> {
+    const { kind, first, second } = init
+    const { length } = kind
+    const bySymbol = yield* Arrivals.of(length, (state, add) => {
+      if (kind[state] === CHAR) add(first[state]!)
+    })
+    const byNothing = yield* Arrivals.of(length, (state, add) => {
+      if (kind[state] === SPLIT) add(second[state]!)
+      if (kind[state] === SPLIT || kind[state] === ASSERT) add(first[state]!)
+    })
+    yield
+    const nfa = new Nfa(init, bySymbol, byNothing)
+    yield* nfa.#order()
+    if (nfa.#readers.length > PIECE) yield* nfa.#prepare()
+    return nfa
+  }
+
+  /**
+   * Reads one symbol.
+   * @param states `states[from]` up to `states[to]`, each plus `base`
+   * @param holds the conditions that hold before the symbol
+   * @param into gets the states after it, plus `base`
+   */
+  read(
+    states: ArrayLike<number>,
+    from: number,
+    to: number,
+    base: number,
+    symbolClass: number,
+    holds: number,
+    into: number[],
+    reached: Reached[],
+  ): void {
+    if (to - from > MANY) this.bits.ready(holds, 1)
+    const beginning = this.#begin(symbolClass, holds)
+    const round = ++this.#round
+    const stack = this.#stack
+    for (let at = from; at < to; at++) {
+      let state = states[at]! - base
+      for (;;) {
+        if (this.#seen[state] !== round) {
+          this.#seen[state] = round
+          const first = this.#first[state]!
+          const second = this.#second[state]!
+          const kind = this.#kind[state]
+          if (kind === CHAR) {
+            if (this.alphabet.contains(second, symbolClass)) this.#take(first, base, into, reached)
+          } else if (kind === SPLIT) {
+            stack.push(second)
+            state = first
+            continue
+          } else if (kind === ASSERT) {
+            if (this.#isOpen(state, holds)) stack.push(first)
+          } else if (kind === ACCEPT) {
+            reached.push({ goal: second, before: true })
+          }
+        }
+        if (stack.length === 0) break
+        state = stack.pop()!
+      }
+    }
+    for (const state of beginning) this.#take(state, base, into, reached)
+  }
+
+  /**
+   * What may be read next, whatever stands around the place: numbers of sets, and the state after each.
+   * @returns also whether there may be a match already
+   */
+  reads(states: readonly number[]): { readonly chars: readonly Read[]; readonly accepts: boolean } {
+    const found = this.#spread(states, CONDITIONS - 1)
+    const chars = found
+      .filter((state) => this.#kind[state] === CHAR)
+      .map((state) => ({ set: this.#second[state]!, next: this.#first[state]! }))
+    return { chars, accepts: found.some((state) => this.#kind[state] === ACCEPT) }
+  }
+
+  /** Like {@link read} where no symbol follows. */
+  end(
+    states: ArrayLike<number>,
+    from: number,
+    to: number,
+    base: number,
+    holds: number,
+    reached: Reached[],
+  ): void {
+    const found = this.#spread(
+      Array.from({ length: to - from }, (_, at) => states[from + at]! - base),
+      holds,
+    )
+    for (const state of found) {
+      if (this.#kind[state] === ACCEPT) reached.push({ goal: this.#second[state]!, before: true })
+    }
+  }
+
+  /**
+   * Takes one symbol back.
+   * @param into gets the states from which a symbol of this class leads to one of `states`
+   * @returns whether a match may begin with this symbol
+   */
+  unread(
+    states: ArrayLike<number>,
+    from: number,
+    to: number,
+    base: number,
+    symbolClass: number,
+    holds: number,
+    into: number[],
+  ): boolean {
+    if (to - from > MANY) this.bits.ready(holds, -1)
+    const round = ++this.#round
+    const stack = this.#stack
+    let begins = false
+    for (let at = from; at < to; at++) {
+      const rest = states[at]! - base
+      const last = this.#bySymbol.first(rest + 1)
+      for (let edge = this.#bySymbol.first(rest); edge < last; edge++) {
+        const char = this.#bySymbol.source(edge)
+        if (this.alphabet.contains(this.#second[char]!, symbolClass)) stack.push(char)
+      }
+      while (stack.length > 0) {
+        const state = stack.pop()!
+        if (this.#seen[state] === round) continue
+        this.#seen[state] = round
+        if (this.#isStart[state] === 1) begins = true
+        if (this.#rests[state] === 1) into.push(state + base)
+        const end = this.#byNothing.first(state + 1)
+        for (let edge = this.#byNothing.first(state); edge < end; edge++) {
+          const before = this.#byNothing.source(edge)
+          if (this.#isOpen(before, holds)) stack.push(before)
+        }
+      }
+    }
+    return begins
+  }
+
+  /** The same automaton for large sets. */
+  get bits(): Bits {
+    return (this.#bits ??= atOnce(this.#wire()))
+  }
+
+  /** States as bits: those that lead to them by a symbol. */
+  pack(states: ArrayLike<number>, from: number, to: number, base: number): Int32Array {
+    const packed = new Int32Array(this.bits.words)
+    for (let at = from; at < to; at++) {
+      const rest = states[at]! - base
+      const last = this.#bySymbol.first(rest + 1)
+      for (let edge = this.#bySymbol.first(rest); edge < last; edge++) {
+        const bit = this.#bitOf[this.#bySymbol.source(edge)]!
+        packed[bit >>> 5]! |= 1 << (bit & 31)
+      }
+    }
+    return packed
+  }
+
+  /** The other way round. @param into gets the states, plus `base` */
+  unpack(packed: Int32Array, base: number, into: number[]): void {
+    const states = new Set<number>()
+    for (const bit of bitsOf(packed)) states.add(this.#first[this.#readers[bit]!]! + base)
+    for (const state of states) into.push(state)
+  }
+
+  /** The states in which a goal is reached where these conditions hold. */
+  before(goal: number, holds: number): readonly number[] {
+    return this.#gather(this.#accepts[goal]!, holds).filter((state) => this.#rests[state] === 1)
+  }
+
+  #take(state: number, base: number, into: number[], reached: Reached[]): void {
+    if (this.#taken[state] === this.#round) return
+    this.#taken[state] = this.#round
+    const goal = this.#eager[state]!
+    if (goal !== -1) reached.push({ goal, before: false })
+    // What has nothing left to read is not alive.
+    if (this.#kind[state] !== ACCEPT) into.push(state + base)
+  }
+
+  // Where all that begins with this symbol stands after it. Beginnings are the same at every place but for the symbol
+  // and the conditions, so they are remembered.
+  #begin(symbolClass: number, holds: number): Int32Array {
+    const key = symbolClass * CONDITIONS + holds
+    const known = this.#firstSteps.get(key)
+    if (known) return known
+    const next: number[] = []
+    for (const state of this.#spread(this.starts, holds)) {
+      const isNext =
+        this.#kind[state] === CHAR && this.alphabet.contains(this.#second[state]!, symbolClass)
+      if (isNext) next.push(this.#first[state]!)
+    }
+    this.#firstStepCount += next.length + 1
+    if (this.#firstStepCount > MAX_FIRST_STEPS) {
+      this.#firstSteps.clear()
+      this.#firstStepCount = next.length + 1
+    }
+    const states = Int32Array.from(next)
+    this.#firstSteps.set(key, states)
+    return states
+  }
+
+  // All states that need no symbol to get to, where these conditions hold. To be used at once.
+  #spread(from: readonly number[], holds: number): readonly number[] {
+    const round = ++this.#round
+    const found = this.#found
+    found.length = 0
+    for (const state of from) this.#find(state, round)
+    for (let at = 0; at < found.length; at++) {
+      const state = found[at]!
+      const kind = this.#kind[state]
+      if (kind === SPLIT) {
+        this.#find(this.#first[state]!, round)
+        this.#find(this.#second[state]!, round)
+      } else if (kind === ASSERT && this.#isOpen(state, holds)) {
+        this.#find(this.#first[state]!, round)
+      }
+    }
+    return found
+  }
+
+  // All states that need no symbol to get there. To be used at once.
+  #gather(target: number, holds: number): readonly number[] {
+    const round = ++this.#round
+    const found = this.#found
+    found.length = 0
+    this.#find(target, round)
+    for (let at = 0; at < found.length; at++) {
+      const end = this.#byNothing.first(found[at]! + 1)
+      for (let edge = this.#byNothing.first(found[at]!); edge < end; edge++) {
+        const before = this.#byNothing.source(edge)
+        if (this.#isOpen(before, holds)) this.#find(before, round)
+      }
+    }
+    return found
+  }
+
+  #find(state: number, round: number): void {
+    if (this.#seen[state] === round) return
+    this.#seen[state] = round
+    this.#found.push(state)
+  }
+
+  /** Does a split or an assertion let anything pass where these conditions hold? */
+  #isOpen(state: number, holds: number): boolean {
+    return this.#kind[state] === SPLIT || (this.#second[state]! & ~holds) === 0
+  }
+
+  // What a large automaton would have to find out of all of its instructions with the first symbols that it reads.
+  *#prepare(): Steps<void> {
+    this.#bits = yield* this.#wire()
+    const count = Math.min(this.alphabet.size, MOST_LEARNED)
+    for (let symbolClass = 0; symbolClass < count; symbolClass++) {
+      yield
+      yield* this.#bits.learn(symbolClass)
+    }
+  }
+
+  #wire(): Steps<Bits> {
+    const [readers, bitOf] = [this.#readers, this.#bitOf]
+    const next = (bit: number) => this.#first[readers[bit]!]!
+    const begins = (from: readonly number[], holds: number, into: number[]) => {
+      for (const state of this.#spread(from, holds)) {
+        if (this.#kind[state] === CHAR) into.push(bitOf[state]!)
+      }
+    }
+    return Bits.of({
+      readers,
+      asserts: this.asserts,
+      begin: (holds, into) => begins(this.starts, holds, into),
+      after: (bit, holds, into) => {
+        // Mostly it is one after the other.
+        if (this.#kind[next(bit)] === CHAR) into.push(bitOf[next(bit)]!)
+        else begins([next(bit)], holds, into)
+      },
+      before: (bit, holds, into) => {
+        for (const state of this.#gather(readers[bit]!, holds)) {
+          if (this.#rests[state] === 0) continue
+          const last = this.#bySymbol.first(state + 1)
+          for (let edge = this.#bySymbol.first(state); edge < last; edge++) {
+            into.push(bitOf[this.#bySymbol.source(edge)]!)
+          }
+        }
+      },
+      reads: (bit, symbolClass) =>
+        this.alphabet.contains(this.#second[readers[bit]!]!, symbolClass),
+      goalOf: (bit) => this.#eager[next(bit)]!,
+      isLast: (bit) => this.#kind[next(bit)] === ACCEPT,
+      goalsBehind: (bit, holds) =>
+        this.#spread([next(bit)], holds)
+          .filter((state) => this.#kind[state] === ACCEPT)
+          .map((state) => this.#second[state]!),
+    })
+  }
+
+  // What follows by one symbol stands side by side wherever that is possible.
+  *#order(): Steps<void> {
+    const readers = this.#readers
+    const seen = new Uint8Array(this.size)
+    const stack = this.starts.toReversed()
+    for (let state = stack.pop(); state !== undefined; state = stack.pop()) {
+      if (seen[state] === 1) continue
+      seen[state] = 1
+      const kind = this.#kind[state]
+      if (kind === CHAR) {
+        if (readers.length % PIECE === 0) yield
+        this.#bitOf[state] = readers.push(state) - 1
+      }
+      if (kind === SPLIT) stack.push(this.#second[state]!)
+      if (kind === SPLIT || kind === CHAR || kind === ASSERT) stack.push(this.#first[state]!)
+    }
+  }
+}

@@ -1,0 +1,71 @@
+import { InvalidRequest, PaymentRequired, UpstreamFailure } from '../../errors/errors.ts'
+import { formatPico } from '../../money/money.ts'
+import type { Call, Reply, Stage } from '../pipeline.ts'
+import type { Hit } from '../../plugin.ts'
+import { searchPrice, type Grounding, type Search, type Wish } from '../../search/search.ts'
+
+/**
+ * Searches the web, once, for a request that wants it: before the model is asked, whichever deployments will be. What is
+ * found goes upstream with the request, and comes back as citations. A search that fails is no search, unless the operator
+ * wants the call to fail with it.
+ */
+export const ground: Stage = function ground(call, next) {
+  const { grounding } = call.endpoint
+  const wish = grounding?.wish(call.input, call.online)
+  if (!wish) return next()
+  const { search } = call.runtime
+  // An answer must not look grounded and be none.
+  if (!search) throw noEngine(call)
+  return grounded(call, grounding!, search, wish).then(async (hits): Promise<Reply> => {
+    const { parts } = await next()
+    return { parts: parts.through(grounding!.cite(hits)) }
+  })
+}
+
+async function grounded(
+  call: Call,
+  grounding: Grounding<any, any>,
+  search: Search,
+  wish: Wish,
+): Promise<readonly Hit[]> {
+  const { prices } = search.engineFor(wish)
+  const price = searchPrice(prices)
+  if (price > 0n && !call.held.billed) {
+    throw new PaymentRequired(
+      `A web search costs ${formatPico(price)} USD, and this account has no credits. ` +
+        'Add credits, or drop ":online" and the web plugin.',
+    )
+  }
+  const found = await find(call, search, wish)
+  call.meter.push({ source: 'search', usage: found?.usage ?? { searches: 0 }, prices })
+  if (!found) return []
+  const { hits } = found
+  const { hitScreen } = call
+  const passed = hits.length > 0 && hitScreen ? await hitScreen.screenHits(hits) : hits
+  if (passed.length > 0) {
+    call.outbound = grounding.add(call.outbound, passed, call.input, call.startedAt)
+  }
+  return passed
+}
+
+async function find(call: Call, search: Search, wish: Wish) {
+  const branch = call.branch()
+  try {
+    return await search.find(wish, branch)
+  } catch (error) {
+    call.throwIfAborted()
+    const ignores = call.runtime.config.search.onError === 'ignore'
+    if (!ignores || !UpstreamFailure.is(error)) throw error
+    return undefined
+  } finally {
+    call.drop(branch)
+  }
+}
+
+function noEngine(call: Call): InvalidRequest {
+  return new InvalidRequest(
+    'unsupported_value',
+    'This gateway has no search engine configured. Drop ":online" and the web plugin to go on without a search.',
+    { param: call.online ? 'model' : 'plugins' },
+  )
+}

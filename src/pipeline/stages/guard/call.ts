@@ -1,0 +1,239 @@
+/** One call while guards look at it: what they see, in which order, and what follows from it (guard design, 1.1, 3, 6). */
+import { PolicyViolation, Unavailable } from '../../../errors/errors.ts'
+import { flowFrom, flowOf } from '../../../stream/flow.ts'
+import { Decision } from '../../../guard/decision.ts'
+import type { Scout } from '../../../guard/scan-session.ts'
+import { Gate } from '../../../guard/gate.ts'
+import type { Duty, PatternDuty, Roster } from '../../../guard/plan.ts'
+import type { Guarding } from '../../../guard/adapter.ts'
+import { Monitor } from '../../../guard/monitor.ts'
+import { Patient } from '../../../guard/patient.ts'
+import { Prompt } from '../../../guard/prompt.ts'
+import { Screen } from '../../../guard/screen.ts'
+import type { Denial } from '../../../guard/screen-types.ts'
+import { GuardFault } from '../../../guard/verdicts.ts'
+import {
+  after,
+  type Answer,
+  type Call,
+  type HitScreen,
+  type Next,
+  type Reply,
+} from '../../pipeline.ts'
+import type { Flow, Hit, Side, Step } from '../../../plugin.ts'
+import { refusalOf, refusalsOf } from '../../../policy/policy.ts'
+import { sendOn } from './abort.ts'
+import { GuardedInput, type Asked, type Stop } from './input.ts'
+import { Report } from './report.ts'
+import { Watches } from './runners.ts'
+
+/** ms without new text after which an unfinished segment is judged. */
+const IDLE_MS = 1500
+const UNAVAILABLE = 'A guard of this key could not look at this request. Try again later.'
+const UNANSWERED = 'no guard looks after a rule'
+
+export class GuardedCall implements HitScreen {
+  readonly #call: Call
+  readonly #guarding: Guarding
+  readonly #roster: Roster
+  readonly #report: Report
+  readonly #input: GuardedInput
+  readonly #watches: Watches
+  /** Whether what goes in is looked at, and what comes out. */
+  readonly #asked: boolean
+  readonly #answered: boolean
+  /** A block ends the call with an error. */
+  readonly #errorForm: boolean
+
+  constructor(call: Call, guarding: Guarding, roster: Roster) {
+    const { policy, runtime, input } = call
+    this.#call = call
+    this.#guarding = guarding
+    this.#roster = roster
+    call.decision = new Decision({
+      mode: policy.guard.mode,
+      evidence: runtime.config.guards.evidence,
+      startedAt: call.startedAt,
+      unenforced: roster.unenforced,
+    })
+    this.#report = new Report(call, call.decision)
+    const units = guarding.units(input, refusalsOf(policy))
+    const watches = new Watches(call, units)
+    this.#watches = watches
+    this.#input = new GuardedInput(call, guarding, units, roster, this.#report, watches)
+    const { input: asked, output: answered } = policy.guard
+    this.#asked = asked || (guarding.renders === true && answered)
+    this.#answered = answered && !guarding.renders
+    this.#errorForm = policy.guard.onBlock === 'error' || !guarding.refuse
+    this.#report.tell()
+    for (const { media } of units.units) {
+      if (media) for (const { kind } of media) this.#report.unscanned(kind)
+    }
+  }
+
+  /** Changes, delays and refuses nothing; what guards would have done is written down. */
+  async monitored(next: Next): Promise<Reply> {
+    const { duties, watching, patterns } = this.#roster
+    const all = [...duties, ...watching]
+    for (const { guard, kind } of this.#roster.faults) {
+      this.#report.failed('input', guard, new GuardFault(kind, UNANSWERED), false)
+    }
+    if (this.#asked) this.#input.lookOn()
+    this.#call.hitScreen = this
+    const { parts } = await next()
+    return { parts: this.#answered ? this.#lookOn(parts, all, patterns) : parts }
+  }
+
+  /** Nothing goes upstream, and nothing goes out, that a guard has not agreed to. */
+  screened(next: Next): Answer {
+    for (const { guard, kind } of this.#roster.faults) {
+      const fault = new GuardFault(kind, UNANSWERED)
+      if (this.#report.failed('input', guard, fault)) return this.#refused(fault)
+    }
+    const asked = this.#asked ? this.#input.screen() : undefined
+    return asked instanceof Promise
+      ? asked.then((known) => this.#goOn(known, next))
+      : this.#goOn(asked, next)
+  }
+
+  screenHits(hits: readonly Hit[]): readonly Hit[] | Promise<readonly Hit[]> {
+    const watches = this.#call.policy.guard.mode === 'monitor'
+    return watches ? this.#input.lookOnHits(hits) : this.#input.screenHits(hits)
+  }
+
+  #goOn(asked: Asked | undefined, next: Next): Answer {
+    if (asked?.stop) return this.#refused(asked.stop)
+    // What the web says goes in, and comes out as a citation: either side is reason enough to look.
+    // Not a function of its own: it is hardly ever called, and would outlive the call (see `ReportNotes`).
+    this.#call.hitScreen = this
+    return after(next(), ({ parts }) => {
+      if (this.#answered) return this.#ending(this.#screen(parts), asked?.later)
+      if (asked?.later) return this.#ending(parts, asked.later)
+      this.#decided()
+      return { parts }
+    })
+  }
+
+  #screen(parts: Flow<any>): Flow<any> {
+    const call = this.#call
+    const { duties, watching, patterns } = this.#roster
+    const answer = watching.length > 0 ? this.#lookOn(parts, watching, []) : parts
+    const errand = sendOn(duties, call)
+    const scouts = this.#watches.scouts(duties, patterns, errand.signal, true)
+    if (scouts.length === 0) return answer
+    const buffer =
+      !call.endpoint.streams(call.input) ||
+      call.policy.guard.stream === 'buffer' ||
+      scouts.some((scout) => scout.whole)
+    const screen = this.#newScreen(scouts, buffer, true)
+    const left = (stalledMs: number) => {
+      call.runtime.metrics.guard.screened(screen.mostHeld, stalledMs)
+      errand.end()
+    }
+    // Whose rules of a request are hard to look for has to wait, and nobody else.
+    const waits = buffer || scouts.some(({ local, origin }) => !local || origin === 'request')
+    if (!waits) {
+      call.scope.defer(() => left(0))
+      return answer.through(new Prompt(screen))
+    }
+    const stallMs = call.runtime.config.guards.deadlines.stall * 1000
+    const patient = new Patient<any>({ screen, answer, buffer, left, idleMs: IDLE_MS, stallMs })
+    call.scope.defer(() => patient.close())
+    return flowFrom(patient)
+  }
+
+  /** Guards see what goes by; nothing of it changes. */
+  #lookOn(parts: Flow<any>, duties: readonly Duty[], patterns: readonly PatternDuty[]): Flow<any> {
+    const call = this.#call
+    const errand = sendOn(duties, call)
+    const scouts = this.#watches.scouts(duties, patterns, errand.signal, false)
+    if (scouts.length === 0) return parts
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const screen = this.#newScreen(scouts, false, false)
+    const monitor = new Monitor<any>(
+      screen,
+      4 * call.runtime.config.guards.limits.maxHeld,
+      (incomplete) => {
+        if (incomplete) this.#report.decision.incomplete = true
+        errand.end()
+        resolve()
+      },
+    )
+    this.#report.decision.later(promise)
+    call.scope.defer(() => monitor.brokenOff())
+    return parts.through(monitor)
+  }
+
+  #newScreen(scouts: readonly Scout[], buffer: boolean, enforced: boolean): Screen<any> {
+    const { input, policy, runtime, endpoint } = this.#call
+    return new Screen<any>({
+      lanes: this.#guarding.lanes(input),
+      scouts,
+      buffer,
+      atOnce: !endpoint.streams(input),
+      errorForm: enforced && this.#errorForm,
+      choices: this.#guarding.choices(input),
+      onError: enforced ? policy.guard.onError : 'allow',
+      limits: runtime.config.guards.limits,
+      notes: this.#report.notes(enforced),
+      refuse: enforced ? this.#sayNo.bind(this, 'output') : sayNothing,
+    })
+  }
+
+  /** A "no" to the whole call, without a word from the model. */
+  #refused(stop: NonNullable<Stop>): Reply {
+    return { parts: this.#ending(this.#refusal(stop)).parts }
+  }
+
+  #refusal(stop: NonNullable<Stop>): Flow<any> {
+    const fault = stop === 'blocked' ? undefined : stop
+    const parts: any[] = []
+    try {
+      for (let choice = 0; choice < this.#guarding.choices(this.#call.input); choice++) {
+        const denial = { choice, like: parts[0], opened: false, said: false, fault }
+        parts.push(...this.#sayNo('input', denial))
+      }
+    } catch (error) {
+      // Whoever charges hears of it as of any other answer that fails.
+      return flowFrom({ next: () => Promise.reject(error), close: () => {} })
+    }
+    return flowOf(...parts)
+  }
+
+  /** @throws PolicyViolation or Unavailable in the error form */
+  #sayNo(side: Side, { fault, ...denial }: Denial<any>): readonly any[] {
+    const call = this.#call
+    if (fault) this.#report.decision.failedFor(side, denial.choice)
+    if (fault && this.#errorForm) {
+      this.#report.tell()
+      throw new Unavailable('guard_unavailable', UNAVAILABLE)
+    }
+    this.#report.escalate()
+    this.#report.tell()
+    const text = refusalOf(call.policy)
+    if (this.#errorForm) throw new PolicyViolation(text)
+    call.outcome = 'refused'
+    return this.#guarding.refuse!({ text, ...denial }, call.input, call.model.id)
+  }
+
+  /** Nothing is left to look at. */
+  #decided(): void {
+    this.#report.decision.final = true
+    this.#report.tell()
+  }
+
+  /** The answer with the verdict known at its end. */
+  #ending(parts: Flow<any>, later?: () => Promise<Stop>): Reply {
+    const end: Step<any, any> = { end: () => this.#decided() }
+    if (!later) return { parts: parts.through(end) }
+    const instead = async () => {
+      const stop = await later()
+      return stop && this.#refusal(stop)
+    }
+    return { parts: flowFrom(new Gate<any>(parts, instead)).through(end) }
+  }
+}
+
+function sayNothing(): readonly never[] {
+  return []
+}

@@ -1,0 +1,70 @@
+import { tierRefusal } from '../../models/allowlist.ts'
+import { Forbidden, PaymentRequired, TooManyRequests, Unavailable } from '../../errors/errors.ts'
+import type { Held, HeldOk } from '../../state/ledger/ledger.ts'
+import type { Pico } from '../../money/money.ts'
+import type { Call, Stage } from '../pipeline.ts'
+import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
+
+/** Sets the money aside. Refuses when a cap, the balance, or what running calls leave of it is used up. */
+export const hold: Stage = function hold(call, next) {
+  const { id: request, account, key, entered, model, runtime } = call
+  const amount = entered.paid ? amountFor(call) : 0n
+  const held = runtime.ledger.hold({
+    request,
+    account: account.id,
+    key: key.id,
+    at: entered.at,
+    hold: amount,
+    free: model.freeTier,
+  })
+  if (held instanceof Promise) return held.then((answer) => take(call, answer)).then(next)
+  take(call, held)
+  return next()
+}
+
+/** @throws why there is no money */
+function take(call: Call, held: Held): void {
+  call.runtime.metrics.held(held.ok ? 'ok' : held.why)
+  if (!held.ok) throw refusalOf(call, held)
+  call.held = held
+}
+
+/** For the answer, and for the search it is wished to rest on. */
+function amountFor(call: Call): Pico {
+  const { key, model, endpoint, runtime, input } = call
+  const policy = runtime.config.billing.hold
+  const estimate = endpoint.estimate(input, model)
+  const wish = endpoint.grounding?.wish(input, call.online)
+  if (!wish || !runtime.search) {
+    return runtime.holds.of(policy, key.id, model.id, model.prices, estimate)
+  }
+  const promptTokens = (estimate.most.promptTokens ?? 0) + RESULT_TOKENS
+  const most = { ...estimate.most, promptTokens }
+  const amount = runtime.holds.of(policy, key.id, model.id, model.prices, { ...estimate, most })
+  return amount + searchPrice(runtime.search.engineFor(wish).prices)
+}
+
+function refusalOf(call: Call, refused: Exclude<Held, HeldOk>): Error {
+  switch (refused.why) {
+    case 'tier':
+      return tierRefusal(call.runtime.catalog, call.model)
+    case 'credits':
+      return new PaymentRequired('The balance of this account is used up. Add credits to go on.')
+    case 'cap':
+      return new Forbidden('key_limit_exceeded', capMessage(refused.scope, refused.resetsAt))
+    case 'held':
+      return new TooManyRequests(
+        'too_many_concurrent',
+        'What is left of the balance or spend cap is set aside for calls that are still running.',
+      )
+    case 'lost':
+      return new Unavailable('service_unavailable', 'The gateway was paused for too long.')
+  }
+}
+
+function capMessage(scope: 'lifetime' | 'day' | 'month', resetsAt: number | undefined): string {
+  if (scope === 'lifetime') return 'The spend cap of this key is reached.'
+  const when =
+    resetsAt === undefined ? '' : ` It starts anew at ${new Date(resetsAt).toISOString()}.`
+  return `The spend cap of this key for this ${scope} (UTC) is reached.${when}`
+}

@@ -1,0 +1,57 @@
+import { isAllowed, namesOf, tierRefusal } from '../../models/allowlist.ts'
+import type { Model } from '../../models/catalog.ts'
+import { Forbidden, InvalidRequest, NotFound } from '../../errors/errors.ts'
+import type { Call, Stage } from '../pipeline.ts'
+
+const ONLINE = ':online'
+
+/** Finds the model, and whether this key may use it here. */
+export const resolve: Stage = function resolve(call, next) {
+  const asked = call.endpoint.modelOf(call.input)
+  const online = asked.endsWith(ONLINE)
+  const id = online ? asked.slice(0, -ONLINE.length) : asked
+  const model = call.runtime.catalog.get(id)
+  if (!model) throw unknownModel(call, id)
+  call.model = model
+  call.online = online && model.modality === 'chat'
+  allow(call, model)
+  if (model.modality !== call.endpoint.modality) {
+    throw new InvalidRequest(
+      'wrong_endpoint',
+      `The model ${model.id} is served by POST ${ROUTES[model.modality]}, not here.`,
+      { param: 'model' },
+    )
+  }
+  call.endpoint.check(call.input, model, call.runtime.catalog)
+  return next()
+}
+
+/** Where each kind of model lives (wire contract, 1.1). */
+const ROUTES: Readonly<Record<Model['modality'], string>> = {
+  chat: '/v1/chat/completions',
+  image: '/v1/images/generations',
+  ocr: '/v1/ocr',
+  speech: '/v1/audio/speech',
+  transcription: '/v1/audio/transcriptions',
+}
+
+function unknownModel(call: Call, id: string): NotFound {
+  const shown = JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id)
+  const suggestion = call.runtime.catalog.suggest(id)
+  const hint = suggestion
+    ? `Did you mean ${JSON.stringify(suggestion)}?`
+    : 'GET /v1/models lists them.'
+  return new NotFound('model_not_found', `There is no model ${shown}. ${hint}`)
+}
+
+function allow(call: Call, model: Model): void {
+  const { models } = call.key
+  if (models && !isAllowed(models, model.id)) {
+    const usable = call.runtime.catalog.all().filter((one) => isAllowed(models, one.id))
+    throw new Forbidden(
+      'model_not_allowed',
+      `This key may not use ${model.id}. Models it may use: ${namesOf(usable)}.`,
+    )
+  }
+  if (!call.entered.paid && !model.freeTier) throw tierRefusal(call.runtime.catalog, model)
+}

@@ -1,0 +1,46 @@
+import { performance } from 'node:perf_hooks'
+import type { Outcome } from '../../state/ledger/ledger.ts'
+import { NOTHING, priceUsage, type Bill } from '../../money/money.ts'
+import { after, type Call, type Charge, type Stage } from '../pipeline.ts'
+
+/** Charges exactly once: when the reply ends, or, if it never does, when the call is disposed of. */
+export const settle: Stage = function settle(call, next) {
+  let bill: Promise<Bill> | undefined
+  const charge: Charge = (outcome = call.outcome ?? 'completed', pays = outcome !== 'failed') =>
+    (bill ??= settleOnce(call, outcome, pays))
+  call.scope.defer(() => (call.bill ? undefined : charge(call.outcome ?? 'failed')))
+  return after(next(), ({ parts }) => ({
+    parts: parts.through(call.endpoint.billed(call, charge)),
+  }))
+}
+
+/** Who pays when: state design, 4.6. */
+async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Bill> {
+  const { id: request, account, key, held, model, path, meter, runtime } = call
+  const started = performance.now()
+  const bill = pays && held.billed ? priceUsage(meter) : NOTHING
+  await runtime.ledger.settle({
+    request,
+    account: account.id,
+    key: key.id,
+    day: held.day,
+    cost: bill.cost,
+    usage: {
+      at: call.entered.at,
+      endpoint: path,
+      model: model.id,
+      deployment: call.deployment,
+      outcome,
+      lines: meter.map(({ source, usage }) => ({ source, usage })),
+    },
+  })
+  call.bill = bill
+  const { hold } = runtime.config.billing
+  if (hold === 'expected' && outcome === 'completed') {
+    // A search is set aside on its own, by its price.
+    const search = priceUsage(meter.filter(({ source }) => source === 'search')).cost
+    runtime.holds.learn(key.id, model.id, bill.cost - (bill.cost > search ? search : bill.cost))
+  }
+  runtime.metrics.settled((performance.now() - started) / 1000)
+  return bill
+}

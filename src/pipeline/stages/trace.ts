@@ -1,0 +1,91 @@
+import { hash } from 'node:crypto'
+import type { Decision } from '../../guard/decision.ts'
+import type { Call, Stage } from '../pipeline.ts'
+import type { Policy } from '../../policy/policy.ts'
+
+/** Counts the call while it runs, and writes one access record when it has ended. */
+export const trace: Stage = function trace(call, next) {
+  call.runtime.metrics.requestStarted()
+  call.scope.defer(() => record(call))
+  return next()
+}
+
+/** What guards decided. */
+function recordDecision(call: Call, decision: Decision, at: number): void {
+  const { access, metrics } = call.runtime
+  const { mode, outcome, rules } = decision.summary()
+  if (decision.findings.length === 0) metrics.guard.decided('all', '', mode, outcome)
+  if (access?.detailed) access.decided(decision.record(headOf(call, at)))
+  else access?.decided({ at, requestId: call.id, mode, outcome, rules })
+}
+
+/** Whose decision it is. */
+function headOf(call: Call, at: number) {
+  const { filled, path, policy, key } = call
+  return {
+    at,
+    requestId: call.id,
+    account: filled.account?.id,
+    key: key.id,
+    endpoint: path,
+    model: filled.model?.id,
+    policyHash: hashOf(key.policy),
+    requestPolicyHash: hashOf(call.endpoint.policyOf(call.input)),
+    ignored: policy.ignored,
+    cost: call.bill?.text,
+  }
+}
+
+/** Of policies that are kept; a key's is the same object for many calls. */
+const hashes = new WeakMap<Policy, string>()
+
+/** Equal for equal policies. */
+function hashOf(policy: Policy | undefined): string | undefined {
+  if (!policy) return undefined
+  let known = hashes.get(policy)
+  if (known === undefined) {
+    known = hash('sha256', JSON.stringify(policy)).slice(0, 16)
+    hashes.set(policy, known)
+  }
+  return known
+}
+
+function record(call: Call): void {
+  const { runtime, filled, incoming, path, startedAt } = call
+  const now = Date.now()
+  const usage = call.meter.find((line) => line.source === 'model')?.usage
+  const outcome = call.outcome ?? 'failed'
+  runtime.metrics.requestEnded({
+    endpoint: path,
+    model: filled.model?.id,
+    outcome,
+    code: call.errorCode,
+    seconds: (now - startedAt) / 1000,
+    cost: call.bill?.cost,
+    promptTokens: usage?.promptTokens,
+    completionTokens: usage?.completionTokens,
+  })
+  const { decision } = call
+  // Written when the last of them has looked: those who only look on may take longer.
+  const looking = decision?.complete()
+  if (looking) void looking.then(() => recordDecision(call, decision!, Date.now()))
+  else if (decision) recordDecision(call, decision, now)
+  runtime.access?.add({
+    at: startedAt,
+    requestId: call.id,
+    method: incoming.method,
+    path,
+    status: call.status,
+    code: call.errorCode,
+    outcome,
+    ms: now - startedAt,
+    account: filled.account?.id,
+    key: filled.key?.id,
+    model: filled.model?.id,
+    deployment: call.deployment,
+    promptTokens: usage?.promptTokens,
+    completionTokens: usage?.completionTokens,
+    cost: call.bill?.text,
+    retryCount: incoming.header('x-stainless-retry-count'),
+  })
+}

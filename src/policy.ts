@@ -1,7 +1,0 @@
-/**
- * The policy of a key, and the tightening policy a request may carry: validation, merge, instructions. Pure functions.
- * Semantics of every member: guard design, sections 1 and 2.
- */
-export * from './policy/instructions.ts'
-export * from './policy/merge.ts'
-export * from './policy/written.ts'

@@ -1,0 +1,203 @@
+/** The policy of a key, and the tightening policy a request may carry, as they are written. Pure. */
+import * as v from 'valibot'
+import { isObject, longerThan, quote } from '../errors/checks.ts'
+import { InvalidRequest } from '../errors/errors.ts'
+import { checkPatterns, checking } from '../patterns/patterns.ts'
+import { inTurns } from '../patterns/time-slice.ts'
+import { CATEGORIES, type Category } from '../plugin.ts'
+
+/** A policy as it is written: in a key record, or in the `policy` of a request (wire contract, 7). */
+export interface Policy {
+  readonly version: 1
+  /** The only subjects allowed, in free text. At most 4,000 code points. */
+  readonly scope?: string
+  readonly deny?: readonly Category[]
+  /** At most 20,000 code points. */
+  readonly systemPrompt?: string
+  /** At most 2,000 code points. */
+  readonly refusal?: string
+  readonly escalate?: Escalation
+  /** 1 to 200,000, per choice. */
+  readonly maxOutputTokens?: number
+  /** At most 32 of 1 to 200 code points. */
+  readonly bannedPatterns?: readonly string[]
+  readonly guard?: Partial<GuardSettings>
+}
+
+export interface Escalation {
+  readonly enabled: boolean
+  /** Put after the refusal. At most 2,000 code points. */
+  readonly message?: string
+}
+
+export interface GuardSettings {
+  /** On which sides rules are evaluated. */
+  readonly input: boolean
+  readonly output: boolean
+  /** The judge: a catalog id or `guard/<plugin>`. At most 120 code points. */
+  readonly model?: string
+  readonly mode: 'block' | 'monitor'
+  readonly onError: 'block' | 'allow'
+  readonly onBlock: 'refuse' | 'error'
+  readonly stream: 'scan' | 'buffer'
+}
+
+/** Of a policy in a form (guard design, 2.1). */
+const FIELD_BYTES = 256 * 1024
+
+const FLAG = v.boolean('true or false')
+const GUARD = v.strictObject({
+  input: v.optional(FLAG),
+  output: v.optional(FLAG),
+  model: v.optional(text(120, 1)),
+  mode: v.optional(choice(['block', 'monitor'])),
+  onError: v.optional(choice(['block', 'allow'])),
+  onBlock: v.optional(choice(['refuse', 'error'])),
+  stream: v.optional(choice(['scan', 'buffer'])),
+})
+const ESCALATE = v.strictObject({ enabled: FLAG, message: v.optional(text(2000)) })
+const PATTERNS = v.optional(array(text(200, 1), 32))
+const CEILING = 'an integer from 1 to 200000'
+const POLICY = v.strictObject({
+  version: v.literal(1, 'the number 1'),
+  scope: v.optional(text(4000)),
+  deny: v.optional(array(choice(CATEGORIES), CATEGORIES.length)),
+  systemPrompt: v.optional(text(20_000)),
+  refusal: v.optional(text(2000)),
+  escalate: v.optional(ESCALATE),
+  maxOutputTokens: v.optional(
+    v.pipe(
+      v.number(CEILING),
+      v.integer(CEILING),
+      v.minValue(1, CEILING),
+      v.maxValue(200_000, CEILING),
+    ),
+  ),
+  bannedPatterns: PATTERNS,
+  guard: v.optional(GUARD),
+})
+const NESTED = new Map<string, ObjectSchema>([
+  ['escalate', ESCALATE],
+  ['guard', GUARD],
+])
+
+/**
+ * Validates a policy. The first problem in the order of the document is reported; a member that is missing comes after
+ * those that are there. `null` never means absent, members we do not know are refused at any depth, and so are patterns
+ * that do not compile, with the form that would mean them literally.
+ * @param path where the policy stands, for `param`
+ * @throws InvalidRequest `invalid_policy`, with the path of the member
+ */
+export function readPolicy(value: unknown, path = 'policy'): Policy {
+  check(POLICY, value, path)
+  return v.parse(POLICY, value)
+}
+
+/**
+ * Looks at the patterns of a policy that is read next, which takes long where they are new and many: a promise only there.
+ * What is wrong with it {@link readPolicy} says.
+ * @param value a policy, or the text of one
+ * @param proceed throws where nobody waits for it any more
+ */
+export function preparePolicy(value: unknown, proceed?: () => void): unknown {
+  const policy = typeof value === 'string' ? parsed(value) : value
+  if (!isObject(policy)) return undefined
+  const { success, output } = v.safeParse(PATTERNS, policy.bannedPatterns)
+  return success && output ? inTurns(checking(output), proceed) : undefined
+}
+
+/**
+ * The policy in a field of a form, where it stands as JSON text.
+ * @throws InvalidRequest `invalid_policy`, past 256 KiB too
+ */
+export function readPolicyText(json: string, path = 'policy'): Policy {
+  const value = parsed(json)
+  if (value !== undefined) return readPolicy(value, path)
+  throw invalid(path, 'JSON of at most 256 KiB', isLong(json) ? 'more' : 'text that is no JSON')
+}
+
+/** What is allowed in a policy but unwise, in words for its owner. */
+export async function policyWarnings({ bannedPatterns = [] }: Policy): Promise<string[]> {
+  const { warnings } = await inTurns(checking(bannedPatterns))
+  return warnings.map(
+    ({ code, index }) =>
+      `${code}: bannedPatterns[${index}] has no longest match, so that text may be held until it ends`,
+  )
+}
+
+type ObjectSchema = v.StrictObjectSchema<v.ObjectEntries, undefined>
+
+/** Nothing for what is no JSON, and for what is too long. */
+function parsed(json: string): unknown {
+  if (isLong(json)) return undefined
+  try {
+    return JSON.parse(json)
+  } catch {
+    return undefined
+  }
+}
+
+function isLong(json: string): boolean {
+  return Buffer.byteLength(json) > FIELD_BYTES
+}
+
+// By hand, member by member: valibot goes by the order of the schema.
+function check(schema: ObjectSchema, value: unknown, path: string): void {
+  if (!isObject(value)) throw invalid(path, 'an object', quote(value))
+  for (const name of Object.keys(value)) {
+    const place = `${path}.${name.slice(0, 64)}`
+    if (!Object.hasOwn(schema.entries, name)) {
+      const known = Object.keys(schema.entries).join(', ')
+      throw invalid(place, `only the members ${known}`, 'another')
+    }
+    const nested = NESTED.get(name)
+    if (nested) check(nested, value[name], place)
+    else checkMember(schema.entries[name]!, value[name], place)
+    if (schema === POLICY && name === 'bannedPatterns') checkSyntax(value[name] as string[], place)
+  }
+  for (const [name, entry] of Object.entries(schema.entries)) {
+    if (entry.type === 'optional' || Object.hasOwn(value, name)) continue
+    checkMember(entry, undefined, `${path}.${name}`)
+  }
+}
+
+function checkMember(schema: v.GenericSchema, value: unknown, path: string): void {
+  const issue = v.safeParse(schema, value, { abortEarly: true }).issues?.[0]
+  if (!issue) return
+  const index = issue.path?.[0]?.key
+  throw invalid(index === undefined ? path : `${path}[${index}]`, issue.message, quote(issue.input))
+}
+
+function checkSyntax(patterns: readonly string[], path: string): void {
+  const { problem } = checkPatterns(patterns)
+  if (!problem) return
+  const { index, reason, suggestion } = problem
+  const param = `${path}[${index}]`
+  const hint = suggestion === undefined ? '' : ` To look for this very text, write ${suggestion}`
+  throw new InvalidRequest('invalid_policy', `Invalid '${param}': the pattern ${reason}.${hint}`, {
+    param,
+  })
+}
+
+function invalid(param: string, expected: string, found: string): InvalidRequest {
+  const message = `Invalid '${param}': expected ${expected}, found ${found}.`
+  return new InvalidRequest('invalid_policy', message, { param })
+}
+
+function text(maxLength: number, minLength = 0) {
+  const expected = `a string of ${minLength} to ${maxLength} characters`
+  return v.pipe(
+    v.string(expected),
+    v.minLength(minLength, expected),
+    v.check((value) => !longerThan(value, maxLength), expected),
+  )
+}
+
+function choice<const Choices extends readonly string[]>(choices: Choices) {
+  return v.picklist(choices, `one of ${choices.join(', ')}`)
+}
+
+function array<Item extends v.GenericSchema>(item: Item, maxLength: number) {
+  const expected = `an array of at most ${maxLength} items`
+  return v.pipe(v.array(item, expected), v.maxLength(maxLength, expected))
+}

@@ -1,0 +1,326 @@
+/**
+ * The admin API: accounts, keys, credits, the ledger's rows, models, the state of the gateway. Bearer `admin.token`;
+ * without one there is no admin API. Members have the wire's snake_case names, amounts are JSON numbers in USD, answers
+ * are wrapped in `data`, lists say in `next` where they go on.
+ */
+import { H3, HTTPResponse, type H3Event } from 'h3'
+import { hash, randomUUID, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { Account } from '../../accounts/accounts.ts'
+import { NodeIncoming, bodyTimer } from '../node-http.ts'
+import { readJson } from '../../endpoints/shared/body.ts'
+import { InvalidRequest, NotFound, Unauthenticated, Unavailable } from '../../errors/errors.ts'
+import { toKeyChange } from '../../gateway/seed.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import { METRICS_TYPE, type Gauge } from '../../observe/metrics.ts'
+import { parsePico, usdJson } from '../../money/money.ts'
+import type { Runtime } from '../../pipeline/pipeline.ts'
+import {
+  readAccount,
+  readCredits,
+  readCursor,
+  readKey,
+  readKeyChange,
+  readLimit,
+  readTrial,
+} from './bodies.ts'
+import { requireJudge, tryPolicy } from './policies.ts'
+import {
+  accountView,
+  keyView,
+  modelView,
+  orphanView,
+  outboxView,
+  rowView,
+  statusView,
+} from './views.ts'
+
+/** Bytes of a body: the longest policy, twice over. */
+const BODY_LIMIT = 262_144
+
+/** An authorised request, with the `:id` of its path. */
+interface Asked {
+  readonly gateway: Gateway
+  readonly runtime: Runtime
+  readonly event: H3Event
+  readonly query: URLSearchParams
+  readonly id: string
+}
+
+/** 200 unless it says otherwise. */
+interface Answer {
+  readonly status?: number
+  readonly body: {
+    readonly data: object
+    readonly next?: string | number | null
+    readonly key?: string
+  }
+}
+
+type Handler = (asked: Asked) => Answer | Promise<Answer>
+
+const ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
+  '/accounts': { GET: listAccounts, POST: createAccount },
+  '/accounts/:id': { GET: showAccount },
+  '/accounts/:id/credits': { POST: addCredits },
+  '/accounts/:id/ledger': { GET: listRows },
+  '/accounts/:id/keys': { POST: createKey },
+  '/keys': { GET: listKeys },
+  '/keys/:id': { GET: showKey, PATCH: changeKey },
+  '/ledger/verify': { GET: verify },
+  '/ledger/orphans': { GET: listOrphans },
+  '/ledger/outbox': { GET: ({ gateway }) => ({ body: { data: outboxView(gateway) } }) },
+  '/models': { GET: listModels },
+  '/policies/evaluate': { POST: evaluatePolicy },
+  '/status': { GET: ({ gateway }) => ({ body: { data: statusView(gateway) } }) },
+}
+
+/** An app to be mounted at `/admin`. It throws GatewayErrors; whoever mounts it turns them into bodies. */
+export function adminApp(gateway: Gateway): H3 {
+  const app = new H3()
+  app.use((event) => {
+    authorize(gateway, event.req.headers.get('authorization'))
+    event.res.headers.set('cache-control', 'no-store')
+  })
+  for (const [path, methods] of Object.entries(ROUTES)) {
+    const handlers = methods.GET ? { ...methods, HEAD: methods.GET } : methods
+    app.all(path, async (event) => {
+      const handler = handlers[event.req.method]
+      if (!handler) throw wrongMethod(event.req.method, Object.keys(handlers).join(', '))
+      const { searchParams: query } = event.url
+      const id = event.context.params?.id ?? ''
+      const answer = await handler({ gateway, runtime: gateway.runtime, event, query, id })
+      event.res.status = answer.status ?? 200
+      return answer.body
+    })
+  }
+  app.all('/**', () => {
+    throw new NotFound('unknown_url', 'The admin API has no such route.')
+  })
+  return app
+}
+
+/** Liveness: 503 while the ledger cannot book. */
+export function healthOf(gateway: Gateway): HTTPResponse {
+  const { ok } = gateway.runtime.ledger.health()
+  return new HTTPResponse(JSON.stringify({ status: ok ? 'ok' : 'unavailable' }), {
+    status: ok ? 200 : 503,
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+  })
+}
+
+/**
+ * Metrics as Prometheus text, for whoever `admin.metrics` lets read them.
+ * @throws NotFound where they are switched off, Unauthenticated without the admin token
+ */
+export function metricsOf(gateway: Gateway, authorization: string | null): HTTPResponse {
+  const { config, metrics } = gateway.runtime
+  if (config.admin.metrics === false) throw new NotFound('unknown_url', 'There is no such route.')
+  if (config.admin.metrics === 'admin') authorize(gateway, authorization)
+  return new HTTPResponse(metrics.text(gaugesOf(gateway)), {
+    headers: { 'content-type': METRICS_TYPE, 'cache-control': 'no-store' },
+  })
+}
+
+async function listAccounts(asked: Asked): Promise<Answer> {
+  const { items, next } = page(asked, await asked.runtime.accounts.listAccounts())
+  const data = await Promise.all(items.map((account) => accountView(asked.runtime, account)))
+  return { body: { data, next } }
+}
+
+async function createAccount(asked: Asked): Promise<Answer> {
+  const account = await asked.runtime.accounts.createAccount(readAccount(await bodyOf(asked)))
+  return { status: 201, body: { data: await accountView(asked.runtime, account) } }
+}
+
+async function showAccount({ runtime, id }: Asked): Promise<Answer> {
+  return { body: { data: await accountView(runtime, await accountOf(runtime, id)) } }
+}
+
+async function addCredits(asked: Asked): Promise<Answer> {
+  const { usd, reference = `credits:${randomUUID()}`, note } = readCredits(await bodyOf(asked))
+  const { ledger } = asked.runtime
+  const { id: account } = await accountOf(asked.runtime, asked.id)
+  const amount = parsePico(usd)
+  const topUp = ledger.topUp({ account, amount, reference, ...(note !== undefined && { note }) })
+  const { state, cost, balance } = await topUp.catch((error) => explain(error, reference))
+  const duplicate = state === 'duplicate'
+  const data = {
+    account_id: account,
+    amount_usd: usdJson(-cost),
+    balance_usd: usdJson(balance),
+    free_tier: false,
+    duplicate,
+  }
+  return { status: duplicate ? 200 : 201, body: { data } }
+}
+
+async function listRows({ runtime, id, query }: Asked): Promise<Answer> {
+  const limit = readLimit(query.get('limit'))
+  const before = readCursor(query.get('before'))
+  await accountOf(runtime, id)
+  const data = []
+  for await (const row of runtime.ledger.usage(id, before)) {
+    // One more than asked for says that the list goes on.
+    if (data.length === limit) return { body: { data, next: data.at(-1)!.seq } }
+    data.push(rowView(row))
+  }
+  return { body: { data, next: null } }
+}
+
+async function createKey(asked: Asked): Promise<Answer> {
+  const { id, name, ...settings } = readKey(await bodyOf(asked))
+  const wanted = { ...toKeyChange(settings), id, name }
+  requireJudge(asked.runtime, wanted.policy)
+  const { key, secret } = await asked.runtime.accounts.createKey(asked.id, wanted)
+  return { status: 201, body: { data: await keyView(asked.runtime, key), key: secret } }
+}
+
+async function listKeys(asked: Asked): Promise<Answer> {
+  const { runtime } = asked
+  const { items, next } = page(asked, await runtime.accounts.listKeys(await filterOf(asked)))
+  return { body: { data: await Promise.all(items.map((key) => keyView(runtime, key))), next } }
+}
+
+async function showKey({ runtime, id }: Asked): Promise<Answer> {
+  const key = (await runtime.accounts.key(id)) ?? missing('key', id)
+  return { body: { data: await keyView(runtime, key) } }
+}
+
+async function changeKey(asked: Asked): Promise<Answer> {
+  const change = toKeyChange(readKeyChange(await bodyOf(asked)))
+  requireJudge(asked.runtime, change.policy)
+  const key = await asked.runtime.accounts.changeKey(asked.id, change)
+  return { body: { data: await keyView(asked.runtime, key) } }
+}
+
+async function verify(asked: Asked): Promise<Answer> {
+  const found = await asked.runtime.ledger.verify(await filterOf(asked))
+  const discrepancies = found.map(({ account, what, stored, recomputed }) => ({
+    account_id: account,
+    what,
+    stored: usdJson(stored),
+    recomputed: usdJson(recomputed),
+  }))
+  return { body: { data: { ok: found.length === 0, discrepancies } } }
+}
+
+/** The part of the orphans that was asked for with `?limit=` and `?after=<request id>`. */
+async function listOrphans(asked: Asked): Promise<Answer> {
+  const limit = readLimit(asked.query.get('limit'))
+  const after = asked.query.get('after')
+  let found = after === null
+  const data = []
+  for await (const orphan of asked.runtime.ledger.orphans(await filterOf(asked))) {
+    if (found && data.length === limit) return { body: { data, next: data.at(-1)!.request_id } }
+    if (found) data.push(orphanView(orphan))
+    found ||= orphan.request === after
+  }
+  if (!found) throw notInList()
+  return { body: { data, next: null } }
+}
+
+async function evaluatePolicy(asked: Asked): Promise<Answer> {
+  const trial = readTrial(await bodyOf(asked))
+  return { body: { data: await tryPolicy(asked.runtime, incomingOf(asked), trial) } }
+}
+
+function listModels({ runtime: { catalog, routing } }: Asked): Answer {
+  return { body: { data: catalog.all().map((model) => modelView(model, routing)), next: null } }
+}
+
+/** @throws NotFound without an admin token in the configuration, Unauthenticated with a wrong one in the request */
+function authorize(gateway: Gateway, authorization: string | null): void {
+  const { token } = gateway.runtime.config.admin
+  if (token === undefined) throw new NotFound('unknown_url', 'There is no such route.')
+  const given = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
+  if (given === undefined) {
+    throw new Unauthenticated('Send the admin token as "Authorization: Bearer <token>".')
+  }
+  // Digests have one length, which the comparison needs, and a token of another length takes no less time.
+  if (!timingSafeEqual(hash('sha256', given, 'buffer'), hash('sha256', token, 'buffer'))) {
+    throw new Unauthenticated('The admin token is wrong.')
+  }
+}
+
+function wrongMethod(method: string, allow: string): InvalidRequest {
+  const message = `This route does not take ${method}. Allowed: ${allow}.`
+  return new InvalidRequest('method_not_allowed', message, { headers: { allow } })
+}
+
+function bodyOf(asked: Asked): Promise<object> {
+  return readJson(incomingOf(asked), BODY_LIMIT)
+}
+
+function incomingOf({ event, runtime }: Asked): NodeIncoming {
+  const request = event.runtime!.node!.req as IncomingMessage
+  const alarm = bodyTimer(runtime.config.server.bodyTimeout * 1000)
+  return new NodeIncoming(request, event.url.pathname, alarm)
+}
+
+/** The part of a list that was asked for with `?limit=` and `?after=<id>`. */
+function page<Item extends { readonly id: string }>({ query }: Asked, all: readonly Item[]) {
+  const after = query.get('after')
+  const start = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1
+  if (after !== null && start === 0) throw notInList()
+  const end = start + readLimit(query.get('limit'))
+  return { items: all.slice(start, end), next: end < all.length ? all[end - 1]!.id : null }
+}
+
+function notInList(): InvalidRequest {
+  const message = `Invalid 'after': nothing in this list has that id.`
+  return new InvalidRequest('invalid_value', message, { param: 'after' })
+}
+
+/** The account that `?account=` narrows an answer to. @throws NotFound */
+async function filterOf({ runtime, query }: Asked): Promise<string | undefined> {
+  const id = query.get('account')
+  return id === null ? undefined : (await accountOf(runtime, id)).id
+}
+
+async function accountOf({ accounts }: Runtime, id: string): Promise<Account> {
+  return (await accounts.account(id)) ?? missing('account', id)
+}
+
+function missing(what: string, id: string): never {
+  const shown = JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id)
+  throw new NotFound('not_found', `There is no ${what} ${shown}.`)
+}
+
+/** The ledger has a bound for balances, too; and one that does not answer may have booked. */
+function explain(error: unknown, reference: string): never {
+  if (error instanceof Unavailable) {
+    const again = `Repeat it with the reference ${JSON.stringify(reference)}, which books it once.`
+    const message = `${error.message} Whether this was booked is not known. ${again}`
+    throw new Unavailable('service_unavailable', message, { cause: error })
+  }
+  if (!(error instanceof RangeError)) throw error
+  const message = `Invalid 'usd': ${error.message}.`
+  throw new InvalidRequest('invalid_value', message, { param: 'usd' })
+}
+
+function gaugesOf({ runtime, startedAt }: Gateway): Gauge[] {
+  const { ok, outbox, oldestMs } = runtime.ledger.health()
+  const { catalog, routing } = runtime
+  const deployments = catalog.all().flatMap((model) => model.deployments)
+  const up = deployments.map((one) => [one.id, routing.healthOf(one).isOpen() ? 1 : 0] as const)
+  return [
+    { name: 'gateway_ledger_up', help: 'Whether the ledger can book.', value: ok ? 1 : 0 },
+    { name: 'gateway_outbox_entries', help: 'Settlements not yet confirmed.', value: outbox },
+    {
+      name: 'gateway_outbox_age_seconds',
+      help: 'Age of the oldest of them.',
+      value: oldestMs / 1000,
+    },
+    {
+      name: 'gateway_start_time_seconds',
+      help: 'When the gateway was started, since epoch.',
+      value: startedAt / 1000,
+    },
+    {
+      name: 'gateway_deployment_up',
+      help: 'Whether a deployment is asked: 0 while it rests.',
+      value: { label: 'deployment', of: new Map(up) },
+    },
+  ]
+}

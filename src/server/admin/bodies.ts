@@ -1,0 +1,135 @@
+/** What the admin API is sent: strict objects; a refusal has the path of the member and says what would be right. */
+import * as v from 'valibot'
+import { InvalidRequest, type InvalidCode } from '../../errors/errors.ts'
+import { toConfigIssues } from '../../errors/issues.ts'
+import {
+  concurrencyLimit,
+  expiresAt,
+  models,
+  policy,
+  recordId,
+  rpmLimit,
+  spendCap,
+  usd,
+} from '../../accounts/key-settings.ts'
+import { readPolicy, type Policy } from '../../policy/policy.ts'
+
+const MAX_PAGE = 200
+const DEFAULT_PAGE = 50
+
+/** Settings of a key; null stands for the default, or for no limit. */
+const settings = {
+  rpm_limit: v.nullish(rpmLimit),
+  concurrency_limit: v.nullish(concurrencyLimit),
+  spend_cap: v.nullish(spendCap),
+  expires_at: v.nullish(expiresAt),
+  models: v.nullish(models),
+  policy: v.nullish(policy),
+}
+
+const FLAG = v.boolean('true or false')
+const NAME = v.string('a text of 1 to 200 characters')
+const ID = v.nullish(recordId)
+const account = v.strictObject({ name: NAME, id: ID })
+const credits = v.strictObject({
+  usd,
+  reference: v.nullish(text(200)),
+  note: v.nullish(text(1000)),
+})
+const key = v.strictObject({ name: NAME, id: ID, disabled: v.optional(FLAG), ...settings })
+const keyChange = v.strictObject({
+  name: v.optional(NAME),
+  disabled: v.optional(FLAG),
+  ...settings,
+})
+
+const trial = v.strictObject({
+  policy,
+  input: v.optional(v.string('a text')),
+  output: v.optional(v.string('a text')),
+  ask: v.optional(FLAG),
+})
+
+/** A policy and texts to try it on. */
+export interface PolicyTrial {
+  readonly policy: Policy
+  readonly input: string | undefined
+  readonly output: string | undefined
+  /** Whether guards may ask models and services. */
+  readonly ask: boolean
+}
+
+/** @throws InvalidRequest, as all of these */
+export const readAccount = (body: object) => withoutNulls(read(account, body))
+export const readCredits = (body: object) => withoutNulls(read(credits, body))
+export const readKey = (body: object) => withoutNulls(read(key, body))
+/** A change: a member that is null is cleared, one that is absent stays. */
+export const readKeyChange = (body: object) => read(keyChange, body)
+
+export function readTrial(body: object): PolicyTrial {
+  const { policy, input, output, ask = false } = read(trial, body)
+  if (input !== undefined || output !== undefined) {
+    return { policy: readPolicy(policy), input, output, ask }
+  }
+  const message = "Missing 'input' or 'output': a text to try the policy on."
+  throw new InvalidRequest('missing_required_parameter', message, { param: 'input' })
+}
+
+/** `?limit=` of a list. @throws InvalidRequest */
+export function readLimit(value: string | null): number {
+  if (value === null) return DEFAULT_PAGE
+  const number = wholeNumber(value)
+  if (number !== undefined && number >= 1 && number <= MAX_PAGE) return number
+  throw wrongQuery('limit', `a whole number from 1 to ${MAX_PAGE}`)
+}
+
+/** `?before=` of the ledger: a sequence number. @throws InvalidRequest */
+export function readCursor(value: string | null): number | undefined {
+  if (value === null) return undefined
+  const number = wholeNumber(value)
+  if (number !== undefined) return number
+  throw wrongQuery('before', 'the "next" of the page before')
+}
+
+function read<Shape extends v.GenericSchema>(schema: Shape, body: object): v.InferOutput<Shape> {
+  const result = v.safeParse(schema, body)
+  if (result.success) return result.output
+  const [issue] = result.issues
+  // Nothing here comes out of the environment, so nothing is hidden but what is named like a secret.
+  const source = { path: [], value: body, secrets: new Set<string>() }
+  const [found] = toConfigIssues([issue!], source, schema)
+  const { path, message } = found!
+  const where = path === '' ? 'Invalid body' : `Invalid '${path}'`
+  throw new InvalidRequest(codeOf(issue!), `${where}: ${message}.`.replace('?.', '?'), {
+    param: path || null,
+  })
+}
+
+function codeOf(issue: v.BaseIssue<unknown>): InvalidCode {
+  if (issue.type === 'strict_object') {
+    if (issue.expected === 'never') return 'unsupported_parameter'
+    if (issue.path?.at(-1)?.origin === 'key') return 'missing_required_parameter'
+  }
+  return issue.kind === 'schema' && issue.type !== 'picklist' ? 'invalid_type' : 'invalid_value'
+}
+
+type WithoutNulls<Body> = { [Name in keyof Body]: Exclude<Body[Name], null> }
+
+/** On something new, null and absent are the same. */
+function withoutNulls<Body extends object>(body: Body): WithoutNulls<Body> {
+  const entries = Object.entries(body).filter(([, value]) => value !== null)
+  return Object.fromEntries(entries) as WithoutNulls<Body>
+}
+
+function text(most: number) {
+  const expected = `a text of 1 to ${most} characters`
+  return v.pipe(v.string(expected), v.minLength(1, expected), v.maxLength(most, expected))
+}
+
+function wholeNumber(value: string): number | undefined {
+  return /^\d{1,15}$/.test(value) ? Number(value) : undefined
+}
+
+function wrongQuery(param: string, expected: string): InvalidRequest {
+  return new InvalidRequest('invalid_value', `Invalid '${param}': expected ${expected}.`, { param })
+}

@@ -1,0 +1,102 @@
+/** Trying a policy on texts before a key gets it. */
+import type { Side } from '../../plugin.ts'
+import { InvalidRequest } from '../../errors/errors.ts'
+import { Purse, entitle } from '../../guard/model-access.ts'
+import { gapsOf } from '../../guard/coverage.ts'
+import { evaluate, type Evaluation } from '../../guard/evaluate.ts'
+import { compiling } from '../../patterns/patterns.ts'
+import type { Incoming } from '../../pipeline/http.ts'
+import type { Runtime } from '../../pipeline/pipeline.ts'
+import { requestId } from '../../state/ids.ts'
+import { policyWarnings, refusalOf, tighten, type Policy } from '../../policy/policy.ts'
+import type { PolicyTrial } from './bodies.ts'
+
+/**
+ * What every rule of a policy says of the texts. Models are asked only if that is wanted, at the operator's expense.
+ * @param incoming of the admin's request
+ */
+export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: PolicyTrial) {
+  const { policy, input, output, ask: remote } = trial
+  const effective = tighten(policy, undefined)
+  const id = requestId()
+  const account = { id: 'operator', name: 'operator', createdAt: 0 }
+  const purse = new Purse()
+  const proceed = () => incoming.throwIfGone()
+  const found = await evaluate({
+    policy: effective,
+    guards: runtime.guards,
+    texts: {
+      ...(input === undefined ? {} : { input }),
+      ...(output === undefined ? {} : { output }),
+    },
+    remote,
+    compile: (patterns) => compiling(patterns, 'key'),
+    proceed,
+    contextOf(rules, signal, deadline) {
+      const judge = effective.guard.model
+      const context = Object.freeze({
+        requestId: id,
+        accountId: account.id,
+        keyId: account.id,
+        endpoint: 'chat',
+        model: '',
+        origin: 'key' as const,
+        rules,
+        ...(judge && !judge.startsWith('guard/') ? { judge } : {}),
+        conversation: { question: output === undefined ? '' : (input ?? '') },
+        signal,
+        deadline,
+      })
+      return entitle(context, {
+        account: account.id,
+        purse,
+        pays: () => true,
+        ask: (question) =>
+          runtime.ask({ id, path: '/admin', incoming, runtime, account }, question),
+        book: (_, cost) => runtime.metrics.guard.spent('operator', cost),
+        ended: (ok) => runtime.metrics.guard.judged(ok),
+      })
+    },
+  })
+  const texts = { input, output }
+  const gaps = await gapsOf(runtime.guards, effective, proceed)
+  return {
+    verdicts: found.map((one) => view(one, texts[one.side])),
+    blocked: [
+      ...new Set(found.filter(({ verdict }) => verdict === 'block').map(({ side }) => side)),
+    ],
+    refusal: refusalOf(effective),
+    warnings: [...(await policyWarnings(policy)), ...gaps],
+  }
+}
+
+/** @throws InvalidRequest for a judge that there is not */
+export function requireJudge({ guards }: Runtime, policy: Policy | null | undefined): void {
+  const judge = policy?.guard?.model
+  if (judge === undefined || guards.hasJudge(judge)) return
+  const message =
+    `Invalid 'policy.guard.model': expected a chat model of the catalog, or "guard/" and the name of a guard ` +
+    `of the configuration.`
+  throw new InvalidRequest('invalid_policy', message, { param: 'policy.guard.model' })
+}
+
+function view(
+  { rule, side, guard, verdict, spans, ...more }: Evaluation,
+  text: string | undefined,
+) {
+  return {
+    rule,
+    side: side satisfies Side,
+    guard,
+    verdict,
+    ...(spans && {
+      spans: spans.map(({ start, end, label }) => ({
+        start,
+        end,
+        text: text!.slice(start, end),
+        ...(label === undefined ? {} : { label }),
+      })),
+    }),
+    ...more,
+  }
+}

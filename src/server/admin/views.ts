@@ -1,0 +1,179 @@
+/** What the admin API shows of accounts, keys, rows, models and the gateway itself. */
+import type { Account, Key } from '../../accounts/accounts.ts'
+import { isAllowed } from '../../models/allowlist.ts'
+import type { Model } from '../../models/catalog.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import { gapsOf } from '../../guard/coverage.ts'
+import type { LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
+import { formatPico, parsePico, usdJson } from '../../money/money.ts'
+import type { Runtime } from '../../pipeline/pipeline.ts'
+import type { Usage } from '../../plugin.ts'
+import { policyWarnings, tighten } from '../../policy/policy.ts'
+import type { Routing } from '../../models/routing.ts'
+
+/** Running calls that the status lists. */
+const SHOWN_CALLS = 100
+
+/** An account with its money and the ids of its keys. */
+export async function accountView(runtime: Runtime, account: Account) {
+  const { balance, available, paid } = await runtime.ledger.account(account.id)
+  const keys = await runtime.accounts.listKeys(account.id)
+  return {
+    id: account.id,
+    name: account.name,
+    balance_usd: usdJson(balance),
+    /** Less what running calls have set aside. */
+    available_usd: usdJson(available),
+    free_tier: !paid,
+    keys: keys.map(({ id }) => id),
+    created_at: moment(account.createdAt),
+  }
+}
+
+/**
+ * A key as it was set: null stands for a default, or for no limit. `spend_cap.usd` is text, as in a request, so that
+ * what was read can be sent back.
+ */
+export async function keyView(runtime: Runtime, key: Key) {
+  const { lifetime } = await runtime.ledger.key(key.account, key.id)
+  const { spendCap } = key
+  return {
+    id: key.id,
+    account_id: key.account,
+    name: key.name,
+    start: key.start,
+    disabled: key.disabled,
+    created_at: moment(key.createdAt),
+    expires_at: key.expiresAt === undefined ? null : moment(key.expiresAt),
+    rpm_limit: key.rpm ?? null,
+    concurrency_limit: key.concurrency ?? null,
+    spend_cap: spendCap
+      ? { usd: formatPico(parsePico(spendCap.usd)), scope: spendCap.scope }
+      : null,
+    models: key.models ?? null,
+    policy: key.policy ?? null,
+    spend_usd: usdJson(lifetime),
+    warnings: await warningsOf(key, runtime),
+  }
+}
+
+/**
+ * A row of the ledger. `amount_usd` is what it did to the balance, so that the rows of an account sum to it, unless some
+ * were folded.
+ */
+export function rowView({ seq, kind, request, key, at, cost, usage, note }: LedgerRow) {
+  return {
+    seq,
+    kind,
+    ...(kind === 'top-up' ? { reference: request } : { request_id: request, key_id: key }),
+    at: moment(at),
+    amount_usd: usdJson(-cost),
+    note,
+    usage: usage && {
+      at: moment(usage.at),
+      endpoint: usage.endpoint,
+      model: usage.model,
+      deployment: usage.deployment,
+      outcome: usage.outcome,
+      lines: usage.lines.map(({ source, usage }) => ({ source, ...quantities(usage) })),
+    },
+  }
+}
+
+/** A call that was let in and never settled. */
+export function orphanView({ account, key, request, at }: Orphan) {
+  return { request_id: request, account_id: account, key_id: key, at: moment(at) }
+}
+
+/** Settlements that are not confirmed yet, and for how long the oldest of them has waited. */
+export function outboxView({ runtime }: Gateway) {
+  const { ok, outbox, oldestMs } = runtime.ledger.health()
+  return { ok, outbox, oldest_ms: oldestMs }
+}
+
+/** A model with the ways to serve it and how these have been doing. */
+export function modelView(model: Model, routing: Routing) {
+  return {
+    id: model.id,
+    modality: model.modality,
+    free_tier: model.freeTier,
+    pricing: model.pricing,
+    capabilities: [...model.capabilities],
+    deployments: model.deployments.map((deployment) => {
+      const health = routing.healthOf(deployment).report()
+      return {
+        id: deployment.id,
+        provider: deployment.provider,
+        model: deployment.model,
+        weight: deployment.weight,
+        priority: deployment.priority,
+        health: {
+          state: health.state,
+          since: health.since === undefined ? null : moment(health.since),
+          failures: health.failures,
+          last_failure: health.lastFailure ?? null,
+          rests_until: health.restsUntil === undefined ? null : moment(health.restsUntil),
+          latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
+          in_flight: health.inFlight,
+        },
+      }
+    }),
+  }
+}
+
+/** What runs, for how long, on what state. */
+export function statusView(gateway: Gateway) {
+  const { runtime, startedAt, version, running } = gateway
+  const now = Date.now()
+  return {
+    version,
+    node: process.versions.node,
+    started_at: moment(startedAt),
+    uptime_seconds: Math.floor((now - startedAt) / 1000),
+    state: runtime.config.state.driver,
+    ledger: outboxView(gateway),
+    memory_bytes: process.memoryUsage.rss(),
+    running: running.size,
+    calls: [...running].slice(0, SHOWN_CALLS).map(({ id, path, filled, startedAt }) => ({
+      request_id: id,
+      path,
+      account_id: filled.account?.id ?? null,
+      key_id: filled.key?.id ?? null,
+      model: filled.model?.id ?? null,
+      seconds: (now - startedAt) / 1000,
+    })),
+  }
+}
+
+/** Settings of a key that will not do what they look like. */
+async function warningsOf(
+  { models, policy }: Key,
+  { catalog, guards }: Runtime,
+): Promise<string[]> {
+  const unknown = (models ?? []).filter((entry) =>
+    catalog.all().every(({ id }) => !isAllowed([entry], id)),
+  )
+  return [
+    ...unknown.map((entry) => {
+      const meant = catalog.suggest(entry)
+      const hint = meant === undefined ? '' : `; did you mean ${JSON.stringify(meant)}?`
+      return `the catalog has no model ${JSON.stringify(entry)}${hint}`
+    }),
+    ...(policy ? await policyWarnings(policy) : []),
+    ...(await gapsOf(guards, tighten(policy, undefined))),
+  ]
+}
+
+/** Quantities with snake_case names. */
+function quantities(usage: Usage): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(usage).map(([name, count]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      count,
+    ]),
+  )
+}
+
+function moment(at: number): string {
+  return new Date(at).toISOString()
+}

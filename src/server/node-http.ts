@@ -1,0 +1,338 @@
+/** The Node request and response as the pipeline sees them. Raw Node objects: web ones cost several times as much. */
+import { Buffer } from 'node:buffer'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Readable, Transform } from 'node:stream'
+import zlib from 'node:zlib'
+import type { Alarm } from '../lifetime/timeouts.ts'
+import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
+import type { Incoming, Outgoing } from '../pipeline/http.ts'
+import { ClientGone, type Call } from '../pipeline/pipeline.ts'
+
+/** Content codings a body may have (wire contract, 1.3). */
+const DECODERS: Readonly<Record<string, () => Transform>> = {
+  gzip: zlib.createGunzip,
+  'x-gzip': zlib.createGunzip,
+  deflate: zlib.createInflate,
+  br: zlib.createBrotliDecompress,
+  zstd: zlib.createZstdDecompress,
+}
+
+/** A body that is slow but not stuck brings so much within each `server.bodyTimeout`. */
+const PACE_BYTES = 1024 * 1024
+
+/** So many pieces this small, one after the other, are put together at once. */
+const SMALL_BYTES = 1024
+const MANY = 1024
+
+/** For bodies that belong to no call. @param ms until it rings */
+export function bodyTimer(ms: number): (ring: () => void) => Alarm {
+  return (ring) => {
+    const timer = setInterval(ring, ms)
+    return { again() {}, off: () => clearInterval(timer) }
+  }
+}
+
+export class NodeIncoming implements Incoming {
+  readonly path: string
+  readonly #request: IncomingMessage
+  readonly #alarm: (ring: () => void) => Alarm
+
+  /** @param alarm rings when `server.bodyTimeout` is over */
+  constructor(request: IncomingMessage, path: string, alarm: (ring: () => void) => Alarm) {
+    this.#request = request
+    this.path = path
+    this.#alarm = alarm
+  }
+
+  get method(): string {
+    return this.#request.method ?? 'GET'
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#request.headers[name]
+    return Array.isArray(value) ? value.join(', ') : value
+  }
+
+  body(limitBytes: number): Promise<Buffer> {
+    const chunks: Buffer[] = []
+    let small = 0
+    const take = (chunk: Buffer) => {
+      chunks.push(chunk)
+      small = chunk.length < SMALL_BYTES ? small + 1 : 0
+      if (small < MANY) return
+      // A body sent byte by byte would otherwise take a hundred times its size.
+      chunks.push(Buffer.concat(chunks.splice(-small)))
+      small = 0
+    }
+    const whole = () => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))
+    return this.#read(limitBytes, 'invalid_json', take, whole)
+  }
+
+  pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void> {
+    return this.#read(limitBytes, 'invalid_multipart', take, () => {})
+  }
+
+  throwIfGone(): void {
+    if (this.#request.socket.destroyed) throw new ClientGone()
+  }
+
+  /** @param whole what is there when all of it was taken */
+  #read<T>(
+    limitBytes: number,
+    undecodable: InvalidCode,
+    take: (chunk: Buffer) => void,
+    whole: () => T,
+  ): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const source = this.#decoded()
+      if (source === this.#request && Number(this.header('content-length')) > limitBytes) {
+        throw tooLarge(limitBytes)
+      }
+      const request = this.#request
+      const init = { request, source, limitBytes, undecodable, take, whole, resolve, reject }
+      new Reading(init).begin(this.#alarm)
+    })
+  }
+
+  #decoded(): Readable {
+    const coding = this.header('content-encoding')?.trim().toLowerCase()
+    if (!coding || coding === 'identity') return this.#request
+    const create = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined
+    if (!create) {
+      throw new InvalidRequest(
+        'unsupported_content_encoding',
+        'Bodies may be encoded with gzip, deflate, br or zstd; this one names another coding.',
+      )
+    }
+    return this.#request.pipe(create())
+  }
+}
+
+function tooLarge(limitBytes: number): InvalidRequest {
+  return new InvalidRequest(
+    'request_too_large',
+    `The request body is larger than ${limitBytes} bytes, the limit of this route.`,
+  )
+}
+
+interface ReadingInit<T> {
+  readonly request: IncomingMessage
+  /** The request, or what decodes it. */
+  readonly source: Readable
+  readonly limitBytes: number
+  readonly undecodable: InvalidCode
+  readonly take: (chunk: Buffer) => void
+  readonly whole: () => T
+  readonly resolve: (whole: T) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** A body on its way in. */
+class Reading<T> {
+  readonly #init: ReadingInit<T>
+  readonly #onData = this.#take.bind(this)
+  #slow: Alarm | undefined
+  #size = 0
+  #sizeThen = 0
+  #over = false
+
+  constructor(init: ReadingInit<T>) {
+    this.#init = init
+  }
+
+  begin(alarm: (ring: () => void) => Alarm): void {
+    const { request, source } = this.#init
+    this.#slow = alarm(this.#check.bind(this))
+    source.on('data', this.#onData)
+    source.on('end', this.#end.bind(this))
+    source.on('error', this.#broken.bind(this))
+    request.on('close', this.#closed.bind(this))
+    if (request.destroyed) this.#closed()
+  }
+
+  #take(chunk: Buffer): void {
+    const { limitBytes, take } = this.#init
+    this.#size += chunk.length
+    if (this.#size > limitBytes) return this.#fail(tooLarge(limitBytes))
+    try {
+      take(chunk)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  #end(): void {
+    if (this.#over) return
+    this.#release()
+    this.#init.resolve(this.#init.whole())
+  }
+
+  #check(): void {
+    if (this.#size - this.#sizeThen < PACE_BYTES) {
+      const message = 'The request body did not arrive in time.'
+      return this.#fail(new InvalidRequest('request_timeout', message))
+    }
+    this.#sizeThen = this.#size
+    this.#slow!.again()
+  }
+
+  #broken(): void {
+    const message = 'The request body cannot be decoded: it is corrupt or cut off.'
+    this.#fail(new InvalidRequest(this.#init.undecodable, message))
+  }
+
+  #closed(): void {
+    if (!this.#init.request.complete) this.#fail(new ClientGone())
+  }
+
+  #fail(error: unknown): void {
+    if (this.#over) return
+    this.#release()
+    this.#init.source.off('data', this.#onData)
+    this.#init.reject(error)
+  }
+
+  /** Nothing more is looked at. */
+  #release(): void {
+    const { request, source } = this.#init
+    this.#over = true
+    this.#slow!.off()
+    if (source === request) return
+    request.unpipe()
+    source.destroy()
+  }
+}
+
+const EXPOSED = [
+  'X-Service-Request-Id',
+  'X-Service-Cost',
+  'X-Service-Guard',
+  'X-Service-Guard-Escalate',
+  'X-Service-Policy-Ignored',
+  'x-request-id',
+  'openai-processing-ms',
+  'Retry-After',
+  'retry-after-ms',
+  'x-should-retry',
+  'x-ratelimit-limit-requests',
+  'x-ratelimit-remaining-requests',
+  'x-ratelimit-reset-requests',
+].join(', ')
+
+/** On every response (wire contract, 1.6 and 3). */
+export function commonHeaders(id: string): string[] {
+  return [
+    'access-control-allow-origin',
+    '*',
+    'access-control-expose-headers',
+    EXPOSED,
+    'x-service-request-id',
+    id,
+    'x-request-id',
+    id,
+  ]
+}
+
+export class NodeOutgoing implements Outgoing {
+  readonly #response: ServerResponse
+  readonly #call: Call
+  #drained: Promise<void> | undefined
+  /** The head is on its way. */
+  #begun = false
+
+  constructor(response: ServerResponse, call: Call) {
+    this.#response = response
+    this.#call = call
+  }
+
+  get headSent(): boolean {
+    return this.#response.headersSent
+  }
+
+  head(status: number, headers: Readonly<Record<string, string>>): void {
+    const call = this.#call
+    const list = commonHeaders(call.id)
+    if (call.filled.key) {
+      list.push('openai-processing-ms', String(Date.now() - call.startedAt))
+    }
+    for (const name in call.headers) if (!(name in headers)) list.push(name, call.headers[name]!)
+    for (const name in headers) list.push(name, headers[name]!)
+    this.#response.writeHead(status, list)
+  }
+
+  flush(): void {
+    this.#begun = true
+    this.#response.flushHeaders()
+  }
+
+  write(bytes: Uint8Array | string): void | Promise<void> {
+    const response = this.#response
+    const { socket } = response
+    const room =
+      this.#begun && socket && typeof bytes === 'string'
+        ? writeChunk(socket, bytes, response.chunkedEncoding)
+        : response.write(bytes)
+    this.#begun = true
+    if (room || response.destroyed) return
+    return (this.#drained ??= this.#drain())
+  }
+
+  /** Until there is room again, or nobody to write to. */
+  #drain(): Promise<void> {
+    const response = this.#response
+    // It may go before the response does.
+    const { socket } = response
+    const call = this.#call
+    const branch = call.branch()
+    // A client that does not read would keep a call that was given up, and would not learn why either.
+    const giveUp = () => void response.destroy()
+    branch.on(giveUp)
+    if (branch.signal.aborted) giveUp()
+    return new Promise((resolve) => {
+      const done = () => {
+        this.#drained = undefined
+        call.drop(branch)
+        branch.off(giveUp)
+        socket?.off('drain', done)
+        response.off('drain', done).off('close', done)
+        resolve()
+      }
+      socket?.on('drain', done)
+      response.on('drain', done).on('close', done)
+    })
+  }
+
+  end(bytes?: Uint8Array | string, ascii = false): void {
+    const response = this.#response
+    const { socket } = response
+    const encoding = ascii ? 'latin1' : 'utf8'
+    if (!bytes || !socket || response.chunkedEncoding) return void response.end(bytes, encoding)
+    // Alone, head and body are one write. `end` would add an empty one, and a list of two costs more to write.
+    socket.cork()
+    response.write(bytes, encoding)
+    socket.uncork()
+    response.end()
+  }
+
+  destroy(): void {
+    this.#response.destroy()
+  }
+}
+
+/**
+ * Writes a text, in a chunk of its own where chunks there are. Node writes a chunk in four pieces, and at the end of the
+ * turn; for an event of a stream that is a large part of all it costs.
+ */
+function writeChunk(socket: Socket, text: string, inChunks: boolean): boolean {
+  const bytes = Buffer.byteLength(text)
+  const framed = inChunks ? `${sizeOf(bytes)}\r\n${text}\r\n` : text
+  return socket.write(framed, bytes === text.length ? 'latin1' : 'utf8')
+}
+
+/** Of small chunks, which are written for nearly every event: making a number hexadecimal is slow. */
+const SIZES = Array.from({ length: 1024 }, (_, size) => size.toString(16))
+
+function sizeOf(bytes: number): string {
+  return SIZES[bytes] ?? bytes.toString(16)
+}

@@ -1,0 +1,77 @@
+/** What a ledger has done to it while it is in use: a first look, folding, statistics. */
+import { formatPico } from '../../money/money.ts'
+import { DAY_MS } from './clock.ts'
+import type { Ledger, Log } from './ledger.ts'
+
+export interface CareOptions {
+  readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health'>
+  /** Whether what earlier runs have left is verified at the start; a store that others use is too large for that. */
+  readonly verifies: boolean
+  /** Looks after the statistics the database has of itself, where it needs that. */
+  readonly optimize?: () => Promise<void>
+  /** Days after which usage rows are folded; they are kept for good without. */
+  readonly retentionDays?: number | undefined
+  /** ms since epoch */
+  readonly now: () => number
+  readonly log: Log
+}
+
+const WEEK_DAYS = 7
+/** Of what does not add up, as much as a log should have. */
+const LOGGED = 10
+
+/** Goes on until it is stopped. Whatever fails is logged, and tried again the next day. */
+export class Care {
+  readonly #options: CareOptions
+  readonly #timer: NodeJS.Timeout
+  #days = 0
+
+  constructor(options: CareOptions) {
+    this.#options = options
+    this.#timer = setInterval(() => {
+      this.#days++
+      void this.#attempt('folded', () => this.#fold())
+      const { optimize } = options
+      if (optimize && this.#days % WEEK_DAYS === 0) void this.#attempt('optimized', optimize)
+    }, DAY_MS)
+    this.#timer.unref()
+    void this.#begin()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  async #begin(): Promise<void> {
+    if (this.#options.verifies) await this.#attempt('verified', () => this.#verify())
+    await this.#attempt('folded', () => this.#fold())
+  }
+
+  /** A look at what earlier runs have left. */
+  async #verify(): Promise<void> {
+    const { ledger, log } = this.#options
+    const found = await ledger.verify()
+    for (const { account, what, stored, recomputed } of found.slice(0, LOGGED)) {
+      const sums = `${formatPico(stored)} is kept, ${formatPico(recomputed)} is the sum of the rows`
+      log.error(`the ledger of account ${account} does not add up: ${what}: ${sums}`)
+    }
+    if (found.length > LOGGED) log.error(`and ${found.length - LOGGED} more that do not add up`)
+  }
+
+  async #fold(): Promise<void> {
+    const { ledger, retentionDays, now, log } = this.#options
+    if (retentionDays === undefined) return
+    const rows = await ledger.fold(new Date(now() - retentionDays * DAY_MS))
+    if (rows > 0) log.info(`${rows} usage rows older than ${retentionDays} days were folded`)
+  }
+
+  async #attempt(what: string, attempt: () => Promise<void>): Promise<void> {
+    const { ledger, log } = this.#options
+    try {
+      await attempt()
+    } catch (error) {
+      // Closed before it was through: the next start does it again.
+      if (ledger.health().ok) log.error(`the ledger cannot be ${what}`, error)
+    }
+  }
+}

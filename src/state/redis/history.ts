@@ -1,0 +1,203 @@
+/** What has happened to accounts in Redis: read, looked up, added up, written out, folded. */
+import { foldBounds, inOrder } from '../ledger/items.ts'
+import type {
+  Discrepancy,
+  LedgerItem,
+  LedgerRow,
+  Orphan,
+  RequestId,
+  RowItem,
+  Settlement,
+  TotalItem,
+} from '../ledger/ledger.ts'
+import type { LookUp } from './outbox.ts'
+import { discrepancies } from './audit.ts'
+import { serversOf } from './server-checks.ts'
+import { placeOf, rowsOf, type RedisConnection } from './connection.ts'
+import { toLimits, type Store } from './replies.ts'
+import {
+  readPages,
+  readRows,
+  snapshotOf,
+  totalsIn,
+  type Ask,
+  type DatedRow,
+  type Snapshot,
+} from './rows.ts'
+
+/** For what no client waits for. */
+const PATIENCE_MS = 2000
+/** How often what was being read may be folded meanwhile. */
+const ATTEMPTS = 5
+
+/** Rows are never changed; folding takes some away, and puts them into totals. All throw Unavailable. */
+export class RedisHistory {
+  readonly #connection: RedisConnection
+  readonly #store: Store
+
+  constructor(connection: RedisConnection) {
+    this.#connection = connection
+    this.#store = connection.client as Store
+  }
+
+  /** Newest first. */
+  async *usage(account: string, before: number): AsyncGenerator<LedgerRow> {
+    for await (const { row } of readRows(this.#read, rowsOf(account), before)) yield row
+  }
+
+  async *orphans(account?: string): AsyncGenerator<Orphan> {
+    for (const id of await this.#accountsOr(account)) {
+      for await (const row of this.usage(id, Infinity)) {
+        if (row.kind === 'orphan') yield { ...row, account: id }
+      }
+    }
+  }
+
+  async verify(account?: string): Promise<readonly Discrepancy[]> {
+    const found: Discrepancy[] = []
+    for (const id of await this.#accountsOr(account)) {
+      found.push(
+        ...(await this.#unfolded(id, (snapshot, pages) => discrepancies(id, snapshot, pages))),
+      )
+    }
+    return found
+  }
+
+  /** Each account as of one moment. @throws Error when one was folded meanwhile */
+  async *export(): AsyncGenerator<LedgerItem> {
+    for (const account of await this.#accounts()) {
+      const snapshot = await this.#snapshot(account)
+      yield { kind: 'account', account, paid: snapshot.book.tier === '1' }
+      for (const [field, text] of Object.entries(snapshot.book)) {
+        if (field.startsWith('l:')) {
+          yield { kind: 'limits', account, key: field.slice(2), ...toLimits(text) }
+        }
+      }
+      const totals = [...totalsIn(snapshot.folded)].map((total): TotalItem => ({
+        kind: 'total',
+        account,
+        ...total,
+      }))
+      totals.sort((a, b) => (a.day < b.day ? -1 : 1))
+      yield* inOrder(totals, itemsOf(account, snapshot, this.#pages(account, snapshot.seq)))
+      if ((await this.#foldedRows(account)) === foldedIn(snapshot)) continue
+      throw new Error(`account ${account} was folded while it was read: begin again`)
+    }
+  }
+
+  /** @returns how many rows were folded. @throws RangeError for a date that is none */
+  async fold(before: Date, now: number): Promise<number> {
+    const bounds = foldBounds(before, now)
+    let folded = 0
+    for (const account of await this.#accounts()) {
+      const place = placeOf(account)
+      for await (const page of this.#pages(account, Infinity)) {
+        const old = page.filter(
+          ({ row, day }) => row.kind === 'usage' && day < bounds.day && row.at < bounds.at,
+        )
+        if (old.length === 0) continue
+        const rows = old.flatMap(({ row, day }) => [`${row.seq}-0`, day, row.key!, `${row.cost}`])
+        const fold = () => this.#store.fold(rowsOf(account), `${place}f`, `${bounds.at}`, ...rows)
+        folded += Number((await this.#ask(fold))[0])
+      }
+    }
+    return folded
+  }
+
+  /** Looks for the rows of settlements of one account. */
+  lookUp(account: string, settlements: readonly Settlement[]): Promise<LookUp> {
+    const wanted = new Map(settlements.map((settlement) => [settlement.request, settlement]))
+    return this.#unfolded(account, async (snapshot, pages) => {
+      const booked = new Set<RequestId>()
+      let rows = 0
+      for await (const page of pages) {
+        rows += page.length
+        for (const { row } of page) {
+          if (row.kind === 'usage' && wanted.has(row.request)) booked.add(row.request)
+        }
+      }
+      const complete = rows + foldedIn(snapshot) === snapshot.seq
+      const foldedBefore = Number(snapshot.folded.at ?? 0)
+      const unclear = [...wanted.values()].filter(
+        ({ request, usage }) => !booked.has(request) && (!complete || usage.at < foldedBefore),
+      )
+      return { booked, unclear: new Set(unclear.map(({ request }) => request)) }
+    })
+  }
+
+  /** What a reading of an account comes to, of a time in which nothing was folded. */
+  async #unfolded<T>(
+    account: string,
+    read: (snapshot: Snapshot, pages: AsyncIterable<readonly DatedRow[]>) => Promise<T>,
+  ): Promise<T> {
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      const snapshot = await this.#snapshot(account)
+      const result = await read(snapshot, this.#pages(account, snapshot.seq))
+      if ((await this.#foldedRows(account)) === foldedIn(snapshot)) return result
+    }
+    throw new Error(`account ${account} was folded ${ATTEMPTS} times while it was read`)
+  }
+
+  #snapshot(account: string): Promise<Snapshot> {
+    return this.#ask(() => snapshotOf(this.#store, placeOf(account)))
+  }
+
+  async #foldedRows(account: string): Promise<number> {
+    const rows = await this.#ask(() => this.#store.hget(`${placeOf(account)}f`, 'rows'))
+    return Number(rows ?? 0)
+  }
+
+  #pages(account: string, last: number): AsyncGenerator<readonly DatedRow[]> {
+    return readPages(this.#read, rowsOf(account), last)
+  }
+
+  async #accountsOr(account: string | undefined): Promise<readonly string[]> {
+    return account === undefined ? this.#accounts() : [account]
+  }
+
+  /** Everyone who has a book, whichever server it is on. */
+  async #accounts(): Promise<string[]> {
+    const [start, end] = placeOf('*').split('*') as [string, string]
+    const accounts = new Set<string>()
+    for (const node of serversOf(this.#store)) {
+      let cursor = '0'
+      do {
+        const match = `${start}*${end}book`
+        const scan = () => node.scan(cursor, 'MATCH', match, 'COUNT', 1000)
+        const [next, keys] = await this.#ask(scan)
+        for (const key of keys) accounts.add(key.slice(start.length, -`${end}book`.length))
+        cursor = next
+      } while (cursor !== '0')
+    }
+    return [...accounts].sort()
+  }
+
+  readonly #read: Ask = (read) => this.#ask(() => read(this.#store))
+
+  #ask<T>(send: () => Promise<T>): Promise<T> {
+    return this.#connection.ask(PATIENCE_MS, send)
+  }
+}
+
+/** A row as an export has it. @param folded whether rows of its key and day were folded */
+export function toItem({ row, day }: DatedRow, account: string, folded: boolean): RowItem {
+  const { seq: _, ...rest } = row
+  const unfolded = folded && row.kind === 'usage'
+  return { ...rest, account, ...(day && { day }), ...(unfolded && { unfolded }) }
+}
+
+async function* itemsOf(
+  account: string,
+  { folded }: Snapshot,
+  pages: AsyncIterable<readonly DatedRow[]>,
+): AsyncGenerator<RowItem> {
+  for await (const page of pages) {
+    for (const dated of page) {
+      yield toItem(dated, account, `n|${dated.day}|${dated.row.key}` in folded)
+    }
+  }
+}
+
+function foldedIn({ folded }: Snapshot): number {
+  return Number(folded.rows ?? 0)
+}

@@ -1,0 +1,177 @@
+/** Taking an export in: every item as a whole and at most once. */
+import type { Pico } from '../../money/money.ts'
+import { add } from '../ledger/book.ts'
+import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
+import type { Imported, LedgerItem, LimitsItem, RowItem, TotalItem } from '../ledger/ledger.ts'
+import { placeOf, rowsOf, type RedisConnection } from './connection.ts'
+import { toItem } from './history.ts'
+import { toLimits, toLimitsText, type Reply, type Store } from './replies.ts'
+import { readPages, readRow, snapshotOf, totalsIn, type Ask } from './rows.ts'
+
+const PATIENCE_MS = 2000
+
+/** What is there of an account: receipts may have expired, so that rows have to be looked for. */
+interface Index {
+  readonly account: string
+  /** Sequences by kind and request. */
+  readonly rows: Map<string, number>
+  /** By day and key. */
+  readonly totals: Map<string, { readonly rows: number; readonly cost: Pico }>
+  /** What rows come to, by day and key. */
+  readonly spent: Map<string, Pico>
+}
+
+/** Takes items in, in their order. Throws Unavailable. */
+export class RedisImport {
+  readonly #connection: RedisConnection
+  readonly #store: Store
+  /** Of the account that is being taken in. */
+  #index: Index | undefined
+
+  constructor(connection: RedisConnection) {
+    this.#connection = connection
+    this.#store = connection.client as Store
+  }
+
+  async take(items: readonly LedgerItem[]): Promise<Imported> {
+    let [taken, added] = [0, 0]
+    try {
+      for (const item of items) {
+        added += Number(await this.#take(item))
+        taken++
+      }
+      return { taken, added }
+    } catch (error) {
+      if (error instanceof RangeError) return { taken, added, refused: error.message }
+      throw error
+    }
+  }
+
+  /** @returns whether it is new. @throws RangeError when it contradicts what is there, or does not fit */
+  async #take(item: LedgerItem): Promise<boolean> {
+    switch (item.kind) {
+      case 'account':
+        return item.paid && this.#takePaid(item.account)
+      case 'limits':
+        return this.#takeLimits(item)
+      case 'total':
+        return this.#takeTotal(item)
+      default:
+        return this.#takeRow(item)
+    }
+  }
+
+  async #takePaid(account: string): Promise<boolean> {
+    const added = await this.#ask(() => this.#store.hset(`${placeOf(account)}book`, 'tier', '1'))
+    return Number(added) > 0
+  }
+
+  async #takeLimits({ account, key, limits, revision }: LimitsItem): Promise<boolean> {
+    const book = `${placeOf(account)}book`
+    const stored = await this.#ask(() => this.#store.hget(book, `l:${key}`))
+    if (stored !== null && toLimits(stored).revision >= revision) return false
+    await this.#ask(() => this.#store.limits(book, key, toLimitsText(limits, revision)))
+    return true
+  }
+
+  async #takeTotal(item: TotalItem): Promise<boolean> {
+    const { account, key, day, rows, cost } = item
+    const index = await this.#indexOf(account)
+    const name = nameOf(day, key)
+    const stored = index.totals.get(name)
+    const spent = index.spent.get(name) ?? 0n
+    if (!checkTotal(item, stored && { ...item, ...stored }, spent)) return false
+    const at = placeOf(account)
+    const args = [key, day, `${rows}`, `${cost}`, `${endOf(day)}`]
+    const [answer] = await this.#ask(() => this.#store.takeTotal(`${at}book`, `${at}f`, ...args))
+    if (answer === 'range') throw outOfRange(account)
+    index.totals.set(name, { rows, cost })
+    return true
+  }
+
+  async #takeRow(item: RowItem): Promise<boolean> {
+    const { account, kind, request, key = '', cost, day = '' } = item
+    const name = nameOf(kind, request)
+    for (let again = false; ; again = true) {
+      const index = await this.#indexOf(account)
+      const seq = index.rows.get(name)
+      if (seq !== undefined) {
+        checkSameRow(item, await this.#row(account, seq))
+        return false
+      }
+      if (kind === 'usage') checkUnfolded(item, index.totals.has(nameOf(day, key)))
+      const [answer, value] = await this.#write(item)
+      if (answer === 'taken') {
+        index.rows.set(name, Number(value))
+        if (kind === 'usage') add(index.spent, nameOf(day, key), cost)
+        return true
+      }
+      if (answer === 'range') throw outOfRange(account)
+      if (again) throw new RangeError(`${kind} "${request}" of account ${account} was folded`)
+      // It was booked after we had looked.
+      this.#index = undefined
+    }
+  }
+
+  #write(item: RowItem): Promise<Reply> {
+    const { account, kind, request, key = '', cost, day = '', at, usage, note } = item
+    const body = usage ?? note
+    const place = placeOf(account)
+    return this.#ask(() =>
+      this.#store.takeRow(
+        `${place}book`,
+        `${place}u`,
+        `${place}r:${request}`,
+        `${place}t`,
+        kind,
+        request,
+        key,
+        String(cost),
+        day,
+        String(at),
+        body === undefined ? '' : JSON.stringify(body),
+      ),
+    )
+  }
+
+  async #row(account: string, seq: number): Promise<RowItem> {
+    const row = await readRow(this.#read, rowsOf(account), seq)
+    if (!row) throw new RangeError(`a row of account ${account} was folded meanwhile`)
+    return toItem(row, account, false)
+  }
+
+  async #indexOf(account: string): Promise<Index> {
+    if (this.#index?.account === account) return this.#index
+    const { folded, seq } = await this.#ask(() => snapshotOf(this.#store, placeOf(account)))
+    const index: Index = { account, rows: new Map(), totals: new Map(), spent: new Map() }
+    for (const { day, key, ...total } of totalsIn(folded)) index.totals.set(nameOf(day, key), total)
+    for await (const page of readPages(this.#read, rowsOf(account), seq)) {
+      for (const { row, day } of page) {
+        index.rows.set(nameOf(row.kind, row.request), row.seq)
+        if (row.kind === 'usage') add(index.spent, nameOf(day, row.key!), row.cost)
+      }
+    }
+    this.#index = index
+    return index
+  }
+
+  readonly #read: Ask = (read) => this.#ask(() => read(this.#store))
+
+  #ask<T>(send: () => Promise<T>): Promise<T> {
+    return this.#connection.ask(PATIENCE_MS, send)
+  }
+}
+
+function nameOf(first: string, second: string): string {
+  return `${first} ${second}`
+}
+
+function outOfRange(account: string): RangeError {
+  return new RangeError(`a sum of account ${account} would leave the range of money`)
+}
+
+/** ms since epoch. @param day `YYYYMMDD` */
+function endOf(day: string): number {
+  const [year, month, date] = [day.slice(0, 4), day.slice(4, 6), day.slice(6)].map(Number)
+  return Date.UTC(year!, month! - 1, date! + 1)
+}

@@ -1,0 +1,91 @@
+/** What the scripts answer, as the port has it. */
+import type { Cluster, Redis } from 'ioredis'
+import type { Pico } from '../../money/money.ts'
+import { DAY_MS } from '../ledger/clock.ts'
+import type { CapScope, Entered, Held, KeyLimits, Rate, Settled } from '../ledger/ledger.ts'
+import type { ScriptName } from './scripts.ts'
+
+/** Texts, integers as text too; null for what is not there. */
+export type Reply = readonly (string | null)[]
+
+/** A client that knows the scripts; each takes its keys, then its arguments. */
+export type Store = (Redis | Cluster) & Record<ScriptName, (...args: string[]) => Promise<Reply>>
+
+/** Retry-After of a refusal that ends when a running call does (state design, 4.4). */
+const RETRY_MS = 1000
+
+/** Of the script `enter`. */
+export function toEntered([why, ...rest]: Reply): Entered {
+  switch (why) {
+    case 'ok': {
+      const [at = 0, lease = 0, paid, ...rate] = rest.map(Number)
+      return { ok: true, at, lease, paid: paid === 1, rate: toRate(rate) }
+    }
+    case 'rpm':
+    case 'day':
+    case 'concurrency': {
+      const [retryAfterMs = 0, ...rate] = rest.map(Number)
+      return { ok: false, why, retryAfterMs, rate: toRate(rate) }
+    }
+    default:
+      return { ok: false, why: why as 'stale' | 'disabled' | 'expired' }
+  }
+}
+
+function toRate([limit = 0, remaining = 0, resetMs = 0]: readonly number[]): Rate {
+  return { limit, remaining, resetMs }
+}
+
+/** Of the script `hold`, unless it answered `range`. */
+export function toHeld([why, first, second]: Reply): Held {
+  switch (why) {
+    case 'ok':
+      return { ok: true, day: first!, billed: second === '1' }
+    case 'held':
+      return { ok: false, why, retryAfterMs: RETRY_MS }
+    case 'cap':
+      return { ok: false, why, ...windowEnd(first as CapScope, Number(second)) }
+    default:
+      return { ok: false, why: why as 'tier' | 'credits' | 'lost' }
+  }
+}
+
+/** When the window of a scope that a moment falls into is over; never for `lifetime`. */
+function windowEnd(scope: CapScope, now: number): { scope: CapScope; resetsAt?: number } {
+  if (scope === 'lifetime') return { scope }
+  const date = new Date(now)
+  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()]
+  return {
+    scope,
+    resetsAt: scope === 'day' ? now - (now % DAY_MS) + DAY_MS : Date.UTC(year, month + 1),
+  }
+}
+
+/** Of the scripts `settle` and `topUp`, unless this one answered `range`. */
+export function toSettled([state, cost, balance]: Reply): Settled {
+  return { state: state as Settled['state'], cost: toPico(cost), balance: toPico(balance) }
+}
+
+/** How a book has limits; {@link toLimits} reads it. */
+export function toLimitsText(limits: KeyLimits, revision: number): string {
+  const { disabled, expiresAt = '', rpm, concurrency, cap } = limits
+  const members = [revision, disabled ? 1 : 0, expiresAt, rpm, concurrency]
+  return [...members, cap?.scope ?? '', cap?.amount ?? ''].join('|')
+}
+
+export function toLimits(text: string): { limits: KeyLimits; revision: number } {
+  const [revision, disabled, expiresAt, rpm, concurrency, scope, amount] = text.split('|')
+  const limits: KeyLimits = {
+    disabled: disabled === '1',
+    ...(expiresAt && { expiresAt: Number(expiresAt) }),
+    rpm: Number(rpm),
+    concurrency: Number(concurrency),
+    ...(scope && { cap: { scope: scope as CapScope, amount: toPico(amount) } }),
+  }
+  return { limits, revision: Number(revision) }
+}
+
+/** An amount as the store has it; none is 0. */
+export function toPico(text: string | null | undefined): Pico {
+  return BigInt(text ?? 0)
+}

@@ -1,0 +1,120 @@
+/** An account in Redis as it is read: its rows in pages, and its book of one moment. */
+import type { Cluster, Redis } from 'ioredis'
+import type { LedgerRow } from '../ledger/ledger.ts'
+
+/** A row with the UTC day, `YYYYMMDD`, that was charged; '' when none was. */
+export interface DatedRow {
+  readonly row: LedgerRow
+  readonly day: string
+}
+
+/** An account's book, and the calls that run, all of one moment. */
+export interface Snapshot {
+  readonly book: Readonly<Record<string, string>>
+  /** `<key>|<request>` to `<amount>|<day>|...`, or to `-` for a call that waits for money. */
+  readonly holds: Readonly<Record<string, string>>
+  /** `<key>|<request>` */
+  readonly leases: readonly string[]
+  /** What was folded: see {@link totalsIn}, and `rows`, how many rows, `at`, before which moment. */
+  readonly folded: Readonly<Record<string, string>>
+  /** Of the last row. */
+  readonly seq: number
+}
+
+/** Rows of one key and day that were folded. */
+export interface FoldedTotal {
+  readonly key: string
+  /** UTC, `YYYYMMDD`. */
+  readonly day: string
+  readonly rows: number
+  readonly cost: bigint
+}
+
+/** Runs a question on the store, with a deadline. */
+export type Ask = <T>(read: (client: Redis | Cluster) => Promise<T>) => Promise<T>
+
+const PAGE_ROWS = 200
+
+/** Newest first. @param stream the key of the rows */
+export async function* readRows(
+  ask: Ask,
+  stream: string,
+  before: number,
+): AsyncGenerator<DatedRow> {
+  for (let last = before; last > 1;) {
+    const newest = last === Infinity ? '+' : String(last - 1)
+    const page = await ask((client) => client.xrevrange(stream, newest, '-', 'COUNT', PAGE_ROWS))
+    for (const [id, pairs] of page) yield toRow(id, pairs)
+    if (page.length < PAGE_ROWS) return
+    last = seqOf(page.at(-1)![0])
+  }
+}
+
+/** Oldest first, in pages, up to one with a sequence. */
+export async function* readPages(
+  ask: Ask,
+  stream: string,
+  last: number,
+): AsyncGenerator<readonly DatedRow[]> {
+  for (let from = 1; from <= last;) {
+    const [oldest, newest] = [String(from), last === Infinity ? '+' : String(last)]
+    const page = await ask((client) => client.xrange(stream, oldest, newest, 'COUNT', PAGE_ROWS))
+    if (page.length === 0) return
+    yield page.map(([id, pairs]) => toRow(id, pairs))
+    from = seqOf(page.at(-1)![0]) + 1
+  }
+}
+
+export async function readRow(
+  ask: Ask,
+  stream: string,
+  seq: number,
+): Promise<DatedRow | undefined> {
+  const [entry] = await ask((client) => client.xrange(stream, String(seq), String(seq)))
+  return entry && toRow(...entry)
+}
+
+/** @param place what the account's keys begin with */
+export async function snapshotOf(client: Redis | Cluster, place: string): Promise<Snapshot> {
+  const results = await client
+    .multi()
+    .hgetall(`${place}book`)
+    .hgetall(`${place}h`)
+    .zrange(`${place}ls`, 0, -1)
+    .hgetall(`${place}f`)
+    .exec()
+  const [book, holds, leases, folded] = (results ?? []).map(([error, result]) => {
+    if (error) throw error
+    return result
+  }) as [Snapshot['book'], Snapshot['holds'], Snapshot['leases'], Snapshot['folded']]
+  return { book, holds, leases, folded, seq: Number(book.seq ?? 0) }
+}
+
+/** In fields `n|<day>|<key>`, how many rows, and `c|<day>|<key>`, their cost. */
+export function* totalsIn(folded: Snapshot['folded']): Generator<FoldedTotal> {
+  for (const [field, rows] of Object.entries(folded)) {
+    const [kind, day = '', key = ''] = field.split('|')
+    if (kind === 'n')
+      yield { key, day, rows: Number(rows), cost: BigInt(folded[`c|${day}|${key}`]!) }
+  }
+}
+
+function seqOf(id: string): number {
+  return Number.parseInt(id, 10)
+}
+
+function toRow(id: string, pairs: readonly string[]): DatedRow {
+  const [kind = '', request = '', key, cost = '', day = '', at, body] = pairs.filter(
+    (_, i) => i % 2,
+  )
+  const row = {
+    seq: seqOf(id),
+    kind: kind as LedgerRow['kind'],
+    request,
+    ...(key && { key }),
+    at: Number(at),
+    cost: BigInt(cost),
+    ...(body && { [kind === 'usage' ? 'usage' : 'note']: JSON.parse(body) }),
+  }
+  return { row, day }
+}

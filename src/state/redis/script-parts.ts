@@ -1,0 +1,168 @@
+/** Lua that several scripts of `redis-scripts.ts` share. A part uses what the parts before it define. */
+import { MAX_AMOUNT } from '../../money/money.ts'
+
+/** Of days, and of months, what a book keeps the spend of: this one and the two before (state design, 4.5). */
+const KEPT_WINDOWS = 3
+/** Leases that one script gives back: what takes well below a millisecond. */
+const SWEPT = 64
+/** Counters stay below it, so that no increase by an amount can overflow 64 bits. */
+const HIGHEST_SUM = 5_000_000_000_000_000_000n
+
+export const BASE = `
+local call = redis.call
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+local function negative(amount)
+  return amount == '0' and amount or '-' .. amount
+end
+
+-- Of amounts that are not negative.
+local function below(a, b)
+  if #a ~= #b then return #a < #b end
+  return a < b
+end
+`
+
+/** Time that is never set back: when the clock is, or a failover leads to a slower one, it goes on from where it was. */
+export const STEADY = `
+local function steady(last, ahead)
+  local time = now + (tonumber(ahead) or 0)
+  local lag = (tonumber(last) or 0) - time
+  if lag <= 0 then return time end
+  call('HINCRBY', book, 'ahead', text(lag))
+  return time + lag
+end
+`
+
+/** Days are counted from 1 March 2000, so that leap days come last in years, in groups of four, and of four hundred. */
+export const CALENDAR = `
+local function dayOf(time)
+  local days = math.floor(time / 86400000) - 11017
+  local era = math.floor(days / 146097)
+  days = days - era * 146097
+  local century = math.min(math.floor(days / 36524), 3)
+  days = days - century * 36524
+  local four = math.floor(days / 1461)
+  days = days - four * 1461
+  local year = math.min(math.floor(days / 365), 3)
+  days = days - year * 365
+  local month = math.floor((5 * days + 2) / 153)
+  local day = days - math.floor((153 * month + 2) / 5) + 1
+  year = 2000 + 400 * era + 100 * century + 4 * four + year
+  month = month + 3
+  if month > 12 then year, month = year + 1, month - 12 end
+  return text(year * 10000 + month * 100 + day)
+end
+`
+
+/** By name, not by age: one that was dropped can then never come back and count from zero. */
+export const WINDOWS = `
+local function keep(key, kept, window)
+  local others, same = '|', { window }
+  for name in string.gmatch(kept, '%d+') do
+    if #name == #window then same[#same + 1] = name else others = others .. name .. '|' end
+  end
+  table.sort(same)
+  if #same > ${KEPT_WINDOWS} then
+    local oldest = table.remove(same, 1)
+    call('HDEL', book, 's:' .. oldest .. ':' .. key, 'c:' .. oldest .. ':' .. key)
+  end
+  kept = others .. table.concat(same, '|') .. '|'
+  call('HSET', book, 'w:' .. key, kept)
+  return kept
+end
+
+-- Those that a day's money counts in; without its day or month when that is too old to be kept.
+local function windowsOf(key, day)
+  local kept = call('HGET', book, 'w:' .. key) or '|'
+  local windows = { 'L' }
+  for _, window in ipairs({ day, string.sub(day, 1, 6) }) do
+    local mark = '|' .. window .. '|'
+    if not string.find(kept, mark, 1, true) then kept = keep(key, kept, window) end
+    if string.find(kept, mark, 1, true) then windows[#windows + 1] = window end
+  end
+  return windows
+end
+`
+
+/** Ends a call: its lease goes, and what it holds is given back to its own windows. */
+export const RELEASE = `
+-- The day of its hold, and when it came in; nothing if it held none.
+local function release(member)
+  if call('ZREM', leases, member) == 0 then return end
+  local key = string.match(member, '^[^|]*')
+  call('HINCRBY', book, 'n:' .. key, '-1')
+  local held = call('HGET', holds, member)
+  if not held then return end
+  call('HDEL', holds, member)
+  local amount, day, at = string.match(held, '^(%d+)|(%d+)|%d|(%d+)$')
+  if not amount then return end
+  if amount ~= '0' then
+    call('HINCRBY', book, 'avail', amount)
+    for _, window in ipairs(windowsOf(key, day)) do
+      call('HINCRBY', book, 'c:' .. window .. ':' .. key, '-' .. amount)
+    end
+  end
+  return day, at
+end
+`
+
+export const ROW = `
+local function write(kind, request, key, cost, day, at, body)
+  local seq = text(call('HINCRBY', book, 'seq', '1'))
+  call('XADD', rows, seq .. '-0', 'kind', kind, 'request', request, 'key', key, 'cost', cost, 'day', day,
+    'at', at, 'body', body)
+  return seq
+end
+`
+
+export const SWEEP = `
+local function sweep(time)
+  local expired = call('ZRANGEBYSCORE', leases, '-inf', text(time), 'LIMIT', '0', '${SWEPT}')
+  for _, member in ipairs(expired) do
+    local day, at = release(member)
+    local key, request = string.match(member, '^([^|]*)|(.*)$')
+    if day then write('orphan', request, key, '0', '', at, '') end
+  end
+  return #expired > 0
+end
+`
+
+export const CHARGE = `
+-- To be asked before anything is written: a script that fails half-way leaves half of it.
+local function fits(key)
+  local sums = call('HMGET', book, 'bal', 'avail', 'c:L:' .. key)
+  for i = 1, 3 do
+    if below('${HIGHEST_SUM}', string.match(sums[i] or '0', '%d+')) then return false end
+  end
+  return true
+end
+
+local function charge(key, day, cost)
+  if cost == '0' then return end
+  call('HINCRBY', book, 'bal', '-' .. cost)
+  call('HINCRBY', book, 'avail', '-' .. cost)
+  for _, window in ipairs(windowsOf(key, day)) do
+    call('HINCRBY', book, 's:' .. window .. ':' .. key, cost)
+    call('HINCRBY', book, 'c:' .. window .. ':' .. key, cost)
+  end
+end
+`
+
+export const CREDIT = `
+-- The balance after it, and whether that is one; if not, nothing is changed.
+local function credit(amount)
+  call('HINCRBY', book, 'bal', amount)
+  local balance = call('HGET', book, 'bal')
+  if string.sub(balance, 1, 1) ~= '-' and below('${MAX_AMOUNT}', balance) then
+    call('HINCRBY', book, 'bal', '-' .. amount)
+    return balance, false
+  end
+  call('HINCRBY', book, 'avail', amount)
+  call('HSET', book, 'tier', '1')
+  return balance, true
+end
+`

@@ -1,0 +1,349 @@
+/**
+ * What the Redis engine asks of the store, as Lua: each script is one atomic step (state design, section 5.2).
+ *
+ * Amounts are text and never calculated with: they are increased by HINCRBY, negated by a sign, compared by length and
+ * then as text, because Lua's numbers are exact to 2^53 only. Every key is declared, so that a cluster knows where a
+ * script belongs; whatever is put into a key or a value as a number is written with `%.0f`, so that Lua 5.1 and 5.4 write
+ * the same.
+ *
+ * Keys of account A, all beginning with `gw:{A}:` and so in one slot: `book` (hash, below), `ls` (sorted set: leases by
+ * expiry, `<key>|<request>`), `h` (hash: their holds, `<amount>|<day>|<billed>|<at>`, or `-` for one that waits for
+ * money), `rl:<key>` and `rl:@account` (lists: entries of the last minute), `r:<request>` (string: receipt), `t` (hash:
+ * top-ups by reference), `u` (stream: rows), `f` (hash: totals of rows that were folded).
+ *
+ * Hash `book`, with `<key>` the id of an API key and `<window>` one of `L`, a day `YYYYMMDD`, a month `YYYYMM`:
+ * `bal`, `avail` (balance less holds), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
+ * the last change, and what it is ahead of the clock), `fday` and `fcount` (entries of an unpaid account on a day),
+ * `l:<key>` (limits), `n:<key>` (calls in flight), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
+ * `c:<window>:<key>` (committed: settled and held).
+ */
+import { MAX_AMOUNT } from '../../money/money.ts'
+import { LEASE_MS, RECEIPT_HOURS } from '../ledger/ledger.ts'
+import {
+  BASE,
+  CALENDAR,
+  CHARGE,
+  CREDIT,
+  RELEASE,
+  ROW,
+  STEADY,
+  SWEEP,
+  WINDOWS,
+} from './script-parts.ts'
+import { RATE, UNCOUNT } from './script-rate.ts'
+
+export interface Script {
+  readonly lua: string
+  readonly numberOfKeys: number
+}
+
+export type ScriptName =
+  | 'enter'
+  | 'hold'
+  | 'settle'
+  | 'leave'
+  | 'renew'
+  | 'topUp'
+  | 'limits'
+  | 'look'
+  | 'takeRow'
+  | 'takeTotal'
+  | 'fold'
+  | 'index'
+
+/** Reads the store's clock into `now`, ms since epoch. */
+export const STORE_CLOCK = `
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`
+
+/** How long a receipt is kept. What may be sent again later than half of this is looked up among the rows first. */
+export const RECEIPT_MS = RECEIPT_HOURS * 3_600_000
+
+/** The scripts. @param clock Lua that defines `now`, ms since epoch: {@link STORE_CLOCK} unless a test brings its own */
+export function scriptsWith(clock: string): Readonly<Record<ScriptName, Script>> {
+  return {
+    enter: script(
+      ['book', 'leases', 'holds', 'rows', 'log', 'shared'],
+      clock,
+      BASE + STEADY + CALENDAR + WINDOWS + RELEASE + ROW + SWEEP + RATE + ENTER,
+    ),
+    hold: script(
+      ['book', 'leases', 'holds', 'log'],
+      clock,
+      BASE + STEADY + CALENDAR + WINDOWS + UNCOUNT + HOLD,
+    ),
+    settle: script(
+      ['book', 'leases', 'holds', 'rows', 'receipt'],
+      BASE + WINDOWS + RELEASE + ROW + CHARGE + SETTLE,
+    ),
+    leave: script(['book', 'leases', 'holds'], BASE + WINDOWS + RELEASE + 'release(ARGV[1])'),
+    renew: script(['book', 'leases'], clock, BASE + STEADY + RENEW),
+    topUp: script(['book', 'rows', 'references'], clock, BASE + ROW + CREDIT + TOP_UP),
+    limits: script(['book'], LIMITS),
+    look: script(
+      ['book', 'leases', 'holds', 'rows'],
+      clock,
+      BASE + STEADY + CALENDAR + WINDOWS + RELEASE + ROW + SWEEP + LOOK,
+    ),
+    takeRow: script(
+      ['book', 'rows', 'receipt', 'references'],
+      BASE + WINDOWS + ROW + CHARGE + CREDIT + TAKE_ROW,
+    ),
+    takeTotal: script(['book', 'totals'], BASE + WINDOWS + CHARGE + TAKE_TOTAL),
+    fold: script(['rows', 'totals'], BASE + FOLD),
+    index: script(['index'], clock, BASE + INDEX),
+  }
+}
+
+/** @param keys the names by which its parts know the script's keys */
+function script(keys: readonly string[], ...parts: string[]): Script {
+  const names = keys.map((key, i) => `local ${key} = KEYS[${i + 1}]`)
+  return { lua: [...names, ...parts].join('\n'), numberOfKeys: keys.length }
+}
+
+const ENTER = `
+local key, request, revision = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local tierRpm, tierDay, tierCalls = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+
+local function read()
+  return call('HMGET', book, 'l:' .. key, 'n:' .. key, 'tier', 'last', 'ahead', 'fday', 'fcount')
+end
+
+local state = read()
+local time = steady(state[4], state[5])
+if sweep(time) then state = read() end
+
+local rev, disabled, expires, rpm, most =
+  string.match(state[1] or '', '^(%d+)|(%d)|(%-?%d*)|(%d+)|(%d+)|')
+if not rev or revision < tonumber(rev) then return { 'stale' } end
+if disabled == '1' then return { 'disabled' } end
+if expires ~= '' and now >= tonumber(expires) then return { 'expired' } end
+
+local running = tonumber(state[2] or '0')
+local paid = state[3] == '1'
+local own = rateOf(log, tonumber(rpm), time)
+local tier, day
+local today, midnight, wait = 0, 0, own.wait
+if not paid then
+  tier = rateOf(shared, tierRpm, time)
+  wait = math.max(wait, tier.wait)
+  day = dayOf(now)
+  if state[6] == day then today = tonumber(state[7]) end
+  if today >= tierDay then midnight = 86400000 - now % 86400000 end
+end
+
+-- What is told is the log that is nearest to refusing.
+local function nearest()
+  local rate, left = own, math.max(0, own.limit - own.count)
+  if tier then
+    local tierLeft = math.max(0, tier.limit - tier.count)
+    if tierLeft < left or (tierLeft == left and tier.limit < own.limit) then
+      rate, left = tier, tierLeft
+    end
+  end
+  return rate.limit, left, rate.reset
+end
+
+local function admitted(at, lease)
+  local limit, left, reset = nearest()
+  return { 'ok', at, lease, paid and 1 or 0, limit, left, reset }
+end
+
+local why, retry
+if midnight > wait then
+  why, retry = 'day', midnight
+elseif wait > 0 then
+  why, retry = 'rpm', wait
+elseif running >= tonumber(most) or (tier and call('ZCARD', leases) >= tierCalls) then
+  why, retry = 'concurrency', 1000
+end
+
+local member = key .. '|' .. request
+if why or call('ZADD', leases, 'NX', text(time + ${LEASE_MS}), member) == 0 then
+  local known = call('ZSCORE', leases, member)
+  if known then
+    local lease = tonumber(known) - (time - now)
+    return admitted(lease - ${LEASE_MS}, lease)
+  end
+  local limit, left, reset = nearest()
+  if why == 'day' then left, reset = 0, midnight end
+  return { why, retry, limit, left, reset }
+end
+
+push(log, own, time)
+if tier then
+  push(shared, tier, time)
+  call('HSET', book, 'fday', day, 'fcount', text(today + 1))
+end
+call('HSET', book, 'last', text(time), 'n:' .. key, text(running + 1))
+return admitted(now, now + ${LEASE_MS})
+`
+
+const HOLD = `
+local key, member, at, amount, free = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local state = call('HMGET', book, 'l:' .. key, 'tier', 'bal', 'avail', 'last', 'ahead')
+local time = steady(state[5], state[6])
+
+local lease = call('ZSCORE', leases, member)
+if not lease or tonumber(lease) <= time then return { 'lost' } end
+local held = call('HGET', holds, member)
+local known, billed = string.match(held or '', '^%d+|(%d+)|(%d)')
+if known then return { 'ok', known, billed } end
+local day = dayOf(now)
+if state[2] ~= '1' then
+  if free ~= '1' then return { 'tier' } end
+  call('HSET', holds, member, '0|' .. day .. '|0|' .. at)
+  return { 'ok', day, '0' }
+end
+
+local waits = false
+local scope, cap = string.match(state[1] or '', '|(%a*)|(%d*)$')
+if scope and scope ~= '' then
+  local window = scope == 'lifetime' and 'L' or scope == 'day' and day or string.sub(day, 1, 6)
+  local spent = call('HMGET', book, 's:' .. window .. ':' .. key, 'c:' .. window .. ':' .. key)
+  if not below(spent[1] or '0', cap) then return { 'cap', scope, now } end
+  waits = not below(spent[2] or '0', cap)
+end
+local function isSpent(sum)
+  return not sum or sum == '0' or string.sub(sum, 1, 1) == '-'
+end
+if isSpent(state[3]) then return { 'credits' } end
+if waits or isSpent(state[4]) then
+  -- Marked, so that to be asked again takes no second entry back.
+  if not held then
+    uncount(log, tonumber(at) + time - now)
+    call('HSET', holds, member, '-')
+  end
+  return { 'held' }
+end
+
+-- The largest of the key's counters: what fits it fits 64 bits everywhere.
+local lifetime = 'c:L:' .. key
+local sum = call('HGET', book, lifetime) or '0'
+if below('${MAX_AMOUNT}', sum) then return { 'range', sum } end
+call('HINCRBY', book, lifetime, amount)
+sum = call('HGET', book, lifetime)
+if below('${MAX_AMOUNT}', sum) then
+  call('HINCRBY', book, lifetime, negative(amount))
+  return { 'range', sum }
+end
+call('HSET', holds, member, amount .. '|' .. day .. '|1|' .. at)
+if amount ~= '0' then
+  call('HINCRBY', book, 'avail', '-' .. amount)
+  for _, window in ipairs(windowsOf(key, day)) do
+    if window ~= 'L' then call('HINCRBY', book, 'c:' .. window .. ':' .. key, amount) end
+  end
+end
+return { 'ok', day, '1' }
+`
+
+const SETTLE = `
+local key, request, day, cost, at, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local booked = call('GET', receipt)
+if booked then return { 'duplicate', booked, call('HGET', book, 'bal') or '0' } end
+
+if not fits(key) then
+  return redis.error_reply('RANGE a sum of this account has left the range of money')
+end
+day = release(key .. '|' .. request) or day
+call('SET', receipt, cost, 'PX', '${RECEIPT_MS}')
+charge(key, day, cost)
+write('usage', request, key, cost, day, at, body)
+return { 'charged', cost, call('HGET', book, 'bal') or '0' }
+`
+
+const RENEW = `
+local state = call('HMGET', book, 'last', 'ahead')
+local time = steady(state[1], state[2])
+local renewed = 0
+for _, member in ipairs(ARGV) do
+  renewed = renewed + call('ZADD', leases, 'XX', 'CH', text(time + ${LEASE_MS}), member)
+end
+if renewed > 0 then call('HSET', book, 'last', text(time)) end
+`
+
+const TOP_UP = `
+local reference, amount, note = ARGV[1], ARGV[2], ARGV[3]
+local booked = call('HGET', references, reference)
+if booked then return { 'duplicate', booked, call('HGET', book, 'bal') } end
+local balance, credited = credit(amount)
+if not credited then return { 'range', balance } end
+call('HSET', references, reference, amount)
+write('top-up', reference, '', '-' .. amount, '', text(now), note)
+return { 'charged', amount, balance }
+`
+
+const LIMITS = `
+local key, limits = ARGV[1], ARGV[2]
+local stored = string.match(redis.call('HGET', book, 'l:' .. key) or '', '^%d+')
+if stored and tonumber(stored) > tonumber(string.match(limits, '^%d+')) then return end
+redis.call('HSET', book, 'l:' .. key, limits)
+`
+
+const LOOK = `
+local key = ARGV[1]
+local state = call('HMGET', book, 'last', 'ahead')
+sweep(steady(state[1], state[2]))
+local day = dayOf(now)
+local fields = call('HMGET', book, 'bal', 'avail', 'tier', 's:L:' .. key, 's:' .. day .. ':' .. key,
+  's:' .. string.sub(day, 1, 6) .. ':' .. key, 'n:' .. key)
+fields[#fields + 1] = now
+return fields
+`
+
+const TAKE_ROW = `
+local kind, request, key, cost = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local day, at, body = ARGV[5], ARGV[6], ARGV[7]
+if kind == 'usage' then
+  if call('EXISTS', receipt) == 1 then return { 'there' } end
+  if not fits(key) then return { 'range' } end
+  call('SET', receipt, cost, 'PX', '${RECEIPT_MS}')
+  charge(key, day, cost)
+elseif kind == 'top-up' then
+  if call('HEXISTS', references, request) == 1 then return { 'there' } end
+  local amount = string.sub(cost, 2)
+  local _, credited = credit(amount)
+  if not credited then return { 'range' } end
+  call('HSET', references, request, amount)
+end
+return { 'taken', write(kind, request, key, cost, day, at, body) }
+`
+
+/** A total takes as many sequences as it has rows, so that rows and folded rows together are always as many as these. */
+const TAKE_TOTAL = `
+local key, day, count, cost, at = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local name = day .. '|' .. key
+if call('HEXISTS', totals, 'n|' .. name) == 1 then return { 'there' } end
+if not fits(key) then return { 'range' } end
+charge(key, day, cost)
+call('HINCRBY', book, 'seq', count)
+call('HINCRBY', totals, 'rows', count)
+if below(call('HGET', totals, 'at') or '0', at) then call('HSET', totals, 'at', at) end
+call('HSET', totals, 'n|' .. name, count, 'c|' .. name, cost)
+return { 'taken' }
+`
+
+/** In the order they come, those of one millisecond too. */
+const INDEX = `
+local newest = tonumber(call('ZRANGE', index, '-1', '-1', 'WITHSCORES')[2] or '0')
+local at = math.max(now, newest + 1)
+for i, id in ipairs(ARGV) do call('ZADD', index, 'NX', text(at + i), id) end
+`
+
+/** Rows come as id, day, key and cost. */
+const FOLD = `
+local folded = 0
+for i = 2, #ARGV, 4 do
+  if call('XDEL', rows, ARGV[i]) == 1 then
+    local name = ARGV[i + 1] .. '|' .. ARGV[i + 2]
+    call('HINCRBY', totals, 'n|' .. name, '1')
+    call('HINCRBY', totals, 'c|' .. name, ARGV[i + 3])
+    folded = folded + 1
+  end
+end
+if folded > 0 then
+  call('HINCRBY', totals, 'rows', text(folded))
+  if below(call('HGET', totals, 'at') or '0', ARGV[1]) then call('HSET', totals, 'at', ARGV[1]) end
+end
+return { folded }
+`

@@ -1,0 +1,52 @@
+/** Reads all of an embedded ledger as of one moment, while it is in use. */
+import { DatabaseSync } from 'node:sqlite'
+import {
+  all,
+  OWNERS,
+  toLimits,
+  toRowItem,
+  type LimitColumns,
+  type TotalColumns,
+  type UsageColumns,
+} from './sql.ts'
+import { inOrder } from '../ledger/items.ts'
+import type { LedgerItem, RowItem, TotalItem } from '../ledger/ledger.ts'
+
+/** @param file the database; a reader of its own, whose one transaction is the moment */
+export async function* exportFile(file: string): AsyncGenerator<LedgerItem> {
+  using db = new DatabaseSync(file, { readOnly: true, readBigInts: true })
+  db.exec('BEGIN')
+  const paid = db.prepare('SELECT paid FROM account WHERE id = ?')
+  const limits = db.prepare('SELECT * FROM limits WHERE account = ?')
+  const totals = db.prepare('SELECT * FROM total WHERE account = ? ORDER BY day, key')
+  const rows = db.prepare(
+    `SELECT *, EXISTS (
+       SELECT 1 FROM total
+       WHERE total.account = usage.account AND total.day = usage.day AND total.key = usage.key
+     ) AS folded FROM usage WHERE account = ? ORDER BY seq`,
+  )
+  const owners = db.prepare(`${OWNERS} UNION SELECT account FROM limits`)
+
+  for (const { id: account } of all<{ id: string }>(owners)) {
+    yield { kind: 'account', account, paid: paid.get(account)?.paid === 1n }
+    for (const columns of all<LimitColumns>(limits, account)) {
+      yield { kind: 'limits', ...toLimits(columns) }
+    }
+    yield* inOrder(totalsOf(account), rowsOf(account))
+  }
+
+  function* totalsOf(account: string): Generator<TotalItem> {
+    for (const columns of totals.iterate(account)) {
+      const { key, day, requests, cost } = columns as unknown as TotalColumns
+      yield { kind: 'total', account, key, day, rows: Number(requests), cost }
+    }
+  }
+
+  function* rowsOf(account: string): Generator<RowItem> {
+    for (const columns of rows.iterate(account)) {
+      const { folded, ...row } = columns as unknown as UsageColumns & { folded: bigint }
+      const unfolded = row.kind === 'usage' && folded === 1n
+      yield { ...toRowItem(row), ...(unfolded && { unfolded }) }
+    }
+  }
+}

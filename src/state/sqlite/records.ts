@@ -1,0 +1,49 @@
+/** Records in the file of an embedded ledger, written with the ledger's own batches. */
+import type { Driver } from 'unstorage'
+import type { Link } from './worker-client.ts'
+import type { StoredRecord } from './store.ts'
+
+interface Item {
+  readonly key: string
+  readonly value: string
+  readonly options?: Options
+}
+
+interface Options {
+  readonly ttl?: number
+}
+
+/**
+ * A driver for unstorage. What it has set is on disk; `ttl`, in seconds, is kept; several items are set together or not at
+ * all. The file is the ledger's to close.
+ * @param now ms since epoch
+ */
+export function embeddedDriver(link: Link, now: () => number): Driver<never, Link> {
+  const put = async (items: readonly Item[], common: Options = {}) => {
+    link.check()
+    const at = now()
+    const records = items.map(({ key, value, options }): StoredRecord => {
+      const ttl = options?.ttl ?? common.ttl
+      return { key, value, expires: ttl === undefined ? undefined : Math.ceil(at + ttl * 1000) }
+    })
+    await link.write('putRecords', [records, at], done)
+  }
+  const get = async (key: string) => (await link.read('record', key, now())) ?? null
+
+  return {
+    name: 'embedded',
+    flags: { ttl: true },
+    getInstance: () => link,
+    getItem: get,
+    hasItem: async (key) => (await get(key)) !== null,
+    setItem: (key, value, options: Options) => put([{ key, value }], options),
+    setItems: put,
+    async removeItem(key) {
+      link.check()
+      await link.write('removeRecord', [key], done)
+    },
+    getKeys: (prefix) => link.read('recordKeys', prefix ?? '', now()),
+  }
+}
+
+function done(): void {}

@@ -1,0 +1,239 @@
+/** The questions and orders that the store of an embedded ledger knows, and what its rows look like. Runs in the worker. */
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { Pico } from '../../money/money.ts'
+import { checkAmount, windowOf } from '../ledger/book.ts'
+import type { KeyLimits, LedgerRow, LimitsItem, RowItem } from '../ledger/ledger.ts'
+
+/** Every account of which a row or a sum is kept; from one to the next in the index, instead of over all its rows. */
+export const OWNERS = `
+  WITH RECURSIVE owner (id) AS (
+    SELECT min(account) FROM usage
+    UNION ALL
+    SELECT (SELECT min(account) FROM usage WHERE account > id) FROM owner WHERE id IS NOT NULL
+  )
+  SELECT id FROM owner WHERE id IS NOT NULL UNION SELECT id FROM account
+  UNION SELECT account FROM total`
+
+/** Rows below a day and a moment, some at a time. */
+const FOLDABLE = `
+  SELECT seq FROM usage WHERE kind = 'usage' AND day < ?1 AND at < ?2 ORDER BY day, seq LIMIT ?3`
+
+export type Sql = ReturnType<typeof prepare>
+
+/** Of table `usage`. */
+export interface UsageColumns {
+  readonly account: string
+  readonly kind: LedgerRow['kind']
+  readonly request: string
+  readonly key: string | null
+  readonly cost: Pico
+  readonly day: string | null
+  readonly at: bigint
+  readonly body: string | null
+}
+
+/** Of table `total`. */
+export interface TotalColumns {
+  readonly key: string
+  readonly day: string
+  readonly requests: bigint
+  readonly cost: Pico
+}
+
+/** Of table `limits`. */
+export interface LimitColumns {
+  readonly account: string
+  readonly key: string
+  readonly disabled: bigint
+  readonly expires_at: bigint | null
+  readonly rpm: bigint
+  readonly concurrency: bigint
+  readonly cap_amount: Pico | null
+  readonly cap_scope: NonNullable<KeyLimits['cap']>['scope']
+  readonly revision: bigint
+}
+
+/** Runs a query whose columns are those of `Row`. */
+export function all<Row>(query: StatementSync, ...args: (string | number | null)[]): Row[] {
+  return query.all(...args) as Row[]
+}
+
+/** Adds a cost to the sums of its account, key and day. */
+export function charge(sql: Sql, account: string, key: string, day: string, cost: Pico): void {
+  if (cost === 0n) return
+  sql.addBalance.run(account, -cost, 0)
+  for (const scope of ['lifetime', 'day', 'month'] as const) {
+    sql.addSpend.run(account, key, windowOf(scope, day), cost)
+  }
+}
+
+/** Adds a top-up to the balance, which ends the free tier. @throws RangeError for a balance that would pass the bound */
+export function credit(sql: Sql, account: string, amount: Pico): void {
+  const { balance } = sql.addBalance.get(account, amount, 1) as { balance: Pico }
+  checkAmount('the balance after this top-up', balance)
+}
+
+/** Unless those that are there are newer. */
+export function setLimits(
+  sql: Sql,
+  account: string,
+  key: string,
+  { disabled, expiresAt, rpm, concurrency, cap }: KeyLimits,
+  revision: number,
+): void {
+  sql.setLimits.run(
+    account,
+    key,
+    Number(disabled),
+    expiresAt ?? null,
+    rpm,
+    concurrency,
+    cap?.amount ?? null,
+    cap?.scope ?? null,
+    revision,
+  )
+}
+
+/** What a row's `body` says. */
+export function readBody(
+  kind: LedgerRow['kind'],
+  body: string | null,
+): Pick<LedgerRow, 'usage' | 'note'> {
+  if (body === null) return {}
+  return kind === 'usage' ? { usage: JSON.parse(body) } : { note: body }
+}
+
+/** The opposite of {@link readBody}. */
+export function writeBody({ usage, note }: Pick<LedgerRow, 'usage' | 'note'>): string | null {
+  return usage ? JSON.stringify(usage) : (note ?? null)
+}
+
+export function toRowItem({
+  account,
+  kind,
+  request,
+  key,
+  cost,
+  day,
+  at,
+  body,
+}: UsageColumns): RowItem {
+  return {
+    kind,
+    account,
+    request,
+    ...(key !== null && { key }),
+    ...(day !== null && { day }),
+    at: Number(at),
+    cost,
+    ...readBody(kind, body),
+  }
+}
+
+export function toLimits({
+  account,
+  key,
+  revision,
+  ...row
+}: LimitColumns): Omit<LimitsItem, 'kind'> {
+  const limits: KeyLimits = {
+    disabled: row.disabled === 1n,
+    rpm: Number(row.rpm),
+    concurrency: Number(row.concurrency),
+    ...(row.expires_at !== null && { expiresAt: Number(row.expires_at) }),
+    ...(row.cap_amount !== null && { cap: { amount: row.cap_amount, scope: row.cap_scope } }),
+  }
+  return { account, key, limits, revision: Number(revision) }
+}
+
+/** Everything that the store asks of the database, ready to be run. */
+export function prepare(db: DatabaseSync) {
+  return {
+    mark: db.prepare('SAVEPOINT one'),
+    unmark: db.prepare('RELEASE one'),
+    undo: db.prepare('ROLLBACK TO one'),
+
+    accounts: db.prepare('SELECT id, balance, paid FROM account'),
+    // Lifetime sorts after every day; a month that a day of it follows sorts before that.
+    spend: db.prepare(
+      `SELECT account, key, window, amount FROM spend
+       WHERE window >= ? OR window = substr(?, 1, 6)`,
+    ),
+    limits: db.prepare('SELECT * FROM limits'),
+
+    insert: db.prepare(
+      `INSERT INTO usage (kind, request, account, key, cost, day, at, body)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,
+    ),
+    booked: db.prepare('SELECT cost FROM usage WHERE request = ? AND kind = ? AND account = ?'),
+    addBalance: db.prepare(
+      `INSERT INTO account (id, balance, paid) VALUES (?, ?, ?) ON CONFLICT (id)
+       DO UPDATE SET balance = balance + excluded.balance, paid = max(paid, excluded.paid)
+       RETURNING balance`,
+    ),
+    addSpend: db.prepare(
+      `INSERT INTO spend (account, key, window, amount) VALUES (?, ?, ?, ?)
+       ON CONFLICT (account, key, window) DO UPDATE SET amount = amount + excluded.amount`,
+    ),
+    setLimits: db.prepare(
+      `INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, key)
+       DO UPDATE SET disabled = excluded.disabled, expires_at = excluded.expires_at,
+         rpm = excluded.rpm, concurrency = excluded.concurrency,
+         cap_amount = excluded.cap_amount, cap_scope = excluded.cap_scope,
+         revision = excluded.revision
+       WHERE excluded.revision >= revision`,
+    ),
+
+    rows: db.prepare(
+      `SELECT seq, kind, request, key, at, cost, body FROM usage
+       WHERE account = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
+    ),
+    owners: db.prepare(OWNERS),
+    orphans: db.prepare(
+      `SELECT account, seq, kind, request, key, at, cost, body FROM usage
+       WHERE kind = 'orphan' AND seq < ?1 AND (?2 IS NULL OR account = ?2)
+       ORDER BY seq DESC LIMIT ?3`,
+    ),
+    // Halves, because the whole may pass 64 bits on its way to a sum that fits them.
+    sums: db.prepare(
+      `SELECT key, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
+         count(*) AS count, max(seq) AS seq
+       FROM (
+         SELECT key, day, cost, seq FROM usage WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?
+       ) GROUP BY key, day`,
+    ),
+    balance: db.prepare('SELECT balance FROM account WHERE id = ?'),
+    spendOf: db.prepare('SELECT key, window, amount FROM spend WHERE account = ?'),
+    totalsOf: db.prepare('SELECT key, day, cost FROM total WHERE account = ?'),
+
+    setPaid: db.prepare(
+      `INSERT INTO account (id, balance, paid) VALUES (?, 0, 1)
+       ON CONFLICT (id) DO UPDATE SET paid = 1 WHERE paid = 0`,
+    ),
+    row: db.prepare('SELECT * FROM usage WHERE request = ? AND kind = ? AND account = ?'),
+    total: db.prepare('SELECT * FROM total WHERE account = ? AND day = ? AND key = ?'),
+    spentOn: db.prepare('SELECT amount FROM spend WHERE account = ? AND key = ? AND window = ?'),
+    revision: db.prepare('SELECT revision FROM limits WHERE account = ? AND key = ?'),
+    addTotal: db.prepare(
+      'INSERT INTO total (account, day, key, requests, cost) VALUES (?, ?, ?, ?, ?)',
+    ),
+    addFolded: db.prepare(
+      `INSERT INTO total (account, day, key, requests, cost)
+       SELECT account, day, key, count(*), sum(cost) FROM usage WHERE seq IN (${FOLDABLE})
+       GROUP BY account, day, key ON CONFLICT (account, day, key)
+       DO UPDATE SET requests = requests + excluded.requests, cost = cost + excluded.cost`,
+    ),
+    removeFolded: db.prepare(`DELETE FROM usage WHERE seq IN (${FOLDABLE})`),
+
+    putRecord: db.prepare(
+      `INSERT INTO record (k, v, expires) VALUES (?, ?, ?)
+       ON CONFLICT (k) DO UPDATE SET v = excluded.v, expires = excluded.expires`,
+    ),
+    expireRecords: db.prepare('DELETE FROM record WHERE expires <= ?'),
+    removeRecord: db.prepare('DELETE FROM record WHERE k = ?'),
+    record: db.prepare('SELECT v FROM record WHERE k = ? AND (expires IS NULL OR expires > ?)'),
+    recordKeys: db.prepare(
+      'SELECT k FROM record WHERE k >= ? AND k < ? AND (expires IS NULL OR expires > ?)',
+    ),
+  }
+}

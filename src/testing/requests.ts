@@ -1,0 +1,59 @@
+/** A transcript's request, as a provider gets it. */
+import { outboundChat, readChatRequest, usesLegacyFunctions } from '../endpoints/chat/request.ts'
+import type { Envelope } from '../endpoints/chat/normalize.ts'
+import { ConfigError, GatewayError } from '../errors/errors.ts'
+import { toConfigIssues } from '../errors/issues.ts'
+import type { ChatInput, ProviderPlugin } from '../plugin.ts'
+import type { Transcript } from './transcripts.ts'
+
+/** A transcript's request as the gateway hands it to a provider. */
+export interface Question {
+  readonly input: ChatInput
+  readonly model: string
+  readonly options: Readonly<Record<string, unknown>>
+  readonly envelope: Omit<Envelope, 'newCallId'>
+}
+
+const MADE_UP_MODEL = 'test-model'
+
+/** @throws ConfigError that names the transcript and what is wrong with it */
+export async function questionOf(
+  { deploymentOptions: schema }: ProviderPlugin,
+  { name, request, deployment = {} }: Transcript,
+): Promise<Question> {
+  const result = await schema?.['~standard'].validate(deployment)
+  if (result?.issues) {
+    const source = { path: ['deployment'], value: deployment, secrets: new Set<string>() }
+    throw new ConfigError(`transcript ${name}`, toConfigIssues(result.issues, source, schema))
+  }
+  const [unknown] = schema ? [] : Object.keys(deployment)
+  if (unknown !== undefined) {
+    const message = 'unknown key; this provider takes no options for a deployment'
+    throw new ConfigError(`transcript ${name}`, [{ path: `deployment.${unknown}`, message }])
+  }
+  const asked = readRequest(name, { model: MADE_UP_MODEL, ...request })
+  return {
+    input: outboundChat(asked),
+    model: asked.model,
+    options: (result?.value ?? {}) as Record<string, unknown>,
+    envelope: {
+      id: 'chatcmpl-test',
+      created: 0,
+      model: 'test/model',
+      usageChunk: false,
+      logprobs: asked.logprobs === true,
+      legacyFunctions: usesLegacyFunctions(asked),
+      reasoning: asked.reasoning?.exclude !== true && asked.include_reasoning !== false,
+    },
+  }
+}
+
+function readRequest(name: string, body: object) {
+  try {
+    return readChatRequest(body)
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error
+    const path = ['request', error.param].filter(Boolean).join('.')
+    throw new ConfigError(`transcript ${name}`, [{ path, message: error.message }])
+  }
+}

@@ -1,0 +1,203 @@
+/**
+ * The one way from an address that somebody else supplied to bytes. Nothing inside of the operator's network can be reached
+ * through it: https only, to public addresses only, each redirect checked anew, and what was checked is what is connected
+ * to.
+ */
+import { lookup } from 'node:dns/promises'
+import { BlockList, isIP, isIPv6 } from 'node:net'
+import { Agent, type Dispatcher } from 'undici'
+import { InvalidRequest } from '../errors/errors.ts'
+import type { FetchOptions, Fetched } from '../plugin.ts'
+
+/** Of the configuration. */
+export interface FetchSettings {
+  readonly enabled: boolean
+  /** The most bytes of one document. */
+  readonly limit: number
+  /** Seconds for one document, redirects included. */
+  readonly timeout: number
+}
+
+export type Fetch = (url: string, signal: AbortSignal, options?: FetchOptions) => Promise<Fetched>
+
+/** What tests have to replace, because they speak to no machine but their own. */
+export interface Surroundings {
+  /** All addresses of a host name. */
+  readonly resolve?: (hostname: string) => Promise<readonly string[]>
+  readonly isPublic?: (address: string) => boolean
+  /** Certificates to trust besides the usual ones. */
+  readonly ca?: string
+}
+
+const MAX_REDIRECTS = 3
+
+/**
+ * A fetcher; see {@link Host.fetch}. What it throws says nothing about what is where, so that nobody can look around with
+ * it.
+ */
+export function createFetch(
+  { enabled, limit, timeout }: FetchSettings,
+  { resolve = resolveAll, isPublic = isPublicAddress, ca }: Surroundings = {},
+): Fetch {
+  return async (url, signal, options = {}) => {
+    const { limitBytes = limit, types, param = null } = options
+    const clock = AbortSignal.timeout(timeout * 1000)
+    const either = AbortSignal.any([signal, clock])
+    try {
+      if (!enabled) throw new Error('fetching is switched off')
+      let next = url
+      for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+        const found = await get(next, either, Math.min(limitBytes, limit), types)
+        if (typeof found !== 'string') return found
+        next = found
+      }
+      throw new Error('too many redirects')
+    } catch (cause) {
+      signal.throwIfAborted()
+      throw new InvalidRequest('fetch_failed', REFUSED, { param, cause })
+    }
+  }
+
+  /** @returns the document, or where it is instead */
+  async function get(
+    address: string,
+    signal: AbortSignal,
+    limitBytes: number,
+    types: FetchOptions['types'],
+  ): Promise<Fetched | string> {
+    const url = new URL(address)
+    if (url.protocol !== 'https:' || url.username || url.password) throw new Error('not https')
+    const addresses = await abortable(checked(url.hostname), signal)
+    const agent = new Agent({
+      connect: { lookup: pinned(addresses), ...(ca === undefined ? {} : { ca }) },
+      pipelining: 0,
+    })
+    try {
+      const answer = await agent.request({
+        origin: url.origin,
+        path: url.pathname + url.search,
+        method: 'GET',
+        headers: { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'sluicegate' },
+        signal,
+      })
+      const { statusCode, headers, body } = answer
+      // What is left of it goes down with its connection.
+      body.once('error', () => {})
+      if (REDIRECTS.has(statusCode)) return new URL(String(headers.location), url).href
+      if (statusCode !== 200) throw new Error(`status ${statusCode}`)
+      return await read(answer, limitBytes, types)
+    } finally {
+      await agent.destroy()
+    }
+  }
+
+  async function checked(hostname: string): Promise<readonly string[]> {
+    const literal = hostname.replace(/^\[|\]$/g, '')
+    const addresses = isIP(literal) ? [literal] : await resolve(hostname)
+    if (addresses.length === 0 || !addresses.every((one) => isPublic(one))) {
+      throw new Error('not a public address')
+    }
+    return addresses
+  }
+}
+
+const REFUSED =
+  'The address could not be read, or may not be: expected an https address on the public internet ' +
+  'that answers in time with a file of the right kind and of allowed size.'
+
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+
+async function read(
+  { headers, body }: Dispatcher.ResponseData,
+  limitBytes: number,
+  types: FetchOptions['types'],
+): Promise<Fetched> {
+  const contentType = String(headers['content-type'] ?? '')
+  const media = contentType.split(';', 1)[0]!.trim().toLowerCase()
+  if (types && !types.some((type) => media.startsWith(type))) throw new Error('of another type')
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') throw new Error('encoded')
+  if (Number(headers['content-length'] ?? 0) > limitBytes) throw new Error('too large')
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of body) {
+    size += chunk.length
+    if (size > limitBytes) throw new Error('too large')
+    chunks.push(chunk)
+  }
+  return { bytes: Buffer.concat(chunks, size), contentType: media }
+}
+
+type Lookup = (
+  hostname: string,
+  options: { readonly all?: boolean },
+  callback: (error: Error | null, address: any, family?: number) => void,
+) => void
+
+/** Answers with what was checked, whatever the name has come to mean since. */
+function pinned(addresses: readonly string[]): Lookup {
+  const all = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }))
+  return (_hostname, options, callback) => {
+    if (options.all) callback(null, all)
+    else callback(null, all[0]!.address, all[0]!.family)
+  }
+}
+
+async function resolveAll(hostname: string): Promise<readonly string[]> {
+  const found = await lookup(hostname, { all: true, verbatim: true })
+  return found.map(({ address }) => address)
+}
+
+/** A look-up cannot be stopped, but it need not be waited for. */
+function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort)
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
+/** https://www.iana.org/assignments/iana-ipv4-special-registry, multicast and what is reserved. */
+const SPECIAL_V4 = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.31.196.0/24',
+  '192.52.193.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '192.175.48.0/24',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/3',
+]
+/** https://www.iana.org/assignments/iana-ipv6-special-registry, as far as it is within the one block of public addresses. */
+const SPECIAL_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20']
+const PUBLIC_V6 = '2000::/3'
+
+const special = new BlockList()
+for (const subnet of SPECIAL_V4) addTo(special, subnet, 'ipv4')
+for (const subnet of SPECIAL_V6) addTo(special, subnet, 'ipv6')
+const assigned = new BlockList()
+addTo(assigned, PUBLIC_V6, 'ipv6')
+
+/**
+ * Whether an address belongs to the public internet. IPv4 in the clothes of IPv6, mapped or translated, does not: nobody
+ * needs it, and it is how such checks are got around.
+ */
+export function isPublicAddress(address: string): boolean {
+  const family = isIP(address)
+  if (family === 4) return !special.check(address, 'ipv4')
+  return family === 6 && assigned.check(address, 'ipv6') && !special.check(address, 'ipv6')
+}
+
+function addTo(list: BlockList, subnet: string, family: 'ipv4' | 'ipv6'): void {
+  const [address, prefix] = subnet.split('/')
+  list.addSubnet(address!, Number(prefix), family)
+}

@@ -1,0 +1,476 @@
+import { describe, expect, it, vi } from 'vitest'
+import * as fc from 'fast-check'
+import { createStorage } from 'unstorage'
+import memory from 'unstorage/drivers/memory'
+import { Accounts, hashSecret, looksLikeOurs, type Known } from '../../src/accounts/accounts.ts'
+import type { Entered } from '../../src/state/ledger/ledger.ts'
+import { MemoryLedger } from '../../src/state/ledger/memory.ts'
+import { createRecords } from '../../src/state/records.ts'
+
+const FREE_TIER = { rpm: 20, perDay: 200, concurrency: 5 }
+
+/** Accounts over memory, with a clock to turn and the raw storage to look into. */
+function setUp() {
+  const clock = { now: Date.UTC(2026, 5, 1) }
+  const now = () => clock.now
+  const config = { limits: { rpm: 600, concurrency: 1000 } }
+  const driver = memory()
+  const stored = driver.getInstance!() as Map<string, string>
+  const records = createRecords(createStorage({ driver }))
+  const ledger = new MemoryLedger({ now })
+  const instance = () => new Accounts({ records, ledger, defaults: () => config, now })
+  let requests = 0
+  const enter = ({ key, account }: Known): Entered => {
+    const request = `req_${++requests}`
+    const { revision } = key
+    return ledger.enter({
+      request,
+      account: account.id,
+      key: key.id,
+      revision,
+      freeTier: FREE_TIER,
+    })
+  }
+  const pay = (account: string) => ledger.topUp({ account, amount: 10n ** 12n, reference: 'first' })
+  return { clock, config, stored, records, ledger, instance, accounts: instance(), enter, pay }
+}
+
+/** As {@link setUp}, with one account and one key. */
+async function setUpKey() {
+  const all = setUp()
+  await all.accounts.createAccount({ id: 'acme', name: 'Acme' })
+  const { key, secret } = await all.accounts.createKey('acme', { id: 'laptop', name: 'Laptop' })
+  const sha256 = hashSecret(secret)
+  return { ...all, key, secret, sha256, known: (await all.accounts.find(sha256))! }
+}
+
+function spendCap(usd: string) {
+  return { spendCap: { usd, scope: 'day' } as const }
+}
+
+describe('secrets', () => {
+  it('are sk-sluice-, forty base-62 characters and six of checksum', async () => {
+    const { secret, key } = await setUpKey()
+    expect(secret).toMatch(/^sk-sluice-[0-9A-Za-z]{46}$/)
+    expect(key.start).toBe(secret.slice(0, 14))
+    expect(looksLikeOurs(secret)).toBe(true)
+  })
+
+  it('are never the same twice', async () => {
+    const { accounts, secret } = await setUpKey()
+    const other = await accounts.createKey('acme', { name: 'Other' })
+    expect(other.secret).not.toBe(secret)
+  })
+
+  it('with a typing error are told from real ones', async () => {
+    const { secret } = await setUpKey()
+    const characters = fc.constantFrom(...'0123456789ABCXYZabcxyz')
+    fc.assert(
+      fc.property(fc.integer({ min: 10, max: secret.length - 1 }), characters, (at, character) => {
+        const typed = secret.slice(0, at) + character + secret.slice(at + 1)
+        expect(looksLikeOurs(typed)).toBe(typed === secret)
+      }),
+    )
+    expect(looksLikeOurs(secret.slice(0, -1))).toBe(false)
+    expect(looksLikeOurs(`${secret}0`)).toBe(false)
+    expect(looksLikeOurs('sk-sluice-')).toBe(false)
+    expect(looksLikeOurs('some-other-secret')).toBe(true)
+  })
+
+  it('have a checksum others can compute: CRC-32 of all before it, in base 62', () => {
+    const body = `sk-sluice-${'0'.repeat(40)}`
+    // crc32(body) is 1910667480.
+    expect(looksLikeOurs(`${body}25IxtQ`)).toBe(true)
+  })
+
+  it('are stored as hashes only', async () => {
+    const { accounts, stored, secret, sha256 } = await setUpKey()
+    const given = 'a-secret-of-my-own'
+    await accounts.createKey('acme', { name: 'Given', secret: given })
+    await accounts.changeKey('laptop', { name: 'Renamed' })
+    const everything = [...stored].flat().join('\n')
+    expect(everything).toContain(sha256)
+    for (const raw of [secret, secret.slice(14, 50), given, given.slice(0, 10)]) {
+      expect(everything).not.toContain(raw)
+    }
+  })
+})
+
+describe('accounts', () => {
+  it('are listed in the order they were made', async () => {
+    const { accounts, clock } = setUp()
+    const made = await accounts.createAccount({ id: 'zebra', name: 'Zebra' })
+    expect(made).toEqual({ id: 'zebra', name: 'Zebra', createdAt: clock.now })
+    const second = await accounts.createAccount({ name: 'Some one' })
+    expect(second.id).toMatch(/^acct_[0-9a-z]{16,}$/)
+    expect(await accounts.listAccounts()).toEqual([made, second])
+    expect(await accounts.account('zebra')).toEqual(made)
+    expect(await accounts.account('nobody')).toBeUndefined()
+    expect(await accounts.account('No:body?')).toBeUndefined()
+  })
+
+  it.each(['', 'Upper', 'a b', 'a:b', 'a/b', 'ü', 'a'.repeat(65)])(
+    'refuse the id %j',
+    async (id) => {
+      const { accounts } = setUp()
+      await expect(accounts.createAccount({ id, name: 'Name' })).rejects.toMatchObject({
+        status: 400,
+        code: 'invalid_value',
+        param: 'id',
+        message: '"id" has to be 1 to 64 lower-case letters, digits, "_" or "-".',
+      })
+      expect(await accounts.listAccounts()).toEqual([])
+    },
+  )
+
+  it('are not made twice, however many try at once', async () => {
+    const { accounts } = setUp()
+    const tries = Array.from({ length: 20 }, (_, i) =>
+      accounts.createAccount({ id: 'acme', name: `Try ${i}` }),
+    )
+    const outcomes = await Promise.allSettled(tries)
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    expect(await accounts.listAccounts()).toMatchObject([{ name: 'Try 0' }])
+    await expect(tries[1]).rejects.toMatchObject({
+      code: 'invalid_value',
+      param: 'id',
+      message: '"id" has to be new; there already is an account acme.',
+    })
+  })
+})
+
+describe('keys', () => {
+  it('are found by the hash of their secret', async () => {
+    const { accounts, key, sha256 } = await setUpKey()
+    const known = await accounts.find(sha256)
+    expect(known).toEqual({ key, account: await accounts.account('acme') })
+    expect(accounts.peek(sha256)).toBe(known)
+    expect(await accounts.find(hashSecret('unknown'))).toBeNull()
+    expect(accounts.peek(hashSecret('unknown'))).toBeNull()
+    expect(accounts.peek(hashSecret('never asked for'))).toBeUndefined()
+  })
+
+  it('have what they were given, and nothing they were not', async () => {
+    const { accounts, clock } = await setUpKey()
+    const wanted = {
+      name: 'Kiosk',
+      disabled: true,
+      expiresAt: clock.now + 1000,
+      rpm: 5,
+      concurrency: 2,
+      spendCap: { usd: '12.50', scope: 'month' },
+      models: ['vendor/model'],
+    } as const
+    const { key } = await accounts.createKey('acme', wanted)
+    expect(key).toMatchObject({ ...wanted, account: 'acme', createdAt: clock.now })
+    expect(key.id).toMatch(/^key_[0-9a-z]{16,}$/)
+    expect(await accounts.key(key.id)).toEqual(key)
+    expect(await accounts.key('laptop')).toMatchObject({ disabled: false, name: 'Laptop' })
+    expect(await accounts.key('laptop')).not.toHaveProperty('rpm')
+  })
+
+  it('are listed by account, or all, in the order they were made', async () => {
+    const { accounts } = await setUpKey()
+    await accounts.createAccount({ id: 'other', name: 'Other' })
+    await accounts.createKey('other', { id: 'third', name: 'Third' })
+    await accounts.createKey('acme', { id: 'second', name: 'Second' })
+    const ids = async (account?: string) => (await accounts.listKeys(account)).map(({ id }) => id)
+    expect(await ids('acme')).toEqual(['laptop', 'second'])
+    expect(await ids('nobody')).toEqual([])
+    expect(await ids()).toEqual(['laptop', 'second', 'third'])
+  })
+
+  it('can be seeded by secret, or by hash without the secret', async () => {
+    const { accounts } = await setUpKey()
+    const secret = 'a-secret-of-my-own'
+    const own = await accounts.createKey('acme', { id: 'own', name: 'Own', secret })
+    expect(own).toMatchObject({ secret, key: { start: 'seeded', sha256: hashSecret(secret) } })
+    const sha256 = hashSecret('known elsewhere')
+    const hashed = await accounts.createKey('acme', { id: 'hashed', name: 'Hashed', sha256 })
+    expect(hashed).toMatchObject({ secret: '', key: { start: 'seeded', sha256 } })
+    expect((await accounts.find(sha256))!.key.id).toBe('hashed')
+  })
+
+  it('can be moved here with their secret', async () => {
+    const { secret } = await setUpKey()
+    const { accounts } = setUp()
+    await accounts.createAccount({ id: 'acme', name: 'Acme' })
+    const { key } = await accounts.createKey('acme', { name: 'Moved', secret })
+    expect(key.start).toBe(secret.slice(0, 14))
+  })
+
+  it.each([
+    ['a name of spaces', { name: '  ' }, 'name'],
+    ['a long name', { name: 'x'.repeat(201) }, 'name'],
+    ['no requests per minute', { rpm: 0 }, 'rpm_limit'],
+    ['a fraction of a call', { concurrency: 1.5 }, 'concurrency_limit'],
+    ['no moment', { expiresAt: NaN }, 'expires_at'],
+    ['no model', { models: [] }, 'models'],
+    ['a cap that is no amount', spendCap('many'), 'spend_cap.usd'],
+    ['a negative cap', spendCap('-1'), 'spend_cap.usd'],
+    ['a cap beyond counting', spendCap('4000000.000000000001'), 'spend_cap.usd'],
+  ])('refuse %s, when made and when changed', async (_, change, param) => {
+    const { accounts, key } = await setUpKey()
+    const refused = { status: 400, code: 'invalid_value', param }
+    await expect(accounts.createKey('acme', { name: 'New', ...change })).rejects.toMatchObject(
+      refused,
+    )
+    await expect(accounts.changeKey('laptop', change)).rejects.toMatchObject(refused)
+    expect(await accounts.listKeys()).toEqual([key])
+  })
+
+  it.each([
+    ['a malformed id', { id: 'Not OK' }, 'id'],
+    ['an id that is taken', { id: 'laptop' }, 'id'],
+    ['a malformed hash', { sha256: 'abc' }, 'sha256'],
+    ['a short secret', { secret: 'short' }, 'secret'],
+    ['a secret with spaces', { secret: 'a secret of my own' }, 'secret'],
+    ['one of our secrets, mistyped', { secret: 'sk-sluice-0123456789' }, 'secret'],
+    ['secret and hash', { secret: 'a-secret-of-my-own', sha256: '0'.repeat(64) }, 'secret'],
+  ])('refuse %s', async (_, wanted, param) => {
+    const { accounts, key } = await setUpKey()
+    const made = accounts.createKey('acme', { name: 'New', ...wanted })
+    await expect(made).rejects.toMatchObject({ status: 400, code: 'invalid_value', param })
+    await expect(made).rejects.not.toThrow(/my.own/)
+    expect(await accounts.listKeys()).toEqual([key])
+  })
+
+  it('refuse a secret that another key has', async () => {
+    const { accounts, secret, sha256, key } = await setUpKey()
+    const taken = { status: 400, code: 'invalid_value' }
+    const bySecret = accounts.createKey('acme', { name: 'Twin', secret })
+    await expect(bySecret).rejects.toMatchObject({ ...taken, param: 'secret' })
+    const byHash = accounts.createKey('acme', { name: 'Twin', sha256 })
+    await expect(byHash).rejects.toMatchObject({ ...taken, param: 'sha256' })
+    expect((await accounts.find(sha256))!.key.id).toBe(key.id)
+  })
+
+  it('belong to accounts that exist, and exist to be changed', async () => {
+    const { accounts } = await setUpKey()
+    const unknown = { status: 404, code: 'not_found' }
+    const made = accounts.createKey('nobody', { name: 'New' })
+    await expect(made).rejects.toMatchObject({
+      ...unknown,
+      message: 'There is no account "nobody".',
+    })
+    const change = accounts.changeKey('nothing', { disabled: true })
+    await expect(change).rejects.toMatchObject({
+      ...unknown,
+      message: 'There is no key "nothing".',
+    })
+  })
+
+  it('that were left half made can be made again', async () => {
+    const { accounts, records, ledger, config } = await setUpKey()
+    const failing = {
+      ...records,
+      create: async (key: string, value: object) => {
+        if (key === 'key:late') throw new Error('disk full')
+        return records.create(key, value)
+      },
+    }
+    const unlucky = new Accounts({ records: failing, ledger, defaults: () => config })
+    const wanted = { id: 'late', name: 'Late', secret: 'a-secret-of-my-own' }
+    await expect(unlucky.createKey('acme', wanted)).rejects.toThrow('disk full')
+    expect(await accounts.find(hashSecret(wanted.secret))).toBeNull()
+    expect(await accounts.listKeys('acme')).toHaveLength(1)
+    const { key } = await accounts.createKey('acme', { ...wanted, secret: 'another-secret' })
+    expect((await accounts.find(key.sha256))!.key.id).toBe('late')
+    expect(await accounts.listKeys('acme')).toHaveLength(2)
+    // What the first try left behind opens nothing.
+    expect(await accounts.reload(hashSecret(wanted.secret))).toBeNull()
+  })
+})
+
+describe('a change', () => {
+  it('touches what it names, clears with null, keeps the rest', async () => {
+    const { accounts, clock } = await setUpKey()
+    const cap = { usd: '1', scope: 'day' } as const
+    await accounts.changeKey('laptop', { rpm: 5, spendCap: cap, models: ['vendor/*'] })
+    clock.now += 1000
+    const key = await accounts.changeKey('laptop', { rpm: null, spendCap: undefined, models: null })
+    expect(key).toMatchObject({ name: 'Laptop', spendCap: cap })
+    expect(await accounts.key('laptop')).toEqual(key)
+    expect(key.rpm).toBeUndefined()
+    expect(key.models).toBeUndefined()
+  })
+
+  it('raises the revision to the time, and by one at least', async () => {
+    const { accounts, clock, key } = await setUpKey()
+    expect(key.revision).toBe(clock.now)
+    const changes = [1, 2, 3].map((rpm) => accounts.changeKey('laptop', { rpm }))
+    const revisions = (await Promise.all(changes)).map(({ revision }) => revision)
+    expect(revisions).toEqual([clock.now + 1, clock.now + 2, clock.now + 3])
+    clock.now += 5000
+    expect((await accounts.changeKey('laptop', { rpm: 4 })).revision).toBe(clock.now)
+  })
+
+  it('is not lost to another at the same time', async () => {
+    const { accounts } = await setUpKey()
+    const cap = { usd: '1', scope: 'day' } as const
+    await Promise.all([
+      accounts.changeKey('laptop', { rpm: 5 }),
+      accounts.changeKey('laptop', { disabled: true }),
+      accounts.changeKey('laptop', { spendCap: cap }),
+    ])
+    expect(await accounts.key('laptop')).toMatchObject({ rpm: 5, disabled: true, spendCap: cap })
+  })
+
+  it('that disables a key refuses the next enter, here', async () => {
+    const { accounts, enter, sha256, known } = await setUpKey()
+    expect(enter(known)).toMatchObject({ ok: true })
+    await accounts.changeKey('laptop', { disabled: true })
+    expect(enter(known)).toEqual({ ok: false, why: 'stale' })
+    expect(enter((await accounts.find(sha256))!)).toEqual({ ok: false, why: 'disabled' })
+  })
+
+  it('that disables a key refuses the next enter, in an instance that has it cached', async () => {
+    const { accounts, instance, enter, sha256 } = await setUpKey()
+    const elsewhere = instance()
+    const cached = (await elsewhere.find(sha256))!
+    expect(enter(cached)).toMatchObject({ ok: true })
+    await accounts.changeKey('laptop', { disabled: true })
+    expect(elsewhere.peek(sha256)).toBe(cached)
+    expect(enter(cached)).toEqual({ ok: false, why: 'stale' })
+    expect(enter((await elsewhere.reload(sha256))!)).toEqual({ ok: false, why: 'disabled' })
+    expect(elsewhere.peek(sha256)!.key.disabled).toBe(true)
+  })
+
+  it('counts from the moment it is acknowledged: rate, concurrency, expiry, cap', async () => {
+    const { accounts, clock, enter, sha256, ledger, pay } = await setUpKey()
+    await pay('acme')
+    const known = async () => (await accounts.find(sha256))!
+    await accounts.changeKey('laptop', { concurrency: 1 })
+    expect(enter(await known())).toMatchObject({ ok: true })
+    expect(enter(await known())).toMatchObject({ why: 'concurrency' })
+    await accounts.changeKey('laptop', { concurrency: null, rpm: 1 })
+    expect(enter(await known())).toMatchObject({ why: 'rpm', rate: { limit: 1 } })
+    await accounts.changeKey('laptop', { rpm: null, spendCap: { usd: '0', scope: 'month' } })
+    const { at } = enter(await known()) as { at: number }
+    const hold = { request: 'req_4', account: 'acme', key: 'laptop', at, hold: 0n, free: false }
+    expect(ledger.hold(hold)).toMatchObject({ ok: false, why: 'cap', scope: 'month' })
+    await accounts.changeKey('laptop', { expiresAt: clock.now })
+    expect(enter(await known())).toEqual({ ok: false, why: 'expired' })
+  })
+
+  it('is there for readers before the ledger asks for it', async () => {
+    const { accounts, records, ledger } = await setUpKey()
+    const limits = ledger.limits.bind(ledger)
+    let seen: unknown
+    vi.spyOn(ledger, 'limits').mockImplementation(async (...args) => {
+      seen = await records.get('key:laptop')
+      await limits(...args)
+    })
+    const key = await accounts.changeKey('laptop', { disabled: true })
+    expect(seen).toEqual(key)
+  })
+})
+
+describe('admission', () => {
+  it('lets exactly fifty of two hundred in at once through a key with fifty a minute', async () => {
+    const { accounts, enter, sha256, pay } = await setUpKey()
+    await pay('acme')
+    await accounts.changeKey('laptop', { rpm: 50 })
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, async () => enter((await accounts.find(sha256))!)),
+    )
+    expect(answers.filter(({ ok }) => ok)).toHaveLength(50)
+    expect(answers.filter((answer) => !answer.ok && answer.why === 'rpm')).toHaveLength(150)
+  })
+
+  it('works for keys the ledger has never heard of', async () => {
+    const { records, config, sha256 } = await setUpKey()
+    const ledger = new MemoryLedger()
+    const accounts = new Accounts({ records, ledger, defaults: () => config })
+    const { key, account } = (await accounts.find(sha256))!
+    const { revision } = key
+    const entry = { account: account.id, key: key.id, revision, freeTier: FREE_TIER }
+    expect(ledger.enter({ ...entry, request: 'req_1' })).toMatchObject({ ok: true })
+  })
+
+  it('recovers by a reload when the ledger has lost its memory', async () => {
+    const { records, config, sha256 } = await setUpKey()
+    let ledger = new MemoryLedger()
+    const engine = {
+      limits: (...args: Parameters<MemoryLedger['limits']>) => ledger.limits(...args),
+    }
+    const accounts = new Accounts({ records, ledger: engine as never, defaults: () => config })
+    const { key, account } = (await accounts.find(sha256))!
+    ledger = new MemoryLedger()
+    const { revision } = key
+    const entry = {
+      request: 'req_1',
+      account: account.id,
+      key: key.id,
+      revision,
+      freeTier: FREE_TIER,
+    }
+    expect(ledger.enter(entry)).toEqual({ ok: false, why: 'stale' })
+    await accounts.reload(sha256)
+    expect(ledger.enter(entry)).toMatchObject({ ok: true })
+  })
+
+  it('goes by new defaults within a minute', async () => {
+    const { accounts, clock, config, enter, sha256, pay } = await setUpKey()
+    await pay('acme')
+    config.limits = { rpm: 1, concurrency: 30 }
+    clock.now += 60_001
+    expect(enter((await accounts.find(sha256))!)).toMatchObject({ ok: true, rate: { limit: 1 } })
+  })
+})
+
+describe('the cache', () => {
+  it('asks the records once for many at once', async () => {
+    const { instance, records, sha256 } = await setUpKey()
+    const get = vi.spyOn(records, 'get')
+    const accounts = instance()
+    const found = await Promise.all(Array.from({ length: 50 }, () => accounts.find(sha256)))
+    expect(new Set(found).size).toBe(1)
+    expect(get.mock.calls.map(([key]) => key)).toEqual([
+      `hash:${sha256}`,
+      'account:acme',
+      'key:laptop',
+    ])
+  })
+
+  it('forgets a key after a minute, and that there is none after two seconds', async () => {
+    const { accounts, clock, sha256 } = await setUpKey()
+    const unknown = hashSecret('unknown')
+    await accounts.find(unknown)
+    clock.now += 1999
+    expect(accounts.peek(unknown)).toBeNull()
+    clock.now += 2
+    expect(accounts.peek(unknown)).toBeUndefined()
+    clock.now += 57_000
+    expect(accounts.peek(sha256)).toBeDefined()
+    clock.now += 2000
+    expect(accounts.peek(sha256)).toBeUndefined()
+  })
+
+  it('knows a new key at once, though it was asked for before', async () => {
+    const { accounts } = await setUpKey()
+    const secret = 'a-secret-of-my-own'
+    expect(await accounts.find(hashSecret(secret))).toBeNull()
+    await accounts.createKey('acme', { id: 'own', name: 'Own', secret })
+    expect((await accounts.find(hashSecret(secret)))!.key.id).toBe('own')
+  })
+
+  it('keeps nothing of a look-up that failed', async () => {
+    const { instance, records, sha256 } = await setUpKey()
+    const accounts = instance()
+    vi.spyOn(records, 'get').mockRejectedValueOnce(new Error('store is down'))
+    await expect(accounts.find(sha256)).rejects.toThrow('store is down')
+    expect((await accounts.find(sha256))!.key.id).toBe('laptop')
+  })
+})
+
+describe('effective limits', () => {
+  it('are the key’s or the defaults, and the free tier’s where those are lower', async () => {
+    const { accounts, key } = await setUpKey()
+    const own = { ...key, rpm: 7, concurrency: 300 }
+    expect(accounts.effectiveLimits(key, true, FREE_TIER)).toEqual({ rpm: 600, concurrency: 1000 })
+    expect(accounts.effectiveLimits(own, true, FREE_TIER)).toEqual({ rpm: 7, concurrency: 300 })
+    expect(accounts.effectiveLimits(key, false, FREE_TIER)).toEqual({ rpm: 20, concurrency: 5 })
+    expect(accounts.effectiveLimits(own, false, FREE_TIER)).toEqual({ rpm: 7, concurrency: 5 })
+  })
+})

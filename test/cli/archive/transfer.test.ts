@@ -1,0 +1,304 @@
+import { appendFile, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { Accounts, hashSecret } from '../../../src/accounts/accounts.ts'
+import { MemoryLedger } from '../../../src/state/ledger/memory.ts'
+import { exportLines, importLines, type State } from '../../../src/cli/archive/archive.ts'
+import { memoryRecords } from '../../../src/state/records.ts'
+import { folder } from '../../_folder.ts'
+import { collect, KEY, LIMITS, NOON, open, settlement } from '../../state/sqlite/_engine.ts'
+
+const DAYS_MS = 86_400_000
+const SHA256 = 'a'.repeat(64)
+
+/** State in memory, at noon of a day in 2026. */
+function fresh(now = () => NOON): State & { readonly accounts: Accounts } {
+  const state = { ledger: new MemoryLedger({ now }), records: memoryRecords() }
+  const defaults = () => ({ limits: LIMITS })
+  return { ...state, accounts: new Accounts({ ...state, defaults, now }) }
+}
+
+/** An account with a key, and something of everything a ledger keeps. */
+async function lived() {
+  let now = NOON
+  const state = fresh(() => now)
+  const { ledger, accounts } = state
+  await accounts.createAccount({ id: 'acct', name: 'Acme' })
+  const { secret } = await accounts.createKey('acct', {
+    id: 'key',
+    name: 'Laptop',
+    spendCap: { usd: '7.5', scope: 'day' },
+    expiresAt: NOON + 100 * DAYS_MS,
+  })
+  const usd = 10n ** 12n
+  await ledger.topUp({ account: 'acct', amount: 3_999_999n * usd + 1n, reference: 'r', note: 'n' })
+  await ledger.settle(settlement('req_1', 2_500_000n))
+  await ledger.fold(new Date(NOON))
+  now += 5 * DAYS_MS
+  await ledger.fold(new Date(now))
+  await ledger.settle(settlement('req_2', 1n, '20260520'))
+  const entry = { ...KEY, request: 'req_3', at: now, hold: 0n, free: false }
+  ledger.enter({
+    ...entry,
+    revision: Number.MAX_SAFE_INTEGER,
+    freeTier: { rpm: 1, perDay: 1, concurrency: 1 },
+  })
+  ledger.hold(entry)
+  now += 60_000
+  await ledger.account('acct')
+  return { ...state, secret }
+}
+
+async function linesOf(state: State): Promise<string[]> {
+  return (await collect(exportLines(state))).map((line) => line.slice(0, -1))
+}
+
+function take(state: State, lines: readonly string[]) {
+  return importLines(state, async function* () {
+    yield* lines
+  })
+}
+
+const parsed = (lines: readonly string[]) => lines.map((line) => JSON.parse(line))
+/** An export but for its header, which has the time. */
+const contentOf = async (state: State) => parsed((await linesOf(state)).slice(1))
+
+describe('an export', () => {
+  it('has a header, records, the ledger and an end, amounts as decimal text', async () => {
+    const state = await lived()
+    const lines = await collect(exportLines(state))
+    expect(lines.every((line) => line.endsWith('}\n') && !line.slice(0, -1).includes('\n'))).toBe(
+      true,
+    )
+    const [header, ...rest] = parsed(lines)
+    expect(header).toEqual({ kind: 'export', version: 1, at: expect.any(Number) })
+    expect(rest.pop()).toEqual({ kind: 'end', lines: lines.length })
+    const [records, items] = [rest.slice(0, 5), rest.slice(5)]
+    expect(records.map(({ kind, key }) => [kind, key.replace(/[0-9a-f]{64}/, '…')])).toEqual([
+      ['record', 'index:accounts'],
+      ['record', 'account:acct'],
+      ['record', 'index:keys:acct'],
+      ['record', 'hash:…'],
+      ['record', 'key:key'],
+    ])
+    expect(items).toMatchObject([
+      { kind: 'account', account: 'acct', paid: true },
+      { kind: 'limits', key: 'key', limits: { cap: { amount: '7.5', scope: 'day' } } },
+      { kind: 'total', key: 'key', day: '20260515', rows: 1, cost: '0.0000025' },
+      { kind: 'top-up', request: 'r', at: NOON, cost: '-3999999.000000000001', note: 'n' },
+      { kind: 'usage', request: 'req_2', day: '20260520', cost: '0.000000000001' },
+      { kind: 'orphan', request: 'req_3', key: 'key', cost: '0' },
+    ])
+    expect(lines.join('')).not.toContain(state.secret)
+  })
+
+  it('says of nothing that there is nothing', async () => {
+    const lines = await linesOf(fresh())
+    expect(parsed(lines).map(({ kind }) => kind)).toEqual(['export', 'end'])
+    expect(await take(fresh(), lines)).toEqual({ lines: 2, added: 0 })
+  })
+})
+
+describe('an import', () => {
+  it('brings accounts, keys and money to another engine and back, once', async () => {
+    const source = await lived()
+    const lines = await linesOf(source)
+    const embedded = await open()
+    const back = fresh()
+    for (const [from, to] of [
+      [source, embedded],
+      [embedded, back],
+    ] as const) {
+      const lines = await linesOf(from)
+      expect(await take(to, lines)).toEqual({ lines: lines.length, added: lines.length - 2 })
+      expect(await take(to, lines)).toEqual({ lines: lines.length, added: 0 })
+      expect(await to.ledger.verify()).toEqual([])
+    }
+    expect(await contentOf(back)).toEqual(parsed(lines.slice(1)))
+    expect(await back.accounts.listKeys()).toEqual(await source.accounts.listKeys())
+    expect(await back.accounts.listAccounts()).toEqual(await source.accounts.listAccounts())
+  })
+
+  it('has the keys work where they did not before', async () => {
+    const source = await lived()
+    const target = fresh()
+    await take(target, await linesOf(source))
+    const known = await target.accounts.find(hashSecret(source.secret))
+    expect(known).toMatchObject({ key: { id: 'key', name: 'Laptop' }, account: { id: 'acct' } })
+    expect(await target.ledger.account('acct')).toEqual(await source.ledger.account('acct'))
+  })
+
+  it('leaves newer keys and other accounts as they are', async () => {
+    const source = await lived()
+    const target = fresh()
+    await target.accounts.createAccount({ id: 'other', name: 'Other' })
+    await take(target, await linesOf(source))
+    await target.accounts.changeKey('key', { name: 'Renamed' })
+    await take(target, await linesOf(source))
+    expect(await target.accounts.key('key')).toMatchObject({ name: 'Renamed' })
+    const accounts = await target.accounts.listAccounts()
+    expect(accounts.map(({ id }) => id)).toEqual(['other', 'acct'])
+    expect(await target.accounts.listKeys('acct')).toHaveLength(1)
+  })
+
+  it('takes the newer one of two states of a key', async () => {
+    const source = await lived()
+    const target = fresh()
+    await take(target, await linesOf(source))
+    await source.accounts.changeKey('key', { disabled: true })
+    expect(await take(target, await linesOf(source))).toMatchObject({ added: 2 })
+    expect(await target.accounts.key('key')).toMatchObject({ disabled: true })
+    const [limits] = parsed(await linesOf(target)).filter(({ kind }) => kind === 'limits')
+    expect(limits).toMatchObject({ limits: { disabled: true } })
+  })
+
+  it('goes on where one ended early', async () => {
+    const lines = await linesOf(await lived())
+    const target = fresh()
+    let left = lines.length + lines.length - 3
+    const torn = importLines(target, async function* () {
+      for (const line of lines) {
+        if (left-- === 0) throw new Error('torn')
+        yield line
+      }
+    })
+    await expect(torn).rejects.toThrow('torn')
+    expect(await target.accounts.listKeys()).toHaveLength(1)
+    await take(target, lines)
+    expect(await contentOf(target)).toEqual(parsed(lines.slice(1)))
+    expect(await target.ledger.verify()).toEqual([])
+  })
+
+  it('takes in more than fits one batch', async () => {
+    const source = fresh()
+    for (let i = 0; i < 1200; i++) await source.ledger.settle(settlement(`req_${i}`, BigInt(i)))
+    const target = await open()
+    const lines = await linesOf(source)
+    const { commits } = target.ledger
+    expect(await take(target, lines)).toEqual({ lines: 1203, added: 1200 })
+    expect(target.ledger.commits - commits).toBe(3)
+    expect(await target.ledger.account('acct')).toMatchObject({ balance: -719_400n })
+    expect(await collect(target.ledger.orphans())).toEqual([])
+    expect(await target.ledger.verify()).toEqual([])
+  })
+
+  it('refuses what is no whole export, and has then taken nothing', async () => {
+    const lines = await linesOf(await lived())
+    const at = (kind: string) => parsed(lines).findIndex((line) => line.kind === kind)
+    const usage = at('usage')
+    const changed = (index: number, change: object) =>
+      lines.with(index, JSON.stringify({ ...JSON.parse(lines[index]!), ...change }))
+    const inside = (index: number, member: string, change: object) =>
+      changed(index, { [member]: { ...JSON.parse(lines[index]!)[member], ...change } })
+    for (const [wrong, message] of [
+      [[], 'line 1: the export ends early, its last lines are missing'],
+      [['hello'], 'line 1: this is no export: it does not begin with the header of one'],
+      [lines.slice(1), 'line 1: this is no export: it does not begin with the header of one'],
+      [
+        changed(0, { version: 2 }),
+        'line 1: the export has version 2; this gateway reads version 1',
+      ],
+      [
+        lines.slice(0, -1),
+        `line ${lines.length}: the export ends early, its last lines are missing`,
+      ],
+      [
+        lines.toSpliced(usage, 1),
+        `line ${lines.length - 1}: the export had ${lines.length} lines, some are missing`,
+      ],
+      [[...lines, lines[1]!], `line ${lines.length + 1}: the export ended on the line before`],
+      [lines.with(usage, lines[usage]!.slice(0, -9)), `line ${usage + 1}: expected a JSON object`],
+      [lines.with(usage, '[]'), `line ${usage + 1}: expected a JSON object`],
+      [changed(usage, { kind: 'gift' }), /kind: expected .*"usage".*, found "gift"$/],
+      [changed(usage, { tip: 1 }), /tip: unknown key/],
+      [
+        changed(usage, { cost: 5 }),
+        /cost: expected an amount of USD such as "0\.0025", .*found the/,
+      ],
+      [
+        changed(usage, { cost: '-5' }),
+        /cost: expected an amount of USD such as "0\.0025", .*found "-5"/,
+      ],
+      [changed(usage, { cost: '0.0000000000001' }), /cost: expected an amount of USD/],
+      [changed(usage, { day: '20260230' }), /day: expected a day such as "20270131", found "2026/],
+      [changed(usage, { at: 0.5 }), /at: expected a moment in ms since 1970/],
+      [changed(usage, { request: undefined }), /request: expected a text, found nothing/],
+      [inside(usage, 'usage', { outcome: 'fine' }), /usage\.outcome: expected /],
+      [inside(usage, 'usage', { lines: {} }), /usage\.lines: expected a list/],
+      [changed(at('top-up'), { cost: '1' }), /cost: expected an amount of USD below zero/],
+      [
+        changed(at('top-up'), { cost: '-4000000.1' }),
+        /cost: expected .*, at least -4000000, found/,
+      ],
+      [changed(at('total'), { cost: '9999999' }), /cost: expected .*, at most 4000000, found/],
+      [changed(at('orphan'), { cost: '1' }), /cost: expected "0"/],
+      [changed(at('total'), { rows: 0 }), /rows: expected a whole number of at least 1/],
+      [inside(at('limits'), 'limits', { rpm: 0 }), /limits\.rpm: expected a whole number of at/],
+      [changed(1, { key: 'index:other' }), /key: expected the key of an account, key, hash or/],
+      [changed(1, { key: 'pin:acct' }), /key: expected the key of an account/],
+      [inside(1, 'value', { ids: ['a/b'] }), /value\.ids\.0: expected 1 to 64 lower-case/],
+      [changed(2, { key: 'account:other' }), /value\.id: expected the id that is in the key/],
+      [
+        inside(5, 'value', { sha256: 'x' }),
+        /value\.sha256: expected 64 hex digits, found \[secret\]/,
+      ],
+    ] as const) {
+      const target = fresh()
+      const error = await take(target, wrong).then(
+        () => expect.unreachable(`took ${wrong.join('\n')}`),
+        (error: Error) => error,
+      )
+      expect(error.message).toMatch(message)
+      expect(error.message).toMatch(/^line \d+: /)
+      expect(parsed(await linesOf(target)).map(({ kind }) => kind)).toEqual(['export', 'end'])
+    }
+  })
+
+  it('names the line that contradicts what is there', async () => {
+    const lines = await linesOf(await lived())
+    const usage = parsed(lines).findIndex(({ kind }) => kind === 'usage')
+    const target = fresh()
+    await take(target, lines)
+    const forged = lines.with(usage, lines[usage]!.replace('0.000000000001', '0.000000000002'))
+    await expect(take(target, forged)).rejects.toThrow(
+      `line ${usage + 1}: request "req_2" of account acct is there already, with another amount`,
+    )
+    expect(await contentOf(target)).toEqual(parsed(lines.slice(1)))
+  })
+
+  it('does not mistake one key for another', async () => {
+    const source = await lived()
+    const lines = await linesOf(source)
+    const other = fresh()
+    await other.accounts.createAccount({ id: 'acct', name: 'Acme' })
+    await other.accounts.createKey('acct', { id: 'key', name: 'Another', sha256: SHA256 })
+    await expect(take(other, lines)).rejects.toThrow(
+      'line 6: another key is there with the same id',
+    )
+
+    const hash = JSON.parse(lines[4]!).key
+    const twin = fresh()
+    await twin.records.put(hash, { account: 'acct', key: 'twin' })
+    await expect(take(twin, lines)).rejects.toThrow('line 5: another hash is there')
+  })
+})
+
+it('an export of a ledger in use has what was there before, and nothing after', async () => {
+  const { ledger } = await open()
+  for (let i = 0; i < 300; i++) void ledger.settle(settlement(`req_${i}`, 1n))
+  const items = ledger.export()
+  expect((await items.next()).value).toEqual({ kind: 'account', account: 'acct', paid: false })
+  await ledger.settle(settlement('req_late', 1n))
+  expect(await collect(items)).toHaveLength(300)
+  expect(await collect(ledger.export())).toHaveLength(302)
+})
+
+it('an export survives the way through a file', async () => {
+  const source = await lived()
+  const file = join(await folder({}), 'export.jsonl')
+  await writeFile(file, '')
+  for await (const line of exportLines(source)) await appendFile(file, line)
+  const target = fresh()
+  await take(target, (await readFile(file, 'utf8')).split('\n').slice(0, -1))
+  expect(await contentOf(target)).toEqual(await contentOf(source))
+})

@@ -1,0 +1,474 @@
+import { once } from 'node:events'
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import { createServer as createHttpServer } from 'node:http'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import {
+  ask,
+  call as callOf,
+  keyIn,
+  PATIENT,
+  run as runOf,
+  start as startOf,
+  urlOf,
+  type Running,
+  type Where,
+} from '../_cli.ts'
+import { folder } from '../_folder.ts'
+import { createTestGateway, hello, MOCK_CONFIG, send, type TestGateway } from '../_setup.ts'
+
+const TOKEN = 'admin-token-of-the-test'
+const CONFIG = `
+server: { port: 0, shutdownGrace: 20 }
+state: { driver: memory }
+admin: { token: '${TOKEN}' }
+log: { access: false }
+providers: { mock: { use: mock } }
+models:
+  mock/echo:
+    pricing: { prompt: '0.000001', completion: '0.000002' }
+    capabilities: [STREAMING]
+    deployments: [{ provider: mock, model: echo, options: { paceMs: 50 } }]
+`
+const SYSTEM = `${process.platform} with ${process.arch}`
+const LARGE_PAGES = SYSTEM === 'linux with x64'
+const SLOW = CONFIG.replace('paceMs: 50', 'paceMs: 60000')
+
+/** The configuration that ships keeps its state in the package; no test may. */
+const inMemory = ({ cwd, env }: Where = {}): Where => ({
+  ...(cwd !== undefined && { cwd }),
+  env: { SLUICEGATE__STATE: '{"driver":"memory"}', ...env },
+})
+const start = (args: readonly string[], where?: Where, node?: readonly string[]) =>
+  startOf(args, inMemory(where), node)
+const run = (args: readonly string[], where?: Where, node?: readonly string[]) =>
+  runOf(args, inMemory(where), node)
+const call = (args: readonly string[], where?: Where) => callOf(args, inMemory(where))
+
+interface Served extends Running {
+  readonly url: string
+  readonly cwd: string
+}
+
+/** A gateway on a free port, with a configuration of its own. */
+async function serve(config = CONFIG): Promise<Served> {
+  const cwd = await folder({ 'gateway.config.yaml': config })
+  const running = await start(['serve'], { cwd })
+  return { ...running, url: await urlOf(running), cwd }
+}
+
+const CHAT = '/v1/chat/completions'
+
+/** How many calls run, as the gateway says itself. */
+async function callsAt(url: string): Promise<number> {
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  const answer = await send(`${url}/admin/status`, 'GET', undefined, headers)
+  return answer.json.data.running
+}
+
+describe('being called wrongly', () => {
+  it.each([
+    [[], /Usage: .* serve /s],
+    [['srve'], /no command "srve"; did you mean "serve"\?/],
+    [['xyzzy'], /no command "xyzzy"; .*--help/],
+    [['keys'], /"keys" needs a command; it has list, create/],
+    [['keys', 'lst'], /did you mean "keys list"\?/],
+    [['accounts', 'show'], /Missing <account>.*Usage: .* accounts show <account>/s],
+    [['credits', 'add'], /Missing <account> and <usd>/],
+    [['keys', 'show', 'a', 'b'], /"b" is one argument too many/],
+    [['keys', 'create', 'a', '--nam', 'x'], /no option --nam; did you mean --name\?/],
+    [['models', '--token'], /--token needs a value: --token <token>/],
+    [['models', '--token', '--json'], /--token needs a value/],
+    [['models', '--json=1'], /--json takes no value/],
+    [['serve', '--port', 'http'], /--port takes a number from 0 to 65535, not "http"/],
+    [['serve', '--port', '65536'], /--port takes a number/],
+  ])('%j ends with status 2 and says what is wrong', async (args, message) => {
+    const { code, out, err } = await call(args)
+    expect(err).toMatch(message)
+    expect([code, out]).toEqual([2, ''])
+  })
+
+  it('is the status of the process', async () => {
+    const { code, out, err } = await run(['srve'])
+    expect([code, out, err]).toEqual([2, '', expect.stringContaining('did you mean "serve"?')])
+  })
+
+  it('in what only a gateway would see is noticed as well', async () => {
+    const options = ['--url', 'http://127.0.0.1:9', '--token', 'x']
+    for (const [args, message] of [
+      [['keys', 'create', 'acme'], /--name <text>/],
+      [['keys', 'update', 'key'], /Nothing to change/],
+      [['keys', 'update', 'key', '--rpm', 'many'], /--rpm takes a whole number or "none"/],
+      [['keys', 'update', 'key', '--policy', 'no.json'], /policy cannot be read from no.json/],
+    ] as const) {
+      const { code, err } = await call([...args, ...options])
+      expect(err).toMatch(message)
+      expect(code).toBe(2)
+    }
+  })
+})
+
+describe('help', () => {
+  it('lists the commands', async () => {
+    const answers = [await run(['--help']), await call(['help']), await call(['-h'])]
+    for (const { code, out, err } of answers) {
+      expect([code, err]).toEqual([0, ''])
+      for (const word of ['serve', 'check', 'init', 'keys create <account>', 'ledger verify']) {
+        expect(out).toContain(word)
+      }
+    }
+  })
+
+  it('says what a command takes, or a family of them', async () => {
+    const command = await call(['keys', 'create', '--help'])
+    expect(command.out).toMatch(/keys create <account> \[options\][^]*--cap <usd/)
+    const family = await call(['keys', '--help'])
+    expect(family.out).toContain('keys disable <key>')
+    expect(family.out).not.toContain('serve')
+    expect([command.code, family.code]).toEqual([0, 0])
+  })
+})
+
+describe('an old Node', () => {
+  it('is told so in a sentence', async () => {
+    const pretend =
+      'data:text/javascript,Object.defineProperty(process,"versions",{value:{node:"22.1.0"}})'
+    const { code, out, err } = await run(['serve'], {}, ['--import', pretend])
+    expect(err).toMatch(/^Node\.js 24 or newer is needed, this is 22\.1\.0\./)
+    expect([code, out]).toEqual([1, ''])
+  })
+})
+
+describe('serve', () => {
+  it('works in an empty folder: prints a URL and a key that answers', async () => {
+    const running = await start(['serve', '--port', '0'])
+    const url = await urlOf(running)
+    await expect
+      .poll(running.said, PATIENT)
+      .toContain('The admin API is off: set SLUICEGATE_ADMIN_TOKEN')
+    const said = running.said()
+    const body = JSON.parse(/-d '(.*)'\n/.exec(said)![1]!)
+    const answer = await ask(url, keyIn(said), CHAT, body)
+    expect(answer.status, answer.text).toBe(200)
+    expect(answer.json.choices[0].message.content).toContain('Hello')
+    running.child.kill('SIGTERM')
+    expect(await running.ended).toMatchObject({ code: 0, signal: null })
+  })
+
+  describe.runIf(LARGE_PAGES)(`in large pages, on linux with x64 (here: ${SYSTEM})`, () => {
+    const optionOf = async (env = {}, ...node: string[]) => {
+      const cwd = await folder({ 'gateway.config.yaml': CONFIG })
+      const running = await start(['serve'], { cwd, env }, node)
+      await urlOf(running)
+      const words = await readFile(`/proc/${running.child.pid}/cmdline`, 'utf8')
+      return { words: words.split('\0').filter((word) => word.startsWith('--')), ...running }
+    }
+
+    it('is the process that was started, with the options it was given', async () => {
+      const { words, child, ended } = await optionOf({}, '--stack-trace-limit=20')
+      expect(words).toEqual(['--use-largepages=silent', '--stack-trace-limit=20'])
+      child.kill('SIGTERM')
+      expect(await ended).toMatchObject({ code: 0, signal: null })
+    })
+
+    it('is as its options say, where they do', async () => {
+      const { words } = await optionOf({}, '--use-largepages=off')
+      expect(words).toEqual(['--use-largepages=off'])
+      expect(await optionOf({ NODE_OPTIONS: '--use-largepages=off' })).toMatchObject({ words: [] })
+    })
+  })
+
+  it('says which port is taken and what to do', async () => {
+    const other = createServer()
+    await once(other.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void other.close())
+    const { port } = other.address() as AddressInfo
+    const cwd = await folder({ 'gateway.config.yaml': CONFIG })
+    const { code, err } = await call(['serve', '--port', String(port)], { cwd })
+    expect(err).toContain(`Cannot listen on 127.0.0.1, port ${port}: something else listens there`)
+    expect(err).toContain('--port')
+    expect(code).toBe(1)
+  })
+
+  it('says what is wrong with the configuration', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': 'sever: {}\n' })
+    const { code, err } = await run(['serve'], { cwd })
+    expect(err).toMatch(
+      /gateway\.config\.yaml is not valid:\n +sever +unknown key; did you mean "server"/,
+    )
+    expect(err).not.toContain('    at ')
+    expect(code).toBe(1)
+  })
+
+  it('takes a change of the configuration over while it runs, but not a broken one', async () => {
+    const { url, cwd, said } = await serve()
+    const file = join(cwd, 'gateway.config.yaml')
+    const ids = async () => {
+      const { json } = await send(`${url}/v1/models`, 'GET', undefined, {})
+      return json.data.map(({ id }: { id: string }) => id)
+    }
+    expect(await ids()).toEqual(['mock/echo'])
+    await writeFile(file, CONFIG.replace('mock/echo', 'mock/other'))
+    await expect.poll(ids, PATIENT).toEqual(['mock/other'])
+    await writeFile(file, 'models: 7\n')
+    await expect.poll(said, PATIENT).toContain('the old one stays in force')
+    expect(await ids()).toEqual(['mock/other'])
+  })
+
+  it.each(['SIGINT', 'SIGTERM'] as const)('lets a running call end after %s', async (signal) => {
+    const { url, child, said, ended } = await serve()
+    const messages = [{ role: 'user', content: 'one two three four five six seven eight nine ten' }]
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${keyIn(said())}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'mock/echo', messages, stream: true }),
+    })
+    // The head is there, most of the answer is not.
+    child.kill(signal)
+    expect(await response.text()).toContain('data: [DONE]')
+    expect(await ended).toMatchObject({ code: 0, signal: null })
+  })
+
+  it('ends at once on the second signal', async () => {
+    const { url, child, said, ended } = await serve(SLOW)
+    const answer = ask(url, keyIn(said()), CHAT, { ...hello, stream: true }).catch(() => 'cut off')
+    await expect.poll(() => callsAt(url), PATIENT).toBe(1)
+    child.kill('SIGTERM')
+    await expect.poll(said, PATIENT).toContain('waiting for running calls')
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({ code: 1 })
+    expect(await answer).toBe('cut off')
+  })
+})
+
+describe('init and check', () => {
+  it('write a configuration that serves, with an admin token that works', async () => {
+    const cwd = await folder({})
+    const { code, out } = await run(['init'], { cwd })
+    expect([code, out]).toEqual([0, expect.stringContaining('gateway.config.yaml')])
+    const env = await readFile(join(cwd, '.env'), 'utf8')
+    const token = /^SLUICEGATE_ADMIN_TOKEN=([\w-]{32})\n$/.exec(env)![1]!
+    expect((await stat(join(cwd, '.env'))).mode & 0o077).toBe(0)
+    expect(out).not.toContain(token)
+
+    const check = await run(['check'], { cwd })
+    expect(check.out).toMatch(
+      /^gateway\.config\.yaml is valid: 1 model\.\n[^]*mock\/echo +chat +paid/,
+    )
+    expect(check.out).not.toContain(token)
+    const json = await call(['check', '--json'], { cwd })
+    expect(JSON.parse(json.out).models).toMatchObject([{ id: 'mock/echo', modality: 'chat' }])
+
+    const gateway = await start(['serve', '--port', '0'], { cwd })
+    const url = await urlOf(gateway)
+    const accounts = await run(['accounts', 'list', '--url', url], { cwd })
+    expect(accounts.out).toMatch(/^ID +NAME[^]*\nlocal +Local +10 +paid +1\n$/)
+  })
+
+  it('overwrite nothing unless told to, and never a token', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': '# mine\n', '.env': 'OTHER=1' })
+    const refused = await call(['init'], { cwd })
+    expect(refused.err).toMatch(/gateway\.config\.yaml is there already; --force overwrites it/)
+    expect(refused.code).toBe(1)
+    expect(await readFile(join(cwd, 'gateway.config.yaml'), 'utf8')).toBe('# mine\n')
+    expect((await call(['init', '--force'], { cwd })).code).toBe(0)
+    const env = await readFile(join(cwd, '.env'), 'utf8')
+    expect(env).toMatch(/^OTHER=1\nSLUICEGATE_ADMIN_TOKEN=\S+\n$/)
+    expect((await call(['init', '--force', '--json'], { cwd })).out).toContain(
+      '"token_added": false',
+    )
+    expect(await readFile(join(cwd, '.env'), 'utf8')).toBe(env)
+  })
+
+  it('find everything that is wrong', async () => {
+    const broken = CONFIG.replace("'0.000001'", '0.000001').replace('use: mock', 'use: mokc')
+    const cwd = await folder({ 'gateway.config.yaml': broken })
+    const { code, err } = await call(['check'], { cwd })
+    expect(err).toMatch(/models\.mock\/echo\.pricing\.prompt +expected a decimal string/)
+    expect(code).toBe(1)
+    const plugin = CONFIG.replace('use: mock', 'use: mokc')
+    const second = await call(['check'], { cwd: await folder({ 'gateway.config.yaml': plugin }) })
+    expect(second.err).toMatch(/providers\.mock\.use .*mokc/)
+    expect(second.code).toBe(1)
+  })
+
+  it('name a configuration that is not there', async () => {
+    const { code, err } = await call(['check', '--config', 'no.yaml'])
+    expect([code, err]).toEqual([1, expect.stringContaining('no.yaml')])
+  })
+})
+
+describe('a gateway whose output nobody reads any more', () => {
+  it('goes on serving', PATIENT, async () => {
+    const { child, url } = await serve(
+      CONFIG.replace('access: false', 'access: true, format: json'),
+    )
+    child.stdout!.destroy()
+    child.stderr!.destroy()
+    // Access lines are written when there are 64 KiB of them: this is twice as much.
+    for (let round = 0; round < 10; round++) {
+      const models = () => send(`${url}/v1/models`, 'GET', undefined, {})
+      const answers = await Promise.all(Array.from({ length: 100 }, models))
+      expect(answers.every(({ status }) => status === 200)).toBe(true)
+    }
+  })
+})
+
+describe('a gateway that keeps its state in a file', () => {
+  it(
+    'knows accounts, keys and money again after it was killed, and shows the key once',
+    PATIENT,
+    async () => {
+      const cwd = await folder({
+        'gateway.config.yaml': CONFIG.replace('driver: memory', 'driver: file'),
+      })
+      const env = { SLUICEGATE__STATE: '{"driver":"file","path":"./data"}' }
+      const first = await start(['serve'], { cwd, env })
+      await expect.poll(first.said, PATIENT).toMatch(/sk-sluice-/)
+      const secret = keyIn(first.said())
+      const of = async (running: Running, path: string, body?: object) =>
+        ask(await urlOf(running), secret, path, body)
+      const { usage } = (await of(first, CHAT, hello)).json
+      expect(usage.cost).toBeGreaterThan(0)
+      const credits = (await of(first, '/v1/credits')).text
+      first.child.kill('SIGKILL')
+      await first.ended
+
+      const second = await start(['serve'], { cwd, env })
+      expect((await of(second, '/v1/credits')).text).toBe(credits)
+      expect((await of(second, '/v1/key')).json.data.spend_usd).toBe(usage.cost)
+      expect(second.said()).not.toContain('sk-sluice-')
+      const third = await call(['serve', '--port', '0'], { cwd, env })
+      expect(third.code).toBe(1)
+      expect(third.err).toMatch(/one process/i)
+    },
+  )
+})
+
+describe('commands of a running gateway', () => {
+  let t: TestGateway
+  beforeAll(async () => {
+    t = await createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN } })
+  })
+  afterAll(() => t.close())
+
+  const at = () => ['--url', t.url, '--token', TOKEN]
+
+  it('make an account, pay it, make a key, and follow what it does', async () => {
+    const { url } = t
+    const cwd = await folder({ 'policy.json': '{"version":1,"maxOutputTokens":50}' })
+    const command = (...args: string[]) => run([...args, ...at()], { cwd })
+    const again = (...args: string[]) => call([...args, ...at()])
+    const account = await command('accounts', 'create', 'Acme Ltd', '--id', 'corp')
+    expect([account.code, account.err]).toEqual([0, ''])
+    expect(account.out).toMatch(/^id +corp\nname +Acme Ltd\n/)
+
+    const paid = await command('credits', 'add', 'corp', '12.50', '--reference', 'invoice 1')
+    expect(paid.out).toMatch(/balance_usd +12\.5\n/)
+    const twice = await again('credits', 'add', 'corp', '12.50', '--reference', 'invoice 1')
+    expect(twice.out).toMatch(/booked before; nothing was added[^]*balance_usd +12\.5\n/)
+
+    const settings = ['--rpm', '60', '--cap', '5/month', '--models', 'mock/echo, mock/nothing']
+    const policy = ['--policy', 'policy.json', '--expires', '2099-01-31']
+    const made = await command('keys', 'create', 'corp', '--name', 'Laptop', ...settings, ...policy)
+    expect(made.err).toBe('')
+    expect(made.out).toMatch(/cap +5 USD, month\n/)
+    expect(made.out).toContain('warning: the catalog has no model "mock/nothing"')
+    expect(made.out).toContain('This is the only time it is shown')
+    const secret = keyIn(made.out.slice(made.out.indexOf('only time')))
+    const id = /^id +(\S+)$/m.exec(made.out)![1]!
+    const answer = await ask(url, secret, CHAT, hello)
+    expect(answer.status, answer.text).toBe(200)
+
+    const shown = JSON.parse((await command('keys', 'show', id, '--json')).out)
+    expect(shown).toMatchObject({
+      rpm_limit: 60,
+      spend_cap: { usd: '5', scope: 'month' },
+      models: ['mock/echo', 'mock/nothing'],
+      policy: { version: 1, maxOutputTokens: 50 },
+      expires_at: '2099-01-31T00:00:00.000Z',
+      spend_usd: answer.json.usage.cost,
+    })
+    const list = await command('keys', 'list', '--account', 'corp')
+    expect(list.out).toMatch(/Laptop +sk-sluice-\S+ +active/)
+    expect(list.out).not.toContain(secret)
+
+    const changed = await command('keys', 'update', id, '--models', 'none', '--cap', 'none')
+    expect(changed.out).toMatch(/models +all\n[^]*cap +-\n/)
+    await command('keys', 'disable', id)
+    expect((await ask(url, secret, CHAT, hello)).status).toBe(401)
+    expect((await again('keys', 'list')).out).toMatch(/Laptop .* disabled/)
+    await command('keys', 'enable', id)
+    expect((await ask(url, secret, CHAT, hello)).status).toBe(200)
+
+    const credits = await command('credits', 'show', 'corp')
+    expect(credits.out).toMatch(/top-up +12\.5 .* invoice 1\n/)
+    expect(credits.out).toContain(answer.headers['x-service-request-id'])
+    expect((await command('models')).out).toMatch(/mock\/echo +chat +mock\/echo +well/)
+    expect((await command('ledger', 'verify')).out).toBe('Every sum equals its rows.\n')
+  })
+
+  it('print large amounts to the last digit', async () => {
+    await call(['accounts', 'create', 'Rich', '--id', 'rich', ...at()])
+    await call(['credits', 'add', 'rich', '3999999.000000000001', ...at()])
+    const show = ['accounts', 'show', 'rich', ...at()]
+    for (const { out } of [await run([...show, '--json']), await call(show)]) {
+      expect(out).toContain('3999999.000000000001')
+    }
+  })
+
+  it('pass on what the gateway says', async () => {
+    // The token is the one of the configuration, unless told.
+    const cwd = await folder({ 'gateway.config.yaml': CONFIG })
+    const command = (...args: string[]) => call([...args, '--url', t.url], { cwd })
+    const unknown = await command('accounts', 'show', 'nobody')
+    expect([unknown.code, unknown.out]).toEqual([1, ''])
+    expect(unknown.err).toBe('There is no account "nobody".\n')
+    const wrong = await command('credits', 'add', 'acme', 'ten')
+    expect(wrong.err).toMatch(/'usd': expected a decimal string/)
+    const token = await command('models', '--token', 'not-the-token')
+    expect(token.err).toBe('The admin token is wrong.\n')
+  })
+
+  it('end with status 1 when the ledger does not add up', async () => {
+    const wrong = { account_id: 'acme', what: 'balance', stored: 1, recomputed: 2 }
+    const other = createHttpServer((_, response) => {
+      response.end(JSON.stringify({ data: { ok: false, discrepancies: [wrong] } }))
+    })
+    await once(other.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void other.close())
+    const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
+    const { code, out, err } = await call(['ledger', 'verify', '--url', url, '--token', 'x'])
+    expect(out).toMatch(/\nacme +balance +1 +2\n/)
+    expect([code, err]).toEqual([1, 'The ledger does not add up.\n'])
+  })
+
+  it('say that nobody answers, or not a gateway', async () => {
+    const other = createHttpServer((_, response) => void response.end('hi'))
+    await once(other.listen(0, '127.0.0.1'), 'listening')
+    const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
+    const options = ['--url', url, '--token', 'x']
+    const stranger = await call(['models', ...options])
+    expect(stranger.err).toMatch(/no gateway/)
+    other.close().closeAllConnections()
+    await once(other, 'close')
+    const nobody = await call(['models', ...options])
+    expect(nobody.err).toBe(
+      `No gateway answers at ${url}; start one with "npm start", or name it with --url.\n`,
+    )
+    expect([stranger.code, nobody.code]).toEqual([1, 1])
+  })
+
+  it('say how to get an admin API where there is none', async () => {
+    await using other = await createTestGateway()
+    const { url } = other
+    const { code, err } = await call(['models', '--url', url, '--token', 'x'])
+    expect(err).toMatch(/has no admin API: set SLUICEGATE_ADMIN_TOKEN/)
+    expect(code).toBe(1)
+    const without = await call(['models', '--url', url])
+    expect(without.err).toMatch(/There is no admin token: set SLUICEGATE_ADMIN_TOKEN/)
+    const environment = { env: { SLUICEGATE_ADMIN_TOKEN: 'x' } }
+    expect((await call(['models', '--url', url], environment)).err).toMatch(/has no admin API/)
+  })
+})

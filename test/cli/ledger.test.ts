@@ -1,0 +1,162 @@
+import { existsSync } from 'node:fs'
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import * as cli from '../_cli.ts'
+import { ask, keyIn, type Running } from '../_cli.ts'
+import { folder } from '../_folder.ts'
+import { hello } from '../_setup.ts'
+
+const CONFIG = `
+server: { port: 0 }
+admin: { token: admin-token-of-the-test }
+log: { access: false }
+providers: { mock: { use: mock } }
+models:
+  mock/echo:
+    pricing: { prompt: '0.000001', completion: '0.000002' }
+    deployments: [{ provider: mock, model: echo }]
+`
+/** Several processes, one after the other. */
+const PATIENT = { timeout: 30_000 }
+
+const run = (cwd: string, ...args: string[]) => cli.run(args, { cwd })
+const call = (cwd: string, ...args: string[]) => cli.call(args, { cwd })
+/** A folder whose configuration keeps state in `data`, unless told. */
+const place = (config = '', files = {}) =>
+  folder({ 'gateway.config.yaml': CONFIG + config, ...files })
+
+/** A gateway of a folder, when it answers. */
+async function serve(cwd: string): Promise<Running & { readonly url: string }> {
+  const running = await cli.start(['serve'], { cwd })
+  return { ...running, url: await cli.urlOf(running) }
+}
+
+function withoutHeader(text: string): string {
+  return text.slice(text.indexOf('\n') + 1)
+}
+
+/** The lines of an export with one more, before its end. */
+function withLine(text: string, line: object): string {
+  const lines = text.trimEnd().split('\n').slice(0, -1)
+  const end = { kind: 'end', lines: lines.length + 2 }
+  return [...lines, JSON.stringify(line), JSON.stringify(end), ''].join('\n')
+}
+
+describe('moving a ledger', () => {
+  it('takes accounts, keys and money along, once', PATIENT, async () => {
+    const [here, there] = [await place('state: { driver: file, retention: 2 }\n'), await place()]
+    const first = await serve(here)
+    const secret = keyIn(first.said())
+    const answer = await ask(first.url, secret, '/v1/chat/completions', hello)
+    expect(answer.json.usage.cost).toBeGreaterThan(0)
+    const credits = (await ask(first.url, secret, '/v1/credits')).text
+
+    const busy = [
+      await run(here, 'ledger', 'export'),
+      await call(here, 'ledger', 'export', '--out', 'refused.jsonl'),
+      await call(here, 'ledger', 'import', 'gateway.config.yaml'),
+    ]
+    for (const { code, out, err } of busy) {
+      expect(err).toMatch(
+        /^Cannot open the state: \S+data belongs to a process that is running[^\n]*\n$/,
+      )
+      expect([code, out]).toEqual([1, ''])
+    }
+    expect(existsSync(join(here, 'refused.jsonl'))).toBe(false)
+    first.child.kill('SIGKILL')
+    await first.ended
+
+    const file = join(here, 'export.jsonl')
+    const written = await call(here, 'ledger', 'export', '--out', file)
+    const text = await readFile(file, 'utf8')
+    const count = text.trimEnd().split('\n').length
+    expect(written).toEqual({ code: 0, out: `Wrote ${count} lines to ${file}.\n`, err: '' })
+    expect((await stat(file)).mode & 0o077).toBe(0)
+    expect(text).not.toContain(secret)
+    const printed = await run(here, 'ledger', 'export')
+    expect([printed.code, printed.err]).toEqual([0, ''])
+    expect(withoutHeader(printed.out)).toBe(withoutHeader(text))
+    const twice = await call(here, 'ledger', 'export', '--out', file)
+    expect(twice).toEqual({ code: 1, out: '', err: `${file} is there already.\n` })
+    const nowhere = await call(here, 'ledger', 'export', '--out', 'no/where')
+    expect(nowhere.err).toMatch(/^no\/where cannot be used: .*no such file[^\n]*\n$/)
+    expect(nowhere.code).toBe(1)
+
+    const orphan = { kind: 'orphan', account: 'local', key: 'local', request: 'req_lost' }
+    await writeFile(file, withLine(text, { ...orphan, at: Date.UTC(2027, 0, 31), cost: '0' }))
+    const taken = await run(there, 'ledger', 'import', file)
+    expect([taken.code, taken.err]).toEqual([0, ''])
+    expect(taken.out).toBe(
+      `Read ${count + 1} lines, ${count - 1} were new. Every sum equals its rows.\n`,
+    )
+    const again = await call(there, 'ledger', 'import', file, '--json')
+    expect(JSON.parse(again.out)).toEqual({ file, lines: count + 1, added: 0, ok: true })
+
+    const second = await serve(there)
+    expect(second.said()).not.toContain('sk-sluice-')
+    expect((await ask(second.url, secret, '/v1/credits')).text).toBe(credits)
+    const key = await ask(second.url, secret, '/v1/key')
+    expect(key.json.data.spend_usd).toBe(answer.json.usage.cost)
+
+    const at = ['--url', second.url]
+    const orphans = await run(there, 'ledger', 'orphans', ...at)
+    const outbox = await run(there, 'ledger', 'outbox', ...at)
+    const none = await call(there, 'ledger', 'orphans', '--account', 'local', '--json', ...at)
+    const verified = await call(there, 'ledger', 'verify', ...at)
+    const unknown = await call(there, 'ledger', 'orphans', '--account', 'nobody', ...at)
+    expect(orphans.out).toMatch(
+      /^AT +ACCOUNT +KEY +REQUEST\n2027-01-31T\S+ +local +local +req_lost\n$/,
+    )
+    expect(JSON.parse(none.out)).toMatchObject([{ request_id: 'req_lost', key_id: 'local' }])
+    expect(outbox.out).toBe('ok         true\noutbox     0\noldest_ms  0\n')
+    expect(verified.out).toBe('Every sum equals its rows.\n')
+    expect(unknown).toEqual({ code: 1, out: '', err: 'There is no account "nobody".\n' })
+  })
+})
+
+describe('what cannot be moved', () => {
+  it('is told in a sentence', async () => {
+    const header = '{"kind":"export","version":1,"at":0}\n'
+    const files = {
+      'short.jsonl': header,
+      'old.jsonl': header.replace('1', '0'),
+      'bad.jsonl': `${header}{"kind":"account","account":"a","paid":"yes"}\n{"kind":"end","lines":3}\n`,
+    }
+    const memory = 'state: { driver: memory }\n'
+    const wrong = [
+      [
+        memory,
+        ['export'],
+        'With state.driver "memory" there is no ledger but in a running gateway.',
+      ],
+      [memory, ['import', 'x'], 'With state.driver "memory" there is no ledger but in a running'],
+      ['', ['export'], /^There is no ledger in \/\S+\/data\.$/m],
+      ['', ['import', 'no.jsonl'], /^no\.jsonl cannot be used: .*no such file/],
+      ['', ['import', 'short.jsonl'], 'short.jsonl, line 2: the export ends early'],
+      ['', ['import', 'old.jsonl'], 'old.jsonl, line 1: the export has version 0; this gateway'],
+      ['', ['import', 'bad.jsonl'], 'bad.jsonl, line 2: paid: expected true or false, found "yes"'],
+    ] as const
+    for (const [config, args, message] of wrong) {
+      const { code, out, err } = await call(await place(config, files), 'ledger', ...args)
+      expect(err).toMatch(message)
+      expect(err).toMatch(/^[^\n]+\n$/)
+      expect([code, out]).toEqual([1, ''])
+    }
+  })
+
+  it('is explained by --help', async () => {
+    const cwd = await place()
+    const family = await call(cwd, 'ledger', '--help')
+    const command = await call(cwd, 'ledger', 'export', '--help')
+    for (const line of [
+      'ledger verify',
+      'ledger orphans',
+      'ledger outbox',
+      'ledger import <file>',
+    ]) {
+      expect(family.out).toContain(line)
+    }
+    expect(command.out).toMatch(/--out <file> +write there instead of printing/)
+  })
+})

@@ -1,0 +1,832 @@
+import { rename, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { buildCatalog } from '../../src/models/catalog.ts'
+import {
+  checkProviders,
+  loadConfig,
+  watchConfig,
+  type LoadedConfig,
+  type LoadOptions,
+} from '../../src/config/config.ts'
+import { ConfigError } from '../../src/errors/errors.ts'
+import { folder } from '../_folder.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+
+/** How long a machine under load may take to notice a change. */
+const SOON = { timeout: 10_000 }
+
+const MODEL = {
+  pricing: { prompt: '0.0000025' },
+  deployments: [{ provider: 'openai', model: 'gpt' }],
+}
+const OPENAI = { use: 'openai-compatible', options: { apiKey: 'sk-plain' } }
+
+describe('what is not said', () => {
+  it('is a default', async () => {
+    const { config } = await load({})
+    expect(config).toEqual({
+      server: {
+        host: '127.0.0.1',
+        port: 8787,
+        requestTimeout: 590,
+        streamTimeout: 3600,
+        bodyTimeout: 60,
+        keepAlive: 15,
+        headTimeout: 10,
+        shutdownGrace: 30,
+        limits: {
+          chat: 52_428_800,
+          image: 8_388_608,
+          document: 52_428_800,
+          audio: 26_214_400,
+          files: 16,
+        },
+      },
+      guards: {
+        use: [
+          { use: 'pii', options: {}, applies: 'with-rules', mode: 'block', billing: 'account' },
+          {
+            use: 'categories',
+            options: {},
+            applies: 'with-rules',
+            mode: 'block',
+            billing: 'account',
+          },
+        ],
+        overlapInput: false,
+        billMonitor: false,
+        evidence: 'hash',
+        limits: { maxHeld: 65_536, maxBuffer: 4_194_304, maxToolCall: 262_144 },
+        deadlines: { input: 4, output: 3, stall: 20 },
+      },
+      fetch: { enabled: true, limit: 52_428_800, timeout: 20 },
+      log: { level: 'info', format: 'pretty', access: true },
+      state: { driver: 'file', path: expect.stringMatching(/^\/.*\/data$/) },
+      providers: {},
+      models: {},
+      defaults: {
+        limits: { rpm: 600, concurrency: 30 },
+        freeTier: { rpm: 20, perDay: 200, concurrency: 5 },
+      },
+      billing: { hold: 'floor', onDisconnect: 'cancel', drainSeconds: 10, drainBytes: 1_048_576 },
+      search: { engines: {}, onError: 'ignore' },
+      routing: { attempts: 3, cooldown: 30 },
+      admin: { metrics: 'admin' },
+      seed: { accounts: [] },
+    })
+  })
+
+  it('is a default inside a section too', async () => {
+    const { config } = await load({ providers: { openai: { use: 'x' } }, server: { port: 1 } })
+    expect(config.server).toMatchObject({ port: 1, host: '127.0.0.1', keepAlive: 15 })
+    expect(config.providers.openai).toEqual({
+      use: 'x',
+      options: {},
+      timeout: 300,
+      firstPartTimeout: 60,
+      idleTimeout: 120,
+      connections: 256,
+    })
+  })
+
+  it.each([
+    ['50mib', 52_428_800],
+    ['1.5 MB', 1_500_000],
+    ['1024', 1024],
+    ['12b', 12],
+    ['2KiB', 2048],
+    [4096, 4096],
+  ])('reads the size %j as %d bytes', async (size, bytes) => {
+    const { config } = await load({ server: { limits: { chat: size } } })
+    expect(config.server.limits.chat).toBe(bytes)
+  })
+})
+
+describe('the file', () => {
+  it('is searched in the working folder, then in config/', async () => {
+    const cwd = await folder({
+      'config/gateway.config.ts': 'export default { server: { port: 1 } }',
+      'config/gateway.config.json': '{"server": {"port": 2}}',
+    })
+    const port = async () => (await loadConfig({ cwd, env: {} })).config.server.port
+    expect(await port()).toBe(1)
+    await writeFile(join(cwd, 'gateway.config.json'), '{"server": {"port": 3}}')
+    expect(await port()).toBe(3)
+    await writeFile(join(cwd, 'gateway.config.yaml'), withPort(4))
+    expect(await port()).toBe(4)
+    await writeFile(join(cwd, 'gateway.config.js'), 'export default { server: { port: 5 } }')
+    expect(await port()).toBe(5)
+  })
+
+  it('may be named', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': withPort(1), 'etc/mine.yml': withPort(2) })
+    const loaded = await loadConfig({ cwd, file: 'etc/mine.yml', env: {} })
+    expect(loaded.config.server.port).toBe(2)
+    expect(loaded.file).toBe(join(cwd, 'etc/mine.yml'))
+    expect(loaded.directory).toBe(join(cwd, 'etc'))
+  })
+
+  it('has to be there', async () => {
+    const cwd = await folder({ 'config.toml': '' })
+    const missing = await failure({ cwd, env: {} })
+    expect(missing.message).toContain(`${cwd} or ${cwd}/config`)
+    expect(missing.message).toContain('gateway.config{.ts,.mts,.js,.yaml,.yml,.json}')
+    expect((await failure({ cwd, file: 'nope.yaml', env: {} })).message).toMatch(
+      /nope\.yaml.*\n.*no such file/,
+    )
+    expect((await failure({ cwd, file: 'config.toml', env: {} })).message).toContain('.yaml')
+  })
+
+  it('may be TypeScript that imports its neighbours, or a function of the environment', async () => {
+    const cwd = await folder({
+      'port.ts': 'export const port: number = 4321',
+      'gateway.config.ts': `
+        import { port } from './port.ts'
+        export default async ({ env }: { env: Record<string, string> }) => ({
+          server: { port, host: env.HOST },
+        })`,
+    })
+    const { config } = await loadConfig({ cwd, env: { HOST: 'example.test' } })
+    expect(config.server).toMatchObject({ port: 4321, host: 'example.test' })
+  })
+
+  it('may be TypeScript that Node.js cannot run by itself', async () => {
+    const cwd = await folder({
+      'port.ts': 'export enum Port { Usual = 4321 }',
+      'gateway.config.ts': `
+        import { Port } from './port.ts'
+        export default { server: { port: Port.Usual } }`,
+    })
+    expect((await loadConfig({ cwd, env: {} })).config.server.port).toBe(4321)
+  })
+
+  it('may use defineConfig', async () => {
+    const index = join(ROOT, 'src/index.ts')
+    const cwd = await folder({
+      'gateway.config.ts': `
+        import { defineConfig } from ${JSON.stringify(index)}
+        export default defineConfig(() => ({ server: { port: 77 } }))`,
+    })
+    expect((await loadConfig({ cwd, env: {} })).config.server.port).toBe(77)
+  })
+
+  it('is the only place: nothing is extended or chosen by NODE_ENV', async () => {
+    vi.stubEnv('NODE_ENV', 'production')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const files = {
+      'gateway.config.json': '{"extends": "./base.json", "$production": {"server": {"port": 1}}}',
+      'base.json': '{"server": {"port": 2}}',
+      '.gateway.configrc': 'server.port=3',
+    }
+    const { issues } = await failure({ cwd: await folder(files), env: {} })
+    expect(issues.map(({ path }) => path)).toEqual(['extends', '$production'])
+  })
+
+  it.each([
+    ['gateway.config.yaml', 'a: 1\n  b: "sk-hidden', /bad indentation.*\(line 2, column/],
+    ['gateway.config.yaml', 'apiKey: sk-hidden\napiKey: 2', /duplicated mapping key \(line 2/],
+    ['gateway.config.json', '{"apiKey": "sk-hidden" x}', /cannot be read: .*JSON/],
+    ['gateway.config.ts', 'export default { apiKey: "sk-hidden" b }', /gateway\.config\.ts:1:\d+/],
+    ['gateway.config.ts', 'throw new Error("my own check")', /cannot be read: my own check/],
+    ['gateway.config.yaml', '# nothing yet', /it is empty/],
+    ['gateway.config.yaml', '- 1', /expected an object, found a list/],
+    ['gateway.config.yaml', 'hello', /expected an object, found "hello"/],
+    ['gateway.config.yaml', 'providers: &a { x: { options: *a } }', /nested more than/],
+  ])('%s with %j is refused without being quoted', async (name, text, message) => {
+    const error = await failure({ cwd: await folder({ [name]: text }), env: {} })
+    expect(error.message).toMatch(message)
+    expect(error.message).not.toContain('sk-hidden')
+  })
+})
+
+describe('issues', () => {
+  it('are all told, with file, path, expectation and what was found', async () => {
+    const text = `
+      sever: {}
+      server: { prt: 1, hots: x, keepAlive: -1 }
+      state: { driver: files }
+      providers:
+        openai: { use: openai-compatible, options: { apiKey: "\${OPENAI_API_KEY}" } }
+      models:
+        openai/some-chat-model:
+          pricing: { prompt: 0.0000025 }
+          deployments: [{ provider: openai, model: x }]
+        bare: { pricing: { prompt: "1" } }
+    `
+    const error = await failure({ cwd: await folder({ 'gateway.config.yaml': text }), env: {} })
+    expect(error.message.split('\n').map((line) => line.replace(/ {3,}/, '  '))).toEqual([
+      'gateway.config.yaml is not valid:',
+      '  providers.openai.options.apiKey  environment variable OPENAI_API_KEY is not set',
+      '  server.keepAlive  expected a number of seconds above 0 and at most 1000000, found the number -1',
+      '  server.prt  unknown key; did you mean "port"?',
+      '  server.hots  unknown key; did you mean "host"?',
+      '  state.driver  expected "memory" or "file" or "redis", found "files"',
+      '  models.openai/some-chat-model.pricing.prompt  ' +
+        'expected a decimal string such as "0.0000025", found the number 0.0000025',
+      '  models.bare  expected a model id such as "vendor/model", ' +
+        'without a colon before the slash, found "bare"',
+      '  models.bare.deployments  expected a list, found nothing',
+      '  sever  unknown key; did you mean "server"?',
+    ])
+  })
+
+  it.each([
+    [{ server: 5 }, 'server', 'expected an object, found the number 5'],
+    [{ server: { port: '80' } }, 'server.port', 'expected a port from 0 to 65535, found "80"'],
+    [{ server: { port: 65_536 } }, 'server.port', 'found the number 65536'],
+    [{ server: { limits: { chat: '5 furlongs' } } }, 'server.limits.chat', 'such as "50mib", or'],
+    [{ server: { limits: { chat: 0.5 } } }, 'server.limits.chat', 'found the number 0.5'],
+    [{ server: { requestTimeout: 0 } }, 'server.requestTimeout', 'above 0'],
+    [{ log: { level: 'loud' } }, 'log.level', 'expected "silent" or "error" or "warn"'],
+    [
+      { state: { driver: 'memory', path: './data' } },
+      'state.path',
+      'unknown key beside the others that are set here',
+    ],
+    [{ log: { zzzzzz: 1 } }, 'log.zzzzzz', 'unknown key; expected one of level, format, access'],
+    [
+      { admin: { metrics: true } },
+      'admin.metrics',
+      'expected "admin", "public" or false, found true',
+    ],
+    [{ providers: { 'a b': { use: 'x' } } }, 'providers.a b', 'expected a name of letters, digits'],
+    [
+      { providers: { a: {} } },
+      'providers.a.use',
+      'the name or path of a plugin, or a plugin object',
+    ],
+    [{ routing: { attempts: 1.5 } }, 'routing.attempts', 'a whole number from 1 to 10'],
+    [{ server: [1] }, 'server', 'expected an object, found a list'],
+  ])('%j', async (config, path, message) => {
+    const { issues } = await failure(await options(config))
+    expect(issues).toEqual([{ path, message: expect.stringContaining(message) }])
+  })
+
+  it('never show what may be a secret', async () => {
+    const cwd = await folder({
+      'gateway.config.yaml': `
+        admin: { token: hushhus }
+        log: { level: "\${LEVEL}" }
+        seed: { accounts: [{ id: a, name: A, keys: [{ id: k, name: K, sha256: abcdef123 }] }] }
+        server: { host: 1, limits: { chat: "x\${LEVEL}" } }`,
+    })
+    const error = await failure({ cwd, env: { LEVEL: 'topsecret' } })
+    expect(error.issues).toEqual([
+      { path: 'server.host', message: expect.stringContaining('found the number 1') },
+      { path: 'server.limits.chat', message: expect.stringContaining('found [secret]') },
+      { path: 'log.level', message: expect.stringContaining('found [secret]') },
+      { path: 'admin.token', message: expect.stringContaining('found [secret]') },
+      { path: 'seed.accounts.0.keys.0.sha256', message: expect.stringContaining('found [secret]') },
+    ])
+    expect(error.message).not.toMatch(/hushhus|topsecret|abcdef123/)
+  })
+})
+
+describe('sections that speak of each other', () => {
+  it.each([
+    [
+      { 'a/b': { ...MODEL, deployments: [{ provider: 'opnai', model: 'x' }] } },
+      'models.a/b.deployments.0.provider',
+      'expected the name of a provider, found "opnai"; did you mean "openai"?',
+    ],
+    [
+      { 'a/b': { ...MODEL, deployments: [{ provider: 'constructor', model: 'x' }] } },
+      'models.a/b.deployments.0.provider',
+      'expected one of openai',
+    ],
+    [
+      { 'a/b': { ...MODEL, pricing: { web_search: '1' } } },
+      'models.a/b.pricing',
+      'prompt or completion',
+    ],
+    [{ 'a/b': { ...MODEL, modality: 'ocr' } }, 'models.a/b.pricing', 'a price of ocr models: page'],
+    [
+      { 'a/b': { ...MODEL, deployments: [...MODEL.deployments, ...MODEL.deployments] } },
+      'models.a/b.deployments.1',
+      'is the same as models.a/b.deployments.0',
+    ],
+  ])('%j', async (models, path, message) => {
+    const { issues } = await failure(await options({ providers: { openai: OPENAI }, models }))
+    expect(issues).toEqual([{ path, message: expect.stringContaining(message) }])
+  })
+
+  it('leave models alone that are not enabled', async () => {
+    const models = {
+      'a/b': { ...MODEL, enabled: false, deployments: [{ provider: 'gone', model: 'x' }] },
+    }
+    expect(
+      (await load({ providers: { openai: OPENAI }, models })).config.models['a/b']!.enabled,
+    ).toBe(false)
+  })
+
+  it('seed keys once', async () => {
+    const key = { id: 'k', name: 'K', secret: 'one' }
+    const accounts = [
+      { id: 'a', name: 'A', keys: [key, { ...key, id: 'l' }] },
+      { id: 'a', name: 'B', keys: [{ ...key, secret: 'two' }] },
+    ]
+    const { issues } = await failure(await options({ seed: { accounts } }))
+    expect(issues).toEqual([
+      { path: 'seed.accounts.1.id', message: 'is the same as seed.accounts.0.id' },
+      { path: 'seed.accounts.1.keys.0.id', message: 'is the same as seed.accounts.0.keys.0.id' },
+      {
+        path: 'seed.accounts.0.keys.1.secret',
+        message: 'is the same as seed.accounts.0.keys.0.secret',
+      },
+    ])
+  })
+
+  it('seed what the admin API would make', async () => {
+    const cwd = await folder({
+      'gateway.config.yaml': `
+        seed:
+          accounts:
+            - id: me
+              name: Me
+              credits: "10.00"
+              keys:
+                - id: laptop
+                  name: Laptop
+                  sha256: ${'ab'.repeat(32)}
+                  spend_cap: { usd: "5.00", scope: month }
+                  expires_at: 2027-01-31T00:00:00Z
+                  rpm_limit: 10`,
+    })
+    const { config } = await loadConfig({ cwd, env: {} })
+    expect(config.seed.accounts[0]).toMatchObject({
+      credits: '10.00',
+      keys: [{ id: 'laptop', expires_at: '2027-01-31T00:00:00.000Z', rpm_limit: 10 }],
+    })
+  })
+
+  it.each([
+    [{ credits: '0' }, 'credits'],
+    [{ credits: 10 }, 'credits'],
+    [{ credits: '4000001' }, 'credits'],
+    [{ keys: [{ id: 'k', name: 'K' }] }, 'keys.0'],
+    [{ keys: [{ id: 'k', name: 'K', secret: 's', sha256: 'ab'.repeat(32) }] }, 'keys.0'],
+    [{ keys: [{ id: 'k', name: 'K', secret: 's', expires_at: 'soon' }] }, 'keys.0.expires_at'],
+    [
+      { keys: [{ id: 'k', name: 'K', secret: 's', policy: { version: 1, deny: ['cats'] } }] },
+      'keys.0.policy.deny[0]',
+    ],
+  ])('seed nothing with %j', async (account, path) => {
+    const accounts = [{ id: 'a', name: 'A', ...account }]
+    const { issues } = await failure(await options({ seed: { accounts } }))
+    expect(issues.map((issue) => issue.path)).toEqual([`seed.accounts.0.${path}`])
+  })
+})
+
+describe('the environment', () => {
+  it('fills in texts anywhere', async () => {
+    const { config, secrets } = await load(
+      {
+        server: { host: '${HOST}', port: '${PORT}' },
+        log: { access: '${ACCESS:-false}' },
+        providers: {
+          openai: {
+            use: 'x',
+            options: {
+              url: 'https://${HOST}/${PATH_:-v1}/',
+              digits: '${PORT}',
+              list: ['${HOST}'],
+              price: 'US$${HOST}',
+              empty: '${EMPTY}${EMPTY:-!}',
+            },
+          },
+        },
+      },
+      { HOST: 'h.test', PORT: '99', EMPTY: '' },
+    )
+    expect(config.server).toMatchObject({ host: 'h.test', port: 99 })
+    expect(config.log.access).toBe(false)
+    expect(config.providers.openai!.options).toEqual({
+      url: 'https://h.test/v1/',
+      digits: '99',
+      list: ['h.test'],
+      price: 'US${HOST}',
+      empty: '!',
+    })
+    expect([...secrets].toSorted()).toEqual([
+      'providers.openai.options.digits',
+      'providers.openai.options.empty',
+      'providers.openai.options.list.0',
+      'providers.openai.options.url',
+      'server.host',
+      'server.port',
+    ])
+  })
+
+  it('has to be written well', async () => {
+    const { issues } = await failure(await options({ server: { host: '${MY-HOST}' } }))
+    expect(issues).toEqual([
+      { path: 'server.host', message: expect.stringContaining('${NAME:-default}') },
+    ])
+  })
+
+  it('leaves plugin objects as they are', async () => {
+    const cwd = await folder({
+      'gateway.config.ts': `
+        const plugin = { kind: 'provider', hint: '\${NOT_SET}', setup() {} }
+        export default { providers: { own: { use: plugin } } }`,
+    })
+    const { config } = await loadConfig({ cwd, env: {} })
+    expect(config.providers.own!.use).toMatchObject({ kind: 'provider', hint: '${NOT_SET}' })
+  })
+
+  it('may come from .env, which neither wins nor leaks', async () => {
+    const cwd = await folder({
+      '.env': 'HOST=from-cwd\nPORT=1\nLEVEL=warn',
+      'config/.env': "PORT=2\nSLUICEGATE__ROUTING__ATTEMPTS=7\nPLAIN='a$b'",
+      'config/gateway.config.json': JSON.stringify({
+        server: { host: '${HOST}', port: '${PORT}' },
+        log: { level: '${LEVEL}' },
+        providers: { p: { use: 'x', options: { plain: '${PLAIN}' } } },
+      }),
+    })
+    const { config } = await loadConfig({ cwd, env: { LEVEL: 'error' } })
+    expect(config.server).toMatchObject({ host: 'from-cwd', port: 2 })
+    expect(config.log.level).toBe('error')
+    expect(config.routing.attempts).toBe(7)
+    expect(config.providers.p!.options.plain).toBe('a$b')
+    expect(process.env).not.toHaveProperty('PLAIN')
+  })
+
+  it('overrides what the file says, at any depth', async () => {
+    const { config } = await load(
+      {
+        server: { port: 1, host: '127.0.0.1' },
+        providers: { 'my-own': { use: 'x', options: { apiKey: '${UNSET}', retries: 1 } } },
+        models: { 'a/b-1.5': { ...MODEL, deployments: [{ provider: 'my-own', model: 'm' }] } },
+      },
+      {
+        SLUICEGATE__SERVER__PORT: '9000',
+        SLUICEGATE__SERVER__HOST: '0',
+        SLUICEGATE__server__requesttimeout: '1.5',
+        SLUICEGATE__LOG__LEVEL: 'debug',
+        SLUICEGATE__STATE__DRIVER: 'memory',
+        SLUICEGATE__SERVER__LIMITS__CHAT: '1kib',
+        SLUICEGATE__PROVIDERS__MY_OWN__OPTIONS__APIKEY: '1234${HOME}',
+        SLUICEGATE__PROVIDERS__MY_OWN__OPTIONS__RETRIES: '5',
+        SLUICEGATE__MODELS__A_B_1_5__DEPLOYMENTS__0__WEIGHT: '2',
+        SLUICEGATE__MODELS__A_B_1_5__PRICING: '{"prompt": "3"}',
+        SLUICEGATE_ADMIN_TOKEN: 'not an override',
+      },
+    )
+    expect(config.server).toMatchObject({ port: 9000, host: '0', requestTimeout: 1.5 })
+    expect(config.server.limits.chat).toBe(1024)
+    expect(config.log.level).toBe('debug')
+    expect(config.state).toEqual({ driver: 'memory' })
+    expect(config.providers['my-own']!.options).toEqual({ apiKey: '1234${HOME}', retries: 5 })
+    expect(config.models['a/b-1.5']!.deployments[0]!.weight).toBe(2)
+    expect(config.models['a/b-1.5']!.pricing).toEqual({ prompt: '3' })
+  })
+
+  it('overrides nothing that does not exist, and says where a bad value comes from', async () => {
+    const { issues } = await failure({
+      ...(await options({ providers: { openai: OPENAI } })),
+      env: {
+        SLUICEGATE__SERVR__PORT: '1',
+        SLUICEGATE__SERVER__PROT: '1',
+        SLUICEGATE__SERVER__PORT__X: '1',
+        SLUICEGATE__PROVIDERS__OPNAI__TIMEOUT: '1',
+        SLUICEGATE__ROUTING__ATTEMPTS: 'many',
+      },
+    })
+    expect(issues).toEqual([
+      {
+        path: 'SLUICEGATE__PROVIDERS__OPNAI__TIMEOUT',
+        message: 'sets nothing that exists; did you mean "SLUICEGATE__PROVIDERS__OPENAI"?',
+      },
+      {
+        path: 'SLUICEGATE__SERVER__PORT__X',
+        message: 'sets nothing that exists; there are none',
+      },
+      {
+        path: 'SLUICEGATE__SERVER__PROT',
+        message: 'sets nothing that exists; did you mean "SLUICEGATE__SERVER__PORT"?',
+      },
+      {
+        path: 'SLUICEGATE__SERVR__PORT',
+        message: 'sets nothing that exists; did you mean "SLUICEGATE__SERVER"?',
+      },
+      {
+        path: 'routing.attempts',
+        message:
+          'expected a whole number from 1 to 10, found "many" (set by SLUICEGATE__ROUTING__ATTEMPTS)',
+      },
+    ])
+  })
+})
+
+describe('models in a file of their own', () => {
+  const models = `
+    a/b:
+      pricing: { prompt: "\${PRICE:-1}" }
+      deployments: [{ provider: openai, model: x }]`
+
+  it.each(['./etc/models.yaml', '${MODELS}'])('are found as %s', async (path) => {
+    const cwd = await folder({
+      'conf/etc/models.yaml': models,
+      'conf/gateway.json': JSON.stringify({ providers: { openai: OPENAI }, models: path }),
+    })
+    const env = { MODELS: 'etc/models.yaml', SLUICEGATE__MODELS__A_B__FREE_TIER: 'true' }
+    const { config, folders } = await loadConfig({ cwd, file: 'conf/gateway.json', env })
+    expect(config.models['a/b']).toMatchObject({ free_tier: true, pricing: { prompt: '1' } })
+    expect(folders).toContain(join(cwd, 'conf/etc'))
+  })
+
+  it('may be chosen by an override', async () => {
+    const cwd = await folder({
+      'other.yaml': models,
+      'gateway.config.json': JSON.stringify({ providers: { openai: OPENAI }, models: 'none.yaml' }),
+    })
+    const { config } = await loadConfig({ cwd, env: { SLUICEGATE__MODELS: 'other.yaml' } })
+    expect(Object.keys(config.models)).toEqual(['a/b'])
+  })
+
+  it.each(['./gone.yaml', './models.ts'])('are not found as %s', async (path) => {
+    const error = await failure({ ...(await options({ models: path })) })
+    expect(error.issues).toEqual([
+      { path: 'models', message: expect.stringContaining('YAML or JSON') },
+    ])
+    expect(error.message).toContain(path.slice(2))
+  })
+})
+
+describe('providers, once they are set up', () => {
+  it('have to offer what their models need', async () => {
+    const image = { ...MODEL, pricing: { image: '0.04' } }
+    const { config } = await load({
+      providers: { openai: OPENAI },
+      models: { 'a/chat': MODEL, 'a/image': image },
+    })
+    const catalog = buildCatalog(config.models)
+    const issues = checkProviders(config, catalog, new Map([['openai', { chat: vi.fn() }]]))
+    expect(issues).toEqual([
+      {
+        path: 'models.a/image.deployments.0.provider',
+        message:
+          'expected a provider for image models, found "openai" (openai-compatible), which serves chat',
+      },
+    ])
+    const able = { chat: vi.fn(), generateImage: vi.fn() }
+    expect(checkProviders(config, catalog, new Map([['openai', able]]))).toEqual([])
+    const references = { ...image, capabilities: ['REFERENCES'] }
+    const edits = await load({ providers: { openai: OPENAI }, models: { 'a/image': references } })
+    const editing = buildCatalog(edits.config.models)
+    expect(checkProviders(edits.config, editing, new Map([['openai', able]]))).toEqual([
+      {
+        path: 'models.a/image.deployments.0.provider',
+        message: expect.stringContaining('with the capability REFERENCES'),
+      },
+    ])
+    const editor = { ...able, editImage: vi.fn() }
+    expect(checkProviders(edits.config, editing, new Map([['openai', editor]]))).toEqual([])
+  })
+})
+
+describe('watching', () => {
+  it('reports a file that was rewritten or replaced', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': withPort(1) })
+    const { ports, errors, file } = await watched(cwd)
+    await writeFile(file, withPort(2))
+    await expect.poll(ports, SOON).toEqual([2])
+    await writeFile(`${file}.tmp`, withPort(3))
+    await rename(`${file}.tmp`, file)
+    await expect.poll(ports, SOON).toEqual([2, 3])
+    expect(errors).toEqual([])
+  })
+
+  it('does not report what says the same as before', async () => {
+    const text = 'globalThis.timesRead = 1 + (globalThis.timesRead ?? 0)\nexport default {}'
+    const cwd = await folder({ 'gateway.config.ts': text })
+    const { loads, errors, file } = await watched(cwd)
+    await writeFile(file, `${text}\n`)
+    await expect.poll(timesRead, SOON).toBe(2)
+    await writeFile(file, text.replace('{}', '{ server: { port: 6 } }'))
+    await expect.poll(() => loads.length, SOON).toBe(1)
+    expect(loads[0]!.config.server.port).toBe(6)
+    expect(errors).toEqual([])
+  })
+
+  it('tells of an invalid file and keeps what it had', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': withPort(1) })
+    const { ports, errors, file } = await watched(cwd)
+    await writeFile(file, 'server: { port: high }')
+    await expect.poll(() => errors.length, SOON).toBe(1)
+    expect(errors[0]).toBeInstanceOf(ConfigError)
+    expect(ports()).toEqual([])
+    await writeFile(file, withPort(5))
+    await expect.poll(ports, SOON).toEqual([5])
+  })
+
+  it('sees the models file, .env and imported modules', async () => {
+    const cwd = await folder({
+      'config/gateway.config.ts': `
+        import { port } from './port.ts'
+        export default {
+          server: { port, host: '\${HOST:-none}' },
+          providers: { openai: { use: 'x' } },
+          models: './models/all.json',
+        }`,
+      'config/port.ts': 'export const port = 1',
+      'config/models/all.json': '{}',
+    })
+    const { loads } = await watched(cwd)
+    const last = () => loads.at(-1)?.config
+    await writeFile(join(cwd, 'config/port.ts'), 'export const port = 2')
+    await expect.poll(() => last()?.server.port, SOON).toBe(2)
+    await writeFile(join(cwd, '.env'), 'HOST=some.test')
+    await expect.poll(() => last()?.server.host, SOON).toBe('some.test')
+    await writeFile(join(cwd, 'config/models/all.json'), JSON.stringify({ 'a/b': MODEL }))
+    await expect.poll(() => Object.keys(last()?.models ?? {}), SOON).toEqual(['a/b'])
+  })
+
+  it('follows the models file to another folder', async () => {
+    const cwd = await folder({
+      'gateway.config.json': withModels('a/m.json'),
+      'a/m.json': '{}',
+      'b/m.json': JSON.stringify({ 'b/one': MODEL }),
+    })
+    const { loads, file } = await watched(cwd)
+    const models = () => Object.keys(loads.at(-1)?.config.models ?? {})
+    await writeFile(file, withModels('b/m.json'))
+    await expect.poll(models, SOON).toEqual(['b/one'])
+    await writeFile(join(cwd, 'b/m.json'), JSON.stringify({ 'b/two': MODEL }))
+    await expect.poll(models, SOON).toEqual(['b/two'])
+  })
+
+  it('ends when it is closed', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': withPort(1) })
+    const first = await watched(cwd)
+    const second = await watched(cwd)
+    await first.close()
+    await writeFile(first.file, withPort(2))
+    await expect.poll(second.ports, SOON).toEqual([2])
+    expect(first.ports()).toEqual([])
+  })
+})
+
+describe('the configurations that come with the gateway', () => {
+  const KEYS = {
+    OPENAI_API_KEY: 'one',
+    GEMINI_API_KEY: 'two',
+    MISTRAL_API_KEY: 'three',
+    OPENROUTER_API_KEY: 'four',
+    GROQ_API_KEY: 'five',
+  }
+  /** Nobody listens there. */
+  const NO_OLLAMA = '127.0.0.1:9'
+
+  it('start without any secret', async () => {
+    const env = { OLLAMA_HOST: NO_OLLAMA }
+    const { config, file } = await loadConfig({ cwd: ROOT, env })
+    expect(file).toBe(join(ROOT, 'config/gateway.config.ts'))
+    expect(config.server).toMatchObject({ host: '127.0.0.1', port: 8787 })
+    expect(Object.keys(config.providers)).toEqual(['mock', 'tesseract'])
+    const catalog = buildCatalog(config.models)
+    expect(catalog.get('mock/echo')!.prices).toEqual({
+      prompt: 10n ** 11n,
+      completion: 4n * 10n ** 11n,
+    })
+    expect(catalog.freeTier().map(({ id }) => id)).toEqual(['local/ocr', 'mock/free'])
+    expect(config.admin.token).toBeUndefined()
+  })
+
+  it('serve every vendor whose key is set', async () => {
+    const env = { ...KEYS, OLLAMA_HOST: NO_OLLAMA, SLUICEGATE_ADMIN_TOKEN: 'a-long-token' }
+    const { config, secrets } = await loadConfig({ cwd: ROOT, env })
+    expect(Object.keys(config.providers)).toEqual([
+      'mock',
+      'tesseract',
+      'openai',
+      'google',
+      'mistral',
+      'openrouter',
+      'groq',
+    ])
+    for (const name of ['openai', 'google', 'mistral', 'openrouter', 'groq']) {
+      expect(Object.values(KEYS)).toContain(config.providers[name]!.options.apiKey)
+      expect(secrets).toContain(`providers.${name}.options.apiKey`)
+      const served = Object.values(config.models).filter(
+        ({ deployments }) => deployments[0]!.provider === name,
+      )
+      expect(served.length).toBeGreaterThanOrEqual(3)
+    }
+    expect(config.admin.token).toBe('a-long-token')
+  })
+
+  it('search the web with every engine that is set, and ask the first of them', async () => {
+    const set = { EXA_API_KEY: 'six', SEARXNG_URL: 'http://127.0.0.1:8888' }
+    const env = { ...set, OLLAMA_HOST: NO_OLLAMA }
+    const { config, secrets } = await loadConfig({ cwd: ROOT, env })
+    expect(config.search).toEqual({
+      engines: {
+        exa: { use: 'exa', options: { apiKey: 'six' }, price: '0.007', timeout: 5 },
+        searxng: {
+          use: 'searxng',
+          options: { baseURL: 'http://127.0.0.1:8888' },
+          price: '0',
+          timeout: 5,
+        },
+      },
+      onError: 'ignore',
+    })
+    expect(secrets).toContain('search.engines.exa.options.apiKey')
+    const all = { PARALLEL_API_KEY: 'a', EXA_API_KEY: 'b', PERPLEXITY_API_KEY: 'c' }
+    const other = await loadConfig({ cwd: ROOT, env: { ...all, OLLAMA_HOST: NO_OLLAMA } })
+    expect(Object.keys(other.config.search.engines)).toEqual(['parallel', 'exa', 'perplexity'])
+  })
+
+  it('serve what a local Ollama has', async () => {
+    const models = [
+      { name: 'llama3.2:latest', details: { family: 'llama' } },
+      { name: 'qwen3:8b', details: { family: 'qwen3' } },
+      { name: 'nomic-embed-text:latest', details: { family: 'nomic-bert' } },
+    ]
+    const server = createServer((request, response) => {
+      response.end(JSON.stringify(request.url === '/api/tags' ? { models } : {}))
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const { config } = await loadConfig({ cwd: ROOT, env: { OLLAMA_HOST: `0.0.0.0:${port}` } })
+    expect(config.providers.ollama!.options).toEqual({
+      baseURL: `http://127.0.0.1:${port}/v1`,
+      quirks: 'ollama',
+    })
+    const catalog = buildCatalog(config.models)
+    const served = catalog.all().filter(({ vendor }) => vendor === 'ollama')
+    expect(served.map(({ id }) => id)).toEqual(['ollama/llama3.2', 'ollama/qwen3:8b'])
+    expect(served[0]!.deployments[0]!.model).toBe('llama3.2:latest')
+  })
+
+  it('say so when the address of Ollama is none', async () => {
+    const error = await failure({ cwd: ROOT, env: { OLLAMA_HOST: 'my host' } })
+    expect(error.message).toContain('OLLAMA_HOST')
+  })
+
+  it.each(['minimal', 'several-deployments', 'guarded'])('include the example %s', async (name) => {
+    const file = `config/examples/${name}.yaml`
+    const own = { PORT: '9999', HELPDESK_KEY: 'a-long-key', SLUICEGATE_ADMIN_TOKEN: 'a-long-token' }
+    const { config } = await loadConfig({ cwd: ROOT, file, env: { ...KEYS, ...own } })
+    expect(buildCatalog(config.models).all().length).toBeGreaterThan(0)
+  })
+})
+
+function withPort(port: number): string {
+  return `server: { port: ${port} }`
+}
+
+function withModels(models: string): string {
+  return JSON.stringify({ providers: { openai: OPENAI }, models })
+}
+
+async function options(config: unknown): Promise<LoadOptions> {
+  return { cwd: await folder({ 'gateway.config.json': JSON.stringify(config) }), env: {} }
+}
+
+async function load(config: unknown, env: LoadOptions['env'] = {}): Promise<LoadedConfig> {
+  return loadConfig({ ...(await options(config)), env })
+}
+
+async function failure(options: LoadOptions): Promise<ConfigError> {
+  const error = await loadConfig(options).then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  expect(error).toBeInstanceOf(ConfigError)
+  return error as ConfigError
+}
+
+/** Counted by a configuration. */
+function timesRead(): unknown {
+  return Reflect.get(globalThis, 'timesRead')
+}
+
+/** A watch on the configuration of a folder, with all that it reported. */
+async function watched(cwd: string) {
+  const loads: LoadedConfig[] = []
+  const errors: unknown[] = []
+  const options = { cwd, env: {} }
+  const loaded = await loadConfig(options)
+  const { close } = await watchConfig(
+    loaded,
+    (next) => loads.push(next),
+    (error) => errors.push(error),
+    options,
+  )
+  onTestFinished(close)
+  return {
+    file: loaded.file,
+    loads,
+    errors,
+    close,
+    ports: () => loads.map(({ config }) => config.server.port),
+  }
+}

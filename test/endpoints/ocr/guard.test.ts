@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest'
+import { guarding } from '../../../src/endpoints/ocr/guard.ts'
+import type { OcrPart } from '../../../src/endpoints/ocr/parts.ts'
+import type { Piece } from '../../../src/guard/adapter.ts'
+
+const input = {
+  model: 'acme/ocr',
+  document: { kind: 'document', url: 'https://example.com/a.pdf' },
+} as const
+
+function split(part: OcrPart) {
+  const pieces: Piece<OcrPart>[] = []
+  const removed: string[] = []
+  guarding.lanes(input).split(
+    part,
+    (piece) => pieces.push(piece),
+    (field) => removed.push(field),
+  )
+  return { pieces, removed }
+}
+
+describe('an annotation as guards see it', () => {
+  it('is read decoded, names included that are words of JSON Schema', () => {
+    const { pieces } = split({
+      type: 'annotation',
+      text: '{"t\\u0069tle":"x","type":"t\\u0065xt"}',
+    })
+    const texts = (pieces as any[])[0].texts.map(({ text }: any) => text)
+    expect(texts).toEqual(expect.arrayContaining(['title', 'text']))
+  })
+})
+
+describe('a page as guards see it', () => {
+  const page = {
+    index: 4,
+    markdown: 'one two',
+    header: 'top',
+    footer: null,
+    dimensions: null,
+    tables: [{ id: 'tbl-0', content: '| a |', format: 'markdown' }],
+    hyperlinks: ['https://example.com/x'],
+    images: [
+      {
+        id: 'img-0',
+        image_base64: 'data:image/png;base64,AAAA',
+        image_annotation: '{"x":"\\u0061b"}',
+      },
+    ],
+    blocks: [{ type: 'text', content: 'one two' }],
+    confidence_scores: {
+      word_confidence_scores: [{ text: 'on' }, { text: 'e' }],
+    },
+    secret_field: 'hidden',
+  }
+
+  it('says everything that is written on it, in the page or about it, and nothing else', () => {
+    const { pieces, removed } = split({ type: 'page', page })
+    expect(removed).toEqual(['secret_field'])
+    const [piece] = pieces as any[]
+    const words = (again: boolean) =>
+      piece.texts.filter((one: any) => (one.again ?? false) === again).map(({ text }: any) => text)
+    // What a judge reads too.
+    expect(words(false)).toEqual(['one two', 'top', '| a |', '{"x":"\\u0061b"}'])
+    const again = words(true)
+    expect(again).toEqual(expect.arrayContaining(['https://example.com/x', 'on e', 'ab']))
+    expect(again.join()).not.toContain('base64')
+    expect(piece.unscanned).toBe('image')
+    const { secret_field: _left, ...kept } = page
+    expect(piece.part).toEqual({ type: 'page', page: kept })
+  })
+
+  it('ends with the end', () => {
+    const end: OcrPart = { type: 'end', bytes: null }
+    expect(split(end).pieces).toEqual([{ kind: 'finish', choice: 0, part: end }])
+  })
+})
+
+describe('an annotation', () => {
+  it('is read as it is written, and decoded', () => {
+    const { pieces } = split({ type: 'annotation', text: '{"a":"\\u0062"}' })
+    const texts = (pieces[0] as any).texts.map(({ text }: any) => text)
+    expect(texts).toEqual(expect.arrayContaining(['{"a":"\\u0062"}', 'b']))
+  })
+
+  it('need not be JSON', () => {
+    const { pieces } = split({ type: 'annotation', text: 'not JSON' })
+    expect((pieces[0] as any).texts).toEqual([{ text: 'not JSON' }])
+  })
+})

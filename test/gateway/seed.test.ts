@@ -1,0 +1,180 @@
+import { hash } from 'node:crypto'
+import { afterEach, describe, expect, it } from 'vitest'
+import type { UserConfig } from '../../src/config/config.ts'
+import { ConfigError } from '../../src/errors/errors.ts'
+import { seed, welcome } from '../../src/gateway/seed.ts'
+import { createGateway, type Gateway } from '../../src/gateway/gateway.ts'
+import { parsePico } from '../../src/money/money.ts'
+import { loaded, MOCK_CONFIG } from '../_setup.ts'
+
+const URL = 'http://127.0.0.1:8787'
+
+let gateway: Gateway | undefined
+afterEach(async () => {
+  await gateway?.close()
+  gateway = undefined
+})
+
+async function start(config: UserConfig = {}): Promise<Gateway> {
+  const whole = { log: { level: 'silent' as const }, ...MOCK_CONFIG, ...config }
+  return (gateway = await createGateway(loaded(whole)))
+}
+
+async function madeSecret(): Promise<{ id: string; secret: string }> {
+  const other = await createGateway(loaded(MOCK_CONFIG))
+  const { secret = '', keys } = await seed(other)
+  await other.close()
+  return { id: keys[0]!, secret }
+}
+
+describe('a first start', () => {
+  it('makes an account with 10 USD and one key that is found by its text', async () => {
+    const { runtime } = await start()
+    const report = await seed(gateway!)
+    expect(report).toMatchObject({ accounts: ['local'] })
+    expect(await runtime.ledger.account('local')).toMatchObject({
+      balance: parsePico('10'),
+      paid: true,
+    })
+    const found = await runtime.accounts.find(hash('sha256', report.secret!, 'hex'))
+    expect(found).toMatchObject({ account: { id: 'local' }, key: { id: report.keys[0] } })
+  })
+
+  it('makes nothing a second time', async () => {
+    await start()
+    await seed(gateway!)
+    expect(await seed(gateway!)).toEqual({ accounts: [], keys: [] })
+    expect((await gateway!.runtime.ledger.account('local')).balance).toBe(parsePico('10'))
+  })
+
+  it('goes on where one broke off', async () => {
+    const { runtime } = await start()
+    await runtime.accounts.createAccount({ id: 'local', name: 'Local' })
+    const report = await seed(gateway!)
+    expect(report).toMatchObject({ accounts: [], keys: [expect.any(String)] })
+    expect(report.secret).toMatch(/^sk-sluice-/)
+    expect((await runtime.ledger.account('local')).balance).toBe(parsePico('10'))
+    expect(await seed(gateway!)).toEqual({ accounts: [], keys: [] })
+  })
+
+  it('makes one account where two gateways start on one state', async () => {
+    await start()
+    const reports = await Promise.all([seed(gateway!), seed(gateway!)])
+    expect(reports.flatMap(({ accounts }) => accounts)).toEqual(['local'])
+    expect((await gateway!.runtime.ledger.account('local')).balance).toBe(parsePico('10'))
+  })
+
+  it('makes nothing where an operator has made an account', async () => {
+    const { runtime } = await start()
+    await runtime.accounts.createAccount({ id: 'mine', name: 'Mine' })
+    expect(await seed(gateway!)).toEqual({ accounts: [], keys: [] })
+  })
+})
+
+describe('the seed of a configuration', () => {
+  it('creates accounts, books credits once, and takes keys by text or digest', async () => {
+    const [one, two] = [await madeSecret(), await madeSecret()]
+    const { runtime } = await start({
+      seed: {
+        accounts: [
+          {
+            id: 'me',
+            name: 'Me',
+            credits: '2.50',
+            keys: [
+              { id: 'laptop', name: 'Laptop', secret: one.secret, rpm_limit: 3 },
+              {
+                id: 'phone',
+                name: 'Phone',
+                sha256: hash('sha256', two.secret, 'hex'),
+                spend_cap: { usd: '1', scope: 'day' },
+                expires_at: '2099-01-31T00:00:00Z',
+                models: ['mock/*'],
+                policy: { version: 1, maxOutputTokens: 9 },
+              },
+            ],
+          },
+        ],
+      },
+    })
+    expect(await seed(gateway!)).toEqual({ accounts: ['me'], keys: ['laptop', 'phone'] })
+    expect((await runtime.ledger.account('me')).balance).toBe(parsePico('2.5'))
+    expect((await runtime.accounts.find(hash('sha256', one.secret, 'hex')))!.key).toMatchObject({
+      id: 'laptop',
+      rpm: 3,
+    })
+    expect((await runtime.accounts.find(hash('sha256', two.secret, 'hex')))!.key).toMatchObject({
+      id: 'phone',
+      spendCap: { usd: '1', scope: 'day' },
+      expiresAt: Date.UTC(2099, 0, 31),
+      models: ['mock/*'],
+      policy: { version: 1, maxOutputTokens: 9 },
+    })
+    expect(await seed(gateway!)).toEqual({ accounts: [], keys: [] })
+    expect((await runtime.ledger.account('me')).balance).toBe(parsePico('2.5'))
+  })
+
+  it('leaves what an operator has changed since', async () => {
+    const { secret } = await madeSecret()
+    const keys = [{ id: 'laptop', name: 'Laptop', secret }]
+    const { runtime } = await start({ seed: { accounts: [{ id: 'me', name: 'Me', keys }] } })
+    await seed(gateway!)
+    await runtime.accounts.changeKey('laptop', { disabled: true, name: 'Renamed' })
+    await seed(gateway!)
+    expect(await runtime.accounts.key('laptop')).toMatchObject({ disabled: true, name: 'Renamed' })
+  })
+
+  it('says which key has a policy that cannot be used', async () => {
+    const { secret } = await madeSecret()
+    const keys = [{ id: 'laptop', name: 'Laptop', secret, policy: { version: 3 } }]
+    await start({ seed: { accounts: [{ id: 'me', name: 'Me', keys }] } })
+    const failure = await seed(gateway!).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(ConfigError)
+    expect((failure as Error).message).toMatch(/laptop[^]*policy\.version[^]*the number 1/)
+    expect((failure as Error).message).not.toContain(secret)
+  })
+})
+
+describe('the welcome', () => {
+  it('shows base URL, key, and a call with the first chat model', async () => {
+    await start()
+    const report = await seed(gateway!)
+    const text = welcome(report, gateway!, URL)
+    expect(text).toContain(`Base URL  ${URL}/v1\n`)
+    expect(text).toContain(`Authorization: Bearer ${report.secret}"`)
+    expect(text).toContain('"model":"mock/echo"')
+    expect(text).toContain('10 USD')
+    expect(text).not.toContain('\u001b')
+  })
+
+  it('shows no key that was made before', async () => {
+    await start()
+    const { secret } = await seed(gateway!)
+    const text = welcome(await seed(gateway!), gateway!, URL)
+    expect(text).not.toContain(secret)
+    expect(text).toContain('Bearer $API_KEY')
+  })
+
+  it('says how to get an admin API, and where it is when there is one', async () => {
+    const nothing = { accounts: [], keys: [] }
+    await start()
+    expect(welcome(nothing, gateway!, URL)).toContain('SLUICEGATE_ADMIN_TOKEN')
+    await gateway!.close()
+    await start({ admin: { token: 'a-token-of-8' } })
+    const text = welcome(nothing, gateway!, URL)
+    expect(text).toContain(`${URL}/admin`)
+    expect(text).not.toContain('a-token-of-8')
+  })
+
+  it('shows an address that can be called where the gateway listens on all of them', async () => {
+    await start()
+    const nothing = { accounts: [], keys: [] }
+    expect(welcome(nothing, gateway!, 'http://0.0.0.0:1')).toContain('curl http://127.0.0.1:1/v1/')
+    expect(welcome(nothing, gateway!, 'http://[::]:1')).toContain('curl http://[::1]:1/v1/')
+  })
+
+  it('makes no call up without a chat model', async () => {
+    await start({ models: {} })
+    expect(welcome({ accounts: [], keys: [] }, gateway!, URL)).not.toContain('curl')
+  })
+})

@@ -1,0 +1,147 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { Metrics } from '../../src/observe/metrics.ts'
+import { formatPico, parsePico } from '../../src/money/money.ts'
+
+const chat = {
+  endpoint: '/v1/chat/completions',
+  model: 'acme/swift',
+  outcome: 'completed',
+  seconds: 1,
+}
+
+/** What a scraper reads: sample name with labels → value. */
+function samples(text: string): Map<string, string> {
+  const found = new Map<string, string>()
+  for (const line of text.split('\n')) {
+    if (!line || line.startsWith('#')) continue
+    const match = /^(gateway_[a-z_]+(?:\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+\})?) (\S+)$/.exec(
+      line,
+    )
+    expect(match, `not a sample line: ${line}`).not.toBeNull()
+    expect(found.has(match![1]!), `given twice: ${line}`).toBe(false)
+    found.set(match![1]!, match![2]!)
+  }
+  return found
+}
+
+describe('the registry', () => {
+  it('counts calls by endpoint, model, outcome and code', () => {
+    const metrics = new Metrics()
+    for (const outcome of ['completed', 'completed', 'failed']) {
+      metrics.requestStarted()
+      metrics.requestEnded({
+        ...chat,
+        outcome,
+        code: outcome === 'failed' ? 'upstream_error' : undefined,
+      })
+    }
+    const read = samples(metrics.text())
+    const labels = 'endpoint="/v1/chat/completions",model="acme/swift"'
+    expect(read.get(`gateway_requests_total{${labels},outcome="completed",code=""}`)).toBe('2')
+    expect(
+      read.get(`gateway_requests_total{${labels},outcome="failed",code="upstream_error"}`),
+    ).toBe('1')
+  })
+
+  it('shows how many calls are under way', () => {
+    const metrics = new Metrics()
+    metrics.requestStarted()
+    metrics.requestStarted()
+    expect(samples(metrics.text()).get('gateway_requests_running')).toBe('2')
+    metrics.requestEnded(chat)
+    expect(samples(metrics.text()).get('gateway_requests_running')).toBe('1')
+    expect(metrics.running).toBe(1)
+  })
+
+  it('adds up tokens over all outcomes of a model', () => {
+    const metrics = new Metrics()
+    metrics.requestEnded({ ...chat, promptTokens: 12, completionTokens: 3 })
+    metrics.requestEnded({ ...chat, outcome: 'cancelled', promptTokens: 5 })
+    const read = samples(metrics.text())
+    const labels = 'endpoint="/v1/chat/completions",model="acme/swift"'
+    expect(read.get(`gateway_tokens_total{${labels},kind="prompt"}`)).toBe('17')
+    expect(read.get(`gateway_tokens_total{${labels},kind="completion"}`)).toBe('3')
+  })
+
+  it('puts durations into cumulative buckets', () => {
+    const metrics = new Metrics()
+    for (const seconds of [0.05, 0.07, 4000]) metrics.requestEnded({ ...chat, seconds })
+    const read = samples(metrics.text())
+    const labels = 'endpoint="/v1/chat/completions",outcome="completed"'
+    const bucket = (le: string) =>
+      read.get(`gateway_request_duration_seconds_bucket{${labels},le="${le}"}`)
+    expect(bucket('0.05')).toBe('1')
+    expect(bucket('0.1')).toBe('2')
+    expect(bucket('3600')).toBe('2')
+    expect(bucket('+Inf')).toBe('3')
+    expect(read.get(`gateway_request_duration_seconds_count{${labels}}`)).toBe('3')
+    expect(Number(read.get(`gateway_request_duration_seconds_sum{${labels}}`))).toBeCloseTo(4000.12)
+  })
+
+  it('counts admissions, settlements and upstream requests', () => {
+    const metrics = new Metrics()
+    metrics.entered('ok')
+    metrics.entered('rpm')
+    metrics.entered('rpm')
+    metrics.held('credits')
+    metrics.settled(0.003)
+    metrics.upstream({ provider: 'mock', outcome: 'timeout', seconds: 7 })
+    const read = samples(metrics.text())
+    expect(read.get('gateway_entries_total{result="rpm"}')).toBe('2')
+    expect(read.get('gateway_entries_total{result="ok"}')).toBe('1')
+    expect(read.get('gateway_holds_total{result="credits"}')).toBe('1')
+    expect(read.get('gateway_settlement_duration_seconds_count')).toBe('1')
+    expect(read.get('gateway_settlement_duration_seconds_bucket{le="0.0025"}')).toBe('0')
+    expect(read.get('gateway_settlement_duration_seconds_bucket{le="0.005"}')).toBe('1')
+    expect(
+      read.get('gateway_upstream_duration_seconds_count{provider="mock",outcome="timeout"}'),
+    ).toBe('1')
+  })
+
+  it('appends the gauges it is given', () => {
+    const text = new Metrics().text([
+      { name: 'gateway_outbox_entries', help: 'Waiting.', value: 4 },
+    ])
+    expect(text).toContain(
+      '# HELP gateway_outbox_entries Waiting.\n# TYPE gateway_outbox_entries gauge\n',
+    )
+    expect(samples(text).get('gateway_outbox_entries')).toBe('4')
+  })
+
+  it('escapes what would break a label', () => {
+    const metrics = new Metrics()
+    metrics.requestEnded({ ...chat, model: 'a"b\\c\nd' })
+    expect(
+      samples(metrics.text()).get(
+        'gateway_requests_total{endpoint="/v1/chat/completions",model="a\\"b\\\\c\\nd",outcome="completed",code=""}',
+      ),
+    ).toBe('1')
+  })
+
+  it('stays bounded whatever codes vendors invent, and loses no call', () => {
+    const metrics = new Metrics()
+    for (let i = 0; i < 6000; i++)
+      metrics.requestEnded({ ...chat, outcome: 'failed', code: `e${i}` })
+    const counts = [...samples(metrics.text())].filter(([name]) =>
+      name.startsWith('gateway_requests_total'),
+    )
+    expect(counts.length).toBe(5001)
+    expect(counts.reduce((sum, [, value]) => sum + Number(value), 0)).toBe(6000)
+    expect(counts.at(-1)![0]).toContain('model="other",outcome="failed",code="other"')
+  })
+
+  it('states the sum of costs exactly, however small or large', () => {
+    fc.assert(
+      fc.property(fc.array(fc.bigInt({ min: 0n, max: 10n ** 17n }), { minLength: 1 }), (costs) => {
+        const metrics = new Metrics()
+        for (const cost of costs) metrics.requestEnded({ ...chat, cost })
+        const sum = samples(metrics.text()).get(
+          'gateway_cost_usd_total{endpoint="/v1/chat/completions",model="acme/swift"}',
+        )!
+        expect(parsePico(sum)).toBe(costs.reduce((a, b) => a + b, 0n))
+        expect(sum).toBe(formatPico(parsePico(sum)))
+      }),
+    )
+  })
+})

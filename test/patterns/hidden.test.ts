@@ -1,0 +1,383 @@
+/** Most of a text is passed over by what decodes it. Nobody may be able to tell. */
+import fc from 'fast-check'
+import { afterEach, expect, it, vi } from 'vitest'
+import { buildMachines, parsePattern, type Machines } from '../../src/patterns/build.ts'
+import { DecodedText } from '../../src/patterns/decoders.ts'
+import { isSuspect } from '../../src/patterns/search.ts'
+import { NOTHING, type Machine } from '../../src/patterns/product-dfa.ts'
+import { TextScan } from '../../src/patterns/scan.ts'
+import { Track } from '../../src/patterns/match-cursor.ts'
+import { atOnce } from '../../src/patterns/time-slice.ts'
+import { Escapes } from '../../src/patterns/views/escapes.ts'
+import { LITERALS, ordinaryText } from '../guard/texts.ts'
+
+const PATTERNS = [
+  [
+    'heron',
+    'abcdef',
+    'cd',
+    'blue heron',
+    'banned',
+    ' abcde',
+    'abcde ',
+    'wörld',
+    'привет',
+    'a  bcde',
+  ],
+  [
+    'facade',
+    'decade',
+    'beaded',
+    '12345',
+    '00000',
+    'a&b&c&d&e',
+    '100%%%',
+    'heron&',
+    'her%on',
+    '-----',
+  ],
+  ['a.*b', 'he(r|ro)n?x', '\\bhen\\b', 'x\\s+y'],
+].flat()
+
+// What decoders begin, go on and end with.
+const PIECES = [
+  [
+    'a',
+    'e',
+    'F',
+    'g',
+    'her',
+    'on',
+    'heron',
+    'x',
+    '0',
+    '9',
+    '12',
+    'ab',
+    'face',
+    'added',
+    'bead',
+    'token',
+  ],
+  [
+    'blue ',
+    'configuration',
+    'understand',
+    ' ',
+    '  ',
+    '\n',
+    '-',
+    ':',
+    ', ',
+    '.',
+    '_',
+    '+',
+    '/',
+    '=',
+    '"',
+  ],
+  ['%', '&', '\\', '&#', '&#x', '\\u', '\\x', '\\u{', '%68', '%65ron', '\\u0068eron', '&#104;eron'],
+  [
+    '&#104',
+    '\\ud83e\\udd85',
+    '%f0%9f',
+    'aGVyb24',
+    'xYmFubmVk',
+    '62616e6e6564',
+    '62:61:6e:6e:65:64',
+  ],
+  ['\u200b', '\u0001', '\u0308', 'é', '日', 'е', '🦅', '\ud83e', '\udd85'],
+].flat()
+
+const ENCODERS: readonly ((text: string) => string)[] = [
+  (text) => Buffer.from(text).toString('base64'),
+  (text) => Buffer.from(text).toString('base64url'),
+  (text) => Buffer.from(text).toString('hex'),
+  (text) => [...Buffer.from(text)].map((byte) => byte.toString(16).padStart(2, '0')).join('-'),
+  (text) => text.replace(/[aeiou]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`),
+  (text) => text.replace(/[aeiou]/g, (letter) => `&#${letter.charCodeAt(0)}`),
+  (text) => text.replace(/[^aeiou]/gu, (one) => `\\u{${one.codePointAt(0)!.toString(16)}}`),
+  (text) => text.replace(/[aeiou]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`),
+  (text) => text.replace(/[aeiou]/g, (one) => `\\x${one.charCodeAt(0).toString(16)}`),
+  (text) => text.replace(/[^aeiou]/g, (one) => `&#x${one.charCodeAt(0).toString(16)};`),
+]
+
+/** Of all kinds, with letters for digits, in capitals. */
+const ESCAPED = [
+  ['%68eron', 'hero%6e', 'hero%6E', 'w%c3%b6rld', 'w%C3%B6rld'],
+  ['\\x68eron', 'hero\\X6E', 'w\\xc3\\xb6rld', 'w\\Xc3\\XB6rld'],
+  ['\\u0068eron', '\\U0068eron', '\\uff48eron', '\\uFF48eron', '\\u{68}eron', '\\U{FF48}eron'],
+  ['&#104;eron', '&#104eron', '&#x68;eron', '&#X68;eron', '&#xff48;eron', '&#XFF48;eron'],
+].flat()
+
+const UNSEEN = ['', '\u200b', '\u0001', '\u200b\u200b', '\u{e0100}', '\u007f', '\u0308']
+
+afterEach(() => vi.restoreAllMocks())
+
+/** How far a text may go, and what is found in it, when every decoder reads every character. */
+class Plain {
+  readonly #machines: Pick<Machines, 'text' | 'decoded'>
+  readonly #track: Track
+  readonly #decoded: DecodedText
+  #position = 0
+  #rest = ''
+
+  constructor(machines: { text: Machine; decoded: Machine }) {
+    this.#machines = machines
+    this.#track = new Track(machines.text)
+    this.#decoded = new DecodedText(machines.decoded)
+  }
+
+  push(text: string) {
+    const all = this.#rest + text
+    this.#rest = /[\ud800-\udbff]$/.exec(all)?.[0] ?? ''
+    return this.#read(all.slice(0, all.length - this.#rest.length)) ?? { safe: this.#hold(false) }
+  }
+
+  end() {
+    const step = this.#read(this.#rest)
+    if (step) return step
+    if (this.#track.finish()) return this.#stop()
+    for (const decoder of this.#decoders) decoder.end()
+    return this.#decoded.found ? this.#stop() : { safe: this.#position }
+  }
+
+  get #decoders() {
+    return [...this.#decoded.runs, this.#decoded.escapes]
+  }
+
+  #read(text: string) {
+    const { text: machine, decoded } = this.#machines
+    for (const character of text) {
+      const codePoint = character.codePointAt(0)!
+      const [start, end] = [this.#position, this.#position + character.length]
+      const codeClass = machine.classOf(codePoint)
+      if (codeClass !== NOTHING && this.#track.advance(codeClass, start, end)) return this.#stop()
+      if (decoded!.classOf(codePoint) !== NOTHING) {
+        for (const decoder of this.#decoders) decoder.read(codePoint, start, end)
+        if (this.#decoded.found) return this.#stop()
+      }
+      this.#position = end
+    }
+    return undefined
+  }
+
+  #stop() {
+    const found = this.#track.isOver ? atOnce(this.#track.locate()) : this.#decoded.found!
+    const { pattern, view, start, end } = found
+    return { safe: Math.min(this.#hold(true), start), hit: { pattern, view, start, end } }
+  }
+
+  #hold(isExact: boolean): number {
+    const holds = this.#decoders.map((decoder) => decoder.hold(isExact))
+    return Math.min(this.#position, this.#track.hold(isExact), ...holds)
+  }
+}
+
+function machinesOf(patterns: readonly string[]): Machines {
+  return atOnce(buildMachines(patterns.map((pattern) => atOnce(parsePattern(pattern)))))
+}
+
+/** Goes through a text in pieces of so many characters. @returns whether there is a match */
+function compare(machines: Machines, text: string, sizes: () => number): boolean {
+  const plain = new Plain({ text: machines.text, decoded: machines.decoded! })
+  const scan = new TextScan(machines)
+  for (let at = 0, next = 0; at < text.length; at = next) {
+    next = at + sizes()
+    const expected = plain.push(text.slice(at, next))
+    expect(scan.push(text.slice(at, next)), text).toEqual(expected)
+    if ('hit' in expected) return true
+  }
+  const expected = plain.end()
+  expect(scan.end(), text).toEqual(expected)
+  return 'hit' in expected
+}
+
+it('passes over what need not be decoded, and goes as far and finds the same as without', () => {
+  let hits = 0
+  const pieces = fc.oneof(
+    fc.array(fc.constantFrom(...PIECES), { maxLength: 30 }),
+    fc
+      .array(fc.constantFrom(...PIECES), { minLength: 2, maxLength: 4 })
+      .chain((few) => fc.array(fc.constantFrom(...few), { maxLength: 30 })),
+  )
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom(...PATTERNS), { minLength: 1, maxLength: 3 }),
+      pieces,
+      fc.constantFrom(...ENCODERS),
+      fc.nat(40),
+      fc.infiniteStream(fc.nat(12)),
+      (patterns, said, encode, place, sizes) => {
+        const machines = machinesOf(patterns)
+        if (!machines.decoded) return
+        const hidden = place > 30 ? '' : encode('xyz'.slice(0, place % 4) + patterns[0]!)
+        const middle = place % 5 > 0 ? hidden.length : place % (hidden.length + 1)
+        // Something that cannot be seen in the middle of it changes nothing.
+        const secret =
+          hidden.slice(0, middle) + UNSEEN[place % UNSEEN.length] + hidden.slice(middle)
+        const text = [...said.slice(0, place), secret, ...said.slice(place)].join('')
+        // What it has learnt must not change anything.
+        const isSaid = atOnce(isSuspect(machines, text))
+        const isHit = compare(machines, text, () => 1 + sizes.next().value!)
+        if (isHit) expect(isSaid).toBe(true)
+        if (isHit) hits++
+      },
+    ),
+    { numRuns: 1_500 },
+  )
+  expect(hits).toBeGreaterThan(150)
+})
+
+it('finds what is hidden behind a text of any length that says nothing', () => {
+  const machines = machinesOf(['heron', 'begin.*end'])
+  const words = 'All the words of it, 12 and 345. '.repeat(200)
+  for (const before of [words, `begin ${words}`, `h${'\u200b'.repeat(5_000)}`, `${words}begin a`]) {
+    const text = `${before}%65ron or h%65ron`
+    const found = new Plain({ text: machines.text, decoded: machines.decoded! }).push(text)
+    expect(found).toMatchObject({ hit: { view: 'D' } })
+    expect(new TextScan(machines).push(text)).toEqual(found)
+  }
+})
+
+it('goes as far and finds the same, wherever something that cannot be seen stands', () => {
+  const machines = machinesOf(['heron', 'wörld'])
+  for (const secret of [...ENCODERS.map((encode) => encode('a heron')), ...ESCAPED]) {
+    for (let cut = 0; cut <= secret.length; cut++) {
+      for (const unseen of UNSEEN) {
+        const text = `It is ${secret.slice(0, cut)}${unseen}${secret.slice(cut)}, 1.`
+        for (const size of [1, 4, text.length])
+          expect(compare(machines, text, () => size)).toBe(true)
+        expect(atOnce(isSuspect(machines, text)), text).toBe(true)
+      }
+    }
+  }
+})
+
+it('holds what may be decoded and stands before a match, and nothing that comes after it', () => {
+  const machines = machinesOf(['heron', 'cd'])
+  const befores = [
+    'zzab',
+    '12:34:',
+    '12::34:',
+    '12 34 ',
+    '1 2 ',
+    'a\u200bb',
+    '12\u200b34 ',
+    '🦅12 ',
+    '日ab',
+  ]
+  for (const before of befores) {
+    for (const after of ['', 'ef', ' efg', ':12 34', '.', '\u200bef', '🦅']) {
+      for (const text of [`It is ${before}cd${after}`, `${before}cd${after}`]) {
+        for (const size of [1, 3, text.length]) {
+          expect(compare(machines, text, () => size)).toBe(true)
+        }
+      }
+    }
+  }
+})
+
+it('decodes nothing twice, however long something in the text itself is under way', () => {
+  const read = vi.spyOn(Escapes.prototype, 'read')
+  const text = `begin ${'%41 and so on '.repeat(300)}`
+  expect(new TextScan(machinesOf(['heron', 'begin.*end'])).push(text)).toEqual({ safe: 0 })
+  expect(read.mock.calls.length).toBeLessThan(text.length)
+})
+
+it('finds the same in a whole text, however long it is and wherever in it something is hidden', () => {
+  const machines = machinesOf(['heron'])
+  const words = 'All the words of it. '.repeat(3_500)
+  const long = 'It is all about something else. '.repeat(90)
+  for (const encode of ENCODERS) {
+    const secret = encode('a heron')
+    const texts = [encode(`${long}a heron${long}`), encode(`${long}xa heron`)]
+    for (const border of [1 << 10, 1 << 13, 1 << 15, 1 << 16]) {
+      for (let cut = 0; cut <= secret.length; cut += 3) {
+        texts.push(`${words.slice(0, border - cut - 1)} ${secret} ${words.slice(0, 100)}`)
+      }
+    }
+    for (const text of texts) {
+      expect(atOnce(isSuspect(machines, text)), secret).toBe(true)
+    }
+  }
+})
+
+it('finds the same in a whole text, at whichever bit and digit it begins and ends', () => {
+  const machines = machinesOf(['heron', 'ivory', 'صلى الله'])
+  const [[base64], rows] = [ENCODERS, ENCODERS.slice(2, 4)]
+  // Letters of one to four bytes.
+  for (const word of [
+    'heron',
+    'hеron',
+    'һeron',
+    'ｈeron',
+    'ⓗeron',
+    '🅷eron',
+    'heroｎ',
+    'hero🅽',
+    'ﷺ',
+  ]) {
+    for (const before of ['', 'x', 'xy', 'xyz', 'wxyz', 'xyzxyz', '\0', 'é', '日']) {
+      const texts = rows.map((encode) => encode(before + word))
+      for (let first = 0; first < 4; first++)
+        texts.push('aaa'.slice(0, first) + base64!(before + word))
+      for (const text of texts) {
+        const hidden = text.replace(/=+$/, '')
+        if (hidden.length < 8 || !compare(machines, hidden, () => hidden.length)) continue
+        expect(atOnce(isSuspect(machines, hidden)), hidden).toBe(true)
+      }
+      const whole = base64!(before + word).replace(/=+$/, '')
+      if (whole.length >= 8) expect(compare(machines, whole, () => 1)).toBe(true)
+    }
+  }
+  // One begins in the middle of the other's digits, and an escape ends with the text.
+  for (const text of ['6976865726f6e', '06976865726f6e', 'hero&#110', 'hero&#x6e']) {
+    expect(compare(machines, text, () => text.length)).toBe(true)
+    expect(atOnce(isSuspect(machines, text)), text).toBe(true)
+  }
+})
+
+it.each([
+  'h%c3eron',
+  'h\\ud83eeron',
+  'her%ffon',
+  '%c3x%a9clair',
+  '\\ud83ex\\udd85nests',
+  `${ENCODERS[0]!('xxxxher')}. ${ENCODERS[0]!('heronx').slice(4)}.`,
+  `${Buffer.from('xxxxxhehe').toString('base64')}. ${Buffer.from('hexxxx').toString('base64')}`,
+  `${Buffer.from('xxxxxhehe').toString('hex')}. ${Buffer.from('hexxxx').toString('hex')}`,
+])('does not put together what does not belong together: %s', (text) => {
+  const machines = machinesOf(['heron', 'hehehe', 'éclair', '🦅nests'])
+  expect(compare(machines, text, () => text.length)).toBe(false)
+  expect(atOnce(isSuspect(machines, text))).toBe(false)
+})
+
+it('says nothing of ordinary texts, whatever figures are in them', () => {
+  const machines = machinesOf(LITERALS)
+  const figures =
+    ' On 2024-05-12 at 16:45:12, 12,345,678 bytes: 0x4f5e6a7b, 2d05-61fe-4c2b, 100 %, R&D, C:\\now.'
+  expect(atOnce(isSuspect(machines, ordinaryText(100_000, 3) + figures))).toBe(false)
+})
+
+it('keeps texts apart that are looked at in turns', () => {
+  const machines = machinesOf(['heron'])
+  const words = 'All the words of it, 12 and 345. '.repeat(2_000)
+  const secrets = ['', 'aGVyb24x', '', 'h%65ron', '68 65 72 6f 6e', `h%65r ${'x'.repeat(2_000)}`]
+  const texts = [5_000, 15_000, 60_000].flatMap((length) =>
+    secrets.map((secret) => words.slice(0, length) + secret),
+  )
+  // So that nothing has to be learnt, which would be a reason for a pause.
+  for (const text of texts) atOnce(isSuspect(machines, text))
+  const looks = texts.map((text) => isSuspect(machines, text))
+  const said = texts.map((): boolean | undefined => undefined)
+  while (said.includes(undefined)) {
+    for (const [index, look] of looks.entries()) {
+      if (said[index] !== undefined) continue
+      const { done, value } = look.next()
+      if (done) said[index] = value
+    }
+  }
+  const all = [false, true, false, true, true, false]
+  expect(said).toEqual([...all, ...all, ...all])
+})

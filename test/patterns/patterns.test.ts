@@ -1,0 +1,358 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import {
+  checkPatterns,
+  compilePatterns,
+  escapePattern,
+  type PatternMatcher,
+} from '../../src/patterns/patterns.ts'
+import { CONFUSABLES } from '../../src/patterns/views/confusables.ts'
+import { fold } from '../../src/patterns/views/fold.ts'
+import { LITERALS, ordinaryText } from '../guard/texts.ts'
+
+/** What is sent of a text that comes in pieces, and which view stopped it. */
+function stream(matcher: PatternMatcher, text: string, cuts: readonly number[]) {
+  const scan = matcher.scan()
+  let from = 0
+  for (const cut of [...cuts, text.length]) {
+    const { safe, hit } = scan.push(text.slice(from, cut))
+    if (hit) return { sent: safe, hit }
+    from = cut
+  }
+  const { safe, hit } = scan.end()
+  return { sent: safe, hit }
+}
+
+function everyUnit(text: string): number[] {
+  return Array.from({ length: text.length - 1 }, (_, at) => at + 1)
+}
+
+describe('recorded patterns', () => {
+  const folder =
+    process.env.FIXTURES_DIR ?? fileURLToPath(new URL('../../../shared/fixtures', import.meta.url))
+  const file = join(folder, 'guard/patterns.jsonl')
+  if (!existsSync(file)) {
+    const reason = 'no recorded patterns; set FIXTURES_DIR to have them checked'
+    process.stderr.write(`SKIPPED recorded patterns: ${reason}\n`)
+    it('recorded patterns', (context) => context.skip(reason))
+    return
+  }
+  const cases = readFileSync(file, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+
+  it.each(cases)('$id: $note', ({ patterns, text, chunkings, expect: expected }) => {
+    if (expected.verdict === 'invalid') {
+      expect(checkPatterns(patterns).problem?.index).toBe(expected.pattern_index)
+      return
+    }
+    const matcher = compilePatterns(patterns)
+    const blocks = expected.verdict === 'block'
+    expect(matcher.find(text) !== undefined).toBe(blocks)
+    for (const chunking of chunkings) {
+      const cuts = chunking === 'whole' ? [] : chunking === 'each' ? everyUnit(text) : chunking
+      const { sent, hit } = stream(matcher, text, cuts)
+      expect(hit !== undefined).toBe(blocks)
+      if (blocks) expect(sent).toBeLessThanOrEqual(expected.max_emit)
+      else expect(sent).toBe(text.length)
+    }
+  })
+})
+
+describe('checkPatterns', () => {
+  const { problem: none, warnings } = checkPatterns([
+    'C\\+\\+',
+    'begin.*end',
+    '\\d+',
+    'x{1000}',
+    '((a+)+)+b',
+    '(?s:a)\\b',
+  ])
+
+  it('accepts RE2', () => {
+    expect(none).toBeUndefined()
+  })
+
+  it('warns of what may hold text without end, but not of what ends a match', () => {
+    expect(warnings).toEqual([
+      { code: 'pattern_unbounded', index: 1 },
+      { code: 'pattern_unbounded', index: 4 },
+    ])
+  })
+
+  it.each([
+    ['C++', /is not RE2 \(invalid nested repetition operator: `\+\+`\)/, 'C\\+\\+'],
+    ['a(?!b)', /is not RE2/, 'a\\(\\?!b\\)'],
+    ['(a', /is not RE2 \(missing closing \): `\(a`\)/, '\\(a'],
+    ['(a)\\1', /is not RE2/, '\\(a\\)\\\\1'],
+    ['\\C', /is not RE2/, '\\\\C'],
+    ['a{1001}', /is not RE2/, 'a\\{1001\\}'],
+    ['a*', /can match nothing at all/, 'a\\*'],
+    ['^|x', /can match nothing at all/, '\\^\\|x'],
+    ['\\b', /can match nothing at all/, '\\\\b'],
+    ['(a?){1000}', /at most 1500/, '\\(a\\?\\)\\{1000\\}'],
+    ['(?:.{40}){40}', /compiles to 1600 instructions/, '\\(\\?:\\.\\{40\\}\\)\\{40\\}'],
+    ['\u200b\u200d', /cannot be seen/, undefined],
+    ['[\\x{200b}\\x{200c}]+', /cannot be seen/, '\\[\\\\x\\{200b\\}\\\\x\\{200c\\}\\]\\+'],
+  ])('refuses %j and says how to write it', (pattern, reason, suggestion) => {
+    const { problem } = checkPatterns(['fine', pattern])
+    expect(problem).toMatchObject({ index: 1, reason: expect.stringMatching(reason) })
+    expect(problem?.suggestion).toBe(suggestion)
+    if (suggestion) expect(compilePatterns([suggestion]).find(`<${pattern}>`)).toBeDefined()
+  })
+
+  it('counts all patterns together', () => {
+    const many = Array.from({ length: 13 }, (_, index) => `${index}[ab]{997}`)
+    expect(checkPatterns(many.slice(1)).problem).toBeUndefined()
+    expect(checkPatterns(many).problem).toMatchObject({
+      index: 12,
+      reason: expect.stringMatching(/of which at most 12000 are allowed/),
+    })
+  })
+
+  it('writes nothing out before it has counted', () => {
+    const wide = `(?:${'.{30}'.repeat(35)}){33}`
+    expect(checkPatterns([wide]).problem?.reason).toMatch(/compiles to \d{5} instructions/)
+  })
+})
+
+describe('compilePatterns', () => {
+  it('says which pattern is wrong', () => {
+    expect(() => compilePatterns(['fine', 'C++'])).toThrow(/^Pattern 1 is not RE2/)
+  })
+
+  it('remembers what it has compiled', () => {
+    const matcher = compilePatterns(['remembered'])
+    expect(compilePatterns(['remembered'])).toBe(matcher)
+  })
+
+  it('keeps the patterns of keys however many requests bring their own', () => {
+    const matcher = compilePatterns(['kept'], 'key')
+    for (let index = 0; index < 1_100; index++) compilePatterns([`own${index}`], 'request')
+    expect(compilePatterns(['kept'], 'key')).toBe(matcher)
+  })
+
+  it('finds nothing without patterns', () => {
+    const matcher = compilePatterns([])
+    expect(matcher.find('anything')).toBeUndefined()
+    expect(stream(matcher, 'any\u{1f985}thing', [4])).toEqual({ sent: 10, hit: undefined })
+  })
+
+  it('escapes texts so that they mean themselves', () => {
+    const text = 'a.b*c?[x](y){2}|^$\\d+'
+    const matcher = compilePatterns([escapePattern(text)])
+    expect(matcher.find(`see ${text}!`)).toMatchObject({ start: 4, end: 4 + text.length })
+    expect(matcher.find('aXbbc')).toBeUndefined()
+  })
+})
+
+describe('views', () => {
+  const word = 'jellyfish'
+  const hidden = (encode: (bytes: Buffer) => string, before = '') =>
+    encode(Buffer.from(`${before}${word}${before}`))
+  const blocked: [name: string, text: string, view: string][] = [
+    ['as written', 'A JellyFish here', 'R'],
+    ['zero-width', 'jel\u200bly\u2060fi\u00adsh', 'R'],
+    ['Cyrillic', 'jеllyfiѕh', 'F'],
+    ['Greek', 'jellyfιsh', 'F'],
+    ['full-width', 'ｊｅｌｌｙｆｉｓｈ', 'F'],
+    ['circled', 'ⓙⓔⓛⓛⓨⓕⓘⓢⓗ', 'F'],
+    ['small capitals', 'ᴊᴇʟʟʏꜰɪꜱʜ', 'F'],
+    ['mathematical', '𝒋𝒆𝒍𝒍𝒚𝒇𝒊𝒔𝒉', 'F'],
+    ['flags', '🇯🇪🇱🇱🇾🇫🇮🇸🇭', 'F'],
+    ['negative squares', '🅹🅴🅻🅻🆈🅵🅸🆂🅷', 'F'],
+    ['accents', 'jé\u0308l\u0327l\u0336yfi\u20ddsh', 'F'],
+    ['a ligature', 'jellyﬁsh', 'F'],
+    [
+      'tags',
+      [...word].map((one) => String.fromCodePoint(0xe0000 + one.charCodeAt(0))).join(''),
+      'F',
+    ],
+    ['bidi', '\u202ejelly\u2066fish\u2069', 'R'],
+    ['spaces', 'j e l l y f i s h', 'S'],
+    ['hyphens', 'j-e-l-l-y-f-i-s-h', 'S'],
+    ['pairs', 'je ll yf is h', 'S'],
+    ['dots', 'j...e...l...l...y...f...i...s...h', 'S'],
+    ['leet', 'j3llyf1sh', 'L'],
+    ['rot13', 'wryylsvfu', 'X'],
+    ['reversed', 'hsifyllej', 'X'],
+    ...['', 'x', 'xy', 'xyz'].map((before): [string, string, string] => [
+      `base64 behind ${before.length} bytes`,
+      hidden((bytes) => bytes.toString('base64'), before),
+      'D',
+    ]),
+    ...['A', 'AB', 'ABC'].map((junk): [string, string, string] => [
+      `base64 behind ${junk.length} characters`,
+      junk + hidden((bytes) => bytes.toString('base64')),
+      'D',
+    ]),
+    ['base64url of look-alikes', Buffer.from('»jеllyfish«').toString('base64url'), 'D'],
+    ['base64 behind junk', Buffer.from(`\u0000\u0001${word}`).toString('base64'), 'D'],
+    ['hexadecimal', hidden((bytes) => bytes.toString('hex')), 'D'],
+    ['half a byte, then hexadecimal', `a${hidden((bytes) => bytes.toString('hex'))}`, 'D'],
+    ['spaced hexadecimal', hidden((bytes) => bytes.toString('hex').match(/../g)!.join(' ')), 'D'],
+    ['percent', hidden((bytes) => bytes.toString('hex').replace(/../g, '%$&')), 'D'],
+    ['one percent', 'jell%79fish', 'D'],
+    ['UTF-8 in percents', 'j%D0%B5llyfish', 'D'],
+    ['\\u', 'jelly\\u0066ish', 'D'],
+    ['\\u{}', 'jelly\\u{66}ish', 'D'],
+    ['\\x', '\\x6a\\x65lly\\x66ish', 'D'],
+    ['entities', 'jelly&#102;&#x69;sh', 'D'],
+    ['an entity without its semicolon', 'jelly&#102 ish'.replace(' ', ''), 'D'],
+  ]
+  const matcher = compilePatterns([word])
+
+  it.each(blocked)('see %s', (_, text, view) => {
+    const padded = `Well, ${text}, you see.`
+    const found = matcher.find(padded)
+    expect(found?.view).toBe(view)
+    for (const cuts of [[], everyUnit(padded)]) {
+      const { sent, hit } = stream(matcher, padded, cuts)
+      expect(hit).toEqual(found)
+      expect(sent).toBeLessThanOrEqual(found!.start)
+    }
+  })
+
+  it.each([
+    ['two layers', Buffer.from(Buffer.from(word).toString('base64')).toString('base64')],
+    ['gaps of four', 'j....e....l....l....y....f....i....s....h'],
+    ['runs of three', 'jel lyf ish'],
+    ['mostly signs', '7h47 15 8055'],
+    ['another word', 'jellybean'],
+    ['a run that is too short', 'amVsbHk'],
+  ])('leave %s alone', (_, text) => {
+    expect(matcher.find(text)).toBeUndefined()
+    expect(stream(matcher, text, everyUnit(text)).sent).toBe(text.length)
+  })
+
+  it('do not turn one short word into another', () => {
+    const short = compilePatterns(['bomb', 'ban'])
+    for (const text of ['b o m b', '80m8', 'ono', 'nab', Buffer.from('a bomb').toString('hex')]) {
+      expect(short.find(text)).toBeUndefined()
+    }
+  })
+
+  it('keep classes of a script apart from look-alikes of another', () => {
+    const cyrillic = compilePatterns(['\\p{Cyrillic}{2}', '[а-я]{3}', 'тест'])
+    expect(cyrillic.find('peace, cop, tect, Ae, ordinary English')).toBeUndefined()
+    expect(cyrillic.find('и вот')).toMatchObject({ pattern: 0, view: 'R' })
+    const english = compilePatterns(['bot', 'mat', 'get', 'so', 'here', 'net'])
+    expect(english.find('вот мат нет, и так: он купил Windows, а потом Linux')).toBeUndefined()
+  })
+
+  it('fold classes that were written out, and negated ones not', () => {
+    expect(compilePatterns(['[Аа]nna']).find('anna')).toMatchObject({ view: 'F' })
+    expect(compilePatterns(['^[^a]+$']).find('аaа')).toBeUndefined()
+    expect(compilePatterns(['"[^"]*"x']).find('“a”x')).toMatchObject({ view: 'F' })
+  })
+
+  it('know what RE2 takes for the edge of a word, in each view', () => {
+    const matcher = compilePatterns(['\\bcaf\\b'])
+    expect(matcher.find('café')).toMatchObject({ view: 'R', start: 0, end: 3 })
+    expect(compilePatterns(['\\bcafe\\b']).find('un café.')).toMatchObject({ view: 'F', start: 3 })
+  })
+
+  it('leave case alone only where a pattern says so', () => {
+    const matcher = compilePatterns(['(?-i)Acme'])
+    expect(matcher.find('acme, АCME, ａcme')).toBeUndefined()
+    expect(matcher.find('an Acme')).toMatchObject({ view: 'R', start: 3, end: 7 })
+  })
+
+  it('find nothing in 200,000 ordinary words that only evasions would explain', () => {
+    const matcher = compilePatterns([...LITERALS, ...EVERYDAY])
+    const text = ordinaryText(1_200_000, 3)
+    expect(text.split(/\s+/).length).toBeGreaterThan(200_000)
+    expect(matcher.find(text)).toBeUndefined()
+  })
+})
+
+describe('confusables', () => {
+  it('all stand for a letter from a to z, and none is ASCII', () => {
+    expect(CONFUSABLES.size).toBeGreaterThan(300)
+    for (const [from, to] of CONFUSABLES) {
+      expect(from).toBeGreaterThan(127)
+      expect(String.fromCodePoint(to)).toMatch(/^[a-z]$/)
+    }
+  })
+
+  it('do not contradict each other, and folding twice changes nothing', () => {
+    for (let codePoint = 0; codePoint < 0x20000; codePoint++) {
+      const symbols = fold(codePoint)
+      if (symbols.length === 1 && symbols[0] === codePoint) continue
+      if (symbols.some((symbol) => fold(symbol).join() !== String(symbol))) {
+        expect.fail(`U+${codePoint.toString(16)} folds to ${symbols.join()}, which folds on`)
+      }
+    }
+  })
+})
+
+describe('search', () => {
+  it('finds what find finds, with pauses', () => {
+    const matcher = compilePatterns(['[ab]*a[ab]{40}c', 'needle here', 'a long way.*home'])
+    const texts = [
+      `${'ab'.repeat(5_000)}d`,
+      `${ordinaryText(50_000, 4)} needle here ${ordinaryText(50_000, 5)}`,
+      `${ordinaryText(2_000, 6)} bmVlZGxlIGhlcmU= ${'62 '.repeat(9_000)}`,
+      `${'%41'.repeat(9_000)} needl%65 here`,
+      ordinaryText(10_000, 7),
+    ]
+    for (const text of texts) {
+      const search = matcher.search(text)
+      let step = search.next()
+      while (!step.done) step = search.next()
+      expect(step.value).toEqual(matcher.find(text))
+    }
+  })
+
+  it('lets another text be searched meanwhile', () => {
+    const matcher = compilePatterns(['[ab]*a[ab]{40}c'])
+    const random = ordinaryText(40_000, 8).replace(/[^ab]/g, (one) => 'ab'[one.charCodeAt(0) % 2]!)
+    const searches = [`${random}${'a'.repeat(41)}c`, random].map((text) => matcher.search(text))
+    const results = new Map<number, unknown>()
+    let pauses = 0
+    while (results.size < 2) {
+      for (const [index, search] of searches.entries()) {
+        const { done, value } = search.next()
+        if (!done) pauses++
+        else if (!results.has(index)) results.set(index, value)
+      }
+    }
+    expect(results.get(0)).toMatchObject({ pattern: 0, start: 0, end: 40_042 })
+    expect(results.get(1)).toBeUndefined()
+    expect(pauses).toBeGreaterThan(2)
+  })
+})
+
+it('finds a word in leet with a mark in it, whatever else is forbidden', () => {
+  for (const others of [[], ['xy'], ['x+y'], ['x.y']]) {
+    const matcher = compilePatterns([...others, 'her%on'])
+    expect(matcher.find('h3r%\u03080n')).toMatchObject({ view: 'L', pattern: others.length })
+  }
+})
+
+/** To have fifty of them. */
+const EVERYDAY = [
+  'cocaine',
+  'pistol',
+  'terror',
+  'suicide',
+  'hostage',
+  'kidnap',
+  'forgery',
+  'perjury',
+  'smuggle',
+  'espionage',
+  'sabotage',
+  'treason',
+  'vodka',
+  'whisky',
+  'tobacco',
+  'heroin',
+  'poison',
+  'grenade',
+  'bribery',
+  'insider',
+]

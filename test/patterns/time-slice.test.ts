@@ -1,0 +1,438 @@
+/** Long work is done in turns with others. */
+import { describe, expect, it, vi } from 'vitest'
+import { AsItGrows, BySlices } from '../../src/guard/scan-sessions-whole.ts'
+import type { Follower, Scout } from '../../src/guard/scan-session.ts'
+import { Guards } from '../../src/guard/plan.ts'
+import { buildMachines, parsePattern } from '../../src/patterns/build.ts'
+import { PatternFollower } from '../../src/guard/scan-sessions-pattern.ts'
+import { isSuspect } from '../../src/patterns/search.ts'
+import { TextScan } from '../../src/patterns/scan.ts'
+import { checking, compilePatterns, compiling } from '../../src/patterns/patterns.ts'
+import { Prompt } from '../../src/guard/prompt.ts'
+import { atOnce, inTurns, type Steps } from '../../src/patterns/time-slice.ts'
+import { preparePolicy, readPolicy, tighten } from '../../src/policy/policy.ts'
+import { bitLanes, type Bit } from '../guard/_lanes.ts'
+import { screenOf } from '../guard/_screen.ts'
+import { hostilePatterns, randomNumbers } from '../guard/texts.ts'
+
+let count = 0
+
+/** 32 hard patterns that nobody has seen before. */
+function fresh(): readonly string[] {
+  const [, patterns] = hostilePatterns().find(([name]) => name === 'states without end')!
+  count++
+  return patterns.map((pattern) => `${pattern}${count}`)
+}
+
+/**
+ * How many turns of the event loop others have while something is done. Each look at the clock takes half a millisecond
+ * meanwhile: so that is a matter of steps, and not of the machine.
+ */
+async function turnsWhile(run: () => unknown): Promise<number> {
+  let [turns, isOver, now] = [0, false, 0]
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 0.5))
+  const turn = () => {
+    turns++
+    if (!isOver) setImmediate(turn)
+  }
+  setImmediate(turn)
+  try {
+    await run()
+  } finally {
+    isOver = true
+    clock.mockRestore()
+  }
+  return turns
+}
+
+/** Works for a millisecond at each step. */
+function* busy(steps: number, worked: () => void = () => {}): Steps<number> {
+  for (let step = 0; step < steps; step++) {
+    const until = performance.now() + 1
+    while (performance.now() < until);
+    worked()
+    yield
+  }
+  return steps
+}
+
+describe('inTurns', () => {
+  it('does short work at once', () => {
+    expect(inTurns(busy(0))).toBe(0)
+  })
+
+  it('lets others have their turn in long work', async () => {
+    expect(await turnsWhile(() => inTurns(busy(40)))).toBeGreaterThan(8)
+  })
+
+  it('gives one work a turn at a time, however many there are', async () => {
+    let [most, inOne, isOver] = [0, 0, false]
+    const turn = () => {
+      inOne = 0
+      if (!isOver) setImmediate(turn)
+    }
+    const works = Array.from({ length: 20 }, () => {
+      return inTurns(busy(8, () => void (most = Math.max(most, ++inOne))))
+    })
+    inOne = most = 0
+    turn()
+    await Promise.all(works)
+    isOver = true
+    // A stretch in each of two turns, which may begin before and after the one that counts.
+    expect(most).toBeLessThanOrEqual(8)
+  })
+
+  it('ends when nobody waits for it any more', async () => {
+    let [steps, isClosed] = [0, false]
+    function* work(): Steps<number> {
+      try {
+        return yield* busy(1_000, () => steps++)
+      } finally {
+        isClosed = true
+      }
+    }
+    const gone = new Error('gone')
+    const done = inTurns(work(), () => {
+      if (steps > 6) throw gone
+    })
+    await expect(done).rejects.toBe(gone)
+    expect([steps < 30, isClosed]).toEqual([true, true])
+  })
+})
+
+describe('patterns that are new', () => {
+  it('are checked and compiled in turns', async () => {
+    const patterns = fresh()
+    expect(await turnsWhile(() => inTurns(checking(patterns)))).toBeGreaterThan(2)
+    expect(await turnsWhile(() => inTurns(compiling(patterns, 'request')))).toBeGreaterThan(2)
+  })
+
+  it('are compiled in small steps', () => {
+    const patterns = fresh()
+    atOnce(checking(patterns))
+    expect([...compiling(patterns, 'request')].length).toBeGreaterThan(100)
+  })
+
+  it('are there at once the next time', () => {
+    const patterns = fresh()
+    const matcher = compilePatterns(patterns, 'request')
+    expect(compiling(patterns, 'request').next()).toEqual({ done: true, value: matcher })
+    atOnce(checking(patterns))
+    expect(checking(patterns).next().done).toBe(true)
+  })
+
+  it('are compiled once for all who want them meanwhile', () => {
+    const patterns = fresh()
+    atOnce(checking(patterns))
+    const works = Array.from({ length: 3 }, () => compiling(patterns, 'request'))
+    const made = new Map<Steps<unknown>, unknown>()
+    let steps = 0
+    while (made.size < works.length) {
+      for (const work of works) {
+        if (made.has(work)) continue
+        const { done, value } = work.next()
+        if (done) made.set(work, value)
+        else steps++
+      }
+    }
+    expect(new Set(made.values())).toEqual(new Set([compilePatterns(patterns, 'request')]))
+    const alone = fresh()
+    atOnce(checking(alone))
+    expect(steps).toBeLessThan(2 * [...compiling(alone, 'request')].length)
+  })
+
+  it('are compiled for those who stay', () => {
+    const patterns = fresh()
+    atOnce(checking(patterns))
+    const [one, other] = [compiling(patterns, 'request'), compiling(patterns, 'request')]
+    for (let step = 0; step < 50; step++) {
+      one.next()
+      other.next()
+    }
+    one.return(undefined as never)
+    expect(atOnce(other)).toBe(compilePatterns(patterns, 'request'))
+  })
+
+  it('are compiled anew where nobody stayed', () => {
+    const patterns = fresh()
+    const work = compiling(patterns, 'request')
+    for (let step = 0; step < 200; step++) work.next()
+    work.return(undefined as never)
+    expect(compilePatterns(patterns, 'request').find('nothing of it')).toBeUndefined()
+  })
+})
+
+describe('a policy that is new', () => {
+  it('is prepared in turns, and read at once afterwards', async () => {
+    const policy = { version: 1, bannedPatterns: fresh() }
+    expect(await turnsWhile(() => preparePolicy(policy))).toBeGreaterThan(2)
+    expect(preparePolicy(policy)).not.toBeInstanceOf(Promise)
+    expect(preparePolicy(JSON.stringify(policy))).not.toBeInstanceOf(Promise)
+    expect(readPolicy(policy)).toEqual(policy)
+  })
+
+  it('is not prepared for whoever has left', async () => {
+    const gone = new Error('gone')
+    const prepared = preparePolicy({ version: 1, bannedPatterns: fresh() }, () => {
+      throw gone
+    })
+    await expect(prepared).rejects.toBe(gone)
+  })
+
+  it.each([null, 3, 'x', [], {}, { bannedPatterns: 'x' }, { bannedPatterns: Array(33).fill('x') }])(
+    'is left to whoever reads it where it is %j',
+    (value) => {
+      expect(preparePolicy(value)).not.toBeInstanceOf(Promise)
+    },
+  )
+
+  it('calls for guards later only where its patterns are', async () => {
+    const guards = new Guards([], compiling, () => false)
+    const patterns = fresh()
+    const roster = () =>
+      guards.rosterOf(tighten(undefined, { version: 1, bannedPatterns: patterns }), () => {})
+    const first = roster()
+    expect(first).toBeInstanceOf(Promise)
+    const [duty] = (await first)!.patterns
+    const again = roster() as Awaited<typeof first>
+    expect(again!.patterns[0]!.matcher).toBe(duty!.matcher)
+  })
+})
+
+/** Works for a millisecond whenever it is told of something, and stops at a sign. */
+function follower(sign = '!'): Follower & { pushed: number } {
+  let length = 0
+  return {
+    name: sign,
+    origin: 'key',
+    safe: 0,
+    stop: undefined,
+    waiting: false,
+    pushed: 0,
+    push(text) {
+      this.pushed++
+      if (this.stop) return
+      for (const _ of busy(1)) length += text.length
+      const at = text.indexOf(sign)
+      if (at < 0) return void Object.assign(this, { safe: length })
+      const start = length - text.length + at
+      const block = {
+        action: 'block',
+        rule: 'scope',
+        spans: [{ start, end: start + 1 }],
+      } as const
+      Object.assign(this, { safe: start, stop: { block } })
+    },
+    end() {},
+    leave() {},
+  }
+}
+
+describe('a text that is there whole', () => {
+  it.each([
+    ['x'.repeat(5_000), 5_000, undefined],
+    [`${'x'.repeat(4_000)}!${'x'.repeat(4_000)}`, undefined, 4_000],
+  ])('is told to a plugin little by little', async (text, safe, start) => {
+    const plugin = follower()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const slow = new BySlices(plugin, resolve)
+    slow.push(text)
+    const turns = await turnsWhile(() => {
+      slow.end()
+      expect(slow.waiting).toBe(true)
+      return promise
+    })
+    expect(turns).toBeGreaterThan(2)
+    expect(slow.waiting).toBe(false)
+    expect(slow.stop?.block?.spans?.[0]?.start).toBe(start)
+    if (safe !== undefined) expect(slow.safe).toBe(safe)
+  })
+
+  it('is not looked at any more for whoever has left', async () => {
+    const plugin = follower()
+    let isTold = false
+    const slow = new BySlices(plugin, () => (isTold = true))
+    slow.push('x'.repeat(100_000))
+    slow.end()
+    slow.leave()
+    const { pushed } = plugin
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+    expect([plugin.pushed, isTold, slow.waiting]).toEqual([pushed, false, false])
+  })
+})
+
+describe('a piece of a text that grows', () => {
+  const long = 'x'.repeat(20_000)
+
+  it.each([
+    ['that passes', [long, 'and more'], 20_008, undefined],
+    ['that does not', [`${long}!`, 'and more'], 20_000, 20_000],
+    ['before one that does not', [long, 'and !'], 20_004, 20_004],
+  ])(
+    'is told to a plugin little by little if it is long: one %s',
+    async (_, pieces, safe, start) => {
+      const plugin = follower()
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const slow = new AsItGrows(plugin, resolve)
+      const turns = await turnsWhile(() => {
+        for (const piece of pieces) slow.push(piece)
+        expect([slow.looking, slow.safe, slow.stop]).toEqual([true, 0, undefined])
+        slow.end()
+        return promise
+      })
+      expect(turns).toBeGreaterThan(2)
+      expect([slow.looking, slow.waiting]).toEqual([false, false])
+      expect(slow.stop?.block?.spans?.[0]?.start).toBe(start)
+      expect(slow.safe).toBeGreaterThanOrEqual(safe)
+      expect(slow.safe).toBeLessThanOrEqual(start ?? safe)
+    },
+  )
+
+  it('is told to it at once if it is short', () => {
+    const slow = new AsItGrows(follower(), () => {})
+    slow.push('xy')
+    expect([slow.looking, slow.safe]).toEqual([false, 2])
+    slow.push('!')
+    expect(slow.stop?.block?.spans).toEqual([{ start: 2, end: 3 }])
+  })
+
+  it('is not looked at any more for whoever has left', async () => {
+    const plugin = follower()
+    let isTold = false
+    const slow = new AsItGrows(plugin, () => (isTold = true))
+    slow.push(long)
+    slow.leave()
+    const { pushed } = plugin
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+    expect([plugin.pushed, isTold, slow.waiting]).toEqual([pushed, false, false])
+  })
+})
+
+describe('a text that several guards block', () => {
+  const scouts = ['!', '?'].map((sign): Scout => {
+    const follow = () => follower(sign)
+    return { name: sign, origin: 'key', local: true, whole: false, reads: () => true, follow }
+  })
+  const text = `${'x'.repeat(18_000)}?yy!${'z'.repeat(3_000)}`
+
+  async function screened(pieces: readonly string[]) {
+    const said: Bit[] = []
+    const found: string[] = []
+    const limits = { maxHeld: 1_000, maxBuffer: 100_000, maxToolCall: 100 }
+    const refuse = () => [{ refused: 'no' }]
+    const screen = screenOf<Bit>(
+      { lanes: bitLanes, scouts, refuse, limits },
+      { found: ({ follower: { name } }) => found.push(name) },
+    )
+    const prompt = new Prompt(screen)
+    const emit = (part: Bit) => void said.push(part)
+    const turns = await turnsWhile(async () => {
+      for (const piece of pieces) prompt.push({ text: piece }, emit)
+      await prompt.end(emit)
+    })
+    const out = said.map((part) => part.text ?? `[${part.refused}]`).join('')
+    return { turns, out, found, held: screen.held }
+  }
+
+  it('is looked through again in turns, if it is long, and nothing else matters but the text', async () => {
+    const whole = await screened([text, 'after it'])
+    expect(whole.turns).toBeGreaterThan(20)
+    const cut = await screened(text.match(/.{1,700}/gs)!)
+    for (const { out, found, held } of [whole, cut]) {
+      expect(out).toBe(`${'x'.repeat(18_000)}[no]`)
+      expect([found, held]).toEqual([['?'], 0])
+    }
+  })
+})
+
+describe('a match that may begin anywhere', () => {
+  const random = randomNumbers(3)
+  const letters = (length: number) =>
+    Array.from({ length }, () => 'ab'[Math.floor(random() * 2)]).join('')
+
+  it('is found where it ends and located once: twice the text, twice the steps', () => {
+    const matcher = compilePatterns(['[ab]{60}a[ab]*!', '[ab]{50}b[ab]*?x'])
+    const [half, whole] = [1 << 14, 1 << 15].map((length) => {
+      const steps = matcher.search(`${letters(length)}!`)
+      let count = 0
+      let step = steps.next()
+      for (; !step.done; step = steps.next()) count++
+      expect(step.value).toMatchObject({ pattern: 0, view: 'R', end: length + 1 })
+      // At most so much is done between two pauses.
+      expect(count).toBeGreaterThan(length / 256)
+      return count
+    })
+    expect(whole! / half!).toBeLessThanOrEqual(2.5)
+  })
+
+  it('is walked back to along with a stream, a little for each symbol', () => {
+    const machines = atOnce(buildMachines([atOnce(parsePattern('[ab]{60}a[ab]*!'))]))
+    const [half, whole] = [1 << 12, 1 << 13].map((length) => {
+      const columnOf = vi.spyOn(machines.text, 'columnOf')
+      const scan = new TextScan(machines)
+      let [most, before] = [0, 0]
+      for (const letter of letters(length)) {
+        expect(scan.push(letter).hit).toBeUndefined()
+        const { length: walked } = columnOf.mock.calls
+        most = Math.max(most, walked - before)
+        before = walked
+      }
+      columnOf.mockRestore()
+      // A short way is walked at once.
+      expect(most).toBeLessThanOrEqual(256)
+      return before
+    })
+    expect(whole! / half!).toBeLessThanOrEqual(2.5)
+  })
+
+  it.each([
+    ['in small pieces', 1 << 10],
+    ['in one that is long', 1 << 16],
+  ])(
+    'is found in a stream, where it is at once, while others have their turn: %s',
+    async (_, size) => {
+      const matcher = compilePatterns(['[ab]{60}a[ab]*!', '[ab]{50}b[ab]*?x'])
+      const text = `${letters(1 << 15)}!`
+      const cut = text.match(new RegExp(`.{1,${size}}`, 'gs'))!
+      const now = new PatternFollower(matcher, 0, 'key')
+      for (const piece of cut) now.push(piece)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const later = new PatternFollower(matcher, 0, 'key', resolve)
+      const turns = await turnsWhile(async () => {
+        for (const piece of cut) later.push(piece)
+        expect([later.waiting, later.stop]).toEqual([true, undefined])
+        later.push('after it')
+        later.end()
+        await promise
+      })
+      expect(turns).toBeGreaterThan(2)
+      expect([later.waiting, later.safe, later.stop]).toEqual([false, now.safe, now.stop])
+      expect(now.stop?.block).toMatchObject({ rule: 'bannedPatterns[0]' })
+    },
+  )
+
+  it('is found where it is where no set of states comes twice, and nothing is remembered', () => {
+    const [, patterns, textOf] = hostilePatterns().find(([name]) => name === 'states without end')!
+    const few = patterns.slice(0, 8)
+    const machines = atOnce(buildMachines(few.map((pattern) => atOnce(parsePattern(pattern)))))
+    const { forward } = machines.text
+    const passing = vi.spyOn(forward, 'passing')
+    const dropped = vi.spyOn(forward, 'drop')
+    const letters = textOf(1 << 15)
+    const text = `${letters}c!`
+    const pattern = few.findIndex((_, index) => letters.at(-301 - index) === 'a')
+    const hit = { pattern, start: 0, end: text.length, view: 'R' }
+    expect(atOnce(isSuspect(machines, letters))).toBe(false)
+    expect(atOnce(isSuspect(machines, text))).toBe(true)
+    const looked = dropped.mock.calls.length
+    expect(atOnce(new TextScan(machines).search(text, 128))).toEqual(hit)
+    expect(passing.mock.calls.slice(0, 3)).toEqual([[4_096], [8_192], [16_384]])
+    // Now and then it is tried again.
+    expect(looked).toBeGreaterThanOrEqual(passing.mock.calls.length)
+    for (const size of [100, 5_000]) {
+      const scan = new TextScan(machines)
+      const steps = text.match(new RegExp(`.{1,${size}}`, 'gs'))!.map((piece) => scan.push(piece))
+      expect(steps.at(-1)).toEqual({ safe: 0, hit })
+    }
+  })
+})

@@ -1,0 +1,645 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import * as fc from 'fast-check'
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { Unavailable } from '../../../src/errors/errors.ts'
+import { MemoryLedger } from '../../../src/state/ledger/memory.ts'
+import { formatPico } from '../../../src/money/money.ts'
+import {
+  createTestGateway,
+  hello,
+  MOCK_CONFIG,
+  type Answer,
+  type TestGateway,
+} from '../../_setup.ts'
+
+const TOKEN = 'admin-token-of-the-test'
+const isErrorBody = new Ajv2020({ strict: false }).compile(
+  JSON.parse(readFileSync(new URL('../../wire/schemas/error.json', import.meta.url), 'utf8')),
+)
+
+let gateway: TestGateway
+beforeAll(async () => {
+  gateway = await createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN } })
+})
+afterAll(() => gateway.close())
+
+const get = (path: string) => gateway.ask('GET', `/admin${path}`, { key: TOKEN })
+const post = (path: string, body: unknown) =>
+  gateway.ask('POST', `/admin${path}`, { key: TOKEN, body })
+const patch = (path: string, body: unknown) =>
+  gateway.ask('PATCH', `/admin${path}`, { key: TOKEN, body })
+
+let count = 0
+/** An account of its own for each test, so that none sees another's rows. */
+async function newAccount(usd?: string): Promise<string> {
+  const id = `account-${++count}`
+  expect((await post('/accounts', { name: 'Test', id })).status).toBe(201)
+  if (usd) expect((await post(`/accounts/${id}/credits`, { usd })).status).toBe(201)
+  return id
+}
+
+async function newKey(
+  account: string,
+  settings: object = {},
+): Promise<{ id: string; key: string }> {
+  const answer = await post(`/accounts/${account}/keys`, { name: 'test', ...settings })
+  expect(answer.status, answer.text).toBe(201)
+  return { id: answer.json.data.id, key: answer.json.key }
+}
+
+async function idsOf(path: string): Promise<string[]> {
+  return (await get(path)).json.data.map(({ id }: { id: string }) => id)
+}
+
+function expectError(
+  answer: Answer,
+  status: number,
+  code: string,
+  param: string | null = null,
+): void {
+  expect(answer.status, answer.text).toBe(status)
+  expect(isErrorBody(answer.json), answer.text).toBe(true)
+  expect(answer.json.error).toMatchObject({ code, param })
+}
+
+describe('who may use the admin API', () => {
+  it('is whoever has the token', async () => {
+    expect((await get('/accounts')).status).toBe(200)
+  })
+
+  it.each([
+    ['none', null],
+    ['a wrong one', `${TOKEN}x`],
+    ['the start of it', TOKEN.slice(0, -1)],
+    ['text that is no header value for it', 'a b'],
+  ])('is nobody with %s', async (_, key) => {
+    const answer = await gateway.ask('GET', '/admin/accounts', { key })
+    expectError(answer, 401, 'invalid_api_key')
+    expect(answer.headers['www-authenticate']).toBe('Bearer')
+    expect(answer.text).not.toContain(TOKEN)
+  })
+
+  it('is not the owner of an API key', async () => {
+    expectError(await gateway.ask('GET', '/admin/accounts'), 401, 'invalid_api_key')
+  })
+
+  it('says nothing about routes before the token was seen', async () => {
+    const answer = await gateway.ask('GET', '/admin/no-such-route', { key: null })
+    expectError(answer, 401, 'invalid_api_key')
+  })
+
+  it('does not exist without a token in the configuration', async () => {
+    await using closed = await createTestGateway()
+    for (const path of ['/admin', '/admin/accounts', '/admin/no-such-route']) {
+      expectError(await closed.ask('GET', path, { key: TOKEN }), 404, 'unknown_url')
+    }
+  })
+
+  it('carries the headers of every answer, and is never cached', async () => {
+    for (const answer of [await get('/status'), await get('/no-such-route')]) {
+      expect(answer.headers['x-service-request-id']).toMatch(/^req_[0-9A-Z]{26}$/)
+      expect(answer.headers['access-control-allow-origin']).toBe('*')
+    }
+    expect((await get('/status')).headers['cache-control']).toBe('no-store')
+  })
+})
+
+describe('routes', () => {
+  it('that do not exist are 404', async () => {
+    expectError(await get('/no-such-route'), 404, 'unknown_url')
+    expectError(await get('/accounts/a/b/c'), 404, 'unknown_url')
+  })
+
+  it('name the methods they take', async () => {
+    const answer = await gateway.ask('DELETE', '/admin/accounts', { key: TOKEN })
+    expectError(answer, 405, 'method_not_allowed')
+    expect(answer.headers.allow).toBe('GET, POST, HEAD')
+  })
+
+  it('answer HEAD like GET, without a body', async () => {
+    const answer = await gateway.ask('HEAD', '/admin/status', { key: TOKEN })
+    expect([answer.status, answer.text]).toEqual([200, ''])
+  })
+})
+
+describe('accounts', () => {
+  it('are created with or without an id, and shown', async () => {
+    const named = await post('/accounts', { name: 'Acme Ltd', id: 'acme-ltd' })
+    expect(named.status).toBe(201)
+    expect(named.json.data).toMatchObject({
+      id: 'acme-ltd',
+      name: 'Acme Ltd',
+      balance_usd: 0,
+      free_tier: true,
+      keys: [],
+    })
+    const { id } = (await post('/accounts', { name: 'Other', id: null })).json.data
+    expect(id).toMatch(/^\S+$/)
+    expect((await get(`/accounts/${id}`)).json.data.name).toBe('Other')
+  })
+
+  it('are not created twice', async () => {
+    const id = await newAccount()
+    expectError(await post('/accounts', { name: 'Again', id }), 400, 'invalid_value', 'id')
+  })
+
+  it('are listed in pages that have every account once', async () => {
+    const made = [await newAccount(), await newAccount(), await newAccount()]
+    const seen: string[] = []
+    let next: string | null = null
+    do {
+      const page: Answer = await get(`/accounts?limit=2${next ? `&after=${next}` : ''}`)
+      expect(page.json.data.length).toBeLessThanOrEqual(2)
+      seen.push(...page.json.data.map(({ id }: { id: string }) => id))
+      next = page.json.next
+    } while (next)
+    expect(new Set(seen).size).toBe(seen.length)
+    expect(seen).toEqual(expect.arrayContaining(made))
+  })
+
+  it('refuse bad pages', async () => {
+    for (const limit of ['0', '201', 'x', '-1', '1.5']) {
+      expectError(await get(`/accounts?limit=${limit}`), 400, 'invalid_value', 'limit')
+    }
+    expectError(await get('/accounts?after=nobody'), 400, 'invalid_value', 'after')
+  })
+
+  it('that do not exist are 404 on every route', async () => {
+    for (const path of ['/accounts/nobody', '/accounts/nobody/ledger', '/keys?account=nobody']) {
+      expectError(await get(path), 404, 'not_found')
+    }
+    expectError(await post('/accounts/nobody/credits', { usd: '1' }), 404, 'not_found')
+    expectError(await post('/accounts/nobody/keys', { name: 'x' }), 404, 'not_found')
+    expectError(await get('/ledger/verify?account=nobody'), 404, 'not_found')
+  })
+})
+
+describe('bodies', () => {
+  it.each<[string, object, string, string | null]>([
+    ['a missing name', {}, 'missing_required_parameter', 'name'],
+    ['an empty name', { name: '' }, 'invalid_value', 'name'],
+    ['a name that is no text', { name: 7 }, 'invalid_type', 'name'],
+    ['an unknown member', { name: 'x', colour: 'red' }, 'unsupported_parameter', 'colour'],
+    ['an id with a slash', { name: 'x', id: 'a/b' }, 'invalid_value', 'id'],
+  ])('of accounts are refused for %s', async (_, body, code, param) => {
+    expectError(await post('/accounts', body), 400, code, param)
+  })
+
+  it.each<[string, object, string, string]>([
+    ['a rate of 0', { rpm_limit: 0 }, 'invalid_value', 'rpm_limit'],
+    ['a rate that is text', { rpm_limit: '60' }, 'invalid_type', 'rpm_limit'],
+    ['half a call at once', { concurrency_limit: 0.5 }, 'invalid_value', 'concurrency_limit'],
+    ['a cap as a number', { spend_cap: { usd: 5, scope: 'day' } }, 'invalid_type', 'spend_cap.usd'],
+    [
+      'a cap of nothing',
+      { spend_cap: { usd: '0', scope: 'day' } },
+      'invalid_value',
+      'spend_cap.usd',
+    ],
+    [
+      'a cap per year',
+      { spend_cap: { usd: '5', scope: 'year' } },
+      'invalid_value',
+      'spend_cap.scope',
+    ],
+    [
+      'a cap without a scope',
+      { spend_cap: { usd: '5' } },
+      'missing_required_parameter',
+      'spend_cap.scope',
+    ],
+    ['a date that is none', { expires_at: 'tomorrow' }, 'invalid_value', 'expires_at'],
+    ['the 30th of February', { expires_at: '2027-02-30T00:00:00Z' }, 'invalid_value', 'expires_at'],
+    [
+      'a moment without a zone',
+      { expires_at: '2027-01-31T00:00:00' },
+      'invalid_value',
+      'expires_at',
+    ],
+    ['a model without a vendor', { models: ['echo'] }, 'invalid_value', 'models.0'],
+    ['no models at all', { models: [] }, 'invalid_value', 'models'],
+    ['a policy that is text', { policy: 'no code' }, 'invalid_type', 'policy'],
+    ['a policy of another version', { policy: { version: 2 } }, 'invalid_policy', 'policy.version'],
+    [
+      'an unknown category',
+      { policy: { version: 1, deny: ['sports'] } },
+      'invalid_policy',
+      'policy.deny[0]',
+    ],
+  ])('of keys are refused for %s', async (_, settings, code, param) => {
+    const id = await newAccount()
+    expectError(await post(`/accounts/${id}/keys`, { name: 'x', ...settings }), 400, code, param)
+    const key = await newKey(id)
+    expectError(await patch(`/keys/${key.id}`, settings), 400, code, param)
+  })
+
+  it.each<[string, unknown, string]>([
+    ['a number', 5, 'invalid_type'],
+    ['nothing', '0', 'invalid_value'],
+    ['a debt', '-5', 'invalid_value'],
+    ['13 fractional digits', '0.0000000000001', 'invalid_value'],
+    ['words', 'ten', 'invalid_value'],
+    ['an infinite amount', '1e99', 'invalid_value'],
+    ['more than a top-up may be', '4000001', 'invalid_value'],
+  ])('of credits are refused for %s', async (_, usd, code) => {
+    const id = await newAccount()
+    expectError(await post(`/accounts/${id}/credits`, { usd }), 400, code, 'usd')
+    expect((await get(`/accounts/${id}`)).json.data).toMatchObject({
+      balance_usd: 0,
+      free_tier: true,
+    })
+  })
+
+  it('have to be JSON objects, of a bearable size', async () => {
+    expectError(await post('/accounts', '{"name":'), 400, 'invalid_json')
+    expectError(await post('/accounts', '[1]'), 400, 'invalid_json')
+    expectError(await post('/accounts', ''), 400, 'invalid_json')
+    expectError(await post('/accounts', { name: 'x'.repeat(300_000) }), 413, 'request_too_large')
+    const form = { key: TOKEN, body: 'name=x', headers: { 'content-type': 'text/plain' } }
+    expectError(await gateway.ask('POST', '/admin/accounts', form), 415, 'unsupported_content_type')
+  })
+})
+
+describe('credits', () => {
+  it('that may or may not be booked can be repeated without being booked twice', async () => {
+    const id = await newAccount()
+    const { ledger } = gateway.gateway.runtime
+    const topUp = vi.spyOn(ledger, 'topUp')
+    onTestFinished(() => topUp.mockRestore())
+    topUp.mockImplementationOnce(async (wanted) => {
+      await MemoryLedger.prototype.topUp.call(ledger as MemoryLedger, wanted)
+      throw new Unavailable('service_unavailable', 'The gateway cannot reach its ledger right now.')
+    })
+    const answer = await post(`/accounts/${id}/credits`, { usd: '5' })
+    expectError(answer, 503, 'service_unavailable')
+    const [, reference] = /reference "([^"]+)"/.exec(answer.json.error.message) ?? []
+    const again = await post(`/accounts/${id}/credits`, { usd: '5', reference })
+    expect(again.json.data).toMatchObject({ duplicate: true, balance_usd: 5 })
+  })
+
+  it('raise the balance exactly and end the free tier', async () => {
+    const id = await newAccount()
+    const first = await post(`/accounts/${id}/credits`, { usd: '0.000000000001' })
+    expect(first.status).toBe(201)
+    expect(first.json.data).toMatchObject({ account_id: id, free_tier: false, duplicate: false })
+    const second = await post(`/accounts/${id}/credits`, { usd: '123456.789' })
+    expect(second.text).toContain('"balance_usd":123456.789000000001')
+    expect((await get(`/accounts/${id}`)).text).toContain('"balance_usd":123456.789000000001')
+  })
+
+  it('are booked once per reference, and say so', async () => {
+    const id = await newAccount()
+    const body = { usd: '10.00', reference: 'invoice 17', note: 'bank transfer' }
+    expect((await post(`/accounts/${id}/credits`, body)).status).toBe(201)
+    const again = await post(`/accounts/${id}/credits`, { ...body, usd: '99' })
+    expect(again.status).toBe(200)
+    expect(again.json.data).toMatchObject({ duplicate: true, amount_usd: 10, balance_usd: 10 })
+    const rows = (await get(`/accounts/${id}/ledger`)).json.data
+    expect(rows).toHaveLength(1)
+    expect(rows[0]).toMatchObject({
+      kind: 'top-up',
+      reference: 'invoice 17',
+      note: 'bank transfer',
+      amount_usd: 10,
+    })
+  })
+
+  it('without a reference are booked every time', async () => {
+    const id = await newAccount()
+    await post(`/accounts/${id}/credits`, { usd: '1' })
+    await post(`/accounts/${id}/credits`, { usd: '1' })
+    expect((await get(`/accounts/${id}`)).json.data.balance_usd).toBe(2)
+  })
+})
+
+describe('the ledger', () => {
+  it('shows what calls cost, newest first', async () => {
+    const id = await newAccount('5')
+    const { id: key, key: secret } = await newKey(id)
+    const answer = await gateway.chat(hello, { key: secret })
+    expect(answer.status, answer.text).toBe(200)
+    const { data, next } = (await get(`/accounts/${id}/ledger`)).json
+    expect(next).toBeNull()
+    expect(data.map(({ kind }: { kind: string }) => kind)).toEqual(['usage', 'top-up'])
+    expect(data[0]).toMatchObject({
+      request_id: answer.headers['x-service-request-id'],
+      key_id: key,
+      amount_usd: -answer.json.usage.cost,
+      usage: {
+        endpoint: '/v1/chat/completions',
+        model: 'mock/echo',
+        deployment: 'mock/echo',
+        outcome: 'completed',
+        lines: [{ source: 'model', prompt_tokens: answer.json.usage.prompt_tokens }],
+      },
+    })
+    expect(JSON.stringify(data)).not.toContain('Hello there')
+  })
+
+  it('comes in pages that have every row once, and sums to the balance', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.bigInt({ min: 1n, max: 10n ** 15n }), { maxLength: 12 }),
+        fc.integer({ min: 1, max: 5 }),
+        async (amounts, limit) => {
+          const id = await newAccount()
+          for (const amount of amounts) {
+            await post(`/accounts/${id}/credits`, { usd: formatPico(amount) })
+          }
+          const seqs: number[] = []
+          let before = ''
+          do {
+            const { data, next } = (await get(`/accounts/${id}/ledger?limit=${limit}${before}`))
+              .json
+            seqs.push(...data.map(({ seq }: { seq: number }) => seq))
+            before = next === null ? '' : `&before=${next}`
+          } while (before)
+          expect(seqs).toEqual(amounts.map((_, i) => amounts.length - i))
+          const sum = amounts.reduce((a, b) => a + b, 0n)
+          expect((await get(`/accounts/${id}`)).text).toContain(`"balance_usd":${formatPico(sum)},`)
+        },
+      ),
+      { numRuns: 20 },
+    )
+  })
+
+  it('refuses bad pages', async () => {
+    const id = await newAccount()
+    expectError(await get(`/accounts/${id}/ledger?limit=500`), 400, 'invalid_value', 'limit')
+    expectError(await get(`/accounts/${id}/ledger?before=x`), 400, 'invalid_value', 'before')
+  })
+
+  it('verifies itself', async () => {
+    await newAccount('3')
+    expect((await get('/ledger/verify')).json).toEqual({ data: { ok: true, discrepancies: [] } })
+    await using own = await createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN } })
+    own.gateway.runtime.ledger.verify = async () => [
+      { account: 'acme', what: 'balance', stored: 1n, recomputed: 2n * 10n ** 12n },
+    ]
+    expect((await own.ask('GET', '/admin/ledger/verify', { key: TOKEN })).text).toBe(
+      '{"data":{"ok":false,"discrepancies":[{"account_id":"acme","what":"balance",' +
+        '"stored":0.000000000001,"recomputed":2}]}}',
+    )
+  })
+})
+
+describe('keys', () => {
+  it('are shown raw in one answer only, and work', async () => {
+    const account = await newAccount('5')
+    const answer = await post(`/accounts/${account}/keys`, { name: 'Laptop', id: 'laptop-1' })
+    expect(answer.json.key).toMatch(/^sk-sluice-[0-9A-Za-z]{46}$/)
+    expect(answer.json.data).toMatchObject({
+      id: 'laptop-1',
+      account_id: account,
+      name: 'Laptop',
+      disabled: false,
+      rpm_limit: null,
+      concurrency_limit: null,
+      spend_cap: null,
+      expires_at: null,
+      models: null,
+      policy: null,
+      spend_usd: 0,
+      warnings: [],
+    })
+    expect(answer.json.key.startsWith(answer.json.data.start.replace('…', ''))).toBe(true)
+    const shown = await get('/keys/laptop-1')
+    expect(shown.text).not.toContain(answer.json.key)
+    expect(shown.text).not.toContain('sha256')
+    expect((await gateway.chat(hello, { key: answer.json.key })).status).toBe(200)
+    expect((await get('/keys/laptop-1')).json.data.spend_usd).toBeGreaterThan(0)
+    expect((await get(`/accounts/${account}`)).json.data.keys).toEqual(['laptop-1'])
+  })
+
+  it('keep every setting, and give back what can be sent again', async () => {
+    const account = await newAccount('5')
+    const settings = {
+      rpm_limit: 7,
+      concurrency_limit: 2,
+      spend_cap: { usd: '1.5', scope: 'month' },
+      expires_at: '2099-01-31T00:00:00.000Z',
+      models: ['mock/*'],
+      policy: { version: 1, maxOutputTokens: 100 },
+    }
+    const { id } = await newKey(account, settings)
+    const { data } = (await get(`/keys/${id}`)).json
+    expect(data).toMatchObject(settings)
+    expect((await patch(`/keys/${id}`, settings)).json.data).toMatchObject(settings)
+  })
+
+  it('are changed member by member, and null clears', async () => {
+    const { id } = await newKey(await newAccount(), {
+      rpm_limit: 7,
+      spend_cap: { usd: '1', scope: 'day' },
+      models: ['mock/echo'],
+      expires_at: '2099-01-31',
+      policy: { version: 1 },
+      concurrency_limit: 3,
+    })
+    const changed = await patch(`/keys/${id}`, { name: 'Renamed', rpm_limit: null, models: null })
+    expect(changed.status).toBe(200)
+    expect(changed.json.data).toMatchObject({
+      name: 'Renamed',
+      rpm_limit: null,
+      models: null,
+      concurrency_limit: 3,
+      spend_cap: { usd: '1', scope: 'day' },
+      expires_at: '2099-01-31T00:00:00.000Z',
+    })
+    const cleared = { spend_cap: null, expires_at: null, policy: null, concurrency_limit: null }
+    expect((await patch(`/keys/${id}`, cleared)).json.data).toMatchObject({
+      ...cleared,
+      name: 'Renamed',
+    })
+  })
+
+  it('obey a change at once', async () => {
+    const { id, key } = await newKey(await newAccount('5'))
+    expect((await gateway.chat(hello, { key })).status).toBe(200)
+    await patch(`/keys/${id}`, { disabled: true })
+    expectError(await gateway.chat(hello, { key }), 401, 'invalid_api_key')
+    await patch(`/keys/${id}`, { disabled: false, rpm_limit: 1 })
+    expectError(await gateway.chat(hello, { key }), 429, 'rate_limited')
+    await patch(`/keys/${id}`, { rpm_limit: null, models: ['mock/free'] })
+    expectError(await gateway.chat(hello, { key }), 403, 'model_not_allowed', 'model')
+  })
+
+  it('are listed, all or those of one account', async () => {
+    const [one, two] = [await newAccount(), await newAccount()]
+    const a = await newKey(one)
+    const b = await newKey(two)
+    expect(await idsOf(`/keys?account=${one}`)).toEqual([a.id])
+    expect(await idsOf('/keys?limit=200')).toEqual(expect.arrayContaining([a.id, b.id]))
+  })
+
+  it('that do not exist are 404', async () => {
+    expectError(await get('/keys/nobody'), 404, 'not_found')
+    expectError(await patch('/keys/nobody', { name: 'x' }), 404, 'not_found')
+  })
+
+  it('are not made twice under one id', async () => {
+    const account = await newAccount()
+    const { id } = await newKey(account)
+    expectError(
+      await post(`/accounts/${account}/keys`, { name: 'x', id }),
+      400,
+      'invalid_value',
+      'id',
+    )
+  })
+
+  it('warn of models that are not in the catalog', async () => {
+    const { id } = await newKey(await newAccount(), { models: ['mock/ecco', 'acme/*', 'mock/*'] })
+    expect((await get(`/keys/${id}`)).json.data.warnings).toEqual([
+      'the catalog has no model "mock/ecco"; did you mean "mock/echo"?',
+      'the catalog has no model "acme/*"',
+    ])
+  })
+
+  it('warn of rules that nobody can look after', async () => {
+    const guard = { model: 'mock/echo', onBlock: 'error' }
+    const policy = { version: 1, scope: 'Gardens.', bannedPatterns: ['secret plan'], guard }
+    const answer = await post(`/accounts/${await newAccount('5')}/keys`, { name: 'kiosk', policy })
+    expect(answer.json.data.warnings).toEqual([
+      'nothing on this gateway looks after mock/echo: calls with this key will be refused',
+      'nothing on this gateway judges the scope: the model is told about it, no more',
+    ])
+    expectError(await gateway.chat(hello, { key: answer.json.key }), 503, 'guard_unavailable')
+    const missing = { name: 'k', policy: { version: 1, guard: { model: 'mock/none' } } }
+    const refused = await post(`/accounts/${await newAccount('5')}/keys`, missing)
+    expect(refused.json.error).toMatchObject({
+      code: 'invalid_policy',
+      param: 'policy.guard.model',
+    })
+  })
+})
+
+describe('models and status', () => {
+  it('shows models with their deployments and how these are', async () => {
+    const { data } = (await get('/models')).json
+    expect(data.map(({ id }: { id: string }) => id)).toEqual(Object.keys(MOCK_CONFIG.models).sort())
+    expect(data[0]).toMatchObject({
+      id: 'mock/echo',
+      modality: 'chat',
+      pricing: { prompt: '0.000001' },
+      deployments: [
+        {
+          id: 'mock/echo',
+          provider: 'mock',
+          weight: 1,
+          priority: 0,
+          health: {
+            state: 'well',
+            since: null,
+            failures: 0,
+            last_failure: null,
+            rests_until: null,
+            in_flight: 0,
+          },
+        },
+      ],
+    })
+  })
+
+  it('shows which deployments rest, and why', async () => {
+    const options = { error: { class: 'upstream_auth' } }
+    const broken = {
+      ...MOCK_CONFIG.models['mock/echo'],
+      deployments: [{ provider: 'mock', model: 'broken', options }],
+    }
+    await using own = await createTestGateway({
+      ...MOCK_CONFIG,
+      admin: { token: TOKEN },
+      models: { 'mock/broken': broken },
+    })
+    expect((await own.chat({ ...hello, model: 'mock/broken' })).status).toBe(502)
+    const { data } = (await own.ask('GET', '/admin/models', { key: TOKEN })).json
+    const { health } = data[0].deployments[0]
+    expect(health).toMatchObject({
+      state: 'resting',
+      failures: 1,
+      last_failure: 'upstream_auth',
+      in_flight: 0,
+    })
+    expect(Date.parse(health.since)).toBeLessThanOrEqual(Date.now())
+    expect(Date.parse(health.rests_until)).toBeGreaterThan(Date.now())
+    const metrics = await own.ask('GET', '/metrics', { key: TOKEN })
+    expect(metrics.text).toContain('gateway_deployment_up{deployment="mock/broken"} 0\n')
+  })
+
+  it('lists running calls without a word of theirs', async () => {
+    await using own = await createTestGateway({
+      ...MOCK_CONFIG,
+      admin: { token: TOKEN },
+      providers: { mock: { use: 'mock', options: { paceMs: 60_000 } } },
+    })
+    const answer = own.chat({ ...hello, stream: true })
+    const status = () => own.ask('GET', '/admin/status', { key: TOKEN })
+    await expect
+      .poll(async () => (await status()).json.data.calls[0]?.model, { timeout: 10_000 })
+      .toBe('mock/echo')
+    const shown = await status()
+    expect(shown.json.data).toMatchObject({
+      running: 1,
+      calls: [{ path: '/v1/chat/completions', account_id: 'acme', key_id: own.key.id }],
+    })
+    expect(shown.text).not.toContain('Hello there')
+    await own.close()
+    expect((await answer).status).toBe(503)
+  })
+
+  it('shows what runs', async () => {
+    const { data } = (await get('/status')).json
+    expect(data).toMatchObject({
+      version: gateway.gateway.version,
+      state: 'memory',
+      running: 0,
+      calls: [],
+      ledger: { ok: true, outbox: 0 },
+    })
+    expect(data.uptime_seconds).toBeGreaterThanOrEqual(0)
+  })
+})
+
+describe('health and metrics', () => {
+  it('says that it lives, to anybody', async () => {
+    const answer = await gateway.ask('GET', '/health', { key: null })
+    expect([answer.status, answer.json]).toEqual([200, { status: 'ok' }])
+    expect(answer.headers['content-type']).toBe('application/json')
+  })
+
+  it('is unavailable while the ledger cannot book', async () => {
+    await using broken = await createTestGateway()
+    broken.gateway.runtime.ledger.health = () => ({ ok: false, outbox: 3, oldestMs: 9000 })
+    const answer = await broken.ask('GET', '/health', { key: null })
+    expect([answer.status, answer.json]).toEqual([503, { status: 'unavailable' }])
+  })
+
+  it('gives metrics to the admin only, unless they are public', async () => {
+    const answer = await gateway.ask('GET', '/metrics', { key: TOKEN })
+    expect(answer.status).toBe(200)
+    expect(answer.headers['content-type']).toBe('text/plain; version=0.0.4; charset=utf-8')
+    expect(answer.text).toContain('\ngateway_ledger_up 1\n')
+    expect(answer.text).toContain('gateway_requests_total{')
+    expectError(await gateway.ask('GET', '/metrics'), 401, 'invalid_api_key')
+
+    await using open = await createTestGateway({ ...MOCK_CONFIG, admin: { metrics: 'public' } })
+    expect((await open.ask('GET', '/metrics', { key: null })).status).toBe(200)
+    await using shut = await createTestGateway({ ...MOCK_CONFIG, admin: { metrics: false } })
+    expectError(await shut.ask('GET', '/metrics', { key: null }), 404, 'unknown_url')
+  })
+
+  it('counts a call with its exact cost', async () => {
+    await using own = await createTestGateway({ ...MOCK_CONFIG, admin: { metrics: 'public' } })
+    const answer = await own.chat(hello)
+    const { text } = await own.ask('GET', '/metrics', { key: null })
+    const labels = 'endpoint="/v1/chat/completions",model="mock/echo"'
+    expect(text).toContain(`gateway_requests_total{${labels},outcome="completed",code=""} 1\n`)
+    expect(text).toContain(
+      `gateway_cost_usd_total{${labels}} ${answer.headers['x-service-cost']}\n`,
+    )
+    expect(text).toContain('gateway_entries_total{result="ok"} 1\n')
+    expect(text).toContain('gateway_requests_running 0\n')
+  })
+})

@@ -1,0 +1,109 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { guardPlugin, wordGuard } from '../../guard/_doubles.ts'
+import { guarded, type Guarded } from '../../guard/_setup.ts'
+
+const TOKEN = 'a-token-of-the-operator'
+const asked: string[] = []
+let g: Guarded
+
+beforeAll(async () => {
+  const remote = wordGuard('anything', {
+    answers: ['deny:math'],
+    cost: 'remote',
+    input: (units) => units.map(({ text }) => (asked.push(text), { action: 'pass' as const })),
+  })
+  g = await guarded(
+    [guardPlugin('words', wordGuard('forbidden')), guardPlugin('far', remote)],
+    {},
+    { admin: { token: TOKEN } },
+  )
+})
+afterAll(() => g[Symbol.asyncDispose]())
+
+function evaluate(body: object) {
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  return g.t.ask('POST', '/admin/policies/evaluate', { key: null, headers, body })
+}
+
+describe('POST /admin/policies/evaluate', () => {
+  const policy = {
+    version: 1,
+    scope: 'Gardens.',
+    deny: ['code', 'math'],
+    bannedPatterns: ['heron', 'bittern'],
+  }
+
+  it('says of every rule what it finds, and where', async () => {
+    const { status, json } = await evaluate({
+      policy,
+      input: 'A forbidden HERON.',
+      output: 'Fine.',
+    })
+    expect(status).toBe(200)
+    expect(json.data.verdicts).toEqual([
+      {
+        rule: 'bannedPatterns[0]',
+        side: 'input',
+        guard: 'patterns',
+        verdict: 'block',
+        spans: [{ start: 12, end: 17, text: 'HERON' }],
+        view: expect.any(String),
+      },
+      { rule: 'bannedPatterns[1]', side: 'input', guard: 'patterns', verdict: 'pass' },
+      {
+        rule: 'deny:code',
+        side: 'input',
+        guard: 'words',
+        verdict: 'block',
+        spans: [{ start: 2, end: 11, text: 'forbidden' }],
+      },
+      { rule: 'deny:math', side: 'input', guard: 'far', verdict: 'not-asked' },
+      { rule: 'bannedPatterns[0]', side: 'output', guard: 'patterns', verdict: 'pass' },
+      { rule: 'bannedPatterns[1]', side: 'output', guard: 'patterns', verdict: 'pass' },
+      { rule: 'deny:code', side: 'output', guard: 'words', verdict: 'pass' },
+      { rule: 'deny:math', side: 'output', guard: 'far', verdict: 'not-asked' },
+    ])
+    expect(json.data.blocked).toEqual(['input'])
+    expect(json.data.refusal).toBe("I can't help with that here.")
+    expect(json.data.warnings).toEqual([
+      'nothing on this gateway judges the scope: the model is told about it, no more',
+    ])
+    expect(asked).toEqual([])
+  })
+
+  it('asks elsewhere only when it is told to', async () => {
+    const { json } = await evaluate({ policy, input: 'Two and two.', ask: true })
+    expect(asked).toEqual(['Two and two.'])
+    expect(json.data.verdicts.at(-1)).toMatchObject({ guard: 'far', verdict: 'pass' })
+  })
+
+  it('refuses a policy that is none, and a trial without a text', async () => {
+    const bad = await evaluate({ policy: { version: 2 }, input: 'a' })
+    expect([bad.status, bad.json.error.param]).toEqual([400, 'policy.version'])
+    expect((await evaluate({ policy })).json.error.param).toBe('input')
+    expect((await evaluate({ policy, input: 'a', more: 1 })).status).toBe(400)
+  })
+})
+
+describe('policy test', () => {
+  it('prints a table', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'policy-'))
+    try {
+      const file = join(folder, 'policy.json')
+      await writeFile(file, '{"version":1,"bannedPatterns":["heron"]}')
+      await writeFile(join(folder, 'text.txt'), 'A heron.')
+      const cli = new URL('../../../src/cli.ts', import.meta.url).pathname
+      const text = `@${join(folder, 'text.txt')}`
+      const args = ['policy', 'test', file, '--output', text, '--url', g.t.url, '--token', TOKEN]
+      const child = spawn(process.execPath, [cli, ...args], { cwd: folder })
+      const out = Buffer.concat(await child.stdout.toArray()).toString()
+      expect(out).toMatch(/output +bannedPatterns\[0\] +patterns +block +"heron"/)
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  })
+})

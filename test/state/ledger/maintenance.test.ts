@@ -1,0 +1,177 @@
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import * as v from 'valibot'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { Care, type CareOptions } from '../../../src/state/ledger/maintenance.ts'
+import { openDatabase } from '../../../src/state/sqlite/file.ts'
+import { Store, type Job } from '../../../src/state/sqlite/store.ts'
+import type { Ledger } from '../../../src/state/ledger/ledger.ts'
+import { configSchema } from '../../../src/config/schema.ts'
+import { folder } from '../../_folder.ts'
+import { createTestGateway, MOCK_CONFIG } from '../../_setup.ts'
+import { collect, DAY, KEY, NOON, open, openPaid, settlement, USAGE } from '../sqlite/_engine.ts'
+
+const DAY_MS = 86_400_000
+
+describe('folding an embedded ledger', () => {
+  it('begins with the start of a gateway that has a retention', async () => {
+    const at = Date.now() - 40 * DAY_MS
+    const day = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
+    const first = await openPaid(undefined, () => at)
+    for (let i = 0; i < 1100; i++) {
+      void first.ledger.settle({ ...settlement(`req_${i}`, 2n, day), usage: { ...USAGE, at } })
+    }
+    await first.ledger.close()
+
+    const state = { driver: 'file', path: first.path, retention: 30 } as const
+    const gateway = await createTestGateway({ ...MOCK_CONFIG, state })
+    onTestFinished(() => gateway.close())
+    const folded = '1100 usage rows older than 30 days were folded'
+    await expect.poll(() => gateway.logged).toContain(folded)
+    await gateway.close()
+
+    const { ledger, logged } = await open(first.path, () => Date.now())
+    expect(await collect(ledger.usage('acct'))).toMatchObject([{ kind: 'top-up' }])
+    expect(await ledger.account('acct')).toMatchObject({ balance: 10n ** 13n - 2200n })
+    expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 2200n })
+    expect(await ledger.verify()).toEqual([])
+    expect(logged).toEqual([])
+  })
+
+  it('is for whole days, two at least', () => {
+    const parse = (retention: unknown) =>
+      v.safeParse(configSchema, { state: { driver: 'file', retention } }).success
+    expect([2, 30, 36_500, undefined].map(parse)).toEqual([true, true, true, true])
+    expect([0, 1, 2.5, -3, 36_501, '30', null].some(parse)).toBe(false)
+  })
+
+  it('is possible in a ledger from before there was folding', async () => {
+    const first = await openPaid()
+    await first.ledger.settle(settlement('req_1', 5n))
+    await first.ledger.close()
+    const db = new DatabaseSync(join(first.path, 'ledger.db'))
+    db.exec(`DROP TABLE total; DROP INDEX usage_day; DROP INDEX usage_orphan;
+      UPDATE meta SET version = 1`)
+    db.close()
+    const { ledger } = await open(first.path, () => NOON + 5 * DAY_MS)
+    expect(await ledger.fold(new Date(NOON + 5 * DAY_MS))).toBe(1)
+    expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 5n })
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('loses nothing while calls are settled and sums compared', async () => {
+    let now = NOON
+    const { ledger } = await openPaid(undefined, () => now)
+    for (let i = 0; i < 3000; i++) void ledger.settle(settlement(`old_${i}`, 1n))
+    now += 3 * DAY_MS
+    const usage = { ...USAGE, at: now }
+    const settle = async () => {
+      for (let i = 0; i < 40; i++) {
+        await ledger.settle({ ...settlement(`new_${i}`, 5n, '20260518'), usage })
+        expect(await ledger.verify()).toEqual([])
+      }
+    }
+    const [folded] = await Promise.all([ledger.fold(new Date(now)), settle()])
+    expect(folded).toBe(3000)
+    expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 3200n })
+    expect(await collect(ledger.usage('acct'))).toHaveLength(41)
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('in the middle of adding up has it begin again', async () => {
+    const db = openDatabase(join(await folder({}), 'ledger.db'))
+    onTestFinished(() => db.close())
+    const store = new Store(db)
+    const charge = { ...KEY, cost: 3n, day: DAY, at: NOON, body: '{}' }
+    store.commit(
+      Array.from({ length: 3000 }, (_, i): Job<'settle'> => {
+        return { name: 'settle', args: [{ ...charge, request: `req_${i}` }] }
+      }),
+    )
+    const fold: Job<'fold'> = { name: 'fold', args: ['20260516', NOON + 1, 2500] }
+    expect(store.audit('acct', DAY)).toBeUndefined()
+    expect(store.commit([fold])).toEqual([{ value: 2500 }])
+    expect(store.audit('acct', DAY)).toMatchObject({
+      discrepancies: [],
+      sums: new Map([
+        ['balance', -9000n],
+        ['spend of key key, lifetime', 9000n],
+        ['spend of key key, 20260515', 9000n],
+        ['spend of key key, 202605', 9000n],
+      ]),
+    })
+  })
+})
+
+describe('the care of a ledger', () => {
+  function care(options: Partial<CareOptions> = {}) {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const fold = vi.fn<Ledger['fold']>(() => Promise.resolve(0))
+    const verify = vi.fn(() => Promise.resolve([]))
+    const optimize = vi.fn(() => Promise.resolve())
+    const error = vi.fn()
+    const ledger = { fold, verify, health: () => ({ ok: true, outbox: 0, oldestMs: 0 }) }
+    const log = { error, info: vi.fn(), warn: vi.fn() } as never
+    const started = new Care({
+      ledger,
+      verifies: true,
+      optimize,
+      retentionDays: 30,
+      now: () => NOON,
+      log,
+      ...options,
+    })
+    onTestFinished(() => started.stop())
+    return { fold, verify, optimize, error, stop: () => started.stop() }
+  }
+
+  it('looks once, folds daily and optimizes weekly, until it is stopped', async () => {
+    const { fold, verify, optimize, stop } = care()
+    await vi.waitFor(() => expect(fold).toHaveBeenCalledTimes(1))
+    expect(fold).toHaveBeenCalledWith(new Date(NOON - 30 * DAY_MS))
+    vi.advanceTimersByTime(6 * DAY_MS)
+    expect(fold).toHaveBeenCalledTimes(7)
+    expect(optimize).not.toHaveBeenCalled()
+    vi.advanceTimersByTime(8 * DAY_MS)
+    expect(optimize).toHaveBeenCalledTimes(2)
+    stop()
+    vi.advanceTimersByTime(30 * DAY_MS)
+    expect([fold, verify, optimize].map((one) => one.mock.calls.length)).toEqual([15, 1, 2])
+  })
+
+  it('folds nothing without a retention', async () => {
+    const { fold, optimize } = care({ retentionDays: undefined })
+    vi.advanceTimersByTime(7 * DAY_MS)
+    expect(optimize).toHaveBeenCalledTimes(1)
+    expect(fold).not.toHaveBeenCalled()
+  })
+
+  it('says what did not work, and tries again the next day', async () => {
+    const { fold, error } = care()
+    await vi.waitFor(() => expect(fold).toHaveBeenCalledTimes(1))
+    const broken = new Error('disk full')
+    fold.mockRejectedValueOnce(broken)
+    vi.advanceTimersByTime(DAY_MS)
+    await vi.waitFor(() =>
+      expect(error).toHaveBeenCalledWith('the ledger cannot be folded', broken),
+    )
+    vi.advanceTimersByTime(DAY_MS)
+    expect(fold).toHaveBeenCalledTimes(3)
+  })
+
+  it('really has the database optimize itself', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { ledger, logged, path } = await openPaid()
+    const requests = Array.from({ length: 500 }, (_, i) => settlement(`req_${i}`, 1n))
+    await Promise.all(requests.map((one) => ledger.settle(one)))
+    vi.advanceTimersByTime(7 * DAY_MS)
+    // Answered in the order of the questions.
+    expect(await ledger.verify()).toEqual([])
+    using db = new DatabaseSync(join(path, 'ledger.db'))
+    const tables = db.prepare(`SELECT name FROM sqlite_schema WHERE name = 'sqlite_stat1'`).all()
+    expect(tables).toHaveLength(1)
+    expect(logged).toEqual([])
+  })
+})

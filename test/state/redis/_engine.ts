@@ -1,0 +1,114 @@
+/** Redis engines for tests: with an outbox that goes with the test, and a log that can be read. */
+import { beforeEach, onTestFinished } from 'vitest'
+import type { HeldOk, KeyLimits, Lease, Ledger, Log } from '../../../src/state/ledger/ledger.ts'
+import { openRedis, type RedisLedger } from '../../../src/state/redis/engine.ts'
+import { parsePico } from '../../../src/money/money.ts'
+import type { Records } from '../../../src/state/records.ts'
+import { folder } from '../../_folder.ts'
+import { ManualClock, type TestClock } from '../../conformance/ledger.ts'
+import { KEY, LIMITS } from '../sqlite/_engine.ts'
+import { hasRedis, NOT_INSTALLED, RedisServer, startCluster, type ServerOptions } from './_redis.ts'
+
+export const installed = hasRedis()
+/** Reads the time of a {@link storedClock}. */
+export const STORED_CLOCK = `local now = tonumber(redis.call('GET', 'now'))`
+export const FREE_TIER = { rpm: 1, perDay: 1, concurrency: 1 }
+
+export interface Engine {
+  readonly ledger: RedisLedger
+  readonly records: Records
+  /** Folder of its outbox. */
+  readonly outbox: string
+  /** Everything that was logged, with its level. */
+  readonly logged: string[]
+  close(): Promise<void>
+}
+
+/** Skips a file's tests, loudly, where they cannot run. */
+export function needRedis(): void {
+  beforeEach((context) => {
+    if (!installed) context.skip(NOT_INSTALLED)
+  })
+}
+
+/** A server for one test. */
+export async function serverForTest(options?: ServerOptions): Promise<RedisServer> {
+  const server = await RedisServer.start(options)
+  onTestFinished(() => server[Symbol.asyncDispose]())
+  return server
+}
+
+/** A cluster for one test. */
+export async function startedCluster(size: number): Promise<RedisServer[]> {
+  const servers = await startCluster(size)
+  onTestFinished(async () => {
+    await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()))
+  })
+  return servers
+}
+
+/** Opens an engine; it is closed with the test, if it still is open. */
+export async function open(
+  url: string | readonly string[],
+  options: {
+    readonly outbox?: string
+    readonly clock?: string
+    readonly retentionDays?: number
+  } = {},
+): Promise<Engine> {
+  const { outbox = await folder({}), ...clock } = options
+  const logged: string[] = []
+  const write =
+    (level: string) =>
+    (...args: unknown[]) =>
+      void logged.push([level, ...args].join(' '))
+  const log = { info: write('info'), warn: write('warn'), error: write('error') } as unknown as Log
+  const { ledger, records } = await openRedis({ url, outbox, log, ...clock })
+  let open = true
+  const close = async () => {
+    if (!open) return
+    open = false
+    await ledger.close()
+    await records.close()
+  }
+  onTestFinished(close)
+  return { ledger, records, outbox, logged, close }
+}
+
+/** 10 USD in `acct`, and `key` without limits that would be felt unless told. */
+export async function pay(ledger: Ledger, limits: KeyLimits = LIMITS): Promise<void> {
+  await ledger.topUp({ account: 'acct', amount: parsePico('10'), reference: 'first' })
+  await ledger.limits('acct', 'key', limits, 1)
+}
+
+/** Lets a call in, up to its hold. */
+export async function admit(
+  ledger: Ledger,
+  request: string,
+  hold = 0n,
+  account = KEY.account,
+): Promise<Lease & HeldOk> {
+  const lease = { account, key: KEY.key, request }
+  const entered = await ledger.enter({ ...lease, revision: 1, freeTier: FREE_TIER })
+  if (!entered.ok) throw new Error(`${request} was not let in: ${entered.why}`)
+  const held = await ledger.hold({ ...lease, at: entered.at, hold, free: false })
+  if (!held.ok) throw new Error(`${request} was refused: ${held.why}`)
+  return { ...lease, ...held }
+}
+
+/** A clock in the store, which is emptied before. */
+export async function storedClock(server: RedisServer, start?: number): Promise<TestClock> {
+  const clock = new ManualClock()
+  if (start !== undefined) clock.advance(start - clock.now())
+  const client = server.client()
+  onTestFinished(() => client.disconnect())
+  await client.flushall()
+  await client.set('now', clock.now())
+  return {
+    now: () => clock.now(),
+    async advance(ms) {
+      clock.advance(ms)
+      await client.set('now', clock.now())
+    },
+  }
+}

@@ -1,0 +1,13 @@
+/** `node _outbox-holder.ts <folder>`: leaves three settlements in an outbox, and keeps it until it is killed. */
+import { OutboxFile } from '../../../src/state/redis/outbox-file.ts'
+import type { UsageRow } from '../../../src/state/ledger/ledger.ts'
+
+const usage: UsageRow = { at: 0, endpoint: 'chat', model: 'm', outcome: 'completed', lines: [] }
+const file = OutboxFile.open(process.argv[2]!)
+for (const cost of [1n, 2n, 3n]) {
+  const lease = { account: 'acct', key: 'key', request: `req_${cost}` }
+  await file.append({ ...lease, day: '20260101', cost, usage })
+}
+process.stdout.write('written\n')
+// Whatever nobody refers to any more is closed.
+setInterval(() => file.summary(), 60_000)

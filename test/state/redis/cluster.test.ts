@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { parsePico } from '../../../src/money/money.ts'
+import { collect, LIMITS, settlement } from '../sqlite/_engine.ts'
+import { admit, installed, needRedis, open, startedCluster } from './_engine.ts'
+import { addReplica, startCluster, type RedisServer } from './_redis.ts'
+
+const PATIENCE = { timeout: 20_000 }
+const ACCOUNTS = Array.from({ length: 30 }, (_, i) => `acct_${i}`)
+let cluster: RedisServer[] = []
+
+needRedis()
+beforeAll(async () => {
+  if (installed) cluster = await startCluster(3)
+})
+afterAll(() => Promise.all(cluster.map((server) => server[Symbol.asyncDispose]())))
+
+describe('the redis engine on a cluster', () => {
+  it('takes 600 calls of 30 accounts, each with all it has in one place', async () => {
+    const { ledger, records, logged } = await open([cluster[0]!.url])
+    for (const account of ACCOUNTS) {
+      await ledger.topUp({ account, amount: parsePico('1'), reference: 'first' })
+      await ledger.limits(account, 'key', LIMITS, 1)
+      await records.put(`account:${account}`, { id: account })
+      await records.add('accounts', account)
+    }
+    const calls = Array.from({ length: 600 }, async (_, i) => {
+      const account = ACCOUNTS[i % ACCOUNTS.length]!
+      const call = await admit(ledger, `req_${i}`, 5n, account)
+      if (i % 20 === 7) await ledger.renew([call])
+      return ledger.settle({ ...settlement(call.request, 3n, call.day), account })
+    })
+    const states = (await Promise.all(calls)).map(({ state }) => state)
+    expect(new Set(states)).toEqual(new Set(['charged']))
+    expect(ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+    expect(await ledger.verify()).toEqual([])
+    for (const account of ACCOUNTS) {
+      expect(await ledger.account(account)).toMatchObject({ balance: parsePico('1') - 60n })
+      expect(await collect(ledger.usage(account))).toHaveLength(21)
+      expect(await records.get(`account:${account}`)).toEqual({ id: account })
+    }
+    expect((await records.list('accounts')).toSorted()).toEqual(ACCOUNTS.toSorted())
+    const books = await Promise.all(
+      cluster.map((server) => server.ask((client) => client.keys('gw:{*}:book'))),
+    )
+    expect(books.every((own) => own.length > 0)).toBe(true)
+    expect(books.flat()).toHaveLength(30)
+    const old = { ...settlement('req_old', 3n), account: 'acct_0' }
+    await ledger.settle({ ...old, day: '20200101', usage: { ...old.usage, at: Date.UTC(2020) } })
+    expect(await ledger.fold(new Date(Date.UTC(2021)))).toBe(1)
+    const items = await collect(ledger.export())
+    expect(items.filter(({ kind }) => kind === 'total')).toHaveLength(1)
+    expect(await ledger.import(items)).toEqual({ taken: items.length, added: 0 })
+    expect(await ledger.verify()).toEqual([])
+    expect(logged.filter((line) => line.startsWith('error'))).toEqual([])
+  })
+
+  it('books what a node missed while it was away', { timeout: 60_000 }, async () => {
+    const { ledger } = await open(cluster.map(({ url }) => url))
+    const accounts = ACCOUNTS.map((account) => `missed_${account}`)
+    for (const account of accounts) await ledger.limits(account, 'key', LIMITS, 1)
+    await cluster[1]!.kill()
+    const settle = (account: string) =>
+      ledger.settle({ ...settlement(`req_${account}`, 3n), account })
+    const settled = await Promise.all(accounts.map(settle))
+    expect(settled.every(({ state }) => state === 'charged')).toBe(true)
+    const { outbox } = ledger.health()
+    expect(outbox).toBeGreaterThan(0)
+    expect(outbox).toBeLessThan(30)
+    await cluster[1]!.start()
+    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+    for (const account of accounts) {
+      expect(await ledger.account(account)).toMatchObject({ balance: -3n })
+    }
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('tells a new primary again what the old one confirmed', { timeout: 60_000 }, async () => {
+    const servers = await startedCluster(2)
+    const replica = await addReplica(servers)
+    onTestFinished(() => replica[Symbol.asyncDispose]())
+    const { ledger } = await open([servers[0]!.url])
+    for (const account of ACCOUNTS) {
+      await ledger.settle({ ...settlement('req_1', 3n), account })
+    }
+    const books = async (server: RedisServer) =>
+      server.ask(async (client) => (await client.keys('gw:{*}:book')).length)
+    const owned = await books(servers[0]!)
+    expect(owned).toBeGreaterThan(0)
+    await expect.poll(() => books(replica), PATIENCE).toBe(owned)
+    await servers[0]!.kill()
+    await replica.ask((client) => client.call('CLUSTER', 'FAILOVER', 'TAKEOVER'))
+    const asked = async () => {
+      const stats = await replica.ask((client) => client.info('commandstats'))
+      const counts = [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)]
+      return counts.reduce((sum, [, calls]) => sum + Number(calls), 0)
+    }
+    await expect.poll(asked, PATIENCE).toBeGreaterThanOrEqual(owned)
+    expect(await ledger.verify()).toEqual([])
+  })
+})

@@ -1,0 +1,195 @@
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { folder } from '../../_folder.ts'
+import { needRedis, open, serverForTest, startedCluster } from './_engine.ts'
+import { startReplica } from './_redis.ts'
+
+const PASSWORD = 'hunter2-is-not-a-password'
+const refusal = (message: string | RegExp) => ({
+  name: 'ConfigError',
+  issues: [{ path: 'state.url', message: expect.stringMatching(message) }],
+})
+
+describe('a Redis that cannot be used', () => {
+  it.each([`http://user:${PASSWORD}@127.0.0.1:6379`, `127.0.0.1:6379`, `redis://`, PASSWORD])(
+    'is refused for its URL, which is not repeated',
+    async (url) => {
+      const error = await open(url).catch((error: unknown) => error)
+      expect(error).toMatchObject(refusal('a URL such as "redis://127.0.0.1:6379"'))
+      expect(String(error)).not.toContain(PASSWORD)
+    },
+  )
+
+  it('is refused when the client is not installed, in one sentence', async () => {
+    const without = `
+      import { registerHooks } from 'node:module'
+      registerHooks({
+        resolve(name, context, next) {
+          if (name !== 'ioredis') return next(name, context)
+          throw Object.assign(new Error('Cannot find package'), { code: 'ERR_MODULE_NOT_FOUND' })
+        },
+      })`
+    const engine = join(import.meta.dirname, '../../../src/state/redis/engine.ts')
+    const script = `
+      const { openRedis } = await import(${JSON.stringify(engine)})
+      await openRedis({ url: 'redis://127.0.0.1:1', outbox: '.', log: console }).catch((error) =>
+        process.stdout.write(JSON.stringify(error.issues)))`
+    const preload = `data:text/javascript,${encodeURIComponent(without)}`
+    const args = ['--import', preload, '--input-type=module', '-e', script]
+    const issues = JSON.parse(String(execFileSync(process.execPath, args)))
+    expect(issues).toEqual([
+      {
+        path: 'state.driver',
+        message:
+          'needs the package "ioredis": install it beside the gateway (npm install ioredis@5).',
+      },
+    ])
+  })
+})
+
+describe('a start', () => {
+  needRedis()
+
+  it(
+    'waits for a server, and says what is wrong when none comes',
+    { timeout: 30_000 },
+    async () => {
+      const server = await serverForTest()
+      await server.kill()
+      const opened = open(server.url)
+      await server.start()
+      await (await opened).close()
+      await server.kill()
+      await expect(open(server.url)).rejects.toMatchObject(
+        refusal(/cannot be reached: .*ECONNREFUSED/),
+      )
+    },
+  )
+
+  it('needs the password, and does not tell the wrong one', async () => {
+    const server = await serverForTest()
+    await server.ask((client) => client.config('SET', 'requirepass', 'secret'))
+    await (await open(server.url.replace('//', '//:secret@'))).close()
+    const wrong = await open(server.url.replace('//', `//:${PASSWORD}@`)).catch((error) => error)
+    expect(wrong).toMatchObject(refusal(/cannot be reached: WRONGPASS/))
+    expect(String(wrong)).not.toContain(PASSWORD)
+    await expect(open(server.url)).rejects.toMatchObject(refusal(/cannot be reached: NOAUTH/))
+  })
+
+  it('refuses a server that would throw money away', async () => {
+    const server = await serverForTest({ args: ['--maxmemory-policy', 'allkeys-lru'] })
+    await expect(open(server.url)).rejects.toMatchObject(
+      refusal(
+        /^Redis at 127\.0\.0\.1:\d+ would throw .* maxmemory-policy to noeviction, not allkeys-lru/,
+      ),
+    )
+  })
+
+  it('refuses a replica, and one node of a cluster where a list is needed', async () => {
+    const primary = await serverForTest()
+    await using replica = await startReplica(primary)
+    await expect(open(replica.url)).rejects.toMatchObject(refusal('is a replica'))
+    const [node] = await startedCluster(1)
+    await expect(open(node!.url)).rejects.toMatchObject(refusal('give "url" a list of its nodes'))
+  })
+
+  it('closes what it opened when it fails', async () => {
+    const server = await serverForTest()
+    const file = join(await folder({ file: '' }), 'file')
+    await expect(open(server.url, { outbox: file })).rejects.toThrow('EEXIST')
+    const connected = () =>
+      server.ask(
+        async (client) =>
+          String(await client.client('LIST'))
+            .trim()
+            .split('\n').length,
+      )
+    await expect.poll(connected).toBe(1)
+  })
+
+  it('tells the risks of how the server is set, one line each', async () => {
+    const server = await serverForTest({ appendfsync: 'always' })
+    const told = async () => {
+      const { logged, close } = await open(server.url)
+      await close()
+      return logged
+    }
+    const set = (name: string, value: string) =>
+      server.ask((client) => client.config('SET', name, value))
+    expect(await told()).toEqual([])
+    await set('appendfsync', 'everysec')
+    expect(await told()).toEqual([expect.stringContaining('up to two seconds of bookings')])
+    await set('appendfsync', 'no')
+    expect(await told()).toEqual([expect.stringContaining('half a minute of bookings')])
+    await set('appendfsync', 'everysec')
+    await using replica = await startReplica(server)
+    expect(replica.port).not.toBe(server.port)
+    expect(await told()).toEqual([expect.stringContaining('Set min-replicas-to-write to 1')])
+    await set('min-replicas-to-write', '1')
+    expect(await told()).toEqual([])
+    await set('appendonly', 'no')
+    expect(await told()).toEqual([
+      expect.stringMatching(/^warn Redis at 127\.0\.0\.1:\d+ keeps no append-only file/),
+    ])
+  })
+
+  it('says so when it may not ask how the server is set, or have its file written anew', async () => {
+    const server = await serverForTest()
+    const deny = (command: string) =>
+      server.ask((client) => client.call('ACL', 'SETUSER', 'default', `-${command}`))
+    await deny('config')
+    await deny('bgrewriteaof')
+    const { logged } = await open(server.url)
+    expect(logged).toEqual([
+      expect.stringContaining('does not permit CONFIG GET'),
+      expect.stringMatching(/^warn Redis does not write its append-only file anew \(NOPERM/),
+    ])
+  })
+})
+
+describe('records in Redis', () => {
+  needRedis()
+
+  it('are kept, and forgotten in their time, on the connection of the ledger', async () => {
+    const server = await serverForTest()
+    const { records } = await open(server.url)
+    const value = { usd: '9007199254740993', nested: { list: [1, 'two', null] } }
+    await records.put('account:acct', value)
+    await records.put('pin:one', { to: 'west' }, { ttlSeconds: 100 })
+    expect(await records.get('account:acct')).toEqual(value)
+    expect(await records.get('account:none')).toBeUndefined()
+    expect(await server.ask((client) => client.ttl('gw:pin:one'))).toBeGreaterThan(90)
+    await records.del('account:acct')
+    expect(await records.get('account:acct')).toBeUndefined()
+    await expect(records.get('account:q?a=1')).rejects.toThrow(TypeError)
+    const lines = await server.ask((client) => client.client('LIST'))
+    // Its own, and the one that asks.
+    expect(String(lines).trim().split('\n')).toHaveLength(2)
+  })
+
+  it('have indexes to which several gateways add at once', async () => {
+    const server = await serverForTest()
+    const both = [await open(server.url), await open(server.url)] as const
+    await both[0].records.add('accounts', 'first')
+    const ids = Array.from({ length: 100 }, (_, i) => `acct_${i}`)
+    await Promise.all(ids.flatMap((id) => both.map(({ records }) => records.add('accounts', id))))
+    const listed = await both[1].records.list('accounts')
+    expect(listed.toSorted()).toEqual(['first', ...ids].toSorted())
+    expect(await both[1].records.list('keys:none')).toEqual([])
+  })
+
+  it('list in the order in which it was added', async () => {
+    const server = await serverForTest()
+    const { records } = await open(server.url)
+    const now = async () => Number((await server.ask((client) => client.time()))[1]) / 1000
+    const ids = ['zeta', 'alpha', 'mid', 'beta']
+    for (const id of ids) {
+      await records.add('accounts', id)
+      const since = Math.floor(await now())
+      await expect.poll(async () => Math.floor(await now())).not.toBe(since)
+    }
+    await records.add('accounts', 'zeta')
+    expect(await records.list('accounts')).toEqual(ids)
+  })
+})

@@ -1,0 +1,180 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import type { LedgerItem, Settlement } from '../../../src/state/ledger/ledger.ts'
+import { MemoryLedger } from '../../../src/state/ledger/memory.ts'
+import { parsePico } from '../../../src/money/money.ts'
+import { collect, LIMITS, settlement } from '../sqlite/_engine.ts'
+import { admit, installed, needRedis, open, pay, STORED_CLOCK, type Engine } from './_engine.ts'
+import { RedisServer } from './_redis.ts'
+
+const DAY_MS = 86_400_000
+const START = Date.UTC(2026, 0, 30, 12)
+const ROWS = 500
+let server: RedisServer
+let other: RedisServer
+
+needRedis()
+beforeAll(async () => {
+  if (!installed) return
+  server = await RedisServer.start()
+  other = await RedisServer.start()
+})
+afterAll(() => Promise.all([server, other].map((one) => one?.[Symbol.asyncDispose]())))
+
+async function openEmpty(store: RedisServer): Promise<Engine> {
+  const client = store.client()
+  onTestFinished(() => client.disconnect())
+  await client.flushall()
+  await client.set('now', START + 5 * DAY_MS)
+  return open(store.url, { clock: STORED_CLOCK })
+}
+
+function nth(i: number): Settlement {
+  const at = START + Math.floor((i * 4 * DAY_MS) / ROWS)
+  const day = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
+  const { usage, ...rest } = settlement(`req_${i}`, BigInt(i) ** 2n, day)
+  return { ...rest, key: `key${i % 3}`, usage: { ...usage, at } }
+}
+
+/** 500 rows over four days in one account, none in another. */
+async function fill({ ledger }: Engine): Promise<void> {
+  await pay(ledger)
+  const cap = { amount: 5n, scope: 'month' } as const
+  await ledger.limits('acct', 'key2', { ...LIMITS, disabled: true, expiresAt: 9, cap }, 77)
+  await ledger.limits('other', 'key', LIMITS, 1)
+  for (let i = 0; i < ROWS; i++) await ledger.settle(nth(i))
+  await ledger.topUp({ account: 'acct', amount: 7n, reference: 'a "second"', note: 'thanks' })
+}
+
+async function stateOf({ ledger }: Pick<Engine, 'ledger'>): Promise<unknown> {
+  const keys = ['key', 'key0', 'key1', 'key2'].map((key) => ledger.key('acct', key))
+  return { account: await ledger.account('acct'), keys: await Promise.all(keys) }
+}
+
+describe('the history of accounts in Redis', () => {
+  it('goes into another store whole, and a second time changes nothing', async () => {
+    const from = await openEmpty(server)
+    await fill(from)
+    const items = await collect(from.ledger.export())
+    const into = await openEmpty(other)
+    for (let i = 0; i < items.length; i += 100) {
+      expect(await into.ledger.import(items.slice(i, i + 100))).not.toHaveProperty('refused')
+    }
+    expect(await stateOf(into)).toEqual(await stateOf(from))
+    expect(await collect(into.ledger.export())).toEqual(items)
+    expect(await collect(into.ledger.usage('acct'))).toEqual(
+      await collect(from.ledger.usage('acct')),
+    )
+    expect(await into.ledger.verify()).toEqual([])
+    // What was taken in cannot be charged or booked again, and neither can it be when its receipt is gone.
+    expect(await into.ledger.settle(nth(3))).toMatchObject({ state: 'duplicate', cost: 9n })
+    const again = await open(other.url, { clock: STORED_CLOCK })
+    const receipts = await other.ask((client) => client.keys('gw:{acct}:r:*'))
+    expect(receipts).toHaveLength(ROWS)
+    await other.ask((client) => client.del(receipts))
+    expect(await again.ledger.import(items)).toEqual({ taken: items.length, added: 0 })
+    expect(await collect(into.ledger.export())).toEqual(items)
+  })
+
+  it('goes into another engine and back', async () => {
+    const from = await openEmpty(server)
+    await fill(from)
+    const items = await collect(from.ledger.export())
+    const memory = new MemoryLedger({ now: () => START + 5 * DAY_MS })
+    expect(await memory.import(items)).toMatchObject({ taken: items.length })
+    expect(await stateOf({ ledger: memory as unknown as Engine['ledger'] })).toEqual(
+      await stateOf(from),
+    )
+    const into = await openEmpty(other)
+    const back = await into.ledger.import(await collect(memory.export()))
+    expect(back).toMatchObject({ taken: items.length })
+    expect(await stateOf(into)).toEqual(await stateOf(from))
+  })
+
+  it('refuses what contradicts what is there, and looks at nothing after it', async () => {
+    const { ledger } = await openEmpty(server)
+    await pay(ledger)
+    await ledger.settle(nth(3))
+    const row = (cost: bigint, request = 'req_3'): LedgerItem => {
+      const { account, key, day } = nth(3)
+      const { at } = nth(3).usage
+      return { kind: 'usage', account, key, day, request, cost, at, usage: nth(3).usage }
+    }
+    expect(await ledger.import([row(9n), row(8n), row(1n, 'req_4')])).toEqual({
+      taken: 1,
+      added: 0,
+      refused: 'request "req_3" of account acct is there already, with another amount',
+    })
+    const { day } = nth(3)
+    const total = { kind: 'total', account: 'acct', key: 'key0', day, rows: 1, cost: 9n } as const
+    expect(await ledger.import([total])).toMatchObject({
+      taken: 0,
+      refused: expect.stringContaining('may be of rows that are there'),
+    })
+    const much = { kind: 'top-up', account: 'acct', request: 'much', at: 1 } as const
+    expect(await ledger.import([{ ...much, cost: -parsePico('4000000') }])).toMatchObject({
+      taken: 0,
+      refused: expect.stringContaining('range of money'),
+    })
+    expect(await ledger.account('acct')).toMatchObject({ balance: parsePico('10') - 9n })
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('is folded by day and key without changing a sum, once, whoever does it', async () => {
+    const engine = await openEmpty(server)
+    const { ledger } = engine
+    await fill(engine)
+    const before = await stateOf(engine)
+    const beside = await open(server.url, { clock: STORED_CLOCK })
+    const bound = new Date(START + 10 * DAY_MS)
+    const [folded, ...others] = await Promise.all([
+      ledger.fold(bound),
+      beside.ledger.fold(bound),
+      ledger.verify(),
+      beside.ledger.verify(),
+    ])
+    expect(others.slice(1)).toEqual([[], []])
+    const old = Array.from({ length: ROWS }, (_, i) => nth(i)).filter(
+      // Days that ended before the last two days began.
+      ({ day }) => day < '20260202',
+    )
+    expect(folded + (others[0] as number)).toBe(old.length)
+    expect(await stateOf(engine)).toEqual(before)
+    expect(await ledger.verify()).toEqual([])
+    const rows = await collect(ledger.usage('acct'))
+    expect(rows).toHaveLength(ROWS + 2 - old.length)
+    const items = await collect(ledger.export())
+    const totals = items.filter((item) => item.kind === 'total')
+    expect(totals.reduce((sum, { rows }) => sum + rows, 0)).toBe(old.length)
+    expect(totals.reduce((sum, { cost }) => sum + cost, 0n)).toBe(
+      old.reduce((sum, { cost }) => sum + cost, 0n),
+    )
+    const into = await openEmpty(other)
+    expect(await into.ledger.import(items)).toMatchObject({ taken: items.length })
+    expect(await stateOf(into)).toEqual(before)
+    expect(await into.ledger.import(items)).toEqual({ taken: items.length, added: 0 })
+    expect(await into.ledger.verify()).toEqual([])
+    expect(await collect(into.ledger.export())).toEqual(items)
+  })
+
+  it('is folded by the gateway that starts with a retention', async () => {
+    const engine = await openEmpty(server)
+    await fill(engine)
+    const before = await stateOf(engine)
+    const keeper = await open(server.url, { clock: STORED_CLOCK, retentionDays: 2 })
+    await expect.poll(() => keeper.logged).toContainEqual(expect.stringContaining('were folded'))
+    expect(await stateOf(engine)).toEqual(before)
+    expect((await collect(engine.ledger.usage('acct'))).length).toBeLessThan(ROWS)
+  })
+
+  it('tells whose calls were never settled', async () => {
+    const engine = await openEmpty(server)
+    await pay(engine.ledger)
+    await admit(engine.ledger, 'req_dead', 5n)
+    await server.ask((client) => client.set('now', START + 6 * DAY_MS))
+    expect(await engine.ledger.key('acct', 'key')).toMatchObject({ inFlight: 0 })
+    const orphan = { kind: 'orphan', account: 'acct', key: 'key', request: 'req_dead', cost: 0n }
+    expect(await collect(engine.ledger.orphans())).toMatchObject([orphan])
+    expect(await collect(engine.ledger.orphans('acct'))).toMatchObject([orphan])
+    expect(await collect(engine.ledger.orphans('other'))).toEqual([])
+  })
+})

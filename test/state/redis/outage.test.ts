@@ -1,0 +1,314 @@
+import { DatabaseSync } from 'node:sqlite'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Ledger, LedgerRow } from '../../../src/state/ledger/ledger.ts'
+import { parsePico } from '../../../src/money/money.ts'
+import { folder } from '../../_folder.ts'
+import { collect, KEY, LIMITS, settlement } from '../sqlite/_engine.ts'
+import { admit, FREE_TIER, needRedis, open, pay, serverForTest } from './_engine.ts'
+import { Address, startReplica, type RedisServer } from './_redis.ts'
+
+const HOUR_MS = 3_600_000
+const AWAY = { status: 503, code: 'service_unavailable', headers: { 'retry-after': '1' } }
+const PATIENCE = { timeout: 15_000 }
+
+needRedis()
+
+function enter(ledger: Ledger, request: string) {
+  return ledger.enter({ ...KEY, request, revision: 1, freeTier: FREE_TIER })
+}
+
+async function usageRows(ledger: Ledger): Promise<LedgerRow[]> {
+  const rows = await collect(ledger.usage('acct'))
+  return rows.filter(({ kind }) => kind === 'usage')
+}
+
+/** Every one of these once, and the sums as they have to be. */
+async function expectBooked(ledger: Ledger, requests: readonly string[], cost: bigint) {
+  const rows = await usageRows(ledger)
+  expect(rows.map(({ request }) => request).sort()).toEqual([...requests].sort())
+  const { balance, available } = await ledger.account('acct')
+  expect(balance).toBe(parsePico('10') - cost * BigInt(requests.length))
+  expect(available).toBe(balance)
+  expect(await ledger.verify()).toEqual([])
+}
+
+function names(count: number, lead = 'req'): string[] {
+  return Array.from({ length: count }, (_, i) => `${lead}_${i}`)
+}
+
+async function addressOf(server: RedisServer): Promise<Address> {
+  const address = await Address.of(server)
+  onTestFinished(() => address[Symbol.asyncDispose]())
+  return address
+}
+
+async function replicaOf(primary: RedisServer | Address): Promise<RedisServer> {
+  const replica = await startReplica(primary)
+  onTestFinished(() => replica[Symbol.asyncDispose]())
+  return replica
+}
+
+function promote(replica: RedisServer): Promise<unknown> {
+  return replica.ask((client) => client.replicaof('NO', 'ONE'))
+}
+
+it('a start says in a sentence that the outbox cannot be used', async () => {
+  const server = await serverForTest()
+  const outbox = join(await folder({ file: '' }), 'file')
+  await expect(open(server.url, { outbox })).rejects.toMatchObject({
+    name: 'ConfigError',
+    issues: [
+      { path: 'state.outbox', message: expect.stringContaining(`${outbox} cannot be used: `) },
+    ],
+  })
+})
+
+describe('while the store hangs', () => {
+  it('lets nothing in, settles what runs, and books all of it once when the store is back', async () => {
+    const server = await serverForTest()
+    const { ledger, records, logged } = await open(server.url)
+    await pay(ledger)
+    await records.put('account:acct', { id: 'acct' })
+    const requests = names(250)
+    for (const request of requests) await admit(ledger, request, 5n)
+    const waiting = { ...KEY, request: 'req_waiting' }
+    const entered = await enter(ledger, waiting.request)
+    expect(entered.ok).toBe(true)
+    server.pause()
+    await Promise.all(
+      [
+        enter(ledger, 'req_new'),
+        ledger.hold({ ...waiting, at: 0, hold: 1n, free: false }),
+        records.get('account:acct'),
+        ledger.account('acct'),
+      ].map((asked) => expect(asked).rejects.toMatchObject(AWAY)),
+    )
+    const settled = await Promise.all(
+      requests.map((request) => ledger.settle(settlement(request, 3n))),
+    )
+    expect(settled.every(({ state, cost }) => state === 'charged' && cost === 3n)).toBe(true)
+    expect(ledger.health()).toMatchObject({ ok: false, outbox: 250 })
+    await ledger.leave(waiting)
+    server.resume()
+    await expect.poll(() => ledger.health(), PATIENCE).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+    await expectBooked(ledger, requests, 3n)
+    await expect.poll(async () => (await ledger.key('acct', 'key')).inFlight, PATIENCE).toBe(0)
+    expect(await enter(ledger, 'req_new')).toMatchObject({ ok: true })
+    expect(logged).toContain('warn the connection to Redis is lost')
+    expect(logged).toContain('info Redis is back')
+  })
+
+  it('gives the slots of calls back that ended meanwhile, or were let in unheard', async () => {
+    const server = await serverForTest()
+    const { ledger } = await open(server.url)
+    await pay(ledger, { ...LIMITS, concurrency: 2 })
+    const call = await admit(ledger, 'req_left')
+    server.pause()
+    await expect(enter(ledger, 'req_unheard')).rejects.toMatchObject(AWAY)
+    await ledger.leave(call)
+    server.resume()
+    // Their leases would last for half a minute.
+    await expect.poll(async () => (await ledger.key('acct', 'key')).inFlight, PATIENCE).toBe(0)
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('is told of once while the store refuses, whatever it is asked', async () => {
+    const server = await serverForTest()
+    const { ledger, logged } = await open(server.url)
+    await pay(ledger)
+    const running = await admit(ledger, 'req_1', 5n)
+    await server.ask((client) => client.config('SET', 'min-replicas-to-write', '1'))
+    const entry = { ...KEY, revision: 1, freeTier: FREE_TIER }
+    for (let i = 0; i < 20; i++) {
+      await expect(ledger.enter({ ...entry, request: `req_no_${i}` })).rejects.toThrow('ledger')
+      await expect(ledger.renew([running])).rejects.toThrow('ledger')
+      await ledger.account('acct')
+    }
+    await ledger.settle({ ...settlement('req_1', 3n), day: running.day })
+    const refusals = () => logged.filter((line) => line.includes('Redis refuses'))
+    expect(refusals()).toEqual([
+      expect.stringMatching(/^error Redis refuses: NOREPLICAS .*write\.$/),
+    ])
+    await server.ask((client) => client.config('SET', 'min-replicas-to-write', '0'))
+    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+    expect(await ledger.account('acct')).toMatchObject({ balance: parsePico('10') - 3n })
+    expect(await ledger.verify()).toEqual([])
+    expect(refusals()).toHaveLength(1)
+  })
+
+  it('charges once what the store had booked without a word', async () => {
+    const server = await serverForTest()
+    const { ledger } = await open(server.url)
+    await pay(ledger)
+    await admit(ledger, 'req_1', 5n)
+    server.pause()
+    const settled = ledger.settle(settlement('req_1', 3n))
+    // It has been sent: the store will find it when it wakes up.
+    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(1)
+    expect(await settled).toMatchObject({ state: 'charged', cost: 3n })
+    server.resume()
+    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+    await expectBooked(ledger, ['req_1'], 3n)
+  })
+})
+
+describe('when the store is killed', () => {
+  it('goes on with it, and books every settlement once', { timeout: 60_000 }, async () => {
+    const server = await serverForTest({ appendfsync: 'always' })
+    const { ledger } = await open(server.url)
+    await pay(ledger)
+    const requests: string[] = []
+    for (let round = 0; round < 3; round++) {
+      const before = names(40, `before_${round}`)
+      const during = names(40, `during_${round}`)
+      for (const request of [...before, ...during]) await admit(ledger, request, 2n)
+      const settling = before.map((request) => ledger.settle(settlement(request, 7n)))
+      await server.kill()
+      settling.push(...during.map((request) => ledger.settle(settlement(request, 7n))))
+      await Promise.all(settling)
+      expect(ledger.health()).toMatchObject({ ok: false })
+      await server.start()
+      await expect.poll(() => ledger.health(), PATIENCE).toMatchObject({ ok: true, outbox: 0 })
+      // Before this, Redis itself may not get over being killed again.
+      await server.wholeFile()
+      requests.push(...before, ...during)
+    }
+    await expectBooked(ledger, requests, 7n)
+  })
+
+  it('books nothing twice of what Redis left half written', async () => {
+    const server = await serverForTest({ appendfsync: 'always' })
+    const { ledger } = await open(server.url)
+    await pay(ledger)
+    for (const request of ['req_1', 'req_2']) await admit(ledger, request, 2n)
+    await server.wholeFile()
+    await ledger.settle(settlement('req_1', 7n))
+    await server.kill()
+    server.tearFile()
+    await server.start()
+    await expect.poll(async () => (await usageRows(ledger)).length, PATIENCE).toBe(1)
+    await server.wholeFile()
+    await ledger.settle(settlement('req_2', 7n))
+    await server.kill()
+    await server.start()
+    await expect.poll(() => ledger.health(), PATIENCE).toMatchObject({ ok: true, outbox: 0 })
+    await expectBooked(ledger, ['req_1', 'req_2'], 7n)
+  })
+
+  it('keeps the outbox for the next process when this one ends first', async () => {
+    const server = await serverForTest()
+    const outbox = await folder({})
+    const first = await open(server.url, { outbox })
+    await pay(first.ledger)
+    await admit(first.ledger, 'req_1', 5n)
+    await server.kill()
+    await first.ledger.settle(settlement('req_1', 3n))
+    await first.close()
+    await server.start()
+    const { ledger, logged } = await open(server.url, { outbox })
+    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+    await expectBooked(ledger, ['req_1'], 3n)
+    expect(logged).toContain('info 1 settlements of the outbox are booked')
+  })
+})
+
+describe('after a failover', () => {
+  it('books again what the new primary never had', { timeout: 60_000 }, async () => {
+    const primary = await serverForTest()
+    const link = await addressOf(primary)
+    const replica = await replicaOf(link)
+    const address = await addressOf(primary)
+    const { ledger, logged } = await open(address.url)
+    await pay(ledger)
+    const [early, late] = [names(30, 'early'), names(300, 'late')]
+    for (const request of [...early, ...late]) await admit(ledger, request, 2n)
+    for (const request of early) await ledger.settle(settlement(request, 3n))
+    const copied = async () => replica.ask((client) => client.xlen('gw:{acct}:u'))
+    await expect.poll(copied, PATIENCE).toBe(31)
+    link.hold()
+    await ledger.topUp({ account: 'acct', amount: 900n, reference: 'second' })
+    for (const request of late) await ledger.settle(settlement(request, 3n))
+    await primary.kill()
+    await promote(replica)
+    expect(await copied()).toBe(31)
+    address.leadTo(replica)
+    await expect.poll(copied, PATIENCE).toBe(332)
+    await expect
+      .poll(() => logged, PATIENCE)
+      .toContain('warn the store had forgotten 301 bookings; they are booked again')
+    expect(await ledger.account('acct')).toMatchObject({ balance: parsePico('10') + 900n - 990n })
+    expect((await usageRows(ledger)).map(({ request }) => request).toSorted()).toEqual(
+      [...early, ...late].toSorted(),
+    )
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('waits for a replica to become the primary', async () => {
+    const primary = await serverForTest()
+    const replica = await replicaOf(primary)
+    const address = await addressOf(primary)
+    const { ledger } = await open(address.url)
+    await pay(ledger)
+    const requests = names(20)
+    for (const request of requests) await admit(ledger, request, 2n)
+    const copied = async () => replica.ask((client) => client.hlen('gw:{acct}:h'))
+    await expect.poll(copied, PATIENCE).toBe(20)
+    address.leadTo(replica)
+    await primary.kill()
+    await Promise.all(requests.map((request) => ledger.settle(settlement(request, 3n))))
+    await expect(enter(ledger, 'req_new')).rejects.toMatchObject(AWAY)
+    expect(ledger.health()).toMatchObject({ ok: false, outbox: 20 })
+    await promote(replica)
+    await expect.poll(() => ledger.health(), PATIENCE).toMatchObject({ ok: true, outbox: 0 })
+    await expectBooked(ledger, requests, 3n)
+  })
+})
+
+describe('settlements older than half the life of a receipt', () => {
+  /** Leaves settlements in an outbox that were written down more than a day ago. */
+  async function leaveOld(outbox: string, requests: readonly string[]): Promise<void> {
+    const server = await serverForTest()
+    const { ledger, close } = await open(server.url, { outbox })
+    await server.kill()
+    await Promise.all(requests.map((request) => ledger.settle(settlement(request, 3n))))
+    await close()
+    using db = new DatabaseSync(join(outbox, 'outbox-1.db'))
+    db.prepare('UPDATE waiting SET at = ?').run(Date.now() - 25 * HOUR_MS)
+  }
+
+  it('are booked when the rows show that they never were, and dropped when they were', async () => {
+    const outbox = await folder({})
+    await leaveOld(outbox, ['req_booked', 'req_new'])
+    const server = await serverForTest()
+    const before = await open(server.url)
+    await pay(before.ledger)
+    await before.ledger.settle(settlement('req_booked', 3n))
+    await server.ask((client) => client.del('gw:{acct}:r:req_booked'))
+    const { ledger } = await open(server.url, { outbox })
+    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+    await expectBooked(ledger, ['req_booked', 'req_new'], 3n)
+  })
+
+  it('are left to the operator when the rows do not go back to the first', async () => {
+    const outbox = await folder({})
+    await leaveOld(outbox, ['req_1', 'req_2'])
+    const server = await serverForTest()
+    const before = await open(server.url)
+    await pay(before.ledger)
+    await before.ledger.settle(settlement('req_2', 3n))
+    await server.ask((client) => client.xtrim('gw:{acct}:u', 'MAXLEN', 1))
+    const engine = await open(server.url, { outbox })
+    await expect.poll(() => engine.ledger.health().outbox, PATIENCE).toBe(0)
+    expect((await usageRows(engine.ledger)).map(({ request }) => request)).toEqual(['req_2'])
+    const quarantine = expect.stringMatching(/^error 1 settlements in .*outbox-1\.db are too old/)
+    expect(engine.logged).toContainEqual(quarantine)
+    await engine.close()
+    // And every start says so again.
+    const { logged } = await open(server.url, { outbox })
+    expect(logged).toContainEqual(quarantine)
+    using db = new DatabaseSync(join(outbox, 'outbox-1.db'), { readOnly: true })
+    const rows = db.prepare('SELECT request, quarantined FROM waiting').all()
+    expect(rows).toEqual([{ request: 'req_1', quarantined: 1 }])
+  })
+})

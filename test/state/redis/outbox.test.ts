@@ -1,0 +1,327 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { Settled, Settlement } from '../../../src/state/ledger/ledger.ts'
+import { OutboxFile } from '../../../src/state/redis/outbox-file.ts'
+import type { Log } from '../../../src/state/ledger/ledger.ts'
+import { Outbox, type LookUp } from '../../../src/state/redis/outbox.ts'
+import { folder } from '../../_folder.ts'
+import { settlement } from '../sqlite/_engine.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+const HOLDER = join(import.meta.dirname, '_outbox-holder.ts')
+
+/** A store that books once, and can be away. */
+class FakeStore {
+  away = false
+  readonly booked = new Map<string, bigint>()
+  /** Requests as they were sent, repetitions included. */
+  readonly sent: string[] = []
+  lookUps = 0
+  lookUp: LookUp = { booked: new Set(), unclear: new Set() }
+
+  async send({ request, cost }: Settlement): Promise<Settled> {
+    this.sent.push(request)
+    if (this.away) throw new Error('away')
+    const state = this.booked.has(request) ? 'duplicate' : 'charged'
+    if (state === 'charged') this.booked.set(request, cost)
+    return { state, cost: this.booked.get(request)!, balance: 7n }
+  }
+}
+
+async function open(store: FakeStore, path?: string) {
+  path ??= await folder({})
+  const logged: string[] = []
+  const write =
+    (level: string) =>
+    (...args: unknown[]) =>
+      void logged.push([level, ...args].join(' '))
+  const log = { info: write('info'), warn: write('warn'), error: write('error') } as unknown as Log
+  const file = OutboxFile.open(path)
+  const outbox = new Outbox({
+    file,
+    send: (settlement) => store.send(settlement),
+    lookUp: async () => {
+      store.lookUps++
+      return store.lookUp
+    },
+    receiptMs: 24 * HOUR_MS,
+    log,
+  })
+  onTestFinished(() => outbox.close())
+  return { outbox, file, path, logged }
+}
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'Date', 'performance'] })
+})
+afterEach(() => vi.useRealTimers())
+
+describe('an outbox', () => {
+  it('answers with what the store says while it is there', async () => {
+    const store = new FakeStore()
+    const { outbox } = await open(store)
+    const answer = { cost: 3n, balance: 7n }
+    expect(await outbox.settle(settlement('req_1', 3n))).toEqual({ state: 'charged', ...answer })
+    expect(await outbox.settle(settlement('req_1', 3n))).toEqual({ state: 'duplicate', ...answer })
+    expect(outbox.health()).toEqual({ waiting: 0, oldestMs: 0 })
+  })
+
+  it('keeps what the store does not take, on disk, and sends it in the order it came', async () => {
+    const store = new FakeStore()
+    const { outbox, path } = await open(store)
+    store.away = true
+    const requests = Array.from({ length: 450 }, (_, i) => `req_${i}`)
+    for (const request of requests.slice(0, 50)) await outbox.settle(settlement(request, 3n))
+    const cost = 2n ** 62n
+    await Promise.all(requests.slice(50).map((request) => outbox.settle(settlement(request, cost))))
+    expect(outbox.health().waiting).toBe(450)
+    using db = new DatabaseSync(join(path, 'outbox-1.db'), { readOnly: true })
+    expect(db.prepare('SELECT count(*) AS n FROM waiting').get()).toEqual({ n: 450 })
+    store.away = false
+    store.sent.length = 0
+    await vi.advanceTimersByTimeAsync(1000)
+    await vi.waitFor(() => expect(outbox.health().waiting).toBe(0))
+    expect(store.sent).toEqual(requests)
+    expect(store.booked.get('req_0')).toBe(3n)
+    expect(store.booked.get('req_449')).toBe(cost)
+    expect(db.prepare('SELECT count(*) AS n FROM waiting').get()).toEqual({ n: 0 })
+  })
+
+  it('goes on with the others when one is not taken', async () => {
+    const store = new FakeStore()
+    const { outbox } = await open(store)
+    store.away = true
+    for (const request of ['req_1', 'bad', 'req_2']) await outbox.settle(settlement(request, 3n))
+    store.away = false
+    const send = store.send.bind(store)
+    store.send = (asked) =>
+      asked.request === 'bad' ? Promise.reject(new Error('no')) : send(asked)
+    await vi.advanceTimersByTimeAsync(1000)
+    await vi.waitFor(() => expect(outbox.health().waiting).toBe(1))
+    expect([...store.booked.keys()]).toEqual(['req_1', 'req_2'])
+    store.send = send
+    await vi.advanceTimersByTimeAsync(1000)
+    await vi.waitFor(() => expect(outbox.health().waiting).toBe(0))
+    expect([...store.booked.keys()]).toEqual(['req_1', 'req_2', 'bad'])
+  })
+
+  it('tells how long they have waited, and alarms once a minute when it is too long', async () => {
+    const store = new FakeStore()
+    const { outbox, logged } = await open(store)
+    store.away = true
+    await outbox.settle(settlement('req_1', 3n))
+    await vi.advanceTimersByTimeAsync(50_000)
+    await outbox.settle(settlement('req_2', 3n))
+    expect(outbox.health()).toEqual({ waiting: 2, oldestMs: 50_000 })
+    expect(logged).toEqual([])
+    await vi.advanceTimersByTimeAsync(90_000)
+    expect(logged).toEqual([
+      'error 2 settlements wait for the store, the oldest for 60 s',
+      'error 2 settlements wait for the store, the oldest for 120 s',
+    ])
+  })
+
+  it('fails when neither the store nor the disk takes a settlement', async () => {
+    const store = new FakeStore()
+    const { outbox, file, logged } = await open(store)
+    store.away = true
+    vi.spyOn(file, 'append').mockRejectedValue(new Error('disk full'))
+    const away = { status: 503, code: 'service_unavailable' }
+    await expect(outbox.settle(settlement('req_1', 3n))).rejects.toMatchObject(away)
+    expect(logged).toEqual([expect.stringMatching(/^error .*outbox-1\.db cannot be written/)])
+    expect(logged[0]).toContain('disk full')
+  })
+
+  it('can be asked how it is when it is closed, whatever it has left', async () => {
+    const store = new FakeStore()
+    const { outbox, path } = await open(store)
+    store.away = true
+    await outbox.settle(settlement('req_1', 3n))
+    await outbox.close()
+    expect(outbox.health()).toEqual({ waiting: 0, oldestMs: 0 })
+    store.away = false
+    const next = await open(store, path)
+    expect(next.outbox.health()).toMatchObject({ waiting: 1 })
+  })
+
+  describe('when the store may have forgotten', () => {
+    it('sends again what it confirmed in the last two minutes', async () => {
+      const store = new FakeStore()
+      const { outbox, logged } = await open(store)
+      await outbox.settle(settlement('req_old', 1n))
+      await vi.advanceTimersByTimeAsync(2 * MINUTE_MS + 1)
+      const requests = Array.from({ length: 500 }, (_, i) => `req_${i}`)
+      for (const request of requests) await outbox.settle(settlement(request, 1n))
+      store.booked.delete('req_7')
+      store.booked.delete('req_old')
+      store.sent.length = 0
+      outbox.replay()
+      const warning = 'warn the store had forgotten 1 bookings; they are booked again'
+      await vi.waitFor(() => expect(logged).toEqual([warning]))
+      expect(store.sent).toEqual(requests)
+      expect(store.booked.has('req_7')).toBe(true)
+    })
+
+    it('forgets nothing while nothing new is confirmed', async () => {
+      const store = new FakeStore()
+      const { outbox } = await open(store)
+      await outbox.settle(settlement('req_1', 1n))
+      store.booked.clear()
+      await vi.advanceTimersByTimeAsync(30 * MINUTE_MS)
+      outbox.replay()
+      await vi.waitFor(() => expect([...store.booked.keys()]).toEqual(['req_1']))
+    })
+
+    it('sends nothing again whose receipt may be gone', async () => {
+      const store = new FakeStore()
+      const { outbox } = await open(store)
+      await outbox.settle(settlement('req_1', 1n))
+      await vi.advanceTimersByTimeAsync(13 * HOUR_MS)
+      await outbox.settle(settlement('req_2', 1n))
+      await vi.advanceTimersByTimeAsync(1)
+      store.sent.length = 0
+      outbox.replay()
+      await vi.waitFor(() => expect(store.sent).toEqual(['req_2']))
+    })
+
+    it('tries until it has gone through, and a booking made again counts from then', async () => {
+      const store = new FakeStore()
+      const { outbox } = await open(store)
+      await outbox.settle(settlement('req_1', 1n))
+      await vi.advanceTimersByTimeAsync(MINUTE_MS)
+      store.booked.clear()
+      store.away = true
+      outbox.replay()
+      await vi.advanceTimersByTimeAsync(5000)
+      store.away = false
+      await vi.advanceTimersByTimeAsync(1000)
+      await vi.waitFor(() => expect(store.booked.has('req_1')).toBe(true))
+      await vi.advanceTimersByTimeAsync(1.5 * MINUTE_MS)
+      await outbox.settle(settlement('req_2', 1n))
+      store.booked.clear()
+      outbox.replay()
+      await vi.waitFor(() => expect([...store.booked.keys()]).toEqual(['req_1', 'req_2']))
+    })
+
+    it('sends again what came from the file, and what was given it to remember', async () => {
+      const store = new FakeStore()
+      const { outbox } = await open(store)
+      store.away = true
+      await outbox.settle(settlement('req_1', 1n))
+      store.away = false
+      await vi.advanceTimersByTimeAsync(1000)
+      await vi.waitFor(() => expect(store.booked.size).toBe(1))
+      outbox.remember(() => store.send(settlement('top_up', -5n)))
+      store.booked.clear()
+      outbox.replay()
+      await vi.waitFor(() => expect([...store.booked.keys()]).toEqual(['req_1', 'top_up']))
+    })
+  })
+
+  describe('with settlements older than half the life of a receipt', () => {
+    async function openOld(lookUp: LookUp) {
+      const store = new FakeStore()
+      const { outbox, file, logged } = await open(store)
+      store.away = true
+      for (const request of ['req_1', 'req_2']) await outbox.settle(settlement(request, 1n))
+      await vi.advanceTimersByTimeAsync(12 * HOUR_MS + 1)
+      Object.assign(store, { away: false, lookUp })
+      await vi.advanceTimersByTimeAsync(1000)
+      await vi.waitFor(() => expect(outbox.health().waiting).toBe(0))
+      return { store, file, logged }
+    }
+
+    it('drops those that the rows have, and books the others', async () => {
+      const { store, file } = await openOld({
+        booked: new Set(['req_1']),
+        unclear: new Set(),
+      })
+      expect([...store.booked.keys()]).toEqual(['req_2'])
+      expect(store.lookUps).toBe(1)
+      expect(file.summary()).toMatchObject({ waiting: 0, quarantined: 0 })
+    })
+
+    it('sets those aside that the rows cannot tell of', async () => {
+      const { store, file, logged } = await openOld({
+        booked: new Set(['req_1']),
+        unclear: new Set(['req_2']),
+      })
+      expect(store.booked.size).toBe(0)
+      expect(file.summary()).toMatchObject({ waiting: 0, quarantined: 1 })
+      const quarantine = /^error 1 settlements in .*outbox-1\.db are too old/
+      expect(logged).toContainEqual(expect.stringMatching(quarantine))
+    })
+  })
+})
+
+describe("an outbox's file", () => {
+  it('is for its owner only', async () => {
+    const path = join(await folder({}), 'new', 'outbox')
+    const { file } = await open(new FakeStore(), path)
+    expect(file.path).toBe(join(path, 'outbox-1.db'))
+    for (const name of readdirSync(path)) {
+      if (name.endsWith('.db')) expect(statSync(join(path, name)).mode & 0o777).toBe(0o600)
+    }
+  })
+
+  it('belongs to one at a time; who finds it taken makes another', async () => {
+    const path = await folder({})
+    const first = OutboxFile.open(path)
+    const second = OutboxFile.open(path)
+    expect([first.path, second.path]).toEqual(
+      ['outbox-1.db', 'outbox-2.db'].map((name) => join(path, name)),
+    )
+    first.close()
+    const third = OutboxFile.open(path)
+    expect(third.path).toBe(first.path)
+    third.close()
+    second.close()
+  })
+
+  it('is taken over with what is in it, that of a killed process too', async () => {
+    const path = await folder({})
+    const own = OutboxFile.open(path)
+    const child = spawn(process.execPath, [HOLDER, path], { stdio: ['ignore', 'pipe', 'inherit'] })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    const [written] = (await once(child.stdout!, 'data')) as [Buffer]
+    expect(String(written)).toBe('written\n')
+    // It lives: its file is its own.
+    const beside = OutboxFile.open(path)
+    expect(beside.path).toBe(join(path, 'outbox-3.db'))
+    expect(beside.summary().waiting).toBe(0)
+    beside.close()
+    const exit = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exit
+    own.close()
+    const heir = OutboxFile.open(path)
+    expect(heir.path).toBe(join(path, 'outbox-1.db'))
+    const waiting = heir.page(0, 10).map(({ settlement: { request, cost } }) => [request, cost])
+    expect(waiting).toEqual([
+      ['req_1', 1n],
+      ['req_2', 2n],
+      ['req_3', 3n],
+    ])
+    heir.close()
+    // It was moved, not copied.
+    const last = OutboxFile.open(path)
+    expect(last.summary().waiting).toBe(3)
+    last.close()
+  })
+
+  it('says so when the folder cannot be used', async () => {
+    const path = await folder({ file: '' })
+    expect(() => OutboxFile.open(join(path, 'file'))).toThrow('EEXIST')
+    writeFileSync(
+      join(path, 'outbox-1.db'),
+      'this is no database, whatever its name may be'.repeat(99),
+    )
+    mkdirSync(join(path, 'sub'))
+    expect(() => OutboxFile.open(path)).toThrow('not a database')
+  })
+})

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Accounts, hashSecret } from '../../../src/accounts/accounts.ts'
+import { openRedis } from '../../../src/state/redis/engine.ts'
+import type { Log } from '../../../src/state/ledger/ledger.ts'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { hasRedis, NOT_INSTALLED, RedisServer } from './_redis.ts'
+
+const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
+const SECRET = 'a-secret-of-a-seed'
+const FREE_TIER = { rpm: 10, perDay: 100, concurrency: 10 }
+const present = hasRedis()
+if (!present) process.stderr.write(`SKIPPED gateways that start together: ${NOT_INSTALLED}\n`)
+
+describe.skipIf(!present)('gateways that start together', () => {
+  let server: RedisServer
+  const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
+  beforeAll(async () => void (server = await RedisServer.start()))
+  afterAll(async () => {
+    await server?.[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  async function instance(name: string) {
+    const state = await openRedis({ url: server.url, outbox: join(folder, name), log: SILENT })
+    const limits = { rpm: 60, concurrency: 10 }
+    return { ...state, accounts: new Accounts({ ...state, defaults: () => ({ limits }) }) }
+  }
+
+  it('make an account and its key once, and all let the key in', async () => {
+    const instances = await Promise.all(['a', 'b', 'c', 'd'].map(instance))
+    for (let round = 0; round < 20; round++) {
+      const account = `acct_${round}`
+      const secret = `${SECRET}-${round}`
+      const made = async <T>(make: () => Promise<T>) =>
+        make().then(
+          () => 1,
+          () => 0,
+        )
+      const accounts = await Promise.all(
+        instances.map((one) =>
+          made(() => one.accounts.createAccount({ id: account, name: 'Seed' })),
+        ),
+      )
+      expect(accounts.reduce((sum, count) => sum + count, 0)).toBe(1)
+      const keys = await Promise.all(
+        instances.map((one) =>
+          made(() => one.accounts.createKey(account, { id: `key_${round}`, name: 'Seed', secret })),
+        ),
+      )
+      expect(keys.reduce((sum, count) => sum + count, 0)).toBe(1)
+      for (const { accounts, ledger } of instances) {
+        const known = await accounts.find(hashSecret(secret))
+        const entered = await ledger.enter({
+          request: `req_${round}_${instances.findIndex((one) => one.accounts === accounts)}`,
+          account,
+          key: known!.key.id,
+          revision: known!.key.revision,
+          freeTier: FREE_TIER,
+        })
+        expect(entered).toMatchObject({ ok: true })
+      }
+    }
+    for (const { ledger, records } of instances) {
+      await ledger.close()
+      await records.close()
+    }
+  })
+})

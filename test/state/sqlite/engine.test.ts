@@ -1,0 +1,300 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { LEASE_MS } from '../../../src/state/ledger/ledger.ts'
+import { folder } from '../../_folder.ts'
+import { ledgerConformance } from '../../conformance/ledger.ts'
+import {
+  admit,
+  collect,
+  DAY,
+  integrityOf,
+  KEY,
+  LIMITS,
+  NOON,
+  open,
+  openPaid,
+  settlement,
+  WRITER,
+} from './_engine.ts'
+
+const { LEDGER_SEED, LEDGER_STEPS = 20_000 } = process.env
+const HOUR_MS = 3_600_000
+
+ledgerConformance(
+  'embedded',
+  async (clock) => (await open(await folder({}), () => clock.now())).ledger,
+  { steps: Number(LEDGER_STEPS), ...(LEDGER_SEED && { seed: Number(LEDGER_SEED) }) },
+)
+
+describe('the embedded engine', () => {
+  it('answers enter, hold and leave without a promise', async () => {
+    const { ledger } = await openPaid()
+    const lease = { ...KEY, request: 'req_1' }
+    const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
+    const entered = ledger.enter({ ...lease, revision: 1, freeTier })
+    expect(entered).toMatchObject({ ok: true, at: NOON, lease: NOON + LEASE_MS })
+    const held = ledger.hold({ ...lease, at: NOON, hold: 1n, free: false })
+    expect(held).toEqual({ ok: true, day: DAY, billed: true })
+    expect(ledger.leave(lease)).toBeUndefined()
+  })
+
+  it('counts a settlement of a held call at once, and answers when it is on disk', async () => {
+    const { ledger } = await openPaid()
+    const call = admit(ledger, 'req_1', 7n)
+    const commits = ledger.commits
+    const settled = ledger.settle(settlement(call.request, 5n))
+    expect(await ledger.account('acct')).toMatchObject({ balance: 10n ** 13n - 5n })
+    expect(ledger.commits).toBe(commits)
+    expect(ledger.health()).toMatchObject({ ok: true, outbox: 1 })
+    await settled
+    expect(ledger.commits).toBe(commits + 1)
+    expect(ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+  })
+
+  it('never lends what a repetition or a top-up may turn out not to be', async () => {
+    const { ledger } = await openPaid()
+    await ledger.settle(settlement('req_1', 10n ** 13n - 1n))
+    const again = ledger.settle(settlement('req_1', 5n))
+    const topUp = ledger.topUp({ account: 'acct', amount: 100n, reference: 'first' })
+    expect(await ledger.account('acct')).toMatchObject({ balance: 1n })
+    expect(await again).toMatchObject({ state: 'duplicate', cost: 10n ** 13n - 1n })
+    expect(await topUp).toMatchObject({ state: 'duplicate', cost: -(10n ** 13n) })
+    expect(await ledger.account('acct')).toMatchObject({ balance: 1n })
+  })
+
+  it('writes a thousand settlements that come together in a few batches', async () => {
+    const { ledger } = await openPaid()
+    const calls = Array.from({ length: 1000 }, (_, i) => admit(ledger, `req_${i}`))
+    const commits = ledger.commits
+    await Promise.all(calls.map(({ request }) => ledger.settle(settlement(request, 1n))))
+    expect((ledger.commits - commits) / calls.length).toBeLessThanOrEqual(0.3)
+    expect(await collect(ledger.usage('acct'))).toHaveLength(1001)
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('charges one of many that race for the same receipt', async () => {
+    const { ledger } = await openPaid()
+    admit(ledger, 'req_1', 9n)
+    const costs = [40n, 41n, 42n, 43n]
+    const settled = await Promise.all(costs.map((cost) => ledger.settle(settlement('req_1', cost))))
+    const balance = 10n ** 13n - 40n
+    expect(settled[0]).toEqual({ state: 'charged', cost: 40n, balance })
+    for (const one of settled.slice(1)) {
+      expect(one).toEqual({ state: 'duplicate', cost: 40n, balance })
+    }
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('takes back what it charged for a request id that had been used before', async () => {
+    const { ledger } = await openPaid()
+    await ledger.settle(settlement('req_1', 40n))
+    admit(ledger, 'req_1')
+    const balance = 10n ** 13n - 40n
+    const settled = await ledger.settle(settlement('req_1', 1000n))
+    expect(settled).toEqual({ state: 'duplicate', cost: 40n, balance })
+    expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 40n, day: 40n, inFlight: 0 })
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('does not write limits again that are in force and on disk', async () => {
+    const { ledger } = await openPaid()
+    const { commits } = ledger
+    await ledger.limits('acct', 'key', { ...LIMITS }, 1)
+    await ledger.limits('acct', 'key', { ...LIMITS, disabled: true }, 0)
+    expect(ledger.commits).toBe(commits)
+    await ledger.limits('acct', 'key', { ...LIMITS, rpm: 5 }, 1)
+    expect(ledger.commits).toBe(commits + 1)
+  })
+
+  it('reads a long history page by page', async () => {
+    const { ledger } = await openPaid()
+    const ids = Array.from({ length: 500 }, (_, i) => `req_${i}`)
+    await Promise.all(ids.map((id) => ledger.settle(settlement(id, 1n))))
+    const rows = await collect(ledger.usage('acct'))
+    expect(rows.map(({ request }) => request)).toEqual([...ids.toReversed(), 'first'])
+  })
+
+  it.each([
+    ['with a script on the command line', {}],
+    // What `node --watch` sets: every thread then reports what it imports.
+    ['under a watcher', { WATCH_REPORT_DEPENDENCIES: '1' }],
+  ])('starts %s, and keeps no process alive that has nothing to write', async (_, env) => {
+    const path = await folder({})
+    const module = join(import.meta.dirname, '../../../src/state/sqlite/engine.ts')
+    const script = `
+      const { openEmbedded } = await import(${JSON.stringify(module)})
+      const { ledger } = await openEmbedded({ path: ${JSON.stringify(path)}, log: console })
+      await ledger.topUp({ account: 'acct', amount: 5n, reference: 'x' })`
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    expect(await once(child, 'exit')).toEqual([0, null])
+    const { ledger } = await open(path)
+    expect(await ledger.account('acct')).toMatchObject({ balance: 5n })
+  })
+})
+
+describe('a folder that is opened again', () => {
+  it('has everything that was answered', async () => {
+    const first = await openPaid()
+    const cap = { amount: 50n, scope: 'day' } as const
+    const expiresAt = NOON + HOUR_MS
+    await first.ledger.limits('acct', 'key', { ...LIMITS, rpm: 3, expiresAt, cap }, 7)
+    await first.ledger.settle(settlement('req_1', 40n))
+    await first.ledger.settle(settlement('req_2', 10n, '20260514'))
+    await first.records.put('account:acct', { name: 'Acme' })
+    const rows = await collect(first.ledger.usage('acct'))
+    await first.ledger.close()
+
+    const { ledger, records } = await open(first.path)
+    expect(await ledger.account('acct')).toMatchObject({ balance: 10n ** 13n - 50n, paid: true })
+    const spend = { lifetime: 50n, day: 40n, month: 50n, inFlight: 0 }
+    expect(await ledger.key('acct', 'key')).toEqual(spend)
+    expect(await collect(ledger.usage('acct'))).toEqual(rows)
+    expect(await records.get('account:acct')).toEqual({ name: 'Acme' })
+    const entry = { ...KEY, revision: 6, freeTier: { rpm: 1, perDay: 1, concurrency: 1 } }
+    expect(ledger.enter({ ...entry, request: 'req_3' })).toEqual({ ok: false, why: 'stale' })
+    const entered = ledger.enter({ ...entry, request: 'req_3', revision: 7 })
+    expect(entered).toMatchObject({ ok: true, paid: true, rate: { limit: 3 } })
+    expect(await ledger.settle(settlement('req_1', 99n))).toMatchObject({
+      state: 'duplicate',
+      cost: 40n,
+    })
+    const topUp = { account: 'acct', amount: 1n, reference: 'first' }
+    expect(await ledger.topUp(topUp)).toMatchObject({ state: 'duplicate', cost: -(10n ** 13n) })
+    await ledger.settle(settlement('req_3', 10n))
+    const hold = { ...KEY, request: 'req_4', at: NOON, hold: 0n, free: false }
+    ledger.enter({ ...entry, request: 'req_4', revision: 7 })
+    expect(ledger.hold(hold)).toMatchObject({ ok: false, why: 'cap', scope: 'day' })
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('does not miss the days it has not loaded', async () => {
+    const first = await openPaid()
+    await first.ledger.settle(settlement('req_1', 40n, '20250102'))
+    await first.ledger.close()
+    const { ledger } = await open(first.path)
+    await ledger.settle(settlement('req_2', 2n, '20250102'))
+    expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 42n, day: 0n, month: 0n })
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it(
+    'has what was answered before a kill, once, whatever was under way',
+    { timeout: 60_000 },
+    async () => {
+      const path = await folder({})
+      const promised = new Map<string, string>()
+      for (let run = 0; run < 4; run++) {
+        const child = spawn(process.execPath, [WRITER, path, String(run)])
+        onTestFinished(() => void child.kill('SIGKILL'))
+        let [out, err] = ['', '']
+        child.stderr.on('data', (text: Buffer) => (err += text))
+        child.stdout.on('data', (text: Buffer) => {
+          out += text
+          if (out.length > 40_000 * (run + 1)) child.kill('SIGKILL')
+        })
+        await once(child, 'close')
+        expect(err).toBe('')
+        expect(child.signalCode).toBe('SIGKILL')
+        for (const line of out.split('\n').slice(0, -1)) {
+          const [what, name, amount] = line.split(' ')
+          promised.set(`${what} ${name}`, amount!)
+        }
+      }
+      const { ledger, records } = await open(path)
+      const found = new Map<string, string>()
+      for (let n = 0; n < 5; n++) {
+        let balance = 0n
+        for (const { kind, request, cost } of await collect(ledger.usage(`acct${n}`))) {
+          const name = kind === 'usage' ? `usage ${request}` : `top-up acct${n}/${request}`
+          expect(found.has(name)).toBe(false)
+          found.set(name, String(kind === 'usage' ? cost : -cost))
+          balance -= cost
+        }
+        expect(await ledger.account(`acct${n}`)).toMatchObject({ balance, paid: true })
+      }
+      expect(promised.size).toBeGreaterThan(1000)
+      for (const [name, amount] of promised) {
+        if (!name.startsWith('record ')) expect([name, found.get(name)]).toEqual([name, amount])
+        else {
+          const record = await records.get<{ count: number }>(`count:${name.slice(7)}`)
+          expect(record!.count).toBeGreaterThanOrEqual(Number(amount))
+        }
+      }
+      expect(await ledger.verify()).toEqual([])
+      expect(integrityOf(path)).toBe('ok')
+    },
+  )
+})
+
+describe('verifying', () => {
+  it('finds nothing amiss while calls are being settled', async () => {
+    const { ledger } = await openPaid()
+    const settle = async (lane: number) => {
+      for (let i = 0; i < 60; i++) {
+        const { request } = admit(ledger, `req_${lane}_${i}`, 3n)
+        await ledger.settle(settlement(request, BigInt(i)))
+        if (i % 5 === 0) expect(await ledger.verify()).toEqual([])
+      }
+    }
+    await Promise.all(Array.from({ length: 20 }, (_, lane) => settle(lane)))
+    expect(await collect(ledger.usage('acct'))).toHaveLength(1 + 20 * 60)
+  })
+
+  it('finds sums in the file that are not those of the rows, and says so at the next start', async () => {
+    const first = await openPaid()
+    await first.ledger.settle(settlement('req_1', 40n))
+    await first.ledger.close()
+    const db = new DatabaseSync(join(first.path, 'ledger.db'))
+    db.exec(`UPDATE usage SET cost = 41 WHERE request = 'req_1'`)
+    db.close()
+    const { ledger, logged } = await open(first.path)
+    const account = 'acct'
+    const balance = { stored: 10n ** 13n - 40n, recomputed: 10n ** 13n - 41n }
+    const spend = { stored: 40n, recomputed: 41n }
+    const found = await ledger.verify()
+    expect(found).toContainEqual({ account, what: 'balance', ...balance })
+    expect(found).toContainEqual({ account, what: 'spend of key key, lifetime', ...spend })
+    expect(found).toContainEqual({ account, what: 'spend of key key, 20260515', ...spend })
+    expect(found).toContainEqual({ account, what: 'spend of key key, 202605', ...spend })
+    expect(await ledger.verify('acct')).toEqual(found)
+    expect(await ledger.verify('other')).toEqual([])
+    await expect
+      .poll(() => logged.join())
+      .toContain('acct does not add up: balance: 9.99999999996 is')
+  })
+
+  it('finds sums in memory that are no longer those of the file', async () => {
+    const { ledger, path } = await openPaid()
+    await ledger.settle(settlement('req_1', 40n))
+    const db = new DatabaseSync(join(path, 'ledger.db'))
+    db.exec(`DELETE FROM usage WHERE kind = 'usage'; DELETE FROM spend;
+      UPDATE account SET balance = balance + 40`)
+    db.close()
+    const found = await ledger.verify()
+    expect(found.map(({ what }) => what).sort()).toEqual([
+      'balance, in memory',
+      'spend of key key, 202605, in memory',
+      'spend of key key, 20260515, in memory',
+      'spend of key key, lifetime, in memory',
+    ])
+  })
+
+  it('adds up exactly what 64 bits cannot hold on the way', async () => {
+    const { ledger } = await open()
+    const most = 4n * 10n ** 18n
+    for (const key of ['a', 'b', 'c']) {
+      await ledger.topUp({ account: 'acct', amount: most, reference: key })
+      await ledger.settle({ ...settlement(`req_${key}`, most - 1n), key })
+      await ledger.settle({ ...settlement(`more_${key}`, 1n), key })
+    }
+    expect(await ledger.account('acct')).toMatchObject({ balance: 0n })
+    expect(await ledger.verify()).toEqual([])
+  })
+})

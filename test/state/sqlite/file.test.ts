@@ -1,0 +1,269 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, statSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
+import { checkVersion, judgeFileSystem, openDatabase } from '../../../src/state/sqlite/file.ts'
+import { Store, type Job, type WriteName } from '../../../src/state/sqlite/store.ts'
+import { folder } from '../../_folder.ts'
+import {
+  admit,
+  collect,
+  DAY,
+  integrityOf,
+  KEY,
+  LIMITS,
+  NOON,
+  open,
+  openPaid,
+  settlement,
+  WRITER,
+} from './_engine.ts'
+
+describe('a disk that cannot be written', () => {
+  it('lets nobody in, keeps what is to be settled, and goes on when it can be', async () => {
+    const { ledger, records, path, logged } = await openPaid()
+    const running = admit(ledger, 'req_1', 5n)
+    const late = admit(ledger, 'req_2', 5n)
+    const db = new DatabaseSync(join(path, 'ledger.db'))
+    onTestFinished(() => db.close())
+    db.exec('BEGIN IMMEDIATE')
+
+    let state = 'running'
+    const settled = ledger.settle(settlement(running.request, 40n)).then((answer) => {
+      state = 'settled'
+      return answer
+    })
+    await expect.poll(() => ledger.health().ok, { timeout: 10_000 }).toBe(false)
+    expect(ledger.health()).toMatchObject({ outbox: 1, oldestMs: expect.any(Number) })
+    const entry = { ...KEY, request: 'req_3', revision: 1 }
+    const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
+    expect(() => ledger.enter({ ...entry, freeTier })).toThrow(Unavailable)
+    const hold = { ...KEY, request: 'req_1', at: NOON, hold: 0n, free: false }
+    expect(() => ledger.hold(hold)).toThrow(Unavailable)
+    const topUp = { account: 'acct', amount: 1n, reference: 'more' }
+    await expect(ledger.topUp(topUp)).rejects.toThrow(Unavailable)
+    await expect(ledger.limits('acct', 'key', LIMITS, 2)).rejects.toThrow(Unavailable)
+    await expect(records.put('account:acct', {})).rejects.toThrow(Unavailable)
+    const alsoSettled = ledger.settle(settlement(late.request, 2n))
+    expect(await collect(ledger.usage('acct'))).toHaveLength(1)
+    expect(state).toBe('running')
+    expect(logged.join()).toContain('no calls are let in')
+
+    db.exec('ROLLBACK')
+    expect(await settled).toMatchObject({ state: 'charged', cost: 40n })
+    expect(await alsoSettled).toMatchObject({ state: 'charged', cost: 2n })
+    expect(ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+    expect(ledger.enter({ ...entry, freeTier })).toMatchObject({ ok: true })
+    expect(await collect(ledger.usage('acct'))).toHaveLength(3)
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('tells who waits when it is closed before it could be written', async () => {
+    const { ledger, path, logged } = await openPaid()
+    const db = new DatabaseSync(join(path, 'ledger.db'))
+    onTestFinished(() => db.close())
+    db.exec('BEGIN IMMEDIATE')
+    const settled = ledger.settle(settlement('req_1', 40n))
+    await Promise.all([expect(settled).rejects.toThrow('cannot be written'), ledger.close()])
+    expect(logged.join()).toContain('closed with 1 entries unwritten')
+  })
+
+  it('leaves nothing of a batch for which there was no room', async () => {
+    const db = openDatabase(join(await folder({}), 'ledger.db'))
+    onTestFinished(() => db.close())
+    const store = new Store(db)
+    const body = 'x'.repeat(1000)
+    const charge = { ...KEY, day: DAY, cost: 1n, at: NOON, body }
+    const batch = Array.from({ length: 100 }, (_, i): Job<'settle'> => {
+      return { name: 'settle', args: [{ ...charge, request: `req_${i}` }] }
+    })
+    db.exec('PRAGMA max_page_count = 20')
+    expect(() => store.commit(batch)).toThrow('full')
+    expect(store.rows('acct', Infinity, 1000)).toEqual([])
+    expect(store.load(DAY)).toEqual({ accounts: [], spend: [], limits: [] })
+    db.exec('PRAGMA max_page_count = 10000')
+    expect(store.commit(batch)).toEqual(batch.map(() => ({ value: { fresh: true, cost: 1n } })))
+    expect(store.rows('acct', Infinity, 1000)).toHaveLength(100)
+  })
+})
+
+it('a long history is added up bit by bit, up to its end', async () => {
+  const db = openDatabase(join(await folder({}), 'ledger.db'))
+  onTestFinished(() => db.close())
+  const store = new Store(db)
+  store.commit(Array.from({ length: 5000 }, (_, i) => settle(`req_${i}`)))
+  expect(store.audit('acct', DAY)).toBeUndefined()
+  store.commit([settle('req_late')])
+  expect(store.audit('acct', DAY)).toBeUndefined()
+  expect(store.audit('acct', DAY)).toEqual({
+    discrepancies: [],
+    sums: new Map([
+      ['balance', -15_003n],
+      ['spend of key key, lifetime', 15_003n],
+      ['spend of key key, 20260515', 15_003n],
+      ['spend of key key, 202605', 15_003n],
+    ]),
+  })
+})
+
+it('a write that does not fit is refused, and takes nothing with it', async () => {
+  const db = openDatabase(join(await folder({}), 'ledger.db'))
+  onTestFinished(() => db.close())
+  const store = new Store(db)
+  const charge = { ...KEY, day: DAY, at: NOON, body: '{}' }
+  const most = 4n * 10n ** 18n
+  const batch: Job<WriteName>[] = [
+    ...['req_1', 'req_2', 'req_3'].map((request) => {
+      return {
+        name: 'settle' as const,
+        args: [{ ...charge, request, cost: most }],
+      } as Job<'settle'>
+    }),
+    { name: 'orphan', args: ['req_4', 'acct', 'key', 0.5] },
+    { name: 'settle', args: [{ ...charge, request: 'req_6', cost: 2n ** 64n }] },
+    { name: 'topUp', args: [{ account: 'other', reference: 'x', amount: most + 1n, at: NOON }] },
+    { name: 'settle', args: [{ ...charge, account: 'other', request: 'req_5', cost: 7n }] },
+  ]
+  const outcomes = store.commit(batch)
+  const refused = { refused: expect.any(String) }
+  const fresh = { value: { fresh: true, cost: most } }
+  const last = { value: { fresh: true, cost: 7n } }
+  expect(outcomes).toEqual([fresh, fresh, refused, refused, refused, refused, last])
+  expect(store.rows('acct', Infinity, 9).map(({ request }) => request)).toEqual(['req_2', 'req_1'])
+  expect(store.load(DAY).accounts).toEqual([
+    { id: 'acct', balance: -2n * most, paid: false },
+    { id: 'other', balance: -7n, paid: false },
+  ])
+})
+
+describe('a folder', () => {
+  it('is for its owner only', async () => {
+    const { path } = await openPaid(join(await folder({}), 'new', 'state'))
+    expect(statSync(path).mode & 0o777).toBe(0o700)
+    for (const file of ['ledger.db', 'ledger.db-wal', 'owner.db']) {
+      expect([file, statSync(join(path, file)).mode & 0o777]).toEqual([file, 0o600])
+    }
+  })
+
+  it('has one owner at a time, in this process', async () => {
+    const { path, ledger } = await open()
+    const refused = refusalOf(path)
+    expect(await refused).toMatch(
+      /belongs to a process that is running.*several gateways need Redis/,
+    )
+    await ledger.close()
+    await open(path)
+  })
+
+  it('has one owner at a time, among processes', async () => {
+    const path = await folder({})
+    const child = spawn(process.execPath, [WRITER, path, '0'])
+    onTestFinished(() => void child.kill('SIGKILL'))
+    await once(child.stdout, 'data')
+    child.stdout.resume()
+    const sentence = await refusalOf(path)
+    expect(sentence).toBe(
+      `${path} belongs to a process that is running: one process owns such a folder, several gateways need Redis.`,
+    )
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    await open(path)
+  })
+
+  it('has to be one', async () => {
+    const path = await folder({ file: '' })
+    expect(await refusalOf(join(path, 'file'))).toContain('cannot be used: EEXIST')
+    expect(await refusalOf(join(path, 'file', 'x'))).toContain('cannot be used: ENOTDIR')
+  })
+
+  it.runIf(process.getuid?.() !== 0)('has to be writable', async () => {
+    const path = await folder({})
+    chmodSync(path, 0o500)
+    onTestFinished(() => chmodSync(path, 0o700))
+    expect(await refusalOf(path)).toContain('cannot be used: EACCES')
+  })
+
+  it('is refused with a file that is no database, and can be used once it is gone', async () => {
+    const path = await folder({ 'ledger.db': 'not a database, whatever it says '.repeat(100) })
+    expect(await refusalOf(path)).toContain('ledger.db is damaged or not a database')
+    await rm(join(path, 'ledger.db'))
+    await open(path)
+  })
+
+  it('is refused with a file that is damaged inside', async () => {
+    const { path, ledger } = await openPaid()
+    await ledger.close()
+    const file = join(path, 'ledger.db')
+    await writeFile(file, Buffer.alloc(4096 * 8, 0x7f), { flag: 'r+', flush: true })
+    expect(await refusalOf(path)).toContain('damaged or not a database')
+  })
+
+  it('is refused with a database of something else, and with a newer one', async () => {
+    const path = await folder({})
+    const db = new DatabaseSync(join(path, 'ledger.db'))
+    db.exec('CREATE TABLE other (x)')
+    expect(await refusalOf(path)).toContain('is a database, but not a ledger')
+    db.exec('DROP TABLE other; CREATE TABLE meta (version INTEGER); INSERT INTO meta VALUES (99)')
+    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 2')
+    db.close()
+  })
+
+  it('is refused on a network file system, and doubted where that cannot be seen', () => {
+    for (const type of [0x6969, 0x517b, 0xfe534d42, 0xff534d42, 0xff534d42 - 2 ** 32]) {
+      expect(() => judgeFileSystem('/srv/state', type)).toThrow(
+        /network file system \((NFS|SMB|CIFS)\)/,
+      )
+    }
+    expect(judgeFileSystem('/srv/state', 0x65735546)).toContain('is on FUSE')
+    expect(judgeFileSystem('/srv/state', 0xef53)).toBeUndefined()
+  })
+
+  it('is refused with an SQLite that may lose what it has committed', () => {
+    for (const version of ['3.51.2', '3.50.9', '2.99.99']) {
+      expect(() => checkVersion(version)).toThrow(`SQLite ${version} in this Node.js`)
+    }
+    for (const version of ['3.51.3', '3.52.0', '4.0.0']) checkVersion(version)
+  })
+})
+
+describe('a backup', () => {
+  it('is the ledger as it was, taken while it is in use', async () => {
+    const { ledger, path } = await openPaid()
+    await ledger.settle(settlement('req_before', 40n))
+    const target = join(await folder({}), 'ledger.db')
+    const settle = async (lane: number) => {
+      for (let i = 0; i < 100; i++) await ledger.settle(settlement(`req_${lane}_${i}`, 1n))
+    }
+    await Promise.all([ledger.backup(target), ...[1, 2, 3].map(settle)])
+    expect(statSync(target).mode & 0o777).toBe(0o600)
+    const copy = await open(join(target, '..'))
+    const rows = await collect(copy.ledger.usage('acct'))
+    expect(rows.map(({ request }) => request)).toContain('req_before')
+    expect(await copy.ledger.verify()).toEqual([])
+    expect((await collect(ledger.usage('acct'))).length).toBe(302)
+    expect(integrityOf(path)).toBe('ok')
+  })
+
+  it('never takes the place of a file', async () => {
+    const { ledger } = await openPaid()
+    const path = await folder({ 'copy.db': 'precious' })
+    await expect(ledger.backup(join(path, 'copy.db'))).rejects.toThrow('EEXIST')
+    await expect(ledger.backup(join(path, 'no', 'copy.db'))).rejects.toThrow('ENOENT')
+  })
+})
+
+/** Why a folder cannot be opened: the one sentence about it. */
+async function refusalOf(path: string): Promise<string> {
+  const refused = await open(path).catch((error: unknown) => error)
+  if (!(refused instanceof ConfigError)) throw refused
+  expect(refused.issues).toMatchObject([{ path: 'state.path' }])
+  return refused.issues[0]!.message
+}
+
+function settle(request: string): Job<'settle'> {
+  return { name: 'settle', args: [{ ...KEY, request, day: DAY, cost: 3n, at: NOON, body: '{}' }] }
+}

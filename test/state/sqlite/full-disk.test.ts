@@ -1,0 +1,158 @@
+/** What becomes of money while a disk is full: on one of a few megabytes, which only root may mount. */
+import { spawnSync } from 'node:child_process'
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeEach, describe, expect, it, onTestFinished, type TestContext } from 'vitest'
+import { ConfigError } from '../../../src/errors/errors.ts'
+import { OutboxFile } from '../../../src/state/redis/outbox-file.ts'
+import { formatPico } from '../../../src/money/money.ts'
+import { folder } from '../../_folder.ts'
+import { definePlugin } from '../../_plugin.ts'
+import { createTestGateway, eventsOf, hello, MOCK_CONFIG } from '../../_setup.ts'
+import { collect, integrityOf, open, settlement } from './_engine.ts'
+
+const SIZE = '4m'
+const BLOCK = Buffer.alloc(4096, 'x')
+const echo = MOCK_CONFIG.models['mock/echo']
+
+interface Disk {
+  readonly path: string
+  /** Takes every byte that is left. */
+  fill(): void
+  /** Gives them back. */
+  empty(): void
+}
+
+/** A disk that goes with the test. */
+async function mountDisk(): Promise<Disk> {
+  const path = join(await folder({}), 'disk')
+  mkdirSync(path)
+  const mount = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE}`, 'tmpfs', path])
+  if (mount.status !== 0) throw new Error(`mount: ${mount.stderr}`)
+  // Lazily: a test that fails may have files open.
+  onTestFinished(() => void spawnSync('umount', ['-l', path]))
+  const filler = join(path, 'filler')
+  return {
+    path,
+    fill() {
+      const file = openSync(filler, 'a')
+      try {
+        for (const size of [BLOCK.length, 1]) {
+          while (takes(file, size));
+        }
+      } finally {
+        closeSync(file)
+      }
+    },
+    empty: () => rmSync(filler),
+  }
+}
+
+function takes(file: number, size: number): boolean {
+  try {
+    return writeSync(file, BLOCK, 0, size) > 0
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return false
+    throw error
+  }
+}
+
+/** Why no disk can be mounted here; nothing where one can. */
+function hindrance(): string | undefined {
+  if (process.platform !== 'linux') return 'only Linux has tmpfs'
+  const probe = spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'])
+  if (probe.status === 0) return undefined
+  return 'this user may not mount a disk to fill'
+}
+
+const reason = hindrance()
+beforeEach((context: TestContext) => {
+  if (reason !== undefined) context.skip(reason)
+})
+
+describe('a full disk', () => {
+  it('lets nobody in, ends what runs when there is room again, and loses nothing', async () => {
+    const disk = await mountDisk()
+    const state = join(disk.path, 'state')
+    const gate = Promise.withResolvers<void>()
+    const plugin = definePlugin('slow', {
+      async *chat() {
+        yield { choices: [{ index: 0, delta: { content: 'one ' }, finish_reason: null }] }
+        await gate.promise
+        const usage = { prompt_tokens: 10, completion_tokens: 3 }
+        yield { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage }
+      },
+    })
+    const t = await createTestGateway({
+      state: { driver: 'file', path: state },
+      providers: { p: { use: plugin } },
+      models: { 'mock/echo': { ...echo, deployments: [{ provider: 'p', model: 'm' }] } },
+    })
+    onTestFinished(() => t.close())
+    const { ledger } = t.gateway.runtime
+    const ended = { count: 0 }
+    const running = Array.from({ length: 20 }, async (_, i) => {
+      const answer = await t.chat({ ...hello, stream: i % 2 === 0 })
+      ended.count++
+      return answer
+    })
+    await expect.poll(() => t.gateway.running.size).toBe(20)
+    await expect.poll(() => [...t.gateway.running].every((call) => call.deployment)).toBe(true)
+
+    disk.fill()
+    gate.resolve()
+    await expect.poll(() => ledger.health().ok).toBe(false)
+    expect(ledger.health().outbox).toBe(20)
+    const refused = await t.chat(hello)
+    expect([refused.status, refused.json.error.code]).toEqual([503, 'service_unavailable'])
+    expect((await t.ask('GET', '/health')).status).toBe(503)
+    expect(ended.count).toBe(0)
+
+    disk.empty()
+    const answers = await Promise.all(running)
+    const costs = answers.map(({ status, text }, i) => {
+      expect(status).toBe(200)
+      return i % 2 === 0 ? eventsOf(text).at(-2).usage.cost : JSON.parse(text).usage.cost
+    })
+    expect(new Set(costs)).toEqual(new Set([0.000016]))
+    expect((await t.ask('GET', '/health')).status).toBe(200)
+    expect((await t.chat(hello)).status).toBe(200)
+    expect(ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+    await t.close()
+
+    const { ledger: reopened } = await open(state, () => Date.now())
+    expect(await reopened.verify()).toEqual([])
+    expect(formatPico((await reopened.account('acme')).balance)).toBe('99.999664')
+    const rows = await collect(reopened.usage('acme'))
+    expect(rows.filter(({ kind }) => kind === 'usage')).toHaveLength(21)
+    await reopened.close()
+    expect(integrityOf(state)).toBe('ok')
+  })
+
+  it('is told in a sentence at the start', async () => {
+    const disk = await mountDisk()
+    disk.fill()
+    const error = await open(join(disk.path, 'state')).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(ConfigError)
+    expect((error as ConfigError).issues).toEqual([
+      { path: 'state.path', message: expect.stringMatching(/cannot be used: .*(full|space)/) },
+    ])
+  })
+
+  it('takes nothing from an outbox, and no more into it', async () => {
+    const disk = await mountDisk()
+    const file = OutboxFile.open(disk.path)
+    onTestFinished(() => file.close())
+    const append = (name: string) => file.append(settlement(name, 3n))
+    await Promise.all(Array.from({ length: 50 }, (_, i) => append(`req_${i}`)))
+    disk.fill()
+    await expect(append('req_more')).rejects.toThrow('full')
+    const batch = file.page(0, 100)
+    expect(() => file.remove([batch[0]!.seq])).toThrow('full')
+    expect(file.page(0, 100)).toEqual(batch)
+    disk.empty()
+    await append('req_more')
+    file.remove(batch.map(({ seq }) => seq))
+    expect(file.page(0, 100).map(({ settlement }) => settlement.request)).toEqual(['req_more'])
+  })
+})

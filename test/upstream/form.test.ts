@@ -1,0 +1,23 @@
+import { expect, it } from 'vitest'
+import { formOf } from '../../src/upstream/form.ts'
+
+it('a form is read back as it was written', async () => {
+  const bytes = new Uint8Array([0, 255, 13, 10, 45, 45])
+  const { contentType, body } = formOf([
+    { name: 'model', value: 'm' },
+    { name: 'text', value: 'Ümläute\r\n--and "quotes"' },
+    { name: 'odd "name"\r\n', value: '' },
+    { name: 'file', value: { bytes, mediaType: 'audio/wav', filename: 'a "b".wav' } },
+    { name: 'last', value: '1' },
+  ])
+  // Not copied.
+  expect(body).toContain(bytes)
+  const headers = { 'content-type': contentType }
+  const form = await new Response(Buffer.concat(body), { headers }).formData()
+  expect([...form.keys()]).toEqual(['model', 'text', 'odd "name"\r\n', 'file', 'last'])
+  expect([form.get('model'), form.get('last')]).toEqual(['m', '1'])
+  expect(form.get('text')).toBe('Ümläute\r\n--and "quotes"')
+  const file = form.get('file') as File
+  expect([file.name, file.type]).toEqual(['a "b".wav', 'audio/wav'])
+  expect(new Uint8Array(await file.arrayBuffer())).toEqual(bytes)
+})

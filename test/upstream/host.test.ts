@@ -1,0 +1,201 @@
+import { createConsola } from 'consola'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { UpstreamFailure } from '../../src/errors/errors.ts'
+import { readEvents } from '../../src/stream/sse.ts'
+import { createHost, type OwnedHost } from '../../src/upstream/host.ts'
+
+const settings = { timeoutMs: 1000, firstPartTimeoutMs: 1000, idleTimeoutMs: 1000, connections: 16 }
+const log = createConsola({ level: -999 })
+
+let owned: OwnedHost
+let server: Server
+let url: string
+let connections: number
+let answer: Parameters<typeof createServer>[1] & object
+
+beforeEach(async () => {
+  connections = 0
+  server = createServer((request, response) => void answer(request as never, response as never))
+  server.on('connection', () => connections++)
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  owned = createHost('test', settings, log)
+})
+afterEach(async () => {
+  server.closeAllConnections()
+  await Promise.all([owned.close(), new Promise((resolve) => server.close(resolve))])
+})
+
+const get = (signal = new AbortController().signal) =>
+  owned.host.request({ url, method: 'GET', signal })
+const events = async (body: AsyncIterable<Uint8Array>) => {
+  const all: unknown[] = []
+  for await (const event of readEvents(body)) all.push(event)
+  return all
+}
+async function* bytes(...pieces: readonly (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
+  for (const piece of pieces) yield Buffer.from(piece)
+}
+
+describe('request', () => {
+  it('gives status, headers and text', async () => {
+    answer = (_request, response) =>
+      response.writeHead(418, { 'x-a': ['1', '2'] }).end('short and stout')
+    const response = await get()
+    expect(response.status).toBe(418)
+    expect(response.headers['x-a']).toBe('1, 2')
+    expect(await response.text()).toBe('short and stout')
+  })
+
+  it('goes where its own address says, whatever came before', async () => {
+    answer = (incoming, response) => response.end(incoming.url)
+    const { signal } = new AbortController()
+    const told: string[] = []
+    for (const path of ['/a', '/a', '/b?c=1', '', '/a']) {
+      const response = await owned.host.request({ url: url + path, method: 'GET', signal })
+      told.push(await response.text())
+    }
+    expect(told).toEqual(['/a', '/a', '/b?c=1', '/', '/a'])
+  })
+
+  it('rejects an address that is none', async () => {
+    const { signal } = new AbortController()
+    const request = owned.host.request({ url: 'nowhere', method: 'GET', signal })
+    await expect(request).rejects.toThrow(/invalid url/i)
+  })
+
+  it('refuses a text that is too large', async () => {
+    answer = (_request, response) => response.end('x'.repeat(1000))
+    await expect((await get()).text(100)).rejects.toThrow(/too large/)
+  })
+
+  it('stops reading while nobody asks, and loses nothing', async () => {
+    const size = 8 * 1024 * 1024
+    let written = 0
+    answer = (_request, response) => {
+      const more = () => {
+        while (written < size) {
+          written += 65_536
+          if (!response.write(Buffer.alloc(65_536, 1))) return void response.once('drain', more)
+        }
+        response.end()
+      }
+      more()
+    }
+    const { body } = await get()
+    const iterator = body[Symbol.asyncIterator]()
+    await iterator.next()
+    // Nothing is read until the next pull: what the vendor could write is what sockets hold.
+    await expect.poll(() => written > 65_536 && written).toBeTruthy()
+    expect(written).toBeLessThan(size)
+    let read = 65_536
+    for (let chunk = await iterator.next(); !chunk.done; chunk = await iterator.next())
+      read += chunk.value.length
+    expect(read).toBeGreaterThanOrEqual(size)
+  })
+
+  it('ends when its signal is aborted, before the head and after', async () => {
+    const closed = Promise.withResolvers<void>()
+    answer = (request) => void request.once('close', closed.resolve)
+    const early = new AbortController()
+    const pending = get(early.signal)
+    early.abort(new Error('enough'))
+    await expect(pending).rejects.toThrow('enough')
+
+    const gone = Promise.withResolvers<void>()
+    answer = (_request, response) => {
+      response.write('first')
+      response.once('close', gone.resolve)
+    }
+    const late = new AbortController()
+    const { body } = await get(late.signal)
+    const reading = (async () => {
+      for await (const _ of body) late.abort(new Error('enough'))
+    })()
+    await expect(reading).rejects.toThrow('enough')
+    await gone.promise
+  })
+
+  it('closes the connection when the loop is left', async () => {
+    const gone = Promise.withResolvers<void>()
+    answer = (_request, response) => {
+      response.write('first')
+      response.once('close', gone.resolve)
+    }
+    for await (const _ of (await get()).body) break
+    await gone.promise
+  })
+
+  it('says what went wrong in classes, not in error codes', async () => {
+    answer = (request) => request.socket.resetAndDestroy()
+    await expect(get()).rejects.toSatisfy(
+      (e) => UpstreamFailure.is(e) && e.failure === 'upstream_error',
+    )
+    answer = () => {}
+    await expect(get()).rejects.toSatisfy((e) => UpstreamFailure.is(e) && e.failure === 'timeout')
+    const signal = new AbortController().signal
+    await expect(owned.host.request({ url: 'http://127.0.0.1:1/x', signal })).rejects.toThrow(
+      /could not be reached/,
+    )
+  })
+})
+
+describe('events', () => {
+  it('are found at any cut, in any line ending', async () => {
+    const text =
+      ': hi\r\n\r\ndata: {"a":"é"}\r\n\r\ndata:{"b":\ndata: 2}\n\nevent: x\rdata: {"c":3}\r\rdata: {"d":"😀"}'
+    const whole = [{ a: 'é' }, { b: 2 }, { c: 3 }, { d: '😀' }]
+    const raw = Buffer.from(text)
+    expect(await events(bytes(raw))).toEqual(whole)
+    for (let cut = 1; cut < raw.length; cut++) {
+      expect(await events(bytes(raw.subarray(0, cut), raw.subarray(cut)))).toEqual(whole)
+    }
+  })
+
+  it('end at [DONE]', async () => {
+    expect(await events(bytes('data: {"a":1}\n\ndata: [DONE]\n\ndata: {"b":2}\n\n'))).toEqual([
+      { a: 1 },
+      { choices: [], done: true },
+    ])
+  })
+
+  it('that are not JSON are a failure that quotes nothing', async () => {
+    await expect(events(bytes('data: {"secret": oops\n\n'))).rejects.toSatisfy(
+      (error) => UpstreamFailure.is(error) && !`${error.message}${error.cause}`.includes('secret'),
+    )
+  })
+
+  it('that never end are a failure', async () => {
+    async function* endless() {
+      yield Buffer.from('data: ')
+      for (;;) yield Buffer.alloc(1024 * 1024, 0x61)
+    }
+    await expect(events(endless())).rejects.toThrow(/too large/)
+  })
+
+  it('leave the connection usable, although the end of the body comes after [DONE]', async () => {
+    answer = (_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write('data: {"a":1}\n\ndata: [DONE]\n\n')
+      setImmediate(() => response.end())
+    }
+    for (let i = 0; i < 5; i++) {
+      expect(await events((await get()).body)).toHaveLength(2)
+      await new Promise((resolve) => void setImmediate(() => setImmediate(resolve)))
+    }
+    // The end may come a moment after the next request went out; that it never comes in time is the fault.
+    expect(connections).toBeLessThan(5)
+  })
+
+  it('do not keep a connection that stays open after [DONE]', async () => {
+    const gone = Promise.withResolvers<void>()
+    answer = (_request, response) => {
+      response.write('data: [DONE]\n\n')
+      response.once('close', gone.resolve)
+    }
+    await events((await get()).body)
+    await gone.promise
+  })
+})
