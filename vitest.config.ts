@@ -1,6 +1,9 @@
 import { defineConfig } from 'vitest/config'
 
-const files = { include: ['test/**/*.test.ts', 'docs/examples/*.test.ts'], exclude: ['test/bench/**'] }
+const files = {
+  include: ['test/**/*.test.ts', 'docs/examples/*.test.ts'],
+  exclude: ['test/bench/**'],
+}
 /** Measures the process that it runs in. */
 const alone = ['test/endpoints/audio/memory.test.ts']
 
@@ -8,8 +11,8 @@ export default defineConfig({
   test: {
     // Most of what takes time waits: for sockets, disks, retries.
     maxWorkers: 4,
-    testTimeout: 60_000,
-    hookTimeout: 20_000,
+    testTimeout: 120_000,
+    hookTimeout: 60_000,
     projects: [
       // Files share processes: to load the gateway anew for each takes longer than most tests.
       {

@@ -1,6 +1,6 @@
 /** Amazon Bedrock: every model there that speaks Converse, whole or in a stream. */
 import * as v from 'valibot'
-import { defineProvider, type Chunk, type Host } from '../src/plugin.ts'
+import { defineProvider, type ChatChunk, type Host } from '../src/plugin.ts'
 import { parseExactly } from './anthropic/exact.ts'
 import { readStream, readWhole, type Expected } from './bedrock/answer.ts'
 import { httpFailure } from './bedrock/errors.ts'
@@ -121,7 +121,7 @@ async function ask(host: Host, signer: Signer, asked: Asked) {
   }
 }
 
-async function* inOrder(chunks: readonly Chunk[]): AsyncGenerator<Chunk, void, undefined> {
+async function* inOrder(chunks: readonly ChatChunk[]): AsyncGenerator<ChatChunk, void, undefined> {
   yield* chunks
 }
 

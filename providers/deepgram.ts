@@ -47,7 +47,7 @@ export default defineProvider({
           signal,
           stream: true,
         })
-        return { bytes: response.body, ...(format === 'wav' && { samples: 24_000 }) }
+        return { bytes: response.body, ...(format === 'wav' && { pcmSampleRate: 24_000 }) }
       },
 
       async transcribe({ input, model, signal }) {

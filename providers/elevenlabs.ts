@@ -25,7 +25,7 @@ export default defineProvider({
     return {
       async speech({ input, model, signal }) {
         const voice = voiceId(input.voice, voices, host.fail)
-        const { format, samples } = formatOf(input.response_format, host.fail)
+        const { format, pcmSampleRate } = formatOf(input.response_format, host.fail)
         const response = await ask(host, {
           url: `${base}/text-to-speech/${voice}/stream?output_format=${format}`,
           headers: { ...sent, 'content-type': 'application/json' },
@@ -33,7 +33,7 @@ export default defineProvider({
           signal,
           stream: true,
         })
-        return { bytes: response.body, ...(samples !== undefined && { samples }) }
+        return { bytes: response.body, ...(pcmSampleRate !== undefined && { pcmSampleRate }) }
       },
 
       async transcribe({ input, model, signal }) {

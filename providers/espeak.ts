@@ -5,7 +5,7 @@
 import * as v from 'valibot'
 import { availableParallelism } from 'node:os'
 import { defineProvider } from '../src/plugin.ts'
-import { Line } from './espeak/line.ts'
+import { BoundedQueue } from './espeak/line.ts'
 import { listVoices, say } from './espeak/process.ts'
 import { voiceOf, wordsPerMinute } from './espeak/voices.ts'
 
@@ -30,7 +30,7 @@ export default defineProvider({
   deploymentOptions,
   async setup({ command, processes = 4 * availableParallelism(), voices }, { fail }) {
     const known = await listVoices(command)
-    const line = new Line(processes)
+    const line = new BoundedQueue(processes)
     return {
       async speech({ input, options, signal }) {
         const { response_format: format } = input

@@ -8,11 +8,11 @@ import * as v from 'valibot'
 import {
   defineProvider,
   type ChatInput,
-  type Chunk,
-  type Completion,
+  type ChatChunk,
+  type ChatCompletion,
   type ImageEditInput,
   type ImageInput,
-  type Job,
+  type ProviderRequest,
 } from '../src/plugin.ts'
 import { hear, hearSlowly, speak } from './mock/audio.ts'
 import { draw, drawSlowly } from './mock/images.ts'
@@ -76,14 +76,14 @@ export default defineProvider({
     const failureOf = ({ class: name, message, retryAfterMs }: NonNullable<Script['error']>) =>
       fail(name, message, retryAfterMs ? { retryAfterMs } : {})
     /** Waits before each piece of an answer, and fails where the script says so. */
-    const paceOf = ({ options, signal }: Job<unknown>) => {
+    const paceOf = ({ options, signal }: ProviderRequest<unknown>) => {
       const { error, paceMs: own = paceMs } = options as Script
       return async (sent: number) => {
         await pause(own, signal)
         if (error && sent >= error.after) throw failureOf(error)
       }
     }
-    const images = async (job: Job<ImageInput | ImageEditInput>) => {
+    const images = async (job: ProviderRequest<ImageInput | ImageEditInput>) => {
       const { input, options } = job
       const { reply, usage } = options as Script
       const script = { reply, uncounted: usage === 'none' }
@@ -161,7 +161,7 @@ interface Answer {
   readonly calls: readonly ToolCall[]
   readonly annotations: readonly unknown[] | undefined
   readonly finishReason: string
-  readonly usage: Completion['usage']
+  readonly usage: ChatCompletion['usage']
 }
 
 function answerOf(input: ChatInput, model: string, script: Script): Answer {
@@ -237,7 +237,7 @@ function scriptedCalls(
   }))
 }
 
-function toCompletion({ choices, usage, finishReason, ...answer }: Answer): Completion {
+function toCompletion({ choices, usage, finishReason, ...answer }: Answer): ChatCompletion {
   const message: Record<string, unknown> = {
     role: 'assistant',
     content: answer.calls.length > 0 && !answer.text ? null : answer.text,
@@ -263,7 +263,7 @@ function toCompletion({ choices, usage, finishReason, ...answer }: Answer): Comp
   }
 }
 
-function* toChunks({ choices, usage, finishReason, ...answer }: Answer): Generator<Chunk> {
+function* toChunks({ choices, usage, finishReason, ...answer }: Answer): Generator<ChatChunk> {
   for (const delta of toDeltas(answer)) {
     for (let index = 0; index < choices; index++) yield { choices: [{ index, delta }] }
   }
@@ -271,7 +271,7 @@ function* toChunks({ choices, usage, finishReason, ...answer }: Answer): Generat
     yield { choices: [{ index, delta: {}, finish_reason: finishReason }] }
   }
   if (usage) yield { choices: [], usage }
-  yield { choices: [], done: true }
+  yield { choices: [], endOfStream: true }
 }
 
 function* toDeltas(answer: Pick<Answer, 'reasoning' | 'text' | 'calls' | 'annotations'>) {
@@ -291,7 +291,7 @@ function usageOf(
   choices: number,
   reasoning: string,
   said: string,
-): Completion['usage'] {
+): ChatCompletion['usage'] {
   if (usage === 'none') return undefined
   if (usage) return usage
   const asked = messages.map((message) => textOf(message.content)).join('')

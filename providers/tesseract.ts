@@ -97,6 +97,6 @@ async function bytesOf(
 ): Promise<Uint8Array> {
   if ('file' in document) return document.file.bytes
   const param = document.kind === 'image' ? 'document.image_url' : 'document.document_url'
-  const { bytes } = await host.fetch(document.url, signal, { param })
+  const { bytes } = await host.download(document.url, signal, { param })
   return bytes
 }

@@ -7,13 +7,17 @@ export {
   type GuardTestOptions,
 } from './testing/guard.ts'
 export { testProvider, type Report, type TestOptions } from './testing/kit.ts'
-export { breachesOf, impossibleCounts, type StreamForm } from './testing/rules.ts'
+export {
+  streamViolations as breachesOf,
+  usageViolations as impossibleCounts,
+  type StreamForm,
+} from './testing/rules.ts'
 export {
   parseHttp,
   readTranscripts,
   type Expected,
-  type Recorded,
-  type Said,
+  type RecordedResponse as Recorded,
+  type ExpectedChoice as Said,
   type Transcript,
 } from './testing/transcripts.ts'
 export {
@@ -21,7 +25,7 @@ export {
   json,
   sse,
   startUpstream,
-  type Answer,
+  type FakeResponse as Answer,
   type FakeUpstream,
-  type Seen,
+  type ReceivedRequest as Seen,
 } from './testing/vendor.ts'

@@ -1,9 +1,9 @@
 /** Providers written in a test. */
 import * as v from 'valibot'
-import { defineProvider, type Chunk, type ProviderPlugin } from '../src/plugin.ts'
+import { defineProvider, type ChatChunk, type ProviderPlugin } from '../src/plugin.ts'
 
 export interface Behaviour {
-  chat(signal: AbortSignal): AsyncIterable<Chunk>
+  chat(signal: AbortSignal): AsyncIterable<ChatChunk>
   close?(): void
 }
 

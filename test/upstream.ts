@@ -5,7 +5,7 @@ export {
   json,
   sse,
   startUpstream,
-  type Answer,
+  type FakeResponse as Answer,
   type FakeUpstream,
-  type Seen,
+  type ReceivedRequest as Seen,
 } from '../src/testing/vendor.ts'

@@ -1,6 +1,6 @@
 /** Speaks to a made-up vendor: it streams `{ "text": … }` events and ends with one that counts tokens. */
 import * as v from 'valibot'
-import { defineProvider, type Chunk, type FailureClass, type Step } from '../../src/plugin.ts'
+import { defineProvider, type ChatChunk, type FailureClass, type Step } from '../../src/plugin.ts'
 
 const FAILURES: Readonly<Record<number, FailureClass>> = {
   400: 'bad_request',
@@ -26,7 +26,7 @@ export default defineProvider({
   },
 })
 
-const chunks: Step<any, Chunk> = {
+const chunks: Step<any, ChatChunk> = {
   push({ text, tokens }, emit) {
     if (text) emit({ choices: [{ index: 0, delta: { content: text } }] })
     if (!tokens) return

@@ -17,7 +17,7 @@ export default defineSearch({
         }
         const { found } = JSON.parse(await response.text())
         return {
-          hits: found.map(({ link, name, excerpt }: any) => ({
+          results: found.map(({ link, name, excerpt }: any) => ({
             url: link,
             title: name,
             content: excerpt,

@@ -9,9 +9,9 @@ import {
   defineGuard,
   type Category,
   type GuardContext,
-  type GuardStep,
-  type LaneGuard,
-  type Unit,
+  type CheckProgress,
+  type OutputCheck,
+  type TextItem,
   type Verdict,
 } from '../../src/plugin.ts'
 import { LEXICONS } from './categories/lexicon/index.ts'
@@ -22,9 +22,9 @@ import { getReady } from './text/expressions.ts'
 const PASS: Verdict = { action: 'pass' }
 const NOT_READ: Verdict = { action: 'abstain', why: 'not-applicable' }
 /** What of an answer is for exact rules alone: the model's own refusals, and pages that it cites (guard design, 1.3). */
-const NOT_JUDGED = new Set<Unit['channel']>(['refusal', 'annotation'])
+const NOT_JUDGED = new Set<TextItem['channel']>(['refusal', 'annotation'])
 /** What local heuristics read of an input (guard design, 1.3). */
-const READ = new Set<Unit['channel']>(['content', 'document', 'prompt', 'search', 'speech'])
+const READ = new Set<TextItem['channel']>(['content', 'document', 'prompt', 'search', 'speech'])
 
 /** Characters of an input that are looked at in one step. */
 const SLICE = 256
@@ -43,7 +43,7 @@ export default defineGuard({
     const hints = mode === 'hint'
     const scorer = new Scorer(CATEGORIES, LEXICONS)
     void getReady()
-    const begin = ({ rules, requestId }: GuardContext, side: Unit['side']): Reading => {
+    const begin = ({ rules, requestId }: GuardContext, side: TextItem['side']): Reading => {
       const wanted = new Set(hints ? CATEGORIES : rules.deny)
       const verdictOf = ({ category, score, cues }: Score): Verdict | undefined => {
         const rule = `deny:${category}` as const
@@ -54,20 +54,20 @@ export default defineGuard({
       return new Reading(scorer, wanted, side, threshold, verdictOf)
     }
     return {
-      answers: hints ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
-      cost: 'local',
-      input: (units, context) =>
+      enforces: hints ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
+      execution: 'local',
+      checkInput: (units, context) =>
         host.inTurns(
           readAll(units, () => begin(context, 'input')),
           context,
         ),
-      output({ channel, text }, context) {
+      checkOutput({ channel, text }, context) {
         if (NOT_JUDGED.has(channel)) return NOT_READ
         const one = begin(context, 'output')
         one.push(text)
         return one.end().verdict ?? PASS
       },
-      outputStream: ({ channel }, context) =>
+      streamOutput: ({ channel }, context) =>
         NOT_JUDGED.has(channel) ? unread() : begin(context, 'output'),
     }
   },
@@ -75,7 +75,7 @@ export default defineGuard({
 
 /** All of an input. */
 function* readAll(
-  units: readonly Unit[],
+  units: readonly TextItem[],
   begin: () => Reading,
 ): Generator<void, readonly Verdict[], void> {
   const turn = begin()
@@ -90,16 +90,19 @@ function* readAll(
 }
 
 /** Agrees to everything. */
-function unread(): LaneGuard {
+function unread(): OutputCheck {
   let safe = 0
-  return { push: ({ length }) => ({ safe: (safe += length) }), end: () => ({ safe }) }
+  return {
+    push: ({ length }) => ({ safeOffset: (safe += length) }),
+    end: () => ({ safeOffset: safe }),
+  }
 }
 
 /** One text, sentence by sentence. */
-class Reading implements LaneGuard {
+class Reading implements OutputCheck {
   readonly #scorer: Scorer
   readonly #wanted: ReadonlySet<Category>
-  readonly #side: Unit['side']
+  readonly #side: TextItem['side']
   readonly #threshold: number
   readonly #verdictOf: (score: Score) => Verdict | undefined
   readonly #sums: Float64Array
@@ -110,7 +113,7 @@ class Reading implements LaneGuard {
   constructor(
     scorer: Scorer,
     wanted: ReadonlySet<Category>,
-    side: Unit['side'],
+    side: TextItem['side'],
     threshold: number,
     verdictOf: (score: Score) => Verdict | undefined,
   ) {
@@ -122,12 +125,12 @@ class Reading implements LaneGuard {
     this.#sums = scorer.begin()
   }
 
-  push(text: string): GuardStep {
+  push(text: string): CheckProgress {
     if (!this.#verdict) for (const one of this.#sentences.push(text)) if (this.#weigh(one)) break
     return this.#step()
   }
 
-  end(): GuardStep {
+  end(): CheckProgress {
     const rest = this.#verdict ? undefined : this.#sentences.end()
     if (rest) this.#weigh(rest)
     return this.#step()
@@ -157,7 +160,9 @@ class Reading implements LaneGuard {
     return false
   }
 
-  #step(): GuardStep {
-    return this.#verdict ? { safe: this.#safe, verdict: this.#verdict } : { safe: this.#safe }
+  #step(): CheckProgress {
+    return this.#verdict
+      ? { safeOffset: this.#safe, verdict: this.#verdict }
+      : { safeOffset: this.#safe }
   }
 }

@@ -8,7 +8,7 @@ import {
   defineGuard,
   type Guard,
   type GuardContext,
-  type Unit,
+  type TextItem,
   type Verdict,
 } from '../../src/plugin.ts'
 import type { Brain } from './judge/brain.ts'
@@ -61,7 +61,7 @@ export default defineGuard({
     const brain = brainOf(chosen)
     const verdicts = new Verdicts(brain, host)
     const isGeneral = chosen.kind === 'model' || chosen.kind === 'policy-reasoner'
-    const modelFor = ({ judge }: GuardContext): string => {
+    const modelFor = ({ judgeModel: judge }: GuardContext): string => {
       const id = (isGeneral ? judge : undefined) ?? chosen.model
       if (id === undefined)
         throw new Error('no model is named, neither by the policy nor by the options')
@@ -90,18 +90,18 @@ export default defineGuard({
     }
 
     return {
-      answers: brain.answers,
-      cost: 'remote',
-      async input(units, context) {
+      enforces: brain.answers,
+      execution: 'remote',
+      async checkInput(units, context) {
         if (!brain.judges(context.rules)) return units.map(() => NOT_JUDGED)
         const found = await blockIn(windowsOf(units, brain.readsImages), context)
-        return units.map((unit: Unit, index) => {
+        return units.map((unit: TextItem, index) => {
           if (found) return index === found.unit ? found.verdict : PASS
           if (isUnreadable(unit, brain.readsImages)) return UNREADABLE
           return isJudged(unit) ? PASS : NOT_JUDGED
         })
       },
-      async output(unit, context) {
+      async checkOutput(unit, context) {
         if (!brain.judges(context.rules) || unit.text.trim() === '') return NOT_JUDGED
         return (await blockIn(windowsOfAnswer(unit), context))?.verdict ?? PASS
       },

@@ -9,10 +9,10 @@
 import * as v from 'valibot'
 import {
   defineGuard,
-  type GuardStep,
-  type LaneGuard,
+  type CheckProgress,
+  type OutputCheck,
   type Span,
-  type Unit,
+  type TextItem,
   type Verdict,
 } from '../../src/plugin.ts'
 import { CLASSES, type EntityClass } from './pii/numbers.ts'
@@ -45,7 +45,7 @@ export default defineGuard({
     const isIgnored = ignoring(ignore)
     const look = () => new Look(classes, isIgnored, weak)
     void getReady()
-    function* read({ channel, text }: Unit): Generator<void, Verdict, void> {
+    function* read({ channel, text }: TextItem): Generator<void, Verdict, void> {
       // Words of tools are for patterns alone (guard design, 1.3).
       if (channel === 'tool_schema') return NOT_READ
       const one = look()
@@ -56,27 +56,27 @@ export default defineGuard({
       }
       return one.end().verdict ?? PASS
     }
-    function* readAll(units: readonly Unit[]): Generator<void, readonly Verdict[], void> {
+    function* readAll(units: readonly TextItem[]): Generator<void, readonly Verdict[], void> {
       const verdicts: Verdict[] = []
       for (const unit of units) verdicts.push(yield* read(unit))
       return verdicts
     }
     return {
-      answers: ['deny:personal-data'],
-      cost: 'local',
-      input: (units, context) => host.inTurns(readAll(units), context),
-      output({ text }) {
+      enforces: ['deny:personal-data'],
+      execution: 'local',
+      checkInput: (units, context) => host.inTurns(readAll(units), context),
+      checkOutput({ text }) {
         const one = look()
         one.push(text)
         return one.end().verdict ?? PASS
       },
-      outputStream: look,
+      streamOutput: look,
     }
   },
 })
 
 /** One text, looked at as it grows. */
-class Look implements LaneGuard {
+class Look implements OutputCheck {
   readonly #scan: PersonalDataScan
   readonly #shapes: Span[] = []
   #verdict: Verdict | undefined = undefined
@@ -99,19 +99,19 @@ class Look implements LaneGuard {
     })
   }
 
-  push(text: string): GuardStep {
+  push(text: string): CheckProgress {
     this.#scan.push(text)
     return this.#step()
   }
 
-  end(): GuardStep {
+  end(): CheckProgress {
     this.#scan.end()
     return this.#step()
   }
 
-  #step(): GuardStep {
+  #step(): CheckProgress {
     const { safe } = this.#scan
-    return this.#verdict ? { safe, verdict: this.#verdict } : { safe }
+    return this.#verdict ? { safeOffset: safe, verdict: this.#verdict } : { safeOffset: safe }
   }
 }
 

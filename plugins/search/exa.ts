@@ -1,6 +1,6 @@
 /** Exa's search, `POST /search`, with highlights of the pages. It says what a search cost. */
 import * as v from 'valibot'
-import { defineSearch, type Domain, type Hit } from '../../src/plugin.ts'
+import { defineSearch, type DomainFilter, type SearchResult } from '../../src/plugin.ts'
 import { ask, hitOf, listOf } from './shared/ask.ts'
 
 const QUERY = 400
@@ -32,18 +32,20 @@ export default defineSearch({
         const cost: unknown = costDollars?.total
         const hits = listOf(results).map(toHit)
         // Twelve digits: a sum of floats may have more, and they mean nothing.
-        return typeof cost === 'number' ? { hits, vendorCost: cost.toFixed(12) } : { hits }
+        return typeof cost === 'number'
+          ? { results: hits, vendorCost: cost.toFixed(12) }
+          : { results: hits }
       },
     }
   },
 })
 
-function pathsOf(domains: readonly Domain[]): string[] | undefined {
+function pathsOf(domains: readonly DomainFilter[]): string[] | undefined {
   if (domains.length === 0) return undefined
   return domains.slice(0, DOMAINS).map(({ host, path = '' }) => host + path)
 }
 
-function toHit(result: any): Hit {
+function toHit(result: any): SearchResult {
   const { url, title, publishedDate, highlights, text, summary } = result ?? {}
   const content = listOf(highlights).join('\n\n') || text || summary
   return hitOf({ url, title, content, publishedAt: publishedDate })

@@ -1,6 +1,6 @@
 /** Parallel's Search API, `POST /v1/search`. Its answers tell no cost: that is the rate of the mode. */
 import * as v from 'valibot'
-import { defineSearch, type Hit, type Query } from '../../src/plugin.ts'
+import { defineSearch, type SearchResult, type SearchQuery } from '../../src/plugin.ts'
 import { ask, hitOf, hostsOf, listOf, wholeHostsOf } from './shared/ask.ts'
 
 /** Documented limits, in characters and domains. */
@@ -31,13 +31,13 @@ export default defineSearch({
           advanced_settings: settingsOf(query),
         })
         const { results } = await ask(host, { url, headers, body, signal })
-        return { hits: listOf(results).map(toHit) }
+        return { results: listOf(results).map(toHit) }
       },
     }
   },
 })
 
-function settingsOf(query: Query): object {
+function settingsOf(query: SearchQuery): object {
   const include_domains = hostsOf(query.includeDomains).slice(0, DOMAINS)
   const exclude_domains = wholeHostsOf(query.excludeDomains).slice(
     0,
@@ -53,7 +53,7 @@ function settingsOf(query: Query): object {
   }
 }
 
-function toHit(result: any): Hit {
+function toHit(result: any): SearchResult {
   const { url, title, publish_date, excerpts } = result ?? {}
   return hitOf({ url, title, content: listOf(excerpts).join('\n\n'), publishedAt: publish_date })
 }

@@ -1,6 +1,6 @@
 /** Perplexity's Search API, `POST /search`. Its answers tell no cost: that is one price for each request. */
 import * as v from 'valibot'
-import { defineSearch, type Hit, type Query } from '../../src/plugin.ts'
+import { defineSearch, type SearchResult, type SearchQuery } from '../../src/plugin.ts'
 import { ask, hitOf, hostsOf, listOf, wholeHostsOf } from './shared/ask.ts'
 
 const QUERY = 400
@@ -27,21 +27,21 @@ export default defineSearch({
           search_domain_filter: filterOf(query),
         })
         const { results } = await ask(host, { url, headers, body, signal })
-        return { hits: listOf(results).flat().map(toHit) }
+        return { results: listOf(results).flat().map(toHit) }
       },
     }
   },
 })
 
 /** The two kinds of entries cannot be mixed; what is not said here is seen to by the gateway. */
-function filterOf({ includeDomains, excludeDomains }: Query): string[] | undefined {
+function filterOf({ includeDomains, excludeDomains }: SearchQuery): string[] | undefined {
   const include = hostsOf(includeDomains)
   const filter =
     include.length > 0 ? include : wholeHostsOf(excludeDomains).map((host) => `-${host}`)
   return filter.length > 0 ? filter.slice(0, DOMAINS) : undefined
 }
 
-function toHit(result: any): Hit {
+function toHit(result: any): SearchResult {
   const { url, title, snippet, date, last_updated } = result ?? {}
   return hitOf({ url, title, content: snippet, publishedAt: date ?? last_updated })
 }

@@ -3,7 +3,7 @@
  * `json` among `search.formats` of its settings; it refuses with status 403 otherwise.
  */
 import * as v from 'valibot'
-import { defineSearch, type Hit, type Query } from '../../src/plugin.ts'
+import { defineSearch, type SearchResult, type SearchQuery } from '../../src/plugin.ts'
 import { ask, hitOf, hostsOf, listOf, wholeHostsOf } from './shared/ask.ts'
 
 const QUERY = 400
@@ -31,14 +31,14 @@ export default defineSearch({
         const headers = { accept: 'application/json' }
         const url = `${address}?${asked}`
         const { results } = await ask(host, { url, method: 'GET', headers, signal })
-        return { hits: listOf(results).map(toHit) }
+        return { results: listOf(results).map(toHit) }
       },
     }
   },
 })
 
 /** The question, with the operators that most engines know. */
-function wordsOf(query: Query): string {
+function wordsOf(query: SearchQuery): string {
   const sites = hostsOf(query.includeDomains)
     .slice(0, DOMAINS)
     .map((host) => `site:${host}`)
@@ -49,7 +49,7 @@ function wordsOf(query: Query): string {
   return [query.text(QUERY), ...where, ...others].join(' ')
 }
 
-function toHit(result: any): Hit {
+function toHit(result: any): SearchResult {
   const { url, title, content, publishedDate } = result ?? {}
   return hitOf({ url, title, content, publishedAt: publishedDate })
 }

@@ -1,5 +1,5 @@
 /** Answers, from the events of the Messages API into chunks. A whole message is read as the events it stands for. */
-import type { Chunk, Delta, Host, ReasoningDetail, Step } from '../../src/plugin.ts'
+import type { ChatChunk, ChatDelta, Host, ReasoningDetail, Step } from '../../src/plugin.ts'
 import { inbandFailure, notAnAnswer } from './errors.ts'
 import { ANSWER_TOOL } from './request.ts'
 import { FORMAT, toId } from './thoughts.ts'
@@ -17,7 +17,7 @@ export interface Reading {
  * @throws the failure an error event stands for, and `upstream_error` for a stream that was cut; in both cases after a
  * chunk with the usage until then, if anything was said
  */
-export function readEvents(reading: Reading): Step<any, Chunk> {
+export function readEvents(reading: Reading): Step<any, ChatChunk> {
   return new Answer(reading)
 }
 
@@ -25,9 +25,9 @@ export function readEvents(reading: Reading): Step<any, Chunk> {
  * The chunks of a whole message.
  * @throws the failure that an error in its place stands for
  */
-export function readMessage(message: any, reading: Reading): Chunk[] {
+export function readMessage(message: any, reading: Reading): ChatChunk[] {
   if (message?.type !== 'message' && !message?.error) throw notAnAnswer(reading.fail)
-  const chunks: Chunk[] = []
+  const chunks: ChatChunk[] = []
   const answer = new Answer(reading)
   const push = (event: object) => answer.push(event, (chunk) => chunks.push(chunk))
   if (message.error) push({ type: 'error', error: message.error })
@@ -50,7 +50,7 @@ const FINISH_REASONS: Readonly<Record<string, string>> = {
   refusal: 'content_filter',
 }
 
-type Emit = (chunk: Chunk) => void
+type Emit = (chunk: ChatChunk) => void
 
 /** A block of the message that is being written. */
 interface OpenBlock {
@@ -68,7 +68,7 @@ interface OpenBlock {
   readonly citations: any[]
 }
 
-class Answer implements Step<any, Chunk> {
+class Answer implements Step<any, ChatChunk> {
   done = false
   readonly #reading: Reading
   readonly #open = new Map<number, OpenBlock>()
@@ -91,7 +91,7 @@ class Answer implements Step<any, Chunk> {
       case 'message_start':
         this.#counts = withLater(this.#counts, event.message?.usage)
         // What went in is known from here on, whatever becomes of the answer.
-        if (this.#counts) emit({ choices: [], usage: toUsage(this.#counts), interim: true })
+        if (this.#counts) emit({ choices: [], usage: toUsage(this.#counts), usageIsPartial: true })
         break
       case 'content_block_start':
         this.#start(event.index, event.content_block ?? {}, emit)
@@ -230,11 +230,11 @@ class Answer implements Step<any, Chunk> {
   }
 
   #finish(emit: Emit): void {
-    const delta: Delta = {}
+    const delta: ChatDelta = {}
     if (this.#annotations.length > 0) delta.annotations = this.#annotations
     if (this.#reason === 'refusal' && this.#refusal) delta.refusal = this.#refusal
     const finish_reason = FINISH_REASONS[this.#reason ?? ''] ?? 'stop'
-    const chunk: Chunk = { choices: [{ index: 0, delta, finish_reason }], done: true }
+    const chunk: ChatChunk = { choices: [{ index: 0, delta, finish_reason }], endOfStream: true }
     if (this.#counts) chunk.usage = toUsage(this.#counts)
     emit(chunk)
   }
@@ -247,7 +247,7 @@ class Answer implements Step<any, Chunk> {
     throw failure
   }
 
-  #emit(delta: Delta, emit: Emit): void {
+  #emit(delta: ChatDelta, emit: Emit): void {
     emit({ choices: [{ index: 0, delta }] })
   }
 }

@@ -2,7 +2,7 @@
  * The conversation as the Messages API takes it: system text apart, turns of users and assistants one after the other,
  * every call answered at the head of the next turn. Knows nothing of models, and nothing of HTTP.
  */
-import type { Host, Message } from '../../src/plugin.ts'
+import type { Host, ChatMessage } from '../../src/plugin.ts'
 import { CallIds } from './call-ids.ts'
 import {
   isBlank,
@@ -30,13 +30,13 @@ const OPENING = '(The conversation begins.)'
 const NO_RESULT = '(There is no result.)'
 
 /** @throws bad_request for what the vendor has no form for: audio, unknown files, results of unknown calls */
-export function toConversation(messages: readonly Message[], fail: Host['fail']): Conversation {
-  const talk = new Talk(fail)
+export function toConversation(messages: readonly ChatMessage[], fail: Host['fail']): Conversation {
+  const talk = new ConversationBuilder(fail)
   messages.forEach((message, index) => talk.add(message, `messages[${index}]`))
   return talk.end()
 }
 
-class Talk {
+class ConversationBuilder {
   readonly #fail: Host['fail']
   readonly #ids = new CallIds()
   readonly #system: TextBlock[] = []
@@ -46,7 +46,7 @@ class Talk {
     this.#fail = fail
   }
 
-  add(message: Message, path: string): void {
+  add(message: ChatMessage, path: string): void {
     const { role } = message
     if (role === 'tool' || role === 'function') this.#addResult(message, path)
     else if (role === 'assistant') this.#addAnswer(message, path)
@@ -70,7 +70,7 @@ class Talk {
     return { system: this.#system, turns: this.#turns }
   }
 
-  #addAnswer(message: Message, path: string): void {
+  #addAnswer(message: ChatMessage, path: string): void {
     this.#answerRest()
     const texts = this.#content(message, path).filter(isText)
     if (texts.length === 0 && message.refusal) texts.push({ type: 'text', text: message.refusal })
@@ -85,7 +85,7 @@ class Talk {
     return { type: 'tool_use', id: this.#ids.open(id, name), name, input: toInput(text) }
   }
 
-  #addResult(message: Message, path: string): void {
+  #addResult(message: ChatMessage, path: string): void {
     const { role, content, tool_call_id, name, is_error } = message
     const id = role === 'tool' ? this.#ids.answer(tool_call_id) : this.#ids.answerNamed(name)
     if (id === undefined) {
@@ -133,7 +133,7 @@ class Talk {
   }
 
   /** @param inner the marker of the message goes on the block around these */
-  #content({ content, cache_control }: Message, path: string, inner = false): ContentBlock[] {
+  #content({ content, cache_control }: ChatMessage, path: string, inner = false): ContentBlock[] {
     const blocks: ContentBlock[] = []
     if (typeof content === 'string') {
       if (!isBlank(content)) blocks.push({ type: 'text', text: content })
@@ -177,7 +177,7 @@ interface Call {
 }
 
 /** Calls in any of OpenAI's three forms. */
-function callsOf({ tool_calls, function_call }: Message): Call[] {
+function callsOf({ tool_calls, function_call }: ChatMessage): Call[] {
   const calls: Call[] = (tool_calls ?? []).map(({ id, function: called, custom }: any) => ({
     id,
     name: (called ?? custom).name,

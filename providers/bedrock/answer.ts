@@ -1,5 +1,12 @@
 /** Answers of Converse, whole or in events, as chunks. */
-import type { Chunk, Delta, Host, OpenAIUsage, ReasoningDetail, Step } from '../../src/plugin.ts'
+import type {
+  ChatChunk,
+  ChatDelta,
+  Host,
+  OpenAIUsage,
+  ReasoningDetail,
+  Step,
+} from '../../src/plugin.ts'
 import { FORMAT, toId } from '../anthropic/thoughts.ts'
 import { notAnAnswer } from '../openai-compatible/errors.ts'
 import { ThinkSplitter, type ThinkTags } from '../openai-compatible/think.ts'
@@ -21,7 +28,7 @@ export interface Expected {
  * The chunks of a stream.
  * @throws the failure an exception in the stream stands for
  */
-export function readStream(expected: Expected): Step<Frame, Chunk> {
+export function readStream(expected: Expected): Step<Frame, ChatChunk> {
   const answer = new Answer(expected)
   return {
     push(frame, emit) {
@@ -39,11 +46,11 @@ export function readStream(expected: Expected): Step<Frame, Chunk> {
  * The chunks of a whole answer.
  * @throws the failure class `upstream_error` when it is none
  */
-export function readWhole(payload: any, expected: Expected): Chunk[] {
+export function readWhole(payload: any, expected: Expected): ChatChunk[] {
   const content = payload?.output?.message?.content
   if (!Array.isArray(content)) throw notAnAnswer(expected.fail)
   const answer = new Answer(expected)
-  const chunks: Chunk[] = []
+  const chunks: ChatChunk[] = []
   const push = (name: string, event: object) => {
     const chunk = answer.push(name, event)
     if (chunk) chunks.push(chunk)
@@ -90,7 +97,7 @@ class Answer {
   }
 
   /** Nothing for an event that says nothing to anybody. */
-  push(name: string, event: any): Chunk | undefined {
+  push(name: string, event: any): ChatChunk | undefined {
     const { contentBlockIndex: block = 0, start, delta, stopReason, usage } = Object(event)
     switch (name) {
       case 'contentBlockStart':
@@ -111,7 +118,7 @@ class Answer {
   }
 
   /** @throws what went wrong with the answer, once everything that was produced has been said */
-  end(emit: (chunk: Chunk) => void): void {
+  end(emit: (chunk: ChatChunk) => void): void {
     const held = this.#splitter?.end()
     const rest = held && said(this.#speak(held.content, held.reasoning))
     if (rest) emit(rest)
@@ -120,7 +127,7 @@ class Answer {
     if (this.#failure) throw this.#failure
   }
 
-  #open(block: number, tool: any): Delta | undefined {
+  #open(block: number, tool: any): ChatDelta | undefined {
     if (!tool) return undefined
     const { answerTool } = this.#expected
     if (answerTool !== undefined && tool.name === answerTool) {
@@ -133,7 +140,7 @@ class Answer {
     return { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }
   }
 
-  #read(block: number, delta: any): Delta | undefined {
+  #read(block: number, delta: any): ChatDelta | undefined {
     if (typeof delta.text === 'string') {
       const thought = this.#splitter?.push(delta.text)
       return this.#speak(thought?.content ?? delta.text, thought?.reasoning ?? '')
@@ -143,7 +150,7 @@ class Answer {
     return cite(delta.citation)
   }
 
-  #speak(text: string, reasoning: string): Delta | undefined {
+  #speak(text: string, reasoning: string): ChatDelta | undefined {
     this.#characters += text.length
     if (this.#expected.answerTool) this.#aside += text
     const content = this.#expected.answerTool ? '' : text
@@ -157,7 +164,7 @@ class Answer {
     return { ...(content && { content }), reasoning, reasoning_details: [detail] }
   }
 
-  #argue(block: number, text: string): Delta | undefined {
+  #argue(block: number, text: string): ChatDelta | undefined {
     const call = this.#calls.get(block)
     if (!text || !call) return undefined
     if (call === 'answer') return { content: text }
@@ -165,7 +172,7 @@ class Answer {
     return { tool_calls: [{ index: call.index, function: { arguments: text } }] }
   }
 
-  #think(block: number, { text, signature, redactedContent }: any): Delta | undefined {
+  #think(block: number, { text, signature, redactedContent }: any): ChatDelta | undefined {
     if (!text && !signature && !redactedContent) return undefined
     let place = this.#thoughts.get(block)
     if (!place) {
@@ -185,13 +192,13 @@ class Answer {
     return { ...(text && { reasoning: text }), reasoning_details: [detail] }
   }
 
-  #close(block: number): Delta | undefined {
+  #close(block: number): ChatDelta | undefined {
     const call = this.#calls.get(block)
     if (!call || call === 'answer' || !call.silent) return undefined
     return { tool_calls: [{ index: call.index, function: { arguments: '{}' } }] }
   }
 
-  #stop(reason: unknown): Chunk | undefined {
+  #stop(reason: unknown): ChatChunk | undefined {
     if (typeof reason === 'string' && reason.startsWith('malformed_')) {
       // The model wrote something that is no answer: its fault, and worth another try.
       this.#failure = this.#expected.fail(
@@ -234,7 +241,7 @@ function listOf(value: unknown): any[] {
 }
 
 /** Sources that are pages; of the others there is no form. */
-function cite(citation: any): Delta | undefined {
+function cite(citation: any): ChatDelta | undefined {
   const url = citation?.location?.web?.url
   if (typeof url !== 'string') return undefined
   const title = citation.title ?? ''
@@ -258,6 +265,6 @@ function count(value: unknown): number {
   return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
 }
 
-function said(delta: Delta | undefined): Chunk | undefined {
+function said(delta: ChatDelta | undefined): ChatChunk | undefined {
   return delta && { choices: [{ index: 0, delta }] }
 }

@@ -3,7 +3,7 @@
  * the ids of calls, are the Messages API's business in either place.
  */
 import { hash } from 'node:crypto'
-import type { Host, Message } from '../../src/plugin.ts'
+import type { Host, ChatMessage } from '../../src/plugin.ts'
 import {
   isBlank,
   markLast,
@@ -39,11 +39,11 @@ const MAX_ID_CHARACTERS = 60
 
 /** @throws the failure class `bad_request` for what cannot be said to these models */
 export function toConversation(
-  messages: readonly Message[],
+  messages: readonly ChatMessage[],
   traits: Traits,
   fail: Host['fail'],
 ): Conversation {
-  const writer = new Writer(traits, fail)
+  const writer = new MessageBuilder(traits, fail)
   for (const [position, message] of messages.entries()) {
     writer.write(message, `messages[${position}]`)
   }
@@ -65,7 +65,7 @@ export function cachePoint(marker: any): Block {
   return { cachePoint: { type: 'default', ...(marker.ttl === '1h' && { ttl: '1h' }) } }
 }
 
-class Writer {
+class MessageBuilder {
   readonly #traits: Traits
   readonly #fail: Host['fail']
   readonly #ids = new CallIds()
@@ -79,7 +79,7 @@ class Writer {
     this.#fail = fail
   }
 
-  write(message: Message, path: string): void {
+  write(message: ChatMessage, path: string): void {
     switch (message.role) {
       case 'system':
       case 'developer':
@@ -120,13 +120,13 @@ class Writer {
   }
 
   /** Later instructions stay where they are. */
-  #instruct(message: Message): void {
+  #instruct(message: ChatMessage): void {
     const content = this.#contentOf(message)
     if (this.#turns.length === 0 && !this.#traits.noSystem) this.#system.push(...content)
     else this.#say('user', content)
   }
 
-  #answer(message: Message): void {
+  #answer(message: ChatMessage): void {
     this.#answerRest()
     const { content, refusal, reasoning_details, cache_control } = message
     const texts: TextBlock[] = partsOf(content ?? refusal).map((part) => ({
@@ -152,7 +152,7 @@ class Writer {
     return { type: 'tool_use', id: this.#ids.open(short(id), name), name, input: toInput(text) }
   }
 
-  #result(message: Message, path: string): void {
+  #result(message: ChatMessage, path: string): void {
     const { role, content, tool_call_id, name, is_error, cache_control } = message
     const id =
       role === 'tool' ? this.#ids.answer(short(tool_call_id)!) : this.#ids.answerNamed(name)
@@ -192,7 +192,7 @@ class Writer {
     else this.#turns.push({ role, content: [...blocks] })
   }
 
-  #contentOf({ content, cache_control }: Message): Block[] {
+  #contentOf({ content, cache_control }: ChatMessage): Block[] {
     const blocks: Block[] = []
     for (const part of partsOf(content)) {
       const block = this.#block(part)
@@ -218,7 +218,7 @@ class Writer {
   }
 }
 
-function partsOf(content: Message['content']): readonly any[] {
+function partsOf(content: ChatMessage['content']): readonly any[] {
   return typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? [])
 }
 
@@ -229,7 +229,7 @@ interface Call {
 }
 
 /** Calls in any of OpenAI's three forms. */
-function callsOf({ tool_calls, function_call }: Message): Call[] {
+function callsOf({ tool_calls, function_call }: ChatMessage): Call[] {
   const calls: Call[] = (tool_calls ?? []).map(({ id, function: called, custom }: any) => ({
     id,
     name: (called ?? custom).name,

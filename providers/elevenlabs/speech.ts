@@ -34,11 +34,11 @@ export function voiceId(
   )
 }
 
-/** The vendor's name of a format. Both `pcm` and `wav` come as samples. */
+/** The vendor's name of a format. Both `pcm` and `wav` come as pcmSampleRate. */
 export function formatOf(
   format: SpeechInput['response_format'],
   fail: Host['fail'],
-): { readonly format: string; readonly samples?: number } {
+): { readonly format: string; readonly pcmSampleRate?: number } {
   switch (format) {
     case 'mp3':
       return { format: 'mp3_44100_128' }
@@ -46,7 +46,7 @@ export function formatOf(
       return { format: 'opus_48000_64' }
     case 'wav':
     case 'pcm':
-      return { format: 'pcm_24000', samples: 24_000 }
+      return { format: 'pcm_24000', pcmSampleRate: 24_000 }
     default:
       throw fail(
         'bad_request',

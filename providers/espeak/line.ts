@@ -3,7 +3,7 @@
 /** For each that may be served at once, how many may wait. */
 const WAITING_PER_PLACE = 16
 
-export class Line {
+export class BoundedQueue {
   readonly #places: number
   readonly #waiting = new Set<() => void>()
   #inside = 0

@@ -78,7 +78,7 @@ export async function say(
   child.stdin.end(text)
   const sound = new Sound(child, ended, signal, fail)
   try {
-    return { samples: await sound.rate(), bytes: sound }
+    return { pcmSampleRate: await sound.rate(), bytes: sound }
   } catch (error) {
     kill()
     throw error

@@ -1,6 +1,13 @@
 /** Answers, from Google's form into the gateway's. */
 import { randomUUID } from 'node:crypto'
-import type { Chunk, ChunkChoice, Completion, Host, OpenAIUsage, Step } from '../../src/plugin.ts'
+import type {
+  ChatChunk,
+  ChatChunkChoice,
+  ChatCompletion,
+  Host,
+  OpenAIUsage,
+  Step,
+} from '../../src/plugin.ts'
 import { Candidate } from './candidate.ts'
 import { blocked, inbandFailure, notAnAnswer } from './errors.ts'
 import { toUsage } from './usage.ts'
@@ -12,7 +19,7 @@ type Fail = Host['fail']
  * what it has cost is known.
  * @throws the failure an error inside the stream stands for; `upstream_error` when the stream was cut
  */
-export function readChunks(fail: Fail): Step<any, Chunk> {
+export function readChunks(fail: Fail): Step<any, ChatChunk> {
   const answer = new Answer(fail)
   return {
     push(payload, emit) {
@@ -30,7 +37,7 @@ export function readChunks(fail: Fail): Step<any, Chunk> {
 }
 
 /** A whole answer. @throws the failure that an error in it stands for; `upstream_error` when it is no answer */
-export function readCompletion(payload: any, fail: Fail): Completion {
+export function readCompletion(payload: any, fail: Fail): ChatCompletion {
   const answer = new Answer(fail)
   const chunk = answer.push(payload)
   if (!chunk || chunk.choices.length === 0) throw notAnAnswer(fail)
@@ -86,7 +93,7 @@ class Answer {
   }
 
   /** One payload. @param emit takes in what was used before a failure is thrown */
-  push(payload: any, emit: (chunk: Chunk) => void = () => {}): Chunk | undefined {
+  push(payload: any, emit: (chunk: ChatChunk) => void = () => {}): ChatChunk | undefined {
     if (typeof payload !== 'object' || payload === null) throw notAnAnswer(this.#fail)
     this.#usage = toUsage(payload.usageMetadata) ?? this.#usage
     const failure = this.#failureIn(payload)
@@ -99,14 +106,14 @@ class Answer {
       given.length === 0 && payload.promptFeedback?.blockReason
         ? this.#withheld()
         : given.flatMap((one, position) => this.#read(one ?? {}, position, payload.responseId))
-    const chunk: Chunk = { choices }
+    const chunk: ChatChunk = { choices }
     if (this.#usage) chunk.usage = this.#usage
     return choices.length > 0 || chunk.usage ? chunk : undefined
   }
 
   /** What can be said only at the end. */
-  rest(): Chunk | undefined {
-    const choices: ChunkChoice[] = []
+  rest(): ChatChunk | undefined {
+    const choices: ChatChunkChoice[] = []
     let searches: number | undefined
     for (const [index, candidate] of this.#candidates) {
       const delta = candidate.end()
@@ -131,7 +138,7 @@ class Answer {
   }
 
   /** Nothing for a candidate that says nothing: what has not begun can still be asked elsewhere. */
-  #read(given: any, position: number, responseId: string | undefined): ChunkChoice[] {
+  #read(given: any, position: number, responseId: string | undefined): ChatChunkChoice[] {
     const index: number = given.index ?? position
     let candidate = this.#candidates.get(index)
     if (!candidate) {
@@ -142,13 +149,13 @@ class Answer {
     const finish_reason = finishReasonOf(given)
     if (finish_reason) candidate.finished = true
     if (!delta && !finish_reason && !given.logprobsResult) return []
-    const choice: ChunkChoice = { index, delta: delta ?? {}, finish_reason }
+    const choice: ChatChunkChoice = { index, delta: delta ?? {}, finish_reason }
     if (given.logprobsResult) choice.logprobs = toLogprobs(given.logprobsResult)
     return [choice]
   }
 
   /** The filter thought better of it while the answer was under way. */
-  #withheld(): ChunkChoice[] {
+  #withheld(): ChatChunkChoice[] {
     return [...this.#candidates].map(([index, candidate]) => {
       candidate.finished = true
       return { index, delta: {}, finish_reason: 'content_filter' }

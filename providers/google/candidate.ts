@@ -1,6 +1,6 @@
 /** One candidate of an answer, part by part: what it says in the gateway's form, and what has to be remembered of it. */
 import { hash } from 'node:crypto'
-import type { Delta, Host, ReasoningDetail, ToolCallDelta } from '../../src/plugin.ts'
+import type { ChatDelta, Host, ReasoningDetail, ToolCallDelta } from '../../src/plugin.ts'
 import { PartialArguments } from './arguments.ts'
 import { FORMAT } from './contents.ts'
 import { notAnAnswer } from './errors.ts'
@@ -42,8 +42,8 @@ export class Candidate {
    * What an event adds; undefined when that is nothing.
    * @throws the failure class `upstream_error` when the arguments of a call cannot be put together
    */
-  read({ content, finishReason, groundingMetadata }: any): Delta | undefined {
-    const said: Delta = {}
+  read({ content, finishReason, groundingMetadata }: any): ChatDelta | undefined {
+    const said: ChatDelta = {}
     const parts: unknown = content?.parts
     if (Array.isArray(parts)) for (const part of parts) if (part) this.#part(part, said)
     if (finishReason) this.#endCall(said)
@@ -53,13 +53,13 @@ export class Candidate {
   }
 
   /** What can be said only when all is there. */
-  end(): Delta | undefined {
+  end(): ChatDelta | undefined {
     if (!this.#grounding) return undefined
     const annotations = toAnnotations(this.#grounding, this.#text)
     return annotations.length > 0 ? { annotations } : undefined
   }
 
-  #part(part: any, said: Delta): void {
+  #part(part: any, said: ChatDelta): void {
     const { text, thought, functionCall, inlineData, thoughtSignature: signature } = part
     if (functionCall) return this.#called(functionCall, signature, said)
     if (thought) this.#thought(text, said)
@@ -70,7 +70,7 @@ export class Candidate {
     if (signature) this.#sealed(signature, null, said)
   }
 
-  #thought(text: unknown, said: Delta): void {
+  #thought(text: unknown, said: ChatDelta): void {
     if (typeof text !== 'string' || !text) return
     if (!this.#thinking) this.#block++
     this.#thinking = true
@@ -79,23 +79,23 @@ export class Candidate {
   }
 
   /** A signature is a block of its own, and goes back with the call of this id, or else with the text. */
-  #sealed(data: string, id: string | null, said: Delta): void {
+  #sealed(data: string, id: string | null, said: ChatDelta): void {
     this.#thinking = false
     const index = ++this.#block
     this.#detail({ type: 'reasoning.encrypted', data, id, format: FORMAT, index }, said)
   }
 
-  #detail(detail: ReasoningDetail, said: Delta): void {
+  #detail(detail: ReasoningDetail, said: ChatDelta): void {
     said.reasoning_details = [...(said.reasoning_details ?? []), detail]
   }
 
-  #drawn({ mimeType, data }: any, said: Delta): void {
+  #drawn({ mimeType, data }: any, said: ChatDelta): void {
     const url = `data:${mimeType};base64,${data}`
     const image = { type: 'image_url', image_url: { url }, index: this.#images++ }
     said.images = [...((said.images as object[]) ?? []), image]
   }
 
-  #called(call: any, signature: string | undefined, said: Delta): void {
+  #called(call: any, signature: string | undefined, said: ChatDelta): void {
     if (call.name) {
       this.#endCall(said)
       if (!call.willContinue)
@@ -110,13 +110,13 @@ export class Candidate {
     if (!call.willContinue) this.#endCall(said)
   }
 
-  #endCall(said: Delta): void {
+  #endCall(said: ChatDelta): void {
     const open = this.#open
     this.#open = undefined
     if (open) this.#say(open.call, String(open.values), open.signature, said)
   }
 
-  #say({ id, name }: any, text: string, signature: string | undefined, said: Delta): void {
+  #say({ id, name }: any, text: string, signature: string | undefined, said: ChatDelta): void {
     this.#thinking = false
     const index = this.#calls++
     const call: ToolCallDelta = { index, type: 'function', function: { name, arguments: text } }

@@ -1,5 +1,5 @@
 /** The conversation in Google's form, and how its thoughts and their signatures go back to it. */
-import type { Host, Message, ReasoningDetail } from '../../src/plugin.ts'
+import type { Host, ChatMessage, ReasoningDetail } from '../../src/plugin.ts'
 import { textOf, toParts, type Part } from './media.ts'
 import { isBefore } from './thinking.ts'
 
@@ -29,7 +29,7 @@ type Fail = Host['fail']
 
 /** @throws the failure class `bad_request` for messages that Google cannot be told */
 export function toConversation(
-  messages: readonly Message[],
+  messages: readonly ChatMessage[],
   model: string,
   fail: Fail,
 ): Conversation {
@@ -74,7 +74,7 @@ export function toConversation(
   return { contents }
 }
 
-function isResult(message: Message | undefined): boolean {
+function isResult(message: ChatMessage | undefined): boolean {
   return message?.role === 'tool' || message?.role === 'function'
 }
 
@@ -87,7 +87,7 @@ function add(contents: Content[], role: Content['role'], parts: readonly Part[])
 }
 
 /** Thoughts, text, calls; none for a message that says nothing. */
-function toModelParts(message: Message, model: string, calls: Calls): Part[] {
+function toModelParts(message: ChatMessage, model: string, calls: Calls): Part[] {
   const { tool_calls = [], function_call, refusal } = message
   const blocks = blocksOf(message.reasoning_details ?? [])
   const parts: Part[] = blocks
@@ -155,20 +155,20 @@ class Calls {
   }
 
   /** The results of one turn, in the order of their calls. */
-  answers(results: readonly Message[], model: string): Part[] {
+  answers(results: readonly ChatMessage[], model: string): Part[] {
     const known = results.map((result) => ({ result, ...this.#callOf(result) }))
     known.sort((a, b) => a.position - b.position)
     return known.flatMap(({ result, name }) => this.#toResponse(result, name, model))
   }
 
-  #callOf({ role, tool_call_id: id, name }: Message): Call {
+  #callOf({ role, tool_call_id: id, name }: ChatMessage): Call {
     const call = role === 'tool' ? this.#byId.get(id) : { name, position: 0 }
     if (call) return call
     const message = 'messages: a tool message answers a call that no assistant message makes.'
     throw this.#fail('bad_request', message, { code: 'invalid_value', param: 'messages' })
   }
 
-  #toResponse({ content, tool_call_id: id }: Message, name: string, model: string): Part[] {
+  #toResponse({ content, tool_call_id: id }: ChatMessage, name: string, model: string): Part[] {
     // As text, whatever it holds: as an object, numbers would be doubles there.
     const response = { result: textOf(content) }
     const media = toParts(content, this.#fail).filter((part) => part.text === undefined)

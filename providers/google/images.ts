@@ -1,11 +1,11 @@
 /** Images: of Gemini models, which draw what they are told in a chat; of Imagen, which is asked for predictions. */
 import {
-  oneByOne,
+  requestEach,
   type Host,
   type ImageEditInput,
   type ImageInput,
   type ImageResult,
-  type Job,
+  type ProviderRequest,
   type MediaFile,
   type Provider,
   type Usage,
@@ -21,25 +21,25 @@ export function createImages(
   host: Host,
   safety: string | undefined,
 ): Required<Pick<Provider, 'generateImage' | 'editImage'>> {
-  const draw = async (job: Job<ImageInput>, references: readonly MediaFile[]) => {
+  const draw = async (job: ProviderRequest<ImageInput>, references: readonly MediaFile[]) => {
     const body = toBody(job.input, references, safety, host.fail)
-    return oneByOne(job.input.n ?? 1, job.signal, async (signal) => {
+    return requestEach(job.input.n ?? 1, job.signal, async (signal) => {
       const response = await client.post(job.model, 'generateContent', body, { signal })
       return toResult(await readJson(response, host), host.fail)
     })
   }
-  const predict = async ({ input, model, signal: whole }: Job<ImageInput>) => {
+  const predict = async ({ input, model, signal: whole }: ProviderRequest<ImageInput>) => {
     const { n = 1 } = input
     const together = n <= MAX_SAMPLES
     const body = toPrediction(input, together ? n : 1, host.fail)
-    return oneByOne(together ? 1 : n, whole, async (signal) => {
+    return requestEach(together ? 1 : n, whole, async (signal) => {
       const response = await client.post(model, 'predict', body, { signal })
       return toPredicted(await readJson(response, host), host.fail)
     })
   }
   return {
     generateImage: (job) => (isImagen(job.model) ? predict(job) : draw(job, [])),
-    async editImage(job: Job<ImageEditInput>) {
+    async editImage(job: ProviderRequest<ImageEditInput>) {
       const { mask, images } = job.input
       if (isImagen(job.model)) throw refused('images to refer to', 'image', host.fail)
       if (mask) throw refused('a mask', 'mask', host.fail)

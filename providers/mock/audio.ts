@@ -29,7 +29,7 @@ export function speak(
 ): Speech | undefined {
   if (format === 'mp3') return { bytes: eachWord(input, pace, (word) => silence(word, speed)) }
   if (format !== 'wav' && format !== 'pcm') return undefined
-  return { bytes: eachWord(input, pace, (word) => tone(word, speed)), samples: RATE }
+  return { bytes: eachWord(input, pace, (word) => tone(word, speed)), pcmSampleRate: RATE }
 }
 
 async function* eachWord(

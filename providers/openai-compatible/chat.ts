@@ -8,7 +8,7 @@ import {
   type Provider,
   type UpstreamResponse,
 } from '../../src/plugin.ts'
-import { readChunks, readCompletion, type Dialect } from './dialect.ts'
+import { readChunks, readCompletion, type VendorProfile } from './dialect.ts'
 import { errorText, httpFailure, notAnAnswer } from './errors.ts'
 import type { DeploymentOptions } from './options.ts'
 import type { Quirks } from './quirks.ts'
@@ -41,7 +41,7 @@ export function createChat<Options extends DeploymentOptions>(
     if (status < 200 || status > 299) {
       throw httpFailure(host.fail, response, await errorText(response, signal))
     }
-    const dialect: Dialect = { quirks, tags: deployment.reasoning, fail: host.fail }
+    const dialect: VendorProfile = { quirks, tags: deployment.reasoning, fail: host.fail }
     if (isEvents(response, stream)) return host.sse(response.body).through(readChunks(dialect))
     const text = await response.text()
     const payload = parse(text, host.fail)

@@ -1,5 +1,5 @@
 /** One choice of an answer, from a vendor's dialect into the gateway's. */
-import type { Delta, ReasoningDetail } from '../../src/plugin.ts'
+import type { ChatDelta, ReasoningDetail } from '../../src/plugin.ts'
 import { detailsOf, isText, textOf, toAnnotations, toToolCall } from './parts.ts'
 import { ThinkSplitter, type ThinkTags } from './think.ts'
 
@@ -18,13 +18,13 @@ export class Choice {
   }
 
   /** Undefined when the delta says nothing. */
-  read(delta: any): Delta | undefined {
+  read(delta: any): ChatDelta | undefined {
     if (!this.#splitter && isText(delta)) {
       if (!delta.content) return undefined
       this.#moved = this.#thought
       return { content: delta.content }
     }
-    const said: Delta = {}
+    const said: ChatDelta = {}
     let { content, reasoning } = textOf(delta)
     if (this.#splitter) {
       const thought = this.#splitter.push(content)
@@ -46,15 +46,15 @@ export class Choice {
   }
 
   /** What was held back, now that nothing follows. */
-  end(): Delta | undefined {
+  end(): ChatDelta | undefined {
     const held = this.#splitter?.end()
-    const said: Delta = {}
+    const said: ChatDelta = {}
     if (held?.reasoning) this.#reason(said, held.reasoning, [])
     if (held?.content) said.content = held.content
     return held?.reasoning || held?.content ? said : undefined
   }
 
-  #reason(said: Delta, text: string, given: readonly ReasoningDetail[]): void {
+  #reason(said: ChatDelta, text: string, given: readonly ReasoningDetail[]): void {
     const visible = given.some((detail) => detail.text || detail.summary)
     if (!text && given.length === 0) return
     if (this.#moved) {

@@ -3,10 +3,10 @@
  * counts as everyone else's. Order, roles, indexes and ids are the gateway's work.
  */
 import type {
-  Chunk,
-  ChunkChoice,
-  Completion,
-  Delta,
+  ChatChunk,
+  ChatChunkChoice,
+  ChatCompletion,
+  ChatDelta,
   Host,
   OpenAIUsage,
   Step,
@@ -19,7 +19,7 @@ import type { ThinkTags } from './think.ts'
 import { toUsage } from './usage.ts'
 
 /** What is known of the answers of a deployment. */
-export interface Dialect {
+export interface VendorProfile {
   readonly quirks: Quirks
   /** The model thinks inside its answer. */
   readonly tags: ThinkTags | undefined
@@ -31,7 +31,7 @@ export interface Dialect {
  * @throws the failure an error inside the stream stands for, after the usage that came with it. A filter that stops an
  *   answer midway is none: it is a reason to finish.
  */
-export function readChunks(dialect: Dialect): Step<any, Chunk> {
+export function readChunks(dialect: VendorProfile): Step<any, ChatChunk> {
   const answer = new Answer(dialect)
   let begun = false
   let ended = false
@@ -57,7 +57,7 @@ export function readChunks(dialect: Dialect): Step<any, Chunk> {
     },
     end(emit) {
       for (const chunk of answer.rest(ended)) emit(chunk)
-      if (ended) emit({ choices: [], done: true })
+      if (ended) emit({ choices: [], endOfStream: true })
     },
   }
 }
@@ -66,7 +66,7 @@ export function readChunks(dialect: Dialect): Step<any, Chunk> {
  * A whole answer.
  * @throws the failure that an error in it stands for; `upstream_error` when it is no answer
  */
-export function readCompletion(payload: any, dialect: Dialect): Completion {
+export function readCompletion(payload: any, dialect: VendorProfile): ChatCompletion {
   const failed = failureIn(payload, dialect.fail)
   if (failed) throw failed.error
   if (!Array.isArray(payload.choices) || payload.choices.length === 0)
@@ -76,13 +76,15 @@ export function readCompletion(payload: any, dialect: Dialect): Completion {
   const answer = new Answer(dialect)
   const choices = payload.choices.map((choice: any) => ({ ...choice, delta: choice?.message }))
   const chunks = [answer.push({ ...payload, choices }), ...answer.rest(true)]
-  const messages: Completion['choices'] = payload.choices.map((choice: any, position: number) => ({
-    index: choice?.index ?? position,
-    message: { role: 'assistant', content: null },
-    finish_reason: choice?.finish_reason ?? null,
-    logprobs: choice?.logprobs ?? null,
-  }))
-  const completion: Completion = { choices: messages }
+  const messages: ChatCompletion['choices'] = payload.choices.map(
+    (choice: any, position: number) => ({
+      index: choice?.index ?? position,
+      message: { role: 'assistant', content: null },
+      finish_reason: choice?.finish_reason ?? null,
+      logprobs: choice?.logprobs ?? null,
+    }),
+  )
+  const completion: ChatCompletion = { choices: messages }
   for (const chunk of chunks) {
     const { choices: parts = [], ...rest } = chunk ?? {}
     Object.assign(completion, rest)
@@ -95,13 +97,13 @@ export function readCompletion(payload: any, dialect: Dialect): Completion {
 }
 
 /** An answer that is one text and nothing else, as most are. */
-function readPlain(payload: any, { quirks, tags }: Dialect): Completion | undefined {
+function readPlain(payload: any, { quirks, tags }: VendorProfile): ChatCompletion | undefined {
   const { choices, search_results, citations, system_fingerprint, service_tier } = payload
   const { index = 0, message, finish_reason, logprobs, usage: own } = choices[0] ?? {}
   if (choices.length > 1 || index !== 0 || !message || !isText(message)) return undefined
   if (tags || search_results || citations || !message.content) return undefined
   const { content } = message
-  const completion: Completion = {
+  const completion: ChatCompletion = {
     choices: [
       {
         index,
@@ -116,7 +118,7 @@ function readPlain(payload: any, { quirks, tags }: Dialect): Completion | undefi
   if (usage) completion.usage = usage
   if (system_fingerprint) completion.system_fingerprint = system_fingerprint
   if (service_tier) completion.service_tier = service_tier
-  if (payload.object === 'chat.completion.done') completion.done = true
+  if (payload.object === 'chat.completion.done') completion.endOfStream = true
   return completion
 }
 
@@ -145,7 +147,7 @@ const FAILED: ReadonlySet<unknown> = new Set(['error', 'insufficient_system_reso
 
 /** What is remembered of an answer while it arrives. */
 class Answer {
-  readonly #dialect: Dialect
+  readonly #dialect: VendorProfile
   readonly #choices = new Map<number, Choice>()
   #first: Choice | undefined
   /** Reported when there may still be a later word. */
@@ -159,14 +161,14 @@ class Answer {
   #thought = 0
   #said = 0
 
-  constructor(dialect: Dialect) {
+  constructor(dialect: VendorProfile) {
     this.#dialect = dialect
   }
 
   /** One payload; nothing when there is nothing in it for anybody. */
-  push(payload: any): Chunk | undefined {
+  push(payload: any): ChatChunk | undefined {
     const given: any[] = Array.isArray(payload.choices) ? payload.choices : []
-    let choices: ChunkChoice[] | undefined
+    let choices: ChatChunkChoice[] | undefined
     let spoke = false
     for (let i = 0; i < given.length; i++) {
       const { index = i, delta, finish_reason, logprobs } = given[i] ?? {}
@@ -177,34 +179,38 @@ class Answer {
       }
       if (finish_reason) this.#finished = true
       if (!said && !finish_reason && !logprobs) continue
-      const choice: ChunkChoice = { index, delta: said ?? {}, finish_reason: finish_reason || null }
+      const choice: ChatChunkChoice = {
+        index,
+        delta: said ?? {},
+        finish_reason: finish_reason || null,
+      }
       if (logprobs) choice.logprobs = logprobs
       if (choices) choices.push(choice)
       else choices = [choice]
     }
     choices ??= []
     this.#cite(payload, choices)
-    const chunk: Chunk = { choices }
+    const chunk: ChatChunk = { choices }
     const usage = this.#latestUsage(payload, given, spoke)
     if (usage) chunk.usage = usage
     this.#begun ||= spoke
     if (payload.system_fingerprint) chunk.system_fingerprint = payload.system_fingerprint
     if (payload.service_tier) chunk.service_tier = payload.service_tier
     // Perplexity's word for the end.
-    if (payload.object === 'chat.completion.done') chunk.done = true
-    return choices.length > 0 || usage || chunk.done ? chunk : undefined
+    if (payload.object === 'chat.completion.done') chunk.endOfStream = true
+    return choices.length > 0 || usage || chunk.endOfStream ? chunk : undefined
   }
 
   /** What a filter makes of an answer that has begun. */
-  filtered(): Chunk {
+  filtered(): ChatChunk {
     this.#finished = true
     const indexes = [...this.#choices.keys()]
     return { choices: indexes.map((index) => ({ index, finish_reason: 'content_filter' })) }
   }
 
   /** What is left to say at the end. @param ended whether the vendor said that this is the end */
-  *rest(ended: boolean): Generator<Chunk, void, undefined> {
-    const choices: ChunkChoice[] = []
+  *rest(ended: boolean): Generator<ChatChunk, void, undefined> {
+    const choices: ChatChunkChoice[] = []
     for (const [index, choice] of this.#choices) {
       const delta = choice.end()
       if (delta) choices.push({ index, delta })
@@ -243,7 +249,7 @@ class Answer {
     return last ? usage : undefined
   }
 
-  #count({ content, reasoning, tool_calls }: Delta): void {
+  #count({ content, reasoning, tool_calls }: ChatDelta): void {
     const thought = reasoning?.length ?? 0
     this.#thought += thought
     this.#said += thought + (content?.length ?? 0)
@@ -251,7 +257,7 @@ class Answer {
   }
 
   /** Perplexity, xAI: the sources stand beside the answer, again and again. */
-  #cite(payload: any, choices: readonly ChunkChoice[]): void {
+  #cite(payload: any, choices: readonly ChatChunkChoice[]): void {
     const sources = payload.search_results ?? payload.citations
     if (Array.isArray(sources) && sources.length > 0) this.#sources = sources
     if (this.#sources.length === 0) return
@@ -260,7 +266,7 @@ class Answer {
 }
 
 /** Adds a later part of a message to what is there. */
-function append(message: any, delta: Delta): void {
+function append(message: any, delta: ChatDelta): void {
   for (const [name, value] of Object.entries(delta)) {
     const old = message[name]
     if (Array.isArray(value)) message[name] = [...(old ?? []), ...value]

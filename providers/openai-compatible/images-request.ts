@@ -90,7 +90,7 @@ function reference({ images, mask }: ImageEditInput, fail: Host['fail']): object
 function fileOf(file: MediaFile, name: string) {
   const { mediaType } = file
   const filename = `${name}.${mediaType.replace('image/', '')}`
-  return { bytes: file.pieces ?? file.bytes, mediaType, filename }
+  return { bytes: file.segments ?? file.bytes, mediaType, filename }
 }
 
 function json(body: object): ImageBody {

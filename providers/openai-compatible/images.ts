@@ -1,13 +1,13 @@
 /** Images of whoever speaks OpenAI's image API: made from words, or from other images. */
 import {
-  oneByOne,
+  requestEach,
   type GeneratedImage,
   type Host,
   type ImageEditInput,
   type ImageEvent,
   type ImageInput,
   type ImageResult,
-  type Job,
+  type ProviderRequest,
   type Provider,
   type Step,
   type UpstreamResponse,
@@ -43,7 +43,7 @@ export function createImages<Own extends Options>(
 ): Required<Pick<Provider, 'generateImage' | 'editImage'>> {
   const serve = async <In extends ImageInput>(
     path: ImagePath,
-    job: Job<In>,
+    job: ProviderRequest<In>,
     toBody: (input: In, quirks: ImageQuirks, omit: readonly string[]) => ImageBody,
   ): Promise<ImageResult | AsyncIterable<ImageEvent>> => {
     const { input, model } = job
@@ -54,7 +54,7 @@ export function createImages<Own extends Options>(
     const single = n > 1 && quirks.single?.(model) === true
     const body = toBody(single ? { ...input, n: 1 } : input, quirks, options.omit ?? [])
     if (!single) return ask(host, line, body, job.signal)
-    return oneByOne(n, job.signal, async (signal) => {
+    return requestEach(n, job.signal, async (signal) => {
       const answer = await ask(host, line, body, signal)
       if ('data' in answer) return answer
       throw notAnAnswer(host.fail)
@@ -113,7 +113,7 @@ const MAX_IMAGE_BYTES = 32 * 1024 * 1024
 async function fetched(url: string, host: Host, signal: AbortSignal): Promise<string> {
   try {
     const options = { limitBytes: MAX_IMAGE_BYTES, types: ['image/', 'application/octet-stream'] }
-    const { bytes } = await host.fetch(url, signal, options)
+    const { bytes } = await host.download(url, signal, options)
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
   } catch (cause) {
     signal.throwIfAborted()

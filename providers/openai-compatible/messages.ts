@@ -1,5 +1,5 @@
 /** The conversation, in the words a vendor takes; and how earlier reasoning is handed back to it. */
-import { mapped, type Message, type ReasoningDetail } from '../../src/plugin.ts'
+import { mapped, type ChatMessage, type ReasoningDetail } from '../../src/plugin.ts'
 
 /** Where a vendor wants the reasoning of earlier turns. */
 export type Replay =
@@ -28,14 +28,14 @@ export type Outgoing = Record<string, any>
  * @returns the same messages where nothing changes, in the same list where none does
  */
 export function toMessages(
-  messages: readonly Message[],
+  messages: readonly ChatMessage[],
   quirks: MessageQuirks,
   replay: Replay | undefined,
 ): readonly Outgoing[] {
   return mapped<Outgoing>(messages, (message) =>
-    isFit(message as Message, quirks, replay)
+    isFit(message as ChatMessage, quirks, replay)
       ? message
-      : toMessage(message as Message, quirks, replay),
+      : toMessage(message as ChatMessage, quirks, replay),
   )
 }
 
@@ -51,7 +51,7 @@ export function takeTurns(messages: readonly Outgoing[]): Outgoing[] {
 }
 
 /** Whether there is nothing to change about a message. */
-function isFit(message: Message, quirks: MessageQuirks, replay: Replay | undefined): boolean {
+function isFit(message: ChatMessage, quirks: MessageQuirks, replay: Replay | undefined): boolean {
   const { role, content, tool_calls } = message
   if (role === 'developer' && !quirks.current) return false
   if (
@@ -74,7 +74,11 @@ function mayStay(member: unknown, isKnown: true | undefined): boolean {
   return member === undefined || (isKnown === true && Boolean(member))
 }
 
-function toMessage(message: Message, quirks: MessageQuirks, replay: Replay | undefined): Outgoing {
+function toMessage(
+  message: ChatMessage,
+  quirks: MessageQuirks,
+  replay: Replay | undefined,
+): Outgoing {
   const {
     role,
     content,

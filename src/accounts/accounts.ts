@@ -74,7 +74,7 @@ export interface Limits {
   readonly concurrency: number
 }
 
-export interface Known {
+export interface ResolvedKey {
   readonly key: Key
   readonly account: Account
 }
@@ -110,7 +110,7 @@ export function hashSecret(secret: string): string {
 }
 
 /** False for a secret that claims to be ours and was mistyped; such a one need not be looked up. */
-export function looksLikeOurs(secret: string): boolean {
+export function hasValidChecksum(secret: string): boolean {
   if (!secret.startsWith(MARKER)) return true
   const body = secret.slice(0, MARKER.length + BODY_LENGTH)
   return secret === body + checksum(body)
@@ -123,8 +123,8 @@ export class Accounts {
   readonly #defaults: () => { readonly limits: Limits }
   readonly #now: () => number
   /** By hash of the secret. */
-  readonly #cache: LRUCache<string, { readonly known: Known | null }>
-  readonly #loads = new Map<string, Promise<Known | null>>()
+  readonly #cache: LRUCache<string, { readonly known: ResolvedKey | null }>
+  readonly #loads = new Map<string, Promise<ResolvedKey | null>>()
   #lastWrite: Promise<unknown> = Promise.resolve()
 
   constructor({ records, ledger, defaults, now = () => Date.now() }: AccountsOptions) {
@@ -140,12 +140,12 @@ export class Accounts {
    * @param sha256 see {@link hashSecret}
    * @returns undefined when {@link find} has to be asked, null when there is no such key
    */
-  peek(sha256: string): Known | null | undefined {
+  peek(sha256: string): ResolvedKey | null | undefined {
     return this.#cache.get(sha256)?.known
   }
 
   /** The key of a secret, from the cache or the records. Parallel look-ups of one secret are one look-up. */
-  async find(sha256: string): Promise<Known | null> {
+  async find(sha256: string): Promise<ResolvedKey | null> {
     const cached = this.peek(sha256)
     if (cached !== undefined) return cached
     const running = this.#loads.get(sha256)
@@ -160,7 +160,7 @@ export class Accounts {
    * limits, so that one that has lost them, or still has former defaults, knows them again. It shares no load that began
    * earlier, because that may have read what is stale.
    */
-  async reload(sha256: string): Promise<Known | null> {
+  async reload(sha256: string): Promise<ResolvedKey | null> {
     const known = await this.#load(sha256)
     if (known) await this.#announce(known.key)
     this.#cache.set(sha256, { known }, { ttl: known ? TTL_MS : UNKNOWN_TTL_MS })
@@ -268,7 +268,7 @@ export class Accounts {
     this.#cache.clear()
   }
 
-  async #load(sha256: string): Promise<Known | null> {
+  async #load(sha256: string): Promise<ResolvedKey | null> {
     const place = await this.#records.get<{ account: string; key: string }>(`hash:${sha256}`)
     if (!place) return null
     const [account, key] = await Promise.all([this.account(place.account), this.key(place.key)])
@@ -329,7 +329,7 @@ function secretOf({ secret, sha256 }: NewKey): { secret: string; sha256: string;
   }
   const given = secret ?? mint()
   need(SECRET.test(given), 'secret', '8 to 512 visible ASCII characters without spaces')
-  need(looksLikeOurs(given), 'secret', `as it was minted, if it begins with "${MARKER}"`)
+  need(hasValidChecksum(given), 'secret', `as it was minted, if it begins with "${MARKER}"`)
   // Of a foreign secret the beginning may be all there is to guess.
   const start = given.startsWith(MARKER) ? given.slice(0, START_LENGTH) : 'seeded'
   return { secret: given, sha256: hashSecret(given), start }

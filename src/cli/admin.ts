@@ -1,7 +1,7 @@
 /** The admin API of a running gateway, as its command line sees it. */
 import { FetchError, ofetch } from 'ofetch'
 import type { Config } from '../config/config.ts'
-import { NO_TOKEN, toCallable } from '../gateway/seed.ts'
+import { NO_TOKEN, callableUrl } from '../gateway/seed.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { parseExact } from './output.ts'
@@ -39,7 +39,7 @@ export async function connect(args: Arguments): Promise<Admin> {
 }
 
 function urlOf({ server: { host, port } }: Config): string {
-  return toCallable(`http://${host.includes(':') ? `[${host}]` : host}:${port}`)
+  return callableUrl(`http://${host.includes(':') ? `[${host}]` : host}:${port}`)
 }
 
 async function request(

@@ -10,7 +10,7 @@ import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError } from '../errors/errors.ts'
-import { closeState, openState, type State } from '../gateway/gateway.ts'
+import { closeState, openState, type OpenState } from '../gateway/gateway.ts'
 import { LEDGER_FILE } from '../state/sqlite/file.ts'
 import { exportLines, importLines } from './archive/archive.ts'
 import { LineError } from './archive/lines.ts'
@@ -50,7 +50,7 @@ export async function importLedger(args: Arguments): Promise<void> {
 /** @throws CommandError when it cannot be opened, one sentence */
 async function withState<Result>(
   { config, ...loaded }: LoadedConfig,
-  use: (state: State) => Promise<Result>,
+  use: (state: OpenState) => Promise<Result>,
 ): Promise<Result> {
   if (config.state.driver === 'memory') {
     throw new CommandError(
@@ -77,7 +77,7 @@ async function withState<Result>(
 }
 
 /** For its owner only, as the ledger itself; what could not be written whole is not left. */
-async function writeFile(state: State, file: string): Promise<number> {
+async function writeFile(state: OpenState, file: string): Promise<number> {
   const target = await open(file, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EEXIST') throw new CommandError(`${file} is there already.`)
     throw explained(file, error)
@@ -90,7 +90,7 @@ async function writeFile(state: State, file: string): Promise<number> {
   }
 }
 
-async function writeOut(state: State): Promise<number> {
+async function writeOut(state: OpenState): Promise<number> {
   return write(state, process.stdout).catch((error: NodeJS.ErrnoException) => {
     // Whoever reads has read enough.
     if (error.code === 'EPIPE') return 0
@@ -99,7 +99,7 @@ async function writeOut(state: State): Promise<number> {
 }
 
 /** @returns how many lines there are */
-async function write(state: State, target: Writable): Promise<number> {
+async function write(state: OpenState, target: Writable): Promise<number> {
   let count = 0
   const counted = async function* () {
     for await (const line of exportLines(state)) {

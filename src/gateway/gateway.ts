@@ -7,13 +7,13 @@ import { Accounts } from '../accounts/accounts.ts'
 import { buildCatalog } from '../models/catalog.ts'
 import { checkProviders, type LoadedConfig } from '../config/config.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
-import { createFetch } from '../upstream/download.ts'
-import { questioner, setUpGuards } from './guard-setup.ts'
+import { createDownloader } from '../upstream/download.ts'
+import { internalChat, setUpGuards } from './guard-setup.ts'
 import { Escalations } from '../guard/escalations.ts'
-import type { LoadedGuard } from '../guard/plan.ts'
-import { Holds } from '../money/holds.ts'
+import type { GuardInstance } from '../guard/plan.ts'
+import { HoldEstimator } from '../money/holds.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
-import { openEmbedded } from '../state/sqlite/engine.ts'
+import { openSqlite } from '../state/sqlite/engine.ts'
 import { MemoryLedger } from '../state/ledger/memory.ts'
 import { checkDeployments, loadProvider, loadSearch } from './loader.ts'
 import { Metrics } from '../observe/metrics.ts'
@@ -22,8 +22,8 @@ import { RunningCalls, type Call, type Runtime } from '../pipeline/pipeline.ts'
 import type { Host, Provider, ProviderPlugin } from '../plugin.ts'
 import { memoryRecords, type Records } from '../state/records.ts'
 import { Routing } from '../models/routing.ts'
-import { Search, type Engine } from '../search/search.ts'
-import { createHost, type OwnedHost, type UpstreamSettings } from '../upstream/host.ts'
+import { Search, type ConfiguredEngine } from '../search/search.ts'
+import { createHost, type ClosableHost, type UpstreamSettings } from '../upstream/host.ts'
 
 export interface Gateway {
   /** The current snapshot; a call keeps the one it started with. */
@@ -57,11 +57,11 @@ export async function createGateway(
   const running = new RunningCalls()
   const access = new AccessLog({ format: loaded.config.log.format })
   const routing = new Routing()
-  const ask = questioner((call) => {
+  const chat = internalChat((call) => {
     running.add(call)
     call.scope.defer(() => running.delete(call))
   })
-  const common = { access, log, metrics, routing, holds: new Holds(), ask }
+  const common = { access, log, metrics, routing, holds: new HoldEstimator(), internalChat: chat }
   // Files are opened by another thread while plugins are set up in this one.
   const opening = openState(loaded, log)
   // Whoever waits for it below is told.
@@ -169,17 +169,17 @@ interface Common {
   readonly log: ConsolaInstance
   readonly metrics: Metrics
   readonly routing: Routing
-  readonly holds: Holds
-  readonly ask: Runtime['ask']
+  readonly holds: HoldEstimator
+  readonly internalChat: Runtime['internalChat']
 }
 
 async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled> {
   const { config, file } = loaded
   const { log } = common
-  const hosts: OwnedHost[] = []
+  const hosts: ClosableHost[] = []
   const providers = new Map<string, Provider>()
-  const engines: Engine[] = []
-  const guardsMade: LoadedGuard[] = []
+  const engines: ConfiguredEngine[] = []
+  const guardsMade: GuardInstance[] = []
   const { escalate } = config.guards
   const escalations = escalate && new Escalations(escalate, (message) => log.warn(message))
   const close = async () => {
@@ -195,7 +195,7 @@ async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled
       if (result.status === 'rejected') log.error('closing a plugin failed', result.reason)
     }
   }
-  const fetch = createFetch(config.fetch)
+  const fetch = createDownloader(config.fetch)
   const ownHost = (name: string, settings: UpstreamSettings) => {
     const owned = createHost(name, settings, log, fetch)
     hosts.push(owned)
@@ -250,7 +250,7 @@ async function loadAll(
 async function loadEngines(
   { config, directory, secrets }: LoadedConfig,
   createEngineHost: (name: string) => Host,
-  engines: Engine[],
+  engines: ConfiguredEngine[],
 ): Promise<void> {
   const issues: ConfigIssue[] = []
   for (const [name, settings] of Object.entries(config.search.engines)) {
@@ -268,7 +268,7 @@ async function loadEngines(
 }
 
 /** What outlives a gateway. */
-export interface State {
+export interface OpenState {
   readonly ledger: Ledger
   readonly records: Records
 }
@@ -277,9 +277,9 @@ export interface State {
 export async function openState(
   { config: { state } }: LoadedConfig,
   log: ConsolaInstance,
-): Promise<State> {
+): Promise<OpenState> {
   if (state.driver === 'file') {
-    return openEmbedded({ path: state.path, retentionDays: state.retention, log })
+    return openSqlite({ path: state.path, retentionDays: state.retention, log })
   }
   if (state.driver === 'redis') {
     // Not loaded where it is not used: its client is an optional package.
@@ -291,7 +291,7 @@ export async function openState(
 }
 
 /** Resolves when everything is written. */
-export async function closeState({ ledger, records }: State): Promise<void> {
+export async function closeState({ ledger, records }: OpenState): Promise<void> {
   try {
     await ledger.close()
   } finally {

@@ -2,16 +2,16 @@
 import type { Catalog } from '../models/catalog.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
-import { Fold } from '../endpoints/chat/chunks.ts'
+import { CompletionBuilder } from '../endpoints/chat/chunks.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
-import type { ModelQuestion } from '../guard/model-access.ts'
-import { Guards, type LoadedGuard } from '../guard/plan.ts'
+import type { GuardModelRequest } from '../guard/model-access.ts'
+import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
 import { guardHost } from '../guard/host.ts'
 import { compilePatterns, compiling } from '../patterns/patterns.ts'
-import { Turnstile } from '../guard/semaphore.ts'
+import { FairSemaphore } from '../guard/semaphore.ts'
 import { loadGuard } from './loader.ts'
-import { Call, type Beside } from '../pipeline/pipeline.ts'
-import type { Completion, Host } from '../plugin.ts'
+import { Call, type CallerContext } from '../pipeline/pipeline.ts'
+import type { ChatCompletion, Host } from '../plugin.ts'
 import { route } from '../pipeline/stages/route.ts'
 
 /** Models that guards ask at once, all together. */
@@ -26,9 +26,9 @@ export async function setUpGuards(
   { config, directory, secrets }: LoadedConfig,
   catalog: Catalog,
   createHost: (name: string) => Host,
-  made: LoadedGuard[],
-): Promise<Guards> {
-  const places = new Turnstile(MOST_QUESTIONS)
+  made: GuardInstance[],
+): Promise<GuardRegistry> {
+  const places = new FairSemaphore(MOST_QUESTIONS)
   const issues: ConfigIssue[] = []
   for (const [index, settings] of config.guards.use.entries()) {
     const { applies, mode, billing } = settings
@@ -49,7 +49,7 @@ export async function setUpGuards(
     }
   }
   if (issues.length > 0) throw new ConfigError('the configuration', issues)
-  return new Guards(made, compiling, (id) => catalog.get(id)?.modality === 'chat')
+  return new GuardRegistry(made, compiling, (id) => catalog.get(id)?.modality === 'chat')
 }
 
 /**
@@ -57,11 +57,11 @@ export async function setUpGuards(
  * ledger.
  * @param track puts a call on the list of those under way
  */
-export function questioner(track: (call: Call) => void) {
+export function internalChat(track: (call: Call) => void) {
   return async function ask(
-    beside: Beside,
-    { model: id, request, signal, book }: ModelQuestion,
-  ): Promise<Completion> {
+    beside: CallerContext,
+    { model: id, request, signal, book }: GuardModelRequest,
+  ): Promise<ChatCompletion> {
     const { id: requestId, path, runtime, account, incoming } = beside
     const model = runtime.catalog.get(id)
     if (model?.modality !== 'chat') throw new Error(`there is no chat model ${JSON.stringify(id)}`)
@@ -72,14 +72,14 @@ export function questioner(track: (call: Call) => void) {
     call.model = model
     call.input = input
     call.session = null
-    call.outbound = chat.outbound(input as never, model)
+    call.outbound = chat.toUpstream(input as never, model)
     track(call)
     const giveUp = () => call.abort(signal.reason)
     signal.addEventListener('abort', giveUp, { once: true })
     try {
       signal.throwIfAborted()
       const { parts } = await route(call, unreachable)
-      const whole = new Fold()
+      const whole = new CompletionBuilder()
       for await (const chunk of parts) whole.add(chunk)
       return whole.completion()
     } finally {

@@ -23,7 +23,7 @@ import {
   type SearchPlugin,
 } from '../plugin.ts'
 
-export interface Origin<H extends Host = Host> {
+export interface PluginSource<H extends Host = Host> {
   /** Folder of the configuration file: where relative paths and packages are looked for. */
   readonly directory: string
   /** Dotted paths of settings that must not be shown; without it no text of the options is. */
@@ -89,7 +89,7 @@ const SETUP_LIMIT_SECONDS = 10
 export async function loadProvider(
   instance: string,
   settings: Config['providers'][string],
-  origin: Origin,
+  origin: PluginSource,
 ): Promise<LoadedProvider> {
   const path = ['providers', instance]
   const setup = async (plugin: ProviderPlugin, options: unknown): Promise<Provider> =>
@@ -105,7 +105,7 @@ export async function loadProvider(
 export async function loadSearch(
   name: string,
   settings: Config['search']['engines'][string],
-  origin: Origin,
+  origin: PluginSource,
 ): Promise<SearchEngine> {
   const path = ['search', 'engines', name]
   const setup = async (plugin: SearchPlugin, options: unknown): Promise<SearchEngine> =>
@@ -120,14 +120,14 @@ export async function loadSearch(
 export async function loadGuard(
   index: number,
   settings: Config['guards']['use'][number],
-  origin: Origin<GuardHost>,
+  origin: PluginSource<GuardHost>,
 ): Promise<{ readonly guard: Guard; readonly plugin: GuardPlugin }> {
   const path = ['guards', 'use', String(index)]
   const setup = async (plugin: GuardPlugin, options: unknown): Promise<Guard> =>
     plugin.setup(options, origin.createHost(settings.name ?? plugin.name))
   const { plugin, made } = await load('guard', path, settings, origin, setup)
-  const answers: unknown = made.answers
-  if (!Array.isArray(answers) || (made.cost !== 'local' && made.cost !== 'remote')) {
+  const answers: unknown = made.enforces
+  if (!Array.isArray(answers) || (made.execution !== 'local' && made.execution !== 'remote')) {
     const message = `expected ${show(plugin.name)} to make a guard with "answers" and a "cost"`
     fail([...path, 'use'].join('.'), message)
   }
@@ -184,7 +184,7 @@ async function load<P extends Plugin, Made extends Closable>(
   kind: P['kind'],
   path: readonly string[],
   { use, options }: PluginSettings,
-  { directory, secrets }: Origin,
+  { directory, secrets }: PluginSource,
   setup: (plugin: P, options: unknown) => Promise<Made>,
 ): Promise<{ readonly plugin: P; readonly made: Made }> {
   const where = [...path, 'use'].join('.')

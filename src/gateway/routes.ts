@@ -1,5 +1,5 @@
 /** Which paths there are, and what happens to a request on its way. */
-import { credits, key, models, type Question } from '../endpoints/account/endpoints.ts'
+import { credits, key, models, type GetRoute } from '../endpoints/account/endpoints.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import { edits, generations } from '../endpoints/images/endpoint.ts'
 import { ocr } from '../endpoints/ocr/endpoint.ts'
@@ -72,7 +72,7 @@ function endpointRoute(endpoint: Endpoint): Route {
   }
 }
 
-function questionRoute(question: Question): Route {
+function questionRoute(question: GetRoute): Route {
   const answer: Stage = async function answer(call) {
     return { parts: flowOf(await question.answer(call)) }
   }

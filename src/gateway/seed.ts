@@ -82,7 +82,7 @@ export function toKeyChange(settings: KeySettings): KeyChange {
 }
 
 /** A URL with an address to call in place of one to listen on: that of all interfaces belongs to none. */
-export function toCallable(url: string): string {
+export function callableUrl(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }
 
@@ -91,7 +91,7 @@ export function toCallable(url: string): string {
  * @param listening the server's URL, without `/v1`
  */
 export function welcome(report: SeedReport, gateway: Gateway, listening: string): string {
-  const url = toCallable(listening)
+  const url = callableUrl(listening)
   const { catalog, config } = gateway.runtime
   const secret = report.secret ?? '$API_KEY'
   const model = catalog.all().find(({ modality }) => modality === 'chat')

@@ -1,36 +1,36 @@
 /**
  * What guards have to know of an endpoint: the texts that go in, how the parts of an answer come apart into texts, and how
- * "no" is said there. Each endpoint implements {@link Guarding}; the guard stage asks for nothing else.
+ * "no" is said there. Each endpoint implements {@link GuardAdapter}; the guard stage asks for nothing else.
  */
-import type { Channel, Unit } from '../plugin.ts'
+import type { Channel, TextItem } from '../plugin.ts'
 
 /** An endpoint as guards see it (guard design, 1.3, 3.1, 3.7). */
-export interface Guarding<In = any, Part = any> {
+export interface GuardAdapter<In = any, Part = any> {
   /**
    * Every text of the input, as the client sent it.
    * @param refusals every form of the refusal text that a client may have got before
    */
-  units(input: In, refusals: readonly string[]): InputUnits
+  inputTexts(input: In, refusals: readonly string[]): InputTexts
   /** The outbound request without the text of turns that were refused before; for endpoints with turns. */
-  withhold?(outbound: any, turns: readonly SettledTurn[]): unknown
+  withhold?(outbound: any, turns: readonly RefusedTurn[]): unknown
   /** The answer says what the input says and nothing else: it is the input that is looked at, for either side. */
-  readonly renders?: boolean
+  readonly outputRepeatsInput?: boolean
   /** How many answers are asked for. */
   choices(input: In): number
   /** What the screen needs to take one answer apart and put it together again; it may remember what it saw. */
-  lanes(input: In): Lanes<Part>
+  outputCodec(input: In): OutputCodec<Part>
   /** "No" as an ordinary answer, in parts that end a choice. Without it there is only the error form. */
-  refuse?(refusal: Refusal<Part>, input: In, model: string): readonly Part[]
+  refusalParts?(refusal: Refusal<Part>, input: In, model: string): readonly Part[]
 }
 
-export interface InputUnits {
-  readonly units: readonly Unit[]
+export interface InputTexts {
+  readonly units: readonly TextItem[]
   /** Complete earlier turns that were answered with the refusal text. */
-  readonly settled: readonly SettledTurn[]
+  readonly refusedTurns: readonly RefusedTurn[]
 }
 
 /** A turn that was refused before. If one of its units violates a rule the turn is withheld, and does not block. */
-export interface SettledTurn {
+export interface RefusedTurn {
   /** Ids of its units. */
   readonly units: ReadonlySet<string>
   /** Where its messages stand, counted from the end. */
@@ -42,30 +42,34 @@ export interface Refusal<Part> {
   readonly text: string
   readonly choice: number
   /** A part of the answer that it takes the place of; none came before an input was refused. */
-  readonly like: Part | undefined
+  readonly sample: Part | undefined
   /** Whether the client has got a first part of this choice, and whether text of it. */
   readonly opened: boolean
-  readonly said: boolean
+  readonly hasText: boolean
 }
 
 /** How the parts of one answer come apart into pieces. */
-export interface Lanes<Part> {
+export interface OutputCodec<Part> {
   /**
    * Cuts a part into its pieces, in order. What the endpoint does not know is left out, and named to `removed`.
    * Together the pieces say what the part says.
    */
-  split(part: Part, take: (piece: Piece<Part>) => void, removed: (field: string) => void): void
+  split(
+    part: Part,
+    take: (piece: OutputPiece<Part>) => void,
+    removed: (field: string) => void,
+  ): void
   /** The part of a text that says the stretch from `start` to `end` of it only. */
   cut(piece: TextPiece<Part>, start: number, end: number): Part
   /** What fragments that make sense together only say as a whole. Absent where there are none. */
-  gather?(fragments: readonly FragmentPiece<Part>[]): WholePiece<Part>
+  assemble?(fragments: readonly FragmentPiece<Part>[]): AtomicPiece<Part>
 }
 
-export type Piece<Part> =
+export type OutputPiece<Part> =
   | TextPiece<Part>
   | FragmentPiece<Part>
-  | WholePiece<Part>
-  | MarkPiece<Part>
+  | AtomicPiece<Part>
+  | PassthroughPiece<Part>
   | FinishPiece<Part>
 
 interface AnyPiece<Part> {
@@ -82,7 +86,7 @@ export interface TextPiece<Part> extends AnyPiece<Part> {
   /** A violation ends this channel only: the choice goes on without it. */
   readonly droppable?: boolean
   /** Its part says the text and nothing else, and so do the others of its channel: two may be said as one. */
-  readonly plain?: boolean
+  readonly textOnly?: boolean
 }
 
 /** Part of something that goes out whole, once the choice is finished, such as a tool call. */
@@ -96,35 +100,35 @@ export interface FragmentPiece<Part> extends AnyPiece<Part> {
 }
 
 /** Something that goes out whole or not at all, with the texts it says; each text is a lane of its own. */
-export interface WholePiece<Part> extends AnyPiece<Part> {
+export interface AtomicPiece<Part> extends AnyPiece<Part> {
   readonly kind: 'whole'
   readonly channel: Channel
   /** Which of the things of this channel. */
   readonly index: number
-  readonly texts: readonly WholeText[]
+  readonly texts: readonly AtomicText[]
   /**
    * What is left of it without these items; nothing if that is nothing. Without it, one violation ends the choice.
    */
-  without?(items: ReadonlySet<number>): Part | undefined
+  withoutItems?(items: ReadonlySet<number>): Part | undefined
   /** Media in it that no guard of texts can read. */
   readonly unscanned?: string
 }
 
-export interface WholeText {
+export interface AtomicText {
   readonly text: string
   /** Another reading of a text that is there already: for local guards only. */
-  readonly again?: boolean
+  readonly duplicate?: boolean
   /** Of several items, the one that says it. */
   readonly item?: number
 }
 
 /** Says nothing that could be read. `opens` a choice, or goes out after the text of its `channel` that came before. */
-export interface MarkPiece<Part> extends AnyPiece<Part> {
+export interface PassthroughPiece<Part> extends AnyPiece<Part> {
   readonly kind: 'mark'
   readonly opens?: boolean
   readonly channel?: Channel
   /** It goes out even where its channel is left out. */
-  readonly lasting?: boolean
+  readonly keptWhenDropped?: boolean
 }
 
 /** Ends a choice; goes out after everything else of it. */

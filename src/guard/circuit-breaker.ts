@@ -19,7 +19,7 @@ interface Bucket {
  * Opens when at least half of at least ten calls within half a minute failed; ten seconds later one call may try, and
  * decides. Times are ms of a steady clock.
  */
-export class Circuit {
+export class CircuitBreaker {
   #buckets: Bucket[] = []
   #openUntil = 0
   #open = false

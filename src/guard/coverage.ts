@@ -1,6 +1,6 @@
 /** Who looks after the rules of a policy, and which nobody does. */
 import type { EffectivePolicy } from '../policy/policy.ts'
-import { isSelected, type Guards, type LoadedGuard } from './plan.ts'
+import { isSelected, type GuardRegistry, type GuardInstance } from './plan.ts'
 
 /** One rule, and the guards that answer for it. */
 export interface Coverage {
@@ -10,11 +10,11 @@ export interface Coverage {
 }
 
 /** The rules of a policy with their guards on either side, as far as the policy has it looked at. */
-export function coverageOf(guards: Guards, policy: EffectivePolicy): readonly Coverage[] {
+export function coverageOf(guards: GuardRegistry, policy: EffectivePolicy): readonly Coverage[] {
   const { scopes, deny, bannedPatterns, guard } = policy
-  const answering = (rule: string, looks: (one: LoadedGuard) => boolean) =>
+  const answering = (rule: string, looks: (one: GuardInstance) => boolean) =>
     guards.all
-      .filter(({ guard: { answers } }) => answers.includes(rule as never))
+      .filter(({ guard: { enforces: answers } }) => answers.includes(rule as never))
       .filter((one) => one.applies !== 'selected' || isSelected(one, policy))
       .filter(({ mode }) => mode === 'block')
       .filter(looks)
@@ -38,14 +38,14 @@ export function coverageOf(guards: Guards, policy: EffectivePolicy): readonly Co
  * What an operator should know about a policy, in sentences without an end.
  * @param proceed throws where nobody waits for it any more
  */
-export async function gapsOf(
-  guards: Guards,
+export async function coverageWarnings(
+  guards: GuardRegistry,
   policy: EffectivePolicy,
   proceed: () => void = () => {},
 ): Promise<readonly string[]> {
   const { guard } = policy
   if (!guard.input && !guard.output) return []
-  const roster = await guards.rosterOf(policy, proceed)
+  const roster = await guards.planFor(policy, proceed)
   const covered = coverageOf(guards, policy)
   const after = guard.onError === 'block' ? 'will be refused' : 'will go on without it'
   return [
@@ -68,10 +68,10 @@ export async function gapsOf(
   ]
 }
 
-function looksAtInput({ guard }: LoadedGuard): boolean {
-  return guard.input !== undefined
+function looksAtInput({ guard }: GuardInstance): boolean {
+  return guard.checkInput !== undefined
 }
 
-function looksAtOutput({ guard }: LoadedGuard): boolean {
-  return guard.output !== undefined || guard.outputStream !== undefined
+function looksAtOutput({ guard }: GuardInstance): boolean {
+  return guard.checkOutput !== undefined || guard.streamOutput !== undefined
 }

@@ -4,8 +4,8 @@
  */
 import type { Origin, Side } from '../plugin.ts'
 import { createHmac, randomBytes } from 'node:crypto'
-import type { Place } from './screen-types.ts'
-import type { Block, FaultKind } from './verdicts.ts'
+import type { OutputLocation } from './screen-types.ts'
+import type { BlockVerdict, FaultKind } from './verdicts.ts'
 
 export type GuardOutcome = 'passed' | 'blocked' | 'error'
 export type Evidence = 'none' | 'hash' | 'text'
@@ -53,15 +53,15 @@ export interface DecisionInit {
 }
 
 /** Who found it, and what. */
-export interface Found {
+export interface Violation {
   readonly guard: string
   readonly origin: Origin
-  readonly block: Block
+  readonly block: BlockVerdict
   readonly view?: string | undefined
 }
 
-/** Where it was found. @see Place */
-export type Spot = Place & { /** The unit of the input. */ readonly unit?: string }
+/** Where it was found. @see OutputLocation */
+export type Location = OutputLocation & { /** The unit of the input. */ readonly unit?: string }
 
 /** Repeats can be seen, and nothing else. */
 const secret = randomBytes(32)
@@ -124,8 +124,8 @@ export class Decision {
   /** Something was found. @param unit of the input it was found in */
   found(
     side: Side,
-    { guard, origin, block, view }: Found,
-    place: Spot,
+    { guard, origin, block, view }: Violation,
+    place: Location,
     effect: Finding['effect'],
   ): void {
     const { matched, channel, unit, choice } = place
@@ -176,7 +176,7 @@ export class Decision {
   }
 
   /** Guards that only look on may take longer than the call. */
-  later(looking: Promise<unknown>): void {
+  waitFor(looking: Promise<unknown>): void {
     // Whoever waits for it does so later.
     const known = looking.catch(() => (this.incomplete = true))
     this.#looking = [...(this.#looking ?? NOTHING), known]

@@ -1,18 +1,18 @@
 /** Tries a policy on texts, rule by rule, without a call (for operators who write policies). */
-import type { ActiveRules, GuardContext, RuleRef, Side, Span, Unit } from '../plugin.ts'
+import type { ActiveRules, GuardContext, RuleRef, Side, Span, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
-import { Circuit } from './circuit-breaker.ts'
+import { CircuitBreaker } from './circuit-breaker.ts'
 import type { Stop } from './scan-session.ts'
 import { pluginScout } from './scan-sessions.ts'
-import type { Guards, LoadedGuard } from './plan.ts'
-import { Passes } from './verdict-cache.ts'
-import type { PatternMatcher } from '../patterns/patterns.ts'
+import type { GuardRegistry, GuardInstance } from './plan.ts'
+import { VerdictCache } from './verdict-cache.ts'
+import type { CompiledMatcher } from '../patterns/patterns.ts'
 import { inTurns, type Steps } from '../patterns/time-slice.ts'
-import { admitted, checkVerdict, toFault, type Block, type FaultKind } from './verdicts.ts'
-import { Watch } from './runner.ts'
+import { ruleFilter, checkVerdict, toFault, type BlockVerdict, type FaultKind } from './verdicts.ts'
+import { GuardRunner } from './runner.ts'
 
 /** What one guard says of one text under one rule. */
-export interface Evaluation {
+export interface PolicyTestResult {
   readonly rule: string
   readonly side: Side
   readonly guard: string
@@ -25,13 +25,13 @@ export interface Evaluation {
   readonly error?: FaultKind
 }
 
-export interface Trial {
+export interface PolicyTest {
   readonly policy: EffectivePolicy
-  readonly guards: Guards
+  readonly guards: GuardRegistry
   readonly texts: { readonly input?: string; readonly output?: string }
   /** Whether remote guards are asked. */
   readonly remote: boolean
-  readonly compile: (patterns: readonly string[]) => Steps<PatternMatcher>
+  readonly compile: (patterns: readonly string[]) => Steps<CompiledMatcher>
   /** Throws where nobody waits for it any more; asked now and then. */
   readonly proceed: () => void
   /** What a guard is told. */
@@ -50,17 +50,17 @@ const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
 const LIMITS_MS = { input: 10_000, output: 10_000 }
 
 /** Every rule in force on every text, by every guard that answers for it; whatever `guard.mode` is. */
-export async function evaluate(trial: Trial): Promise<readonly Evaluation[]> {
+export async function testPolicy(trial: PolicyTest): Promise<readonly PolicyTestResult[]> {
   const { policy, guards, texts } = trial
   const rules = rulesOf(policy)
-  const found: Evaluation[] = []
+  const found: PolicyTestResult[] = []
   for (const side of SIDES) {
     const text = texts[side]
     if (text === undefined || !policy.guard[side]) continue
     found.push(...(await inTurns(patternsOn(trial, side, text), trial.proceed)))
     for (const { rule, family, only } of rules) {
       for (const loaded of guards.all) {
-        if (!loaded.guard.answers.includes(family) || !looksAt(loaded, side)) continue
+        if (!loaded.guard.enforces.includes(family) || !looksAt(loaded, side)) continue
         found.push({
           rule,
           side,
@@ -86,8 +86,12 @@ function rulesOf({ scopes, deny }: EffectivePolicy): readonly Rule[] {
   ]
 }
 
-function* patternsOn({ policy, compile }: Trial, side: Side, text: string): Steps<Evaluation[]> {
-  const found: Evaluation[] = []
+function* patternsOn(
+  { policy, compile }: PolicyTest,
+  side: Side,
+  text: string,
+): Steps<PolicyTestResult[]> {
+  const found: PolicyTestResult[] = []
   for (const [index, pattern] of policy.bannedPatterns.entries()) {
     const matcher = yield* compile([pattern])
     const hit = yield* matcher.search(text)
@@ -103,21 +107,21 @@ function* patternsOn({ policy, compile }: Trial, side: Side, text: string): Step
 }
 
 async function ask(
-  { remote, contextOf }: Trial,
-  { name, plugin, guard }: LoadedGuard,
+  { remote, contextOf }: PolicyTest,
+  { name, plugin, guard }: GuardInstance,
   rules: ActiveRules,
   side: Side,
   text: string,
-): Promise<Omit<Evaluation, 'rule' | 'side' | 'guard'>> {
-  if (guard.cost === 'remote' && !remote) return { verdict: 'not-asked' }
+): Promise<Omit<PolicyTestResult, 'rule' | 'side' | 'guard'>> {
+  if (guard.execution === 'remote' && !remote) return { verdict: 'not-asked' }
   const inForce = rules.scopes.length > 0 ? ['scope'] : rules.deny.map((one) => `deny:${one}`)
-  const watch = new Watch({
+  const watch = new GuardRunner({
     name,
     guard,
     origin: 'key',
-    admits: admitted(plugin, guard.answers, new Set(inForce)),
-    circuit: new Circuit(),
-    passes: new Passes(),
+    admits: ruleFilter(plugin, guard.enforces, new Set(inForce)),
+    circuit: new CircuitBreaker(),
+    passes: new VerdictCache(),
     observer: { asked: () => {} },
     limitsMs: LIMITS_MS,
     signal: new AbortController().signal,
@@ -138,14 +142,18 @@ async function ask(
   }
 }
 
-async function blockIn(watch: Watch, side: Side, text: string): Promise<Block | undefined> {
+async function blockIn(
+  watch: GuardRunner,
+  side: Side,
+  text: string,
+): Promise<BlockVerdict | undefined> {
   const { guard, local, admits } = watch
   if (side === 'output' && local) {
     const stop = await stopIn(watch, text)
     if (stop?.fault) throw stop.fault
     return stop?.block
   }
-  const unit: Unit = {
+  const unit: TextItem = {
     id: side,
     side,
     channel: 'content',
@@ -155,17 +163,17 @@ async function blockIn(watch: Watch, side: Side, text: string): Promise<Block | 
   }
   if (side === 'output') {
     return watch.ask('output', async (context) =>
-      checkVerdict(await guard.output!(unit, context), text.length, admits),
+      checkVerdict(await guard.checkOutput!(unit, context), text.length, admits),
     )
   }
   const first = (verdicts: readonly unknown[]) => checkVerdict(verdicts[0], text.length, admits)
   return local
-    ? first(await watch.work((context) => guard.input!([unit], context)))
-    : watch.ask('input', async (context) => first(await guard.input!([unit], context)))
+    ? first(await watch.work((context) => guard.checkInput!([unit], context)))
+    : watch.ask('input', async (context) => first(await guard.checkInput!([unit], context)))
 }
 
 /** What a local guard says of an answer that is there whole. */
-async function stopIn(watch: Watch, text: string): Promise<Stop | undefined> {
+async function stopIn(watch: GuardRunner, text: string): Promise<Stop | undefined> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const lane = { channel: 'content', choice: 0, index: 0 } as const
   const follower = pluginScout(watch, '').follow(lane, resolve, true)
@@ -175,8 +183,11 @@ async function stopIn(watch: Watch, text: string): Promise<Stop | undefined> {
   return follower.stop
 }
 
-function looksAt({ guard }: LoadedGuard, side: Side): boolean {
-  if (side === 'input') return guard.input !== undefined
+function looksAt({ guard }: GuardInstance, side: Side): boolean {
+  if (side === 'input') return guard.checkInput !== undefined
   // A guard that follows lanes and asks elsewhere has to see an answer grow.
-  return guard.output !== undefined || (guard.outputStream !== undefined && guard.cost === 'local')
+  return (
+    guard.checkOutput !== undefined ||
+    (guard.streamOutput !== undefined && guard.execution === 'local')
+  )
 }

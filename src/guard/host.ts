@@ -1,9 +1,9 @@
 /** What the gateway offers guard plugins (guard design, 4). */
 import { LRUCache } from 'lru-cache'
-import type { GuardHost, Host, Matcher } from '../plugin.ts'
+import type { GuardHost, Host, PatternMatcher } from '../plugin.ts'
 import { askModel } from './model-access.ts'
 import { inTurns } from '../patterns/time-slice.ts'
-import type { Turnstile } from './semaphore.ts'
+import type { FairSemaphore } from './semaphore.ts'
 
 const MOST_CACHED = 20_000
 const LONGEST_TTL_SECONDS = 86_400
@@ -11,14 +11,14 @@ const LONGEST_TTL_SECONDS = 86_400
 /** A host for one guard. @param host what every plugin gets */
 export function guardHost(
   host: Host,
-  places: Turnstile,
-  compile: (patterns: readonly string[]) => Matcher,
+  places: FairSemaphore,
+  compile: (patterns: readonly string[]) => PatternMatcher,
 ): GuardHost {
   const cached = new LRUCache<string, { readonly value: unknown }>({ max: MOST_CACHED })
   return {
     ...host,
-    ask: (model, request, context) => askModel(places, model, request, context),
-    compile,
+    askModel: (model, request, context) => askModel(places, model, request, context),
+    compilePatterns: compile,
     inTurns: (steps, { signal }) => inTurns(steps, () => signal.throwIfAborted()),
     cache: {
       get: ({ accountId }, key) => cached.get(`${accountId}\n${key}`)?.value,

@@ -1,24 +1,24 @@
 /** Guards look at what goes in, before anything of it leaves the house (guard design, 1.1 and 1.3). */
-import type { Unit } from '../plugin.ts'
-import type { Found } from './decision.ts'
-import type { PatternDuty } from './plan.ts'
-import type { InputUnits, SettledTurn } from './adapter.ts'
+import type { TextItem } from '../plugin.ts'
+import type { Violation } from './decision.ts'
+import type { PatternAssignment } from './plan.ts'
+import type { InputTexts, RefusedTurn } from './adapter.ts'
 import { inTurns, type Steps } from '../patterns/time-slice.ts'
 import { GuardFault, toFault } from './verdicts.ts'
-import type { Watch } from './runner.ts'
+import type { GuardRunner } from './runner.ts'
 
 export interface InputInit {
-  readonly input: InputUnits
-  readonly patterns: readonly PatternDuty[]
+  readonly input: InputTexts
+  readonly patterns: readonly PatternAssignment[]
   /** Local ones before remote ones. */
-  readonly watches: readonly Watch[]
-  readonly notes: InputNotes
+  readonly watches: readonly GuardRunner[]
+  readonly notes: InputObserver
 }
 
 /** What is written down while an input is screened. */
-export interface InputNotes {
+export interface InputObserver {
   /** Something was found. @param blocks false where it is left out and has no further effect */
-  found(found: Found, unit: Unit, blocks: boolean): void
+  found(found: Violation, unit: TextItem, blocks: boolean): void
   /** A guard could not look. @returns whether the call may not go on without it */
   failed(guard: string, fault: GuardFault): boolean
   /** Throws where nobody waits for the verdict any more; asked now and then. */
@@ -30,18 +30,18 @@ export interface InputVerdict {
   /** Why it goes no further. */
   readonly stop: 'blocked' | GuardFault | undefined
   /** Earlier turns that violate, and were refused then. */
-  readonly withheld: readonly SettledTurn[]
+  readonly withheld: readonly RefusedTurn[]
 }
 
 /** What one guard said of the input: what violates, and why something of it could not be judged. */
 interface Checked {
-  readonly violations: readonly Violation[]
+  readonly violations: readonly LocatedViolation[]
   readonly fault: unknown
 }
 
-interface Violation {
-  readonly found: Found
-  readonly unit: Unit
+interface LocatedViolation {
+  readonly found: Violation
+  readonly unit: TextItem
 }
 
 /** Characters of short texts that are looked at in one step, and what each text costs besides. */
@@ -49,19 +49,19 @@ const STEP = 1 << 13
 const TEXT = 1 << 6
 
 const NOTHING: readonly never[] = []
-const NO_TURNS: ReadonlyMap<string, SettledTurn> = new Map()
+const NO_TURNS: ReadonlyMap<string, RefusedTurn> = new Map()
 
 /** One input on its way past the guards. */
 export class InputScreen {
   readonly #init: InputInit
   /** Made when there is the first. */
-  #withheld: Set<SettledTurn> | undefined
+  #withheld: Set<RefusedTurn> | undefined
   /** By the ids of their units: there may be as many of them as a body has room for. */
-  readonly #turns: ReadonlyMap<string, SettledTurn>
+  readonly #turns: ReadonlyMap<string, RefusedTurn>
 
   constructor(init: InputInit) {
     this.#init = init
-    const { settled } = init.input
+    const { refusedTurns: settled } = init.input
     this.#turns =
       settled.length > 0
         ? new Map(settled.flatMap((turn) => [...turn.units].map((id) => [id, turn])))
@@ -81,7 +81,7 @@ export class InputScreen {
 
   async #askLocal(
     matched: InputVerdict['stop'] | Promise<InputVerdict['stop']>,
-    plugins: readonly Watch[],
+    plugins: readonly GuardRunner[],
   ): Promise<InputVerdict> {
     let stop = await matched
     for (const watch of plugins) stop ??= await this.#ask(watch, this.#units())
@@ -90,12 +90,12 @@ export class InputScreen {
 
   /** Whether there are guards that take their time. */
   get asks(): boolean {
-    return this.#init.watches.some(({ local, guard }) => !local && guard.input !== undefined)
+    return this.#init.watches.some(({ local, guard }) => !local && guard.checkInput !== undefined)
   }
 
   /** Guards that take their time, all at once. The first that blocks decides; what the others say is not waited for. */
   async remote(): Promise<InputVerdict> {
-    const watches = this.#init.watches.filter((watch) => !watch.local && watch.guard.input)
+    const watches = this.#init.watches.filter((watch) => !watch.local && watch.guard.checkInput)
     if (watches.length === 0) return this.#verdict(undefined)
     const units = this.#units()
     const { promise, resolve } = Promise.withResolvers<InputVerdict['stop']>()
@@ -108,7 +108,7 @@ export class InputScreen {
   }
 
   /** What is still to be read: turns that are withheld are not. */
-  #units(): readonly Unit[] {
+  #units(): readonly TextItem[] {
     const { units } = this.#init.input
     const withheld = this.#withheld
     if (!withheld) return units
@@ -143,8 +143,8 @@ export class InputScreen {
     return undefined
   }
 
-  *#match({ matcher, offset, origin }: PatternDuty): Steps<readonly Violation[]> {
-    const violations: Violation[] = []
+  *#match({ matcher, offset, origin }: PatternAssignment): Steps<readonly LocatedViolation[]> {
+    const violations: LocatedViolation[] = []
     let looked = 0
     for (const unit of this.#init.input.units) {
       const { text } = unit
@@ -169,8 +169,8 @@ export class InputScreen {
     return violations
   }
 
-  async #ask(watch: Watch, units: readonly Unit[]): Promise<InputVerdict['stop']> {
-    if (!watch.guard.input || units.length === 0) return undefined
+  async #ask(watch: GuardRunner, units: readonly TextItem[]): Promise<InputVerdict['stop']> {
+    if (!watch.guard.checkInput || units.length === 0) return undefined
     try {
       const checked = watch.local
         ? this.#check(
@@ -178,11 +178,11 @@ export class InputScreen {
             units,
             await watch.inTime(
               'input',
-              watch.work((context) => watch.guard.input!(units, context)),
+              watch.work((context) => watch.guard.checkInput!(units, context)),
             ),
           )
         : await watch.ask('input', async (context) =>
-            this.#check(watch, units, await watch.guard.input!(units, context)),
+            this.#check(watch, units, await watch.guard.checkInput!(units, context)),
           )
       const stop = this.#weigh(checked.violations)
       // What it could not read does not undo what it did read.
@@ -194,11 +194,11 @@ export class InputScreen {
     }
   }
 
-  #check(watch: Watch, units: readonly Unit[], verdicts: unknown): Checked {
+  #check(watch: GuardRunner, units: readonly TextItem[], verdicts: unknown): Checked {
     if (!Array.isArray(verdicts) || verdicts.length !== units.length) {
       throw new GuardFault('invalid', 'the guard answered with the wrong number of verdicts')
     }
-    const violations: Violation[] = []
+    const violations: LocatedViolation[] = []
     let fault: unknown
     units.forEach((unit, index) => {
       try {
@@ -214,7 +214,7 @@ export class InputScreen {
   }
 
   /** Violations of turns that were refused before are withheld; the first other one blocks. */
-  #weigh(violations: readonly Violation[]): 'blocked' | undefined {
+  #weigh(violations: readonly LocatedViolation[]): 'blocked' | undefined {
     for (const { found, unit } of violations) {
       const turn = this.#turnOf(unit)
       this.#init.notes.found(found, unit, turn === undefined)
@@ -224,7 +224,7 @@ export class InputScreen {
     return undefined
   }
 
-  #turnOf({ id }: Unit): SettledTurn | undefined {
+  #turnOf({ id }: TextItem): RefusedTurn | undefined {
     return this.#turns.get(id)
   }
 

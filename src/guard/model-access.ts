@@ -1,7 +1,7 @@
 /** Models that guards ask, through the gateway's own routing: who pays, and how much of it there is (guard design, 3.12). */
-import type { ChatInput, Completion, GuardContext } from '../plugin.ts'
+import type { ChatInput, ChatCompletion, GuardContext } from '../plugin.ts'
 import { parsePico, priceUsage, type Pico, type UsageLine } from '../money/money.ts'
-import type { Turnstile } from './semaphore.ts'
+import type { FairSemaphore } from './semaphore.ts'
 import { GuardFault } from './verdicts.ts'
 
 /** What guards may ask for one request and the rules of one origin. */
@@ -9,7 +9,7 @@ const MOST_CALLS = 24
 const MOST_COST: Pico = parsePico('0.02')
 
 /** What is left of it. One for each call and origin: a request's rules cannot starve the key's. */
-export class Purse {
+export class GuardBudget {
   #calls = 0
   #spent: Pico = 0n
 
@@ -27,7 +27,7 @@ export class Purse {
 }
 
 /** One question to a model. */
-export interface ModelQuestion {
+export interface GuardModelRequest {
   /** Catalog id. */
   readonly model: string
   readonly request: ChatInput
@@ -37,22 +37,22 @@ export interface ModelQuestion {
 }
 
 /** On whose behalf a guard asks. */
-export interface Asker {
+export interface ModelAccess {
   readonly account: string
-  readonly purse: Purse
+  readonly purse: GuardBudget
   /** Whether somebody pays when this model is asked. */
   pays(model: string): boolean
-  ask(question: ModelQuestion): Promise<Completion>
+  ask(question: GuardModelRequest): Promise<ChatCompletion>
   /** Takes down what was consumed. */
   book(line: UsageLine, cost: Pico): void
   /** A question has been answered, or not. */
   ended(ok: boolean): void
 }
 
-const askers = new WeakMap<GuardContext, Asker>()
+const askers = new WeakMap<GuardContext, ModelAccess>()
 
 /** From now on, whoever holds this context may ask. */
-export function entitle(context: GuardContext, asker: Asker): GuardContext {
+export function grantModelAccess(context: GuardContext, asker: ModelAccess): GuardContext {
   askers.set(context, asker)
   return context
 }
@@ -62,11 +62,11 @@ export function entitle(context: GuardContext, asker: Asker): GuardContext {
  * @throws GuardFault `budget`, `unpaid`; Error for a context that the gateway did not give
  */
 export async function askModel(
-  places: Turnstile,
+  places: FairSemaphore,
   model: string,
   request: ChatInput,
   context: GuardContext,
-): Promise<Completion> {
+): Promise<ChatCompletion> {
   const asker = askers.get(context)
   if (!asker) throw new Error('a guard has to hand on the context that it was given')
   if (!asker.pays(model)) {

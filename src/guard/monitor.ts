@@ -30,8 +30,8 @@ export class Monitor<Part> implements Step<Part, Part> {
     this.#try(() => this.#screen.gather(part, IGNORE))
   }
 
-  flush(): void {
-    this.#try(() => this.#screen.flush(IGNORE))
+  batchEnd(): void {
+    this.#try(() => this.#screen.batchEnd(IGNORE))
     if (this.#screen.done) this.#finish(false)
     else if (this.#screen.held > this.#mostHeld) this.#finish(true)
   }

@@ -1,14 +1,14 @@
 /** The guards of one configuration, and which of them a policy calls for (guard design, 1.2, 2.3, 4). */
 import type { ActiveRules, Category, Guard, Origin, RuleRef } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
-import { Circuit } from './circuit-breaker.ts'
-import { Passes } from './verdict-cache.ts'
-import { escapePattern, type PatternMatcher } from '../patterns/patterns.ts'
+import { CircuitBreaker } from './circuit-breaker.ts'
+import { VerdictCache } from './verdict-cache.ts'
+import { escapePattern, type CompiledMatcher } from '../patterns/patterns.ts'
 import { inTurns, type Steps } from '../patterns/time-slice.ts'
-import { admitted, type Admits, type FaultKind } from './verdicts.ts'
+import { ruleFilter, type RuleFilter, type FaultKind } from './verdicts.ts'
 
 /** A plugin, set up. */
-export interface LoadedGuard {
+export interface GuardInstance {
   /** The instance's name. */
   readonly name: string
   /** The plugin's name, which its own rules begin with. */
@@ -23,29 +23,29 @@ export interface LoadedGuard {
 }
 
 /** A guard at work for the rules of one origin. */
-export interface Duty {
-  readonly loaded: LoadedGuard
+export interface Assignment {
+  readonly loaded: GuardInstance
   readonly origin: Origin
   readonly rules: ActiveRules
-  readonly admits: Admits
-  readonly circuit: Circuit
+  readonly admits: RuleFilter
+  readonly circuit: CircuitBreaker
 }
 
 /** Banned patterns of one origin. */
-export interface PatternDuty {
+export interface PatternAssignment {
   readonly origin: Origin
-  readonly matcher: PatternMatcher
+  readonly matcher: CompiledMatcher
   /** Position of the first of them in the effective list. */
   readonly offset: number
 }
 
 /** What a policy calls for. */
-export interface Roster {
-  readonly patterns: readonly PatternDuty[]
+export interface GuardPlan {
+  readonly patterns: readonly PatternAssignment[]
   /** Local guards before remote ones, each in the order of the configuration, the key's rules first. */
-  readonly duties: readonly Duty[]
+  readonly duties: readonly Assignment[]
   /** The same for guards that only look on. */
-  readonly watching: readonly Duty[]
+  readonly monitoring: readonly Assignment[]
   /** Guards that should be there and cannot look. */
   readonly faults: readonly { readonly guard: string; readonly kind: FaultKind }[]
   /** Rules that nobody enforces: they are told to the model and that is all. */
@@ -53,34 +53,34 @@ export interface Roster {
 }
 
 /** Compiles patterns. @throws for what is no pattern */
-export type Compile = (patterns: readonly string[], origin: Origin) => Steps<PatternMatcher>
+export type Compile = (patterns: readonly string[], origin: Origin) => Steps<CompiledMatcher>
 
 const ORIGINS: readonly Origin[] = ['key', 'request']
 /** How a key names a guard as its judge. */
 const BY_NAME = 'guard/'
 
-export class Guards {
-  readonly all: readonly LoadedGuard[]
-  readonly passes: Passes = new Passes()
+export class GuardRegistry {
+  readonly all: readonly GuardInstance[]
+  readonly passes: VerdictCache = new VerdictCache()
   readonly #compile: Compile
   readonly #hasModel: (id: string) => boolean
   readonly #always: boolean
-  readonly #circuits = new Map<string, Circuit>()
-  readonly #rosters = new WeakMap<EffectivePolicy, Roster>()
+  readonly #circuits = new Map<string, CircuitBreaker>()
+  readonly #rosters = new WeakMap<EffectivePolicy, GuardPlan>()
 
   /** @param hasModel whether the catalog has a model */
-  constructor(all: readonly LoadedGuard[], compile: Compile, hasModel: (id: string) => boolean) {
+  constructor(all: readonly GuardInstance[], compile: Compile, hasModel: (id: string) => boolean) {
     this.all = all
     this.#compile = compile
     this.#hasModel = hasModel
     this.#always = all.some(({ applies }) => applies === 'always')
     for (const { name } of all) {
-      for (const origin of ORIGINS) this.#circuits.set(`${name} ${origin}`, new Circuit())
+      for (const origin of ORIGINS) this.#circuits.set(`${name} ${origin}`, new CircuitBreaker())
     }
   }
 
   /** Circuits by guard and origin, for the operator. */
-  get circuits(): ReadonlyMap<string, Circuit> {
+  get circuits(): ReadonlyMap<string, CircuitBreaker> {
     return this.#circuits
   }
 
@@ -88,24 +88,24 @@ export class Guards {
    * What a policy calls for; nothing for most. A promise only where patterns have to be compiled that are new and many.
    * @param proceed throws where nobody waits for it any more
    */
-  rosterOf(
+  planFor(
     policy: EffectivePolicy,
     proceed: () => void,
-  ): Roster | undefined | Promise<Roster | undefined> {
+  ): GuardPlan | undefined | Promise<GuardPlan | undefined> {
     const { guard, scopes, deny, bannedPatterns } = policy
     if (!guard.input && !guard.output) return undefined
     const ruled = scopes.length + deny.length + bannedPatterns.length > 0
     if (!ruled && !this.#always && !guard.model?.startsWith(BY_NAME)) return undefined
     const known = this.#rosters.get(policy)
     const roster = known ?? inTurns(this.#enlist(policy), proceed)
-    const some = (one: Roster) =>
-      one.duties.length + one.watching.length > 0 || ruled ? one : undefined
+    const some = (one: GuardPlan) =>
+      one.duties.length + one.monitoring.length > 0 || ruled ? one : undefined
     return roster instanceof Promise ? roster.then(some) : some(roster)
   }
 
-  *#enlist(policy: EffectivePolicy): Steps<Roster> {
+  *#enlist(policy: EffectivePolicy): Steps<GuardPlan> {
     const faults: { guard: string; kind: FaultKind }[] = []
-    const patterns: PatternDuty[] = []
+    const patterns: PatternAssignment[] = []
     const keys = policy.rules.key.bannedPatterns.length
     for (const origin of ORIGINS) {
       const { bannedPatterns } = policy.rules[origin]
@@ -119,11 +119,11 @@ export class Guards {
     const all = this.all
       .flatMap((loaded) => ORIGINS.flatMap((origin) => this.#dutyOf(loaded, policy, origin) ?? []))
       .sort((a, b) => Number(isRemote(a)) - Number(isRemote(b)))
-    const rulesOf = (duties: readonly Duty[]) =>
+    const rulesOf = (duties: readonly Assignment[]) =>
       new Set(duties.flatMap(({ rules }) => referencesOf(rules)))
     const answered = rulesOf(all)
     const duties = all.filter(({ loaded }) => loaded.mode === 'block')
-    const watching = all.filter(({ loaded }) => loaded.mode === 'monitor')
+    const monitoring = all.filter(({ loaded }) => loaded.mode === 'monitor')
     // Where the policy only monitors, all guards do.
     const enforced = policy.guard.mode === 'monitor' ? answered : rulesOf(duties)
     const judged = referencesOf(policy).filter((rule) => rule !== 'bannedPatterns')
@@ -133,7 +133,7 @@ export class Guards {
     const roster = {
       patterns,
       duties,
-      watching,
+      monitoring,
       faults,
       unenforced: judged.filter((rule) => !enforced.has(rule) && !denied.includes(rule)),
     }
@@ -145,7 +145,7 @@ export class Guards {
   *#compileAll(
     patterns: readonly string[],
     origin: Origin,
-  ): Steps<{ readonly matcher: PatternMatcher; readonly sound: boolean }> {
+  ): Steps<{ readonly matcher: CompiledMatcher; readonly sound: boolean }> {
     try {
       return { matcher: yield* this.#compile(patterns, origin), sound: true }
     } catch {
@@ -162,7 +162,7 @@ export class Guards {
     }
   }
 
-  #dutyOf(loaded: LoadedGuard, policy: EffectivePolicy, origin: Origin): Duty | undefined {
+  #dutyOf(loaded: GuardInstance, policy: EffectivePolicy, origin: Origin): Assignment | undefined {
     const { name, plugin, guard, applies } = loaded
     const selected = isSelected(loaded, policy)
     if (applies === 'selected' && !selected) return undefined
@@ -170,7 +170,7 @@ export class Guards {
     const references = referencesOf(rules)
     const anyway = origin === 'key' && (applies === 'always' || selected)
     if (references.length === 0 && !anyway) return undefined
-    const admits = admitted(plugin, guard.answers, new Set<string>(references))
+    const admits = ruleFilter(plugin, guard.enforces, new Set<string>(references))
     const circuit = this.#circuits.get(`${name} ${origin}`)!
     return { loaded, origin, rules, admits, circuit }
   }
@@ -184,13 +184,13 @@ export class Guards {
   #canJudge(judge: string): boolean {
     if (!this.hasJudge(judge)) return false
     return (
-      judge.startsWith(BY_NAME) || this.all.some(({ guard }) => guard.answers.includes('scope'))
+      judge.startsWith(BY_NAME) || this.all.some(({ guard }) => guard.enforces.includes('scope'))
     )
   }
 }
 
 /** Whether a policy names a guard as its judge. */
-export function isSelected({ name }: LoadedGuard, { guard }: EffectivePolicy): boolean {
+export function isSelected({ name }: GuardInstance, { guard }: EffectivePolicy): boolean {
   return guard.model === BY_NAME + name
 }
 
@@ -198,7 +198,7 @@ function judgeOf({ guard: { model }, scopes, deny }: EffectivePolicy): string | 
   return scopes.length + deny.length > 0 ? model : undefined
 }
 
-function rulesFor({ answers }: Guard, rules: ActiveRules): ActiveRules {
+function rulesFor({ enforces: answers }: Guard, rules: ActiveRules): ActiveRules {
   const has = (rule: RuleRef) => answers.includes(rule)
   return Object.freeze({
     scopes: has('scope') ? rules.scopes : [],
@@ -216,6 +216,6 @@ function referencesOf({ scopes, deny, bannedPatterns }: ActiveRules): RuleRef[] 
   ]
 }
 
-function isRemote({ loaded }: Duty): boolean {
-  return loaded.guard.cost === 'remote'
+function isRemote({ loaded }: Assignment): boolean {
+  return loaded.guard.execution === 'remote'
 }

@@ -31,8 +31,8 @@ export class Prompt<Part> implements Step<Part, Part> {
     this.#goOn(emit)
   }
 
-  flush(emit: (part: Part) => void): void {
-    this.#screen.flush(emit)
+  batchEnd(emit: (part: Part) => void): void {
+    this.#screen.batchEnd(emit)
   }
 
   end(emit: (part: Part) => void): void | Promise<void> {

@@ -1,45 +1,45 @@
 /** One guard at work for one call: what it may say, how it is asked, and how long it may take (guard design, 3.12, 4). */
 import { UpstreamFailure } from '../errors/errors.ts'
-import type { Guard, GuardContext, Origin, RuleRef, Side, Unit } from '../plugin.ts'
-import type { Circuit } from './circuit-breaker.ts'
-import type { Passes } from './verdict-cache.ts'
+import type { Guard, GuardContext, Origin, RuleRef, Side, TextItem } from '../plugin.ts'
+import type { CircuitBreaker } from './circuit-breaker.ts'
+import type { VerdictCache } from './verdict-cache.ts'
 import {
   GuardFault,
   checkVerdict,
-  forget,
-  isOfTheText,
+  ignoreRejection,
+  isTextFault,
   isPromise,
   toFault,
-  type Admits,
-  type Block,
+  type RuleFilter,
+  type BlockVerdict,
 } from './verdicts.ts'
 
 /** Longer than this at a stretch a local guard may not work. */
 const LOCAL_LIMIT_MS = 250
 
 /** What is told of guards while they work. */
-export interface Observer {
+export interface GuardObserver {
   /** @param seconds how long it took to answer */
   asked(guard: string, side: Side, seconds: number): void
 }
 
 /** How many scopes and patterns come before those that a guard knows. */
-export interface Offsets {
+export interface RuleOffsets {
   readonly scopes: number
   readonly bannedPatterns: number
 }
 
-export interface WatchInit {
+export interface GuardRunnerInit {
   /** The instance's name. */
   readonly name: string
   readonly guard: Guard
   readonly origin: Origin
-  readonly admits: Admits
+  readonly admits: RuleFilter
   /** Where in the effective policy the first of its scopes and patterns stand; at the beginning if absent. */
-  readonly offsets?: Offsets
-  readonly circuit: Circuit
-  readonly passes: Passes
-  readonly observer: Observer
+  readonly offsets?: RuleOffsets
+  readonly circuit: CircuitBreaker
+  readonly passes: VerdictCache
+  readonly observer: GuardObserver
   /** How long one question to a remote guard may take, ms. */
   readonly limitsMs: Readonly<Record<Side, number>>
   /** Aborted when nobody wants the answer any more. */
@@ -47,21 +47,21 @@ export interface WatchInit {
   readonly contextOf: (signal: AbortSignal, deadline: number) => GuardContext
 }
 
-export class Watch {
+export class GuardRunner {
   readonly name: string
   readonly guard: Guard
   readonly origin: Origin
-  readonly admits: Admits
-  readonly #offsets: Offsets
-  readonly #circuit: Circuit
-  readonly #passes: Passes
-  readonly #observer: Observer
-  readonly #limitsMs: WatchInit['limitsMs']
+  readonly admits: RuleFilter
+  readonly #offsets: RuleOffsets
+  readonly #circuit: CircuitBreaker
+  readonly #passes: VerdictCache
+  readonly #observer: GuardObserver
+  readonly #limitsMs: GuardRunnerInit['limitsMs']
   readonly #signal: AbortSignal
-  readonly #contextOf: WatchInit['contextOf']
+  readonly #contextOf: GuardRunnerInit['contextOf']
   #context: GuardContext | undefined
 
-  constructor(init: WatchInit) {
+  constructor(init: GuardRunnerInit) {
     this.name = init.name
     this.guard = init.guard
     this.origin = init.origin
@@ -76,7 +76,7 @@ export class Watch {
   }
 
   get local(): boolean {
-    return this.guard.cost === 'local'
+    return this.guard.execution === 'local'
   }
 
   /** What a local guard is told. */
@@ -85,16 +85,16 @@ export class Watch {
   }
 
   /** Whether the guard agreed to the same a while ago. */
-  hasPassed(unit: Unit): boolean {
+  hasPassed(unit: TextItem): boolean {
     return this.#passes.has(this.#passes.keyOf(this.name, this.context, unit))
   }
 
-  passed(unit: Unit): void {
+  passed(unit: TextItem): void {
     this.#passes.add(this.#passes.keyOf(this.name, this.context, unit))
   }
 
   /** {@link checkVerdict}, and the rule named by its place in the effective policy. */
-  blockIn(verdict: unknown, length: number): Block | undefined {
+  blockIn(verdict: unknown, length: number): BlockVerdict | undefined {
     const block = checkVerdict(verdict, length, this.admits)
     const place = block && /^(scope:|bannedPatterns\[)(\d+)(.*)$/.exec(block.rule)
     if (!place) return block
@@ -123,7 +123,7 @@ export class Watch {
     const started = performance.now()
     const answer = caught(() => run(this.context))
     if (performance.now() - started > LOCAL_LIMIT_MS) {
-      forget(answer)
+      ignoreRejection(answer)
       throw new GuardFault('slow', 'the guard worked for too long')
     }
     if (answer instanceof GuardFault) throw answer
@@ -151,7 +151,7 @@ export class Watch {
     } catch (error) {
       const fault = toFault(timer.aborted ? timer.reason : error)
       if (this.#signal.aborted) this.#circuit.abandoned()
-      else this.#circuit.ended(isOfTheText(fault), performance.now())
+      else this.#circuit.ended(isTextFault(fault), performance.now())
       throw fault
     } finally {
       clear()

@@ -2,14 +2,14 @@
  * Guards at work on one lane each. However a guard likes to be asked (piece by piece, a segment at a time, at once or
  * with a wait), the screen sees the same: how far it agrees, and whether it has stopped.
  */
-import type { Channel, LaneInfo, Origin, Unit } from '../plugin.ts'
+import type { Channel, TextStream, Origin, TextItem } from '../plugin.ts'
 import { Segmenter, type Segment } from './segments.ts'
-import { GuardFault, checkStep, toFault, type Block } from './verdicts.ts'
-import type { Watch } from './runner.ts'
+import { GuardFault, checkProgress, toFault, type BlockVerdict } from './verdicts.ts'
+import type { GuardRunner } from './runner.ts'
 
 /** Why nothing more of a lane may pass. */
 export type Stop =
-  | { readonly block: Block; readonly fault?: undefined; readonly view?: string }
+  | { readonly block: BlockVerdict; readonly fault?: undefined; readonly view?: string }
   | { readonly fault: GuardFault; readonly block?: undefined; readonly view?: undefined }
 
 /** One guard on one lane. */
@@ -46,7 +46,7 @@ export interface Scout {
    * @param changed called when a follower that waits has something new; without it a local guard never waits
    * @param atOnce nothing goes out before the text is complete, which as a rule comes in one piece
    */
-  follow(lane: LaneInfo, changed: (() => void) | undefined, atOnce: boolean): Follower
+  follow(lane: TextStream, changed: (() => void) | undefined, atOnce: boolean): Follower
 }
 
 /** How much of what was said before a segment is shown with it. */
@@ -57,10 +57,10 @@ export abstract class PluginFollower implements Follower {
   readonly origin: Origin
   safe = 0
   stop: Stop | undefined = undefined
-  protected readonly watch: Watch
+  protected readonly watch: GuardRunner
   protected length = 0
 
-  constructor(watch: Watch) {
+  constructor(watch: GuardRunner) {
     this.watch = watch
     this.name = watch.name
     this.origin = watch.origin
@@ -81,7 +81,7 @@ export abstract class PluginFollower implements Follower {
 
   /** @param complete nothing follows: what is not blocked has to be safe */
   protected take(answer: unknown, complete: boolean): void {
-    const { safe, verdict } = checkStep(answer, this.safe, this.length)
+    const { safeOffset: safe, verdict } = checkProgress(answer, this.safe, this.length)
     const block = verdict && this.watch.blockIn(verdict, this.length)
     this.safe = safe
     if (block) this.stop = { block }
@@ -93,7 +93,7 @@ export abstract class PluginFollower implements Follower {
 
 /** Segments of a lane, and what each is shown with. */
 export abstract class BySegments extends PluginFollower {
-  readonly #lane: LaneInfo
+  readonly #lane: TextStream
   readonly #question: string
   protected readonly segmenter = new Segmenter()
   /** All of it so far, where only the whole can be judged. */
@@ -101,7 +101,7 @@ export abstract class BySegments extends PluginFollower {
   #before = ''
   #count = 0
 
-  constructor(watch: Watch, lane: LaneInfo, question: string) {
+  constructor(watch: GuardRunner, lane: TextStream, question: string) {
     super(watch)
     this.#lane = lane
     this.#question = question
@@ -113,19 +113,19 @@ export abstract class BySegments extends PluginFollower {
 
   push(text: string): void {
     this.length += text.length
-    if (this.watch.guard.whole) this.#whole += text
+    if (this.watch.guard.needsFullText) this.#whole += text
     else for (const segment of this.segmenter.push(text)) this.judge(segment)
   }
 
   end(): void {
-    const rest = this.watch.guard.whole
+    const rest = this.watch.guard.needsFullText
       ? { start: 0, end: this.length, text: this.#whole }
       : this.segmenter.flush()
     if (rest) this.judge(rest)
     this.ended()
   }
 
-  protected unitOf({ text }: Segment): Unit {
+  protected unitOf({ text }: Segment): TextItem {
     const { channel, choice, index } = this.#lane
     const before = this.#before
     this.#before = (before + text).slice(-CONTEXT_CHARACTERS)
@@ -140,7 +140,7 @@ export abstract class BySegments extends PluginFollower {
     })
   }
 
-  protected check(verdict: unknown, { start, text }: Segment): Block | undefined {
+  protected check(verdict: unknown, { start, text }: Segment): BlockVerdict | undefined {
     const block = this.watch.blockIn(verdict, text.length)
     if (!block?.spans || start === 0) return block
     const spans = block.spans.map((span) => ({

@@ -1,14 +1,14 @@
 /** Banned patterns on one lane: held against every piece of a text that grows, or against a text that is there at once. */
-import type { Origin, PatternHit, ScanStep } from '../plugin.ts'
+import type { Origin, PatternMatch, ScanProgress } from '../plugin.ts'
 import type { Follower, Stop } from './scan-session.ts'
 import { AtEnd, turnsOf } from './scan-sessions-whole.ts'
 import type { PatientScan } from '../patterns/scan.ts'
-import type { PatternMatcher } from '../patterns/patterns.ts'
+import type { CompiledMatcher } from '../patterns/patterns.ts'
 import type { Steps } from '../patterns/time-slice.ts'
 import { toFault } from './verdicts.ts'
 
 /** What is needed of a matcher. */
-export type Searcher = Pick<PatternMatcher, 'scan' | 'search' | 'isClean'>
+export type Searcher = Pick<CompiledMatcher, 'scan' | 'search' | 'isClean'>
 
 /**
  * Looks at every piece at once. Where somebody can be told later, what takes long lets others have their turn: a long
@@ -57,19 +57,19 @@ export class PatternFollower implements Follower {
     this.waiting = false
   }
 
-  #take({ safe, hit }: ScanStep): void {
+  #take({ safeOffset: safe, match: hit }: ScanProgress): void {
     this.safe = safe
     if (hit) this.stop = stopFor(hit, this.#offset)
   }
 
-  #look(step: ScanStep | Steps<ScanStep>): void {
+  #look(step: ScanProgress | Steps<ScanProgress>): void {
     if (!('next' in step)) return this.#take(step)
     this.waiting = true
     void this.#wait(step)
   }
 
-  async #wait(steps: Steps<ScanStep>): Promise<void> {
-    let step: ScanStep | Steps<ScanStep> | undefined = steps
+  async #wait(steps: Steps<ScanProgress>): Promise<void> {
+    let step: ScanProgress | Steps<ScanProgress> | undefined = steps
     try {
       while (step) {
         this.#take('next' in step ? await turnsOf(step, () => this.#left) : step)
@@ -84,7 +84,7 @@ export class PatternFollower implements Follower {
   }
 
   /** What is left to look at, if anything is. */
-  #rest(): ScanStep | Steps<ScanStep> | undefined {
+  #rest(): ScanProgress | Steps<ScanProgress> | undefined {
     const text = this.#later
     this.#later = ''
     if (text !== '') return this.#scan.take(text)
@@ -141,7 +141,7 @@ export class PatternSearch extends AtEnd {
   }
 }
 
-function stopFor({ pattern, start, end, view }: PatternHit, offset: number): Stop {
+function stopFor({ pattern, start, end, view }: PatternMatch, offset: number): Stop {
   const rule = `bannedPatterns[${pattern + offset}]` as const
   return { block: { action: 'block', rule, spans: [{ start, end }] }, view }
 }

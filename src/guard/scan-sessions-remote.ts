@@ -1,8 +1,8 @@
 /** Remote plugins at work on one lane: they answer later, and the vendor is read on meanwhile. */
-import type { LaneGuard, LaneInfo, Unit } from '../plugin.ts'
+import type { OutputCheck, TextStream, TextItem } from '../plugin.ts'
 import { BySegments, PluginFollower } from './scan-session.ts'
 import type { Segment } from './segments.ts'
-import type { Watch } from './runner.ts'
+import type { GuardRunner } from './runner.ts'
 
 /** Segments of one lane that are asked about at once. */
 const IN_FLIGHT = 3
@@ -10,14 +10,14 @@ const IN_FLIGHT = 3
 /** A remote plugin that follows the lane itself: one question at a time, with all that has come meanwhile. */
 export class RemoteLane extends PluginFollower {
   readonly #changed: () => void
-  readonly #lane: LaneInfo
-  #guard: LaneGuard | undefined
+  readonly #lane: TextStream
+  #guard: OutputCheck | undefined
   #queue = ''
   #asking = false
   #ending = false
   #done = false
 
-  constructor(watch: Watch, lane: LaneInfo, changed: () => void) {
+  constructor(watch: GuardRunner, lane: TextStream, changed: () => void) {
     super(watch)
     this.#lane = lane
     this.#changed = changed
@@ -54,7 +54,7 @@ export class RemoteLane extends PluginFollower {
       .ask(
         'output',
         async () => {
-          this.#guard ??= this.watch.guard.outputStream!(this.#lane, this.watch.context)
+          this.#guard ??= this.watch.guard.streamOutput!(this.#lane, this.watch.context)
           this.take(await (complete ? this.#guard.end() : this.#guard.push(text)), complete)
         },
         false,
@@ -71,13 +71,13 @@ export class RemoteLane extends PluginFollower {
 /** Asks about up to three segments at once, and agrees in their order. */
 export class RemoteSegments extends BySegments {
   readonly #changed: () => void
-  readonly #queue: { readonly segment: Segment; readonly unit: Unit }[] = []
+  readonly #queue: { readonly segment: Segment; readonly unit: TextItem }[] = []
   /** Segments that are asked about, in order. */
   readonly #asked: { readonly end: number; passed: boolean }[] = []
   #asking = 0
   #left = false
 
-  constructor(watch: Watch, lane: LaneInfo, question: string, changed: () => void) {
+  constructor(watch: GuardRunner, lane: TextStream, question: string, changed: () => void) {
     super(watch, lane, question)
     this.#changed = changed
   }
@@ -91,7 +91,7 @@ export class RemoteSegments extends BySegments {
   }
 
   idle(): void {
-    if (this.watch.guard.whole) return
+    if (this.watch.guard.needsFullText) return
     const rest = this.segmenter.flush()
     if (rest) this.judge(rest)
   }
@@ -113,11 +113,11 @@ export class RemoteSegments extends BySegments {
     while (this.#asked[0]?.passed) this.safe = this.#asked.shift()!.end
   }
 
-  #judge(segment: Segment, unit: Unit, asked: { passed: boolean }): void {
+  #judge(segment: Segment, unit: TextItem, asked: { passed: boolean }): void {
     this.#asking++
     void this.watch
       .ask('output', async (context) =>
-        this.check(await this.watch.guard.output!(unit, context), segment),
+        this.check(await this.watch.guard.checkOutput!(unit, context), segment),
       )
       .then(
         (block) => {

@@ -1,11 +1,11 @@
 /** Guards that can follow lanes: banned patterns, and plugins. */
-import type { Channel, LaneGuard, LaneInfo, Origin } from '../plugin.ts'
+import type { Channel, OutputCheck, TextStream, Origin } from '../plugin.ts'
 import { BySegments, PluginFollower, type Scout } from './scan-session.ts'
 import { RemoteLane, RemoteSegments } from './scan-sessions-remote.ts'
 import { PatternFollower, PatternSearch, type Searcher } from './scan-sessions-pattern.ts'
 import { AsItGrows, BySlices } from './scan-sessions-whole.ts'
 import type { Segment } from './segments.ts'
-import type { Watch } from './runner.ts'
+import type { GuardRunner } from './runner.ts'
 
 /** What remote guards, which judge sense, are not asked about: the model's own refusals and what search engines found. */
 const EXACT_ONLY: ReadonlySet<Channel> = new Set(['refusal', 'annotation'])
@@ -28,18 +28,19 @@ export function patternScout(matcher: Searcher, offset: number, origin: Origin):
 }
 
 /** A plugin. @param question what the user asked, shown with every segment */
-export function pluginScout(watch: Watch, question: string): Scout {
+export function pluginScout(watch: GuardRunner, question: string): Scout {
   const { guard, name, origin, local } = watch
   return {
     name,
     origin,
     local,
-    whole: guard.whole === true,
+    whole: guard.needsFullText === true,
     reads: (channel) =>
-      (guard.outputStream !== undefined || guard.output !== undefined) &&
+      (guard.streamOutput !== undefined || guard.checkOutput !== undefined) &&
       (local || !EXACT_ONLY.has(channel)),
     follow(lane, changed, atOnce) {
-      const streams = guard.outputStream !== undefined && !(guard.whole && guard.output)
+      const streams =
+        guard.streamOutput !== undefined && !(guard.needsFullText && guard.checkOutput)
       if (!local) {
         return streams
           ? new RemoteLane(watch, lane, changed ?? NOBODY)
@@ -56,12 +57,12 @@ export function pluginScout(watch: Watch, question: string): Scout {
 
 /** A local plugin that follows the lane itself. */
 class LaneFollower extends PluginFollower {
-  #lane: LaneGuard | undefined
+  #lane: OutputCheck | undefined
 
-  constructor(watch: Watch, lane: LaneInfo) {
+  constructor(watch: GuardRunner, lane: TextStream) {
     super(watch)
     this.#try(() => {
-      this.#lane = watch.guard.outputStream!(lane, watch.context)
+      this.#lane = watch.guard.streamOutput!(lane, watch.context)
     })
   }
 
@@ -90,7 +91,7 @@ class SegmentFollower extends BySegments {
     const unit = this.unitOf(segment)
     try {
       const block = this.watch.work((context) =>
-        this.check(this.watch.guard.output!(unit, context), segment),
+        this.check(this.watch.guard.checkOutput!(unit, context), segment),
       )
       if (block) this.stop = { block }
       else this.safe = segment.end

@@ -2,7 +2,7 @@
 import type { Channel } from '../plugin.ts'
 import type { Scout } from './scan-session.ts'
 import type { Halt } from './screened-text.ts'
-import type { Lanes } from './adapter.ts'
+import type { OutputCodec } from './adapter.ts'
 import type { GuardFault } from './verdicts.ts'
 
 export interface ScreenLimits {
@@ -15,7 +15,7 @@ export interface ScreenLimits {
 }
 
 /** Where something was found. */
-export interface Place {
+export interface OutputLocation {
   readonly choice: number
   readonly channel: Channel
   /** The texts that matched, where the guard said where. */
@@ -23,9 +23,9 @@ export interface Place {
 }
 
 /** What is written down while an answer is screened. */
-export interface Notes {
+export interface ScreenObserver {
   /** @param dropped only what can be left out was left out for it */
-  found(halt: Halt, place: Place, dropped: boolean): void
+  found(halt: Halt, place: OutputLocation, dropped: boolean): void
   /** A guard could not look. */
   failed(guard: string, fault: GuardFault): void
   /** A field left out because nobody can read it. */
@@ -42,16 +42,16 @@ export interface Notes {
 export interface Denial<Part> {
   readonly choice: number
   /** A part of the answer. */
-  readonly like: Part | undefined
+  readonly sample: Part | undefined
   /** Whether a part of this choice went out, and text of it. */
   readonly opened: boolean
-  readonly said: boolean
+  readonly hasText: boolean
   /** Set when a guard could not look; else something was found. */
   readonly fault: GuardFault | undefined
 }
 
 export interface ScreenInit<Part> {
-  readonly lanes: Lanes<Part>
+  readonly lanes: OutputCodec<Part>
   /** Local ones first. */
   readonly scouts: readonly Scout[]
   /** Nothing goes out before all of it has passed. */
@@ -64,7 +64,7 @@ export interface ScreenInit<Part> {
   readonly choices: number
   readonly onError: 'block' | 'allow'
   readonly limits: ScreenLimits
-  readonly notes: Notes
+  readonly notes: ScreenObserver
   /** What says "no" in place of a choice. @throws in the error form */
   readonly refuse: (denial: Denial<Part>) => readonly Part[]
 }

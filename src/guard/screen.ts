@@ -7,11 +7,17 @@ import type { Origin, Step } from '../plugin.ts'
 import { holdsOf, tooLarge, worstHolds, type Hold } from './bounds.ts'
 import { Choice, hasPassed, itemOf, partOf, type Fragments } from './screened-choice.ts'
 import { Lane, type Blocked, type Halt } from './screened-text.ts'
-import type { FragmentPiece, MarkPiece, Piece, TextPiece, WholePiece } from './adapter.ts'
+import type {
+  FragmentPiece,
+  PassthroughPiece,
+  OutputPiece,
+  TextPiece,
+  AtomicPiece,
+} from './adapter.ts'
 import { Readers } from './scanners.ts'
 import type { ScreenInit } from './screen-types.ts'
 import { atOnce, inTurns } from '../patterns/time-slice.ts'
-import { isForgiven, type GuardFault } from './verdicts.ts'
+import { isTolerated, type GuardFault } from './verdicts.ts'
 
 /** Where a longer text is blocked is found out in turns with others. */
 const LONG = 1 << 14
@@ -32,7 +38,7 @@ export class Screen<Part> implements Step<Part, Part> {
   readonly #choices: Choice<Part>[] = []
   #readers: Readers
   /** The answer, where it goes out as a whole. */
-  #buffer: Piece<Part>[] = []
+  #buffer: OutputPiece<Part>[] = []
   #buffering: boolean
   #ended = false
   /** The lane to which text came that guards have not been told yet. */
@@ -82,7 +88,7 @@ export class Screen<Part> implements Step<Part, Part> {
 
   push(part: Part, emit: (part: Part) => void): void {
     this.gather(part, emit)
-    this.flush(emit)
+    this.batchEnd(emit)
   }
 
   /** Takes a part in. Texts of one lane that come together are looked at together, at the latest by `flush`. */
@@ -92,7 +98,7 @@ export class Screen<Part> implements Step<Part, Part> {
     this.#init.lanes.split(part, this.#take, this.#removed)
   }
 
-  flush(emit: (part: Part) => void): void {
+  batchEnd(emit: (part: Part) => void): void {
     this.#emit = emit
     this.#tell()
     if (this.held > this.mostHeld) this.mostHeld = this.held
@@ -158,7 +164,7 @@ export class Screen<Part> implements Step<Part, Part> {
     this.changed()
   }
 
-  #piece(piece: Piece<Part>): void {
+  #piece(piece: OutputPiece<Part>): void {
     if (this.#untold && !isOf(this.#untold, piece)) this.#tell()
     if (this.done) return
     const choice = this.#choices[piece.choice] ?? this.#openUpTo(piece.choice)
@@ -226,8 +232,8 @@ export class Screen<Part> implements Step<Part, Part> {
     this.#checkHeld(choice)
   }
 
-  #mark(choice: Choice<Part>, piece: MarkPiece<Part>): void {
-    const { channel, opens, lasting, part } = piece
+  #mark(choice: Choice<Part>, piece: PassthroughPiece<Part>): void {
+    const { channel, opens, keptWhenDropped: lasting, part } = piece
     if (channel && !lasting && choice.dropped.has(channel)) return
     const lane = channel && choice.lanes.get(channel)
     if (lane && !lane.empty) return lane.hold(piece)
@@ -258,7 +264,7 @@ export class Screen<Part> implements Step<Part, Part> {
   }
 
   /** @param held characters of it that are held already */
-  #whole(choice: Choice<Part>, piece: WholePiece<Part>, held = 0): void {
+  #whole(choice: Choice<Part>, piece: AtomicPiece<Part>, held = 0): void {
     if (piece.unscanned) this.#init.notes.unscanned(piece.unscanned)
     const item = itemOf(piece, this.#readers.of(piece.channel), this.#changed, held)
     this.#hold(choice, item.size - held)
@@ -274,7 +280,7 @@ export class Screen<Part> implements Step<Part, Part> {
     this.#look(choice)
     for (const { pieces, size, loose } of choice.fragments.values()) {
       if (choice.over) return
-      if (pieces.length > 0 && !loose) this.#whole(choice, this.#init.lanes.gather!(pieces), size)
+      if (pieces.length > 0 && !loose) this.#whole(choice, this.#init.lanes.assemble!(pieces), size)
     }
     this.#settle(choice)
   }
@@ -335,8 +341,8 @@ export class Screen<Part> implements Step<Part, Part> {
         const halt = this.#blockOf(choice, lane)
         if (choice.over) return
         if (!halt) continue
-        this.#note(halt, lane, piece.without !== undefined)
-        if (!piece.without) return this.#refuse(choice, undefined)
+        this.#note(halt, lane, piece.withoutItems !== undefined)
+        if (!piece.withoutItems) return this.#refuse(choice, undefined)
         dropped.add(index)
         lane.drop()
       }
@@ -472,7 +478,7 @@ export class Screen<Part> implements Step<Part, Part> {
   /** A guard could not look. @returns whether that ended the choice */
   #deny(choice: Choice<Part>, guard: string, fault: GuardFault): boolean {
     this.#init.notes.failed(guard, fault)
-    if (isForgiven(fault, this.#init.onError)) return false
+    if (isTolerated(fault, this.#init.onError)) return false
     this.#refuse(choice, fault)
     return true
   }
@@ -492,12 +498,18 @@ export class Screen<Part> implements Step<Part, Part> {
 
   #sayNo({ index, opened, said, denial, emit }: Choice<Part>): void {
     const { fault } = denial!
-    const parts = this.#init.refuse({ choice: index, like: this.#like, opened, said, fault })
+    const parts = this.#init.refuse({
+      choice: index,
+      sample: this.#like,
+      opened,
+      hasText: said,
+      fault,
+    })
     for (const part of parts) emit(part)
   }
 }
 
 /** Whether a piece is a further text of a lane. */
-function isOf<Part>({ info }: Lane<Part>, piece: Piece<Part>): boolean {
+function isOf<Part>({ info }: Lane<Part>, piece: OutputPiece<Part>): boolean {
   return piece.kind === 'text' && piece.channel === info.channel && piece.choice === info.choice
 }

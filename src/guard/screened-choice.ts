@@ -2,12 +2,12 @@
 import type { Channel } from '../plugin.ts'
 import type { Scout } from './scan-session.ts'
 import { Lane } from './screened-text.ts'
-import type { FragmentPiece, Piece, WholePiece } from './adapter.ts'
+import type { FragmentPiece, OutputPiece, AtomicPiece } from './adapter.ts'
 import type { GuardFault } from './verdicts.ts'
 
 /** Something that goes out whole. */
 export interface Item<Part> {
-  readonly piece: WholePiece<Part>
+  readonly piece: AtomicPiece<Part>
   readonly lanes: readonly { readonly lane: Lane<Part>; readonly index: number }[]
   /** Characters that are held for it. */
   readonly size: number
@@ -95,9 +95,9 @@ export class Choice<Part> {
   }
 
   /** Gives out what is left of a piece that was looked at before. */
-  pour(piece: Piece<Part>): void {
+  pour(piece: OutputPiece<Part>): void {
     const channel = 'channel' in piece ? piece.channel : undefined
-    const lasts = piece.kind === 'mark' && piece.lasting
+    const lasts = piece.kind === 'mark' && piece.keptWhenDropped
     if (channel && !lasts && this.dropped.has(channel)) return
     const item = this.items.find((one) => one.piece === piece)
     const part = item ? partOf(item) : piece.part
@@ -119,7 +119,7 @@ export class Choice<Part> {
  * @param held characters of it that are held already
  */
 export function itemOf<Part>(
-  piece: WholePiece<Part>,
+  piece: AtomicPiece<Part>,
   readers: readonly Scout[],
   changed: () => void,
   held: number,
@@ -127,7 +127,7 @@ export function itemOf<Part>(
   const { choice, channel, index, part } = piece
   const locals = readers.filter((scout) => scout.local)
   let size = held
-  const lanes = piece.texts.map(({ text, again, item = 0 }) => {
+  const lanes = piece.texts.map(({ text, duplicate: again, item = 0 }) => {
     const info = { channel, choice, index }
     const lane = new Lane<Part>(info, again ? locals : readers, changed, { atOnce: true })
     lane.hold({ kind: 'text', choice, part, channel, text })
@@ -146,5 +146,5 @@ export function hasPassed<Part>({ lanes }: Item<Part>): boolean {
 
 /** What goes out of an item; nothing if nothing is left. */
 export function partOf<Part>({ piece, dropped }: Item<Part>): Part | undefined {
-  return dropped.size > 0 ? piece.without!(dropped) : piece.part
+  return dropped.size > 0 ? piece.withoutItems!(dropped) : piece.part
 }

@@ -1,7 +1,7 @@
 /** One text as it grows, the guards that follow it, and what of it is still held (guard design, 3.1 and 3.3). */
-import type { LaneInfo } from '../plugin.ts'
+import type { TextStream } from '../plugin.ts'
 import type { Follower, Scout, Stop } from './scan-session.ts'
-import type { Lanes, MarkPiece, TextPiece } from './adapter.ts'
+import type { OutputCodec, PassthroughPiece, TextPiece } from './adapter.ts'
 import type { Steps } from '../patterns/time-slice.ts'
 
 /** Who stopped a lane, and why. */
@@ -22,7 +22,7 @@ const MOST_KEPT = 1_048_576
 const STRETCH = 256
 
 interface Held<Part> {
-  readonly piece: TextPiece<Part> | MarkPiece<Part>
+  readonly piece: TextPiece<Part> | PassthroughPiece<Part>
   readonly start: number
   readonly end: number
 }
@@ -35,7 +35,7 @@ export interface LaneOptions {
 }
 
 export class Lane<Part> {
-  readonly info: LaneInfo
+  readonly info: TextStream
   /** A violation ends the lane only. */
   readonly droppable: boolean
   /** Characters so far, those included that guards have not been told yet. */
@@ -54,7 +54,7 @@ export class Lane<Part> {
   readonly #held: Held<Part>[] = []
 
   constructor(
-    info: LaneInfo,
+    info: TextStream,
     scouts: readonly Scout[],
     changed: (() => void) | undefined,
     { droppable = false, atOnce = false }: LaneOptions = {},
@@ -97,7 +97,7 @@ export class Lane<Part> {
   }
 
   /** A further piece of the text, which is held until guards have been told, or a mark. */
-  hold(piece: TextPiece<Part> | MarkPiece<Part>): void {
+  hold(piece: TextPiece<Part> | PassthroughPiece<Part>): void {
     const start = this.length
     if (piece.kind === 'text') {
       this.length += piece.text.length
@@ -212,7 +212,7 @@ export class Lane<Part> {
   }
 
   /** Lets go of what lies before an offset, in its own cuts where it can. @returns characters */
-  release(safe: number, lanes: Lanes<Part>, emit: (part: Part) => void): number {
+  release(safe: number, lanes: OutputCodec<Part>, emit: (part: Part) => void): number {
     const held = this.#held
     const before = this.released
     let rest = ''
@@ -221,7 +221,7 @@ export class Lane<Part> {
       const { piece, start, end } = held[gone]!
       if (safe < end) break
       if (piece.kind === 'mark' || this.released <= start) emit(piece.part)
-      else if (piece.plain && stretchOf(held[gone + 1], safe) > 0) {
+      else if (piece.textOnly && stretchOf(held[gone + 1], safe) > 0) {
         // Said together with the beginning of the next: what comes in one part goes out in one.
         rest = piece.text.slice(this.released - start)
       } else emit(lanes.cut(piece, this.released - start, end - start))
@@ -247,7 +247,7 @@ export class Lane<Part> {
   /** What is held and goes out even if the lane is dropped. */
   get lasting(): readonly Part[] {
     return this.#held.flatMap(({ piece }) =>
-      piece.kind === 'mark' && piece.lasting ? [piece.part] : [],
+      piece.kind === 'mark' && piece.keptWhenDropped ? [piece.part] : [],
     )
   }
 

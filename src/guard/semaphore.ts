@@ -4,7 +4,7 @@ interface Waiting {
   readonly enter: () => void
 }
 
-export class Turnstile {
+export class FairSemaphore {
   readonly #limit: number
   #inside = 0
   /** Owners in the order of their turn, each with those who wait. */

@@ -1,8 +1,8 @@
 /** What guards say, and what counts as having said nothing. Misbehaviour is an error, never a pass (guard design, 4). */
 import { UpstreamFailure } from '../errors/errors.ts'
-import type { GuardStep, RuleRef, Span, Verdict } from '../plugin.ts'
+import type { CheckProgress, RuleRef, Span, Verdict } from '../plugin.ts'
 
-export type Block = Extract<Verdict, { action: 'block' }>
+export type BlockVerdict = Extract<Verdict, { action: 'block' }>
 
 /** Why a guard could not look. */
 export type FaultKind =
@@ -41,7 +41,7 @@ export class GuardFault extends Error {
 const RULE = /^[\w:./[\]-]{1,120}$/
 
 /** Whether a guard may block for this rule. */
-export type Admits = (rule: string) => boolean
+export type RuleFilter = (rule: string) => boolean
 
 /**
  * A verdict as it has to be.
@@ -49,7 +49,11 @@ export type Admits = (rule: string) => boolean
  * @returns the block, or nothing for a pass
  * @throws GuardFault `invalid` for what is no verdict, `unreadable` when the guard abstains because it cannot read
  */
-export function checkVerdict(verdict: unknown, length: number, admits: Admits): Block | undefined {
+export function checkVerdict(
+  verdict: unknown,
+  length: number,
+  admits: RuleFilter,
+): BlockVerdict | undefined {
   isNoPromise(verdict)
   if (!isObject(verdict)) throw invalid('no verdict')
   switch (verdict.action) {
@@ -67,7 +71,7 @@ export function checkVerdict(verdict: unknown, length: number, admits: Admits): 
         throw invalid('spans outside of the text')
       if (score !== undefined && !(typeof score === 'number' && score >= 0 && score <= 1))
         throw invalid('a score that is not from 0 to 1')
-      return verdict as unknown as Block
+      return verdict as unknown as BlockVerdict
     }
     default:
       throw invalid('an action that does not exist')
@@ -75,18 +79,18 @@ export function checkVerdict(verdict: unknown, length: number, admits: Admits): 
 }
 
 /**
- * A step of a lane as it has to be: `safe` never decreases and is never beyond what was pushed.
- * @param least what `safe` was before
+ * A step of a lane as it has to be: `safeOffset` never decreases and is never beyond what was pushed.
+ * @param least what `safeOffset` was before
  * @throws GuardFault `invalid`
  */
-export function checkStep(step: unknown, least: number, length: number): GuardStep {
+export function checkProgress(step: unknown, least: number, length: number): CheckProgress {
   isNoPromise(step)
   if (!isObject(step)) throw invalid('no step')
-  const { safe } = step
+  const { safeOffset: safe } = step
   if (typeof safe !== 'number' || !Number.isInteger(safe)) throw invalid('no offset')
   if (safe < least) throw invalid('an offset that goes back')
   if (safe > length) throw invalid('an offset beyond the text')
-  return step as unknown as GuardStep
+  return step as unknown as CheckProgress
 }
 
 /** Anything that was thrown while a guard was asked; a fault of ours is found below what a guard made of it. */
@@ -109,7 +113,7 @@ const REFUSALS = new Set(['bad_request', 'context_length', 'content_blocked', 'p
  * Whether a fault says nothing of the guard: it lies in what was asked about. Whoever sends such a text must not keep
  * others from being looked at.
  */
-export function isOfTheText(fault: GuardFault): boolean {
+export function isTextFault(fault: GuardFault): boolean {
   if (OF_THE_TEXT.has(fault.kind)) return true
   return causesOf(fault).some((cause) => UpstreamFailure.is(cause) && REFUSALS.has(cause.failure))
 }
@@ -119,7 +123,7 @@ export function isPromise(value: unknown): value is PromiseLike<unknown> {
 }
 
 /** An answer that nobody waits for any more. It may still fail. */
-export function forget(answer: unknown): void {
+export function ignoreRejection(answer: unknown): void {
   if (isPromise(answer)) Promise.resolve(answer).catch(() => {})
 }
 
@@ -135,21 +139,21 @@ function causesOf(error: unknown): Error[] {
 /** A guard that is to answer at once promises to. @throws GuardFault */
 function isNoPromise(answer: unknown): void {
   if (!isPromise(answer)) return
-  forget(answer)
+  ignoreRejection(answer)
   throw invalid('a promise')
 }
 
 /** Whether a call goes on without a guard that could not look. */
-export function isForgiven({ kind }: GuardFault, onError: 'block' | 'allow'): boolean {
+export function isTolerated({ kind }: GuardFault, onError: 'block' | 'allow'): boolean {
   return onError === 'allow' || kind === 'unpaid'
 }
 
 /** The rules of one origin that a guard answers for and that are in force, as a check of what it says. */
-export function admitted(
+export function ruleFilter(
   plugin: string,
   answers: readonly RuleRef[],
   inForce: ReadonlySet<string>,
-): Admits {
+): RuleFilter {
   const own = `x:${plugin}/`
   return (rule) => {
     if (rule.startsWith('x:')) return rule.startsWith(own) || answers.includes(rule as RuleRef)

@@ -1,21 +1,21 @@
 /** Things to be done unless they are put off. One timer drives all of them, so one more costs next to nothing. */
-import { remove } from './lists.ts'
+import { removeUnordered } from './lists.ts'
 
 /** Something that will be done unless it is put off. */
-export interface Alarm {
+export interface Timeout {
   /** Starts anew, from the last tick on, so that it may be said for every event of a stream. In its ring: once more. */
-  again(): void
-  off(): void
+  restart(): void
+  clear(): void
 }
 
 /** The alarms of one owner. */
-export class Alarms {
+export class Timeouts {
   /** Few at a time. */
-  readonly #alarms: ManagedAlarm[] = []
+  readonly #alarms: ManagedTimeout[] = []
 
   /** Rings once, at the first tick after `delayMs`, or as much before where it was put off. */
-  set(delayMs: number, ring: (now: number) => void): Alarm {
-    const alarm = new ManagedAlarm(this.#alarms, delayMs, ring)
+  set(delayMs: number, ring: (now: number) => void): Timeout {
+    const alarm = new ManagedTimeout(this.#alarms, delayMs, ring)
     this.#alarms.push(alarm)
     return alarm
   }
@@ -26,28 +26,28 @@ export class Alarms {
   }
 }
 
-class ManagedAlarm implements Alarm {
-  readonly #alarms: ManagedAlarm[]
+class ManagedTimeout implements Timeout {
+  readonly #alarms: ManagedTimeout[]
   readonly #delayMs: number
   readonly #ring: (now: number) => void
   /** At the last tick. */
   #now = Date.now()
   #at: number
 
-  constructor(alarms: ManagedAlarm[], delayMs: number, ring: (now: number) => void) {
+  constructor(alarms: ManagedTimeout[], delayMs: number, ring: (now: number) => void) {
     this.#alarms = alarms
     this.#delayMs = delayMs
     this.#ring = ring
     this.#at = this.#now + delayMs
   }
 
-  again(): void {
+  restart(): void {
     this.#at = this.#now + this.#delayMs
   }
 
-  off(): void {
+  clear(): void {
     this.#at = Infinity
-    remove(this.#alarms, this)
+    removeUnordered(this.#alarms, this)
   }
 
   tick(now: number): void {
@@ -55,6 +55,6 @@ class ManagedAlarm implements Alarm {
     if (this.#at > now) return
     this.#at = Infinity
     this.#ring(now)
-    if (this.#at === Infinity) this.off()
+    if (this.#at === Infinity) this.clear()
   }
 }

@@ -13,7 +13,7 @@ export function isAllowed(models: readonly string[], id: string): boolean {
 }
 
 /** Names for a message: the first few, and how many more there are. */
-export function namesOf(models: readonly Model[]): string {
+export function modelNames(models: readonly Model[]): string {
   if (models.length === 0) return 'none'
   const names = models.slice(0, SHOWN).map((model) => model.id)
   const more = models.length - names.length
@@ -22,7 +22,7 @@ export function namesOf(models: readonly Model[]): string {
 
 /** 403: the account is on the free tier and the model is not. */
 export function tierRefusal(catalog: Catalog, model: Model): Forbidden {
-  const usable = namesOf(catalog.freeTier())
+  const usable = modelNames(catalog.freeTier())
   return new Forbidden(
     'model_not_allowed',
     `${model.id} is not on the free tier. Models available on the free tier: ${usable}.`,

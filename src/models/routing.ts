@@ -8,7 +8,7 @@ import type { UpstreamFailure } from '../errors/errors.ts'
 import { Health } from './health.ts'
 
 /** What ties a call to calls before it. The same session of two accounts is two sessions. */
-export interface Ties {
+export interface SessionAffinity {
   readonly account: string
   /** The id of a session. */
   readonly session?: string | undefined
@@ -55,7 +55,7 @@ export class Routing {
    * @param tried those that this call has asked
    * @returns undefined when all were
    */
-  choose(model: Model, ties?: Ties, tried = NONE): Deployment | undefined {
+  choose(model: Model, ties?: SessionAffinity, tried = NONE): Deployment | undefined {
     const { deployments } = model
     if (deployments.length === 1) return tried.length > 0 ? undefined : deployments[0]
     const now = this.#now()
@@ -87,14 +87,14 @@ export class Routing {
   /**
    * A deployment has answered: a session that is there because others were not well stays there, and does not flap back.
    */
-  stay(model: Model, { account, session }: Ties, deployment: Deployment): void {
+  remember(model: Model, { account, session }: SessionAffinity, deployment: Deployment): void {
     if (session === undefined) return
     if (model.deployments.every((one) => this.healthOf(one).flawless)) return
     this.#pins.set(pinOf(model, account, session), deployment.id)
   }
 
   /** An answer held a signature: the conversation goes on where it was made. */
-  bind({ account }: Ties, bond: string, deployment: Deployment): void {
+  pin({ account }: SessionAffinity, bond: string, deployment: Deployment): void {
     this.#pins.set(bondOf(account, bond), deployment.id)
   }
 
@@ -128,7 +128,7 @@ export class Routing {
     return soonest
   }
 
-  #keptAt(model: Model, { account, session, bond }: Ties): Deployment | undefined {
+  #keptAt(model: Model, { account, session, bond }: SessionAffinity): Deployment | undefined {
     const id =
       (bond === undefined ? undefined : this.#pins.get(bondOf(account, bond))) ??
       (session === undefined ? undefined : this.#pins.get(pinOf(model, account, session)))
@@ -188,7 +188,7 @@ interface Candidates {
  * ms to wait before the same deployment is asked once more, for want of another (provider contract, section 4).
  * @returns undefined where that is no use, or takes too long
  */
-export function pauseMsBefore({ failure, retryAfterMs = 0 }: UpstreamFailure): number | undefined {
+export function retryDelayMs({ failure, retryAfterMs = 0 }: UpstreamFailure): number | undefined {
   if (failure === 'upstream_error') return 0
   if (retryAfterMs > SHORT_PAUSE_MS) return undefined
   if (failure === 'overloaded') return Math.max(retryAfterMs, 200 + Math.random() * 400)

@@ -22,7 +22,7 @@ const MEMORY = 16n
 /**
  * Computes holds, and learns what calls of a key and model really cost. Kept per instance: a heuristic, never the truth.
  */
-export class Holds {
+export class HoldEstimator {
   readonly #means = new LRUCache<string, Pico>({ max: 20_000 })
 
   /** At most {@link LARGEST_HOLD}. */

@@ -82,7 +82,7 @@ export interface BillItem {
   readonly amount: Pico
 }
 
-export const NOTHING = new Bill(0n, [])
+export const NO_COST = new Bill(0n, [])
 
 /** One top-up may not pass this many pico-dollars (4 million USD): sums must fit a signed 64-bit integer. */
 export const MAX_AMOUNT: Pico = 4_000_000n * 1_000_000_000_000n
@@ -178,7 +178,7 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
       else items.push({ member: shownAs, amount: product })
     }
   }
-  if (sum === 0n) return NOTHING
+  if (sum === 0n) return NO_COST
   const cost = (sum + PRICE_PER_PICO - 1n) / PRICE_PER_PICO
   let left = cost
   for (let i = 0; i < items.length; i++) {

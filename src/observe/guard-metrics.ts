@@ -1,5 +1,12 @@
 /** What is counted of guards (guard design, 6). Labels are bounded: names of the configuration and of rules. */
-import { escape, found, histogram, histogramLines, observe, type Family } from './prometheus.ts'
+import {
+  escape,
+  getOrCreate,
+  histogram,
+  histogramLines,
+  observe,
+  type Family,
+} from './prometheus.ts'
 import { formatPico, type Pico } from '../money/money.ts'
 
 const LATENCY_BOUNDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 4]
@@ -55,7 +62,7 @@ class Counters {
     if (known) return known
     const shown = this.#series.size < MAX_SERIES ? values : values.map(() => 'other')
     const labels = shown.map((value, i) => `${this.#labels[i]}="${escape(value)}"`).join(',')
-    return found(this.#series, shown === values ? key : shown.join('\n'), () => ({
+    return getOrCreate(this.#series, shown === values ? key : shown.join('\n'), () => ({
       labels,
       count: 0,
     }))
@@ -110,7 +117,7 @@ export class GuardMetrics {
   asked(guard: string, side: string, seconds: number): void {
     const labels = `guard="${escape(guard)}",side="${side}"`
     observe(
-      found(this.#latency, labels, () => histogram(LATENCY_BOUNDS)),
+      getOrCreate(this.#latency, labels, () => histogram(LATENCY_BOUNDS)),
       seconds,
     )
   }

@@ -2,7 +2,14 @@
  * What is counted, and the text that Prometheus reads (exposition format 0.0.4).
  * A call costs one string and a few look-ups here; text is only made when somebody asks for it.
  */
-import { escape, found, histogram, histogramLines, observe, type Histogram } from './prometheus.ts'
+import {
+  escape,
+  getOrCreate,
+  histogram,
+  histogramLines,
+  observe,
+  type Histogram,
+} from './prometheus.ts'
 import { GuardMetrics } from './guard-metrics.ts'
 import { formatPico, type Pico } from '../money/money.ts'
 
@@ -123,13 +130,13 @@ export class Metrics {
   }
 
   upstream({ provider, outcome, seconds }: UpstreamRequestEnded): void {
-    const outcomes = found(this.#upstream, provider, () => new Map<string, Histogram>())
-    observe(found(outcomes, outcome, requestHistogram), seconds)
+    const outcomes = getOrCreate(this.#upstream, provider, () => new Map<string, Histogram>())
+    observe(getOrCreate(outcomes, outcome, requestHistogram), seconds)
   }
 
   searched({ engine, outcome, seconds }: SearchEnded): void {
-    const outcomes = found(this.#searches, engine, () => new Map<string, Histogram>())
-    observe(found(outcomes, outcome, requestHistogram), seconds)
+    const outcomes = getOrCreate(this.#searches, engine, () => new Map<string, Histogram>())
+    observe(getOrCreate(outcomes, outcome, requestHistogram), seconds)
   }
 
   /** The whole registry as Prometheus text, with `gauges` after it. */
@@ -235,8 +242,8 @@ export class Metrics {
     const made: Series = {
       count: 0,
       labels: `${which},${how},code="${escape(code)}"`,
-      duration: found(this.#durations, `${where},${how}`, requestHistogram),
-      consumed: found(this.#consumed, which, nothingConsumed),
+      duration: getOrCreate(this.#durations, `${where},${how}`, requestHistogram),
+      consumed: getOrCreate(this.#consumed, which, nothingConsumed),
     }
     this.#series.set(key, made)
     return made

@@ -30,7 +30,7 @@ export function observe(target: Histogram, seconds: number): void {
 }
 
 /** The value of a key, made when it is first asked for. */
-export function found<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
+export function getOrCreate<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
   let value = map.get(key)
   if (value === undefined) map.set(key, (value = make()))
   return value

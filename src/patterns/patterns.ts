@@ -4,11 +4,11 @@
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Matcher, Origin, PatternHit } from '../plugin.ts'
+import type { PatternMatcher, Origin, PatternMatch } from '../plugin.ts'
 import { buildMachines, parsePattern, type Machines, type Parsed } from './build.ts'
 import { Glance, isSuspect } from './search.ts'
 import { isUnbounded, PatternError } from './regex.ts'
-import { TextScan, type PatientScan } from './scan.ts'
+import { PatternScan, type PatientScan } from './scan.ts'
 import { atOnce, type Steps } from './time-slice.ts'
 
 /** A pattern that cannot be used. */
@@ -46,8 +46,8 @@ const MAX_SIZE = 12_000
 
 /** Matchers of keys, and of requests: these must not push those out. The size is in instructions of all views. */
 const caches = {
-  key: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 4_000_000 }),
-  request: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 1_000_000 }),
+  key: new LRUCache<string, CompiledMatcher>({ max: 1_000, maxSize: 4_000_000 }),
+  request: new LRUCache<string, CompiledMatcher>({ max: 1_000, maxSize: 1_000_000 }),
 }
 
 const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
@@ -65,8 +65,8 @@ const known = new LRUCache<string, Read | PatternError>({ max: 1_000, maxSize: 1
 const underWay = new Map<string, Making>()
 
 interface Making {
-  readonly steps: Steps<PatternMatcher>
-  made: PatternMatcher | undefined
+  readonly steps: Steps<CompiledMatcher>
+  made: CompiledMatcher | undefined
   /** How many wait for it. */
   wanted: number
 }
@@ -79,12 +79,12 @@ interface Making {
 export function compilePatterns(
   patterns: readonly string[],
   origin: Origin = 'key',
-): PatternMatcher {
+): CompiledMatcher {
   return atOnce(compiling(patterns, origin))
 }
 
 /** {@link compilePatterns}, in steps. */
-export function* compiling(patterns: readonly string[], origin: Origin): Steps<PatternMatcher> {
+export function* compiling(patterns: readonly string[], origin: Origin): Steps<CompiledMatcher> {
   const id = idOf(patterns)
   const matcher = caches[origin].get(id)
   if (matcher) return matcher
@@ -147,7 +147,7 @@ export function warmUp(): void {
 }
 
 /** Finds patterns in texts. An empty list matches nothing. */
-export class PatternMatcher implements Matcher {
+export class CompiledMatcher implements PatternMatcher {
   readonly #machines: Machines
   #glance: Glance | undefined
 
@@ -155,7 +155,7 @@ export class PatternMatcher implements Matcher {
     this.#machines = machines
   }
 
-  find(text: string): PatternHit | undefined {
+  find(text: string): PatternMatch | undefined {
     return this.isClean(text) ? undefined : atOnce(this.search(text))
   }
 
@@ -165,20 +165,20 @@ export class PatternMatcher implements Matcher {
   }
 
   /** {@link find}, in steps: whatever the patterns and the text, they are short. */
-  *search(text: string): Steps<PatternHit | undefined> {
+  *search(text: string): Steps<PatternMatch | undefined> {
     if (!(yield* isSuspect(this.#machines, text))) return undefined
     const slice = Math.min(SLICE, Math.ceil(STEP_SIZE / this.#machines.text.size))
-    return yield* new TextScan(this.#machines).search(text, slice)
+    return yield* new PatternScan(this.#machines).search(text, slice)
   }
 
   scan(): PatientScan {
-    return new TextScan(this.#machines)
+    return new PatternScan(this.#machines)
   }
 }
 
-function* make(read: readonly Read[], origin: Origin, id: string): Steps<PatternMatcher> {
+function* make(read: readonly Read[], origin: Origin, id: string): Steps<CompiledMatcher> {
   const machines = yield* buildMachines(read.map(({ parsed }) => parsed))
-  const matcher = new PatternMatcher(machines)
+  const matcher = new CompiledMatcher(machines)
   const size = machines.text.size + (machines.decoded?.size ?? 0)
   caches[origin].set(id, matcher, { size: size + 1 })
   return matcher

@@ -1,5 +1,5 @@
 /** Follows a text through all views at once. */
-import type { PatternHit, Scan, ScanStep } from '../plugin.ts'
+import type { PatternMatch, TextScan, ScanProgress } from '../plugin.ts'
 import { atOnce, type Steps } from './time-slice.ts'
 import type { Machines } from './build.ts'
 import { HiddenText } from './encoded-scanner.ts'
@@ -16,15 +16,15 @@ const NEAR = 1 << 10
 const scratch = new Uint16Array(1 << 10)
 
 /** A scan for those who can wait. Nothing may be pushed before the steps are done. */
-export interface PatientScan extends Scan {
-  /** {@link Scan.push}, in steps where that takes long. */
-  take(text: string): ScanStep | Steps<ScanStep>
-  /** {@link Scan.end} likewise. */
-  finish(): ScanStep | Steps<ScanStep>
+export interface PatientScan extends TextScan {
+  /** {@link TextScan.push}, in steps where that takes long. */
+  take(text: string): ScanProgress | Steps<ScanProgress>
+  /** {@link TextScan.end} likewise. */
+  finish(): ScanProgress | Steps<ScanProgress>
 }
 
 /** One way of reading a text with {@link Machines}. */
-export class TextScan implements PatientScan {
+export class PatternScan implements PatientScan {
   readonly #machine: Machine
   readonly #text: Track
   readonly #hidden: HiddenText | undefined
@@ -32,7 +32,7 @@ export class TextScan implements PatientScan {
   #position = 0
   /** The first half of a surrogate pair that waits for the second, or 0. */
   #high = 0
-  #step: ScanStep = { safe: 0 }
+  #step: ScanProgress = { safeOffset: 0 }
 
   constructor({ text, decoded }: Machines) {
     this.#machine = text
@@ -40,33 +40,33 @@ export class TextScan implements PatientScan {
     this.#hidden = decoded && new HiddenText(decoded)
   }
 
-  push(text: string): ScanStep {
-    if (this.#step.hit) return this.#step
+  push(text: string): ScanProgress {
+    if (this.#step.match) return this.#step
     this.#go(text)
     return this.#isOver ? atOnce(this.#stop()) : this.#pass()
   }
 
-  take(text: string): ScanStep | Steps<ScanStep> {
-    if (this.#step.hit) return this.#step
+  take(text: string): ScanProgress | Steps<ScanProgress> {
+    if (this.#step.match) return this.#step
     if (text.length > LONG) return this.#readLong(text)
     this.#go(text)
     if (!this.#isOver) return this.#pass()
     return this.#text.kept > NEAR ? this.#stop() : atOnce(this.#stop())
   }
 
-  end(): ScanStep {
+  end(): ScanProgress {
     const step = this.finish()
     return 'next' in step ? atOnce(step) : step
   }
 
-  finish(): ScanStep | Steps<ScanStep> {
-    if (this.#step.hit) return this.#step
-    if (!this.#finish()) return (this.#step = { safe: this.#position })
+  finish(): ScanProgress | Steps<ScanProgress> {
+    if (this.#step.match) return this.#step
+    if (!this.#finish()) return (this.#step = { safeOffset: this.#position })
     return this.#text.kept > NEAR ? this.#stop() : atOnce(this.#stop())
   }
 
   /** The first match in all of a text, in steps. @param slice units at a time */
-  *search(text: string, slice: number): Steps<PatternHit | undefined> {
+  *search(text: string, slice: number): Steps<PatternMatch | undefined> {
     for (let at = 0; at < text.length && !this.#isOver; at += slice) {
       this.#go(text.slice(at, at + slice))
       yield* this.#text.forgetting()
@@ -75,7 +75,7 @@ export class TextScan implements PatientScan {
     return this.#isOver || this.#finish() ? hitOf(yield* this.#find()) : undefined
   }
 
-  *#readLong(text: string): Steps<ScanStep> {
+  *#readLong(text: string): Steps<ScanProgress> {
     for (let at = 0; at < text.length && !this.#isOver; at += SLICE) {
       this.#go(text.slice(at, at + SLICE))
       yield* this.#text.forgetting()
@@ -83,13 +83,13 @@ export class TextScan implements PatientScan {
     }
     if (this.#isOver) return yield* this.#stop()
     const held = Math.min(this.#position, yield* this.#text.holding())
-    return (this.#step = { safe: Math.min(held, this.#hidden?.hold(false) ?? held) })
+    return (this.#step = { safeOffset: Math.min(held, this.#hidden?.hold(false) ?? held) })
   }
 
-  #pass(): ScanStep {
+  #pass(): ScanProgress {
     const safe = this.#hold(this.#position)
     // Most pieces of a text release something, but not all.
-    return safe === this.#step.safe ? this.#step : (this.#step = { safe })
+    return safe === this.#step.safeOffset ? this.#step : (this.#step = { safeOffset: safe })
   }
 
   get #isOver(): boolean {
@@ -157,12 +157,12 @@ export class TextScan implements PatientScan {
     if (!isHit) this.#position = end
   }
 
-  *#stop(): Steps<ScanStep> {
+  *#stop(): Steps<ScanProgress> {
     const hit = hitOf(yield* this.#find())
     let safe = Math.min(this.#position, hit.start, this.#hidden?.hold(true) ?? hit.start)
     // Most matches begin where all that is alive does, and nothing has to be walked back once more.
     if (this.#text.since < safe) safe = Math.min(safe, yield* this.#text.holding())
-    return (this.#step = { safe, hit })
+    return (this.#step = { safeOffset: safe, match: hit })
   }
 
   *#find(): Steps<Found> {
@@ -187,6 +187,6 @@ function copy(text: string, from: number): number {
   return count
 }
 
-function hitOf({ pattern, view, start, end }: Found): PatternHit {
+function hitOf({ pattern, view, start, end }: Found): PatternMatch {
   return { pattern, view, start, end }
 }

@@ -5,23 +5,23 @@
 import type { ConsolaInstance } from 'consola'
 import type { Account, Accounts, Key } from '../accounts/accounts.ts'
 import type { AccessLog } from '../observe/access-log.ts'
-import { Alarms, type Alarm } from '../lifetime/timeouts.ts'
-import { Branch } from '../lifetime/abort-scope.ts'
+import { Timeouts, type Timeout } from '../lifetime/timeouts.ts'
+import { AbortScope } from '../lifetime/abort-scope.ts'
 import type { Catalog, Modality, Model } from '../models/catalog.ts'
 import type { BodyLimits, Config } from '../config/config.ts'
 import { InternalError, UpstreamFailure, toGatewayError } from '../errors/errors.ts'
-import type { ModelQuestion } from '../guard/model-access.ts'
+import type { GuardModelRequest } from '../guard/model-access.ts'
 import type { Decision } from '../guard/decision.ts'
 import type { Escalations } from '../guard/escalations.ts'
-import type { Guards } from '../guard/plan.ts'
-import type { Guarding } from '../guard/adapter.ts'
-import type { Estimate, Holds } from '../money/holds.ts'
+import type { GuardRegistry } from '../guard/plan.ts'
+import type { GuardAdapter } from '../guard/adapter.ts'
+import type { Estimate, HoldEstimator } from '../money/holds.ts'
 import type { Incoming, Outgoing } from './http.ts'
-import type { EnteredOk, HeldOk, Ledger, Outcome, RequestId } from '../state/ledger/ledger.ts'
-import { remove } from '../lifetime/lists.ts'
+import type { Admitted, HoldGranted, Ledger, Outcome, RequestId } from '../state/ledger/ledger.ts'
+import { removeUnordered } from '../lifetime/lists.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Bill, UsageLine } from '../money/money.ts'
-import type { Completion, Flow, Hit, Provider, Step, Usage } from '../plugin.ts'
+import type { ChatCompletion, Flow, SearchResult, Provider, Step, Usage } from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
 import type { Routing } from '../models/routing.ts'
 import { Scope } from '../lifetime/scope.ts'
@@ -74,15 +74,18 @@ export interface Runtime {
   readonly providers: ReadonlyMap<string, Provider>
   /** Absent where no engine is configured. */
   readonly search: Search | undefined
-  readonly guards: Guards
+  readonly guards: GuardRegistry
   /** Absent where nobody wants to be told of escalated blocks. */
   readonly escalations: Escalations | undefined
   /** Asks a model for a guard, beside a call: no policy, no guards, no limits of the key. */
-  readonly ask: (beside: Beside, question: ModelQuestion) => Promise<Completion>
+  readonly internalChat: (
+    beside: CallerContext,
+    question: GuardModelRequest,
+  ) => Promise<ChatCompletion>
   readonly accounts: Accounts
   readonly ledger: Ledger
   readonly routing: Routing
-  readonly holds: Holds
+  readonly holds: HoldEstimator
   readonly metrics: Metrics
   /** Absent where the operator wants none. */
   readonly access: AccessLog | undefined
@@ -90,18 +93,18 @@ export interface Runtime {
 }
 
 /** What a question to a model is asked beside. */
-export type Beside = Pick<Call, 'id' | 'path' | 'incoming' | 'runtime' | 'account'>
+export type CallerContext = Pick<Call, 'id' | 'path' | 'incoming' | 'runtime' | 'account'>
 
 /** What a provider answered: parts in the endpoint's normal form, and the quantities that pass with them. */
-export interface Intake<Part = any> {
+export interface ProviderAnswer<Part = any> {
   /** A list when the answer is there whole. */
   readonly parts: Flow<Part> | readonly Part[]
   /** What was consumed so far: what the upstream reported, else an estimate. */
   usage(): Usage
   /** All of it is consumed when the first part is there, and may be charged then; what follows changes nothing. */
-  readonly upfront?: boolean
+  readonly chargeAtFirstPart?: boolean
   /** What in the answer means something only to whoever gave it, once all of it was read. */
-  bond?: (() => string | undefined) | undefined
+  affinityToken?: (() => string | undefined) | undefined
 }
 
 /** Where an endpoint's peculiarities live. Stages never ask which endpoint they serve. */
@@ -111,7 +114,7 @@ export interface Endpoint<In = any, Part = any> {
   /** Which catalog models belong here. */
   readonly modality: Modality
   /** The field that errors about what the model was asked are about; `messages` without it. */
-  readonly subject?: string | null
+  readonly errorField?: string | null
   /** Parses and validates. @throws InvalidRequest */
   read(incoming: Incoming, limits: BodyLimits): Promise<In>
   modelOf(input: In): string
@@ -122,7 +125,7 @@ export interface Endpoint<In = any, Part = any> {
   /** Whether the answer is sent as it comes. */
   streams(input: In): boolean
   /** The first part of an answer that is sent as it comes may take as long as a whole answer. */
-  readonly beginsLate?: boolean
+  readonly slowStart?: boolean
   /**
    * Capabilities the input needs and the model lacks.
    * @param catalog for naming models that have them
@@ -131,7 +134,7 @@ export interface Endpoint<In = any, Part = any> {
   check(input: In, model: Model, catalog: Catalog): void
   estimate(input: In, model: Model): Estimate
   /** What goes upstream: the input less what is the gateway's own business. */
-  outbound(input: In, model: Model): unknown
+  toUpstream(input: In, model: Model): unknown
   /** Puts system text and token ceiling where they belong; identity where they have no meaning. */
   instruct(outbound: any, instructions: Instructions): unknown
   /** Cuts an answer that runs past the policy's token ceiling. */
@@ -139,9 +142,9 @@ export interface Endpoint<In = any, Part = any> {
   /** Only where a web search makes sense. */
   readonly grounding?: Grounding<In, Part>
   /** What guards read, and how "no" is said; absent where nothing is text. */
-  readonly guarding?: Guarding<In, Part>
+  readonly guard?: GuardAdapter<In, Part>
   /** Takes in what the provider answered, whole or in parts. Once per attempt. */
-  take(call: Call, answer: any): Intake<Part>
+  normalize(call: Call, answer: any): ProviderAnswer<Part>
   /** Charges when the parts run out, and puts the cost where the client finds it. */
   billed(call: Call, charge: Charge): Step<Part, Part>
   /** Head, then parts as they come. Ends the call before the last byte. */
@@ -159,8 +162,8 @@ class Slots {
   endpoint: Endpoint | undefined = undefined
   key: Key | undefined = undefined
   account: Account | undefined = undefined
-  entered: EnteredOk | undefined = undefined
-  held: HeldOk | undefined = undefined
+  entered: Admitted | undefined = undefined
+  held: HoldGranted | undefined = undefined
   input: any = undefined
   session: string | null | undefined = undefined
   model: Model | undefined = undefined
@@ -181,9 +184,11 @@ function once<T>(old: T | undefined, value: T, name: keyof Slots): T {
 }
 
 /** Who looks at what a web search found before anybody else does. */
-export interface HitScreen {
+export interface ResultFilter {
   /** @returns what may pass: hits that are left out are neither shown to the model nor cited */
-  screenHits(hits: readonly Hit[]): readonly Hit[] | Promise<readonly Hit[]>
+  filterResults(
+    hits: readonly SearchResult[],
+  ): readonly SearchResult[] | Promise<readonly SearchResult[]>
 }
 
 export interface CallInit {
@@ -211,7 +216,7 @@ export class Call {
   /** What providers receive. Replaced by copies, never changed in place. */
   outbound: any = undefined
   /** Set by a stage outside of `ground` that wants to. */
-  hitScreen: HitScreen | undefined = undefined
+  resultFilter: ResultFilter | undefined = undefined
   /** What guards made of it; absent where none is at work. */
   decision: Decision | undefined = undefined
   outcome: Outcome | undefined = undefined
@@ -222,7 +227,7 @@ export class Call {
   /** Which deployment answered; shown to operators only. */
   deployment: string | undefined = undefined
   /** Where it stands among the calls under way. */
-  place = -1
+  runningIndex = -1
   /** What was charged, once it is. */
   bill: Bill | undefined = undefined
   /** The slots as they are: empty ones read as undefined. */
@@ -230,8 +235,8 @@ export class Call {
   readonly #slots = new Slots()
   #reason: unknown = undefined
   /** Few at a time, so a list is cheaper than a Map. */
-  #branches: Branch[] | undefined = undefined
-  #alarms: Alarms | undefined = undefined
+  #branches: AbortScope[] | undefined = undefined
+  #alarms: Timeouts | undefined = undefined
   #deadline: number
 
   constructor({ id, path, incoming, runtime }: CallInit) {
@@ -262,16 +267,16 @@ export class Call {
   set account(value: Account) {
     this.#slots.account = once(this.#slots.account, value, 'account')
   }
-  get entered(): EnteredOk {
+  get entered(): Admitted {
     return held(this.#slots.entered, 'entered')
   }
-  set entered(value: EnteredOk) {
+  set entered(value: Admitted) {
     this.#slots.entered = once(this.#slots.entered, value, 'entered')
   }
-  get held(): HeldOk {
+  get held(): HoldGranted {
     return held(this.#slots.held, 'held')
   }
-  set held(value: HeldOk) {
+  set held(value: HoldGranted) {
     this.#slots.held = once(this.#slots.held, value, 'held')
   }
   get input(): any {
@@ -325,8 +330,8 @@ export class Call {
    * signal, because most calls need just this one, and a signal is dear.
    * @param outlives a class of abort reasons that do not concern it
    */
-  branch(outlives?: new () => Error): Branch {
-    const branch = new Branch(outlives)
+  abortScope(outlives?: new () => Error): AbortScope {
+    const branch = new AbortScope(outlives)
     if (this.#branches) this.#branches.push(branch)
     else this.#branches = [branch]
     if (this.#reason !== undefined) this.#prune(this.#reason)
@@ -334,16 +339,16 @@ export class Call {
   }
 
   /** Lets go of a branch that has served. */
-  drop(branch: Branch): void {
-    if (this.#branches) remove(this.#branches, branch)
+  release(branch: AbortScope): void {
+    if (this.#branches) removeUnordered(this.#branches, branch)
   }
 
   #prune(reason: unknown): void {
     if (!this.#branches) return
     // A copy: whoever hears of it may drop a branch.
     for (const branch of this.#branches.toReversed()) {
-      const { outlives } = branch
-      if (!outlives || !(reason instanceof outlives)) branch.abort(reason)
+      const { survives } = branch
+      if (!survives || !(reason instanceof survives)) branch.abort(reason)
     }
   }
 
@@ -375,8 +380,8 @@ export class Call {
    * Rings once, at or up to a quarter of a second after `delayMs`, or as much before where it was put off. One shared
    * timer drives all alarms, so one costs next to nothing.
    */
-  alarm(delayMs: number, ring: (now: number) => void): Alarm {
-    return (this.#alarms ??= new Alarms()).set(delayMs, ring)
+  timeout(delayMs: number, ring: (now: number) => void): Timeout {
+    return (this.#alarms ??= new Timeouts()).set(delayMs, ring)
   }
 
   /** Called by the gateway's one timer. */
@@ -401,14 +406,14 @@ export class RunningCalls implements Iterable<Call> {
   }
 
   add(call: Call): void {
-    call.place = this.#calls.push(call) - 1
+    call.runningIndex = this.#calls.push(call) - 1
   }
 
   delete(call: Call): void {
     const last = this.#calls.pop()
     if (!last || last === call) return
-    this.#calls[call.place] = last
-    last.place = call.place
+    this.#calls[call.runningIndex] = last
+    last.runningIndex = call.runningIndex
   }
 
   /** Those of this moment: calls may end while one looks at them. */
@@ -418,7 +423,7 @@ export class RunningCalls implements Iterable<Call> {
 }
 
 /** The client closed the connection before the answer was complete. */
-export class ClientGone extends Error {
+export class ClientDisconnected extends Error {
   constructor() {
     super('the client closed the connection')
     this.name = 'ClientGone'

@@ -116,13 +116,13 @@ export interface Form {
 }
 
 /** What was found at an address. */
-export interface Fetched {
+export interface Download {
   readonly bytes: Uint8Array
   /** As the server says it, in lower case and without parameters; empty when it says nothing. */
   readonly contentType: string
 }
 
-export interface FetchOptions {
+export interface DownloadOptions {
   /** Below the limit of the configuration. */
   readonly limitBytes?: number
   /** What the content type has to begin with; any by default. */
@@ -144,7 +144,7 @@ export interface Host {
    * and time, redirects followed with the same care. For addresses that a vendor cannot be given, and no others.
    * @throws an error that the client gets as 400 `fetch_failed`, whatever went wrong; the signal's reason when that is it
    */
-  fetch(url: string, signal: AbortSignal, options?: FetchOptions): Promise<Fetched>
+  download(url: string, signal: AbortSignal, options?: DownloadOptions): Promise<Download>
   /** ofetch, for everything that is not hot; no retries. */
   readonly http: $Fetch
   readonly log: ConsolaInstance

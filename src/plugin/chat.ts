@@ -2,7 +2,7 @@
 
 /** An OpenAI chat request, already constrained. Members we do not know are there too and belong upstream. */
 export interface ChatInput {
-  readonly messages: readonly Message[]
+  readonly messages: readonly ChatMessage[]
   readonly stream?: boolean
   readonly max_completion_tokens?: number
   readonly reasoning?: Reasoning
@@ -10,7 +10,7 @@ export interface ChatInput {
   readonly [member: string]: unknown
 }
 
-export interface Message {
+export interface ChatMessage {
   readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool' | 'function'
   readonly content?: string | readonly any[] | null
   readonly [member: string]: any
@@ -44,7 +44,7 @@ export interface ToolCallDelta {
   custom?: { name?: string | null; input?: string | null }
 }
 
-export interface Delta {
+export interface ChatDelta {
   role?: string | null
   content?: string | null
   refusal?: string | null
@@ -55,9 +55,9 @@ export interface Delta {
   [member: string]: unknown
 }
 
-export interface ChunkChoice {
+export interface ChatChunkChoice {
   index?: number
-  delta?: Delta | null
+  delta?: ChatDelta | null
   finish_reason?: string | null
   logprobs?: any
 }
@@ -67,22 +67,22 @@ export interface ChunkChoice {
  * reasons and absent members: the gateway puts streams in order. It relies on this only: text is in `delta.content`,
  * visible reasoning in `delta.reasoning`, and `usage` counts as {@link OpenAIUsage} says.
  */
-export interface Chunk {
+export interface ChatChunk {
   id?: string
   object?: string
   created?: number
   model?: string
-  choices: ChunkChoice[]
+  choices: ChatChunkChoice[]
   usage?: OpenAIUsage | null
   /** The usage is of what was consumed so far. Without this, usage says that the answer is complete. */
-  interim?: boolean
+  usageIsPartial?: boolean
   /** The vendor said that this is all, with a mark of its own such as `[DONE]`. */
-  done?: boolean
+  endOfStream?: boolean
   [member: string]: unknown
 }
 
 /** A whole chat answer. */
-export interface Completion {
+export interface ChatCompletion {
   choices: { index?: number; message: any; finish_reason?: string | null; logprobs?: any }[]
   usage?: OpenAIUsage | null
   [member: string]: unknown

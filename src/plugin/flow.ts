@@ -14,7 +14,7 @@ export interface Step<In, Out> {
    */
   push?(part: In, emit: (part: Out) => void): void
   /** All parts that were there together have been pushed. For what is better done once for all of them. */
-  flush?(emit: (part: Out) => void): void
+  batchEnd?(emit: (part: Out) => void): void
   /** The parts have run out, or the step before this one is `done`. */
   end?(emit: (part: Out) => void): void | Promise<void>
   /** The flow breaks. What is returned is thrown in place of the error. */

@@ -1,6 +1,6 @@
 /** Guards look at texts and say whether they may pass. Offsets are UTF-16 code units (JavaScript string indices). */
 import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
-import type { ChatInput, Completion } from './chat.ts'
+import type { ChatInput, ChatCompletion } from './chat.ts'
 
 export const CATEGORIES = [
   'code',
@@ -72,7 +72,7 @@ export interface Media {
 }
 
 /** One text with an address. Units are looked at one by one and never joined. */
-export interface Unit {
+export interface TextItem {
   /** Unique within its call, such as `messages[3]`. */
   readonly id: string
   readonly side: 'input' | 'output'
@@ -87,7 +87,7 @@ export interface Unit {
 }
 
 /** One stretch of an answer that is looked at as it grows. */
-export interface LaneInfo {
+export interface TextStream {
   readonly channel: Channel
   readonly choice: number
   /** Which tool call or reasoning block. */
@@ -103,7 +103,7 @@ export interface ActiveRules {
 
 export interface ConversationView {
   /** The current user turn, at most 2,000 characters: head and tail. */
-  readonly question: string
+  readonly userTurn: string
 }
 
 export interface GuardContext {
@@ -111,54 +111,54 @@ export interface GuardContext {
   readonly accountId: string
   readonly keyId: string
   /** The operation, such as `chat`. */
-  readonly endpoint: string
+  readonly operation: string
   /** Catalog id. */
   readonly model: string
   readonly origin: Origin
   readonly rules: ActiveRules
   /** The model that the key's policy wants to judge, where it names one. Catalog id. */
-  readonly judge?: string
+  readonly judgeModel?: string
   readonly conversation: ConversationView
   readonly signal: AbortSignal
   /** ms since epoch */
   readonly deadline: number
 }
 
-export interface GuardStep {
+export interface CheckProgress {
   /** Lane offset up to which the guard agrees; never decreases, never beyond what was pushed. */
-  readonly safe: number
+  readonly safeOffset: number
   readonly verdict?: Verdict
 }
 
 /** Follows one lane. */
-export interface LaneGuard {
-  push(text: string): GuardStep | Promise<GuardStep>
-  end(): GuardStep | Promise<GuardStep>
+export interface OutputCheck {
+  push(text: string): CheckProgress | Promise<CheckProgress>
+  end(): CheckProgress | Promise<CheckProgress>
 }
 
 export interface Guard {
-  readonly answers: readonly RuleRef[]
+  readonly enforces: readonly RuleRef[]
   /** Local guards run first, do no I/O, and answer at once: of what they say about an answer nothing is a promise. */
-  readonly cost: 'local' | 'remote'
+  readonly execution: 'local' | 'remote'
   /** Can judge complete output only: the answer is buffered. */
-  readonly whole?: boolean
+  readonly needsFullText?: boolean
   /**
    * One verdict per unit, in their order.
    * @throws an error named `TooLarge` for more than the guard takes: the text is at fault then, and not the guard
    */
-  input?(
-    units: readonly Unit[],
+  checkInput?(
+    units: readonly TextItem[],
     context: GuardContext,
   ): readonly Verdict[] | Promise<readonly Verdict[]>
   /** A complete text, or one segment of it. */
-  output?(unit: Unit, context: GuardContext): Verdict | Promise<Verdict>
+  checkOutput?(unit: TextItem, context: GuardContext): Verdict | Promise<Verdict>
   /** One object per lane. */
-  outputStream?(lane: LaneInfo, context: GuardContext): LaneGuard
+  streamOutput?(lane: TextStream, context: GuardContext): OutputCheck
   close?(): void | Promise<void>
 }
 
 /** Where patterns matched. */
-export interface PatternHit extends Span {
+export interface PatternMatch extends Span {
   /** Position in the list that was compiled. */
   readonly pattern: number
   /** Under which reading of the text: `R` as written, `F` folded, `S` squeezed, `L` leet, `D` decoded, `X` derived. */
@@ -166,32 +166,32 @@ export interface PatternHit extends Span {
 }
 
 /** What is known after a piece of a text. */
-export interface ScanStep {
+export interface ScanProgress {
   /** Offset up to which nothing can be part of a match any more; never decreases. */
-  readonly safe: number
+  readonly safeOffset: number
   /** The first match. Nothing is pushed after it. */
-  readonly hit?: PatternHit
+  readonly match?: PatternMatch
 }
 
 /** Follows one text, however it is cut. Synchronous. */
-export interface Scan {
-  push(text: string): ScanStep
-  end(): ScanStep
+export interface TextScan {
+  push(text: string): ScanProgress
+  end(): ScanProgress
 }
 
 /** Patterns, compiled. Linear time, evasions undone, no match leaks for any cut of the text. */
-export interface Matcher {
+export interface PatternMatcher {
   /** The first match in a whole text. */
-  find(text: string): PatternHit | undefined
-  scan(): Scan
+  find(text: string): PatternMatch | undefined
+  scan(): TextScan
 }
 
 /** What the gateway offers a guard on top of a {@link Host}. */
 export interface GuardHost extends Host {
   /** Asks a model through the gateway's own routing: no policy, no guards, no limits of the key; metered as guard usage. */
-  ask(model: string, request: ChatInput, context: GuardContext): Promise<Completion>
+  askModel(model: string, request: ChatInput, context: GuardContext): Promise<ChatCompletion>
   /** RE2 expressions, case-insensitive. @throws Error that says which pattern is wrong, and why */
-  compile(patterns: readonly string[]): Matcher
+  compilePatterns(patterns: readonly string[]): PatternMatcher
   /**
    * Does long work on an input in steps of less than a millisecond, with turns for other calls in between. A promise only
    * where it takes long. Ends when nobody wants the answer any more.

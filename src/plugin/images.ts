@@ -5,7 +5,7 @@ import type { ImageResult } from './media.ts'
  * Asks `times` times at once and puts the images and counts together. The first request that fails ends the others.
  * @throws what that one threw
  */
-export async function oneByOne(
+export async function requestEach(
   times: number,
   signal: AbortSignal,
   ask: (signal: AbortSignal) => Promise<ImageResult>,

@@ -5,7 +5,7 @@ import type { Usage } from './base.ts'
 export interface MediaFile {
   readonly bytes: Uint8Array
   /** The same as they arrived, for whoever only passes them on: joining a large file costs as much memory again. */
-  readonly pieces?: readonly Uint8Array[]
+  readonly segments?: readonly Uint8Array[]
   /** Found in the bytes themselves where that is possible, such as `image/png`. */
   readonly mediaType: string
   /** As the client named it; for a vendor's eyes only. */
@@ -121,7 +121,7 @@ export interface Speech {
    * The bytes are bare samples instead (16 bits, signed, little-endian, mono), so many a second. The gateway makes `wav`
    * and `pcm` of them; other formats it refuses.
    */
-  readonly samples?: number
+  readonly pcmSampleRate?: number
   /** Where the vendor counts something else than the characters of the input. */
   readonly usage?: Usage
 }

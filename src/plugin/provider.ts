@@ -1,6 +1,6 @@
 import type { ConsolaInstance } from 'consola'
 import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
-import type { ChatInput, Chunk, Completion } from './chat.ts'
+import type { ChatInput, ChatChunk, ChatCompletion } from './chat.ts'
 import type {
   ImageEditInput,
   ImageEvent,
@@ -16,7 +16,7 @@ import type {
 } from './media.ts'
 
 /** One request to a provider. */
-export interface Job<In> {
+export interface ProviderRequest<In> {
   /** OpenAI-shaped, already constrained and grounded; unknown members included. */
   readonly input: In
   /** The upstream's model name from the deployment. */
@@ -31,13 +31,13 @@ export interface Job<In> {
 
 /** A method that is present is a capability offered. */
 export interface Provider {
-  chat?(job: Job<ChatInput>): Promise<Completion | AsyncIterable<Chunk>>
-  generateImage?(job: Job<ImageInput>): Promise<ImageResult | AsyncIterable<ImageEvent>>
-  editImage?(job: Job<ImageEditInput>): Promise<ImageResult | AsyncIterable<ImageEvent>>
-  ocr?(job: Job<OcrInput>): Promise<OcrResult>
-  speech?(job: Job<SpeechInput>): Promise<Speech>
+  chat?(job: ProviderRequest<ChatInput>): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
+  generateImage?(job: ProviderRequest<ImageInput>): Promise<ImageResult | AsyncIterable<ImageEvent>>
+  editImage?(job: ProviderRequest<ImageEditInput>): Promise<ImageResult | AsyncIterable<ImageEvent>>
+  ocr?(job: ProviderRequest<OcrInput>): Promise<OcrResult>
+  speech?(job: ProviderRequest<SpeechInput>): Promise<Speech>
   transcribe?(
-    job: Job<TranscriptionInput>,
+    job: ProviderRequest<TranscriptionInput>,
   ): Promise<Transcription | AsyncIterable<TranscriptionEvent>>
   close?(): void | Promise<void>
 }

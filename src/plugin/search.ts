@@ -2,7 +2,7 @@
 import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
 
 /** A part of the web. */
-export interface Domain {
+export interface DomainFilter {
   /** This host and all below it; lower case, international names in their ASCII form. */
   readonly host: string
   /** Only what is under this path, such as `/docs`. */
@@ -10,7 +10,7 @@ export interface Domain {
 }
 
 /** One question to the web. */
-export interface Query {
+export interface SearchQuery {
   /** What was asked, on one line, in at most so many characters (UTF-16 code units); at least one. */
   text(limit: number): string
   /** How many hits are wanted, 1 to 10; those beyond may fill in for others. */
@@ -21,13 +21,13 @@ export interface Query {
    * Where to look; empty for everywhere. A hint: the gateway holds every hit against what the caller asked for, wildcards
    * included. An engine narrows its search as far as it can, and never further.
    */
-  readonly includeDomains: readonly Domain[]
+  readonly includeDomains: readonly DomainFilter[]
   /** Where not to look; a hint too. */
-  readonly excludeDomains: readonly Domain[]
+  readonly excludeDomains: readonly DomainFilter[]
 }
 
 /** One page that was found. */
-export interface Hit {
+export interface SearchResult {
   /** http or https. Hits with the same address count once. */
   readonly url: string
   /** Empty when the engine has none. */
@@ -39,15 +39,15 @@ export interface Hit {
 }
 
 /** What an engine found, best first. */
-export interface Found {
-  readonly hits: readonly Hit[]
+export interface SearchResponse {
+  readonly results: readonly SearchResult[]
   /** USD as the engine reports it, decimal text: a cross-check for the operator, never the charge. */
   readonly vendorCost?: string
 }
 
 export interface SearchEngine {
   /** One request; no retries. @throws what `host.fail` makes */
-  search(query: Query, signal: AbortSignal): Promise<Found>
+  search(query: SearchQuery, signal: AbortSignal): Promise<SearchResponse>
   close?(): void | Promise<void>
 }
 

@@ -52,7 +52,7 @@ export function refusalOf({ refusal, escalate }: EffectivePolicy): string {
 }
 
 /** Every form of the refusal that a client may have been shown under this policy. */
-export function refusalsOf(policy: EffectivePolicy): readonly string[] {
+export function knownRefusals(policy: EffectivePolicy): readonly string[] {
   const [full, own] = [refusalOf(policy), policy.refusal]
   return full === own ? [own] : [full, own]
 }

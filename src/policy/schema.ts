@@ -110,7 +110,7 @@ export function preparePolicy(value: unknown, proceed?: () => void): unknown {
  * The policy in a field of a form, where it stands as JSON text.
  * @throws InvalidRequest `invalid_policy`, past 256 KiB too
  */
-export function readPolicyText(json: string, path = 'policy'): Policy {
+export function readPolicyJson(json: string, path = 'policy'): Policy {
   const value = parsed(json)
   if (value !== undefined) return readPolicy(value, path)
   throw invalid(path, 'JSON of at most 256 KiB', isLong(json) ? 'more' : 'text that is no JSON')

@@ -3,13 +3,13 @@
  * What engines make of such wishes differs; so every hit is held against them here.
  */
 import { domainToASCII } from 'node:url'
-import type { Domain } from '../plugin.ts'
+import type { DomainFilter } from '../plugin.ts'
 
 export interface DomainRules {
   /** What an engine may be told; wider than what was asked for where it has to be. */
-  readonly include: readonly Domain[]
+  readonly include: readonly DomainFilter[]
   /** The same; narrower. */
-  readonly exclude: readonly Domain[]
+  readonly exclude: readonly DomainFilter[]
   /** Whether there are any. */
   readonly any: boolean
   allow(url: URL): boolean
@@ -82,7 +82,7 @@ function glob(pattern: string, text: string): boolean {
 }
 
 /** A domain that holds everything the pattern matches, if there is one worth naming. */
-function wider({ host, path }: Pattern): Domain | undefined {
+function wider({ host, path }: Pattern): DomainFilter | undefined {
   const fixed = host.slice(host.lastIndexOf('*') + 1)
   const whole = host.includes('*') ? fixed.slice(fixed.indexOf('.') + 1) : host
   if (!whole.includes('.') || (host.includes('*') && !fixed.includes('.'))) return undefined
@@ -90,7 +90,7 @@ function wider({ host, path }: Pattern): Domain | undefined {
 }
 
 /** The pattern itself, if a domain can say it. */
-function narrower({ host, path }: Pattern): Domain | undefined {
+function narrower({ host, path }: Pattern): DomainFilter | undefined {
   if (`${host}${path}`.includes('*') || !host.includes('.')) return undefined
   return path ? { host, path } : { host }
 }

@@ -1,7 +1,7 @@
 /** What engines hand over, checked: addresses that can be shown, text that can be read, nothing twice, nothing endless. */
-import type { Hit } from '../plugin.ts'
+import type { SearchResult } from '../plugin.ts'
 import type { DomainRules } from './domains.ts'
-import { oneLine, shorten, visible } from './texts.ts'
+import { singleLine, shorten, visible } from './texts.ts'
 
 /** UTF-16 code units of one excerpt. */
 export const EXCERPT_CHARACTERS = 2000
@@ -16,18 +16,22 @@ const DATE_CHARACTERS = 40
  * At most `limit` hits, best first. Left out is what is no hit, has an address that is not http(s) or holds a password,
  * comes from elsewhere than was asked for, says nothing, or was there before.
  */
-export function cleanHits(hits: readonly unknown[], rules: DomainRules, limit: number): Hit[] {
-  const kept = new Map<string, Hit>()
+export function cleanResults(
+  hits: readonly unknown[],
+  rules: DomainRules,
+  limit: number,
+): SearchResult[] {
+  const kept = new Map<string, SearchResult>()
   for (const hit of hits) {
     const url = addressOf(hit)
     if (!url || !rules.allow(url) || kept.has(urlKey(url))) continue
-    const { title, content, publishedAt } = hit as Partial<Record<keyof Hit, unknown>>
+    const { title, content, publishedAt } = hit as Partial<Record<keyof SearchResult, unknown>>
     const text = visible(asText(content))
     if (!text) continue
-    const date = shorten(oneLine(asText(publishedAt)), DATE_CHARACTERS)
+    const date = shorten(singleLine(asText(publishedAt)), DATE_CHARACTERS)
     kept.set(urlKey(url), {
       url: url.href,
-      title: shorten(oneLine(asText(title)), TITLE_CHARACTERS, '…') || url.hostname,
+      title: shorten(singleLine(asText(title)), TITLE_CHARACTERS, '…') || url.hostname,
       content: text,
       ...(date && { publishedAt: date }),
     })
@@ -56,7 +60,7 @@ function addressOf(hit: unknown): URL | undefined {
 }
 
 /** Cuts what is too long; what short hits leave is for those after them. */
-function fitted(hits: readonly Hit[]): Hit[] {
+function fitted(hits: readonly SearchResult[]): SearchResult[] {
   let left = ALL_CHARACTERS
   return hits.map((hit, i) => {
     const share = Math.floor(left / (hits.length - i))

@@ -4,10 +4,17 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { UpstreamFailure } from '../errors/errors.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import { formatPico, parsePico, priceUsage, type Pico, type Prices } from '../money/money.ts'
-import type { Found, Hit, Query, SearchEngine, Step, Usage } from '../plugin.ts'
+import type {
+  SearchResponse,
+  SearchResult,
+  SearchQuery,
+  SearchEngine,
+  Step,
+  Usage,
+} from '../plugin.ts'
 import { domainRules } from './domains.ts'
-import { ALL_CHARACTERS, cleanHits, EXCERPT_CHARACTERS } from './results.ts'
-import { oneLine, shorten } from './texts.ts'
+import { ALL_CHARACTERS, cleanResults, EXCERPT_CHARACTERS } from './results.ts'
+import { singleLine, shorten } from './texts.ts'
 
 /** The most results one search can have. */
 export const MAX_RESULTS = 10
@@ -16,7 +23,7 @@ export const MAX_RESULTS = 10
 export const RESULT_TOKENS = Math.ceil(ALL_CHARACTERS / 3)
 
 /** What a request wants to know from the web. */
-export interface Wish {
+export interface SearchRequest {
   /** As the user wrote it; may be without any text. */
   readonly question: string
   /** The name of an engine; anything else means the default. */
@@ -28,7 +35,7 @@ export interface Wish {
 }
 
 /** A configured engine. */
-export interface Engine {
+export interface ConfiguredEngine {
   /** That of the configuration. */
   readonly name: string
   readonly engine: SearchEngine
@@ -39,23 +46,23 @@ export interface Engine {
 }
 
 /** What came of a search, and what it takes. */
-export interface Searched {
-  readonly hits: readonly Hit[]
+export interface SearchOutcome {
+  readonly results: readonly SearchResult[]
   readonly usage: Usage
 }
 
 /** How one endpoint is grounded: what it asks of the web, and where the results go. */
 export interface Grounding<In, Part> {
   /** What is to be searched for, if anything is. */
-  wish(input: In, online: boolean): Wish | undefined
+  searchRequest(input: In, online: boolean): SearchRequest | undefined
   /**
    * Puts what was found where the model reads it; a copy.
    * @param hits at least one
    * @param at ms since epoch
    */
-  add(outbound: any, hits: readonly Hit[], input: In, at: number): unknown
+  addResults(outbound: any, hits: readonly SearchResult[], input: In, at: number): unknown
   /** Says in the answer where it comes from. One step for one answer. */
-  cite(hits: readonly Hit[]): Step<Part, Part>
+  cite(hits: readonly SearchResult[]): Step<Part, Part>
 }
 
 /** ms before the second try of an engine that does not say how long to wait. */
@@ -73,8 +80,8 @@ export interface SearchContext {
 
 /** The engines of one configuration. */
 export class Search {
-  readonly #engines: ReadonlyMap<string, Engine>
-  readonly #fallback: Engine
+  readonly #engines: ReadonlyMap<string, ConfiguredEngine>
+  readonly #fallback: ConfiguredEngine
   readonly #context: SearchContext
   /** The last cost that each engine reported and that was not its price. */
   readonly #reported = new Map<string, Pico>()
@@ -83,13 +90,17 @@ export class Search {
    * @param engines at least one
    * @param fallback the name of the one that is asked when a request names none that there is; by default the first
    */
-  constructor(engines: readonly Engine[], fallback: string | undefined, context: SearchContext) {
+  constructor(
+    engines: readonly ConfiguredEngine[],
+    fallback: string | undefined,
+    context: SearchContext,
+  ) {
     this.#engines = new Map(engines.map((engine) => [engine.name, engine]))
     this.#fallback = (fallback && this.#engines.get(fallback)) || engines[0]!
     this.#context = context
   }
 
-  engineFor({ engine }: Wish): Engine {
+  engineFor({ engine }: SearchRequest): ConfiguredEngine {
     return (typeof engine === 'string' && this.#engines.get(engine)) || this.#fallback
   }
 
@@ -99,12 +110,12 @@ export class Search {
    * @returns nothing when there is no text to search for
    * @throws UpstreamFailure of the class `timeout` or `upstream_error`; why the branch was aborted
    */
-  async find(wish: Wish, branch: AbortController): Promise<Searched | undefined> {
-    const question = oneLine(wish.question.slice(0, MAX_QUESTION))
+  async find(wish: SearchRequest, branch: AbortController): Promise<SearchOutcome | undefined> {
+    const question = singleLine(wish.question.slice(0, MAX_QUESTION))
     if (!question) return undefined
     const engine = this.engineFor(wish)
     const rules = domainRules(wish.includeDomains, wish.excludeDomains)
-    const query: Query = {
+    const query: SearchQuery = {
       text: (limit) => shorten(question, limit),
       // Where hits may be left out here, more of them are asked for; up to ten cost the same.
       maxResults: rules.any ? MAX_RESULTS : wish.maxResults,
@@ -113,14 +124,18 @@ export class Search {
       excludeDomains: rules.exclude,
     }
     const found = await this.#measured(engine, query, branch)
-    const hits = cleanHits(found.hits, rules, wish.maxResults)
+    const hits = cleanResults(found.results, rules, wish.maxResults)
     const cost = amountOf(found.vendorCost)
-    if (cost === undefined) return { hits, usage: { searches: 1 } }
+    if (cost === undefined) return { results: hits, usage: { searches: 1 } }
     this.#compare(engine, cost)
-    return { hits, usage: { searches: 1, vendorCost: formatPico(cost) } }
+    return { results: hits, usage: { searches: 1, vendorCost: formatPico(cost) } }
   }
 
-  async #measured(engine: Engine, query: Query, branch: AbortController): Promise<Found> {
+  async #measured(
+    engine: ConfiguredEngine,
+    query: SearchQuery,
+    branch: AbortController,
+  ): Promise<SearchResponse> {
     const { name } = engine
     const { metrics, log } = this.#context
     const started = performance.now()
@@ -146,7 +161,7 @@ export class Search {
   }
 
   /** Says once when an engine reports another cost than the price that is charged for it. */
-  #compare({ name, prices }: Engine, cost: Pico): void {
+  #compare({ name, prices }: ConfiguredEngine, cost: Pico): void {
     const price = searchPrice(prices)
     if (cost === price || this.#reported.get(name) === cost) return
     this.#reported.set(name, cost)
@@ -163,10 +178,10 @@ export function searchPrice(prices: Prices): Pico {
 }
 
 async function ask(
-  { engine, timeoutMs }: Engine,
-  query: Query,
+  { engine, timeoutMs }: ConfiguredEngine,
+  query: SearchQuery,
   branch: AbortController,
-): Promise<Found> {
+): Promise<SearchResponse> {
   const { signal } = branch
   const { promise: stopped, reject } = Promise.withResolvers<never>()
   const stop = () => reject(signal.reason)
@@ -198,8 +213,8 @@ function waitBeforeAgain(error: unknown): number | undefined {
   return error.retryAfterMs ?? PAUSE_MS
 }
 
-function checked(found: Found): Found {
-  if (Array.isArray(found?.hits)) return found
+function checked(found: SearchResponse): SearchResponse {
+  if (Array.isArray(found?.results)) return found
   throw new UpstreamFailure('upstream_error', 'the plugin gave no list of hits')
 }
 

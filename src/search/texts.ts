@@ -22,7 +22,7 @@ export function visible(text: string): string {
 }
 
 /** The same on one line. */
-export function oneLine(text: string): string {
+export function singleLine(text: string): string {
   return visible(text).replace(/\s+/g, ' ')
 }
 

@@ -4,10 +4,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Readable, Transform } from 'node:stream'
 import zlib from 'node:zlib'
-import type { Alarm } from '../lifetime/timeouts.ts'
+import type { Timeout } from '../lifetime/timeouts.ts'
 import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
 import type { Incoming, Outgoing } from '../pipeline/http.ts'
-import { ClientGone, type Call } from '../pipeline/pipeline.ts'
+import { ClientDisconnected, type Call } from '../pipeline/pipeline.ts'
 
 /** Content codings a body may have (wire contract, 1.3). */
 const DECODERS: Readonly<Record<string, () => Transform>> = {
@@ -26,20 +26,20 @@ const SMALL_BYTES = 1024
 const MANY = 1024
 
 /** For bodies that belong to no call. @param ms until it rings */
-export function bodyTimer(ms: number): (ring: () => void) => Alarm {
+export function bodyTimer(ms: number): (ring: () => void) => Timeout {
   return (ring) => {
     const timer = setInterval(ring, ms)
-    return { again() {}, off: () => clearInterval(timer) }
+    return { restart() {}, clear: () => clearInterval(timer) }
   }
 }
 
 export class NodeIncoming implements Incoming {
   readonly path: string
   readonly #request: IncomingMessage
-  readonly #alarm: (ring: () => void) => Alarm
+  readonly #alarm: (ring: () => void) => Timeout
 
   /** @param alarm rings when `server.bodyTimeout` is over */
-  constructor(request: IncomingMessage, path: string, alarm: (ring: () => void) => Alarm) {
+  constructor(request: IncomingMessage, path: string, alarm: (ring: () => void) => Timeout) {
     this.#request = request
     this.path = path
     this.#alarm = alarm
@@ -74,7 +74,7 @@ export class NodeIncoming implements Incoming {
   }
 
   throwIfGone(): void {
-    if (this.#request.socket.destroyed) throw new ClientGone()
+    if (this.#request.socket.destroyed) throw new ClientDisconnected()
   }
 
   /** @param whole what is there when all of it was taken */
@@ -91,7 +91,7 @@ export class NodeIncoming implements Incoming {
       }
       const request = this.#request
       const init = { request, source, limitBytes, undecodable, take, whole, resolve, reject }
-      new Reading(init).begin(this.#alarm)
+      new BodyReader(init).begin(this.#alarm)
     })
   }
 
@@ -116,7 +116,7 @@ function tooLarge(limitBytes: number): InvalidRequest {
   )
 }
 
-interface ReadingInit<T> {
+interface BodyReaderInit<T> {
   readonly request: IncomingMessage
   /** The request, or what decodes it. */
   readonly source: Readable
@@ -129,19 +129,19 @@ interface ReadingInit<T> {
 }
 
 /** A body on its way in. */
-class Reading<T> {
-  readonly #init: ReadingInit<T>
+class BodyReader<T> {
+  readonly #init: BodyReaderInit<T>
   readonly #onData = this.#take.bind(this)
-  #slow: Alarm | undefined
+  #slow: Timeout | undefined
   #size = 0
   #sizeThen = 0
   #over = false
 
-  constructor(init: ReadingInit<T>) {
+  constructor(init: BodyReaderInit<T>) {
     this.#init = init
   }
 
-  begin(alarm: (ring: () => void) => Alarm): void {
+  begin(alarm: (ring: () => void) => Timeout): void {
     const { request, source } = this.#init
     this.#slow = alarm(this.#check.bind(this))
     source.on('data', this.#onData)
@@ -174,7 +174,7 @@ class Reading<T> {
       return this.#fail(new InvalidRequest('request_timeout', message))
     }
     this.#sizeThen = this.#size
-    this.#slow!.again()
+    this.#slow!.restart()
   }
 
   #broken(): void {
@@ -183,7 +183,7 @@ class Reading<T> {
   }
 
   #closed(): void {
-    if (!this.#init.request.complete) this.#fail(new ClientGone())
+    if (!this.#init.request.complete) this.#fail(new ClientDisconnected())
   }
 
   #fail(error: unknown): void {
@@ -197,7 +197,7 @@ class Reading<T> {
   #release(): void {
     const { request, source } = this.#init
     this.#over = true
-    this.#slow!.off()
+    this.#slow!.clear()
     if (source === request) return
     request.unpipe()
     source.destroy()
@@ -284,7 +284,7 @@ export class NodeOutgoing implements Outgoing {
     // It may go before the response does.
     const { socket } = response
     const call = this.#call
-    const branch = call.branch()
+    const branch = call.abortScope()
     // A client that does not read would keep a call that was given up, and would not learn why either.
     const giveUp = () => void response.destroy()
     branch.on(giveUp)
@@ -292,7 +292,7 @@ export class NodeOutgoing implements Outgoing {
     return new Promise((resolve) => {
       const done = () => {
         this.#drained = undefined
-        call.drop(branch)
+        call.release(branch)
         branch.off(giveUp)
         socket?.off('drain', done)
         response.off('drain', done).off('close', done)

@@ -23,7 +23,7 @@ import {
 import type { Gateway } from '../gateway/gateway.ts'
 import { warmUp } from '../patterns/patterns.ts'
 import { requestId } from '../state/ids.ts'
-import { Call, ClientGone } from '../pipeline/pipeline.ts'
+import { Call, ClientDisconnected } from '../pipeline/pipeline.ts'
 import { ROUTES, type Route } from '../gateway/routes.ts'
 
 export interface Server {
@@ -162,7 +162,7 @@ async function serve(
 ): Promise<void> {
   const { runtime } = gateway
   const { bodyTimeout } = runtime.config.server
-  const incoming = new NodeIncoming(request, path, (ring) => call.alarm(bodyTimeout * 1000, ring))
+  const incoming = new NodeIncoming(request, path, (ring) => call.timeout(bodyTimeout * 1000, ring))
   const call = new Call({ id: requestId(), path: route.path, incoming, runtime })
   gateway.track(call)
   if (route.endpoint) call.endpoint = route.endpoint
@@ -170,7 +170,7 @@ async function serve(
   response.on('close', () => {
     if (response.writableFinished) return
     // Abort first: a generator that waits for a read does not hear of anything else.
-    call.abort(new ClientGone())
+    call.abort(new ClientDisconnected())
     void call.end('cancelled')
   })
   try {

@@ -6,19 +6,19 @@ import type { Batch, Flow, Sink, Source, Step } from '../plugin.ts'
 
 /** The flow of a source. */
 export function flowFrom<T>(source: Source<T>): Flow<T> {
-  return new Steps<T>(source)
+  return new StepFlow<T>(source)
 }
 
 /** Parts that are there already. */
 export function flowOf<T>(...parts: readonly T[]): Flow<T> {
-  return new Steps<T>({ next: () => Promise.resolve({ parts, last: true }), close: () => {} })
+  return new StepFlow<T>({ next: () => Promise.resolve({ parts, last: true }), close: () => {} })
 }
 
 /** Any sequence as a flow; a flow as itself. */
 export function toFlow<T>(sequence: AsyncIterable<T>): Flow<T> {
-  if (sequence instanceof Steps) return sequence
+  if (sequence instanceof StepFlow) return sequence
   const iterator = sequence[Symbol.asyncIterator]()
-  return new Steps<T>({
+  return new StepFlow<T>({
     async next() {
       const { value, done } = await iterator.next()
       return done ? { parts: [], last: true } : { parts: [value], last: false }
@@ -52,7 +52,7 @@ function leave(close: () => Promise<unknown>): void {
 const NOTHING: readonly never[] = []
 
 /** A source and what is done with its parts. */
-class Steps<T> implements Flow<T> {
+class StepFlow<T> implements Flow<T> {
   #source: Source<any> | undefined
   readonly #steps: Step<any, any>[] = []
   #push: ((part: any) => void) | undefined
@@ -169,7 +169,7 @@ class Steps<T> implements Flow<T> {
     this.#push = this.#from(0)
     for (let i = 0; i < this.#steps.length; i++) {
       const step = this.#steps[i]!
-      if (step.flush) this.#flushes.push(step.flush.bind(step, this.#from(i + 1)))
+      if (step.batchEnd) this.#flushes.push(step.batchEnd.bind(step, this.#from(i + 1)))
     }
   }
 

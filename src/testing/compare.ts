@@ -1,7 +1,7 @@
 /** What an answer says, and where it differs from what it should say. Pure. */
 import { isDeepStrictEqual } from 'node:util'
-import type { Completion, OpenAIUsage } from '../plugin.ts'
-import type { Expected, Said } from './transcripts.ts'
+import type { ChatCompletion, OpenAIUsage } from '../plugin.ts'
+import type { Expected, ExpectedChoice } from './transcripts.ts'
 
 /** Everything one choice says, in the form that transcripts have. */
 export interface FullSaid {
@@ -13,7 +13,7 @@ export interface FullSaid {
 }
 
 /** What the choices of an answer say. */
-export function saidBy({ choices }: Completion): FullSaid[] {
+export function saidBy({ choices }: ChatCompletion): FullSaid[] {
   return choices.map(({ message, finish_reason }) => ({
     text: message.content ?? '',
     refusal: message.refusal ?? '',
@@ -27,7 +27,7 @@ export function saidBy({ choices }: Completion): FullSaid[] {
 }
 
 /** Where the answer is not as expected, in sentences. */
-export function differences(expected: Expected, completion: Completion): string[] {
+export function differences(expected: Expected, completion: ChatCompletion): string[] {
   const wanted = (expected.choices ?? [expected]).map((said) => filled(said, expected))
   // A failure before the first part leaves no choice at all.
   const found = saidBy(completion)
@@ -73,7 +73,7 @@ export function show(value: unknown): string {
   return text.length > 120 ? `${text.slice(0, 119)}…` : text
 }
 
-function filled(said: Said, { failure }: Expected): FullSaid {
+function filled(said: ExpectedChoice, { failure }: Expected): FullSaid {
   const { text = '', refusal = '', reasoning = '', tool_calls = [] } = said
   const natural = failure ? null : tool_calls.length > 0 ? 'tool_calls' : 'stop'
   return {

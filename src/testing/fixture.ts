@@ -1,14 +1,14 @@
 /** What every check works with: a provider, its vendor, and the words of a report. */
 import { UpstreamFailure } from '../errors/errors.ts'
 import { bordersOf } from './splits.ts'
-import type { Question } from './requests.ts'
-import type { Subject } from './provider-under-test.ts'
-import type { Recorded, Transcript } from './transcripts.ts'
-import type { Answer, FakeUpstream } from './vendor.ts'
+import type { TestRequest } from './requests.ts'
+import type { ProviderUnderTest } from './provider-under-test.ts'
+import type { RecordedResponse, Transcript } from './transcripts.ts'
+import type { FakeResponse, FakeUpstream } from './vendor.ts'
 
-export interface Bench {
+export interface Fixture {
   readonly vendor: FakeUpstream
-  readonly subject: Subject
+  readonly subject: ProviderUnderTest
   /** Of everything random. */
   readonly seed: number
   /** ms that anything may take. */
@@ -18,7 +18,7 @@ export interface Bench {
 /** A transcript, and its request as the provider gets it. */
 export interface Case {
   readonly transcript: Transcript
-  readonly question: Question
+  readonly question: TestRequest
 }
 
 /** One line of a report. */
@@ -51,15 +51,15 @@ export function skipped(name: string, on: string | null, why: string): Check {
 
 /** A recorded answer, or part of it, as the vendor gives it. */
 export function answerOf(
-  { status, headers, body }: Recorded,
+  { status, headers, body }: RecordedResponse,
   pieces: Iterable<Uint8Array> = [body],
-  ending: Answer['ending'] = 'end',
-): Answer {
+  ending: FakeResponse['ending'] = 'end',
+): FakeResponse {
   return { status, headers, pieces, ending }
 }
 
 /** Where an answer may be broken off: at its borders where it has any, else at every eighth of it. Not at its end. */
-export function breaksOf({ headers, body }: Recorded): number[] {
+export function breaksOf({ headers, body }: RecordedResponse): number[] {
   const borders = bordersOf(body, headers['content-type'] ?? '').filter((end) => end < body.length)
   if (borders.length > 1) return borders
   return Array.from({ length: 7 }, (_, i) => Math.floor(((i + 1) * body.length) / 8))

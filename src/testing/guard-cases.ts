@@ -1,5 +1,11 @@
 /** A guard at work on one text, held to what a gateway holds it to. */
-import { admitted, checkStep, checkVerdict, type Admits, type Block } from '../guard/verdicts.ts'
+import {
+  ruleFilter,
+  checkProgress,
+  checkVerdict,
+  type RuleFilter,
+  type BlockVerdict,
+} from '../guard/verdicts.ts'
 import {
   CATEGORIES,
   type ActiveRules,
@@ -9,7 +15,7 @@ import {
   type GuardPlugin,
   type RuleRef,
   type Span,
-  type Unit,
+  type TextItem,
 } from '../plugin.ts'
 import type { TestHost } from './guard-host.ts'
 
@@ -31,7 +37,7 @@ export interface GuardCase {
 }
 
 /** What every check works with. */
-export interface GuardBench {
+export interface GuardFixture {
   readonly plugin: GuardPlugin
   readonly guard: Guard
   readonly host: TestHost
@@ -42,18 +48,18 @@ export interface GuardBench {
 /** What a guard made of a text: how much of it may go out, and why no more. */
 export interface Outcome {
   readonly safe: number
-  readonly block?: Block
+  readonly block?: BlockVerdict
 }
 
 /** One verdict for each text. @throws Error that says what the guard did wrong */
 export async function judgeUnits(
-  bench: GuardBench,
+  bench: GuardFixture,
   one: GuardCase,
   texts: readonly string[],
-): Promise<readonly (Block | undefined)[]> {
+): Promise<readonly (BlockVerdict | undefined)[]> {
   const units = Object.freeze(texts.map((text, i) => unitOf(one, text, 'input', i)))
   const context = contextOf(bench, one)
-  const answer = await inTime(bench, bench.guard.input!(units, context))
+  const answer = await inTime(bench, bench.guard.checkInput!(units, context))
   if (!Array.isArray(answer) || answer.length !== units.length) {
     throw new Error(`it gave ${countOf(answer)} verdicts for ${units.length} units`)
   }
@@ -63,11 +69,14 @@ export async function judgeUnits(
 }
 
 /** The verdict of a text that is complete. @throws Error that says what the guard did wrong */
-export async function judgeAnswer(bench: GuardBench, one: GuardCase): Promise<Block | undefined> {
+export async function judgeAnswer(
+  bench: GuardFixture,
+  one: GuardCase,
+): Promise<BlockVerdict | undefined> {
   const { guard } = bench
-  if (!guard.output) return (await follow(bench, one, [one.text])).block
-  const answer = guard.output(unitOf(one, one.text, 'output', 0), contextOf(bench, one))
-  if (guard.cost === 'local' && answer instanceof Promise) {
+  if (!guard.checkOutput) return (await follow(bench, one, [one.text])).block
+  const answer = guard.checkOutput(unitOf(one, one.text, 'output', 0), contextOf(bench, one))
+  if (guard.execution === 'local' && answer instanceof Promise) {
     throw new Error('a local guard answers at once: "output" gave a promise')
   }
   return checkVerdict(await inTime(bench, answer), one.text.length, admitsOf(bench, one))
@@ -75,22 +84,22 @@ export async function judgeAnswer(bench: GuardBench, one: GuardCase): Promise<Bl
 
 /** A text that comes in pieces. @throws Error that says what the guard did wrong */
 export async function follow(
-  bench: GuardBench,
+  bench: GuardFixture,
   one: GuardCase,
   pieces: readonly string[],
 ): Promise<Outcome> {
   const { guard } = bench
   const info = { channel: one.channel ?? 'content', choice: 0, index: 0 } as const
-  const lane = guard.outputStream!(Object.freeze(info), contextOf(bench, one))
+  const lane = guard.streamOutput!(Object.freeze(info), contextOf(bench, one))
   let safe = 0
   let length = 0
   for (const piece of [...pieces, undefined]) {
     const answer = piece === undefined ? lane.end() : lane.push(piece)
-    if (guard.cost === 'local' && answer instanceof Promise) {
+    if (guard.execution === 'local' && answer instanceof Promise) {
       throw new Error('a local guard answers at once: a lane gave a promise')
     }
     length += piece?.length ?? 0
-    const { safe: next, verdict } = checkStep(await inTime(bench, answer), safe, length)
+    const { safeOffset: next, verdict } = checkProgress(await inTime(bench, answer), safe, length)
     safe = next
     const block = verdict && checkVerdict(verdict, length, admitsOf(bench, one))
     if (block) return { safe, block }
@@ -100,7 +109,7 @@ export async function follow(
 }
 
 /** @throws Error when it takes too long */
-export async function inTime<T>({ patienceMs }: GuardBench, answer: T | Promise<T>): Promise<T> {
+export async function inTime<T>({ patienceMs }: GuardFixture, answer: T | Promise<T>): Promise<T> {
   if (!(answer instanceof Promise)) return answer
   const late = Promise.withResolvers<never>()
   const timer = setTimeout(
@@ -114,7 +123,7 @@ export async function inTime<T>({ patienceMs }: GuardBench, answer: T | Promise<
   }
 }
 
-function unitOf(one: GuardCase, text: string, side: Unit['side'], index: number): Unit {
+function unitOf(one: GuardCase, text: string, side: TextItem['side'], index: number): TextItem {
   const context = { before: '', question: 'What was asked.' }
   return Object.freeze({
     id: side === 'input' ? `messages[${index}]` : 'choices[0].content[0]#0',
@@ -127,32 +136,32 @@ function unitOf(one: GuardCase, text: string, side: Unit['side'], index: number)
   })
 }
 
-function rulesOf({ guard }: GuardBench, { rules }: GuardCase): ActiveRules {
-  const deny = CATEGORIES.filter((category) => guard.answers.includes(`deny:${category}`))
+function rulesOf({ guard }: GuardFixture, { rules }: GuardCase): ActiveRules {
+  const deny = CATEGORIES.filter((category) => guard.enforces.includes(`deny:${category}`))
   return Object.freeze({ scopes: [], bannedPatterns: [], deny, ...rules })
 }
 
-function contextOf(bench: GuardBench, one: GuardCase): GuardContext {
+function contextOf(bench: GuardFixture, one: GuardCase): GuardContext {
   return Object.freeze({
     requestId: 'req_test',
     accountId: 'acme',
     keyId: 'key_test',
-    endpoint: 'chat',
+    operation: 'chat',
     model: 'test/model',
     origin: 'key',
     rules: rulesOf(bench, one),
-    conversation: Object.freeze({ question: 'What was asked.' }),
+    conversation: Object.freeze({ userTurn: 'What was asked.' }),
     signal: bench.host.signal,
     deadline: Date.now() + bench.patienceMs,
   })
 }
 
-function admitsOf(bench: GuardBench, one: GuardCase): Admits {
+function admitsOf(bench: GuardFixture, one: GuardCase): RuleFilter {
   const { deny, scopes, bannedPatterns } = rulesOf(bench, one)
   const inForce = new Set<string>(deny.map((category) => `deny:${category}`))
   if (scopes.length > 0) inForce.add('scope')
   if (bannedPatterns.length > 0) inForce.add('bannedPatterns')
-  return admitted(bench.plugin.name, bench.guard.answers, inForce)
+  return ruleFilter(bench.plugin.name, bench.guard.enforces, inForce)
 }
 
 function countOf(answer: unknown): string {

@@ -3,11 +3,11 @@ import { createConsola } from 'consola'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { compilePatterns } from '../patterns/patterns.ts'
 import { inTurns } from '../patterns/time-slice.ts'
-import type { ChatInput, Completion, GuardHost } from '../plugin.ts'
+import type { ChatInput, ChatCompletion, GuardHost } from '../plugin.ts'
 import { createHost } from '../upstream/host.ts'
 
 /** Speaks for every model that a guard asks: a text, or a whole answer. */
-export type Speaker = (request: ChatInput, model: string) => string | Completion
+export type FakeModel = (request: ChatInput, model: string) => string | ChatCompletion
 
 const LIMITS = {
   timeoutMs: 60_000,
@@ -20,12 +20,12 @@ const LIMITS = {
 export class TestHost {
   /** Questions to models, and requests. */
   asked = 0
-  readonly #script: Speaker | undefined
+  readonly #script: FakeModel | undefined
   readonly #over = new AbortController()
   readonly #closing: (() => Promise<void>)[] = []
   #down = false
 
-  constructor(script: Speaker | undefined) {
+  constructor(script: FakeModel | undefined) {
     this.#script = script
   }
 
@@ -59,13 +59,13 @@ export class TestHost {
         return owned.host.request(request)
       },
       http: owned.host.http.create({ onRequest: reach }),
-      ask: async (model, request) => {
+      askModel: async (model, request) => {
         reach()
         const said = this.#script?.(request, model)
         if (said === undefined) throw new Error(`it asked ${model}, and nobody was to speak for it`)
         return typeof said === 'string' ? completionOf(said) : said
       },
-      compile: (patterns) => compilePatterns(patterns),
+      compilePatterns: (patterns) => compilePatterns(patterns),
       inTurns: (steps, { signal }) => inTurns(steps, () => signal.throwIfAborted()),
       cache: {
         get: ({ accountId }, key) => cached.get(`${accountId}\n${key}`),
@@ -80,6 +80,6 @@ export class TestHost {
   }
 }
 
-function completionOf(content: string): Completion {
+function completionOf(content: string): ChatCompletion {
   return { choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }] }
 }

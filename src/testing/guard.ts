@@ -1,17 +1,17 @@
 /** The conformance check for guards: what a gateway would hold against one, seen without a gateway. */
 import { ConfigError } from '../errors/errors.ts'
-import type { Block } from '../guard/verdicts.ts'
+import type { BlockVerdict } from '../guard/verdicts.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import { CATEGORIES, type Guard, type GuardHost, type GuardPlugin, type Span } from '../plugin.ts'
 import { judged, named, skipped, type Check } from './fixture.ts'
 import { cutAt, randomFrom } from './splits.ts'
-import { TestHost, type Speaker } from './guard-host.ts'
+import { TestHost, type FakeModel } from './guard-host.ts'
 import {
   follow,
   inTime,
   judgeAnswer,
   judgeUnits,
-  type GuardBench,
+  type GuardFixture,
   type GuardCase,
   type Outcome,
 } from './guard-cases.ts'
@@ -22,7 +22,7 @@ export interface GuardTestOptions {
   /** The plugin's options. */
   readonly options?: Readonly<Record<string, unknown>>
   /** Speaks for every model that the guard asks. */
-  readonly ask?: Speaker
+  readonly ask?: FakeModel
   /** Of everything random; a random one by default. */
   readonly seed?: number
   /** ms that anything may take before it counts as stuck; default 5,000. */
@@ -59,7 +59,7 @@ export async function checkGuard(
     const guard = await setUp(plugin, options.options ?? {}, host.host(plugin.name))
     checks.push(checkShape(plugin, guard))
     const patienceMs = options.patienceMs ?? PATIENCE_MS
-    const bench: GuardBench = { plugin, guard, host, seed, patienceMs }
+    const bench: GuardFixture = { plugin, guard, host, seed, patienceMs }
     for (const one of cases) checks.push(...(await checkCase(bench, one)))
     const problems = await tried(async () => {
       await inTime(bench, guard.close?.())
@@ -82,13 +82,14 @@ async function setUp(plugin: GuardPlugin, given: object, host: GuardHost): Promi
 }
 
 function checkShape({ name }: GuardPlugin, guard: Guard): Check {
-  const { answers, cost, input, output, outputStream } = guard
+  const { enforces, execution, checkInput, checkOutput, streamOutput } = guard
   const problems: string[] = []
-  if (cost !== 'local' && cost !== 'remote') problems.push('"cost" is neither local nor remote')
-  if (!input && !output && !outputStream) problems.push('it looks at nothing')
-  if (!Array.isArray(answers)) problems.push('"answers" is no list of rules')
+  if (execution !== 'local' && execution !== 'remote')
+    problems.push('"execution" is neither local nor remote')
+  if (!checkInput && !checkOutput && !streamOutput) problems.push('it looks at nothing')
+  if (!Array.isArray(enforces)) problems.push('"enforces" is no list of rules')
   else {
-    const unknown = answers.filter((rule) => !isKnown(rule))
+    const unknown = enforces.filter((rule) => !isKnown(rule))
     problems.push(...unknown.map((rule) => `${rule} is no rule; one of its own is x:${name}/<id>`))
   }
   return judged('set up', null, problems)
@@ -100,22 +101,23 @@ function isKnown(rule: string): boolean {
   return CATEGORIES.some((category) => rule === `deny:${category}`)
 }
 
-async function checkCase(bench: GuardBench, one: GuardCase): Promise<Check[]> {
+async function checkCase(bench: GuardFixture, one: GuardCase): Promise<Check[]> {
   const { guard } = bench
   const on = one.name ?? shortened(one.text)
   const checks: Check[] = []
-  if (one.side !== 'output' && guard.input) checks.push(await checkInput(bench, one, on))
-  if (one.side !== 'input' && (guard.output || guard.outputStream)) {
+  if (one.side !== 'output' && guard.checkInput) checks.push(await checkInput(bench, one, on))
+  if (one.side !== 'input' && (guard.checkOutput || guard.streamOutput)) {
     checks.push(await checkOutput(bench, one, on))
-    if (guard.outputStream) checks.push(await checkCuts(bench, one, on))
+    if (guard.streamOutput) checks.push(await checkCuts(bench, one, on))
   }
-  if (guard.cost === 'remote' && one.expect !== 'pass') checks.push(await checkDown(bench, one, on))
+  if (guard.execution === 'remote' && one.expect !== 'pass')
+    checks.push(await checkDown(bench, one, on))
   if (checks.length === 0) return [skipped('verdict', on, `the guard does not look at ${one.side}`)]
   return checks
 }
 
 /** The text alone, and between others: a verdict for each unit, in their order. */
-async function checkInput(bench: GuardBench, one: GuardCase, on: string): Promise<Check> {
+async function checkInput(bench: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const problems = await tried(async () => {
     const [alone] = await judgeUnits(bench, one, [one.text])
     const found = expectedIn(one, alone)
@@ -128,13 +130,13 @@ async function checkInput(bench: GuardBench, one: GuardCase, on: string): Promis
   return judged('input', on, problems)
 }
 
-async function checkOutput(bench: GuardBench, one: GuardCase, on: string): Promise<Check> {
+async function checkOutput(bench: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const problems = await tried(async () => expectedIn(one, await judgeAnswer(bench, one)))
   return judged('output', on, problems)
 }
 
 /** Whole, letter by letter, and at random places: it is the same text. */
-async function checkCuts(bench: GuardBench, one: GuardCase, on: string): Promise<Check> {
+async function checkCuts(bench: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const { text } = one
   const random = randomFrom(bench.seed)
   const ways = [
@@ -162,7 +164,7 @@ async function checkCuts(bench: GuardBench, one: GuardCase, on: string): Promise
 }
 
 /** Whoever cannot ask must not let pass: it throws, or says that it could not look. */
-async function checkDown(bench: GuardBench, one: GuardCase, on: string): Promise<Check> {
+async function checkDown(bench: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const { guard, host } = bench
   // Another text, for guards that remember.
   const other = { ...one, text: `${one.text} ` }
@@ -170,7 +172,7 @@ async function checkDown(bench: GuardBench, one: GuardCase, on: string): Promise
   const passed = await host.whileDown(async () => {
     try {
       const block =
-        guard.input && one.side !== 'output'
+        guard.checkInput && one.side !== 'output'
           ? (await judgeUnits(bench, other, [other.text]))[0]
           : await judgeAnswer(bench, other)
       return block === undefined
@@ -182,7 +184,7 @@ async function checkDown(bench: GuardBench, one: GuardCase, on: string): Promise
   return judged('down', on, wrong ? ['whoever it asks is down, and it let the text pass'] : [])
 }
 
-function expectedIn({ expect, spans }: GuardCase, block: Block | undefined): string[] {
+function expectedIn({ expect, spans }: GuardCase, block: BlockVerdict | undefined): string[] {
   const found = block?.rule ?? 'pass'
   if (found !== expect) return [`it was ${found}, expected ${expect}`]
   if (!spans) return []

@@ -1,18 +1,18 @@
 /** What a provider under test gets to see of the gateway, watched. */
 import { createConsola, type ConsolaInstance } from 'consola'
 import type { Host, UpstreamRequest } from '../plugin.ts'
-import { createHost, type OwnedHost } from '../upstream/host.ts'
+import { createHost, type ClosableHost } from '../upstream/host.ts'
 
 const LIMIT_MS = 60_000
 
 /** A host that lets nobody be asked but one vendor. Whoever makes one closes it. */
-export class Surroundings {
+export class IsolatedHost {
   readonly requests: UpstreamRequest[] = []
   readonly elsewhere = new Set<string>()
   readonly logged: string[] = []
   readonly log: ConsolaInstance
   readonly #origin: string
-  readonly #owned: OwnedHost[] = []
+  readonly #owned: ClosableHost[] = []
   readonly #over = new AbortController()
 
   constructor(url: string) {

@@ -5,7 +5,7 @@ import {
   judged,
   named,
   skipped,
-  type Bench,
+  type Fixture,
   type Case,
   type Check,
 } from './fixture.ts'
@@ -17,9 +17,9 @@ import { saidBy } from './compare.ts'
 import { randomFrom } from './splits.ts'
 import { SAMPLES } from './samples.ts'
 import { hide, secretsIn } from './secrets.ts'
-import { questionOf, type Question } from './requests.ts'
+import { questionOf, type TestRequest } from './requests.ts'
 import { setUp, type SubjectOptions } from './set-up.ts'
-import type { Outcome, Subject } from './provider-under-test.ts'
+import type { Outcome, ProviderUnderTest } from './provider-under-test.ts'
 import type { Transcript } from './transcripts.ts'
 import { startUpstream } from './vendor.ts'
 
@@ -86,14 +86,14 @@ export async function testProvider(options: TestOptions): Promise<Report> {
   }
 }
 
-async function examine(bench: Bench, transcripts: readonly Transcript[]): Promise<Check[]> {
+async function examine(bench: Fixture, transcripts: readonly Transcript[]): Promise<Check[]> {
   const { subject, vendor } = bench
   if (!subject.chats) {
     return [judged('set up', null, ['it offers nothing; "chat" is a method of what setup returns'])]
   }
   const given = await Promise.all(transcripts.map((one) => toCase(subject, one)))
   const samples = await Promise.all(SAMPLES.map((one) => toStandIn(subject, one, transcripts[0])))
-  const [streamed, whole] = samples.map(({ question }) => question) as [Question, Question]
+  const [streamed, whole] = samples.map(({ question }) => question) as [TestRequest, TestRequest]
   vendor.answer(answerOf(samples[0]!.transcript.answer!))
   const outcome = await subject.outcome(streamed)
   const setUpCheck = checkSetUp(bench, outcome)
@@ -111,13 +111,13 @@ async function examine(bench: Bench, transcripts: readonly Transcript[]): Promis
   ]
 }
 
-async function checkClose(subject: Subject): Promise<Check> {
+async function checkClose(subject: ProviderUnderTest): Promise<Check> {
   const problem = await subject.close().then(() => undefined, named)
   return judged('close', null, problem === undefined ? [] : [problem])
 }
 
 /** Whether it asked whom it should. */
-function checkSetUp({ subject, vendor }: Bench, { error }: Outcome): Check {
+function checkSetUp({ subject, vendor }: Fixture, { error }: Outcome): Check {
   const { addressOption, surroundings } = subject
   const { elsewhere } = surroundings
   if (elsewhere.size > 0) {
@@ -135,7 +135,7 @@ function checkSetUp({ subject, vendor }: Bench, { error }: Outcome): Check {
 
 /** Where there are no transcripts: all that can be seen of whoever reads the plainest vendor. */
 async function checkSamples(
-  bench: Bench,
+  bench: Fixture,
   samples: readonly Case[],
   outcome: Outcome,
 ): Promise<Check[]> {
@@ -150,7 +150,7 @@ async function checkSamples(
   return NEEDS_TRANSCRIPTS.map((name) => skipped(name, null, why))
 }
 
-async function checkCases(bench: Bench, cases: readonly Case[]): Promise<Check[]> {
+async function checkCases(bench: Fixture, cases: readonly Case[]): Promise<Check[]> {
   const checks: Check[] = []
   for (const one of cases) {
     const answers = await checkAnswer(bench, one)
@@ -171,12 +171,16 @@ async function checkCases(bench: Bench, cases: readonly Case[]): Promise<Check[]
   return [...checks, skipped('cancel', null, why), skipped('back-pressure', null, why)]
 }
 
-async function toCase({ plugin }: Subject, transcript: Transcript): Promise<Case> {
+async function toCase({ plugin }: ProviderUnderTest, transcript: Transcript): Promise<Case> {
   return { transcript, question: await questionOf(plugin, transcript) }
 }
 
 /** A sample with the model of a transcript, and with the options of its deployment if there have to be any. */
-async function toStandIn(subject: Subject, sample: Transcript, like?: Transcript): Promise<Case> {
+async function toStandIn(
+  subject: ProviderUnderTest,
+  sample: Transcript,
+  like?: Transcript,
+): Promise<Case> {
   const model = like?.request.model
   const plain = model === undefined ? sample : { ...sample, request: { ...sample.request, model } }
   return toCase(subject, plain).catch((error) => {

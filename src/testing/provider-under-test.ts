@@ -1,11 +1,18 @@
 /** A provider under test: set up against a vendor of this machine, asked as the gateway asks it, watched while it answers. */
-import { Fold, unfold } from '../endpoints/chat/chunks.ts'
-import { conform } from '../endpoints/chat/normalize.ts'
+import { CompletionBuilder, toChunk } from '../endpoints/chat/chunks.ts'
+import { normalizeChunks } from '../endpoints/chat/normalize.ts'
 import { flowOf, toFlow } from '../stream/flow.ts'
 import type { LoadedProvider } from '../gateway/loader.ts'
-import type { Chunk, Completion, Flow, OpenAIUsage, Provider, ProviderPlugin } from '../plugin.ts'
-import type { Question } from './requests.ts'
-import type { Surroundings } from './isolated-host.ts'
+import type {
+  ChatChunk,
+  ChatCompletion,
+  Flow,
+  OpenAIUsage,
+  Provider,
+  ProviderPlugin,
+} from '../plugin.ts'
+import type { TestRequest } from './requests.ts'
+import type { IsolatedHost } from './isolated-host.ts'
 
 /** Options that a provider was set up with. */
 export interface Attempt {
@@ -17,10 +24,10 @@ export interface Attempt {
 /** What one question came to. */
 export interface Outcome {
   /** As the provider handed them over. */
-  readonly raw: readonly Chunk[]
+  readonly raw: readonly ChatChunk[]
   /** In order, as clients get them, before they are charged. */
-  readonly chunks: readonly Chunk[]
-  readonly completion: Completion
+  readonly chunks: readonly ChatChunk[]
+  readonly completion: ChatCompletion
   readonly usage: OpenAIUsage | undefined
   /** What was thrown, if anything was. */
   readonly error: unknown
@@ -28,15 +35,15 @@ export interface Outcome {
 
 /** An answer on its way. */
 export interface Answering {
-  readonly parts: Flow<Chunk>
+  readonly parts: Flow<ChatChunk>
   /** What was handed over so far. */
-  readonly raw: readonly Chunk[]
+  readonly raw: readonly ChatChunk[]
   /** Whether the provider gives parts, not the whole. */
   readonly streamed: boolean
 }
 
 /** Nothing came for as long as the kit is ready to wait. */
-export class Stuck extends Error {
+export class StalledError extends Error {
   constructor(what: string, ms: number) {
     super(`${what} within ${ms / 1000} s`)
     this.name = 'Stuck'
@@ -44,13 +51,13 @@ export class Stuck extends Error {
 }
 
 /** A provider that is set up. Whoever makes one closes it. */
-export class Subject {
+export class ProviderUnderTest {
   readonly plugin: ProviderPlugin
   /** The options it was set up with. */
   readonly options: Readonly<Record<string, unknown>>
   /** The option that holds the vendor's address, if one does. */
   readonly addressOption: string | undefined
-  readonly surroundings: Surroundings
+  readonly surroundings: IsolatedHost
   /** Everything it threw. */
   readonly thrown: unknown[] = []
   readonly #provider: Provider
@@ -59,7 +66,7 @@ export class Subject {
   constructor(
     { plugin, provider }: LoadedProvider,
     { addressOption, options }: Attempt,
-    surroundings: Surroundings,
+    surroundings: IsolatedHost,
     patienceMs: number,
   ) {
     this.plugin = plugin
@@ -76,25 +83,25 @@ export class Subject {
   }
 
   /** Asks; the answer is read by whoever asks. */
-  async ask(question: Question, signal: AbortSignal): Promise<Answering> {
-    const raw: Chunk[] = []
+  async ask(question: TestRequest, signal: AbortSignal): Promise<Answering> {
+    const raw: ChatChunk[] = []
     const { input, model, options } = question
     const envelope = { ...question.envelope, newCallId: counted('call_') }
     const { log } = this.surroundings
     const requestId = 'req_test'
     const answer = await this.#provider.chat!({ input, model, options, requestId, signal, log })
     const streamed = Symbol.asyncIterator in answer
-    const given = streamed ? toFlow(answer) : flowOf(unfold(answer))
-    const parts = given.through(conform(envelope, (chunk) => void raw.push(chunk)))
+    const given = streamed ? toFlow(answer) : flowOf(toChunk(answer))
+    const parts = given.through(normalizeChunks(envelope, (chunk) => void raw.push(chunk)))
     return { parts, raw, streamed }
   }
 
   /** Asks, and reads to the end. Never throws: what was thrown is part of the outcome. */
-  async outcome(question: Question): Promise<Outcome> {
-    const chunks: Chunk[] = []
-    const whole = new Fold()
+  async outcome(question: TestRequest): Promise<Outcome> {
+    const chunks: ChatChunk[] = []
+    const whole = new CompletionBuilder()
     const gone = new AbortController()
-    let raw: readonly Chunk[] = []
+    let raw: readonly ChatChunk[] = []
     let error: unknown
     try {
       const answering = await within(this.ask(question, gone.signal), 'no answer', this.#patienceMs)
@@ -131,7 +138,7 @@ export class Subject {
 /** Waits for something that may never come. @throws Stuck */
 export async function within<T>(promise: Promise<T>, what: string, ms: number): Promise<T> {
   const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Stuck(what, ms)), ms)
+  const timer = setTimeout(() => late.reject(new StalledError(what, ms)), ms)
   try {
     return await Promise.race([promise, late.promise])
   } finally {

@@ -7,7 +7,7 @@ import type { ChatInput, ProviderPlugin } from '../plugin.ts'
 import type { Transcript } from './transcripts.ts'
 
 /** A transcript's request as the gateway hands it to a provider. */
-export interface Question {
+export interface TestRequest {
   readonly input: ChatInput
   readonly model: string
   readonly options: Readonly<Record<string, unknown>>
@@ -20,7 +20,7 @@ const MADE_UP_MODEL = 'test-model'
 export async function questionOf(
   { deploymentOptions: schema }: ProviderPlugin,
   { name, request, deployment = {} }: Transcript,
-): Promise<Question> {
+): Promise<TestRequest> {
   const result = await schema?.['~standard'].validate(deployment)
   if (result?.issues) {
     const source = { path: ['deployment'], value: deployment, secrets: new Set<string>() }

@@ -18,7 +18,7 @@ export interface StreamForm {
 }
 
 /** Where a stream's payloads break the rules, each with its number from 1; `[DONE]` and errors are not among the payloads. */
-export function breachesOf(payloads: readonly unknown[], form: StreamForm): string[] {
+export function streamViolations(payloads: readonly unknown[], form: StreamForm): string[] {
   const found: string[] = []
   const stream = new Rules(form)
   payloads.forEach((payload, at) => {
@@ -32,7 +32,7 @@ export function breachesOf(payloads: readonly unknown[], form: StreamForm): stri
 }
 
 /** Counts of a usage that cannot be: parts above their whole, or none at all. */
-export function impossibleCounts(reported: OpenAIUsage): string[] {
+export function usageViolations(reported: OpenAIUsage): string[] {
   const { prompt_tokens_details: input, completion_tokens_details: output } = reported
   const found: string[] = []
   const named = {

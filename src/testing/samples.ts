@@ -1,5 +1,5 @@
 /** What stands in for transcripts: the plainest answers of a vendor in OpenAI's form. */
-import type { Recorded, Transcript } from './transcripts.ts'
+import type { RecordedResponse, Transcript } from './transcripts.ts'
 
 /** Short, and with characters of every length in UTF-8. */
 const SAID = ['Grüße, ', 'こんにちは ', 'und ', '👋🏽', '!']
@@ -23,7 +23,7 @@ export const SAMPLES: readonly Transcript[] = [
   { name: 'sample-whole', request: QUESTION, answer: whole(), expect: EXPECTED },
 ]
 
-function streamed(): Recorded {
+function streamed(): RecordedResponse {
   const common = { ...COMMON, object: 'chat.completion.chunk' }
   const chunk = (delta: object, finish_reason: string | null = null) =>
     event({ ...common, choices: [{ index: 0, delta, finish_reason }] })
@@ -37,7 +37,7 @@ function streamed(): Recorded {
   return { status: 200, headers: { 'content-type': 'text/event-stream' }, body: Buffer.from(body) }
 }
 
-function whole(): Recorded {
+function whole(): RecordedResponse {
   const message = { role: 'assistant', content: SAID.join('') }
   const body = JSON.stringify({
     ...COMMON,

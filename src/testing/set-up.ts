@@ -2,8 +2,8 @@
 import { ConfigError } from '../errors/errors.ts'
 import { loadProvider } from '../gateway/loader.ts'
 import type { ProviderPlugin } from '../plugin.ts'
-import { Subject, type Attempt } from './provider-under-test.ts'
-import { Surroundings } from './isolated-host.ts'
+import { ProviderUnderTest, type Attempt } from './provider-under-test.ts'
+import { IsolatedHost } from './isolated-host.ts'
 
 /** Which provider, and how it is set up. */
 export interface SubjectOptions {
@@ -29,10 +29,10 @@ export async function setUp(
   url: string,
   key: string,
   patienceMs: number,
-): Promise<Subject> {
+): Promise<ProviderUnderTest> {
   const refusals: ConfigError[] = []
   for (const attempt of attempts(options, url, key)) {
-    const surroundings = new Surroundings(url)
+    const surroundings = new IsolatedHost(url)
     const settings = { ...SETTINGS, use: options.provider, options: attempt.options }
     try {
       const loaded = await loadProvider('provider', settings, {
@@ -40,7 +40,7 @@ export async function setUp(
         secrets: new Set(),
         createHost: (name) => surroundings.hostOf(name),
       })
-      return new Subject(loaded, attempt, surroundings, patienceMs)
+      return new ProviderUnderTest(loaded, attempt, surroundings, patienceMs)
     } catch (error) {
       await surroundings.close()
       if (!(error instanceof ConfigError) || !error.issues.every(isAboutOptions))

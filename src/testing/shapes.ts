@@ -132,7 +132,7 @@ const handedOver = v.looseObject({
 })
 
 /** Where chunks are not what the contract with providers says, each with its number from 1. */
-export function misshapen(chunks: readonly unknown[]): string[] {
+export function schemaViolations(chunks: readonly unknown[]): string[] {
   return chunks.flatMap((chunk, at) => {
     const { issues = [] } = v.safeParse(handedOver, chunk)
     return issues.map((issue) => `part ${at + 1} of the provider: ${inWords(issue)}`)

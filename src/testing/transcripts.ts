@@ -16,12 +16,12 @@ export interface Transcript {
   readonly request: Readonly<Record<string, unknown>>
   /** Options of the deployment. */
   readonly deployment?: Readonly<Record<string, unknown>>
-  readonly answer?: Recorded
+  readonly answer?: RecordedResponse
   readonly expect: Expected
 }
 
 /** What a vendor once said. */
-export interface Recorded {
+export interface RecordedResponse {
   readonly status: number
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
@@ -29,7 +29,7 @@ export interface Recorded {
 }
 
 /** What one choice of an answer says. What is not named must not be said. */
-export interface Said {
+export interface ExpectedChoice {
   readonly text?: string
   readonly refusal?: string
   readonly reasoning?: string
@@ -39,9 +39,9 @@ export interface Said {
   readonly finish_reason?: string | null
 }
 
-export interface Expected extends Said {
+export interface Expected extends ExpectedChoice {
   /** In place of the members above, where there are several. */
-  readonly choices?: readonly Said[]
+  readonly choices?: readonly ExpectedChoice[]
   /** Counts that are not named are to be 0; without it no usage is to be reported. */
   readonly usage?: OpenAIUsage
   /** Members that the body of the request to the vendor has to have, as they are to be. */
@@ -129,7 +129,7 @@ export async function readTranscripts(folder: string): Promise<Transcript[]> {
  * those of proxies before it are passed over, headers about the connection left out.
  * @throws ConfigError
  */
-export function parseHttp(bytes: Uint8Array, path: string): Recorded {
+export function parseHttp(bytes: Uint8Array, path: string): RecordedResponse {
   const latin = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
   for (let start = 0; ;) {
     const head = HEAD.exec(latin.slice(start))

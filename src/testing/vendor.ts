@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promises'
 
 /** What the vendor answers. */
-export interface Answer {
+export interface FakeResponse {
   /** Default 200. */
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
@@ -24,7 +24,7 @@ export interface Answer {
 }
 
 /** A request as it arrived. */
-export interface Seen {
+export interface ReceivedRequest {
   readonly method: string
   readonly path: string
   readonly headers: IncomingMessage['headers']
@@ -41,16 +41,19 @@ export interface FakeUpstream extends AsyncDisposable {
   /** Without a slash at the end. */
   readonly url: string
   /** Everything asked so far. */
-  readonly requests: readonly Seen[]
+  readonly requests: readonly ReceivedRequest[]
   /** What is answered from now on. */
-  answer(next: Answer | ((request: Seen) => Answer | Promise<Answer>)): void
+  answer(
+    next: FakeResponse | ((request: ReceivedRequest) => FakeResponse | Promise<FakeResponse>),
+  ): void
   close(): Promise<void>
 }
 
 /** Starts a vendor on a free port. Whoever calls this closes it. */
-export async function startUpstream(first?: Answer): Promise<FakeUpstream> {
-  let current: Answer | ((request: Seen) => Answer | Promise<Answer>) = first ?? json({}, 500)
-  const requests: Seen[] = []
+export async function startUpstream(first?: FakeResponse): Promise<FakeUpstream> {
+  let current: FakeResponse | ((request: ReceivedRequest) => FakeResponse | Promise<FakeResponse>) =
+    first ?? json({}, 500)
+  const requests: ReceivedRequest[] = []
   const server = createServer((incoming, outgoing) => {
     void serve(incoming, outgoing)
   })
@@ -63,7 +66,7 @@ export async function startUpstream(first?: Answer): Promise<FakeUpstream> {
     const body = await bodyOf(incoming)
     if (!body) return
     let takenBytes = 0
-    const request: Seen = {
+    const request: ReceivedRequest = {
       method: incoming.method ?? '',
       path: incoming.url ?? '',
       headers: incoming.headers,
@@ -105,7 +108,11 @@ export async function startUpstream(first?: Answer): Promise<FakeUpstream> {
 }
 
 /** A JSON answer. */
-export function json(value: unknown, status = 200, headers: Record<string, string> = {}): Answer {
+export function json(
+  value: unknown,
+  status = 200,
+  headers: Record<string, string> = {},
+): FakeResponse {
   return {
     status,
     headers: { 'content-type': 'application/json', ...headers },
@@ -114,18 +121,18 @@ export function json(value: unknown, status = 200, headers: Record<string, strin
 }
 
 /** An event stream of these payloads; strings go out as they are, everything else as JSON. */
-export function events(...payloads: readonly unknown[]): Answer {
+export function events(...payloads: readonly unknown[]): FakeResponse {
   const lines = payloads.map((one) => (typeof one === 'string' ? one : JSON.stringify(one)))
   return sse(lines.map((line) => `data: ${line}\n\n`).join(''))
 }
 
 /** An event stream, written out. */
-export function sse(text: string): Answer {
+export function sse(text: string): FakeResponse {
   return { headers: { 'content-type': 'text/event-stream' }, pieces: [text] }
 }
 
 async function play(
-  answer: Answer,
+  answer: FakeResponse,
   outgoing: ServerResponse,
   taken: (bytes: number) => void,
 ): Promise<void> {

@@ -7,7 +7,7 @@ import { lookup } from 'node:dns/promises'
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import { Agent, type Dispatcher } from 'undici'
 import { InvalidRequest } from '../errors/errors.ts'
-import type { FetchOptions, Fetched } from '../plugin.ts'
+import type { DownloadOptions, Download } from '../plugin.ts'
 
 /** Of the configuration. */
 export interface FetchSettings {
@@ -18,10 +18,14 @@ export interface FetchSettings {
   readonly timeout: number
 }
 
-export type Fetch = (url: string, signal: AbortSignal, options?: FetchOptions) => Promise<Fetched>
+export type Downloader = (
+  url: string,
+  signal: AbortSignal,
+  options?: DownloadOptions,
+) => Promise<Download>
 
 /** What tests have to replace, because they speak to no machine but their own. */
-export interface Surroundings {
+export interface DownloadEnvironment {
   /** All addresses of a host name. */
   readonly resolve?: (hostname: string) => Promise<readonly string[]>
   readonly isPublic?: (address: string) => boolean
@@ -35,10 +39,10 @@ const MAX_REDIRECTS = 3
  * A fetcher; see {@link Host.fetch}. What it throws says nothing about what is where, so that nobody can look around with
  * it.
  */
-export function createFetch(
+export function createDownloader(
   { enabled, limit, timeout }: FetchSettings,
-  { resolve = resolveAll, isPublic = isPublicAddress, ca }: Surroundings = {},
-): Fetch {
+  { resolve = resolveAll, isPublic = isPublicAddress, ca }: DownloadEnvironment = {},
+): Downloader {
   return async (url, signal, options = {}) => {
     const { limitBytes = limit, types, param = null } = options
     const clock = AbortSignal.timeout(timeout * 1000)
@@ -63,8 +67,8 @@ export function createFetch(
     address: string,
     signal: AbortSignal,
     limitBytes: number,
-    types: FetchOptions['types'],
-  ): Promise<Fetched | string> {
+    types: DownloadOptions['types'],
+  ): Promise<Download | string> {
     const url = new URL(address)
     if (url.protocol !== 'https:' || url.username || url.password) throw new Error('not https')
     const addresses = await abortable(checked(url.hostname), signal)
@@ -110,8 +114,8 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 async function read(
   { headers, body }: Dispatcher.ResponseData,
   limitBytes: number,
-  types: FetchOptions['types'],
-): Promise<Fetched> {
+  types: DownloadOptions['types'],
+): Promise<Download> {
   const contentType = String(headers['content-type'] ?? '')
   const media = contentType.split(';', 1)[0]!.trim().toLowerCase()
   if (types && !types.some((type) => media.startsWith(type))) throw new Error('of another type')

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Form, FormField } from '../plugin.ts'
 
 /** Puts a form together; see {@link Host.form}. */
-export function formOf(fields: readonly FormField[]): Form {
+export function encodeForm(fields: readonly FormField[]): Form {
   // No file of somebody else's can hold a boundary that was thought of now.
   const boundary = `form-${randomUUID()}`
   const pieces: Uint8Array[] = []

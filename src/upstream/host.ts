@@ -7,12 +7,12 @@ import { Readable } from 'node:stream'
 import type { ConsolaInstance } from 'consola'
 import { ofetch } from 'ofetch'
 import { Pool, type Dispatcher } from 'undici'
-import { branchOf, offAbort, onAbort } from '../lifetime/abort-scope.ts'
+import { abortScopeOf, offAbort, onAbort } from '../lifetime/abort-scope.ts'
 import type { DeploymentLimits } from '../lifetime/abort-scope.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
-import { createFetch, type Fetch } from './download.ts'
+import { createDownloader, type Downloader } from './download.ts'
 import { flowFrom } from '../stream/flow.ts'
-import { formOf } from './form.ts'
+import { encodeForm } from './form.ts'
 import { readEvents } from '../stream/sse.ts'
 import type {
   Batch,
@@ -36,12 +36,12 @@ export interface UpstreamSettings {
 }
 
 /** A Host and the connections behind it. */
-export interface OwnedHost {
+export interface ClosableHost {
   readonly host: Host
   close(): Promise<void>
 }
 
-const fetchNothing = createFetch({ enabled: false, limit: 0, timeout: 1 })
+const fetchNothing = createDownloader({ enabled: false, limit: 0, timeout: 1 })
 
 /**
  * Builds the Host of one plugin instance. Whoever calls this closes it.
@@ -51,8 +51,8 @@ export function createHost(
   name: string,
   settings: UpstreamSettings,
   log: ConsolaInstance,
-  fetch: Fetch = fetchNothing,
-): OwnedHost {
+  fetch: Downloader = fetchNothing,
+): ClosableHost {
   const pools = new Map<string, Pool>()
   const poolOf = (origin: string): Pool => {
     let pool = pools.get(origin)
@@ -75,8 +75,8 @@ export function createHost(
     log: log.withTag(name),
     http: ofetch.create({ retry: 0, timeout: settings.timeoutMs }),
     request: (request) => send(targetOf, settings, request),
-    form: formOf,
-    fetch,
+    form: encodeForm,
+    download: fetch,
     sse: readEvents,
     fail: (failure, message, options) => new UpstreamFailure(failure, message, options),
   }
@@ -108,10 +108,10 @@ function send(
   request: UpstreamRequest,
 ): Promise<UpstreamResponse> {
   // A provider knows nothing of them.
-  const own = branchOf(request.signal)?.limits
+  const own = abortScopeOf(request.signal)?.limits
   const limits = own ? limitsOf(settings, own) : settings
   return new Promise((resolve, reject) => {
-    const exchange = new Exchange(request.signal, resolve, reject)
+    const exchange = new HttpExchange(request.signal, resolve, reject)
     if (request.signal.aborted) return exchange.fail(request.signal.reason)
     const { pool, path } = targetOf(request.url)
     pool.dispatch(
@@ -161,7 +161,7 @@ const SOON = Promise.resolve()
 const NOTHING: readonly never[] = []
 
 /** One request in flight: undici's handler on one side, a flow of bytes on the other. */
-class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<Uint8Array> {
+class HttpExchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<Uint8Array> {
   status = 0
   headers: Readonly<Record<string, string>> = {}
   readonly #signal: AbortSignal
@@ -306,7 +306,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamResponse, Source<U
       if (!this.#ended) this.#abandon()
     } else if (this.#ended) {
       const chunks = this.#queue
-      resolve(decode(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, this.#queued)))
+      resolve(utf8ToText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, this.#queued)))
     }
   }
 
@@ -390,7 +390,7 @@ function joined(
 }
 
 /** UTF-8 to text; the detour over ASCII is several times faster for large base64 bodies. */
-export function decode(bytes: Uint8Array): string {
+export function utf8ToText(bytes: Uint8Array): string {
   const { buffer: memory, byteOffset, byteLength } = bytes
   const buffer = bytes instanceof Buffer ? bytes : Buffer.from(memory, byteOffset, byteLength)
   return buffer.toString(isAscii(buffer) ? 'latin1' : 'utf8')

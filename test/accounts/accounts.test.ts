@@ -2,8 +2,13 @@ import { describe, expect, it, vi } from 'vitest'
 import * as fc from 'fast-check'
 import { createStorage } from 'unstorage'
 import memory from 'unstorage/drivers/memory'
-import { Accounts, hashSecret, looksLikeOurs, type Known } from '../../src/accounts/accounts.ts'
-import type { Entered } from '../../src/state/ledger/ledger.ts'
+import {
+  Accounts,
+  hashSecret,
+  hasValidChecksum,
+  type ResolvedKey,
+} from '../../src/accounts/accounts.ts'
+import type { Admission } from '../../src/state/ledger/ledger.ts'
 import { MemoryLedger } from '../../src/state/ledger/memory.ts'
 import { createRecords } from '../../src/state/records.ts'
 
@@ -20,7 +25,7 @@ function setUp() {
   const ledger = new MemoryLedger({ now })
   const instance = () => new Accounts({ records, ledger, defaults: () => config, now })
   let requests = 0
-  const enter = ({ key, account }: Known): Entered => {
+  const enter = ({ key, account }: ResolvedKey): Admission => {
     const request = `req_${++requests}`
     const { revision } = key
     return ledger.enter({
@@ -53,7 +58,7 @@ describe('secrets', () => {
     const { secret, key } = await setUpKey()
     expect(secret).toMatch(/^sk-sluice-[0-9A-Za-z]{46}$/)
     expect(key.start).toBe(secret.slice(0, 14))
-    expect(looksLikeOurs(secret)).toBe(true)
+    expect(hasValidChecksum(secret)).toBe(true)
   })
 
   it('are never the same twice', async () => {
@@ -68,19 +73,19 @@ describe('secrets', () => {
     fc.assert(
       fc.property(fc.integer({ min: 10, max: secret.length - 1 }), characters, (at, character) => {
         const typed = secret.slice(0, at) + character + secret.slice(at + 1)
-        expect(looksLikeOurs(typed)).toBe(typed === secret)
+        expect(hasValidChecksum(typed)).toBe(typed === secret)
       }),
     )
-    expect(looksLikeOurs(secret.slice(0, -1))).toBe(false)
-    expect(looksLikeOurs(`${secret}0`)).toBe(false)
-    expect(looksLikeOurs('sk-sluice-')).toBe(false)
-    expect(looksLikeOurs('some-other-secret')).toBe(true)
+    expect(hasValidChecksum(secret.slice(0, -1))).toBe(false)
+    expect(hasValidChecksum(`${secret}0`)).toBe(false)
+    expect(hasValidChecksum('sk-sluice-')).toBe(false)
+    expect(hasValidChecksum('some-other-secret')).toBe(true)
   })
 
   it('have a checksum others can compute: CRC-32 of all before it, in base 62', () => {
     const body = `sk-sluice-${'0'.repeat(40)}`
     // crc32(body) is 1910667480.
-    expect(looksLikeOurs(`${body}25IxtQ`)).toBe(true)
+    expect(hasValidChecksum(`${body}25IxtQ`)).toBe(true)
   })
 
   it('are stored as hashes only', async () => {

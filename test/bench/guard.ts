@@ -2,7 +2,7 @@
  * What looking for banned patterns costs: `node test/bench/guard.ts`. Prints medians of interleaved rounds beside the
  * figure that has to hold. Time is that of the process, so that a busy machine does not matter much.
  */
-import { compilePatterns, SLICE, type PatternMatcher } from '../../src/patterns/patterns.ts'
+import { compilePatterns, SLICE, type CompiledMatcher } from '../../src/patterns/patterns.ts'
 import { hostilePatterns, LITERALS, ordinaryText, PATTERNS } from '../guard/texts.ts'
 
 interface Case {
@@ -56,17 +56,17 @@ for (const salt of ['warm', 'measured']) {
   }
 }
 
-function inSlices(matcher: PatternMatcher, text: string): Timing {
+function inSlices(matcher: CompiledMatcher, text: string): Timing {
   const scan = matcher.scan()
   return timed(function* () {
     for (let at = 0; at < text.length; at += SLICE) {
-      if (scan.push(text.slice(at, at + SLICE)).hit) throw new Error('a hostile text matches')
+      if (scan.push(text.slice(at, at + SLICE)).match) throw new Error('a hostile text matches')
       yield
     }
   })
 }
 
-function inSteps(matcher: PatternMatcher, text: string): Timing {
+function inSteps(matcher: CompiledMatcher, text: string): Timing {
   return timed(function* () {
     if (yield* matcher.search(text)) throw new Error('a hostile text matches')
   })
@@ -129,7 +129,7 @@ function events(name: string, patterns: readonly string[], limit: number): Case 
       const begun = now()
       const scan = matcher.scan()
       for (const piece of pieces) {
-        const { hit } = scan.push(piece)
+        const { match: hit } = scan.push(piece)
         if (hit) throw new Error(`${name} matches`)
       }
       return ((now() - begun) / pieces.length) * 1_000

@@ -7,17 +7,17 @@ import { isDeepStrictEqual, inspect } from 'node:util'
 import { LEASE_MS } from '../../src/state/ledger/ledger.ts'
 import type {
   CapScope,
-  Entered,
-  EnteredOk,
-  Entry,
-  Held,
-  Hold,
-  HeldOk,
+  Admission,
+  Admitted,
+  AdmissionRequest,
+  HoldResult,
+  HoldRequest,
+  HoldGranted,
   KeyLimits,
   Ledger,
   LedgerRow,
   Lease,
-  Rate,
+  RateStatus,
   Settled,
   Settlement,
   TopUp,
@@ -163,7 +163,7 @@ function rateExamples(example: Example): void {
   example('tells limit, what remains, and when all of it is back', async (till) => {
     await till.pay()
     await till.limit({ ...ROOMY, rpm: 2 })
-    const rate = async () => ((await till.enter()) as { rate: Rate }).rate
+    const rate = async () => ((await till.enter()) as { rate: RateStatus }).rate
     expect(await rate()).toEqual({ limit: 2, remaining: 1, resetMs: MINUTE_MS })
     await till.clock.advance(20_000)
     expect(await rate()).toEqual({ limit: 2, remaining: 0, resetMs: MINUTE_MS })
@@ -666,7 +666,7 @@ function windowExamples(example: Example): void {
     expect(held).toEqual({ ok: true, day: till.day(), billed: true })
     await till.clock.advance(20)
     expect(await till.hold(await till.admit(), 0n)).toMatchObject({ ok: true })
-    await till.settle(call, dollar, (held as HeldOk).day)
+    await till.settle(call, dollar, (held as HoldGranted).day)
     expect(await till.ledger.key('acct', 'key')).toEqual({
       lifetime: dollar,
       day: 0n,
@@ -682,7 +682,7 @@ function windowExamples(example: Example): void {
     await till.limit({ ...ROOMY, concurrency: 1 })
     await till.until(nextDay(till.clock.now()) - 10)
     const call = await till.admit()
-    const held = (await till.hold(call, dollar)) as HeldOk
+    const held = (await till.hold(call, dollar)) as HoldGranted
     await till.clock.advance(LEASE_MS)
     const next = await till.admit()
     await till.hold(next, dollar)
@@ -874,7 +874,7 @@ function historyExamples(example: Example): void {
   })
 }
 
-interface Admitted extends EnteredOk {
+interface AdmittedRequest extends Admitted {
   readonly request: string
   readonly key: string
 }
@@ -895,19 +895,23 @@ class Till {
     await this.ledger.limits('acct', key, limits, revision)
   }
 
-  async enter(entry: Partial<Entry> = {}): Promise<Entered> {
+  async enter(entry: Partial<AdmissionRequest> = {}): Promise<Admission> {
     this.last = entry.request ?? `req_${++this.#requests}`
     const plain = { account: 'acct', key: 'key', revision: 1, freeTier: FREE_TIER }
     return this.ledger.enter({ ...plain, ...entry, request: this.last })
   }
 
-  async admit(entry: Partial<Entry> = {}): Promise<Admitted> {
+  async admit(entry: Partial<AdmissionRequest> = {}): Promise<AdmittedRequest> {
     const entered = await this.enter(entry)
     if (!entered.ok) throw new Error(`expected to be let in, was refused: ${inspect(entered)}`)
     return { ...entered, request: this.last, key: entry.key ?? 'key' }
   }
 
-  async hold(call: { request: string; at: number }, hold: Pico = 0n, free = false): Promise<Held> {
+  async hold(
+    call: { request: string; at: number },
+    hold: Pico = 0n,
+    free = false,
+  ): Promise<HoldResult> {
     const { request, at } = call
     return this.ledger.hold({ request, account: 'acct', key: 'key', at, hold, free })
   }
@@ -1016,7 +1020,7 @@ class Model {
     this.calls = this.calls.filter((call) => call.expiresAt > now)
   }
 
-  enter({ request, key: id, revision, freeTier }: Entry, now: number): Entered {
+  enter({ request, key: id, revision, freeTier }: AdmissionRequest, now: number): Admission {
     this.sweep(now)
     const key = this.keys.get(id)!
     const { limits, entries } = key
@@ -1048,7 +1052,7 @@ class Model {
     return { ok: true, at: now, lease: now + LEASE_MS, paid: this.paid, rate: rate() }
   }
 
-  hold({ request, key: id, at, hold, free }: Hold, now: number): Held {
+  hold({ request, key: id, at, hold, free }: HoldRequest, now: number): HoldResult {
     const call = this.calls.find((call) => call.request === request)
     if (!call) return { ok: false, why: 'lost' }
     if (call.held) return { ok: true, day: call.held.day, billed: call.held.billed }
@@ -1171,7 +1175,7 @@ class Walk {
     const running = model.calls.filter((call) => call.key === key)
     const again = running.length > 0 && this.#chance(0.03)
     const request = again ? this.#pick(running).request : `req_${this.#step}`
-    const entry: Entry = { request, account, key, revision, freeTier: FREE_TIER }
+    const entry: AdmissionRequest = { request, account, key, revision, freeTier: FREE_TIER }
     const before = this.#chance(0.1) ? await this.#state(account) : undefined
     const entered = await this.#ask(entry)
     // I3 and I5: neither a repetition nor a refusal changes anything.
@@ -1182,7 +1186,7 @@ class Walk {
   }
 
   /** I6: after Retry-After, and not a millisecond before, the rate refuses no more. */
-  async #retry(entry: Entry, retryAfterMs: number): Promise<void> {
+  async #retry(entry: AdmissionRequest, retryAfterMs: number): Promise<void> {
     await this.#clock.advance(retryAfterMs - 1)
     const early = await this.#ask({ ...entry, request: `${entry.request}_early` })
     if (!early.ok && early.why === 'expired') return
@@ -1192,7 +1196,7 @@ class Walk {
     this.#claim(!rateRefuses(late), 'refused after Retry-After')
   }
 
-  async #ask(entry: Entry): Promise<Entered> {
+  async #ask(entry: AdmissionRequest): Promise<Admission> {
     const { account, key, request } = entry
     const model = this.#model(account)
     const again = model.calls.some((call) => call.request === request)
@@ -1220,7 +1224,7 @@ class Walk {
     const before = this.#chance(0.1) ? await this.#state(account) : undefined
     const first = !model.calls.some((known) => known.request === request && known.held)
     const amount = this.#pick([0n, this.#amount(), model.balance > 0n ? model.balance : 1n])
-    const hold: Hold = { request, account, key, at, hold: amount, free: this.#chance(0.5) }
+    const hold: HoldRequest = { request, account, key, at, hold: amount, free: this.#chance(0.5) }
     const expected = model.hold(hold, this.#clock.now())
     const held = await this.#ledger.hold(hold)
     this.#same('hold', hold, held, expected)
@@ -1459,7 +1463,7 @@ export class ManualClock implements TestClock {
   }
 }
 
-function rateRefuses(entered: Entered): boolean {
+function rateRefuses(entered: Admission): boolean {
   return !entered.ok && (entered.why === 'rpm' || entered.why === 'day')
 }
 
@@ -1477,7 +1481,7 @@ function recent(entries: readonly number[], now: number): number[] {
   return entries.filter((at) => now - at < MINUTE_MS)
 }
 
-function rateOf(entries: readonly number[], limit: number, now: number): Rate {
+function rateOf(entries: readonly number[], limit: number, now: number): RateStatus {
   const minute = recent(entries, now)
   const resetMs = minute.length === 0 ? 0 : minute.at(-1)! + MINUTE_MS - now
   return { limit, remaining: Math.max(0, limit - minute.length), resetMs }

@@ -11,7 +11,7 @@ import {
   checkDeployments,
   loadProvider,
   type LoadedProvider,
-  type Origin,
+  type PluginSource,
 } from '../../src/gateway/loader.ts'
 import {
   defineProvider,
@@ -369,10 +369,13 @@ function catalogOf(...given: { provider: string; options?: object }[]) {
   return buildCatalog(v.parse(modelsSchema, { 'a/b': { pricing: { prompt: '1' }, deployments } }))
 }
 
-function load(settings: Partial<Settings>, origin: Partial<Origin> = {}): Promise<LoadedProvider> {
+function load(
+  settings: Partial<Settings>,
+  origin: Partial<PluginSource> = {},
+): Promise<LoadedProvider> {
   const { use = 'mock', options = {} } = settings
   const limits = { timeout: 1, firstPartTimeout: 1, idleTimeout: 1, connections: 1 }
-  const from: Origin = {
+  const from: PluginSource = {
     directory: import.meta.dirname,
     createHost: (name) => ({ name }) as Host,
     ...origin,

@@ -5,19 +5,19 @@ import {
   defineGuard,
   type Guard,
   type GuardPlugin,
-  type Matcher,
-  type PatternHit,
-  type ScanStep,
-  type Unit,
+  type PatternMatcher,
+  type PatternMatch,
+  type ScanProgress,
+  type TextItem,
   type Verdict,
 } from '../../src/plugin.ts'
 
 /** Literals, case and all: the plainest matcher that keeps its promises. */
-export function literalMatcher(literals: readonly string[]): Matcher & Searcher {
+export function literalMatcher(literals: readonly string[]): PatternMatcher & Searcher {
   const scan = () => new LiteralScan(literals)
   const find = (text: string) => {
     const one = scan()
-    return one.push(text).hit ?? one.end().hit
+    return one.push(text).match ?? one.end().match
   }
   return {
     scan,
@@ -39,7 +39,7 @@ class LiteralScan {
     this.#literals = literals
   }
 
-  push(text: string): ScanStep {
+  push(text: string): ScanProgress {
     for (const character of text) {
       const hold = this.#hold()
       this.#text += character
@@ -47,23 +47,23 @@ class LiteralScan {
         if (!this.#text.endsWith(literal)) continue
         const end = this.#text.length
         const start = end - literal.length
-        const hit: PatternHit = { start, end, pattern, view: 'R' }
-        return { safe: Math.min(hold, start), hit }
+        const hit: PatternMatch = { start, end, pattern, view: 'R' }
+        return { safeOffset: Math.min(hold, start), match: hit }
       }
     }
     this.#safe = this.#hold()
-    return { safe: this.#safe }
+    return { safeOffset: this.#safe }
   }
 
-  end(): ScanStep {
-    return { safe: this.#text.length }
+  end(): ScanProgress {
+    return { safeOffset: this.#text.length }
   }
 
-  take(text: string): ScanStep {
+  take(text: string): ScanProgress {
     return this.push(text)
   }
 
-  finish(): ScanStep {
+  finish(): ScanProgress {
     return this.end()
   }
 
@@ -85,16 +85,16 @@ export function guardPlugin(name: string, guard: Guard): GuardPlugin {
 
 /** Blocks texts with a word in them, by segments on the way out. */
 export function wordGuard(word: string, guard: Partial<Guard> = {}): Guard {
-  const judge = ({ text }: Unit): Verdict => {
+  const judge = ({ text }: TextItem): Verdict => {
     const start = text.indexOf(word)
     if (start < 0) return { action: 'pass' }
     return { action: 'block', rule: 'deny:code', spans: [{ start, end: start + word.length }] }
   }
   return {
-    answers: ['deny:code'],
-    cost: 'local',
-    input: (units) => units.map(judge),
-    output: judge,
+    enforces: ['deny:code'],
+    execution: 'local',
+    checkInput: (units) => units.map(judge),
+    checkOutput: judge,
     ...guard,
   }
 }

@@ -1,5 +1,5 @@
 /** Answers of one kind of text, to see a screen without an endpoint. */
-import type { Lanes, Piece } from '../../src/guard/adapter.ts'
+import type { OutputCodec, OutputPiece } from '../../src/guard/adapter.ts'
 import type { Channel } from '../../src/plugin.ts'
 
 export interface Bit {
@@ -11,10 +11,10 @@ export interface Bit {
   readonly refused?: string
 }
 
-export const bitLanes: Lanes<Bit> = {
+export const bitLanes: OutputCodec<Bit> = {
   split(part, take) {
     const { choice = 0, channel = 'content', text, finish } = part
-    let piece: Piece<Bit>
+    let piece: OutputPiece<Bit>
     if (finish) piece = { kind: 'finish', choice, part }
     else if (text === undefined) piece = { kind: 'mark', choice, opens: true, part }
     else if (channel === 'tool_call') {
@@ -26,7 +26,7 @@ export const bitLanes: Lanes<Bit> = {
     take(piece)
   },
   cut: ({ part, text }, start, end) => ({ ...part, text: text.slice(start, end) }),
-  gather(fragments) {
+  assemble(fragments) {
     const [{ part, choice, channel, index }] = fragments as [(typeof fragments)[0]]
     const text = fragments.map((fragment) => fragment.part.text).join('')
     const whole = { ...part, text }

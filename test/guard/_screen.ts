@@ -1,6 +1,6 @@
 /** Screens for tests that set only what they are about. */
 import { Screen } from '../../src/guard/screen.ts'
-import type { Notes, ScreenInit } from '../../src/guard/screen-types.ts'
+import type { ScreenObserver, ScreenInit } from '../../src/guard/screen-types.ts'
 
 export const LIMITS = { maxHeld: 1000, maxBuffer: 10_000, maxToolCall: 100 }
 
@@ -11,7 +11,10 @@ export type Settings<Part> = Omit<Partial<ScreenInit<Part>>, Needed | 'notes'> &
 const ignore = () => {}
 
 /** A screen of one choice that lets go as it goes along, and tells only those who ask. */
-export function screenOf<Part>(settings: Settings<Part>, notes: Partial<Notes> = {}): Screen<Part> {
+export function screenOf<Part>(
+  settings: Settings<Part>,
+  notes: Partial<ScreenObserver> = {},
+): Screen<Part> {
   return new Screen<Part>({
     buffer: false,
     errorForm: false,

@@ -2,26 +2,26 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { guarding } from '../../src/endpoints/chat/guard.ts'
-import { fold } from '../../src/endpoints/chat/chunks.ts'
-import { conform } from '../../src/endpoints/chat/normalize.ts'
+import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
+import { normalizeChunks } from '../../src/endpoints/chat/normalize.ts'
 import { patternScout } from '../../src/guard/scan-sessions.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import { Prompt } from '../../src/guard/prompt.ts'
-import type { Chunk, Delta } from '../../src/plugin.ts'
+import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
 import { screenOf, type Settings } from './_screen.ts'
 
-const said = (delta: Delta, index = 0, finish_reason: string | null = null): Chunk => ({
+const said = (delta: ChatDelta, index = 0, finish_reason: string | null = null): ChatChunk => ({
   choices: [{ index, delta, finish_reason, logprobs: null }],
 })
 
 /** A screen where `heron` is banned. */
 function heronScreen(
-  change: Partial<Settings<Chunk>>,
+  change: Partial<Settings<ChatChunk>>,
   removed: (field: string) => void = () => {},
 ) {
-  return screenOf<Chunk>(
+  return screenOf<ChatChunk>(
     {
-      lanes: guarding.lanes({ model: 'm', messages: [] }),
+      lanes: guarding.outputCodec({ model: 'm', messages: [] }),
       scouts: [patternScout(compilePatterns(['heron']), 0, 'key')],
       refuse: ({ choice }) => [said({ content: 'NO' }, choice, 'content_filter')],
       ...change,
@@ -31,11 +31,11 @@ function heronScreen(
 }
 
 /** What is left of an answer, and what was left out of it. */
-function screened(chunks: readonly Chunk[], buffer = false) {
-  const out: Chunk[] = []
+function screened(chunks: readonly ChatChunk[], buffer = false) {
+  const out: ChatChunk[] = []
   const removed: string[] = []
   const screen = heronScreen({ buffer }, (field) => void removed.push(field))
-  const emit = (chunk: Chunk) => void out.push(chunk)
+  const emit = (chunk: ChatChunk) => void out.push(chunk)
   for (const chunk of [...chunks, said({}, 0, 'stop')]) if (!screen.done) screen.push(chunk, emit)
   if (!screen.done) screen.end(emit)
   const deltas = out.map(({ choices: [choice] }) => choice!.delta!)
@@ -156,10 +156,10 @@ interface Saying {
 }
 
 /** A vendor's stream that says all this, as it comes to guards. */
-function conformed(sayings: readonly Saying[]): Chunk[] {
+function conformed(sayings: readonly Saying[]): ChatChunk[] {
   const blocks = [0, 0, 0]
   const calls = [0, 0, 0]
-  const deltaOf = ({ index, kind, words }: Saying): Delta => {
+  const deltaOf = ({ index, kind, words }: Saying): ChatDelta => {
     const call = { type: 'function', function: { name: 'f', arguments: JSON.stringify(words) } }
     const url_citation = { url: 'https://a.example', title: words, start_index: 0, end_index: 0 }
     switch (kind) {
@@ -181,9 +181,9 @@ function conformed(sayings: readonly Saying[]): Chunk[] {
         return { [kind]: words }
     }
   }
-  const chunks: Chunk[] = []
-  const emit = (chunk: Chunk) => void chunks.push(chunk)
-  const step = conform({
+  const chunks: ChatChunk[] = []
+  const emit = (chunk: ChatChunk) => void chunks.push(chunk)
+  const step = normalizeChunks({
     id: 'chatcmpl-1',
     created: 1,
     model: 'm',
@@ -198,38 +198,42 @@ function conformed(sayings: readonly Saying[]): Chunk[] {
     if (one.kind === 'text' && blocks[one.index]! > 0) blocks[one.index]!++
     step.push!(said(deltaOf(one), one.index), emit)
   }
-  step.push!({ choices: [], done: true }, emit)
+  step.push!({ choices: [], endOfStream: true }, emit)
   step.end!(emit)
   return chunks
 }
 
 /** @param size how many chunks come together */
-async function through(chunks: readonly Chunk[], buffer: boolean, size: number): Promise<Chunk[]> {
-  const out: Chunk[] = []
+async function through(
+  chunks: readonly ChatChunk[],
+  buffer: boolean,
+  size: number,
+): Promise<ChatChunk[]> {
+  const out: ChatChunk[] = []
   const choices = Math.max(...chunks.map(({ choices: [one] }) => one!.index!)) + 1
   const input = { model: 'm', messages: [], stream: true }
   const screen = heronScreen({
     buffer,
     choices,
-    refuse: (denial) => guarding.refuse!({ text: 'NO', ...denial }, input, 'm'),
+    refuse: (denial) => guarding.refusalParts!({ text: 'NO', ...denial }, input, 'm'),
   })
-  const emit = (chunk: Chunk) => void out.push(chunk)
+  const emit = (chunk: ChatChunk) => void out.push(chunk)
   const prompt = new Prompt(screen)
   for (const [i, chunk] of structuredClone(chunks).entries()) {
     if (prompt.done) break
     prompt.push(chunk, emit)
-    if (i % size === size - 1) prompt.flush(emit)
+    if (i % size === size - 1) prompt.batchEnd(emit)
   }
   if (!prompt.done) await prompt.end(emit)
   return out
 }
 
-function folded(chunks: readonly Chunk[]): any[] {
-  return fold(structuredClone(chunks)).choices
+function folded(chunks: readonly ChatChunk[]): any[] {
+  return toCompletion(structuredClone(chunks)).choices
 }
 
 /** What is wrong with the order of a stream (wire contract, S3 and S9). */
-function breachesIn(chunks: readonly Chunk[]): string[] {
+function breachesIn(chunks: readonly ChatChunk[]): string[] {
   const [opened, ended] = [new Set<number>(), new Set<number>()]
   return chunks.flatMap(({ choices: [choice] }) => {
     const { index, delta, finish_reason } = choice!

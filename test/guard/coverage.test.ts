@@ -1,12 +1,12 @@
 /** Who looks after the rules of a policy, and what is said where nobody does. */
 import { describe, expect, it } from 'vitest'
-import { coverageOf, gapsOf } from '../../src/guard/coverage.ts'
-import { Guards, type LoadedGuard } from '../../src/guard/plan.ts'
+import { coverageOf, coverageWarnings } from '../../src/guard/coverage.ts'
+import { GuardRegistry, type GuardInstance } from '../../src/guard/plan.ts'
 import { compiling } from '../../src/patterns/patterns.ts'
 import { tighten, type Policy } from '../../src/policy/policy.ts'
 import { wordGuard } from './_doubles.ts'
 
-const loaded = (name: string, more: Partial<LoadedGuard> = {}): LoadedGuard => ({
+const loaded = (name: string, more: Partial<GuardInstance> = {}): GuardInstance => ({
   name,
   plugin: name,
   guard: wordGuard('forbidden'),
@@ -15,7 +15,7 @@ const loaded = (name: string, more: Partial<LoadedGuard> = {}): LoadedGuard => (
   billing: 'account',
   ...more,
 })
-const guardsOf = (...all: LoadedGuard[]) => new Guards(all, compiling, () => false)
+const guardsOf = (...all: GuardInstance[]) => new GuardRegistry(all, compiling, () => false)
 const policyOf = (more: Partial<Policy> = {}) =>
   tighten({ version: 1, deny: ['code'], ...more }, undefined)
 const NOBODY = 'nothing on this gateway judges deny:code: the model is told about it, no more'
@@ -23,18 +23,18 @@ const NOBODY = 'nothing on this gateway judges deny:code: the model is told abou
 describe('a rule that guards only look on for', () => {
   it('is enforced by nobody, which is no failure, and is said', async () => {
     const guards = guardsOf(loaded('words', { mode: 'monitor' }))
-    const roster = await guards.rosterOf(policyOf(), () => {})
+    const roster = await guards.planFor(policyOf(), () => {})
     expect(roster).toMatchObject({ faults: [], unenforced: ['deny:code'] })
-    expect(roster!.watching).toHaveLength(1)
+    expect(roster!.monitoring).toHaveLength(1)
     expect(coverageOf(guards, policyOf())).toEqual([{ rule: 'deny:code', input: [], output: [] }])
-    expect(await gapsOf(guards, policyOf())).toEqual([NOBODY])
+    expect(await coverageWarnings(guards, policyOf())).toEqual([NOBODY])
   })
 
   it('is enforced where another one blocks for it', async () => {
     const guards = guardsOf(loaded('words', { mode: 'monitor' }), loaded('others'))
-    const roster = await guards.rosterOf(policyOf(), () => {})
+    const roster = await guards.planFor(policyOf(), () => {})
     expect(roster).toMatchObject({ faults: [], unenforced: [] })
-    expect(await gapsOf(guards, policyOf())).toEqual([])
+    expect(await coverageWarnings(guards, policyOf())).toEqual([])
   })
 })
 
@@ -43,7 +43,7 @@ describe('a guard for keys that name it', () => {
 
   it('covers nothing for others', async () => {
     expect(coverageOf(guards, policyOf())).toEqual([{ rule: 'deny:code', input: [], output: [] }])
-    const [gap, ...more] = await gapsOf(guards, policyOf())
+    const [gap, ...more] = await coverageWarnings(guards, policyOf())
     expect(gap).toContain('nothing on this gateway looks after deny:code')
     expect(more).toEqual([])
   })
@@ -53,6 +53,6 @@ describe('a guard for keys that name it', () => {
     expect(coverageOf(guards, policy)).toEqual([
       { rule: 'deny:code', input: ['words'], output: ['words'] },
     ])
-    expect(await gapsOf(guards, policy)).toEqual([])
+    expect(await coverageWarnings(guards, policy)).toEqual([])
   })
 })

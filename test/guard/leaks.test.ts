@@ -4,10 +4,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { guarding } from '../../src/endpoints/chat/guard.ts'
-import { fold } from '../../src/endpoints/chat/chunks.ts'
+import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
 import { patternScout } from '../../src/guard/scan-sessions.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
-import type { Chunk, Delta } from '../../src/plugin.ts'
+import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
 import { screenOf } from './_screen.ts'
 
 const NO = '[no]'
@@ -25,35 +25,35 @@ function screened(
   apart: readonly boolean[] = [true],
 ) {
   const rules: string[] = []
-  const out: Chunk[] = []
-  const screen = screenOf<Chunk>(
+  const out: ChatChunk[] = []
+  const screen = screenOf<ChatChunk>(
     {
-      lanes: guarding.lanes(input),
+      lanes: guarding.outputCodec(input),
       scouts: [patternScout(compilePatterns(patterns), 0, 'key')],
       buffer,
       limits: { maxHeld: 65_536, maxBuffer: 4_194_304, maxToolCall: 262_144 },
-      refuse: (denial) => guarding.refuse!({ text: NO, ...denial }, input, 'm'),
+      refuse: (denial) => guarding.refusalParts!({ text: NO, ...denial }, input, 'm'),
     },
     {
       found: ({ stop }) => void rules.push(stop.block!.rule),
       failed: (guard, { kind }) => void rules.push(`${guard} ${kind}`),
     },
   )
-  const emit = (chunk: Chunk) => void out.push(chunk)
+  const emit = (chunk: ChatChunk) => void out.push(chunk)
   const common = { id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm' }
   const push = (delta: object, finish_reason: string | null = null) => {
-    const choices = [{ index: 0, delta: delta as Delta, logprobs: null, finish_reason }]
-    const chunk: Chunk = { ...common, choices }
+    const choices = [{ index: 0, delta: delta as ChatDelta, logprobs: null, finish_reason }]
+    const chunk: ChatChunk = { ...common, choices }
     if (screen.done) return
     screen.gather(chunk, emit)
-    if (apart[parts++ % apart.length]) screen.flush(emit)
+    if (apart[parts++ % apart.length]) screen.batchEnd(emit)
   }
   let parts = 0
   push({ role: 'assistant', content: '', refusal: null })
   for (const content of pieces) if (content) push({ content })
   push({}, 'stop')
   if (!screen.done) screen.end(emit)
-  const [choice] = fold(out).choices
+  const [choice] = toCompletion(out).choices
   const said: string = choice!.message.content ?? ''
   const blocked = rules.length > 0
   const sent = blocked ? said.replace(/(?:\n\n)?\[no\]$/, '') : said

@@ -150,11 +150,11 @@ beforeAll(async () => {
   })
   const options = { apiKey: 'k', baseURL: `${vendor.url}/v1` }
   const broken = wordGuard('x', {
-    answers: ['deny:math'],
-    input() {
+    enforces: ['deny:math'],
+    checkInput() {
       throw new Error('broken')
     },
-    output() {
+    checkOutput() {
       throw new Error('broken')
     },
   })

@@ -22,10 +22,10 @@ const guards: [string, (through: Promise<void>) => Guard][] = [
     'throws',
     () =>
       wordGuard('x', {
-        input() {
+        checkInput() {
           throw new Error('no')
         },
-        output() {
+        checkOutput() {
           throw new Error('no')
         },
       }),
@@ -34,12 +34,12 @@ const guards: [string, (through: Promise<void>) => Guard][] = [
     'takes its time',
     (through) =>
       wordGuard('x', {
-        cost: 'remote',
-        input: async (units) => {
+        execution: 'remote',
+        checkInput: async (units) => {
           await through
           return units.map(() => ({ action: 'pass' }))
         },
-        output: () => through.then(() => ({ action: 'pass' })),
+        checkOutput: () => through.then(() => ({ action: 'pass' })),
       }),
   ],
 ]

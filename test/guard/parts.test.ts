@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Circuit } from '../../src/guard/circuit-breaker.ts'
+import { CircuitBreaker } from '../../src/guard/circuit-breaker.ts'
 import { Segmenter, type Segment } from '../../src/guard/segments.ts'
-import { Turnstile } from '../../src/guard/semaphore.ts'
+import { FairSemaphore } from '../../src/guard/semaphore.ts'
 
 function segmentsOf(text: string, cuts: readonly number[] = []): Segment[] {
   const segmenter = new Segmenter()
@@ -52,7 +52,7 @@ describe('segments', () => {
 
 describe('a circuit', () => {
   it('opens when half of ten calls failed, lets one try, and closes when that went well', () => {
-    const circuit = new Circuit()
+    const circuit = new CircuitBreaker()
     for (let i = 0; i < 10; i++) {
       expect(circuit.admit(i)).toBe(true)
       circuit.ended(i % 2 === 0, i)
@@ -70,7 +70,7 @@ describe('a circuit', () => {
   })
 
   it('forgets failures after half a minute, and stays closed for few of them', () => {
-    const circuit = new Circuit()
+    const circuit = new CircuitBreaker()
     for (let i = 0; i < 9; i++) circuit.ended(false, i)
     circuit.ended(true, 40_000)
     expect(circuit.state).toBe('closed')
@@ -79,7 +79,7 @@ describe('a circuit', () => {
   })
 
   it('lets another try when the first was given up', () => {
-    const circuit = new Circuit()
+    const circuit = new CircuitBreaker()
     for (let i = 0; i < 10; i++) circuit.ended(false, i)
     expect(circuit.admit(11_000)).toBe(true)
     circuit.abandoned()
@@ -89,7 +89,7 @@ describe('a circuit', () => {
 
 describe('a turnstile', () => {
   it('lets so many in, and owners in turn', async () => {
-    const turnstile = new Turnstile(2)
+    const turnstile = new FairSemaphore(2)
     const { signal } = new AbortController()
     const order: string[] = []
     const first = await turnstile.enter('a', signal)
@@ -113,7 +113,7 @@ describe('a turnstile', () => {
   })
 
   it('gives up waiting', async () => {
-    const turnstile = new Turnstile(1)
+    const turnstile = new FairSemaphore(1)
     const leave = await turnstile.enter('a', new AbortController().signal)
     const controller = new AbortController()
     const waiting = turnstile.enter('b', controller.signal)

@@ -37,10 +37,10 @@ async function service(answer: Answer | ((request: Seen) => Answer), guard: Part
         return JSON.parse(await found.text())
       }
       return {
-        answers: ['deny:code'],
-        cost: 'remote',
-        input: (units, { signal }) => Promise.all(units.map(({ text }) => ask(text, signal))),
-        output: ({ text }, { signal }) => ask(text, signal),
+        enforces: ['deny:code'],
+        execution: 'remote',
+        checkInput: (units, { signal }) => Promise.all(units.map(({ text }) => ask(text, signal))),
+        checkOutput: ({ text }, { signal }) => ask(text, signal),
         ...guard,
       }
     },
@@ -171,9 +171,9 @@ describe('a guard whose answer does not matter any more', () => {
   it('is not taken for one that could not look', async () => {
     const cancelled: unknown[] = []
     const slow: Guard = {
-      answers: ['deny:code'],
-      cost: 'remote',
-      input: (_, { signal }) =>
+      enforces: ['deny:code'],
+      execution: 'remote',
+      checkInput: (_, { signal }) =>
         new Promise((_resolve, reject) => {
           signal.addEventListener('abort', () => {
             cancelled.push(signal.reason)
@@ -277,28 +277,31 @@ describe('a guard that is down', () => {
 
 describe('a plugin that misbehaves', () => {
   const lane = (step: object): Partial<Guard> => ({
-    input: (units) => units.map(() => ({ action: 'pass' })),
-    outputStream: () => ({ push: () => step as never, end: () => step as never }),
+    checkInput: (units) => units.map(() => ({ action: 'pass' })),
+    streamOutput: () => ({ push: () => step as never, end: () => step as never }),
   })
   const tricks: [string, Partial<Guard>][] = [
     [
       'throws',
       {
-        input() {
+        checkInput() {
           throw new Error('secret words')
         },
       },
     ],
-    ['says too little', { input: () => [] }],
-    ['invents an action', { input: (units) => units.map(() => ({ action: 'redact' }) as never) }],
+    ['says too little', { checkInput: () => [] }],
+    [
+      'invents an action',
+      { checkInput: (units) => units.map(() => ({ action: 'redact' }) as never) },
+    ],
     [
       'invents a rule',
-      { input: (units) => units.map(() => ({ action: 'block', rule: 'x:other/rule' })) },
+      { checkInput: (units) => units.map(() => ({ action: 'block', rule: 'x:other/rule' })) },
     ],
     [
       'marks what is not there',
       {
-        input: (units) =>
+        checkInput: (units) =>
           units.map(() => ({
             action: 'block',
             rule: 'deny:code',
@@ -314,8 +317,8 @@ describe('a plugin that misbehaves', () => {
     [
       'promises and breaks it, though it is local',
       {
-        input: (units) => units.map(() => ({ action: 'pass' })),
-        outputStream: () => ({
+        checkInput: (units) => units.map(() => ({ action: 'pass' })),
+        streamOutput: () => ({
           push: () => Promise.reject(new Error('secret words')),
           end: () => Promise.reject(new Error('secret words')),
         }),
@@ -324,15 +327,17 @@ describe('a plugin that misbehaves', () => {
     [
       'promises and breaks it for a segment, though it is local',
       {
-        input: (units) => units.map(() => ({ action: 'pass' })),
-        output: () => Promise.reject(new Error('secret words')),
+        checkInput: (units) => units.map(() => ({ action: 'pass' })),
+        checkOutput: () => Promise.reject(new Error('secret words')),
       },
     ],
     [
       'promises and breaks it for one unit',
-      { input: (units) => units.map(() => Promise.reject(new Error('secret words')) as never) },
+      {
+        checkInput: (units) => units.map(() => Promise.reject(new Error('secret words')) as never),
+      },
     ],
-    ['is local and never done', { input: () => new Promise<never>(() => {}) }],
+    ['is local and never done', { checkInput: () => new Promise<never>(() => {}) }],
   ]
   it.each(tricks)('has not looked: it %s', async (_, guard) => {
     const plugin = guardPlugin('tricky', wordGuard('forbidden', guard))
@@ -352,12 +357,12 @@ describe('a guard that asks a model', () => {
       name: 'judge',
       options: v.strictObject({}),
       setup: (_, host) => ({
-        answers: ['deny:code', 'scope'],
-        cost: 'remote',
-        async input(units, context) {
+        enforces: ['deny:code', 'scope'],
+        execution: 'remote',
+        async checkInput(units, context) {
           for (let i = 0; i < calls; i++) {
             const messages = [{ role: 'user' as const, content: 'Judge.' }]
-            await host.ask(context.judge ?? 'acme/judge', { messages }, context)
+            await host.askModel(context.judgeModel ?? 'acme/judge', { messages }, context)
           }
           return units.map(() => ({ action: 'pass' }))
         },
@@ -404,11 +409,11 @@ describe('a guard that asks a model', () => {
       name: 'judge',
       options: v.strictObject({}),
       setup: (_, host) => ({
-        answers: ['deny:code'],
-        cost: 'remote',
-        async output(unit, context) {
+        enforces: ['deny:code'],
+        execution: 'remote',
+        async checkOutput(unit, context) {
           const messages = [{ role: 'user' as const, content: unit.text }]
-          await host.ask('acme/judge', { messages }, context)
+          await host.askModel('acme/judge', { messages }, context)
           return { action: 'pass' }
         },
       }),

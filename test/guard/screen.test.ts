@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Scout } from '../../src/guard/scan-session.ts'
 import { patternScout, pluginScout } from '../../src/guard/scan-sessions.ts'
-import { Circuit } from '../../src/guard/circuit-breaker.ts'
-import { Passes } from '../../src/guard/verdict-cache.ts'
-import type { Notes } from '../../src/guard/screen-types.ts'
-import { Watch } from '../../src/guard/runner.ts'
+import { CircuitBreaker } from '../../src/guard/circuit-breaker.ts'
+import { VerdictCache } from '../../src/guard/verdict-cache.ts'
+import type { ScreenObserver } from '../../src/guard/screen-types.ts'
+import { GuardRunner } from '../../src/guard/runner.ts'
 import type { Guard } from '../../src/plugin.ts'
 import { literalMatcher, wordGuard } from './_doubles.ts'
 import { bitLanes, type Bit } from './_lanes.ts'
@@ -25,7 +25,7 @@ interface Run {
 function bitScreen(
   scouts: readonly Scout[],
   change: Partial<Settings<Bit>> = {},
-  notes: Partial<Notes> = {},
+  notes: Partial<ScreenObserver> = {},
 ) {
   return screenOf<Bit>(
     {
@@ -61,7 +61,7 @@ function run(
   const emit = (bit: Bit) => void out.push(bit)
   for (const [i, bit] of bits.entries()) {
     screen.gather(bit, emit)
-    if (apart[i % apart.length]) screen.flush(emit)
+    if (apart[i % apart.length]) screen.batchEnd(emit)
     if (screen.done) break
   }
   if (!screen.done) screen.end(emit)
@@ -78,13 +78,13 @@ function patterns(...literals: string[]): Scout {
 
 function plugin(name: string, guard: Guard): Scout {
   const signal = new AbortController().signal
-  const watch = new Watch({
+  const watch = new GuardRunner({
     name,
     guard,
     origin: 'key',
-    admits: (rule) => guard.answers.includes(rule as never),
-    circuit: new Circuit(),
-    passes: new Passes(),
+    admits: (rule) => guard.enforces.includes(rule as never),
+    circuit: new CircuitBreaker(),
+    passes: new VerdictCache(),
     observer: { asked: () => {} },
     limitsMs: { input: 1000, output: 1000 },
     signal,
@@ -202,10 +202,10 @@ describe('a screen', () => {
   it('shows a guard the whole that wants the whole', () => {
     const seen: string[] = []
     const guard: Guard = {
-      answers: ['deny:code'],
-      cost: 'local',
-      whole: true,
-      output: ({ text }) => {
+      enforces: ['deny:code'],
+      execution: 'local',
+      needsFullText: true,
+      checkOutput: ({ text }) => {
         seen.push(text)
         return text.endsWith('!') ? { action: 'block', rule: 'deny:code' } : { action: 'pass' }
       },
@@ -224,7 +224,7 @@ describe('a screen', () => {
     const strict = run(bits, [patterns('banned')], { buffer: true })
     expect(strict.faults).toEqual(['patterns: too_large'])
     expect(strict.sent).toBe('')
-    const whole = plugin('whole', wordGuard('nothing', { whole: true }))
+    const whole = plugin('whole', wordGuard('nothing', { needsFullText: true }))
     const lenient = run(bits, [patterns('banned'), whole], { buffer: true, onError: 'allow' })
     expect(lenient.faults).toEqual(['whole: too_large'])
     expect(lenient.sent).toBe('word '.repeat(3000))
@@ -284,7 +284,7 @@ describe('a screen', () => {
         { choice: 1, text: 'Too much of it.' },
         { choice: 1, finish: true },
       ],
-      [patterns('banned'), plugin('whole', wordGuard('nothing', { whole: true }))],
+      [patterns('banned'), plugin('whole', wordGuard('nothing', { needsFullText: true }))],
       {
         buffer: true,
         onError: 'allow',

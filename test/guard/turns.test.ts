@@ -1,25 +1,25 @@
 /** A text that takes long to look at does not hold up the calls beside it. */
 import { describe, expect, it, vi } from 'vitest'
-import type { PatternDuty } from '../../src/guard/plan.ts'
+import type { PatternAssignment } from '../../src/guard/plan.ts'
 import { InputScreen } from '../../src/guard/input-screen.ts'
 import { NfaBuilder } from '../../src/patterns/nfa-builder.ts'
-import { compilePatterns, PatternMatcher } from '../../src/patterns/patterns.ts'
+import { compilePatterns, CompiledMatcher } from '../../src/patterns/patterns.ts'
 import type { Steps } from '../../src/patterns/time-slice.ts'
-import type { Unit } from '../../src/plugin.ts'
+import type { TextItem } from '../../src/plugin.ts'
 import { chunkOf, guarded, wholeOf } from './_setup.ts'
 import { hostilePatterns } from './texts.ts'
 
 const [, PATTERNS, textOf] = hostilePatterns().find(([name]) => name === 'states without end')!
 
-function unit(index: number, text: string): Unit {
+function unit(index: number, text: string): TextItem {
   const id = `messages[${index}]`
   return { id, side: 'input', channel: 'content', role: 'user', current: true, text }
 }
 
-function screenOf(units: readonly Unit[], matcher: unknown, proceed = () => {}): InputScreen {
+function screenOf(units: readonly TextItem[], matcher: unknown, proceed = () => {}): InputScreen {
   return new InputScreen({
-    input: { units, settled: [] },
-    patterns: [{ origin: 'key', offset: 0, matcher } as PatternDuty],
+    input: { units, refusedTurns: [] },
+    patterns: [{ origin: 'key', offset: 0, matcher } as PatternAssignment],
     watches: [],
     notes: { found: () => {}, failed: () => true, proceed },
   })
@@ -105,11 +105,11 @@ describe('looking at an input', () => {
     const asked: number[] = []
     const watch = {
       local: true,
-      guard: { input: (rest: readonly Unit[]) => void asked.push(rest.length) },
+      guard: { checkInput: (rest: readonly TextItem[]) => void asked.push(rest.length) },
       work: (run: (context: object) => unknown) => run({}),
     }
     const screen = new InputScreen({
-      input: { units: [...units, unit(200, 'fine')], settled },
+      input: { units: [...units, unit(200, 'fine')], refusedTurns: settled },
       patterns: [{ origin: 'key', offset: 0, matcher: compilePatterns(['blue heron']) }],
       watches: [watch as never],
       notes: { found: () => {}, failed: () => false, proceed: () => {} },
@@ -176,7 +176,7 @@ describe('a stream beside a call with hostile rules', () => {
 describe('a client that leaves', () => {
   it.each([
     ['compiled', NfaBuilder.prototype, 'build', 'Hi.'],
-    ['searched for', PatternMatcher.prototype, 'search', textOf(1_000_000)],
+    ['searched for', CompiledMatcher.prototype, 'search', textOf(1_000_000)],
   ])('ends the work on its rules while they are %s', async (_, owner: any, name, content) => {
     await using g = await guarded([])
     const gone = new AbortController()

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { Branch, branchOf, offAbort, onAbort } from '../../src/lifetime/abort-scope.ts'
+import { AbortScope, abortScopeOf, offAbort, onAbort } from '../../src/lifetime/abort-scope.ts'
 
 describe('a branch', () => {
   it('tells its own listeners and those of its signal, once, when the signal is aborted', () => {
-    const branch = new Branch()
+    const branch = new AbortScope()
     const heard: string[] = []
     onAbort(branch.signal, () => heard.push(`own, ${branch.signal.aborted}`))
     branch.signal.addEventListener('abort', () => heard.push('signal'))
@@ -15,7 +15,7 @@ describe('a branch', () => {
   })
 
   it('forgets who no longer listens', () => {
-    const branch = new Branch()
+    const branch = new AbortScope()
     const heard: string[] = []
     const listen = (name: string) => {
       const listener = () => void heard.push(name)
@@ -30,10 +30,10 @@ describe('a branch', () => {
   })
 
   it('is found by its signal, and nothing is by another one', () => {
-    const branch = new Branch()
-    expect(branchOf(branch.signal)).toBe(branch)
-    expect(branchOf(new AbortController().signal)).toBeUndefined()
-    expect(branchOf(AbortSignal.any([branch.signal]))).toBeUndefined()
+    const branch = new AbortScope()
+    expect(abortScopeOf(branch.signal)).toBe(branch)
+    expect(abortScopeOf(new AbortController().signal)).toBeUndefined()
+    expect(abortScopeOf(AbortSignal.any([branch.signal]))).toBeUndefined()
   })
 })
 

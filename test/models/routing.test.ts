@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { buildCatalog, type Deployment, type Model } from '../../src/models/catalog.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
-import { Routing, pauseMsBefore } from '../../src/models/routing.ts'
+import { Routing, retryDelayMs } from '../../src/models/routing.ts'
 
 interface Target {
   readonly name: string
@@ -182,7 +182,7 @@ describe('what belongs together', () => {
     rests(routing, home)
     const other = routing.choose(model, ties)!
     expect(other).not.toBe(home)
-    routing.stay(model, ties, other)
+    routing.remember(model, ties, other)
     now += 60_000
     expect(routing.choose(model, ties)).toBe(other)
     expect(first(routing, model, 'another')).toBe(first(new Routing(), model, 'another'))
@@ -197,7 +197,7 @@ describe('what belongs together', () => {
     const [a, b, c] = model.deployments
     const ties = { account: 'a', bond: 'c2lnbmVk' }
     expect(routing.choose(model, ties)).toBe(a)
-    routing.bind(ties, ties.bond, c!)
+    routing.pin(ties, ties.bond, c!)
     answers(routing, c!, 60_000)
     answers(routing, a!, 10)
     expect(routing.choose(model, ties)).toBe(c)
@@ -214,9 +214,7 @@ describe('what belongs together', () => {
 
 describe('the same deployment once more', () => {
   const pause = (kind: ConstructorParameters<typeof UpstreamFailure>[0], retryAfterMs?: number) =>
-    pauseMsBefore(
-      new UpstreamFailure(kind, 'x', retryAfterMs === undefined ? {} : { retryAfterMs }),
-    )
+    retryDelayMs(new UpstreamFailure(kind, 'x', retryAfterMs === undefined ? {} : { retryAfterMs }))
 
   it('is asked at once, after a short pause, or not at all', () => {
     expect(pause('upstream_error')).toBe(0)

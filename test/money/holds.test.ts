@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Holds } from '../../src/money/holds.ts'
+import { HoldEstimator } from '../../src/money/holds.ts'
 import { compilePrices, parsePico } from '../../src/money/money.ts'
 import { definePlugin } from '../_plugin.ts'
 import { createTestGateway, hello, MOCK_CONFIG } from '../_setup.ts'
@@ -11,7 +11,7 @@ const ESTIMATE = {
 }
 
 describe('a hold', () => {
-  const holds = new Holds()
+  const holds = new HoldEstimator()
   const of = (policy: 'floor' | 'expected' | 'ceiling') =>
     holds.of(policy, 'key', 'model', PRICES, ESTIMATE)
 

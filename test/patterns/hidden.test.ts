@@ -5,7 +5,7 @@ import { buildMachines, parsePattern, type Machines } from '../../src/patterns/b
 import { DecodedText } from '../../src/patterns/decoders.ts'
 import { isSuspect } from '../../src/patterns/search.ts'
 import { NOTHING, type Machine } from '../../src/patterns/product-dfa.ts'
-import { TextScan } from '../../src/patterns/scan.ts'
+import { PatternScan } from '../../src/patterns/scan.ts'
 import { Track } from '../../src/patterns/match-cursor.ts'
 import { atOnce } from '../../src/patterns/time-slice.ts'
 import { Escapes } from '../../src/patterns/views/escapes.ts'
@@ -131,7 +131,9 @@ class Plain {
   push(text: string) {
     const all = this.#rest + text
     this.#rest = /[\ud800-\udbff]$/.exec(all)?.[0] ?? ''
-    return this.#read(all.slice(0, all.length - this.#rest.length)) ?? { safe: this.#hold(false) }
+    return (
+      this.#read(all.slice(0, all.length - this.#rest.length)) ?? { safeOffset: this.#hold(false) }
+    )
   }
 
   end() {
@@ -139,7 +141,7 @@ class Plain {
     if (step) return step
     if (this.#track.finish()) return this.#stop()
     for (const decoder of this.#decoders) decoder.end()
-    return this.#decoded.found ? this.#stop() : { safe: this.#position }
+    return this.#decoded.found ? this.#stop() : { safeOffset: this.#position }
   }
 
   get #decoders() {
@@ -165,7 +167,7 @@ class Plain {
   #stop() {
     const found = this.#track.isOver ? atOnce(this.#track.locate()) : this.#decoded.found!
     const { pattern, view, start, end } = found
-    return { safe: Math.min(this.#hold(true), start), hit: { pattern, view, start, end } }
+    return { safeOffset: Math.min(this.#hold(true), start), match: { pattern, view, start, end } }
   }
 
   #hold(isExact: boolean): number {
@@ -181,16 +183,16 @@ function machinesOf(patterns: readonly string[]): Machines {
 /** Goes through a text in pieces of so many characters. @returns whether there is a match */
 function compare(machines: Machines, text: string, sizes: () => number): boolean {
   const plain = new Plain({ text: machines.text, decoded: machines.decoded! })
-  const scan = new TextScan(machines)
+  const scan = new PatternScan(machines)
   for (let at = 0, next = 0; at < text.length; at = next) {
     next = at + sizes()
     const expected = plain.push(text.slice(at, next))
     expect(scan.push(text.slice(at, next)), text).toEqual(expected)
-    if ('hit' in expected) return true
+    if ('match' in expected) return true
   }
   const expected = plain.end()
   expect(scan.end(), text).toEqual(expected)
-  return 'hit' in expected
+  return 'match' in expected
 }
 
 it('passes over what need not be decoded, and goes as far and finds the same as without', () => {
@@ -235,8 +237,8 @@ it('finds what is hidden behind a text of any length that says nothing', () => {
   for (const before of [words, `begin ${words}`, `h${'\u200b'.repeat(5_000)}`, `${words}begin a`]) {
     const text = `${before}%65ron or h%65ron`
     const found = new Plain({ text: machines.text, decoded: machines.decoded! }).push(text)
-    expect(found).toMatchObject({ hit: { view: 'D' } })
-    expect(new TextScan(machines).push(text)).toEqual(found)
+    expect(found).toMatchObject({ match: { view: 'D' } })
+    expect(new PatternScan(machines).push(text)).toEqual(found)
   }
 })
 
@@ -281,7 +283,7 @@ it('holds what may be decoded and stands before a match, and nothing that comes 
 it('decodes nothing twice, however long something in the text itself is under way', () => {
   const read = vi.spyOn(Escapes.prototype, 'read')
   const text = `begin ${'%41 and so on '.repeat(300)}`
-  expect(new TextScan(machinesOf(['heron', 'begin.*end'])).push(text)).toEqual({ safe: 0 })
+  expect(new PatternScan(machinesOf(['heron', 'begin.*end'])).push(text)).toEqual({ safeOffset: 0 })
   expect(read.mock.calls.length).toBeLessThan(text.length)
 })
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { describe, expect, it } from 'vitest'
-import { compilePatterns, type PatternMatcher } from '../../src/patterns/patterns.ts'
+import { compilePatterns, type CompiledMatcher } from '../../src/patterns/patterns.ts'
 import { judge, type Judgement } from './oracle.ts'
 import { hostilePatterns, ordinaryText, randomNumbers } from '../guard/texts.ts'
 
@@ -126,7 +126,7 @@ interface Bounds {
 
 /** Pushes a text in pieces, looks at each step, and gives the last one. */
 function follow(
-  matcher: PatternMatcher,
+  matcher: CompiledMatcher,
   text: string,
   cuts: Iterable<number>,
   boundsAt: (at: number, safe: number) => Bounds = () => ({}),
@@ -139,9 +139,9 @@ function follow(
   let hit: ReturnType<typeof scan.push> | undefined
   for (const cut of [...cuts, text.length]) {
     const step = scan.push(text.slice(from, cut))
-    const { safe } = step
+    const { safeOffset: safe } = step
     if (safe < before) wrong.push({ cut, safe, before })
-    if (step.hit) {
+    if (step.match) {
       hit = step
       break
     }
@@ -191,10 +191,10 @@ function compare(
       // Long holds may lag; what is decoded holds more.
       return !expected.decodes && at - safe <= 256 ? { least: hold, most: hold } : { most: hold }
     })
-    expect(step.hit).toEqual(found)
+    expect(step.match).toEqual(found)
     // Nothing of any match was sent, and nothing of other texts is lost.
-    if (step.hit) expect(step.safe).toBeLessThanOrEqual(oldest)
-    else expect(step.safe).toBe(text.length)
+    if (step.match) expect(step.safeOffset).toBeLessThanOrEqual(oldest)
+    else expect(step.safeOffset).toBe(text.length)
     if (round > 0) expect(step).toEqual(last)
     last = step
   }
@@ -275,7 +275,7 @@ describe('a matcher', () => {
     let matches = 0
     fc.assert(
       fc.property(tree, fc.array(text, { minLength: 4, maxLength: 4 }), (pattern, all) => {
-        let matcher: PatternMatcher
+        let matcher: CompiledMatcher
         try {
           matcher = compilePatterns([pattern])
         } catch {
@@ -288,13 +288,13 @@ describe('a matcher', () => {
           if (expected) matches++
           expect(matcher.find(one) !== undefined).toBe(expected)
           const step = follow(matcher, one, [...one].keys())
-          expect(step.hit !== undefined).toBe(expected)
-          if (!step.hit) continue
+          expect(step.match !== undefined).toBe(expected)
+          if (!step.match) continue
           // The match itself, and that none of it was sent.
-          const { start, end } = step.hit
+          const { start, end } = step.match
           expect(reference.matcher(one).find(start)).toBe(true)
           expect(end).toBeGreaterThan(start)
-          expect(step.safe).toBeLessThanOrEqual(start)
+          expect(step.safeOffset).toBeLessThanOrEqual(start)
         }
       }),
       { numRuns: 600 },
@@ -306,8 +306,8 @@ describe('a matcher', () => {
     const matcher = compilePatterns(['abcdef', 'cd'])
     for (const cuts of [[], [1, 2, 3, 4], [3]]) {
       expect(follow(matcher, 'x abcdef', cuts)).toMatchObject({
-        safe: 2,
-        hit: { pattern: 1, start: 4 },
+        safeOffset: 2,
+        match: { pattern: 1, start: 4 },
       })
     }
   })
@@ -318,15 +318,18 @@ describe('a matcher', () => {
     const step = follow(matcher, text, text.split('').keys(), (at) =>
       at > 4 ? { least: 4, most: 4 } : {},
     )
-    expect(step).toEqual({ safe: 4, hit: { pattern: 0, view: 'R', start: 4, end: text.length } })
+    expect(step).toEqual({
+      safeOffset: 4,
+      match: { pattern: 0, view: 'R', start: 4, end: text.length },
+    })
   })
 
   it('keeps pairs of surrogates together', () => {
     const matcher = compilePatterns(['🦅'])
     const scan = matcher.scan()
-    expect(scan.push('an \ud83e')).toEqual({ safe: 3 })
-    expect(scan.push('\udd85!')).toMatchObject({ safe: 3, hit: { start: 3, end: 5 } })
-    expect(follow(matcher, '\ud83e\ud83e\udd84\ud83e', [1, 2, 3])).toEqual({ safe: 4 })
+    expect(scan.push('an \ud83e')).toEqual({ safeOffset: 3 })
+    expect(scan.push('\udd85!')).toMatchObject({ safeOffset: 3, match: { start: 3, end: 5 } })
+    expect(follow(matcher, '\ud83e\ud83e\udd84\ud83e', [1, 2, 3])).toEqual({ safeOffset: 4 })
   })
 
   it('gives the same answer to the same text, for long matches too', () => {
@@ -372,7 +375,7 @@ describe('a matcher', () => {
     const text = `${noise}${'a'.repeat(15)}c`
     const found = matcher.find(text)
     expect(found).toMatchObject({ pattern: 0, start: 0, end: text.length })
-    expect(follow(matcher, text, [10_000, 20_000])).toEqual({ safe: 0, hit: found })
+    expect(follow(matcher, text, [10_000, 20_000])).toEqual({ safeOffset: 0, match: found })
   })
 
   it('reads a text of a million characters under hostile patterns', () => {

@@ -6,22 +6,22 @@ import {
   checkPatterns,
   compilePatterns,
   escapePattern,
-  type PatternMatcher,
+  type CompiledMatcher,
 } from '../../src/patterns/patterns.ts'
 import { CONFUSABLES } from '../../src/patterns/views/confusables.ts'
 import { fold } from '../../src/patterns/views/fold.ts'
 import { LITERALS, ordinaryText } from '../guard/texts.ts'
 
 /** What is sent of a text that comes in pieces, and which view stopped it. */
-function stream(matcher: PatternMatcher, text: string, cuts: readonly number[]) {
+function stream(matcher: CompiledMatcher, text: string, cuts: readonly number[]) {
   const scan = matcher.scan()
   let from = 0
   for (const cut of [...cuts, text.length]) {
-    const { safe, hit } = scan.push(text.slice(from, cut))
+    const { safeOffset: safe, match: hit } = scan.push(text.slice(from, cut))
     if (hit) return { sent: safe, hit }
     from = cut
   }
-  const { safe, hit } = scan.end()
+  const { safeOffset: safe, match: hit } = scan.end()
   return { sent: safe, hit }
 }
 

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { buildMachines, parsePattern, type Machines } from '../../src/patterns/build.ts'
 import { Glance, isSuspect } from '../../src/patterns/search.ts'
 import { sifter } from '../../src/patterns/sieve.ts'
-import { TextScan } from '../../src/patterns/scan.ts'
+import { PatternScan } from '../../src/patterns/scan.ts'
 import { atOnce } from '../../src/patterns/time-slice.ts'
 import { LITERALS, ordinaryText, PATTERNS } from '../guard/texts.ts'
 
@@ -19,8 +19,8 @@ function machinesOf(patterns: readonly string[]): Machines {
 
 /** What is found character by character. */
 function isHit(machines: Machines, text: string): boolean {
-  const scan = new TextScan(machines)
-  return 'hit' in scan.push(text) || 'hit' in scan.end()
+  const scan = new PatternScan(machines)
+  return 'match' in scan.push(text) || 'match' in scan.end()
 }
 
 const DISGUISES: readonly ((text: string) => string)[] = [

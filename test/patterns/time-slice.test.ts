@@ -2,11 +2,11 @@
 import { describe, expect, it, vi } from 'vitest'
 import { AsItGrows, BySlices } from '../../src/guard/scan-sessions-whole.ts'
 import type { Follower, Scout } from '../../src/guard/scan-session.ts'
-import { Guards } from '../../src/guard/plan.ts'
+import { GuardRegistry } from '../../src/guard/plan.ts'
 import { buildMachines, parsePattern } from '../../src/patterns/build.ts'
 import { PatternFollower } from '../../src/guard/scan-sessions-pattern.ts'
 import { isSuspect } from '../../src/patterns/search.ts'
-import { TextScan } from '../../src/patterns/scan.ts'
+import { PatternScan } from '../../src/patterns/scan.ts'
 import { checking, compilePatterns, compiling } from '../../src/patterns/patterns.ts'
 import { Prompt } from '../../src/guard/prompt.ts'
 import { atOnce, inTurns, type Steps } from '../../src/patterns/time-slice.ts'
@@ -187,10 +187,10 @@ describe('a policy that is new', () => {
   )
 
   it('calls for guards later only where its patterns are', async () => {
-    const guards = new Guards([], compiling, () => false)
+    const guards = new GuardRegistry([], compiling, () => false)
     const patterns = fresh()
     const roster = () =>
-      guards.rosterOf(tighten(undefined, { version: 1, bannedPatterns: patterns }), () => {})
+      guards.planFor(tighten(undefined, { version: 1, bannedPatterns: patterns }), () => {})
     const first = roster()
     expect(first).toBeInstanceOf(Promise)
     const [duty] = (await first)!.patterns
@@ -369,10 +369,10 @@ describe('a match that may begin anywhere', () => {
     const machines = atOnce(buildMachines([atOnce(parsePattern('[ab]{60}a[ab]*!'))]))
     const [half, whole] = [1 << 12, 1 << 13].map((length) => {
       const columnOf = vi.spyOn(machines.text, 'columnOf')
-      const scan = new TextScan(machines)
+      const scan = new PatternScan(machines)
       let [most, before] = [0, 0]
       for (const letter of letters(length)) {
-        expect(scan.push(letter).hit).toBeUndefined()
+        expect(scan.push(letter).match).toBeUndefined()
         const { length: walked } = columnOf.mock.calls
         most = Math.max(most, walked - before)
         before = walked
@@ -425,14 +425,14 @@ describe('a match that may begin anywhere', () => {
     expect(atOnce(isSuspect(machines, letters))).toBe(false)
     expect(atOnce(isSuspect(machines, text))).toBe(true)
     const looked = dropped.mock.calls.length
-    expect(atOnce(new TextScan(machines).search(text, 128))).toEqual(hit)
+    expect(atOnce(new PatternScan(machines).search(text, 128))).toEqual(hit)
     expect(passing.mock.calls.slice(0, 3)).toEqual([[4_096], [8_192], [16_384]])
     // Now and then it is tried again.
     expect(looked).toBeGreaterThanOrEqual(passing.mock.calls.length)
     for (const size of [100, 5_000]) {
-      const scan = new TextScan(machines)
+      const scan = new PatternScan(machines)
       const steps = text.match(new RegExp(`.{1,${size}}`, 'gs'))!.map((piece) => scan.push(piece))
-      expect(steps.at(-1)).toEqual({ safe: 0, hit })
+      expect(steps.at(-1)).toEqual({ safeOffset: 0, match: hit })
     }
   })
 })

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import categories from '../../plugins/guards/categories.ts'
 import { Sentences } from '../../plugins/guards/categories/sentences.ts'
-import type { Guard, GuardContext, Unit } from '../../src/plugin.ts'
+import type { Guard, GuardContext, TextItem } from '../../src/plugin.ts'
 import { guarded, readStream, streamOf, wholeOf } from '../guard/_setup.ts'
 import {
   everything,
@@ -26,9 +26,9 @@ const LANE = { channel: 'content', choice: 0, index: 0 } as const
 
 /** How far the guard agrees to a text that comes in these pieces, and why it stops. */
 function follow(pieces: readonly string[]) {
-  const lane = guard.outputStream!(LANE, everything)
+  const lane = guard.streamOutput!(LANE, everything)
   for (const step of [...pieces.map((piece) => () => lane.push(piece)), () => lane.end()]) {
-    const { safe, verdict } = step() as any
+    const { safeOffset: safe, verdict } = step() as any
     if (verdict) return { safe, verdict }
   }
   return { safe: pieces.join('').length, verdict: undefined }
@@ -93,34 +93,34 @@ describe('what it makes of a text', () => {
   })
 
   it('holds a sentence of no end no longer than 600 characters', () => {
-    const lane = guard.outputStream!(LANE, everything)
-    const { safe } = lane.push('word '.repeat(500)) as any
+    const lane = guard.streamOutput!(LANE, everything)
+    const { safeOffset: safe } = lane.push('word '.repeat(500)) as any
     expect(safe).toBeGreaterThan(2500 - 601)
   })
 
   it('looks for what is denied and nothing else', () => {
     const rules = { scopes: [], deny: ['math'], bannedPatterns: [] }
     const context = { ...everything, rules } as unknown as GuardContext
-    const unit: Unit = {
+    const unit: TextItem = {
       id: 'a',
       side: 'output',
       channel: 'content',
       current: true,
       text: 'Run pip install requests.',
     }
-    expect(guard.output!(unit, context)).toEqual({ action: 'pass' })
-    expect(guard.output!(unit, everything)).toMatchObject({ rule: 'deny:code' })
+    expect(guard.checkOutput!(unit, context)).toEqual({ action: 'pass' })
+    expect(guard.checkOutput!(unit, everything)).toMatchObject({ rule: 'deny:code' })
   })
 
   it('reads no refusal of the model, and no page that it cites', () => {
     const text = 'Run pip install requests.'
     for (const channel of ['refusal', 'annotation'] as const) {
-      const lane = guard.outputStream!({ ...LANE, channel }, everything)
-      expect(lane.push(text)).toEqual({ safe: text.length })
-      expect(lane.push(text)).toEqual({ safe: 2 * text.length })
-      expect(lane.end()).toEqual({ safe: 2 * text.length })
-      const unit: Unit = { id: 'a', side: 'output', channel, current: true, text }
-      expect(guard.output!(unit, everything)).toMatchObject({ action: 'abstain' })
+      const lane = guard.streamOutput!({ ...LANE, channel }, everything)
+      expect(lane.push(text)).toEqual({ safeOffset: text.length })
+      expect(lane.push(text)).toEqual({ safeOffset: 2 * text.length })
+      expect(lane.end()).toEqual({ safeOffset: 2 * text.length })
+      const unit: TextItem = { id: 'a', side: 'output', channel, current: true, text }
+      expect(guard.checkOutput!(unit, everything)).toMatchObject({ action: 'abstain' })
     }
   })
 
@@ -138,7 +138,7 @@ describe('what it makes of a text', () => {
   })
 
   it('reads the parts of a turn as one, and earlier turns alone', () => {
-    const unit = (text: string, current: boolean, role: Unit['role'] = 'user'): Unit => ({
+    const unit = (text: string, current: boolean, role: TextItem['role'] = 'user'): TextItem => ({
       id: text,
       side: 'input',
       channel: 'content',
@@ -146,8 +146,8 @@ describe('what it makes of a text', () => {
       current,
       text,
     })
-    const ask = (...units: Unit[]) =>
-      (guard.input!(units, everything) as any[]).map(({ action }) => action)
+    const ask = (...units: TextItem[]) =>
+      (guard.checkInput!(units, everything) as any[]).map(({ action }) => action)
     expect(ask(unit('My knee hurts.', true), unit('My stomach and my chest too.', true))).toContain(
       'block',
     )

@@ -9,7 +9,14 @@ import type { Entity } from '../../plugins/guards/pii/find.ts'
 import { CLASSES } from '../../plugins/guards/pii/numbers.ts'
 import { PersonalDataScan } from '../../plugins/guards/pii/scan.ts'
 import { atOnce } from '../../src/patterns/time-slice.ts'
-import type { Guard, GuardContext, GuardHost, GuardStep, Unit, Verdict } from '../../src/plugin.ts'
+import type {
+  Guard,
+  GuardContext,
+  GuardHost,
+  CheckProgress,
+  TextItem,
+  Verdict,
+} from '../../src/plugin.ts'
 
 /** Label, and texts that have one of it; `«` and `»` stand around it. */
 const FOUND: Readonly<Record<string, readonly string[]>> = {
@@ -338,7 +345,7 @@ describe('while an answer streams', () => {
   })
 
   it('holds the word that is being written, and numbers until they end', () => {
-    const held = (text: string) => text.slice(stepsOf([text])[0]!.safe)
+    const held = (text: string) => text.slice(stepsOf([text])[0]!.safeOffset)
     expect(held('Hello there, frie')).toBe('frie')
     expect(held('Hello there, friend. A')).toBe('friend. A')
     expect(held('Hello there, friend. H')).toBe('H')
@@ -358,7 +365,7 @@ describe('while an answer streams', () => {
     ]) {
       for (const weak of [false, true]) {
         let pushed = 0
-        for (const { safe } of stepsOf(text.match(/.{1,7}/gs)!, guardOf({ weak }))) {
+        for (const { safeOffset: safe } of stepsOf(text.match(/.{1,7}/gs)!, guardOf({ weak }))) {
           pushed = Math.min(pushed + 7, text.length)
           expect(pushed - safe).toBeLessThanOrEqual(weak ? 1040 : 520)
         }
@@ -423,14 +430,14 @@ describe('options', () => {
 
 describe('as a guard', () => {
   it('answers for personal data, locally', () => {
-    expect(guardOf()).toMatchObject({ answers: ['deny:personal-data'], cost: 'local' })
+    expect(guardOf()).toMatchObject({ enforces: ['deny:personal-data'], execution: 'local' })
   })
 
   it('has a verdict for each unit, and leaves words of tools to patterns', () => {
     const units = ['536-90-4399', 'nothing', '536-90-4399'].map((text, index) =>
       unitOf(text, index === 2 ? 'tool_schema' : 'content'),
     )
-    expect(guardOf().input!(units, CONTEXT)).toEqual([
+    expect(guardOf().checkInput!(units, CONTEXT)).toEqual([
       expect.objectContaining({ action: 'block' }),
       { action: 'pass' },
       { action: 'abstain', why: 'not-applicable' },
@@ -439,7 +446,7 @@ describe('as a guard', () => {
 
   it('judges a complete text as it judges one that grows', () => {
     const text = 'bob@example.com'
-    expect(guardOf().output!(unitOf(text), CONTEXT)).toEqual(verdictOf(text))
+    expect(guardOf().checkOutput!(unitOf(text), CONTEXT)).toEqual(verdictOf(text))
   })
 })
 
@@ -451,12 +458,12 @@ function guardOf(options: Options = {}): Guard {
   return pii.setup(v.parse(pii.options, options), HOST as GuardHost) as Guard
 }
 
-function unitOf(text: string, channel: Unit['channel'] = 'content'): Unit {
+function unitOf(text: string, channel: TextItem['channel'] = 'content'): TextItem {
   return { id: 'a', side: 'input', channel, current: true, text }
 }
 
 function verdictOf(text: string, options?: Options): Verdict {
-  return (guardOf(options).input!([unitOf(text)], CONTEXT) as readonly Verdict[])[0]!
+  return (guardOf(options).checkInput!([unitOf(text)], CONTEXT) as readonly Verdict[])[0]!
 }
 
 /** Everything in a text, weak shapes included. */
@@ -471,14 +478,14 @@ function entitiesOf(text: string): Entity[] {
   return found.sort((a, b) => a.start - b.start)
 }
 
-function stepsOf(pieces: readonly string[], guard = guardOf()): GuardStep[] {
-  const lane = guard.outputStream!({ channel: 'content', choice: 0, index: 0 }, CONTEXT)
-  const steps: GuardStep[] = []
+function stepsOf(pieces: readonly string[], guard = guardOf()): CheckProgress[] {
+  const lane = guard.streamOutput!({ channel: 'content', choice: 0, index: 0 }, CONTEXT)
+  const steps: CheckProgress[] = []
   for (const piece of pieces) {
-    steps.push(lane.push(piece) as GuardStep)
+    steps.push(lane.push(piece) as CheckProgress)
     if (steps.at(-1)!.verdict) return steps
   }
-  return [...steps, lane.end() as GuardStep]
+  return [...steps, lane.end() as CheckProgress]
 }
 
 /** What a client would get, and why no more. */
@@ -491,9 +498,9 @@ function stream(
   const steps = stepsOf(pieces, guard)
   for (const [index, step] of steps.entries()) {
     pushed += pieces[index]?.length ?? 0
-    expect(step.safe).toBeGreaterThanOrEqual(safe)
-    expect(step.safe).toBeLessThanOrEqual(pushed)
-    safe = step.safe
+    expect(step.safeOffset).toBeGreaterThanOrEqual(safe)
+    expect(step.safeOffset).toBeLessThanOrEqual(pushed)
+    safe = step.safeOffset
   }
   return { sent: text.slice(0, safe), verdict: steps.at(-1)!.verdict }
 }

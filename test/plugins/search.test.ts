@@ -5,7 +5,7 @@ import exa from '../../plugins/search/exa.ts'
 import parallel from '../../plugins/search/parallel.ts'
 import perplexity from '../../plugins/search/perplexity.ts'
 import searxng from '../../plugins/search/searxng.ts'
-import type { Found, Query, SearchPlugin } from '../../src/plugin.ts'
+import type { SearchResponse, SearchQuery, SearchPlugin } from '../../src/plugin.ts'
 import { createHost } from '../../src/upstream/host.ts'
 import { describeRecorded, whole } from '../fixtures.ts'
 import { silent } from '../providers/_chat.ts'
@@ -25,7 +25,7 @@ afterAll(async () => {
   await web.close()
 })
 
-const QUERY: Query = {
+const QUERY: SearchQuery = {
   text: (limit) => 'When was it opened?'.slice(0, limit),
   maxResults: 5,
   maxCharacters: 1500,
@@ -35,9 +35,9 @@ const QUERY: Query = {
 
 async function search(
   plugin: SearchPlugin,
-  query: Partial<Query> = {},
+  query: Partial<SearchQuery> = {},
   options: object = {},
-): Promise<Found> {
+): Promise<SearchResponse> {
   const needsKey = plugin.name !== 'searxng'
   const given = { baseURL: `${web.url}/`, ...(needsKey && { apiKey: SECRET }), ...options }
   const result = await plugin.options['~standard'].validate(given)
@@ -125,7 +125,9 @@ describe('perplexity', () => {
 
   it('may answer with lists of lists', async () => {
     web.answer(json({ results: [[{ url: 'https://a.com/', title: 'A', snippet: 's' }]] }))
-    expect((await search(perplexity)).hits).toMatchObject([{ url: 'https://a.com/', content: 's' }])
+    expect((await search(perplexity)).results).toMatchObject([
+      { url: 'https://a.com/', content: 's' },
+    ])
   })
 })
 
@@ -163,7 +165,7 @@ describe('searxng', () => {
       publishedDate: '2026-01-02T00:00:00',
     }
     web.answer(json({ query: 'q', number_of_results: 0, results: [found, older], answers: [] }))
-    expect((await search(searxng)).hits).toEqual([
+    expect((await search(searxng)).results).toEqual([
       { url: 'https://a.com/', title: 'A', content: 'text' },
       { url: 'https://b.com/', title: 'B', content: 't', publishedAt: '2026-01-02T00:00:00' },
     ])
@@ -198,13 +200,13 @@ describe.each([parallel, exa, perplexity, searxng] as SearchPlugin[])('$name', (
     'finds nothing in %j',
     async (body) => {
       web.answer(json(body))
-      expect((await search(plugin)).hits).toEqual([])
+      expect((await search(plugin)).results).toEqual([])
     },
   )
 
   it('survives results that are none', async () => {
     web.answer(json({ results: [null, 5, 'x', {}, { url: 7, title: 7 }] }))
-    expect((await search(plugin)).hits).toHaveLength(5)
+    expect((await search(plugin)).results).toHaveLength(5)
   })
 
   it.each(['cut', 'reset'] as const)('fails when the connection is %s', async (ending) => {
@@ -222,7 +224,7 @@ describe.each([parallel, exa, perplexity, searxng] as SearchPlugin[])('$name', (
 /** What each recorded exchange is, by eye. */
 const RECORDED: Readonly<Record<string, object>> = {
   'parallel/search': {
-    hits: [
+    results: [
       {
         url: 'https://nodejs.org/en/about/previous-releases',
         title: 'Node.js Releases',
@@ -239,7 +241,7 @@ const RECORDED: Readonly<Record<string, object>> = {
     ],
   },
   'exa/search': {
-    hits: [
+    results: [
       {
         url: 'https://example.org/protocol/schema',
         title: '',
@@ -255,7 +257,7 @@ const RECORDED: Readonly<Record<string, object>> = {
     vendorCost: '0.007000000000',
   },
   'perplexity-search/search': {
-    hits: [
+    results: [
       {
         url: 'https://nodejs.org/en/about/previous-releases',
         title: 'Node.js Releases',
@@ -297,9 +299,9 @@ describeRecorded('recorded searches', Object.keys(PLUGINS), /search$/, (recordin
   it('finds all of many results, and text where there are no highlights', async () => {
     const named = (name: string) => whole(recordings.find((one) => one.name === name)!)
     web.answer(named('parallel/search-additional-results'))
-    expect((await search(parallel)).hits).toHaveLength(12)
+    expect((await search(parallel)).results).toHaveLength(12)
     web.answer(named('exa/search-text-cost-breakdown'))
-    const { hits, vendorCost } = await search(exa)
+    const { results: hits, vendorCost } = await search(exa)
     expect(hits[0]!.content).toMatch(/^Full page text/)
     expect(vendorCost).toBe('0.012000000000')
   })

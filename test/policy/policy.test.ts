@@ -12,9 +12,9 @@ import {
   instructionsOf,
   policyWarnings,
   readPolicy,
-  readPolicyText,
+  readPolicyJson,
   refusalOf as refusalTextOf,
-  refusalsOf,
+  knownRefusals,
   tighten,
   type EffectivePolicy,
   type Instructions,
@@ -187,24 +187,24 @@ describe('readPolicy', () => {
 
 describe('readPolicyText', () => {
   it('reads what a form field holds', () => {
-    expect(readPolicyText('{"version":1,"deny":["code"]}')).toEqual({ version: 1, deny: ['code'] })
+    expect(readPolicyJson('{"version":1,"deny":["code"]}')).toEqual({ version: 1, deny: ['code'] })
   })
 
   it('lets the last of equal names win, then validates', () => {
     const json = '{"version":2,"deny":["law"],"version":1,"deny":["code"]}'
-    expect(readPolicyText(json)).toEqual({ version: 1, deny: ['code'] })
+    expect(readPolicyJson(json)).toEqual({ version: 1, deny: ['code'] })
   })
 
   it.each(['', 'null', 'block', '{"version":1', '[]', `{"version":1}${' '.repeat(256 * 1024)}`])(
     'refuses %.20s',
     (json) => {
-      const error = refused(() => readPolicyText(json))
+      const error = refused(() => readPolicyJson(json))
       expect(error).toMatchObject({ status: 400, code: 'invalid_policy', param: 'policy' })
     },
   )
 
   it('names the member that is wrong', () => {
-    expect(refused(() => readPolicyText('{"version":1,"deny":["law"]}'))?.param).toBe(
+    expect(refused(() => readPolicyJson('{"version":1,"deny":["law"]}'))?.param).toBe(
       'policy.deny[0]',
     )
   })
@@ -580,7 +580,7 @@ describe('the preamble', () => {
 describe('refusalOf', () => {
   const refusals = (policy: Partial<Policy>) => {
     const effective = tighten({ version: 1, ...policy }, undefined)
-    return [refusalTextOf(effective), refusalsOf(effective)]
+    return [refusalTextOf(effective), knownRefusals(effective)]
   }
 
   it('is the text of the policy, or ours', () => {

@@ -1,7 +1,7 @@
 /** A provider of sound on a real host, asked as the gateway asks it. */
 import { createConsola } from 'consola'
 import { TranscriptIntake, type DonePart } from '../../src/endpoints/transcription/answer.ts'
-import { soundOf } from '../../src/endpoints/speech/answer.ts'
+import { toRequestedFormat } from '../../src/endpoints/speech/answer.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { flowOf, toFlow } from '../../src/stream/flow.ts'
 import type {
@@ -57,9 +57,9 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
     provider,
     async speak(given = {}, how = {}) {
       const input: SpeechInput = { input: 'Hi.', voice: 'alloy', response_format: 'mp3', ...given }
-      const { bytes, samples } = await provider.speech!(await job(input, how))
+      const { bytes, pcmSampleRate: samples } = await provider.speech!(await job(input, how))
       const pieces: Uint8Array[] = []
-      for await (const piece of soundOf(toFlow(bytes), samples, input.response_format)) {
+      for await (const piece of toRequestedFormat(toFlow(bytes), samples, input.response_format)) {
         pieces.push(piece)
       }
       return Buffer.concat(pieces)

@@ -1,13 +1,13 @@
 /** A provider on a real host, asked as the gateway asks it, and its answer as a client would get it. */
 import { createConsola } from 'consola'
-import { conform } from '../../src/endpoints/chat/normalize.ts'
-import { fold, unfold } from '../../src/endpoints/chat/chunks.ts'
+import { normalizeChunks } from '../../src/endpoints/chat/normalize.ts'
+import { toCompletion, toChunk } from '../../src/endpoints/chat/chunks.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { toFlow } from '../../src/stream/flow.ts'
 import type {
   ChatInput,
-  Chunk,
-  Completion,
+  ChatChunk,
+  ChatCompletion,
   OpenAIUsage,
   Provider,
   ProviderPlugin,
@@ -20,7 +20,7 @@ export const silent = createConsola({ level: -999 })
 export interface Setup extends AsyncDisposable {
   readonly provider: Provider
   /** What the provider itself hands over. */
-  ask(input: Partial<ChatInput>, how?: Asked): Promise<Chunk[]>
+  ask(input: Partial<ChatInput>, how?: Asked): Promise<ChatChunk[]>
   /** The whole way: the folded answer, usage, and the failure if there was one. */
   outcome(input: Partial<ChatInput>, how?: Asked): Promise<Outcome>
 }
@@ -34,8 +34,8 @@ export interface Asked {
 
 export interface Outcome {
   /** As the client gets them, without the one that carries usage. */
-  readonly chunks: Chunk[]
-  readonly completion: Completion
+  readonly chunks: ChatChunk[]
+  readonly completion: ChatCompletion
   readonly usage: OpenAIUsage | undefined
   readonly failure: UpstreamFailure | undefined
 }
@@ -52,7 +52,7 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
   const { host, close } = createHost('test', settings, silent)
   const provider = await plugin.setup(await valid(plugin.options, options), host)
 
-  async function* ask(input: Partial<ChatInput>, how: Asked = {}): AsyncGenerator<Chunk> {
+  async function* ask(input: Partial<ChatInput>, how: Asked = {}): AsyncGenerator<ChatChunk> {
     const answer = await provider.chat!({
       input: { messages: QUESTION, ...input },
       model: how.model ?? 'm',
@@ -65,34 +65,34 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
       log: silent,
     })
     if (Symbol.asyncIterator in answer) yield* answer
-    else yield unfold(answer)
+    else yield toChunk(answer)
   }
 
   return {
     provider,
     async ask(input, how) {
-      const chunks: Chunk[] = []
+      const chunks: ChatChunk[] = []
       for await (const chunk of ask(input, how)) chunks.push(chunk)
       return chunks
     },
     async outcome(input, how) {
-      const chunks: Chunk[] = []
+      const chunks: ChatChunk[] = []
       let usage: OpenAIUsage | undefined
       let failure: UpstreamFailure | undefined
-      async function* tapped(): AsyncGenerator<Chunk> {
+      async function* tapped(): AsyncGenerator<ChatChunk> {
         for await (const chunk of ask(input, how)) {
           usage = chunk.usage ?? usage
           yield chunk
         }
       }
       try {
-        const conformed = toFlow(tapped()).through(conform(envelope()))
+        const conformed = toFlow(tapped()).through(normalizeChunks(envelope()))
         for await (const chunk of conformed) chunks.push(chunk)
       } catch (error) {
         if (!UpstreamFailure.is(error)) throw error
         failure = error
       }
-      return { chunks, completion: fold(chunks), usage, failure }
+      return { chunks, completion: toCompletion(chunks), usage, failure }
     },
     [Symbol.asyncDispose]: close,
   }

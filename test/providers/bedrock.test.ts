@@ -7,7 +7,7 @@ import { readStream, readWhole } from '../../providers/bedrock/answer.ts'
 import { readFrames } from '../../providers/bedrock/frames.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { flowOf } from '../../src/stream/flow.ts'
-import type { Host, Message } from '../../src/plugin.ts'
+import type { Host, ChatMessage } from '../../src/plugin.ts'
 import {
   cutAt,
   json,
@@ -310,7 +310,7 @@ describe('a conversation with tools', () => {
   const tools = [{ type: 'function', function: { name: 'f' } }]
 
   it('gives Claude every block back as it came, turn after turn', async () => {
-    const messages: Message[] = [{ role: 'user', content: 'a' }]
+    const messages: ChatMessage[] = [{ role: 'user', content: 'a' }]
     const expected: object[] = [{ role: 'user', content: [{ text: 'a' }] }]
     for (const turn of [1, 2, 3]) {
       const signature = (place: string) => Buffer.from(`${place}${turn}\u00ff+/`).toString('base64')

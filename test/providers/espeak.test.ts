@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import espeak from '../../providers/espeak.ts'
-import { Line } from '../../providers/espeak/line.ts'
+import { BoundedQueue } from '../../providers/espeak/line.ts'
 import { secondsOf } from '../../src/endpoints/audio/length.ts'
 import { failureOf, setUp } from './_audio.ts'
 
@@ -155,7 +155,7 @@ describe('the process behind it', () => {
   })
 
   it('waits in line, and gives its place on', async () => {
-    const line = new Line(1)
+    const line = new BoundedQueue(1)
     const forever = new AbortController().signal
     const full = () => new Error('full')
     const first = await line.enter(forever, full)

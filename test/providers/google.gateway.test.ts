@@ -1,7 +1,7 @@
 /** Gemini behind a whole gateway, asked by the official client. */
 import OpenAI, { APIError } from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { fold } from '../../src/endpoints/chat/chunks.ts'
+import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 import { events, json, startUpstream, type FakeUpstream } from '../upstream.ts'
 
@@ -62,7 +62,7 @@ describe('a tool conversation of three turns', () => {
     const chunks: any[] = []
     const streamed = await client.chat.completions.create({ ...input, stream: true } as any)
     for await (const chunk of streamed as any) chunks.push(chunk)
-    return fold(chunks).choices[0]!.message
+    return toCompletion(chunks).choices[0]!.message
   }
 
   it.each([true, false])('keeps every signature byte for byte; streamed: %s', async (stream) => {

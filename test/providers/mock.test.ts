@@ -199,7 +199,7 @@ describe('the mock', () => {
     abort.abort(new Error('the client left'))
     for (const one of asked) await expect(one).rejects.toThrow('the client left')
     const quick = await setup.ask(stream, { options: { paceMs: 0 } })
-    expect(quick.at(-1)).toMatchObject({ done: true })
+    expect(quick.at(-1)).toMatchObject({ endOfStream: true })
   })
 
   it('refuses scripts it does not understand', async () => {

@@ -4,12 +4,12 @@ import openaiCompatible from '../../providers/openai-compatible.ts'
 import {
   readChunks,
   readCompletion,
-  type Dialect,
+  type VendorProfile,
 } from '../../providers/openai-compatible/dialect.ts'
 import { quirksOf } from '../../providers/openai-compatible/quirks.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { flowOf } from '../../src/stream/flow.ts'
-import type { Chunk } from '../../src/plugin.ts'
+import type { ChatChunk } from '../../src/plugin.ts'
 import { events, json, sse, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
 import { setUp, type Asked, type Setup } from './_chat.ts'
 
@@ -351,7 +351,7 @@ describe('streams', () => {
       signal: new AbortController().signal,
       log: undefined as never,
     })
-    for await (const chunk of chat as AsyncIterable<Chunk>) {
+    for await (const chunk of chat as AsyncIterable<ChatChunk>) {
       expect(chunk.choices[0]!.delta!.content).toBe('a')
       break
     }
@@ -371,7 +371,7 @@ describe('streams', () => {
 
 describe('whatever a vendor may send', () => {
   it('is an answer or a failure, and nothing else', async () => {
-    const fail: Dialect['fail'] = (failure, text, options) =>
+    const fail: VendorProfile['fail'] = (failure, text, options) =>
       new UpstreamFailure(failure, text, options)
     const anything = fc.jsonValue({ maxDepth: 3 })
     const members = (...names: string[]) =>
@@ -400,7 +400,7 @@ describe('whatever a vendor may send', () => {
     )
     await fc.assert(
       fc.asyncProperty(fc.array(payload, { maxLength: 4 }), async (payloads) => {
-        const dialect: Dialect = { quirks: quirksOf(undefined), tags: 'tags', fail }
+        const dialect: VendorProfile = { quirks: quirksOf(undefined), tags: 'tags', fail }
         const read = async () => {
           const flow = flowOf(...payloads.filter((one) => one !== null))
           for await (const _ of flow.through(readChunks(dialect)));
@@ -417,7 +417,7 @@ describe('whatever a vendor may send', () => {
 
 describe('an answer that is one text', () => {
   it('is read as the same text in parts, and everything beside it', () => {
-    const fail: Dialect['fail'] = (failure, text, options) =>
+    const fail: VendorProfile['fail'] = (failure, text, options) =>
       new UpstreamFailure(failure, text, options)
     const nothing = fc.constantFrom(null, undefined, [], '')
     const beside = fc.record(
@@ -462,7 +462,7 @@ describe('an answer that is one text', () => {
     fc.assert(
       fc.property(...all, (around, about, said, text, row, tagged) => {
         const quirks = quirksOf(row as never)
-        const dialect = { quirks, tags: tagged, fail } as Dialect
+        const dialect = { quirks, tags: tagged, fail } as VendorProfile
         const payload = (content: unknown) => ({
           ...around,
           choices: [{ ...about, message: { ...said, content } }],
@@ -482,9 +482,9 @@ describe('members that are not what they should be', () => {
     { choices: [{ delta: { refusal: { toString: null } } }] },
     { choices: [], usage: { cost: 1, cost_details: { upstream_inference_cost: { toString: 1 } } } },
   ])('are a failure or nothing: %j', async (payload) => {
-    const fail: Dialect['fail'] = (failure, message) => new UpstreamFailure(failure, message)
+    const fail: VendorProfile['fail'] = (failure, message) => new UpstreamFailure(failure, message)
     const read = async () => {
-      const dialect: Dialect = { quirks: quirksOf(undefined), tags: 'tags', fail }
+      const dialect: VendorProfile = { quirks: quirksOf(undefined), tags: 'tags', fail }
       for await (const _ of flowOf<any>(payload).through(readChunks(dialect)));
     }
     await read().catch((error: unknown) => expect(error).toBeInstanceOf(UpstreamFailure))

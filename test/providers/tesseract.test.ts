@@ -326,11 +326,11 @@ describe('the plugin', () => {
 
   it('fetches documents that have an address', async () => {
     const asked: unknown[] = []
-    const fetch: Host['fetch'] = async (url, _signal, options) => {
+    const fetch: Host['download'] = async (url, _signal, options) => {
       asked.push(url, options)
       return { bytes: pdfOf(LETTER, []), contentType: 'application/pdf' }
     }
-    const provider = await setUp({ threads: 1 }, { fetch })
+    const provider = await setUp({ threads: 1 }, { download: fetch })
     const url = 'https://example.com/a.pdf'
     const { pages, usage } = await provider.ocr!(job({ kind: 'document', url }))
     expect(pages[0]!.markdown).toBe(WORDS)

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { annotationsOf, Cite } from '../../src/endpoints/chat/citations.ts'
-import { fold } from '../../src/endpoints/chat/chunks.ts'
-import type { Chunk, Delta } from '../../src/plugin.ts'
+import { annotationsOf, CitationStep } from '../../src/endpoints/chat/citations.ts'
+import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
+import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
 
 const A = { url: 'https://a.example/page', title: 'A', content: 'About a.' }
 const B = { url: 'https://b.example/wiki/B_(letter)', title: 'B', content: 'About b.' }
@@ -121,8 +121,8 @@ describe('citations', () => {
             chunk({}, 'stop'),
           ])
           const expected = [...annotationsOf(content, HITS), ...extra]
-          expect(fold(whole).choices[0]!.message.annotations).toEqual(expected)
-          expect(fold(stream).choices[0]!.message.annotations).toEqual(expected)
+          expect(toCompletion(whole).choices[0]!.message.annotations).toEqual(expected)
+          expect(toCompletion(stream).choices[0]!.message.annotations).toEqual(expected)
           expect(stream.filter((one) => one.choices[0]!.delta!.annotations)).toHaveLength(1)
           expect(stream.at(-2)!.choices[0]!.delta).toEqual({ content: '', annotations: expected })
           for (const { url_citation: place } of annotationsOf(content, HITS)) {
@@ -156,13 +156,13 @@ describe('citations', () => {
   })
 })
 
-function chunk(delta: Delta, finish_reason: string | null = null, index = 0): Chunk {
+function chunk(delta: ChatDelta, finish_reason: string | null = null, index = 0): ChatChunk {
   return { id: 'c', choices: [{ index, delta, logprobs: null, finish_reason }] }
 }
 
-function ran(chunks: readonly Chunk[]): Chunk[] {
-  const cite = new Cite(HITS)
-  const out: Chunk[] = []
+function ran(chunks: readonly ChatChunk[]): ChatChunk[] {
+  const cite = new CitationStep(HITS)
+  const out: ChatChunk[] = []
   for (const one of chunks) cite.push(one, (part) => void out.push(part))
   return out
 }

@@ -399,8 +399,8 @@ describe('a guard', () => {
   it('can keep hits from the model and from the answer', async () => {
     const { track } = g.t.gateway
     g.t.gateway.track = (call) => {
-      call.hitScreen = {
-        screenHits: async (hits) => hits.filter(({ content }) => !content.includes('1932')),
+      call.resultFilter = {
+        filterResults: async (hits) => hits.filter(({ content }) => !content.includes('1932')),
       }
       track(call)
     }

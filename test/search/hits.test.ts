@@ -1,12 +1,17 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { domainRules } from '../../src/search/domains.ts'
-import { ALL_CHARACTERS, cleanHits, EXCERPT_CHARACTERS, urlKey } from '../../src/search/results.ts'
-import { oneLine, shorten, visible } from '../../src/search/texts.ts'
+import {
+  ALL_CHARACTERS,
+  cleanResults,
+  EXCERPT_CHARACTERS,
+  urlKey,
+} from '../../src/search/results.ts'
+import { singleLine, shorten, visible } from '../../src/search/texts.ts'
 
 const ANYWHERE = domainRules([], [])
 const hit = (url: string, more: object = {}) => ({ url, title: 'T', content: 'text', ...more })
-const urlsOf = (...hits: unknown[]) => cleanHits(hits, ANYWHERE, 10).map(({ url }) => url)
+const urlsOf = (...hits: unknown[]) => cleanResults(hits, ANYWHERE, 10).map(({ url }) => url)
 
 describe('hits', () => {
   it('without an address that can be shown are left out', () => {
@@ -57,14 +62,14 @@ describe('hits', () => {
   it('come from where the caller wants, up to the number that is wanted', () => {
     const hits = ['a', 'b', 'c', 'd'].map((name) => hit(`https://${name}.example/`))
     const rules = domainRules([], ['a.example'])
-    expect(cleanHits(hits, rules, 2).map(({ url }) => url)).toEqual([
+    expect(cleanResults(hits, rules, 2).map(({ url }) => url)).toEqual([
       'https://b.example/',
       'https://c.example/',
     ])
   })
 
   it('are called by their site where they have no title, and say when they were written', () => {
-    const [first, second] = cleanHits(
+    const [first, second] = cleanResults(
       [
         hit('https://a.example/x', { title: '  ' }),
         hit('https://b.example/', { publishedAt: '2026-01-02' }),
@@ -81,14 +86,14 @@ describe('hits', () => {
     const many = Array.from({ length: 10 }, (_, i) =>
       hit(`https://a.example/${i}`, { content: i === 0 ? 'short' : long, title: long }),
     )
-    const hits = cleanHits(many, ANYWHERE, 10)
+    const hits = cleanResults(many, ANYWHERE, 10)
     expect(hits).toHaveLength(10)
     const lengths = hits.map(({ content }) => content.length)
     expect(lengths[0]).toBe(5)
     expect(lengths.reduce((sum, length) => sum + length)).toBeLessThanOrEqual(ALL_CHARACTERS)
     expect(Math.min(...lengths.slice(1))).toBeGreaterThan(1000)
     expect(hits.every(({ title }) => title.length <= 200)).toBe(true)
-    const [one] = cleanHits([hit('https://a.example/', { content: long })], ANYWHERE, 1)
+    const [one] = cleanResults([hit('https://a.example/', { content: long })], ANYWHERE, 1)
     expect(one!.content.length).toBeLessThanOrEqual(EXCERPT_CHARACTERS)
     expect(one!.content).toMatch(/word …$/)
   })
@@ -100,7 +105,7 @@ describe('hits', () => {
     )
     fc.assert(
       fc.property(fc.array(fc.oneof(anything, fc.anything())), fc.nat(10), (hits, limit) => {
-        const clean = cleanHits(hits, ANYWHERE, limit + 1)
+        const clean = cleanResults(hits, ANYWHERE, limit + 1)
         expect(clean.length).toBeLessThanOrEqual(limit + 1)
         expect(new Set(clean.map(({ url }) => urlKey(new URL(url)))).size).toBe(clean.length)
         for (const { url, title, content } of clean) {
@@ -121,7 +126,7 @@ describe('texts', () => {
     expect(visible(`a\u202eb\u0000c\u200bd\u2066e${tagged}f\r\ng  \n\n\n\nh\ud800`)).toBe(
       'abcdef\ng\n\nh\ufffd',
     )
-    expect(oneLine(' one\n two\t three ')).toBe('one two three')
+    expect(singleLine(' one\n two\t three ')).toBe('one two three')
   })
 
   it('may be full of blanks', () => {

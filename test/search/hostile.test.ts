@@ -2,23 +2,23 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { grounding } from '../../src/endpoints/chat/grounding.ts'
-import type { ChatInput, Hit } from '../../src/plugin.ts'
+import type { ChatInput, SearchResult } from '../../src/plugin.ts'
 import { domainRules } from '../../src/search/domains.ts'
-import { cleanHits } from '../../src/search/results.ts'
+import { cleanResults } from '../../src/search/results.ts'
 import { user } from '../sdk/_setup.ts'
 
 const INPUT = { model: 'm', messages: [user('Hi')], plugins: [{ id: 'web' }] }
 
 /** The text that a model gets with these pages, as they come from an engine. */
-function told(...pages: Partial<Hit>[]): string {
+function told(...pages: Partial<SearchResult>[]): string {
   const hits = pages.map((page, i) => ({
     url: `https://${i}.example/`,
     title: 'T',
     content: 'c',
     ...page,
   }))
-  const clean = cleanHits(hits, domainRules([], []), 10)
-  const outbound = grounding.add({ messages: INPUT.messages }, clean, INPUT, 0) as ChatInput
+  const clean = cleanResults(hits, domainRules([], []), 10)
+  const outbound = grounding.addResults({ messages: INPUT.messages }, clean, INPUT, 0) as ChatInput
   return outbound.messages[0]!.content as string
 }
 

@@ -26,7 +26,7 @@ const engine = (close?: () => void) => {
     options: v.strictObject({ site: v.string() }),
     setup: ({ site }, host: Host) => ({
       search: async (query) => ({
-        hits: [{ url: `https://${site}/${host.name}`, title: query.text(7), content: 'found' }],
+        results: [{ url: `https://${site}/${host.name}`, title: query.text(7), content: 'found' }],
       }),
       ...(close && { close }),
     }),
@@ -69,7 +69,7 @@ describe('an engine of the configuration', () => {
       'near.mjs': `export default {
         kind: 'search', api: 1, name: 'near',
         options: { '~standard': { version: 1, vendor: 't', validate: (value) => ({ value }) } },
-        setup: () => ({ search: async () => ({ hits: [] }) }),
+        setup: () => ({ search: async () => ({ results: [] }) }),
       }`,
     })
     const config = await loadConfig({ cwd, env: { KEY: 'secret' } })

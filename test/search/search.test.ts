@@ -3,11 +3,13 @@ import { describe, expect, it } from 'vitest'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { Metrics } from '../../src/observe/metrics.ts'
 import { compilePrices } from '../../src/money/money.ts'
-import type { Found, Query, SearchEngine } from '../../src/plugin.ts'
-import { Search, searchPrice, type Wish } from '../../src/search/search.ts'
+import type { SearchResponse, SearchQuery, SearchEngine } from '../../src/plugin.ts'
+import { Search, searchPrice, type SearchRequest } from '../../src/search/search.ts'
 
-const FOUND: Found = { hits: [{ url: 'https://a.example/', title: 'A', content: 'text' }] }
-const WISH: Wish = {
+const FOUND: SearchResponse = {
+  results: [{ url: 'https://a.example/', title: 'A', content: 'text' }],
+}
+const WISH: SearchRequest = {
   question: 'What?',
   engine: undefined,
   maxResults: 5,
@@ -18,22 +20,25 @@ const WISH: Wish = {
 interface Scene {
   readonly search: Search
   /** What the engine `first` was asked. */
-  readonly queries: Query[]
+  readonly queries: SearchQuery[]
   readonly logged: string[]
   readonly metrics: Metrics
-  ask(wish?: Partial<Wish>, branch?: AbortController): ReturnType<Search['find']>
+  ask(wish?: Partial<SearchRequest>, branch?: AbortController): ReturnType<Search['find']>
 }
 
 /** Two engines; the first does what each answer says, in turn, the last one over and over. */
-function scene(answers: readonly (() => Promise<Found> | Found)[], timeoutMs = 5000): Scene {
-  const queries: Query[] = []
+function scene(
+  answers: readonly (() => Promise<SearchResponse> | SearchResponse)[],
+  timeoutMs = 5000,
+): Scene {
+  const queries: SearchQuery[] = []
   const engine: SearchEngine = {
     async search(query) {
       queries.push(query)
       return answers[Math.min(queries.length, answers.length) - 1]!()
     },
   }
-  const other: SearchEngine = { search: async () => ({ hits: [] }) }
+  const other: SearchEngine = { search: async () => ({ results: [] }) }
   const logged: string[] = []
   const reporters = [{ log: ({ args }: { args: unknown[] }) => void logged.push(args.join(' ')) }]
   const log = createConsola({ level: 4, reporters, throttle: 0 })
@@ -43,7 +48,7 @@ function scene(answers: readonly (() => Promise<Found> | Found)[], timeoutMs = 5
     { name: 'first', engine, prices: compilePrices({ web_search: '0.005' }), timeoutMs },
   ]
   const search = new Search(engines, 'first', { metrics, log })
-  const ask = (wish: Partial<Wish> = {}, branch = new AbortController()) =>
+  const ask = (wish: Partial<SearchRequest> = {}, branch = new AbortController()) =>
     search.find({ ...WISH, ...wish }, branch)
   return { search, queries, logged, metrics, ask }
 }
@@ -53,7 +58,7 @@ const failing =
   () => {
     throw new UpstreamFailure(...args)
   }
-const hangs = () => new Promise<Found>(() => {})
+const hangs = () => new Promise<SearchResponse>(() => {})
 
 describe('an engine', () => {
   it('is the one that was asked for, else the default', () => {
@@ -102,7 +107,7 @@ describe('a query', () => {
 describe('a search', () => {
   it('gives clean hits, and counts once', async () => {
     const { ask, metrics } = scene([() => FOUND])
-    expect(await ask()).toEqual({ hits: FOUND.hits, usage: { searches: 1 } })
+    expect(await ask()).toEqual({ results: FOUND.results, usage: { searches: 1 } })
     expect(metrics.text()).toMatch(
       /gateway_search_duration_seconds_count\{engine="first",outcome="ok"\} 1\n/,
     )
@@ -114,7 +119,7 @@ describe('a search', () => {
     ['upstream_rate', { retryAfterMs: 1 }],
   ] as const)('is tried once more after %s', async (failure, options) => {
     const { ask, queries } = scene([failing(failure, 'm', options), () => FOUND])
-    expect(await ask()).toMatchObject({ hits: FOUND.hits })
+    expect(await ask()).toMatchObject({ results: FOUND.results })
     expect(queries).toHaveLength(2)
   })
 
@@ -170,8 +175,8 @@ describe('a search', () => {
 
   it.each([
     ['throws', () => Promise.reject(new TypeError('secret text'))],
-    ['answers with nothing', () => undefined as unknown as Found],
-    ['answers with no list', () => ({ hits: 'x' }) as unknown as Found],
+    ['answers with nothing', () => undefined as unknown as SearchResponse],
+    ['answers with no list', () => ({ results: 'x' }) as unknown as SearchResponse],
   ])('with a plugin that %s is a failure, and no text of it is told', async (_what, answer) => {
     const { ask, logged } = scene([answer])
     await expect(ask()).rejects.toMatchObject({ status: 502, message: 'The web search failed.' })

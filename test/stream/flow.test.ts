@@ -235,7 +235,7 @@ describe('a step that waits for the end of a batch', () => {
       this.#together.push(part)
     }
 
-    flush(emit: (part: string) => void): void {
+    batchEnd(emit: (part: string) => void): void {
       if (this.#together.length > 0) emit(this.#together.splice(0).join('+'))
     }
   }
@@ -266,8 +266,8 @@ describe('a step that waits for the end of a batch', () => {
   it('may be the one that wants no more', async () => {
     const joins = new Joins()
     const fed = Object.assign(joins, { done: false })
-    const flush = joins.flush.bind(joins)
-    fed.flush = (emit) => {
+    const flush = joins.batchEnd.bind(joins)
+    fed.batchEnd = (emit) => {
       flush(emit)
       fed.done = true
     }

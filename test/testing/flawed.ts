@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import {
   defineProvider,
   type ChatInput,
-  type Chunk,
+  type ChatChunk,
   type Flow,
   type Host,
   type ProviderPlugin,
@@ -18,9 +18,9 @@ export interface Flaws {
   /** In place of `host.sse`. */
   readonly read?: (body: Flow<Uint8Array>, host: Host) => AsyncIterable<any>
   /** What becomes of each chunk. */
-  readonly chunk?: (chunk: any) => readonly Chunk[]
+  readonly chunk?: (chunk: any) => readonly ChatChunk[]
   /** What becomes of all chunks. */
-  readonly chunks?: (chunks: AsyncIterable<Chunk>) => AsyncIterable<Chunk>
+  readonly chunks?: (chunks: AsyncIterable<ChatChunk>) => AsyncIterable<ChatChunk>
   /** In place of what is thrown for an error status; undefined goes on as if all were well. */
   readonly refuse?: (response: UpstreamResponse, host: Host, apiKey: string) => Promise<unknown>
   /** Thrown when the vendor cannot be reached. */
@@ -78,7 +78,7 @@ function toBody({ messages, stream }: ChatInput, model: string): object {
   return { model, messages, stream }
 }
 
-async function* each(payloads: AsyncIterable<any>, change: (chunk: any) => readonly Chunk[]) {
+async function* each(payloads: AsyncIterable<any>, change: (chunk: any) => readonly ChatChunk[]) {
   for await (const payload of payloads) yield* change(payload)
 }
 

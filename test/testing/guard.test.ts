@@ -15,7 +15,7 @@ const CASES = [
 
 /** Names of the checks that failed, and what they say. */
 async function failures(guard: Partial<Guard>, remote = false): Promise<string[]> {
-  const base = wordGuard('forbidden', remote ? { cost: 'remote' } : {})
+  const base = wordGuard('forbidden', remote ? { execution: 'remote' } : {})
   const { checks } = await checkGuard(guardPlugin('tricky', { ...base, ...guard }), CASES, {
     seed: 1,
     patienceMs: 200,
@@ -30,17 +30,17 @@ const PASS = { action: 'pass' } as const
 /** Follows a word as it should: nothing that may be part of it is safe. */
 function lane(change: (step: any, text: string) => unknown = (step) => step): Partial<Guard> {
   return {
-    outputStream() {
+    streamOutput() {
       let text = ''
       const look = (end: boolean) => {
         const at = text.indexOf('forbidden')
-        if (at >= 0) return { safe: at, verdict: { action: 'block', rule: 'deny:code' } }
-        return { safe: end ? text.length : Math.max(0, text.length - 8) }
+        if (at >= 0) return { safeOffset: at, verdict: { action: 'block', rule: 'deny:code' } }
+        return { safeOffset: end ? text.length : Math.max(0, text.length - 8) }
       }
       // Where it stops depends on the text alone: the last eight letters always wait.
       return {
         push(piece) {
-          let step: any = { safe: 0 }
+          let step: any = { safeOffset: 0 }
           for (const letter of piece.split('')) {
             text += letter
             step = look(false)
@@ -61,12 +61,12 @@ describe('the check for guards', () => {
   })
 
   it.each<[string, Partial<Guard>, RegExp]>([
-    ['says too little', { input: () => [] }, /input: Error: it gave 0 verdicts for 1 units/],
-    ['says nothing', { input: () => undefined as never }, /no list of verdicts/],
+    ['says too little', { checkInput: () => [] }, /input: Error: it gave 0 verdicts for 1 units/],
+    ['says nothing', { checkInput: () => undefined as never }, /no list of verdicts/],
     [
       'throws',
       {
-        output: () => {
+        checkOutput: () => {
           throw new Error('no')
         },
       },
@@ -74,13 +74,13 @@ describe('the check for guards', () => {
     ],
     [
       'passes everything',
-      { input: (units) => units.map(() => PASS) },
+      { checkInput: (units) => units.map(() => PASS) },
       /it was pass, expected deny:code/,
     ],
     [
       'blocks the wrong one',
       {
-        input: (units) =>
+        checkInput: (units) =>
           units.map((_, i) =>
             i === 0 && units.some(({ text }) => text.includes('forbidden'))
               ? { action: 'block', rule: 'deny:code' }
@@ -91,24 +91,30 @@ describe('the check for guards', () => {
     ],
     [
       'invents an action',
-      { output: () => ({ action: 'redact' }) as never },
+      { checkOutput: () => ({ action: 'redact' }) as never },
       /action that does not exist/,
     ],
     [
       'invents a rule',
-      { output: () => ({ action: 'block', rule: 'x:other/rule' }) },
+      { checkOutput: () => ({ action: 'block', rule: 'x:other/rule' }) },
       /rule that it does not answer/,
     ],
     [
       'marks what is not there',
-      { output: () => ({ action: 'block', rule: 'deny:code', spans: [{ start: 0, end: 999 }] }) },
+      {
+        checkOutput: () => ({
+          action: 'block',
+          rule: 'deny:code',
+          spans: [{ start: 0, end: 999 }],
+        }),
+      },
       /spans outside/,
     ],
-    ['promises, though it is local', { output: async () => PASS }, /gave a promise/],
+    ['promises, though it is local', { checkOutput: async () => PASS }, /gave a promise/],
     [
       'changes what it is shown',
       {
-        input: (units) =>
+        checkInput: (units) =>
           units.map((unit) => {
             ;(unit as any).text = ''
             return PASS
@@ -116,26 +122,26 @@ describe('the check for guards', () => {
       },
       /TypeError/,
     ],
-    ['agrees to too much', lane((step) => ({ ...step, safe: 999 })), /beyond the text/],
-    ['goes back', lane((step, text) => (text === '' ? { safe: 0 } : step)), /goes back/],
+    ['agrees to too much', lane((step) => ({ ...step, safeOffset: 999 })), /beyond the text/],
+    ['goes back', lane((step, text) => (text === '' ? { safeOffset: 0 } : step)), /goes back/],
     [
       'ends without a word',
-      { outputStream: () => ({ push: () => ({ safe: 0 }), end: () => ({ safe: 0 }) }) },
+      { streamOutput: () => ({ push: () => ({ safeOffset: 0 }), end: () => ({ safeOffset: 0 }) }) },
       /agreed to 0 of/,
     ],
     [
       'depends on the cuts',
       {
-        outputStream: () => {
+        streamOutput: () => {
           let length = 0
           return {
             push: (text) => ({
-              safe: (length += text.length),
+              safeOffset: (length += text.length),
               ...(text.includes('forbidden')
                 ? { verdict: { action: 'block' as const, rule: 'deny:code' as const } }
                 : {}),
             }),
-            end: () => ({ safe: length }),
+            end: () => ({ safeOffset: length }),
           }
         },
       },
@@ -143,7 +149,7 @@ describe('the check for guards', () => {
     ],
     [
       'does not know its rules',
-      { answers: ['deny:cod' as never, 'deny:code'] },
+      { enforces: ['deny:cod' as never, 'deny:code'] },
       /deny:cod is no rule/,
     ],
     [
@@ -160,14 +166,14 @@ describe('the check for guards', () => {
   })
 
   it('finds one that never answers, and one that lets pass what it could not ask about', async () => {
-    expect((await failures({ output: () => new Promise(() => {}) }, true)).join()).toContain(
+    expect((await failures({ checkOutput: () => new Promise(() => {}) }, true)).join()).toContain(
       'within 200 ms',
     )
     const careless = (host: GuardHost): Guard => ({
-      answers: ['deny:code'],
-      cost: 'remote',
-      async input(units, context) {
-        const said = await host.ask('a/b', { messages: [] }, context).catch(() => undefined)
+      enforces: ['deny:code'],
+      execution: 'remote',
+      async checkInput(units, context) {
+        const said = await host.askModel('a/b', { messages: [] }, context).catch(() => undefined)
         const verdict =
           said?.choices[0]!.message.content === 'bad'
             ? ({ action: 'block', rule: 'deny:code' } as const)

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
-import type { Chunk, ProviderPlugin } from '../../src/plugin.ts'
+import type { ChatChunk, ProviderPlugin } from '../../src/plugin.ts'
 import { testProvider, type TestOptions, type Transcript } from '../../src/testing.ts'
 import { definePlugin } from '../_plugin.ts'
 import { flawed, type Flaws } from './flawed.ts'
@@ -53,11 +53,11 @@ describe('a provider without a flaw', () => {
 })
 
 /** A vendor that tells tokens for each event, as some do. */
-const counting = (chunk: Chunk) => [
+const counting = (chunk: ChatChunk) => [
   { ...chunk, usage: { prompt_tokens: 11, completion_tokens: 9 } },
 ]
-const said = (chunk: Chunk) => chunk.choices[0]?.delta?.content
-const adding = (delta: any) => (chunk: Chunk) =>
+const said = (chunk: ChatChunk) => chunk.choices[0]?.delta?.content
+const adding = (delta: any) => (chunk: ChatChunk) =>
   said(chunk) ? [{ choices: [{ index: 0, delta }] }, chunk] : [chunk]
 const signature = { type: 'reasoning.text', text: 'a', signature: 'b', index: 0 } as const
 const FAR = 'http://vendor.example'
@@ -389,20 +389,20 @@ function payloadsOf(text: string): any[] {
     })
 }
 
-async function* alwaysDone(chunks: AsyncIterable<Chunk>): AsyncGenerator<Chunk> {
+async function* alwaysDone(chunks: AsyncIterable<ChatChunk>): AsyncGenerator<ChatChunk> {
   yield* chunks
-  yield { choices: [], done: true }
+  yield { choices: [], endOfStream: true }
 }
 
-async function* gathered(chunks: AsyncIterable<Chunk>): AsyncGenerator<Chunk> {
-  const all: Chunk[] = []
+async function* gathered(chunks: AsyncIterable<ChatChunk>): AsyncGenerator<ChatChunk> {
+  const all: ChatChunk[] = []
   for await (const chunk of chunks) all.push(chunk)
   yield* all
 }
 
 /** Fills a list as fast as it can, whoever reads it. */
-async function* ahead(chunks: AsyncIterable<Chunk>): AsyncGenerator<Chunk> {
-  const queue: Chunk[] = []
+async function* ahead(chunks: AsyncIterable<ChatChunk>): AsyncGenerator<ChatChunk> {
+  const queue: ChatChunk[] = []
   let wake = Promise.withResolvers<void>()
   let ended = false
   let failure: unknown

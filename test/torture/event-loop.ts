@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { parseArgs } from 'node:util'
-import { openEmbedded, type EmbeddedLedger } from '../../src/state/sqlite/engine.ts'
+import { openSqlite, type SqliteLedger } from '../../src/state/sqlite/engine.ts'
 import type { Log } from '../../src/state/ledger/ledger.ts'
 import { buildShim, countSyncs } from './_shim.ts'
 
@@ -58,7 +58,7 @@ async function pace(each: (n: number) => void): Promise<number> {
 }
 
 /** One call, as far as the ledger sees it; then tells how long the settlement took. */
-async function call(ledger: EmbeddedLedger, request: string, took: number[]): Promise<void> {
+async function call(ledger: SqliteLedger, request: string, took: number[]): Promise<void> {
   const lease = { ...ACCOUNT, request }
   const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
   const entered = ledger.enter({ ...lease, revision: 1, freeTier })
@@ -76,7 +76,7 @@ async function call(ledger: EmbeddedLedger, request: string, took: number[]): Pr
 /** In the process whose disk is slow. */
 async function measure(): Promise<Figures> {
   const log = { info: complain, warn: complain, error: complain } as unknown as Log
-  const { ledger } = await openEmbedded({ path: process.env.LEDGER_FOLDER!, log })
+  const { ledger } = await openSqlite({ path: process.env.LEDGER_FOLDER!, log })
   await ledger.topUp({ account: 'acct', amount: 10n ** 15n, reference: 'first' })
   const limits = { disabled: false, rpm: 1_000_000_000, concurrency: 1_000_000 }
   await ledger.limits('acct', 'key', limits, 1)

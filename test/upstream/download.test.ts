@@ -7,8 +7,12 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { createFetch, isPublicAddress, type Surroundings } from '../../src/upstream/download.ts'
-import type { FetchOptions } from '../../src/plugin.ts'
+import {
+  createDownloader,
+  isPublicAddress,
+  type DownloadEnvironment,
+} from '../../src/upstream/download.ts'
+import type { DownloadOptions } from '../../src/plugin.ts'
 
 const NAMES = ['files.example', 'other.example', 'inside.example', 'turncoat.example']
 const { signal } = new AbortController()
@@ -71,7 +75,7 @@ describe('addresses', () => {
 
 describe('what is refused without a connection', () => {
   const asked: string[] = []
-  const fetch = createFetch(SETTINGS, {
+  const fetch = createDownloader(SETTINGS, {
     resolve: async (name) => {
       asked.push(name)
       return name === 'mixed.example' ? ['1.1.1.1', '10.0.0.1'] : ['127.0.0.1']
@@ -104,7 +108,10 @@ describe('what is refused without a connection', () => {
 
   it('everything, once it is switched off', async () => {
     asked.length = 0
-    const off = createFetch({ ...SETTINGS, enabled: false }, { resolve: async () => ['1.1.1.1'] })
+    const off = createDownloader(
+      { ...SETTINGS, enabled: false },
+      { resolve: async () => ['1.1.1.1'] },
+    )
     await expect(off('https://files.example/', signal)).rejects.toMatchObject({
       code: 'fetch_failed',
     })
@@ -113,7 +120,7 @@ describe('what is refused without a connection', () => {
 
   it('a name that is never resolved, when time is up; and what nobody wants any more', async () => {
     const resolve = () => new Promise<never>(() => {})
-    const hanging = createFetch({ ...SETTINGS, timeout: 0.05 }, { resolve })
+    const hanging = createDownloader({ ...SETTINGS, timeout: 0.05 }, { resolve })
     await expect(hanging('https://files.example/', signal)).rejects.toMatchObject({
       code: 'fetch_failed',
     })
@@ -155,18 +162,18 @@ describe.skipIf(!certificate)('over TLS', () => {
   })
 
   /** This machine plays the public internet, under names that are not `inside`. */
-  const surroundings = (): Surroundings => ({
+  const surroundings = (): DownloadEnvironment => ({
     ca: certificate!.cert,
     resolve: async (name) => (name === 'inside.example' ? ['127.0.0.2'] : ['127.0.0.1']),
     isPublic: (address) => address === '127.0.0.1',
   })
   const get = (
     path: string,
-    options: FetchOptions = {},
+    options: DownloadOptions = {},
     settings = SETTINGS,
-    more: Surroundings = {},
+    more: DownloadEnvironment = {},
   ) =>
-    createFetch(settings, { ...surroundings(), ...more })(
+    createDownloader(settings, { ...surroundings(), ...more })(
       `https://files.example:${port}${path}`,
       signal,
       options,
@@ -289,7 +296,7 @@ describe.skipIf(!certificate)('over TLS', () => {
         controller.abort(reason)
       }
     })
-    const fetch = createFetch(SETTINGS, surroundings())
+    const fetch = createDownloader(SETTINGS, surroundings())
     const url = `https://files.example:${port}/`
     await expect(fetch(url, controller.signal)).rejects.toBe(reason)
     await closed
@@ -298,7 +305,7 @@ describe.skipIf(!certificate)('over TLS', () => {
   it('says the same whatever was wrong', async () => {
     answer = (_, response) => response.writeHead(404).end()
     const messages = await Promise.all(
-      [get('/'), createFetch(SETTINGS)('https://127.0.0.1/', signal)].map((promise) =>
+      [get('/'), createDownloader(SETTINGS)('https://127.0.0.1/', signal)].map((promise) =>
         promise.catch((error: Error) => error.message),
       ),
     )

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { formOf } from '../../src/upstream/form.ts'
+import { encodeForm } from '../../src/upstream/form.ts'
 
 it('a form is read back as it was written', async () => {
   const bytes = new Uint8Array([0, 255, 13, 10, 45, 45])
-  const { contentType, body } = formOf([
+  const { contentType, body } = encodeForm([
     { name: 'model', value: 'm' },
     { name: 'text', value: 'Ümläute\r\n--and "quotes"' },
     { name: 'odd "name"\r\n', value: '' },

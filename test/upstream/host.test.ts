@@ -4,12 +4,12 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { readEvents } from '../../src/stream/sse.ts'
-import { createHost, type OwnedHost } from '../../src/upstream/host.ts'
+import { createHost, type ClosableHost } from '../../src/upstream/host.ts'
 
 const settings = { timeoutMs: 1000, firstPartTimeoutMs: 1000, idleTimeoutMs: 1000, connections: 16 }
 const log = createConsola({ level: -999 })
 
-let owned: OwnedHost
+let owned: ClosableHost
 let server: Server
 let url: string
 let connections: number

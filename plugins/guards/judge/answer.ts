@@ -1,5 +1,5 @@
 /** Reads what a judge says. Anything but a complete answer to this very question is none. */
-import type { Completion } from '../../../src/plugin.ts'
+import type { ChatCompletion } from '../../../src/plugin.ts'
 import { InvalidAnswer } from './brain.ts'
 
 export interface Expected {
@@ -18,7 +18,7 @@ export type Marks = Readonly<Record<string, number>>
  * @throws InvalidAnswer unless the number is repeated and every pair of a passage and a rule is there, once, and nothing else
  */
 export function readAnswer(
-  completion: Completion,
+  completion: ChatCompletion,
   { nonce, ids, keys }: Expected,
 ): ReadonlyMap<string, Marks> {
   const answer = jsonOf(completion)
@@ -44,7 +44,7 @@ export function readAnswer(
  * The JSON object of an answer: the arguments of a tool call, or all of its text, or the last object in that.
  * @throws InvalidAnswer when there is none
  */
-export function jsonOf({ choices }: Completion): Record<string, unknown> {
+export function jsonOf({ choices }: ChatCompletion): Record<string, unknown> {
   const { message } = choices[0] ?? {}
   const call = message?.tool_calls?.[0]?.function?.arguments
   const text: unknown = call ?? message?.content

@@ -1,5 +1,5 @@
 /** What every kind of judge is asked, and what it answers. */
-import type { ActiveRules, ChatInput, Completion, RuleRef } from '../../../src/plugin.ts'
+import type { ActiveRules, ChatInput, ChatCompletion, RuleRef } from '../../../src/plugin.ts'
 
 /** One text, and who said it. */
 export interface Said {
@@ -31,7 +31,7 @@ export interface Hit {
 export interface Asked {
   /** Catalog id. */
   readonly model: string
-  ask(request: ChatInput): Promise<Completion>
+  ask(request: ChatInput): Promise<ChatCompletion>
   readonly signal: AbortSignal
 }
 
@@ -65,7 +65,7 @@ export class TooLarge extends Error {
 }
 
 /** What the model said, without white space around it. @throws InvalidAnswer when it said nothing */
-export function textOf({ choices }: Completion): string {
+export function textOf({ choices }: ChatCompletion): string {
   const { message } = choices[0] ?? {}
   const text = typeof message?.content === 'string' ? message.content.trim() : ''
   if (text === '') throw new InvalidAnswer('the model said nothing')

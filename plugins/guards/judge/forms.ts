@@ -1,5 +1,5 @@
 /** Ways to make a model answer in JSON: by a schema, by a tool that it has to call, by asking for it. */
-import type { ChatInput, Completion } from '../../../src/plugin.ts'
+import type { ChatInput, ChatCompletion } from '../../../src/plugin.ts'
 import type { Asked } from './brain.ts'
 
 const FORMS = ['schema', 'tool', 'text'] as const
@@ -19,7 +19,7 @@ export async function askInForm(
   { request, schema }: Question,
   known: Forms,
   { model, ask }: Asked,
-): Promise<Completion> {
+): Promise<ChatCompletion> {
   const first = FORMS.indexOf(known.get(model) ?? 'schema')
   for (let i = first; ; i++) {
     const form = FORMS[i]!

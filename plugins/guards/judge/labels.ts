@@ -2,7 +2,7 @@
  * Models that answer with a word or two: ShieldGemma and Granite Guardian with yes or no, Qwen3Guard with labels. They know
  * harm and not topics, so most of what they answer for are rules of their own.
  */
-import type { ChatInput, Completion, RuleRef } from '../../../src/plugin.ts'
+import type { ChatInput, ChatCompletion, RuleRef } from '../../../src/plugin.ts'
 import { InvalidAnswer, joined, textOf, type Brain, type Hit, type Material } from './brain.ts'
 
 /** What ShieldGemma can be asked about, one at a time, each in a sentence. */
@@ -147,7 +147,7 @@ function principleRequest(material: Material, principle: string): ChatInput {
  * How sure a yes is: of the two words, by their probabilities where the host tells them.
  * @throws InvalidAnswer for what is neither
  */
-function yesIn(completion: Completion): number {
+function yesIn(completion: ChatCompletion): number {
   const said = textOf(completion)
     .replace(/<\/?score>/gi, ' ')
     .trim()

@@ -4,7 +4,12 @@
  * passages whose answer is known (guard design, 5.4).
  */
 import { randomBytes, randomInt } from 'node:crypto'
-import { CATEGORIES, type ActiveRules, type ChatInput, type Message } from '../../../src/plugin.ts'
+import {
+  CATEGORIES,
+  type ActiveRules,
+  type ChatInput,
+  type ChatMessage,
+} from '../../../src/plugin.ts'
 import { InvalidAnswer, type Brain, type Hit, type Material } from './brain.ts'
 import { decodings } from './clean.ts'
 import { askInForm, type Forms } from './forms.ts'
@@ -133,7 +138,10 @@ class Question {
     ]
   }
 
-  #evidence({ side, question, before, images }: Material, passages: readonly object[]): Message {
+  #evidence(
+    { side, question, before, images }: Material,
+    passages: readonly object[],
+  ): ChatMessage {
     const context = {
       ...(question ? { asked: question } : {}),
       ...(before.length > 0 ? { before } : {}),

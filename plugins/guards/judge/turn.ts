@@ -1,5 +1,5 @@
 /** What of a request is judged, what is shown with it, and how both are cut into questions (guard design, 1.3 and 5.4). */
-import type { Unit } from '../../../src/plugin.ts'
+import type { TextItem } from '../../../src/plugin.ts'
 import { TooLarge, type Material, type Said } from './brain.ts'
 import { clean } from './clean.ts'
 
@@ -12,9 +12,9 @@ const HEAD = 600
 const TAIL = 2400
 
 /** What is judged of the current turn. */
-const JUDGED = new Set<Unit['channel']>(['content', 'document', 'prompt', 'search', 'speech'])
+const JUDGED = new Set<TextItem['channel']>(['content', 'document', 'prompt', 'search', 'speech'])
 /** What is shown of the rest. */
-const SHOWN = new Set<Unit['channel']>(['content', 'document', 'tool_call'])
+const SHOWN = new Set<TextItem['channel']>(['content', 'document', 'tool_call'])
 
 /** A question about part of a turn. */
 export interface Window {
@@ -24,12 +24,12 @@ export interface Window {
 }
 
 /** @returns whether a unit is judged, not only shown */
-export function isJudged({ channel, current, role, text }: Unit): boolean {
+export function isJudged({ channel, current, role, text }: TextItem): boolean {
   return current && JUDGED.has(channel) && !(role === 'system') && text.trim() !== ''
 }
 
 /** Whether there is something in a unit that a judge cannot read. */
-export function isUnreadable({ media = [] }: Unit, readsImages: boolean): boolean {
+export function isUnreadable({ media = [] }: TextItem, readsImages: boolean): boolean {
   return media.some(({ kind, url }) => !(readsImages && kind === 'image' && url))
 }
 
@@ -37,7 +37,7 @@ export function isUnreadable({ media = [] }: Unit, readsImages: boolean): boolea
  * Questions about the judged units, in order.
  * @throws TooLarge
  */
-export function windowsOf(units: readonly Unit[], readsImages: boolean): Window[] {
+export function windowsOf(units: readonly TextItem[], readsImages: boolean): Window[] {
   const images = readsImages ? imagesIn(units) : []
   const judged = units.flatMap((unit, index) =>
     isJudged(unit) ? [{ from: unit.role ?? unit.channel, text: clean(unit.text), index }] : [],
@@ -60,8 +60,8 @@ export function windowsOf(units: readonly Unit[], readsImages: boolean): Window[
 }
 
 /** The question about a stretch of an answer, or about all of it. @throws TooLarge */
-export function windowsOfAnswer({ text, channel, context, role }: Unit): Window[] {
-  const unit: Unit = {
+export function windowsOfAnswer({ text, channel, context, role }: TextItem): Window[] {
+  const unit: TextItem = {
     id: '',
     side: 'input',
     channel: 'content',
@@ -109,7 +109,7 @@ function wholeBefore(text: string, at: number): number {
 }
 
 /** The head of the conversation and its last words, as far as they are not judged. */
-function spokenBefore(units: readonly Unit[]): Said[] {
+function spokenBefore(units: readonly TextItem[]): Said[] {
   const shown = units.filter(
     (unit) =>
       !isJudged(unit) && SHOWN.has(unit.channel) && unit.text !== '' && !unit.id.includes('#'),
@@ -133,7 +133,7 @@ function spokenBefore(units: readonly Unit[]): Said[] {
   return [...head, ...rest]
 }
 
-function imagesIn(units: readonly Unit[]): string[] {
+function imagesIn(units: readonly TextItem[]): string[] {
   const urls = units.flatMap(({ media = [] }) =>
     media.flatMap(({ kind, url }) => (kind === 'image' && url ? [url] : [])),
   )

@@ -64,7 +64,7 @@ export class Verdicts {
     const asked: Asked = {
       model,
       signal: context.signal,
-      ask: (request) => this.#host.ask(model, request, context),
+      ask: (request) => this.#host.askModel(model, request, context),
     }
     try {
       return await this.#brain.judge(material, context.rules, asked)

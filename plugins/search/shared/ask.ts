@@ -1,8 +1,8 @@
 /** What all engines here have in common: one exchange of JSON, and what their statuses mean. */
 import type {
-  Domain,
+  DomainFilter,
   FailureClass,
-  Hit,
+  SearchResult,
   Host,
   UpstreamRequest,
   UpstreamResponse,
@@ -45,12 +45,12 @@ export async function ask(host: Host, request: UpstreamRequest): Promise<any> {
 }
 
 /** Whole hosts, for engines that know no paths. */
-export function hostsOf(domains: readonly Domain[]): string[] {
+export function hostsOf(domains: readonly DomainFilter[]): string[] {
   return [...new Set(domains.map(({ host }) => host))]
 }
 
 /** Those that are whole hosts: a path that cannot be said must not keep out the rest of its host. */
-export function wholeHostsOf(domains: readonly Domain[]): string[] {
+export function wholeHostsOf(domains: readonly DomainFilter[]): string[] {
   return hostsOf(domains.filter(({ path }) => path === undefined))
 }
 
@@ -60,7 +60,7 @@ export function listOf(value: unknown): readonly any[] {
 }
 
 /** A hit out of what an engine sent for one; texts that are none are empty. */
-export function hitOf(sent: Readonly<Record<keyof Hit, unknown>>): Hit {
+export function hitOf(sent: Readonly<Record<keyof SearchResult, unknown>>): SearchResult {
   const text = (value: unknown) => (typeof value === 'string' ? value : '')
   const publishedAt = text(sent.publishedAt)
   return {

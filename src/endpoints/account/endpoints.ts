@@ -3,7 +3,7 @@ import { parsePico, usdJson } from '../../money/money.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
 
 /** A GET endpoint: a path, whether a key is needed, and what it says. */
-export interface Question {
+export interface GetRoute {
   readonly path: string
   readonly authenticated: boolean
   readonly cacheControl: string
@@ -11,14 +11,14 @@ export interface Question {
   answer(call: Call): string | Promise<string>
 }
 
-export const models: Question = {
+export const models: GetRoute = {
   path: '/v1/models',
   authenticated: false,
   cacheControl: 'public, max-age=60',
   answer: (call) => call.runtime.catalog.listing,
 }
 
-export const key: Question = {
+export const key: GetRoute = {
   path: '/v1/key',
   authenticated: true,
   cacheControl: 'no-store',
@@ -45,7 +45,7 @@ export const key: Question = {
   },
 }
 
-export const credits: Question = {
+export const credits: GetRoute = {
   path: '/v1/credits',
   authenticated: true,
   cacheControl: 'no-store',

@@ -35,7 +35,7 @@ function measure({ bytes, mediaType }: MediaFile): number | undefined {
 }
 
 /** Whole seconds, upward; a millisecond of inexactness does not make another one. */
-export function wholeSeconds(seconds: number): number {
+export function billableSeconds(seconds: number): number {
   return Math.ceil(Math.round(seconds * 1000) / 1000)
 }
 

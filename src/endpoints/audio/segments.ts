@@ -9,7 +9,10 @@ const PAUSE = 1.5
 const LONGEST = 12
 
 /** Segments of a text of which only the words have times: they end with sentences, pauses and speakers. */
-export function segmentsOf(text: string, words: readonly TranscriptWord[]): TranscriptSegment[] {
+export function segmentsFromWords(
+  text: string,
+  words: readonly TranscriptWord[],
+): TranscriptSegment[] {
   const segments: TranscriptSegment[] = []
   const places = placesOf(text, words)
   let first = 0

@@ -1,8 +1,8 @@
 /** Signatures of a vendor's thoughts: they tie a conversation to whoever made them. */
-import type { Message, ReasoningDetail } from '../../plugin.ts'
+import type { ChatMessage, ReasoningDetail } from '../../plugin.ts'
 
 /** The last signature, or thought that only its vendor can read, among these. */
-export function lastBond(details: readonly ReasoningDetail[]): string | undefined {
+export function lastSignature(details: readonly ReasoningDetail[]): string | undefined {
   for (let i = details.length - 1; i >= 0; i--) {
     const bond = details[i]?.signature || details[i]?.data
     if (bond) return bond
@@ -11,10 +11,10 @@ export function lastBond(details: readonly ReasoningDetail[]): string | undefine
 }
 
 /** That of the last answer in a conversation that has one. */
-export function bondIn(messages: readonly Message[]): string | undefined {
+export function signatureIn(messages: readonly ChatMessage[]): string | undefined {
   for (let i = messages.length - 1; i >= 0; i--) {
     const { role, reasoning_details: details } = messages[i]!
-    const bond = role === 'assistant' && Array.isArray(details) ? lastBond(details) : undefined
+    const bond = role === 'assistant' && Array.isArray(details) ? lastSignature(details) : undefined
     if (bond !== undefined) return bond
   }
   return undefined

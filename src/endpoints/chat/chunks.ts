@@ -1,10 +1,10 @@
 /**
  * Chat answers, whole and in pieces: `unfold` makes a chunk of a completion, `fold` a completion of chunks. Pure.
  */
-import type { Chunk, Completion, Delta } from '../../plugin.ts'
+import type { ChatChunk, ChatCompletion, ChatDelta } from '../../plugin.ts'
 
 /** A whole completion as one chunk that says everything at once; `conform` cuts it as a stream needs it. */
-export function unfold(completion: Completion): Chunk {
+export function toChunk(completion: ChatCompletion): ChatChunk {
   const choices = completion.choices.map(
     ({ index, message, finish_reason, logprobs }, position) => ({
       index: index ?? position,
@@ -15,7 +15,7 @@ export function unfold(completion: Completion): Chunk {
       logprobs,
     }),
   )
-  return { ...completion, choices, done: true }
+  return { ...completion, choices, endOfStream: true }
 }
 
 /** Text fields of which each chunk says a further piece. In everything else the last word counts. */
@@ -37,15 +37,15 @@ interface Choice {
 }
 
 /** Collects the chunks of one answer into a whole completion. The inverse of `unfold`. */
-export class Fold {
+export class CompletionBuilder {
   readonly #choices: Choice[] = []
   #envelope: Record<string, unknown> = {}
   #usage: unknown = undefined
   /** The first chunk, until there is another one: mostly it is the last one too, and says everything. */
-  #first: Chunk | undefined = undefined
+  #first: ChatChunk | undefined = undefined
   #begun = false
 
-  add(chunk: Chunk): void {
+  add(chunk: ChatChunk): void {
     if (!this.#begun) {
       this.#begun = true
       this.#first = chunk
@@ -55,7 +55,7 @@ export class Fold {
     this.#merge(chunk)
   }
 
-  completion(): Completion {
+  completion(): ChatCompletion {
     const said = this.#first && refold(this.#first)
     if (said) return said
     this.#settle()
@@ -73,7 +73,7 @@ export class Fold {
       model,
       ...extras,
       choices,
-      usage: this.#usage as Completion['usage'],
+      usage: this.#usage as ChatCompletion['usage'],
     }
   }
 
@@ -83,8 +83,8 @@ export class Fold {
     this.#first = undefined
   }
 
-  #merge(chunk: Chunk): void {
-    const { choices, usage, object: _object, done: _done, ...envelope } = chunk
+  #merge(chunk: ChatChunk): void {
+    const { choices, usage, object: _object, endOfStream: _done, ...envelope } = chunk
     this.#envelope = { ...this.#envelope, ...envelope }
     if (usage) this.#usage = usage
     for (const { index = 0, delta, logprobs, finish_reason } of choices) {
@@ -102,8 +102,8 @@ export class Fold {
 }
 
 /** The completion that one chunk says, unless something in it has to be merged with something else in it. */
-function refold(chunk: Chunk): Completion | undefined {
-  if ('done' in chunk) return undefined
+function refold(chunk: ChatChunk): ChatCompletion | undefined {
+  if ('endOfStream' in chunk) return undefined
   const choices: Choice[] = []
   for (let i = 0; i < chunk.choices.length; i++) {
     const { index = 0, delta, logprobs, finish_reason } = chunk.choices[i]!
@@ -119,7 +119,7 @@ function refold(chunk: Chunk): Completion | undefined {
   return { ...chunk, object: 'chat.completion', choices, usage: chunk.usage || undefined }
 }
 
-function messageOf(delta: Delta): any {
+function messageOf(delta: ChatDelta): any {
   const { role, content, refusal } = delta
   const message: Record<string, unknown> = {
     role: role ?? 'assistant',
@@ -154,8 +154,8 @@ function hasList(value: unknown): boolean {
 }
 
 /** `fold(unfold(c))` is `c`, for any completion in normal form. */
-export function fold(chunks: Iterable<Chunk>): Completion {
-  const whole = new Fold()
+export function toCompletion(chunks: Iterable<ChatChunk>): ChatCompletion {
+  const whole = new CompletionBuilder()
   for (const chunk of chunks) whole.add(chunk)
   return whole.completion()
 }

@@ -2,7 +2,7 @@
  * Where an answer cites the pages it was given, as `annotations` (wire contract, 5.4.5, D34 and S8). A source is cited by
  * its number, `[2]`, or by its address, alone or in a Markdown link.
  */
-import type { Chunk, ChunkChoice, Hit, Step } from '../../plugin.ts'
+import type { ChatChunk, ChatChunkChoice, SearchResult, Step } from '../../plugin.ts'
 import { urlKey } from '../../search/results.ts'
 
 /** One citation, in the form of OpenAI's annotations. */
@@ -44,10 +44,10 @@ const CITATION = new RegExp(
  * One annotation for each place where a source is cited, in the order of the text; where none is, one for each source,
  * without a place.
  */
-export function annotationsOf(content: string, hits: readonly Hit[]): Annotation[] {
+export function annotationsOf(content: string, hits: readonly SearchResult[]): Annotation[] {
   const cited: Annotation[] = []
-  const described = new Set<Hit>()
-  const cite = (hit: Hit, start_index: number, end_index: number) => {
+  const described = new Set<SearchResult>()
+  const cite = (hit: SearchResult, start_index: number, end_index: number) => {
     const { url, title, content: excerpt } = hit
     const known = described.has(hit)
     described.add(hit)
@@ -69,20 +69,20 @@ export function annotationsOf(content: string, hits: readonly Hit[]): Annotation
 }
 
 /** Adds the annotations of an answer: in a stream one chunk right before the finish of each choice (S8). */
-export class Cite implements Step<Chunk, Chunk> {
-  readonly #hits: readonly Hit[]
+export class CitationStep implements Step<ChatChunk, ChatChunk> {
+  readonly #hits: readonly SearchResult[]
   /** By choice. */
   readonly #contents: string[] = []
   /** What the model's vendor found by itself. */
   readonly #others: unknown[][] = []
   #left = MAX_CHARACTERS
 
-  constructor(hits: readonly Hit[]) {
+  constructor(hits: readonly SearchResult[]) {
     this.#hits = hits
   }
 
-  push(chunk: Chunk, emit: (chunk: Chunk) => void): void {
-    const choices: ChunkChoice[] = []
+  push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
+    const choices: ChatChunkChoice[] = []
     for (const choice of chunk.choices) {
       const { index = 0, delta, finish_reason } = choice
       if (delta?.content) this.#read(index, delta.content)
@@ -120,10 +120,10 @@ interface Place {
   /** UTF-16 code units. */
   readonly start: number
   readonly end: number
-  readonly sources: readonly Hit[]
+  readonly sources: readonly SearchResult[]
 }
 
-function* placesIn(content: string, hits: readonly Hit[]): Generator<Place> {
+function* placesIn(content: string, hits: readonly SearchResult[]): Generator<Place> {
   if (hits.length === 0) return
   const byAddress = new Map(hits.map((hit) => [urlKey(new URL(hit.url)), hit]))
   for (const match of content.matchAll(CITATION)) {
@@ -146,8 +146,8 @@ function* placesIn(content: string, hits: readonly Hit[]): Generator<Place> {
 /** An address in running text may have the sentence's own marks at its end. */
 function bareAddress(
   text: string,
-  byAddress: ReadonlyMap<string, Hit>,
-): { readonly length: number; readonly hit: Hit } | undefined {
+  byAddress: ReadonlyMap<string, SearchResult>,
+): { readonly length: number; readonly hit: SearchResult } | undefined {
   for (let { length } = text; ; length--) {
     const hit = byAddress.get(keyOf(text.slice(0, length)))
     if (hit) return { length, hit }

@@ -7,19 +7,19 @@ import { costJson, formatPico, type Bill, type UsageLine } from '../../money/mon
 import type { Call, Charge, Endpoint } from '../../pipeline/pipeline.ts'
 import type {
   ChatInput,
-  Chunk,
-  Completion,
-  Message,
+  ChatChunk,
+  ChatCompletion,
+  ChatMessage,
   OpenAIUsage,
   Step,
   Usage,
 } from '../../plugin.ts'
 import { writeEvents, writeJson } from '../shared/write.ts'
 import { readJson } from '../shared/body.ts'
-import { bondIn, lastBond } from './affinity.ts'
+import { signatureIn, lastSignature } from './affinity.ts'
 import { ChatEvents } from './events.ts'
 import {
-  needsOf,
+  requiredCapabilities,
   outboundChat,
   readChatRequest,
   usesLegacyFunctions,
@@ -28,15 +28,15 @@ import {
 } from './request.ts'
 import { grounding } from './grounding.ts'
 import { guarding } from './guard.ts'
-import { Fold, unfold } from './chunks.ts'
-import { conform, conformWhole, type Envelope } from './normalize.ts'
+import { CompletionBuilder, toChunk } from './chunks.ts'
+import { normalizeChunks, normalizeCompletion, type Envelope } from './normalize.ts'
 
 const CHARACTERS_PER_TOKEN = 4
 /** Beyond this many times its ceiling an answer has run over for certain, however the vendor cuts tokens. */
 const CERTAIN_OVERRUN = 1.5
 const GRACE_TOKENS = 32
 
-export const chat: Endpoint<ChatRequest, Chunk> = {
+export const chat: Endpoint<ChatRequest, ChatChunk> = {
   operation: 'chat',
   path: '/v1/chat/completions',
   modality: 'chat',
@@ -45,14 +45,14 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
     readJson(incoming, limits.chat, undefined, KEPT).then(readChatRequest),
   modelOf: (input) => input.model,
   sessionOf: (input) => input.session_id,
-  bondOf: (input) => bondIn(input.messages),
+  bondOf: (input) => signatureIn(input.messages),
   policyOf: (input) => input.policy,
   streams: (input) => input.stream === true,
   grounding,
-  guarding,
+  guard: guarding,
 
   check(input, model) {
-    const needs = needsOf(input)
+    const needs = requiredCapabilities(input)
     for (const [need, capability] of NEEDS) {
       const param = need === 'choices' ? (needs.choices > 1 ? 'n' : undefined) : needs[need]
       if (param === undefined || model.capabilities.has(capability)) continue
@@ -74,7 +74,7 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
     }
   },
 
-  outbound(input, model) {
+  toUpstream(input, model) {
     const outbound = outboundChat(input)
     // A model that cannot stream answers whole; the client still gets its stream.
     return input.stream && !model.capabilities.has('STREAMING')
@@ -83,7 +83,7 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
   },
 
   instruct(outbound: ChatInput, { system, maxOutputTokens }) {
-    const messages: readonly Message[] = system
+    const messages: readonly ChatMessage[] = system
       ? [{ role: 'system', content: system }, ...outbound.messages]
       : outbound.messages
     if (maxOutputTokens === undefined) return { ...outbound, messages }
@@ -99,32 +99,40 @@ export const chat: Endpoint<ChatRequest, Chunk> = {
     }
   },
 
-  limit: (maxOutputTokens) => new Cut(maxOutputTokens),
+  limit: (maxOutputTokens) => new OutputLimit(maxOutputTokens),
 
-  take(call, answer: Completion | AsyncIterable<Chunk>) {
+  normalize(call, answer: ChatCompletion | AsyncIterable<ChatChunk>) {
     // It was sent. Whoever is asked after this one, which is rare, gets it written anew.
     forget(call.input)
-    const meter = new ChatMeter(call)
+    const meter = new UsageCounter(call)
     const envelope = envelopeOf(call)
-    const read = (chunk: Chunk) => meter.read(chunk)
+    const read = (chunk: ChatChunk) => meter.read(chunk)
     const usage = () => meter.usage()
     const bond = call.model.deployments.length > 1 ? () => meter.bond : undefined
     if (Symbol.asyncIterator in answer) {
-      return { parts: toFlow(answer).through(conform(envelope, read)), usage, bond }
+      return {
+        parts: toFlow(answer).through(normalizeChunks(envelope, read)),
+        usage,
+        affinityToken: bond,
+      }
     }
-    const whole = unfold(answer)
+    const whole = toChunk(answer)
     if (call.input.stream) {
-      return { parts: flowOf(whole).through(conform(envelope, read)), usage, bond }
+      return {
+        parts: flowOf(whole).through(normalizeChunks(envelope, read)),
+        usage,
+        affinityToken: bond,
+      }
     }
     read(whole)
-    return { parts: [conformWhole(whole, envelope)], usage, bond }
+    return { parts: [normalizeCompletion(whole, envelope)], usage, affinityToken: bond }
   },
 
-  billed: (call, charge) => new Billed(call, charge),
+  billed: (call, charge) => new AttachReceipt(call, charge),
 
   async write(call, reply, out) {
     if (call.input.stream) return writeEvents(call, reply, out, new ChatEvents())
-    const whole = new Fold()
+    const whole = new CompletionBuilder()
     for (let last = false; !last;) {
       const batch = await reply.parts.next()
       for (const chunk of batch.parts) whole.add(chunk)
@@ -171,10 +179,10 @@ function envelopeOf({ input, model, startedAt }: Call): Envelope {
  * or on a chunk of its own for clients that asked for one (S9). A stream that fails after output is charged for it, and so
  * is an answer that guards refuse with an error; both say so (D53).
  */
-class Billed implements Step<Chunk, Chunk> {
+class AttachReceipt implements Step<ChatChunk, ChatChunk> {
   readonly #call: Call
   readonly #charge: Charge
-  readonly #finishes: Chunk[] = []
+  readonly #finishes: ChatChunk[] = []
   #sent = false
 
   constructor(call: Call, charge: Charge) {
@@ -182,7 +190,7 @@ class Billed implements Step<Chunk, Chunk> {
     this.#charge = charge
   }
 
-  push(chunk: Chunk, emit: (chunk: Chunk) => void): void {
+  push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
     if (chunk.choices[0]?.finish_reason) {
       this.#finishes.push(chunk)
     } else {
@@ -191,11 +199,11 @@ class Billed implements Step<Chunk, Chunk> {
     }
   }
 
-  end(emit: (chunk: Chunk) => void): Promise<void> {
+  end(emit: (chunk: ChatChunk) => void): Promise<void> {
     return this.#charge().then((bill) => this.#finish(bill, emit))
   }
 
-  #finish(bill: Bill, emit: (chunk: Chunk) => void): void {
+  #finish(bill: Bill, emit: (chunk: ChatChunk) => void): void {
     const usage = usageOf(this.#call)
     const { cost, cost_details } = costJson(bill)
     usage.cost = cost
@@ -265,7 +273,7 @@ function linesOf({ meter }: Call): { model?: UsageLine; search?: UsageLine } {
 }
 
 /** Ends an answer that runs past its ceiling although the upstream was told: reason `length`, upstream closed. */
-class Cut implements Step<Chunk, Chunk> {
+class OutputLimit implements Step<ChatChunk, ChatChunk> {
   done = false
   readonly #limit: number
   /** Characters of each choice. */
@@ -277,10 +285,10 @@ class Cut implements Step<Chunk, Chunk> {
     this.#limit = (maxOutputTokens * CERTAIN_OVERRUN + GRACE_TOKENS) * CHARACTERS_PER_TOKEN
   }
 
-  push(chunk: Chunk, emit: (chunk: Chunk) => void): void {
+  push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
     const choice = chunk.choices[0]!
     const said = this.#said
-    const total = (said[choice.index!] ?? 0) + charactersOf(choice.delta)
+    const total = (said[choice.index!] ?? 0) + charactersIn(choice.delta)
     said[choice.index!] = total
     if (choice.finish_reason) this.#ended.add(choice.index!)
     if (total <= this.#limit) return emit(chunk)
@@ -293,7 +301,7 @@ class Cut implements Step<Chunk, Chunk> {
 }
 
 /** Reads the quantities of one answer: what the vendor reported, else characters. */
-class ChatMeter {
+class UsageCounter {
   /** The last signature of a thought. */
   bond: string | undefined = undefined
   readonly #call: Call
@@ -306,17 +314,17 @@ class ChatMeter {
     this.#call = call
   }
 
-  read(chunk: Chunk): void {
+  read(chunk: ChatChunk): void {
     if (chunk.usage) {
       this.#reported = chunk.usage
-      this.#interim = chunk.interim === true
+      this.#interim = chunk.usageIsPartial === true
     }
     const { choices } = chunk
     if (!choices) return
     for (let i = 0; i < choices.length; i++) {
       const { delta } = choices[i]!
-      this.#characters += charactersOf(delta)
-      if (delta?.reasoning_details) this.bond = lastBond(delta.reasoning_details) ?? this.bond
+      this.#characters += charactersIn(delta)
+      if (delta?.reasoning_details) this.bond = lastSignature(delta.reasoning_details) ?? this.bond
     }
   }
 
@@ -362,7 +370,7 @@ function count(value: unknown): number {
   return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.ceil(value) : 0
 }
 
-function tokensIn(messages: readonly Message[]): number {
+function tokensIn(messages: readonly ChatMessage[]): number {
   let characters = 0
   for (const { content } of messages) {
     if (typeof content === 'string') characters += content.length
@@ -371,7 +379,7 @@ function tokensIn(messages: readonly Message[]): number {
   return Math.ceil(characters / CHARACTERS_PER_TOKEN)
 }
 
-function charactersOf(delta: Chunk['choices'][number]['delta']): number {
+function charactersIn(delta: ChatChunk['choices'][number]['delta']): number {
   if (!delta) return 0
   let characters = (delta.content?.length ?? 0) + (delta.reasoning?.length ?? 0)
   if (delta.tool_calls) {

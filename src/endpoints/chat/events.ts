@@ -2,7 +2,7 @@
  * Chunks of a chat as server-sent events. All chunks of an answer share all but their choices, and most choices are a
  * piece of text: what is around these is serialised once. Bytes are those of `JSON.stringify`.
  */
-import type { Chunk, ChunkChoice } from '../../plugin.ts'
+import type { ChatChunk, ChatChunkChoice } from '../../plugin.ts'
 import type { EventFormat } from '../shared/write.ts'
 
 const BEFORE = 'data: '
@@ -13,7 +13,7 @@ const AFTER_TEXT = '},"logprobs":null,"finish_reason":null}]'
 const MEMBERS = ['index', 'delta', 'logprobs', 'finish_reason'] as const
 
 /** Serves one answer. */
-export class ChatEvents implements EventFormat<Chunk> {
+export class ChatEvents implements EventFormat<ChatChunk> {
   readonly last = `${BEFORE}[DONE]${AFTER}`
   /** Members of the last chunk that could be remembered. */
   #names: readonly string[] = []
@@ -23,7 +23,7 @@ export class ChatEvents implements EventFormat<Chunk> {
   #beforeText = ''
   #afterText = ''
 
-  encode(chunk: Chunk): string {
+  encode(chunk: ChatChunk): string {
     if (!this.#isLike(chunk) && !this.#remember(chunk)) {
       return BEFORE + JSON.stringify(chunk) + AFTER
     }
@@ -34,7 +34,7 @@ export class ChatEvents implements EventFormat<Chunk> {
   }
 
   /** Whether all but the choices is as it was in the last chunk. */
-  #isLike(chunk: Chunk): boolean {
+  #isLike(chunk: ChatChunk): boolean {
     const names = this.#names
     const values = this.#values
     let i = 0
@@ -49,7 +49,7 @@ export class ChatEvents implements EventFormat<Chunk> {
   }
 
   /** Only what cannot change: no objects. */
-  #remember(chunk: Chunk): boolean {
+  #remember(chunk: ChatChunk): boolean {
     const names = Object.keys(chunk)
     const values = names.map((name) => chunk[name])
     const place = names.indexOf('choices')
@@ -93,7 +93,7 @@ function quoted(text: string): string {
 }
 
 /** The text where there is nothing else, in the form in which it is remembered. */
-function textOf(choices: readonly ChunkChoice[]): string | undefined {
+function textOf(choices: readonly ChatChunkChoice[]): string | undefined {
   const choice = choices[0]
   if (choices.length !== 1 || choice?.index !== 0) return undefined
   const { delta, logprobs, finish_reason } = choice

@@ -207,7 +207,7 @@ const members = object(
 )
 
 /** A whole chat body, its policy left out. */
-export function chatFields(body: unknown): Problem | undefined {
+export function findInvalidField(body: unknown): Problem | undefined {
   return members(body) ?? contradiction(body as Members)
 }
 

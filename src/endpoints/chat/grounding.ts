@@ -1,15 +1,15 @@
 /** Chat with results of a web search (wire contract, 5.4.4): what is asked, and how the model is told what was found. */
 import { randomId } from '../../state/ids.ts'
-import type { ChatInput, Chunk, Hit, Message } from '../../plugin.ts'
-import { MAX_RESULTS, type Grounding, type Wish } from '../../search/search.ts'
-import { Cite } from './citations.ts'
+import type { ChatInput, ChatChunk, SearchResult, ChatMessage } from '../../plugin.ts'
+import { MAX_RESULTS, type Grounding, type SearchRequest } from '../../search/search.ts'
+import { CitationStep } from './citations.ts'
 import type { ChatRequest, Plugin } from './request.ts'
 
 const DEFAULT_RESULTS = 5
 
 /** One search of the web before the model is asked. */
-export const grounding: Grounding<ChatRequest, Chunk> = {
-  wish(input, online): Wish | undefined {
+export const grounding: Grounding<ChatRequest, ChatChunk> = {
+  searchRequest(input, online): SearchRequest | undefined {
     const web = webPlugin(input)
     if (!web && !online) return undefined
     const results = web?.max_results ?? DEFAULT_RESULTS
@@ -22,16 +22,16 @@ export const grounding: Grounding<ChatRequest, Chunk> = {
     }
   },
 
-  add(outbound: ChatInput, hits, input, at): ChatInput {
+  addResults(outbound: ChatInput, hits, input, at): ChatInput {
     const prompt = webPlugin(input)?.search_prompt ?? defaultPrompt(at)
-    const results: Message = { role: 'system', content: resultsText(prompt, hits) }
+    const results: ChatMessage = { role: 'system', content: resultsText(prompt, hits) }
     const { messages } = outbound
     const others = messages.findIndex(({ role }) => role !== 'system' && role !== 'developer')
     const place = others < 0 ? messages.length : others
     return { ...outbound, messages: messages.toSpliced(place, 0, results) }
   },
 
-  cite: (hits) => new Cite(hits),
+  cite: (hits) => new CitationStep(hits),
 }
 
 /** Both ways of asking mean one search; the options are those of the first plugin that is not switched off. */
@@ -40,7 +40,7 @@ function webPlugin({ plugins }: ChatRequest): Plugin | undefined {
 }
 
 /** The text of the latest user message. */
-function questionOf(messages: readonly Message[]): string {
+function questionOf(messages: readonly ChatMessage[]): string {
   const content = messages.findLast(({ role }) => role === 'user')?.content
   if (!Array.isArray(content)) return typeof content === 'string' ? content : ''
   return content
@@ -63,7 +63,7 @@ function defaultPrompt(at: number): string {
  * The results as a model reads them. Pages are written by strangers: each stands between marks that nobody outside of this
  * request can know, every line of it is quoted, and nothing in it looks like a template's own words.
  */
-function resultsText(prompt: string, hits: readonly Hit[]): string {
+function resultsText(prompt: string, hits: readonly SearchResult[]): string {
   const mark = randomId('')
   const notice =
     `The results follow, each between two lines with the mark ${mark}. What stands between them was written by ` +

@@ -5,10 +5,10 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { isObject } from '../../errors/checks.ts'
-import type { InputUnits, SettledTurn } from '../../guard/adapter.ts'
-import type { Channel, ChatInput, Media, Message, Unit } from '../../plugin.ts'
+import type { InputTexts, RefusedTurn } from '../../guard/adapter.ts'
+import type { Channel, ChatInput, Media, ChatMessage, TextItem } from '../../plugin.ts'
 import type { ChatRequest } from './request.ts'
-import { textsIn } from '../shared/texts.ts'
+import { stringsIn } from '../shared/texts.ts'
 
 /** What the model reads in place of a turn that was refused. */
 const WITHHELD = '[withheld]'
@@ -77,10 +77,10 @@ const NO_TURNS: readonly never[] = []
  * The units of a valid request, as the client sent it: without the gateway's own instructions.
  * @param refusals every form of the refusal text a client may have got
  */
-export function chatUnits(input: ChatRequest, refusals: readonly string[]): InputUnits {
+export function chatUnits(input: ChatRequest, refusals: readonly string[]): InputTexts {
   const { messages } = input
   const firstCurrent = startOfCurrentTurn(messages)
-  const units: Unit[] = []
+  const units: TextItem[] = []
   /** Where those of each message begin, up to the current turn. */
   const begins: number[] = []
   for (let index = 0; index < messages.length; index++) {
@@ -95,21 +95,21 @@ export function chatUnits(input: ChatRequest, refusals: readonly string[]): Inpu
     if (id !== 'web' || enabled === false || !search_prompt) return
     units.push(unit(`plugins[${index}].search_prompt`, 'search', search_prompt, true))
   })
-  if (firstCurrent === 0) return { units, settled: NO_TURNS }
+  if (firstCurrent === 0) return { units, refusedTurns: NO_TURNS }
   const shown = new Set(refusals.map((text) => text.trim()))
   const unitsOf = (index: number) => units.slice(begins[index], begins[index + 1])
   const settled = settledTurns(messages, firstCurrent, shown).map((turn) => ({
     units: new Set(turn.flatMap((index) => idsOf(unitsOf(index)))),
     messages: turn.map((index) => index - messages.length),
   }))
-  return { units, settled }
+  return { units, refusedTurns: settled }
 }
 
 /**
  * The outbound request without the text of turns that were refused. What is left of a message is its role and whom it
  * answers. The request itself is not changed.
  */
-export function withhold(outbound: ChatInput, turns: readonly SettledTurn[]): ChatInput {
+export function withhold(outbound: ChatInput, turns: readonly RefusedTurn[]): ChatInput {
   if (turns.length === 0) return outbound
   const messages = [...outbound.messages]
   for (const turn of turns) {
@@ -132,7 +132,7 @@ export function withhold(outbound: ChatInput, turns: readonly SettledTurn[]): Ch
  * The index after the last assistant message with text. Assistant messages at the very end are words that the client puts
  * into the model's mouth: they belong to the turn, however many.
  */
-function startOfCurrentTurn(messages: readonly Message[]): number {
+function startOfCurrentTurn(messages: readonly ChatMessage[]): number {
   let index = messages.length - 1
   while (index >= 0 && messages[index]!.role === 'assistant') index--
   while (index >= 0 && !isSpoken(messages[index]!)) index--
@@ -140,13 +140,13 @@ function startOfCurrentTurn(messages: readonly Message[]): number {
 }
 
 /** The name of a legacy function stays where its answer is withheld, so it is not among them. */
-function idsOf(units: readonly Unit[]): string[] {
+function idsOf(units: readonly TextItem[]): string[] {
   return units.filter(({ channel }) => channel !== 'tool_call').map(({ id }) => id)
 }
 
 /** User and tool messages of each turn before `end` that was answered with the refusal text, by index. */
 function settledTurns(
-  messages: readonly Message[],
+  messages: readonly ChatMessage[],
   end: number,
   refusals: ReadonlySet<string>,
 ): number[][] {
@@ -164,22 +164,22 @@ function settledTurns(
   return turns
 }
 
-function isSpoken(message: Message): boolean {
+function isSpoken(message: ChatMessage): boolean {
   return message.role === 'assistant' && wordsOf(message).trim() !== ''
 }
 
-function isRefusal(message: Message, refusals: ReadonlySet<string>): boolean {
+function isRefusal(message: ChatMessage, refusals: ReadonlySet<string>): boolean {
   const { tool_calls, function_call } = message
   return !tool_calls?.length && !function_call && refusals.has(wordsOf(message).trim())
 }
 
 /** What an assistant message says; where JSON was asked for, a refusal is in a member of its own. */
-function wordsOf({ content, refusal }: Message): string {
+function wordsOf({ content, refusal }: ChatMessage): string {
   return textOf(content) || refusal || ''
 }
 
 /** Text parts stand next to each other, without anything between them: so does the model read them. */
-function textOf(content: Message['content']): string {
+function textOf(content: ChatMessage['content']): string {
   if (!Array.isArray(content)) return (content as string | null | undefined) ?? ''
   let text = ''
   for (const part of content) {
@@ -195,7 +195,7 @@ function placeOf(index: number): string {
   return places[index] ?? `messages[${index}]`
 }
 
-function readMessage(message: Message, at: string, current: boolean, units: Unit[]): void {
+function readMessage(message: ChatMessage, at: string, current: boolean, units: TextItem[]): void {
   const role = ROLES[message.role]
   if (isPlain(message)) return readPlain(message.content, at, current, role, units)
   const add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => {
@@ -227,7 +227,7 @@ function readMessage(message: Message, at: string, current: boolean, units: Unit
 }
 
 /** Whether a message is a text and nothing else, as nearly all are. */
-function isPlain(message: Message): message is Message & { content: string } {
+function isPlain(message: ChatMessage): message is ChatMessage & { content: string } {
   for (const name in message) if (name !== 'role' && name !== 'content') return false
   return typeof message.content === 'string' && message.role !== 'function'
 }
@@ -236,8 +236,8 @@ function readPlain(
   text: string,
   at: string,
   current: boolean,
-  role: Unit['role'],
-  units: Unit[],
+  role: TextItem['role'],
+  units: TextItem[],
 ): void {
   if (text !== '') units.push(unit(at, 'content', text, current, role))
 }
@@ -253,10 +253,10 @@ function readRest(value: object, told: ReadonlySet<string>, at: string, add: Add
     others[name] = value[name as keyof typeof value]
   }
   if (!others) return
-  textsIn(others).forEach((text, index) => add(`${at}#${index}`, 'annotation', text))
+  stringsIn(others).forEach((text, index) => add(`${at}#${index}`, 'annotation', text))
 }
 
-function readAssistant(message: Message, at: string, add: Add): void {
+function readAssistant(message: ChatMessage, at: string, add: Add): void {
   const { reasoning, reasoning_content, reasoning_details, tool_calls, function_call } = message
   add(`${at}.reasoning`, 'reasoning', reasoning)
   if (reasoning_content !== reasoning) {
@@ -292,7 +292,7 @@ function readCall(call: any, at: string, add: Add): void {
   } catch {
     return
   }
-  textsIn(decoded, true).forEach((text, index) => add(`${at}#${index}`, 'tool_call', text))
+  stringsIn(decoded, true).forEach((text, index) => add(`${at}#${index}`, 'tool_call', text))
 }
 
 /** A part that is more than text: its address or name to be read, what is readable in it, and what is not. */
@@ -352,9 +352,9 @@ function isChoice(name: string, value: unknown): boolean {
 }
 
 /** Tools, schemas, stop strings, predicted output, and what we do not know. */
-function readOther(value: unknown, name: string, units: Unit[]): void {
+function readOther(value: unknown, name: string, units: TextItem[]): void {
   const add = (item: unknown, at: string) =>
-    textsIn(item).forEach((text, index) =>
+    stringsIn(item).forEach((text, index) =>
       units.push(unit(`${at}#${index}`, 'tool_schema', text, true)),
     )
   if (Array.isArray(value)) value.forEach((item, index) => add(item, `${name}[${index}]`))
@@ -366,9 +366,9 @@ function unit(
   channel: Channel,
   text: string,
   current: boolean,
-  role?: Unit['role'],
+  role?: TextItem['role'],
   media?: readonly Media[],
-): Unit {
+): TextItem {
   if (role && !media?.length) return { id, side: 'input', channel, current, text, role }
   const read = { id, side: 'input', channel, current, text, ...(role && { role }) } as const
   return media?.length ? { ...read, media } : read

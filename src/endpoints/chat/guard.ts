@@ -2,27 +2,34 @@
 import { randomId } from '../../state/ids.ts'
 import type {
   FragmentPiece,
-  Guarding,
-  Lanes,
-  Piece,
+  GuardAdapter,
+  OutputCodec,
+  OutputPiece,
   TextPiece,
-  WholePiece,
+  AtomicPiece,
 } from '../../guard/adapter.ts'
-import type { Channel, Chunk, ChunkChoice, Delta, ReasoningDetail } from '../../plugin.ts'
+import type {
+  Channel,
+  ChatChunk,
+  ChatChunkChoice,
+  ChatDelta,
+  ReasoningDetail,
+} from '../../plugin.ts'
 import { wantsUsageChunk, type ChatRequest } from './request.ts'
-import { textsIn } from '../shared/texts.ts'
+import { stringsIn } from '../shared/texts.ts'
 import { chatUnits, withhold } from './guard-input.ts'
 
 /** The guard side of chat. */
-export const guarding: Guarding<ChatRequest, Chunk> = {
-  units: chatUnits,
+export const guarding: GuardAdapter<ChatRequest, ChatChunk> = {
+  inputTexts: chatUnits,
   withhold,
   choices: (input) => input.n ?? 1,
-  lanes: () => new ChatLanes(),
+  outputCodec: () => new ChatLanes(),
 
-  refuse({ text, choice, like, opened, said }, input, model) {
+  refusalParts({ text, choice, sample: like, opened, hasText: said }, input, model) {
     const base = like ?? envelope(input, model)
-    const part = (delta: Delta, finish: string | null = null) => only(base, choice, delta, finish)
+    const part = (delta: ChatDelta, finish: string | null = null) =>
+      only(base, choice, delta, finish)
     const parts = opened ? [] : [part({ role: 'assistant', content: '', refusal: null })]
     if (wantsJson(input)) parts.push(part({ refusal: text }))
     else if (input.stream) parts.push(part({ content: said ? `\n\n${text}` : text }))
@@ -44,13 +51,13 @@ const KNOWN = new Set([
   'annotations',
 ])
 
-type Take = (piece: Piece<Chunk>) => void
+type Take = (piece: OutputPiece<ChatChunk>) => void
 
-class ChatLanes implements Lanes<Chunk> {
+class ChatLanes implements OutputCodec<ChatChunk> {
   /** The block of reasoning that each choice is at. */
   readonly #blocks = new Map<number, number>()
 
-  split(chunk: Chunk, take: Take, removed: (field: string) => void): void {
+  split(chunk: ChatChunk, take: Take, removed: (field: string) => void): void {
     const { choices } = chunk
     const first = choices[0]
     if (choices.length === 1 && isPlainText(first!)) {
@@ -60,14 +67,18 @@ class ChatLanes implements Lanes<Chunk> {
         choice: index,
         channel: 'content',
         text: delta.content,
-        plain: true,
+        textOnly: true,
         part: chunk,
       })
     }
     for (const choice of choices) this.#choice(chunk, choice, take, removed)
   }
 
-  cut({ part, channel, text, choice }: TextPiece<Chunk>, start: number, end: number): Chunk {
+  cut(
+    { part, channel, text, choice }: TextPiece<ChatChunk>,
+    start: number,
+    end: number,
+  ): ChatChunk {
     const stretch = text.slice(start, end)
     if (channel !== 'reasoning') return only(part, choice, { [channel]: stretch })
     const [detail] = part.choices[0]!.delta!.reasoning_details!
@@ -83,7 +94,7 @@ class ChatLanes implements Lanes<Chunk> {
     return only(part, choice, { content: '', reasoning: stretch, reasoning_details: [entry] })
   }
 
-  gather(fragments: readonly FragmentPiece<Chunk>[]): WholePiece<Chunk> {
+  assemble(fragments: readonly FragmentPiece<ChatChunk>[]): AtomicPiece<ChatChunk> {
     const { part, choice, channel, index } = fragments[0]!
     const deltas = fragments.map((fragment) => fragment.part.choices[0]!.delta!)
     const { delta, name, text } = deltas[0]!.function_call
@@ -99,7 +110,12 @@ class ChatLanes implements Lanes<Chunk> {
     }
   }
 
-  #choice(chunk: Chunk, choice: ChunkChoice, take: Take, removed: (field: string) => void): void {
+  #choice(
+    chunk: ChatChunk,
+    choice: ChatChunkChoice,
+    take: Take,
+    removed: (field: string) => void,
+  ): void {
     const { index = 0, delta, logprobs, finish_reason } = choice
     if (logprobs) removed('logprobs')
     if (delta) {
@@ -113,14 +129,14 @@ class ChatLanes implements Lanes<Chunk> {
   }
 
   #delta(
-    chunk: Chunk,
+    chunk: ChatChunk,
     choice: number,
-    delta: Delta,
+    delta: ChatDelta,
     take: Take,
     removed: (field: string) => void,
   ): void {
     const { role, content, refusal, reasoning_details, tool_calls, annotations } = delta
-    const part = (said: Delta) => only(chunk, choice, said)
+    const part = (said: ChatDelta) => only(chunk, choice, said)
     if (role) {
       const opening = { role, content: '', refusal: null }
       take({ kind: 'mark', choice, opens: true, part: part(opening) })
@@ -135,13 +151,13 @@ class ChatLanes implements Lanes<Chunk> {
         choice,
         channel,
         text: said,
-        plain: true,
+        textOnly: true,
         part: part({ [channel]: said }),
       })
     }
     text('content', content)
     text('refusal', refusal)
-    const fragment = (index: number, size: number, said: Delta) =>
+    const fragment = (index: number, size: number, said: ChatDelta) =>
       take({ kind: 'fragment', choice, channel: 'tool_call', index, size, part: part(said) })
     for (const call of tool_calls ?? []) {
       const { name, arguments: args, input } = { ...call.function, ...call.custom }
@@ -159,18 +175,18 @@ class ChatLanes implements Lanes<Chunk> {
   #reasoning(
     choice: number,
     detail: ReasoningDetail,
-    part: (said: Delta) => Chunk,
+    part: (said: ChatDelta) => ChatChunk,
     take: Take,
     removed: (field: string) => void,
   ): void {
     for (const entry of entriesOf(detail, removed)) {
       const { type, summary, index = 0 } = entry
       const text = entry.text || summary
-      const said: Delta = { content: '', reasoning_details: [entry] }
+      const said: ChatDelta = { content: '', reasoning_details: [entry] }
       const base = { choice, channel: 'reasoning' } as const
       if (!text) {
         const lasting = type === 'reasoning.encrypted'
-        take({ ...base, kind: 'mark', lasting, part: part(said) })
+        take({ ...base, kind: 'mark', keptWhenDropped: lasting, part: part(said) })
       } else if (index < (this.#blocks.get(choice) ?? 0)) {
         // Blocks are read one after the other: what comes back to an earlier one would be read in no order a client sees.
         removed('reasoning_details')
@@ -184,8 +200,8 @@ class ChatLanes implements Lanes<Chunk> {
 }
 
 function isPlainText(
-  choice: ChunkChoice,
-): choice is ChunkChoice & { delta: { content: string }; index?: number } {
+  choice: ChatChunkChoice,
+): choice is ChatChunkChoice & { delta: { content: string }; index?: number } {
   const { delta, logprobs, finish_reason } = choice
   if (!delta?.content || logprobs || finish_reason) return false
   for (const name in delta) if (name !== 'content') return false
@@ -244,11 +260,16 @@ function isOfDetail(name: string, value: unknown, type: unknown): boolean {
 }
 
 /** A chunk of the same answer that says this and nothing else. */
-function only(like: Chunk, index: number, delta: Delta, finish: string | null = null): Chunk {
+function only(
+  like: ChatChunk,
+  index: number,
+  delta: ChatDelta,
+  finish: string | null = null,
+): ChatChunk {
   return { ...like, choices: [{ index, delta, logprobs: null, finish_reason: finish }] }
 }
 
-function wholeCall(deltas: readonly Delta[]) {
+function wholeCall(deltas: readonly ChatDelta[]) {
   const calls = deltas.map((delta) => delta.tool_calls![0]!)
   const first = calls[0]!
   const name = first.function?.name ?? first.custom?.name ?? ''
@@ -259,7 +280,7 @@ function wholeCall(deltas: readonly Delta[]) {
   return { delta: { tool_calls: [whole] }, name, text }
 }
 
-function wholeFunction(deltas: readonly Delta[]) {
+function wholeFunction(deltas: readonly ChatDelta[]) {
   const calls = deltas.map((delta) => delta.function_call as { name?: string; arguments?: string })
   const text = calls.map((call) => call.arguments ?? '').join('')
   const { name = '' } = calls[0]!
@@ -269,7 +290,7 @@ function wholeFunction(deltas: readonly Delta[]) {
 /** What arguments say once they are decoded; nothing when they are not JSON. */
 function decoded(text: string) {
   try {
-    return textsIn(JSON.parse(text), true).map((one) => ({ text: one, again: true }))
+    return stringsIn(JSON.parse(text), true).map((one) => ({ text: one, duplicate: true }))
   } catch {
     return []
   }
@@ -278,8 +299,8 @@ function decoded(text: string) {
 function annotationsPiece(
   choice: number,
   annotations: readonly any[],
-  part: (said: Delta) => Chunk,
-): WholePiece<Chunk> {
+  part: (said: ChatDelta) => ChatChunk,
+): AtomicPiece<ChatChunk> {
   const say = (some: readonly any[]) => part({ content: '', annotations: some })
   return {
     kind: 'whole',
@@ -287,14 +308,14 @@ function annotationsPiece(
     channel: 'annotation',
     index: 0,
     part: say(annotations),
-    texts: annotations.flatMap((one, item) => textsIn(one).map((text) => ({ text, item }))),
+    texts: annotations.flatMap((one, item) => stringsIn(one).map((text) => ({ text, item }))),
     // An answer with none still says that the web was searched (wire contract, 5.4.5).
-    without: (items) => say(annotations.filter((_, index) => !items.has(index))),
+    withoutItems: (items) => say(annotations.filter((_, index) => !items.has(index))),
   }
 }
 
 /** What all chunks of an answer have in common, where no vendor gave one. */
-function envelope(input: ChatRequest, model: string): Chunk {
+function envelope(input: ChatRequest, model: string): ChatChunk {
   const id = randomId('chatcmpl-')
   const created = Math.floor(Date.now() / 1000)
   const common = { id, object: 'chat.completion.chunk', created, model, choices: [] }

@@ -5,9 +5,9 @@
 import { UpstreamFailure } from '../../errors/errors.ts'
 import { carry, writtenIn } from '../../plugin/json.ts'
 import type {
-  Chunk,
-  ChunkChoice,
-  Delta,
+  ChatChunk,
+  ChatChunkChoice,
+  ChatDelta,
   ReasoningDetail,
   Step,
   ToolCallDelta,
@@ -39,11 +39,11 @@ const MAX_TOOL_CALLS = 128
  * @param read sees every chunk as the upstream sent it: usage is not given out
  * @throws UpstreamFailure when the stream was cut: no finish reason, no usage, no mark of the end
  */
-export function conform(
+export function normalizeChunks(
   envelope: Envelope,
-  read: (chunk: Chunk) => void = () => {},
-): Step<Chunk, Chunk> {
-  const answer = new Answer(envelope)
+  read: (chunk: ChatChunk) => void = () => {},
+): Step<ChatChunk, ChatChunk> {
+  const answer = new AnswerState(envelope)
   return {
     push(chunk, emit) {
       read(chunk)
@@ -57,14 +57,14 @@ export function conform(
 
 /**
  * The same for an answer that came whole and leaves whole: one chunk that says everything.
- * @throws UpstreamFailure as {@link conform}
+ * @throws UpstreamFailure as {@link normalizeChunks}
  */
-export function conformWhole(chunk: Chunk, envelope: Envelope): Chunk {
+export function normalizeCompletion(chunk: ChatChunk, envelope: Envelope): ChatChunk {
   return carry(plain(chunk, envelope) ?? gathered(chunk, envelope), writtenIn(chunk))
 }
 
 /** An answer that is one text and nothing else, as most are: there is nothing to put in order. */
-function plain(chunk: Chunk, envelope: Envelope): Chunk | undefined {
+function plain(chunk: ChatChunk, envelope: Envelope): ChatChunk | undefined {
   const { choices, error, system_fingerprint: fingerprint, service_tier: tier } = chunk
   if (error || choices?.length !== 1 || envelope.logprobs || envelope.usageChunk) return undefined
   const { index = 0, delta, finish_reason: reason } = choices[0]!
@@ -76,20 +76,20 @@ function plain(chunk: Chunk, envelope: Envelope): Chunk | undefined {
   const content = delta.content ?? ''
   if (typeof content !== 'string' || endsInHalf(content)) return undefined
   const { id, created, model } = envelope
-  const whole: Partial<Chunk> = { id, object: 'chat.completion.chunk', created, model }
+  const whole: Partial<ChatChunk> = { id, object: 'chat.completion.chunk', created, model }
   if (typeof fingerprint === 'string' && fingerprint) whole.system_fingerprint = fingerprint
   if (typeof tier === 'string') whole.service_tier = tier
   const finish_reason = FINISH_REASONS.get(reason) ?? 'stop'
   const said = { role: 'assistant', content, refusal: null }
   whole.choices = [{ index, delta: said, logprobs: null, finish_reason }]
-  return whole as Chunk
+  return whole as ChatChunk
 }
 
-function gathered(chunk: Chunk, envelope: Envelope): Chunk {
-  const choices: ChunkChoice[] = []
-  const answer = new Answer(envelope)
-  const said: Chunk[] = []
-  const emit = (part: Chunk) => void said.push(part)
+function gathered(chunk: ChatChunk, envelope: Envelope): ChatChunk {
+  const choices: ChatChunkChoice[] = []
+  const answer = new AnswerState(envelope)
+  const said: ChatChunk[] = []
+  const emit = (part: ChatChunk) => void said.push(part)
   answer.push(chunk, emit)
   answer.end(emit)
   for (const {
@@ -105,7 +105,7 @@ function gathered(chunk: Chunk, envelope: Envelope): Chunk {
 }
 
 /** Of an answer that came whole every member is said once, tool calls one at a time. */
-function gather(whole: Delta, delta: Delta): void {
+function gather(whole: ChatDelta, delta: ChatDelta): void {
   for (const name in delta) {
     if (name === 'content') whole.content = (whole.content ?? '') + delta.content
     else if (name === 'tool_calls')
@@ -115,20 +115,20 @@ function gather(whole: Delta, delta: Delta): void {
 }
 
 /** The state of one answer on its way to the client. */
-class Answer {
+class AnswerState {
   readonly #envelope: Envelope
-  readonly #choices: Choice[] = []
+  readonly #choices: ChoiceState[] = []
   readonly #extras: { system_fingerprint?: string; service_tier?: string } = {}
   /** What all chunks share, in their shape; made anew when the extras change. */
-  #shared: Chunk | undefined = undefined
+  #shared: ChatChunk | undefined = undefined
   #ended = false
-  #emitTo: (chunk: Chunk) => void = () => {}
+  #emitTo: (chunk: ChatChunk) => void = () => {}
 
   constructor(envelope: Envelope) {
     this.#envelope = envelope
   }
 
-  push(chunk: Chunk, emit: (chunk: Chunk) => void): void {
+  push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
     this.#emitTo = emit
     if (chunk.error || chunk.choices?.[0]?.finish_reason === 'error') {
       throw new UpstreamFailure(
@@ -136,7 +136,7 @@ class Answer {
         'The model provider reported an error in its stream.',
       )
     }
-    if ((chunk.usage && !chunk.interim) || chunk.done) this.#ended = true
+    if ((chunk.usage && !chunk.usageIsPartial) || chunk.endOfStream) this.#ended = true
     const { choices, system_fingerprint: fingerprint, service_tier: tier } = chunk
     const extras = this.#extras
     if (
@@ -160,7 +160,7 @@ class Answer {
     }
   }
 
-  end(emit: (chunk: Chunk) => void): void {
+  end(emit: (chunk: ChatChunk) => void): void {
     this.#emitTo = emit
     if (!this.#ended && !(this.#choices.length > 0 && this.#choices.every((c) => c.finishReason))) {
       throw new UpstreamFailure('upstream_error', 'The model provider closed the stream early.')
@@ -171,7 +171,7 @@ class Answer {
   }
 
   /** Opens choices in ascending order (S3): a first chunk for choice 2 opens 0 and 1 too. */
-  #open(index: number): Choice {
+  #open(index: number): ChoiceState {
     if (!Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
       throw new UpstreamFailure(
         'upstream_error',
@@ -180,23 +180,25 @@ class Answer {
     }
     for (let i = this.#choices.length; i <= index; i++) {
       this.#choices.push(
-        new Choice(i, this.#envelope, (delta, logprobs) => this.#emit(i, delta, logprobs, null)),
+        new ChoiceState(i, this.#envelope, (delta, logprobs) =>
+          this.#emit(i, delta, logprobs, null),
+        ),
       )
       this.#emit(i, { role: 'assistant', content: '', refusal: null }, null, null)
     }
     return this.#choices[index]!
   }
 
-  #emit(index: number, delta: Delta, logprobs: unknown, finish_reason: string | null): void {
+  #emit(index: number, delta: ChatDelta, logprobs: unknown, finish_reason: string | null): void {
     const chunk = { ...(this.#shared ??= this.#share()) }
     chunk.choices = [{ index, delta, logprobs, finish_reason }]
     this.#emitTo(chunk)
   }
 
-  #share(): Chunk {
+  #share(): ChatChunk {
     const { id, created, model, usageChunk } = this.#envelope
     const object = 'chat.completion.chunk'
-    const shared: Chunk = { id, object, created, model, ...this.#extras, choices: [] }
+    const shared: ChatChunk = { id, object, created, model, ...this.#extras, choices: [] }
     if (usageChunk) shared.usage = null
     return shared
   }
@@ -207,7 +209,7 @@ interface ToolCall {
   readonly id: string
   readonly type: 'function' | 'custom'
   name: string
-  readonly text: ScalarText
+  readonly text: SurrogateJoiner
   /** Arguments not sent yet. */
   pending: string
   /** No arguments have come. */
@@ -236,18 +238,18 @@ const FINISH_REASONS: ReadonlyMap<string, string> = new Map([
   ['content_filter', 'content_filter'],
 ])
 
-type Emit = (delta: Delta, logprobs: unknown) => void
+type Emit = (delta: ChatDelta, logprobs: unknown) => void
 
 /** One choice of an answer. */
-class Choice {
+class ChoiceState {
   readonly index: number
   finishReason: string | undefined = undefined
   readonly #envelope: Envelope
   readonly #emit: Emit
-  readonly #content = new ScalarText()
-  readonly #refusal = new ScalarText()
+  readonly #content = new SurrogateJoiner()
+  readonly #refusal = new SurrogateJoiner()
   /** Text of each reasoning block, by its index. */
-  readonly #blocks = new Map<number, ScalarText>()
+  readonly #blocks = new Map<number, SurrogateJoiner>()
   readonly #calls: ToolCall[] = []
   readonly #callsByKey = new Map<string, ToolCall>()
   readonly #annotations: unknown[] = []
@@ -259,7 +261,7 @@ class Choice {
     this.#emit = emit
   }
 
-  push(delta: Delta, logprobs: any): void {
+  push(delta: ChatDelta, logprobs: any): void {
     const tokens = this.#envelope.logprobs && logprobs ? tokensOf(logprobs) : null
     if (isText(delta) && !tokens) {
       const text = this.#content.take(delta.content)
@@ -326,7 +328,7 @@ class Choice {
     given.forEach((detail, position) => {
       const { id, format, index = position, ...rest } = detail
       const known = this.#blocks.get(index)
-      const block = known ?? new ScalarText()
+      const block = known ?? new SurrogateJoiner()
       if (!known) this.#blocks.set(index, block)
       const entry: Record<string, unknown> = { ...rest }
       if (typeof detail.text === 'string') visible += entry.text = block.take(detail.text)
@@ -336,7 +338,7 @@ class Choice {
       if (!known) Object.assign(entry, { id: id ?? null, format: format ?? 'unknown' })
       entries.push({ ...entry, index } as ReasoningDetail)
     })
-    const delta: Delta = { content: '' }
+    const delta: ChatDelta = { content: '' }
     if (visible) delta.reasoning = visible
     delta.reasoning_details = entries
     this.#emit(delta, null)
@@ -375,7 +377,7 @@ class Choice {
       id: id ?? this.#envelope.newCallId(),
       type: fragment.custom || fragment.type === 'custom' ? 'custom' : 'function',
       name,
-      text: new ScalarText(),
+      text: new SurrogateJoiner(),
       pending: '',
       bare: true,
       opened: false,
@@ -403,7 +405,7 @@ class Choice {
 }
 
 /** Joins text and holds back half a surrogate pair until the other half arrives. */
-class ScalarText {
+class SurrogateJoiner {
   #held = ''
 
   take(text: string): string {
@@ -437,13 +439,13 @@ function isAnother(known: ToolCall, id: string | undefined, name: string): boole
 }
 
 /** Says nothing but text, as nearly all do. */
-function isText(delta: Delta): delta is { content: string } {
+function isText(delta: ChatDelta): delta is { content: string } {
   for (const name in delta) if (name !== 'content') return false
   return typeof delta.content === 'string'
 }
 
-function extrasOf(delta: Delta): Delta | undefined {
-  let extras: Delta | undefined
+function extrasOf(delta: ChatDelta): ChatDelta | undefined {
+  let extras: ChatDelta | undefined
   for (const name in delta) {
     if (KNOWN.has(name) || delta[name] === null || delta[name] === undefined) continue
     extras ??= {}

@@ -4,9 +4,9 @@
  */
 import { toInvalidRequest } from '../../errors/checks.ts'
 import { carry, mapped, writtenIn } from '../../plugin/json.ts'
-import type { ChatInput, Message, Reasoning } from '../../plugin.ts'
+import type { ChatInput, ChatMessage, Reasoning } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { chatFields } from './fields.ts'
+import { findInvalidField } from './fields.ts'
 
 /**
  * A valid chat body as the client sent it, less what means nothing: top-level members that are null, and empty `tools`,
@@ -14,7 +14,7 @@ import { chatFields } from './fields.ts'
  */
 export interface ChatRequest {
   readonly model: string
-  readonly messages: readonly Message[]
+  readonly messages: readonly ChatMessage[]
   readonly stream?: boolean
   readonly stream_options?: { readonly include_usage?: boolean | null }
   readonly max_completion_tokens?: number
@@ -59,7 +59,7 @@ export interface Plugin {
  * What a request asks of a model and a model may lack (wire contract, D31): for each, the path of the parameter that
  * asked first.
  */
-export interface Needs {
+export interface RequiredCapabilities {
   readonly tools?: string
   readonly structuredOutputs?: string
   readonly images?: string
@@ -118,7 +118,7 @@ const NEED_OF_PART = new Map<string, 'images' | 'audio' | 'files'>([
  * @throws InvalidRequest with the code and the path of what is wrong, such as `messages[2].content[0].image_url.url`
  */
 export function readChatRequest(body: object): ChatRequest {
-  const found = chatFields(body)
+  const found = findInvalidField(body)
   if (found) throw toInvalidRequest(found)
   const request = withoutAbsent(body as ChatRequest)
   const policy: unknown = (body as ChatRequest).policy
@@ -164,9 +164,10 @@ export function usesLegacyFunctions({ functions, tools }: ChatRequest): boolean 
 }
 
 /** What the input asks of a model. */
-export function needsOf(request: ChatRequest): Needs {
+export function requiredCapabilities(request: ChatRequest): RequiredCapabilities {
   const { messages, response_format, logprobs, n } = request
-  const needs: { -readonly [Member in keyof Needs]: Needs[Member] } = { choices: n ?? 1 }
+  const needs: { -readonly [Member in keyof RequiredCapabilities]: RequiredCapabilities[Member] } =
+    { choices: n ?? 1 }
   if (response_format?.type === 'json_schema') needs.structuredOutputs = 'response_format'
   if (logprobs) needs.logprobs = 'logprobs'
   if (toolsOf(request)?.length && toolChoiceOf(request) !== 'none') {
@@ -233,7 +234,7 @@ function reasoningOf(request: ChatRequest): Reasoning | undefined {
   return Object.keys(normal).length > 0 ? (normal as Reasoning) : undefined
 }
 
-function outboundMessage(message: Message): Message {
+function outboundMessage(message: ChatMessage): ChatMessage {
   let next = withoutNulls(message, 'content')
   const { content, tool_calls } = next
   if (Array.isArray(content)) {
@@ -243,7 +244,7 @@ function outboundMessage(message: Message): Message {
   if (tool_calls === undefined) return next
   if (tool_calls.length === 0) {
     const { tool_calls: _none, ...others } = next
-    return others as Message
+    return others as ChatMessage
   }
   const calls = mapped(tool_calls as readonly Typed[], typedCall)
   return calls === tool_calls ? next : { ...next, tool_calls: calls }

@@ -2,7 +2,7 @@
 import { UpstreamFailure } from '../../errors/errors.ts'
 import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
 import type { GeneratedImage, ImageEvent, ImageResult, Step, Usage } from '../../plugin.ts'
-import type { ImagePart, Look } from './parts.ts'
+import type { ImagePart, ImageProperties } from './parts.ts'
 import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './request.ts'
 
 export class ImageIntake implements Step<ImageEvent, ImagePart> {
@@ -44,7 +44,7 @@ export class ImageIntake implements Step<ImageEvent, ImagePart> {
     emit({ type: 'partial', b64_json, index, look: this.#look(b64_json, {}) })
   }
 
-  #look(base64: string, said: Partial<ImageResult>): Look {
+  #look(base64: string, said: Partial<ImageResult>): ImageProperties {
     const { size = 'auto', quality = 'auto', background = 'auto', output_format } = this.#request
     const format = formatOf(base64) ?? said.output_format
     const known: Record<string, string> = {}

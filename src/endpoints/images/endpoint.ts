@@ -1,5 +1,5 @@
 /** `POST /v1/images/generations` and `/v1/images/edits`: all of their wire knowledge (wire contract, 5.5 and 5.6). */
-import { namesOf } from '../../models/allowlist.ts'
+import { modelNames } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
@@ -8,8 +8,8 @@ import type { Incoming } from '../../pipeline/http.ts'
 import type { Call, Endpoint } from '../../pipeline/pipeline.ts'
 import type { BodyLimits } from '../../config/config.ts'
 import type { ImageEvent, ImageResult, Usage } from '../../plugin.ts'
-import { typedFailure, writeEvents, writeJson } from '../shared/write.ts'
-import { BilledAtEnd } from '../shared/billing.ts'
+import { typedErrorEvent, writeEvents, writeJson } from '../shared/write.ts'
+import { ReceiptAtEnd } from '../shared/billing.ts'
 import { guarding } from './guard.ts'
 import { ImageIntake } from './answer.ts'
 import { isCompleted, type ImagePart } from './parts.ts'
@@ -33,7 +33,7 @@ export const edits: Endpoint<ImageRequest, ImagePart> = imageEndpoint({
     const able = catalog.all().filter((one) => one.capabilities.has('REFERENCES'))
     throw new InvalidRequest(
       'references_not_supported',
-      `${model.id} cannot edit images: it lacks the capability REFERENCES. Models that have it: ${namesOf(able)}.`,
+      `${model.id} cannot edit images: it lacks the capability REFERENCES. Models that have it: ${modelNames(able)}.`,
       { param: 'model' },
     )
   },
@@ -53,19 +53,19 @@ function imageEndpoint({ event, ...kind }: Kind): Endpoint<ImageRequest, ImagePa
   return {
     ...kind,
     modality: 'image',
-    beginsLate: true,
-    subject: 'prompt',
-    guarding,
+    slowStart: true,
+    errorField: 'prompt',
+    guard: guarding,
     modelOf: (input) => input.model,
     sessionOf: () => undefined,
     policyOf: (input) => input.policy,
     streams: (input) => input.stream === true,
     estimate: estimateOf,
-    outbound: (input, model) => outboundImage(input, model.capabilities.has('STREAMING')),
+    toUpstream: (input, model) => outboundImage(input, model.capabilities.has('STREAMING')),
     // There are no turns to put words between, and no tokens to count.
     instruct: (outbound) => outbound,
 
-    take(call, answer: ImageResult | AsyncIterable<ImageEvent>) {
+    normalize(call, answer: ImageResult | AsyncIterable<ImageEvent>) {
       const intake = new ImageIntake(call.input)
       const events =
         Symbol.asyncIterator in answer
@@ -77,13 +77,13 @@ function imageEndpoint({ event, ...kind }: Kind): Endpoint<ImageRequest, ImagePa
       }
     },
 
-    billed: (call, charge) => new BilledAtEnd({ call, charge, isEnd: isCompleted, usageOf }),
+    billed: (call, charge) => new ReceiptAtEnd({ call, charge, isEnd: isCompleted, usageOf }),
 
     async write(call, reply, out) {
       const created = Math.floor(call.startedAt / 1000)
       if (call.input.stream) {
         const encode = (part: ImagePart) => eventOf(part, event, created)
-        return writeEvents(call, reply, out, { encode, last: '', fail: typedFailure })
+        return writeEvents(call, reply, out, { encode, last: '', fail: typedErrorEvent })
       }
       for await (const part of reply.parts) {
         if (part.type !== 'completed') continue

@@ -1,8 +1,8 @@
 /** Images as guards see them: words go in, and may come back beside the images (guard design, 1.3). */
-import type { Guarding, Lanes } from '../../guard/adapter.ts'
+import type { GuardAdapter, OutputCodec } from '../../guard/adapter.ts'
 import { toBase64 } from '../shared/media.ts'
-import type { Media, MediaFile, Unit } from '../../plugin.ts'
-import { textsIn } from '../shared/texts.ts'
+import type { Media, MediaFile, TextItem } from '../../plugin.ts'
+import { stringsIn } from '../shared/texts.ts'
 import type { ImagePart } from './parts.ts'
 import type { ImageRequest } from './request.ts'
 
@@ -27,25 +27,25 @@ const TOLD = new Set([
 ])
 
 /** The guard side of images. There is no way to say "no" but an error. */
-export const guarding: Guarding<ImageRequest, ImagePart> = {
-  units(input) {
+export const guarding: GuardAdapter<ImageRequest, ImagePart> = {
+  inputTexts(input) {
     const { prompt, images = [], mask } = input
     const base = { side: 'input', role: 'user', current: true } as const
     const media = images.length > 0 && { media: [...images, ...(mask ? [mask] : [])].map(toMedia) }
-    const units: Unit[] = [{ ...base, id: 'prompt', channel: 'prompt', text: prompt, ...media }]
+    const units: TextItem[] = [{ ...base, id: 'prompt', channel: 'prompt', text: prompt, ...media }]
     for (const name in input) {
       if (TOLD.has(name)) continue
-      textsIn(input[name]).forEach((text, index) =>
+      stringsIn(input[name]).forEach((text, index) =>
         units.push({ ...base, id: `${name}#${index}`, channel: 'tool_schema', text }),
       )
     }
-    return { units, settled: [] }
+    return { units, refusedTurns: [] }
   },
   choices: () => 1,
-  lanes: () => LANES,
+  outputCodec: () => LANES,
 }
 
-const LANES: Lanes<ImagePart> = {
+const LANES: OutputCodec<ImagePart> = {
   split(part, take) {
     if (part.type === 'partial') return take({ kind: 'mark', choice: 0, part })
     const texts = part.images.flatMap(({ revised_prompt: text }) => (text ? [{ text }] : []))

@@ -1,26 +1,26 @@
 /** What passes between a provider of images and the client. */
 import type { GeneratedImage } from '../../plugin.ts'
-import type { Ending } from '../shared/billing.ts'
+import type { Receipt } from '../shared/billing.ts'
 
 export type ImagePart =
   | {
       readonly type: 'partial'
       readonly b64_json: string
       readonly index: number
-      readonly look: Look
+      readonly look: ImageProperties
     }
   | CompletedPart
 
 /** What it took is there once it is charged. */
-export interface CompletedPart extends Partial<Ending> {
+export interface CompletedPart extends Partial<Receipt> {
   readonly type: 'completed'
   /** As many as were asked for. */
   readonly images: readonly GeneratedImage[]
-  readonly look: Look
+  readonly look: ImageProperties
 }
 
 /** How images look. */
-export interface Look {
+export interface ImageProperties {
   /** What is known of it. */
   readonly known: Shown
   /** The same, with what was asked for in place of what is not known. */

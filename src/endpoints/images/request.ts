@@ -19,10 +19,16 @@ import {
 } from '../../errors/checks.ts'
 import type { BodyLimits } from '../../config/config.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { fileTooLarge, headOf, isLarger, mediaTypeOf, parseDataUrl } from '../shared/media.ts'
+import {
+  fileTooLarge,
+  firstBytes,
+  exceedsBytes,
+  mediaTypeOf,
+  parseDataUrl,
+} from '../shared/media.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { ImageEditInput, ImageInput, MediaFile } from '../../plugin.ts'
-import { readPolicy, readPolicyText, type Policy } from '../../policy/policy.ts'
+import { readPolicy, readPolicyJson, type Policy } from '../../policy/policy.ts'
 import { readJson } from '../shared/body.ts'
 import {
   isMultipart,
@@ -161,7 +167,7 @@ function editOfForm({ fields, files }: Form, limits: BodyLimits): ImageRequest {
     ([name, value]) => value !== 'null' || !NULLABLE.includes(name),
   )
   const request = validated(Object.fromEntries(given), edit, (policy) =>
-    typeof policy === 'string' ? readPolicyText(policy) : readPolicy(policy),
+    typeof policy === 'string' ? readPolicyJson(policy) : readPolicy(policy),
   )
   const masks = files.filter(({ field }) => field === 'mask')
   const images = files.filter(({ field }) => field !== 'mask')
@@ -220,7 +226,7 @@ function checkCount(count: number, param: string, { files }: BodyLimits): void {
 }
 
 function checkSize(given: any, param: string, { image }: BodyLimits): void {
-  if (isLarger(given?.image_url, image)) throw fileTooLarge(param, image)
+  if (exceedsBytes(given?.image_url, image)) throw fileTooLarge(param, image)
 }
 
 function inlineImage(url: string, param: string, types: readonly string[]): MediaFile {
@@ -231,8 +237,8 @@ function inlineImage(url: string, param: string, types: readonly string[]): Medi
 
 /** By its bytes: what somebody said about them does not count. */
 function checkType(file: MediaFile, param: string, types: readonly string[]): void {
-  const { mediaType, pieces = [file.bytes] } = file
-  if (types.includes(mediaType) && mediaTypeOf(headOf(pieces)) === mediaType) return
+  const { mediaType, segments: pieces = [file.bytes] } = file
+  if (types.includes(mediaType) && mediaTypeOf(firstBytes(pieces)) === mediaType) return
   const expected = types.map((type) => type.slice('image/'.length).toUpperCase()).join(', ')
   throw new InvalidRequest(
     'invalid_image',

@@ -4,7 +4,7 @@ import { costJson, type Bill } from '../../money/money.ts'
 import type { Call, Endpoint } from '../../pipeline/pipeline.ts'
 import type { OcrPage, OcrResult } from '../../plugin.ts'
 import { writeJson } from '../shared/write.ts'
-import { BilledAtEnd } from '../shared/billing.ts'
+import { ReceiptAtEnd } from '../shared/billing.ts'
 import { readJson } from '../shared/body.ts'
 import { guarding } from './guard.ts'
 import { isEnd, partsOf, type EndPart, type OcrPart } from './parts.ts'
@@ -23,8 +23,8 @@ export const ocr: Endpoint<OcrRequest, OcrPart> = {
   operation: 'ocr',
   path: '/v1/ocr',
   modality: 'ocr',
-  subject: null,
-  guarding,
+  errorField: null,
+  guard: guarding,
 
   async read(incoming, { document }) {
     const body = await readJson(incoming, Math.ceil(document * BODY_PER_DOCUMENT))
@@ -50,17 +50,17 @@ export const ocr: Endpoint<OcrRequest, OcrPart> = {
     return { least: { pages: pages?.length ?? 1 }, most: { pages: pages?.length ?? most } }
   },
 
-  outbound: outboundOcr,
+  toUpstream: outboundOcr,
   // There are no turns to put words between, and no tokens to count.
   instruct: (outbound) => outbound,
 
-  take({ input }, answer: OcrResult) {
+  normalize({ input }, answer: OcrResult) {
     const parts = [...partsOf(answer, input)]
     const pages = answer.usage?.pages ?? answer.pages.length
     return { parts, usage: () => ({ ...answer.usage, pages }) }
   },
 
-  billed: (call, charge) => new BilledAtEnd({ call, charge, isEnd, usageOf }),
+  billed: (call, charge) => new ReceiptAtEnd({ call, charge, isEnd, usageOf }),
 
   async write(call, reply, out) {
     const pages: OcrPage[] = []

@@ -1,7 +1,7 @@
 /** OCR as guards see it: nobody can read what goes in, and everything that comes out (guard design, 1.3). */
-import type { Guarding, Lanes, WholePiece, WholeText } from '../../guard/adapter.ts'
-import type { Channel, Media, OcrPage, Unit } from '../../plugin.ts'
-import { textsIn } from '../shared/texts.ts'
+import type { GuardAdapter, OutputCodec, AtomicPiece, AtomicText } from '../../guard/adapter.ts'
+import type { Channel, Media, OcrPage, TextItem } from '../../plugin.ts'
+import { stringsIn } from '../shared/texts.ts'
 import type { OcrPart } from './parts.ts'
 import type { OcrRequest } from './request.ts'
 
@@ -18,10 +18,10 @@ const TOLD = new Set([
 ])
 
 /** The guard side of OCR. There is no way to say "no" but an error. */
-export const guarding: Guarding<OcrRequest, OcrPart> = {
-  units(input) {
+export const guarding: GuardAdapter<OcrRequest, OcrPart> = {
+  inputTexts(input) {
     const { document, document_annotation_prompt: prompt } = input
-    const units: Unit[] = []
+    const units: TextItem[] = []
     const add = (id: string, channel: Channel, text: string, media?: Media) =>
       units.push({
         id,
@@ -40,12 +40,12 @@ export const guarding: Guarding<OcrRequest, OcrPart> = {
     if (prompt) add('document_annotation_prompt', 'prompt', prompt)
     for (const name in input) {
       if (TOLD.has(name)) continue
-      textsIn(input[name]).forEach((text, index) => add(`${name}#${index}`, 'tool_schema', text))
+      stringsIn(input[name]).forEach((text, index) => add(`${name}#${index}`, 'tool_schema', text))
     }
-    return { units, settled: [] }
+    return { units, refusedTurns: [] }
   },
   choices: () => 1,
-  lanes: () => LANES,
+  outputCodec: () => LANES,
 }
 
 const KNOWN = new Set([
@@ -61,7 +61,7 @@ const KNOWN = new Set([
   'blocks',
 ])
 
-const LANES: Lanes<OcrPart> = {
+const LANES: OutputCodec<OcrPart> = {
   split(part, take, removed) {
     switch (part.type) {
       case 'page':
@@ -75,7 +75,7 @@ const LANES: Lanes<OcrPart> = {
   cut: ({ part }) => part,
 }
 
-function pagePiece(page: OcrPage, removed: (field: string) => void): WholePiece<OcrPart> {
+function pagePiece(page: OcrPage, removed: (field: string) => void): AtomicPiece<OcrPart> {
   const known: Record<string, unknown> = {}
   for (const name in page) {
     if (KNOWN.has(name)) known[name] = page[name]
@@ -89,19 +89,19 @@ function pagePiece(page: OcrPage, removed: (field: string) => void): WholePiece<
   }
 }
 
-function whole(part: OcrPart, index: number, texts: readonly WholeText[]): WholePiece<OcrPart> {
+function whole(part: OcrPart, index: number, texts: readonly AtomicText[]): AtomicPiece<OcrPart> {
   return { kind: 'whole', choice: 0, channel: 'document', index, part, texts }
 }
 
 /** What a page says, and then, for guards that are cheap, everything else that is written in it. */
-function textsOf({ markdown, header, footer, tables, images, ...rest }: any): WholeText[] {
+function textsOf({ markdown, header, footer, tables, images, ...rest }: any): AtomicText[] {
   const annotations = listed(images).map((image) => image?.image_annotation)
   const said = [markdown, header, footer, ...listed(tables).map((table) => table?.content)]
   const texts = [...said, ...annotations].filter((text) => typeof text === 'string' && text !== '')
-  const written = stringsIn({ tables, images, ...rest }).filter((text) => !texts.includes(text))
+  const written = formattedIn({ tables, images, ...rest }).filter((text) => !texts.includes(text))
   return [
     ...texts.map((text) => ({ text })),
-    ...written.map((text) => ({ text, again: true })),
+    ...written.map((text) => ({ text, duplicate: true })),
     ...annotations.flatMap(decoded),
   ]
 }
@@ -111,7 +111,7 @@ function listed(value: unknown): readonly any[] {
 }
 
 /** Every string in a value: words that are listed one by one as one text, and of images no bytes. */
-function stringsIn(value: unknown): readonly string[] {
+function formattedIn(value: unknown): readonly string[] {
   const strings = new Set<string>()
   JSON.stringify(value, (name, inner) => {
     if (name === 'image_base64') return undefined
@@ -128,10 +128,10 @@ function stringsIn(value: unknown): readonly string[] {
 }
 
 /** What an annotation says once it is decoded; nothing when it is no JSON. */
-function decoded(text: unknown): WholeText[] {
+function decoded(text: unknown): AtomicText[] {
   if (typeof text !== 'string') return []
   try {
-    return textsIn(JSON.parse(text), true).map((one) => ({ text: one, again: true }))
+    return stringsIn(JSON.parse(text), true).map((one) => ({ text: one, duplicate: true }))
   } catch {
     return []
   }

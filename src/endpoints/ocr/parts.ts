@@ -1,7 +1,7 @@
 /** What was read of a document on its way to the client: page by page, and then the end (wire contract, 5.7). */
 import { InvalidRequest, UpstreamFailure } from '../../errors/errors.ts'
 import type { OcrPage, OcrResult } from '../../plugin.ts'
-import type { Ending } from '../shared/billing.ts'
+import type { Receipt } from '../shared/billing.ts'
 import type { OcrRequest } from './request.ts'
 
 export type OcrPart =
@@ -9,8 +9,8 @@ export type OcrPart =
   | { readonly type: 'annotation'; readonly text: string }
   | EndPart
 
-/** With its {@link Ending} once it is charged. */
-export interface EndPart extends Partial<Ending> {
+/** With its {@link Receipt} once it is charged. */
+export interface EndPart extends Partial<Receipt> {
   readonly type: 'end'
   /** Of the document, where that is known. */
   readonly bytes: number | null

@@ -21,7 +21,13 @@ import {
   type Problem,
 } from '../../errors/checks.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { extensionOf, fileTooLarge, isLarger, mediaTypeOf, parseDataUrl } from '../shared/media.ts'
+import {
+  extensionOf,
+  fileTooLarge,
+  exceedsBytes,
+  mediaTypeOf,
+  parseDataUrl,
+} from '../shared/media.ts'
 import type { DocumentSource, OcrInput } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
 
@@ -103,7 +109,7 @@ const members = object(
 export function readOcrRequest(body: object, limitBytes: number): OcrRequest {
   const { policy, document: written, pages: selected, ...others } = body as Record<string, any>
   const place = placeOf(written)
-  if (place && isLarger(place.url, limitBytes)) throw fileTooLarge('document', limitBytes)
+  if (place && exceedsBytes(place.url, limitBytes)) throw fileTooLarge('document', limitBytes)
   const found = members(body) ?? contradiction(body as Members)
   if (found) throw toInvalidRequest(found)
   const checked = policy === undefined ? undefined : readPolicy(policy)

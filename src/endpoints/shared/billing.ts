@@ -14,7 +14,7 @@ export interface BilledInit<Part, End extends Part> {
 }
 
 /** What is put on the last part. */
-export interface Ending {
+export interface Receipt {
   readonly usage: object
   /** What guards decided, where they were at work. */
   readonly guard?: GuardReport
@@ -24,7 +24,7 @@ export interface Ending {
  * Holds the last part back until the answer is charged, and puts usage, cost and what guards decided on it. What breaks
  * before that is free, unless guards refuse what was made (wire contract, D53).
  */
-export class BilledAtEnd<Part, End extends Part> implements Step<Part, Part | (End & Ending)> {
+export class ReceiptAtEnd<Part, End extends Part> implements Step<Part, Part | (End & Receipt)> {
   readonly #init: BilledInit<Part, End>
   #end: End | undefined
 
@@ -37,7 +37,7 @@ export class BilledAtEnd<Part, End extends Part> implements Step<Part, Part | (E
     else emit(part)
   }
 
-  end(emit: (part: End & Ending) => void): Promise<void> {
+  end(emit: (part: End & Receipt) => void): Promise<void> {
     const { call, charge, usageOf } = this.#init
     return charge().then((bill) => {
       const guard = call.decision?.report()

@@ -3,7 +3,7 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import { carry, writtenMember } from '../../plugin/json.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import { preparePolicy } from '../../policy/policy.ts'
-import { decode } from '../../upstream/host.ts'
+import { utf8ToText } from '../../upstream/host.ts'
 
 /**
  * Reads a JSON object (wire contract, 1.3): any parameters of the media type are ignored, an absent one is JSON, a BOM is
@@ -45,7 +45,7 @@ function parseObject(bytes: Buffer, kept: string | undefined): object {
   let text: string
   let value: unknown
   try {
-    text = decode(bom ? bytes.subarray(3) : bytes)
+    text = utf8ToText(bom ? bytes.subarray(3) : bytes)
     value = JSON.parse(text)
   } catch (error) {
     throw new InvalidRequest('invalid_json', invalidJson(bytes, error))

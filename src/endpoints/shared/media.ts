@@ -27,7 +27,7 @@ export function parseDataUrl(text: string, param: string): MediaFile {
 }
 
 /** Whether something is a data URL of more bytes. They are not decoded; blanks are counted only where they could matter. */
-export function isLarger(url: unknown, limitBytes: number): boolean {
+export function exceedsBytes(url: unknown, limitBytes: number): boolean {
   if (typeof url !== 'string' || !/^data:/i.test(url.slice(0, 5))) return false
   const start = url.indexOf(',') + 1
   const bytesOf = (digits: number) => Math.floor((digits * 3) / 4)
@@ -74,7 +74,7 @@ export class ReceivedFile implements MediaFile {
     if (filename) this.filename = filename
   }
 
-  get pieces(): readonly Uint8Array[] {
+  get segments(): readonly Uint8Array[] {
     return this.#pieces
   }
 
@@ -85,7 +85,7 @@ export class ReceivedFile implements MediaFile {
 }
 
 /** As much of the beginning as it takes to tell what it is. */
-export function headOf(pieces: readonly Uint8Array[]): Uint8Array {
+export function firstBytes(pieces: readonly Uint8Array[]): Uint8Array {
   const first: Uint8Array[] = []
   let missing = HEAD_BYTES
   for (const piece of pieces) {

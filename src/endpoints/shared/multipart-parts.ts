@@ -41,7 +41,7 @@ const LONG_BYTES = 320 * 1024
  * Parts that busboy passes over in silence (no form data, a head it cannot read, blanks behind the boundary, a place behind
  * the end) make the form invalid: nothing that a client sent is lost.
  */
-export class FormReader {
+export class MultipartParser {
   readonly #isFile: (field: string) => boolean
   readonly #fileLimitBytes: number
   readonly #textLimitBytes: number

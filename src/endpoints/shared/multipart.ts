@@ -4,11 +4,11 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { ReceivedFile, headOf, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE } from './media.ts'
+import { ReceivedFile, firstBytes, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE } from './media.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { MediaFile } from '../../plugin.ts'
 import { prepared } from './body.ts'
-import { FormReader, malformed, type Part, type PartLimits } from './multipart-parts.ts'
+import { MultipartParser, malformed, type Part, type PartLimits } from './multipart-parts.ts'
 
 /** A form, its parts in the order of the document. */
 export interface Form {
@@ -41,7 +41,7 @@ export function isMultipart(incoming: Incoming): boolean {
  * {@link Incoming.pieces} throws
  */
 export async function readMultipart(incoming: Incoming, limits: FormLimits): Promise<Form> {
-  const reader = new FormReader(boundaryOf(incoming.header('content-type') ?? ''), limits)
+  const reader = new MultipartParser(boundaryOf(incoming.header('content-type') ?? ''), limits)
   try {
     await incoming.pieces(limits.bodyLimitBytes, (piece) => reader.push(piece))
     const parts = await reader.end()
@@ -159,7 +159,7 @@ function byPlace<T extends { readonly place: number }>(items: readonly T[]): T[]
 
 function fileOf({ filename, mediaType, pieces }: Part): MediaFile {
   const found =
-    mediaTypeOf(headOf(pieces)) ??
+    mediaTypeOf(firstBytes(pieces)) ??
     (VAGUE.has(mediaType) ? undefined : mediaType) ??
     (filename && mediaTypeOfName(filename)) ??
     UNKNOWN_TYPE

@@ -31,7 +31,7 @@ const FORMAL_VALUES = new Map([
  * a client sent may be deeper than the stack.
  * @param formal whether words of JSON Schema and of the wire format count too
  */
-export function textsIn(value: unknown, formal = false): readonly string[] {
+export function stringsIn(value: unknown, formal = false): readonly string[] {
   const texts = new Set<string>()
   const rest: unknown[] = [value]
   while (rest.length > 0) {

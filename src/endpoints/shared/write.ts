@@ -90,7 +90,7 @@ export interface EventFormat<Part> {
 }
 
 /** The error event of streams whose events are told apart by their `type` (wire contract, 5.5.4). */
-export function typedFailure({ error }: ErrorBody): string {
+export function typedErrorEvent({ error }: ErrorBody): string {
   return `event: error\ndata: ${JSON.stringify({ type: 'error', error })}\n\n`
 }
 
@@ -106,7 +106,7 @@ export async function writeEvents<Part>(
   format: EventFormat<Part>,
 ): Promise<void> {
   const { headTimeout, keepAlive } = call.runtime.config.server
-  let timer = call.alarm(headTimeout * 1000, () => {
+  let timer = call.timeout(headTimeout * 1000, () => {
     sendHead()
     out.flush()
   })
@@ -118,7 +118,7 @@ export async function writeEvents<Part>(
           try {
             if (!begun) begin()
             if (batch.last) return resolve(batch)
-            timer.again()
+            timer.restart()
             return out.write(text(batch))
           } catch (error) {
             fail(error)
@@ -128,11 +128,11 @@ export async function writeEvents<Part>(
         fail,
       })
     })
-    timer.off()
+    timer.clear()
     await call.end('completed')
     out.end(text(last) + format.last)
   } catch (error) {
-    timer.off()
+    timer.clear()
     if (!out.headSent || call.outcome === 'cancelled') throw error
     const failure = toGatewayError(error)
     call.errorCode = failure.code
@@ -145,7 +145,7 @@ export async function writeEvents<Part>(
   function begin(): void {
     begun = true
     if (!out.headSent) {
-      timer.off()
+      timer.clear()
       sendHead()
     }
     call.deadline(call.startedAt + call.runtime.config.server.streamTimeout * 1000)
@@ -161,11 +161,11 @@ export async function writeEvents<Part>(
   function sendHead(): void {
     call.status = 200
     out.head(200, EVENT_HEADERS)
-    timer = call.alarm(keepAlive * 1000, sayAlive)
+    timer = call.timeout(keepAlive * 1000, sayAlive)
   }
 
   function sayAlive(): void {
     void out.write(KEEP_ALIVE)
-    timer.again()
+    timer.restart()
   }
 }

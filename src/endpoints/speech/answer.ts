@@ -20,13 +20,13 @@ type Format = SpeechInput['response_format']
  * @throws UpstreamFailure `unsupported_value` where samples cannot become that format; the flow, where the sound is in
  * another one, or where there is none
  */
-export function soundOf(
+export function toRequestedFormat(
   bytes: Flow<Uint8Array>,
   rate: number | undefined,
   format: Format,
 ): Flow<Uint8Array> {
   const made = rate === undefined ? bytes : madeOf(bytes, rate, format)
-  return made.through(new Announced(format))
+  return made.through(new ContainerCheck(format))
 }
 
 function madeOf(samples: Flow<Uint8Array>, rate: number, format: Format): Flow<Uint8Array> {
@@ -49,7 +49,7 @@ const SURE = new Set(['audio/wav', 'audio/flac', 'audio/ogg', 'audio/mp4', 'audi
 const HEAD_BYTES = 12
 
 /** Lets sound pass that begins as its format does. */
-class Announced implements Step<Uint8Array, Uint8Array> {
+class ContainerCheck implements Step<Uint8Array, Uint8Array> {
   readonly #format: Format
   #head: Uint8Array | undefined = new Uint8Array(0)
 

@@ -6,19 +6,19 @@ import { toBase64 } from '../shared/media.ts'
 import { costJson, type Bill } from '../../money/money.ts'
 import type { Call, Charge, Endpoint } from '../../pipeline/pipeline.ts'
 import type { Batch, Flow, Speech, SpeechInput, Step } from '../../plugin.ts'
-import { typedFailure, writeBytes, writeEvents } from '../shared/write.ts'
+import { typedErrorEvent, writeBytes, writeEvents } from '../shared/write.ts'
 import { guarding } from './guard.ts'
 import { outboundSpeech, readSpeech, type SpeechRequest } from './request.ts'
-import { soundOf, type SpeechPart } from './answer.ts'
+import { toRequestedFormat, type SpeechPart } from './answer.ts'
 
 export const speech: Endpoint<SpeechRequest, SpeechPart> = {
   operation: 'speech',
   path: '/v1/audio/speech',
   modality: 'speech',
   // Of a WAV file that is made of samples: its head says how many there are.
-  beginsLate: true,
-  subject: 'input',
-  guarding,
+  slowStart: true,
+  errorField: 'input',
+  guard: guarding,
 
   read: readSpeech,
   modelOf: (input) => input.model,
@@ -30,23 +30,23 @@ export const speech: Endpoint<SpeechRequest, SpeechPart> = {
     const usage = { characters: codePointsIn(input.input) }
     return { least: usage, most: usage }
   },
-  outbound: outboundSpeech,
+  toUpstream: outboundSpeech,
   // What is said is the client's to say, and there are no tokens to count.
   instruct: (outbound) => outbound,
 
-  take(call, { bytes, samples, usage }: Speech) {
+  normalize(call, { bytes, pcmSampleRate: samples, usage }: Speech) {
     const { input, response_format: format }: SpeechInput = call.outbound
     const characters = codePointsIn(input)
     return {
-      parts: soundOf(toFlow(bytes), samples, format).through({
+      parts: toRequestedFormat(toFlow(bytes), samples, format).through({
         push: (piece: Uint8Array, emit: (part: SpeechPart) => void) => emit({ bytes: piece }),
       }),
       usage: () => ({ ...usage, characters }),
-      upfront: true,
+      chargeAtFirstPart: true,
     }
   },
 
-  billed: (call, charge) => new Billed(call, charge),
+  billed: (call, charge) => new AttachReceipt(call, charge),
 
   async write(call, { parts }, out) {
     const opening = await parts.next()
@@ -59,8 +59,8 @@ export const speech: Endpoint<SpeechRequest, SpeechPart> = {
       return writeBytes(call, bytes, out, { 'content-type': type })
     }
     const done = { type: 'speech.audio.done', usage: { ...usageOf(call), ...costJson(bill) } }
-    const events = { parts: sound.through(new Deltas(done)) }
-    return writeEvents(call, events, out, { encode: eventOf, last: '', fail: typedFailure })
+    const events = { parts: sound.through(new SpeechEvents(done)) }
+    return writeEvents(call, events, out, { encode: eventOf, last: '', fail: typedErrorEvent })
   },
 }
 
@@ -75,7 +75,7 @@ const CONTENT_TYPES: Readonly<Record<SpeechInput['response_format'], string>> = 
 }
 
 /** Charges when the first piece is there, and does so for good (D44): the cost goes out before the sound. */
-class Billed implements Step<SpeechPart, SpeechPart> {
+class AttachReceipt implements Step<SpeechPart, SpeechPart> {
   readonly #call: Call
   readonly #charge: Charge
   #charged: Promise<Bill> | undefined
@@ -128,7 +128,7 @@ function resumed<Part>(opening: Batch<Part>, rest: Flow<Part>): Flow<Part> {
 }
 
 /** Sound as events. Each piece can be decoded on its own: all but the last have whole groups of three bytes. */
-class Deltas implements Step<SpeechPart, object> {
+class SpeechEvents implements Step<SpeechPart, object> {
   readonly #done: object
   #left: Uint8Array = new Uint8Array(0)
 

@@ -1,7 +1,7 @@
 /** Speech as guards see it: words go in, and are what comes out (guard design, 1.3). */
-import type { Guarding, Lanes } from '../../guard/adapter.ts'
-import type { Unit } from '../../plugin.ts'
-import { textsIn } from '../shared/texts.ts'
+import type { GuardAdapter, OutputCodec } from '../../guard/adapter.ts'
+import type { TextItem } from '../../plugin.ts'
+import { stringsIn } from '../shared/texts.ts'
 import type { SpeechRequest } from './request.ts'
 import type { SpeechPart } from './answer.ts'
 
@@ -9,13 +9,13 @@ import type { SpeechPart } from './answer.ts'
 const SILENT = new Set(['model', 'policy', 'voice', 'response_format', 'stream_format', 'provider'])
 
 /** The guard side of speech. There is no way to say "no" but an error. */
-export const guarding: Guarding<SpeechRequest, SpeechPart> = {
-  renders: true,
-  units(input) {
-    const units: Unit[] = []
+export const guarding: GuardAdapter<SpeechRequest, SpeechPart> = {
+  outputRepeatsInput: true,
+  inputTexts(input) {
+    const units: TextItem[] = []
     for (const name in input) {
       if (SILENT.has(name)) continue
-      textsIn(input[name]).forEach((text, index) => {
+      stringsIn(input[name]).forEach((text, index) => {
         units.push({
           id: typeof input[name] === 'string' ? name : `${name}#${index}`,
           side: 'input',
@@ -26,13 +26,13 @@ export const guarding: Guarding<SpeechRequest, SpeechPart> = {
         })
       })
     }
-    return { units, settled: [] }
+    return { units, refusedTurns: [] }
   },
   choices: () => 1,
-  lanes: () => LANES,
+  outputCodec: () => LANES,
 }
 
-const LANES: Lanes<SpeechPart> = {
+const LANES: OutputCodec<SpeechPart> = {
   split: (part, take) => take({ kind: 'mark', choice: 0, part }),
   cut: ({ part }) => part,
 }

@@ -1,6 +1,6 @@
 /** What a provider heard, on its way in: in order, complete, and counted. */
-import { secondsOf, wholeSeconds } from '../audio/length.ts'
-import { segmentsOf } from '../audio/segments.ts'
+import { secondsOf, billableSeconds } from '../audio/length.ts'
+import { segmentsFromWords } from '../audio/segments.ts'
 import { UpstreamFailure } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import type {
@@ -11,13 +11,13 @@ import type {
   TranscriptSegment,
   Usage,
 } from '../../plugin.ts'
-import type { Ending } from '../shared/billing.ts'
+import type { Receipt } from '../shared/billing.ts'
 import type { TranscriptionRequest } from './request.ts'
 
 /** What passes between the provider and the client. `done` is the last part, and the only one that is not streamed. */
 export type TranscriptPart = Exclude<TranscriptionEvent, { type: 'done' }> | DonePart
 
-export interface DonePart extends Omit<Transcription, 'usage'>, Partial<Ending> {
+export interface DonePart extends Omit<Transcription, 'usage'>, Partial<Receipt> {
   readonly type: 'done'
   /** Of the file, where nobody knows better. */
   readonly duration?: number
@@ -53,7 +53,7 @@ export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart
     if (event.type === 'done') this.#done = this.#complete(event)
     else if (event.type === 'segment') {
       this.#segments++
-      if (stream) emit({ ...event, segment: labelled(event.segment) })
+      if (stream) emit({ ...event, segment: nameSpeakers(event.segment) })
     } else if (event.text !== '') {
       const { logprobs, ...delta } = event
       this.#said += event.text
@@ -76,7 +76,7 @@ export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart
     const measured = secondsOf(file)
     const heard = this.#done?.duration ?? measured
     const exact = reported?.seconds ?? heard
-    const seconds = wholeSeconds(exact ?? file.bytes.length / BYTES_PER_SECOND)
+    const seconds = billableSeconds(exact ?? file.bytes.length / BYTES_PER_SECOND)
     const byTokens = TOKEN_PRICES.some((name) => name in prices)
     const hasTokens = (reported?.promptTokens ?? reported?.completionTokens) !== undefined
     const guessed = (byTokens && !hasTokens) || (!byTokens && exact === undefined)
@@ -91,7 +91,7 @@ export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart
   #complete(event: TranscriptionEvent & { type: 'done' }): DonePart {
     const { logprobs, segments: given, ...rest } = event
     const { words = [] } = rest
-    const segments = given ?? (words.length > 0 ? segmentsOf(event.text, words) : undefined)
+    const segments = given ?? (words.length > 0 ? segmentsFromWords(event.text, words) : undefined)
     const ends = [...(segments ?? []), ...words].map(({ end }) => end)
     const measured = secondsOf(this.#request.file)
     const known = rest.duration ?? measured
@@ -128,7 +128,7 @@ export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart
     segments.forEach((segment, index) => {
       const id = segmentId(index)
       if (silent && segment.text !== '') emit({ type: 'delta', text: segment.text, segmentId: id })
-      emit({ type: 'segment', id, segment: labelled(segment) })
+      emit({ type: 'segment', id, segment: nameSpeakers(segment) })
     })
   }
 }
@@ -140,7 +140,7 @@ export function estimateOf(
   file: MediaFile,
   prompt: string | undefined,
 ): { readonly least: Usage; readonly most: Usage } {
-  const seconds = wholeSeconds(secondsOf(file) ?? file.bytes.length / BYTES_PER_SECOND)
+  const seconds = billableSeconds(secondsOf(file) ?? file.bytes.length / BYTES_PER_SECOND)
   const { completionTokens, ...heard } = tokensFor(seconds, prompt, '')
   // Nobody says more than a word or two a second.
   return {
@@ -154,7 +154,7 @@ export function segmentId(index: number): string {
 }
 
 /** Speakers without a name are A, B and so on, after Z come AA and BB. */
-export function labelled(segment: TranscriptSegment): TranscriptSegment {
+export function nameSpeakers(segment: TranscriptSegment): TranscriptSegment {
   const { speaker = 0 } = segment
   if (typeof speaker === 'string' && speaker !== '') return segment
   const number = Number(speaker) || 0

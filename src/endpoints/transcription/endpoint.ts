@@ -5,8 +5,8 @@ import { flowOf, toFlow } from '../../stream/flow.ts'
 import { costJson, type Bill } from '../../money/money.ts'
 import type { Call, Endpoint } from '../../pipeline/pipeline.ts'
 import type { Transcription, TranscriptionEvent } from '../../plugin.ts'
-import { typedFailure, writeEvents, writeJson, writeText } from '../shared/write.ts'
-import { BilledAtEnd } from '../shared/billing.ts'
+import { typedErrorEvent, writeEvents, writeJson, writeText } from '../shared/write.ts'
+import { ReceiptAtEnd } from '../shared/billing.ts'
 import { eventOf, jsonOf, textOf } from './formats.ts'
 import { guarding } from './guard.ts'
 import { estimateOf, isDone, TranscriptIntake, type TranscriptPart } from './answer.ts'
@@ -17,9 +17,9 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
   path: '/v1/audio/transcriptions',
   modality: 'transcription',
   // Of models that cannot stream.
-  beginsLate: true,
-  subject: null,
-  guarding,
+  slowStart: true,
+  errorField: null,
+  guard: guarding,
 
   read: readTranscription,
   modelOf: (input) => input.model,
@@ -28,11 +28,11 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
   streams: (input) => input.stream === true,
   check: checkCapabilities,
   estimate: ({ file, prompt }) => estimateOf(file, prompt),
-  outbound: (input, model) => outboundTranscription(input, model.capabilities.has('STREAMING')),
+  toUpstream: (input, model) => outboundTranscription(input, model.capabilities.has('STREAMING')),
   // What was said was said; there is no answer to be shorter.
   instruct: (outbound) => outbound,
 
-  take(call, answer: Transcription | AsyncIterable<TranscriptionEvent>) {
+  normalize(call, answer: Transcription | AsyncIterable<TranscriptionEvent>) {
     const intake = new TranscriptIntake(call.input)
     const events =
       Symbol.asyncIterator in answer
@@ -41,12 +41,12 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
     return { parts: events.through(intake), usage: () => intake.usage(call.model) }
   },
 
-  billed: (call, charge) => new BilledAtEnd({ call, charge, isEnd: isDone, usageOf }),
+  billed: (call, charge) => new ReceiptAtEnd({ call, charge, isEnd: isDone, usageOf }),
 
   async write(call, reply, out) {
     const request: TranscriptionRequest = call.input
     if (request.stream) {
-      const format = { encode: eventOf, last: '', fail: typedFailure }
+      const format = { encode: eventOf, last: '', fail: typedErrorEvent }
       return writeEvents(call, reply, out, format)
     }
     for await (const part of reply.parts) {

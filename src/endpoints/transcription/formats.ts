@@ -1,6 +1,6 @@
 /** A transcript in each of the forms a client may ask for (wire contract, 5.9.2 and 5.9.3). */
 import type { TranscriptSegment, TranscriptWord } from '../../plugin.ts'
-import { labelled, segmentId, type DonePart, type TranscriptPart } from './answer.ts'
+import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './answer.ts'
 import type { TranscriptionRequest } from './request.ts'
 
 /** The JSON body of a transcript, for the formats that are JSON. */
@@ -67,7 +67,7 @@ function said({ language, logprobs }: DonePart): object {
 }
 
 function spoken(id: string, segment: TranscriptSegment): object {
-  const { start, end, text, speaker } = labelled(segment)
+  const { start, end, text, speaker } = nameSpeakers(segment)
   return { id, start, end, text, speaker }
 }
 

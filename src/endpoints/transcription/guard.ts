@@ -1,8 +1,14 @@
 /** Transcripts as guards see them: sound goes in unread, beside words; words come out (guard design, 1.3). */
-import type { Guarding, Lanes, Piece, TextPiece, WholeText } from '../../guard/adapter.ts'
+import type {
+  GuardAdapter,
+  OutputCodec,
+  OutputPiece,
+  TextPiece,
+  AtomicText,
+} from '../../guard/adapter.ts'
 import { toBase64 } from '../shared/media.ts'
-import type { Media, MediaFile, Unit } from '../../plugin.ts'
-import { textsIn } from '../shared/texts.ts'
+import type { Media, MediaFile, TextItem } from '../../plugin.ts'
+import { stringsIn } from '../shared/texts.ts'
 import type { DonePart, TranscriptPart } from './answer.ts'
 import type { TranscriptionRequest } from './request.ts'
 
@@ -22,22 +28,22 @@ const SILENT = new Set([
 ])
 
 /** The guard side of transcription. There is no way to say "no" but an error. */
-export const guarding: Guarding<TranscriptionRequest, TranscriptPart> = {
-  units(input) {
-    const units: Unit[] = [unit('file', '', [toMedia(input.file)])]
+export const guarding: GuardAdapter<TranscriptionRequest, TranscriptPart> = {
+  inputTexts(input) {
+    const units: TextItem[] = [unit('file', '', [toMedia(input.file)])]
     for (const name in input) {
       if (SILENT.has(name)) continue
-      textsIn(input[name]).forEach((text, index) => {
+      stringsIn(input[name]).forEach((text, index) => {
         units.push(unit(typeof input[name] === 'string' ? name : `${name}[${index}]`, text))
       })
     }
-    return { units, settled: [] }
+    return { units, refusedTurns: [] }
   },
   choices: () => 1,
-  lanes: () => new TranscriptLanes(),
+  outputCodec: () => new TranscriptLanes(),
 }
 
-function unit(id: string, text: string, media?: readonly Media[]): Unit {
+function unit(id: string, text: string, media?: readonly Media[]): TextItem {
   const base = { id, side: 'input', channel: 'prompt', role: 'user', current: true, text } as const
   return media ? { ...base, media } : base
 }
@@ -54,11 +60,11 @@ function toMedia(file: MediaFile): Media {
   }
 }
 
-type Take = (piece: Piece<TranscriptPart>) => void
+type Take = (piece: OutputPiece<TranscriptPart>) => void
 
 const CHANNEL = 'transcript'
 
-class TranscriptLanes implements Lanes<TranscriptPart> {
+class TranscriptLanes implements OutputCodec<TranscriptPart> {
   #said = ''
   #segments = 0
 
@@ -76,7 +82,7 @@ class TranscriptLanes implements Lanes<TranscriptPart> {
           index: ++this.#segments,
           texts: [shown.segment.text, ...speakersOf([shown.segment])].map((text) => ({
             text,
-            again: true,
+            duplicate: true,
           })),
         })
       case 'done':
@@ -89,15 +95,15 @@ class TranscriptLanes implements Lanes<TranscriptPart> {
   }
 
   /** Segments and words say the text again, and so does all of it after its pieces. */
-  #textsOf({ text, segments = [], words = [] }: DonePart): readonly WholeText[] {
+  #textsOf({ text, segments = [], words = [] }: DonePart): readonly AtomicText[] {
     const again = [
       segments.map((one) => one.text).join(' '),
       words.map(({ word }) => word).join(' '),
       ...speakersOf([...segments, ...words]),
     ]
     return [
-      { text, again: text === this.#said },
-      ...again.filter((one) => one !== '').map((one) => ({ text: one, again: true })),
+      { text, duplicate: text === this.#said },
+      ...again.filter((one) => one !== '').map((one) => ({ text: one, duplicate: true })),
     ]
   }
 }

@@ -23,14 +23,14 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import {
   extensionOf,
   fileTooLarge,
-  isLarger,
+  exceedsBytes,
   mediaTypeOf,
   parseBase64,
   parseDataUrl,
 } from '../shared/media.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { MediaFile, TranscriptionInput } from '../../plugin.ts'
-import { readPolicy, readPolicyText, type Policy } from '../../policy/policy.ts'
+import { readPolicy, readPolicyJson, type Policy } from '../../policy/policy.ts'
 import { readJson } from '../shared/body.ts'
 import { isMultipart, readMultipart, toJsonTypes, type FieldTypes } from '../shared/multipart.ts'
 
@@ -136,7 +136,7 @@ export async function readTranscription(
     )
   }
   const policyOf = (policy: unknown) =>
-    typeof policy === 'string' ? readPolicyText(policy) : readPolicy(policy)
+    typeof policy === 'string' ? readPolicyJson(policy) : readPolicy(policy)
   return validated(given, policyOf, () => {
     if (files.length > 1) {
       const found = problem('invalid_value', 'one file', String(files.length))
@@ -157,7 +157,7 @@ function ofJson(body: Record<string, unknown>, limits: BodyLimits): Transcriptio
   const url = name === undefined ? undefined : others[name]
   for (const one of URL_NAMES) delete others[one]
   // Size goes before everything else that may be wrong, as in forms (wire contract, D18).
-  if (name !== undefined && isLarger(url, limits.audio)) throw fileTooLarge(name, limits.audio)
+  if (name !== undefined && exceedsBytes(url, limits.audio)) throw fileTooLarge(name, limits.audio)
   return validated(others, readPolicy, () => {
     if (name !== undefined) return fileAt(name, url, limits)
     if ((inline ?? undefined) !== undefined) return inlineFile(inline, limits)

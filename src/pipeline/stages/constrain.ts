@@ -8,7 +8,7 @@ export const constrain: Stage = function constrain(call, next) {
   call.policy = policy
   if (policy.ignored.length > 0)
     call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')
-  call.outbound = endpoint.outbound(input, model)
+  call.outbound = endpoint.toUpstream(input, model)
   const instructions = instructionsOf(policy)
   if (!instructions) return next()
   call.outbound = endpoint.instruct(call.outbound, instructions)

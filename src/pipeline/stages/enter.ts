@@ -1,6 +1,6 @@
-import { hashSecret, looksLikeOurs, type Known } from '../../accounts/accounts.ts'
+import { hashSecret, hasValidChecksum, type ResolvedKey } from '../../accounts/accounts.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
-import type { Entered, EnteredOk, Rate } from '../../state/ledger/ledger.ts'
+import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
 import type { Answer, Call, Next, Stage } from '../pipeline.ts'
 
 /**
@@ -18,7 +18,7 @@ export const enter: Stage = function enter(call, next) {
 }
 
 /** Most engines answer at once: then no promise is made. */
-function admitAs(call: Call, sha256: string, known: Known | null, next: Next): Answer {
+function admitAs(call: Call, sha256: string, known: ResolvedKey | null, next: Next): Answer {
   const entered = admit(call, known)
   if (entered instanceof Promise || (!entered.ok && entered.why === 'stale')) {
     return admitLater(call, sha256, known, entered).then(next)
@@ -31,8 +31,8 @@ function admitAs(call: Call, sha256: string, known: Known | null, next: Next): A
 async function admitLater(
   call: Call,
   sha256: string,
-  known: Known | null,
-  answer: Entered | Promise<Entered>,
+  known: ResolvedKey | null,
+  answer: Admission | Promise<Admission>,
 ): Promise<void> {
   let entered = await answer
   if (!entered.ok && entered.why === 'stale') {
@@ -43,7 +43,7 @@ async function admitLater(
 }
 
 /** @throws why the key is not let in */
-function admitted(call: Call, { key, account }: Known, entered: Entered): void {
+function admitted(call: Call, { key, account }: ResolvedKey, entered: Admission): void {
   call.key = key
   call.account = account
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
@@ -58,7 +58,7 @@ function leave({ runtime, account, key, id: request }: Call): void | Promise<voi
   return runtime.ledger.leave({ account: account.id, key: key.id, request })
 }
 
-function admit(call: Call, known: Known | null): Entered | Promise<Entered> {
+function admit(call: Call, known: ResolvedKey | null): Admission | Promise<Admission> {
   if (!known) throw new Unauthenticated('The API key is not valid.')
   const { ledger, config } = call.runtime
   return ledger.enter({
@@ -80,13 +80,13 @@ function bearerOf(call: Call): string {
   if (!secret || header.slice(0, space).toLowerCase() !== 'bearer') {
     throw new Unauthenticated('The Authorization header must have the form "Bearer <API key>".')
   }
-  if (!looksLikeOurs(secret)) {
+  if (!hasValidChecksum(secret)) {
     throw new Unauthenticated('The API key is not valid: it is incomplete or has a typing error.')
   }
   return secret
 }
 
-function refusalOf(refused: Exclude<Entered, EnteredOk>): Error {
+function refusalOf(refused: Exclude<Admission, Admitted>): Error {
   switch (refused.why) {
     case 'stale':
       return new Unavailable('service_unavailable', 'The API key is being changed right now.')
@@ -114,7 +114,7 @@ function refusalOf(refused: Exclude<Entered, EnteredOk>): Error {
   }
 }
 
-function setRateHeaders(call: Call, rate: Rate): void {
+function setRateHeaders(call: Call, rate: RateStatus): void {
   const { headers } = call
   headers['cache-control'] = 'no-store'
   headers['x-ratelimit-limit-requests'] = String(rate.limit)

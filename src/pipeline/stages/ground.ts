@@ -1,8 +1,13 @@
 import { InvalidRequest, PaymentRequired, UpstreamFailure } from '../../errors/errors.ts'
 import { formatPico } from '../../money/money.ts'
 import type { Call, Reply, Stage } from '../pipeline.ts'
-import type { Hit } from '../../plugin.ts'
-import { searchPrice, type Grounding, type Search, type Wish } from '../../search/search.ts'
+import type { SearchResult } from '../../plugin.ts'
+import {
+  searchPrice,
+  type Grounding,
+  type Search,
+  type SearchRequest,
+} from '../../search/search.ts'
 
 /**
  * Searches the web, once, for a request that wants it: before the model is asked, whichever deployments will be. What is
@@ -11,7 +16,7 @@ import { searchPrice, type Grounding, type Search, type Wish } from '../../searc
  */
 export const ground: Stage = function ground(call, next) {
   const { grounding } = call.endpoint
-  const wish = grounding?.wish(call.input, call.online)
+  const wish = grounding?.searchRequest(call.input, call.online)
   if (!wish) return next()
   const { search } = call.runtime
   // An answer must not look grounded and be none.
@@ -26,8 +31,8 @@ async function grounded(
   call: Call,
   grounding: Grounding<any, any>,
   search: Search,
-  wish: Wish,
-): Promise<readonly Hit[]> {
+  wish: SearchRequest,
+): Promise<readonly SearchResult[]> {
   const { prices } = search.engineFor(wish)
   const price = searchPrice(prices)
   if (price > 0n && !call.held.billed) {
@@ -39,17 +44,17 @@ async function grounded(
   const found = await find(call, search, wish)
   call.meter.push({ source: 'search', usage: found?.usage ?? { searches: 0 }, prices })
   if (!found) return []
-  const { hits } = found
-  const { hitScreen } = call
-  const passed = hits.length > 0 && hitScreen ? await hitScreen.screenHits(hits) : hits
+  const { results: hits } = found
+  const { resultFilter: hitScreen } = call
+  const passed = hits.length > 0 && hitScreen ? await hitScreen.filterResults(hits) : hits
   if (passed.length > 0) {
-    call.outbound = grounding.add(call.outbound, passed, call.input, call.startedAt)
+    call.outbound = grounding.addResults(call.outbound, passed, call.input, call.startedAt)
   }
   return passed
 }
 
-async function find(call: Call, search: Search, wish: Wish) {
-  const branch = call.branch()
+async function find(call: Call, search: Search, wish: SearchRequest) {
+  const branch = call.abortScope()
   try {
     return await search.find(wish, branch)
   } catch (error) {
@@ -58,7 +63,7 @@ async function find(call: Call, search: Search, wish: Wish) {
     if (!ignores || !UpstreamFailure.is(error)) throw error
     return undefined
   } finally {
-    call.drop(branch)
+    call.release(branch)
   }
 }
 

@@ -1,5 +1,5 @@
-import { GuardedCall } from './guard/call.ts'
-import type { Roster } from '../../guard/plan.ts'
+import { CallGuard } from './guard/call.ts'
+import type { GuardPlan } from '../../guard/plan.ts'
 import type { Stage } from '../pipeline.ts'
 
 /**
@@ -9,13 +9,13 @@ import type { Stage } from '../pipeline.ts'
 export const guard: Stage = function guard(call, next) {
   const { policy, runtime, endpoint } = call
   for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
-  const { guarding } = endpoint
+  const { guard: guarding } = endpoint
   if (!guarding) return next()
-  const go = (roster: Roster | undefined) => {
+  const go = (roster: GuardPlan | undefined) => {
     if (!roster) return next()
-    const guarded = new GuardedCall(call, guarding, roster)
+    const guarded = new CallGuard(call, guarding, roster)
     return policy.guard.mode === 'monitor' ? guarded.monitored(next) : guarded.screened(next)
   }
-  const roster = runtime.guards.rosterOf(policy, () => call.throwIfAborted())
+  const roster = runtime.guards.planFor(policy, () => call.throwIfAborted())
   return roster instanceof Promise ? roster.then(go) : go(roster)
 }

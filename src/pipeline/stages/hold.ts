@@ -1,6 +1,6 @@
 import { tierRefusal } from '../../models/allowlist.ts'
 import { Forbidden, PaymentRequired, TooManyRequests, Unavailable } from '../../errors/errors.ts'
-import type { Held, HeldOk } from '../../state/ledger/ledger.ts'
+import type { HoldResult, HoldGranted } from '../../state/ledger/ledger.ts'
 import type { Pico } from '../../money/money.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
@@ -23,7 +23,7 @@ export const hold: Stage = function hold(call, next) {
 }
 
 /** @throws why there is no money */
-function take(call: Call, held: Held): void {
+function take(call: Call, held: HoldResult): void {
   call.runtime.metrics.held(held.ok ? 'ok' : held.why)
   if (!held.ok) throw refusalOf(call, held)
   call.held = held
@@ -34,7 +34,7 @@ function amountFor(call: Call): Pico {
   const { key, model, endpoint, runtime, input } = call
   const policy = runtime.config.billing.hold
   const estimate = endpoint.estimate(input, model)
-  const wish = endpoint.grounding?.wish(input, call.online)
+  const wish = endpoint.grounding?.searchRequest(input, call.online)
   if (!wish || !runtime.search) {
     return runtime.holds.of(policy, key.id, model.id, model.prices, estimate)
   }
@@ -44,7 +44,7 @@ function amountFor(call: Call): Pico {
   return amount + searchPrice(runtime.search.engineFor(wish).prices)
 }
 
-function refusalOf(call: Call, refused: Exclude<Held, HeldOk>): Error {
+function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error {
   switch (refused.why) {
     case 'tier':
       return tierRefusal(call.runtime.catalog, call.model)

@@ -1,4 +1,4 @@
-import { isAllowed, namesOf, tierRefusal } from '../../models/allowlist.ts'
+import { isAllowed, modelNames, tierRefusal } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import { Forbidden, InvalidRequest, NotFound } from '../../errors/errors.ts'
 import type { Call, Stage } from '../pipeline.ts'
@@ -50,7 +50,7 @@ function allow(call: Call, model: Model): void {
     const usable = call.runtime.catalog.all().filter((one) => isAllowed(models, one.id))
     throw new Forbidden(
       'model_not_allowed',
-      `This key may not use ${model.id}. Models it may use: ${namesOf(usable)}.`,
+      `This key may not use ${model.id}. Models it may use: ${modelNames(usable)}.`,
     )
   }
   if (!call.entered.paid && !model.freeTier) throw tierRefusal(call.runtime.catalog, model)

@@ -1,21 +1,21 @@
 import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Branch } from '../../lifetime/abort-scope.ts'
+import type { AbortScope } from '../../lifetime/abort-scope.ts'
 import type { Deployment } from '../../models/catalog.ts'
 import { GatewayError, InvalidRequest, UpstreamFailure } from '../../errors/errors.ts'
 import { concernsOperator, type Health } from '../../models/health.ts'
-import type { Alarm } from '../../lifetime/timeouts.ts'
-import { ClientGone, type Call, type Intake, type Stage } from '../pipeline.ts'
+import type { Timeout } from '../../lifetime/timeouts.ts'
+import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import { flowFrom, pump } from '../../stream/flow.ts'
-import type { Batch, Flow, Job, Sink, Source, Usage } from '../../plugin.ts'
-import { pauseMsBefore, type Ties } from '../../models/routing.ts'
+import type { Batch, Flow, ProviderRequest, Sink, Source, Usage } from '../../plugin.ts'
+import { retryDelayMs, type SessionAffinity } from '../../models/routing.ts'
 
 /**
  * Asks a deployment, and the next one while none has given a first part. The first pull dials: until then nothing has gone
  * upstream, and a failure still becomes a proper status.
  */
 export const route: Stage = function route(call) {
-  const exchange = new Exchange(call)
+  const exchange = new FailoverSource(call)
   // A generator that was never started, or that waits for a read, does not run its `finally` when the client leaves.
   call.scope.defer(() => exchange.close())
   return { parts: flowFrom(exchange) }
@@ -24,7 +24,7 @@ export const route: Stage = function route(call) {
 const NOTHING_MORE: Batch<any> = { parts: [], last: true }
 
 /** Everything between the first dial and the last part. Owns the upstream connection and the model's line on the meter. */
-class Exchange implements Source<any> {
+class FailoverSource implements Source<any> {
   readonly #call: Call
   readonly #drains: boolean
   #dialled = false
@@ -33,10 +33,10 @@ class Exchange implements Source<any> {
   #closed = false
   /** Its end, while that needs time. */
   #closing: Promise<void> | undefined
-  #intake: Intake | undefined
+  #intake: ProviderAnswer | undefined
   /** What is left of an answer that comes in parts. */
   #flow: Flow<any> | undefined
-  #branch: Branch | undefined
+  #branch: AbortScope | undefined
   #deployment: Deployment | undefined
   /** How the deployment has been doing; absent while it has nothing to do with this call. */
   #health: Health | undefined
@@ -123,7 +123,10 @@ class Exchange implements Source<any> {
     if (this.#closed) return this.#closing
     this.#closed = true
     const reads =
-      this.#drains && this.#dialled && !this.#metered && this.#call.aborted instanceof ClientGone
+      this.#drains &&
+      this.#dialled &&
+      !this.#metered &&
+      this.#call.aborted instanceof ClientDisconnected
     if (!reads) return this.#release()
     this.#closing = this.#readOn().then(() => this.#release())
     return this.#closing
@@ -132,13 +135,13 @@ class Exchange implements Source<any> {
   #release(): void {
     this.#closing = undefined
     const call = this.#call
-    const left = call.aborted instanceof ClientGone
+    const left = call.aborted instanceof ClientDisconnected
     const usage = this.#intake?.usage() ?? (left && this.#dialled ? this.#sent() : undefined)
     if (usage) this.#meter(usage)
-    if (this.#branch) call.drop(this.#branch)
+    if (this.#branch) call.release(this.#branch)
     this.#part()
     if (this.#finished) return
-    this.#branch?.abort(new ClientGone())
+    this.#branch?.abort(new ClientDisconnected())
     void this.#flow?.close()
   }
 
@@ -150,10 +153,10 @@ class Exchange implements Source<any> {
 
   /** What goes on with this answer goes on where it was given. */
   #bind(): void {
-    const bond = this.#intake?.bond?.()
+    const bond = this.#intake?.affinityToken?.()
     if (bond === undefined) return
     const { runtime, account } = this.#call
-    runtime.routing.bind({ account: account.id }, bond, this.#deployment!)
+    runtime.routing.pin({ account: account.id }, bond, this.#deployment!)
   }
 
   /** Notes what was consumed, once. */
@@ -168,7 +171,7 @@ class Exchange implements Source<any> {
     const call = this.#call
     const { model, runtime } = call
     const { routing, metrics, config, log } = runtime
-    const ties = model.deployments.length > 1 ? tiesOf(call) : undefined
+    const ties = model.deployments.length > 1 ? affinityOf(call) : undefined
     let again = true
     let tried: readonly Deployment[] | undefined
     let deployment = routing.choose(model, ties)!
@@ -182,23 +185,23 @@ class Exchange implements Source<any> {
       const branch = this.#branchFor(deployment)
       const alarm = this.#alarmFor(deployment, branch)
       try {
-        const intake = call.endpoint.take(call, await this.#ask(deployment, branch.signal))
+        const intake = call.endpoint.normalize(call, await this.#ask(deployment, branch.signal))
         const { parts } = intake
         const first = 'next' in parts ? await parts.next() : { parts, last: true }
-        alarm?.off()
+        alarm?.clear()
         this.#intake = intake
-        if (intake.upfront) this.#meter(intake.usage())
+        if (intake.chargeAtFirstPart) this.#meter(intake.usage())
         if ('next' in parts) this.#flow = parts
         const ms = performance.now() - started
         metrics.upstream({ provider: deployment.provider, outcome: 'ok', seconds: ms / 1000 })
         if (health.answered(this.#began, ms)) log.info(`${deployment.id} is well again`)
-        if (ties) routing.stay(model, ties, deployment)
+        if (ties) routing.remember(model, ties, deployment)
         return first
       } catch (error) {
-        alarm?.off()
+        alarm?.clear()
         const reason = branch.signal.aborted ? branch.signal.reason : error
         branch.abort(reason)
-        call.drop(branch)
+        call.release(branch)
         const failure = this.#failureOf(reason)
         // Whoever closed it does not want to know.
         if (this.#closed) throw failure
@@ -213,7 +216,7 @@ class Exchange implements Source<any> {
         if (!goesOn || !UpstreamFailure.is(failure) || !failure.failover) throw failure
         tried = tried ? [...tried, deployment] : [deployment]
         const next = routing.choose(model, ties, tried)
-        const pauseMs = next || !again ? undefined : pauseMsBefore(failure)
+        const pauseMs = next || !again ? undefined : retryDelayMs(failure)
         if (!next && pauseMs === undefined) throw failure
         if (next) deployment = next
         else again = false
@@ -224,19 +227,19 @@ class Exchange implements Source<any> {
   }
 
   /** Ends one attempt, and not the call. */
-  #branchFor({ limits }: Deployment): Branch {
-    const branch = this.#call.branch(this.#drains ? ClientGone : undefined)
+  #branchFor({ limits }: Deployment): AbortScope {
+    const branch = this.#call.abortScope(this.#drains ? ClientDisconnected : undefined)
     branch.limits = limits
     this.#branch = branch
     return branch
   }
 
   /** Ends an attempt whose stream does not begin. */
-  #alarmFor({ provider, limits }: Deployment, branch: Branch): Alarm | undefined {
+  #alarmFor({ provider, limits }: Deployment, branch: AbortScope): Timeout | undefined {
     const call = this.#call
-    if (!call.endpoint.streams(call.input) || call.endpoint.beginsLate) return undefined
+    if (!call.endpoint.streams(call.input) || call.endpoint.slowStart) return undefined
     const { firstPartTimeout } = call.runtime.config.providers[provider]!
-    return call.alarm((limits?.firstPartTimeout ?? firstPartTimeout) * 1000, () =>
+    return call.timeout((limits?.firstPartTimeout ?? firstPartTimeout) * 1000, () =>
       branch.abort(new UpstreamFailure('timeout', 'The model provider did not answer in time.')),
     )
   }
@@ -248,21 +251,21 @@ class Exchange implements Source<any> {
     this.#dialled = true
     call.deployment = id
     const { outbound: input, id: requestId } = call
-    const job: Job<any> = { input, model, options, requestId, signal, log: runtime.log }
+    const job: ProviderRequest<any> = { input, model, options, requestId, signal, log: runtime.log }
     const provider = runtime.providers.get(name)!
-    const serve = provider[endpoint.operation] as (job: Job<any>) => Promise<unknown>
+    const serve = provider[endpoint.operation] as (job: ProviderRequest<any>) => Promise<unknown>
     return serve.call(provider, job)
   }
 
   /** Waits, and stops waiting when the call does. */
   async #pause(ms: number): Promise<void> {
-    const branch = this.#call.branch()
+    const branch = this.#call.abortScope()
     try {
       await sleep(ms, undefined, { signal: branch.signal })
     } catch (error) {
       throw this.#failureOf(error)
     } finally {
-      this.#call.drop(branch)
+      this.#call.release(branch)
     }
   }
 
@@ -305,7 +308,7 @@ class Exchange implements Source<any> {
   #failureOf(error: unknown): unknown {
     const { aborted } = this.#call
     if (aborted) return aborted
-    const { subject } = this.#call.endpoint
+    const { errorField: subject } = this.#call.endpoint
     if (UpstreamFailure.is(error)) return subject === undefined ? error : error.about(subject)
     if (GatewayError.is(error)) return error
     if (error instanceof RangeError && error.message.includes('call stack')) {
@@ -317,7 +320,7 @@ class Exchange implements Source<any> {
   }
 }
 
-function tiesOf({ account, session, endpoint, input }: Call): Ties {
+function affinityOf({ account, session, endpoint, input }: Call): SessionAffinity {
   return { account: account.id, session: session ?? undefined, bond: endpoint.bondOf?.(input) }
 }
 

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import type { Outcome } from '../../state/ledger/ledger.ts'
-import { NOTHING, priceUsage, type Bill } from '../../money/money.ts'
+import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
 import { after, type Call, type Charge, type Stage } from '../pipeline.ts'
 
 /** Charges exactly once: when the reply ends, or, if it never does, when the call is disposed of. */
@@ -18,7 +18,7 @@ export const settle: Stage = function settle(call, next) {
 async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Bill> {
   const { id: request, account, key, held, model, path, meter, runtime } = call
   const started = performance.now()
-  const bill = pays && held.billed ? priceUsage(meter) : NOTHING
+  const bill = pays && held.billed ? priceUsage(meter) : NO_COST
   await runtime.ledger.settle({
     request,
     account: account.id,

@@ -1,9 +1,9 @@
 /** Trying a policy on texts before a key gets it. */
 import type { Side } from '../../plugin.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { Purse, entitle } from '../../guard/model-access.ts'
-import { gapsOf } from '../../guard/coverage.ts'
-import { evaluate, type Evaluation } from '../../guard/evaluate.ts'
+import { GuardBudget, grantModelAccess } from '../../guard/model-access.ts'
+import { coverageWarnings } from '../../guard/coverage.ts'
+import { testPolicy, type PolicyTestResult } from '../../guard/evaluate.ts'
 import { compiling } from '../../patterns/patterns.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
@@ -20,9 +20,9 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
   const effective = tighten(policy, undefined)
   const id = requestId()
   const account = { id: 'operator', name: 'operator', createdAt: 0 }
-  const purse = new Purse()
+  const purse = new GuardBudget()
   const proceed = () => incoming.throwIfGone()
-  const found = await evaluate({
+  const found = await testPolicy({
     policy: effective,
     guards: runtime.guards,
     texts: {
@@ -38,28 +38,28 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
         requestId: id,
         accountId: account.id,
         keyId: account.id,
-        endpoint: 'chat',
+        operation: 'chat',
         model: '',
         origin: 'key' as const,
         rules,
-        ...(judge && !judge.startsWith('guard/') ? { judge } : {}),
-        conversation: { question: output === undefined ? '' : (input ?? '') },
+        ...(judge && !judge.startsWith('guard/') ? { judgeModel: judge } : {}),
+        conversation: { userTurn: output === undefined ? '' : (input ?? '') },
         signal,
         deadline,
       })
-      return entitle(context, {
+      return grantModelAccess(context, {
         account: account.id,
         purse,
         pays: () => true,
         ask: (question) =>
-          runtime.ask({ id, path: '/admin', incoming, runtime, account }, question),
+          runtime.internalChat({ id, path: '/admin', incoming, runtime, account }, question),
         book: (_, cost) => runtime.metrics.guard.spent('operator', cost),
         ended: (ok) => runtime.metrics.guard.judged(ok),
       })
     },
   })
   const texts = { input, output }
-  const gaps = await gapsOf(runtime.guards, effective, proceed)
+  const gaps = await coverageWarnings(runtime.guards, effective, proceed)
   return {
     verdicts: found.map((one) => view(one, texts[one.side])),
     blocked: [
@@ -81,7 +81,7 @@ export function requireJudge({ guards }: Runtime, policy: Policy | null | undefi
 }
 
 function view(
-  { rule, side, guard, verdict, spans, ...more }: Evaluation,
+  { rule, side, guard, verdict, spans, ...more }: PolicyTestResult,
   text: string | undefined,
 ) {
   return {

@@ -3,7 +3,7 @@ import type { Account, Key } from '../../accounts/accounts.ts'
 import { isAllowed } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { gapsOf } from '../../guard/coverage.ts'
+import { coverageWarnings } from '../../guard/coverage.ts'
 import type { LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
 import { formatPico, parsePico, usdJson } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
@@ -160,7 +160,7 @@ async function warningsOf(
       return `the catalog has no model ${JSON.stringify(entry)}${hint}`
     }),
     ...(policy ? await policyWarnings(policy) : []),
-    ...(await gapsOf(guards, tighten(policy, undefined))),
+    ...(await coverageWarnings(guards, tighten(policy, undefined))),
   ]
 }
 

@@ -8,14 +8,14 @@ import {
   LEASE_MS,
   type AccountBalance,
   type CapScope,
-  type Entered,
-  type Entry,
+  type Admission,
+  type AdmissionRequest,
   type FreeTierLimits,
-  type Held,
-  type Hold,
+  type HoldResult,
+  type HoldRequest,
   type KeyLimits,
   type KeySpend,
-  type Rate,
+  type RateStatus,
   type RequestId,
   type Settlement,
 } from './ledger.ts'
@@ -26,13 +26,13 @@ const RETRY_MS = 1000
 /** Days, and months, whose spend a Book keeps per key; a cap needs one of each, a late settlement a few. */
 const KEPT_WINDOWS = 40
 
-export const STALE: Entered = { ok: false, why: 'stale' }
-const DISABLED: Entered = { ok: false, why: 'disabled' }
-const EXPIRED: Entered = { ok: false, why: 'expired' }
-export const LOST: Held = { ok: false, why: 'lost' }
-const NOT_FREE: Held = { ok: false, why: 'tier' }
-const NO_CREDITS: Held = { ok: false, why: 'credits' }
-const ALL_HELD: Held = { ok: false, why: 'held', retryAfterMs: RETRY_MS }
+export const STALE: Admission = { ok: false, why: 'stale' }
+const DISABLED: Admission = { ok: false, why: 'disabled' }
+const EXPIRED: Admission = { ok: false, why: 'expired' }
+export const LOST: HoldResult = { ok: false, why: 'lost' }
+const NOT_FREE: HoldResult = { ok: false, why: 'tier' }
+const NO_CREDITS: HoldResult = { ok: false, why: 'credits' }
+const ALL_HELD: HoldResult = { ok: false, why: 'held', retryAfterMs: RETRY_MS }
 export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFlight: 0 }
 
 /** A call that holds a lease. */
@@ -52,7 +52,7 @@ export interface RunningCall {
  * One account as admission sees it. Everything is O(1) but a sweep, which is linear in the leases that expired.
  * To load one from rows: assign `balance` and `paid`, then `key(id).window(name).settled`, then `limit`.
  */
-export class Book {
+export class AccountBook {
   /** Top-ups minus settled costs. */
   balance: Pico = 0n
   paid = false
@@ -76,7 +76,7 @@ export class Book {
   }
 
   /** See {@link Ledger.enter}. A request that has its lease already is told so again. */
-  enter(entry: Entry): Entered {
+  enter(entry: AdmissionRequest): Admission {
     const now = this.#clock.now()
     const time = this.#clock.steady(now)
     this.#sweep(time)
@@ -115,7 +115,7 @@ export class Book {
   }
 
   /** See {@link Ledger.hold}. A call whose money is held already is told so again. @throws RangeError */
-  hold({ request, hold, free }: Hold): Held {
+  hold({ request, hold, free }: HoldRequest): HoldResult {
     checkAmount('a hold', hold, 0n)
     const now = this.#clock.now()
     this.#sweep(this.#clock.steady(now))
@@ -273,7 +273,7 @@ export class Book {
     tier: FreeTierLimits | undefined,
     now: number,
     time: number,
-  ): Entered | undefined {
+  ): Admission | undefined {
     const minuteMs = Math.max(
       key.log.waitMs(time, limits.rpm),
       tier ? this.#log.waitMs(time, tier.rpm) : 0,
@@ -293,7 +293,12 @@ export class Book {
   }
 
   /** Of the logs that apply, the one with fewer entries left; of two such, the one with the lower limit. */
-  #rate(key: KeyBook, limits: KeyLimits, tier: FreeTierLimits | undefined, time: number): Rate {
+  #rate(
+    key: KeyBook,
+    limits: KeyLimits,
+    tier: FreeTierLimits | undefined,
+    time: number,
+  ): RateStatus {
     const own = key.log.rate(time, limits.rpm)
     if (!tier) return own
     const shared = this.#log.rate(time, tier.rpm)
@@ -328,7 +333,7 @@ export class Book {
 }
 
 /** What a key spent in one window; `held` belongs to calls that still run. */
-export interface Spend {
+export interface WindowSpend {
   settled: Pico
   held: Pico
 }
@@ -340,16 +345,16 @@ export class KeyBook {
   revision = -Infinity
   running = 0
   readonly log = new RateLog()
-  readonly lifetime: Spend = { settled: 0n, held: 0n }
-  readonly #days = new Map<string, Spend>()
-  readonly #months = new Map<string, Spend>()
+  readonly lifetime: WindowSpend = { settled: 0n, held: 0n }
+  readonly #days = new Map<string, WindowSpend>()
+  readonly #months = new Map<string, WindowSpend>()
 
   constructor(id: string) {
     this.id = id
   }
 
   /** @param name `lifetime`, a day `YYYYMMDD` or a month `YYYYMM` */
-  window(name: string): Spend {
+  window(name: string): WindowSpend {
     if (name === 'lifetime') return this.lifetime
     const windows = name.length === 6 ? this.#months : this.#days
     const found = windows.get(name)
@@ -362,11 +367,11 @@ export class KeyBook {
   }
 
   /** The three windows that a day's money counts in. */
-  windows(day: string): readonly [lifetime: Spend, day: Spend, month: Spend] {
+  windows(day: string): readonly [lifetime: WindowSpend, day: WindowSpend, month: WindowSpend] {
     return [this.lifetime, this.window(day), this.window(windowOf('month', day))]
   }
 
-  *named(): Generator<readonly [name: string, spend: Spend]> {
+  *named(): Generator<readonly [name: string, spend: WindowSpend]> {
     yield ['lifetime', this.lifetime]
     yield* this.#days
     yield* this.#months
@@ -397,7 +402,7 @@ export function checkAmount(what: string, amount: Pico, least?: Pico): void {
   throw new RangeError(`${what} has to be ${lower}${upper}, not ${formatPico(amount)}`)
 }
 
-function capped(scope: CapScope, now: number): Held {
+function capped(scope: CapScope, now: number): HoldResult {
   if (scope === 'lifetime') return { ok: false, why: 'cap', scope }
   const date = new Date(now)
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()]

@@ -10,7 +10,7 @@ import type { Usage } from '../../plugin.ts'
 export type RequestId = string
 
 /** What `enter` needs; the engine looks nothing up elsewhere. */
-export interface Entry {
+export interface AdmissionRequest {
   readonly request: RequestId
   readonly account: string
   readonly key: string
@@ -29,15 +29,15 @@ export interface FreeTierLimits {
 }
 
 /** For the `x-ratelimit-*` headers: the log that is nearest to refusing. */
-export interface Rate {
+export interface RateStatus {
   readonly limit: number
   readonly remaining: number
   /** Until the full limit is back. */
   readonly resetMs: number
 }
 
-export type Entered =
-  | EnteredOk
+export type Admission =
+  | Admitted
   /** Reload the key record, ask once more. */
   | { readonly ok: false; readonly why: 'stale' }
   | { readonly ok: false; readonly why: 'disabled' | 'expired' }
@@ -45,20 +45,20 @@ export type Entered =
       readonly ok: false
       readonly why: 'rpm' | 'day' | 'concurrency'
       readonly retryAfterMs: number
-      readonly rate: Rate
+      readonly rate: RateStatus
     }
 
-export interface EnteredOk {
+export interface Admitted {
   readonly ok: true
   /** The store's clock, ms since epoch. */
   readonly at: number
   /** When the lease expires unless renewed, ms since epoch. */
   readonly lease: number
   readonly paid: boolean
-  readonly rate: Rate
+  readonly rate: RateStatus
 }
 
-export interface Hold {
+export interface HoldRequest {
   readonly request: RequestId
   readonly account: string
   readonly key: string
@@ -70,8 +70,8 @@ export interface Hold {
   readonly free: boolean
 }
 
-export type Held =
-  | HeldOk
+export type HoldResult =
+  | HoldGranted
   | { readonly ok: false; readonly why: 'tier' | 'credits' }
   | {
       readonly ok: false
@@ -84,7 +84,7 @@ export type Held =
   /** The lease had expired: this process was paused for too long. */
   | { readonly ok: false; readonly why: 'lost' }
 
-export interface HeldOk {
+export interface HoldGranted {
   readonly ok: true
   /** UTC day of the hold, `YYYYMMDD`: the window that allowed the call pays for it. */
   readonly day: string
@@ -242,9 +242,9 @@ export interface Discrepancy {
 
 export interface Ledger {
   /** Admission, first half: key state, rate, concurrency lease. A refusal changes nothing. */
-  enter(entry: Entry): Entered | Promise<Entered>
+  enter(entry: AdmissionRequest): Admission | Promise<Admission>
   /** Admission, second half: tier, caps, balance, money hold. */
-  hold(hold: Hold): Held | Promise<Held>
+  hold(hold: HoldRequest): HoldResult | Promise<HoldResult>
   /** Charges once per request id, releases lease and hold. Resolves only when durable. */
   settle(settlement: Settlement): Promise<Settled>
   /** Releases lease and hold without charge, receipt or row; for calls that are never settled. */

@@ -3,7 +3,7 @@ import { formatPico } from '../../money/money.ts'
 import { DAY_MS } from './clock.ts'
 import type { Ledger, Log } from './ledger.ts'
 
-export interface CareOptions {
+export interface MaintenanceOptions {
   readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health'>
   /** Whether what earlier runs have left is verified at the start; a store that others use is too large for that. */
   readonly verifies: boolean
@@ -21,12 +21,12 @@ const WEEK_DAYS = 7
 const LOGGED = 10
 
 /** Goes on until it is stopped. Whatever fails is logged, and tried again the next day. */
-export class Care {
-  readonly #options: CareOptions
+export class Maintenance {
+  readonly #options: MaintenanceOptions
   readonly #timer: NodeJS.Timeout
   #days = 0
 
-  constructor(options: CareOptions) {
+  constructor(options: MaintenanceOptions) {
     this.#options = options
     this.#timer = setInterval(() => {
       this.#days++

@@ -1,6 +1,15 @@
 /** The memory engine, for tests and trials: nothing survives the process, and of old rows only the sums are kept. */
 import type { Pico } from '../../money/money.ts'
-import { add, Book, checkAmount, LOST, NOTHING_SPENT, spendOf, STALE, windowOf } from './book.ts'
+import {
+  add,
+  AccountBook,
+  checkAmount,
+  LOST,
+  NOTHING_SPENT,
+  spendOf,
+  STALE,
+  windowOf,
+} from './book.ts'
 import { Clock } from './clock.ts'
 import {
   checkSameRow,
@@ -13,10 +22,10 @@ import {
 import type {
   AccountBalance,
   Discrepancy,
-  Entered,
-  Entry,
-  Held,
-  Hold,
+  Admission,
+  AdmissionRequest,
+  HoldResult,
+  HoldRequest,
   Imported,
   KeyLimits,
   KeySpend,
@@ -46,12 +55,12 @@ export class MemoryLedger implements Ledger {
     this.#clock = new Clock(options.now)
   }
 
-  enter(entry: Entry): Entered {
+  enter(entry: AdmissionRequest): Admission {
     return this.#accounts.get(entry.account)?.book.enter(entry) ?? STALE
   }
 
   /** @throws RangeError for a negative hold, one above MAX_AMOUNT, or a key whose spend has passed it */
-  hold(hold: Hold): Held {
+  hold(hold: HoldRequest): HoldResult {
     return this.#accounts.get(hold.account)?.book.hold(hold) ?? LOST
   }
 
@@ -175,7 +184,7 @@ export class MemoryLedger implements Ledger {
   #shelf(account: string): Shelf {
     const found = this.#accounts.get(account)
     if (found) return found
-    const book = new Book(this.#clock, ({ request, key, at }) => {
+    const book = new AccountBook(this.#clock, ({ request, key, at }) => {
       append(shelf, { kind: 'orphan', request, key: key.id, at, cost: 0n })
     })
     const receipts = { usage: new Map(), 'top-up': new Map(), orphan: new Map() }
@@ -193,7 +202,7 @@ interface Kept {
 
 /** What the memory engine keeps of an account: the book and the history that proves it. */
 interface Shelf {
-  readonly book: Book
+  readonly book: AccountBook
   /** By `seq`. */
   rows: Kept[]
   lastSeq: number

@@ -1,5 +1,5 @@
 /** How often: the admissions of the last minute. */
-import type { Rate } from './ledger.ts'
+import type { RateStatus } from './ledger.ts'
 
 const MINUTE_MS = 60_000
 /** Entries per minute up to which a log is exact (state design, 4.2). */
@@ -16,7 +16,7 @@ export class RateLog {
     return this.#entries.waitMs(now, limit)
   }
 
-  rate(now: number, limit: number): Rate {
+  rate(now: number, limit: number): RateStatus {
     const remaining = Math.max(0, limit - this.#entries.count(now))
     return { limit, remaining, resetMs: this.#entries.resetMs(now) }
   }

@@ -19,13 +19,13 @@ export interface Connected {
 export const PREFIX = 'gw'
 
 /** What the keys of an account begin with; the braces keep them in one slot of a cluster. */
-export function placeOf(account: string): string {
+export function accountPrefix(account: string): string {
   return `${PREFIX}:{${account}}:`
 }
 
 /** The key of an account's rows. */
-export function rowsOf(account: string): string {
-  return `${placeOf(account)}u`
+export function rowsKey(account: string): string {
+  return `${accountPrefix(account)}u`
 }
 
 const START_MS = 5000

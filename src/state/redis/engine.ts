@@ -6,15 +6,15 @@
 import { ConfigError } from '../../errors/errors.ts'
 import type { Records } from '../records.ts'
 import { checkAmount } from '../ledger/book.ts'
-import { Care } from '../ledger/maintenance.ts'
+import { Maintenance } from '../ledger/maintenance.ts'
 import {
   LEASE_MS,
   type AccountBalance,
   type Discrepancy,
-  type Entered,
-  type Entry,
-  type Held,
-  type Hold,
+  type Admission,
+  type AdmissionRequest,
+  type HoldResult,
+  type HoldRequest,
   type Imported,
   type KeyLimits,
   type KeySpend,
@@ -30,18 +30,18 @@ import {
 } from '../ledger/ledger.ts'
 import { OutboxFile } from './outbox-file.ts'
 import { Outbox } from './outbox.ts'
-import { connect, placeOf, type RedisConnection } from './connection.ts'
+import { connect, accountPrefix, type RedisConnection } from './connection.ts'
 import { RedisHistory } from './history.ts'
 import { RedisImport } from './import.ts'
 import { recordsIn } from './records.ts'
 import {
-  toEntered,
-  toHeld,
+  toAdmission,
+  toHoldResult,
   toLimitsText,
   toPico,
   toSettled,
-  type Reply,
-  type Store,
+  type ScriptReply,
+  type ScriptClient,
 } from './replies.ts'
 import { RECEIPT_MS, scriptsWith, STORE_CLOCK } from './scripts.ts'
 
@@ -94,11 +94,11 @@ export async function openRedis({
 /** The engine of one gateway among several. */
 export class RedisLedger implements Ledger {
   readonly #connection: RedisConnection
-  readonly #store: Store
+  readonly #store: ScriptClient
   readonly #history: RedisHistory
   readonly #import: RedisImport
   readonly #outbox: Outbox
-  readonly #care: Care
+  readonly #care: Maintenance
   /** Calls that have ended and may still have a lease, and when that was, steady ms. */
   readonly #left = new Map<Lease, number>()
 
@@ -114,7 +114,7 @@ export class RedisLedger implements Ledger {
     readonly log: Log
   }) {
     this.#connection = connection
-    this.#store = connection.client as Store
+    this.#store = connection.client as ScriptClient
     this.#history = new RedisHistory(connection)
     this.#import = new RedisImport(connection)
     this.#outbox = new Outbox({
@@ -125,7 +125,7 @@ export class RedisLedger implements Ledger {
       log,
     })
     const now = () => Date.now()
-    this.#care = new Care({ ledger: this, verifies: false, retentionDays, now, log })
+    this.#care = new Maintenance({ ledger: this, verifies: false, retentionDays, now, log })
     connection.onReturn(() => {
       this.#leaveAgain()
       this.#outbox.replay()
@@ -133,9 +133,9 @@ export class RedisLedger implements Ledger {
   }
 
   /** @throws Unavailable while the store is away */
-  async enter(entry: Entry): Promise<Entered> {
+  async enter(entry: AdmissionRequest): Promise<Admission> {
     const { request, account, key, revision, freeTier } = entry
-    const at = placeOf(account)
+    const at = accountPrefix(account)
     let sent = false
     try {
       const reply = await this.#admission(() => {
@@ -155,7 +155,7 @@ export class RedisLedger implements Ledger {
           String(freeTier.concurrency),
         )
       })
-      return toEntered(reply)
+      return toAdmission(reply)
     } catch (error) {
       // It may have been let in without our hearing of it.
       if (sent) void this.leave({ account, key, request })
@@ -167,10 +167,10 @@ export class RedisLedger implements Ledger {
    * @throws Unavailable while the store is away; RangeError for a negative hold, one above MAX_AMOUNT, or a key whose
    * spend has passed it
    */
-  async hold(hold: Hold): Promise<Held> {
+  async hold(hold: HoldRequest): Promise<HoldResult> {
     const { request, account, key, free } = hold
     checkAmount('a hold', hold.hold, 0n)
-    const at = placeOf(account)
+    const at = accountPrefix(account)
     const reply = await this.#admission(() =>
       this.#store.hold(
         `${at}book`,
@@ -185,7 +185,7 @@ export class RedisLedger implements Ledger {
       ),
     )
     if (reply[0] === 'range') checkAmount(`the spend of key ${key}`, BigInt(reply[1]!))
-    return toHeld(reply)
+    return toHoldResult(reply)
   }
 
   /**
@@ -200,7 +200,7 @@ export class RedisLedger implements Ledger {
   /** Never fails: what the store was not told it is told when it is back. */
   async leave(lease: Lease): Promise<void> {
     const { account, key, request } = lease
-    const at = placeOf(account)
+    const at = accountPrefix(account)
     try {
       await this.#connection.ask(LEAVE_MS, () =>
         this.#store.leave(`${at}book`, `${at}ls`, `${at}h`, `${key}|${request}`),
@@ -215,7 +215,7 @@ export class RedisLedger implements Ledger {
     const byAccount = Map.groupBy(leases, ({ account }) => account)
     const renewals = [...byAccount].map(([account, own]) => {
       const members = own.map(({ key, request }) => `${key}|${request}`)
-      const at = placeOf(account)
+      const at = accountPrefix(account)
       return this.#ask(() => this.#store.renew(`${at}book`, `${at}ls`, ...members))
     })
     await Promise.all(renewals)
@@ -228,7 +228,7 @@ export class RedisLedger implements Ledger {
    */
   async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
     checkAmount('a top-up', amount, 1n)
-    const at = placeOf(account)
+    const at = accountPrefix(account)
     const body = note === undefined ? '' : JSON.stringify(note)
     const book = async () => {
       const reply = await this.#ask(() =>
@@ -261,7 +261,7 @@ export class RedisLedger implements Ledger {
     checkLimit('rpm', limits.rpm)
     checkLimit('concurrency', limits.concurrency)
     const text = toLimitsText(limits, revision)
-    await this.#ask(() => this.#store.limits(`${placeOf(account)}book`, id, text))
+    await this.#ask(() => this.#store.limits(`${accountPrefix(account)}book`, id, text))
   }
 
   /** @throws Unavailable while the store is away */
@@ -306,7 +306,7 @@ export class RedisLedger implements Ledger {
     await this.#outbox.close()
   }
 
-  async #admission(send: () => Promise<Reply>): Promise<Reply> {
+  async #admission(send: () => Promise<ScriptReply>): Promise<ScriptReply> {
     try {
       return await this.#connection.ask(ADMISSION_MS, send)
     } catch {
@@ -316,7 +316,7 @@ export class RedisLedger implements Ledger {
 
   async #charge(settlement: Settlement, deadlineMs: number): Promise<Settled> {
     const { request, account, key, day, cost, usage } = settlement
-    const at = placeOf(account)
+    const at = accountPrefix(account)
     const reply = await this.#connection.ask(deadlineMs, () =>
       this.#store.settle(
         `${at}book`,
@@ -357,8 +357,8 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  async #look(account: string, key: string): Promise<Reply> {
-    const at = placeOf(account)
+  async #look(account: string, key: string): Promise<ScriptReply> {
+    const at = accountPrefix(account)
     return this.#ask(() => this.#store.look(`${at}book`, `${at}ls`, `${at}h`, `${at}u`, key))
   }
 

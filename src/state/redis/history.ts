@@ -10,17 +10,17 @@ import type {
   Settlement,
   TotalItem,
 } from '../ledger/ledger.ts'
-import type { LookUp } from './outbox.ts'
+import type { ReceiptLookup } from './outbox.ts'
 import { discrepancies } from './audit.ts'
 import { serversOf } from './server-checks.ts'
-import { placeOf, rowsOf, type RedisConnection } from './connection.ts'
-import { toLimits, type Store } from './replies.ts'
+import { accountPrefix, rowsKey, type RedisConnection } from './connection.ts'
+import { toLimits, type ScriptClient } from './replies.ts'
 import {
   readPages,
   readRows,
   snapshotOf,
   totalsIn,
-  type Ask,
+  type RedisQuery,
   type DatedRow,
   type Snapshot,
 } from './rows.ts'
@@ -33,16 +33,16 @@ const ATTEMPTS = 5
 /** Rows are never changed; folding takes some away, and puts them into totals. All throw Unavailable. */
 export class RedisHistory {
   readonly #connection: RedisConnection
-  readonly #store: Store
+  readonly #store: ScriptClient
 
   constructor(connection: RedisConnection) {
     this.#connection = connection
-    this.#store = connection.client as Store
+    this.#store = connection.client as ScriptClient
   }
 
   /** Newest first. */
   async *usage(account: string, before: number): AsyncGenerator<LedgerRow> {
-    for await (const { row } of readRows(this.#read, rowsOf(account), before)) yield row
+    for await (const { row } of readRows(this.#read, rowsKey(account), before)) yield row
   }
 
   async *orphans(account?: string): AsyncGenerator<Orphan> {
@@ -90,14 +90,14 @@ export class RedisHistory {
     const bounds = foldBounds(before, now)
     let folded = 0
     for (const account of await this.#accounts()) {
-      const place = placeOf(account)
+      const place = accountPrefix(account)
       for await (const page of this.#pages(account, Infinity)) {
         const old = page.filter(
           ({ row, day }) => row.kind === 'usage' && day < bounds.day && row.at < bounds.at,
         )
         if (old.length === 0) continue
         const rows = old.flatMap(({ row, day }) => [`${row.seq}-0`, day, row.key!, `${row.cost}`])
-        const fold = () => this.#store.fold(rowsOf(account), `${place}f`, `${bounds.at}`, ...rows)
+        const fold = () => this.#store.fold(rowsKey(account), `${place}f`, `${bounds.at}`, ...rows)
         folded += Number((await this.#ask(fold))[0])
       }
     }
@@ -105,7 +105,7 @@ export class RedisHistory {
   }
 
   /** Looks for the rows of settlements of one account. */
-  lookUp(account: string, settlements: readonly Settlement[]): Promise<LookUp> {
+  lookUp(account: string, settlements: readonly Settlement[]): Promise<ReceiptLookup> {
     const wanted = new Map(settlements.map((settlement) => [settlement.request, settlement]))
     return this.#unfolded(account, async (snapshot, pages) => {
       const booked = new Set<RequestId>()
@@ -139,16 +139,16 @@ export class RedisHistory {
   }
 
   #snapshot(account: string): Promise<Snapshot> {
-    return this.#ask(() => snapshotOf(this.#store, placeOf(account)))
+    return this.#ask(() => snapshotOf(this.#store, accountPrefix(account)))
   }
 
   async #foldedRows(account: string): Promise<number> {
-    const rows = await this.#ask(() => this.#store.hget(`${placeOf(account)}f`, 'rows'))
+    const rows = await this.#ask(() => this.#store.hget(`${accountPrefix(account)}f`, 'rows'))
     return Number(rows ?? 0)
   }
 
   #pages(account: string, last: number): AsyncGenerator<readonly DatedRow[]> {
-    return readPages(this.#read, rowsOf(account), last)
+    return readPages(this.#read, rowsKey(account), last)
   }
 
   async #accountsOr(account: string | undefined): Promise<readonly string[]> {
@@ -157,7 +157,7 @@ export class RedisHistory {
 
   /** Everyone who has a book, whichever server it is on. */
   async #accounts(): Promise<string[]> {
-    const [start, end] = placeOf('*').split('*') as [string, string]
+    const [start, end] = accountPrefix('*').split('*') as [string, string]
     const accounts = new Set<string>()
     for (const node of serversOf(this.#store)) {
       let cursor = '0'
@@ -172,7 +172,7 @@ export class RedisHistory {
     return [...accounts].sort()
   }
 
-  readonly #read: Ask = (read) => this.#ask(() => read(this.#store))
+  readonly #read: RedisQuery = (read) => this.#ask(() => read(this.#store))
 
   #ask<T>(send: () => Promise<T>): Promise<T> {
     return this.#connection.ask(PATIENCE_MS, send)

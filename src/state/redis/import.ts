@@ -3,10 +3,10 @@ import type { Pico } from '../../money/money.ts'
 import { add } from '../ledger/book.ts'
 import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
 import type { Imported, LedgerItem, LimitsItem, RowItem, TotalItem } from '../ledger/ledger.ts'
-import { placeOf, rowsOf, type RedisConnection } from './connection.ts'
+import { accountPrefix, rowsKey, type RedisConnection } from './connection.ts'
 import { toItem } from './history.ts'
-import { toLimits, toLimitsText, type Reply, type Store } from './replies.ts'
-import { readPages, readRow, snapshotOf, totalsIn, type Ask } from './rows.ts'
+import { toLimits, toLimitsText, type ScriptReply, type ScriptClient } from './replies.ts'
+import { readPages, readRow, snapshotOf, totalsIn, type RedisQuery } from './rows.ts'
 
 const PATIENCE_MS = 2000
 
@@ -24,13 +24,13 @@ interface Index {
 /** Takes items in, in their order. Throws Unavailable. */
 export class RedisImport {
   readonly #connection: RedisConnection
-  readonly #store: Store
+  readonly #store: ScriptClient
   /** Of the account that is being taken in. */
   #index: Index | undefined
 
   constructor(connection: RedisConnection) {
     this.#connection = connection
-    this.#store = connection.client as Store
+    this.#store = connection.client as ScriptClient
   }
 
   async take(items: readonly LedgerItem[]): Promise<Imported> {
@@ -62,12 +62,14 @@ export class RedisImport {
   }
 
   async #takePaid(account: string): Promise<boolean> {
-    const added = await this.#ask(() => this.#store.hset(`${placeOf(account)}book`, 'tier', '1'))
+    const added = await this.#ask(() =>
+      this.#store.hset(`${accountPrefix(account)}book`, 'tier', '1'),
+    )
     return Number(added) > 0
   }
 
   async #takeLimits({ account, key, limits, revision }: LimitsItem): Promise<boolean> {
-    const book = `${placeOf(account)}book`
+    const book = `${accountPrefix(account)}book`
     const stored = await this.#ask(() => this.#store.hget(book, `l:${key}`))
     if (stored !== null && toLimits(stored).revision >= revision) return false
     await this.#ask(() => this.#store.limits(book, key, toLimitsText(limits, revision)))
@@ -81,7 +83,7 @@ export class RedisImport {
     const stored = index.totals.get(name)
     const spent = index.spent.get(name) ?? 0n
     if (!checkTotal(item, stored && { ...item, ...stored }, spent)) return false
-    const at = placeOf(account)
+    const at = accountPrefix(account)
     const args = [key, day, `${rows}`, `${cost}`, `${endOf(day)}`]
     const [answer] = await this.#ask(() => this.#store.takeTotal(`${at}book`, `${at}f`, ...args))
     if (answer === 'range') throw outOfRange(account)
@@ -113,10 +115,10 @@ export class RedisImport {
     }
   }
 
-  #write(item: RowItem): Promise<Reply> {
+  #write(item: RowItem): Promise<ScriptReply> {
     const { account, kind, request, key = '', cost, day = '', at, usage, note } = item
     const body = usage ?? note
-    const place = placeOf(account)
+    const place = accountPrefix(account)
     return this.#ask(() =>
       this.#store.takeRow(
         `${place}book`,
@@ -135,17 +137,17 @@ export class RedisImport {
   }
 
   async #row(account: string, seq: number): Promise<RowItem> {
-    const row = await readRow(this.#read, rowsOf(account), seq)
+    const row = await readRow(this.#read, rowsKey(account), seq)
     if (!row) throw new RangeError(`a row of account ${account} was folded meanwhile`)
     return toItem(row, account, false)
   }
 
   async #indexOf(account: string): Promise<Index> {
     if (this.#index?.account === account) return this.#index
-    const { folded, seq } = await this.#ask(() => snapshotOf(this.#store, placeOf(account)))
+    const { folded, seq } = await this.#ask(() => snapshotOf(this.#store, accountPrefix(account)))
     const index: Index = { account, rows: new Map(), totals: new Map(), spent: new Map() }
     for (const { day, key, ...total } of totalsIn(folded)) index.totals.set(nameOf(day, key), total)
-    for await (const page of readPages(this.#read, rowsOf(account), seq)) {
+    for await (const page of readPages(this.#read, rowsKey(account), seq)) {
       for (const { row, day } of page) {
         index.rows.set(nameOf(row.kind, row.request), row.seq)
         if (row.kind === 'usage') add(index.spent, nameOf(day, row.key!), row.cost)
@@ -155,7 +157,7 @@ export class RedisImport {
     return index
   }
 
-  readonly #read: Ask = (read) => this.#ask(() => read(this.#store))
+  readonly #read: RedisQuery = (read) => this.#ask(() => read(this.#store))
 
   #ask<T>(send: () => Promise<T>): Promise<T> {
     return this.#connection.ask(PATIENCE_MS, send)

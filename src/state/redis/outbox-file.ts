@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import type { Settlement } from '../ledger/ledger.ts'
 
-export interface Waiting {
+export interface PendingSettlement {
   /** Ascending in the order of arrival. */
   readonly seq: number
   /** When it was written down, ms since epoch. */
@@ -124,8 +124,9 @@ export class OutboxFile {
   }
 
   /** Up to `limit` that wait, oldest first, after one of them. */
-  page(after: number, limit: number): Waiting[] {
-    const rows = this.#page.all(after, limit) as unknown as (Omit<Waiting, 'settlement'> & Body)[]
+  page(after: number, limit: number): PendingSettlement[] {
+    const rows = this.#page.all(after, limit) as unknown as (Omit<PendingSettlement, 'settlement'> &
+      Body)[]
     return rows.map(({ seq, at, body }) => {
       const { cost, ...settlement } = JSON.parse(body)
       return { seq, at, settlement: { ...settlement, cost: BigInt(cost) } }

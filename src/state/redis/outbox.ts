@@ -5,21 +5,21 @@
  */
 import { Unavailable } from '../../errors/errors.ts'
 import type { Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
-import type { OutboxFile, Waiting } from './outbox-file.ts'
+import type { OutboxFile, PendingSettlement } from './outbox-file.ts'
 
 export interface OutboxOptions {
   readonly file: OutboxFile
   /** Asks the store to book. Rejects when it has not confirmed by the deadline. */
   readonly send: (settlement: Settlement, deadlineMs: number) => Promise<Settled>
   /** Looks for settlements of one account among its rows. */
-  readonly lookUp: (account: string, settlements: readonly Settlement[]) => Promise<LookUp>
+  readonly lookUp: (account: string, settlements: readonly Settlement[]) => Promise<ReceiptLookup>
   /** How long the store remembers what it has booked. */
   readonly receiptMs: number
   readonly log: Log
 }
 
 /** What rows say of requests; of those that are in neither set, that they were never booked. */
-export interface LookUp {
+export interface ReceiptLookup {
   readonly booked: ReadonlySet<RequestId>
   /** There may have been a row. */
   readonly unclear: ReadonlySet<RequestId>
@@ -166,7 +166,9 @@ export class Outbox {
   }
 
   /** Which of these are booked now, and which nobody can tell of; the others wait on. */
-  async #sendBatch(batch: readonly Waiting[]): Promise<{ done: number[]; unclear: number[] }> {
+  async #sendBatch(
+    batch: readonly PendingSettlement[],
+  ): Promise<{ done: number[]; unclear: number[] }> {
     const [done, unclear]: [number[], number[]] = [[], []]
     const lookUps = this.#lookUpOld(batch)
     await Promise.allSettled(
@@ -182,13 +184,13 @@ export class Outbox {
   }
 
   /** For those whose receipts may be gone, if they ever had one; one look-up for each account. */
-  #lookUpOld(batch: readonly Waiting[]): Map<number, Promise<LookUp>> {
+  #lookUpOld(batch: readonly PendingSettlement[]): Map<number, Promise<ReceiptLookup>> {
     const before = Date.now() - this.#options.receiptMs / 2
     const old = Map.groupBy(
       batch.filter(({ at }) => at < before),
       ({ settlement }) => settlement.account,
     )
-    const lookUps = new Map<number, Promise<LookUp>>()
+    const lookUps = new Map<number, Promise<ReceiptLookup>>()
     for (const [account, entries] of old) {
       const settlements = entries.map(({ settlement }) => settlement)
       const lookUp = this.#options.lookUp(account, settlements)

@@ -2,7 +2,7 @@
 import { createStorage, type Driver } from 'unstorage'
 import { createRecords, type Records } from '../records.ts'
 import { PREFIX, type RedisConnection } from './connection.ts'
-import type { Store } from './replies.ts'
+import type { ScriptClient } from './replies.ts'
 
 const DEADLINE_MS = 500
 
@@ -11,7 +11,7 @@ const DEADLINE_MS = 500
  * a record, so that gateways that add to it at the same moment lose nothing.
  */
 export function recordsIn(connection: RedisConnection, driver: Driver): Records {
-  const store = connection.client as Store
+  const store = connection.client as ScriptClient
   const ask = <T>(send: () => Promise<T>) => connection.ask(DEADLINE_MS, send)
   const storage = createStorage({
     driver: {

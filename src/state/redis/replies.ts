@@ -2,20 +2,28 @@
 import type { Cluster, Redis } from 'ioredis'
 import type { Pico } from '../../money/money.ts'
 import { DAY_MS } from '../ledger/clock.ts'
-import type { CapScope, Entered, Held, KeyLimits, Rate, Settled } from '../ledger/ledger.ts'
+import type {
+  CapScope,
+  Admission,
+  HoldResult,
+  KeyLimits,
+  RateStatus,
+  Settled,
+} from '../ledger/ledger.ts'
 import type { ScriptName } from './scripts.ts'
 
 /** Texts, integers as text too; null for what is not there. */
-export type Reply = readonly (string | null)[]
+export type ScriptReply = readonly (string | null)[]
 
 /** A client that knows the scripts; each takes its keys, then its arguments. */
-export type Store = (Redis | Cluster) & Record<ScriptName, (...args: string[]) => Promise<Reply>>
+export type ScriptClient = (Redis | Cluster) &
+  Record<ScriptName, (...args: string[]) => Promise<ScriptReply>>
 
 /** Retry-After of a refusal that ends when a running call does (state design, 4.4). */
 const RETRY_MS = 1000
 
 /** Of the script `enter`. */
-export function toEntered([why, ...rest]: Reply): Entered {
+export function toAdmission([why, ...rest]: ScriptReply): Admission {
   switch (why) {
     case 'ok': {
       const [at = 0, lease = 0, paid, ...rate] = rest.map(Number)
@@ -32,12 +40,12 @@ export function toEntered([why, ...rest]: Reply): Entered {
   }
 }
 
-function toRate([limit = 0, remaining = 0, resetMs = 0]: readonly number[]): Rate {
+function toRate([limit = 0, remaining = 0, resetMs = 0]: readonly number[]): RateStatus {
   return { limit, remaining, resetMs }
 }
 
 /** Of the script `hold`, unless it answered `range`. */
-export function toHeld([why, first, second]: Reply): Held {
+export function toHoldResult([why, first, second]: ScriptReply): HoldResult {
   switch (why) {
     case 'ok':
       return { ok: true, day: first!, billed: second === '1' }
@@ -62,7 +70,7 @@ function windowEnd(scope: CapScope, now: number): { scope: CapScope; resetsAt?: 
 }
 
 /** Of the scripts `settle` and `topUp`, unless this one answered `range`. */
-export function toSettled([state, cost, balance]: Reply): Settled {
+export function toSettled([state, cost, balance]: ScriptReply): Settled {
   return { state: state as Settled['state'], cost: toPico(cost), balance: toPico(balance) }
 }
 

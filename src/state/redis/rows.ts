@@ -31,13 +31,13 @@ export interface FoldedTotal {
 }
 
 /** Runs a question on the store, with a deadline. */
-export type Ask = <T>(read: (client: Redis | Cluster) => Promise<T>) => Promise<T>
+export type RedisQuery = <T>(read: (client: Redis | Cluster) => Promise<T>) => Promise<T>
 
 const PAGE_ROWS = 200
 
 /** Newest first. @param stream the key of the rows */
 export async function* readRows(
-  ask: Ask,
+  ask: RedisQuery,
   stream: string,
   before: number,
 ): AsyncGenerator<DatedRow> {
@@ -52,7 +52,7 @@ export async function* readRows(
 
 /** Oldest first, in pages, up to one with a sequence. */
 export async function* readPages(
-  ask: Ask,
+  ask: RedisQuery,
   stream: string,
   last: number,
 ): AsyncGenerator<readonly DatedRow[]> {
@@ -66,7 +66,7 @@ export async function* readPages(
 }
 
 export async function readRow(
-  ask: Ask,
+  ask: RedisQuery,
   stream: string,
   seq: number,
 ): Promise<DatedRow | undefined> {

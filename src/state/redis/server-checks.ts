@@ -1,7 +1,7 @@
 /** Whether servers are fit to hold a ledger, and what may be lost with the way they are set (state design, 5.4). */
 import type { Cluster, Redis } from 'ioredis'
 
-export interface Inspection {
+export interface ServerInfo {
   /** Why the servers cannot be used, and what would do. */
   readonly refusal?: string
   /** What could be lost, one sentence each. */
@@ -22,7 +22,7 @@ export function serversOf(client: Redis | Cluster): readonly Redis[] {
 }
 
 /** Looks at the servers. @throws Error when one does not answer */
-export async function inspectServers(client: Redis | Cluster): Promise<Inspection> {
+export async function inspectServers(client: Redis | Cluster): Promise<ServerInfo> {
   const inspections = await Promise.all(
     serversOf(client).map(async (node) => {
       const fields = fieldsOf(await node.info())

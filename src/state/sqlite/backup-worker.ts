@@ -4,14 +4,14 @@ import { backup, DatabaseSync } from 'node:sqlite'
 import { workerData } from 'node:worker_threads'
 
 /** What the thread is started with. */
-export interface Copy {
+export interface BackupJob {
   readonly source: string
   readonly target: string
 }
 
 const ALL_PAGES = 2 ** 31 - 1
 
-const { source, target } = workerData as Copy
+const { source, target } = workerData as BackupJob
 // Neither writes over what is there nor lets others read it.
 closeSync(openSync(target, 'wx', 0o600))
 try {

@@ -11,7 +11,7 @@ import type { Pico } from '../../money/money.ts'
 import { createRecords, type Records } from '../records.ts'
 import {
   add,
-  Book,
+  AccountBook,
   checkAmount,
   LOST,
   NOTHING_SPENT,
@@ -21,22 +21,22 @@ import {
 } from '../ledger/book.ts'
 import { Clock, DAY_MS } from '../ledger/clock.ts'
 import { isBefore } from './audit.ts'
-import { Care } from '../ledger/maintenance.ts'
-import type { Copy } from './backup-worker.ts'
+import { Maintenance } from '../ledger/maintenance.ts'
+import type { BackupJob } from './backup-worker.ts'
 import { exportFile } from './export.ts'
 import { LEDGER_FILE } from './file.ts'
-import { Link } from './worker-client.ts'
-import { embeddedDriver } from './records.ts'
+import { WorkerClient } from './worker-client.ts'
+import { sqliteDriver } from './records.ts'
 import { readBody } from './sql.ts'
-import type { Charge, Outcome, Snapshot, StoredRow, WriteName } from './store.ts'
+import type { Charge, CommandResult, Snapshot, StoredRow, WriteName } from './store.ts'
 import { foldBounds } from '../ledger/items.ts'
 import type {
   AccountBalance,
   Discrepancy,
-  Entered,
-  Entry,
-  Held,
-  Hold,
+  Admission,
+  AdmissionRequest,
+  HoldResult,
+  HoldRequest,
   Imported,
   KeyLimits,
   KeySpend,
@@ -51,7 +51,7 @@ import type {
   TopUp,
 } from '../ledger/ledger.ts'
 
-export interface EmbeddedOptions {
+export interface SqliteOptions {
   /** The folder; made if it is not there. */
   readonly path: string
   /** Days after which usage rows are folded; they are kept for good without. */
@@ -71,41 +71,41 @@ const FOLDED_ROWS = 500
  * Opens the ledger and the records of a folder, which then belongs to this process until the ledger is closed.
  * @throws ConfigError with a sentence about `state.path` when the folder cannot be used, or belongs to another process
  */
-export async function openEmbedded({
+export async function openSqlite({
   path,
   retentionDays,
   log,
   now = () => Date.now(),
-}: EmbeddedOptions): Promise<{
-  readonly ledger: EmbeddedLedger
+}: SqliteOptions): Promise<{
+  readonly ledger: SqliteLedger
   readonly records: Records
 }> {
   const folder = resolve(path)
   const clock = new Clock(now)
   const from = clock.day(clock.now() - RECENT_MS)
-  const { link, snapshot } = await Link.open({ path: folder, from }, log)
-  const ledger = new EmbeddedLedger({ folder, link, clock, from, snapshot, retentionDays, log })
-  const records = createRecords(createStorage({ driver: embeddedDriver(link, now) }))
+  const { link, snapshot } = await WorkerClient.open({ path: folder, from }, log)
+  const ledger = new SqliteLedger({ folder, link, clock, from, snapshot, retentionDays, log })
+  const records = createRecords(createStorage({ driver: sqliteDriver(link, now) }))
   return { ledger, records }
 }
 
 /** The engine of one process. `enter`, `hold` and `leave` answer without a promise. */
-export class EmbeddedLedger implements Ledger {
+export class SqliteLedger implements Ledger {
   readonly #folder: string
-  readonly #link: Link
+  readonly #link: WorkerClient
   readonly #clock: Clock
   /** The first day, `YYYYMMDD`, of which the Books know everything. */
   readonly #from: string
-  readonly #books = new Map<string, Book>()
+  readonly #books = new Map<string, AccountBook>()
   /** What Books have already been charged and the file has not. */
   readonly #early = new Set<Charge>()
   /** Limits that are in the file as they are here. */
   readonly #stored = new WeakSet<KeyLimits>()
-  readonly #care: Care
+  readonly #care: Maintenance
 
   constructor(parts: {
     readonly folder: string
-    readonly link: Link
+    readonly link: WorkerClient
     readonly clock: Clock
     readonly from: string
     readonly snapshot: Snapshot
@@ -126,7 +126,7 @@ export class EmbeddedLedger implements Ledger {
       this.#stored.add(stored)
     }
     const { clock, link, retentionDays, log } = parts
-    this.#care = new Care({
+    this.#care = new Maintenance({
       ledger: this,
       verifies: true,
       optimize: () => link.read('optimize'),
@@ -142,7 +142,7 @@ export class EmbeddedLedger implements Ledger {
   }
 
   /** @throws Unavailable while the disk cannot be written */
-  enter(entry: Entry): Entered {
+  enter(entry: AdmissionRequest): Admission {
     this.#link.check()
     return this.#books.get(entry.account)?.enter(entry) ?? STALE
   }
@@ -151,7 +151,7 @@ export class EmbeddedLedger implements Ledger {
    * @throws Unavailable while the disk cannot be written; RangeError for a negative hold, one above MAX_AMOUNT, or a key
    * whose spend has passed it
    */
-  hold(hold: Hold): Held {
+  hold(hold: HoldRequest): HoldResult {
     this.#link.check()
     return this.#books.get(hold.account)?.hold(hold) ?? LOST
   }
@@ -304,7 +304,7 @@ export class EmbeddedLedger implements Ledger {
    * @throws Error when it cannot be written, or is there
    */
   async backup(target: string): Promise<void> {
-    const copy: Copy = { source: join(this.#folder, LEDGER_FILE), target: resolve(target) }
+    const copy: BackupJob = { source: join(this.#folder, LEDGER_FILE), target: resolve(target) }
     const script = new URL(`./backup-worker${extname(import.meta.url)}`, import.meta.url)
     await once(new Worker(script, { name: 'ledger copy', workerData: copy, execArgv: [] }), 'exit')
   }
@@ -315,10 +315,10 @@ export class EmbeddedLedger implements Ledger {
     await this.#link.close()
   }
 
-  #book(account: string): Book {
+  #book(account: string): AccountBook {
     const found = this.#books.get(account)
     if (found) return found
-    const book = new Book(this.#clock, ({ request, key, at }) => {
+    const book = new AccountBook(this.#clock, ({ request, key, at }) => {
       const written = this.#link.write('orphan', [request, account, key.id, at], resultOf)
       // Nobody waits for it, and who closes the ledger is told what was not written.
       written.catch(() => undefined)
@@ -364,7 +364,7 @@ export class EmbeddedLedger implements Ledger {
 }
 
 /** @throws RangeError for what no ledger holds */
-function resultOf<Name extends WriteName>(outcome: Outcome<Name>) {
+function resultOf<Name extends WriteName>(outcome: CommandResult<Name>) {
   if ('refused' in outcome) throw new RangeError(outcome.refused)
   return outcome.value
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
 /** Why a folder cannot be used, and what to do about it: one sentence for the operator. */
-export class Refusal extends Error {}
+export class CannotOpen extends Error {}
 
 export interface OpenedFolder {
   readonly db: DatabaseSync
@@ -133,13 +133,14 @@ export function openDatabase(file: string): DatabaseSync {
   try {
     checkVersion(String(db.prepare('SELECT sqlite_version() AS version').get()!.version))
     const { journal_mode: mode } = db.prepare('PRAGMA journal_mode = WAL').get()!
-    if (mode !== 'wal') throw new Refusal(`${file} is where SQLite cannot keep a write-ahead log.`)
+    if (mode !== 'wal')
+      throw new CannotOpen(`${file} is where SQLite cannot keep a write-ahead log.`)
     db.exec(`PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
     migrate(db, file)
     return db
   } catch (error) {
     db.close()
-    throw toRefusal(file, error)
+    throw toCannotOpen(file, error)
   }
 }
 
@@ -149,7 +150,7 @@ export function judgeFileSystem(path: string, type: number): string | undefined 
   const number = type >>> 0
   const network = NETWORK[number]
   if (network) {
-    throw new Refusal(
+    throw new CannotOpen(
       `${path} is on a network file system (${network}), where a ledger can be lost: take a folder on a local disk.`,
     )
   }
@@ -162,7 +163,7 @@ export function checkVersion(version: string): void {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
   const [a = 0, b = 0, c = 0] = OLDEST_SQLITE.split('.').map(Number)
   if ((major - a || minor - b || patch - c) >= 0) return
-  throw new Refusal(
+  throw new CannotOpen(
     `SQLite ${version} in this Node.js may lose committed rows: ${OLDEST_SQLITE} or newer is needed.`,
   )
 }
@@ -186,8 +187,8 @@ function claim(path: string): DatabaseSync {
     return owner
   } catch (error) {
     owner.close()
-    if (codeOf(error) !== BUSY) throw toRefusal(file, error)
-    throw new Refusal(
+    if (codeOf(error) !== BUSY) throw toCannotOpen(file, error)
+    throw new CannotOpen(
       `${path} belongs to a process that is running: one process owns such a folder, several gateways need Redis.`,
     )
   }
@@ -206,12 +207,12 @@ function createFile(file: string): void {
 function migrate(db: DatabaseSync, file: string): void {
   const tables = db.prepare(`SELECT name FROM sqlite_schema WHERE type = 'table'`).all()
   const known = tables.some(({ name }) => name === 'meta')
-  if (!known && tables.length > 0) throw new Refusal(`${file} is a database, but not a ledger.`)
+  if (!known && tables.length > 0) throw new CannotOpen(`${file} is a database, but not a ledger.`)
   const version = known ? Number(db.prepare('SELECT version FROM meta').get()!.version) : 0
   const newest = MIGRATIONS.length
   if (version === newest) return
   if (version > newest) {
-    throw new Refusal(
+    throw new CannotOpen(
       `${file} was written by a newer version: its schema is ${version}, the newest known here ${newest}.`,
     )
   }
@@ -227,19 +228,19 @@ function migrate(db: DatabaseSync, file: string): void {
 }
 
 /** What an operator can do about an error of this file's. */
-export function toRefusal(file: string, error: unknown): Refusal {
-  if (error instanceof Refusal) return error
+export function toCannotOpen(file: string, error: unknown): CannotOpen {
+  if (error instanceof CannotOpen) return error
   const code = codeOf(error)
   if (code === CORRUPT || code === NOT_A_DATABASE) {
-    return new Refusal(
+    return new CannotOpen(
       `${file} is damaged or not a database (${(error as Error).message}): restore it from a backup.`,
     )
   }
   return unusable(file, error)
 }
 
-function unusable(path: string, error: unknown): Refusal {
-  return new Refusal(`${path} cannot be used: ${(error as Error).message}.`, { cause: error })
+function unusable(path: string, error: unknown): CannotOpen {
+  return new CannotOpen(`${path} cannot be used: ${(error as Error).message}.`, { cause: error })
 }
 
 /** SQLite's primary result code of an error; 0 for one that is not SQLite's. */

@@ -1,6 +1,6 @@
 /** Records in the file of an embedded ledger, written with the ledger's own batches. */
 import type { Driver } from 'unstorage'
-import type { Link } from './worker-client.ts'
+import type { WorkerClient } from './worker-client.ts'
 import type { StoredRecord } from './store.ts'
 
 interface Item {
@@ -18,7 +18,7 @@ interface Options {
  * all. The file is the ledger's to close.
  * @param now ms since epoch
  */
-export function embeddedDriver(link: Link, now: () => number): Driver<never, Link> {
+export function sqliteDriver(link: WorkerClient, now: () => number): Driver<never, WorkerClient> {
   const put = async (items: readonly Item[], common: Options = {}) => {
     link.check()
     const at = now()

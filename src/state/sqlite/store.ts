@@ -96,13 +96,13 @@ export type ReadName =
   | 'optimize'
 
 /** A method of the store with its arguments, as it crosses the threads. */
-export interface Job<Name extends WriteName | ReadName = WriteName | ReadName> {
+export interface StoreCommand<Name extends WriteName | ReadName = WriteName | ReadName> {
   readonly name: Name
   readonly args: Parameters<Store[Name]>
 }
 
 /** What one write of a batch came to. A refused one has changed nothing, and the others do not mind. */
-export type Outcome<Name extends WriteName = WriteName> =
+export type CommandResult<Name extends WriteName = WriteName> =
   | { readonly value: ReturnType<Store[Name]> }
   /** Why: a value that no ledger holds. */
   | { readonly refused: string }
@@ -137,7 +137,7 @@ export class Store {
    * Writes all of a batch, in its order, and has it on disk when it returns.
    * @throws SQLite's error when the database cannot be written; nothing of the batch is then there
    */
-  commit(batch: readonly Job<WriteName>[]): Outcome[] {
+  commit(batch: readonly StoreCommand<WriteName>[]): CommandResult[] {
     this.#db.exec('BEGIN IMMEDIATE')
     try {
       const outcomes = batch.map(({ name, args }) =>

@@ -4,20 +4,20 @@ import { getCompileCacheDir } from 'node:module'
 import { dirname, extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { ConfigError, Unavailable } from '../../errors/errors.ts'
-import type { Job, Outcome, ReadName, Snapshot, Store, WriteName } from './store.ts'
+import type { StoreCommand, CommandResult, ReadName, Snapshot, Store, WriteName } from './store.ts'
 import type { Log } from '../ledger/ledger.ts'
-import type { Opened, Start, Turn, TurnAnswer } from './worker.ts'
+import type { Opened, WorkerInit, WorkerBatch, WorkerBatchResult } from './worker.ts'
 
 interface PendingWrite {
-  readonly job: Job<WriteName>
+  readonly job: StoreCommand<WriteName>
   /** Steady ms. */
   readonly since: number
-  take(outcome: Outcome): void
+  take(outcome: CommandResult): void
   reject(error: Error): void
 }
 
 interface PendingRead {
-  readonly job: Job<ReadName>
+  readonly job: StoreCommand<ReadName>
   resolve(value: unknown): void
   reject(error: Error): void
 }
@@ -29,7 +29,7 @@ const RETRY_MS = 250
  * One turn is under way at a time; what comes up meanwhile goes with the next one. So the longer a disk takes, the more
  * settlements share its sync, and nobody waits for a batch to fill.
  */
-export class Link {
+export class WorkerClient {
   readonly #worker: Worker
   readonly #log: Log
   #writes: PendingWrite[] = []
@@ -49,7 +49,10 @@ export class Link {
    * @returns with what the file has told it
    * @throws ConfigError for a path that cannot be used
    */
-  static async open(start: Start, log: Log): Promise<{ link: Link; snapshot: Snapshot }> {
+  static async open(
+    start: WorkerInit,
+    log: Log,
+  ): Promise<{ link: WorkerClient; snapshot: Snapshot }> {
     const script = new URL(`./worker${extname(import.meta.url)}`, import.meta.url)
     // Options of the main script, such as those of "-e", would not let it start; under "--watch" the environment would
     // have it report its imports among its answers. What this process keeps of compiled sources is good for it as well.
@@ -62,13 +65,13 @@ export class Link {
       throw new ConfigError('the configuration', [{ path: 'state.path', message: opened.refused }])
     }
     for (const warning of opened.warnings) log.warn(warning)
-    return { link: new Link(worker, log), snapshot: opened.snapshot }
+    return { link: new WorkerClient(worker, log), snapshot: opened.snapshot }
   }
 
   private constructor(worker: Worker, log: Log) {
     this.#worker = worker
     this.#log = log
-    worker.on('message', (answer: TurnAnswer) => this.#receive(answer))
+    worker.on('message', (answer: WorkerBatchResult) => this.#receive(answer))
     worker.on('error', (error) => this.#end(error))
     worker.on('exit', () => this.#end(new Error('the ledger is closed')))
     // A ledger with nothing to do keeps no process alive.
@@ -108,17 +111,17 @@ export class Link {
    */
   write<Name extends WriteName, Result>(
     name: Name,
-    args: Job<Name>['args'],
-    take: (outcome: Outcome<Name>) => Result,
+    args: StoreCommand<Name>['args'],
+    take: (outcome: CommandResult<Name>) => Result,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended)
       this.#writes.push({
-        job: { name, args } as Job<WriteName>,
+        job: { name, args } as StoreCommand<WriteName>,
         since: performance.now(),
         take(outcome) {
           try {
-            resolve(take(outcome as Outcome<Name>))
+            resolve(take(outcome as CommandResult<Name>))
           } catch (error) {
             reject(error)
           }
@@ -132,11 +135,11 @@ export class Link {
   /** Asks for something, and is told it as it is after everything that was handed over before. */
   read<Name extends ReadName>(
     name: Name,
-    ...args: Job<Name>['args']
+    ...args: StoreCommand<Name>['args']
   ): Promise<ReturnType<Store[Name]>> {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended)
-      const job = { name, args } as Job<ReadName>
+      const job = { name, args } as StoreCommand<ReadName>
       this.#reads.push({ job, resolve: resolve as (value: unknown) => void, reject })
       this.#schedule()
     })
@@ -178,7 +181,7 @@ export class Link {
     this.#post(jobs)
   }
 
-  #receive({ outcomes, answers }: TurnAnswer): void {
+  #receive({ outcomes, answers }: WorkerBatchResult): void {
     const { writes, reads } = this.#turn!
     this.#turn = undefined
     if (!this.#closing) this.#worker.unref()
@@ -203,7 +206,7 @@ export class Link {
     if (this.#closing && !this.#turn) this.#post('close')
   }
 
-  #post(message: Turn | 'close'): void {
+  #post(message: WorkerBatch | 'close'): void {
     this.#worker.postMessage(message)
   }
 

@@ -1,17 +1,17 @@
 /** The thread that owns the file of an embedded ledger: one batch after the other, each a transaction on disk. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { codeOf, openFolder, Refusal, toRefusal } from './file.ts'
+import { codeOf, openFolder, CannotOpen, toCannotOpen } from './file.ts'
 import {
   Store,
-  type Job,
-  type Outcome,
+  type StoreCommand,
+  type CommandResult,
   type ReadName,
   type Snapshot,
   type WriteName,
 } from './store.ts'
 
 /** What the thread is started with. */
-export interface Start {
+export interface WorkerInit {
   readonly path: string
   /** A day, `YYYYMMDD`: see {@link Store.load}. */
   readonly from: string
@@ -24,19 +24,19 @@ export type Opened =
   | { readonly refused: string }
 
 /** All writes in one transaction, then the reads, which see them. */
-export interface Turn {
-  readonly writes: readonly Job<WriteName>[]
-  readonly reads: readonly Job<ReadName>[]
+export interface WorkerBatch {
+  readonly writes: readonly StoreCommand<WriteName>[]
+  readonly reads: readonly StoreCommand<ReadName>[]
 }
 
-export interface TurnAnswer {
+export interface WorkerBatchResult {
   /** One for each write, or why none of them was written. */
-  readonly outcomes: readonly Outcome[] | { readonly failure: string }
+  readonly outcomes: readonly CommandResult[] | { readonly failure: string }
   readonly answers: readonly ({ readonly value: unknown } | { readonly error: string })[]
 }
 
 const port = parentPort!
-const { path, from } = workerData as Start
+const { path, from } = workerData as WorkerInit
 open()
 
 function open(): void {
@@ -44,23 +44,23 @@ function open(): void {
     const folder = openFolder(path)
     const store = new Store(folder.db)
     const opened: Opened = { snapshot: store.load(from), warnings: folder.warnings }
-    port.on('message', (turn: Turn | 'close') => {
+    port.on('message', (turn: WorkerBatch | 'close') => {
       if (turn === 'close') {
         folder.close()
         return port.close()
       }
       const outcomes = write(store, turn.writes)
       const answers = turn.reads.map((job) => read(store, job))
-      port.postMessage({ outcomes, answers } satisfies TurnAnswer)
+      port.postMessage({ outcomes, answers } satisfies WorkerBatchResult)
     })
     port.postMessage(opened)
   } catch (error) {
-    if (!(error instanceof Refusal) && codeOf(error) === 0) throw error
-    port.postMessage({ refused: toRefusal(path, error).message } satisfies Opened)
+    if (!(error instanceof CannotOpen) && codeOf(error) === 0) throw error
+    port.postMessage({ refused: toCannotOpen(path, error).message } satisfies Opened)
   }
 }
 
-function write(store: Store, writes: Turn['writes']): TurnAnswer['outcomes'] {
+function write(store: Store, writes: WorkerBatch['writes']): WorkerBatchResult['outcomes'] {
   if (writes.length === 0) return []
   try {
     return store.commit(writes)
@@ -69,7 +69,10 @@ function write(store: Store, writes: Turn['writes']): TurnAnswer['outcomes'] {
   }
 }
 
-function read(store: Store, { name, args }: Job<ReadName>): TurnAnswer['answers'][number] {
+function read(
+  store: Store,
+  { name, args }: StoreCommand<ReadName>,
+): WorkerBatchResult['answers'][number] {
   try {
     return { value: Reflect.apply(store[name], store, args) }
   } catch (error) {

@@ -5,19 +5,19 @@ import {
   judged,
   named,
   notFailure,
-  type Bench,
+  type Fixture,
   type Case,
   type Check,
 } from '../fixture.ts'
 import { differences, lacking, usageDifferences } from '../compare.ts'
-import { breachesOf, impossibleCounts } from '../rules.ts'
-import { misshapen } from '../shapes.ts'
+import { streamViolations, usageViolations } from '../rules.ts'
+import { schemaViolations } from '../shapes.ts'
 import type { Outcome } from '../provider-under-test.ts'
 import type { Expected } from '../transcripts.ts'
 import { json } from '../vendor.ts'
 
 /** What the answer says; the rules of streams; the counts. */
-export async function checkAnswer(bench: Bench, one: Case): Promise<Check[]> {
+export async function checkAnswer(bench: Fixture, one: Case): Promise<Check[]> {
   const { subject, vendor } = bench
   const { transcript, question } = one
   const { name, answer, expect } = transcript
@@ -46,9 +46,9 @@ export async function checkAnswer(bench: Bench, one: Case): Promise<Check[]> {
 
 /** S1 to S9 and S11, and what the provider owes the code that sees to them. */
 export function checkRules(on: string | null, outcome: Outcome, logprobs: boolean): Check {
-  const problems = misshapen(outcome.raw)
+  const problems = schemaViolations(outcome.raw)
   if (outcome.error === undefined) {
-    problems.push(...breachesOf(outcome.chunks, { usage: 'none', logprobs }))
+    problems.push(...streamViolations(outcome.chunks, { usage: 'none', logprobs }))
   }
   return judged('stream rules', on, problems.slice(0, 5))
 }
@@ -56,7 +56,7 @@ export function checkRules(on: string | null, outcome: Outcome, logprobs: boolea
 function checkUsage(name: string, { usage }: Outcome, expect: Expected): Check {
   const problems = [
     ...usageDifferences(expect.usage, usage),
-    ...(usage ? impossibleCounts(usage) : []),
+    ...(usage ? usageViolations(usage) : []),
   ]
   return judged('usage', name, problems, usage ? [] : ['none: calls are charged by estimate'])
 }

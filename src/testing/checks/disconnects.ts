@@ -1,20 +1,20 @@
 /** Whether a provider lets go when the client leaves, and waits when the client waits. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Chunk, Flow } from '../../plugin.ts'
+import type { ChatChunk, Flow } from '../../plugin.ts'
 import {
   answerOf,
   ASKS_NOBODY,
   breaksOf,
   judged,
   skipped,
-  type Bench,
+  type Fixture,
   type Case,
   type Check,
 } from '../fixture.ts'
 import { saidBy } from '../compare.ts'
-import type { Question } from '../requests.ts'
+import type { TestRequest } from '../requests.ts'
 import { within } from '../provider-under-test.ts'
-import type { Recorded } from '../transcripts.ts'
+import type { RecordedResponse } from '../transcripts.ts'
 
 const LOOK_MS = 10
 /** Looks without a byte taken after which a connection counts as standing still. */
@@ -24,7 +24,7 @@ const MOST_BYTES = 24 * 1024 * 1024
 const BLOCK_BYTES = 64 * 1024
 
 /** The client leaves in the middle of a stream. */
-export async function checkCancel(bench: Bench, one: Case): Promise<Check> {
+export async function checkCancel(bench: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
   const { subject, vendor, patienceMs } = bench
   const beginning = answer && (await firstOutput(bench, one, answer))
@@ -46,7 +46,7 @@ export async function checkCancel(bench: Bench, one: Case): Promise<Check> {
 }
 
 /** The client leaves while the vendor has not said a word. */
-export async function checkHang(bench: Bench, question: Question, on: string): Promise<Check> {
+export async function checkHang(bench: Fixture, question: TestRequest, on: string): Promise<Check> {
   const { subject, vendor, patienceMs } = bench
   vendor.answer({ pieces: [], ending: 'silent' })
   const gone = new AbortController()
@@ -80,7 +80,7 @@ export async function checkHang(bench: Bench, question: Question, on: string): P
 }
 
 /** After the checks above: whether the signal of each job was in each of its requests. */
-export function checkSignal({ subject }: Bench): Check {
+export function checkSignal({ subject }: Fixture): Check {
   const { requests } = subject.surroundings
   if (requests.length === 0) {
     return skipped(
@@ -96,7 +96,7 @@ export function checkSignal({ subject }: Bench): Check {
 }
 
 /** The client stops reading: so must the provider, and with it the vendor's connection. */
-export async function checkPressure(bench: Bench, one: Case): Promise<Check> {
+export async function checkPressure(bench: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
   const { subject, vendor, patienceMs } = bench
   const loop = answer && (await repeatable(bench, one, answer))
@@ -130,7 +130,7 @@ export async function checkPressure(bench: Bench, one: Case): Promise<Check> {
 
 /** What is left open after an abort. */
 async function lettingGo(
-  { vendor, patienceMs }: Bench,
+  { vendor, patienceMs }: Fixture,
   reading: Promise<unknown>,
 ): Promise<string[]> {
   const { aborted } = vendor.requests.at(-1)!
@@ -149,12 +149,12 @@ async function lettingGo(
   return problems
 }
 
-async function readOut(parts: Flow<Chunk>): Promise<void> {
+async function readOut(parts: Flow<ChatChunk>): Promise<void> {
   for (let last = false; !last;) last = (await parts.next()).last
 }
 
 /** The shortest beginning of an answer that gives a part. */
-async function firstOutput(bench: Bench, { question }: Case, answer: Recorded) {
+async function firstOutput(bench: Fixture, { question }: Case, answer: RecordedResponse) {
   for (const end of breaksOf(answer)) {
     const beginning = answer.body.subarray(0, end)
     bench.vendor.answer(answerOf(answer, [beginning]))
@@ -171,9 +171,9 @@ interface Loop {
 
 /** An event that adds to the answer each time it comes. */
 async function repeatable(
-  bench: Bench,
+  bench: Fixture,
   { question }: Case,
-  answer: Recorded,
+  answer: RecordedResponse,
 ): Promise<Loop | undefined> {
   const { body } = answer
   const said = async (...pieces: readonly Uint8Array[]) => {

@@ -7,17 +7,17 @@ import {
   named,
   notFailure,
   skipped,
-  type Bench,
+  type Fixture,
   type Check,
 } from '../fixture.ts'
 import { randomFrom } from '../splits.ts'
 import { shows } from '../secrets.ts'
-import type { Question } from '../requests.ts'
-import type { Answer, Seen } from '../vendor.ts'
+import type { TestRequest } from '../requests.ts'
+import type { FakeResponse, ReceivedRequest } from '../vendor.ts'
 
 interface Trouble {
   readonly name: string
-  readonly answer: (request: Seen, bench: Bench) => Answer
+  readonly answer: (request: ReceivedRequest, bench: Fixture) => FakeResponse
   readonly classes: readonly FailureClass[]
   readonly retryAfterMs?: number
 }
@@ -48,8 +48,8 @@ const TROUBLES: readonly Trouble[] = [
 
 /** Each trouble, for an answer that is streamed and for one that comes whole. */
 export async function checkFailures(
-  bench: Bench,
-  questions: Readonly<Record<string, Question>>,
+  bench: Fixture,
+  questions: Readonly<Record<string, TestRequest>>,
 ): Promise<Check[]> {
   const checks: Check[] = []
   for (const trouble of TROUBLES) {
@@ -75,7 +75,7 @@ export async function checkFailures(
 }
 
 /** After all others: whether an error or the log has shown a secret, or an error what clients must not read. */
-export function checkSecrets({ subject, vendor }: Bench, secrets: readonly string[]): Check {
+export function checkSecrets({ subject, vendor }: Fixture, secrets: readonly string[]): Check {
   const problems = new Set<string>()
   const look = (text: string, where: string, what: string, hidden: readonly string[]) => {
     if (shows(text, hidden)) problems.add(`${where} shows ${what}`)
@@ -95,7 +95,7 @@ export function checkSecrets({ subject, vendor }: Bench, secrets: readonly strin
   return judged('secrets', null, [...problems], seen)
 }
 
-async function problemsOf(bench: Bench, trouble: Trouble, question: Question) {
+async function problemsOf(bench: Fixture, trouble: Trouble, question: TestRequest) {
   const { subject, vendor } = bench
   const before = vendor.requests.length
   vendor.answer((request) => trouble.answer(request, bench))
@@ -122,7 +122,7 @@ async function problemsOf(bench: Bench, trouble: Trouble, question: Question) {
 
 /** Says no, and tells everything it knows about who asked. */
 function refusal(status: number, headers: Readonly<Record<string, string>> = {}) {
-  return ({ headers: sent, path }: Seen): Answer => {
+  return ({ headers: sent, path }: ReceivedRequest): FakeResponse => {
     const told = Object.values(sent).join(' ')
     const message = `Refused for ${ACCOUNT}: ${path} with ${told}`
     return {
@@ -133,7 +133,7 @@ function refusal(status: number, headers: Readonly<Record<string, string>> = {})
   }
 }
 
-function garbage(_request: Seen, { seed }: Bench): Answer {
+function garbage(_request: ReceivedRequest, { seed }: Fixture): FakeResponse {
   const random = randomFrom(seed)
   const noise = Uint8Array.from({ length: 512 }, () => random(256))
   return {
@@ -142,7 +142,7 @@ function garbage(_request: Seen, { seed }: Bench): Answer {
   }
 }
 
-function page(status: number): Answer {
+function page(status: number): FakeResponse {
   return { status, headers: { 'content-type': 'text/html' }, pieces: [PAGE] }
 }
 

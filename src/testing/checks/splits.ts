@@ -9,7 +9,7 @@ import {
   named,
   notFailure,
   skipped,
-  type Bench,
+  type Fixture,
   type Case,
   type Check,
 } from '../fixture.ts'
@@ -24,7 +24,7 @@ const MOST_BREAKS = 32
 const RANDOM_BREAKS = 8
 
 /** The same answer whole, at its borders, byte by byte, and at random. */
-export async function checkCuts(bench: Bench, { transcript, question }: Case): Promise<Check> {
+export async function checkCuts(bench: Fixture, { transcript, question }: Case): Promise<Check> {
   const { name, answer } = transcript
   if (!answer) return skipped('cuts', name, ASKS_NOBODY)
   const { subject, vendor } = bench
@@ -47,7 +47,7 @@ export async function checkCuts(bench: Bench, { transcript, question }: Case): P
 }
 
 /** Of a good answer: its beginning is an error, unless nothing is missing from it (S12). */
-export async function checkCutOff(bench: Bench, { transcript, question }: Case): Promise<Check> {
+export async function checkCutOff(bench: Fixture, { transcript, question }: Case): Promise<Check> {
   const { name, answer } = transcript
   if (!answer) return skipped('cut off', name, ASKS_NOBODY)
   const { subject, vendor } = bench

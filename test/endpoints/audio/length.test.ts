@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { secondsOf, wholeSeconds } from '../../../src/endpoints/audio/length.ts'
+import { secondsOf, billableSeconds } from '../../../src/endpoints/audio/length.ts'
 import { mediaTypeOf } from '../../../src/endpoints/shared/media.ts'
 import { adts, flac, fragmented, m4a, mp3, opus, wav, webm } from './_sounds.ts'
 
@@ -48,7 +48,7 @@ describe('the length of sound', () => {
   })
 
   it('is counted in whole seconds, upward, without regard to less than a millisecond', () => {
-    expect([3.7, 4, 4.0000001, 4.001, 36.709999084472656].map(wholeSeconds)).toEqual([
+    expect([3.7, 4, 4.0000001, 4.001, 36.709999084472656].map(billableSeconds)).toEqual([
       4, 4, 4, 5, 37,
     ])
   })

@@ -1,9 +1,9 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { secondsOf } from '../../../src/endpoints/audio/length.ts'
-import { soundOf } from '../../../src/endpoints/speech/answer.ts'
+import { toRequestedFormat } from '../../../src/endpoints/speech/answer.ts'
 import { flowOf } from '../../../src/stream/flow.ts'
-import { segmentsOf } from '../../../src/endpoints/audio/segments.ts'
+import { segmentsFromWords } from '../../../src/endpoints/audio/segments.ts'
 import { Resample, ToWav } from '../../../src/endpoints/audio/samples.ts'
 import type { Step } from '../../../src/plugin.ts'
 
@@ -86,13 +86,13 @@ describe('samples for a client', () => {
 
   it('become pcm at the rate that pcm has', async () => {
     let bytes = 0
-    for await (const piece of soundOf(samples(), 16_000, 'pcm')) bytes += piece.length
+    for await (const piece of toRequestedFormat(samples(), 16_000, 'pcm')) bytes += piece.length
     expect(bytes).toBe(2400 * 2)
   })
 
   it('become nothing that takes an encoder', () => {
     for (const format of ['mp3', 'opus', 'aac', 'flac'] as const) {
-      expect(() => soundOf(samples(), 16_000, format)).toThrow(format)
+      expect(() => toRequestedFormat(samples(), 16_000, format)).toThrow(format)
     }
   })
 })
@@ -112,7 +112,7 @@ describe('segments of words', () => {
       word('Then', 1.1, 1.5),
       word('stop', 1.5, 2),
     ]
-    expect(segmentsOf('Turn  left. Then stop', words)).toEqual([
+    expect(segmentsFromWords('Turn  left. Then stop', words)).toEqual([
       { start: 0, end: 1, text: 'Turn  left.' },
       { start: 1.1, end: 2, text: 'Then stop' },
     ])
@@ -125,7 +125,7 @@ describe('segments of words', () => {
       word('maybe', 9, 10, 1),
       ...Array.from({ length: 30 }, (_, i) => word('and', 10 + i, 11 + i, 1)),
     ]
-    const segments = segmentsOf('', words)
+    const segments = segmentsFromWords('', words)
     expect(segments.map(({ start, end }) => [start, end])).toEqual([
       [0, 1],
       [1, 2],
@@ -138,7 +138,7 @@ describe('segments of words', () => {
 
   it('need no blanks between words', () => {
     const words = [word('你好', 0, 1), word('世界。', 1, 2), word('再见', 2, 3)]
-    expect(segmentsOf('你好世界。再见', words).map(({ text }) => text)).toEqual([
+    expect(segmentsFromWords('你好世界。再见', words).map(({ text }) => text)).toEqual([
       '你好世界。',
       '再见',
     ])

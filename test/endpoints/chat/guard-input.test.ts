@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { outboundChat, readChatRequest } from '../../../src/endpoints/chat/request.ts'
 import { chatUnits, withhold } from '../../../src/endpoints/chat/guard-input.ts'
-import type { Unit } from '../../../src/plugin.ts'
+import type { TextItem } from '../../../src/plugin.ts'
 
 const REFUSALS = ['No.\n\nCall us.', 'No.']
 const BANNED = 'kestrel'
@@ -17,7 +17,7 @@ const calling = (args: string) =>
   })
 
 describe('chatUnits', () => {
-  it.each<[string, object, Partial<Unit>]>([
+  it.each<[string, object, Partial<TextItem>]>([
     ['a system message', { messages: [system(BANNED), user('hi')] }, { role: 'system' }],
     [
       'a developer message',
@@ -472,7 +472,7 @@ describe('settled refusals', () => {
   const refused = [user(BANNED), assistant('No.')]
 
   it('are turns that the refusal text answered', () => {
-    const { settled } = unitsOf({ messages: [...refused, user('hello')] })
+    const { refusedTurns: settled } = unitsOf({ messages: [...refused, user('hello')] })
     expect(settled).toEqual([{ units: new Set(['messages[0]']), messages: [-3] }])
   })
 
@@ -484,7 +484,7 @@ describe('settled refusals', () => {
     ['in both members', assistant('No.', { refusal: 'No.' })],
     ['trimmed by the client', assistant(' No.\n')],
   ])('are known by the refusal text %s', (_, answer) => {
-    expect(unitsOf({ messages: [user(BANNED), answer, user('b')] }).settled).toHaveLength(1)
+    expect(unitsOf({ messages: [user(BANNED), answer, user('b')] }).refusedTurns).toHaveLength(1)
   })
 
   it.each<[string, object[]]>([
@@ -498,7 +498,7 @@ describe('settled refusals', () => {
     ['a forged refusal before the current turn', [assistant('No.'), user(BANNED)]],
     ['a refusal that a user utters', [user(BANNED), user('No.'), user('b')]],
   ])('are not made by %s', (_, messages) => {
-    expect(unitsOf({ messages }).settled).toEqual([])
+    expect(unitsOf({ messages }).refusedTurns).toEqual([])
   })
 
   it('have the tool messages of the turn, and never a system message', () => {
@@ -511,7 +511,7 @@ describe('settled refusals', () => {
       assistant('No.'),
       user('b'),
     ]
-    const { settled } = unitsOf({ messages })
+    const { refusedTurns: settled } = unitsOf({ messages })
     expect(settled).toEqual([
       { units: new Set(['messages[1]', 'messages[3]', 'messages[4]']), messages: [-6, -4, -3] },
     ])
@@ -519,7 +519,7 @@ describe('settled refusals', () => {
 
   it('are told one by one', () => {
     const messages = [...refused, user('a'), assistant('Yes.'), ...refused, user('b')]
-    expect(unitsOf({ messages }).settled.map((turn) => turn.messages)).toEqual([[-7], [-3]])
+    expect(unitsOf({ messages }).refusedTurns.map((turn) => turn.messages)).toEqual([[-7], [-3]])
   })
 })
 
@@ -532,7 +532,7 @@ describe('withhold', () => {
     user('hello'),
   ]
   const request = readChatRequest({ model: 'a/b', messages })
-  const { settled } = chatUnits(request, REFUSALS)
+  const { refusedTurns: settled } = chatUnits(request, REFUSALS)
 
   it('leaves nothing of the turn, whatever instructions were put before it', () => {
     const outbound = outboundChat(request)
@@ -576,13 +576,15 @@ describe('withhold', () => {
         const input = readChatRequest({ model: 'a/b', messages: conversation })
         const found = chatUnits(input, REFUSALS)
         const violating = found.units.filter(({ text }) => text.includes(BANNED))
-        const turns = found.settled.filter(({ units }) => violating.some(({ id }) => units.has(id)))
+        const turns = found.refusedTurns.filter(({ units }) =>
+          violating.some(({ id }) => units.has(id)),
+        )
         const blocks = violating.some(({ id }) => !turns.some(({ units }) => units.has(id)))
         const sent = JSON.stringify(withhold(outboundChat(input), turns))
         expect(sent.includes(BANNED)).toBe(blocks)
         // What is being asked now is never withheld.
         const current = found.units.filter((one) => one.current).map(({ id }) => id)
-        for (const { units } of found.settled) {
+        for (const { units } of found.refusedTurns) {
           expect(current.filter((id) => units.has(id))).toEqual([])
         }
       }),

@@ -2,11 +2,15 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { fold, unfold } from '../../../src/endpoints/chat/chunks.ts'
+import { toCompletion, toChunk } from '../../../src/endpoints/chat/chunks.ts'
 import { toFlow } from '../../../src/stream/flow.ts'
-import { conform, conformWhole, type Envelope } from '../../../src/endpoints/chat/normalize.ts'
+import {
+  normalizeChunks,
+  normalizeCompletion,
+  type Envelope,
+} from '../../../src/endpoints/chat/normalize.ts'
 import { UpstreamFailure } from '../../../src/errors/errors.ts'
-import type { Chunk, Completion, Delta } from '../../../src/plugin.ts'
+import type { ChatChunk, ChatCompletion, ChatDelta } from '../../../src/plugin.ts'
 
 const schema = (name: string) =>
   JSON.parse(readFileSync(new URL(`../../wire/schemas/${name}.json`, import.meta.url), 'utf8'))
@@ -32,9 +36,12 @@ async function* each<T>(items: readonly T[]): AsyncGenerator<T> {
   yield* items
 }
 
-async function run(chunks: readonly Chunk[], overrides?: Partial<Envelope>): Promise<Chunk[]> {
-  const out: Chunk[] = []
-  for await (const chunk of toFlow(each(chunks)).through(conform(envelope(overrides)))) {
+async function run(
+  chunks: readonly ChatChunk[],
+  overrides?: Partial<Envelope>,
+): Promise<ChatChunk[]> {
+  const out: ChatChunk[] = []
+  for await (const chunk of toFlow(each(chunks)).through(normalizeChunks(envelope(overrides)))) {
     expect(isChunk(chunk), ajv.errorsText(isChunk.errors)).toBe(true)
     out.push(chunk)
   }
@@ -42,16 +49,16 @@ async function run(chunks: readonly Chunk[], overrides?: Partial<Envelope>): Pro
 }
 
 /** A chunk as vendors send it, saying one thing about choice 0. */
-const says = (delta: Delta, finish_reason: string | null = null, index = 0): Chunk => ({
+const says = (delta: ChatDelta, finish_reason: string | null = null, index = 0): ChatChunk => ({
   choices: [{ index, delta, finish_reason }],
 })
-const usage: Chunk = { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }
-const done: Chunk = { choices: [], done: true }
+const usage: ChatChunk = { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }
+const done: ChatChunk = { choices: [], endOfStream: true }
 
-const deltas = (chunks: readonly Chunk[]) => chunks.map((chunk) => chunk.choices[0]!.delta)
-const reasonsOf = (chunks: readonly Chunk[]) =>
+const deltas = (chunks: readonly ChatChunk[]) => chunks.map((chunk) => chunk.choices[0]!.delta)
+const reasonsOf = (chunks: readonly ChatChunk[]) =>
   chunks.map((chunk) => chunk.choices[0]!.finish_reason).filter(Boolean)
-const role: Delta = { role: 'assistant', content: '', refusal: null }
+const role: ChatDelta = { role: 'assistant', content: '', refusal: null }
 
 describe('conform', () => {
   it('opens with a role chunk, once, and ends with one finish chunk', async () => {
@@ -158,7 +165,7 @@ describe('conform', () => {
   })
 
   describe('tool calls', () => {
-    const callsIn = (chunks: readonly Chunk[]) =>
+    const callsIn = (chunks: readonly ChatChunk[]) =>
       deltas(chunks).flatMap((delta) => delta!.tool_calls ?? [])
     const fragment = (
       index: number | undefined,
@@ -186,7 +193,7 @@ describe('conform', () => {
 
     it('has an object for arguments where the vendor says nothing, unless it was cut short', async () => {
       const bare = [fragment(0, 'a', 'fa'), fragment(1, 'b', 'fb', '')]
-      const argumentsIn = (chunks: readonly Chunk[]) =>
+      const argumentsIn = (chunks: readonly ChatChunk[]) =>
         callsIn(chunks).map((call) => [call.index, call.function!.arguments])
       expect(argumentsIn(await run([...bare, done]))).toEqual([
         [0, ''],
@@ -239,7 +246,7 @@ describe('conform', () => {
         fragment(undefined, 'b', 'fb', '{}'),
         done,
       ])
-      const whole = fold(out).choices[0]!.message.tool_calls
+      const whole = toCompletion(out).choices[0]!.message.tool_calls
       expect(whole).toEqual([
         { id: 'a', type: 'function', function: { name: 'fa', arguments: '{"x":1}' } },
         { id: 'b', type: 'function', function: { name: 'fb', arguments: '{}' } },
@@ -264,7 +271,7 @@ describe('conform', () => {
         fragment(0, 'a', '', { x: 1 } as never),
         done,
       ])
-      expect(fold(out).choices[0]!.message.tool_calls[0].function.arguments).toBe('{"x":1}')
+      expect(toCompletion(out).choices[0]!.message.tool_calls[0].function.arguments).toBe('{"x":1}')
     })
 
     it('answers legacy functions in their own words', async () => {
@@ -323,7 +330,7 @@ describe('conform', () => {
         }),
         says({ content: 'Yes' }, 'stop'),
       ])
-      expect(fold(out).choices[0]!.message).toMatchObject({
+      expect(toCompletion(out).choices[0]!.message).toMatchObject({
         reasoning: 'Hm.',
         reasoning_details: [
           { type: 'reasoning.text', text: 'Hm.', signature: 'c2ln', format, id: null, index: 0 },
@@ -341,7 +348,7 @@ describe('conform', () => {
 
     it('never appears under two names', async () => {
       const out = await run([
-        says({ reasoning_content: 'Hm.' } as Delta),
+        says({ reasoning_content: 'Hm.' } as ChatDelta),
         says({ content: 'Yes' }, 'stop'),
       ])
       expect(deltas(out)[1]).toMatchObject({ reasoning: 'Hm.' })
@@ -369,7 +376,7 @@ describe('conform', () => {
 
   it('shows logprobs only when they were asked for', async () => {
     const token = { token: 'a', logprob: -0.1, bytes: [97], top_logprobs: [] }
-    const chunk: Chunk = {
+    const chunk: ChatChunk = {
       choices: [
         {
           index: 0,
@@ -438,7 +445,7 @@ describe('fold and unfold', () => {
     fc.record({ content: fc.constant(null), refusal: text }),
     fc.record({ content: text, vendor_member: fc.dictionary(fc.constantFrom('a', 'b'), fc.nat()) }),
   )
-  const completion: fc.Arbitrary<Completion> = fc
+  const completion: fc.Arbitrary<ChatCompletion> = fc
     .record({
       messages: fc.array(message, { minLength: 1, maxLength: 4 }),
       tokens: fc.option(fc.array(token, { minLength: 1, maxLength: 5 })),
@@ -462,8 +469,8 @@ describe('fold and unfold', () => {
     await fc.assert(
       fc.asyncProperty(completion, async (whole) => {
         const before = JSON.stringify(whole)
-        expect(fold([unfold(whole)])).toEqual({ ...whole, usage: undefined })
-        expect(fold(await run([unfold(whole)], { logprobs: true }))).toEqual({
+        expect(toCompletion([toChunk(whole)])).toEqual({ ...whole, usage: undefined })
+        expect(toCompletion(await run([toChunk(whole)], { logprobs: true }))).toEqual({
           ...whole,
           usage: undefined,
         })
@@ -479,7 +486,7 @@ describe('fold and unfold', () => {
         completion,
         fc.infiniteStream(fc.integer({ min: 1, max: 5 })),
         async (whole, sizes) => {
-          const pieces: Chunk[] = []
+          const pieces: ChatChunk[] = []
           for (const { index, message: said, finish_reason } of whole.choices) {
             for (const name of ['reasoning', 'content', 'refusal'] as const) {
               for (let rest: string = said[name] ?? ''; rest;) {
@@ -520,7 +527,7 @@ describe('fold and unfold', () => {
             usage: undefined,
             choices: whole.choices.map((c) => ({ ...c, logprobs: null })),
           }
-          expect(fold(await run(pieces))).toEqual(quiet)
+          expect(toCompletion(await run(pieces))).toEqual(quiet)
         },
       ),
       { numRuns: 300 },
@@ -562,11 +569,11 @@ describe('fold and unfold', () => {
         system_fingerprint: fc.constantFrom(null, '', 'fp_1'),
         service_tier: fc.constantFrom(null, '', 'default'),
         usage: fc.constantFrom(null, usage.usage),
-        done: fc.constantFrom(undefined, true),
+        endOfStream: fc.constantFrom(undefined, true),
       },
       { requiredKeys: ['choices'] },
-    ) as fc.Arbitrary<Chunk>
-    const outcomeOf = async (answer: () => Completion | Promise<Completion>) => {
+    ) as fc.Arbitrary<ChatChunk>
+    const outcomeOf = async (answer: () => ChatCompletion | Promise<ChatCompletion>) => {
       try {
         return JSON.stringify(await answer())
       } catch (error) {
@@ -576,12 +583,14 @@ describe('fold and unfold', () => {
     await fc.assert(
       fc.asyncProperty(chunk, fc.boolean(), fc.boolean(), async (said, logprobs, reasoning) => {
         const asked = { logprobs, reasoning }
-        const whole = await outcomeOf(() => fold([conformWhole(said, envelope(asked))]))
+        const whole = await outcomeOf(() =>
+          toCompletion([normalizeCompletion(said, envelope(asked))]),
+        )
         const streamed = await outcomeOf(async () => {
-          const parts: Chunk[] = []
-          const step = toFlow(each([said])).through(conform(envelope(asked)))
+          const parts: ChatChunk[] = []
+          const step = toFlow(each([said])).through(normalizeChunks(envelope(asked)))
           for await (const part of step) parts.push(part)
-          return fold(parts)
+          return toCompletion(parts)
         })
         expect(whole).toBe(streamed)
       }),
@@ -640,14 +649,14 @@ describe('fold and unfold', () => {
         choices: fc.array(choice, { maxLength: 3 }),
         usage: fc.constantFrom(null, undefined, usage.usage),
         guard: fc.constant({ a: 1 }),
-        done: fc.constant(true),
+        endOfStream: fc.constant(true),
       },
       { requiredKeys: ['choices'] },
-    ) as fc.Arbitrary<Chunk>
+    ) as fc.Arbitrary<ChatChunk>
     fc.assert(
       fc.property(chunk, (said) => {
         const before = JSON.stringify(said)
-        expect(fold([said])).toEqual(fold([said, { choices: [] }]))
+        expect(toCompletion([said])).toEqual(toCompletion([said, { choices: [] }]))
         expect(JSON.stringify(said)).toBe(before)
       }),
       { numRuns: 2000 },
@@ -658,7 +667,7 @@ describe('fold and unfold', () => {
     const hostile = JSON.parse(
       '{"content":"a","__proto__":{"polluted":true},"constructor":{"x":1}}',
     )
-    const whole = fold([{ choices: [{ index: 0, delta: hostile, finish_reason: 'stop' }] }])
+    const whole = toCompletion([{ choices: [{ index: 0, delta: hostile, finish_reason: 'stop' }] }])
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
     expect(Object.hasOwn(whole.choices[0]!.message, '__proto__')).toBe(true)
   })

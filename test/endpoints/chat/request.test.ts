@@ -2,14 +2,14 @@ import * as fc from 'fast-check'
 import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
 import {
-  needsOf,
+  requiredCapabilities,
   outboundChat,
   readChatRequest,
   usesLegacyFunctions,
-  type Needs,
+  type RequiredCapabilities,
 } from '../../../src/endpoints/chat/request.ts'
 import { InvalidRequest } from '../../../src/errors/errors.ts'
-import type { ChatInput, Message } from '../../../src/plugin.ts'
+import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
 import { bodies, mutate, mutations, PNG } from './request.bodies.ts'
 import { chatBody } from './request.schema.ts'
 
@@ -714,7 +714,7 @@ describe('the checker and the schema', () => {
         if (refused(() => readChatRequest(mutated))) return
         const before = JSON.stringify(mutated)
         const request = readChatRequest(mutated)
-        needsOf(request)
+        requiredCapabilities(request)
         usesLegacyFunctions(request)
         const once = outboundChat(request)
         // The normal form is a valid request, and normal.
@@ -1210,7 +1210,7 @@ function outbound(members: object): ChatInput {
   return outboundChat(readChatRequest(withBody(members)))
 }
 
-function outboundMessage(message: object): Message {
+function outboundMessage(message: object): ChatMessage {
   return outbound({ messages: [message] }).messages[0]!
 }
 
@@ -1218,6 +1218,6 @@ function uses(members: object): boolean {
   return usesLegacyFunctions(readChatRequest(withBody(members)))
 }
 
-function needs(members: object): Needs {
-  return needsOf(readChatRequest(withBody(members)))
+function needs(members: object): RequiredCapabilities {
+  return requiredCapabilities(readChatRequest(withBody(members)))
 }

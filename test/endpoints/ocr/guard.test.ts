@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { guarding } from '../../../src/endpoints/ocr/guard.ts'
 import type { OcrPart } from '../../../src/endpoints/ocr/parts.ts'
-import type { Piece } from '../../../src/guard/adapter.ts'
+import type { OutputPiece } from '../../../src/guard/adapter.ts'
 
 const input = {
   model: 'acme/ocr',
@@ -9,9 +9,9 @@ const input = {
 } as const
 
 function split(part: OcrPart) {
-  const pieces: Piece<OcrPart>[] = []
+  const pieces: OutputPiece<OcrPart>[] = []
   const removed: string[] = []
-  guarding.lanes(input).split(
+  guarding.outputCodec(input).split(
     part,
     (piece) => pieces.push(piece),
     (field) => removed.push(field),
@@ -58,7 +58,9 @@ describe('a page as guards see it', () => {
     expect(removed).toEqual(['secret_field'])
     const [piece] = pieces as any[]
     const words = (again: boolean) =>
-      piece.texts.filter((one: any) => (one.again ?? false) === again).map(({ text }: any) => text)
+      piece.texts
+        .filter((one: any) => (one.duplicate ?? false) === again)
+        .map(({ text }: any) => text)
     // What a judge reads too.
     expect(words(false)).toEqual(['one two', 'top', '| a |', '{"x":"\\u0061b"}'])
     const again = words(true)

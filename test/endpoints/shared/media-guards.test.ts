@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { guarding as images } from '../../../src/endpoints/images/guard.ts'
 import { guarding as transcription } from '../../../src/endpoints/transcription/guard.ts'
 import type { TranscriptPart } from '../../../src/endpoints/transcription/answer.ts'
-import type { Piece } from '../../../src/guard/adapter.ts'
+import type { OutputPiece } from '../../../src/guard/adapter.ts'
 
 describe('a request for images', () => {
   it('is read in every member that goes upstream, known or not', () => {
@@ -17,7 +17,7 @@ describe('a request for images', () => {
       negative_prompt: 'A heron.',
       layers: [{ words: 'A kestrel.' }],
     }
-    const { units } = images.units(request as never, [])
+    const { units } = images.inputTexts(request as never, [])
     expect(units.map(({ id, channel, text }) => [id, channel, text])).toEqual([
       ['prompt', 'prompt', 'A pond.'],
       ['negative_prompt#0', 'tool_schema', 'A heron.'],
@@ -30,9 +30,9 @@ describe('a request for images', () => {
 describe('a transcript', () => {
   const file = { bytes: new Uint8Array(), mediaType: 'audio/wav' }
   const textsOf = (part: TranscriptPart) => {
-    const pieces: Piece<TranscriptPart>[] = []
+    const pieces: OutputPiece<TranscriptPart>[] = []
     const request = { model: 'acme/ear', file } as never
-    transcription.lanes(request).split(
+    transcription.outputCodec(request).split(
       part,
       (piece) => pieces.push(piece),
       () => {},

@@ -316,7 +316,7 @@ describe('a form', () => {
     const body = bodyOf(['image', 'file'].map((name) => ({ head: named(name), body: bytes })))
     const { files } = await read(cut(body, [10]))
     for (const { file } of files) {
-      expect(file.pieces!.length).toBeLessThan(40)
+      expect(file.segments!.length).toBeLessThan(40)
       expect(bytes.equals(file.bytes)).toBe(true)
     }
   })

@@ -276,9 +276,9 @@ describe('a call that is not wanted any more', () => {
       name: 'late',
       options: v.strictObject({}),
       setup: () => ({
-        answers: ['deny:code'],
-        cost: 'remote',
-        async input() {
+        enforces: ['deny:code'],
+        execution: 'remote',
+        async checkInput() {
           await expect.poll(() => s.vendor.requests.length).toBe(1)
           return [{ action: 'block', rule: 'deny:code' }]
         },

@@ -13,7 +13,7 @@ import {
   type Guard,
   type GuardContext,
   type GuardHost,
-  type Unit,
+  type TextItem,
 } from '../../../src/plugin.ts'
 
 const HOST = { inTurns: (steps) => atOnce(steps) } as Pick<GuardHost, 'inTurns'>
@@ -82,9 +82,11 @@ export const everything = {
 
 /** The rule that blocks a text, and the cues that spoke for it. */
 export function ruleFor(guard: Guard, { text, side }: Pick<Labelled, 'text' | 'side'>) {
-  const unit: Unit = { id: 'unit', side, channel: 'content', role: 'user', current: true, text }
+  const unit: TextItem = { id: 'unit', side, channel: 'content', role: 'user', current: true, text }
   const answer =
-    side === 'input' ? guard.input!([unit], everything) : [guard.output!(unit, everything)]
+    side === 'input'
+      ? guard.checkInput!([unit], everything)
+      : [guard.checkOutput!(unit, everything)]
   const [verdict] = answer as readonly any[]
   return verdict.action === 'block'
     ? { rule: verdict.rule.slice(5) as Category, why: verdict.reason }

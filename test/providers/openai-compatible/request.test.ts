@@ -7,7 +7,7 @@ import {
   type Replay,
 } from '../../../providers/openai-compatible/messages.ts'
 import { ROW_NAMES } from '../../../providers/openai-compatible/quirks.ts'
-import type { ChatInput, Message } from '../../../src/plugin.ts'
+import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
 import { json, startUpstream, type FakeUpstream, type Seen } from '../../upstream.ts'
 import { setUp, type Asked } from '../_chat.ts'
 
@@ -89,7 +89,7 @@ describe('messages that fit', () => {
       cache_control: fc.constantFrom('', { type: 'ephemeral' }),
     },
     { requiredKeys: ['role'] },
-  ) as fc.Arbitrary<Message>
+  ) as fc.Arbitrary<ChatMessage>
   const quirks = fc.constantFrom<MessageQuirks[]>(
     {},
     { current: true },
@@ -127,7 +127,7 @@ describe('messages that fit', () => {
   })
 
   it('stay in their list', () => {
-    const messages: Message[] = [
+    const messages: ChatMessage[] = [
       { role: 'system', content: 'Be kind.' },
       { role: 'user', content: [{ type: 'text', text: 'Weather?' }] },
       { role: 'assistant', content: null, tool_calls: [call('call_1')] },

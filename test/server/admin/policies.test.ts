@@ -12,9 +12,9 @@ let g: Guarded
 
 beforeAll(async () => {
   const remote = wordGuard('anything', {
-    answers: ['deny:math'],
-    cost: 'remote',
-    input: (units) => units.map(({ text }) => (asked.push(text), { action: 'pass' as const })),
+    enforces: ['deny:math'],
+    execution: 'remote',
+    checkInput: (units) => units.map(({ text }) => (asked.push(text), { action: 'pass' as const })),
   })
   g = await guarded(
     [guardPlugin('words', wordGuard('forbidden')), guardPlugin('far', remote)],

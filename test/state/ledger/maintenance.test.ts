@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import * as v from 'valibot'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { Care, type CareOptions } from '../../../src/state/ledger/maintenance.ts'
+import { Maintenance, type MaintenanceOptions } from '../../../src/state/ledger/maintenance.ts'
 import { openDatabase } from '../../../src/state/sqlite/file.ts'
-import { Store, type Job } from '../../../src/state/sqlite/store.ts'
+import { Store, type StoreCommand } from '../../../src/state/sqlite/store.ts'
 import type { Ledger } from '../../../src/state/ledger/ledger.ts'
 import { configSchema } from '../../../src/config/schema.ts'
 import { folder } from '../../_folder.ts'
@@ -84,11 +84,11 @@ describe('folding an embedded ledger', () => {
     const store = new Store(db)
     const charge = { ...KEY, cost: 3n, day: DAY, at: NOON, body: '{}' }
     store.commit(
-      Array.from({ length: 3000 }, (_, i): Job<'settle'> => {
+      Array.from({ length: 3000 }, (_, i): StoreCommand<'settle'> => {
         return { name: 'settle', args: [{ ...charge, request: `req_${i}` }] }
       }),
     )
-    const fold: Job<'fold'> = { name: 'fold', args: ['20260516', NOON + 1, 2500] }
+    const fold: StoreCommand<'fold'> = { name: 'fold', args: ['20260516', NOON + 1, 2500] }
     expect(store.audit('acct', DAY)).toBeUndefined()
     expect(store.commit([fold])).toEqual([{ value: 2500 }])
     expect(store.audit('acct', DAY)).toMatchObject({
@@ -104,7 +104,7 @@ describe('folding an embedded ledger', () => {
 })
 
 describe('the care of a ledger', () => {
-  function care(options: Partial<CareOptions> = {}) {
+  function care(options: Partial<MaintenanceOptions> = {}) {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     onTestFinished(() => void vi.useRealTimers())
     const fold = vi.fn<Ledger['fold']>(() => Promise.resolve(0))
@@ -113,7 +113,7 @@ describe('the care of a ledger', () => {
     const error = vi.fn()
     const ledger = { fold, verify, health: () => ({ ok: true, outbox: 0, oldestMs: 0 }) }
     const log = { error, info: vi.fn(), warn: vi.fn() } as never
-    const started = new Care({
+    const started = new Maintenance({
       ledger,
       verifies: true,
       optimize,

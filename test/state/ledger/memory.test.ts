@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import {
   LEASE_MS,
-  type EnteredOk,
-  type Entry,
+  type Admitted,
+  type AdmissionRequest,
   type KeyLimits,
 } from '../../../src/state/ledger/ledger.ts'
-import { Book } from '../../../src/state/ledger/book.ts'
+import { AccountBook } from '../../../src/state/ledger/book.ts'
 import { Clock } from '../../../src/state/ledger/clock.ts'
 import { MemoryLedger } from '../../../src/state/ledger/memory.ts'
 import { ledgerConformance } from '../../conformance/ledger.ts'
@@ -15,7 +15,11 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 const LIMITS: KeyLimits = { disabled: false, rpm: 2, concurrency: 10 }
 const LEASE = { account: 'acct', key: 'key', request: 'req_1' }
-const ENTRY: Entry = { ...LEASE, revision: 1, freeTier: { rpm: 9, perDay: 99, concurrency: 9 } }
+const ENTRY: AdmissionRequest = {
+  ...LEASE,
+  revision: 1,
+  freeTier: { rpm: 9, perDay: 99, concurrency: 9 },
+}
 
 ledgerConformance('memory', (clock) => new MemoryLedger({ now: () => clock.now() }), {
   steps: 120_000,
@@ -32,7 +36,7 @@ async function paidLedger(now: () => number, limits = LIMITS): Promise<MemoryLed
 describe('the memory engine', () => {
   it('answers enter, hold and leave without a promise', async () => {
     const ledger = await paidLedger(() => DAY_MS)
-    const entered = ledger.enter(ENTRY) as EnteredOk
+    const entered = ledger.enter(ENTRY) as Admitted
     expect(entered).toMatchObject({ ok: true, at: DAY_MS, lease: DAY_MS + LEASE_MS })
     const held = ledger.hold({ ...LEASE, at: entered.at, hold: 1n, free: false })
     expect(held).toEqual({ ok: true, day: '19700102', billed: true })
@@ -43,7 +47,7 @@ describe('the memory engine', () => {
     const ledger = new MemoryLedger()
     await ledger.limits('acct', 'key', LIMITS, 1)
     const before = Date.now()
-    const { at } = ledger.enter(ENTRY) as EnteredOk
+    const { at } = ledger.enter(ENTRY) as Admitted
     expect(at).toBeGreaterThanOrEqual(before)
     expect(at).toBeLessThanOrEqual(Date.now())
   })
@@ -112,7 +116,7 @@ describe('the memory engine', () => {
       // One that comes very late, for a day long gone.
       await ledger.settle({ ...LEASE, request: `late_${i}`, day: '20260101', cost: 1n, usage })
       const request = `try_${i}`
-      const { at } = ledger.enter({ ...ENTRY, request }) as EnteredOk
+      const { at } = ledger.enter({ ...ENTRY, request }) as Admitted
       const held = ledger.hold({ ...LEASE, request, at, hold: 0n, free: false })
       expect(held).toMatchObject({ ok: false, why: 'cap', scope: 'day', resetsAt: now + DAY_MS })
       ledger.leave({ ...LEASE, request })
@@ -154,7 +158,7 @@ describe('the memory engine', () => {
       let now = 10 * DAY_MS + 60_000
       const ledger = await paidLedger(() => now)
       const hold = (request: string) => {
-        const { at } = ledger.enter({ ...ENTRY, request }) as EnteredOk
+        const { at } = ledger.enter({ ...ENTRY, request }) as Admitted
         return ledger.hold({ ...LEASE, request, at, hold: 1n, free: false })
       }
       expect(hold('req_1')).toMatchObject({ day: '19700111' })
@@ -167,7 +171,7 @@ describe('the memory engine', () => {
 
 describe('a book', () => {
   it('that was loaded from sums decides like the one they came from', async () => {
-    const book = new Book(new Clock(() => DAY_MS), () => {})
+    const book = new AccountBook(new Clock(() => DAY_MS), () => {})
     Object.assign(book, { balance: 100n, paid: true })
     book.key('key').window('197001').settled = 60n
     book.key('key').window('lifetime').settled = 900n

@@ -1,6 +1,12 @@
 /** Redis engines for tests: with an outbox that goes with the test, and a log that can be read. */
 import { beforeEach, onTestFinished } from 'vitest'
-import type { HeldOk, KeyLimits, Lease, Ledger, Log } from '../../../src/state/ledger/ledger.ts'
+import type {
+  HoldGranted,
+  KeyLimits,
+  Lease,
+  Ledger,
+  Log,
+} from '../../../src/state/ledger/ledger.ts'
 import { openRedis, type RedisLedger } from '../../../src/state/redis/engine.ts'
 import { parsePico } from '../../../src/money/money.ts'
 import type { Records } from '../../../src/state/records.ts'
@@ -87,7 +93,7 @@ export async function admit(
   request: string,
   hold = 0n,
   account = KEY.account,
-): Promise<Lease & HeldOk> {
+): Promise<Lease & HoldGranted> {
   const lease = { account, key: KEY.key, request }
   const entered = await ledger.enter({ ...lease, revision: 1, freeTier: FREE_TIER })
   if (!entered.ok) throw new Error(`${request} was not let in: ${entered.why}`)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { LEASE_MS, type EnteredOk, type KeyLimits } from '../../../src/state/ledger/ledger.ts'
+import { LEASE_MS, type Admitted, type KeyLimits } from '../../../src/state/ledger/ledger.ts'
 import { parsePico } from '../../../src/money/money.ts'
 import { ledgerConformance } from '../../conformance/ledger.ts'
 import { collect, KEY, LIMITS, settlement, USAGE } from '../sqlite/_engine.ts'
@@ -72,7 +72,7 @@ describe('the redis engine', () => {
     const { ledger } = await open(server.url)
     await pay(ledger)
     const [seconds] = await server.ask((client) => client.time())
-    const { at, lease } = (await enter({ ledger } as Engine, 'req_clock')) as EnteredOk
+    const { at, lease } = (await enter({ ledger } as Engine, 'req_clock')) as Admitted
     expect(at).toBeGreaterThanOrEqual(seconds * 1000)
     expect(lease).toBe(at + LEASE_MS)
   })
@@ -102,7 +102,7 @@ describe('the redis engine', () => {
       await ledger.settle(settlement(`req_${i}`, 5n, day))
       // One that comes very late, for a day long gone.
       await ledger.settle(settlement(`late_${i}`, 1n, '20260101'))
-      const { at } = (await enter(engine, `try_${i}`)) as EnteredOk
+      const { at } = (await enter(engine, `try_${i}`)) as Admitted
       const hold = { ...KEY, request: `try_${i}`, at, hold: 0n, free: false }
       expect(await ledger.hold(hold)).toEqual({
         ok: false,
@@ -170,7 +170,7 @@ describe('the redis engine', () => {
     await admit(ledger, 'req_holder', parsePico('10'))
     for (const [i, step] of [0, 0, 400, 1000, 5000].entries()) {
       await engine.at(DAY_MS + i * step)
-      const { at, rate } = (await enter(engine, `req_${i}`)) as EnteredOk
+      const { at, rate } = (await enter(engine, `req_${i}`)) as Admitted
       expect(rate.remaining).toBe(6998)
       const hold = { ...KEY, request: `req_${i}`, at, hold: 0n, free: false }
       // Twice: the first answer may have been lost.
@@ -229,7 +229,7 @@ describe('the redis engine', () => {
     expect(ledger.health()).toMatchObject({ ok: false, outbox: 1 })
     expect(await server.ask((client) => client.hgetall('gw:{acct}:book'))).toEqual(before)
     const call = { ...KEY, request: 'req_2' }
-    const { at } = (await ledger.enter({ ...call, revision: 1, freeTier: FREE_TIER })) as EnteredOk
+    const { at } = (await ledger.enter({ ...call, revision: 1, freeTier: FREE_TIER })) as Admitted
     await expect(ledger.hold({ ...call, at, hold: 1n, free: false })).rejects.toThrow(RangeError)
   })
 
@@ -306,7 +306,7 @@ describe('two redis engines on one store', () => {
     const answers = await Promise.all(
       Array.from({ length: 40 }, async (_, i) => {
         const { ledger } = engines[i % 2]!
-        const { at } = (await enter(engines[i % 2]!, `req_${i}`)) as EnteredOk
+        const { at } = (await enter(engines[i % 2]!, `req_${i}`)) as Admitted
         return ledger.hold({ ...KEY, request: `req_${i}`, at, hold, free: false })
       }),
     )
@@ -323,7 +323,7 @@ describe('two redis engines on one store', () => {
       ),
     )
     expect(states.filter(({ state }) => state === 'charged')).toHaveLength(1)
-    const { at } = (await enter(engines[1], 'req_2')) as EnteredOk
+    const { at } = (await enter(engines[1], 'req_2')) as Admitted
     const second = { ...KEY, request: 'req_2', at, hold: 0n, free: false }
     expect(await engines[1].ledger.hold(second)).toMatchObject({ why: 'cap', scope: 'lifetime' })
     expect(await engines[1].ledger.key('acct', 'key')).toMatchObject({ lifetime: 100n })

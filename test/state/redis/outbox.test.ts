@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import type { Settled, Settlement } from '../../../src/state/ledger/ledger.ts'
 import { OutboxFile } from '../../../src/state/redis/outbox-file.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
-import { Outbox, type LookUp } from '../../../src/state/redis/outbox.ts'
+import { Outbox, type ReceiptLookup } from '../../../src/state/redis/outbox.ts'
 import { folder } from '../../_folder.ts'
 import { settlement } from '../sqlite/_engine.ts'
 
@@ -22,7 +22,7 @@ class FakeStore {
   /** Requests as they were sent, repetitions included. */
   readonly sent: string[] = []
   lookUps = 0
-  lookUp: LookUp = { booked: new Set(), unclear: new Set() }
+  lookUp: ReceiptLookup = { booked: new Set(), unclear: new Set() }
 
   async send({ request, cost }: Settlement): Promise<Settled> {
     this.sent.push(request)
@@ -224,7 +224,7 @@ describe('an outbox', () => {
   })
 
   describe('with settlements older than half the life of a receipt', () => {
-    async function openOld(lookUp: LookUp) {
+    async function openOld(lookUp: ReceiptLookup) {
       const store = new FakeStore()
       const { outbox, file, logged } = await open(store)
       store.away = true

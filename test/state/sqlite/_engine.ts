@@ -3,11 +3,11 @@ import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { onTestFinished } from 'vitest'
-import { openEmbedded, type EmbeddedLedger } from '../../../src/state/sqlite/engine.ts'
+import { openSqlite, type SqliteLedger } from '../../../src/state/sqlite/engine.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 import type {
-  EnteredOk,
-  HeldOk,
+  Admitted,
+  HoldGranted,
   KeyLimits,
   Lease,
   Settlement,
@@ -36,7 +36,7 @@ export const USAGE: UsageRow = {
 
 export interface Opened {
   readonly path: string
-  readonly ledger: EmbeddedLedger
+  readonly ledger: SqliteLedger
   readonly records: Records
   /** Everything that was logged, with its level. */
   readonly logged: string[]
@@ -51,7 +51,7 @@ export async function open(path?: string, now: () => number = () => NOON): Promi
     (...args: unknown[]) =>
       void logged.push([level, ...args].join(' '))
   const log = { info: write('info'), warn: write('warn'), error: write('error') } as unknown as Log
-  const { ledger, records } = await openEmbedded({ path, log, now })
+  const { ledger, records } = await openSqlite({ path, log, now })
   onTestFinished(() => ledger.close())
   return { path, ledger, records, logged }
 }
@@ -65,10 +65,10 @@ export async function openPaid(path?: string, now?: () => number): Promise<Opene
 }
 
 /** Lets a call in, up to its hold. */
-export function admit(ledger: EmbeddedLedger, request: string, hold = 0n): Lease & HeldOk {
+export function admit(ledger: SqliteLedger, request: string, hold = 0n): Lease & HoldGranted {
   const lease = { ...KEY, request }
   const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
-  const entered = ledger.enter({ ...lease, revision: 1, freeTier }) as EnteredOk
+  const entered = ledger.enter({ ...lease, revision: 1, freeTier }) as Admitted
   const held = ledger.hold({ ...lease, at: entered.at, hold, free: false })
   if (!held.ok) throw new Error(`${request} was refused: ${held.why}`)
   return { ...lease, ...held }

@@ -2,7 +2,7 @@
  * `node _writer.ts <folder> <run>`: settles, tops up and keeps records in an embedded ledger until it is killed. Every
  * promise that was kept is a line of standard output: what it was, its name, its amount.
  */
-import { openEmbedded } from '../../../src/state/sqlite/engine.ts'
+import { openSqlite } from '../../../src/state/sqlite/engine.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 
 const WRITERS = 48
@@ -12,7 +12,7 @@ const [path = '', run = ''] = process.argv.slice(2)
 const quiet = () => undefined
 const complain = (...args: unknown[]) => void process.stderr.write(`${args.join(' ')}\n`)
 const log = { info: quiet, warn: complain, error: complain } as unknown as Log
-const { ledger, records } = await openEmbedded({ path, log })
+const { ledger, records } = await openSqlite({ path, log })
 const limits = { disabled: false, rpm: 1_000_000, concurrency: 1000 }
 const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
 for (let i = 0; i < ACCOUNTS; i++) {

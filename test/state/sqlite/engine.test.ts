@@ -125,8 +125,8 @@ describe('the embedded engine', () => {
     const path = await folder({})
     const module = join(import.meta.dirname, '../../../src/state/sqlite/engine.ts')
     const script = `
-      const { openEmbedded } = await import(${JSON.stringify(module)})
-      const { ledger } = await openEmbedded({ path: ${JSON.stringify(path)}, log: console })
+      const { openSqlite } = await import(${JSON.stringify(module)})
+      const { ledger } = await openSqlite({ path: ${JSON.stringify(path)}, log: console })
       await ledger.topUp({ account: 'acct', amount: 5n, reference: 'x' })`
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
       env: { ...process.env, ...env },

@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
 import { checkVersion, judgeFileSystem, openDatabase } from '../../../src/state/sqlite/file.ts'
-import { Store, type Job, type WriteName } from '../../../src/state/sqlite/store.ts'
+import { Store, type StoreCommand, type WriteName } from '../../../src/state/sqlite/store.ts'
 import { folder } from '../../_folder.ts'
 import {
   admit,
@@ -78,7 +78,7 @@ describe('a disk that cannot be written', () => {
     const store = new Store(db)
     const body = 'x'.repeat(1000)
     const charge = { ...KEY, day: DAY, cost: 1n, at: NOON, body }
-    const batch = Array.from({ length: 100 }, (_, i): Job<'settle'> => {
+    const batch = Array.from({ length: 100 }, (_, i): StoreCommand<'settle'> => {
       return { name: 'settle', args: [{ ...charge, request: `req_${i}` }] }
     })
     db.exec('PRAGMA max_page_count = 20')
@@ -116,12 +116,12 @@ it('a write that does not fit is refused, and takes nothing with it', async () =
   const store = new Store(db)
   const charge = { ...KEY, day: DAY, at: NOON, body: '{}' }
   const most = 4n * 10n ** 18n
-  const batch: Job<WriteName>[] = [
+  const batch: StoreCommand<WriteName>[] = [
     ...['req_1', 'req_2', 'req_3'].map((request) => {
       return {
         name: 'settle' as const,
         args: [{ ...charge, request, cost: most }],
-      } as Job<'settle'>
+      } as StoreCommand<'settle'>
     }),
     { name: 'orphan', args: ['req_4', 'acct', 'key', 0.5] },
     { name: 'settle', args: [{ ...charge, request: 'req_6', cost: 2n ** 64n }] },
@@ -264,6 +264,6 @@ async function refusalOf(path: string): Promise<string> {
   return refused.issues[0]!.message
 }
 
-function settle(request: string): Job<'settle'> {
+function settle(request: string): StoreCommand<'settle'> {
   return { name: 'settle', args: [{ ...KEY, request, day: DAY, cost: 3n, at: NOON, body: '{}' }] }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createStorage } from 'unstorage'
-import { embeddedDriver } from '../../../src/state/sqlite/records.ts'
-import { Link } from '../../../src/state/sqlite/worker-client.ts'
+import { sqliteDriver } from '../../../src/state/sqlite/records.ts'
+import { WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
 import { folder } from '../../_folder.ts'
 import { NOON, open, openPaid, settlement } from './_engine.ts'
 
@@ -118,10 +118,10 @@ describe('the driver', () => {
 async function createDriver(now: () => number = () => NOON) {
   const path = await folder({})
   const log = { info() {}, warn() {}, error() {} } as never
-  const { link } = await Link.open({ path, from: '20260101' }, log)
+  const { link } = await WorkerClient.open({ path, from: '20260101' }, log)
   return {
     link,
-    driver: embeddedDriver(link, now),
+    driver: sqliteDriver(link, now),
     async [Symbol.asyncDispose]() {
       await link.close()
     },

@@ -1,5 +1,5 @@
 /** What plugins do for a call, for a while. */
-import type { Duty } from '../../../guard/plan.ts'
+import type { Assignment } from '../../../guard/plan.ts'
 import type { Call } from '../../pipeline.ts'
 
 export interface Errand {
@@ -13,11 +13,11 @@ export interface Errand {
 const NO_ERRAND: Errand = { signal: new AbortController().signal, end() {} }
 
 /** Sends plugins on an errand. Whoever calls this ends it. */
-export function sendOn(duties: readonly Duty[], call: Call): Errand {
+export function sendOn(duties: readonly Assignment[], call: Call): Errand {
   if (duties.length === 0) return NO_ERRAND
-  const branch = call.branch()
+  const branch = call.abortScope()
   const end = () => {
-    call.drop(branch)
+    call.release(branch)
     branch.abort()
   }
   return { signal: branch.signal, end }

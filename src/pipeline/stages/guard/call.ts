@@ -4,8 +4,8 @@ import { flowFrom, flowOf } from '../../../stream/flow.ts'
 import { Decision } from '../../../guard/decision.ts'
 import type { Scout } from '../../../guard/scan-session.ts'
 import { Gate } from '../../../guard/gate.ts'
-import type { Duty, PatternDuty, Roster } from '../../../guard/plan.ts'
-import type { Guarding } from '../../../guard/adapter.ts'
+import type { Assignment, PatternAssignment, GuardPlan } from '../../../guard/plan.ts'
+import type { GuardAdapter } from '../../../guard/adapter.ts'
 import { Monitor } from '../../../guard/monitor.ts'
 import { Patient } from '../../../guard/patient.ts'
 import { Prompt } from '../../../guard/prompt.ts'
@@ -16,36 +16,36 @@ import {
   after,
   type Answer,
   type Call,
-  type HitScreen,
+  type ResultFilter,
   type Next,
   type Reply,
 } from '../../pipeline.ts'
-import type { Flow, Hit, Side, Step } from '../../../plugin.ts'
-import { refusalOf, refusalsOf } from '../../../policy/policy.ts'
+import type { Flow, SearchResult, Side, Step } from '../../../plugin.ts'
+import { refusalOf, knownRefusals } from '../../../policy/policy.ts'
 import { sendOn } from './abort.ts'
-import { GuardedInput, type Asked, type Stop } from './input.ts'
-import { Report } from './report.ts'
-import { Watches } from './runners.ts'
+import { InputGuard, type InputResult, type Stop } from './input.ts'
+import { GuardReporter } from './report.ts'
+import { GuardRunners } from './runners.ts'
 
 /** ms without new text after which an unfinished segment is judged. */
 const IDLE_MS = 1500
 const UNAVAILABLE = 'A guard of this key could not look at this request. Try again later.'
 const UNANSWERED = 'no guard looks after a rule'
 
-export class GuardedCall implements HitScreen {
+export class CallGuard implements ResultFilter {
   readonly #call: Call
-  readonly #guarding: Guarding
-  readonly #roster: Roster
-  readonly #report: Report
-  readonly #input: GuardedInput
-  readonly #watches: Watches
+  readonly #guarding: GuardAdapter
+  readonly #roster: GuardPlan
+  readonly #report: GuardReporter
+  readonly #input: InputGuard
+  readonly #watches: GuardRunners
   /** Whether what goes in is looked at, and what comes out. */
   readonly #asked: boolean
   readonly #answered: boolean
   /** A block ends the call with an error. */
   readonly #errorForm: boolean
 
-  constructor(call: Call, guarding: Guarding, roster: Roster) {
+  constructor(call: Call, guarding: GuardAdapter, roster: GuardPlan) {
     const { policy, runtime, input } = call
     this.#call = call
     this.#guarding = guarding
@@ -56,15 +56,15 @@ export class GuardedCall implements HitScreen {
       startedAt: call.startedAt,
       unenforced: roster.unenforced,
     })
-    this.#report = new Report(call, call.decision)
-    const units = guarding.units(input, refusalsOf(policy))
-    const watches = new Watches(call, units)
+    this.#report = new GuardReporter(call, call.decision)
+    const units = guarding.inputTexts(input, knownRefusals(policy))
+    const watches = new GuardRunners(call, units)
     this.#watches = watches
-    this.#input = new GuardedInput(call, guarding, units, roster, this.#report, watches)
+    this.#input = new InputGuard(call, guarding, units, roster, this.#report, watches)
     const { input: asked, output: answered } = policy.guard
-    this.#asked = asked || (guarding.renders === true && answered)
-    this.#answered = answered && !guarding.renders
-    this.#errorForm = policy.guard.onBlock === 'error' || !guarding.refuse
+    this.#asked = asked || (guarding.outputRepeatsInput === true && answered)
+    this.#answered = answered && !guarding.outputRepeatsInput
+    this.#errorForm = policy.guard.onBlock === 'error' || !guarding.refusalParts
     this.#report.tell()
     for (const { media } of units.units) {
       if (media) for (const { kind } of media) this.#report.unscanned(kind)
@@ -73,13 +73,13 @@ export class GuardedCall implements HitScreen {
 
   /** Changes, delays and refuses nothing; what guards would have done is written down. */
   async monitored(next: Next): Promise<Reply> {
-    const { duties, watching, patterns } = this.#roster
+    const { duties, monitoring: watching, patterns } = this.#roster
     const all = [...duties, ...watching]
     for (const { guard, kind } of this.#roster.faults) {
       this.#report.failed('input', guard, new GuardFault(kind, UNANSWERED), false)
     }
     if (this.#asked) this.#input.lookOn()
-    this.#call.hitScreen = this
+    this.#call.resultFilter = this
     const { parts } = await next()
     return { parts: this.#answered ? this.#lookOn(parts, all, patterns) : parts }
   }
@@ -96,16 +96,18 @@ export class GuardedCall implements HitScreen {
       : this.#goOn(asked, next)
   }
 
-  screenHits(hits: readonly Hit[]): readonly Hit[] | Promise<readonly Hit[]> {
+  filterResults(
+    hits: readonly SearchResult[],
+  ): readonly SearchResult[] | Promise<readonly SearchResult[]> {
     const watches = this.#call.policy.guard.mode === 'monitor'
     return watches ? this.#input.lookOnHits(hits) : this.#input.screenHits(hits)
   }
 
-  #goOn(asked: Asked | undefined, next: Next): Answer {
+  #goOn(asked: InputResult | undefined, next: Next): Answer {
     if (asked?.stop) return this.#refused(asked.stop)
     // What the web says goes in, and comes out as a citation: either side is reason enough to look.
     // Not a function of its own: it is hardly ever called, and would outlive the call (see `ReportNotes`).
-    this.#call.hitScreen = this
+    this.#call.resultFilter = this
     return after(next(), ({ parts }) => {
       if (this.#answered) return this.#ending(this.#screen(parts), asked?.later)
       if (asked?.later) return this.#ending(parts, asked.later)
@@ -116,7 +118,7 @@ export class GuardedCall implements HitScreen {
 
   #screen(parts: Flow<any>): Flow<any> {
     const call = this.#call
-    const { duties, watching, patterns } = this.#roster
+    const { duties, monitoring: watching, patterns } = this.#roster
     const answer = watching.length > 0 ? this.#lookOn(parts, watching, []) : parts
     const errand = sendOn(duties, call)
     const scouts = this.#watches.scouts(duties, patterns, errand.signal, true)
@@ -143,7 +145,11 @@ export class GuardedCall implements HitScreen {
   }
 
   /** Guards see what goes by; nothing of it changes. */
-  #lookOn(parts: Flow<any>, duties: readonly Duty[], patterns: readonly PatternDuty[]): Flow<any> {
+  #lookOn(
+    parts: Flow<any>,
+    duties: readonly Assignment[],
+    patterns: readonly PatternAssignment[],
+  ): Flow<any> {
     const call = this.#call
     const errand = sendOn(duties, call)
     const scouts = this.#watches.scouts(duties, patterns, errand.signal, false)
@@ -159,7 +165,7 @@ export class GuardedCall implements HitScreen {
         resolve()
       },
     )
-    this.#report.decision.later(promise)
+    this.#report.decision.waitFor(promise)
     call.scope.defer(() => monitor.brokenOff())
     return parts.through(monitor)
   }
@@ -167,7 +173,7 @@ export class GuardedCall implements HitScreen {
   #newScreen(scouts: readonly Scout[], buffer: boolean, enforced: boolean): Screen<any> {
     const { input, policy, runtime, endpoint } = this.#call
     return new Screen<any>({
-      lanes: this.#guarding.lanes(input),
+      lanes: this.#guarding.outputCodec(input),
       scouts,
       buffer,
       atOnce: !endpoint.streams(input),
@@ -190,7 +196,7 @@ export class GuardedCall implements HitScreen {
     const parts: any[] = []
     try {
       for (let choice = 0; choice < this.#guarding.choices(this.#call.input); choice++) {
-        const denial = { choice, like: parts[0], opened: false, said: false, fault }
+        const denial = { choice, sample: parts[0], opened: false, hasText: false, fault }
         parts.push(...this.#sayNo('input', denial))
       }
     } catch (error) {
@@ -213,7 +219,7 @@ export class GuardedCall implements HitScreen {
     const text = refusalOf(call.policy)
     if (this.#errorForm) throw new PolicyViolation(text)
     call.outcome = 'refused'
-    return this.#guarding.refuse!({ text, ...denial }, call.input, call.model.id)
+    return this.#guarding.refusalParts!({ text, ...denial }, call.input, call.model.id)
   }
 
   /** Nothing is left to look at. */

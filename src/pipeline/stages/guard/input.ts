@@ -1,46 +1,46 @@
 /** What goes in, and what is found on the web for it, while guards look at it (guard design, 1.1 and 1.3). */
-import type { Found } from '../../../guard/decision.ts'
-import type { Duty, PatternDuty, Roster } from '../../../guard/plan.ts'
-import { InputScreen, type InputNotes, type InputVerdict } from '../../../guard/input-screen.ts'
-import type { Guarding, InputUnits } from '../../../guard/adapter.ts'
+import type { Violation } from '../../../guard/decision.ts'
+import type { Assignment, PatternAssignment, GuardPlan } from '../../../guard/plan.ts'
+import { InputScreen, type InputObserver, type InputVerdict } from '../../../guard/input-screen.ts'
+import type { GuardAdapter, InputTexts } from '../../../guard/adapter.ts'
 import type { GuardFault } from '../../../guard/verdicts.ts'
 import type { Call } from '../../pipeline.ts'
-import type { Hit, Unit } from '../../../plugin.ts'
+import type { SearchResult, TextItem } from '../../../plugin.ts'
 import { sendOn, type Errand } from './abort.ts'
-import type { Report } from './report.ts'
-import type { Watches } from './runners.ts'
+import type { GuardReporter } from './report.ts'
+import type { GuardRunners } from './runners.ts'
 
 /** Why a call goes no further, if it does not. */
 export type Stop = InputVerdict['stop']
 
 /** Why a call goes no further, or the guards that still look while the model is asked. */
-export interface Asked {
+export interface InputResult {
   readonly stop: Stop
   readonly later?: () => Promise<Stop>
 }
 
 /** Texts to be looked at. */
-interface Material {
-  readonly input: InputUnits
+interface ScannedTexts {
+  readonly input: InputTexts
   /** What becomes of a part that violates and need not end the call. */
   readonly effect: 'withheld' | 'dropped'
 }
 
-export class GuardedInput {
+export class InputGuard {
   readonly #call: Call
-  readonly #withhold: Guarding['withhold']
-  readonly #roster: Roster
-  readonly #report: Report
-  readonly #watches: Watches
-  readonly #asked: Material
+  readonly #withhold: GuardAdapter['withhold']
+  readonly #roster: GuardPlan
+  readonly #report: GuardReporter
+  readonly #watches: GuardRunners
+  readonly #asked: ScannedTexts
 
   constructor(
     call: Call,
-    guarding: Guarding,
-    input: InputUnits,
-    roster: Roster,
-    report: Report,
-    watches: Watches,
+    guarding: GuardAdapter,
+    input: InputTexts,
+    roster: GuardPlan,
+    report: GuardReporter,
+    watches: GuardRunners,
   ) {
     this.#call = call
     this.#withhold = guarding.withhold
@@ -52,13 +52,13 @@ export class GuardedInput {
 
   /** Changes, delays and refuses nothing. */
   lookOn(): void {
-    const { duties, watching, patterns } = this.#roster
+    const { duties, monitoring: watching, patterns } = this.#roster
     this.#lookOn(this.#asked, [...duties, ...watching], patterns)
   }
 
   /** A promise only where it takes longer. */
-  screen(): Asked | Promise<Asked> {
-    const { duties, watching, patterns } = this.#roster
+  screen(): InputResult | Promise<InputResult> {
+    const { duties, monitoring: watching, patterns } = this.#roster
     if (watching.length > 0) this.#lookOn(this.#asked, watching, [])
     const errand = sendOn(duties, this.#call)
     const screen = this.#screenOf(this.#asked, duties, patterns, errand.signal, true)
@@ -68,7 +68,7 @@ export class GuardedInput {
   }
 
   /** After local guards. */
-  #goOn(screen: InputScreen, errand: Errand, stop: Stop): Asked | Promise<Asked> {
+  #goOn(screen: InputScreen, errand: Errand, stop: Stop): InputResult | Promise<InputResult> {
     if (stop || !screen.asks) {
       errand.end()
       return { stop }
@@ -80,15 +80,15 @@ export class GuardedInput {
         .finally(errand.end)
     // A turn that is to be withheld must not have gone upstream.
     const overlaps =
-      this.#call.runtime.config.guards.overlapInput && this.#asked.input.settled.length === 0
+      this.#call.runtime.config.guards.overlapInput && this.#asked.input.refusedTurns.length === 0
     return overlaps
       ? { stop: undefined, later: remote }
       : remote().then((found) => ({ stop: found }))
   }
 
   /** Hits of a search are looked at and change for nobody. */
-  lookOnHits(hits: readonly Hit[]): readonly Hit[] {
-    const { duties, watching, patterns } = this.#roster
+  lookOnHits(hits: readonly SearchResult[]): readonly SearchResult[] {
+    const { duties, monitoring: watching, patterns } = this.#roster
     this.#lookOn(materialOf(hits), [...duties, ...watching].filter(isLocal), patterns)
     return hits
   }
@@ -97,8 +97,8 @@ export class GuardedInput {
    * Hits that keep to the exact rules: the others are neither shown to the model nor cited. Judges are not asked. Where a
    * guard could not look there are none.
    */
-  async screenHits(hits: readonly Hit[]): Promise<readonly Hit[]> {
-    const { duties, watching, patterns } = this.#roster
+  async screenHits(hits: readonly SearchResult[]): Promise<readonly SearchResult[]> {
+    const { duties, monitoring: watching, patterns } = this.#roster
     const found = materialOf(hits)
     const watchers = watching.filter(isLocal)
     if (watchers.length > 0) this.#lookOn(found, watchers, [])
@@ -108,26 +108,30 @@ export class GuardedInput {
       const screen = this.#screenOf(found, own, patterns, errand.signal, true)
       const { stop, withheld } = await screen.local()
       if (stop) return []
-      return hits.filter((_, index) => !withheld.includes(found.input.settled[index]!))
+      return hits.filter((_, index) => !withheld.includes(found.input.refusedTurns[index]!))
     } finally {
       errand.end()
     }
   }
 
-  #lookOn(material: Material, duties: readonly Duty[], patterns: readonly PatternDuty[]): void {
+  #lookOn(
+    material: ScannedTexts,
+    duties: readonly Assignment[],
+    patterns: readonly PatternAssignment[],
+  ): void {
     const { signal, end } = sendOn(duties, this.#call)
     const screen = this.#screenOf(material, duties, patterns, signal, false)
     const looking = async () => {
       const { stop } = await screen.local()
       if (!stop) await screen.remote()
     }
-    this.#report.decision.later(looking().finally(end))
+    this.#report.decision.waitFor(looking().finally(end))
   }
 
   #screenOf(
-    { input, effect }: Material,
-    duties: readonly Duty[],
-    patterns: readonly PatternDuty[],
+    { input, effect }: ScannedTexts,
+    duties: readonly Assignment[],
+    patterns: readonly PatternAssignment[],
     signal: AbortSignal,
     enforced: boolean,
   ): InputScreen {
@@ -149,9 +153,9 @@ export class GuardedInput {
  * What the model would be shown of a hit, each a part that can be left out. Of these channels the exact rules read this
  * one, and heuristics do not.
  */
-function materialOf(hits: readonly Hit[]): Material {
+function materialOf(hits: readonly SearchResult[]): ScannedTexts {
   const texts = hits.map(({ title, url, content, publishedAt }, index) =>
-    Object.entries({ title, url, content, publishedAt }).flatMap(([name, text]): Unit[] => {
+    Object.entries({ title, url, content, publishedAt }).flatMap(([name, text]): TextItem[] => {
       const id = `search[${index}].${name}`
       const base = {
         id,
@@ -167,30 +171,30 @@ function materialOf(hits: readonly Hit[]): Material {
     units: new Set(units.map(({ id }) => id)),
     messages: [],
   }))
-  return { input: { units: texts.flat(), settled }, effect: 'dropped' }
+  return { input: { units: texts.flat(), refusedTurns: settled }, effect: 'dropped' }
 }
 
-function isLocal({ loaded }: Duty): boolean {
-  return loaded.guard.cost === 'local'
+function isLocal({ loaded }: Assignment): boolean {
+  return loaded.guard.execution === 'local'
 }
 
-function matchedIn(text: string, { block }: Found): readonly string[] {
+function matchedIn(text: string, { block }: Violation): readonly string[] {
   return (block.spans ?? []).map(({ start, end }) => text.slice(start, end))
 }
 
 /** A class for the reason that `ReportNotes` is one. */
-class Notes implements InputNotes {
+class Notes implements InputObserver {
   readonly #call: Call
-  readonly #report: Report
+  readonly #report: GuardReporter
   readonly #signal: AbortSignal
   /** Undefined where nothing is enforced. */
-  readonly #effect: Material['effect'] | undefined
+  readonly #effect: ScannedTexts['effect'] | undefined
 
   constructor(
     call: Call,
-    report: Report,
+    report: GuardReporter,
     signal: AbortSignal,
-    effect: Material['effect'] | undefined,
+    effect: ScannedTexts['effect'] | undefined,
   ) {
     this.#call = call
     this.#report = report
@@ -198,7 +202,7 @@ class Notes implements InputNotes {
     this.#effect = effect
   }
 
-  found(found: Found, { id, channel, text }: Unit, blocks: boolean): void {
+  found(found: Violation, { id, channel, text }: TextItem, blocks: boolean): void {
     const place = { unit: id, choice: 0, channel, matched: matchedIn(text, found) }
     const effect = this.#effect && (blocks ? 'blocked' : this.#effect)
     this.#report.found('input', found, place, effect ?? 'seen')

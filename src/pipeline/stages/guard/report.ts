@@ -1,12 +1,12 @@
 /** What guards find and miss in one call, told to everybody who is to know: client, operator, metrics, log. */
 import type { Side } from '../../../plugin.ts'
-import type { Decision, Finding, Found, Spot } from '../../../guard/decision.ts'
+import type { Decision, Finding, Violation, Location } from '../../../guard/decision.ts'
 import type { Halt } from '../../../guard/screened-text.ts'
-import type { Notes, Place } from '../../../guard/screen-types.ts'
-import { isForgiven, type GuardFault } from '../../../guard/verdicts.ts'
+import type { ScreenObserver, OutputLocation } from '../../../guard/screen-types.ts'
+import { isTolerated, type GuardFault } from '../../../guard/verdicts.ts'
 import type { Call } from '../../pipeline.ts'
 
-export class Report {
+export class GuardReporter {
   readonly decision: Decision
   readonly #call: Call
 
@@ -16,7 +16,7 @@ export class Report {
   }
 
   /** Something was found. */
-  found(side: Side, found: Found, spot: Spot, effect: Finding['effect']): void {
+  found(side: Side, found: Violation, spot: Location, effect: Finding['effect']): void {
     const { policy, runtime } = this.#call
     this.decision.found(side, found, spot, effect)
     runtime.metrics.guard.decided(side, found.block.rule, policy.guard.mode, effect)
@@ -30,7 +30,7 @@ export class Report {
    */
   failed(side: Side, guard: string, fault: GuardFault, enforced = true): boolean {
     const { id, policy, runtime } = this.#call
-    const blocks = enforced && !isForgiven(fault, policy.guard.onError)
+    const blocks = enforced && !isTolerated(fault, policy.guard.onError)
     this.decision.failed(side, guard, fault.kind, !blocks)
     runtime.metrics.guard.failed(guard, fault.kind, policy.guard.onError)
     runtime.log.warn(`${id}: guard ${guard} could not look (${fault.kind}): ${reasonOf(fault)}`)
@@ -43,7 +43,7 @@ export class Report {
   }
 
   /** What a screen of the answer writes down. @param enforced false where guards only look on */
-  notes(enforced: boolean): Notes {
+  notes(enforced: boolean): ScreenObserver {
     return new ReportNotes(this, enforced)
   }
 
@@ -84,16 +84,16 @@ export class Report {
  * A class, not functions that are made for each call: most are never called, and V8 keeps such ones, and all they see,
  * until a full collection.
  */
-class ReportNotes implements Notes {
-  readonly #report: Report
+class ReportNotes implements ScreenObserver {
+  readonly #report: GuardReporter
   readonly #enforced: boolean
 
-  constructor(report: Report, enforced: boolean) {
+  constructor(report: GuardReporter, enforced: boolean) {
     this.#report = report
     this.#enforced = enforced
   }
 
-  found({ follower, stop }: Halt, place: Place, dropped: boolean): void {
+  found({ follower, stop }: Halt, place: OutputLocation, dropped: boolean): void {
     const { name: guard, origin } = follower
     const found = { guard, origin, block: stop.block!, view: stop.view }
     const effect = !this.#enforced ? 'seen' : dropped ? 'dropped' : 'blocked'

@@ -1,10 +1,10 @@
 /** Guards as they work for one call: with whose rules, until when, at whose expense. */
-import { Purse, entitle, type Asker } from '../../../guard/model-access.ts'
+import { GuardBudget, grantModelAccess, type ModelAccess } from '../../../guard/model-access.ts'
 import type { Scout } from '../../../guard/scan-session.ts'
 import { patternScout, pluginScout } from '../../../guard/scan-sessions.ts'
-import type { Duty, LoadedGuard, PatternDuty } from '../../../guard/plan.ts'
-import type { InputUnits } from '../../../guard/adapter.ts'
-import { Watch } from '../../../guard/runner.ts'
+import type { Assignment, GuardInstance, PatternAssignment } from '../../../guard/plan.ts'
+import type { InputTexts } from '../../../guard/adapter.ts'
+import { GuardRunner } from '../../../guard/runner.ts'
 import type { Call } from '../../pipeline.ts'
 import type { GuardContext, Origin } from '../../../plugin.ts'
 
@@ -15,15 +15,15 @@ const QUESTION_TAIL = 800
 const NOBODY: readonly never[] = []
 
 /** What is common to all guards of one call. */
-export class Watches {
+export class GuardRunners {
   readonly #call: Call
-  readonly #units: InputUnits
+  readonly #units: InputTexts
   #asked: string | undefined
   /** Made for those who ask models. */
-  #purses: Record<Origin, Purse> | undefined
+  #purses: Record<Origin, GuardBudget> | undefined
 
   /** @param units what is asked */
-  constructor(call: Call, units: InputUnits) {
+  constructor(call: Call, units: InputTexts) {
     this.#call = call
     this.#units = units
   }
@@ -38,7 +38,11 @@ export class Watches {
    * @param signal aborted when their answers do not matter any more
    * @param enforced false for those who only look on: they do so at the operator's expense
    */
-  of(duties: readonly Duty[], signal: AbortSignal, enforced: boolean): readonly Watch[] {
+  of(
+    duties: readonly Assignment[],
+    signal: AbortSignal,
+    enforced: boolean,
+  ): readonly GuardRunner[] {
     if (duties.length === 0) return NOBODY
     const { metrics, config, guards } = this.#call.runtime
     const { input, output } = config.guards.deadlines
@@ -49,7 +53,7 @@ export class Watches {
       // A guard knows the rules of one origin; everybody else those of both, the key's first.
       const { scopes, bannedPatterns } = own.key
       const before = { scopes: scopes.length, bannedPatterns: bannedPatterns.length }
-      return new Watch({
+      return new GuardRunner({
         name: loaded.name,
         guard: loaded.guard,
         origin,
@@ -67,21 +71,21 @@ export class Watches {
 
   /** Those who look at answers, patterns before plugins. */
   scouts(
-    duties: readonly Duty[],
-    patterns: readonly PatternDuty[],
+    duties: readonly Assignment[],
+    patterns: readonly PatternAssignment[],
     signal: AbortSignal,
     enforced: boolean,
   ): readonly Scout[] {
     return [
       ...patterns.map(({ matcher, offset, origin }) => patternScout(matcher, offset, origin)),
       ...this.of(duties, signal, enforced)
-        .filter(({ guard }) => guard.output !== undefined || guard.outputStream !== undefined)
+        .filter(({ guard }) => guard.checkOutput !== undefined || guard.streamOutput !== undefined)
         .map((watch) => pluginScout(watch, this.#question)),
     ]
   }
 
   #contextOf(
-    { loaded, origin, rules }: Duty,
+    { loaded, origin, rules }: Assignment,
     signal: AbortSignal,
     deadline: number,
     enforced: boolean,
@@ -92,29 +96,29 @@ export class Watches {
       requestId: id,
       accountId: account.id,
       keyId: key.id,
-      endpoint: endpoint.operation,
+      operation: endpoint.operation,
       model: model.id,
       origin,
       rules,
-      ...(judge && !judge.startsWith('guard/') ? { judge } : {}),
-      conversation: Object.freeze({ question: this.#question }),
+      ...(judge && !judge.startsWith('guard/') ? { judgeModel: judge } : {}),
+      conversation: Object.freeze({ userTurn: this.#question }),
       signal,
       deadline,
     })
-    return entitle(context, this.#asker(loaded, origin, enforced))
+    return grantModelAccess(context, this.#asker(loaded, origin, enforced))
   }
 
-  #asker({ billing }: LoadedGuard, origin: Origin, enforced: boolean): Asker {
+  #asker({ billing }: GuardInstance, origin: Origin, enforced: boolean): ModelAccess {
     const call = this.#call
     const { runtime, held, account } = call
     // Who gets nothing of it does not pay for it, unless the operator wants that.
     const payer = enforced || runtime.config.guards.billMonitor ? billing : 'operator'
     return {
       account: account.id,
-      purse: (this.#purses ??= { key: new Purse(), request: new Purse() })[origin],
+      purse: (this.#purses ??= { key: new GuardBudget(), request: new GuardBudget() })[origin],
       pays: (model) =>
         payer === 'operator' || held.billed || runtime.catalog.get(model)?.freeTier === true,
-      ask: (question) => runtime.ask(call, question),
+      ask: (question) => runtime.internalChat(call, question),
       book(line, cost) {
         // What comes after the bill was made is nobody's but the operator's.
         const charged = payer === 'account' && call.bill === undefined
@@ -127,7 +131,7 @@ export class Watches {
 }
 
 /** The text of the current turn, its head and its tail. */
-function questionIn({ units }: InputUnits): string {
+function questionIn({ units }: InputTexts): string {
   const text = units
     .filter(({ current, channel, role }) => current && channel === 'content' && role === 'user')
     .map((unit) => unit.text)

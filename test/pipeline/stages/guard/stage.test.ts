@@ -53,13 +53,13 @@ describe('a key without rules', () => {
 describe('a guard that cannot read one of several texts', () => {
   it('still blocks for another of them, whatever its errors mean', async () => {
     const seeing = wordGuard('forbidden')
-    const input: Guard['input'] = (units, context) =>
-      (seeing.input!(units, context) as readonly Verdict[]).map((verdict, index) =>
+    const input: Guard['checkInput'] = (units, context) =>
+      (seeing.checkInput!(units, context) as readonly Verdict[]).map((verdict, index) =>
         units[index]!.text.includes('unreadable')
           ? { action: 'abstain', why: 'unscannable' }
           : verdict,
       )
-    await using own = await guarded([guardPlugin('words', { ...seeing, input })])
+    await using own = await guarded([guardPlugin('words', { ...seeing, checkInput: input })])
     own.vendor.answer(wholeOf({ content: 'Hello world.' }))
     const policy = { deny: ['code'], guard: { onError: 'allow' } } as const
     const ask = (...texts: readonly string[]) =>
@@ -416,11 +416,11 @@ describe('rules of a request', () => {
     const reply: Verdict = { action: 'block', rule: 'scope:0' }
     const pass: Verdict = { action: 'pass' }
     const guard: Guard = {
-      answers: ['scope'],
-      cost: 'local',
-      input: (units, { rules }) =>
+      enforces: ['scope'],
+      execution: 'local',
+      checkInput: (units, { rules }) =>
         units.map(({ text }) => (rules.scopes[0] && text.includes(rules.scopes[0]) ? reply : pass)),
-      output: ({ text }, { rules }) => (text.includes(rules.scopes[0]!) ? reply : pass),
+      checkOutput: ({ text }, { rules }) => (text.includes(rules.scopes[0]!) ? reply : pass),
     }
     await using one = await guarded([guardPlugin('scopes', guard)])
     one.vendor.answer(wholeOf({ content: 'Of tulips.' }))
