@@ -1,6 +1,6 @@
 /**
- * Recorded traffic with vendors, read where it lies: beside this repository, or in `FIXTURES_DIR`. It is not part of the
- * repository; where it is missing, tests say what they could not check.
+ * Reads recorded traffic with vendors and recorded cases for guards. They lie beside this repository or in
+ * `FIXTURES_DIR` and are not part of it. Where they are missing, the tests skip and say what they could not check.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -59,6 +59,22 @@ export function describeRecorded(
     const found = recordingsOf(vendors, path)
     if (found.length > 0) tests(found)
   })
+}
+
+/**
+ * Entries of a recorded list, a file of JSON Lines such as `guard/patterns.jsonl`; undefined when the file is missing.
+ */
+export function recordedCases(path: string): any[] | undefined {
+  const file = join(folder, path)
+  return existsSync(file) ? readJsonLines(file) : undefined
+}
+
+/** The values of a file of JSON Lines. */
+export function readJsonLines(file: string): any[] {
+  return readFileSync(file, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
 }
 
 /** The recorded answer in one piece. */

@@ -1,13 +1,12 @@
 /** Patterns, the screen and chat together: nothing leaks, nothing is lost, and the text alone decides. */
 import fc from 'fast-check'
-import { existsSync, readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { guarding } from '../../src/endpoints/chat/guard.ts'
 import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
 import { patternScout } from '../../src/guard/scan-sessions.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
+import { recordedCases } from '../fixtures.ts'
 import { screenOf } from './_screen.ts'
 
 const NO = '[no]'
@@ -120,18 +119,12 @@ describe('a screen with patterns', () => {
     )
   })
 
-  const folder =
-    process.env.FIXTURES_DIR ?? fileURLToPath(new URL('../../../shared/fixtures', import.meta.url))
-  const file = `${folder}/guard/patterns.jsonl`
   it('keeps to what was written down for each text', (context) => {
-    if (!existsSync(file)) {
+    const cases = recordedCases('guard/patterns.jsonl')
+    if (!cases) {
       process.stderr.write('SKIPPED patterns through the screen: no fixtures; set FIXTURES_DIR\n')
       return context.skip('no fixtures')
     }
-    const cases = readFileSync(file, 'utf8')
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line))
     for (const { id, patterns, text, chunkings = [], expect: expected } of cases) {
       for (const chunking of chunkings) {
         const every = { whole: [], each: Array.from(text as string, (_, i) => i) }

@@ -1,7 +1,6 @@
 /** No form of an answer is a way around: streamed, buffered and whole, a text gets the same verdict. */
-import { existsSync, readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { recordedCases } from '../fixtures.ts'
 import { guarded, readStream, streamOf, wholeOf, type Guarded } from '../guard/_setup.ts'
 
 const NO = "I can't help with that here."
@@ -52,18 +51,13 @@ const OWN: readonly Case[] = [
   },
 ]
 
-const folder =
-  process.env.FIXTURES_DIR ?? fileURLToPath(new URL('../../../shared/fixtures', import.meta.url))
-const file = `${folder}/guard/patterns.jsonl`
 const known = [...OWN, ...recorded()]
 const invalid = known.filter((one) => one.expect.verdict === 'invalid')
 const cases = known.filter((one) => !invalid.includes(one))
 
 function recorded(): readonly Case[] {
-  if (existsSync(file)) {
-    const lines = readFileSync(file, 'utf8').trim().split('\n')
-    return lines.map((line) => JSON.parse(line))
-  }
+  const recorded = recordedCases('guard/patterns.jsonl')
+  if (recorded) return recorded
   process.stderr.write(
     'SKIPPED recorded patterns through a gateway: no fixtures; set FIXTURES_DIR\n',
   )

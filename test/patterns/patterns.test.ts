@@ -1,6 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import {
   checkPatterns,
@@ -10,6 +7,7 @@ import {
 } from '../../src/patterns/patterns.ts'
 import { CONFUSABLES } from '../../src/patterns/views/confusables.ts'
 import { fold } from '../../src/patterns/views/fold.ts'
+import { recordedCases } from '../fixtures.ts'
 import { LITERALS, ordinaryText } from '../guard/texts.ts'
 
 /** What is sent of a text that comes in pieces, and which view stopped it. */
@@ -30,19 +28,13 @@ function everyUnit(text: string): number[] {
 }
 
 describe('recorded patterns', () => {
-  const folder =
-    process.env.FIXTURES_DIR ?? fileURLToPath(new URL('../../../shared/fixtures', import.meta.url))
-  const file = join(folder, 'guard/patterns.jsonl')
-  if (!existsSync(file)) {
+  const cases = recordedCases('guard/patterns.jsonl')
+  if (!cases) {
     const reason = 'no recorded patterns; set FIXTURES_DIR to have them checked'
     process.stderr.write(`SKIPPED recorded patterns: ${reason}\n`)
     it('recorded patterns', (context) => context.skip(reason))
     return
   }
-  const cases = readFileSync(file, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line))
 
   it.each(cases)('$id: $note', ({ patterns, text, chunkings, expect: expected }) => {
     if (expected.verdict === 'invalid') {

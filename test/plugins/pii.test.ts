@@ -1,7 +1,4 @@
 import * as fc from 'fast-check'
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
 import pii from '../../plugins/guards/pii.ts'
@@ -17,6 +14,7 @@ import type {
   TextItem,
   Verdict,
 } from '../../src/plugin.ts'
+import { recordedCases } from '../fixtures.ts'
 
 /** Label, and texts that have one of it; `«` and `»` stand around it. */
 const FOUND: Readonly<Record<string, readonly string[]>> = {
@@ -238,10 +236,8 @@ describe('what it finds', () => {
 })
 
 describe('recorded spans', () => {
-  const folder =
-    process.env.FIXTURES_DIR ?? fileURLToPath(new URL('../../../shared/fixtures', import.meta.url))
-  const file = join(folder, 'guard/pii.jsonl')
-  if (!existsSync(file)) {
+  const cases = recordedCases('guard/pii.jsonl')
+  if (!cases) {
     const reason = 'no recorded personal data; set FIXTURES_DIR to have it checked'
     process.stderr.write(`SKIPPED recorded spans: ${reason}\n`)
     it('recorded spans', (context) => context.skip(reason))
@@ -254,8 +250,7 @@ describe('recorded spans', () => {
     ) => spans.map(({ start, end, type, label }) => `${type ?? label} ${start}-${end}`)
     let [wanted, got, right] = [0, 0, 0]
     const missed: string[] = []
-    for (const line of readFileSync(file, 'utf8').trim().split('\n')) {
-      const { text, spans } = JSON.parse(line)
+    for (const { text, spans } of cases) {
       const expected = named(spans.filter((span: { tier: number }) => span.tier === 1))
       const found = named(entitiesOf(text).filter(({ tier }) => tier === 1))
       wanted += expected.length

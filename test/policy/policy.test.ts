@@ -1,8 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import * as fc from 'fast-check'
-import { existsSync, readFileSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { readFileSync, readdirSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { InvalidRequest } from '../../src/errors/errors.ts'
@@ -21,6 +19,7 @@ import {
   type Policy,
 } from '../../src/policy/policy.ts'
 import { CATEGORIES } from '../../src/plugin.ts'
+import { recordedCases } from '../fixtures.ts'
 
 const here = (path: string) => new URL(path, import.meta.url)
 const readJson = (path: string) => JSON.parse(readFileSync(here(path), 'utf8'))
@@ -479,18 +478,13 @@ describe('tighten', () => {
 })
 
 describe('recorded merges', () => {
-  const folder = process.env.FIXTURES_DIR ?? fileURLToPath(here('../../../shared/fixtures'))
-  const file = join(folder, 'guard/merge.jsonl')
-  if (!existsSync(file)) {
+  const cases = recordedCases('guard/merge.jsonl')
+  if (!cases) {
     const reason = 'no recorded merges of policies; set FIXTURES_DIR to have them checked'
     process.stderr.write(`SKIPPED recorded merges: ${reason}\n`)
     it('recorded merges', (context) => context.skip(reason))
     return
   }
-  const cases = readFileSync(file, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line))
 
   it.each(cases)('$id: $note', ({ key, request, expect: expected }) => {
     const keyPolicy = key ? readPolicy(key) : undefined

@@ -3,9 +3,8 @@
  * are at hand. `node test/plugins/categories/measure.ts` prints it.
  */
 import { atOnce } from '../../../src/patterns/time-slice.ts'
-import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import categories from '../../../plugins/guards/categories.ts'
 import {
   CATEGORIES,
@@ -15,6 +14,7 @@ import {
   type GuardHost,
   type TextItem,
 } from '../../../src/plugin.ts'
+import { readJsonLines, recordedCases } from '../../fixtures.ts'
 
 const HOST = { inTurns: (steps) => atOnce(steps) } as Pick<GuardHost, 'inTurns'>
 
@@ -47,7 +47,7 @@ export function ownTexts(): Labelled[] {
     .filter((name) => name.endsWith('.jsonl'))
     .sort()
     .flatMap((name) =>
-      readLines(join(import.meta.dirname, name)).map((line) => ({
+      readJsonLines(join(import.meta.dirname, name)).map((line) => ({
         ...line,
         fresh: name.startsWith('fresh'),
       })),
@@ -56,12 +56,7 @@ export function ownTexts(): Labelled[] {
 
 /** The recorded ones; none where they are not at hand. */
 export function recordedTexts(): Labelled[] {
-  const folder =
-    process.env.FIXTURES_DIR ??
-    fileURLToPath(new URL('../../../../shared/fixtures', import.meta.url))
-  const file = join(folder, 'guard/prompts.jsonl')
-  if (!existsSync(file)) return []
-  return readLines(file).map(({ note = '', ...line }) => ({
+  return (recordedCases('guard/prompts.jsonl') ?? []).map(({ note = '', ...line }) => ({
     ...line,
     lang: /^([a-z]{2});/.exec(note)?.[1] ?? 'en',
     fresh: false,
@@ -141,13 +136,6 @@ export function tableOf(guard: Guard, texts: readonly Labelled[]): string {
       ),
     ),
   ].join('\n')
-}
-
-function readLines(file: string): any[] {
-  return readFileSync(file, 'utf8')
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line))
 }
 
 if (import.meta.main) {
