@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { isObject } from '../errors/checks.ts'
 import { ConfigError } from '../errors/errors.ts'
 import {
   readTranscripts,
@@ -94,9 +95,7 @@ async function readOptions(given: string): Promise<Record<string, unknown>> {
   const json = inline ? given : await readFile(given, 'utf8').catch(unreadable(given))
   try {
     const options: unknown = JSON.parse(json)
-    if (typeof options === 'object' && options !== null && !Array.isArray(options)) {
-      return options as Record<string, unknown>
-    }
+    if (isObject(options)) return options
   } catch {
     // Said below, without the text: it may hold a key.
   }

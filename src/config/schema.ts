@@ -12,6 +12,7 @@ import {
   price,
 } from '../models/catalog.ts'
 import { GatewayError, type ConfigIssue } from '../errors/errors.ts'
+import { isObject } from '../errors/checks.ts'
 import { didYouMean, show } from '../errors/issues.ts'
 import {
   concurrencyLimit,
@@ -367,8 +368,4 @@ function toBytes(value: string | number): number {
   if (typeof value === 'number') return value
   const match = /^(\d{1,15}(?:\.\d{1,6})?)\s*([a-z]*)$/i.exec(value.trim())
   return match ? Math.round(Number(match[1]) * (UNITS[match[2]!.toLowerCase() || 'b'] ?? NaN)) : NaN
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null
 }

@@ -9,6 +9,7 @@ import { dirname, extname, isAbsolute, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Catalog, type Deployment } from '../models/catalog.ts'
 import type { Config } from '../config/config.ts'
+import { isObject } from '../errors/checks.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { didYouMean, redact, show, toConfigIssues, type Source } from '../errors/issues.ts'
 import {
@@ -311,10 +312,6 @@ async function inTime<Made extends Closable>(setup: Promise<Made>, noun: string)
   } finally {
     clearTimeout(timer)
   }
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null
 }
 
 function messageOf(error: unknown): string {

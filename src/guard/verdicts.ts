@@ -1,4 +1,5 @@
 /** What guards say, and what counts as having said nothing. Misbehaviour is an error, never a pass (guard design, 4). */
+import { isObject } from '../errors/checks.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
 import type { CheckProgress, RuleRef, Span, Verdict } from '../plugin.ts'
 
@@ -173,10 +174,6 @@ function isSpan(span: unknown, length: number): span is Span {
     (start as number) <= (end as number) &&
     (end as number) <= length
   )
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }
 
 function invalid(what: string): GuardFault {

@@ -2,6 +2,7 @@
  * Records: small objects by key, through unstorage. For what is read often and written rarely; nothing that counts goes
  * through here, because unstorage cannot increment (state design, sections 1 and 2).
  */
+import { isObject } from '../errors/checks.ts'
 import { createStorage, type Storage } from 'unstorage'
 import memory from 'unstorage/drivers/memory'
 
@@ -116,10 +117,6 @@ export function memoryRecords(): Records {
 
 interface Index {
   readonly ids: readonly string[]
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The key itself is not repeated: a caller's mistake may have put a secret into it. */

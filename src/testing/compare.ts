@@ -1,5 +1,6 @@
 /** What an answer says, and where it differs from what it should say. Pure. */
 import { isDeepStrictEqual } from 'node:util'
+import { isObject } from '../errors/checks.ts'
 import type { ChatCompletion, OpenAIUsage } from '../plugin.ts'
 import type { Expected, ExpectedChoice } from './transcripts.ts'
 
@@ -58,7 +59,7 @@ export function usageDifferences(
 
 /** Members of `wanted` that `found` lacks or has otherwise; objects are compared member by member. */
 export function lacking(wanted: unknown, found: unknown, path: string): string[] {
-  if (!isPlain(wanted) || !isPlain(found)) {
+  if (!isObject(wanted) || !isObject(found)) {
     const same = isDeepStrictEqual(wanted, found)
     return same ? [] : [`${path}: expected ${show(wanted)}, found ${show(found)}`]
   }
@@ -148,8 +149,4 @@ function countsOf(usage: OpenAIUsage): Record<string, unknown> {
     counts[`completion_tokens_details.${name}`] = output?.[name] ?? 0
   }
   return counts
-}
-
-function isPlain(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

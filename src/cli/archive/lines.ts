@@ -1,5 +1,6 @@
 /** The lines of an export, and what is wrong with those that are none. */
 import * as v from 'valibot'
+import { isObject } from '../../errors/checks.ts'
 import { toConfigIssues } from '../../errors/issues.ts'
 import { recordId } from '../../accounts/key-settings.ts'
 import { formatPico, MAX_AMOUNT, parsePico } from '../../money/money.ts'
@@ -140,7 +141,7 @@ export function readLine(text: string, number: number): Line {
 function parse(text: string, number: number): { readonly [name: string]: unknown } {
   try {
     const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
+    if (isObject(value)) return { ...value }
   } catch {
     // Said below, without the text: it may be anything.
   }
