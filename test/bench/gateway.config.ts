@@ -1,4 +1,7 @@
-/** The gateway as the bench runs it: all that ships switched on, state in memory, limits kept but too high to refuse. */
+/**
+ * The gateway in its default configuration: state in a file (or as `BENCH_STATE` says), access log on, keys with a rate, a
+ * concurrency and a spend cap that are kept but never reached.
+ */
 import type { UserConfig } from '../../src/config/config.ts'
 import { LITERALS, PATTERNS } from '../guard/texts.ts'
 
@@ -7,14 +10,23 @@ const EIGHT = { version: 1, bannedPatterns: LITERALS.slice(0, 8) } as const
 /** What keys of the bench forbid, by what the names of steps begin with. */
 const policies = {
   guarded: EIGHT,
-  asked: { ...EIGHT, guard: { output: false } },
   ruled: { version: 1, bannedPatterns: PATTERNS, guard: { output: false } },
 } as const
 
-const limits = { rpm_limit: 100_000_000, concurrency_limit: 100_000 }
+const limits = {
+  rpm_limit: 100_000_000,
+  concurrency_limit: 100_000,
+  spend_cap: { usd: '1000000', scope: 'month' },
+} as const
+
+const states = {
+  file: { driver: 'file', path: '${BENCH_FOLDER}' },
+  memory: { driver: 'memory' },
+  redis: { driver: 'redis', url: '${BENCH_REDIS}', outbox: '${BENCH_FOLDER}' },
+} as const
 
 export default {
-  state: { driver: 'memory' },
+  state: states[(process.env.BENCH_STATE ?? 'file') as keyof typeof states],
   providers: {
     upstream: {
       use: 'openai-compatible',

@@ -167,6 +167,7 @@ async function closed(job: Job): Promise<Figures> {
     perSecond: (to[1] - from[1]) / (to[0] - from[0]),
     eventsPerSecond: (to[2] - from[2]) / (to[0] - from[0]),
     cpuMicros: (to[3] - from[3]) / (to[1] - from[1]),
+    eventMicros: (to[3] - from[3]) / (to[2] - from[2]),
   }
 }
 
