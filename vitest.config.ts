@@ -13,6 +13,7 @@ export default defineConfig({
     maxWorkers: 4,
     testTimeout: 120_000,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 60_000 } },
     projects: [
       // Files share processes: to load the gateway anew for each takes longer than most tests.
       {

@@ -6,6 +6,7 @@ import { definePlugin } from '../_plugin.ts'
 import { MOCK_CONFIG, createTestGateway, eventsOf, hello, loaded } from '../_setup.ts'
 import { collect, open as openEmbedded } from '../state/sqlite/_engine.ts'
 import { events, startUpstream } from '../upstream.ts'
+import { eventually } from '../_wait.ts'
 
 const echo = MOCK_CONFIG.models['mock/echo']
 const says = (content: string, finish_reason: string | null = null) => ({
@@ -81,7 +82,7 @@ describe('a clock that is set back', () => {
       models: { 'mock/echo': { ...echo, deployments: [{ provider: 'p', model: 'm' }] } },
     })
     const running = t.chat(hello)
-    await vi.waitFor(() => expect([...t.gateway.running][0]?.filled.entered).toBeDefined())
+    await eventually(() => expect([...t.gateway.running][0]?.filled.entered).toBeDefined())
     const renew = vi.spyOn(t.gateway.runtime.ledger, 'renew')
     vi.setSystemTime(Date.now() - 3_600_000)
     vi.advanceTimersByTime(25_000)

@@ -21,6 +21,7 @@ import {
   type Schema,
 } from '../../src/plugin.ts'
 import { folder } from '../_folder.ts'
+import { eventually } from '../_wait.ts'
 
 type Settings = Config['providers'][string]
 
@@ -287,7 +288,7 @@ describe('setting up', () => {
     ])
     const close = vi.fn()
     ready.resolve({ close })
-    await vi.waitFor(() => expect(close).toHaveBeenCalledOnce())
+    await eventually(() => expect(close).toHaveBeenCalledOnce())
   })
 
   it.each([

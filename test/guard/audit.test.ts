@@ -209,7 +209,7 @@ describe('escalation', () => {
     const escalate = { enabled: true }
     const answer = await g.ask({ bannedPatterns: ['heron'], escalate })
     expect(answer.headers['x-service-guard-escalate']).toBe('true')
-    await expect.poll(() => hook.requests.length, { timeout: 5000 }).toBe(2)
+    await expect.poll(() => hook.requests.length).toBe(2)
     expect(hook.requests[1]!.headers['x-secret']).toBe('abc')
     expect(hook.requests[1]!.json).toMatchObject({
       event: 'guard.escalation',

@@ -42,17 +42,9 @@ const row = (quirks: string, model: string, voice: Voice, more: Partial<Vendor> 
   ...more,
 })
 
+/** One vendor for each way of telling thoughts, calls and usage; the others' profiles have tests of their own. */
 export const VENDORS: readonly Vendor[] = [
   { name: 'openai', use: 'openai', model: 'gpt-5-mini', voice: openAI(), hides: 'thoughts' },
-  {
-    name: 'azure',
-    use: 'azure',
-    model: 'our-gpt-5',
-    voice: openAI({
-      opening: { id: '', model: '', choices: [], prompt_filter_results: [{ prompt_index: 0 }] },
-    }),
-    hides: 'thoughts',
-  },
   {
     name: 'anthropic',
     use: 'anthropic',
@@ -75,13 +67,6 @@ export const VENDORS: readonly Vendor[] = [
     voice: bedrock,
     signs: true,
   },
-  {
-    name: 'bedrock-nova',
-    use: 'bedrock',
-    options: { region: 'us-east-1' },
-    model: 'us.amazon.nova-2-lite-v1:0',
-    voice: bedrock,
-  },
   row('groq', 'openai/gpt-oss-120b', openAI({ thoughts: 'reasoning', wholeCalls: true })),
   row(
     'deepseek',
@@ -96,18 +81,10 @@ export const VENDORS: readonly Vendor[] = [
     'grok-4',
     openAI({ thoughts: 'reasoning_content', wholeCalls: true, usage: besideUsage }),
   ),
-  row('together', 'deepseek-ai/DeepSeek-R1', openAI({ thoughts: 'reasoning' })),
-  row('cerebras', 'gpt-oss-120b', openAI({ thoughts: 'reasoning' })),
-  row('moonshot', 'kimi-k2-thinking', openAI({ thoughts: 'reasoning_content' })),
-  row('alibaba', 'qwen3-max', openAI({ thoughts: 'reasoning_content' })),
   row('perplexity', 'sonar-reasoning-pro', openAI({ thoughts: 'tags', usageOnFinish: true }), {
     deployment: { reasoning: 'tags' },
     withoutTools: true,
   }),
-  row('vllm', 'Qwen/Qwen3-8B', openAI({ thoughts: 'reasoning' })),
-  row('ollama', 'gpt-oss:20b', openAI({ thoughts: 'reasoning', wholeCalls: true })),
-  row('llamacpp', 'any', openAI({ thoughts: 'reasoning_content' })),
-  row('lmstudio', 'any', openAI({ thoughts: 'tags' }), { deployment: { reasoning: 'tags' } }),
 ]
 
 /** What a library tells of an answer. */

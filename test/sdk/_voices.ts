@@ -24,8 +24,6 @@ interface Accent {
   /** Calls come in one piece, each with all its arguments. */
   readonly wholeCalls?: boolean
   readonly usage?: (thinks: boolean) => object
-  /** Goes before everything else in a stream. */
-  readonly opening?: object
   /** Usage stands on the chunk with the finish reason. */
   readonly usageOnFinish?: boolean
 }
@@ -92,7 +90,6 @@ export function openAI(accent: Accent = {}): Voice {
           ],
     )
     return events(
-      ...(accent.opening ? [accent.opening] : []),
       chunk({ role: 'assistant', content: '' }),
       ...thinkingAloud(line, accent).map((delta) => chunk(delta)),
       ...pieces(text).map((content) => chunk({ content })),

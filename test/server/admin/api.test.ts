@@ -576,9 +576,7 @@ describe('models and status', () => {
     })
     const answer = own.chat({ ...hello, stream: true })
     const status = () => own.ask('GET', '/admin/status', { key: TOKEN })
-    await expect
-      .poll(async () => (await status()).json.data.calls[0]?.model, { timeout: 10_000 })
-      .toBe('mock/echo')
+    await expect.poll(async () => (await status()).json.data.calls[0]?.model).toBe('mock/echo')
     const shown = await status()
     expect(shown.json.data).toMatchObject({
       running: 1,

@@ -10,6 +10,7 @@ import { configSchema } from '../../../src/config/schema.ts'
 import { folder } from '../../_folder.ts'
 import { createTestGateway, MOCK_CONFIG } from '../../_setup.ts'
 import { collect, DAY, KEY, NOON, open, openPaid, settlement, USAGE } from '../sqlite/_engine.ts'
+import { eventually } from '../../_wait.ts'
 
 const DAY_MS = 86_400_000
 
@@ -128,7 +129,7 @@ describe('the care of a ledger', () => {
 
   it('looks once, folds daily and optimizes weekly, until it is stopped', async () => {
     const { fold, verify, optimize, stop } = care()
-    await vi.waitFor(() => expect(fold).toHaveBeenCalledTimes(1))
+    await eventually(() => expect(fold).toHaveBeenCalledTimes(1))
     expect(fold).toHaveBeenCalledWith(new Date(NOON - 30 * DAY_MS))
     vi.advanceTimersByTime(6 * DAY_MS)
     expect(fold).toHaveBeenCalledTimes(7)
@@ -149,11 +150,11 @@ describe('the care of a ledger', () => {
 
   it('says what did not work, and tries again the next day', async () => {
     const { fold, error } = care()
-    await vi.waitFor(() => expect(fold).toHaveBeenCalledTimes(1))
+    await eventually(() => expect(fold).toHaveBeenCalledTimes(1))
     const broken = new Error('disk full')
     fold.mockRejectedValueOnce(broken)
     vi.advanceTimersByTime(DAY_MS)
-    await vi.waitFor(() =>
+    await eventually(() =>
       expect(error).toHaveBeenCalledWith('the ledger cannot be folded', broken),
     )
     vi.advanceTimersByTime(DAY_MS)

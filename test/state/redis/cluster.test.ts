@@ -4,7 +4,7 @@ import { collect, LIMITS, settlement } from '../sqlite/_engine.ts'
 import { admit, installed, needRedis, open, startedCluster } from './_engine.ts'
 import { addReplica, startCluster, type RedisServer } from './_redis.ts'
 
-const PATIENCE = { timeout: 20_000 }
+const PATIENCE = { timeout: 60_000 }
 const ACCOUNTS = Array.from({ length: 30 }, (_, i) => `acct_${i}`)
 let cluster: RedisServer[] = []
 

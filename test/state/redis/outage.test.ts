@@ -10,7 +10,7 @@ import { Address, startReplica, type RedisServer } from './_redis.ts'
 
 const HOUR_MS = 3_600_000
 const AWAY = { status: 503, code: 'service_unavailable', headers: { 'retry-after': '1' } }
-const PATIENCE = { timeout: 15_000 }
+const PATIENCE = { timeout: 60_000 }
 
 needRedis()
 

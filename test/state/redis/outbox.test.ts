@@ -10,6 +10,7 @@ import type { Log } from '../../../src/state/ledger/ledger.ts'
 import { Outbox, type ReceiptLookup } from '../../../src/state/redis/outbox.ts'
 import { folder } from '../../_folder.ts'
 import { settlement } from '../sqlite/_engine.ts'
+import { eventually } from '../../_wait.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
@@ -85,7 +86,7 @@ describe('an outbox', () => {
     store.away = false
     store.sent.length = 0
     await vi.advanceTimersByTimeAsync(1000)
-    await vi.waitFor(() => expect(outbox.health().waiting).toBe(0))
+    await eventually(() => expect(outbox.health().waiting).toBe(0))
     expect(store.sent).toEqual(requests)
     expect(store.booked.get('req_0')).toBe(3n)
     expect(store.booked.get('req_449')).toBe(cost)
@@ -102,11 +103,11 @@ describe('an outbox', () => {
     store.send = (asked) =>
       asked.request === 'bad' ? Promise.reject(new Error('no')) : send(asked)
     await vi.advanceTimersByTimeAsync(1000)
-    await vi.waitFor(() => expect(outbox.health().waiting).toBe(1))
+    await eventually(() => expect(outbox.health().waiting).toBe(1))
     expect([...store.booked.keys()]).toEqual(['req_1', 'req_2'])
     store.send = send
     await vi.advanceTimersByTimeAsync(1000)
-    await vi.waitFor(() => expect(outbox.health().waiting).toBe(0))
+    await eventually(() => expect(outbox.health().waiting).toBe(0))
     expect([...store.booked.keys()]).toEqual(['req_1', 'req_2', 'bad'])
   })
 
@@ -162,7 +163,7 @@ describe('an outbox', () => {
       store.sent.length = 0
       outbox.replay()
       const warning = 'warn the store had forgotten 1 bookings; they are booked again'
-      await vi.waitFor(() => expect(logged).toEqual([warning]))
+      await eventually(() => expect(logged).toEqual([warning]))
       expect(store.sent).toEqual(requests)
       expect(store.booked.has('req_7')).toBe(true)
     })
@@ -174,7 +175,7 @@ describe('an outbox', () => {
       store.booked.clear()
       await vi.advanceTimersByTimeAsync(30 * MINUTE_MS)
       outbox.replay()
-      await vi.waitFor(() => expect([...store.booked.keys()]).toEqual(['req_1']))
+      await eventually(() => expect([...store.booked.keys()]).toEqual(['req_1']))
     })
 
     it('sends nothing again whose receipt may be gone', async () => {
@@ -186,7 +187,7 @@ describe('an outbox', () => {
       await vi.advanceTimersByTimeAsync(1)
       store.sent.length = 0
       outbox.replay()
-      await vi.waitFor(() => expect(store.sent).toEqual(['req_2']))
+      await eventually(() => expect(store.sent).toEqual(['req_2']))
     })
 
     it('tries until it has gone through, and a booking made again counts from then', async () => {
@@ -200,12 +201,12 @@ describe('an outbox', () => {
       await vi.advanceTimersByTimeAsync(5000)
       store.away = false
       await vi.advanceTimersByTimeAsync(1000)
-      await vi.waitFor(() => expect(store.booked.has('req_1')).toBe(true))
+      await eventually(() => expect(store.booked.has('req_1')).toBe(true))
       await vi.advanceTimersByTimeAsync(1.5 * MINUTE_MS)
       await outbox.settle(settlement('req_2', 1n))
       store.booked.clear()
       outbox.replay()
-      await vi.waitFor(() => expect([...store.booked.keys()]).toEqual(['req_1', 'req_2']))
+      await eventually(() => expect([...store.booked.keys()]).toEqual(['req_1', 'req_2']))
     })
 
     it('sends again what came from the file, and what was given it to remember', async () => {
@@ -215,11 +216,11 @@ describe('an outbox', () => {
       await outbox.settle(settlement('req_1', 1n))
       store.away = false
       await vi.advanceTimersByTimeAsync(1000)
-      await vi.waitFor(() => expect(store.booked.size).toBe(1))
+      await eventually(() => expect(store.booked.size).toBe(1))
       outbox.remember(() => store.send(settlement('top_up', -5n)))
       store.booked.clear()
       outbox.replay()
-      await vi.waitFor(() => expect([...store.booked.keys()]).toEqual(['req_1', 'top_up']))
+      await eventually(() => expect([...store.booked.keys()]).toEqual(['req_1', 'top_up']))
     })
   })
 
@@ -232,7 +233,7 @@ describe('an outbox', () => {
       await vi.advanceTimersByTimeAsync(12 * HOUR_MS + 1)
       Object.assign(store, { away: false, lookUp })
       await vi.advanceTimersByTimeAsync(1000)
-      await vi.waitFor(() => expect(outbox.health().waiting).toBe(0))
+      await eventually(() => expect(outbox.health().waiting).toBe(0))
       return { store, file, logged }
     }
 
