@@ -94,7 +94,7 @@ function* patternsOn(
   const found: PolicyTestResult[] = []
   for (const [index, pattern] of policy.bannedPatterns.entries()) {
     const matcher = yield* compile([pattern])
-    const hit = yield* matcher.search(text)
+    const hit = yield* matcher.searchTask(text)
     const evaluation = { rule: `bannedPatterns[${index}]`, side, guard: 'patterns' }
     if (!hit) {
       found.push({ ...evaluation, verdict: 'pass' })

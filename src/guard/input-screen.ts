@@ -157,7 +157,7 @@ export class InputScreen {
         }
         continue
       }
-      const hit = yield* matcher.search(text)
+      const hit = yield* matcher.searchTask(text)
       yield
       if (!hit) continue
       const { pattern, view, start, end } = hit

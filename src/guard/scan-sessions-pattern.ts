@@ -8,7 +8,7 @@ import type { Steps } from '../patterns/time-slice.ts'
 import { toFault } from './verdicts.ts'
 
 /** What is needed of a matcher. */
-export type Searcher = Pick<CompiledMatcher, 'scan' | 'search' | 'isClean'>
+export type Searcher = Pick<CompiledMatcher, 'scan' | 'searchTask' | 'isClean'>
 
 /**
  * Looks at every piece at once. Where somebody can be told later, what takes long lets others have their turn: a long
@@ -126,7 +126,7 @@ export class PatternSearch extends AtEnd {
   end(): void {
     if (!this.#growing) {
       if (this.#matcher.isClean(this.#text)) return void (this.safe = this.#text.length)
-      return this.look(this.#matcher.search(this.#text), (hit) => {
+      return this.look(this.#matcher.searchTask(this.#text), (hit) => {
         if (hit) this.stop = stopFor(hit, this.#offset)
         else this.safe = this.#text.length
       })

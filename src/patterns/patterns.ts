@@ -4,12 +4,12 @@
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { PatternMatcher, Origin, PatternMatch } from '../plugin.ts'
+import type { Origin, PatternMatch, PatternMatcher as MatcherContract } from '../plugin.ts'
 import { buildMachines, parsePattern, type Machines, type Parsed } from './build.ts'
 import { Glance, isSuspect } from './search.ts'
 import { isUnbounded, PatternError } from './regex.ts'
-import { PatternScan, type PatientScan } from './scan.ts'
-import { atOnce, type Steps } from './time-slice.ts'
+import { PatternScan, type SlicedScan } from './scan.ts'
+import { runSliced, runSync, type Task } from './time-slice.ts'
 
 /** A pattern that cannot be used. */
 export interface PatternProblem {
@@ -46,8 +46,8 @@ const MAX_SIZE = 12_000
 
 /** Matchers of keys, and of requests: these must not push those out. The size is in instructions of all views. */
 const caches = {
-  key: new LRUCache<string, CompiledMatcher>({ max: 1_000, maxSize: 4_000_000 }),
-  request: new LRUCache<string, CompiledMatcher>({ max: 1_000, maxSize: 1_000_000 }),
+  key: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 4_000_000 }),
+  request: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 1_000_000 }),
 }
 
 const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
@@ -65,8 +65,8 @@ const known = new LRUCache<string, Read | PatternError>({ max: 1_000, maxSize: 1
 const underWay = new Map<string, Making>()
 
 interface Making {
-  readonly steps: Steps<CompiledMatcher>
-  made: CompiledMatcher | undefined
+  readonly steps: Task<PatternMatcher>
+  made: PatternMatcher | undefined
   /** How many wait for it. */
   wanted: number
 }
@@ -79,12 +79,24 @@ interface Making {
 export function compilePatterns(
   patterns: readonly string[],
   origin: Origin = 'key',
-): CompiledMatcher {
-  return atOnce(compiling(patterns, origin))
+): PatternMatcher {
+  return runSync(compiling(patterns, origin))
+}
+
+/**
+ * {@link compilePatterns} in time slices: a promise only if it takes longer than one.
+ * @param proceed throws when the matcher is no longer wanted; asked before each further slice
+ */
+export function compilePatternsSliced(
+  patterns: readonly string[],
+  origin: Origin,
+  proceed?: () => void,
+): PatternMatcher | Promise<PatternMatcher> {
+  return runSliced(compiling(patterns, origin), proceed)
 }
 
 /** {@link compilePatterns}, in steps. */
-export function* compiling(patterns: readonly string[], origin: Origin): Steps<CompiledMatcher> {
+export function* compiling(patterns: readonly string[], origin: Origin): Task<PatternMatcher> {
   const id = idOf(patterns)
   const matcher = caches[origin].get(id)
   if (matcher) return matcher
@@ -112,11 +124,22 @@ export function* compiling(patterns: readonly string[], origin: Origin): Steps<C
 
 /** Looks for what would make {@link compilePatterns} throw, and for what is allowed but unwise. Never throws. */
 export function checkPatterns(patterns: readonly string[]): PatternCheck {
-  return atOnce(checking(patterns))
+  return runSync(checking(patterns))
+}
+
+/**
+ * {@link checkPatterns} in time slices: a promise only if it takes longer than one.
+ * @param proceed throws when the result is no longer wanted; asked before each further slice
+ */
+export function checkPatternsSliced(
+  patterns: readonly string[],
+  proceed?: () => void,
+): PatternCheck | Promise<PatternCheck> {
+  return runSliced(checking(patterns), proceed)
 }
 
 /** {@link checkPatterns}, in steps. */
-export function* checking(patterns: readonly string[]): Steps<PatternCheck> {
+export function* checking(patterns: readonly string[]): Task<PatternCheck> {
   const id = idOf(patterns)
   let check = checks.get(id)
   if (!check) {
@@ -147,7 +170,7 @@ export function warmUp(): void {
 }
 
 /** Finds patterns in texts. An empty list matches nothing. */
-export class CompiledMatcher implements PatternMatcher {
+export class PatternMatcher implements MatcherContract {
   readonly #machines: Machines
   #glance: Glance | undefined
 
@@ -155,30 +178,49 @@ export class CompiledMatcher implements PatternMatcher {
     this.#machines = machines
   }
 
+  /** The first match in a whole text. Takes as long as it takes; {@link search} does the same in time slices. */
   find(text: string): PatternMatch | undefined {
-    return this.isClean(text) ? undefined : atOnce(this.search(text))
+    return this.mayMatch(text) ? runSync(this.searchTask(text)) : undefined
   }
 
-  /** Whether nothing is found in a text; a no means that it takes a closer look. Takes no longer than one step. */
+  /**
+   * {@link find} in time slices: a promise only if it takes longer than one.
+   * @param proceed throws when the result is no longer wanted; asked before each further slice
+   */
+  search(
+    text: string,
+    proceed?: () => void,
+  ): PatternMatch | undefined | Promise<PatternMatch | undefined> {
+    return this.mayMatch(text) ? runSliced(this.searchTask(text), proceed) : undefined
+  }
+
+  /** A quick test of a text, at most a few milliseconds: false if nothing in it matches, true if only a search can tell. */
+  mayMatch(text: string): boolean {
+    return !(this.#glance ??= new Glance(this.#machines)).isClean(text)
+  }
+
   isClean(text: string): boolean {
-    return (this.#glance ??= new Glance(this.#machines)).isClean(text)
+    return !this.mayMatch(text)
   }
 
   /** {@link find}, in steps: whatever the patterns and the text, they are short. */
-  *search(text: string): Steps<PatternMatch | undefined> {
+  *searchTask(text: string): Task<PatternMatch | undefined> {
     if (!(yield* isSuspect(this.#machines, text))) return undefined
     const slice = Math.min(SLICE, Math.ceil(STEP_SIZE / this.#machines.text.size))
     return yield* new PatternScan(this.#machines).search(text, slice)
   }
 
-  scan(): PatientScan {
+  /** Begins to read a text that comes in pieces. */
+  scan(): SlicedScan {
     return new PatternScan(this.#machines)
   }
 }
 
-function* make(read: readonly Read[], origin: Origin, id: string): Steps<CompiledMatcher> {
+export { PatternMatcher as CompiledMatcher }
+
+function* make(read: readonly Read[], origin: Origin, id: string): Task<PatternMatcher> {
   const machines = yield* buildMachines(read.map(({ parsed }) => parsed))
-  const matcher = new CompiledMatcher(machines)
+  const matcher = new PatternMatcher(machines)
   const size = machines.text.size + (machines.decoded?.size ?? 0)
   caches[origin].set(id, matcher, { size: size + 1 })
   return matcher
@@ -187,7 +229,7 @@ function* make(read: readonly Read[], origin: Origin, id: string): Steps<Compile
 /** All patterns up to the first that cannot be used. */
 function* parse(
   patterns: readonly string[],
-): Steps<{ readonly read: readonly Read[]; readonly problem?: PatternProblem }> {
+): Task<{ readonly read: readonly Read[]; readonly problem?: PatternProblem }> {
   const read: Read[] = []
   let size = 0
   for (const [index, pattern] of patterns.entries()) {
@@ -214,14 +256,14 @@ function* problemOf(
   pattern: string,
   index: number,
   { message }: PatternError,
-): Steps<PatternProblem> {
+): Task<PatternProblem> {
   const suggestion = escapePattern(pattern)
   const isUsable =
     suggestion !== pattern && !((yield* readPattern(suggestion)) instanceof PatternError)
   return { index, reason: message, ...(isUsable ? { suggestion } : {}) }
 }
 
-function* readPattern(pattern: string): Steps<Read | PatternError> {
+function* readPattern(pattern: string): Task<Read | PatternError> {
   let read = known.get(pattern)
   if (!read) {
     read = yield* tryParse(pattern)
@@ -231,7 +273,7 @@ function* readPattern(pattern: string): Steps<Read | PatternError> {
   return read
 }
 
-function* tryParse(pattern: string): Steps<Read | PatternError> {
+function* tryParse(pattern: string): Task<Read | PatternError> {
   try {
     const parsed = yield* parsePattern(pattern)
     yield

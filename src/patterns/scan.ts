@@ -1,6 +1,6 @@
 /** Follows a text through all views at once. */
 import type { PatternMatch, TextScan, ScanProgress } from '../plugin.ts'
-import { atOnce, type Steps } from './time-slice.ts'
+import { runSliced, runSync, type Task } from './time-slice.ts'
 import type { Machines } from './build.ts'
 import { HiddenText } from './encoded-scanner.ts'
 import { NOTHING, type Machine } from './product-dfa.ts'
@@ -15,16 +15,23 @@ const NEAR = 1 << 10
 /** What is read at once, where nobody else keeps it. */
 const scratch = new Uint16Array(1 << 10)
 
-/** A scan for those who can wait. Nothing may be pushed before the steps are done. */
-export interface PatientScan extends TextScan {
-  /** {@link TextScan.push}, in steps where that takes long. */
-  take(text: string): ScanProgress | Steps<ScanProgress>
+/**
+ * A scan whose reader can wait. After `pushSliced` or `endSliced` has returned a promise, nothing may be pushed until it
+ * is settled; if it rejects, the scan is of no further use.
+ */
+export interface SlicedScan extends TextScan {
+  /** {@link TextScan.push} in time slices: a promise only if it takes longer than one. */
+  pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress>
   /** {@link TextScan.end} likewise. */
-  finish(): ScanProgress | Steps<ScanProgress>
+  endSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress>
+  take(text: string): ScanProgress | Task<ScanProgress>
+  finish(): ScanProgress | Task<ScanProgress>
 }
 
+export type { SlicedScan as PatientScan }
+
 /** One way of reading a text with {@link Machines}. */
-export class PatternScan implements PatientScan {
+export class PatternScan implements SlicedScan {
   readonly #machine: Machine
   readonly #text: Track
   readonly #hidden: HiddenText | undefined
@@ -43,30 +50,40 @@ export class PatternScan implements PatientScan {
   push(text: string): ScanProgress {
     if (this.#step.match) return this.#step
     this.#go(text)
-    return this.#isOver ? atOnce(this.#stop()) : this.#pass()
+    return this.#isOver ? runSync(this.#stop()) : this.#pass()
   }
 
-  take(text: string): ScanProgress | Steps<ScanProgress> {
+  pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress> {
+    const progress = this.take(text)
+    return 'next' in progress ? runSliced(progress, proceed) : progress
+  }
+
+  endSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress> {
+    const progress = this.finish()
+    return 'next' in progress ? runSliced(progress, proceed) : progress
+  }
+
+  take(text: string): ScanProgress | Task<ScanProgress> {
     if (this.#step.match) return this.#step
     if (text.length > LONG) return this.#readLong(text)
     this.#go(text)
     if (!this.#isOver) return this.#pass()
-    return this.#text.kept > NEAR ? this.#stop() : atOnce(this.#stop())
+    return this.#text.kept > NEAR ? this.#stop() : runSync(this.#stop())
   }
 
   end(): ScanProgress {
     const step = this.finish()
-    return 'next' in step ? atOnce(step) : step
+    return 'next' in step ? runSync(step) : step
   }
 
-  finish(): ScanProgress | Steps<ScanProgress> {
+  finish(): ScanProgress | Task<ScanProgress> {
     if (this.#step.match) return this.#step
     if (!this.#finish()) return (this.#step = { safeOffset: this.#position })
-    return this.#text.kept > NEAR ? this.#stop() : atOnce(this.#stop())
+    return this.#text.kept > NEAR ? this.#stop() : runSync(this.#stop())
   }
 
   /** The first match in all of a text, in steps. @param slice units at a time */
-  *search(text: string, slice: number): Steps<PatternMatch | undefined> {
+  *search(text: string, slice: number): Task<PatternMatch | undefined> {
     for (let at = 0; at < text.length && !this.#isOver; at += slice) {
       this.#go(text.slice(at, at + slice))
       yield* this.#text.forgetting()
@@ -75,7 +92,7 @@ export class PatternScan implements PatientScan {
     return this.#isOver || this.#finish() ? hitOf(yield* this.#find()) : undefined
   }
 
-  *#readLong(text: string): Steps<ScanProgress> {
+  *#readLong(text: string): Task<ScanProgress> {
     for (let at = 0; at < text.length && !this.#isOver; at += SLICE) {
       this.#go(text.slice(at, at + SLICE))
       yield* this.#text.forgetting()
@@ -157,7 +174,7 @@ export class PatternScan implements PatientScan {
     if (!isHit) this.#position = end
   }
 
-  *#stop(): Steps<ScanProgress> {
+  *#stop(): Task<ScanProgress> {
     const hit = hitOf(yield* this.#find())
     let safe = Math.min(this.#position, hit.start, this.#hidden?.hold(true) ?? hit.start)
     // Most matches begin where all that is alive does, and nothing has to be walked back once more.
@@ -165,7 +182,7 @@ export class PatternScan implements PatientScan {
     return (this.#step = { safeOffset: safe, match: hit })
   }
 
-  *#find(): Steps<Found> {
+  *#find(): Task<Found> {
     return this.#text.isOver ? yield* this.#text.locate() : this.#hidden!.found!
   }
 

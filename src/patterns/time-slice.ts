@@ -1,82 +1,97 @@
 /**
- * Work that may take long, in steps: what is pausing for a while is done in stretches of a few milliseconds, of all such
- * work together, with a turn of the event loop between two of them. Whatever a policy makes the gateway do, other streams
- * go on.
+ * Cooperative time slicing for work that may take long. All such work of the process shares one slice of about 2 ms in
+ * each turn of the event loop, so streams of other calls go on whatever the patterns of one call cost.
  */
 
-/** Work that others may interrupt between two steps. A step takes well under a millisecond, or a few where code is cold. */
-export type Steps<T> = Generator<void, T, void>
+/** Work in small steps; each takes well under a millisecond, or a few milliseconds before the code is compiled. */
+export type Task<T> = Generator<void, T, void>
 
-/** So much of it in one turn of the event loop, ms. */
-const STRETCH_MS = 2
-/** Less than this is nothing, ms: most work is done before a look at the clock would pay. */
-const NOTABLE_MS = 0.1
+const SLICE_MS = 2
 
-/** ms of such work in this turn. */
-let spent = 0
-let isTurning = false
-/** Those who have more to do, in the order in which they have their turn. */
+/** When the slice of this turn of the event loop began; undefined while no work has asked for the time. */
+let sliceBegan: number | undefined
+let turnScheduled = false
+/** Callbacks of unfinished work, in the order in which they get a slice of their own. */
 const waiting: (() => void)[] = []
 
-/** Does all of it now. */
-export function atOnce<T>(steps: Steps<T>): T {
+/**
+ * Lets the event loop turn if the shared slice is used up. Long-running code calls it every few hundred microseconds:
+ * `const due = yieldIfDue(proceed); if (due) await due`.
+ * @param proceed throws when the result is no longer wanted; asked each time the work may go on
+ * @returns nothing while there is time left, else a promise that resolves in a later turn, one caller per turn
+ */
+export function yieldIfDue(proceed?: () => void): void | Promise<void> {
+  if (isSliceUsedUp()) return new Promise<void>(nextSlice).then(proceed)
+}
+
+/** Runs all steps now. */
+export function runSync<T>(task: Task<T>): T {
   for (;;) {
-    const { done, value } = steps.next()
+    const { done, value } = task.next()
     if (done) return value
   }
 }
 
-/** Does some of it: at least a step, at most what may be done in this turn. */
-export function someOf<T>(steps: Steps<T>): IteratorResult<void, T> {
-  const begun = performance.now()
-  let took = 0
-  try {
-    for (;;) {
-      const result = steps.next()
-      took = performance.now() - begun
-      if (result.done || spent + took > STRETCH_MS) return result
-    }
-  } finally {
-    spent += took
-    if (spent > NOTABLE_MS) turn()
+/** Runs at least one step, and further ones until the shared slice is used up. */
+export function runSlice<T>(task: Task<T>): IteratorResult<void, T> {
+  for (;;) {
+    const result = task.next()
+    if (result.done || isSliceUsedUp()) return result
   }
 }
 
 /**
- * Does it in turns with others. A promise only where it takes longer than one.
- * @param proceed throws where nobody waits for it any more; asked at each turn
+ * Runs a task in slices. Returns a promise only if one slice is not enough.
+ * @param proceed throws when the result is no longer wanted; asked before each further slice
  */
-export function inTurns<T>(steps: Steps<T>, proceed: () => void = () => {}): T | Promise<T> {
-  const { done, value } = someOf(steps)
-  return done ? value : goOn(steps, proceed)
+export function runSliced<T>(task: Task<T>, proceed?: () => void): T | Promise<T> {
+  const { done, value } = runSlice(task)
+  return done ? value : runOn(task, proceed)
 }
 
-/** Calls back in a later turn, one after the other: with all at once, a turn would be as long as there are many. */
-export function nextTurn(go: () => void): void {
-  waiting.push(go)
-  turn()
+/** Calls back in a later turn of the event loop: one callback per turn, so that each finds an unused slice. */
+export function nextSlice(callback: () => void): void {
+  waiting.push(callback)
+  scheduleTurn()
 }
 
-async function goOn<T>(steps: Steps<T>, proceed: () => void): Promise<T> {
+async function runOn<T>(task: Task<T>, proceed?: () => void): Promise<T> {
   try {
     for (;;) {
-      await new Promise<void>(nextTurn)
-      proceed()
-      const { done, value } = someOf(steps)
+      await new Promise<void>(nextSlice)
+      proceed?.()
+      const { done, value } = runSlice(task)
       if (done) return value
     }
   } finally {
-    steps.return(undefined as never)
+    task.return(undefined as never)
   }
 }
 
-function turn(): void {
-  if (isTurning) return
-  isTurning = true
+function isSliceUsedUp(): boolean {
+  const now = performance.now()
+  if (sliceBegan === undefined) {
+    sliceBegan = now
+    scheduleTurn()
+  }
+  return now - sliceBegan > SLICE_MS
+}
+
+function scheduleTurn(): void {
+  if (turnScheduled) return
+  turnScheduled = true
   setImmediate(() => {
-    isTurning = false
-    spent = 0
+    turnScheduled = false
+    sliceBegan = undefined
     waiting.shift()?.()
-    if (waiting.length > 0) turn()
+    if (waiting.length > 0) scheduleTurn()
   })
+}
+
+export {
+  type Task as Steps,
+  runSync as atOnce,
+  runSliced as inTurns,
+  runSlice as someOf,
+  nextSlice as nextTurn,
 }

@@ -68,7 +68,7 @@ function inSlices(matcher: CompiledMatcher, text: string): Timing {
 
 function inSteps(matcher: CompiledMatcher, text: string): Timing {
   return timed(function* () {
-    if (yield* matcher.search(text)) throw new Error('a hostile text matches')
+    if (yield* matcher.searchTask(text)) throw new Error('a hostile text matches')
   })
 }
 

@@ -23,7 +23,7 @@ export function literalMatcher(literals: readonly string[]): PatternMatcher & Se
     scan,
     find,
     isClean: (text) => !find(text),
-    *search(text) {
+    *searchTask(text) {
       yield
       return find(text)
     },
@@ -57,6 +57,14 @@ class LiteralScan {
 
   end(): ScanProgress {
     return { safeOffset: this.#text.length }
+  }
+
+  pushSliced(text: string): ScanProgress {
+    return this.push(text)
+  }
+
+  endSliced(): ScanProgress {
+    return this.end()
   }
 
   take(text: string): ScanProgress {

@@ -37,7 +37,7 @@ function busy(steps: number, worked: () => void, clean = false) {
       if (clean) work()
       return clean
     },
-    *search(): Generator<void, undefined, void> {
+    *searchTask(): Generator<void, undefined, void> {
       for (let step = 0; step < steps; step++) {
         work()
         if (step < steps - 1) yield
@@ -176,7 +176,7 @@ describe('a stream beside a call with hostile rules', () => {
 describe('a client that leaves', () => {
   it.each([
     ['compiled', NfaBuilder.prototype, 'build', 'Hi.'],
-    ['searched for', CompiledMatcher.prototype, 'search', textOf(1_000_000)],
+    ['searched for', CompiledMatcher.prototype, 'searchTask', textOf(1_000_000)],
   ])('ends the work on its rules while they are %s', async (_, owner: any, name, content) => {
     await using g = await guarded([])
     const gone = new AbortController()

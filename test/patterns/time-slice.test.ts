@@ -9,7 +9,7 @@ import { isSuspect } from '../../src/patterns/search.ts'
 import { PatternScan } from '../../src/patterns/scan.ts'
 import { checking, compilePatterns, compiling } from '../../src/patterns/patterns.ts'
 import { Prompt } from '../../src/guard/prompt.ts'
-import { atOnce, inTurns, type Steps } from '../../src/patterns/time-slice.ts'
+import { atOnce, inTurns, yieldIfDue, type Steps } from '../../src/patterns/time-slice.ts'
 import { preparePolicy, readPolicy, tighten } from '../../src/policy/policy.ts'
 import { bitLanes, type Bit } from '../guard/_lanes.ts'
 import { screenOf } from '../guard/_screen.ts'
@@ -29,7 +29,7 @@ function fresh(): readonly string[] {
  * meanwhile: so that is a matter of steps, and not of the machine.
  */
 async function turnsWhile(run: () => unknown): Promise<number> {
-  let [turns, isOver, now] = [0, false, 0]
+  let [turns, isOver, now] = [0, false, performance.now()]
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 0.5))
   const turn = () => {
     turns++
@@ -41,6 +41,8 @@ async function turnsWhile(run: () => unknown): Promise<number> {
   } finally {
     isOver = true
     clock.mockRestore()
+    // The next test begins with a slice of the real clock.
+    await new Promise((resolve) => setImmediate(resolve))
   }
   return turns
 }
@@ -97,6 +99,35 @@ describe('inTurns', () => {
     })
     await expect(done).rejects.toBe(gone)
     expect([steps < 30, isClosed]).toEqual([true, true])
+  })
+})
+
+describe('yieldIfDue', () => {
+  it('makes no promise while there is time, and one that lets others have their turn after that', async () => {
+    let promises = 0
+    const turns = await turnsWhile(async () => {
+      expect(yieldIfDue()).toBeUndefined()
+      for (let step = 0; step < 40; step++) {
+        const due = yieldIfDue()
+        if (due) {
+          promises++
+          await due
+        }
+      }
+    })
+    expect(promises).toBeGreaterThan(4)
+    expect(turns).toBeGreaterThan(4)
+  })
+
+  it('rejects when the result is no longer wanted', async () => {
+    const gone = new Error('gone')
+    const proceed = () => {
+      throw gone
+    }
+    const wait = async () => {
+      for (let step = 0; step < 40; step++) await yieldIfDue(proceed)
+    }
+    await turnsWhile(() => expect(wait()).rejects.toBe(gone))
   })
 })
 
@@ -353,7 +384,7 @@ describe('a match that may begin anywhere', () => {
   it('is found where it ends and located once: twice the text, twice the steps', () => {
     const matcher = compilePatterns(['[ab]{60}a[ab]*!', '[ab]{50}b[ab]*?x'])
     const [half, whole] = [1 << 14, 1 << 15].map((length) => {
-      const steps = matcher.search(`${letters(length)}!`)
+      const steps = matcher.searchTask(`${letters(length)}!`)
       let count = 0
       let step = steps.next()
       for (; !step.done; step = steps.next()) count++
