@@ -301,10 +301,10 @@ export async function closeState({ ledger, records }: OpenState): Promise<void> 
 
 async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void> {
   const leases = []
-  for (const { id, filled, bill } of running) {
-    const { account, key, entered } = filled
-    if (account && key && entered && !bill)
-      leases.push({ account: account.id, key: key.id, request: id })
+  for (const call of running) {
+    const { account, key, entered }: Partial<Call> = call
+    if (!account || !key || !entered || call.bill) continue
+    leases.push({ account: account.id, key: key.id, request: call.id })
   }
   if (leases.length > 0) await ledger.renew(leases)
 }

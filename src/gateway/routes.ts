@@ -7,14 +7,7 @@ import { speech } from '../endpoints/speech/endpoint.ts'
 import { transcription } from '../endpoints/transcription/endpoint.ts'
 import { flowOf } from '../stream/flow.ts'
 import type { Outgoing } from '../pipeline/http.ts'
-import {
-  compose,
-  type Answer,
-  type Call,
-  type Endpoint,
-  type Reply,
-  type Stage,
-} from '../pipeline/pipeline.ts'
+import { compose, type Call, type Endpoint, type Reply, type Stage } from '../pipeline/pipeline.ts'
 import { constrain } from '../pipeline/stages/constrain.ts'
 import { enter } from '../pipeline/stages/enter.ts'
 import { ground } from '../pipeline/stages/ground.ts'
@@ -46,7 +39,7 @@ export interface Route {
   readonly method: 'GET' | 'POST'
   readonly path: string
   readonly endpoint?: Endpoint
-  run(call: Call): Answer
+  run(call: Call): Promise<Reply>
   write(call: Call, reply: Reply, out: Outgoing): Promise<void>
 }
 

@@ -35,28 +35,21 @@ export interface Reply<Part = any> {
   readonly parts: Flow<Part>
 }
 
-/** A promise only while something is waited for. */
-export type Answer = Reply | Promise<Reply>
-export type Next = () => Answer
-export type Stage = (call: Call, next: Next) => Answer
-
-/** Goes on with an answer as soon as it is there. */
-export function after(answer: Answer, goOn: (reply: Reply) => Reply): Answer {
-  return answer instanceof Promise ? answer.then(goOn) : goOn(answer)
-}
+export type Next = () => Promise<Reply>
+export type Stage = (call: Call, next: Next) => Promise<Reply>
 
 /**
- * Folds stages into one function; done once per endpoint. The last stage answers and does not call `next`.
- * `next` refuses to go deeper once the call was aborted, and throws when a stage calls it twice.
+ * Folds stages into one function, once per route. The last stage answers and does not call `next`.
+ * `next` rejects once the call was aborted, and when a stage calls it twice.
  */
-export function compose(stages: readonly Stage[]): (call: Call) => Answer {
-  const deepest = (): Answer => {
+export function compose(stages: readonly Stage[]): (call: Call) => Promise<Reply> {
+  const deepest = (): never => {
     throw new Error('the last stage of a pipeline has to answer, not to call next()')
   }
-  return stages.reduceRight<(call: Call) => Answer>(
+  return stages.reduceRight<(call: Call) => Promise<Reply>>(
     (inner, stage) => (call) => {
       let called = false
-      return stage(call, () => {
+      return stage(call, async () => {
         if (called) throw new Error(`stage ${stage.name} called next() twice`)
         called = true
         call.throwIfAborted()
@@ -157,32 +150,6 @@ export interface Endpoint<In = any, Part = any> {
  */
 export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Bill>
 
-/** What stages find out, each of it written by one stage, once, and read by later ones. */
-class Slots {
-  endpoint: Endpoint | undefined = undefined
-  key: Key | undefined = undefined
-  account: Account | undefined = undefined
-  entered: Admitted | undefined = undefined
-  held: HoldGranted | undefined = undefined
-  input: any = undefined
-  session: string | null | undefined = undefined
-  model: Model | undefined = undefined
-  online: boolean | undefined = undefined
-  policy: EffectivePolicy | undefined = undefined
-}
-
-/** What a slot holds. */
-function held<T>(value: T | undefined, name: keyof Slots): T {
-  if (value === undefined) throw new Error(`call.${name} was read before it was set`)
-  return value
-}
-
-/** What a slot, empty until now, is to hold. */
-function once<T>(old: T | undefined, value: T, name: keyof Slots): T {
-  if (old !== undefined) throw new Error(`call.${name} was set twice`)
-  return value
-}
-
 /** Who looks at what a web search found before anybody else does. */
 export interface ResultFilter {
   /** @returns what may pass: hits that are left out are neither shown to the model nor cited */
@@ -219,6 +186,24 @@ export class Call {
   resultFilter: ResultFilter | undefined = undefined
   /** What guards made of it; absent where none is at work. */
   decision: Decision | undefined = undefined
+  // Written once, each by one stage, before a later stage reads it; undefined until then.
+  endpoint!: Endpoint
+  /** Whose key it is, and how the ledger let it in. Written by `enter`. */
+  key!: Key
+  account!: Account
+  entered!: Admitted
+  /** What the client sent, validated and never changed. Written by `read`. */
+  input!: any
+  /** Written by `read`: what ties this call to earlier ones; null without it. */
+  session!: string | null
+  /** Written by `resolve`. */
+  model!: Model
+  /** Whether the client asked for a web search by the suffix `:online`. Written by `resolve`. */
+  online!: boolean
+  /** The money set aside, and whether the call is billed. Written by `hold`. */
+  held!: HoldGranted
+  /** The key's policy, tightened by the request's. Written by `constrain`. */
+  policy!: EffectivePolicy
   outcome: Outcome | undefined = undefined
   /** The status the client got, for log and metrics. */
   status = 0
@@ -230,9 +215,6 @@ export class Call {
   runningIndex = -1
   /** What was charged, once it is. */
   bill: Bill | undefined = undefined
-  /** The slots as they are: empty ones read as undefined. */
-  readonly filled: Readonly<Slots>
-  readonly #slots = new Slots()
   #reason: unknown = undefined
   /** Few at a time, so a list is cheaper than a Map. */
   #branches: AbortScope[] | undefined = undefined
@@ -244,70 +226,8 @@ export class Call {
     this.path = path
     this.incoming = incoming
     this.runtime = runtime
-    this.filled = this.#slots
     this.scope = new Scope((error) => runtime.log.error(`${id}: a finaliser failed`, error))
     this.#deadline = this.startedAt + runtime.config.server.requestTimeout * 1000
-  }
-
-  get endpoint(): Endpoint {
-    return held(this.#slots.endpoint, 'endpoint')
-  }
-  set endpoint(value: Endpoint) {
-    this.#slots.endpoint = once(this.#slots.endpoint, value, 'endpoint')
-  }
-  get key(): Key {
-    return held(this.#slots.key, 'key')
-  }
-  set key(value: Key) {
-    this.#slots.key = once(this.#slots.key, value, 'key')
-  }
-  get account(): Account {
-    return held(this.#slots.account, 'account')
-  }
-  set account(value: Account) {
-    this.#slots.account = once(this.#slots.account, value, 'account')
-  }
-  get entered(): Admitted {
-    return held(this.#slots.entered, 'entered')
-  }
-  set entered(value: Admitted) {
-    this.#slots.entered = once(this.#slots.entered, value, 'entered')
-  }
-  get held(): HoldGranted {
-    return held(this.#slots.held, 'held')
-  }
-  set held(value: HoldGranted) {
-    this.#slots.held = once(this.#slots.held, value, 'held')
-  }
-  get input(): any {
-    return held(this.#slots.input, 'input')
-  }
-  set input(value: any) {
-    this.#slots.input = once(this.#slots.input, value, 'input')
-  }
-  get session(): string | null {
-    return held(this.#slots.session, 'session')
-  }
-  set session(value: string | null) {
-    this.#slots.session = once(this.#slots.session, value, 'session')
-  }
-  get model(): Model {
-    return held(this.#slots.model, 'model')
-  }
-  set model(value: Model) {
-    this.#slots.model = once(this.#slots.model, value, 'model')
-  }
-  get online(): boolean {
-    return held(this.#slots.online, 'online')
-  }
-  set online(value: boolean) {
-    this.#slots.online = once(this.#slots.online, value, 'online')
-  }
-  get policy(): EffectivePolicy {
-    return held(this.#slots.policy, 'policy')
-  }
-  set policy(value: EffectivePolicy) {
-    this.#slots.policy = once(this.#slots.policy, value, 'policy')
   }
 
   /** Why the call was aborted: the client is gone, a deadline has passed, or the gateway is going down. */
@@ -367,13 +287,13 @@ export class Call {
 
   /**
    * Ends the call: everything acquired is released, what was consumed is charged. Idempotent.
-   * A `refused` outcome that was set before is kept when the call completes. A promise only while something needs time.
+   * A `refused` outcome that was set before is kept when the call completes.
    */
-  end(outcome: Outcome): void | Promise<void> {
+  async end(outcome: Outcome): Promise<void> {
     if (this.outcome === undefined || (this.outcome === 'refused' && outcome !== 'completed')) {
       this.outcome = outcome
     }
-    return this.scope.close()
+    await this.scope.close()
   }
 
   /**

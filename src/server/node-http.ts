@@ -253,7 +253,7 @@ export class NodeOutgoing implements Outgoing {
   head(status: number, headers: Readonly<Record<string, string>>): void {
     const call = this.#call
     const list = commonHeaders(call.id)
-    if (call.filled.key) {
+    if ((call as Partial<Call>).key) {
       list.push('openai-processing-ms', String(Date.now() - call.startedAt))
     }
     for (const name in call.headers) if (!(name in headers)) list.push(name, call.headers[name]!)

@@ -82,7 +82,7 @@ describe('a clock that is set back', () => {
       models: { 'mock/echo': { ...echo, deployments: [{ provider: 'p', model: 'm' }] } },
     })
     const running = t.chat(hello)
-    await eventually(() => expect([...t.gateway.running][0]?.filled.entered).toBeDefined())
+    await eventually(() => expect([...t.gateway.running][0]?.entered).toBeDefined())
     const renew = vi.spyOn(t.gateway.runtime.ledger, 'renew')
     vi.setSystemTime(Date.now() - 3_600_000)
     vi.advanceTimersByTime(25_000)

@@ -1,8 +1,8 @@
 import { instructionsOf, tighten } from '../../policy/policy.ts'
-import { after, type Stage } from '../pipeline.ts'
+import type { Stage } from '../pipeline.ts'
 
 /** Lays the policy over the call: system text and token ceiling go upstream, looser wishes are named and ignored. */
-export const constrain: Stage = function constrain(call, next) {
+export const constrain: Stage = async function constrain(call, next) {
   const { endpoint, input, key, model } = call
   const policy = tighten(key.policy, endpoint.policyOf(input))
   call.policy = policy
@@ -15,5 +15,6 @@ export const constrain: Stage = function constrain(call, next) {
   const { maxOutputTokens } = instructions
   if (maxOutputTokens === undefined || !endpoint.limit) return next()
   const limit = endpoint.limit(maxOutputTokens)
-  return after(next(), ({ parts }) => ({ parts: parts.through(limit) }))
+  const { parts } = await next()
+  return { parts: parts.through(limit) }
 }

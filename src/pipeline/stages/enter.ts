@@ -1,49 +1,24 @@
 import { hashSecret, hasValidChecksum, type ResolvedKey } from '../../accounts/accounts.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
-import type { Answer, Call, Next, Stage } from '../pipeline.ts'
+import type { Call, Stage } from '../pipeline.ts'
 
 /**
- * Lets a key in: who is it, may it still, how often and how many at once. Before the body is read, so that a flood never
- * makes us parse.
+ * Finds the key of the request and counts the call against the limits of the key. It runs before the body is read, so
+ * that a flood of requests costs no parsing.
+ * @throws Unauthenticated, TooManyRequests, Unavailable
  */
-export const enter: Stage = function enter(call, next) {
+export const enter: Stage = async function enter(call, next) {
   const sha256 = hashSecret(bearerOf(call))
   const { accounts } = call.runtime
-  const known = accounts.peek(sha256)
-  if (known === undefined) {
-    return accounts.find(sha256).then((found) => admitAs(call, sha256, found, next))
-  }
-  return admitAs(call, sha256, known, next)
-}
-
-/** Most engines answer at once: then no promise is made. */
-function admitAs(call: Call, sha256: string, known: ResolvedKey | null, next: Next): Answer {
-  const entered = admit(call, known)
-  if (entered instanceof Promise || (!entered.ok && entered.why === 'stale')) {
-    return admitLater(call, sha256, known, entered).then(next)
-  }
-  admitted(call, known!, entered)
-  return next()
-}
-
-/** A key that was changed elsewhere is looked up again, once. */
-async function admitLater(
-  call: Call,
-  sha256: string,
-  known: ResolvedKey | null,
-  answer: Admission | Promise<Admission>,
-): Promise<void> {
-  let entered = await answer
+  let known = await accounts.find(sha256)
+  let entered = await admit(call, known)
   if (!entered.ok && entered.why === 'stale') {
-    known = await call.runtime.accounts.reload(sha256)
+    // Another process changed the key: the record is read again, once.
+    known = await accounts.reload(sha256)
     entered = await admit(call, known)
   }
-  admitted(call, known!, entered)
-}
-
-/** @throws why the key is not let in */
-function admitted(call: Call, { key, account }: ResolvedKey, entered: Admission): void {
+  const { key, account } = known!
   call.key = key
   call.account = account
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
@@ -52,13 +27,15 @@ function admitted(call: Call, { key, account }: ResolvedKey, entered: Admission)
   // A settlement releases the lease itself.
   call.scope.defer(() => (call.bill ? undefined : leave(call)))
   call.entered = entered
+  return next()
 }
 
 function leave({ runtime, account, key, id: request }: Call): void | Promise<void> {
   return runtime.ledger.leave({ account: account.id, key: key.id, request })
 }
 
-function admit(call: Call, known: ResolvedKey | null): Admission | Promise<Admission> {
+/** Asks the ledger. @throws Unauthenticated where there is no such key */
+async function admit(call: Call, known: ResolvedKey | null): Promise<Admission> {
   if (!known) throw new Unauthenticated('The API key is not valid.')
   const { ledger, config } = call.runtime
   return ledger.enter({

@@ -1,6 +1,6 @@
 import { InvalidRequest, PaymentRequired, UpstreamFailure } from '../../errors/errors.ts'
 import { formatPico } from '../../money/money.ts'
-import type { Call, Reply, Stage } from '../pipeline.ts'
+import type { Call, Stage } from '../pipeline.ts'
 import type { SearchResult } from '../../plugin.ts'
 import {
   searchPrice,
@@ -14,20 +14,19 @@ import {
  * found goes upstream with the request, and comes back as citations. A search that fails is no search, unless the operator
  * wants the call to fail with it.
  */
-export const ground: Stage = function ground(call, next) {
+export const ground: Stage = async function ground(call, next) {
   const { grounding } = call.endpoint
   const wish = grounding?.searchRequest(call.input, call.online)
   if (!wish) return next()
   const { search } = call.runtime
   // An answer must not look grounded and be none.
   if (!search) throw noEngine(call)
-  return grounded(call, grounding!, search, wish).then(async (hits): Promise<Reply> => {
-    const { parts } = await next()
-    return { parts: parts.through(grounding!.cite(hits)) }
-  })
+  const results = await searched(call, grounding!, search, wish)
+  const { parts } = await next()
+  return { parts: parts.through(grounding!.cite(results)) }
 }
 
-async function grounded(
+async function searched(
   call: Call,
   grounding: Grounding<any, any>,
   search: Search,

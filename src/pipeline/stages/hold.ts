@@ -6,10 +6,10 @@ import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
 
 /** Sets the money aside. Refuses when a cap, the balance, or what running calls leave of it is used up. */
-export const hold: Stage = function hold(call, next) {
+export const hold: Stage = async function hold(call, next) {
   const { id: request, account, key, entered, model, runtime } = call
   const amount = entered.paid ? amountFor(call) : 0n
-  const held = runtime.ledger.hold({
+  const held = await runtime.ledger.hold({
     request,
     account: account.id,
     key: key.id,
@@ -17,16 +17,10 @@ export const hold: Stage = function hold(call, next) {
     hold: amount,
     free: model.freeTier,
   })
-  if (held instanceof Promise) return held.then((answer) => take(call, answer)).then(next)
-  take(call, held)
-  return next()
-}
-
-/** @throws why there is no money */
-function take(call: Call, held: HoldResult): void {
-  call.runtime.metrics.held(held.ok ? 'ok' : held.why)
+  runtime.metrics.held(held.ok ? 'ok' : held.why)
   if (!held.ok) throw refusalOf(call, held)
   call.held = held
+  return next()
 }
 
 /** For the answer, and for the search it is wished to rest on. */

@@ -6,7 +6,7 @@ import type { Call, Stage } from '../pipeline.ts'
 const ONLINE = ':online'
 
 /** Finds the model, and whether this key may use it here. */
-export const resolve: Stage = function resolve(call, next) {
+export const resolve: Stage = async function resolve(call, next) {
   const asked = call.endpoint.modelOf(call.input)
   const online = asked.endsWith(ONLINE)
   const id = online ? asked.slice(0, -ONLINE.length) : asked

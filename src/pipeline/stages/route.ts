@@ -14,7 +14,7 @@ import { retryDelayMs, type SessionAffinity } from '../../models/routing.ts'
  * Asks a deployment, and the next one while none has given a first part. The first pull dials: until then nothing has gone
  * upstream, and a failure still becomes a proper status.
  */
-export const route: Stage = function route(call) {
+export const route: Stage = async function route(call) {
   const exchange = new FailoverSource(call)
   // A generator that was never started, or that waits for a read, does not run its `finally` when the client leaves.
   call.scope.defer(() => exchange.close())

@@ -1,17 +1,16 @@
 import { performance } from 'node:perf_hooks'
 import type { Outcome } from '../../state/ledger/ledger.ts'
 import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
-import { after, type Call, type Charge, type Stage } from '../pipeline.ts'
+import type { Call, Charge, Stage } from '../pipeline.ts'
 
 /** Charges exactly once: when the reply ends, or, if it never does, when the call is disposed of. */
-export const settle: Stage = function settle(call, next) {
+export const settle: Stage = async function settle(call, next) {
   let bill: Promise<Bill> | undefined
   const charge: Charge = (outcome = call.outcome ?? 'completed', pays = outcome !== 'failed') =>
     (bill ??= settleOnce(call, outcome, pays))
   call.scope.defer(() => (call.bill ? undefined : charge(call.outcome ?? 'failed')))
-  return after(next(), ({ parts }) => ({
-    parts: parts.through(call.endpoint.billed(call, charge)),
-  }))
+  const { parts } = await next()
+  return { parts: parts.through(call.endpoint.billed(call, charge)) }
 }
 
 /** Who pays when: state design, 4.6. */

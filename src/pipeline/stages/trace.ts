@@ -4,7 +4,7 @@ import type { Call, Stage } from '../pipeline.ts'
 import type { Policy } from '../../policy/policy.ts'
 
 /** Counts the call while it runs, and writes one access record when it has ended. */
-export const trace: Stage = function trace(call, next) {
+export const trace: Stage = async function trace(call, next) {
   call.runtime.metrics.requestStarted()
   call.scope.defer(() => record(call))
   return next()
@@ -21,14 +21,14 @@ function recordDecision(call: Call, decision: Decision, at: number): void {
 
 /** Whose decision it is. */
 function headOf(call: Call, at: number) {
-  const { filled, path, policy, key } = call
+  const { path, policy, key, account, model } = call
   return {
     at,
     requestId: call.id,
-    account: filled.account?.id,
+    account: account.id,
     key: key.id,
     endpoint: path,
-    model: filled.model?.id,
+    model: model.id,
     policyHash: hashOf(key.policy),
     requestPolicyHash: hashOf(call.endpoint.policyOf(call.input)),
     ignored: policy.ignored,
@@ -51,13 +51,14 @@ function hashOf(policy: Policy | undefined): string | undefined {
 }
 
 function record(call: Call): void {
-  const { runtime, filled, incoming, path, startedAt } = call
+  const { runtime, incoming, path, startedAt } = call
+  const { account, key, model }: Partial<Call> = call
   const now = Date.now()
   const usage = call.meter.find((line) => line.source === 'model')?.usage
   const outcome = call.outcome ?? 'failed'
   runtime.metrics.requestEnded({
     endpoint: path,
-    model: filled.model?.id,
+    model: model?.id,
     outcome,
     code: call.errorCode,
     seconds: (now - startedAt) / 1000,
@@ -79,9 +80,9 @@ function record(call: Call): void {
     code: call.errorCode,
     outcome,
     ms: now - startedAt,
-    account: filled.account?.id,
-    key: filled.key?.id,
-    model: filled.model?.id,
+    account: account?.id,
+    key: key?.id,
+    model: model?.id,
     deployment: call.deployment,
     promptTokens: usage?.promptTokens,
     completionTokens: usage?.completionTokens,

@@ -3,6 +3,7 @@ import type { Account, Key } from '../../accounts/accounts.ts'
 import { isAllowed } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
+import type { Call } from '../../pipeline/pipeline.ts'
 import { coverageWarnings } from '../../guard/coverage.ts'
 import type { LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
 import { formatPico, parsePico, usdJson } from '../../money/money.ts'
@@ -134,13 +135,13 @@ export function statusView(gateway: Gateway) {
     ledger: outboxView(gateway),
     memory_bytes: process.memoryUsage.rss(),
     running: running.size,
-    calls: [...running].slice(0, SHOWN_CALLS).map(({ id, path, filled, startedAt }) => ({
-      request_id: id,
-      path,
-      account_id: filled.account?.id ?? null,
-      key_id: filled.key?.id ?? null,
-      model: filled.model?.id ?? null,
-      seconds: (now - startedAt) / 1000,
+    calls: [...running].slice(0, SHOWN_CALLS).map((call: Partial<Call>) => ({
+      request_id: call.id,
+      path: call.path,
+      account_id: call.account?.id ?? null,
+      key_id: call.key?.id ?? null,
+      model: call.model?.id ?? null,
+      seconds: (now - call.startedAt!) / 1000,
     })),
   }
 }

@@ -12,18 +12,11 @@ import { Prompt } from '../../../guard/prompt.ts'
 import { Screen } from '../../../guard/screen.ts'
 import type { Denial } from '../../../guard/screen-types.ts'
 import { GuardFault } from '../../../guard/verdicts.ts'
-import {
-  after,
-  type Answer,
-  type Call,
-  type ResultFilter,
-  type Next,
-  type Reply,
-} from '../../pipeline.ts'
+import type { Call, Next, Reply, ResultFilter } from '../../pipeline.ts'
 import type { Flow, SearchResult, Side, Step } from '../../../plugin.ts'
 import { refusalOf, knownRefusals } from '../../../policy/policy.ts'
 import { sendOn } from './abort.ts'
-import { InputGuard, type InputResult, type Stop } from './input.ts'
+import { InputGuard, type Stop } from './input.ts'
 import { GuardReporter } from './report.ts'
 import { GuardRunners } from './runners.ts'
 
@@ -85,15 +78,20 @@ export class CallGuard implements ResultFilter {
   }
 
   /** Nothing goes upstream, and nothing goes out, that a guard has not agreed to. */
-  screened(next: Next): Answer {
+  async screened(next: Next): Promise<Reply> {
     for (const { guard, kind } of this.#roster.faults) {
       const fault = new GuardFault(kind, UNANSWERED)
       if (this.#report.failed('input', guard, fault)) return this.#refused(fault)
     }
-    const asked = this.#asked ? this.#input.screen() : undefined
-    return asked instanceof Promise
-      ? asked.then((known) => this.#goOn(known, next))
-      : this.#goOn(asked, next)
+    const asked = this.#asked ? await this.#input.screen() : undefined
+    if (asked?.stop) return this.#refused(asked.stop)
+    // What the web says goes in, and comes out as a citation: either side is reason enough to look.
+    this.#call.resultFilter = this
+    const { parts } = await next()
+    if (this.#answered) return this.#ending(this.#screen(parts), asked?.later)
+    if (asked?.later) return this.#ending(parts, asked.later)
+    this.#decided()
+    return { parts }
   }
 
   filterResults(
@@ -101,19 +99,6 @@ export class CallGuard implements ResultFilter {
   ): readonly SearchResult[] | Promise<readonly SearchResult[]> {
     const watches = this.#call.policy.guard.mode === 'monitor'
     return watches ? this.#input.lookOnHits(hits) : this.#input.screenHits(hits)
-  }
-
-  #goOn(asked: InputResult | undefined, next: Next): Answer {
-    if (asked?.stop) return this.#refused(asked.stop)
-    // What the web says goes in, and comes out as a citation: either side is reason enough to look.
-    // Not a function of its own: it is hardly ever called, and would outlive the call (see `ReportNotes`).
-    this.#call.resultFilter = this
-    return after(next(), ({ parts }) => {
-      if (this.#answered) return this.#ending(this.#screen(parts), asked?.later)
-      if (asked?.later) return this.#ending(parts, asked.later)
-      this.#decided()
-      return { parts }
-    })
   }
 
   #screen(parts: Flow<any>): Flow<any> {
