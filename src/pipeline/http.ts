@@ -3,8 +3,6 @@
 /** A thin view of the Node request. */
 export interface Incoming {
   readonly method: string
-  /** Without query string. */
-  readonly path: string
   header(name: string): string | undefined
   /**
    * The whole body, decoded by its content coding and counted while read.

@@ -34,14 +34,12 @@ export function bodyTimer(ms: number): (ring: () => void) => Timeout {
 }
 
 export class NodeIncoming implements Incoming {
-  readonly path: string
   readonly #request: IncomingMessage
   readonly #alarm: (ring: () => void) => Timeout
 
   /** @param alarm rings when `server.bodyTimeout` is over */
-  constructor(request: IncomingMessage, path: string, alarm: (ring: () => void) => Timeout) {
+  constructor(request: IncomingMessage, alarm: (ring: () => void) => Timeout) {
     this.#request = request
-    this.path = path
     this.#alarm = alarm
   }
 

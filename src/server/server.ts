@@ -1,5 +1,5 @@
-/** The front door: one Node server, the API's routes on raw Node objects, an h3 app for everything else. */
-import { H3, HTTPError } from 'h3'
+/** The front door: one Node server and one h3 app, which dispatches every request. */
+import { H3, fromNodeHandler, type EventHandler, type H3Event, type HTTPError } from 'h3'
 import { toNodeHandler } from 'h3/node'
 import { listen as listhen } from 'listhen'
 import {
@@ -106,63 +106,91 @@ async function bind(handler: RequestListener, hostname: string, port: number): P
   return server
 }
 
-/** The request listener: `/v1` routes go straight to their pipelines, everything else through h3. */
+/**
+ * The request listener: one h3 app. Routes of the API are handlers of Node's objects, so that a call makes no web Request
+ * and no web Response. Health, metrics and the admin API are handlers of h3's events.
+ */
 export function createHandler(gateway: Gateway, isDraining: () => boolean): RequestListener {
-  const routes = new Map(ROUTES.map((route) => [route.path, route]))
-  const other = toNodeHandler(createApp(gateway))
-  return (request, response) => {
-    const path = pathOf(request.url ?? '/')
-    const route = routes.get(path)
-    if (request.method === 'OPTIONS') return preflight(request, response)
-    if (isDraining()) {
-      const error = new Unavailable('service_unavailable', 'The gateway is shutting down.')
-      return refuse(request, response, error)
-    }
-    if (route) {
-      if (takes(route, request)) return void serve(gateway, route, path, request, response)
-      return refuse(request, response, wrongMethod(request.method, path, route))
-    }
-    if (path === '/v1' || path.startsWith('/v1/'))
-      return refuse(request, response, unknownUrl(path))
-    const headers = commonHeaders(requestId())
-    for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i]!, headers[i + 1]!)
-    return other(request, response)
-  }
-}
-
-/** Everything that is not hot. */
-function createApp(gateway: Gateway): H3 {
   const app = new H3({
     silent: true,
+    allowMalformedURL: true,
     onError(thrown) {
       const error = toPublicError(thrown)
       if (error.status === 500) gateway.runtime.log.error('internal error', error.cause)
-      return Response.json(toErrorBody(error), {
-        status: error.status,
-        headers: { ...error.headers },
-      })
+      const { status, headers } = error
+      return Response.json(toErrorBody(error), { status, headers: { ...headers } })
     },
   })
-  app.get('/health', () => healthOf(gateway))
-  app.get('/metrics', (event) => metricsOf(gateway, event.req.headers.get('authorization')))
-  app.mount('/admin', adminApp(gateway))
-  app.all('/**', (event) => {
-    throw unknownUrl(event.url.pathname)
+  const answerPreflight = nodeHandler(preflight)
+  const refuseNew = refusing(
+    () => new Unavailable('service_unavailable', 'The gateway is shutting down.'),
+  )
+  app.use((event, next) => {
+    if (event.req.method === 'OPTIONS') return answerPreflight(event)
+    return isDraining() ? refuseNew(event) : next()
   })
-  return app
+  for (const route of ROUTES) {
+    const handler = nodeHandler((request, response) => serve(gateway, route, request, response))
+    app.on(route.method, route.path, handler)
+    if (route.method === 'GET') app.on('HEAD', route.path, handler)
+    app.all(
+      route.path,
+      refusing(({ method }) => wrongMethod(method, route)),
+    )
+  }
+  app.get('/health', (event) => {
+    setCommonHeaders(event)
+    return healthOf(gateway)
+  })
+  app.get('/metrics', (event) => {
+    setCommonHeaders(event)
+    return metricsOf(gateway, event.req.headers.get('authorization'))
+  })
+  app.mount('/admin', adminApp(gateway, setCommonHeaders))
+  app.all(
+    '/**',
+    refusing(({ url }) => unknownUrl(url!)),
+  )
+  const handle = toNodeHandler(app) as RequestListener
+  return (request, response) => {
+    request.url = tidyUrl(request.url ?? '/')
+    return handle(request, response)
+  }
+}
+
+/** Handles requests through Node's objects; the handler resolves when the response is complete. */
+function nodeHandler(
+  handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>,
+): EventHandler {
+  return fromNodeHandler((request, response) =>
+    handle(request as IncomingMessage, response as ServerResponse),
+  )
+}
+
+/** Refuses every request with the error that belongs to it. */
+function refusing(errorOf: (request: IncomingMessage) => GatewayError): EventHandler {
+  return nodeHandler((request, response) => refuse(request, response, errorOf(request)))
+}
+
+/** For routes that answer through h3: headers that every response has. */
+function setCommonHeaders({ runtime }: H3Event): void {
+  const response = runtime!.node!.res!
+  const headers = commonHeaders(requestId())
+  for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i]!, headers[i + 1]!)
 }
 
 /** Runs one call from its first byte to its last. Every way out ends the call. */
 async function serve(
   gateway: Gateway,
   route: Route,
-  path: string,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const { runtime } = gateway
   const { bodyTimeout } = runtime.config.server
-  const incoming = new NodeIncoming(request, path, (ring) => call.timeout(bodyTimeout * 1000, ring))
+  const incoming = new NodeIncoming(request, (onTimeout) =>
+    call.timeout(bodyTimeout * 1000, onTimeout),
+  )
   const call = new Call({ id: requestId(), path: route.path, incoming, runtime })
   gateway.track(call)
   if (route.endpoint) call.endpoint = route.endpoint
@@ -185,19 +213,23 @@ async function serve(
     if (out.headSent) return out.destroy()
     const body = JSON.stringify(toErrorBody(error))
     out.head(error.status, errorHeaders(request, error, body))
-    finish(request, response, body)
+    await finish(request, response, body)
   }
 }
 
-/** An answer to a request that never became a call. */
-function refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void {
+/** Answers a request that becomes no call. */
+async function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  error: GatewayError,
+): Promise<void> {
   const body = JSON.stringify(toErrorBody(error))
   const headers = commonHeaders(requestId())
   for (const [name, value] of Object.entries(errorHeaders(request, error, body))) {
     headers.push(name, value)
   }
   response.writeHead(error.status, headers)
-  finish(request, response, body)
+  await finish(request, response, body)
 }
 
 function errorHeaders(request: IncomingMessage, error: GatewayError, body: string) {
@@ -210,26 +242,30 @@ function errorHeaders(request: IncomingMessage, error: GatewayError, body: strin
 }
 
 /**
- * Sends the end of a refusal. Where the client is still sending, the connection is kept just long enough for it to read
- * the answer: closing over unread data resets the socket, and client libraries then repeat the whole upload.
+ * Sends the body of a refusal. While the client is still sending, the connection stays open, within bounds, so that the
+ * client reads the answer: closing a socket with unread data resets it, and client libraries then repeat the upload.
+ * Resolves when the response may be ended.
  */
-function finish(request: IncomingMessage, response: ServerResponse, body: string): void {
+async function finish(
+  request: IncomingMessage,
+  response: ServerResponse,
+  body: string,
+): Promise<void> {
   if (request.complete || !hasBody(request)) return void response.end(body)
   response.write(body)
+  const { promise, resolve } = Promise.withResolvers<void>()
   let left = LINGER_BYTES
-  const timer = setTimeout(close, LINGER_MS)
+  const timer = setTimeout(resolve, LINGER_MS)
   request.on('data', (chunk: Buffer) => {
     left -= chunk.length
-    if (left < 0) close()
+    if (left < 0) resolve()
   })
-  request.once('end', close).once('close', close)
+  request.once('end', resolve).once('close', resolve)
   request.resume()
-
-  function close(): void {
-    clearTimeout(timer)
-    request.removeAllListeners('data')
-    response.end()
-  }
+  await promise
+  clearTimeout(timer)
+  request.removeAllListeners('data')
+  response.end()
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {
@@ -250,38 +286,24 @@ function preflight(request: IncomingMessage, response: ServerResponse): void {
   response.end()
 }
 
-/** Without query; runs of `/` collapse, a trailing `/` is dropped, a doubled `/v1` becomes one (wire contract, D1). */
-export function pathOf(url: string): string {
+/** Runs of `/` in the path collapse, a trailing `/` is dropped, a doubled `/v1` becomes one: base URLs are often mis-set. */
+export function tidyUrl(url: string): string {
   const query = url.indexOf('?')
   const path = query < 0 ? url : url.slice(0, query)
-  if (
-    !path.includes('//') &&
-    !path.startsWith('/v1/v1/') &&
-    !(path.length > 1 && path.endsWith('/'))
-  ) {
-    return path
-  }
   let tidy = path.replace(/\/{2,}/g, '/')
   while (tidy.startsWith('/v1/v1/')) tidy = tidy.slice(3)
-  return tidy.length > 1 && tidy.endsWith('/') ? tidy.slice(0, -1) : tidy
+  if (tidy.length > 1 && tidy.endsWith('/')) tidy = tidy.slice(0, -1)
+  return tidy === path ? url : tidy + url.slice(path.length)
 }
 
-function takes(route: Route, { method }: IncomingMessage): boolean {
-  return method === route.method || (method === 'HEAD' && route.method === 'GET')
+function wrongMethod(method = '', { path, method: own }: Route): InvalidRequest {
+  const allow = own === 'GET' ? 'GET, HEAD, OPTIONS' : 'POST, OPTIONS'
+  const message = `${path} does not take ${method}. Allowed: ${allow}.`
+  return new InvalidRequest('method_not_allowed', message, { headers: { allow } })
 }
 
-function wrongMethod(method = '', path: string, route: Route): InvalidRequest {
-  const allow = route.method === 'GET' ? 'GET, HEAD, OPTIONS' : 'POST, OPTIONS'
-  return new InvalidRequest(
-    'method_not_allowed',
-    `${path} does not take ${method}. Allowed: ${allow}.`,
-    {
-      headers: { allow },
-    },
-  )
-}
-
-function unknownUrl(path: string): NotFound {
+function unknownUrl(url: string): NotFound {
+  const path = url.split('?', 1)[0]!
   const shown = JSON.stringify(path.length > 100 ? `${path.slice(0, 100)}…` : path)
   const known = ROUTES.find((route) => path.endsWith(route.path.slice('/v1'.length)))
   const hint = known

@@ -67,7 +67,9 @@ const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
   'POST /v1/chat/completions': [
     { body: { model: 'mock/echo', messages } },
     { body: { model: 'mock/echo', messages, stream: true, session_id: 's' } },
-    { body: { model: 'mock/echo', messages, policy: { version: 1, bannedPatterns: ['elephant'] } } },
+    {
+      body: { model: 'mock/echo', messages, policy: { version: 1, bannedPatterns: ['elephant'] } },
+    },
   ],
   'POST /v1/images/generations': [{ body: { model: 'mock/painter', prompt: 'a cube' } }],
   'POST /v1/images/edits': [

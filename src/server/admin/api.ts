@@ -76,9 +76,10 @@ const ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
 }
 
 /** An app to be mounted at `/admin`. It throws GatewayErrors; whoever mounts it turns them into bodies. */
-export function adminApp(gateway: Gateway): H3 {
+export function adminApp(gateway: Gateway, begin: (event: H3Event) => void): H3 {
   const app = new H3()
   app.use((event) => {
+    begin(event)
     authorize(gateway, event.req.headers.get('authorization'))
     event.res.headers.set('cache-control', 'no-store')
   })
@@ -255,7 +256,7 @@ function bodyOf(asked: Asked): Promise<object> {
 function incomingOf({ event, runtime }: Asked): NodeIncoming {
   const request = event.runtime!.node!.req as IncomingMessage
   const alarm = bodyTimer(runtime.config.server.bodyTimeout * 1000)
-  return new NodeIncoming(request, event.url.pathname, alarm)
+  return new NodeIncoming(request, alarm)
 }
 
 /** The part of a list that was asked for with `?limit=` and `?after=<id>`. */
