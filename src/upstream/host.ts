@@ -372,8 +372,12 @@ class HttpExchange implements Dispatcher.DispatchHandler, UpstreamResponse, Sour
     const parts = this.#queue
     this.#queue = NOTHING
     this.#queued = 0
+    // May deliver the rest of the body, its end included, before it returns.
     if (this.#controller?.paused) this.#controller.resume()
-    return { parts, last: this.#ended && this.#error === undefined }
+    return {
+      parts,
+      last: this.#ended && this.#error === undefined && this.#queue.length === 0,
+    }
   }
 }
 

@@ -96,6 +96,29 @@ describe('request', () => {
     expect(read).toBeGreaterThanOrEqual(size)
   })
 
+  it.each([100, 1024, 30_000, 65_536, 71_680])(
+    'gives every byte of a burst in chunks of %i bytes, however slow the reader is',
+    async (size) => {
+      const sent = Buffer.alloc(400_000)
+      for (let i = 0; i < sent.length; i++) sent[i] = i % 251
+      answer = (_request, response) => {
+        response.socket!.cork()
+        for (let at = 0; at < sent.length; at += size) response.write(sent.subarray(at, at + size))
+        response.end()
+        response.socket!.uncork()
+      }
+      const { body } = await get()
+      const chunks: Uint8Array[] = []
+      for (let last = false; !last;) {
+        const batch = await body.next()
+        chunks.push(...batch.parts)
+        last = batch.last
+        await new Promise((resolve) => setTimeout(resolve, 2))
+      }
+      expect(Buffer.concat(chunks).equals(sent)).toBe(true)
+    },
+  )
+
   it('ends when its signal is aborted, before the head and after', async () => {
     const closed = Promise.withResolvers<void>()
     answer = (request) => void request.once('close', closed.resolve)
