@@ -30,26 +30,10 @@ export interface Batch<T> {
   readonly last: boolean
 }
 
-/** Who takes batches as they come, instead of asking for each of them. */
-export interface Sink<T> {
-  /**
-   * A promise while there is no room: nothing more is given until it is kept. Not called again after the last batch.
-   * Throws nothing.
-   */
-  take(batch: Batch<T>): void | Promise<void>
-  /** In place of the last batch. */
-  fail(error: unknown): void
-}
-
 /** Where a flow comes from. */
 export interface Source<T> {
   /** Asked again only after it has answered. */
   next(): Promise<Batch<T>>
-  /**
-   * Gives a sink all that is still to come; `next` is not called any more. Nothing is given once it was closed. Only for
-   * sources that can do better than to be asked again and again.
-   */
-  pour?(sink: Sink<T>): void
   /**
    * Lets go of everything. Not called after an answer that was the last, or after an error.
    * @param complete what was wanted has come; only the end of it is missing
@@ -63,8 +47,6 @@ export interface Flow<T> extends AsyncIterable<T> {
   through<Out>(step: Step<T, Out>): Flow<Out>
   /** What is there, at least one part unless it is the last; waits while there is nothing. */
   next(): Promise<Batch<T>>
-  /** Gives a sink all that is still to come, in batches as `next` has them. Nobody may ask for more after that. */
-  pour(sink: Sink<T>): void
   /** Ends it early. Idempotent. */
   close(): Promise<void>
 }

@@ -2,7 +2,7 @@
  * Flows, see {@link Flow}. Whatever arrives in one read from a vendor runs through all the steps at once and leaves as one
  * batch: an answer costs a handful of promises for each read, not for each event and layer.
  */
-import type { Batch, Flow, Sink, Source, Step } from '../plugin.ts'
+import type { Batch, Flow, Source, Step } from '../plugin.ts'
 
 /** The flow of a source. */
 export function flowFrom<T>(source: Source<T>): Flow<T> {
@@ -28,20 +28,6 @@ export function toFlow<T>(sequence: AsyncIterable<T>): Flow<T> {
       leave(async () => iterator.return?.())
     },
   })
-}
-
-/** Asks a source for one batch after the other, and gives them to a sink. */
-export async function pump<T>(source: Pick<Source<T>, 'next'>, sink: Sink<T>): Promise<void> {
-  try {
-    for (let last = false; !last;) {
-      const batch = await source.next()
-      last = batch.last
-      const room = sink.take(batch)
-      if (room) await room
-    }
-  } catch (error) {
-    sink.fail(error)
-  }
 }
 
 /** Closes what nobody waits for. What that throws changes nothing any more, and must not end the process. */
@@ -95,19 +81,6 @@ class StepFlow<T> implements Flow<T> {
     return this.#take()
   }
 
-  pour(sink: Sink<T>): void {
-    const source = this.#source
-    if (!source?.pour || this.#out.length > 0) return void pump(this, sink)
-    this.#open()
-    source.pour({
-      take: (batch) => this.#pass(batch, sink),
-      fail: (error) => {
-        this.#source = undefined
-        void this.#break(error, sink)
-      },
-    })
-  }
-
   async close(): Promise<void> {
     await this.#letGo(false)
   }
@@ -121,45 +94,6 @@ class StepFlow<T> implements Flow<T> {
       }
     } finally {
       await this.close()
-    }
-  }
-
-  /** One batch, from the source to the sink. */
-  #pass(batch: Batch<any>, sink: Sink<T>): void | Promise<void> {
-    // What arrives after it was closed is nobody's.
-    if (!this.#source) return undefined
-    try {
-      const ending = this.#run(batch)
-      if (ending) return this.#passLater(ending, sink)
-    } catch (error) {
-      leave(() => this.#letGo(false))
-      return this.#break(error, sink)
-    }
-    return this.#give(sink)
-  }
-
-  async #passLater(ending: Promise<void>, sink: Sink<T>): Promise<void> {
-    try {
-      await ending
-    } catch (error) {
-      leave(() => this.#letGo(false))
-      return this.#break(error, sink)
-    }
-    return this.#give(sink)
-  }
-
-  #give(sink: Sink<T>): void | Promise<void> {
-    return this.#out.length > 0 || !this.#source ? sink.take(this.#take()) : undefined
-  }
-
-  /** Gives what came before a failure, then the failure. */
-  async #break(error: unknown, sink: Sink<T>): Promise<void> {
-    await this.#fail(error)
-    try {
-      if (this.#out.length > 0) await sink.take(this.#take())
-      this.#take()
-    } catch (thrown) {
-      sink.fail(thrown)
     }
   }
 

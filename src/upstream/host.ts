@@ -14,15 +14,7 @@ import { createDownloader, type Downloader } from './download.ts'
 import { flowFrom } from '../stream/flow.ts'
 import { encodeForm } from './form.ts'
 import { readEvents } from '../stream/sse.ts'
-import type {
-  Batch,
-  Flow,
-  Host,
-  Sink,
-  Source,
-  UpstreamRequest,
-  UpstreamResponse,
-} from '../plugin.ts'
+import type { Batch, Flow, Host, Source, UpstreamRequest, UpstreamResponse } from '../plugin.ts'
 
 export interface UpstreamSettings {
   /** ms to the head of an answer that comes whole. */
@@ -157,7 +149,6 @@ function inPieces(body: UpstreamRequest['body']): body is readonly Uint8Array[] 
   return Array.isArray(body)
 }
 
-const SOON = Promise.resolve()
 const NOTHING: readonly never[] = []
 
 /** One request in flight: undici's handler on one side, a flow of bytes on the other. */
@@ -168,24 +159,15 @@ class HttpExchange implements Dispatcher.DispatchHandler, UpstreamResponse, Sour
   readonly #resolve: (response: UpstreamResponse) => void
   readonly #reject: (error: unknown) => void
   #controller: Dispatcher.DispatchController | undefined
+  /** Chunks that arrived and were not yet pulled. */
   #queue: readonly Uint8Array[] = NOTHING
-  #queued = 0
+  #queuedBytes = 0
+  /** Nothing more arrives; `#error` says whether the body is complete. */
   #ended = false
   #error: unknown = undefined
   #lingering: NodeJS.Timeout | undefined
-  /** Somebody wants the body as one text. */
-  #whole:
-    | {
-        readonly limit: number
-        readonly resolve: (text: string) => void
-        readonly reject: (error: unknown) => void
-      }
-    | undefined
-  #waiting: { resolve(batch: Batch<Uint8Array>): void; reject(error: unknown): void } | undefined
-  /** Who takes what arrives, until the end. */
-  #sink: Sink<Uint8Array> | undefined
-  #full = false
-  #flushing = false
+  /** Wakes the pull that waits. */
+  #wake: (() => void) | undefined
 
   constructor(
     signal: AbortSignal,
@@ -202,45 +184,54 @@ class HttpExchange implements Dispatcher.DispatchHandler, UpstreamResponse, Sour
     return flowFrom(this)
   }
 
-  pour(sink: Sink<Uint8Array>): void {
-    this.#sink = sink
-    this.#flush()
-  }
-
-  next(): Promise<Batch<Uint8Array>> {
-    if (this.#queue.length > 0) return Promise.resolve(this.#batch())
-    if (this.#error !== undefined) return Promise.reject(this.#error)
-    if (this.#ended) return Promise.resolve(this.#batch())
-    return new Promise((resolve, reject) => (this.#waiting = { resolve, reject }))
+  async next(): Promise<Batch<Uint8Array>> {
+    if (this.#queue.length === 0 && !this.#ended) {
+      // Goes on in a microtask, so that all chunks of one read of the socket leave as one batch.
+      await new Promise<void>((resolve) => (this.#wake = resolve))
+    }
+    const parts = this.#queue
+    if (parts.length === 0 && this.#error !== undefined) throw this.#error
+    this.#queue = NOTHING
+    this.#queuedBytes = 0
+    // May deliver the rest of the body, its end included, before it returns.
+    if (this.#controller?.paused) this.#controller.resume()
+    return {
+      parts,
+      last: this.#ended && this.#error === undefined && this.#queue.length === 0,
+    }
   }
 
   close(complete: boolean): void {
     this.#queue = NOTHING
-    this.#sink = undefined
     if (this.#ended || this.#lingering) return
     if (complete) this.#linger()
     else this.#abandon()
   }
 
-  text(limit = MAX_TEXT_BYTES): Promise<string> {
-    // Most answers are whole when somebody asks for them, so nothing is iterated here.
-    const { promise, resolve, reject } = Promise.withResolvers<string>()
-    this.#whole = { limit, resolve, reject }
-    if (this.#controller?.paused) this.#controller.resume()
-    this.#finishText()
-    return promise
+  async text(limit = MAX_TEXT_BYTES): Promise<string> {
+    const chunks: Uint8Array[] = []
+    let bytes = 0
+    for (let last = false; !last;) {
+      const batch = await this.next()
+      for (const chunk of batch.parts) {
+        bytes += chunk.length
+        chunks.push(chunk)
+      }
+      if (bytes > limit) {
+        this.close(false)
+        const message = 'The model provider sent an answer that is too large.'
+        throw new UpstreamFailure('upstream_error', message)
+      }
+      last = batch.last
+    }
+    return utf8ToText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes))
   }
 
   fail(error: unknown): void {
     if (this.#ended) return
-    this.#ended = true
     this.#error = error
-    offAbort(this.#signal, this.#onAbort)
+    this.#end()
     this.#reject(error)
-    this.#waiting?.reject(error)
-    this.#waiting = undefined
-    this.#whole?.reject(error)
-    if (this.#sink) this.#flushSoon()
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -260,27 +251,19 @@ class HttpExchange implements Dispatcher.DispatchHandler, UpstreamResponse, Sour
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    this.#queued += chunk.length
+    this.#queuedBytes += chunk.length
     if (this.#lingering) {
-      if (this.#queued > LINGER_BYTES) this.#abandon()
+      if (this.#queuedBytes > LINGER_BYTES) this.#abandon()
       return
     }
     if (this.#queue.length === 0) this.#queue = [chunk]
     else (this.#queue as Uint8Array[]).push(chunk)
-    if (this.#whole) this.#finishText()
-    else if (this.#waiting) this.#deliver()
-    else if (this.#sink && !this.#full) this.#flushSoon()
-    else if (this.#queued > HIGH_WATER_BYTES) controller.pause()
+    if (this.#queuedBytes > HIGH_WATER_BYTES) controller.pause()
+    this.#wake?.()
   }
 
   onResponseEnd(): void {
-    clearTimeout(this.#lingering)
-    if (this.#ended) return
-    this.#ended = true
-    offAbort(this.#signal, this.#onAbort)
-    if (this.#waiting) this.#deliver()
-    if (this.#sink) this.#flushSoon()
-    if (this.#whole) this.#finishText()
+    if (!this.#ended) this.#end()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -296,88 +279,25 @@ class HttpExchange implements Dispatcher.DispatchHandler, UpstreamResponse, Sour
     this.#controller?.abort(new Error('no longer wanted'))
   }
 
-  /** Gives the text out when it is complete, gives up when it is too large. */
-  #finishText(): void {
-    const { limit, resolve, reject } = this.#whole!
-    if (this.#error !== undefined) return reject(this.#error)
-    if (this.#queued > limit) {
-      const message = 'The model provider sent an answer that is too large.'
-      reject(new UpstreamFailure('upstream_error', message))
-      if (!this.#ended) this.#abandon()
-    } else if (this.#ended) {
-      const chunks = this.#queue
-      resolve(utf8ToText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, this.#queued)))
-    }
-  }
-
+  /** Ends the request without an error: its body is no longer wanted. */
   #abandon(): void {
-    clearTimeout(this.#lingering)
-    this.#ended = true
-    offAbort(this.#signal, this.#onAbort)
+    this.#end()
     this.#controller?.abort(new Error('no longer wanted'))
   }
 
+  /** Reads on for a moment, so that the connection can be used again. */
   #linger(): void {
     offAbort(this.#signal, this.#onAbort)
-    this.#queued = 0
+    this.#queuedBytes = 0
     this.#lingering = setTimeout(() => this.#abandon(), LINGER_MS).unref()
     if (this.#controller?.paused) this.#controller.resume()
   }
 
-  #deliver(): void {
-    this.#waiting!.resolve(this.#batch())
-    this.#waiting = undefined
-  }
-
-  /** What comes in one read of the socket goes on together. */
-  #flushSoon(): void {
-    if (this.#flushing) return
-    this.#flushing = true
-    void SOON.then(this.#onFlush)
-  }
-
-  // A field, so that there is one for all the reads.
-  readonly #onFlush = this.#flushNow.bind(this)
-
-  #flushNow(): void {
-    this.#flushing = false
-    this.#flush()
-  }
-
-  #flush(): void {
-    const sink = this.#sink
-    if (!sink || this.#full) return
-    if (this.#queue.length > 0 || (this.#ended && this.#error === undefined)) {
-      const batch = this.#batch()
-      if (batch.last) this.#sink = undefined
-      const room = sink.take(batch)
-      if (room) this.#waitFor(room)
-    }
-    // What arrived before it broke has gone out by now.
-    if (this.#error === undefined || this.#full || this.#sink !== sink) return
-    this.#sink = undefined
-    sink.fail(this.#error)
-  }
-
-  #waitFor(room: Promise<void>): void {
-    this.#full = true
-    const goOn = () => {
-      this.#full = false
-      this.#flush()
-    }
-    void room.then(goOn, goOn)
-  }
-
-  #batch(): Batch<Uint8Array> {
-    const parts = this.#queue
-    this.#queue = NOTHING
-    this.#queued = 0
-    // May deliver the rest of the body, its end included, before it returns.
-    if (this.#controller?.paused) this.#controller.resume()
-    return {
-      parts,
-      last: this.#ended && this.#error === undefined && this.#queue.length === 0,
-    }
+  #end(): void {
+    clearTimeout(this.#lingering)
+    this.#ended = true
+    offAbort(this.#signal, this.#onAbort)
+    this.#wake?.()
   }
 }
 

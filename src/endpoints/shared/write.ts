@@ -110,29 +110,25 @@ export async function writeEvents<Part>(
     sendHead()
     out.flush()
   })
-  let begun = false
+  const { parts } = reply
   try {
-    const last = await new Promise<Batch<Part>>((resolve, fail) => {
-      reply.parts.pour({
-        take(batch) {
-          try {
-            if (!begun) begin()
-            if (batch.last) return resolve(batch)
-            timer.restart()
-            return out.write(text(batch))
-          } catch (error) {
-            fail(error)
-            void reply.parts.close()
-          }
-        },
-        fail,
-      })
-    })
+    let batch = await parts.next()
+    if (!out.headSent) {
+      timer.clear()
+      sendHead()
+    }
+    call.deadline(call.startedAt + call.runtime.config.server.streamTimeout * 1000)
+    for (; !batch.last; batch = await parts.next()) {
+      timer.restart()
+      const full = out.write(text(batch))
+      if (full) await full
+    }
     timer.clear()
     await call.end('completed')
-    out.end(text(last) + format.last)
+    out.end(text(batch) + format.last)
   } catch (error) {
     timer.clear()
+    void parts.close()
     if (!out.headSent || call.outcome === 'cancelled') throw error
     const failure = toGatewayError(error)
     call.errorCode = failure.code
@@ -140,15 +136,6 @@ export async function writeEvents<Part>(
     await call.end('failed')
     const body = toErrorBody(failure)
     out.end((format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`) + format.last)
-  }
-
-  function begin(): void {
-    begun = true
-    if (!out.headSent) {
-      timer.clear()
-      sendHead()
-    }
-    call.deadline(call.startedAt + call.runtime.config.server.streamTimeout * 1000)
   }
 
   /** What came together leaves together. */

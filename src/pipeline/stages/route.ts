@@ -6,8 +6,8 @@ import { GatewayError, InvalidRequest, UpstreamFailure } from '../../errors/erro
 import { concernsOperator, type Health } from '../../models/health.ts'
 import type { Timeout } from '../../lifetime/timeouts.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
-import { flowFrom, pump } from '../../stream/flow.ts'
-import type { Batch, Flow, ProviderRequest, Sink, Source, Usage } from '../../plugin.ts'
+import { flowFrom } from '../../stream/flow.ts'
+import type { Batch, Flow, ProviderRequest, Source, Usage } from '../../plugin.ts'
 import { retryDelayMs, type SessionAffinity } from '../../models/routing.ts'
 
 /**
@@ -64,36 +64,6 @@ class FailoverSource implements Source<any> {
     } catch (error) {
       throw await this.#broken(error)
     }
-  }
-
-  pour(sink: Sink<any>): void {
-    // Who reads on after the client has left has to be asked.
-    if (this.#drains) return void pump(this, sink)
-    this.next().then(
-      (first) => {
-        const room = sink.take(first)
-        if (first.last) return
-        if (room) void room.then(() => this.#pourOn(sink))
-        else this.#pourOn(sink)
-      },
-      (error) => sink.fail(error),
-    )
-  }
-
-  #pourOn(sink: Sink<any>): void {
-    const fail = (error: unknown) => this.#broken(error).then((failure) => sink.fail(failure))
-    this.#flow!.pour({
-      take: (batch) => {
-        let ending: void | Promise<void>
-        try {
-          ending = this.#passed(batch)
-        } catch (error) {
-          return fail(error)
-        }
-        return ending ? ending.then(() => sink.take(batch), fail) : sink.take(batch)
-      },
-      fail: (error) => void fail(error),
-    })
   }
 
   /** Notes a batch on its way. A promise only if the end needs time. */
