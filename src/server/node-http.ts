@@ -1,7 +1,6 @@
 /** The Node request and response as the pipeline sees them. Raw Node objects: web ones cost several times as much. */
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import type { Readable, Transform } from 'node:stream'
 import zlib from 'node:zlib'
 import type { Timeout } from '../lifetime/timeouts.ts'
@@ -236,8 +235,6 @@ export class NodeOutgoing implements Outgoing {
   readonly #response: ServerResponse
   readonly #call: Call
   #drained: Promise<void> | undefined
-  /** The head is on its way. */
-  #begun = false
 
   constructor(response: ServerResponse, call: Call) {
     this.#response = response
@@ -260,27 +257,19 @@ export class NodeOutgoing implements Outgoing {
   }
 
   flush(): void {
-    this.#begun = true
     this.#response.flushHeaders()
   }
 
   write(bytes: Uint8Array | string): void | Promise<void> {
     const response = this.#response
-    const { socket } = response
-    const room =
-      this.#begun && socket && typeof bytes === 'string'
-        ? writeChunk(socket, bytes, response.chunkedEncoding)
-        : response.write(bytes)
-    this.#begun = true
-    if (room || response.destroyed) return
+    // Node sends what was written in one turn as one write; with `response.cork()` it would make four of a chunk.
+    if (response.write(bytes) || response.destroyed) return
     return (this.#drained ??= this.#drain())
   }
 
   /** Until there is room again, or nobody to write to. */
   #drain(): Promise<void> {
     const response = this.#response
-    // It may go before the response does.
-    const { socket } = response
     const call = this.#call
     const branch = call.abortScope()
     // A client that does not read would keep a call that was given up, and would not learn why either.
@@ -292,11 +281,9 @@ export class NodeOutgoing implements Outgoing {
         this.#drained = undefined
         call.release(branch)
         branch.off(giveUp)
-        socket?.off('drain', done)
         response.off('drain', done).off('close', done)
         resolve()
       }
-      socket?.on('drain', done)
       response.on('drain', done).on('close', done)
     })
   }
@@ -316,21 +303,4 @@ export class NodeOutgoing implements Outgoing {
   destroy(): void {
     this.#response.destroy()
   }
-}
-
-/**
- * Writes a text, in a chunk of its own where chunks there are. Node writes a chunk in four pieces, and at the end of the
- * turn; for an event of a stream that is a large part of all it costs.
- */
-function writeChunk(socket: Socket, text: string, inChunks: boolean): boolean {
-  const bytes = Buffer.byteLength(text)
-  const framed = inChunks ? `${sizeOf(bytes)}\r\n${text}\r\n` : text
-  return socket.write(framed, bytes === text.length ? 'latin1' : 'utf8')
-}
-
-/** Of small chunks, which are written for nearly every event: making a number hexadecimal is slow. */
-const SIZES = Array.from({ length: 1024 }, (_, size) => size.toString(16))
-
-function sizeOf(bytes: number): string {
-  return SIZES[bytes] ?? bytes.toString(16)
 }
