@@ -12,7 +12,7 @@ import { send } from './_setup.ts'
 
 const CLI = resolve(import.meta.dirname, '../src/cli.ts')
 /** On a busy machine a process takes its time to start. */
-export const PATIENT = { timeout: 15_000 }
+export const PATIENT = { timeout: 60_000 }
 
 export interface Said {
   readonly code: number | null

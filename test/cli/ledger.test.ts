@@ -18,7 +18,7 @@ models:
     deployments: [{ provider: mock, model: echo }]
 `
 /** Several processes, one after the other. */
-const PATIENT = { timeout: 30_000 }
+const PATIENT = { timeout: 120_000 }
 
 const run = (cwd: string, ...args: string[]) => cli.run(args, { cwd })
 const call = (cwd: string, ...args: string[]) => cli.call(args, { cwd })
