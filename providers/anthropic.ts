@@ -1,18 +1,27 @@
 /** Anthropic's Messages API, and whoever speaks it, too. */
 import * as v from 'valibot'
-import { defineProvider, type Host, type UpstreamResponse } from '../src/plugin.ts'
+import { defineProvider } from '../src/plugin.ts'
 import { readEvents, readMessage } from './anthropic/answer.ts'
-import { httpFailure, notAnAnswer } from './anthropic/errors.ts'
-import { parseExactly } from './anthropic/exact.ts'
+import { httpFailure } from './anthropic/errors.ts'
+import { parseExactly } from './anthropic/exact-json.ts'
 import { traitsOf } from './anthropic/models.ts'
 import { toRequest } from './anthropic/request.ts'
+import {
+  asSequence,
+  isEventStream,
+  joinUrl,
+  mergeHeaders,
+  parseAnswer,
+  send,
+} from './shared/http.ts'
+import { baseURL, headersOption } from './shared/options.ts'
 
 const options = v.strictObject({
   apiKey: v.string(),
   /** Up to and without `/messages`. */
-  baseURL: v.optional(v.pipe(v.string(), v.url()), 'https://api.anthropic.com/v1'),
-  /** Sent with every request, such as `anthropic-beta`; wins over the headers sent otherwise. */
-  headers: v.optional(v.record(v.string(), v.string()), {}),
+  baseURL: v.optional(baseURL, 'https://api.anthropic.com/v1'),
+  /** Such as `anthropic-beta`. */
+  headers: headersOption,
 })
 
 const deploymentOptions = v.strictObject({
@@ -22,70 +31,41 @@ const deploymentOptions = v.strictObject({
   maxTokens: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
 })
 
-const MAX_ERROR_BYTES = 1024 * 1024
-
 export default defineProvider({
   name: 'anthropic',
   options,
   deploymentOptions,
-  setup({ apiKey, baseURL, headers }, host) {
-    const url = `${baseURL.replace(/\/+$/, '')}/messages`
-    const sent: Record<string, string> = {
-      accept: 'application/json, text/event-stream',
-      'anthropic-version': '2023-06-01',
-      'content-type': 'application/json',
-      'x-api-key': apiKey,
-    }
-    for (const [name, value] of Object.entries(headers)) sent[name.toLowerCase()] = value
-
+  setup({ apiKey, baseURL: base, headers }, host) {
+    const url = joinUrl(base, 'messages')
+    const sent = mergeHeaders(
+      {
+        accept: 'application/json, text/event-stream',
+        'anthropic-version': '2023-06-01',
+        'content-type': 'application/json',
+        'x-api-key': apiKey,
+      },
+      headers,
+    )
     return {
       async chat({ input, model, options, signal }) {
         const { like, maxTokens } = options as v.InferOutput<typeof deploymentOptions>
         const known = traitsOf(like ?? model)
         const traits = maxTokens === undefined ? known : { ...known, maxTokens }
         const { body, answersByTool } = toRequest(input, model, traits, host.fail)
-        const response = await host.request({
-          url,
-          headers: sent,
-          body: JSON.stringify(body),
-          signal,
-          stream: body.stream === true,
-        })
-        const { status } = response
-        if (status < 200 || status > 299) {
-          throw httpFailure(host.fail, status, response.headers, await errorText(response, signal))
+        const stream = body.stream === true
+        const request = { url, headers: sent, body: JSON.stringify(body), signal, stream }
+        const response = await send(host, request, ({ status, headers: received }, text) =>
+          httpFailure(host.fail, status, received, text),
+        )
+        const context = { answersByTool, fail: host.fail }
+        if (isEventStream(response, stream)) {
+          return host.sse(response.body).through(readEvents(context))
         }
-        const reading = { answersByTool, fail: host.fail }
-        // The vendor may answer in the other form than was asked for.
-        const type = response.headers['content-type'] ?? ''
-        if (type.includes('event-stream') || (body.stream && !/json|html/.test(type))) {
-          return host.sse(response.body).through(readEvents(reading))
-        }
-        return inOrder(readMessage(parse(await response.text(), host), reading))
+        const text = await response.text()
+        // Parsing that keeps the digits of numbers is slow, and only arguments of calls need it.
+        const parse = text.includes('"tool_use"') ? parseExactly : JSON.parse
+        return asSequence(readMessage(parseAnswer(text, host.fail, parse), context))
       },
     }
   },
 })
-
-/** What the vendor says about its refusal; the status counts even when that cannot be read. */
-async function errorText(response: UpstreamResponse, signal: AbortSignal): Promise<string> {
-  try {
-    return await response.text(MAX_ERROR_BYTES)
-  } catch {
-    signal.throwIfAborted()
-    return ''
-  }
-}
-
-function parse(text: string, host: Host): unknown {
-  try {
-    return text.includes('"tool_use"') ? parseExactly(text) : JSON.parse(text)
-  } catch {
-    // Without the cause: it quotes the body.
-    throw notAnAnswer(host.fail)
-  }
-}
-
-async function* inOrder<T>(parts: readonly T[]): AsyncGenerator<T, void, undefined> {
-  yield* parts
-}

@@ -1,23 +1,23 @@
 /** Amazon Bedrock: every model there that speaks Converse, whole or in a stream. */
 import * as v from 'valibot'
-import { defineProvider, type ChatChunk, type Host } from '../src/plugin.ts'
-import { parseExactly } from './anthropic/exact.ts'
+import { defineProvider, type Host } from '../src/plugin.ts'
+import { parseExactly } from './anthropic/exact-json.ts'
 import { readStream, readWhole, type Expected } from './bedrock/answer.ts'
 import { httpFailure } from './bedrock/errors.ts'
 import { readFrames } from './bedrock/frames.ts'
 import { SCHEMAS, traitsOf } from './bedrock/models.ts'
 import { toConverse } from './bedrock/request.ts'
 import { bearer, signature, type Signer } from './bedrock/sign.ts'
-import { errorText, notAnAnswer } from './openai-compatible/errors.ts'
-import { apiKey, under } from './openai-compatible/options.ts'
-import { THINK_TAGS } from './openai-compatible/think.ts'
+import { asSequence, joinUrl, parseAnswer, readErrorBody } from './shared/http.ts'
+import { apiKey, baseURL } from './shared/options.ts'
+import { THINK_TAGS } from './shared/think-tags.ts'
 
 const filled = v.pipe(v.string(), v.nonEmpty('a text of at least one character'))
 
 const members = v.strictObject({
   region: v.pipe(v.string(), v.regex(/^[a-z\d-]+$/, 'a region such as "us-east-1"')),
   /** For a private endpoint, or another partition of Amazon's. */
-  baseURL: v.optional(v.pipe(v.string(), v.url())),
+  baseURL: v.optional(baseURL),
   /** A Bedrock API key; or else the next two. */
   apiKey: v.optional(apiKey),
   accessKeyId: v.optional(filled),
@@ -79,7 +79,7 @@ export default defineProvider({
         const { body, answerTool } = toConverse(input, traits, deployment, host.fail)
         const stream = input.stream === true
         const method = stream ? 'converse-stream' : 'converse'
-        const url = under(base, `model/${encodeURIComponent(model)}/${method}`)
+        const url = joinUrl(base, `model/${encodeURIComponent(model)}/${method}`)
         const text = JSON.stringify({ ...body, ...always })
         const response = await ask(host, signer, { url, body: text, signal, stream })
         const expected: Expected = {
@@ -91,7 +91,10 @@ export default defineProvider({
         if (response.headers['content-type']?.includes('eventstream')) {
           return response.body.through(readFrames(host.fail)).through(readStream(expected))
         }
-        return inOrder(readWhole(parse(await response.text(), host.fail), expected))
+        const answer = await response.text()
+        // Parsing that keeps the digits of numbers is slow, and only arguments of calls need it.
+        const parse = answer.includes('"toolUse"') ? parseExactly : JSON.parse
+        return asSequence(readWhole(parseAnswer(answer, host.fail, parse), expected))
       },
     }
   },
@@ -116,20 +119,7 @@ async function ask(host: Host, signer: Signer, asked: Asked) {
     const headers = await signer.headers(asked.url, asked.body)
     const response = await host.request({ ...asked, headers })
     if (response.status >= 200 && response.status <= 299) return response
-    const text = await errorText(response, asked.signal)
+    const text = await readErrorBody(response, asked.signal)
     if (!signer.corrects?.(response)) throw httpFailure(host.fail, response, text)
-  }
-}
-
-async function* inOrder(chunks: readonly ChatChunk[]): AsyncGenerator<ChatChunk, void, undefined> {
-  yield* chunks
-}
-
-function parse(text: string, fail: Host['fail']): unknown {
-  try {
-    return text.includes('"toolUse"') ? parseExactly(text) : JSON.parse(text)
-  } catch {
-    // Without the cause: it quotes the body.
-    throw notAnAnswer(fail)
   }
 }

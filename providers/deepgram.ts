@@ -1,16 +1,17 @@
 /** Deepgram: speech and transcripts. */
 import * as v from 'valibot'
-import { defineProvider, type Host, type UpstreamResponse } from '../src/plugin.ts'
-import { failureOf } from './deepgram/errors.ts'
+import { defineProvider, type UpstreamRequest, type UpstreamResponse } from '../src/plugin.ts'
+import { httpFailure } from './deepgram/errors.ts'
 import { encodingOf, voiceModel } from './deepgram/speech.ts'
 import { listenQuery, toTranscription } from './deepgram/transcript.ts'
+import { joinUrl, mergeHeaders, send } from './shared/http.ts'
+import { apiKey, baseURL, headersOption, voicesOption } from './shared/options.ts'
 
 const options = v.strictObject({
-  apiKey: v.pipe(v.string(), v.nonEmpty('expected an API key, found an empty text')),
+  apiKey,
   /** Up to and without `/v1`: for a region of Deepgram's, or a server of one's own. */
-  baseURL: v.optional(v.pipe(v.string(), v.url()), 'https://api.deepgram.com'),
-  /** Sent with every request; wins over the headers sent otherwise. */
-  headers: v.optional(v.record(v.string(), v.string()), {}),
+  baseURL: v.optional(baseURL, 'https://api.deepgram.com'),
+  headers: headersOption,
   /** Deepgram's own parameters of transcripts, such as `smart_format` or `mip_opt_out`. */
   listen: v.optional(
     v.pipe(
@@ -22,17 +23,17 @@ const options = v.strictObject({
     ),
     { smart_format: 'true' },
   ),
-  /** Names of voices that clients use, and Deepgram's. */
-  voices: v.optional(v.record(v.string(), v.string()), {}),
+  voices: voicesOption,
 })
 
 export default defineProvider({
   name: 'deepgram',
   options,
-  setup({ apiKey, baseURL, headers, listen, voices }, host) {
-    const base = `${baseURL.replace(/\/+$/, '')}/v1`
-    const sent: Record<string, string> = { authorization: `Token ${apiKey}` }
-    for (const [name, value] of Object.entries(headers)) sent[name.toLowerCase()] = value
+  setup({ apiKey, baseURL: base, headers, listen, voices }, host) {
+    const api = joinUrl(base, 'v1')
+    const sent = mergeHeaders({ authorization: `Token ${apiKey}` }, headers)
+    const post = (request: UpstreamRequest): Promise<UpstreamResponse> =>
+      send(host, request, (response, body) => httpFailure(host.fail, response, body))
     return {
       async speech({ input, model, signal }) {
         const { response_format: format } = input
@@ -40,8 +41,8 @@ export default defineProvider({
           model: voiceModel(model, input.voice, voices, host.fail),
           ...encodingOf(format),
         })
-        const response = await ask(host, {
-          url: `${base}/speak?${query}`,
+        const response = await post({
+          url: `${api}/speak?${query}`,
           headers: { ...sent, 'content-type': 'application/json' },
           body: JSON.stringify({ text: input.input }),
           signal,
@@ -52,8 +53,8 @@ export default defineProvider({
 
       async transcribe({ input, model, signal }) {
         const query = listenQuery(input, model, listen)
-        const response = await ask(host, {
-          url: `${base}/listen?${query}`,
+        const response = await post({
+          url: `${api}/listen?${query}`,
           headers: { ...sent, 'content-type': input.file.mediaType },
           body: input.file.bytes,
           signal,
@@ -63,9 +64,3 @@ export default defineProvider({
     }
   },
 })
-
-async function ask(host: Host, request: Parameters<Host['request']>[0]): Promise<UpstreamResponse> {
-  const response = await host.request(request)
-  if (response.status >= 200 && response.status <= 299) return response
-  throw await failureOf(response, host.fail, request.signal)
-}

@@ -5,17 +5,18 @@
 import * as v from 'valibot'
 import { availableParallelism } from 'node:os'
 import { defineProvider } from '../src/plugin.ts'
-import { BoundedQueue } from './espeak/line.ts'
-import { listVoices, say } from './espeak/process.ts'
-import { voiceOf, wordsPerMinute } from './espeak/voices.ts'
+import { BoundedQueue } from './espeak/bounded-queue.ts'
+import { listLanguages, speak } from './espeak/process.ts'
+import { resolveVoice, wordsPerMinute } from './espeak/voices.ts'
+import { voicesOption } from './shared/options.ts'
 
 const options = v.strictObject({
   /** The program, by its name or path. */
   command: v.optional(v.pipe(v.string(), v.nonEmpty()), 'espeak-ng'),
   /** How many texts are spoken at once; others wait. Four for each processor without it: most wait for their readers. */
   processes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
-  /** Names of voices that clients use, and eSpeak's, such as `de+f2`. */
-  voices: v.optional(v.record(v.string(), v.string()), {}),
+  /** Voices of eSpeak are names such as `de+f2`. */
+  voices: voicesOption,
 })
 
 const deploymentOptions = v.strictObject({
@@ -29,8 +30,8 @@ export default defineProvider({
   options,
   deploymentOptions,
   async setup({ command, processes = 4 * availableParallelism(), voices }, { fail }) {
-    const known = await listVoices(command)
-    const line = new BoundedQueue(processes)
+    const known = await listLanguages(command)
+    const queue = new BoundedQueue(processes)
     return {
       async speech({ input, options, signal }) {
         const { response_format: format } = input
@@ -42,12 +43,12 @@ export default defineProvider({
           )
         }
         const { language } = options as DeploymentOptions
-        const voice = voiceOf(input.voice, language, voices, known, fail)
-        const leave = await line.enter(signal, () =>
+        const voice = resolveVoice(input.voice, language, voices, known, fail)
+        const leave = await queue.enter(signal, () =>
           fail('overloaded', 'Too many texts are waiting to be spoken.'),
         )
         const speed = wordsPerMinute(input.speed ?? 1)
-        return say({ command, voice, speed, text: input.input }, signal, leave, fail)
+        return speak({ command, voice, speed, text: input.input }, signal, leave, fail)
       },
     }
   },

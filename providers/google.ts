@@ -6,17 +6,15 @@ import { createClient, readJson } from './google/client.ts'
 import { createImages } from './google/images.ts'
 import { toBody } from './google/request.ts'
 import { LEVELS } from './google/thinking.ts'
+import { isEventStream } from './shared/http.ts'
+import { baseURL, headersOption } from './shared/options.ts'
 
 const options = v.strictObject({
   /** Up to and without `/models/…`. */
-  baseURL: v.optional(
-    v.pipe(v.string(), v.url()),
-    'https://generativelanguage.googleapis.com/v1beta',
-  ),
+  baseURL: v.optional(baseURL, 'https://generativelanguage.googleapis.com/v1beta'),
   /** Sent as `x-goog-api-key`; without it, or empty, nothing is sent. */
   apiKey: v.optional(v.string()),
-  /** Sent with every request; wins over the headers sent otherwise. */
-  headers: v.optional(v.record(v.string(), v.string()), {}),
+  headers: headersOption,
   /** From when on an answer is blocked, for all categories of harm; by default as Google does. */
   safety: v.optional(
     v.picklist([
@@ -43,8 +41,8 @@ export default defineProvider({
   name: 'google',
   options,
   deploymentOptions,
-  setup({ baseURL, apiKey, headers, safety }, host) {
-    const client = createClient({ baseURL, apiKey, headers }, host)
+  setup({ baseURL: base, apiKey, headers, safety }, host) {
+    const client = createClient({ baseURL: base, apiKey, headers }, host)
     /** Models that were seen to refuse penalties; there is no other way to know. */
     const unpenalised = new Set<string>()
 
@@ -63,9 +61,7 @@ export default defineProvider({
           unpenalised.add(model)
           return post()
         })
-        // What stands between us and Google may answer in the other form than was asked for.
-        const type = response.headers['content-type'] ?? ''
-        if (type.includes('event-stream') || (stream && !/json|html/.test(type))) {
+        if (isEventStream(response, stream)) {
           return host.sse(response.body).through(readChunks(host.fail))
         }
         return readCompletion(await readJson(response, host), host.fail)

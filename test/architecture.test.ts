@@ -67,12 +67,13 @@ const ORDER: readonly string[] = [
 /** Folders of `endpoints/` that every family may import. */
 const SHARED_BY_ENDPOINTS = new Set(['shared', 'audio'])
 
+/** Folder of `providers/` that every provider may import. */
+const SHARED_BY_PROVIDERS = 'providers/shared/'
+
 /** Plugins that build upon the folder of another one. */
 const KIN: Readonly<Record<string, readonly string[]>> = {
-  'providers/anthropic': ['providers/openai-compatible/'],
   'providers/azure': ['providers/openai-compatible/'],
   'providers/bedrock': ['providers/openai-compatible/', 'providers/anthropic/'],
-  'providers/google': ['providers/openai-compatible/'],
   'providers/mistral': ['providers/openai-compatible/'],
   'providers/openai': ['providers/openai-compatible/'],
 }
@@ -146,6 +147,7 @@ describe('architecture', () => {
       return imports
         .filter((to) => /^(src|providers|plugins|test|config)\//.test(to))
         .filter((to) => to !== 'src/plugin.ts' && !to.startsWith(`${own}/`) && to !== `${own}.ts`)
+        .filter((to) => !(own.startsWith('providers/') && to.startsWith(SHARED_BY_PROVIDERS)))
         .filter((to) => !KIN[own]?.some((folder) => to.startsWith(folder)))
         .map((to) => `${path} -> ${to}`)
     })

@@ -1,6 +1,7 @@
 /** Answers, from the events of the Messages API into chunks. A whole message is read as the events it stands for. */
 import type { ChatChunk, ChatDelta, Host, ReasoningDetail, Step } from '../../src/plugin.ts'
-import { inbandFailure, notAnAnswer } from './errors.ts'
+import { notAnAnswer } from '../shared/http.ts'
+import { inbandFailure } from './errors.ts'
 import { ANSWER_TOOL } from './request.ts'
 import { FORMAT, toId } from './thoughts.ts'
 import { toUsage, withLater, type Counts } from './usage.ts'

@@ -14,7 +14,7 @@ import {
   type ToolUseBlock,
   type Turn,
 } from './blocks.ts'
-import { toInput } from './exact.ts'
+import { toInput } from './exact-json.ts'
 import { toFile, toImage } from './media.ts'
 import { withThoughts } from './thoughts.ts'
 

@@ -1,6 +1,7 @@
 /** From the vendor's "no" to a failure of the gateway (provider contract, section 4). */
 import type { FailureClass, Host } from '../../src/plugin.ts'
-import { clean, SENTENCES } from '../openai-compatible/sentences.ts'
+import { clean, SENTENCES } from '../shared/error-messages.ts'
+import { tryParse } from '../shared/http.ts'
 
 type Headers = Readonly<Record<string, string>>
 
@@ -51,17 +52,12 @@ export function httpFailure(
   headers: Headers,
   body: string,
 ): Error {
-  return toFailure(fail, errorIn(body), status, headers)
+  return toFailure(fail, tryParse(body)?.error, status, headers)
 }
 
 /** The failure for an error event inside a stream. */
 export function inbandFailure(fail: Host['fail'], error: unknown): Error {
   return toFailure(fail, error, 200, {})
-}
-
-/** The failure for an answer that is none. */
-export function notAnAnswer(fail: Host['fail']): Error {
-  return fail('upstream_error', 'The model provider sent something that is not an answer.')
 }
 
 function toFailure(fail: Host['fail'], error: any, status: number, headers: Headers): Error {
@@ -84,14 +80,6 @@ function classify(type: unknown, status: number, text: string): FailureClass {
   const invalid = type === 'invalid_request_error' || STATUSES.get(status) === 'bad_request'
   if (!invalid) return STATUSES.get(status) ?? 'upstream_error'
   return TELLING.find(([says]) => says.test(text))?.[1] ?? 'bad_request'
-}
-
-function errorIn(body: string): unknown {
-  try {
-    return JSON.parse(body)?.error
-  } catch {
-    return undefined
-  }
 }
 
 /** ms that the headers ask to wait: in so many words, or until an allowance that is used up comes back. */

@@ -1,5 +1,6 @@
 /** What was consumed. The vendor counts cached input beside the rest; in the gateway's sense it is inside. */
 import type { OpenAIUsage } from '../../src/plugin.ts'
+import { tokenCount } from '../shared/values.ts'
 
 /** Counts as the vendor reports them: in a stream again and again, each time for everything so far. */
 export type Counts = Readonly<Record<string, any>>
@@ -13,26 +14,22 @@ export function withLater(counts: Counts | undefined, later: unknown): Counts | 
 
 /** @param said characters of output, for an answer that ended before its count */
 export function toUsage(counts: Counts, said = 0): OpenAIUsage {
-  const read = count(counts.cache_read_input_tokens)
+  const read = tokenCount(counts.cache_read_input_tokens)
   const { ephemeral_5m_input_tokens, ephemeral_1h_input_tokens } = counts.cache_creation ?? {}
   const written = Math.max(
-    count(ephemeral_5m_input_tokens) + count(ephemeral_1h_input_tokens),
-    count(counts.cache_creation_input_tokens),
+    tokenCount(ephemeral_5m_input_tokens) + tokenCount(ephemeral_1h_input_tokens),
+    tokenCount(counts.cache_creation_input_tokens),
   )
-  const output = Math.max(count(counts.output_tokens), Math.ceil(said / CHARACTERS_PER_TOKEN))
-  const thought = count(counts.output_tokens_details?.thinking_tokens)
+  const output = Math.max(tokenCount(counts.output_tokens), Math.ceil(said / CHARACTERS_PER_TOKEN))
+  const thought = tokenCount(counts.output_tokens_details?.thinking_tokens)
   const searches = counts.server_tool_use?.web_search_requests
   return {
-    prompt_tokens: count(counts.input_tokens) + read + written,
+    prompt_tokens: tokenCount(counts.input_tokens) + read + written,
     completion_tokens: output,
     prompt_tokens_details: { cached_tokens: read, cache_write_tokens: written },
     completion_tokens_details: { reasoning_tokens: Math.min(thought, output) },
-    ...(searches === undefined ? {} : { searches: count(searches) }),
+    ...(searches === undefined ? {} : { searches: tokenCount(searches) }),
   }
 }
 
 const CHARACTERS_PER_TOKEN = 4
-
-function count(value: unknown): number {
-  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
-}

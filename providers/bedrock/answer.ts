@@ -8,8 +8,9 @@ import type {
   Step,
 } from '../../src/plugin.ts'
 import { FORMAT, toId } from '../anthropic/thoughts.ts'
-import { notAnAnswer } from '../openai-compatible/errors.ts'
-import { ThinkSplitter, type ThinkTags } from '../openai-compatible/think.ts'
+import { notAnAnswer } from '../shared/http.ts'
+import { ThinkSplitter, type ThinkTags } from '../shared/think-tags.ts'
+import { tokenCount } from '../shared/values.ts'
 import { frameFailure } from './errors.ts'
 import type { Frame } from './frames.ts'
 
@@ -252,17 +253,13 @@ function cite(citation: any): ChatDelta | undefined {
 /** What is cached stands beside the input, and comes under two names. */
 function toUsage(reported: any): OpenAIUsage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
-  const read = count(reported.cacheReadInputTokens ?? reported.cacheReadInputTokenCount)
-  const written = count(reported.cacheWriteInputTokens ?? reported.cacheWriteInputTokenCount)
+  const read = tokenCount(reported.cacheReadInputTokens ?? reported.cacheReadInputTokenCount)
+  const written = tokenCount(reported.cacheWriteInputTokens ?? reported.cacheWriteInputTokenCount)
   return {
-    prompt_tokens: count(reported.inputTokens) + read + written,
-    completion_tokens: count(reported.outputTokens),
+    prompt_tokens: tokenCount(reported.inputTokens) + read + written,
+    completion_tokens: tokenCount(reported.outputTokens),
     prompt_tokens_details: { cached_tokens: read, cache_write_tokens: written },
   }
-}
-
-function count(value: unknown): number {
-  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
 }
 
 function said(delta: ChatDelta | undefined): ChatChunk | undefined {

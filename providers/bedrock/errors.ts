@@ -1,6 +1,7 @@
 /** From Amazon's exceptions to the gateway's failure classes. */
 import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
-import { clean, SENTENCES } from '../openai-compatible/sentences.ts'
+import { clean, SENTENCES } from '../shared/error-messages.ts'
+import { tryParse } from '../shared/http.ts'
 import type { Frame } from './frames.ts'
 
 /** By name, in small letters. */
@@ -46,7 +47,7 @@ export function httpFailure(
   { status, headers }: UpstreamResponse,
   body: string,
 ): Error {
-  const { __type: type, message, Message: capital } = parse(body)
+  const { __type: type, message, Message: capital } = Object(tryParse(body))
   const name = headers['x-amzn-errortype'] ?? String(type ?? '')
   return toFailure(fail, name, message ?? capital, BY_STATUS[status] ?? 'upstream_error', status)
 }
@@ -79,12 +80,4 @@ function classify(name: string, message: string, otherwise: FailureClass): Failu
   if (failure !== 'bad_request') return failure
   if (TOO_LONG.test(message)) return 'context_length'
   return NO_MODEL.test(message) ? 'not_found' : 'bad_request'
-}
-
-function parse(body: string): any {
-  try {
-    return Object(JSON.parse(body))
-  } catch {
-    return {}
-  }
 }

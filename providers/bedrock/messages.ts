@@ -12,7 +12,7 @@ import {
   type ToolUseBlock,
 } from '../anthropic/blocks.ts'
 import { CallIds } from '../anthropic/call-ids.ts'
-import { toInput } from '../anthropic/exact.ts'
+import { toInput } from '../anthropic/exact-json.ts'
 import { withThoughts } from '../anthropic/thoughts.ts'
 import { audioBlock, fileBlock, imageBlock, type Block } from './media.ts'
 import type { Traits } from './models.ts'

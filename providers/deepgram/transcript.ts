@@ -6,6 +6,7 @@ import type {
   TranscriptSegment,
   TranscriptWord,
 } from '../../src/plugin.ts'
+import { notAnAnswer, parseAnswer } from '../shared/http.ts'
 
 /**
  * The query of `/v1/listen`.
@@ -51,7 +52,7 @@ export function toTranscription(
   { response_format: format }: TranscriptionInput,
   fail: Host['fail'],
 ): Transcription {
-  const { metadata, results } = parse(body, fail)
+  const { metadata, results } = Object(parseAnswer(body, fail))
   if (!Array.isArray(results?.channels)) throw notAnAnswer(fail)
   const heard = results.channels.map((channel: any) => Object(channel?.alternatives?.[0]))
   const duration = Number(metadata?.duration)
@@ -90,17 +91,4 @@ function wordsOf(words: unknown): TranscriptWord[] {
     end: Number(end) || 0,
     ...(typeof speaker === 'number' && { speaker }),
   }))
-}
-
-function parse(body: string, fail: Host['fail']): any {
-  try {
-    return Object(JSON.parse(body))
-  } catch {
-    // Without the cause: it quotes the body.
-    throw notAnAnswer(fail)
-  }
-}
-
-function notAnAnswer(fail: Host['fail']): Error {
-  return fail('upstream_error', 'The model provider sent something that is not an answer.')
 }

@@ -1,10 +1,10 @@
 /** From ElevenLabs' "no" to one of the gateway's failure classes. */
 import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
-
-const MAX_ERROR_BYTES = 64 * 1024
+import { audioFailure, classOfStatus } from '../shared/audio-errors.ts'
+import { tryParse } from '../shared/http.ts'
 
 /** What says more than the HTTP status does. */
-const TELLING: Readonly<Record<string, FailureClass>> = {
+const BY_NAME: Readonly<Record<string, FailureClass>> = {
   quota_exceeded: 'upstream_balance',
   too_many_concurrent_requests: 'upstream_rate',
   rate_limit_exceeded: 'upstream_rate',
@@ -12,27 +12,8 @@ const TELLING: Readonly<Record<string, FailureClass>> = {
   model_not_found: 'not_found',
 }
 
-const CLASSES: Readonly<Record<number, FailureClass>> = {
-  400: 'bad_request',
-  401: 'upstream_auth',
-  402: 'upstream_balance',
-  403: 'upstream_auth',
-  404: 'bad_request',
-  408: 'timeout',
-  413: 'payload_too_large',
-  422: 'bad_request',
-  429: 'upstream_rate',
-  503: 'overloaded',
-  504: 'timeout',
-}
-
-const SENTENCES: Readonly<Partial<Record<FailureClass, string>>> = {
-  bad_request: 'The model provider refused the request as invalid.',
-  upstream_rate: 'The model provider is handling too many requests.',
-  overloaded: 'The model provider is overloaded.',
-  timeout: 'The model provider did not answer in time.',
-  payload_too_large: 'The model provider takes no file as large as this one.',
-}
+/** A voice that does not exist is answered with 404. */
+const CLASSES: Readonly<Record<number, FailureClass>> = { 404: 'bad_request' }
 
 /** The client's faults that have a name. */
 const FAULTS: readonly (readonly [status: RegExp, message: string, code: string, param: string])[] =
@@ -52,36 +33,23 @@ const FAULTS: readonly (readonly [status: RegExp, message: string, code: string,
     ],
   ]
 
-/** @throws the signal's reason when nobody wants to know any more */
-export async function failureOf(
-  response: UpstreamResponse,
-  fail: Host['fail'],
-  signal: AbortSignal,
-): Promise<Error> {
-  const { status, headers } = response
-  const told = await statusIn(response, signal)
-  const failure = TELLING[told] ?? CLASSES[status] ?? 'upstream_error'
-  const cause = new Error(`HTTP ${status}${told ? `, ${told}` : ''}`)
-  const fault = failure === 'bad_request' && FAULTS.find(([pattern]) => pattern.test(told))
+/** The failure for an answer with an error status. */
+export function httpFailure(fail: Host['fail'], response: UpstreamResponse, body: string): Error {
+  const { status } = response
+  const name = statusNameIn(body)
+  const failure = BY_NAME[name] ?? classOfStatus(status, CLASSES)
+  const cause = new Error(`HTTP ${status}${name ? `, ${name}` : ''}`)
+  const fault = failure === 'bad_request' && FAULTS.find(([pattern]) => pattern.test(name))
   if (fault) {
     const [, message, code, param] = fault
     return fail(failure, message, { code, param, cause })
   }
-  const seconds = Number(headers['retry-after'])
-  return fail(failure, SENTENCES[failure] ?? 'The model provider failed.', {
-    cause,
-    ...(seconds > 0 && { retryAfterMs: seconds * 1000 }),
-  })
+  return audioFailure(fail, failure, response, cause)
 }
 
 /** `{detail: {status, message}}`; a detail that is a text or a list of fields has no status. */
-async function statusIn(response: UpstreamResponse, signal: AbortSignal): Promise<string> {
-  try {
-    const { detail } = Object(JSON.parse(await response.text(MAX_ERROR_BYTES)))
-    const status = detail?.status ?? detail?.code
-    return typeof status === 'string' && /^[\w-]{1,64}$/.test(status) ? status : ''
-  } catch {
-    signal.throwIfAborted()
-    return ''
-  }
+function statusNameIn(body: string): string {
+  const { detail } = Object(tryParse(body))
+  const name = detail?.status ?? detail?.code
+  return typeof name === 'string' && /^[\w-]{1,64}$/.test(name) ? name : ''
 }

@@ -6,6 +6,7 @@ import type {
   TranscriptionInput,
   TranscriptWord,
 } from '../../src/plugin.ts'
+import { notAnAnswer, parseAnswer } from '../shared/http.ts'
 
 /** The form of `/v1/speech-to-text`. There is no place for a prompt. */
 export function toFields(input: TranscriptionInput, model: string): FormField[] {
@@ -30,7 +31,7 @@ export function toTranscription(
   { response_format: format }: TranscriptionInput,
   fail: Host['fail'],
 ): Transcription {
-  const { text, language_code: language, words } = parse(body, fail)
+  const { text, language_code: language, words } = Object(parseAnswer(body, fail))
   if (typeof text !== 'string') throw notAnAnswer(fail)
   const spoken = Array.isArray(words) ? words.filter((word) => word?.type === 'word') : []
   return {
@@ -62,17 +63,4 @@ function shortest(language: string): string {
   } catch {
     return language
   }
-}
-
-function parse(body: string, fail: Host['fail']): any {
-  try {
-    return Object(JSON.parse(body))
-  } catch {
-    // Without the cause: it quotes the body.
-    throw notAnAnswer(fail)
-  }
-}
-
-function notAnAnswer(fail: Host['fail']): Error {
-  return fail('upstream_error', 'The model provider sent something that is not an answer.')
 }

@@ -10,7 +10,7 @@ const START_MS = 5000
  * The languages that the program speaks, in lower case.
  * @throws Error that says what to install when there is no such program
  */
-export async function listVoices(command: string): Promise<ReadonlySet<string>> {
+export async function listLanguages(command: string): Promise<ReadonlySet<string>> {
   const { stdout } = await run(command, ['--voices']).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code !== 'ENOENT') {
       throw new Error(`${command} could not be started: ${cause.code ?? cause.message}`, { cause })
@@ -47,7 +47,7 @@ export interface Text {
  * Speaks a text. The process ends with the sound, with the signal, and with whoever reads it; then `left` is called.
  * @throws what `fail` makes
  */
-export async function say(
+export async function speak(
   { command, voice, speed, text }: Text,
   signal: AbortSignal,
   left: () => void,

@@ -36,7 +36,7 @@ const NAME = /^([a-z]{2,4}(?:-[A-Za-z0-9]{1,8})*)(\+[A-Za-z0-9]{1,20})?$/
  * variant (`de`, `de+f2`).
  * @param known languages
  */
-export function voiceOf(
+export function resolveVoice(
   asked: SpeechInput['voice'],
   language: string,
   own: Readonly<Record<string, string>>,

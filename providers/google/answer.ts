@@ -9,7 +9,8 @@ import type {
   Step,
 } from '../../src/plugin.ts'
 import { Candidate } from './candidate.ts'
-import { blocked, inbandFailure, notAnAnswer } from './errors.ts'
+import { notAnAnswer } from '../shared/http.ts'
+import { blocked, inbandFailure } from './errors.ts'
 import { toUsage } from './usage.ts'
 
 type Fail = Host['fail']

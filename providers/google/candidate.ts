@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import type { ChatDelta, Host, ReasoningDetail, ToolCallDelta } from '../../src/plugin.ts'
 import { PartialArguments } from './arguments.ts'
 import { FORMAT } from './contents.ts'
-import { notAnAnswer } from './errors.ts'
+import { notAnAnswer } from '../shared/http.ts'
 import { searchesIn, toAnnotations } from './grounding.ts'
 
 /** A call whose arguments are still arriving. */

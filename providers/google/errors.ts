@@ -1,6 +1,7 @@
 /** From Google's "no" to a failure class and a sentence for the client (provider contract: google, Errors). */
 import type { FailureClass, Host } from '../../src/plugin.ts'
-import { clean, SENTENCES } from '../openai-compatible/sentences.ts'
+import { clean, SENTENCES } from '../shared/error-messages.ts'
+import { tryParse } from '../shared/http.ts'
 
 type Fail = Host['fail']
 
@@ -21,7 +22,7 @@ export function httpFailure(
   headers: Readonly<Record<string, string>>,
   body: string,
 ): Error {
-  return toFailure(fail, problemOf(parse(body)), status, headers['retry-after'])
+  return toFailure(fail, problemOf(tryParse(body)), status, headers['retry-after'])
 }
 
 /** The failure for an error in place of an answer, under status 200; undefined when the payload is none. */
@@ -30,11 +31,6 @@ export function inbandFailure(fail: Fail, payload: any): Error | undefined {
   if (!body?.error) return undefined
   const problem = problemOf(body)
   return toFailure(fail, problem, problem.code || (HTTP_STATUS[problem.status] ?? 500))
-}
-
-/** The failure for an answer that is none. */
-export function notAnAnswer(fail: Fail): Error {
-  return fail('upstream_error', 'The model provider sent something that is not an answer.')
 }
 
 /** The failure for a prompt that a filter stopped. */
@@ -121,13 +117,5 @@ function problemOf(body: any): Problem {
     status: typeof status === 'string' ? status : '',
     message: typeof message === 'string' ? message : '',
     details: Array.isArray(details) ? details.map(Object) : [],
-  }
-}
-
-function parse(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return null
   }
 }

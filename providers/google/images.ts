@@ -10,8 +10,10 @@ import {
   type Provider,
   type Usage,
 } from '../../src/plugin.ts'
+import { notAnAnswer } from '../shared/http.ts'
+import { toBase64 } from '../shared/values.ts'
 import { readJson, type Client } from './client.ts'
-import { blocked, inbandFailure, notAnAnswer } from './errors.ts'
+import { blocked, inbandFailure } from './errors.ts'
 import { safetyOf } from './request.ts'
 import { countOf, toUsage } from './usage.ts'
 
@@ -66,7 +68,7 @@ function toBody(
 ): object {
   const shape = shapeOf(input, GEMINI_RATIOS, fail)
   const parts = references.map(({ bytes, mediaType: mimeType }) => ({
-    inlineData: { mimeType, data: base64Of(bytes) },
+    inlineData: { mimeType, data: toBase64(bytes) },
   }))
   return {
     contents: [{ role: 'user', parts: [...parts, { text: input.prompt }] }],
@@ -175,10 +177,6 @@ function usageOf(metadata: any): Usage | undefined {
     reasoningTokens: counted.completion_tokens_details?.reasoning_tokens ?? 0,
     imageOutputTokens: counted.completion_tokens_details?.image_tokens ?? 0,
   }
-}
-
-function base64Of({ buffer, byteOffset, byteLength }: Uint8Array): string {
-  return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 }
 
 function refused(what: string, param: string, fail: Host['fail']): Error {

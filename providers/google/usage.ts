@@ -1,5 +1,6 @@
 /** Google's counts, in the gateway's sense (provider contract: google, Usage and price). */
 import type { OpenAIUsage } from '../../src/plugin.ts'
+import { tokenCount } from '../shared/values.ts'
 
 /**
  * What was used until now. Prompts of tools are prompt, thoughts are completion; Google counts both apart, and what was
@@ -12,14 +13,14 @@ export function toUsage(metadata: any): OpenAIUsage | undefined {
     return undefined
   }
   const { promptTokensDetails, cacheTokensDetails, candidatesTokensDetails } = metadata
-  const prompt = count(promptTokenCount)
-  const thoughts = count(thoughtsTokenCount)
+  const prompt = tokenCount(promptTokenCount)
+  const thoughts = tokenCount(thoughtsTokenCount)
   const audio = countOf(promptTokensDetails, 'AUDIO') - countOf(cacheTokensDetails, 'AUDIO')
   return {
-    prompt_tokens: prompt + count(metadata.toolUsePromptTokenCount),
-    completion_tokens: count(candidatesTokenCount) + thoughts,
+    prompt_tokens: prompt + tokenCount(metadata.toolUsePromptTokenCount),
+    completion_tokens: tokenCount(candidatesTokenCount) + thoughts,
     prompt_tokens_details: {
-      cached_tokens: Math.min(count(metadata.cachedContentTokenCount), prompt),
+      cached_tokens: Math.min(tokenCount(metadata.cachedContentTokenCount), prompt),
       audio_tokens: Math.max(0, audio),
     },
     completion_tokens_details: {
@@ -33,9 +34,5 @@ export function toUsage(metadata: any): OpenAIUsage | undefined {
 /** Tokens of one kind of content, such as `IMAGE`. */
 export function countOf(details: unknown, modality: string): number {
   if (!Array.isArray(details)) return 0
-  return count(details.find((one) => one?.modality === modality)?.tokenCount)
-}
-
-function count(value: unknown): number {
-  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
+  return tokenCount(details.find((one) => one?.modality === modality)?.tokenCount)
 }

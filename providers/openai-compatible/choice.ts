@@ -1,7 +1,7 @@
 /** One choice of an answer, from a vendor's dialect into the gateway's. */
 import type { ChatDelta, ReasoningDetail } from '../../src/plugin.ts'
 import { detailsOf, isText, textOf, toAnnotations, toToolCall } from './parts.ts'
-import { ThinkSplitter, type ThinkTags } from './think.ts'
+import { ThinkSplitter, type ThinkTags } from '../shared/think-tags.ts'
 
 /** What is remembered of one choice while it arrives. */
 export class Choice {

@@ -15,7 +15,7 @@ import { Choice } from './choice.ts'
 import { inbandFailure, notAnAnswer, type Failed } from './errors.ts'
 import { isText, toCitations } from './parts.ts'
 import type { Quirks } from './quirks.ts'
-import type { ThinkTags } from './think.ts'
+import type { ThinkTags } from '../shared/think-tags.ts'
 import { toUsage } from './usage.ts'
 
 /** What is known of the answers of a deployment. */

@@ -3,8 +3,8 @@
  * (provider contract, section 4).
  */
 import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
-import { clean, SENTENCES } from './sentences.ts'
-import { delayOf, retryAfter, waitInText } from './waits.ts'
+import { clean, SENTENCES } from '../shared/error-messages.ts'
+import { delayOf, retryAfter, waitInText } from './retry-delay.ts'
 
 /** What could be read of a vendor's error. */
 interface Problem {

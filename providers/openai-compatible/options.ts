@@ -1,6 +1,6 @@
 /** What operators say about vendors and models of this kind. */
 import * as v from 'valibot'
-import { THINK_TAGS } from './think.ts'
+import { THINK_TAGS } from '../shared/think-tags.ts'
 
 /** Members of `options` that all these plugins have. */
 export const sharedOptions = {

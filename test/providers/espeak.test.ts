@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import espeak from '../../providers/espeak.ts'
-import { BoundedQueue } from '../../providers/espeak/line.ts'
+import { BoundedQueue } from '../../providers/espeak/bounded-queue.ts'
 import { secondsOf } from '../../src/endpoints/audio/length.ts'
 import { failureOf, setUp } from './_audio.ts'
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ThinkSplitter } from '../../../providers/openai-compatible/think.ts'
+import { ThinkSplitter } from '../../../providers/shared/think-tags.ts'
 import { cutAt } from '../../upstream.ts'
 
 describe('thoughts in tags', () => {

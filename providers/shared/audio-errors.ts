@@ -1,0 +1,45 @@
+/** Failures of vendors of speech and transcripts whose errors are mostly told by the HTTP status. */
+import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
+
+const CLASSES: Readonly<Record<number, FailureClass>> = {
+  400: 'bad_request',
+  401: 'upstream_auth',
+  402: 'upstream_balance',
+  403: 'upstream_auth',
+  408: 'timeout',
+  413: 'payload_too_large',
+  422: 'bad_request',
+  429: 'upstream_rate',
+  503: 'overloaded',
+  504: 'timeout',
+}
+
+const MESSAGES: Readonly<Partial<Record<FailureClass, string>>> = {
+  bad_request: 'The model provider refused the request as invalid.',
+  upstream_rate: 'The model provider is handling too many requests.',
+  overloaded: 'The model provider is overloaded.',
+  timeout: 'The model provider did not answer in time.',
+  payload_too_large: 'The model provider takes no file as large as this one.',
+}
+
+/** The failure class of an HTTP status. @param own what a status means to this vendor alone */
+export function classOfStatus(
+  status: number,
+  own: Readonly<Record<number, FailureClass>>,
+): FailureClass {
+  return own[status] ?? CLASSES[status] ?? 'upstream_error'
+}
+
+/** The failure for a status, with the wait that `Retry-After` asks for, in seconds. */
+export function audioFailure(
+  fail: Host['fail'],
+  failure: FailureClass,
+  { headers }: UpstreamResponse,
+  cause: Error,
+): Error {
+  const seconds = Number(headers['retry-after'])
+  return fail(failure, MESSAGES[failure] ?? 'The model provider failed.', {
+    cause,
+    ...(seconds > 0 && { retryAfterMs: seconds * 1000 }),
+  })
+}

@@ -1,0 +1,17 @@
+/** Values in the forms that vendors and the gateway use. */
+import type { MediaFile } from '../../src/plugin.ts'
+
+/** A count of tokens as a vendor reports it: a whole number, 0 for anything that is not a positive number. */
+export function tokenCount(value: unknown): number {
+  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
+}
+
+/** Bytes as base64. */
+export function toBase64({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
+}
+
+/** A file as a data URL. */
+export function toDataUrl({ bytes, mediaType }: Pick<MediaFile, 'bytes' | 'mediaType'>): string {
+  return `data:${mediaType};base64,${toBase64(bytes)}`
+}
