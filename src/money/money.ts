@@ -1,6 +1,6 @@
 /**
- * Money. Amounts are integers of 10⁻¹² USD (`Pico`), prices integers of 10⁻¹⁸ USD per unit.
- * No float ever stands between a price and the ledger; the wire gets decimal text.
+ * Money. Amounts are integers of 10⁻¹² USD (`Pico`), prices are integers of 10⁻¹⁸ USD per unit. No floating-point number
+ * is used between a price and the ledger; clients receive decimal text.
  */
 import type { Usage } from '../plugin.ts'
 
@@ -14,7 +14,7 @@ declare global {
 /** An amount in units of 10⁻¹² USD. */
 export type Pico = bigint
 
-/** The names of prices, as in the configuration and in `GET /v1/models` (wire contract, D25). */
+/** The names of prices, as in the configuration and in `GET /v1/models`. */
 export const PRICE_NAMES = [
   'prompt',
   'completion',
@@ -31,15 +31,16 @@ export const PRICE_NAMES = [
   'request',
   'web_search',
 ] as const
+/** One of {@link PRICE_NAMES}. */
 export type PriceName = (typeof PRICE_NAMES)[number]
 
-/** USD per unit as decimal strings. */
+/** Prices of a model as the operator writes them: USD per unit, as decimal strings. */
 export type Pricing = Readonly<Partial<Record<PriceName, string>>>
 
-/** The same, compiled once when the catalog loads: integers of 10⁻¹⁸ USD per unit. */
+/** {@link Pricing} compiled once, when the catalog loads: integers of 10⁻¹⁸ USD per unit. */
 export type Prices = Readonly<Partial<Record<PriceName, bigint>>>
 
-/** Members of `usage.cost_details` (wire contract, D52). */
+/** Members of `usage.cost_details` in a response. */
 export type CostMember =
   | 'prompt_cost'
   | 'cache_read_cost'
@@ -52,17 +53,20 @@ export type CostMember =
   | 'web_search_cost'
   | 'guard_cost'
 
-/** One line of the meter: what was used, at whose prices. */
+/**
+ * Usage of one source at that source's prices: the model that was asked, the gateway's own web search, or a guard that
+ * asked a model.
+ */
 export interface UsageLine {
   readonly source: 'model' | 'search' | 'guard'
   readonly usage: Usage
   readonly prices: Prices
 }
 
-/** What a call costs: the whole and its parts, which sum to it exactly. */
+/** What a call costs: the total and its parts. The parts sum to the total exactly. */
 export class Bill {
   readonly cost: Pico
-  /** What it is made of; every amount is above 0. */
+  /** The parts; every amount is above 0. */
   readonly details: readonly BillItem[]
   #text: string | undefined = undefined
 
@@ -71,20 +75,22 @@ export class Bill {
     this.details = details
   }
 
-  /** The cost in USD as plain decimal text. Body, header and log all say it. */
+  /** The total in USD as plain decimal text, for the body, the header and the log. */
   get text(): string {
     return (this.#text ??= formatPico(this.cost))
   }
 }
 
+/** One part of a {@link Bill}. */
 export interface BillItem {
   readonly member: CostMember
   readonly amount: Pico
 }
 
+/** The bill of a call that costs nothing. */
 export const NO_COST = new Bill(0n, [])
 
-/** One top-up may not pass this many pico-dollars (4 million USD): sums must fit a signed 64-bit integer. */
+/** Largest single amount, such as one top-up: 4 million USD. Sums of amounts have to fit a signed 64-bit integer. */
 export const MAX_AMOUNT: Pico = 4_000_000n * 1_000_000_000_000n
 
 const PICO_DIGITS = 12
@@ -94,7 +100,7 @@ const DECIMAL = /^(\d{1,12})(?:\.(\d{1,30}))?(?:[eE]([+-]?\d{1,2}))?$/
 
 /**
  * Reads a decimal string as an integer of 10^-digits.
- * @throws RangeError for a sign, an empty string, anything but digits, or more fractional digits than fit
+ * @throws RangeError for a sign, an empty string, characters that are not part of a number, or too many fractional digits
  */
 export function parseDecimal(text: string, digits: number): bigint {
   const match = DECIMAL.exec(text)
@@ -114,10 +120,10 @@ export function parseDecimal(text: string, digits: number): bigint {
   return value / divisor
 }
 
-/** A USD amount as text, to pico-dollars. @throws RangeError see {@link parseDecimal} */
+/** Reads a USD amount. @throws RangeError see {@link parseDecimal} */
 export const parsePico = (text: string): Pico => parseDecimal(text, PICO_DIGITS)
 
-/** A price in USD per unit as text, to 10⁻¹⁸ USD. @throws RangeError see {@link parseDecimal} */
+/** Reads a price in USD per unit, as an integer of 10⁻¹⁸ USD. @throws RangeError see {@link parseDecimal} */
 export const parsePrice = (text: string): bigint => parseDecimal(text, PRICE_DIGITS)
 
 /** Plain decimal notation of an amount in USD: no exponent, no trailing zeros. */
@@ -131,15 +137,15 @@ export function formatPrice(price: bigint): string {
 }
 
 /**
- * An amount as a value that `JSON.stringify` prints as an exact JSON number of USD.
- * Typed as number because that is what a reader of the JSON sees.
+ * An amount as a value that `JSON.stringify` prints as an exact JSON number of USD. The declared type is `number` because
+ * a reader of the JSON sees a number; the value itself may be an object of `JSON.rawJSON`.
  */
 export function usdJson(amount: Pico): number {
   if (isPlain(amount)) return Number(amount) / 1e12
   return JSON.rawJSON(formatDecimal(amount, PICO_DIGITS)) as unknown as number
 }
 
-/** The `cost` and `cost_details` members that stand in every `usage` object (wire contract, section 6). */
+/** The members `cost` and `cost_details` of every `usage` object in a response. */
 export function costJson(bill: Bill): {
   cost: number
   cost_details: Partial<Record<CostMember, number>>
@@ -149,7 +155,7 @@ export function costJson(bill: Bill): {
   return { cost: usdJson(bill.cost), cost_details: details }
 }
 
-/** @throws RangeError naming the bad value; the caller knows the path */
+/** Compiles the prices of one model. @throws RangeError that names the bad value; the caller adds the path */
 export function compilePrices(pricing: Pricing): Prices {
   const prices: Partial<Record<PriceName, bigint>> = {}
   for (const [name, text] of Object.entries(pricing)) prices[name as PriceName] = parsePrice(text)
@@ -157,8 +163,8 @@ export function compilePrices(pricing: Pricing): Prices {
 }
 
 /**
- * Multiplies quantities by prices, adds, and rounds up to a pico-dollar once.
- * The parts are rounded down; the last one takes what the one rounding added, so that they sum to the whole.
+ * Multiplies quantities by prices, adds the products and rounds the sum up to a pico-dollar, once. Parts are rounded
+ * down, and the last part receives the difference, so that the parts sum to the total.
  */
 export function priceUsage(lines: readonly UsageLine[]): Bill {
   const items: Item[] = []
@@ -168,12 +174,12 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
     const terms = termsOf(prices)
     for (let j = 0; j < terms.length; j++) {
       const { member, price, quantity, unit } = terms[j]!
-      const count = price === 'request' ? Number(source === 'model') : quantity(usage)
+      const count = price === 'request' ? Number(source === 'model') : (quantity(usage) ?? 0)
       if (!(count > 0)) continue
       const product = BigInt(Math.ceil(count)) * unit
       sum += product
       const shownAs = SHOWN_AS[source] ?? member
-      const item = itemOf(items, shownAs)
+      const item = items.find((known) => known.member === shownAs)
       if (item) item.amount += product
       else items.push({ member: shownAs, amount: product })
     }
@@ -189,12 +195,7 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
   return new Bill(cost, items.every(isAboveZero) ? items : items.filter(isAboveZero))
 }
 
-function itemOf(items: readonly Item[], member: CostMember): Item | undefined {
-  for (let i = 0; i < items.length; i++) if (items[i]!.member === member) return items[i]
-  return undefined
-}
-
-/** A bill's item while it is added up. */
+/** A part of a bill while products are added to it. */
 interface Item {
   readonly member: CostMember
   amount: bigint
@@ -204,7 +205,7 @@ function isAboveZero({ amount }: BillItem): boolean {
   return amount > 0n
 }
 
-/** The terms that cost something at these prices. */
+/** The terms with a price above 0, computed once for each price list. */
 function termsOf(prices: Prices): readonly PricedTerm[] {
   let terms = pricedTerms.get(prices)
   if (terms) return terms
@@ -221,19 +222,18 @@ interface PricedTerm extends Term {
 }
 const pricedTerms = new WeakMap<Prices, readonly PricedTerm[]>()
 
-/** Whatever the gateway's own searches and judges use is one item of the bill. */
+/** Everything that the gateway's own searches, or its guards, cost is one part of the bill. */
 const SHOWN_AS: Partial<Record<UsageLine['source'], CostMember>> = {
   search: 'web_search_cost',
   guard: 'guard_cost',
 }
 
 interface Term {
-  /** Where the product is shown. */
+  /** Part of the bill to which the product is added. */
   readonly member: CostMember
   readonly price: PriceName
-  /** The price that counts where that one is absent. */
-  readonly fallback?: PriceName
-  readonly quantity: (usage: Usage) => number
+  readonly fallback: PriceName | undefined
+  readonly quantity: (usage: Usage) => number | undefined
 }
 
 const plainInput = (usage: Usage): number =>
@@ -245,57 +245,40 @@ const plainInput = (usage: Usage): number =>
 const plainOutput = (usage: Usage): number =>
   (usage.completionTokens ?? 0) - (usage.audioOutputTokens ?? 0) - (usage.imageOutputTokens ?? 0)
 
-/** Which quantity meets which price (state design, section 3). `request` counts calls, not a quantity of theirs. */
+/**
+ * Which quantity is multiplied by which price. Cached, audio and image tokens are part of the token totals that vendors
+ * report, so they are subtracted from the plain tokens. `request` is charged once per call of the model.
+ */
 const TERMS: readonly Term[] = [
-  { member: 'prompt_cost', price: 'prompt', quantity: plainInput },
-  {
-    member: 'cache_read_cost',
-    price: 'input_cache_read',
-    fallback: 'prompt',
-    quantity: (usage) => usage.cachedTokens ?? 0,
-  },
-  {
-    member: 'cache_write_cost',
-    price: 'input_cache_write',
-    fallback: 'prompt',
-    quantity: (usage) => usage.cacheWriteTokens ?? 0,
-  },
-  {
-    member: 'prompt_cost',
-    price: 'audio',
-    fallback: 'prompt',
-    quantity: (usage) => usage.audioInputTokens ?? 0,
-  },
-  {
-    member: 'prompt_cost',
-    price: 'image_token',
-    fallback: 'prompt',
-    quantity: (usage) => usage.imageInputTokens ?? 0,
-  },
-  { member: 'prompt_cost', price: 'request', quantity: () => 0 },
-  { member: 'completion_cost', price: 'completion', quantity: plainOutput },
-  {
-    member: 'completion_cost',
-    price: 'audio_output',
-    fallback: 'completion',
-    quantity: (usage) => usage.audioOutputTokens ?? 0,
-  },
-  {
-    member: 'image_cost',
-    price: 'image_output',
-    fallback: 'completion',
-    quantity: (usage) => usage.imageOutputTokens ?? 0,
-  },
-  { member: 'image_cost', price: 'image', quantity: (usage) => usage.images ?? 0 },
-  { member: 'page_cost', price: 'page', quantity: (usage) => usage.pages ?? 0 },
-  { member: 'character_cost', price: 'character', quantity: (usage) => usage.characters ?? 0 },
-  { member: 'second_cost', price: 'second', quantity: (usage) => usage.seconds ?? 0 },
-  { member: 'web_search_cost', price: 'web_search', quantity: (usage) => usage.searches ?? 0 },
+  term('prompt_cost', 'prompt', plainInput),
+  term('cache_read_cost', 'input_cache_read', (usage) => usage.cachedTokens, 'prompt'),
+  term('cache_write_cost', 'input_cache_write', (usage) => usage.cacheWriteTokens, 'prompt'),
+  term('prompt_cost', 'audio', (usage) => usage.audioInputTokens, 'prompt'),
+  term('prompt_cost', 'image_token', (usage) => usage.imageInputTokens, 'prompt'),
+  term('prompt_cost', 'request', () => 0),
+  term('completion_cost', 'completion', plainOutput),
+  term('completion_cost', 'audio_output', (usage) => usage.audioOutputTokens, 'completion'),
+  term('image_cost', 'image_output', (usage) => usage.imageOutputTokens, 'completion'),
+  term('image_cost', 'image', (usage) => usage.images),
+  term('page_cost', 'page', (usage) => usage.pages),
+  term('character_cost', 'character', (usage) => usage.characters),
+  term('second_cost', 'second', (usage) => usage.seconds),
+  term('web_search_cost', 'web_search', (usage) => usage.searches),
 ]
 
+/** @param fallback the price that applies where `price` is not configured */
+function term(
+  member: CostMember,
+  price: PriceName,
+  quantity: Term['quantity'],
+  fallback?: PriceName,
+): Term {
+  return { member, price, fallback, quantity }
+}
+
 /**
- * Whether the number nearest to an amount in USD is written as exactly this amount, without an exponent: a double keeps
- * fifteen digits, and a millionth is the least that is written out.
+ * Whether JavaScript prints the double nearest to this amount of USD exactly and without an exponent: a double keeps
+ * fifteen digits, and numbers below one millionth are printed with an exponent.
  */
 function isPlain(amount: Pico): boolean {
   return amount >= 1_000_000n && amount <= 999_999_999_999_999n

@@ -15,7 +15,7 @@ describe('a hold', () => {
   const of = (policy: 'floor' | 'expected' | 'ceiling') =>
     holds.of(policy, 'key', 'model', PRICES, ESTIMATE)
 
-  it('is the least or the most a call can cost, or what such calls have cost', () => {
+  it('is the lower bound, the upper bound, or the mean of past calls between them', () => {
     expect([of('floor'), of('expected'), of('ceiling')].map(Number)).toEqual([1e9, 1e9, 21e9])
     holds.learn('key', 'model', 5_000_000_000n)
     expect(of('expected')).toBe(5_000_000_000n)
@@ -27,17 +27,17 @@ describe('a hold', () => {
   })
 })
 
-describe('a client that asks for more tokens than there are', () => {
+describe('a request with an absurd token limit', () => {
   const echo = MOCK_CONFIG.models['mock/echo']
   const asked = { ...hello, max_tokens: Number.MAX_SAFE_INTEGER }
 
-  it('is answered, whatever is set aside for it', async () => {
+  it('is answered although the upper bound is above any balance', async () => {
     await using t = await createTestGateway({ ...MOCK_CONFIG, billing: { hold: 'ceiling' } })
     for (let i = 0; i < 2; i++) expect((await t.chat(asked)).status).toBe(200)
     expect(t.logged.join('\n')).not.toContain('internal error')
   })
 
-  it('has no more set aside than the model can write', async () => {
+  it('is held for no more tokens than the model can write', async () => {
     const gate = Promise.withResolvers<void>()
     const plugin = definePlugin('slow', {
       async *chat() {

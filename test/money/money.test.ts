@@ -75,7 +75,7 @@ describe('decimals', () => {
     )
   })
 
-  it('are exact JSON numbers, beyond what a double holds', () => {
+  it('are exact JSON numbers beyond what a double holds', () => {
     expect(JSON.stringify({ cost: usdJson(9_999_999_123_456_789_012n) })).toBe(
       '{"cost":9999999.123456789012}',
     )
@@ -96,7 +96,7 @@ describe('decimals', () => {
     expect(JSON.stringify(usdJson(amount))).toBe(text)
   })
 
-  it('are written alike, as text and as JSON, whatever they are', () => {
+  it('have the same digits as text and as JSON', () => {
     const digits = fc.integer({ min: 1, max: 20 }).map((count) => 10n ** BigInt(count))
     const amounts = digits.chain((end) => fc.bigInt({ min: 0n, max: end - 1n }))
     fc.assert(
@@ -117,7 +117,7 @@ describe('priceUsage', () => {
     completion: '0.00001',
   }
 
-  it('takes cached tokens out of the prompt', () => {
+  it('subtracts cached tokens from the prompt', () => {
     expect(
       bill(line({ promptTokens: 1000, cachedTokens: 400, completionTokens: 100 }, pricing)),
     ).toEqual({
@@ -128,7 +128,7 @@ describe('priceUsage', () => {
     })
   })
 
-  it('falls back to the plain price where a kind has none of its own', () => {
+  it('falls back to the plain price where a special one is not configured', () => {
     expect(
       bill(line({ promptTokens: 10, cacheWriteTokens: 4, audioInputTokens: 2 }, pricing)),
     ).toEqual({
@@ -184,7 +184,7 @@ describe('priceUsage', () => {
     })
   })
 
-  it('books searches of the gateway and judges under their own members', () => {
+  it('shows searches of the gateway and models of guards under their own members', () => {
     expect(
       bill(
         line({ promptTokens: 1 }, { prompt: '0.001' }),
@@ -213,13 +213,13 @@ describe('priceUsage', () => {
     expect(bill(thrice)).toEqual({ cost: '0.000000000001', completion_cost: '0.000000000001' })
   })
 
-  it('charges nothing for nothing', () => {
+  it('charges nothing where nothing was used or nothing has a price', () => {
     expect(bill()).toEqual({ cost: '0' })
     expect(bill(line({ promptTokens: 5 }, {}))).toEqual({ cost: '0' })
     expect(JSON.stringify(costJson(priceUsage([])))).toBe('{"cost":0,"cost_details":{}}')
   })
 
-  it('never crashes on what a vendor may report', () => {
+  it('counts a quantity that is not a number or negative as nothing', () => {
     expect(
       bill(
         line(
