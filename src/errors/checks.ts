@@ -1,30 +1,33 @@
 /**
- * Checks for JSON on the hot path. A check takes a value and answers what is wrong with it, or nothing; it throws
- * nothing and changes nothing. Paths and messages are put together only when something is wrong, so a good body costs
- * a few look-ups. `null` where a member is optional means that it is absent (wire contract, D8).
+ * Checks of JSON values in request bodies. A check returns the problem of a value, or undefined. It throws nothing and
+ * changes nothing, and builds paths and messages only for a problem, so that a valid body costs a few look-ups. `null` in
+ * an optional member counts as absent: clients in several languages send it for a value that is not set.
  */
 import { InvalidRequest, type InvalidCode } from './errors.ts'
 
-/** What is wrong with a value, and where, relative to the value that was checked (`''` is the value itself). */
+/** A problem with a value or with a part of it. */
 export interface Problem {
   readonly code: InvalidCode
+  /** Path of the part, relative to the checked value; `''` is the value itself. */
   readonly path: string
-  /** What would be right, such as `a string`. */
+  /** Description of a valid value, such as `a string`. */
   readonly expected: string
-  /** What was there: a type or a short value, never content. */
+  /** Description of the actual value: a type or a short value, never content. */
   readonly found: string
-  /** The start of the message, where clients match on the text. */
+  /** Start of the message, for messages that clients compare with OpenAI's. */
   readonly lead?: string
 }
 
+/** Returns the problem of a value, or undefined for a valid one. */
 export type Check = (value: unknown) => Problem | undefined
 
-/** A JSON object. */
+/** The members of a JSON object. */
 export type Members = Readonly<Record<string, unknown>>
 
-/** Accepts everything: a member that is known, but not ours to judge. */
+/** Accepts every value: for members that are known and that the upstream has to check. */
 export const anything: Check = () => undefined
 
+/** A string, also an empty one. */
 export const text: Check = (value) =>
   typeof value === 'string' ? undefined : wrongType(value, 'a string')
 
@@ -32,6 +35,7 @@ export const text: Check = (value) =>
 export const filledText: Check = (value) =>
   value === '' ? wrong('empty_string', value, 'a non-empty string') : text(value)
 
+/** `true` or `false`. */
 export const boolean: Check = (value) =>
   typeof value === 'boolean' ? undefined : wrongType(value, 'true or false')
 
@@ -59,7 +63,7 @@ export function integer(min = -Infinity, max = Infinity): Check {
   const expected = `an integer${range(min, max)}`
   return (value) => {
     if (typeof value !== 'number') return wrongType(value, expected)
-    // JSON's 1e999 is read as Infinity: too large rather than broken.
+    // JSON.parse reads 1e999 as Infinity: too large, but not of the wrong type.
     if (Number.isFinite(value) && !Number.isInteger(value)) {
       return wrong('invalid_type', value, expected)
     }
@@ -68,6 +72,7 @@ export function integer(min = -Infinity, max = Infinity): Check {
   }
 }
 
+/** One of the given strings. */
 export function oneOf(values: readonly string[]): Check {
   const known = new Set<unknown>(values)
   const expected = `one of ${values.join(', ')}`
@@ -79,7 +84,7 @@ export function oneOf(values: readonly string[]): Check {
   }
 }
 
-/** An array of `min` to `max` items, each of which passes. */
+/** An array of `min` to `max` items that all pass `item`. */
 export function list(item: Check, min = 0, max = Infinity): Check {
   return (value) => {
     if (!Array.isArray(value)) return wrongType(value, 'an array')
@@ -97,8 +102,8 @@ export function list(item: Check, min = 0, max = Infinity): Check {
 }
 
 /**
- * An object whose known members pass; other members are nobody's business. The members are looked at in the order of
- * the document, after those that have to be there. Time goes by what was sent, not by what could be.
+ * An object whose known members pass their checks; unknown members are not checked. Required members are looked for first,
+ * then members are checked in the order in which they were sent, so the time depends on the body and not on `members`.
  */
 export function object(
   members: Readonly<Record<string, Check>>,
@@ -122,7 +127,7 @@ export function object(
   }
 }
 
-/** An object with arbitrary names and checked values. */
+/** An object with any member names, whose values all pass `check`. */
 export function record(check: Check): Check {
   return (value) => {
     if (!isObject(value)) return wrongType(value, 'an object')
@@ -135,9 +140,9 @@ export function record(check: Check): Check {
 }
 
 /**
- * An object whose member `tag` says which check it has to pass.
- * @param absent the tag where none is given; without it the tag is required
- * @param others the check for tags that are not listed; without it they are refused
+ * An object whose member `tag` selects the check it has to pass.
+ * @param absent the tag that applies where the member is absent; without it the member is required
+ * @param others the check for unknown tags; without it unknown tags are refused
  */
 export function variant(
   tag: string,
@@ -157,7 +162,7 @@ export function variant(
   }
 }
 
-/** One check or another, by the JSON type of the value. */
+/** A value of several JSON types: the check is selected by the type. */
 export function either(
   expected: string,
   { string, array, object }: { string?: Check; array?: Check; object?: Check },
@@ -175,29 +180,29 @@ export function problem(code: InvalidCode, expected: string, found: string): Pro
   return { code, path: '', expected, found }
 }
 
-/** A problem with the value itself, which is quoted when it is short. Not for content. */
+/** A problem with the value itself. The message quotes a short value, so this is not for users' content. */
 export function wrong(code: InvalidCode, value: unknown, expected: string): Problem {
   return problem(code, expected, quote(value))
 }
 
-/** The value has another JSON type than it should. */
+/** A problem: the value has the wrong JSON type. */
 export function wrongType(value: unknown, expected: string): Problem {
   return problem('invalid_type', expected, typeName(value))
 }
 
-/** A member that has to be there is not. @param check says what it should have been */
+/** A problem: a required member is absent. @param check the check of the member, which describes a valid value */
 export function missing(name: string, check: Check): Problem {
   const absent = check(undefined) ?? wrongType(undefined, 'a value')
   return inside(name, { ...absent, path: '', code: 'missing_required_parameter' })
 }
 
-/** The same problem, seen from outside. @param place a member's name, or `[2]` */
+/** The same problem with a path that starts at the enclosing value. @param place a member's name, or an index such as `[2]` */
 export function inside(place: string, found: Problem): Problem {
   const dot = found.path === '' || found.path.startsWith('[') ? '' : '.'
   return { ...found, path: `${place}${dot}${found.path}` }
 }
 
-/** The error a client gets; `param` is the path. */
+/** The error that the client receives; `param` is the path. */
 export function toInvalidRequest({ code, path, expected, found, lead }: Problem): InvalidRequest {
   const verdict = code === 'missing_required_parameter' ? 'Missing' : 'Invalid'
   const start = lead ?? `${verdict} '${path}'`
@@ -206,11 +211,12 @@ export function toInvalidRequest({ code, path, expected, found, lead }: Problem)
   })
 }
 
+/** Whether a value is a JSON object: neither null nor an array. */
 export function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Whether a text has more than `max` Unicode code points, which is how JSON Schema counts. */
+/** Whether a text has more than `max` Unicode code points, the unit in which JSON Schema counts `maxLength`. */
 export function longerThan(value: string, max: number): boolean {
   if (value.length <= max) return false
   if (value.length > 2 * max) return true
@@ -219,14 +225,14 @@ export function longerThan(value: string, max: number): boolean {
   return false
 }
 
-/** How many Unicode code points a text has. */
+/** Number of Unicode code points of a text. */
 export function codePointsIn(text: string): number {
   let count = 0
   for (const _ of text) count++
   return count
 }
 
-/** A short value as it is, anything else in words. Not for content. */
+/** A short value as JSON, any other as a description. Not for users' content. */
 export function quote(value: unknown): string {
   if (typeof value === 'string') {
     return value.length > 40 ? `a string of length ${value.length}` : JSON.stringify(value)

@@ -1,30 +1,33 @@
 /**
- * Everything that can go wrong, in the form a client sees it: status, code, type, param, headers.
- * The catalogue is section 2.2 of the wire contract; the classes only group its rows.
+ * Every error that a client can receive: status, code, type, param and headers. Each class stands for one kind of status;
+ * the table `FAILURES` says what becomes of a failure at an upstream.
  */
 import { costJson, type Bill } from '../money/money.ts'
 import type { FailureClass } from '../plugin.ts'
 
 const BRAND = Symbol.for('gateway.error')
 
+/** Optional parts of a {@link GatewayError}. */
 export interface ErrorOptions {
+  /** Path of the request field that the error is about; null when it is about no field. */
   readonly param?: string | null
   readonly headers?: Readonly<Record<string, string>>
   readonly cause?: unknown
 }
 
-/** `{"error": {...}}`: the body of every non-2xx answer, and of an error after a stream's head. */
+/** `{"error": {...}}`: the body of every response above 299, and of an error event in a stream. */
 export interface ErrorBody {
   error: { message: string; type: string; code: string; param: string | null; usage?: object }
 }
 
+/** An error as a client receives it. The message is written for the client; the cause only goes to the log. */
 export class GatewayError extends Error {
   readonly status: number
   readonly code: string
   readonly type: string
   readonly param: string | null
   readonly headers: Readonly<Record<string, string>>
-  /** What the failed call was charged, with the quantities in the form of the endpoint's `usage`. */
+  /** What the failed call was charged, with the quantities as the endpoint's `usage` shows them. */
   charged?: { readonly bill: Bill; readonly usage: object }
 
   constructor(
@@ -47,12 +50,13 @@ export class GatewayError extends Error {
     return true
   }
 
-  /** By brand, not by class: a plugin may carry another copy of this module. */
+  /** Whether a value is a GatewayError. Tested by a brand and not by class: a plugin may bring its own copy of this module. */
   static is(error: unknown): error is GatewayError {
     return typeof error === 'object' && error !== null && BRAND in error
   }
 }
 
+/** Statuses of the codes that are not a 400. */
 const INVALID_STATUS = {
   unsupported_content_type: 415,
   unsupported_content_encoding: 415,
@@ -62,6 +66,7 @@ const INVALID_STATUS = {
   method_not_allowed: 405,
 } as const
 
+/** Codes of a request that is refused. */
 export type InvalidCode =
   | keyof typeof INVALID_STATUS
   | 'invalid_json'
@@ -88,7 +93,7 @@ export type InvalidCode =
   | 'fetch_failed'
   | 'invalid_policy'
 
-/** The client sent something that cannot be served: 400, 405, 408, 413 or 415. */
+/** 400, 405, 408, 413 or 415: the client has to change its request. */
 export class InvalidRequest extends GatewayError {
   constructor(code: InvalidCode, message: string, options: ErrorOptions = {}) {
     const status = (INVALID_STATUS as Record<string, number>)[code] ?? 400
@@ -96,14 +101,17 @@ export class InvalidRequest extends GatewayError {
   }
 }
 
-/** 400 `policy_violation`: the key's own guard said no, in error form. The one failure that is charged. */
+/**
+ * 400 `policy_violation`: a guard blocked the request and the policy asks for an error instead of a refusal text. Such a
+ * call is charged for what the guards used.
+ */
 export class PolicyViolation extends GatewayError {
   constructor(message: string) {
     super(400, 'invalid_request_error', 'policy_violation', message)
   }
 }
 
-/** 401: no key, or none that is good. One code for all of these (wire contract, D5). */
+/** 401: the key is missing, malformed, unknown, disabled or expired. OpenAI has one code for all of these. */
 export class Unauthenticated extends GatewayError {
   constructor(message: string) {
     const headers = { 'www-authenticate': 'Bearer' }
@@ -118,7 +126,7 @@ export class PaymentRequired extends GatewayError {
   }
 }
 
-/** 403: a spend cap is reached, or the model is not for this key. */
+/** 403: a spend cap of the key is reached, or the key may not use the model. */
 export class Forbidden extends GatewayError {
   constructor(code: 'key_limit_exceeded' | 'model_not_allowed', message: string) {
     if (code === 'key_limit_exceeded') super(403, 'insufficient_quota', code, message)
@@ -126,7 +134,7 @@ export class Forbidden extends GatewayError {
   }
 }
 
-/** 404: no such route, model, or (admin only) record. */
+/** 404: there is no such route, model or, in the admin API, record. */
 export class NotFound extends GatewayError {
   constructor(code: 'model_not_found' | 'unknown_url' | 'not_found', message: string) {
     const param = code === 'model_not_found' ? 'model' : null
@@ -135,8 +143,9 @@ export class NotFound extends GatewayError {
 }
 
 /**
- * 429. The wait becomes the retry headers and the sentence clients match on (wire contract, 2.4): exact for short waits,
- * "do not retry" for waits above a minute, spread over a second where a slot or held money has to come free.
+ * 429. The wait stands in the retry headers and at the end of the message, where clients look for it. It is exact up to a
+ * minute; above that clients are told not to retry. Without a known wait (a slot or held money has to come free) clients
+ * are spread over one second.
  */
 export class TooManyRequests extends GatewayError {
   constructor(code: 'rate_limited', reason: string, retryAfterMs: number)
@@ -152,7 +161,7 @@ export class TooManyRequests extends GatewayError {
   }
 }
 
-/** 503: we cannot serve now. `Retry-After` in seconds is always there. */
+/** 503: the gateway cannot serve the request now. `Retry-After` is always sent, 1 to 30 seconds. */
 export class Unavailable extends GatewayError {
   constructor(
     code: 'service_unavailable' | 'guard_unavailable',
@@ -160,12 +169,12 @@ export class Unavailable extends GatewayError {
     options: ErrorOptions & { readonly retryAfterSeconds?: number } = {},
   ) {
     const seconds = options.retryAfterSeconds ?? (code === 'guard_unavailable' ? 5 : 1)
-    const headers = { 'retry-after': String(Math.min(30, Math.max(1, Math.ceil(seconds)))) }
+    const headers = { 'retry-after': retryAfter(seconds) }
     super(503, 'server_error', code, message, { ...options, headers })
   }
 }
 
-/** 500. The message is fixed; the cause goes to the log and nowhere else. */
+/** 500. The message is fixed; the cause only goes to the log. */
 export class InternalError extends GatewayError {
   constructor(cause: unknown) {
     const message = 'The gateway failed to process this request. The error has been logged.'
@@ -173,13 +182,14 @@ export class InternalError extends GatewayError {
   }
 }
 
+/** What a class of failure at an upstream means for the client and for routing. */
 interface FailureRow {
   readonly status: number
   readonly type: string
   readonly code: string
-  /** Whether another deployment may be asked instead (provider contract, section 4). */
+  /** Whether another deployment may be tried. */
   readonly failover: boolean
-  /** Whether the deployment itself is to blame, so that it counts against its health. */
+  /** Whether the failure counts against the health of the deployment. */
   readonly unhealthy: boolean
   readonly param?: string
 }
@@ -214,18 +224,19 @@ const FAILURES: Readonly<Record<FailureClass, FailureRow>> = {
   timeout: server(504, 'upstream_timeout'),
 }
 
+/** Optional parts of an {@link UpstreamFailure}. */
 export interface FailureOptions {
-  /** The OpenAI error code where the vendor gave a precise one for the client's fault. */
+  /** OpenAI's error code, where the vendor named a precise one for a fault of the client. */
   readonly code?: string
   readonly param?: string | null
-  /** How long the vendor asked us to wait. */
+  /** ms that the vendor asked the gateway to wait. */
   readonly retryAfterMs?: number
   readonly cause?: unknown
 }
 
 /**
- * A vendor did not answer as hoped. The class is the plugin's judgement; status, code, fail-over and retry headers
- * follow from it. The message is written for the client: never a vendor's raw body.
+ * An upstream failed to answer. The plugin chooses the class; status, code, fail-over and retry headers follow from it.
+ * The message is written for the client and is never a vendor's raw body.
  */
 export class UpstreamFailure extends GatewayError {
   readonly failure: FailureClass
@@ -249,31 +260,35 @@ export class UpstreamFailure extends GatewayError {
   }
 
   /**
-   * The same where what was asked is not `messages`. @param param the field that holds it; a plugin that named another one
-   * knew better
+   * The same failure with the endpoint's own prompt field in place of `messages`. A field that the plugin named stays.
+   * @param param the field that holds the prompt; null for an endpoint without one
    */
   about(param: string | null): UpstreamFailure {
     if (this.param === null || this.#options.param !== undefined) return this
     return new UpstreamFailure(this.failure, this.message, { ...this.#options, param })
   }
 
+  /** Whether a value is an UpstreamFailure; by brand, as {@link GatewayError.is}. */
   static override is(error: unknown): error is UpstreamFailure {
     return GatewayError.is(error) && 'failure' in error
   }
 }
 
-/** One thing that is wrong with the configuration. */
+/** One mistake in the configuration. */
 export interface ConfigIssue {
   /** Dotted path of the member, such as `providers.openai.options.apiKey`. */
   readonly path: string
-  /** What was expected and what was found. */
+  /** What is expected and what was found. */
   readonly message: string
 }
 
-/** Start-up and reload only: the configuration, or a plugin it names, cannot be used. */
+/** The configuration, or a plugin it names, cannot be used. Thrown at start-up and reload only, never to a client. */
 export class ConfigError extends Error {
   readonly issues: readonly ConfigIssue[]
-  /** @param source the file, as the operator named it */
+  /**
+   * @param source the file, as the operator named it
+   * @param issues at least one; the message lists them all
+   */
   constructor(source: string, issues: readonly ConfigIssue[]) {
     const width = Math.max(...issues.map((issue) => issue.path.length))
     const lines = issues.map((issue) => `  ${issue.path.padEnd(width)}  ${issue.message}`)
@@ -283,12 +298,12 @@ export class ConfigError extends Error {
   }
 }
 
-/** Anything that was thrown, as a GatewayError; what we did not foresee becomes a 500 that says nothing. */
+/** Any thrown value as a GatewayError. An unknown one becomes a 500 that reveals nothing. */
 export function toGatewayError(error: unknown): GatewayError {
   return GatewayError.is(error) ? error : new InternalError(error)
 }
 
-/** The body a client gets. */
+/** The JSON body that the client receives. */
 export function toErrorBody(error: GatewayError): ErrorBody {
   const { message, type, code, param, charged } = error
   const body: ErrorBody = { error: { message, type, code, param } }
@@ -299,5 +314,10 @@ export function toErrorBody(error: GatewayError): ErrorBody {
 function retryHeaders(status: number, retryAfterMs = 1000): Record<string, string> {
   if (status === 504) return { 'x-should-retry': 'false' }
   if (status !== 503) return {}
-  return { 'retry-after': String(Math.min(30, Math.max(1, Math.ceil(retryAfterMs / 1000)))) }
+  return { 'retry-after': retryAfter(retryAfterMs / 1000) }
+}
+
+/** Whole seconds, 1 to 30. */
+function retryAfter(seconds: number): string {
+  return String(Math.min(30, Math.max(1, Math.ceil(seconds))))
 }

@@ -1,25 +1,25 @@
 /**
- * What is wrong with settings, in the operator's words: the dotted path, what was expected, what was found. Secrets are
- * never shown. Also the walk down a valibot schema that this needs.
+ * Messages about invalid settings: the dotted path, what is expected and what was found. Secrets are never shown. The
+ * functions that walk down a valibot schema stand here too, because the messages need them.
  */
 import type { BaseIssue, GenericSchema } from 'valibot'
 import { nearest } from './nearest.ts'
 import type { ConfigIssue } from './errors.ts'
 import type { SchemaIssue } from '../plugin.ts'
 
-/** Settings as they are written, with what is known about where they come from. */
+/** Settings as the operator wrote them, and where they stand. */
 export interface Source {
-  /** Where the value stands in the configuration, such as `['providers', 'vendor', 'options']`. */
+  /** Place of the value in the configuration, such as `['providers', 'vendor', 'options']`. */
   readonly path: readonly string[]
   readonly value: unknown
-  /** Dotted paths of values that came out of `${NAME}`; without it every text counts as one. */
+  /** Dotted paths of values that were taken from `${NAME}`; when absent, every text counts as a secret. */
   readonly secrets?: ReadonlySet<string>
 }
 
 type Path = readonly string[]
 
 const SECRET_NAME = /key|token|secret|sha256|password|credential|authorization|cookie/i
-/** Names that contain one of the above and hold a number or a price. */
+/** Names that match {@link SECRET_NAME} but hold a number or a price. */
 const COUNT_NAME = /tokens$|^image_token$/
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -30,7 +30,7 @@ const TYPES: Readonly<Record<string, string>> = {
   Array: 'a list',
 }
 
-/** Issues of any Standard Schema validator; valibot's are put into words. */
+/** Issues of any Standard Schema validator as configuration issues. Those of valibot get a message in plain words. */
 export function toConfigIssues(
   issues: readonly (SchemaIssue | BaseIssue<unknown>)[],
   source: Source,
@@ -43,7 +43,7 @@ export function toConfigIssues(
   )
 }
 
-/** A text without the secrets of the settings it is about. */
+/** A text in which the secrets of the given settings are replaced by `[secret]`. */
 export function redact(text: string, { path, value, secrets }: Source): string {
   if (typeof value === 'string') {
     return value !== '' && isSecret(path, secrets) ? text.replaceAll(value, '[secret]') : text
@@ -55,12 +55,12 @@ export function redact(text: string, { path, value, secrets }: Source): string {
   )
 }
 
-/** Whether a setting of this name holds what nobody may see. */
+/** Whether a setting of this name holds a secret. */
 export function namesSecret(name: string): boolean {
   return SECRET_NAME.test(name) && !COUNT_NAME.test(name)
 }
 
-/** The schemas of a member: none if there is no such member, several under a union or variant. */
+/** The schemas of a member: none for an unknown member, several under a union or variant. */
 export function below(schemas: readonly GenericSchema[], key: string): GenericSchema[] {
   return schemas.flatMap(unwrap).flatMap((schema) => {
     if ('entries' in schema) {
@@ -72,7 +72,7 @@ export function below(schemas: readonly GenericSchema[], key: string): GenericSc
   })
 }
 
-/** The names of the members that a schema knows. */
+/** The member names that the schemas accept. */
 export function members(schemas: readonly GenericSchema[]): string[] {
   const entries = schemas
     .flatMap(unwrap)
@@ -80,14 +80,14 @@ export function members(schemas: readonly GenericSchema[]): string[] {
   return [...new Set(entries.flatMap((names) => Object.keys(names as object)))]
 }
 
-/** The end of a sentence about a name that does not exist. */
+/** Completes a message about an unknown name: the nearest known name, or the list of known names. */
 export function didYouMean(word: string, known: readonly string[]): string {
   const near = nearest(word, known)
   if (near !== undefined) return `did you mean "${near}"?`
   return known.length === 0 ? 'there are none' : `expected one of ${known.join(', ')}`
 }
 
-/** A value as an error shows it: short, and never the content of a list or an object. */
+/** A value as an error message shows it: short, and never the content of a list or an object. */
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing'
   if (typeof value === 'string') {
@@ -102,7 +102,7 @@ export function show(value: unknown): string {
 function inWords(issue: BaseIssue<unknown>, source: Source, schema: GenericSchema): ConfigIssue[] {
   const keys = keysOf(issue)
   if (issue.type === 'strict_object' && issue.expected === 'never') {
-    // valibot stops at the first unknown key of an object; the operator wants to see them all.
+    // valibot reports only the first unknown key of an object; the operator needs all of them.
     const parent = issue.path!.at(-1)!.input as object
     if (Array.isArray(parent)) {
       return [toIssue(source, keys.slice(0, -1), 'expected an object, found a list')]
@@ -110,8 +110,8 @@ function inWords(issue: BaseIssue<unknown>, source: Source, schema: GenericSchem
     const known = members(keys.slice(0, -1).reduce<GenericSchema[]>(below, [schema]))
     const unknown = Object.keys(parent).filter((key) => !known.includes(key))
     if (unknown.length === 0) {
-      // Another variant has it: the one that the other members speak of has not.
-      return [toIssue(source, keys, 'unknown key beside the others that are set here')]
+      // The key exists in another variant, but not in the one that the other members belong to.
+      return [toIssue(source, keys, 'cannot be combined with the other members that are set here')]
     }
     return unknown.map((key) =>
       toIssue(source, [...keys.slice(0, -1), key], `unknown key; ${didYouMean(key, known)}`),
@@ -134,7 +134,7 @@ function expectation({ kind, type, expected, message }: BaseIssue<unknown>): str
   return expected === null ? `a valid ${requirement}` : `${requirement} ${expected}`
 }
 
-/** What a member that is not there should have been. */
+/** Description of a valid value, for a member that is absent. */
 function phrase(schemas: readonly GenericSchema[]): string {
   const [schema] = schemas.flatMap(unwrap)
   if (!schema) return 'a value'

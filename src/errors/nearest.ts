@@ -1,11 +1,12 @@
-/** Spelling help: the known name that a mistyped one most likely means. */
+/** Spelling help: finds the known name that a mistyped one most likely means. */
 
-/** Longer words are not typing errors. */
+/** Longer words are not compared, which bounds the time. */
 export const MAX_WORD = 200
 
 /**
- * The candidate that a typing error could have turned into `word`, if any: at most one edit in three letters and three
- * in all (insertion, deletion, replacement, neighbours swapped), case ignored. The first of equally near ones.
+ * The candidate with the fewest edits to `word`, case ignored; the first of several. An edit inserts, deletes or replaces
+ * a letter, or swaps two neighbours. Candidates with more than one edit per three letters, or more than three in all, do
+ * not count.
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > MAX_WORD) return undefined
@@ -21,7 +22,7 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return found
 }
 
-/** Edits between two words (optimal string alignment), or `bound` as soon as it is clear that there are as many. */
+/** Number of edits between two words (optimal string alignment), or `bound` as soon as it cannot be smaller. */
 function distance(a: string, b: string, bound: number): number {
   if (Math.abs(a.length - b.length) >= bound) return bound
   let older: number[] = []

@@ -245,7 +245,7 @@ describe('issues', () => {
     [
       { state: { driver: 'memory', path: './data' } },
       'state.path',
-      'unknown key beside the others that are set here',
+      'cannot be combined with the other members that are set here',
     ],
     [{ log: { zzzzzz: 1 } }, 'log.zzzzzz', 'unknown key; expected one of level, format, access'],
     [

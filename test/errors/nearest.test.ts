@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { nearest } from '../../src/errors/nearest.ts'
 
 describe('nearest', () => {
-  it('is the candidate with the fewest edits, as a plain matrix counts them', () => {
+  it('finds the candidate with the fewest edits, as a plain matrix counts them', () => {
     const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 12 })
     fc.assert(
       fc.property(word, fc.array(word, { maxLength: 6 }), (typed, candidates) => {
