@@ -133,7 +133,7 @@ export async function listModels(admin: Admin, args: Arguments): Promise<void> {
     'LATENCY MS',
     'FAILURES',
     'LAST FAILURE',
-    'RESTS UNTIL',
+    'COOLDOWN UNTIL',
   ]
   print(args, data, () => table(headings, rows))
 }

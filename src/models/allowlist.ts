@@ -1,26 +1,29 @@
-/** Which models a key may use, and what to tell it about the others. */
+/** Which models a key may use, and the messages about the others. */
 import type { Catalog, Model } from './catalog.ts'
 import { Forbidden } from '../errors/errors.ts'
 
-/** How many model names a message lists. */
-const SHOWN = 20
+/** Model names that a message lists. */
+const MAX_LISTED = 20
 
-/** An entry is a model id, or `vendor/*` for all of a vendor's. */
+/**
+ * Whether an allowlist contains a model.
+ * @param models entries are model ids, or `vendor/*` for all models of a vendor
+ */
 export function isAllowed(models: readonly string[], id: string): boolean {
   return models.some(
     (entry) => entry === id || (entry.endsWith('/*') && id.startsWith(entry.slice(0, -1))),
   )
 }
 
-/** Names for a message: the first few, and how many more there are. */
+/** Model names for a message: the first ones, and the number of further ones. */
 export function modelNames(models: readonly Model[]): string {
   if (models.length === 0) return 'none'
-  const names = models.slice(0, SHOWN).map((model) => model.id)
+  const names = models.slice(0, MAX_LISTED).map((model) => model.id)
   const more = models.length - names.length
   return names.join(', ') + (more > 0 ? ` and ${more} more` : '')
 }
 
-/** 403: the account is on the free tier and the model is not. */
+/** 403 for an account on the free tier that asks for another model. */
 export function tierRefusal(catalog: Catalog, model: Model): Forbidden {
   const usable = modelNames(catalog.freeTier())
   return new Forbidden(

@@ -1,6 +1,6 @@
 /**
- * What clients can ask for: models, their prices, and the deployments that serve them. A model is what a client sees and
- * pays for; a deployment is one way to serve it and is never shown.
+ * The model catalog: models, their prices, and the deployments that serve them. Clients see and pay for models; a
+ * deployment is one way to serve a model and is never shown to them.
  */
 import * as v from 'valibot'
 import {
@@ -15,12 +15,13 @@ import {
 import { MAX_WORD, nearest } from '../errors/nearest.ts'
 import type { DeploymentLimits } from '../lifetime/abort-scope.ts'
 
+/** Families of endpoints. */
 export const MODALITIES = ['chat', 'image', 'ocr', 'speech', 'transcription'] as const
-/** Which family of endpoints a model belongs to. */
+/** The family of endpoints that a model belongs to. */
 export type Modality = (typeof MODALITIES)[number]
 
-/** Wire contract D26, and `CHOICES`: the model answers `n` above 1 itself. */
-export const CAPABILITIES = [
+/** Capabilities that a model can have. `CHOICES`: its upstream answers `n` above 1 in one request. */
+const CAPABILITIES = [
   'STREAMING',
   'TOOLS',
   'VISION',
@@ -41,17 +42,17 @@ export interface Deployment {
   readonly id: string
   readonly provider: string
   readonly model: string
-  /** Share among deployments of the same priority, above 0. */
+  /** Share of calls among deployments of the same priority, above 0. */
   readonly weight: number
-  /** Lower ones are asked first. */
+  /** Deployments with lower numbers are tried first. */
   readonly priority: number
-  /** Handed to the provider with every job. */
+  /** Passed to the provider with every request. */
   readonly options: Readonly<Record<string, unknown>>
-  /** Absent where its provider's hold. */
+  /** Time-outs; when absent, those of the provider apply. */
   readonly limits?: DeploymentLimits
 }
 
-/** A model as `GET /v1/models` shows it (wire contract, 5.1). Prices in USD per unit, plain decimal strings. */
+/** A model as `GET /v1/models` lists it. Prices are plain decimal strings of USD per unit. */
 export interface ModelListing {
   readonly id: string
   readonly object: 'model'
@@ -67,6 +68,7 @@ export interface ModelListing {
   readonly max_output_tokens?: number
 }
 
+/** A model that clients can use. */
 export interface Model {
   /** `<vendor>/<model>` */
   readonly id: string
@@ -84,10 +86,10 @@ export interface Model {
   readonly listing: ModelListing
 }
 
-/** A timer of the platform holds 24 days; nothing here may take longer. */
+/** Longest duration that may be configured; a timer of Node.js cannot run longer than 24 days. */
 export const MAX_SECONDS = 1_000_000
 const DURATION = `a number of seconds above 0 and at most ${MAX_SECONDS}`
-/** Seconds, fractions allowed. */
+/** Schema of a duration: seconds, fractions allowed. */
 export const duration = v.pipe(
   v.number(DURATION),
   v.gtValue(0, DURATION),
@@ -95,7 +97,7 @@ export const duration = v.pipe(
 )
 
 const PRICE = 'a decimal string such as "0.0000025"'
-/** USD per unit, as text. */
+/** Schema of a price: USD per unit, as text. */
 export const price = v.pipe(
   v.string(PRICE),
   v.check(isPrice, `${PRICE} with at most 18 fractional digits`),
@@ -124,8 +126,8 @@ const deploymentSchema = v.strictObject({
   idleTimeout: v.optional(duration),
 })
 
-/** One entry of `models` in the configuration. */
-export const modelSchema = v.strictObject({
+/** Schema of one entry of `models` in the configuration. */
+const modelSchema = v.strictObject({
   enabled: v.optional(v.boolean(), true),
   modality: v.optional(v.picklist(MODALITIES)),
   free_tier: v.optional(v.boolean(), false),
@@ -138,11 +140,12 @@ export const modelSchema = v.strictObject({
   created: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0, 'seconds since epoch')), 0),
   deployments: v.pipe(v.array(deploymentSchema), v.minLength(1, 'at least one deployment')),
 })
+/** A validated entry of `models`. */
 export type ModelEntry = v.InferOutput<typeof modelSchema>
 
 const MODEL_ID = 'a model id such as "vendor/model", without a colon before the slash'
 
-/** `models` in the configuration: entries by model id. */
+/** Schema of `models` in the configuration: entries by model id. */
 export const modelsSchema = v.record(
   v.pipe(
     v.string(),
@@ -152,8 +155,8 @@ export const modelsSchema = v.record(
   modelSchema,
 )
 
-/** Of which prices a model of a modality needs one, or every call would be free by accident. */
-const NEEDED: Readonly<Record<Modality, readonly PriceName[]>> = {
+/** Prices by modality. A model needs at least one of them; without it, every call would be free by accident. */
+const NEEDED_PRICES: Readonly<Record<Modality, readonly PriceName[]>> = {
   chat: ['prompt', 'completion', 'request'],
   image: ['image', 'image_output'],
   ocr: ['page'],
@@ -161,7 +164,7 @@ const NEEDED: Readonly<Record<Modality, readonly PriceName[]>> = {
   transcription: ['second', 'audio'],
 }
 
-/** The entry's `modality`, else what its price names say. */
+/** The modality of an entry: its `modality`, or the one that its price names imply. */
 export function modalityOf({
   modality,
   pricing,
@@ -173,22 +176,23 @@ export function modalityOf({
   return 'image' in pricing || 'image_output' in pricing ? 'image' : 'chat'
 }
 
-/** The prices of which an entry needs one and has none; empty when it is priced. */
+/** The prices of which an entry needs at least one but has none; empty when it has one. */
 export function missingPrices(
   entry: Pick<ModelEntry, 'modality' | 'pricing'>,
 ): readonly PriceName[] {
-  const needed = NEEDED[modalityOf(entry)]
+  const needed = NEEDED_PRICES[modalityOf(entry)]
   return needed.some((name) => name in entry.pricing) ? [] : needed
 }
 
-/** The models of a validated configuration that are enabled. */
+/** The catalog of a validated configuration, without disabled models. */
 export function buildCatalog(models: Readonly<Record<string, ModelEntry>>): Catalog {
   const enabled = Object.entries(models).filter(([, entry]) => entry.enabled)
   return new Catalog(enabled.map(([id, entry]) => toModel(id, entry)))
 }
 
+/** The models that clients can use. */
 export class Catalog {
-  /** The JSON text of `GET /v1/models`. */
+  /** The response body of `GET /v1/models`, as JSON text. */
   readonly listing: string
   readonly #models: readonly Model[]
   readonly #free: readonly Model[]
@@ -214,19 +218,19 @@ export class Catalog {
     return this.#byId.get(id)
   }
 
-  /** Sorted by id. */
+  /** All models, sorted by id. */
   all(): readonly Model[] {
     return this.#models
   }
 
-  /** The models an account may use before its first top-up, sorted by id. */
+  /** The models that an account can use before its first top-up, sorted by id. */
   freeTier(): readonly Model[] {
     return this.#free
   }
 
   /**
-   * The id that was probably meant: the same name under another vendor, behind a needless prefix or without its vendor,
-   * else a typing error away. The time it takes is bounded whatever a client sends.
+   * The model id that a client most likely meant: the same name with another vendor, with an extra prefix or without the
+   * vendor, or else the nearest spelling. The time is bounded for every input.
    */
   suggest(id: string): string | undefined {
     if (id.length > MAX_WORD) return undefined
@@ -243,7 +247,7 @@ function toModel(id: string, entry: ModelEntry): Model {
   const vendor = id.slice(0, id.indexOf('/'))
   const prices = compilePrices(entry.pricing)
   const pricing: Partial<Record<PriceName, string>> = {}
-  // Written anew, because the wire knows no exponents and no leading zeros.
+  // Formatted again: the operator may write exponents or leading zeros, responses have neither.
   for (const name of PRICE_NAMES) {
     if (prices[name] !== undefined) pricing[name] = formatPrice(prices[name])
   }
@@ -260,7 +264,7 @@ function toModel(id: string, entry: ModelEntry): Model {
     ...(context_length === undefined ? {} : { contextLength: context_length }),
     ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
     deployments: entry.deployments.map(toDeployment),
-    // Members that are undefined do not appear in the JSON.
+    // JSON.stringify leaves out members that are undefined.
     listing: {
       id,
       object: 'model',

@@ -1,188 +1,197 @@
-/** How one deployment has been doing: a circuit that opens after failures and lets one call at a time find out. */
+/** Health of one deployment: a circuit breaker that opens after failures and then lets one call at a time through. */
 import type { UpstreamFailure } from '../errors/errors.ts'
 import type { FailureClass } from '../plugin.ts'
 
 /**
- * `well` is asked, `resting` is not while anything else is there, `probing` has rested: one call at a time finds out how
- * it is.
+ * `healthy`: calls go to the deployment. `cooldown`: calls avoid it while the model has another one. `probing`: the
+ * cooldown is over, and one call at a time tests whether the deployment has recovered.
  */
-export type HealthState = 'well' | 'resting' | 'probing'
+export type HealthState = 'healthy' | 'cooldown' | 'probing'
 
 /** A deployment's health at one moment. Times are ms since epoch. */
 export interface HealthReport {
   readonly state: HealthState
-  /** When it became well, or ceased to be; absent as long as it has always been well. */
+  /** When the deployment last became healthy or unhealthy; absent if it has been healthy since the start. */
   readonly since?: number
   /** Failures in a row. */
   readonly failures: number
-  /** Only while resting. */
-  readonly restsUntil?: number
-  /** The class of the last failure since it was last well. */
+  /** End of the cooldown; only present in state `cooldown`. */
+  readonly cooldownUntil?: number
+  /** Class of the last failure since the last complete answer. */
   readonly lastFailure?: FailureClass
-  /** ms to the first part of an answer, a moving mean; absent before the first one. */
+  /** ms to the first part of an answer, as a moving mean; absent before the first answer. */
   readonly latencyMs?: number
-  /** Calls it is answering. */
+  /** Number of calls that the deployment is working on. */
   readonly inFlight: number
 }
 
-/** What no time mends: somebody has to look after our key, our account there, or the catalog. */
-const OPERATORS: ReadonlySet<FailureClass> = new Set([
+/** Failures that time does not cure: the operator has to correct the API key, the balance at the vendor or the catalog. */
+const FOR_THE_OPERATOR: ReadonlySet<FailureClass> = new Set([
   'upstream_auth',
   'upstream_balance',
   'not_found',
 ])
-/** Failures in a row after which a deployment rests. */
-const PATIENCE = 3
-/** Of a rest, whatever the vendor says. */
-const MAX_REST_MS = 300_000
-/** Of a rest, in cooldowns. */
-const MOST_COOLDOWNS = 10
-/** Of one measurement in the moving mean. */
-const SHARE = 0.2
-/** A measurement that is older says nothing about now. */
-const STALE_MS = 30_000
-/** Differences below these are noise. */
+/** Failures in a row that start a cooldown. */
+const FAILURES_BEFORE_COOLDOWN = 3
+/** Upper bound of a cooldown, also where the vendor names a longer time. */
+const MAX_COOLDOWN_MS = 300_000
+/** Upper bound of a cooldown as a multiple of the configured one. */
+const MAX_COOLDOWN_FACTOR = 10
+/** Weight of a new measurement in the moving mean. */
+const LATENCY_WEIGHT = 0.2
+/** Older latency measurements are ignored. */
+const MEASUREMENT_TTL_MS = 30_000
+/** Differences of latency and load below these are ignored. */
 const NOISE_MS = 50
 const NOISE_CALLS = 8
 
-/** Whether a failure is one for the operator, who has to be told. */
+/** Whether the operator has to act on a failure, so that it has to be logged. */
 export function concernsOperator({ failure }: UpstreamFailure): boolean {
-  return OPERATORS.has(failure)
+  return FOR_THE_OPERATOR.has(failure)
 }
 
 /**
- * Each call begins, reports what became of it, and ends. An outcome counts only while the state in which its call began
- * lasts: what a burst of calls finds out is one finding, and late news changes nothing.
+ * Health of one deployment. Each call reports in this order: `begin`, then `answered` or `failed` or neither, then `end`.
+ * The outcome of a call counts only while the state in which it began lasts. So a burst of calls that fail together starts
+ * one cooldown, and a late outcome changes nothing.
  */
 export class Health {
   readonly #now: () => number
-  #state: HealthState = 'well'
-  /** Counts changes of state. */
+  #state: HealthState = 'healthy'
+  /** Number of state changes so far; calls remember it when they begin. */
   #epoch = 0
   #since: number | undefined
   #failures = 0
-  /** In a row, without an answer that was complete in between. */
-  #rests = 0
-  #restsUntil = 0
+  /** Cooldowns since the last complete answer. */
+  #cooldowns = 0
+  #cooldownUntil = 0
   #lastFailure: FailureClass | undefined
   #inFlight = 0
   #latencyMs = 0
   #measuredAt = -Infinity
 
+  /** @param now the clock, ms since epoch */
   constructor(now: () => number) {
     this.#now = now
   }
 
-  /** Not a single failure since the last complete answer. */
+  /** True if there was no failure since the last complete answer. */
   get flawless(): boolean {
-    return this.#failures === 0 && this.#state === 'well'
+    return this.#failures === 0 && this.#state === 'healthy'
   }
 
-  /** ms since epoch; in the past unless it rests. */
-  get restsUntil(): number {
-    return this.#restsUntil
+  /** End of the last cooldown in ms since epoch; in the past, or 0, outside a cooldown. */
+  get cooldownUntil(): number {
+    return this.#cooldownUntil
   }
 
-  /** Whether it may be asked: it is well, or has rested and nobody is finding out yet. */
+  /** Whether a call may go to the deployment: it is healthy, or the cooldown is over and no other call is probing it. */
   isOpen(now?: number): boolean {
-    if (this.#state === 'well') return true
-    return this.#state === 'resting' && (now ?? this.#now()) >= this.#restsUntil
+    if (this.#state === 'healthy') return true
+    return this.#state === 'cooldown' && (now ?? this.#now()) >= this.#cooldownUntil
   }
 
-  /** A call is about to ask; if it has rested, this one finds out. @returns what the other methods want to have back */
+  /**
+   * A call goes to the deployment. The first one after a cooldown is the probe.
+   * @returns a token that the call passes to the other methods
+   */
   begin(): number {
     this.#inFlight++
-    if (this.#state === 'resting' && this.#now() >= this.#restsUntil) this.#become('probing')
+    if (this.#state === 'cooldown' && this.#now() >= this.#cooldownUntil) this.#become('probing')
     return this.#epoch
   }
 
-  /** The first part is there. @returns whether it was not well before */
+  /** The first part of the answer has arrived. @returns true if the deployment has recovered with it */
   answered(began: number, latencyMs: number): boolean {
-    this.#latencyMs += (latencyMs - this.#latencyMs) * (this.#measuredAt < 0 ? 1 : SHARE)
+    this.#latencyMs += (latencyMs - this.#latencyMs) * (this.#measuredAt < 0 ? 1 : LATENCY_WEIGHT)
     this.#measuredAt = this.#now()
-    if (began !== this.#epoch || this.#state === 'well') return false
-    this.#become('well')
+    if (began !== this.#epoch || this.#state === 'healthy') return false
+    this.#become('healthy')
     return true
   }
 
   /**
-   * A failure that the deployment is to blame for.
-   * @param cooldownMs for the first rest, doubled with each one after it, unless the vendor names a time
-   * @returns the ms that it rests from now on, if that is news
+   * The call failed, and the failure counts against the deployment.
+   * @param cooldownMs length of the first cooldown; doubled for each further one, unless the vendor names a time
+   * @returns ms of the cooldown that this failure starts; undefined if it starts none
    */
   failed(
     began: number,
     { failure, retryAfterMs = 0 }: UpstreamFailure,
     cooldownMs: number,
   ): number | undefined {
-    if (this.#isStale(began)) return undefined
+    if (this.#isOutdated(began)) return undefined
     this.#failures++
     this.#lastFailure = failure
-    const patient = this.#failures < PATIENCE && !OPERATORS.has(failure) && retryAfterMs <= 0
-    if (this.#state === 'well' && patient) return undefined
-    if (this.#state === 'resting' && retryAfterMs <= 0) return undefined
-    const restMs =
+    const patient =
+      this.#failures < FAILURES_BEFORE_COOLDOWN &&
+      !FOR_THE_OPERATOR.has(failure) &&
+      retryAfterMs <= 0
+    if (this.#state === 'healthy' && patient) return undefined
+    if (this.#state === 'cooldown' && retryAfterMs <= 0) return undefined
+    const durationMs =
       retryAfterMs > 0
-        ? Math.min(retryAfterMs, MAX_REST_MS)
-        : cooldownMs * Math.min(2 ** this.#rests, MOST_COOLDOWNS)
-    const until = this.#now() + restMs
-    if (this.#state === 'resting') {
-      // Asked all the same, for want of another.
-      this.#restsUntil = Math.max(this.#restsUntil, until)
+        ? Math.min(retryAfterMs, MAX_COOLDOWN_MS)
+        : cooldownMs * Math.min(2 ** this.#cooldowns, MAX_COOLDOWN_FACTOR)
+    const until = this.#now() + durationMs
+    if (this.#state === 'cooldown') {
+      // The call was sent during the cooldown because the model has no other deployment left.
+      this.#cooldownUntil = Math.max(this.#cooldownUntil, until)
       return undefined
     }
-    this.#rests++
-    this.#restsUntil = until
-    this.#become('resting')
-    return restMs
+    this.#cooldowns++
+    this.#cooldownUntil = until
+    this.#become('cooldown')
+    return durationMs
   }
 
-  /** The call is over. @param complete it was answered to the end */
+  /** The call is over. @param complete whether the whole answer has arrived */
   end(began: number, complete = false): void {
     this.#inFlight--
-    if (this.#isStale(began)) return
+    if (this.#isOutdated(began)) return
     if (this.#state === 'probing') {
-      // Nothing was found out: the next call may.
-      this.#become('resting')
+      // The probe had no outcome, for example because the client left: the next call probes.
+      this.#become('cooldown')
     } else if (complete) {
       this.#failures = 0
-      this.#rests = 0
+      this.#cooldowns = 0
       this.#lastFailure = undefined
     }
   }
 
   /**
-   * Whether it is at least twice as slow or as busy as the other one, beyond noise.
-   * @param share calls it should have for each call that the other one has
+   * Whether this deployment is at least twice as slow or as busy as another one, beyond noise.
+   * @param share number of calls that this one should have for each call of the other one
    */
   isWorseThan(other: Health, share: number): boolean {
-    const since = this.#now() - STALE_MS
+    const since = this.#now() - MEASUREMENT_TTL_MS
     const comparable = this.#measuredAt > since && other.#measuredAt > since
     const [mine, theirs] = comparable ? [this.#latencyMs, other.#latencyMs] : [0, 0]
     const pressure = (mine + NOISE_MS) * (this.#inFlight / share + NOISE_CALLS)
     return pressure > 2 * (theirs + NOISE_MS) * (other.#inFlight + NOISE_CALLS)
   }
 
+  /** The present state, for the admin API and the metrics. */
   report(): HealthReport {
-    const resting = this.#state === 'resting' && this.#now() < this.#restsUntil
+    const cooling = this.#state === 'cooldown' && this.#now() < this.#cooldownUntil
     return {
-      state: this.#state === 'resting' && !resting ? 'probing' : this.#state,
+      state: this.#state === 'cooldown' && !cooling ? 'probing' : this.#state,
       ...(this.#since === undefined ? {} : { since: this.#since }),
       failures: this.#failures,
-      ...(resting ? { restsUntil: this.#restsUntil } : {}),
+      ...(cooling ? { cooldownUntil: this.#cooldownUntil } : {}),
       ...(this.#lastFailure === undefined ? {} : { lastFailure: this.#lastFailure }),
       ...(this.#measuredAt < 0 ? {} : { latencyMs: this.#latencyMs }),
       inFlight: this.#inFlight,
     }
   }
 
-  /** Being well begins with an answer: what became of that one still counts. */
-  #isStale(began: number): boolean {
-    return began < this.#epoch - (this.#state === 'well' ? 1 : 0)
+  /** The answer that makes a deployment healthy may still break off, so the outcome of that call counts. */
+  #isOutdated(began: number): boolean {
+    return began < this.#epoch - (this.#state === 'healthy' ? 1 : 0)
   }
 
   #become(state: HealthState): void {
-    if ((state === 'well') !== (this.#state === 'well')) this.#since = this.#now()
+    if ((state === 'healthy') !== (this.#state === 'healthy')) this.#since = this.#now()
     this.#state = state
     this.#epoch++
   }

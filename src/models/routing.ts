@@ -1,36 +1,35 @@
-/**
- * Which deployment serves a call. Health and pins outlive a hot reload; they are losable, so they stay in this process.
- */
+/** Chooses the deployment that serves a call. Health and pins survive a hot reload, but not a restart of the process. */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Catalog, Deployment, Model } from './catalog.ts'
 import type { UpstreamFailure } from '../errors/errors.ts'
 import { Health } from './health.ts'
 
-/** What ties a call to calls before it. The same session of two accounts is two sessions. */
+/** What connects a call with earlier calls. The same session id of two accounts means two sessions. */
 export interface SessionAffinity {
   readonly account: string
-  /** The id of a session. */
+  /** Session id that the client sent. */
   readonly session?: string | undefined
-  /** A signature in the conversation that means something only to whoever made it. */
-  readonly bond?: string | undefined
+  /** Provider-specific token in the conversation, such as a reasoning signature, that only the deployment that made it can read. */
+  readonly affinityToken?: string | undefined
 }
 
 const PIN_TTL_MS = 3_600_000
 const MAX_PINS = 50_000
-/** A client that waits itself is told to wait at least as long. */
-const SHORT_PAUSE_MS = 1000
-const NONE: readonly Deployment[] = []
+/** A longer delay is left to the client, which is told to wait. */
+const MAX_RETRY_DELAY_MS = 1000
+const NONE_TRIED: readonly Deployment[] = []
 
+/** Routing of one process: the health of all deployments, and pins of sessions and conversations. */
 export class Routing {
   readonly #now: () => number
   readonly #random: () => number
-  /** By deployment id. */
+  /** Health by deployment id. */
   readonly #health = new Map<string, Health>()
   readonly #pins = new LRUCache<string, string>({
     max: MAX_PINS,
     ttl: PIN_TTL_MS,
-    // A session that goes on stays where it is.
+    // An active session keeps its deployment.
     updateAgeOnGet: true,
   })
 
@@ -40,7 +39,7 @@ export class Routing {
     this.#random = random
   }
 
-  /** How a deployment has been doing; calls report to it. */
+  /** The health of a deployment, to which calls report. */
   healthOf(deployment: Deployment): Health {
     let health = this.#health.get(deployment.id)
     if (!health) this.#health.set(deployment.id, (health = new Health(this.#now)))
@@ -48,19 +47,20 @@ export class Routing {
   }
 
   /**
-   * The deployment to ask next: the one that answered this conversation or session before, if it is open; else of those
-   * with the lowest priority number the one that a session belongs to (a weighted rendezvous hash, so that related
-   * requests stay together without stored state), or the better of two that are drawn by weight. One that rests is better
-   * than none: the one that has rested longest.
-   * @param tried those that this call has asked
-   * @returns undefined when all were
+   * The deployment that the call tries next. In this order:
+   * 1. the one that answered this conversation or session before, if it accepts calls;
+   * 2. of those with the lowest priority number: for a session, the one that a weighted rendezvous hash assigns, which keeps
+   *    related requests together without stored state; otherwise the better of two that are drawn by weight;
+   * 3. if none accepts calls, the one whose cooldown ends first.
+   * @param tried deployments that this call has tried already
+   * @returns undefined when all were tried
    */
-  choose(model: Model, ties?: SessionAffinity, tried = NONE): Deployment | undefined {
+  choose(model: Model, affinity?: SessionAffinity, tried = NONE_TRIED): Deployment | undefined {
     const { deployments } = model
     if (deployments.length === 1) return tried.length > 0 ? undefined : deployments[0]
     const now = this.#now()
     let priority = Infinity
-    let one: Deployment | undefined
+    let candidate: Deployment | undefined
     let count = 0
     let weight = 0
     for (const deployment of deployments) {
@@ -70,37 +70,38 @@ export class Routing {
         count = 0
         weight = 0
       }
-      one = deployment
+      candidate = deployment
       count++
       weight += deployment.weight
     }
-    if (!one) return this.#soonest(deployments, tried)
-    const kept = ties && this.#keptAt(model, ties)
-    if (kept && this.#isOpen(kept, now, tried)) return kept
-    if (count === 1) return one
+    if (!candidate) return this.#firstToRecover(deployments, tried)
+    const pinned = affinity && this.#pinned(model, affinity)
+    if (pinned && this.#isOpen(pinned, now, tried)) return pinned
+    if (count === 1) return candidate
     const candidates = { deployments, priority, now, tried, weight }
-    return ties?.session === undefined
+    return affinity?.session === undefined
       ? this.#betterOfTwo(candidates)
-      : this.#homeOf(ties.account, ties.session, candidates)
+      : this.#rendezvous(affinity.account, affinity.session, candidates)
   }
 
   /**
-   * A deployment has answered: a session that is there because others were not well stays there, and does not flap back.
+   * A deployment has answered a call of a session. The session stays there if any deployment of the model has failed
+   * lately, so that it does not move back and forth while a deployment recovers.
    */
   remember(model: Model, { account, session }: SessionAffinity, deployment: Deployment): void {
     if (session === undefined) return
     if (model.deployments.every((one) => this.healthOf(one).flawless)) return
-    this.#pins.set(pinOf(model, account, session), deployment.id)
+    this.#pins.set(sessionKey(model, account, session), deployment.id)
   }
 
-  /** An answer held a signature: the conversation goes on where it was made. */
-  pin({ account }: SessionAffinity, bond: string, deployment: Deployment): void {
-    this.#pins.set(bondOf(account, bond), deployment.id)
+  /** An answer contained an affinity token: the conversation continues at the deployment that made it. */
+  pin({ account }: SessionAffinity, affinityToken: string, deployment: Deployment): void {
+    this.#pins.set(tokenKey(account, affinityToken), deployment.id)
   }
 
   /**
-   * Forgets the health of deployments that are gone or, because they were set up anew, may be better.
-   * @param isSame whether a provider of this name is set up as before
+   * Called after a reload: forgets the health of deployments that are gone or whose provider has other settings now.
+   * @param isSame whether the provider of this name has the same settings as before
    */
   retain(catalog: Catalog, isSame: (provider: string) => boolean): void {
     const kept = new Set<string>()
@@ -114,42 +115,47 @@ export class Routing {
     return this.healthOf(deployment).isOpen(now) && !tried.includes(deployment)
   }
 
-  #soonest(
+  #firstToRecover(
     deployments: readonly Deployment[],
     tried: readonly Deployment[],
   ): Deployment | undefined {
-    let soonest: Deployment | undefined
+    let best: Deployment | undefined
     for (const one of deployments) {
       if (tried.includes(one)) continue
-      if (!soonest || this.healthOf(one).restsUntil < this.healthOf(soonest).restsUntil) {
-        soonest = one
+      if (!best || this.healthOf(one).cooldownUntil < this.healthOf(best).cooldownUntil) {
+        best = one
       }
     }
-    return soonest
+    return best
   }
 
-  #keptAt(model: Model, { account, session, bond }: SessionAffinity): Deployment | undefined {
+  #pinned(
+    model: Model,
+    { account, session, affinityToken }: SessionAffinity,
+  ): Deployment | undefined {
     const id =
-      (bond === undefined ? undefined : this.#pins.get(bondOf(account, bond))) ??
-      (session === undefined ? undefined : this.#pins.get(pinOf(model, account, session)))
+      (affinityToken === undefined
+        ? undefined
+        : this.#pins.get(tokenKey(account, affinityToken))) ??
+      (session === undefined ? undefined : this.#pins.get(sessionKey(model, account, session)))
     return id === undefined ? undefined : model.deployments.find((one) => one.id === id)
   }
 
-  #homeOf(account: string, session: string, candidates: Candidates): Deployment {
-    let home: Deployment | undefined
+  #rendezvous(account: string, session: string, candidates: Candidates): Deployment {
+    let best: Deployment | undefined
     let least = Infinity
     for (const deployment of candidates.deployments) {
       if (!this.#isCandidate(deployment, candidates)) continue
-      // -ln(u)/w for uniform u: the smallest of these is a weighted draw.
+      // The smallest of -ln(u)/w, for uniform u, is a draw by weight w.
       const score = -Math.log(uniform(account, session, deployment.id)) / deployment.weight
       if (score >= least) continue
-      home = deployment
+      best = deployment
       least = score
     }
-    return home!
+    return best!
   }
 
-  /** Weights decide, unless the one they choose is clearly worse off than another. */
+  /** Draws two by weight and returns the first one, unless it is clearly slower or busier than the second one. */
   #betterOfTwo(candidates: Candidates): Deployment {
     const first = this.#draw(candidates)
     const second = this.#draw(candidates, first)
@@ -157,11 +163,11 @@ export class Routing {
     return this.healthOf(first).isWorseThan(this.healthOf(second), share) ? second : first
   }
 
-  #draw(candidates: Candidates, but?: Deployment): Deployment {
-    let left = this.#random() * (candidates.weight - (but?.weight ?? 0))
+  #draw(candidates: Candidates, except?: Deployment): Deployment {
+    let left = this.#random() * (candidates.weight - (except?.weight ?? 0))
     let drawn: Deployment | undefined
     for (const deployment of candidates.deployments) {
-      if (deployment === but || !this.#isCandidate(deployment, candidates)) continue
+      if (deployment === except || !this.#isCandidate(deployment, candidates)) continue
       drawn = deployment
       left -= deployment.weight
       if (left < 0) break
@@ -174,37 +180,37 @@ export class Routing {
   }
 }
 
-/** Those that a call may go to: open, not tried, of one priority. */
+/** Deployments to choose from: of one priority, accepting calls, not tried. */
 interface Candidates {
   readonly deployments: readonly Deployment[]
   readonly priority: number
   readonly now: number
   readonly tried: readonly Deployment[]
-  /** Of all of them. */
+  /** Sum of the weights of all candidates. */
   readonly weight: number
 }
 
 /**
- * ms to wait before the same deployment is asked once more, for want of another (provider contract, section 4).
- * @returns undefined where that is no use, or takes too long
+ * ms to wait before the same deployment is tried again, for a model without another deployment.
+ * @returns undefined if another try is useless, or if the vendor asks for a wait that the client should make itself
  */
 export function retryDelayMs({ failure, retryAfterMs = 0 }: UpstreamFailure): number | undefined {
   if (failure === 'upstream_error') return 0
-  if (retryAfterMs > SHORT_PAUSE_MS) return undefined
+  if (retryAfterMs > MAX_RETRY_DELAY_MS) return undefined
   if (failure === 'overloaded') return Math.max(retryAfterMs, 200 + Math.random() * 400)
   return failure === 'upstream_rate' && retryAfterMs > 0 ? retryAfterMs : undefined
 }
 
-function pinOf(model: Model, account: string, session: string): string {
+function sessionKey(model: Model, account: string, session: string): string {
   return JSON.stringify([account, session, model.id])
 }
 
-/** Signatures may be long, and are nobody's business. */
-function bondOf(account: string, bond: string): string {
-  return hash('sha256', JSON.stringify([account, bond]), 'base64url')
+/** Hashed, because tokens can be long. */
+function tokenKey(account: string, affinityToken: string): string {
+  return hash('sha256', JSON.stringify([account, affinityToken]), 'base64url')
 }
 
-/** A number in (0, 1) that depends on nothing but its arguments. */
+/** A uniformly distributed number in (0, 1), the same in every process for the same arguments. */
 function uniform(account: string, session: string, deployment: string): number {
   const digest = hash('sha1', JSON.stringify([account, session, deployment]), 'hex')
   return (Number.parseInt(digest.slice(0, 12), 16) + 1) / (2 ** 48 + 2)

@@ -71,7 +71,7 @@ describe('the listing', () => {
     expect(JSON.parse(catalogOf({}).listing)).toEqual({ object: 'list', data: [] })
   })
 
-  it('says nothing about deployments', () => {
+  it('does not show deployments', () => {
     const models = {
       'a/b': { ...chat, deployments: [{ provider: 'hidden', model: 'upstream-name' }] },
     }
@@ -105,7 +105,7 @@ describe('a model', () => {
     ])
   })
 
-  it('that is not enabled is not there', () => {
+  it('is left out when it is disabled', () => {
     const catalog = catalogOf({
       'a/b': { ...chat, enabled: false },
       'a/c': { ...chat, enabled: true },
@@ -137,7 +137,7 @@ describe('a model', () => {
     expect(missingPrices({ modality: undefined, pricing })).toEqual([])
   })
 
-  it('may say its modality where the prices say something else', () => {
+  it('has the modality of its entry, also where its prices imply another', () => {
     const entry = { modality: 'transcription', pricing: { audio: '1', completion: '1' } } as const
     expect(modalityOf(entry)).toBe('transcription')
     expect(missingPrices(entry)).toEqual([])
@@ -160,7 +160,7 @@ describe('an entry of the configuration', () => {
     expect(problems({ [id]: chat })).toEqual([expect.stringContaining('a model id')])
   })
 
-  it('has a price, a deployment, known capabilities', () => {
+  it('needs a price, a deployment and known capabilities', () => {
     expect(problems({ 'a/b': { pricing: {}, deployments } })).toEqual(['at least one price'])
     expect(problems({ 'a/b': { ...chat, deployments: [] } })).toEqual(['at least one deployment'])
     expect(problems({ 'a/b': { ...chat, capabilities: ['tools'] } })).toHaveLength(1)
@@ -200,7 +200,7 @@ describe('suggestions', () => {
     },
   )
 
-  it('does not look into ids of absurd length', () => {
+  it('are not searched for ids of absurd length', () => {
     expect(catalog.suggest('openai/gpt-4.1'.padEnd(100_000, 'x'))).toBeUndefined()
     expect(catalog.suggest('/'.repeat(100_000))).toBeUndefined()
   })
@@ -228,7 +228,7 @@ describe('limits of a deployment', () => {
   const deploymentOf = (limits: object) =>
     buildCatalog(v.parse(modelsSchema, entry(limits))).get('acme/swift')!.deployments[0]!
 
-  it('are there where it has some', () => {
+  it('are present where the entry sets them', () => {
     expect(deploymentOf({})).not.toHaveProperty('limits')
     expect(deploymentOf({ firstPartTimeout: 2.5, idleTimeout: 20 }).limits).toEqual({
       firstPartTimeout: 2.5,

@@ -27,7 +27,7 @@ const inSession = (session: string) => ({ account: 'a', session })
 const first = (routing: Routing, model: Model, session?: string) =>
   routing.choose(model, session === undefined ? undefined : inSession(session))!.model
 
-/** All of them, in the order in which a call would ask them. */
+/** All deployments, in the order in which a call would try them. */
 function order(routing: Routing, model: Model): string[] {
   const tried: Deployment[] = []
   for (let next = routing.choose(model); next; next = routing.choose(model, undefined, tried)) {
@@ -36,15 +36,15 @@ function order(routing: Routing, model: Model): string[] {
   return tried.map((one) => one.model)
 }
 
-/** Sends a deployment to rest. */
-function rests(routing: Routing, deployment: Deployment, retryAfterMs = 30_000): void {
+/** Starts a cooldown of a deployment. */
+function coolDown(routing: Routing, deployment: Deployment, retryAfterMs = 30_000): void {
   const health = routing.healthOf(deployment)
   const began = health.begin()
   health.failed(began, new UpstreamFailure('upstream_rate', 'x', { retryAfterMs }), 0)
   health.end(began)
 }
 
-/** One call that is answered to the end. */
+/** One call that is answered completely. */
 function answers(routing: Routing, deployment: Deployment, latencyMs = 100): void {
   const health = routing.healthOf(deployment)
   const began = health.begin()
@@ -52,13 +52,13 @@ function answers(routing: Routing, deployment: Deployment, latencyMs = 100): voi
   health.end(began, true)
 }
 
-/** The share of the calls that go to `a`. */
+/** The share of the draws that are `a`. */
 function shareOfA(draws: readonly string[]): number {
   return draws.filter((name) => name === 'a').length / draws.length
 }
 
-describe('what is asked first', () => {
-  it('goes by priority, and offers everything', () => {
+describe('the first choice', () => {
+  it('follows priority; every deployment is offered in the end', () => {
     const model = modelOf({ name: 'c', priority: 2 }, { name: 'a' }, { name: 'b', priority: 1 })
     for (let i = 0; i < 20; i++) expect(order(new Routing(), model)).toEqual(['a', 'b', 'c'])
   })
@@ -72,14 +72,14 @@ describe('what is asked first', () => {
     expect(Math.abs(shareOfA(draws) - 0.75)).toBeLessThan(0.04)
   })
 
-  it('is drawn by weight among three, whatever they are called', () => {
+  it('is drawn by weight among three, whatever their names', () => {
     const routing = new Routing()
     const model = modelOf({ name: 'b', weight: 2 }, { name: 'a', weight: 5 }, { name: 'c' })
     const draws = Array.from({ length: 4000 }, () => first(routing, model))
     expect(Math.abs(shareOfA(draws) - 5 / 8)).toBeLessThan(0.05)
   })
 
-  it('is not one that is much slower, until that was long ago', () => {
+  it('avoids a deployment that is much slower, until the measurement is old', () => {
     let now = 1_000_000
     const routing = new Routing(() => now)
     const model = modelOf({ name: 'a' }, { name: 'b' })
@@ -92,11 +92,11 @@ describe('what is asked first', () => {
     expect(Math.abs(shareOfA(draws) - 0.5)).toBeLessThan(0.05)
   })
 
-  it('is not one where calls pile up', () => {
+  it('avoids a deployment where calls pile up', () => {
     const routing = new Routing()
     const model = modelOf({ name: 'a' }, { name: 'b' })
     const taken = { a: 0, b: 0 }
-    // Nothing is ever heard from a; b answers at once.
+    // `a` never answers; `b` answers at once.
     for (let i = 0; i < 200; i++) {
       const deployment = routing.choose(model)!
       taken[deployment.model as 'a' | 'b']++
@@ -106,19 +106,19 @@ describe('what is asked first', () => {
     expect(taken.a).toBeLessThan(15)
   })
 
-  it('keeps a session where it is, in every process, and spreads sessions by weight', () => {
+  it('is the same for a session in every process; sessions spread by weight', () => {
     const model = modelOf({ name: 'a', weight: 3 }, { name: 'b', weight: 1 })
     const sessions = Array.from({ length: 2000 }, (_, i) => `session-${i}`)
     const [here, there] = [new Routing(), new Routing()]
     const one = sessions.map((session) => first(here, model, session))
-    // However slow one of them is.
+    // Latency does not move a session.
     answers(there, model.deployments[0]!, 60_000)
     answers(there, model.deployments[1]!, 10)
     expect(sessions.map((session) => first(there, model, session))).toEqual(one)
     expect(Math.abs(shareOfA(one) - 0.75)).toBeLessThan(0.06)
   })
 
-  it('moves few sessions when a deployment joins', () => {
+  it('changes for few sessions when a deployment is added', () => {
     const routing = new Routing()
     const before = modelOf({ name: 'a' }, { name: 'b' })
     const after = modelOf({ name: 'a' }, { name: 'b' }, { name: 'c' })
@@ -129,25 +129,25 @@ describe('what is asked first', () => {
   })
 })
 
-describe('what rests', () => {
-  it('is asked last, that which is due first before the others', () => {
+describe('a deployment in cooldown', () => {
+  it('is tried last, the one whose cooldown ends first before the others', () => {
     const routing = new Routing(() => 1_000_000)
     const model = modelOf({ name: 'a' }, { name: 'b', priority: 1 }, { name: 'c', priority: 2 })
     const [a, b, c] = model.deployments
-    rests(routing, a!, 20_000)
+    coolDown(routing, a!, 20_000)
     expect(order(routing, model)).toEqual(['b', 'c', 'a'])
-    rests(routing, b!, 10_000)
+    coolDown(routing, b!, 10_000)
     expect(order(routing, model)).toEqual(['c', 'b', 'a'])
-    rests(routing, c!, 15_000)
+    coolDown(routing, c!, 15_000)
     expect(order(routing, model)).toEqual(['b', 'c', 'a'])
   })
 
-  it('is asked by one call when it has rested, and by all when that was answered', () => {
+  it('receives one call after its cooldown, and all calls when that one was answered', () => {
     let now = 1_000_000
     const routing = new Routing(() => now)
     const model = modelOf({ name: 'a' }, { name: 'b', priority: 1 })
     const [a] = model.deployments
-    rests(routing, a!)
+    coolDown(routing, a!)
     expect(first(routing, model)).toBe('b')
     now += 30_000
     expect(first(routing, model)).toBe('a')
@@ -158,12 +158,12 @@ describe('what rests', () => {
     expect(first(routing, model)).toBe('a')
   })
 
-  it('is forgotten when its provider is set up anew, and kept otherwise', () => {
+  it('is forgotten when its provider has new settings, and kept otherwise', () => {
     const routing = new Routing()
     const catalog = catalogOf({ name: 'a', provider: 'old' }, { name: 'b', provider: 'new' })
     const [a, b] = catalog.get('acme/swift')!.deployments
-    rests(routing, a!)
-    rests(routing, b!)
+    coolDown(routing, a!)
+    coolDown(routing, b!)
     routing.retain(catalog, (provider) => provider === 'old')
     expect(routing.healthOf(a!).isOpen()).toBe(false)
     expect(routing.healthOf(b!).isOpen()).toBe(true)
@@ -172,51 +172,51 @@ describe('what rests', () => {
   })
 })
 
-describe('what belongs together', () => {
-  it('stays where a fail-over took it, even when its home is well again', () => {
+describe('a session or conversation', () => {
+  it('stays where a fail-over took it, also when its first deployment is healthy again', () => {
     let now = 1_000_000
     const routing = new Routing(() => now)
     const model = modelOf({ name: 'a' }, { name: 'b' })
-    const ties = inSession('s')
-    const home = routing.choose(model, ties)!
-    rests(routing, home)
-    const other = routing.choose(model, ties)!
-    expect(other).not.toBe(home)
-    routing.remember(model, ties, other)
+    const affinity = inSession('s')
+    const assigned = routing.choose(model, affinity)!
+    coolDown(routing, assigned)
+    const other = routing.choose(model, affinity)!
+    expect(other).not.toBe(assigned)
+    routing.remember(model, affinity, other)
     now += 60_000
-    expect(routing.choose(model, ties)).toBe(other)
+    expect(routing.choose(model, affinity)).toBe(other)
     expect(first(routing, model, 'another')).toBe(first(new Routing(), model, 'another'))
-    expect(routing.choose(model, { ...ties, account: 'b' })).toBe(
-      new Routing().choose(model, { ...ties, account: 'b' }),
+    expect(routing.choose(model, { ...affinity, account: 'b' })).toBe(
+      new Routing().choose(model, { ...affinity, account: 'b' }),
     )
   })
 
-  it('goes on where its thoughts were signed, before anything else', () => {
+  it('continues at the deployment that signed its reasoning, whatever its session', () => {
     const routing = new Routing()
     const model = modelOf({ name: 'a' }, { name: 'b', priority: 1 }, { name: 'c', priority: 1 })
     const [a, b, c] = model.deployments
-    const ties = { account: 'a', bond: 'c2lnbmVk' }
-    expect(routing.choose(model, ties)).toBe(a)
-    routing.pin(ties, ties.bond, c!)
+    const affinity = { account: 'a', affinityToken: 'c2lnbmVk' }
+    expect(routing.choose(model, affinity)).toBe(a)
+    routing.pin(affinity, affinity.affinityToken, c!)
     answers(routing, c!, 60_000)
     answers(routing, a!, 10)
-    expect(routing.choose(model, ties)).toBe(c)
-    expect(routing.choose(model, { ...ties, session: 's' })).toBe(c)
-    expect(routing.choose(model, { ...ties, account: 'b' })).toBe(a)
-    expect(routing.choose(model, ties, [c!])).toBe(a)
-    expect(routing.choose(model, ties, [a!])).toBe(c)
-    rests(routing, c!)
-    expect(routing.choose(model, ties)).toBe(a)
-    rests(routing, a!)
-    expect(routing.choose(model, ties)).toBe(b)
+    expect(routing.choose(model, affinity)).toBe(c)
+    expect(routing.choose(model, { ...affinity, session: 's' })).toBe(c)
+    expect(routing.choose(model, { ...affinity, account: 'b' })).toBe(a)
+    expect(routing.choose(model, affinity, [c!])).toBe(a)
+    expect(routing.choose(model, affinity, [a!])).toBe(c)
+    coolDown(routing, c!)
+    expect(routing.choose(model, affinity)).toBe(a)
+    coolDown(routing, a!)
+    expect(routing.choose(model, affinity)).toBe(b)
   })
 })
 
-describe('the same deployment once more', () => {
+describe('another try at the same deployment', () => {
   const pause = (kind: ConstructorParameters<typeof UpstreamFailure>[0], retryAfterMs?: number) =>
     retryDelayMs(new UpstreamFailure(kind, 'x', retryAfterMs === undefined ? {} : { retryAfterMs }))
 
-  it('is asked at once, after a short pause, or not at all', () => {
+  it('is tried at once, after a short delay, or not at all', () => {
     expect(pause('upstream_error')).toBe(0)
     expect(pause('upstream_rate', 700)).toBe(700)
     expect(pause('overloaded', 900)).toBe(900)

@@ -291,7 +291,11 @@ class FailoverSource implements Source<any> {
 }
 
 function affinityOf({ account, session, endpoint, input }: Call): SessionAffinity {
-  return { account: account.id, session: session ?? undefined, bond: endpoint.bondOf?.(input) }
+  return {
+    account: account.id,
+    session: session ?? undefined,
+    affinityToken: endpoint.bondOf?.(input),
+  }
 }
 
 /** For the operator's log: names and codes, never a body, a key or an address with a query. */

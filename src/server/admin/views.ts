@@ -113,7 +113,7 @@ export function modelView(model: Model, routing: Routing) {
           since: health.since === undefined ? null : moment(health.since),
           failures: health.failures,
           last_failure: health.lastFailure ?? null,
-          rests_until: health.restsUntil === undefined ? null : moment(health.restsUntil),
+          rests_until: health.cooldownUntil === undefined ? null : moment(health.cooldownUntil),
           latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
           in_flight: health.inFlight,
         },

@@ -145,9 +145,9 @@ describe('one of three deployments is well', () => {
       expect((await s.ask()).status).toBe(200)
     }
     expect(await s.health()).toMatchObject({
-      broken: { state: 'resting', failures: 3, last_failure: 'upstream_error' },
-      limited: { state: 'resting', failures: 1, last_failure: 'upstream_rate' },
-      fine: { state: 'well', failures: 0 },
+      broken: { state: 'cooldown', failures: 3, last_failure: 'upstream_error' },
+      limited: { state: 'cooldown', failures: 1, last_failure: 'upstream_rate' },
+      fine: { state: 'healthy', failures: 0 },
     })
     await expectFine(s.ask, 1000)
     expect(hits()).toEqual([3, 1])
@@ -173,7 +173,7 @@ describe('one of three deployments is well', () => {
     const health = await s.health()
     for (const one of [health.broken, health.limited]) {
       expect(one).toMatchObject({
-        state: 'well',
+        state: 'healthy',
         failures: 0,
         last_failure: null,
         rests_until: null,
@@ -221,7 +221,7 @@ describe('a vendor that does not take our key', () => {
     await expectFine(s.ask, 100)
     expect(s.a.requests.length).toBeLessThanOrEqual(20)
     expect((await s.health()).a).toMatchObject({
-      state: 'resting',
+      state: 'cooldown',
       last_failure: 'upstream_auth',
     })
     const told = s.t.logged.find((line) => line.includes('a/swift failed: upstream_auth'))
@@ -294,7 +294,7 @@ describe('a call that is not wanted any more', () => {
     expect(metrics.text()).not.toContain('outcome="upstream_error"')
     const [deployment] = catalog.get('acme/swift')!.deployments
     expect(routing.healthOf(deployment!).report()).toEqual({
-      state: 'well',
+      state: 'healthy',
       failures: 0,
       inFlight: 0,
     })

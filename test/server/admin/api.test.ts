@@ -530,7 +530,7 @@ describe('models and status', () => {
           weight: 1,
           priority: 0,
           health: {
-            state: 'well',
+            state: 'healthy',
             since: null,
             failures: 0,
             last_failure: null,
@@ -557,7 +557,7 @@ describe('models and status', () => {
     const { data } = (await own.ask('GET', '/admin/models', { key: TOKEN })).json
     const { health } = data[0].deployments[0]
     expect(health).toMatchObject({
-      state: 'resting',
+      state: 'cooldown',
       failures: 1,
       last_failure: 'upstream_auth',
       in_flight: 0,
