@@ -7,13 +7,13 @@ import myGuard from './my-guard.ts'
 
 const file = fileURLToPath(new URL('./my-guard.ts', import.meta.url))
 
-describe('the guard of the guide', () => {
-  it('is what the guide shows', () => {
-    const guide = readFileSync(new URL('../../plugins/README.md', import.meta.url), 'utf8')
-    expect(guide).toContain(readFileSync(file, 'utf8').trim())
+describe('the guard of docs/plugins/guard.md', () => {
+  it('is shown as it is', () => {
+    const page = readFileSync(new URL('../plugins/guard.md', import.meta.url), 'utf8')
+    expect(page).toContain(readFileSync(file, 'utf8').trim())
   })
 
-  it('passes the check of the guide', async () => {
+  it('passes the check', async () => {
     const cases = [
       { text: 'Acme alone is fine.', expect: 'pass' },
       { text: 'Ask Acme Corp.', expect: 'x:my-guard/name', spans: [{ start: 4, end: 13 }] },
@@ -22,7 +22,7 @@ describe('the guard of the guide', () => {
     expect(report.checks.filter(({ result }) => result === 'failed')).toEqual([])
   })
 
-  it('looks at every call, of keys without rules too', async () => {
+  it('checks every call, of keys without rules too', async () => {
     const options = { names: ['Acme Corp'] }
     await using g = await guarded([{ use: file, options, applies: 'always' }])
     const rules = ['x:my-guard/name']

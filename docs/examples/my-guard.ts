@@ -1,4 +1,4 @@
-/** Keeps certain names out of what goes in and of what comes back. */
+/** Blocks requests and answers that contain one of the configured names. */
 import * as v from 'valibot'
 import { defineGuard, type ScanProgress, type Verdict } from '../../src/plugin.ts'
 
@@ -9,21 +9,21 @@ export default defineGuard({
   options: v.strictObject({ names: v.array(v.string()) }),
   setup({ names }, host) {
     const matcher = host.compilePatterns(names)
-    const step = ({ safeOffset, match }: ScanProgress) =>
+    const toProgress = ({ safeOffset, match }: ScanProgress) =>
       match
         ? { safeOffset, verdict: { action: 'block', rule: RULE, spans: [match] } as Verdict }
         : { safeOffset }
     return {
       enforces: [RULE],
       execution: 'local',
-      checkInput: (units) =>
-        units.map(({ text }): Verdict => {
-          const hit = matcher.find(text)
-          return hit ? { action: 'block', rule: RULE, spans: [hit] } : { action: 'pass' }
+      checkInput: (items) =>
+        items.map(({ text }): Verdict => {
+          const match = matcher.find(text)
+          return match ? { action: 'block', rule: RULE, spans: [match] } : { action: 'pass' }
         }),
       streamOutput() {
         const scan = matcher.scan()
-        return { push: (text) => step(scan.push(text)), end: () => step(scan.end()) }
+        return { push: (text) => toProgress(scan.push(text)), end: () => toProgress(scan.end()) }
       },
     }
   },

@@ -9,7 +9,7 @@ import { events, json, startUpstream } from '../../test/upstream.ts'
 const ANSWER = events({ text: 'Hello ' }, { text: 'you' }, { tokens: { in: 11, out: 3 } })
 const ASKED = { ...hello, model: 'mine/small' }
 
-describe('the provider of CONTRIBUTING.md', () => {
+describe('the provider of docs/plugins/provider.md', () => {
   it('is loaded by its path and answers', async () => {
     await using upstream = await startUpstream(ANSWER)
     await using gateway = await serving(upstream.url)
@@ -149,7 +149,7 @@ function read(file: string): Promise<string> {
 
 /** Blocks of code on the page, by the language they name. */
 async function blocksOf(language: string): Promise<string[]> {
-  const page = await read('../../CONTRIBUTING.md')
+  const page = await read('../plugins/provider.md')
   const blocks = page.matchAll(/^```(\w*)\n([^]*?)\n?^```$/gm)
   return [...blocks].filter(([, named]) => named === language).map(([, , text]) => text!.trimEnd())
 }

@@ -1,4 +1,4 @@
-/** Speaks to a made-up vendor: it streams `{ "text": … }` events and ends with one that counts tokens. */
+/** For a made-up vendor, which streams `{ "text": … }` events and ends with one that counts tokens. */
 import * as v from 'valibot'
 import { defineProvider, type ChatChunk, type FailureClass, type Step } from '../../src/plugin.ts'
 

@@ -4,7 +4,7 @@ import { createTestGateway, MOCK_CONFIG } from '../../test/_setup.ts'
 import { user } from '../../test/sdk/_setup.ts'
 import { json, startUpstream } from '../../test/upstream.ts'
 
-describe('the search engine of plugins/README.md', () => {
+describe('the search engine of docs/plugins/search.md', () => {
   it('is loaded by its path and finds', async () => {
     const found = [{ link: 'https://a.example/', name: 'A', excerpt: 'All about a.' }]
     await using service = await startUpstream(json({ found }))
@@ -38,7 +38,7 @@ describe('the search engine of plugins/README.md', () => {
 
   it('is shown as it is', async () => {
     const [page, code] = await Promise.all(
-      ['../../plugins/README.md', 'my-search.ts'].map((path) =>
+      ['../plugins/search.md', 'my-search.ts'].map((path) =>
         readFile(new URL(path, import.meta.url), 'utf8'),
       ),
     )

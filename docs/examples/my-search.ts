@@ -1,4 +1,4 @@
-/** Searches with a made-up service: `GET /find?words=…` answers `{ "found": [{ "link", "name", "excerpt" }] }`. */
+/** For a made-up search service: `GET /find?words=…` answers `{ "found": [{ "link", "name", "excerpt" }] }`. */
 import * as v from 'valibot'
 import { defineSearch } from '../../src/plugin.ts'
 
