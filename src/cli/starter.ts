@@ -1,5 +1,5 @@
 /** The configuration that `init` writes. It works as it is, and says where to go on. */
-export const STARTER = `# Every setting is in the README.
+export const STARTER = `# Every member is described in docs/configuration.md.
 
 server:
   host: 127.0.0.1
