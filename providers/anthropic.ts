@@ -1,4 +1,4 @@
-/** Anthropic's Messages API, and whoever speaks it, too. */
+/** Anthropic's Messages API, and other services with that API. */
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { readEvents, readMessage } from './anthropic/answer.ts'
@@ -18,16 +18,16 @@ import { baseURL, headersOption } from './shared/options.ts'
 
 const options = v.strictObject({
   apiKey: v.string(),
-  /** Up to and without `/messages`. */
+  /** Without `/messages`. */
   baseURL: v.optional(baseURL, 'https://api.anthropic.com/v1'),
   /** Such as `anthropic-beta`. */
   headers: headersOption,
 })
 
 const deploymentOptions = v.strictObject({
-  /** The Claude model whose rules this one follows, where its own name does not tell. */
+  /** Name of the Claude model whose rules this model follows, when its own name does not tell. */
   like: v.optional(v.string()),
-  /** The most tokens of an answer, where that is not what the name tells. */
+  /** Most tokens of an answer, when the name does not tell. */
   maxTokens: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
 })
 
@@ -62,7 +62,7 @@ export default defineProvider({
           return host.sse(response.body).through(readEvents(context))
         }
         const text = await response.text()
-        // Parsing that keeps the digits of numbers is slow, and only arguments of calls need it.
+        // Only arguments of calls need their digits kept, and this parser is slower.
         const parse = text.includes('"tool_use"') ? parseExactly : JSON.parse
         return asSequence(readMessage(parseAnswer(text, host.fail, parse), context))
       },

@@ -1,8 +1,8 @@
-/** Amazon Bedrock: every model there that speaks Converse, whole or in a stream. */
+/** Amazon Bedrock: all models with the Converse API, whole answers and streams. */
 import * as v from 'valibot'
 import { defineProvider, type Host } from '../src/plugin.ts'
 import { parseExactly } from './anthropic/exact-json.ts'
-import { readStream, readWhole, type Expected } from './bedrock/answer.ts'
+import { readStream, readWhole, type AnswerContext } from './bedrock/answer.ts'
 import { httpFailure } from './bedrock/errors.ts'
 import { readFrames } from './bedrock/frames.ts'
 import { SCHEMAS, traitsOf } from './bedrock/models.ts'
@@ -16,15 +16,15 @@ const filled = v.pipe(v.string(), v.nonEmpty('a text of at least one character')
 
 const members = v.strictObject({
   region: v.pipe(v.string(), v.regex(/^[a-z\d-]+$/, 'a region such as "us-east-1"')),
-  /** For a private endpoint, or another partition of Amazon's. */
+  /** For a private endpoint or another AWS partition. */
   baseURL: v.optional(baseURL),
-  /** A Bedrock API key; or else the next two. */
+  /** A Bedrock API key. Without one, the next two are required. */
   apiKey: v.optional(apiKey),
   accessKeyId: v.optional(filled),
   secretAccessKey: v.optional(filled),
-  /** Of temporary access keys. */
+  /** For temporary access keys. */
   sessionToken: v.optional(v.string()),
-  /** A guardrail of Bedrock's for every request. */
+  /** A Bedrock guardrail that is applied to every request. */
   guardrail: v.optional(v.strictObject({ id: filled, version: filled })),
   serviceTier: v.optional(v.picklist(['default', 'flex', 'priority', 'reserved'])),
   latency: v.optional(v.picklist(['standard', 'optimized'])),
@@ -42,15 +42,15 @@ const options = v.pipe(
 )
 
 const deploymentOptions = v.strictObject({
-  /** Whose name tells what the model can do, where the model itself is an ARN. */
+  /** Name of the base model, for deployments whose model is an ARN: the model's rules follow from it. */
   foundationModel: v.optional(v.string()),
-  /** The model thinks inside its answer, in tags. */
+  /** The model writes its reasoning into the answer, in these tags. */
   reasoning: v.optional(v.picklist(THINK_TAGS)),
-  /** Whether the model takes cache points; by default as its name says. */
+  /** Whether the model accepts cache points. By default this follows from its name. */
   cache: v.optional(v.boolean()),
-  /** How a JSON schema is put to the model; by default as its name says. */
+  /** How the model gets a JSON schema. By default this follows from its name. */
   schema: v.optional(v.picklist(SCHEMAS)),
-  /** Members of the request in the model's own words, for `additionalModelRequestFields`. */
+  /** Parameters of the model itself, sent as `additionalModelRequestFields`. */
   fields: v.optional(v.record(v.string(), v.unknown())),
   /** Members of the client's request that this model refuses. */
   omit: v.optional(v.array(v.string())),
@@ -81,20 +81,20 @@ export default defineProvider({
         const method = stream ? 'converse-stream' : 'converse'
         const url = joinUrl(base, `model/${encodeURIComponent(model)}/${method}`)
         const text = JSON.stringify({ ...body, ...always })
-        const response = await ask(host, signer, { url, body: text, signal, stream })
-        const expected: Expected = {
+        const response = await sendSigned(host, signer, { url, body: text, signal, stream })
+        const context: AnswerContext = {
           tags: deployment.reasoning,
-          seals: traits.seals,
+          signsReasoning: traits.signsReasoning,
           answerTool,
           fail: host.fail,
         }
         if (response.headers['content-type']?.includes('eventstream')) {
-          return response.body.through(readFrames(host.fail)).through(readStream(expected))
+          return response.body.through(readFrames(host.fail)).through(readStream(context))
         }
         const answer = await response.text()
-        // Parsing that keeps the digits of numbers is slow, and only arguments of calls need it.
+        // Only arguments of calls need their digits kept, and this parser is slower.
         const parse = answer.includes('"toolUse"') ? parseExactly : JSON.parse
-        return asSequence(readWhole(parseAnswer(answer, host.fail, parse), expected))
+        return asSequence(readWhole(parseAnswer(answer, host.fail, parse), context))
       },
     }
   },
@@ -106,20 +106,22 @@ function signerOf(given: v.InferOutput<typeof members>): Signer {
   return signature(region, { accessKeyId, secretAccessKey, sessionToken })
 }
 
-interface Asked {
+interface ConverseCall {
   readonly url: string
   readonly body: string
   readonly signal: AbortSignal
   readonly stream: boolean
 }
 
-/** @throws the failure an error status stands for */
-async function ask(host: Host, signer: Signer, asked: Asked) {
+/**
+ * Sends a request, a second time when only the clock was wrong. @throws the failure for an answer with an error status
+ */
+async function sendSigned(host: Host, signer: Signer, call: ConverseCall) {
   for (;;) {
-    const headers = await signer.headers(asked.url, asked.body)
-    const response = await host.request({ ...asked, headers })
+    const headers = await signer.headers(call.url, call.body)
+    const response = await host.request({ ...call, headers })
     if (response.status >= 200 && response.status <= 299) return response
-    const text = await readErrorBody(response, asked.signal)
+    const text = await readErrorBody(response, call.signal)
     if (!signer.corrects?.(response)) throw httpFailure(host.fail, response, text)
   }
 }

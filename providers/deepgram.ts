@@ -1,4 +1,4 @@
-/** Deepgram: speech and transcripts. */
+/** Deepgram: speech and transcription. */
 import * as v from 'valibot'
 import { defineProvider, type UpstreamRequest, type UpstreamResponse } from '../src/plugin.ts'
 import { httpFailure } from './deepgram/errors.ts'
@@ -9,10 +9,10 @@ import { apiKey, baseURL, headersOption, voicesOption } from './shared/options.t
 
 const options = v.strictObject({
   apiKey,
-  /** Up to and without `/v1`: for a region of Deepgram's, or a server of one's own. */
+  /** Without `/v1`. For another region of Deepgram, or a self-hosted server. */
   baseURL: v.optional(baseURL, 'https://api.deepgram.com'),
   headers: headersOption,
-  /** Deepgram's own parameters of transcripts, such as `smart_format` or `mip_opt_out`. */
+  /** Query parameters of Deepgram's `/v1/listen`, such as `smart_format` or `mip_opt_out`. */
   listen: v.optional(
     v.pipe(
       v.record(v.string(), v.string()),

@@ -1,4 +1,4 @@
-/** ElevenLabs: speech and transcripts. */
+/** ElevenLabs: speech and transcription. */
 import * as v from 'valibot'
 import { defineProvider, type UpstreamRequest, type UpstreamResponse } from '../src/plugin.ts'
 import { httpFailure } from './elevenlabs/errors.ts'
@@ -9,7 +9,7 @@ import { apiKey, baseURL, headersOption, voicesOption } from './shared/options.t
 
 const options = v.strictObject({
   apiKey,
-  /** Up to and without `/v1`: for a region of ElevenLabs'. */
+  /** Without `/v1`. For another region of ElevenLabs. */
   baseURL: v.optional(baseURL, 'https://api.elevenlabs.io'),
   headers: headersOption,
   voices: voicesOption,

@@ -1,5 +1,5 @@
 /**
- * Speech by eSpeak NG on this machine: robotic, in a hundred languages, for nothing. One process speaks one text.
+ * Speech by eSpeak NG on this machine: free of charge, robotic, about a hundred languages. One process speaks one text.
  * https://github.com/espeak-ng/espeak-ng
  */
 import * as v from 'valibot'
@@ -11,16 +11,19 @@ import { resolveVoice, wordsPerMinute } from './espeak/voices.ts'
 import { voicesOption } from './shared/options.ts'
 
 const options = v.strictObject({
-  /** The program, by its name or path. */
+  /** Name or path of the program. */
   command: v.optional(v.pipe(v.string(), v.nonEmpty()), 'espeak-ng'),
-  /** How many texts are spoken at once; others wait. Four for each processor without it: most wait for their readers. */
+  /**
+   * How many texts are spoken at once; further ones wait. By default four per processor, because most processes wait
+   * for the client to read.
+   */
   processes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
-  /** Voices of eSpeak are names such as `de+f2`. */
+  /** Such as `de+f2` for a voice of eSpeak. */
   voices: voicesOption,
 })
 
 const deploymentOptions = v.strictObject({
-  /** Which language voices that are no language speak, such as `de` or `en-gb`. */
+  /** Language of voices that do not name one, such as `de` or `en-gb`. */
   language: v.optional(v.pipe(v.string(), v.nonEmpty()), 'en-us'),
 })
 type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
@@ -44,11 +47,11 @@ export default defineProvider({
         }
         const { language } = options as DeploymentOptions
         const voice = resolveVoice(input.voice, language, voices, known, fail)
-        const leave = await queue.enter(signal, () =>
+        const release = await queue.enter(signal, () =>
           fail('overloaded', 'Too many texts are waiting to be spoken.'),
         )
         const speed = wordsPerMinute(input.speed ?? 1)
-        return speak({ command, voice, speed, text: input.input }, signal, leave, fail)
+        return speak({ command, voice, speed, text: input.input }, signal, release, fail)
       },
     }
   },

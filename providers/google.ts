@@ -1,4 +1,4 @@
-/** Gemini models, through the Gemini API or whatever else speaks its `generateContent`. */
+/** Gemini models, through the Gemini API or another service with `generateContent`. */
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { readChunks, readCompletion } from './google/answer.ts'
@@ -10,12 +10,12 @@ import { isEventStream } from './shared/http.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
 const options = v.strictObject({
-  /** Up to and without `/models/…`. */
+  /** Without `/models/…`. */
   baseURL: v.optional(baseURL, 'https://generativelanguage.googleapis.com/v1beta'),
-  /** Sent as `x-goog-api-key`; without it, or empty, nothing is sent. */
+  /** Sent as `x-goog-api-key`. Optional. */
   apiKey: v.optional(v.string()),
   headers: headersOption,
-  /** From when on an answer is blocked, for all categories of harm; by default as Google does. */
+  /** Threshold from which answers are blocked, for all harm categories. By default Google's own. */
   safety: v.optional(
     v.picklist([
       'OFF',
@@ -28,7 +28,7 @@ const options = v.strictObject({
 })
 
 const deploymentOptions = v.strictObject({
-  /** How this model is told to think, where its name does not say it. */
+  /** How the model is told to think, when its name does not tell. */
   thinking: v.optional(
     v.union([
       v.picklist(['none', 'budget']),
@@ -43,8 +43,8 @@ export default defineProvider({
   deploymentOptions,
   setup({ baseURL: base, apiKey, headers, safety }, host) {
     const client = createClient({ baseURL: base, apiKey, headers }, host)
-    /** Models that were seen to refuse penalties; there is no other way to know. */
-    const unpenalised = new Set<string>()
+    /** Models that have refused penalties before. Their names do not tell. */
+    const refusesPenalties = new Set<string>()
 
     return {
       ...createImages(client, host, safety),
@@ -55,10 +55,10 @@ export default defineProvider({
         const verb = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
         const body = toBody(input, model, { safety, thinking }, host.fail)
         const post = () => client.post(model, verb, body, { signal, stream })
-        if (unpenalised.has(model)) dropPenalties(body)
+        if (refusesPenalties.has(model)) dropPenalties(body)
         const response = await post().catch((error: Error) => {
           if (!/penalt/i.test(error.message) || !dropPenalties(body)) throw error
-          unpenalised.add(model)
+          refusesPenalties.add(model)
           return post()
         })
         if (isEventStream(response, stream)) {
@@ -70,7 +70,7 @@ export default defineProvider({
   },
 })
 
-/** Penalties are a hint, and a hint is dropped where it is not understood. @returns whether there were any */
+/** Removes penalties, which are only hints. @returns whether there were any */
 function dropPenalties({ generationConfig }: Record<string, any>): boolean {
   if (!generationConfig) return false
   const { presencePenalty, frequencyPenalty } = generationConfig

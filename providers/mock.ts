@@ -1,7 +1,7 @@
 /**
- * A model that costs nothing and says the same thing every time: for the first start, for tests, demos and benches.
- * It echoes the last user message; a deployment may script anything else. Behind the model name `tools`, offered tools
- * are called.
+ * A provider that is free of charge and answers the same every time: for the first start, tests, demos and benchmarks.
+ * It repeats the last user message; a deployment's options may script any other answer. The model name `tools` calls
+ * the tools that the request offers.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as v from 'valibot'
@@ -14,9 +14,9 @@ import {
   type ImageInput,
   type ProviderRequest,
 } from '../src/plugin.ts'
-import { hear, hearSlowly, speak } from './mock/audio.ts'
-import { draw, drawSlowly } from './mock/images.ts'
-import { instanceOf } from './mock/instance.ts'
+import { transcribe, transcriptionEvents, synthesize } from './mock/audio.ts'
+import { makeImages, imageEvents } from './mock/images.ts'
+import { exampleOf } from './mock/schema-example.ts'
 import { readDocument } from './mock/ocr.ts'
 
 const FAILURES = [
@@ -36,25 +36,25 @@ const FAILURES = [
 const ms = v.pipe(v.number(), v.integer(), v.minValue(0))
 
 const options = v.strictObject({
-  /** ms before each chunk, or before a whole answer. */
+  /** Milliseconds before each chunk, or before a complete answer. */
   paceMs: v.optional(ms, 0),
 })
 
 const deploymentOptions = v.strictObject({
-  /** Said instead of the echo. */
+  /** Replaces the repeated message. */
   reply: v.optional(v.string()),
-  /** Thought before the reply. */
+  /** Reasoning before the reply. */
   reasoning: v.optional(v.string()),
-  /** Called after the reply. */
+  /** Tool calls after the reply. */
   toolCalls: v.optional(
     v.array(v.strictObject({ name: v.string(), arguments: v.optional(v.unknown(), {}) })),
   ),
-  /** Citations, as `annotations` has them. */
+  /** Citations, in the form of `annotations`. */
   annotations: v.optional(v.array(v.looseObject({}))),
   finishReason: v.optional(v.string()),
-  /** OpenAI's usage object, or `none` to report nothing; counted otherwise. */
+  /** OpenAI's usage object, or `none` to report no usage. By default the mock counts. */
   usage: v.optional(v.union([v.literal('none'), v.looseObject({})])),
-  /** Fails, in a stream after so many chunks. */
+  /** Fails; in a stream after this many chunks. */
   error: v.optional(
     v.strictObject({
       class: v.picklist(FAILURES),
@@ -75,7 +75,7 @@ export default defineProvider({
   setup({ paceMs }, { fail }) {
     const failureOf = ({ class: name, message, retryAfterMs }: NonNullable<Script['error']>) =>
       fail(name, message, retryAfterMs ? { retryAfterMs } : {})
-    /** Waits before each piece of an answer, and fails where the script says so. */
+    /** Waits before each part of an answer, and fails where the script says so. */
     const paceOf = ({ options, signal }: ProviderRequest<unknown>) => {
       const { error, paceMs: own = paceMs } = options as Script
       return async (sent: number) => {
@@ -83,27 +83,27 @@ export default defineProvider({
         if (error && sent >= error.after) throw failureOf(error)
       }
     }
-    const images = async (job: ProviderRequest<ImageInput | ImageEditInput>) => {
-      const { input, options } = job
+    const images = async (request: ProviderRequest<ImageInput | ImageEditInput>) => {
+      const { input, options } = request
       const { reply, usage } = options as Script
       const script = { reply, uncounted: usage === 'none' }
-      const pace = paceOf(job)
-      if (input.stream) return drawSlowly(input, script, pace)
+      const pace = paceOf(request)
+      if (input.stream) return imageEvents(input, script, pace)
       await pace(Infinity)
-      return draw(input, script)
+      return makeImages(input, script)
     }
     return {
       generateImage: images,
       editImage: images,
 
-      async ocr(job) {
-        const { reply, usage } = job.options as Script
-        await paceOf(job)(Infinity)
-        return readDocument(job.input, { reply, uncounted: usage === 'none' })
+      async ocr(request) {
+        const { reply, usage } = request.options as Script
+        await paceOf(request)(Infinity)
+        return readDocument(request.input, { reply, uncounted: usage === 'none' })
       },
 
-      async speech(job) {
-        const sound = speak(job.input, paceOf(job))
+      async speech(request) {
+        const sound = synthesize(request.input, paceOf(request))
         if (sound) return sound
         throw fail('bad_request', 'The mock speaks mp3, wav and pcm only.', {
           code: 'unsupported_value',
@@ -111,21 +111,21 @@ export default defineProvider({
         })
       },
 
-      async transcribe(job) {
-        const { reply } = job.options as Script
-        const pace = paceOf(job)
-        if (job.input.stream) return hearSlowly(job.input, reply, pace)
+      async transcribe(request) {
+        const { reply } = request.options as Script
+        const pace = paceOf(request)
+        if (request.input.stream) return transcriptionEvents(request.input, reply, pace)
         await pace(Infinity)
-        return hear(job.input, reply)
+        return transcribe(request.input, reply)
       },
 
       async chat({ input, model, options, signal }) {
         const script = options as Script
-        const failing = script.error
+        const failure = script.error
         const pace = () => pause(script.paceMs ?? paceMs, signal)
-        if (failing && !(input.stream && failing.after > 0)) {
+        if (failure && !(input.stream && failure.after > 0)) {
           await pace()
-          throw failureOf(failing)
+          throw failureOf(failure)
         }
         const answer = answerOf(input, model, script)
         if (!input.stream) {
@@ -136,11 +136,11 @@ export default defineProvider({
           let sent = 0
           for (const chunk of toChunks(answer)) {
             await pace()
-            if (failing && sent++ >= failing.after) throw failureOf(failing)
+            if (failure && sent++ >= failure.after) throw failureOf(failure)
             yield chunk
           }
-          // A script may fail after more chunks than there are.
-          if (failing) throw failureOf(failing)
+          // The script may ask for a failure after more chunks than the answer has.
+          if (failure) throw failureOf(failure)
         })()
       },
     }
@@ -153,8 +153,8 @@ interface ToolCall {
   readonly arguments: string
 }
 
-/** What will be said, before it is cut into pieces. */
-interface Answer {
+/** A complete answer, before it is split into chunks. */
+interface ScriptedAnswer {
   readonly choices: number
   readonly reasoning: string
   readonly text: string
@@ -164,7 +164,7 @@ interface Answer {
   readonly usage: ChatCompletion['usage']
 }
 
-function answerOf(input: ChatInput, model: string, script: Script): Answer {
+function answerOf(input: ChatInput, model: string, script: Script): ScriptedAnswer {
   const limit = input.max_completion_tokens ?? Infinity
   const calls = script.toolCalls ? scriptedCalls(input, script.toolCalls) : callsOf(input, model)
   const reasoning = firstTokens(script.reasoning ?? '', limit)
@@ -192,10 +192,10 @@ function answerOf(input: ChatInput, model: string, script: Script): Answer {
   }
 }
 
-/** What is said when nothing is scripted: JSON if asked for, else tool results quoted, else the echo. */
+/** The reply when none is scripted: JSON if the request asks for it, else the tool results, else the user's message. */
 function replyOf(input: ChatInput): string {
   const format: any = input.response_format
-  if (format?.type === 'json_schema') return JSON.stringify(instanceOf(format.json_schema?.schema))
+  if (format?.type === 'json_schema') return JSON.stringify(exampleOf(format.json_schema?.schema))
   if (format?.type === 'json_object') return '{}'
   const results = resultsOf(input)
   if (results.length > 0) return `The tools answered: ${results.join('; ')}`
@@ -208,7 +208,7 @@ function resultsOf({ messages }: ChatInput): string[] {
   return messages.slice(from).map((message) => textOf(message.content))
 }
 
-/** The first tool, or the first two where calls may be parallel; never right after results. */
+/** Calls the first tool, or the first two when parallel calls are allowed. No calls follow tool results. */
 function callsOf(input: ChatInput, model: string): ToolCall[] {
   const choice: any = input.tool_choice
   if (model !== 'tools' || choice === 'none' || resultsOf(input).length > 0) return []
@@ -220,12 +220,12 @@ function callsOf(input: ChatInput, model: string): ToolCall[] {
     input,
     called.map((tool) => ({
       name: tool.function.name,
-      arguments: instanceOf(tool.function.parameters ?? { type: 'object' }),
+      arguments: exampleOf(tool.function.parameters ?? { type: 'object' }),
     })),
   )
 }
 
-/** Ids tell the turn, so that they are not used twice in a conversation. */
+/** Ids contain the position in the conversation, so none occurs twice. */
 function scriptedCalls(
   { messages }: ChatInput,
   calls: readonly { name: string; arguments?: unknown }[],
@@ -237,7 +237,7 @@ function scriptedCalls(
   }))
 }
 
-function toCompletion({ choices, usage, finishReason, ...answer }: Answer): ChatCompletion {
+function toCompletion({ choices, usage, finishReason, ...answer }: ScriptedAnswer): ChatCompletion {
   const message: Record<string, unknown> = {
     role: 'assistant',
     content: answer.calls.length > 0 && !answer.text ? null : answer.text,
@@ -263,7 +263,12 @@ function toCompletion({ choices, usage, finishReason, ...answer }: Answer): Chat
   }
 }
 
-function* toChunks({ choices, usage, finishReason, ...answer }: Answer): Generator<ChatChunk> {
+function* toChunks({
+  choices,
+  usage,
+  finishReason,
+  ...answer
+}: ScriptedAnswer): Generator<ChatChunk> {
   for (const delta of toDeltas(answer)) {
     for (let index = 0; index < choices; index++) yield { choices: [{ index, delta }] }
   }
@@ -274,7 +279,7 @@ function* toChunks({ choices, usage, finishReason, ...answer }: Answer): Generat
   yield { choices: [], endOfStream: true }
 }
 
-function* toDeltas(answer: Pick<Answer, 'reasoning' | 'text' | 'calls' | 'annotations'>) {
+function* toDeltas(answer: Pick<ScriptedAnswer, 'reasoning' | 'text' | 'calls' | 'annotations'>) {
   for (const reasoning of wordsOf(answer.reasoning)) yield { reasoning }
   for (const content of wordsOf(answer.text)) yield { content }
   for (const [index, { id, name, arguments: text }] of answer.calls.entries()) {
@@ -290,19 +295,19 @@ function usageOf(
   { usage }: Script,
   choices: number,
   reasoning: string,
-  said: string,
+  output: string,
 ): ChatCompletion['usage'] {
   if (usage === 'none') return undefined
   if (usage) return usage
-  const asked = messages.map((message) => textOf(message.content)).join('')
+  const prompt = messages.map((message) => textOf(message.content)).join('')
   return {
-    prompt_tokens: tokensIn(asked),
-    completion_tokens: choices * tokensIn(reasoning + said),
+    prompt_tokens: tokensIn(prompt),
+    completion_tokens: choices * tokensIn(reasoning + output),
     completion_tokens_details: { reasoning_tokens: choices * tokensIn(reasoning) },
   }
 }
 
-/** Four characters make a token. */
+/** Four characters count as one token. */
 function tokensIn(text: string): number {
   return Math.ceil(text.length / 4)
 }
@@ -310,7 +315,7 @@ function tokensIn(text: string): number {
 function firstTokens(text: string, limit: number): string {
   if (text.length <= limit * 4) return text
   const end = Math.max(0, limit * 4)
-  // Not between the halves of a surrogate pair.
+  // Surrogate pairs are not split.
   return text.slice(0, /[\ud800-\udbff]/.test(text[end - 1] ?? '') ? end - 1 : end)
 }
 
@@ -322,7 +327,7 @@ function untilStop(text: string, stop: unknown): string {
   return ends.length > 0 ? text.slice(0, Math.min(...ends)) : text
 }
 
-/** Words with the blanks after them; together they are the text. */
+/** Words with the white space after them. Joined, they are the text. */
 function wordsOf(text: string): string[] {
   return text.match(/\s*\S+\s?|\s+$/g) ?? []
 }
@@ -333,7 +338,7 @@ function textOf(content: unknown): string {
   return content.map((part) => (part?.type === 'text' ? part.text : '')).join('')
 }
 
-/** @throws the reason of the abort */
+/** Waits. @throws the signal's reason */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
   if (ms === 0) return

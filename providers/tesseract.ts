@@ -1,6 +1,6 @@
 /**
- * Reads documents on this machine: Tesseract for the words, PDFium for the pages of PDFs, both in WebAssembly. Nothing is
- * asked of anybody, nothing is downloaded, and nothing is loaded before the first document comes.
+ * Reads documents on this machine: Tesseract recognises text, PDFium draws the pages of PDFs. Both run as WebAssembly.
+ * The plugin makes no requests to other services and loads the engines with the first document.
  */
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -16,7 +16,7 @@ const COUNT = 'a whole number above 0'
 const count = v.pipe(v.number(COUNT), v.integer(COUNT), v.minValue(1, COUNT))
 
 const options = v.strictObject({
-  /** Those that documents are in; each makes reading slower. */
+  /** Languages of the documents. Each one makes reading slower. */
   languages: v.optional(
     v.pipe(
       v.array(v.pipe(v.string(LANGUAGE), v.regex(/^[A-Za-z_]{3,20}$/, LANGUAGE)), LANGUAGE),
@@ -24,11 +24,11 @@ const options = v.strictObject({
     ),
     ['eng'],
   ),
-  /** Where `<language>.traineddata` files are, packed by gzip or not. Looked into before packages are. */
+  /** Folder of `<language>.traineddata` files, plain or gzipped. It is searched before the installed packages. */
   folder: v.optional(v.string('a path')),
-  /** How many documents are read at once. By default a processor is left to others. */
+  /** How many documents are read at once. By default one processor stays free. */
   threads: v.optional(count),
-  /** How many pages of a document are read at most. */
+  /** Most pages that are read of one document. */
   maxPages: v.optional(count, 100),
 })
 
@@ -61,12 +61,12 @@ export default defineProvider({
   },
 })
 
-/** Beyond a few, documents that are read at once take more memory than most machines have for it. */
+/** At most four: more engines would take more memory than most machines have. */
 function defaultThreads(): number {
   return Math.min(4, Math.max(1, availableParallelism() - 1))
 }
 
-/** @throws Error that says where data for the language may be */
+/** The file of a language. @throws Error that says how to install the data, when there is none */
 function findLanguage(name: string, folder: string | undefined): Language {
   const files = [`${name}.traineddata.gz`, `${name}.traineddata`]
   const folders = [...(folder === undefined ? [] : [resolve(folder)]), ...packageFolders(name)]
@@ -79,7 +79,7 @@ function findLanguage(name: string, folder: string | undefined): Language {
   )
 }
 
-/** Of data for neural networks: rounded to whole numbers, which is faster and hardly worse, before all of it. */
+/** Folders of the npm package of a language. The integer model is faster and nearly as accurate, so it comes first. */
 function packageFolders(name: string): readonly string[] {
   try {
     const require = createRequire(import.meta.url)

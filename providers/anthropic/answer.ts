@@ -1,4 +1,4 @@
-/** Answers, from the events of the Messages API into chunks. A whole message is read as the events it stands for. */
+/** Turns the events of the Messages API into chunks. A whole message is read as the equivalent events. */
 import type { ChatChunk, ChatDelta, Host, ReasoningDetail, Step } from '../../src/plugin.ts'
 import { notAnAnswer } from '../shared/http.ts'
 import { inbandFailure } from './errors.ts'
@@ -6,30 +6,30 @@ import { ANSWER_TOOL } from './request.ts'
 import { FORMAT, toId } from './thoughts.ts'
 import { toUsage, withLater, type Counts } from './usage.ts'
 
-/** How an answer has to be read. */
-export interface Reading {
-  /** The answer itself comes as the input of {@link ANSWER_TOOL}. */
+/** What the request says about how to read its answer. */
+export interface AnswerContext {
+  /** The answer comes as the input of the tool {@link ANSWER_TOOL}. */
   readonly answersByTool: boolean
   readonly fail: Host['fail']
 }
 
 /**
  * The chunks of a stream.
- * @throws the failure an error event stands for, and `upstream_error` for a stream that was cut; in both cases after a
- * chunk with the usage until then, if anything was said
+ * @throws the failure of an error event, and `upstream_error` for a truncated stream; in both cases after a chunk
+ *   with the usage so far, if there was output
  */
-export function readEvents(reading: Reading): Step<any, ChatChunk> {
-  return new Answer(reading)
+export function readEvents(context: AnswerContext): Step<any, ChatChunk> {
+  return new AnswerState(context)
 }
 
 /**
  * The chunks of a whole message.
- * @throws the failure that an error in its place stands for
+ * @throws the failure for an error in place of a message
  */
-export function readMessage(message: any, reading: Reading): ChatChunk[] {
-  if (message?.type !== 'message' && !message?.error) throw notAnAnswer(reading.fail)
+export function readMessage(message: any, context: AnswerContext): ChatChunk[] {
+  if (message?.type !== 'message' && !message?.error) throw notAnAnswer(context.fail)
   const chunks: ChatChunk[] = []
-  const answer = new Answer(reading)
+  const answer = new AnswerState(context)
   const push = (event: object) => answer.push(event, (chunk) => chunks.push(chunk))
   if (message.error) push({ type: 'error', error: message.error })
   const { content, stop_reason, stop_details, usage } = message
@@ -43,7 +43,7 @@ export function readMessage(message: any, reading: Reading): ChatChunk[] {
   return chunks
 }
 
-/** Reasons to stop, in OpenAI's words; all others are `stop`. */
+/** Anthropic's stop reasons as OpenAI's finish reasons. All others become `stop`. */
 const FINISH_REASONS: Readonly<Record<string, string>> = {
   max_tokens: 'length',
   model_context_window_exceeded: 'length',
@@ -53,25 +53,25 @@ const FINISH_REASONS: Readonly<Record<string, string>> = {
 
 type Emit = (chunk: ChatChunk) => void
 
-/** A block of the message that is being written. */
+/** A content block that is open. */
 interface OpenBlock {
   readonly kind: 'text' | 'thought' | 'call' | 'other'
-  /** Position among the blocks of its kind. */
+  /** Index among the blocks of its kind. */
   readonly index: number
-  /** Its input, for when it does not come in pieces. */
+  /** The complete input of a call that is not streamed. */
   readonly input: unknown
-  /** Something of it was said. */
-  said: boolean
-  /** Of a thought: where it stands. */
+  /** Part of the block was emitted. */
+  emitted: boolean
+  /** For reasoning: the id that tells its position. */
   readonly id: string | null
-  /** Of a text: where it begins, and what it cites. */
+  /** For text: its offset in the answer, and its citations. */
   readonly start: number
   readonly citations: any[]
 }
 
-class Answer implements Step<any, ChatChunk> {
+class AnswerState implements Step<any, ChatChunk> {
   done = false
-  readonly #reading: Reading
+  readonly #context: AnswerContext
   readonly #open = new Map<number, OpenBlock>()
   readonly #annotations: object[] = []
   #counts: Counts | undefined
@@ -83,15 +83,15 @@ class Answer implements Step<any, ChatChunk> {
   #thoughts = 0
   #calls = 0
 
-  constructor(reading: Reading) {
-    this.#reading = reading
+  constructor(context: AnswerContext) {
+    this.#context = context
   }
 
   push(event: any, emit: Emit): void {
     switch (event?.type) {
       case 'message_start':
         this.#counts = withLater(this.#counts, event.message?.usage)
-        // What went in is known from here on, whatever becomes of the answer.
+        // The input is charged even if the answer breaks off.
         if (this.#counts) emit({ choices: [], usage: toUsage(this.#counts), usageIsPartial: true })
         break
       case 'content_block_start':
@@ -113,16 +113,16 @@ class Answer implements Step<any, ChatChunk> {
         this.done = true
         break
       default:
-        if (event?.error) this.#break(inbandFailure(this.#reading.fail, event.error), emit)
+        if (event?.error) this.#breakOff(inbandFailure(this.#context.fail, event.error), emit)
     }
   }
 
   end(emit: Emit): void {
     if (this.done) return
-    // The reason was said: only the mark of the end is missing.
+    // Only the final event is missing.
     if (this.#reason !== undefined) return this.#finish(emit)
-    const { fail } = this.#reading
-    this.#break(fail('upstream_error', 'The model provider closed the stream early.'), emit)
+    const { fail } = this.#context
+    this.#breakOff(fail('upstream_error', 'The model provider closed the stream early.'), emit)
   }
 
   #start(position: number, content: any, emit: Emit): void {
@@ -131,13 +131,13 @@ class Answer implements Step<any, ChatChunk> {
       kind,
       index: kind === 'call' ? this.#calls : this.#thoughts,
       input: content.input,
-      said: false,
+      emitted: false,
       id: toId({ characters: this.#text.length, calls: this.#calls }),
       start: this.#text.length,
       citations: [...(content.citations ?? [])],
     }
     this.#open.set(position, block)
-    if (content.type === 'text') this.#say(block, content.text, emit)
+    if (content.type === 'text') this.#emitText(block, content.text, emit)
     else if (kind === 'call') {
       const { id, name } = content
       this.#calls++
@@ -146,8 +146,8 @@ class Answer implements Step<any, ChatChunk> {
     } else if (kind === 'thought') {
       this.#thoughts++
       const { data, thinking, signature } = content
-      if (data) this.#think(block, { type: 'reasoning.encrypted', data }, emit)
-      else if (thinking || signature) this.#thinkAloud(block, thinking, signature, emit)
+      if (data) this.#emitDetail(block, { type: 'reasoning.encrypted', data }, emit)
+      else if (thinking || signature) this.#emitThinking(block, thinking, signature, emit)
     }
   }
 
@@ -155,7 +155,7 @@ class Answer implements Step<any, ChatChunk> {
     if (type === 'text') return 'text'
     if (type === 'thinking' || type === 'redacted_thinking') return 'thought'
     if (type !== 'tool_use') return 'other'
-    return this.#reading.answersByTool && name === ANSWER_TOOL ? 'text' : 'call'
+    return this.#context.answersByTool && name === ANSWER_TOOL ? 'text' : 'call'
   }
 
   #delta(position: number, delta: any, emit: Emit): void {
@@ -163,24 +163,24 @@ class Answer implements Step<any, ChatChunk> {
     if (!block) return
     switch (delta.type) {
       case 'text_delta':
-        return this.#say(block, delta.text, emit)
+        return this.#emitText(block, delta.text, emit)
       case 'input_json_delta':
-        return this.#say(block, delta.partial_json, emit)
+        return this.#emitText(block, delta.partial_json, emit)
       case 'thinking_delta':
-        if (delta.thinking) this.#thinkAloud(block, delta.thinking, undefined, emit)
+        if (delta.thinking) this.#emitThinking(block, delta.thinking, undefined, emit)
         return
       case 'signature_delta':
-        if (delta.signature) this.#thinkAloud(block, undefined, delta.signature, emit)
+        if (delta.signature) this.#emitThinking(block, undefined, delta.signature, emit)
         return
       case 'citations_delta':
         if (delta.citation) block.citations.push(delta.citation)
     }
   }
 
-  /** Text of the answer, or a piece of a call's input. */
-  #say(block: OpenBlock, text: string | undefined, emit: Emit): void {
+  /** Emits text, or a part of a call's input. */
+  #emitText(block: OpenBlock, text: string | undefined, emit: Emit): void {
     if (!text) return
-    block.said = true
+    block.emitted = true
     this.#output += text.length
     if (block.kind === 'text') {
       this.#text += text
@@ -190,20 +190,20 @@ class Answer implements Step<any, ChatChunk> {
     }
   }
 
-  #thinkAloud(block: OpenBlock, text = '', signature: string | undefined, emit: Emit): void {
+  #emitThinking(block: OpenBlock, text = '', signature: string | undefined, emit: Emit): void {
     this.#output += text.length
     const detail = {
       type: 'reasoning.text',
-      ...(text || !block.said ? { text } : {}),
+      ...(text || !block.emitted ? { text } : {}),
       ...(signature ? { signature } : {}),
     } as const
-    this.#think(block, detail, emit, text)
+    this.#emitDetail(block, detail, emit, text)
   }
 
-  #think(block: OpenBlock, detail: ReasoningDetail, emit: Emit, reasoning?: string): void {
-    const whose = block.said ? {} : { format: FORMAT, id: block.id }
-    block.said = true
-    const reasoning_details = [{ ...detail, ...whose, index: block.index }]
+  #emitDetail(block: OpenBlock, detail: ReasoningDetail, emit: Emit, reasoning?: string): void {
+    const origin = block.emitted ? {} : { format: FORMAT, id: block.id }
+    block.emitted = true
+    const reasoning_details = [{ ...detail, ...origin, index: block.index }]
     this.#emit(reasoning ? { reasoning, reasoning_details } : { reasoning_details }, emit)
   }
 
@@ -211,14 +211,14 @@ class Answer implements Step<any, ChatChunk> {
     const block = this.#open.get(position)
     if (!block) return
     this.#open.delete(position)
-    // Without arguments, or with all of them at once.
-    if (!block.said && (block.kind === 'call' || block.input !== undefined)) {
-      this.#say(block, JSON.stringify(block.input ?? {}), emit)
+    // The call has no arguments, or all of them came at once.
+    if (!block.emitted && (block.kind === 'call' || block.input !== undefined)) {
+      this.#emitText(block, JSON.stringify(block.input ?? {}), emit)
     }
     this.#cite(block)
   }
 
-  /** Pages that a text rests on; the text is all that the block says. */
+  /** Citations apply to the whole text of their block. */
   #cite({ start, citations }: OpenBlock): void {
     for (const { url, title, cited_text } of citations) {
       if (typeof url !== 'string') continue
@@ -240,8 +240,8 @@ class Answer implements Step<any, ChatChunk> {
     emit(chunk)
   }
 
-  /** What was said is charged; before that, another deployment may still be asked. */
-  #break(failure: Error, emit: Emit): never {
+  /** Output that was produced is charged. Before the first output another deployment can still be tried. */
+  #breakOff(failure: Error, emit: Emit): never {
     if (this.#counts && this.#output > 0) {
       emit({ choices: [], usage: toUsage(this.#counts, this.#output) })
     }

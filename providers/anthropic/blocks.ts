@@ -1,10 +1,11 @@
-/** The words of the Messages API: what a conversation is made of. Amazon's Converse has the same under other names. */
+/** Content blocks of the Messages API. Converse has the same blocks under other names. */
 
-/** What a client put on something to have it cached; passed on unchanged. */
+/** Something that can carry the client's `cache_control`, which is passed on unchanged. */
 export interface Marked {
   cache_control?: unknown
 }
 
+/** A text. */
 export interface TextBlock extends Marked {
   readonly type: 'text'
   text: string
@@ -16,17 +17,20 @@ export type MediaSource =
   | { readonly type: 'text'; readonly media_type: 'text/plain'; readonly data: string }
   | { readonly type: 'url'; readonly url: string }
 
+/** An image. */
 export interface ImageBlock extends Marked {
   readonly type: 'image'
   readonly source: MediaSource
 }
 
+/** A PDF or a plain text file. */
 export interface DocumentBlock extends Marked {
   readonly type: 'document'
   readonly source: MediaSource
   readonly title?: string
 }
 
+/** A call of a tool. */
 export interface ToolUseBlock extends Marked {
   readonly type: 'tool_use'
   readonly id: string
@@ -35,47 +39,52 @@ export interface ToolUseBlock extends Marked {
   readonly input: unknown
 }
 
+/** The result of a call. */
 export interface ToolResultBlock extends Marked {
   readonly type: 'tool_result'
   readonly tool_use_id: string
-  /** Absent when there is none. */
+  /** Absent for an empty result. */
   readonly content?: string | readonly ContentBlock[]
   readonly is_error?: true
 }
 
-/** Takes no marker, and no change. */
+/** Must stay unchanged and carries no cache marker. */
 export interface ThinkingBlock {
   readonly type: 'thinking'
   readonly thinking: string
   readonly signature: string
 }
 
-/** Takes no marker, and no change. */
+/** Must stay unchanged and carries no cache marker. */
 export interface RedactedBlock {
   readonly type: 'redacted_thinking'
   readonly data: string
 }
 
+/** A reasoning block. */
 export type ThoughtBlock = ThinkingBlock | RedactedBlock
-/** What people and tools say. */
+/** Blocks that users and tools produce. */
 export type ContentBlock = TextBlock | ImageBlock | DocumentBlock
+/** Any block. */
 export type Block = ContentBlock | ToolUseBlock | ToolResultBlock | ThoughtBlock
 
+/** One turn of a conversation. */
 export interface Turn {
   readonly role: 'user' | 'assistant'
   readonly content: Block[]
 }
 
-/** Whether anything is left of a text: the vendor refuses blank blocks. */
+/** Whether a text has only white space. The vendor refuses such blocks. */
 export function isBlank(text: string): boolean {
   return text.trim() === ''
 }
 
+/** Whether a block is reasoning. */
 export function isThought(block: Block): block is ThoughtBlock {
   return block.type === 'thinking' || block.type === 'redacted_thinking'
 }
 
-/** Puts a marker on the last block that takes one; without such a block it is lost, as it says nothing then. */
+/** Puts a cache marker on the last block that can carry one. Without such a block the marker is dropped. */
 export function markLast(blocks: readonly Block[], marker: unknown): void {
   if (marker === undefined || marker === null) return
   const last = blocks.findLast((block) => !isThought(block)) as Marked | undefined

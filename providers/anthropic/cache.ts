@@ -1,12 +1,12 @@
-/** Prompt caching: the client says where, and the vendor takes no more than four marks in a request. */
+/** Prompt caching. The client marks places; the vendor accepts four markers per request. */
 import type { Marked } from './blocks.ts'
 
 const MOST = 4
 
 /**
- * Takes the earliest markers off until the rest is few enough: each later one covers all that stands before it.
- * @param places everything that may carry one, in the order of the prompt
- * @param automatic the request is marked as a whole, too, which counts
+ * Removes the first markers above the limit. Later markers cover the prompt before them.
+ * @param places everything that may carry a marker, in the order of the prompt
+ * @param automatic whether the request as a whole is marked, which counts as one marker
  */
 export function limitMarkers(places: Iterable<Marked>, automatic: boolean): void {
   const marked = [...places].filter(({ cache_control }) => cache_control !== undefined)

@@ -1,9 +1,8 @@
 /**
- * The conversation as the Messages API takes it: system text apart, turns of users and assistants one after the other,
- * every call answered at the head of the next turn. Knows nothing of models, and nothing of HTTP.
+ * Builds the conversation for the Messages API: separate system text, alternating turns, and a result for every call at
+ * the start of the next turn. Independent of models and of HTTP.
  */
 import type { Host, ChatMessage } from '../../src/plugin.ts'
-import { CallIds } from './call-ids.ts'
 import {
   isBlank,
   markLast,
@@ -17,23 +16,26 @@ import {
 import { toInput } from './exact-json.ts'
 import { toFile, toImage } from './media.ts'
 import { withThoughts } from './thoughts.ts'
+import { CallIds, callsOf, NO_RESULT, type Call } from './tool-calls.ts'
 
+/** A conversation for the Messages API. */
 export interface Conversation {
   readonly system: readonly TextBlock[]
-  /** Begins with a user's turn; roles alternate. */
+  /** Starts with a user turn. Roles alternate. */
   readonly turns: readonly Turn[]
 }
 
-/** Stands where the vendor wants a user to have spoken first. */
+/** Placeholder, because the vendor requires a user turn first. */
 const OPENING = '(The conversation begins.)'
-/** Stands for the result of a call that was never answered: the vendor refuses a call without one. */
-const NO_RESULT = '(There is no result.)'
 
-/** @throws bad_request for what the vendor has no form for: audio, unknown files, results of unknown calls */
+/**
+ * Builds the conversation.
+ * @throws the failure class `bad_request` for audio, unknown kinds of files and results without a call
+ */
 export function toConversation(messages: readonly ChatMessage[], fail: Host['fail']): Conversation {
-  const talk = new ConversationBuilder(fail)
-  messages.forEach((message, index) => talk.add(message, `messages[${index}]`))
-  return talk.end()
+  const builder = new ConversationBuilder(fail)
+  messages.forEach((message, index) => builder.add(message, `messages[${index}]`))
+  return builder.end()
 }
 
 class ConversationBuilder {
@@ -65,7 +67,7 @@ class ConversationBuilder {
     }
     const { role, content } = this.#turns.at(-1)!
     const last = content.at(-1)!
-    // Words put into the model's mouth must not end with a space.
+    // The vendor refuses an answer prefix that ends in white space.
     if (role === 'assistant' && last.type === 'text') last.text = last.text.trimEnd()
     return { system: this.#system, turns: this.#turns }
   }
@@ -74,11 +76,11 @@ class ConversationBuilder {
     this.#answerRest()
     const texts = this.#content(message, path).filter(isText)
     if (texts.length === 0 && message.refusal) texts.push({ type: 'text', text: message.refusal })
-    const calls = callsOf(message).map((call) => this.#toToolUse(call))
+    const calls = callsOf(message, (input) => input).map((call) => this.#toToolUse(call))
     const blocks = withThoughts(message.reasoning_details ?? [], texts, calls)
-    const said = blocks.filter((block) => block.type !== 'text' || !isBlank(block.text))
-    markLast(said, message.cache_control)
-    this.#extend('assistant', said)
+    const kept = blocks.filter((block) => block.type !== 'text' || !isBlank(block.text))
+    markLast(kept, message.cache_control)
+    this.#extend('assistant', kept)
   }
 
   #toToolUse({ id, name, text }: Call): ToolUseBlock {
@@ -86,28 +88,20 @@ class ConversationBuilder {
   }
 
   #addResult(message: ChatMessage, path: string): void {
-    const { role, content, tool_call_id, name, is_error } = message
-    const id = role === 'tool' ? this.#ids.answer(tool_call_id) : this.#ids.answerNamed(name)
-    if (id === undefined) {
-      const param = `${path}.${role === 'tool' ? 'tool_call_id' : 'name'}`
-      const expected = 'a call of the assistant message before it that has no result yet'
-      throw this.#fail('bad_request', `Expected ${param} to name ${expected}.`, {
-        code: 'invalid_value',
-        param,
-      })
-    }
-    const said = typeof content === 'string' ? content : this.#content(message, path, true)
+    const { content, is_error } = message
+    const id = this.#ids.answer(message, path, this.#fail)
+    const result = typeof content === 'string' ? content : this.#content(message, path, true)
     const block: ToolResultBlock = {
       type: 'tool_result',
       tool_use_id: id,
-      ...(said.length > 0 ? { content: said } : {}),
+      ...(result.length > 0 ? { content: result } : {}),
       ...(is_error === true ? { is_error } : {}),
     }
     if (message.cache_control) block.cache_control = message.cache_control
     this.#insertResult(block)
   }
 
-  /** Results stand first in their turn, whatever was said before they came. */
+  /** Results stand at the start of their turn. */
   #insertResult(block: ToolResultBlock): void {
     const last = this.#turns.at(-1)
     if (last?.role !== 'user') {
@@ -132,7 +126,7 @@ class ConversationBuilder {
     else this.#turns.push({ role, content: [...blocks] })
   }
 
-  /** @param inner the marker of the message goes on the block around these */
+  /** The content of a message. @param inner whether the message's cache marker goes on an enclosing block */
   #content({ content, cache_control }: ChatMessage, path: string, inner = false): ContentBlock[] {
     const blocks: ContentBlock[] = []
     if (typeof content === 'string') {
@@ -141,7 +135,7 @@ class ConversationBuilder {
       content?.forEach((part, index) => {
         const block = this.#toBlock(part, `${path}.content[${index}]`)
         if (block) blocks.push(block)
-        // A marker on a text that is not sent moves to what stands before it.
+        // A marker on a dropped text moves to the block before.
         markLast(block ? [block] : blocks, part.cache_control)
       })
     }
@@ -168,25 +162,6 @@ class ConversationBuilder {
         )
     }
   }
-}
-
-interface Call {
-  readonly id: string | undefined
-  readonly name: string
-  readonly text: string
-}
-
-/** Calls in any of OpenAI's three forms. */
-function callsOf({ tool_calls, function_call }: ChatMessage): Call[] {
-  const calls: Call[] = (tool_calls ?? []).map(({ id, function: called, custom }: any) => ({
-    id,
-    name: (called ?? custom).name,
-    text: called ? called.arguments : custom.input,
-  }))
-  if (function_call && calls.length === 0) {
-    calls.push({ id: undefined, name: function_call.name, text: function_call.arguments })
-  }
-  return calls
 }
 
 function isText(block: ContentBlock): block is TextBlock {

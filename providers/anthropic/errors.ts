@@ -1,11 +1,11 @@
-/** From the vendor's "no" to a failure of the gateway (provider contract, section 4). */
+/** Maps Anthropic's errors to failures. */
 import type { FailureClass, Host } from '../../src/plugin.ts'
 import { clean, SENTENCES } from '../shared/error-messages.ts'
 import { tryParse } from '../shared/http.ts'
 
 type Headers = Readonly<Record<string, string>>
 
-/** The vendor's own names; they count before the status, which is 200 inside a stream. */
+/** By error type. The type counts before the status, which is 200 inside a stream. */
 const TYPES: ReadonlyMap<unknown, FailureClass> = new Map([
   ['authentication_error', 'upstream_auth'],
   ['permission_error', 'upstream_auth'],
@@ -18,7 +18,7 @@ const TYPES: ReadonlyMap<unknown, FailureClass> = new Map([
   ['overloaded_error', 'overloaded'],
 ])
 
-/** For answers of whatever stands before the vendor, which may be HTML. */
+/** By status, for answers of proxies, which may be HTML. */
 const STATUSES: ReadonlyMap<number, FailureClass> = new Map([
   [400, 'bad_request'],
   [401, 'upstream_auth'],
@@ -34,8 +34,8 @@ const STATUSES: ReadonlyMap<number, FailureClass> = new Map([
   [529, 'overloaded'],
 ])
 
-/** Bad requests that are none, by what is said of them; the first that fits counts. */
-const TELLING: readonly (readonly [says: RegExp, FailureClass])[] = [
+/** Error messages of type `invalid_request_error` that mean something else. The first match counts. */
+const BY_MESSAGE: readonly (readonly [says: RegExp, FailureClass])[] = [
   [/credit balance|billing|usage limit|spend limit/, 'upstream_balance'],
   [/api.?key|credential|oauth|organi[sz]ation|workspace|your account/, 'upstream_auth'],
   [
@@ -45,7 +45,10 @@ const TELLING: readonly (readonly [says: RegExp, FailureClass])[] = [
   [/content filter|usage polic/, 'content_blocked'],
 ]
 
-/** The failure for an answer with an error status. `body` may be JSON, HTML or nothing. */
+/**
+ * The failure for an answer with an error status.
+ * @param body JSON, HTML or empty
+ */
 export function httpFailure(
   fail: Host['fail'],
   status: number,
@@ -55,7 +58,7 @@ export function httpFailure(
   return toFailure(fail, tryParse(body)?.error, status, headers)
 }
 
-/** The failure for an error event inside a stream. */
+/** The failure for an error event in a stream. */
 export function inbandFailure(fail: Host['fail'], error: unknown): Error {
   return toFailure(fail, error, 200, {})
 }
@@ -79,10 +82,10 @@ function classify(type: unknown, status: number, text: string): FailureClass {
   if (named) return named
   const invalid = type === 'invalid_request_error' || STATUSES.get(status) === 'bad_request'
   if (!invalid) return STATUSES.get(status) ?? 'upstream_error'
-  return TELLING.find(([says]) => says.test(text))?.[1] ?? 'bad_request'
+  return BY_MESSAGE.find(([says]) => says.test(text))?.[1] ?? 'bad_request'
 }
 
-/** ms that the headers ask to wait: in so many words, or until an allowance that is used up comes back. */
+/** Milliseconds to wait, from `retry-after` or else from the reset time of an exhausted rate limit. */
 function waitIn(headers: Headers): number {
   const { 'retry-after': after = '' } = headers
   const seconds = Number(after || NaN)
@@ -94,7 +97,7 @@ function waitIn(headers: Headers): number {
   return Number.isFinite(at) ? at - Date.now() : 0
 }
 
-/** Ids of requests, accounts and files, and keys. */
+/** Ids of requests, accounts and files; keys. */
 const PRIVATE = [
   /\b(?:sk|req|org|wrkspc|msgbatch|file)[-_][\w*-]+/g,
   /\b[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}\b/gi,

@@ -1,6 +1,4 @@
-/** JSON on its way through: what models and tools wrote is passed on, not understood. */
-
-/** A reviver that keeps the digits of numbers; TypeScript's library does not know its third parameter yet. */
+/** The third parameter of a reviver is missing in TypeScript's library. */
 type Reviver = (
   this: unknown,
   name: string,
@@ -11,8 +9,8 @@ type Reviver = (
 const raw = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON
 
 /**
- * Parses JSON so that `JSON.stringify` writes each number as it was: identifiers beyond 2^53 stay what they are. Such a
- * number is no number in between, so this is for values that are handed on.
+ * Parses JSON so that `JSON.stringify` writes every number with its original digits, such as ids above 2^53. Such
+ * numbers are opaque objects after parsing, so the result is only good for passing on.
  * @throws SyntaxError
  */
 export function parseExactly(text: string): unknown {
@@ -25,14 +23,14 @@ const keepDigits: Reviver = function (_name, value, { source }) {
     : value
 }
 
-/** The arguments of a call as the object the vendor wants; text that is none is wrapped as `{"raw": …}`. */
+/** A call's arguments as an object. Text that is not a JSON object becomes `{"raw": …}`. */
 export function toInput(text: string): unknown {
   if (text.trim() === '') return {}
   try {
     const input = parseExactly(text)
     if (isPlainObject(input)) return input
   } catch {
-    // The model wrote it like this: it gets it back.
+    // Invalid JSON from a model goes back to the model as text.
   }
   return { raw: text }
 }

@@ -1,8 +1,8 @@
-/** Images and files, from the ways clients send them. */
+/** Images and files as content blocks. */
 import type { Host } from '../../src/plugin.ts'
 import type { ContentBlock, DocumentBlock, ImageBlock } from './blocks.ts'
 
-/** How the bytes of each kind begin, as base64 tells it; the declared type is wrong too often. */
+/** File types by their first bytes. The declared type is often wrong. */
 const BEGINNINGS: readonly (readonly [type: string, looksLikeIt: (bytes: string) => boolean])[] = [
   ['image/jpeg', (bytes) => bytes.startsWith('\xff\xd8\xff')],
   ['image/png', (bytes) => bytes.startsWith('\x89PNG')],
@@ -15,9 +15,9 @@ const PDF = 'application/pdf'
 const TEXTS = /^(?:text\/|application\/(?:json|xml|yaml|x-ndjson)$)/
 
 /**
- * An `image_url` part.
+ * Converts an `image_url` part.
  * @param path of the part, for the error
- * @throws bad_request when the bytes are no JPEG, PNG, GIF or WebP
+ * @throws the failure class `bad_request` for anything but JPEG, PNG, GIF and WebP
  */
 export function toImage(part: any, path: string, fail: Host['fail']): ImageBlock {
   const { url } = part.image_url as { url: string }
@@ -31,9 +31,9 @@ export function toImage(part: any, path: string, fail: Host['fail']): ImageBlock
 }
 
 /**
- * A `file` part: PDF and plain text become documents, images stay images.
+ * Converts a `file` part: PDF and plain text become documents, images become images.
  * @param path of the part, for the error
- * @throws bad_request for every other kind
+ * @throws the failure class `bad_request` for other types
  */
 export function toFile(part: any, path: string, fail: Host['fail']): ContentBlock {
   const { file_data, filename } = part.file as { file_data: string; filename?: string }
@@ -63,7 +63,7 @@ function isData(url: string): boolean {
   return /^data:/i.test(url.slice(0, 5))
 }
 
-/** A data URL's type, by its bytes where they tell, and its base64. */
+/** Type and base64 of a data URL. The first bytes count more than the declared type. */
 function split(url: string): { type: string; data: string } {
   const comma = url.indexOf(',')
   const declared = url.slice(5, comma).split(';', 1)[0]!.trim().toLowerCase()
@@ -71,7 +71,7 @@ function split(url: string): { type: string; data: string } {
   const bytes = Buffer.from(data.slice(0, 24), 'base64').toString('latin1')
   const type = BEGINNINGS.find(([, looksLikeIt]) => looksLikeIt(bytes))?.[0]
   if (type) return { type, data }
-  // Said to be one of these, and is not.
+  // The bytes contradict the declared type.
   const wrong = IMAGES.has(declared) || declared === 'image/jpg' || declared === PDF
   return { type: wrong ? 'unknown' : declared, data }
 }

@@ -1,69 +1,73 @@
-/** What sets the Claude models apart. Their names tell: rules change from one generation to the next. */
+/** Rules of the Claude models, derived from their names. */
 
-/** Levels of effort, weakest first (Messages API, `output_config.effort`). */
+/** Effort levels of the Messages API (`output_config.effort`), lowest first. */
 export const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max'] as const
+/** An effort level. */
 export type Effort = (typeof EFFORTS)[number]
 
-/** How a model is told to think, and what it refuses. */
+/** What a model accepts. */
 export interface Traits {
-  /** The most tokens an answer may have. */
+  /** Most tokens of an answer. */
   readonly maxTokens: number
-  /** Not at all, within a budget of tokens, or as it sees fit, with an effort. */
+  /** `never`: no thinking. `budget`: a budget of tokens. `adaptive`: the model decides, guided by an effort. */
   readonly thinking: 'never' | 'budget' | 'adaptive'
-  /** It takes a budget, too, where thinking is adaptive. */
+  /** Also accepts a budget when thinking is adaptive. */
   readonly budgets: boolean
   readonly efforts: readonly Effort[]
-  /** Thoughts come without text unless it is asked for. */
-  readonly silent: boolean
-  /** How thinking is turned off: by saying nothing, by a `type`, or it is not, and the least effort has to do. */
-  readonly off: 'unsaid' | 'disabled' | 'between_tools' | 'least'
-  /** Takes temperature, `top_p` and `top_k`. */
+  /** Thinking text is left out unless the request asks for it. */
+  readonly hidesThinking: boolean
+  /**
+   * How to turn thinking off: without any parameter, by a `type`, or not at all, so that the lowest effort is sent
+   * instead.
+   */
+  readonly off: 'unset' | 'disabled' | 'between_tools' | 'least'
+  /** Accepts temperature, `top_p` and `top_k`. */
   readonly sampling: boolean
-  /** Takes temperature and `top_p` in one request. */
+  /** Accepts temperature and `top_p` in one request. */
   readonly samplingTogether: boolean
-  /** Can be made to call a tool. */
+  /** Can be forced to call a tool. */
   readonly forcedTools: boolean
-  /** Holds to a JSON schema (`output_config.format`, strict tools). */
+  /** Supports structured output (`output_config.format`, strict tools). */
   readonly schemas: boolean
 }
 
-/** Models of other vendors behind the same API: nothing is taken for granted. */
-const STRANGER: Traits = {
+/** For models of other vendors with the same API: only the common features. */
+const OTHER_VENDOR: Traits = {
   maxTokens: 8192,
   thinking: 'budget',
   budgets: true,
   efforts: [],
-  silent: false,
-  off: 'unsaid',
+  hidesThinking: false,
+  off: 'unset',
   sampling: true,
   samplingTogether: true,
   forcedTools: true,
   schemas: false,
 }
 
-/** What a model of this name takes. A Claude whose generation the name does not tell is taken for the newest. */
+/** The rules of a model. A Claude model of unknown generation counts as the newest. */
 export function traitsOf(name: string): Traits {
   const model = name.toLowerCase()
-  if (!model.includes('claude')) return STRANGER
+  if (!model.includes('claude')) return OTHER_VENDOR
   const generation = generationOf(model)
   const alwaysThinks = /fable|mythos/.test(model)
   const adaptive = generation >= 406 || alwaysThinks
-  const silent = generation >= 407 || alwaysThinks
+  const hidesThinking = generation >= 407 || alwaysThinks
   return {
     maxTokens: maxTokensOf(model, generation),
     thinking: adaptive ? 'adaptive' : generation >= 307 ? 'budget' : 'never',
-    budgets: !silent,
-    efforts: silent ? EFFORTS : EFFORTS.filter((effort) => effort !== 'xhigh'),
-    silent,
+    budgets: !hidesThinking,
+    efforts: hidesThinking ? EFFORTS : EFFORTS.filter((effort) => effort !== 'xhigh'),
+    hidesThinking,
     off: alwaysThinks ? 'least' : offOf(model, generation),
-    sampling: !silent,
+    sampling: !hidesThinking,
     samplingTogether: generation < 405,
     forcedTools: !refusesForcedTools(model, generation),
     schemas: generation >= 401,
   }
 }
 
-/** 405 for 4.5. */
+/** Generation as a number: 405 for 4.5. */
 function generationOf(model: string): number {
   const newer = /claude-[a-z]+-(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)/.exec(model)
   const older = newer ?? /claude-v?(\d)(?!\d)(?:[-.](\d)(?!\d))?/.exec(model)
@@ -78,7 +82,7 @@ function maxTokensOf(model: string, generation: number): number {
 }
 
 function offOf(model: string, generation: number): Traits['off'] {
-  if (generation < 500) return 'unsaid'
+  if (generation < 500) return 'unset'
   if (generation < 505 || model.includes('haiku')) return 'disabled'
   return model.includes('sonnet') ? 'between_tools' : 'least'
 }

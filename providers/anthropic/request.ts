@@ -1,4 +1,4 @@
-/** The chat request as `POST /v1/messages` takes it. Members that the vendor does not have are left out. */
+/** Builds the body of `POST /v1/messages`. Parameters that the vendor does not have are left out. */
 import { hash } from 'node:crypto'
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import { isBlank, isThought, type Block, type Marked, type TextBlock, type Turn } from './blocks.ts'
@@ -9,30 +9,30 @@ import { toSupportedSchema } from './schema.ts'
 import { toThinking, type Thinking } from './thinking.ts'
 import { toToolChoice, toTools, type Tool, type ToolChoice } from './tools.ts'
 
-/** A request, and how its answer has to be read. */
-export interface Outgoing {
+/** A request body, and how to read its answer. */
+export interface MessagesRequest {
   readonly body: Readonly<Record<string, unknown>>
-  /** The answer itself comes as the input of {@link ANSWER_TOOL}. */
+  /** The answer comes as the input of the tool {@link ANSWER_TOOL}. */
   readonly answersByTool: boolean
 }
 
-/** What a model that cannot be held to a schema is made to call with its answer. */
+/** Tool that a model without structured output must call with its answer. */
 export const ANSWER_TOOL = 'final_answer'
 
 const ANY_JSON = 'Answer with one JSON object, and nothing else.'
 /**
- * Above this the vendor may need more than the ten minutes it gives an answer in one piece (its own libraries reckon with
- * 128,000 tokens an hour), so even then it is asked for a stream.
+ * Above this limit a whole answer may take longer than the vendor's ten minutes (Anthropic's SDKs assume 128,000 tokens
+ * per hour). Such requests are always streamed.
  */
-const MOST_TOKENS_AT_ONCE = 21_000
+const MAX_UNSTREAMED_TOKENS = 21_000
 
-/** @throws bad_request for what the vendor has no form for */
+/** Builds the body. @throws the failure class `bad_request` for what the vendor does not support */
 export function toRequest(
   input: ChatInput,
   model: string,
   traits: Traits,
   fail: Host['fail'],
-): Outgoing {
+): MessagesRequest {
   const { system, turns } = toConversation(input.messages, fail)
   const limit = Math.min(input.max_completion_tokens ?? Infinity, traits.maxTokens)
   const format = input.response_format as any
@@ -46,15 +46,15 @@ export function toRequest(
     if (input.tool_choice === 'none') tools.length = 0
     tools.push({ name: ANSWER_TOOL, input_schema: { type: 'object', ...schema } })
   }
-  const said =
+  const systemText =
     format?.type === 'json_object' ? [...system, { type: 'text', text: ANY_JSON }] : system
-  const stream = input.stream === true || limit > MOST_TOKENS_AT_ONCE
+  const stream = input.stream === true || limit > MAX_UNSTREAMED_TOKENS
   const automatic = input.cache_control
-  limitMarkers(placesOf(tools, said as TextBlock[], turns), automatic !== undefined)
+  limitMarkers(placesOf(tools, systemText as TextBlock[], turns), automatic !== undefined)
   const body: Record<string, unknown> = {
     model,
     max_tokens: limit,
-    ...(said.length > 0 ? { system: said } : {}),
+    ...(systemText.length > 0 ? { system: systemText } : {}),
     messages: turns,
     ...(tools.length > 0 ? { tools, ...choice(input, traits, thinking, answersByTool) } : {}),
     ...(thinking.thinking ? { thinking: thinking.thinking } : {}),
@@ -63,7 +63,7 @@ export function toRequest(
     ...stops(input.stop),
     ...(automatic ? { cache_control: automatic } : {}),
     ...user(input),
-    // A model has one price list.
+    // Other tiers have other prices.
     service_tier: 'standard_only',
     ...(stream ? { stream } : {}),
   }
@@ -71,8 +71,8 @@ export function toRequest(
 }
 
 /**
- * Where an answer goes on after a result, a model with a budget wants to see how its thoughts began; a client that has
- * lost them gets the rest without. And a model that is made to call a tool cannot think first.
+ * Whether the request may ask for thinking. A model with a budget refuses tool results whose turn has lost its thinking
+ * blocks, and a model that must call a tool cannot think.
  */
 function mayThink(turns: readonly Turn[], traits: Traits, answersByTool: boolean): boolean {
   if (answersByTool) return false
@@ -88,12 +88,12 @@ function choice(
   answersByTool: boolean,
 ): { tool_choice?: ToolChoice } {
   if (answersByTool) {
-    // Its own tools stay open to the model: it answers with one call, of one kind or the other.
+    // The client's tools stay available: the model answers with one call, of any tool.
     const tool_choice = { type: 'any', disable_parallel_tool_use: true } as const
     return { tool_choice }
   }
-  const bound = thinking.thinking?.type === 'enabled'
-  const tool_choice = toToolChoice(input, traits.forcedTools && !bound)
+  const noForcedTool = thinking.thinking?.type === 'enabled'
+  const tool_choice = toToolChoice(input, traits.forcedTools && !noForcedTool)
   return tool_choice ? { tool_choice } : {}
 }
 
@@ -103,15 +103,16 @@ function outputConfig({ effort }: Thinking, schema: unknown): object {
   return { output_config: { ...(effort ? { effort } : {}), ...(format ? { format } : {}) } }
 }
 
-/** Hints; what a model refuses is dropped. */
+/** Sampling parameters are hints; those that the model refuses are dropped. */
 function sampling(input: ChatInput, traits: Traits, thinking: Thinking): object {
   if (!traits.sampling || thinking.on) return {}
   const { temperature, top_p, top_k } = input
-  const warmth = typeof temperature === 'number' ? { temperature: Math.min(temperature, 1) } : {}
+  const temperatures =
+    typeof temperature === 'number' ? { temperature: Math.min(temperature, 1) } : {}
   const nucleus =
-    typeof top_p === 'number' && (!('temperature' in warmth) || traits.samplingTogether)
+    typeof top_p === 'number' && (!('temperature' in temperatures) || traits.samplingTogether)
   return {
-    ...warmth,
+    ...temperatures,
     ...(nucleus ? { top_p } : {}),
     ...(typeof top_k === 'number' && top_k >= 1 ? { top_k: Math.floor(top_k) } : {}),
   }
@@ -124,14 +125,14 @@ function stops(stop: unknown): object {
   return given.length > 0 ? { stop_sequences: given } : {}
 }
 
-/** Who asks, so that the vendor can tell abuse apart; not readable. */
+/** An opaque id of the end user, which lets the vendor detect abuse. */
 function user({ user, safety_identifier, metadata }: ChatInput): object {
   const id = user ?? safety_identifier ?? (metadata as { user_id?: unknown } | undefined)?.user_id
   if (typeof id !== 'string' || id === '') return {}
   return { metadata: { user_id: hash('sha256', id, 'hex') } }
 }
 
-/** Everything that may carry a marker, in the order in which the vendor reads it. */
+/** Everything that may carry a cache marker, in the order of the prompt. */
 function* placesOf(
   tools: readonly Tool[],
   system: readonly TextBlock[],

@@ -1,6 +1,4 @@
-/** JSON schemas, in the part of the language that the vendor can hold a model to. */
-
-/** Limits of single values: the vendor refuses them, so they are put into words. */
+/** Keywords that limit values. The vendor refuses them, so they move into the description. */
 const LIMITS = [
   'minimum',
   'maximum',
@@ -30,14 +28,14 @@ const FORMATS: ReadonlySet<unknown> = new Set([
   'uuid',
 ])
 
-/** Members that hold one schema, a list of them, or a table. */
+/** Keywords with one schema, a list of schemas, or a table of schemas. */
 const ONE = ['items', 'not', 'if', 'then', 'else']
 const LISTS = ['anyOf', 'allOf', 'prefixItems']
 const TABLES = ['properties', '$defs', 'definitions']
 
 /**
- * The schema with closed objects, and without the limits the vendor does not know: those are said in descriptions, where
- * the model reads them.
+ * Reduces a JSON schema to the keywords of Anthropic's structured output: objects are closed, and unsupported limits
+ * move into descriptions, which the model reads.
  */
 export function toSupportedSchema(schema: unknown): unknown {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema

@@ -1,18 +1,18 @@
-/** How a wish for reasoning is put to a model. */
+/** Maps the request's `reasoning` to Anthropic's thinking parameters. */
 import type { Reasoning } from '../../src/plugin.ts'
 import { EFFORTS, type Effort, type Traits } from './models.ts'
 
-/** What goes into the request. */
+/** Parameters for one request. */
 export interface Thinking {
   readonly thinking?: Readonly<Record<string, unknown>>
   readonly effort?: Effort
-  /** The model will think because it is told to. */
+  /** Whether the request turns thinking on. */
   readonly on: boolean
 }
 
-/** The vendor's least budget. */
+/** Smallest budget that the vendor accepts. */
 const LEAST_BUDGET = 1024
-/** Of the tokens an answer may have, the share that goes to thinking. */
+/** Share of the answer's tokens for thinking, per effort. */
 const SHARES: Readonly<Record<string, number>> = {
   minimal: 0.1,
   low: 0.2,
@@ -23,11 +23,12 @@ const SHARES: Readonly<Record<string, number>> = {
 }
 const MOST_SHARE = 0.95
 
-const UNSAID: Thinking = { on: false }
+const UNSET: Thinking = { on: false }
 
 /**
- * @param limit the most tokens of the answer, thoughts included
- * @param asked whether the client set that limit
+ * The thinking parameters of a request.
+ * @param limit most tokens of the answer, thinking included
+ * @param asked whether the client set this limit
  */
 export function toThinking(
   reasoning: Reasoning | undefined,
@@ -35,44 +36,44 @@ export function toThinking(
   limit: number,
   asked: boolean,
 ): Thinking {
-  if (!reasoning || traits.thinking === 'never') return UNSAID
+  if (!reasoning || traits.thinking === 'never') return UNSET
   const { effort, max_tokens: budget, enabled, exclude } = reasoning
   if (enabled === false || effort === 'none') return OFF[traits.off]
-  if (effort === undefined && budget === undefined && enabled !== true) return UNSAID
+  if (effort === undefined && budget === undefined && enabled !== true) return UNSET
   const byBudget = traits.thinking === 'budget' || (budget !== undefined && traits.budgets)
   if (byBudget) return withBudget(budget ?? limit * SHARES[effort ?? 'medium']!, limit)
   const display = exclude ? 'omitted' : 'summarized'
   const wanted = budget === undefined ? effort : effortOf(budget, asked ? limit : undefined)
   return {
     on: true,
-    thinking: { type: 'adaptive', ...(traits.silent ? { display } : {}) },
+    thinking: { type: 'adaptive', ...(traits.hidesThinking ? { display } : {}) },
     ...(wanted ? { effort: nearest(wanted, traits.efforts) } : {}),
   }
 }
 
 const OFF: Readonly<Record<Traits['off'], Thinking>> = {
-  unsaid: UNSAID,
+  unset: UNSET,
   disabled: { on: false, thinking: { type: 'disabled' } },
   between_tools: { on: false, thinking: { type: 'between_tools' } },
   least: { on: false, effort: 'low' },
 }
 
-/** Within the limit: it is what the client and its policy allow, and what was set aside for the call. */
+/** The budget stays within the limit, which is also what the account's hold covers. */
 function withBudget(wanted: number, limit: number): Thinking {
   const most = Math.floor(limit * MOST_SHARE)
-  if (most < LEAST_BUDGET) return UNSAID
+  if (most < LEAST_BUDGET) return UNSET
   const budget_tokens = Math.min(Math.max(Math.floor(wanted), LEAST_BUDGET), most)
   return { on: true, thinking: { type: 'enabled', budget_tokens } }
 }
 
-/** A budget as an effort, by its share of the answer. */
+/** The effort for a budget, from its share of the answer. */
 function effortOf(budget: number, limit: number | undefined): Effort {
   if (limit === undefined) return 'medium'
   const share = budget / limit
   return share <= SHARES.low! ? 'low' : share <= SHARES.medium! ? 'medium' : 'high'
 }
 
-/** Between two levels that are equally near, the cheaper one. */
+/** The nearest level; the lower one of two equally near. */
 function nearest(wanted: NonNullable<Reasoning['effort']>, levels: readonly Effort[]): Effort {
   const place = EFFORTS.indexOf(wanted as Effort)
   const distance = (level: Effort) => Math.abs(EFFORTS.indexOf(level) - place)

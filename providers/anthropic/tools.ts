@@ -1,4 +1,4 @@
-/** Tools, and how free the model is to call them. */
+/** Tools and tool choice. */
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import type { Marked } from './blocks.ts'
 import { toSupportedSchema } from './schema.ts'
@@ -11,6 +11,7 @@ export interface Tool extends Marked {
   readonly strict?: true
 }
 
+/** The vendor's form of a tool choice. */
 export interface ToolChoice {
   readonly type: 'auto' | 'none' | 'any' | 'tool'
   readonly name?: string
@@ -18,9 +19,9 @@ export interface ToolChoice {
 }
 
 /**
- * The tools a request offers: with `allowed_tools` only those.
- * @param schemas whether the model can be held to a schema
- * @throws bad_request for tools that are no functions
+ * The tools of a request; with `allowed_tools` only those.
+ * @param schemas whether the model supports structured output
+ * @throws the failure class `bad_request` for tools that are not functions
  */
 export function toTools(
   { tools = [], tool_choice }: ChatInput,
@@ -42,7 +43,10 @@ export function toTools(
     .filter(({ name }) => !allowed || allowed.has(name))
 }
 
-/** @param forced whether the model may be made to call a tool now; otherwise it is left the choice */
+/**
+ * The tool choice of a request. @param forced whether the model can be forced to call a tool; otherwise the choice is
+ * `auto`
+ */
 export function toToolChoice(
   { tool_choice, parallel_tool_calls }: ChatInput,
   forced: boolean,

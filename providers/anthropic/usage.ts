@@ -1,18 +1,18 @@
-/** What was consumed. The vendor counts cached input beside the rest; in the gateway's sense it is inside. */
+/** Converts usage. Anthropic counts cached input separately; the gateway's prompt tokens include it. */
 import type { OpenAIUsage } from '../../src/plugin.ts'
 import { tokenCount } from '../shared/values.ts'
 
-/** Counts as the vendor reports them: in a stream again and again, each time for everything so far. */
+/** Counts as reported. Each report of a stream covers everything so far. */
 export type Counts = Readonly<Record<string, any>>
 
-/** Later counts win. What a later report leaves out or calls zero was known before: counts only grow. */
+/** Merges a later report into earlier ones. Counts that are absent or zero in the later report keep their value. */
 export function withLater(counts: Counts | undefined, later: unknown): Counts | undefined {
   if (typeof later !== 'object' || later === null) return counts
   const told = Object.entries(later).filter(([, value]) => value)
   return { ...counts, ...Object.fromEntries(told) }
 }
 
-/** @param said characters of output, for an answer that ended before its count */
+/** Usage in the gateway's form. @param said characters of output, for an answer that ended before its final count */
 export function toUsage(counts: Counts, said = 0): OpenAIUsage {
   const read = tokenCount(counts.cache_read_input_tokens)
   const { ephemeral_5m_input_tokens, ephemeral_1h_input_tokens } = counts.cache_creation ?? {}

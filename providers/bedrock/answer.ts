@@ -1,4 +1,4 @@
-/** Answers of Converse, whole or in events, as chunks. */
+/** Turns answers of Converse, whole or streamed, into chunks. */
 import type {
   ChatChunk,
   ChatDelta,
@@ -14,13 +14,13 @@ import { tokenCount } from '../shared/values.ts'
 import { frameFailure } from './errors.ts'
 import type { Frame } from './frames.ts'
 
-/** What is known of an answer beforehand. */
-export interface Expected {
-  /** The model thinks inside its text. */
+/** What the request says about how to read its answer. */
+export interface AnswerContext {
+  /** The model writes its reasoning into its text, in these tags. */
   readonly tags: ThinkTags | undefined
-  /** It seals its reasoning. */
-  readonly seals: boolean
-  /** The call of this tool is the answer. */
+  /** Reasoning comes with a signature. */
+  readonly signsReasoning: boolean
+  /** Name of the tool whose arguments are the answer. */
   readonly answerTool: string | undefined
   readonly fail: Host['fail']
 }
@@ -29,11 +29,11 @@ export interface Expected {
  * The chunks of a stream.
  * @throws the failure an exception in the stream stands for
  */
-export function readStream(expected: Expected): Step<Frame, ChatChunk> {
-  const answer = new Answer(expected)
+export function readStream(context: AnswerContext): Step<Frame, ChatChunk> {
+  const answer = new AnswerState(context)
   return {
     push(frame, emit) {
-      if (frame.kind !== 'event') throw frameFailure(expected.fail, frame)
+      if (frame.kind !== 'event') throw frameFailure(context.fail, frame)
       const chunk = answer.push(frame.name, frame.payload)
       if (chunk) emit(chunk)
     },
@@ -45,19 +45,19 @@ export function readStream(expected: Expected): Step<Frame, ChatChunk> {
 
 /**
  * The chunks of a whole answer.
- * @throws the failure class `upstream_error` when it is none
+ * @throws the failure class `upstream_error` when the payload is not an answer
  */
-export function readWhole(payload: any, expected: Expected): ChatChunk[] {
+export function readWhole(payload: any, context: AnswerContext): ChatChunk[] {
   const content = payload?.output?.message?.content
-  if (!Array.isArray(content)) throw notAnAnswer(expected.fail)
-  const answer = new Answer(expected)
+  if (!Array.isArray(content)) throw notAnAnswer(context.fail)
+  const answer = new AnswerState(context)
   const chunks: ChatChunk[] = []
   const push = (name: string, event: object) => {
     const chunk = answer.push(name, event)
     if (chunk) chunks.push(chunk)
   }
   for (const [contentBlockIndex, block] of content.entries()) {
-    const { start, deltas } = eventsOf(block)
+    const { start, deltas } = toEvents(block)
     if (start) push('contentBlockStart', { contentBlockIndex, start })
     for (const delta of deltas) push('contentBlockDelta', { contentBlockIndex, delta })
     push('contentBlockStop', { contentBlockIndex })
@@ -68,7 +68,7 @@ export function readWhole(payload: any, expected: Expected): ChatChunk[] {
   return chunks
 }
 
-/** Amazon's reasons, in OpenAI's words. Unknown ones mean stop. */
+/** Amazon's stop reasons as OpenAI's finish reasons. All others become `stop`. */
 const REASONS: Readonly<Record<string, string>> = {
   content_filtered: 'content_filter',
   guardrail_intervened: 'content_filter',
@@ -77,36 +77,36 @@ const REASONS: Readonly<Record<string, string>> = {
   tool_use: 'tool_calls',
 }
 
-/** What is remembered of an answer while it arrives. */
-class Answer {
-  readonly #expected: Expected
+/** State of one answer while it arrives. */
+class AnswerState {
+  readonly #context: AnswerContext
   readonly #splitter: ThinkSplitter | undefined
-  /** The call a block is, or that it is the answer. */
-  readonly #calls = new Map<number, { readonly index: number; silent: boolean } | 'answer'>()
-  /** The place of a block among those that are reasoning; and what was said before it. */
+  /** What a block is: a tool call, or the call that holds the answer. */
+  readonly #calls = new Map<number, { readonly index: number; empty: boolean } | 'answer'>()
+  /** Index of a reasoning block, and an id that tells its position in the answer. */
   readonly #thoughts = new Map<number, { readonly index: number; readonly id: string | null }>()
   #called = 0
-  /** UTF-16 units of text. */
+  /** UTF-16 units of text so far. */
   #characters = 0
-  /** Text of a model that was to answer by a call: the answer only if there is no such call. */
-  #aside = ''
+  /** Text of a model that should answer by a tool call. It becomes the answer when there is no such call. */
+  #sideText = ''
   #failure: Error | undefined
 
-  constructor(expected: Expected) {
-    this.#expected = expected
-    this.#splitter = expected.tags && new ThinkSplitter(expected.tags)
+  constructor(context: AnswerContext) {
+    this.#context = context
+    this.#splitter = context.tags && new ThinkSplitter(context.tags)
   }
 
-  /** Nothing for an event that says nothing to anybody. */
+  /** Undefined for an event without content. */
   push(name: string, event: any): ChatChunk | undefined {
     const { contentBlockIndex: block = 0, start, delta, stopReason, usage } = Object(event)
     switch (name) {
       case 'contentBlockStart':
-        return said(this.#open(block, start?.toolUse))
+        return toChunk(this.#open(block, start?.toolUse))
       case 'contentBlockDelta':
-        return said(this.#read(block, Object(delta)))
+        return toChunk(this.#read(block, Object(delta)))
       case 'contentBlockStop':
-        return said(this.#close(block))
+        return toChunk(this.#close(block))
       case 'messageStop':
         return this.#stop(stopReason)
       case 'metadata': {
@@ -118,25 +118,26 @@ class Answer {
     }
   }
 
-  /** @throws what went wrong with the answer, once everything that was produced has been said */
+  /** Emits what was held back. @throws the failure of a broken answer, after everything before it was emitted */
   end(emit: (chunk: ChatChunk) => void): void {
-    const held = this.#splitter?.end()
-    const rest = held && said(this.#speak(held.content, held.reasoning))
-    if (rest) emit(rest)
+    const rest = this.#splitter?.end()
+    const chunk = rest && toChunk(this.#text(rest.content, rest.reasoning))
+    if (chunk) emit(chunk)
     const answered = [...this.#calls.values()].includes('answer')
-    if (this.#aside && !answered) emit({ choices: [{ index: 0, delta: { content: this.#aside } }] })
+    if (this.#sideText && !answered)
+      emit({ choices: [{ index: 0, delta: { content: this.#sideText } }] })
     if (this.#failure) throw this.#failure
   }
 
   #open(block: number, tool: any): ChatDelta | undefined {
     if (!tool) return undefined
-    const { answerTool } = this.#expected
+    const { answerTool } = this.#context
     if (answerTool !== undefined && tool.name === answerTool) {
       this.#calls.set(block, 'answer')
       return undefined
     }
     const index = this.#called++
-    this.#calls.set(block, { index, silent: true })
+    this.#calls.set(block, { index, empty: true })
     const { toolUseId: id, name } = tool
     return { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }
   }
@@ -144,17 +145,17 @@ class Answer {
   #read(block: number, delta: any): ChatDelta | undefined {
     if (typeof delta.text === 'string') {
       const thought = this.#splitter?.push(delta.text)
-      return this.#speak(thought?.content ?? delta.text, thought?.reasoning ?? '')
+      return this.#text(thought?.content ?? delta.text, thought?.reasoning ?? '')
     }
-    if (delta.toolUse) return this.#argue(block, textOf(delta.toolUse.input))
+    if (delta.toolUse) return this.#arguments(block, textOf(delta.toolUse.input))
     if (delta.reasoningContent) return this.#think(block, delta.reasoningContent)
-    return cite(delta.citation)
+    return toAnnotation(delta.citation)
   }
 
-  #speak(text: string, reasoning: string): ChatDelta | undefined {
+  #text(text: string, reasoning: string): ChatDelta | undefined {
     this.#characters += text.length
-    if (this.#expected.answerTool) this.#aside += text
-    const content = this.#expected.answerTool ? '' : text
+    if (this.#context.answerTool) this.#sideText += text
+    const content = this.#context.answerTool ? '' : text
     if (!reasoning) return content ? { content } : undefined
     const detail: ReasoningDetail = {
       type: 'reasoning.text',
@@ -165,11 +166,11 @@ class Answer {
     return { ...(content && { content }), reasoning, reasoning_details: [detail] }
   }
 
-  #argue(block: number, text: string): ChatDelta | undefined {
+  #arguments(block: number, text: string): ChatDelta | undefined {
     const call = this.#calls.get(block)
     if (!text || !call) return undefined
     if (call === 'answer') return { content: text }
-    call.silent = false
+    call.empty = false
     return { tool_calls: [{ index: call.index, function: { arguments: text } }] }
   }
 
@@ -180,14 +181,16 @@ class Answer {
       const id = toId({ characters: this.#characters, calls: this.#called })
       this.#thoughts.set(block, (place = { index: this.#thoughts.size, id }))
     }
-    const whose = this.#expected.seals ? { format: FORMAT, id: place.id } : { format: 'unknown' }
+    const origin = this.#context.signsReasoning
+      ? { format: FORMAT, id: place.id }
+      : { format: 'unknown' }
     const detail: ReasoningDetail = {
       ...(redactedContent
         ? { type: 'reasoning.encrypted', data: redactedContent }
         : { type: 'reasoning.text' }),
       ...(text && { text }),
       ...(signature && { signature }),
-      ...whose,
+      ...origin,
       index: place.index,
     }
     return { ...(text && { reasoning: text }), reasoning_details: [detail] }
@@ -195,14 +198,14 @@ class Answer {
 
   #close(block: number): ChatDelta | undefined {
     const call = this.#calls.get(block)
-    if (!call || call === 'answer' || !call.silent) return undefined
+    if (!call || call === 'answer' || !call.empty) return undefined
     return { tool_calls: [{ index: call.index, function: { arguments: '{}' } }] }
   }
 
   #stop(reason: unknown): ChatChunk | undefined {
     if (typeof reason === 'string' && reason.startsWith('malformed_')) {
-      // The model wrote something that is no answer: its fault, and worth another try.
-      this.#failure = this.#expected.fail(
+      // The model itself produced an invalid answer, so another attempt may succeed.
+      this.#failure = this.#context.fail(
         'upstream_error',
         'The model provider gave up on this answer.',
       )
@@ -214,8 +217,8 @@ class Answer {
   }
 }
 
-/** The events a whole block would have come in. */
-function eventsOf(block: any): { start?: object; deltas: object[] } {
+/** The events that a streamed block would have consisted of. */
+function toEvents(block: any): { start?: object; deltas: object[] } {
   if (block?.toolUse) {
     const { toolUseId, name, input } = block.toolUse
     const text = JSON.stringify(input ?? {})
@@ -241,8 +244,8 @@ function listOf(value: unknown): any[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Sources that are pages; of the others there is no form. */
-function cite(citation: any): ChatDelta | undefined {
+/** A citation of a web page. Other sources have no OpenAI form. */
+function toAnnotation(citation: any): ChatDelta | undefined {
   const url = citation?.location?.web?.url
   if (typeof url !== 'string') return undefined
   const title = citation.title ?? ''
@@ -250,7 +253,7 @@ function cite(citation: any): ChatDelta | undefined {
   return { annotations: [{ type: 'url_citation', url_citation: page }] }
 }
 
-/** What is cached stands beside the input, and comes under two names. */
+/** Amazon counts cached input separately, under one of two names. */
 function toUsage(reported: any): OpenAIUsage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
   const read = tokenCount(reported.cacheReadInputTokens ?? reported.cacheReadInputTokenCount)
@@ -262,6 +265,6 @@ function toUsage(reported: any): OpenAIUsage | undefined {
   }
 }
 
-function said(delta: ChatDelta | undefined): ChatChunk | undefined {
+function toChunk(delta: ChatDelta | undefined): ChatChunk | undefined {
   return delta && { choices: [{ index: 0, delta }] }
 }

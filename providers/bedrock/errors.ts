@@ -1,10 +1,10 @@
-/** From Amazon's exceptions to the gateway's failure classes. */
+/** Maps Amazon's exceptions to failure classes. */
 import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
 import { clean, SENTENCES } from '../shared/error-messages.ts'
 import { tryParse } from '../shared/http.ts'
 import type { Frame } from './frames.ts'
 
-/** By name, in small letters. */
+/** By exception name in lower case. */
 const CLASSES: Readonly<Record<string, FailureClass>> = {
   accessdeniedexception: 'upstream_auth',
   expiredtokenexception: 'upstream_auth',
@@ -41,7 +41,7 @@ const TOO_LONG =
 const NO_MODEL =
   /model identifier is invalid|on-demand throughput isn|end of its life|model .{0,80}not (found|supported in)/i
 
-/** The failure for an answer with an error status; the name is in a header, the sentence in the body. */
+/** The failure for an answer with an error status. The exception's name is in a header, its message in the body. */
 export function httpFailure(
   fail: Host['fail'],
   { status, headers }: UpstreamResponse,
@@ -52,9 +52,9 @@ export function httpFailure(
   return toFailure(fail, name, message ?? capital, BY_STATUS[status] ?? 'upstream_error', status)
 }
 
-/** The failure for a frame that is no event. */
+/** The failure for an exception or error frame in a stream. */
 export function frameFailure(fail: Host['fail'], { name, payload }: Frame): Error {
-  // A validation names the client's fault; whatever else has no name here is Amazon's.
+  // A validation error is the client's fault. All unknown exceptions are Amazon's.
   const otherwise = /validation/i.test(name) ? 'bad_request' : 'upstream_error'
   return toFailure(fail, name, payload?.message ?? payload?.Message, otherwise, 200)
 }
@@ -66,7 +66,7 @@ function toFailure(
   otherwise: FailureClass,
   status: number,
 ): Error {
-  // `com.amazon.coral.service#Name:http://internal.amazon.com/…`
+  // The header has the form `com.amazon.coral.service#Name:http://internal.amazon.com/…`.
   const name = given.split(':', 1)[0]!.split('#').at(-1)!.toLowerCase()
   const message = typeof said === 'string' ? said : ''
   const failure = classify(name, message, otherwise)

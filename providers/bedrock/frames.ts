@@ -1,24 +1,24 @@
 /**
- * The binary framing of Amazon's event streams (`application/vnd.amazon.eventstream`): out of bytes, cut wherever the
- * network liked to, come events with their checksums verified.
+ * Amazon's binary event stream (`application/vnd.amazon.eventstream`): splits bytes into frames and verifies their
+ * checksums.
  */
 import { EventStreamCodec } from '@smithy/eventstream-codec'
 import type { Host, Step } from '../../src/plugin.ts'
 
-/** One event of a stream. */
+/** One frame of a stream. */
 export interface Frame {
   readonly kind: 'event' | 'exception' | 'error'
-  /** Of the event or the exception, as Amazon writes it. */
+  /** Name of the event or the exception. */
   readonly name: string
-  /** The payload; of an `error`, what it says. */
+  /** The payload; for an `error`, an object with its message. */
   readonly payload: any
 }
 
-/** Length, length of the headers and a checksum of both: enough to know where a frame ends. */
+/** Frame length, header length and their checksum: enough to know where a frame ends. */
 const PRELUDE_BYTES = 12
-/** The prelude and the checksum at the end. */
+/** The prelude and the checksum of the frame. */
 const LEAST_BYTES = 16
-/** What Amazon allows at most: headers of 128 KiB, a payload of 24 MiB. */
+/** Amazon's limits: headers of 128 KiB, a payload of 24 MiB. */
 const MOST_BYTES = LEAST_BYTES + 128 * 1024 + 24 * 1024 * 1024
 
 const codec = new EventStreamCodec(
@@ -27,13 +27,13 @@ const codec = new EventStreamCodec(
 )
 
 /**
- * Reads frames. One that the end of the stream cuts off is left out.
- * @throws the failure class `upstream_error` at a frame that is damaged
+ * Reads frames. A frame that the end of the stream cuts off is dropped.
+ * @throws the failure class `upstream_error` for a damaged frame
  */
 export function readFrames(fail: Host['fail']): Step<Uint8Array, Frame> {
   let pieces: Uint8Array[] = []
   let held = 0
-  /** Bytes that have to be there before anything can be said. */
+  /** Bytes needed before the next frame can be read. */
   let wanted = PRELUDE_BYTES
   return {
     push(bytes, emit) {
@@ -75,7 +75,7 @@ function decode(bytes: Uint8Array, fail: Host['fail']): Frame {
         return { kind: 'event', name: text(':event-type'), payload: parse(body) }
     }
   } catch {
-    // Without the cause: it may quote the payload.
+    // The cause is left out because it may quote the payload.
     throw damaged(fail)
   }
 }

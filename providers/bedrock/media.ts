@@ -1,10 +1,10 @@
-/** Images, documents, sounds and films: bytes, and what they are. */
+/** Images, documents, audio and video as blocks of Converse. */
 import type { Host } from '../../src/plugin.ts'
 
-/** A member of `content`, in Amazon's words. */
+/** A member of `content` in Converse. */
 export type Block = Record<string, any>
 
-/** What a file is, by its first bytes, base64. The bytes are right where a client's word for them is not. */
+/** Formats by the start of their base64. The bytes count more than the declared type, which is often wrong. */
 const MAGIC: readonly (readonly [start: RegExp, format: string])[] = [
   [/^iVBORw0KGgo/, 'png'],
   [/^\/9j\//, 'jpeg'],
@@ -34,7 +34,7 @@ const VIDEO_NAMES: Readonly<Record<string, string>> = {
   'x-ms-wmv': 'wmv',
 }
 
-/** @throws the failure class `bad_request` for what is no image, and for an address */
+/** An image. @throws the failure class `bad_request` for other content and for URLs */
 export function imageBlock(url: string, fail: Host['fail']): Block {
   const { type, base64 } = inline(url, fail)
   const format = formatOf(base64) ?? type.replace(/^image\//, '').replace(/^jpg$/, 'jpeg')
@@ -46,9 +46,9 @@ export function imageBlock(url: string, fail: Host['fail']): Block {
 }
 
 /**
- * A document, or an image or a film that came as a file.
- * @param name of the document, in this request
- * @throws the failure class `bad_request` for what is none of these, and for an address
+ * A document, or an image or video that came as a file.
+ * @param name makes a name for a document, unique in the request
+ * @throws the failure class `bad_request` for other content and for URLs
  */
 export function fileBlock(file: any, name: () => string, fail: Host['fail']): Block {
   const { type, base64 } = inline(String(file?.file_data ?? ''), fail)
@@ -69,13 +69,13 @@ export function fileBlock(file: any, name: () => string, fail: Host['fail']): Bl
   return { document: { format, name: name(), source: { bytes: base64 } } }
 }
 
-/** @throws the failure class `bad_request` for an address */
+/** Audio. @throws the failure class `bad_request` for URLs */
 export function audioBlock(audio: any, fail: Host['fail']): Block {
   const { base64 } = inline(String(audio?.data ?? ''), fail)
   return { audio: { format: String(audio?.format ?? 'wav'), source: { bytes: base64 } } }
 }
 
-/** A data URL, or bare base64, taken apart without a look at every character. */
+/** Splits a data URL, or takes bare base64. Does not scan the whole text, which may be megabytes. */
 function inline(text: string, fail: Host['fail']): { type: string; base64: string } {
   if (!/^[a-z][a-z\d+.-]*:/i.test(text.slice(0, 16))) return { type: '', base64: text }
   if (!/^data:/i.test(text)) {

@@ -1,50 +1,52 @@
-/** What sets the models behind one API apart, told by their names. */
+/** Rules of the models behind Converse, derived from their names. */
 import type { Reasoning } from '../../src/plugin.ts'
 import { traitsOf as claudeTraitsOf } from '../anthropic/models.ts'
 import { toSupportedSchema } from '../anthropic/schema.ts'
 import { toThinking } from '../anthropic/thinking.ts'
 import { effortIn, isOff } from '../openai-compatible/reasoning.ts'
 
-/** How a JSON schema is put to a model: as such, as the one tool it has to call, or in words. */
+/** How a model gets a JSON schema: natively, as the input of a tool that it must call, or as text in the prompt. */
 export const SCHEMAS = ['native', 'tool', 'prompt'] as const
 export type SchemaForm = (typeof SCHEMAS)[number]
 
+/** Sampling parameters in Converse's names. */
 export type Sampling = 'temperature' | 'topP' | 'topK'
 
+/** What a model accepts. */
 export interface Traits {
-  /** Where cache points may stand. */
+  /** Where cache points are allowed. */
   readonly cache: 'nowhere' | 'messages' | 'everywhere'
   readonly schema: SchemaForm
-  /** A schema in the part of the language that the model can be held to. */
+  /** Reduces a schema to the keywords that the model supports. */
   readonly narrow: (schema: unknown) => unknown
-  /** Gives its reasoning out under a seal and wants it back unchanged. */
-  readonly seals: boolean
-  /** Refuses results of tools beside anything else in a message. */
+  /** Reasoning comes with signatures and must be sent back unchanged. */
+  readonly signsReasoning: boolean
+  /** Tool results must be alone in their turn. */
   readonly resultsAlone: boolean
-  /** Refuses system text. */
+  /** System text is refused. */
   readonly noSystem: boolean
-  /** Can be made to call a tool. */
+  /** The model can be forced to call a tool. */
   readonly forcedTools: boolean
-  /** `top_k` in the model's own words. */
+  /** The `top_k` parameter in the model's own form. */
   readonly topK: ((value: unknown) => object) | undefined
-  /** @param limit the most tokens the answer may have */
-  readonly ask: (reasoning: Reasoning, limit: number | undefined) => Asked
-  /** Sampling that the model refuses: of several together, or, if it refuses all, each. */
+  /** The reasoning parameters in the model's own form. @param limit most tokens of the answer */
+  readonly toReasoning: (reasoning: Reasoning, limit: number | undefined) => ReasoningRequest
+  /** Sampling parameters that the model refuses. If there are several but not all, they are only refused together. */
   readonly refuses: (thinks: boolean) => readonly Sampling[]
 }
 
-/** A wish for reasoning in a model's own words. */
-export interface Asked {
+/** Reasoning parameters for one request, and what follows from them. */
+export interface ReasoningRequest {
   readonly fields: Readonly<Record<string, unknown>>
   readonly thinks: boolean
-  /** Cannot be made to call a tool meanwhile. */
-  readonly decides?: boolean
-  /** An answer that goes on after results has to begin with what was thought before them. */
-  readonly strictly?: boolean
+  /** The model cannot be forced to call a tool while it reasons. */
+  readonly choosesTools?: boolean
+  /** The model refuses tool results unless the reasoning before their calls is sent back. */
+  readonly needsPriorReasoning?: boolean
 }
 
-/** Not asked to reason. */
-export const SILENT: Asked = { fields: {}, thinks: false }
+/** For requests without reasoning. */
+export const NO_REASONING: ReasoningRequest = { fields: {}, thinks: false }
 
 const ALL: readonly Sampling[] = ['temperature', 'topP', 'topK']
 
@@ -52,51 +54,54 @@ const PLAIN: Traits = {
   cache: 'nowhere',
   schema: 'prompt',
   narrow: (schema) => schema,
-  seals: false,
+  signsReasoning: false,
   resultsAlone: false,
   noSystem: false,
   forcedTools: true,
   topK: undefined,
-  ask: () => SILENT,
+  toReasoning: () => NO_REASONING,
   refuses: () => [],
 }
 
-/** Models of other makers that take a JSON schema as such (Bedrock user guide, structured output). */
-const HELD_TO_SCHEMAS =
+/** Models that accept a JSON schema natively (Bedrock user guide, "Structured output"). */
+const NATIVE_SCHEMAS =
   /gpt-oss|qwen|deepseek\.v|kimi|minimax|gemma|nemotron|magistral|ministral|mistral-large-3|voxtral/
-/** Claude models that are older than caching. */
+/** Claude models without prompt caching. */
 const WITHOUT_CACHE = /claude-(v\d|instant|3-(opus|sonnet|haiku))/
 
-/** @param model of Amazon's names, with or without a region before it; an ARN only if the name is in it */
+/**
+ * The rules of a model. @param model Amazon's name, with or without a region prefix; an ARN only if it contains the
+ * name
+ */
 export function traitsOf(model: string): Traits {
   const name = model.toLowerCase()
   if (name.includes('claude')) return claude(name)
   if (name.includes('amazon.nova')) return nova(name.includes('nova-2'))
-  if (name.includes('gpt-oss')) return { ...PLAIN, schema: 'native', ask: askByEffort }
+  if (name.includes('gpt-oss')) return { ...PLAIN, schema: 'native', toReasoning: effortReasoning }
   if (/titan|mistral-7b|mixtral/.test(name)) return { ...PLAIN, noSystem: true }
-  return HELD_TO_SCHEMAS.test(name) ? { ...PLAIN, schema: 'native' } : PLAIN
+  return NATIVE_SCHEMAS.test(name) ? { ...PLAIN, schema: 'native' } : PLAIN
 }
 
 function claude(name: string): Traits {
   const known = claudeTraitsOf(name)
-  // Anthropic holds it to schemas, Amazon does not.
+  // Bedrock does not offer structured output for Claude Opus 4.1.
   const schemas = known.schemas && !name.includes('opus-4-1')
   return {
     ...PLAIN,
     cache: WITHOUT_CACHE.test(name) ? 'nowhere' : 'everywhere',
     schema: schemas ? 'native' : 'tool',
     narrow: toSupportedSchema,
-    seals: true,
+    signsReasoning: true,
     forcedTools: known.forcedTools,
     topK: (top_k) => ({ top_k }),
-    ask(reasoning, limit) {
+    toReasoning(reasoning, limit) {
       const most = Math.min(limit ?? Infinity, known.maxTokens)
       const { thinking, effort, on } = toThinking(reasoning, known, most, limit !== undefined)
       return {
         fields: { ...(thinking && { thinking }), ...(effort && { output_config: { effort } }) },
         thinks: on,
-        decides: thinking?.type === 'enabled',
-        strictly: known.thinking === 'budget',
+        choosesTools: thinking?.type === 'enabled',
+        needsPriorReasoning: known.thinking === 'budget',
       }
     },
     refuses(thinks) {
@@ -113,20 +118,21 @@ function nova(second: boolean): Traits {
     schema: 'tool',
     resultsAlone: true,
     topK: (topK) => ({ inferenceConfig: { topK } }),
-    ask: second ? askNova : () => SILENT,
+    toReasoning: second ? novaReasoning : () => NO_REASONING,
   }
 }
 
-function askNova(reasoning: Reasoning, limit: number | undefined): Asked {
+function novaReasoning(reasoning: Reasoning, limit: number | undefined): ReasoningRequest {
   if (isOff(reasoning)) return { fields: { reasoningConfig: { type: 'disabled' } }, thinks: false }
-  // The strongest level takes no limit beside it.
-  const ask = limit === undefined ? effortIn('low', 'medium', 'high') : effortIn('low', 'medium')
-  const { reasoning_effort: maxReasoningEffort = 'medium' } = ask(reasoning, '', limit)
+  // The highest level refuses a token limit.
+  const toEffort =
+    limit === undefined ? effortIn('low', 'medium', 'high') : effortIn('low', 'medium')
+  const { reasoning_effort: maxReasoningEffort = 'medium' } = toEffort(reasoning, '', limit)
   return { fields: { reasoningConfig: { type: 'enabled', maxReasoningEffort } }, thinks: true }
 }
 
 const lowToHigh = effortIn('low', 'medium', 'high')
 
-function askByEffort(reasoning: Reasoning, limit: number | undefined): Asked {
+function effortReasoning(reasoning: Reasoning, limit: number | undefined): ReasoningRequest {
   return { fields: lowToHigh(reasoning, '', limit), thinks: true }
 }

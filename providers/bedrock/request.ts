@@ -1,9 +1,16 @@
-/** The chat request as Converse takes it. */
+/** Builds the request body for Converse. */
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import type { Block } from './media.ts'
-import { cachePoint, mark, toConversation, type Conversation } from './messages.ts'
-import { SILENT, type Asked, type Sampling, type SchemaForm, type Traits } from './models.ts'
+import { cachePoint, addCachePoint, toConversation, type Conversation } from './messages.ts'
+import {
+  NO_REASONING,
+  type ReasoningRequest,
+  type Sampling,
+  type SchemaForm,
+  type Traits,
+} from './models.ts'
 
+/** Options of a deployment that change its requests. */
 export interface RequestOptions {
   readonly cache?: boolean | undefined
   readonly schema?: SchemaForm | undefined
@@ -11,17 +18,18 @@ export interface RequestOptions {
   readonly omit?: readonly string[] | undefined
 }
 
+/** A request body, and how to read its answer. */
 export interface ConverseRequest {
   readonly body: Record<string, unknown>
-  /** The call of this tool is the answer. */
+  /** Name of the tool whose arguments are the answer. */
   readonly answerTool: string | undefined
 }
 
-/** Amazon takes no more. */
+/** Amazon's limit per request. */
 const MAX_CACHE_POINTS = 4
 const ANSWER_TOOL = 'json_answer'
 
-/** @throws the failure class `bad_request` for what no model takes here, or not in this form */
+/** Builds the body. @throws the failure class `bad_request` for what these models do not support */
 export function toConverse(
   given: ChatInput,
   known: Traits,
@@ -34,18 +42,22 @@ export function toConverse(
   const limit = input.max_completion_tokens
   const conversation = toConversation(input.messages, traits, fail)
   const { system, turns } = conversation
-  mark(turns.at(-1)!.content, input.cache_control, traits)
-  const asked = thoughtOf(input, traits, conversation)
-  const tools = toolsOf(input, traits, conversation, asked)
-  const schema = schemaOf(input, traits, tools === undefined && isFree(traits, asked))
+  addCachePoint(turns.at(-1)!.content, input.cache_control, traits)
+  const wanted = reasoningFor(input, traits, conversation)
+  const tools = toolsOf(input, traits, conversation, wanted)
+  const schema = schemaOf(input, traits, tools === undefined && isFree(traits, wanted))
   if (schema.words) system.push({ text: schema.words })
   if (traits.noSystem && system.length > 0) turns[0]!.content.unshift(...system.splice(0))
   const toolConfig = tools ?? schema.toolConfig
-  keepLast([...(toolConfig ? [toolConfig.tools] : []), system, ...turns.map((t) => t.content)])
-  const config = configOf(input, traits, asked)
-  const topK = input.top_k !== undefined && !traits.refuses(asked.thinks).includes('topK')
+  limitCachePoints([
+    ...(toolConfig ? [toolConfig.tools] : []),
+    system,
+    ...turns.map((t) => t.content),
+  ])
+  const config = configOf(input, traits, wanted)
+  const topK = input.top_k !== undefined && !traits.refuses(wanted.thinks).includes('topK')
   const fields = {
-    ...asked.fields,
+    ...wanted.fields,
     ...(topK && traits.topK?.(input.top_k)),
     ...options.fields,
   }
@@ -79,7 +91,7 @@ function without(input: ChatInput, names: readonly string[] = []): ChatInput {
   return Object.fromEntries(given) as unknown as ChatInput
 }
 
-/** What an answer of another shape would have to be given for. */
+/** Refuses parameters that cannot be dropped without changing the answer. */
 function refuse({ n, tools = [] }: ChatInput, fail: Host['fail']): void {
   if (Number(n) > 1) {
     const message = 'This model gives one answer to a request: expected n to be 1.'
@@ -94,11 +106,15 @@ function refuse({ n, tools = [] }: ChatInput, fail: Host['fail']): void {
   })
 }
 
-/** Reasoning, unless the model would refuse it because what it thought before was lost on the way. */
-function thoughtOf(input: ChatInput, traits: Traits, { thoughtless }: Conversation): Asked {
-  if (!input.reasoning) return SILENT
-  const asked = traits.ask(input.reasoning, input.max_completion_tokens)
-  return asked.strictly && thoughtless ? SILENT : asked
+/** Drops reasoning when the model would refuse it because earlier reasoning is missing from the conversation. */
+function reasoningFor(
+  input: ChatInput,
+  traits: Traits,
+  { reasoningLost }: Conversation,
+): ReasoningRequest {
+  if (!input.reasoning) return NO_REASONING
+  const wanted = traits.toReasoning(input.reasoning, input.max_completion_tokens)
+  return wanted.needsPriorReasoning && reasoningLost ? NO_REASONING : wanted
 }
 
 interface ToolConfig {
@@ -106,12 +122,12 @@ interface ToolConfig {
   readonly toolChoice?: object
 }
 
-/** A conversation that speaks of tools has to say which, even when none may be called now. */
+/** Amazon requires the definitions of all tools that the conversation mentions, even when no call is allowed. */
 function toolsOf(
   input: ChatInput,
   traits: Traits,
   { called }: Conversation,
-  asked: Asked,
+  wanted: ReasoningRequest,
 ): ToolConfig | undefined {
   const choice = input.tool_choice as any
   const allowed = choice?.allowed_tools?.tools?.map((tool: any) => tool.function?.name)
@@ -124,14 +140,14 @@ function toolsOf(
   }
   const names = new Set(given.map((tool) => tool.function.name))
   for (const name of called) if (!names.has(name)) tools.push(specOf({ name }, traits))
-  const toolChoice = given.length > 0 ? choiceOf(choice, isFree(traits, asked)) : undefined
+  const toolChoice = given.length > 0 ? choiceOf(choice, isFree(traits, wanted)) : undefined
   return { tools, ...(toolChoice && { toolChoice }) }
 }
 
 function specOf(tool: any, traits: Traits): Block {
   const { name, description, parameters, strict } = tool
   const json = { type: 'object', properties: {}, ...parameters }
-  // Strictness is known where schemas are.
+  // Models with native schemas also have strict tools.
   const strictly = strict === true && traits.schema === 'native'
   return {
     toolSpec: {
@@ -143,9 +159,9 @@ function specOf(tool: any, traits: Traits): Block {
   }
 }
 
-/** Whether the model can be made to call a tool. */
-function isFree({ forcedTools }: Traits, { decides }: Asked): boolean {
-  return forcedTools && !decides
+/** Whether the model can be forced to call a tool. */
+function isFree({ forcedTools }: Traits, { choosesTools }: ReasoningRequest): boolean {
+  return forcedTools && !choosesTools
 }
 
 function choiceOf(choice: any, free: boolean): object | undefined {
@@ -161,7 +177,7 @@ interface Schema {
   readonly words?: string
 }
 
-/** @param free whether the model can be made to call the one tool that is the answer */
+/** @param free whether the model can be forced to call the tool that holds the answer */
 function schemaOf({ response_format }: ChatInput, traits: Traits, free: boolean): Schema {
   const format = response_format as any
   if (format?.type === 'json_object') return { words: 'Answer with one JSON object, nothing else.' }
@@ -182,7 +198,7 @@ function schemaOf({ response_format }: ChatInput, traits: Traits, free: boolean)
   }
 }
 
-function configOf(input: ChatInput, traits: Traits, { thinks }: Asked): object {
+function configOf(input: ChatInput, traits: Traits, { thinks }: ReasoningRequest): object {
   const refused: readonly Sampling[] = traits.refuses(thinks)
   const { temperature, top_p: topP } = input as { temperature?: number; top_p?: number }
   const stops = [input.stop ?? []].flat().filter((stop) => stop !== '')
@@ -190,15 +206,15 @@ function configOf(input: ChatInput, traits: Traits, { thinks }: Asked): object {
   if (temperature !== undefined && !refused.includes('temperature')) {
     config.temperature = Math.min(1, temperature)
   }
-  // A model that refuses one of two takes it alone.
+  // A model that refuses two parameters together accepts one of them.
   const alone = config.temperature === undefined && refused.length === 1
   if (topP !== undefined && (alone || !refused.includes('topP'))) config.topP = topP
   if (stops.length > 0) config.stopSequences = stops
   return config
 }
 
-/** Takes away the first cache points of too many; the last ones cover the most. */
-function keepLast(lists: readonly Block[][]): void {
+/** Removes the first cache points above the limit. The last ones cover most of the prompt. */
+function limitCachePoints(lists: readonly Block[][]): void {
   const isPoint = (block: Block) => block.cachePoint !== undefined
   let surplus = lists.flat().filter(isPoint).length - MAX_CACHE_POINTS
   for (const list of lists) {

@@ -1,19 +1,20 @@
-/** Who is asking: a Bedrock API key, or a signature with an access key (AWS Signature Version 4). */
+/** Authenticates requests: with a Bedrock API key, or with an access key and AWS Signature Version 4. */
 import { AwsV4Signer } from 'aws4fetch'
 import type { UpstreamResponse } from '../../src/plugin.ts'
 
+/** An AWS access key. */
 export interface Credentials {
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  /** Of temporary access keys. */
+  /** For temporary access keys. */
   readonly sessionToken?: string | undefined
 }
 
-/** Puts a name to requests. */
+/** Adds authentication to requests. */
 export interface Signer {
-  /** Headers for one request; a signature is good for a few minutes. */
+  /** Headers for one request. A signature is valid for five minutes. */
   headers(url: string, body: string): Promise<Record<string, string>> | Record<string, string>
-  /** Whether a refusal was about the time, and the next signature will have the right one. */
+  /** Whether the request was refused because of a wrong clock, and the next signature has the corrected time. */
   corrects?(response: UpstreamResponse): boolean
 }
 
@@ -22,16 +23,16 @@ const COMMON = {
   'content-type': 'application/json',
 } as const
 
-/** Amazon refuses signatures that are five minutes off. */
+/** AWS refuses signatures that are more than five minutes off. */
 const SKEW_MS = 4 * 60_000
 
-/** With a Bedrock API key. */
+/** Authenticates with a Bedrock API key. */
 export function bearer(apiKey: string): Signer {
   const headers = { ...COMMON, authorization: `Bearer ${apiKey}` }
   return { headers: () => headers }
 }
 
-/** With an access key. A clock that is off is corrected by Amazon's. */
+/** Authenticates with an access key. A wrong local clock is corrected by the time in Amazon's answers. */
 export function signature(region: string, credentials: Credentials): Signer {
   const { accessKeyId, secretAccessKey, sessionToken } = credentials
   const keys = new DayKeys()
@@ -68,7 +69,7 @@ function timestamp(epochMs: number): string {
   return new Date(epochMs).toISOString().replace(/[:-]|\.\d{3}/g, '')
 }
 
-/** The key that is derived for a day; yesterday's is forgotten. */
+/** Keeps the derived signing key of the current day only. */
 class DayKeys extends Map<string, ArrayBuffer> {
   override set(day: string, key: ArrayBuffer): this {
     this.clear()

@@ -1,9 +1,9 @@
-/** From Deepgram's "no" to one of the gateway's failure classes. */
+/** Maps Deepgram's errors to failure classes. */
 import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
 import { audioFailure, classOfStatus } from '../shared/audio-errors.ts'
 import { tryParse } from '../shared/http.ts'
 
-/** Statuses that mean something to Deepgram alone. */
+/** Statuses that mean something to Deepgram only. */
 const CLASSES: Readonly<Record<number, FailureClass>> = {
   404: 'not_found',
   411: 'bad_request',

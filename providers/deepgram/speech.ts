@@ -1,10 +1,10 @@
-/** How Deepgram names voices and formats. */
+/** Deepgram's names of voices and formats. */
 import type { Host, SpeechInput } from '../../src/plugin.ts'
 
-/** A model with its voice and language in its name, such as `aura-2-thalia-en`. */
+/** A model name that contains voice and language, such as `aura-2-thalia-en`. */
 const COMPLETE = /^aura(-\d+)?-[a-z]+-[a-z]{2}$/
 
-/** OpenAI's voices, and those of Deepgram's that come near. */
+/** OpenAI's voices, and similar voices of Deepgram. */
 const VOICES: Readonly<Record<string, string>> = {
   alloy: 'thalia',
   ash: 'orion',
@@ -22,8 +22,10 @@ const VOICES: Readonly<Record<string, string>> = {
 }
 
 /**
- * The model to ask for: the voice is part of its name. A voice may be a name of OpenAI's, one of Deepgram's, alone or with
- * its language (`thalia`, `celeste-es`), or a complete name (`aura-2-thalia-en`).
+ * The model to request. At Deepgram the voice is part of the model's name. The client may name a voice of OpenAI, a
+ * voice of Deepgram with or without its language (`thalia`, `celeste-es`), or a complete model name
+ * (`aura-2-thalia-en`).
+ * @throws the failure class `bad_request` for an unknown voice
  */
 export function voiceModel(
   model: string,
@@ -43,7 +45,10 @@ export function voiceModel(
   })
 }
 
-/** `wav` comes as samples: the vendor's header says nothing of how long it is. */
+/**
+ * Query parameters for a format. `wav` is requested as raw samples, because Deepgram's WAV header does not tell the
+ * length.
+ */
 export function encodingOf(format: SpeechInput['response_format']): Record<string, string> {
   switch (format) {
     case 'opus':

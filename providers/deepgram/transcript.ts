@@ -1,4 +1,4 @@
-/** What Deepgram is asked about sound, and what it answers. */
+/** Requests and answers of Deepgram's transcription. */
 import type {
   Host,
   Transcription,
@@ -10,7 +10,7 @@ import { notAnAnswer, parseAnswer } from '../shared/http.ts'
 
 /**
  * The query of `/v1/listen`.
- * @param own the operator's parameters; what a request needs wins over them
+ * @param own the operator's parameters; parameters that the request needs override them
  */
 export function listenQuery(
   input: TranscriptionInput,
@@ -29,11 +29,11 @@ export function listenQuery(
   return query
 }
 
-/** Older models refuse them. */
+/** Models that accept `keyterm`; older ones refuse it. */
 const TAKES_TERMS = /^(nova-3|flux)/
 const MAX_TERMS = 100
 
-/** A prompt is sentences for other vendors, and words to listen for here. */
+/** Terms to listen for. Other vendors read a prompt as sentences; Deepgram takes single terms of up to five words. */
 function termsIn(given: unknown): readonly string[] {
   const terms = Array.isArray(given)
     ? given
@@ -46,7 +46,10 @@ function termsIn(given: unknown): readonly string[] {
     .slice(0, MAX_TERMS)
 }
 
-/** Reads the answer of `/v1/listen`. Silence is a transcript without words. */
+/**
+ * Reads the answer of `/v1/listen`. Silence gives a transcript without words.
+ * @throws the failure class `upstream_error` when the body is not an answer
+ */
 export function toTranscription(
   body: string,
   { response_format: format }: TranscriptionInput,
@@ -56,7 +59,7 @@ export function toTranscription(
   if (!Array.isArray(results?.channels)) throw notAnAnswer(fail)
   const heard = results.channels.map((channel: any) => Object(channel?.alternatives?.[0]))
   const duration = Number(metadata?.duration)
-  // Each channel is listened to, and charged, on its own.
+  // Deepgram transcribes and charges each channel separately.
   const seconds = duration * Math.max(1, results.channels.length)
   const language = results.channels[0]?.detected_language
   const { utterances } = results

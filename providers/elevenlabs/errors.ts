@@ -1,9 +1,9 @@
-/** From ElevenLabs' "no" to one of the gateway's failure classes. */
+/** Maps ElevenLabs' errors to failure classes. */
 import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
 import { audioFailure, classOfStatus } from '../shared/audio-errors.ts'
 import { tryParse } from '../shared/http.ts'
 
-/** What says more than the HTTP status does. */
+/** Names in the body that are more exact than the HTTP status. */
 const BY_NAME: Readonly<Record<string, FailureClass>> = {
   quota_exceeded: 'upstream_balance',
   too_many_concurrent_requests: 'upstream_rate',
@@ -12,10 +12,10 @@ const BY_NAME: Readonly<Record<string, FailureClass>> = {
   model_not_found: 'not_found',
 }
 
-/** A voice that does not exist is answered with 404. */
+/** ElevenLabs answers with 404 when the voice does not exist. */
 const CLASSES: Readonly<Record<number, FailureClass>> = { 404: 'bad_request' }
 
-/** The client's faults that have a name. */
+/** Errors of the client that have their own message, code and parameter. */
 const FAULTS: readonly (readonly [status: RegExp, message: string, code: string, param: string])[] =
   [
     [/voice/, 'The model provider does not know the voice.', 'invalid_value', 'voice'],
@@ -47,7 +47,7 @@ export function httpFailure(fail: Host['fail'], response: UpstreamResponse, body
   return audioFailure(fail, failure, response, cause)
 }
 
-/** `{detail: {status, message}}`; a detail that is a text or a list of fields has no status. */
+/** The name in `{detail: {status, message}}`; empty when `detail` is a text or a list of fields. */
 function statusNameIn(body: string): string {
   const { detail } = Object(tryParse(body))
   const name = detail?.status ?? detail?.code

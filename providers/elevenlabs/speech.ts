@@ -1,7 +1,7 @@
-/** How ElevenLabs names voices and formats, and what it is asked to say. */
+/** ElevenLabs' names of voices and formats, and the body of a speech request. */
 import type { Host, SpeechInput } from '../../src/plugin.ts'
 
-/** Voices that every account has, by the names of OpenAI's that come near. */
+/** OpenAI's voices, and similar default voices that every ElevenLabs account has. */
 const VOICES: Readonly<Record<string, string>> = {
   alloy: 'EXAVITQu4vr4xnSDxMaL',
   ash: 'cjVigY5qzO86Huf0OWal',
@@ -18,7 +18,10 @@ const VOICES: Readonly<Record<string, string>> = {
   verse: 'IKne3meq5aSn9XLyUdCD',
 }
 
-/** The id of a voice. It becomes part of an address, so nothing passes that does not look like one. */
+/**
+ * The id of a voice. It becomes part of a URL, so only text of the form of an id is accepted.
+ * @throws the failure class `bad_request` for an unknown voice
+ */
 export function voiceId(
   asked: SpeechInput['voice'],
   own: Readonly<Record<string, string>>,
@@ -34,7 +37,10 @@ export function voiceId(
   )
 }
 
-/** The vendor's name of a format. Both `pcm` and `wav` come as pcmSampleRate. */
+/**
+ * The vendor's name of a format. `pcm` and `wav` are both requested as raw samples.
+ * @throws the failure class `bad_request` for a format that ElevenLabs does not make
+ */
 export function formatOf(
   format: SpeechInput['response_format'],
   fail: Host['fail'],
@@ -59,10 +65,10 @@ export function formatOf(
 const SLOWEST = 0.7
 const FASTEST = 1.2
 
-/** Only the newer, faster models take a language. */
+/** Only the newer, faster models accept a language. */
 const TAKES_LANGUAGE = /flash|turbo/
 
-/** The body of a request. There is no place for instructions. */
+/** The body of a speech request. ElevenLabs takes no instructions. */
 export function speechBody(input: SpeechInput, model: string): object {
   const { input: text, speed, language, seed } = input
   return {

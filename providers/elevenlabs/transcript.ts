@@ -1,4 +1,4 @@
-/** What ElevenLabs is asked about sound, and what it answers. */
+/** Requests and answers of ElevenLabs' transcription. */
 import type {
   FormField,
   Host,
@@ -8,14 +8,14 @@ import type {
 } from '../../src/plugin.ts'
 import { notAnAnswer, parseAnswer } from '../shared/http.ts'
 
-/** The form of `/v1/speech-to-text`. There is no place for a prompt. */
+/** The form of `/v1/speech-to-text`. ElevenLabs takes no prompt. */
 export function toFields(input: TranscriptionInput, model: string): FormField[] {
   const { file, language, temperature, response_format: format } = input
   const { bytes, mediaType, filename = 'audio' } = file
   const fields: FormField[] = [
     { name: 'model_id', value: model },
     { name: 'timestamps_granularity', value: format === 'json' ? 'none' : 'word' },
-    // Coughs and laughter are not what was said.
+    // Laughter and other sounds are not part of a transcript.
     { name: 'tag_audio_events', value: 'false' },
   ]
   if (language !== undefined) fields.push({ name: 'language_code', value: language })
@@ -25,7 +25,10 @@ export function toFields(input: TranscriptionInput, model: string): FormField[] 
   return fields
 }
 
-/** Reads the answer. It says neither how long the sound was nor what is charged for. */
+/**
+ * Reads the answer. It contains neither the length of the audio nor a usage count.
+ * @throws the failure class `upstream_error` when the body is not an answer
+ */
 export function toTranscription(
   body: string,
   { response_format: format }: TranscriptionInput,
@@ -50,13 +53,13 @@ function toWord(withSpeaker: boolean) {
   })
 }
 
-/** `speaker_0` is a number, no name. */
+/** `speaker_0` is a number, not a name. */
 function speakerOf(id: string): string | number {
   const number = /^speaker_(\d+)$/.exec(id)?.[1]
   return number === undefined ? id : Number(number)
 }
 
-/** Of three letters two, where there are two: `eng` is `en`. */
+/** The two-letter code of a language, where there is one: `eng` becomes `en`. */
 function shortest(language: string): string {
   try {
     return Intl.getCanonicalLocales(language)[0] ?? language

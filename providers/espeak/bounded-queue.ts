@@ -1,56 +1,56 @@
-/** So many at once; others wait their turn, first come first served. */
+/** Waiters allowed for each slot. */
+const WAITING_PER_SLOT = 16
 
-/** For each that may be served at once, how many may wait. */
-const WAITING_PER_PLACE = 16
-
+/** Limits how many tasks run at once. Further tasks wait in order of arrival, up to a bound. */
 export class BoundedQueue {
-  readonly #places: number
+  readonly #slots: number
   readonly #waiting = new Set<() => void>()
-  #inside = 0
+  #running = 0
 
-  constructor(places: number) {
-    this.#places = places
+  constructor(slots: number) {
+    this.#slots = slots
   }
 
   /**
-   * Waits for a place.
-   * @returns what gives it back; idempotent
-   * @throws the reason of the signal, or what `full` makes when too many wait already
+   * Waits for a slot.
+   * @param full makes the error for a full queue
+   * @returns releases the slot; may be called more than once
+   * @throws the signal's reason, or the error of `full`
    */
   async enter(signal: AbortSignal, full: () => Error): Promise<() => void> {
     signal.throwIfAborted()
-    if (this.#inside < this.#places) this.#inside++
+    if (this.#running < this.#slots) this.#running++
     else {
-      if (this.#waiting.size >= this.#places * WAITING_PER_PLACE) throw full()
-      await this.#turn(signal)
+      if (this.#waiting.size >= this.#slots * WAITING_PER_SLOT) throw full()
+      await this.#wait(signal)
     }
-    let inside = true
+    let held = true
     return () => {
-      if (!inside) return
-      inside = false
-      this.#leave()
+      if (!held) return
+      held = false
+      this.#release()
     }
   }
 
-  #turn(signal: AbortSignal): Promise<void> {
+  #wait(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const mine = () => {
+      const proceed = () => {
         signal.removeEventListener('abort', giveUp)
         resolve()
       }
       const giveUp = () => {
-        this.#waiting.delete(mine)
+        this.#waiting.delete(proceed)
         reject(signal.reason)
       }
       signal.addEventListener('abort', giveUp, { once: true })
-      this.#waiting.add(mine)
+      this.#waiting.add(proceed)
     })
   }
 
-  /** The place goes to the next in line. */
-  #leave(): void {
+  /** Hands the slot to the next waiter. */
+  #release(): void {
     const [next] = this.#waiting
-    if (!next) this.#inside--
+    if (!next) this.#running--
     else {
       this.#waiting.delete(next)
       next()

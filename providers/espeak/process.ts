@@ -1,4 +1,4 @@
-/** The program itself: what it can speak, and speaking. */
+/** Runs the program eSpeak NG. */
 import { execFile, spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import { promisify } from 'node:util'
@@ -8,7 +8,7 @@ const START_MS = 5000
 
 /**
  * The languages that the program speaks, in lower case.
- * @throws Error that says what to install when there is no such program
+ * @throws Error that says how to install the program, when it is missing
  */
 export async function listLanguages(command: string): Promise<ReadonlySet<string>> {
   const { stdout } = await run(command, ['--voices']).catch((cause: NodeJS.ErrnoException) => {
@@ -20,7 +20,7 @@ export async function listLanguages(command: string): Promise<ReadonlySet<string
       { cause },
     )
   })
-  // A line has its own language in the second column, and others it can stand for at the end: `(en 2)`.
+  // The second column is the voice's own language. Further languages stand at the end of the line, as `(en 2)`.
   const languages = stdout
     .split('\n')
     .slice(1)
@@ -35,29 +35,31 @@ function run(command: string, args: readonly string[]): Promise<{ readonly stdou
   return promisify(execFile)(command, args, { timeout: START_MS, encoding: 'utf8' })
 }
 
+/** A text, and how eSpeak is to speak it. */
 export interface Text {
   readonly command: string
   readonly voice: string
-  /** Words a minute. */
+  /** Words per minute. */
   readonly speed: number
   readonly text: string
 }
 
 /**
- * Speaks a text. The process ends with the sound, with the signal, and with whoever reads it; then `left` is called.
- * @throws what `fail` makes
+ * Speaks a text. The process ends when the sound is complete, when the signal aborts, or when the reader stops reading.
+ * Then `onExit` is called.
+ * @throws the failure class `upstream_error` when no sound comes out; the signal's reason
  */
 export async function speak(
   { command, voice, speed, text }: Text,
   signal: AbortSignal,
-  left: () => void,
+  onExit: () => void,
   fail: Host['fail'],
 ): Promise<Speech> {
   if (signal.aborted) {
-    left()
+    onExit()
     throw signal.reason
   }
-  // The text goes in by a pipe, where it cannot be taken for an option.
+  // Standard input keeps the text from being taken for an option.
   const args = ['--stdin', '--stdout', '-b', '1', '-v', voice, '-s', String(speed)]
   const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'] })
   const kill = () => void child.kill('SIGKILL')
@@ -69,14 +71,14 @@ export async function speak(
     )
   }).finally(() => {
     signal.removeEventListener('abort', kill)
-    left()
+    onExit()
   })
-  // What it complains about is not for clients, and must not fill the pipe.
+  // Diagnostics are not for clients, and a full pipe would block the process.
   child.stderr.resume()
-  // It may end without having read all of it.
+  // The process may end before it has read all of the text.
   child.stdin.on('error', () => {})
   child.stdin.end(text)
-  const sound = new Sound(child, ended, signal, fail)
+  const sound = new SoundOutput(child, ended, signal, fail)
   try {
     return { pcmSampleRate: await sound.rate(), bytes: sound }
   } catch (error) {
@@ -85,16 +87,16 @@ export async function speak(
   }
 }
 
-/** Of a RIFF header with nothing but `fmt ` and `data`, which is what the program writes. */
+/** A RIFF header with only `fmt ` and `data`, as eSpeak writes it. */
 const HEADER_BYTES = 44
 
-/** The samples that come out of the process. Leaving them early ends it. */
-class Sound implements AsyncIterable<Uint8Array> {
+/** The samples of a process. The process ends when the reader stops early. */
+class SoundOutput implements AsyncIterable<Uint8Array> {
   readonly #child: ChildProcessWithoutNullStreams
   readonly #ended: Promise<Error | undefined>
   readonly #signal: AbortSignal
   readonly #fail: Host['fail']
-  readonly #pieces: AsyncIterator<Buffer>
+  readonly #output: AsyncIterator<Buffer>
   #rest: Buffer | undefined
 
   constructor(
@@ -107,19 +109,19 @@ class Sound implements AsyncIterable<Uint8Array> {
     this.#ended = ended
     this.#signal = signal
     this.#fail = fail
-    this.#pieces = (child.stdout as Readable)[Symbol.asyncIterator]()
+    this.#output = (child.stdout as Readable)[Symbol.asyncIterator]()
   }
 
-  /** Samples a second, out of the header. */
+  /** Samples per second, from the header. */
   async rate(): Promise<number> {
     let head = Buffer.alloc(0)
     while (head.length < HEADER_BYTES) {
       const { value, done } = await this.#next()
-      if (done) throw this.#broken(await this.#ended)
+      if (done) throw this.#failure(await this.#ended)
       head = Buffer.concat([head, value])
     }
     if (head.toString('latin1', 0, 4) !== 'RIFF' || head.toString('latin1', 36, 40) !== 'data') {
-      throw this.#broken(new Error('no sound'))
+      throw this.#failure(new Error('no sound'))
     }
     this.#rest = head.subarray(HEADER_BYTES)
     return head.readUInt32LE(24)
@@ -128,11 +130,11 @@ class Sound implements AsyncIterable<Uint8Array> {
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> {
     try {
       if (this.#rest?.length) yield this.#rest
-      for (let piece = await this.#next(); !piece.done; piece = await this.#next()) {
-        yield piece.value
+      for (let read = await this.#next(); !read.done; read = await this.#next()) {
+        yield read.value
       }
-      const failure = await this.#ended
-      if (failure) throw this.#broken(failure)
+      const error = await this.#ended
+      if (error) throw this.#failure(error)
     } finally {
       this.#child.kill('SIGKILL')
     }
@@ -140,13 +142,13 @@ class Sound implements AsyncIterable<Uint8Array> {
 
   async #next(): Promise<IteratorResult<Buffer>> {
     try {
-      return await this.#pieces.next()
+      return await this.#output.next()
     } catch (error) {
-      throw this.#broken(error)
+      throw this.#failure(error)
     }
   }
 
-  #broken(cause: unknown): unknown {
+  #failure(cause: unknown): unknown {
     if (this.#signal.aborted) return this.#signal.reason
     return this.#fail('upstream_error', 'The text could not be spoken.', { cause })
   }

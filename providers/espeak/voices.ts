@@ -1,7 +1,7 @@
-/** Which voice a client means, and how fast it speaks. */
+/** Voices and speed, in eSpeak's terms. */
 import type { Host, SpeechInput } from '../../src/plugin.ts'
 
-/** OpenAI's voices, as variants that any language can be spoken in. */
+/** OpenAI's voices, as eSpeak variants, which exist for every language. */
 const VARIANTS: Readonly<Record<string, string>> = {
   alloy: 'f1',
   ash: 'm1',
@@ -18,23 +18,25 @@ const VARIANTS: Readonly<Record<string, string>> = {
   verse: 'm6',
 }
 
-/** Of eSpeak at its normal speed. */
+/** Words per minute of eSpeak at normal speed. */
 const NORMAL = 175
-/** What eSpeak can do. */
+/** Lowest and highest speed that eSpeak accepts. */
 const SLOWEST = 80
 const FASTEST = 450
 
+/** The speed factor of a request as words per minute, within eSpeak's limits. */
 export function wordsPerMinute(speed: number): number {
   return Math.round(Math.min(FASTEST, Math.max(SLOWEST, NORMAL * speed)))
 }
 
-/** `de`, `en-gb-x-rp`, `en-us+f2`: nothing that could be a path. */
+/** `de`, `en-gb-x-rp`, `en-us+f2`. A path does not match. */
 const NAME = /^([a-z]{2,4}(?:-[A-Za-z0-9]{1,8})*)(\+[A-Za-z0-9]{1,20})?$/
 
 /**
- * A voice of eSpeak's: a name of OpenAI's or of the configuration's, or a language that eSpeak speaks, alone or with a
- * variant (`de`, `de+f2`).
- * @param known languages
+ * The eSpeak voice for a name that the client sent: a voice of OpenAI or of the configuration, or a language with or
+ * without a variant (`de`, `de+f2`).
+ * @param known languages that eSpeak speaks
+ * @throws the failure class `bad_request` for an unknown voice
  */
 export function resolveVoice(
   asked: SpeechInput['voice'],

@@ -1,4 +1,4 @@
-/** Answers, from Google's form into the gateway's. */
+/** Turns Google's answers into chunks. */
 import { randomUUID } from 'node:crypto'
 import type {
   ChatChunk,
@@ -16,12 +16,11 @@ import { toUsage } from './usage.ts'
 type Fail = Host['fail']
 
 /**
- * The chunks of a stream. Each event says what was used until then, and so does each chunk: whenever a stream breaks,
- * what it has cost is known.
- * @throws the failure an error inside the stream stands for; `upstream_error` when the stream was cut
+ * The chunks of a stream. Each chunk has the usage so far, so that a broken stream can be charged.
+ * @throws the failure of an error in the stream; `upstream_error` for a truncated stream
  */
 export function readChunks(fail: Fail): Step<any, ChatChunk> {
-  const answer = new Answer(fail)
+  const answer = new AnswerState(fail)
   return {
     push(payload, emit) {
       const chunk = answer.push(payload, emit)
@@ -37,9 +36,12 @@ export function readChunks(fail: Fail): Step<any, ChatChunk> {
   }
 }
 
-/** A whole answer. @throws the failure that an error in it stands for; `upstream_error` when it is no answer */
+/**
+ * A whole answer.
+ * @throws the failure of an error in place of an answer; `upstream_error` when the payload is not an answer
+ */
 export function readCompletion(payload: any, fail: Fail): ChatCompletion {
-  const answer = new Answer(fail)
+  const answer = new AnswerState(fail)
   const chunk = answer.push(payload)
   if (!chunk || chunk.choices.length === 0) throw notAnAnswer(fail)
   const rest = answer.rest()
@@ -51,7 +53,7 @@ export function readCompletion(payload: any, fail: Fail): ChatCompletion {
   return { choices, usage: rest?.usage ?? chunk.usage ?? null }
 }
 
-/** What Google calls its reasons; those that are not here mean stop. */
+/** Google's finish reasons in OpenAI's form. All others become `stop`. */
 const FINISH_REASONS: Readonly<Record<string, string>> = {
   MAX_TOKENS: 'length',
   SAFETY: 'content_filter',
@@ -65,7 +67,7 @@ const FINISH_REASONS: Readonly<Record<string, string>> = {
   IMAGE_PROHIBITED_CONTENT: 'content_filter',
   IMAGE_RECITATION: 'content_filter',
 }
-/** Reasons that say that this is no answer. */
+/** Finish reasons that mean that the answer failed. */
 const FAILED: ReadonlySet<unknown> = new Set([
   'MALFORMED_FUNCTION_CALL',
   'UNEXPECTED_TOOL_CALL',
@@ -77,8 +79,8 @@ const FAILED: ReadonlySet<unknown> = new Set([
   'OTHER',
 ])
 
-/** What is remembered of an answer while it arrives. */
-class Answer {
+/** State of one answer while it arrives. */
+class AnswerState {
   readonly #fail: Fail
   readonly #candidates = new Map<number, Candidate>()
   #usage: OpenAIUsage | undefined
@@ -87,13 +89,13 @@ class Answer {
     this.#fail = fail
   }
 
-  /** Whether everything that was begun has ended. */
+  /** Whether all candidates have finished. */
   get finished(): boolean {
     const candidates = [...this.#candidates.values()]
     return candidates.length > 0 && candidates.every(({ finished }) => finished)
   }
 
-  /** One payload. @param emit takes in what was used before a failure is thrown */
+  /** Reads one payload. @param emit receives the usage so far before a failure is thrown */
   push(payload: any, emit: (chunk: ChatChunk) => void = () => {}): ChatChunk | undefined {
     if (typeof payload !== 'object' || payload === null) throw notAnAnswer(this.#fail)
     this.#usage = toUsage(payload.usageMetadata) ?? this.#usage
@@ -105,14 +107,14 @@ class Answer {
     const given: readonly any[] = payload.candidates ?? []
     const choices =
       given.length === 0 && payload.promptFeedback?.blockReason
-        ? this.#withheld()
+        ? this.#filtered()
         : given.flatMap((one, position) => this.#read(one ?? {}, position, payload.responseId))
     const chunk: ChatChunk = { choices }
     if (this.#usage) chunk.usage = this.#usage
     return choices.length > 0 || chunk.usage ? chunk : undefined
   }
 
-  /** What can be said only at the end. */
+  /** What is only known at the end: citations and the number of searches. */
   rest(): ChatChunk | undefined {
     const choices: ChatChunkChoice[] = []
     let searches: number | undefined
@@ -138,7 +140,7 @@ class Answer {
     return asked && promptFeedback?.blockReason ? blocked(this.#fail) : undefined
   }
 
-  /** Nothing for a candidate that says nothing: what has not begun can still be asked elsewhere. */
+  /** Empty for a candidate without content, so that another deployment can still be tried. */
   #read(given: any, position: number, responseId: string | undefined): ChatChunkChoice[] {
     const index: number = given.index ?? position
     let candidate = this.#candidates.get(index)
@@ -155,8 +157,8 @@ class Answer {
     return [choice]
   }
 
-  /** The filter thought better of it while the answer was under way. */
-  #withheld(): ChatChunkChoice[] {
+  /** A filter stopped the answer midway. */
+  #filtered(): ChatChunkChoice[] {
     return [...this.#candidates].map(([index, candidate]) => {
       candidate.finished = true
       return { index, delta: {}, finish_reason: 'content_filter' }

@@ -1,18 +1,17 @@
-/**
- * Arguments of a call that arrive value by value: `[{ jsonPath: '$.a[0].b', stringValue: 'x', willContinue: true }]`.
- * Not asked for, but some endpoints send them.
- */
-
-/** An object or a list under construction. Without prototypes, so that no name means anything. */
+/** An object or a list under construction. Without a prototype, so that every member name is safe. */
 type Node = Record<string, unknown> | unknown[]
 
 const MAX_DEPTH = 64
 const STEP = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/gy
 
+/**
+ * Arguments of a call that arrive value by value: `[{ jsonPath: '$.a[0].b', stringValue: 'x', willContinue: true }]`.
+ * Some endpoints stream them without being asked to.
+ */
 export class PartialArguments {
   readonly #root = Object.create(null) as Node
 
-  /** Takes in the next values. @returns false when one has no place that can be */
+  /** Adds values. @returns false when a path is invalid */
   add(values: readonly any[]): boolean {
     return values.every((value) => {
       const path = pathOf(value?.jsonPath)
@@ -20,7 +19,7 @@ export class PartialArguments {
     })
   }
 
-  /** JSON of what has come. */
+  /** The arguments so far as JSON. */
   toString(): string {
     return JSON.stringify(this.#root)
   }
@@ -37,7 +36,7 @@ export class PartialArguments {
     if (!fits(node, key)) return false
     const old = node[key]
     const { stringValue, numberValue, boolValue } = value
-    // A text comes in pieces; what is neither text, number nor truth is null.
+    // Texts arrive in pieces. A value that is not a text, number or boolean is null.
     if (typeof stringValue === 'string') {
       node[key] = typeof old === 'string' ? old + stringValue : stringValue
     } else node[key] = numberValue ?? boolValue ?? null
@@ -45,7 +44,7 @@ export class PartialArguments {
   }
 }
 
-/** Whether this can be a member of it: lists have no gaps. */
+/** Whether a container can have this member. Lists have no gaps. */
 function fits(node: unknown, key: string | number): boolean {
   if (typeof node !== 'object' || node === null) return false
   return Array.isArray(node)

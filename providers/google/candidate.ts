@@ -1,4 +1,4 @@
-/** One candidate of an answer, part by part: what it says in the gateway's form, and what has to be remembered of it. */
+/** Reads one candidate of an answer, part by part. */
 import { hash } from 'node:crypto'
 import type { ChatDelta, Host, ReasoningDetail, ToolCallDelta } from '../../src/plugin.ts'
 import { PartialArguments } from './arguments.ts'
@@ -13,18 +13,19 @@ interface OpenCall {
   readonly values: PartialArguments
 }
 
+/** State of one candidate while it arrives. */
 export class Candidate {
   finished = false
-  /** Names this candidate in ids that are made up for its calls. */
+  /** Makes ids of calls unique to this candidate. */
   readonly #seed: string
   readonly #fail: Host['fail']
-  /** Of the reasoning block that is being written. */
+  /** Index of the current reasoning block. */
   #block = -1
   #thinking = false
   #calls = 0
   #images = 0
   #open: OpenCall | undefined
-  /** For the places of sources in it. */
+  /** The text so far, for the positions of citations. */
   #text = ''
   #grounding: any = undefined
 
@@ -33,73 +34,73 @@ export class Candidate {
     this.#fail = fail
   }
 
-  /** Searches that Google ran for it. */
+  /** Number of searches that Google ran; undefined for none. */
   get searches(): number | undefined {
     return this.#grounding && searchesIn(this.#grounding)
   }
 
   /**
-   * What an event adds; undefined when that is nothing.
-   * @throws the failure class `upstream_error` when the arguments of a call cannot be put together
+   * The content that an event adds; undefined for none.
+   * @throws the failure class `upstream_error` for arguments that cannot be assembled
    */
   read({ content, finishReason, groundingMetadata }: any): ChatDelta | undefined {
-    const said: ChatDelta = {}
+    const delta: ChatDelta = {}
     const parts: unknown = content?.parts
-    if (Array.isArray(parts)) for (const part of parts) if (part) this.#part(part, said)
-    if (finishReason) this.#endCall(said)
-    if (said.content) this.#text += said.content
+    if (Array.isArray(parts)) for (const part of parts) if (part) this.#addPart(part, delta)
+    if (finishReason) this.#endCall(delta)
+    if (delta.content) this.#text += delta.content
     if (groundingMetadata) this.#grounding = groundingMetadata
-    return Object.keys(said).length > 0 ? said : undefined
+    return Object.keys(delta).length > 0 ? delta : undefined
   }
 
-  /** What can be said only when all is there. */
+  /** Citations, which need the whole text. */
   end(): ChatDelta | undefined {
     if (!this.#grounding) return undefined
     const annotations = toAnnotations(this.#grounding, this.#text)
     return annotations.length > 0 ? { annotations } : undefined
   }
 
-  #part(part: any, said: ChatDelta): void {
+  #addPart(part: any, delta: ChatDelta): void {
     const { text, thought, functionCall, inlineData, thoughtSignature: signature } = part
-    if (functionCall) return this.#called(functionCall, signature, said)
-    if (thought) this.#thought(text, said)
+    if (functionCall) return this.#addCall(functionCall, signature, delta)
+    if (thought) this.#addThought(text, delta)
     else if (text) {
-      said.content = (said.content ?? '') + text
+      delta.content = (delta.content ?? '') + text
       this.#thinking = false
-    } else if (inlineData?.mimeType?.startsWith('image/')) this.#drawn(inlineData, said)
-    if (signature) this.#sealed(signature, null, said)
+    } else if (inlineData?.mimeType?.startsWith('image/')) this.#addImage(inlineData, delta)
+    if (signature) this.#addSignature(signature, null, delta)
   }
 
-  #thought(text: unknown, said: ChatDelta): void {
+  #addThought(text: unknown, delta: ChatDelta): void {
     if (typeof text !== 'string' || !text) return
     if (!this.#thinking) this.#block++
     this.#thinking = true
-    said.reasoning = (said.reasoning ?? '') + text
-    this.#detail({ type: 'reasoning.text', text, format: FORMAT, index: this.#block }, said)
+    delta.reasoning = (delta.reasoning ?? '') + text
+    this.#addDetail({ type: 'reasoning.text', text, format: FORMAT, index: this.#block }, delta)
   }
 
-  /** A signature is a block of its own, and goes back with the call of this id, or else with the text. */
-  #sealed(data: string, id: string | null, said: ChatDelta): void {
+  /** Adds a signature, as a block of its own. It belongs to the call with this id, or else to the text. */
+  #addSignature(data: string, id: string | null, delta: ChatDelta): void {
     this.#thinking = false
     const index = ++this.#block
-    this.#detail({ type: 'reasoning.encrypted', data, id, format: FORMAT, index }, said)
+    this.#addDetail({ type: 'reasoning.encrypted', data, id, format: FORMAT, index }, delta)
   }
 
-  #detail(detail: ReasoningDetail, said: ChatDelta): void {
-    said.reasoning_details = [...(said.reasoning_details ?? []), detail]
+  #addDetail(detail: ReasoningDetail, delta: ChatDelta): void {
+    delta.reasoning_details = [...(delta.reasoning_details ?? []), detail]
   }
 
-  #drawn({ mimeType, data }: any, said: ChatDelta): void {
+  #addImage({ mimeType, data }: any, delta: ChatDelta): void {
     const url = `data:${mimeType};base64,${data}`
     const image = { type: 'image_url', image_url: { url }, index: this.#images++ }
-    said.images = [...((said.images as object[]) ?? []), image]
+    delta.images = [...((delta.images as object[]) ?? []), image]
   }
 
-  #called(call: any, signature: string | undefined, said: ChatDelta): void {
+  #addCall(call: any, signature: string | undefined, delta: ChatDelta): void {
     if (call.name) {
-      this.#endCall(said)
+      this.#endCall(delta)
       if (!call.willContinue)
-        return this.#say(call, JSON.stringify(call.args ?? {}), signature, said)
+        return this.#emitCall(call, JSON.stringify(call.args ?? {}), signature, delta)
       this.#open = { call, signature, values: new PartialArguments() }
     }
     const open = this.#open
@@ -107,26 +108,31 @@ export class Candidate {
     if (call.partialArgs && !open.values.add(call.partialArgs)) {
       throw notAnAnswer(this.#fail)
     }
-    if (!call.willContinue) this.#endCall(said)
+    if (!call.willContinue) this.#endCall(delta)
   }
 
-  #endCall(said: ChatDelta): void {
+  #endCall(delta: ChatDelta): void {
     const open = this.#open
     this.#open = undefined
-    if (open) this.#say(open.call, String(open.values), open.signature, said)
+    if (open) this.#emitCall(open.call, String(open.values), open.signature, delta)
   }
 
-  #say({ id, name }: any, text: string, signature: string | undefined, said: ChatDelta): void {
+  #emitCall(
+    { id, name }: any,
+    text: string,
+    signature: string | undefined,
+    delta: ChatDelta,
+  ): void {
     this.#thinking = false
     const index = this.#calls++
     const call: ToolCallDelta = { index, type: 'function', function: { name, arguments: text } }
-    // A signature finds its way back by the id of its call.
+    // The id links a signature to its call when the client sends both back.
     if (id || signature) call.id = id || this.#newId(index)
-    if (signature) this.#sealed(signature, call.id!, said)
-    said.tool_calls = [...(said.tool_calls ?? []), call]
+    if (signature) this.#addSignature(signature, call.id!, delta)
+    delta.tool_calls = [...(delta.tool_calls ?? []), call]
   }
 
-  /** The same answer gets the same ids. */
+  /** Derived from the answer, so that the same answer has the same ids. */
   #newId(index: number): string {
     return `call_${hash('sha256', `${this.#seed}:${index}`, 'hex').slice(0, 24)}`
   }

@@ -1,45 +1,47 @@
-/** How Google is asked: where, with which headers, and what its refusals mean. */
+/** HTTP client for the Gemini API. */
 import type { Host, UpstreamResponse } from '../../src/plugin.ts'
 import { mergeHeaders, parseAnswer, send } from '../shared/http.ts'
 import { httpFailure } from './errors.ts'
 
-/** What has to be known to ask. */
-export interface Access {
-  /** Up to and without `/models/…`. */
+/** Address and credentials. */
+export interface ClientOptions {
+  /** Without `/models/…`. */
   readonly baseURL: string
   readonly apiKey?: string | undefined
-  /** Sent with every request; they win over the others. */
+  /** Sent with every request. They win over the client's own. */
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** Sends requests. */
 export interface Client {
   /**
-   * `POST {baseURL}/models/{model}:{verb}`.
+   * Sends `POST {baseURL}/models/{model}:{verb}`.
    * @param verb with its query, such as `streamGenerateContent?alt=sse`
-   * @throws the failure that a status other than 2xx stands for
+   * @throws the failure for an answer with another status than 2xx
    */
-  post(model: string, verb: string, body: object, how: How): Promise<UpstreamResponse>
+  post(model: string, verb: string, body: object, options: PostOptions): Promise<UpstreamResponse>
 }
 
-/** As {@link UpstreamRequest} says. */
-export interface How {
+/** See `UpstreamRequest`. */
+export interface PostOptions {
   readonly signal: AbortSignal
   readonly stream?: boolean
 }
 
-export function createClient({ baseURL, apiKey, headers: own }: Access, host: Host): Client {
+/** A client with these credentials. */
+export function createClient({ baseURL, apiKey, headers: own }: ClientOptions, host: Host): Client {
   const base = baseURL.replace(/\/+$/, '')
   const sent = mergeHeaders(
     {
       'content-type': 'application/json',
-      // Never in the address: addresses end up in logs.
+      // Not in the URL, because URLs appear in logs.
       ...(apiKey && { 'x-goog-api-key': apiKey }),
     },
     own,
   )
   return {
     post(model, verb, body, { signal, stream = false }) {
-      // Tuned models and other collections bring their own path.
+      // Names of tuned models and other collections contain their path.
       const path = encodeURI(model.includes('/') ? model : `models/${model}`)
       const url = `${base}/${path}:${verb}`
       const request = { url, headers: sent, body: JSON.stringify(body), signal, stream }
@@ -50,7 +52,7 @@ export function createClient({ baseURL, apiKey, headers: own }: Access, host: Ho
   }
 }
 
-/** A whole answer. @throws the failure class `upstream_error` when it is not JSON */
+/** Reads a whole answer. @throws the failure class `upstream_error` when it is not JSON */
 export async function readJson(response: UpstreamResponse, host: Host): Promise<any> {
   return parseAnswer(await response.text(), host.fail)
 }

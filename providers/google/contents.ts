@@ -1,33 +1,34 @@
-/** The conversation in Google's form, and how its thoughts and their signatures go back to it. */
+/** Builds the conversation in Google's form, with earlier reasoning and its signatures. */
 import type { Host, ChatMessage, ReasoningDetail } from '../../src/plugin.ts'
 import { textOf, toParts, type Part } from './media.ts'
 import { isBefore } from './thinking.ts'
 
-/** One turn. */
+/** One turn of a conversation. */
 export interface Content {
   readonly role: 'user' | 'model'
   readonly parts: Part[]
 }
 
+/** A conversation for Google. */
 export interface Conversation {
   readonly contents: Content[]
   readonly systemInstruction?: { readonly parts: Part[] }
 }
 
-/** Marks thoughts and signatures of Google's models among those of others. */
+/** Marks reasoning of Google's models. Reasoning of other vendors is ignored. */
 export const FORMAT = 'google-gemini-v1'
 
 /**
- * Models from 3 on refuse the first call of a step without the signature it came with. Clients lose it, and calls of
- * other vendors have none: this is taken in its place.
+ * Gemini 3 and later refuse the first call of a step without its signature. Clients may have lost it, and calls of
+ * other models never had one. Google documents this value as a replacement.
  */
-const ANY_SIGNATURE = 'skip_thought_signature_validator'
-/** Contents and parts must not be empty. */
-const NOTHING = { text: ' ' }
+const SKIP_SIGNATURE = 'skip_thought_signature_validator'
+/** Google refuses empty contents and parts. */
+const PLACEHOLDER = { text: ' ' }
 
 type Fail = Host['fail']
 
-/** @throws the failure class `bad_request` for messages that Google cannot be told */
+/** Builds the conversation. @throws the failure class `bad_request` for messages that Google cannot take */
 export function toConversation(
   messages: readonly ChatMessage[],
   model: string,
@@ -47,7 +48,7 @@ export function toConversation(
       }
       case 'user': {
         const parts = toParts(message.content, fail)
-        add(contents, 'user', parts.length > 0 ? parts : [NOTHING])
+        add(contents, 'user', parts.length > 0 ? parts : [PLACEHOLDER])
         break
       }
       case 'assistant':
@@ -56,18 +57,18 @@ export function toConversation(
       default: {
         const results = [message]
         while (isResult(messages[i + 1])) results.push(messages[++i]!)
-        add(contents, 'user', calls.answers(results, model))
+        add(contents, 'user', calls.toResults(results, model))
       }
     }
   }
-  // There has to be a turn, and the first cannot be a model's that calls.
+  // There must be a turn, and the first one cannot be a model turn with calls.
   const [start] = contents
   if (!start || start.parts.some((part) => part.functionCall)) {
-    contents.unshift({ role: 'user', parts: [NOTHING] })
+    contents.unshift({ role: 'user', parts: [PLACEHOLDER] })
   }
   if (system.length === 0) return { contents }
   if (!/image|gemma/.test(model)) return { contents, systemInstruction: { parts: system } }
-  // These take no system instruction.
+  // Image models and Gemma take no system instruction.
   const first = contents.find(({ role }) => role === 'user')
   if (first) first.parts.unshift(...system)
   else contents.unshift({ role: 'user', parts: system })
@@ -78,7 +79,7 @@ function isResult(message: ChatMessage | undefined): boolean {
   return message?.role === 'tool' || message?.role === 'function'
 }
 
-/** Neighbours of one role are one turn. */
+/** Appends parts. Adjacent turns of one role are merged. */
 function add(contents: Content[], role: Content['role'], parts: readonly Part[]): void {
   if (parts.length === 0) return
   const last = contents.at(-1)
@@ -86,28 +87,30 @@ function add(contents: Content[], role: Content['role'], parts: readonly Part[])
   else contents.push({ role, parts: [...parts] })
 }
 
-/** Thoughts, text, calls; none for a message that says nothing. */
+/** Reasoning, text and calls of an assistant message; empty for an empty message. */
 function toModelParts(message: ChatMessage, model: string, calls: Calls): Part[] {
   const { tool_calls = [], function_call, refusal } = message
   const blocks = blocksOf(message.reasoning_details ?? [])
   const parts: Part[] = blocks
     .filter(({ text }) => text)
     .map(({ text, signature }) => ({ text, thought: true, ...signed(signature) }))
-  const seals = blocks.filter(({ type, data }) => type === 'reasoning.encrypted' && data)
+  const signatures = blocks.filter(({ type, data }) => type === 'reasoning.encrypted' && data)
   const text = textOf(message.content) || refusal
   const called = function_call ? [{ function: function_call }] : tool_calls
   if (!text && called.length === 0) return []
-  // A signature of no call is that of the text.
-  let loose = seals.findLast(({ id }) => !id)?.data
+  // A signature without a call belongs to the text.
+  let textSignature = signatures.findLast(({ id }) => !id)?.data
   if (text) {
-    parts.push({ text, ...signed(loose) })
-    loose = undefined
+    parts.push({ text, ...signed(textSignature) })
+    textSignature = undefined
   }
   called.forEach((call: any, position: number) => {
-    const own = seals.find(({ id }) => id && id === call.id)?.data
+    const own = signatures.find(({ id }) => id && id === call.id)?.data
     const first = position === 0
-    const rescue = first ? (loose ?? (isBefore(model, 3) ? undefined : ANY_SIGNATURE)) : undefined
-    parts.push({ functionCall: calls.made(call, position), ...signed(own ?? rescue) })
+    const fallback = first
+      ? (textSignature ?? (isBefore(model, 3) ? undefined : SKIP_SIGNATURE))
+      : undefined
+    parts.push({ functionCall: calls.toCall(call, position), ...signed(own ?? fallback) })
   })
   return parts
 }
@@ -116,13 +119,13 @@ function signed(thoughtSignature: string | null | undefined): Part {
   return thoughtSignature ? { thoughtSignature } : {}
 }
 
-/** Google's own, each block once: clients may hand back the fragments of a stream as they came. */
+/** Reasoning blocks of Google's models. Clients may send the fragments of a stream unmerged. */
 function blocksOf(details: readonly ReasoningDetail[]): ReasoningDetail[] {
   const blocks: { -readonly [Member in keyof ReasoningDetail]: ReasoningDetail[Member] }[] = []
   for (const detail of details) {
     const last = blocks.at(-1)
-    const goesOn = detail.index !== undefined && last?.index === detail.index
-    if (!goesOn || last.type !== detail.type) {
+    const continues = detail.index !== undefined && last?.index === detail.index
+    if (!continues || last.type !== detail.type) {
       blocks.push({ ...detail })
       continue
     }
@@ -137,7 +140,7 @@ interface Call {
   readonly position: number
 }
 
-/** Remembers calls, for results name only the id of theirs. */
+/** Remembers calls by id, because a result only names the id of its call. */
 class Calls {
   readonly #byId = new Map<string, Call>()
   readonly #fail: Fail
@@ -146,16 +149,16 @@ class Calls {
     this.#fail = fail
   }
 
-  /** A call of an earlier turn. */
-  made({ id, function: called, custom }: any, position: number): Part {
+  /** Converts a call of an earlier turn. */
+  toCall({ id, function: called, custom }: any, position: number): Part {
     const name: string = (called ?? custom).name
     if (id) this.#byId.set(id, { name, position })
     const args = called ? toObject(called.arguments) : { input: custom.input }
     return { name, args, ...toId(id) }
   }
 
-  /** The results of one turn, in the order of their calls. */
-  answers(results: readonly ChatMessage[], model: string): Part[] {
+  /** Converts the results of one turn, in the order of their calls. */
+  toResults(results: readonly ChatMessage[], model: string): Part[] {
     const known = results.map((result) => ({ result, ...this.#callOf(result) }))
     known.sort((a, b) => a.position - b.position)
     return known.flatMap(({ result, name }) => this.#toResponse(result, name, model))
@@ -169,7 +172,7 @@ class Calls {
   }
 
   #toResponse({ content, tool_call_id: id }: ChatMessage, name: string, model: string): Part[] {
-    // As text, whatever it holds: as an object, numbers would be doubles there.
+    // As text: in an object, large integers would lose digits.
     const response = { result: textOf(content) }
     const media = toParts(content, this.#fail).filter((part) => part.text === undefined)
     const functionResponse: Part = { name, response, ...toId(id) }
@@ -179,19 +182,19 @@ class Calls {
   }
 }
 
-/** Ids of Google's own go back; those that were made up for a client mean nothing to it. */
+/** Google's own ids go back. Ids that the gateway made up start with `call_` and are left out. */
 function toId(id: string | undefined): Part {
   return id && !id.startsWith('call_') ? { id } : {}
 }
 
-/** Arguments as the object they have to be. */
+/** A call's arguments as an object. */
 function toObject(text: string): object {
   if (text.trim() === '') return {}
   try {
     const value: unknown = JSON.parse(text)
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
   } catch {
-    // A model wrote it, and not always JSON.
+    // Models do not always write valid JSON.
   }
   return { input: text }
 }

@@ -1,13 +1,13 @@
-/** From Google's "no" to a failure class and a sentence for the client (provider contract: google, Errors). */
+/** Maps Google's errors to failures. */
 import type { FailureClass, Host } from '../../src/plugin.ts'
 import { clean, SENTENCES } from '../shared/error-messages.ts'
 import { tryParse } from '../shared/http.ts'
 
 type Fail = Host['fail']
 
-/** What could be read of an error object. */
+/** The readable members of an error object. */
 interface Problem {
-  /** An HTTP status, 0 when none is told. */
+  /** HTTP status; 0 when absent. */
   readonly code: number
   /** Such as `INVALID_ARGUMENT`. */
   readonly status: string
@@ -15,7 +15,10 @@ interface Problem {
   readonly details: readonly any[]
 }
 
-/** The failure for an answer with an error status. `body` may be JSON, HTML or nothing. */
+/**
+ * The failure for an answer with an error status.
+ * @param body JSON, HTML or empty
+ */
 export function httpFailure(
   fail: Fail,
   status: number,
@@ -25,7 +28,7 @@ export function httpFailure(
   return toFailure(fail, problemOf(tryParse(body)), status, headers['retry-after'])
 }
 
-/** The failure for an error in place of an answer, under status 200; undefined when the payload is none. */
+/** The failure for an error in an answer with status 200; undefined when there is none. */
 export function inbandFailure(fail: Fail, payload: any): Error | undefined {
   const body = Array.isArray(payload) ? payload[0] : payload
   if (!body?.error) return undefined
@@ -33,7 +36,7 @@ export function inbandFailure(fail: Fail, payload: any): Error | undefined {
   return toFailure(fail, problem, problem.code || (HTTP_STATUS[problem.status] ?? 500))
 }
 
-/** The failure for a prompt that a filter stopped. */
+/** The failure for a blocked prompt. */
 export function blocked(fail: Fail): Error {
   return fail('content_blocked', SENTENCES.content_blocked)
 }
@@ -55,7 +58,7 @@ const HTTP_STATUS: Readonly<Record<string, number>> = {
 const TOO_LONG = /exceeds the maximum number of tokens|token count.{0,40}exceeds/i
 const TOO_LARGE = /payload size exceeds|request (entity|body|payload).{0,20}too large/i
 const NO_MONEY = /credits? (are|is|have been|has been) (depleted|exhausted)/i
-/** A quota of a day is used up: longer than anybody waits, or a deployment rests. */
+/** Wait after an exhausted daily quota. Longer than any cooldown, so the deployment is not tried again soon. */
 const DAY_QUOTA_WAIT_MS = 3_600_000
 
 function toFailure(fail: Fail, problem: Problem, status: number, retryAfter?: string): Error {
@@ -80,7 +83,7 @@ function classify({ status: name, message, details }: Problem, status: number): 
   if (status === 429) return 'upstream_rate'
   if (status === 503) return 'overloaded'
   if (status !== 400 && status !== 422) return 'upstream_error'
-  // A key, a region or a bill that is not in order also comes as 400: the gateway's problem, not the client's.
+  // Google also answers 400 for problems with the key, the region or billing, which the client cannot fix.
   if (name === 'FAILED_PRECONDITION') return 'upstream_auth'
   if (details.some(({ reason }) => String(reason).startsWith('API_KEY_'))) return 'upstream_auth'
   if (/\bAPI key\b/i.test(message)) return 'upstream_auth'
@@ -89,7 +92,7 @@ function classify({ status: name, message, details }: Problem, status: number): 
   return 'bad_request'
 }
 
-/** Of a `Retry-After`, seconds or a date. Google sends none, what stands before it may. */
+/** Milliseconds of a `Retry-After` in seconds or as a date. Proxies send it; Google does not. */
 function waitIn(header: string | undefined): number | undefined {
   if (header === undefined) return undefined
   const seconds = Number(header)
@@ -105,10 +108,10 @@ function waitOf({ message, details }: Problem): number | undefined {
   return seconds > 0 ? Math.ceil(seconds * 1000) : undefined
 }
 
-/** Projects and keys. */
+/** Project ids and keys. */
 const PRIVATE = [/\bprojects?[/:_ ]\S*\d\S*/gi, /\bAIza[\w-]+/g]
 
-/** The stream endpoint wraps its errors in a list. */
+/** The streaming endpoint wraps its errors in a list. */
 function problemOf(body: any): Problem {
   const error = (Array.isArray(body) ? body[0] : body)?.error ?? {}
   const { code, status, message, details } = error

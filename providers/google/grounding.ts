@@ -1,8 +1,7 @@
-/** Sources of an answer, where Google looked for some, as annotations. */
-
 /**
- * One annotation for each source of each passage, and one without a place for each source that no passage names.
- * @param text the whole answer; Google's offsets are bytes of it, an annotation's are code points
+ * Grounding metadata as annotations: one per source and passage, and one without a position per source that no passage
+ * cites.
+ * @param text the whole answer; Google's offsets count its UTF-8 bytes, annotations count code points
  */
 export function toAnnotations(metadata: any, text: string): object[] {
   const sources: any[] = list(metadata.groundingChunks).map(
@@ -29,7 +28,7 @@ export function toAnnotations(metadata: any, text: string): object[] {
     }))
 }
 
-/** How often Google searched; undefined when it did not. */
+/** Number of searches that Google ran; undefined for none. */
 export function searchesIn(metadata: any): number | undefined {
   return list(metadata.webSearchQueries).length || undefined
 }

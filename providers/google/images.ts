@@ -1,4 +1,4 @@
-/** Images: of Gemini models, which draw what they are told in a chat; of Imagen, which is asked for predictions. */
+/** Image generation: Gemini models draw in a chat request, Imagen has its own method. */
 import {
   requestEach,
   type Host,
@@ -17,42 +17,42 @@ import { blocked, inbandFailure } from './errors.ts'
 import { safetyOf } from './request.ts'
 import { countOf, toUsage } from './usage.ts'
 
-/** The image methods of the provider. @param safety as in the options */
+/** The image methods of the provider. @param safety see the plugin's options */
 export function createImages(
   client: Client,
   host: Host,
   safety: string | undefined,
 ): Required<Pick<Provider, 'generateImage' | 'editImage'>> {
-  const draw = async (job: ProviderRequest<ImageInput>, references: readonly MediaFile[]) => {
-    const body = toBody(job.input, references, safety, host.fail)
-    return requestEach(job.input.n ?? 1, job.signal, async (signal) => {
-      const response = await client.post(job.model, 'generateContent', body, { signal })
+  const draw = async (request: ProviderRequest<ImageInput>, references: readonly MediaFile[]) => {
+    const body = toBody(request.input, references, safety, host.fail)
+    return requestEach(request.input.n ?? 1, request.signal, async (signal) => {
+      const response = await client.post(request.model, 'generateContent', body, { signal })
       return toResult(await readJson(response, host), host.fail)
     })
   }
-  const predict = async ({ input, model, signal: whole }: ProviderRequest<ImageInput>) => {
+  const predict = async ({ input, model, signal: callSignal }: ProviderRequest<ImageInput>) => {
     const { n = 1 } = input
     const together = n <= MAX_SAMPLES
     const body = toPrediction(input, together ? n : 1, host.fail)
-    return requestEach(together ? 1 : n, whole, async (signal) => {
+    return requestEach(together ? 1 : n, callSignal, async (signal) => {
       const response = await client.post(model, 'predict', body, { signal })
       return toPredicted(await readJson(response, host), host.fail)
     })
   }
   return {
-    generateImage: (job) => (isImagen(job.model) ? predict(job) : draw(job, [])),
-    async editImage(job: ProviderRequest<ImageEditInput>) {
-      const { mask, images } = job.input
-      if (isImagen(job.model)) throw refused('images to refer to', 'image', host.fail)
+    generateImage: (request) => (isImagen(request.model) ? predict(request) : draw(request, [])),
+    async editImage(request: ProviderRequest<ImageEditInput>) {
+      const { mask, images } = request.input
+      if (isImagen(request.model)) throw refused('images to refer to', 'image', host.fail)
       if (mask) throw refused('a mask', 'mask', host.fail)
-      return draw(job, images)
+      return draw(request, images)
     },
   }
 }
 
-/** What these models can draw, as width through height, and what it is called. */
+/** Aspect ratios that Gemini supports, width to height. */
 const GEMINI_RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9']
-/** Of Imagen, for each request. */
+/** Most images per request to Imagen. */
 const MAX_SAMPLES = 4
 const IMAGEN_RATIOS = ['1:1', '3:4', '4:3', '9:16', '16:9']
 
@@ -98,7 +98,7 @@ function toPrediction(input: ImageInput, sampleCount: number, fail: Host['fail']
   }
 }
 
-/** The nearest ratio, and how large: there are no other sizes. @throws the failure class `bad_request` */
+/** The nearest supported aspect ratio and size. @throws the failure class `bad_request` for transparent images */
 function shapeOf(
   { size, background }: ImageInput,
   ratios: readonly string[],
@@ -112,16 +112,16 @@ function shapeOf(
   }
   const [width = NaN, height = NaN] = (size ?? '').split('x').map(Number)
   if (Number.isNaN(width / height)) return undefined
-  const away = (ratio: string) => {
+  const distance = (ratio: string) => {
     const [w, h] = ratio.split(':').map(Number) as [number, number]
     return Math.abs(Math.log(width / height / (w / h)))
   }
-  const ratio = ratios.reduce((best, one) => (away(one) < away(best) ? one : best))
+  const ratio = ratios.reduce((best, one) => (distance(one) < distance(best) ? one : best))
   const longer = Math.max(width, height)
   return { ratio, scale: longer <= 1536 ? '1K' : longer <= 3072 ? '2K' : '4K' }
 }
 
-/** Why a candidate has no image (provider contract: google). */
+/** Finish reasons of a blocked image. */
 const BLOCKED = new Set([
   'SAFETY',
   'RECITATION',
@@ -141,11 +141,11 @@ function toResult(payload: any, fail: Host['fail']): ImageResult {
   const candidate = payload?.candidates?.[0]
   if (!candidate) throw payload?.promptFeedback?.blockReason ? blocked(fail) : notAnAnswer(fail)
   const parts: any[] = Array.isArray(candidate.content?.parts) ? candidate.content.parts : []
-  // What a model that thinks has drawn on the way is no answer.
-  const drawn = parts.find((part) => !part?.thought && part?.inlineData?.data)
-  if (drawn) {
+  // Drafts of a model that thinks are not results.
+  const image = parts.find((part) => !part?.thought && part?.inlineData?.data)
+  if (image) {
     const usage = usageOf(payload.usageMetadata)
-    return { data: [{ b64_json: drawn.inlineData.data }], ...(usage && { usage }) }
+    return { data: [{ b64_json: image.inlineData.data }], ...(usage && { usage }) }
   }
   if (BLOCKED.has(candidate.finishReason)) throw blocked(fail)
   if (parts.some((part) => !part?.thought && part?.text)) {
@@ -161,7 +161,7 @@ function toPredicted(payload: any, fail: Host['fail']): ImageResult {
   const data = predictions
     .filter((one) => typeof one?.bytesBase64Encoded === 'string')
     .map((one) => ({ b64_json: one.bytesBase64Encoded }))
-  // All that were asked for, or none: what a filter took out is missing.
+  // Imagen leaves out filtered images. A partial result counts as blocked.
   if (data.length === 0 || predictions.some((one) => one?.raiFilteredReason)) throw blocked(fail)
   return { data }
 }

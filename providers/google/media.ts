@@ -1,14 +1,14 @@
-/** Parts of a message: text, and whatever else can be looked at or listened to. */
+/** Text, images, audio and files as parts of a message. */
 import type { Host } from '../../src/plugin.ts'
 
-/** A part as Google has it. */
+/** A part in Google's form. */
 export type Part = Record<string, any>
 
 type Fail = Host['fail']
 
 /**
- * The parts of a message's content; empty texts are left out.
- * @throws the failure class `bad_request` for what Google cannot read
+ * Converts the content of a message. Empty texts are left out.
+ * @throws the failure class `bad_request` for content that Google cannot take
  */
 export function toParts(content: string | readonly any[] | null | undefined, fail: Fail): Part[] {
   if (!content) return []
@@ -16,7 +16,7 @@ export function toParts(content: string | readonly any[] | null | undefined, fai
   return content.map((part) => toPart(part, fail)).filter((part) => part.text !== '')
 }
 
-/** The text of a content, of several parts joined. */
+/** The text of a content; several parts are joined. */
 export function textOf(content: string | readonly any[] | null | undefined): string {
   if (typeof content === 'string') return content
   return content?.map((part) => part.text ?? part.refusal ?? '').join('') ?? ''
@@ -40,8 +40,9 @@ function toPart(part: any, fail: Fail): Part {
 }
 
 /**
- * @param source a data URL, plain base64, or an address that Google fetches
- * @param likely the type if nothing else says it
+ * Converts media.
+ * @param source a data URL, bare base64, or a URL that Google downloads
+ * @param likely the media type when nothing else tells it
  */
 function fromUrl(source: string, likely: string, fail: Fail): Part {
   if (/^https?:/i.test(source)) return fromAddress(source, likely, fail)
@@ -52,7 +53,7 @@ function fromUrl(source: string, likely: string, fail: Fail): Part {
   return inline(source.slice(comma + 1), known ? declared : likely, fail)
 }
 
-/** What Google keeps for whoever holds the key: that is the gateway, not its client. */
+/** Files at Google belong to the API key. Clients must not reach the files of other clients with it. */
 const FILE_STORE = /(^|\.)generativelanguage\.googleapis\.com$/
 const YOUTUBE = /(^|\.)(youtube\.com|youtu\.be)$/
 
@@ -78,7 +79,7 @@ function inline(base64: string, declared: string, fail: Fail): Part {
   return { inlineData: { mimeType, data } }
 }
 
-/** Standard base64, padded, of any form that clients may send (wire contract, 1.5); undefined when it is none. */
+/** Padded standard base64 for any variant that clients may send; undefined for invalid base64. */
 function canonical(text: string): string | undefined {
   const data = Buffer.from(text, 'base64').toString('base64')
   if (data === text) return text
@@ -86,7 +87,7 @@ function canonical(text: string): string | undefined {
   return significant > 0 && significant === data.replace(/=+$/, '').length ? data : undefined
 }
 
-/** Formats whose first bytes leave no doubt; `.` is any byte. */
+/** Media types by their first bytes; `.` is any byte. */
 const MAGIC: readonly (readonly [head: RegExp, type: string])[] = [
   [/^\x89PNG/, 'image/png'],
   [/^\xff\xd8\xff/, 'image/jpeg'],
@@ -99,7 +100,7 @@ const MAGIC: readonly (readonly [head: RegExp, type: string])[] = [
   [/^fLaC/, 'audio/flac'],
 ]
 
-/** What the bytes say they are, which counts more than what the client says. */
+/** The media type by the first bytes, which counts more than the declared one. */
 function sniff(base64: string): string | undefined {
   const head = Buffer.from(base64.slice(0, 24), 'base64').toString('latin1')
   return MAGIC.find(([start]) => start.test(head))?.[1]

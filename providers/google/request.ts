@@ -1,14 +1,14 @@
-/** The body of a chat request, as Google takes it. What Google has no word for is left out. */
+/** Builds the body of a chat request. Parameters that Google does not have are left out. */
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import { toConversation } from './contents.ts'
 import { toThinkingConfig, type Thinking } from './thinking.ts'
 import { toTools } from './tools.ts'
 
-/** What operators say about it. */
+/** Options that change requests. */
 export interface RequestOptions {
-  /** From when on answers are blocked; by default as Google does. */
+  /** Threshold from which answers are blocked. By default Google's own. */
   readonly safety?: string | undefined
-  /** How the model is told to think; by default as its name says. */
+  /** How the model is told to think. By default this follows from its name. */
   readonly thinking?: Thinking | undefined
 }
 
@@ -20,7 +20,7 @@ const HARMS = [
   'HARM_CATEGORY_CIVIC_INTEGRITY',
 ]
 
-/** @throws the failure class `bad_request` for what this vendor cannot be told */
+/** Builds the body. @throws the failure class `bad_request` for what Google does not support */
 export function toBody(
   input: ChatInput,
   model: string,
@@ -36,13 +36,13 @@ export function toBody(
   return Object.assign(body, safetyOf(safety))
 }
 
-/** The member that says from when on answers are blocked; none without a threshold. */
+/** The safety settings of a request; none without a threshold. */
 export function safetyOf(threshold: string | undefined): object | undefined {
   if (!threshold) return undefined
   return { safetySettings: HARMS.map((category) => ({ category, threshold })) }
 }
 
-/** OpenAI's names, and Google's. */
+/** OpenAI's parameter names, and Google's. */
 const NAMES: Readonly<Record<string, string>> = {
   max_completion_tokens: 'maxOutputTokens',
   temperature: 'temperature',
@@ -59,9 +59,9 @@ function toConfig(input: ChatInput, model: string, thinking: Thinking | undefine
   for (const name in NAMES) if (input[name] !== undefined) config[NAMES[name]!] = input[name]
   const { stop, seed, top_k: topK, response_format: format } = input as Record<string, any>
   if (stop !== undefined) config.stopSequences = [stop].flat()
-  // 32 bits there; a larger one still means the same each time.
+  // Google's seed has 32 bits. A reduced seed is still the same for every request.
   if (seed !== undefined) config.seed = seed % 2 ** 31
-  // 0 is a common way to say none.
+  // 0 usually means no limit.
   if (topK >= 1) config.topK = Math.round(topK)
   if (format && format.type !== 'text') config.responseMimeType = 'application/json'
   if (format?.type === 'json_schema') config.responseJsonSchema = format.json_schema.schema

@@ -1,19 +1,20 @@
 /**
- * How much a model thinks. Google's models up to 2.5 take a budget of tokens, later ones a level; which levels depends
- * on the model.
+ * Maps the request's `reasoning` to Google's thinking parameters. Models up to 2.5 take a token budget, later ones a
+ * level.
  */
 import type { Reasoning } from '../../src/plugin.ts'
 
-/** Weakest first. */
+/** Lowest first. */
 export const LEVELS = ['minimal', 'low', 'medium', 'high'] as const
+/** A thinking level. */
 export type Level = (typeof LEVELS)[number]
 
-/** How a model is told: not at all, in tokens, or by one of these levels. */
+/** How a model is told to think: not at all, by a token budget, or by one of these levels. */
 export type Thinking = 'none' | 'budget' | readonly Level[]
 
 /**
- * `generationConfig.thinkingConfig` for a wish; undefined where there is nothing to say.
- * @param thinking how the model is told, where its name does not say it
+ * `generationConfig.thinkingConfig` for a request; undefined when there is nothing to set.
+ * @param thinking how the model is told, when its name does not tell
  */
 export function toThinkingConfig(
   reasoning: Reasoning | undefined,
@@ -28,7 +29,7 @@ export function toThinkingConfig(
   return amount || shown ? { ...amount, ...shown } : undefined
 }
 
-/** Whether a model is of a generation before this one. Of names that do not tell, none is. */
+/** Whether a model is older than this version. False for names without a version. */
 export function isBefore(model: string, major: number, minor = 0): boolean {
   const [, itsMajor, itsMinor = '0'] = /gemini-(\d+)(?:\.(\d+))?/.exec(model) ?? []
   if (itsMajor === undefined) return false
@@ -47,14 +48,14 @@ function thinkingOf(model: string): Thinking {
   return ['low', 'medium', 'high']
 }
 
-/** Tokens for each effort (provider contract: google, Request mapping); above these, as many as the model may. */
+/** Token budget per effort. Higher efforts use the model's maximum. */
 const BUDGETS: Readonly<Partial<Record<NonNullable<Reasoning['effort']>, number>>> = {
   minimal: 512,
   low: 1024,
   medium: 8192,
   high: 24_576,
 }
-/** The model decides. */
+/** Lets the model decide. */
 const DYNAMIC = -1
 
 function budgetOf(
@@ -65,7 +66,7 @@ function budgetOf(
   const isPro = model.includes('pro')
   const least = isPro ? 128 : model.includes('flash-lite') ? 512 : 1
   const most = isPro ? 32_768 : 24_576
-  // Pro cannot but think.
+  // Thinking of Pro models cannot be turned off.
   if (isOff) return { thinkingBudget: isPro ? least : 0 }
   const wanted = max_tokens ?? (effort && (BUDGETS[effort] ?? most))
   if (wanted !== undefined) return { thinkingBudget: Math.min(Math.max(wanted, least), most) }
@@ -82,16 +83,16 @@ function levelOf(
     max_tokens === undefined ? (effort ?? (enabled ? 'medium' : undefined)) : effortOf(max_tokens)
   if (!wanted) return undefined
   const place = LEVELS.indexOf(wanted as Level)
-  // What is above the scale is its end.
+  // Higher efforts than `high` become `high`.
   return { thinkingLevel: nearest(place < 0 ? LEVELS.length - 1 : place, levels) }
 }
 
-/** The weakest effort that has this budget. */
+/** The lowest effort with at least this budget. */
 function effortOf(budget: number): Level {
   return LEVELS.find((level) => budget <= BUDGETS[level]!) ?? 'high'
 }
 
-/** Between two levels that are equally near, the stronger one. */
+/** The nearest level; the higher one of two equally near. */
 function nearest(place: number, levels: readonly Level[]): Level {
   const distance = (level: Level) => Math.abs(LEVELS.indexOf(level) - place)
   return levels.reduce((best, level) => (distance(level) <= distance(best) ? level : best))

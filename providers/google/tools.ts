@@ -1,7 +1,7 @@
-/** Tools, and which of them may or must be called. */
+/** Tools and tool choice. */
 import type { Host } from '../../src/plugin.ts'
 
-/** `tools` and `toolConfig` of a request. @throws the failure class `bad_request` for what Google has no like of */
+/** `tools` and `toolConfig` of a request. @throws the failure class `bad_request` for custom tools */
 export function toTools(
   tools: readonly any[] | undefined,
   choice: unknown,
@@ -17,7 +17,7 @@ export function toTools(
   return body
 }
 
-/** The schema goes as JSON Schema: Google reads that too, and nothing has to be left out of it. */
+/** `parametersJsonSchema` takes JSON Schema as it is; Google's own schema format would lose keywords. */
 function toDeclaration({ function: { name, description, parameters } }: any): object {
   return {
     name,
@@ -27,7 +27,7 @@ function toDeclaration({ function: { name, description, parameters } }: any): ob
 }
 
 function toConfig(choice: any, tools: readonly any[], fail: Host['fail']): object | undefined {
-  // Validated: it may call, and if it does the call fits the schema.
+  // VALIDATED lets the model choose, and guarantees that a call fits its schema.
   const mayCall = tools.some((tool) => tool.function.strict) ? 'VALIDATED' : 'AUTO'
   switch (typeof choice === 'object' ? choice?.type : choice) {
     case undefined:
@@ -43,7 +43,7 @@ function toConfig(choice: any, tools: readonly any[], fail: Host['fail']): objec
     case 'allowed_tools': {
       const { mode, tools: allowed } = choice.allowed_tools
       return {
-        // AUTO takes no names.
+        // AUTO does not take names.
         mode: mode === 'required' ? 'ANY' : 'VALIDATED',
         allowedFunctionNames: allowed.map((tool: any) => tool.function?.name ?? tool.name),
       }

@@ -1,10 +1,10 @@
-/** Google's counts, in the gateway's sense (provider contract: google, Usage and price). */
+/** Converts Google's token counts. */
 import type { OpenAIUsage } from '../../src/plugin.ts'
 import { tokenCount } from '../shared/values.ts'
 
 /**
- * What was used until now. Prompts of tools are prompt, thoughts are completion; Google counts both apart, and what was
- * cached inside the prompt, as we do. Nothing when nothing was counted.
+ * The usage so far. Google counts tool prompts and thoughts separately; here they are part of the prompt and the
+ * completion. Undefined when nothing was counted.
  */
 export function toUsage(metadata: any): OpenAIUsage | undefined {
   if (!metadata) return undefined
@@ -31,7 +31,7 @@ export function toUsage(metadata: any): OpenAIUsage | undefined {
   }
 }
 
-/** Tokens of one kind of content, such as `IMAGE`. */
+/** Tokens of one modality, such as `IMAGE`. */
 export function countOf(details: unknown, modality: string): number {
   if (!Array.isArray(details)) return 0
   return tokenCount(details.find((one) => one?.modality === modality)?.tokenCount)

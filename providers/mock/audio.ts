@@ -1,4 +1,4 @@
-/** Sound that costs nothing to make, and transcripts that cost nothing to write. */
+/** Generated sound and transcripts. */
 import type {
   Speech,
   SpeechInput,
@@ -7,29 +7,29 @@ import type {
   TranscriptionInput,
 } from '../../src/plugin.ts'
 
-const RATE = 24_000
-/** Of one character. */
-const SAMPLES = RATE / 20
+const SAMPLE_RATE = 24_000
+/** Samples for one character. */
+const SAMPLES_PER_CHARACTER = SAMPLE_RATE / 20
 const PITCH = 440
 const LOUDNESS = 8000
 
-/** 417 bytes of silence: MPEG 1 layer III at 128 kbit/s and 44.1 kHz, with nothing in it. */
+/** 417 bytes of silence: one empty frame of MPEG 1 layer III at 128 kbit/s and 44.1 kHz. */
 const SILENT_FRAME = Buffer.alloc(417)
 SILENT_FRAME.set([0xff, 0xfb, 0x90, 0xc4])
 const FRAME_SECONDS = 1152 / 44_100
 
 /**
- * A twentieth of a second for each character: a tone for letters and silence for blanks, or all silent as MP3.
- * Undefined for formats that take an encoder.
- * @param pace before each word
+ * Sound of a twentieth of a second per character: a tone for letters, silence for white space, silence only as MP3.
+ * Undefined for formats that need an encoder.
+ * @param pace is awaited before each word
  */
-export function speak(
+export function synthesize(
   { input, response_format: format, speed = 1 }: SpeechInput,
   pace: (sent: number) => Promise<void>,
 ): Speech | undefined {
   if (format === 'mp3') return { bytes: eachWord(input, pace, (word) => silence(word, speed)) }
   if (format !== 'wav' && format !== 'pcm') return undefined
-  return { bytes: eachWord(input, pace, (word) => tone(word, speed)), pcmSampleRate: RATE }
+  return { bytes: eachWord(input, pace, (word) => tone(word, speed)), pcmSampleRate: SAMPLE_RATE }
 }
 
 async function* eachWord(
@@ -46,29 +46,29 @@ async function* eachWord(
 }
 
 function tone(word: string, speed: number): Uint8Array {
-  const perCharacter = Math.round(SAMPLES / speed)
+  const perCharacter = Math.round(SAMPLES_PER_CHARACTER / speed)
   const characters = [...word]
   const samples = new Int16Array(characters.length * perCharacter)
   characters.forEach((character, index) => {
     if (/\s/.test(character)) return
     for (let i = index * perCharacter; i < (index + 1) * perCharacter; i++) {
-      samples[i] = Math.round(LOUDNESS * Math.sin((2 * Math.PI * PITCH * i) / RATE))
+      samples[i] = Math.round(LOUDNESS * Math.sin((2 * Math.PI * PITCH * i) / SAMPLE_RATE))
     }
   })
   return new Uint8Array(samples.buffer)
 }
 
 function silence(word: string, speed: number): Uint8Array {
-  const seconds = ([...word].length * SAMPLES) / RATE / speed
+  const seconds = ([...word].length * SAMPLES_PER_CHARACTER) / SAMPLE_RATE / speed
   const frames = Math.max(1, Math.round(seconds / FRAME_SECONDS))
   return Buffer.concat(Array.from({ length: frames }, () => SILENT_FRAME))
 }
 
-/** Of one word. */
+/** Length of one word. */
 const WORD_SECONDS = 0.25
 
-/** What is scripted, or how large the file was; a quarter of a second for each word. */
-export function hear(input: TranscriptionInput, reply: string | undefined): Transcription {
+/** The scripted text, or a text with the size of the file. Each word is a quarter of a second long. */
+export function transcribe(input: TranscriptionInput, reply: string | undefined): Transcription {
   const text = reply ?? `A file of ${input.file.bytes.length} bytes.`
   const words = text.split(/\s+/).filter(Boolean)
   return {
@@ -83,13 +83,13 @@ export function hear(input: TranscriptionInput, reply: string | undefined): Tran
   }
 }
 
-/** The same a word at a time. @param pace before each event */
-export async function* hearSlowly(
+/** The same transcript, one word per event. @param pace is awaited before each event */
+export async function* transcriptionEvents(
   input: TranscriptionInput,
   reply: string | undefined,
   pace: (sent: number) => Promise<void>,
 ): AsyncGenerator<TranscriptionEvent, void, undefined> {
-  const whole = hear(input, reply)
+  const whole = transcribe(input, reply)
   const words = whole.text.match(/\s*\S+/g) ?? []
   for (const [sent, text] of words.entries()) {
     await pace(sent)

@@ -1,4 +1,4 @@
-/** Images that cost nothing to make: one colour, which the prompt decides. */
+/** Generated images of one colour, which depends on the prompt. */
 import { hash } from 'node:crypto'
 import { crc32, deflateSync } from 'node:zlib'
 import type {
@@ -9,19 +9,19 @@ import type {
   Usage,
 } from '../../src/plugin.ts'
 
-/** What is scripted. */
+/** What the deployment's options script. */
 export interface ImageScript {
-  /** Said to have been drawn. */
+  /** Sent as the revised prompt. */
   readonly reply?: string | undefined
-  /** Nothing is counted. */
+  /** No usage is reported. */
   readonly uncounted: boolean
 }
 
 const MAX_SIDE = 4096
 const IMAGE_TOKENS = 1024
 
-/** The images that were asked for, without what they take. */
-export function draw(input: ImageInput | ImageEditInput, script: ImageScript): ImageResult {
+/** The requested images at once. */
+export function makeImages(input: ImageInput | ImageEditInput, script: ImageScript): ImageResult {
   const { prompt, size = 'auto', n = 1, quality } = input
   const [width = 0, height = 0] = size.split('x').map((side) => Math.min(Number(side), MAX_SIDE))
   const shape = width > 0 && height > 0 ? { width, height } : { width: 1024, height: 1024 }
@@ -39,13 +39,13 @@ export function draw(input: ImageInput | ImageEditInput, script: ImageScript): I
   }
 }
 
-/** The same as it is made. @param pace before each event */
-export async function* drawSlowly(
+/** The same images as a stream of events. @param pace is awaited before each event */
+export async function* imageEvents(
   input: ImageInput | ImageEditInput,
   script: ImageScript,
   pace: (sent: number) => Promise<void>,
 ): AsyncGenerator<ImageEvent, void, undefined> {
-  const result = draw(input, script)
+  const result = makeImages(input, script)
   const partials = input.partial_images ?? 0
   for (let index = 0; index < partials; index++) {
     await pace(index)
@@ -57,7 +57,7 @@ export async function* drawSlowly(
   yield { type: 'completed', ...result }
 }
 
-/** Four characters make a token, and each image 1,024 of them. */
+/** Four characters of the prompt count as one token, and each image as 1,024 tokens. */
 function usageOf(input: ImageInput | ImageEditInput, n: number): Usage {
   const references = 'images' in input ? (input as ImageEditInput).images.length : 0
   const imageInputTokens = references * IMAGE_TOKENS
@@ -69,12 +69,12 @@ function usageOf(input: ImageInput | ImageEditInput, n: number): Usage {
   }
 }
 
-/** A PNG of one colour (https://www.w3.org/TR/png-3/): one bit for each pixel, all of them 0. */
+/** A PNG of one colour (https://www.w3.org/TR/png-3/): one bit per pixel, all 0, and a palette of one colour. */
 function pngOf({ width, height }: { width: number; height: number }, name: string): Buffer {
   const header = Buffer.alloc(13)
   header.writeUInt32BE(width, 0)
   header.writeUInt32BE(height, 4)
-  // One bit, by palette.
+  // Bit depth 1, colour type 3 (palette).
   header.set([1, 3, 0, 0, 0], 8)
   const palette = Buffer.from(hash('sha256', name, 'hex').slice(0, 6), 'hex')
   const rows = deflateSync(Buffer.alloc(height * (1 + Math.ceil(width / 8))))

@@ -1,20 +1,20 @@
-/** Documents that need not be read: each has three pages, and an image has one. */
+/** OCR results without reading: a document has three pages, an image has one. */
 import type { OcrInput, OcrPage, OcrResult } from '../../src/plugin.ts'
-import { instanceOf } from './instance.ts'
+import { exampleOf } from './schema-example.ts'
 
-/** What is scripted. */
+/** What the deployment's options script. */
 export interface OcrScript {
-  /** Stands on every page. */
+  /** The text of every page. */
   readonly reply?: string | undefined
-  /** Nothing is counted. */
+  /** No usage is reported. */
   readonly uncounted: boolean
 }
 
 const PAGES = 3
-/** US letter at 200 dots an inch. */
+/** US letter at 200 dots per inch. */
 const DIMENSIONS = { dpi: 200, height: 2200, width: 1700 }
 
-/** The pages that were asked for, as far as there are any, and the smallest annotation that fits. */
+/** The requested pages that exist, and a small annotation that fits the requested schema. */
 export function readDocument(input: OcrInput, { reply, uncounted }: OcrScript): OcrResult {
   const { document, pages: wanted, document_annotation_format: format } = input
   const all = Array.from({ length: document.kind === 'image' ? 1 : PAGES }, (_, index) => index)
@@ -26,7 +26,7 @@ export function readDocument(input: OcrInput, { reply, uncounted }: OcrScript): 
     })
   return {
     pages,
-    ...(format && { document_annotation: JSON.stringify(instanceOf(schemaIn(format))) }),
+    ...(format && { document_annotation: JSON.stringify(exampleOf(schemaIn(format))) }),
     ...(!uncounted && { usage: { pages: pages.length } }),
   }
 }

@@ -1,4 +1,4 @@
-/** Failures of vendors of speech and transcripts whose errors are mostly told by the HTTP status. */
+/** Failures of vendors of speech and transcription, mostly from the HTTP status. */
 import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
 
 const CLASSES: Readonly<Record<number, FailureClass>> = {
@@ -22,7 +22,7 @@ const MESSAGES: Readonly<Partial<Record<FailureClass, string>>> = {
   payload_too_large: 'The model provider takes no file as large as this one.',
 }
 
-/** The failure class of an HTTP status. @param own what a status means to this vendor alone */
+/** The failure class of an HTTP status. @param own statuses that mean something else to this vendor */
 export function classOfStatus(
   status: number,
   own: Readonly<Record<number, FailureClass>>,
@@ -30,7 +30,7 @@ export function classOfStatus(
   return own[status] ?? CLASSES[status] ?? 'upstream_error'
 }
 
-/** The failure for a status, with the wait that `Retry-After` asks for, in seconds. */
+/** A failure with a standard message, and with the wait that `Retry-After` asks for in seconds. */
 export function audioFailure(
   fail: Host['fail'],
   failure: FailureClass,

@@ -1,7 +1,10 @@
-/** What clients read of a vendor's "no": sentences of our own, and a vendor's sentence made fit to be shown. */
+/**
+ * Error messages for clients: one of the gateway's own per failure class, or the vendor's message with private parts
+ * removed.
+ */
 import type { FailureClass } from '../../src/plugin.ts'
 
-/** One sentence for each class of failure, for when the vendor's own is not shown. */
+/** One message per failure class, used when the vendor's own message is not shown. */
 export const SENTENCES: Readonly<Record<FailureClass, string>> = {
   bad_request: 'The model provider refused the request.',
   context_length: 'The messages are too long for the context window of this model.',
@@ -17,7 +20,7 @@ export const SENTENCES: Readonly<Record<FailureClass, string>> = {
 }
 
 const MAX_MESSAGE_CHARACTERS = 500
-/** Who the operator is, where things are, and whatever looks like a secret. */
+/** Patterns of the operator's identifiers, addresses and secrets. */
 const PRIVATE = [
   /https?:\/\/\S+/gi,
   /\barn:\S+/gi,
@@ -30,8 +33,8 @@ const PRIVATE = [
 ]
 
 /**
- * A vendor's sentence without what is nobody's business, at most 500 characters.
- * @param own what besides is private in sentences of this vendor; with the flag `g`
+ * A vendor's message without private parts, shortened to 500 characters.
+ * @param own further private patterns of this vendor, with the flag `g`
  */
 export function clean(message: string, own: readonly RegExp[] = []): string {
   let text = message.slice(0, MAX_MESSAGE_CHARACTERS * 4)

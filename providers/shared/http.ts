@@ -8,7 +8,7 @@ export function joinUrl(base: string, path: string): string {
   return `${base.replace(/\/+$/, '')}/${path}`
 }
 
-/** Headers of every request: those of the plugin, and those of the operator, which win. Names in lower case. */
+/** Headers for every request. The operator's headers win over the plugin's own. Names are in lower case. */
 export function mergeHeaders(
   own: Readonly<Record<string, string>>,
   operator: Readonly<Record<string, string>>,
@@ -34,8 +34,8 @@ export async function send(
 }
 
 /**
- * The body of an answer with an error status: JSON, HTML or nothing. Empty when it cannot be read, because the status
- * alone still says what happened.
+ * The body of an answer with an error status: JSON, HTML or nothing. It is empty when it cannot be read, because the
+ * status alone still tells what happened.
  * @throws the signal's reason after an abort
  */
 export async function readErrorBody(
@@ -62,8 +62,8 @@ export function isEventStream({ headers }: UpstreamResponse, requested: boolean)
 
 /**
  * Parses an answer that has to be JSON.
- * @param parse may be replaced by a parser that keeps more than `JSON.parse` does
- * @throws the failure class `upstream_error` when it is not JSON
+ * @param parse replaces `JSON.parse`
+ * @throws the failure class `upstream_error` when the text is not JSON
  */
 export function parseAnswer(
   text: string,
@@ -73,12 +73,12 @@ export function parseAnswer(
   try {
     return parse(text)
   } catch {
-    // Without the cause, which quotes the body.
+    // The cause is left out because it quotes the body.
     throw notAnAnswer(fail)
   }
 }
 
-/** Parses JSON; undefined when it is none. */
+/** Parses JSON; undefined when the text is not JSON. */
 export function tryParse(text: string): any {
   try {
     return JSON.parse(text)
@@ -87,12 +87,12 @@ export function tryParse(text: string): any {
   }
 }
 
-/** The failure for an answer, or a part of one, in an unknown form. */
+/** The failure for an answer in an unknown form. */
 export function notAnAnswer(fail: Host['fail']): Error {
   return fail('upstream_error', 'The model provider sent something that is not an answer.')
 }
 
-/** Parts that are there already, as the asynchronous sequence that a provider returns. */
+/** Finished parts as the asynchronous sequence that a provider returns. */
 export async function* asSequence<T>(parts: readonly T[]): AsyncGenerator<T, void, undefined> {
   yield* parts
 }

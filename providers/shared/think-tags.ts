@@ -1,22 +1,22 @@
 /**
- * Models without a reasoning parser write their thoughts into the answer: `<think>…</think>`, then the text.
- * Tags are honoured at the head of an answer only, so that an answer may speak about them.
+ * Separates reasoning from text for models that write it into the answer as `<think>…</think>`. Tags count only at the
+ * start of an answer, because later text may quote them.
  */
 
 /**
- * How the tags come: written out by the model, as `<think>` or as `<thinking>`, or the opening one already put there by
- * the chat template.
+ * How the tags come: written by the model as `<think>` or as `<thinking>`; or the chat template has already written the
+ * opening tag.
  */
 export const THINK_TAGS = ['tags', 'thinking-tags', 'prefilled-tags'] as const
 export type ThinkTags = (typeof THINK_TAGS)[number]
 
-/** What a piece of an answer turned out to be. Either may be empty. */
+/** The reasoning and the text in a piece of an answer. Either may be empty. */
 export interface Thought {
   readonly reasoning: string
   readonly content: string
 }
 
-/** Splits an answer that arrives in pieces, wherever they are cut. */
+/** Splits an answer that arrives in pieces of any size. */
 export class ThinkSplitter {
   readonly #opening: string
   readonly #closing: string
@@ -30,7 +30,7 @@ export class ThinkSplitter {
     this.#state = tags === 'prefilled-tags' ? 'thinking' : 'head'
   }
 
-  /** What is certain by now; a piece that may be the start of a tag is held back. */
+  /** Returns what is certain so far. A piece that may be the start of a tag is held back. */
   push(piece: string): Thought {
     if (this.#state === 'answer') return { reasoning: '', content: piece }
     let rest = this.#held + piece
@@ -63,7 +63,7 @@ export class ThinkSplitter {
     return { reasoning, content: rest }
   }
 
-  /** What was held back, now that nothing follows. */
+  /** Returns what was held back. */
   end(): Thought {
     const held = this.#held
     this.#held = ''
@@ -73,7 +73,7 @@ export class ThinkSplitter {
   }
 }
 
-/** How many characters at the end may be the start of this tag. */
+/** Number of characters at the end of the text that may be the start of this tag. */
 function heldLength(text: string, tag: string): number {
   const start = text.lastIndexOf('<')
   if (start < 0) return 0

@@ -1,7 +1,7 @@
-/** Values in the forms that vendors and the gateway use. */
+/** Conversions that several providers need. */
 import type { MediaFile } from '../../src/plugin.ts'
 
-/** A count of tokens as a vendor reports it: a whole number, 0 for anything that is not a positive number. */
+/** A vendor's token count as a whole number; 0 for anything but a positive number. */
 export function tokenCount(value: unknown): number {
   return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
 }

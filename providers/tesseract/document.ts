@@ -1,15 +1,15 @@
-/** The pages of a PDF as pictures, drawn by PDFium. Runs in a reading thread: drawing keeps a processor busy. */
+/** Draws the pages of a PDF with PDFium. Runs in a worker thread because drawing keeps a processor busy. */
 import { PDFiumLibrary, type PDFiumDocument } from '@hyzyla/pdfium'
 import { MAX_SIDE_PIXELS } from './image.ts'
-import { Refusal } from './refusal.ts'
+import { InvalidDocument } from './invalid-document.ts'
 
-/** What Tesseract was trained on. */
+/** The resolution that Tesseract was trained with. */
 const DPI = 300
-/** Beyond this a page is drawn smaller: A3 at full resolution has 17.4 million, and memory is finite. */
+/** Larger pages are drawn at a lower resolution. A3 at 300 dpi has 17.4 million pixels. */
 const MAX_PIXELS = 25_000_000
 const POINTS_PER_INCH = 72
 
-/** A page as a picture in a format (PGM) that needs no packing. */
+/** A page as an uncompressed image (PGM). */
 export interface Picture {
   readonly bytes: Uint8Array
   readonly dpi: number
@@ -17,19 +17,19 @@ export interface Picture {
 
 let library: Promise<PDFiumLibrary> | undefined
 
-/** An open PDF. Whoever opens it closes it. */
+/** An open PDF. The caller has to close it. */
 export class Pdf {
   readonly pageCount: number
   readonly #document: PDFiumDocument
 
-  /** @throws Refusal where it is none, or locked */
+  /** Opens a PDF. @throws InvalidDocument when it is not a PDF or needs a password */
   static async open(bytes: Uint8Array): Promise<Pdf> {
     const pdfium = await (library ??= PDFiumLibrary.init())
     try {
       return new Pdf(await pdfium.loadDocument(bytes))
     } catch (error) {
       const locked = error instanceof Error && /password|security/i.test(error.message)
-      throw new Refusal(
+      throw new InvalidDocument(
         'invalid_document',
         locked
           ? 'The PDF is protected by a password. Send it without one.'
@@ -43,12 +43,12 @@ export class Pdf {
     this.pageCount = document.getPageCount()
   }
 
-  /** @throws Refusal where the page is broken */
+  /** Draws a page. @throws InvalidDocument when the page is broken */
   async draw(index: number): Promise<Picture> {
     const page = this.#document.getPage(index)
     const { originalWidth, originalHeight } = page.getOriginalSize()
     if (!(originalWidth > 0 && originalHeight > 0)) {
-      throw new Refusal('invalid_document', `Page ${index} of the PDF cannot be read.`)
+      throw new InvalidDocument('invalid_document', `Page ${index} of the PDF cannot be read.`)
     }
     const square = (originalWidth * originalHeight) / POINTS_PER_INCH ** 2
     const longer = Math.max(originalWidth, originalHeight) / POINTS_PER_INCH
@@ -66,6 +66,7 @@ export class Pdf {
     return { bytes: Buffer.concat([head, gray]), dpi }
   }
 
+  /** Frees the memory of the PDF. */
   close(): void {
     this.#document.destroy()
   }

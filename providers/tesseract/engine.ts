@@ -1,24 +1,24 @@
-/** Tesseract, compiled to WebAssembly. Runs in a reading thread: reading keeps a processor busy for seconds. */
+/** Tesseract as WebAssembly. Runs in a worker thread because reading keeps a processor busy for seconds. */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { gunzipSync } from 'node:zlib'
 import type { OcrPage } from '../../src/plugin.ts'
-import { pageOf, type Wishes } from './layout.ts'
+import { toPage, type PageOptions } from './layout.ts'
 
-/** A language and the file that was trained for it, packed by gzip or not. */
+/** A language and its trained data, plain or gzipped. */
 export interface Language {
   readonly name: string
   readonly path: string
 }
 
-/** What is used of the module's C++ interface (Tesseract's `baseapi.h`). */
+/** The part of Tesseract's C++ interface (`baseapi.h`) that is used here. */
 interface Api {
-  /** @returns 0 when all went well */
+  /** @returns 0 on success */
   Init(dataPath: null, languages: string, mode: number): number
   SetVariable(name: string, value: string): boolean
-  /** Takes the file `/input`. @returns 0 when all went well */
+  /** Reads the file `/input`. @returns 0 on success */
   SetImageFile(orientation: number, radians: number): number
-  /** @returns 0 when all went well, be there words or not */
+  /** @returns 0 on success, even without text */
   Recognize(monitor: null): number
   GetTSVText(page: number): string
   GetSourceYResolution(): number
@@ -30,21 +30,22 @@ interface Module {
 }
 type Core = (options: { print(): void; printErr(): void }) => Promise<Module>
 
-/** Neural networks; the data of the older engine is not in the files. */
+/** Neural networks only; the data files have no data for the older engine. */
 const LSTM_ONLY = 1
 const INPUT = '/input'
-/** What is written for pictures that do not say how large they are. */
+/** Reported for images without a resolution. */
 const SCREEN_DPI = 72
 
-const INSTRUCTIONS = 'tesseract.js-core/tesseract-core-simd-lstm'
+const CORE_MODULE = 'tesseract.js-core/tesseract-core-simd-lstm'
 
+/** A loaded Tesseract engine. Reads one image at a time. */
 export class Engine {
   readonly #module: Module
   readonly #api: Api
 
-  /** @throws Error for data that is none */
+  /** Loads the engine with these languages. @throws Error when it cannot use the data */
   static async open(languages: readonly Language[]): Promise<Engine> {
-    const core: Core = createRequire(import.meta.url)(INSTRUCTIONS)
+    const core: Core = createRequire(import.meta.url)(CORE_MODULE)
     const module = await core({ print() {}, printErr() {} })
     for (const { name, path } of languages) {
       const bytes = readFileSync(path)
@@ -65,14 +66,14 @@ export class Engine {
   }
 
   /**
-   * Reads one picture.
-   * @param dpi where it is known
-   * @returns undefined where it is no picture, or none that can be read
+   * Reads one image.
+   * @param dpi the resolution, where it is known
+   * @returns undefined when the image cannot be read
    */
   read(
     picture: { readonly bytes: Uint8Array; readonly dpi?: number; readonly orientation?: number },
     index: number,
-    wishes: Wishes,
+    options: PageOptions,
   ): OcrPage | undefined {
     const api = this.#api
     this.#module.FS.writeFile(INPUT, picture.bytes)
@@ -81,7 +82,7 @@ export class Engine {
       if (api.SetImageFile(picture.orientation ?? 1, 0) !== 0) return undefined
       const dpi = picture.dpi ?? (api.GetSourceYResolution() || SCREEN_DPI)
       if (api.Recognize(null) !== 0) return undefined
-      return pageOf(api.GetTSVText(0), index, dpi, wishes)
+      return toPage(api.GetTSVText(0), index, dpi, options)
     } finally {
       api.Clear()
     }

@@ -1,41 +1,42 @@
-/** What an image says of itself in its first bytes, so that nothing is unpacked before its size is known. */
+/** Reads the size of an image from its first bytes, so that the size is checked before the image is decoded. */
 
-/** Of either side of a picture: Tesseract keeps places in 16 bits, and reads nothing of what is larger. */
+/** Longest side of an image: Tesseract stores coordinates in 16 bits. */
 export const MAX_SIDE_PIXELS = 32_767
 
-export interface ImageHead {
+/** Size and orientation of an image. */
+export interface ImageHeader {
   readonly width: number
   readonly height: number
-  /** How it has to be turned, 1 to 8 (EXIF 2.32, tag 274); 1 is upright. */
+  /** EXIF orientation, 1 to 8 (EXIF 2.32, tag 274); 1 is upright. */
   readonly orientation: number
 }
 
-/** The head of a PNG, JPEG or WebP; undefined for anything else, and for one that is cut off. */
-export function headOf(bytes: Uint8Array): ImageHead | undefined {
+/** Size and orientation of a PNG, JPEG or WebP; undefined for other formats and for truncated headers. */
+export function readImageHeader(bytes: Uint8Array): ImageHeader | undefined {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   try {
     const start = view.toString('latin1', 0, 16)
     if (start.startsWith('\x89PNG\r\n\x1a\n')) {
       return upright(view.readUInt32BE(16), view.readUInt32BE(20))
     }
-    if (start.startsWith('\xff\xd8\xff')) return jpegHead(view)
+    if (start.startsWith('\xff\xd8\xff')) return jpegHeader(view)
     if (start.startsWith('RIFF') && start.startsWith('WEBP', 8)) {
-      return webpHead(view, start.slice(12, 16))
+      return webpHeader(view, start.slice(12, 16))
     }
   } catch (error) {
-    // A file that ends before its head does.
+    // The file ends inside its header.
     if (!(error instanceof RangeError)) throw error
   }
   return undefined
 }
 
-/** Segments that hold the size: all that start a frame (ITU T.81, table B.1). */
+/** Segments that contain the size: all that start a frame (ITU T.81, table B.1). */
 const FRAMES: ReadonlySet<number> = new Set([
   0xc0, 0xc1, 0xc2, 0xc3, 0xc5, 0xc6, 0xc7, 0xc9, 0xca, 0xcb, 0xcd, 0xce, 0xcf,
 ])
 const APP1 = 0xe1
 
-function jpegHead(view: Buffer): ImageHead | undefined {
+function jpegHeader(view: Buffer): ImageHeader | undefined {
   let orientation = 1
   for (let at = 2; view[at] === 0xff;) {
     const marker = view[at + 1]!
@@ -56,7 +57,7 @@ function jpegHead(view: Buffer): ImageHead | undefined {
 
 const ORIENTATION = 274
 
-/** Reads the first directory of an EXIF segment, which is a small TIFF file. */
+/** Reads the orientation from an EXIF segment, which is a small TIFF file. */
 function orientationIn(segment: Buffer): number {
   if (segment.toString('latin1', 0, 6) !== 'Exif\0\0') return 1
   const tiff = segment.subarray(6)
@@ -71,14 +72,14 @@ function orientationIn(segment: Buffer): number {
       return value >= 1 && value <= 8 ? value : 1
     }
   } catch (error) {
-    // What a camera wrote wrongly is no reason not to read the picture.
+    // A malformed EXIF segment is ignored; the image itself may be fine.
     if (!(error instanceof RangeError)) throw error
   }
   return 1
 }
 
-/** The three kinds of WebP (RFC 9649, 2.5 to 2.7). */
-function webpHead(view: Buffer, kind: string): ImageHead | undefined {
+/** The size of the three kinds of WebP (RFC 9649, sections 2.5 to 2.7). */
+function webpHeader(view: Buffer, kind: string): ImageHeader | undefined {
   if (kind === 'VP8X') return upright(view.readUIntLE(24, 3) + 1, view.readUIntLE(27, 3) + 1)
   if (kind === 'VP8 ')
     return upright(view.readUInt16LE(26) & 0x3fff, view.readUInt16LE(28) & 0x3fff)
@@ -87,6 +88,6 @@ function webpHead(view: Buffer, kind: string): ImageHead | undefined {
   return upright((sizes & 0x3fff) + 1, ((sizes >>> 14) & 0x3fff) + 1)
 }
 
-function upright(width: number, height: number): ImageHead {
+function upright(width: number, height: number): ImageHeader {
   return { width, height, orientation: 1 }
 }

@@ -1,11 +1,11 @@
-/** From Tesseract's table of blocks, paragraphs, lines and words (its TSV output) to a page as `/v1/ocr` shows it. */
+/** Turns Tesseract's table of blocks, paragraphs, lines and words (TSV output) into a page of the OCR result. */
 import type { OcrPage } from '../../src/plugin.ts'
 
-/** Parts of a page that only some clients want. */
-export interface Wishes {
-  /** Paragraphs with their places. */
+/** Optional parts of a page. */
+export interface PageOptions {
+  /** Paragraphs with their positions. */
   readonly blocks: boolean
-  /** How sure the engine is: of the page, or of every word too. */
+  /** Confidence scores: of the page, or also of every word. */
   readonly scores: 'page' | 'word' | undefined
 }
 
@@ -18,7 +18,7 @@ interface Box {
 
 interface Word {
   readonly text: string
-  /** 0 to 1 */
+  /** From 0 to 1. */
   readonly confidence: number
 }
 
@@ -29,28 +29,28 @@ interface Line {
 
 type Paragraph = Line[]
 
-/** What the first column says a row is. */
+/** Kinds of rows: the value of the first column. */
 const PAGE = '1'
 const PARAGRAPH = '3'
 const LINE = '4'
 const WORD = '5'
 
-/** Lines that are further apart than this many times their height belong to different paragraphs. */
+/** A gap above this many line heights separates paragraphs. */
 const GAP = 2
 
 /**
- * The page that a table describes: words and line breaks as they stand on it, a blank line between paragraphs.
- * @param dpi of the picture
+ * The page that a table describes, with the words and line breaks of the original and a blank line between paragraphs.
+ * @param dpi resolution of the image
  */
-export function pageOf(tsv: string, index: number, dpi: number, wishes: Wishes): OcrPage {
+export function toPage(tsv: string, index: number, dpi: number, options: PageOptions): OcrPage {
   const { size, paragraphs } = read(tsv)
   return {
     index,
     markdown: paragraphs.map(textOf).join('\n\n'),
     images: [],
     dimensions: { dpi, height: size.height, width: size.width },
-    ...(wishes.blocks && { blocks: paragraphs.map(blockOf) }),
-    ...(wishes.scores && { confidence_scores: scoresOf(paragraphs, wishes.scores === 'word') }),
+    ...(options.blocks && { blocks: paragraphs.map(toBlock) }),
+    ...(options.scores && { confidence_scores: toScores(paragraphs, options.scores === 'word') }),
   }
 }
 
@@ -59,7 +59,7 @@ function read(tsv: string): { size: Box; paragraphs: readonly Paragraph[] } {
   const paragraphs: Paragraph[] = []
   let line: Line | undefined
   for (const row of tsv.split('\n')) {
-    // Numbers of page, block, paragraph, line and word are in between.
+    // The columns between hold the numbers of page, block, paragraph, line and word.
     const [level, , , , , , left, top, width, height, percent, text = ''] = row.split('\t')
     const box = {
       left: Number(left),
@@ -70,7 +70,7 @@ function read(tsv: string): { size: Box; paragraphs: readonly Paragraph[] } {
     if (level === PAGE) size = box
     else if (level === PARAGRAPH) paragraphs.push([])
     else if (level === LINE) line = { box, words: [] }
-    // Pictures and rules are lines without words.
+    // Pictures and rules appear as lines without words.
     else if (level === WORD && line && text.trim() !== '') {
       const confidence = Math.min(1, Math.max(0, Number(percent) / 100))
       if (line.words.push({ text: text.trim(), confidence }) === 1) place(line, paragraphs)
@@ -90,7 +90,7 @@ function textOf(lines: Paragraph): string {
   return lines.map(({ words }) => words.map(({ text }) => text).join(' ')).join('\n')
 }
 
-function blockOf(lines: Paragraph): object {
+function toBlock(lines: Paragraph): object {
   const boxes = lines.map(({ box }) => box)
   return {
     type: 'text',
@@ -102,14 +102,14 @@ function blockOf(lines: Paragraph): object {
   }
 }
 
-function scoresOf(paragraphs: readonly Paragraph[], eachWord: boolean): object {
+function toScores(paragraphs: readonly Paragraph[], eachWord: boolean): object {
   const scores: { text: string; confidence: number; start_index: number }[] = []
   let start = 0
   for (const lines of paragraphs) {
     for (const { words } of lines) {
       for (const { text, confidence } of words) {
         scores.push({ text, confidence, start_index: start })
-        // In characters as a reader counts them, with the blank or line break that follows.
+        // Counts code points, and the space or line break after the word.
         start += [...text].length + 1
       }
     }
@@ -122,7 +122,7 @@ function scoresOf(paragraphs: readonly Paragraph[], eachWord: boolean): object {
     least = Math.min(least, confidence)
   }
   return {
-    // Of nothing one can be sure.
+    // An empty page is certain.
     average_page_confidence_score: scores.length > 0 ? sum / scores.length : 1,
     minimum_page_confidence_score: least,
     ...(eachWord && { word_confidence_scores: scores }),

@@ -1,68 +1,71 @@
-/** A reading thread: takes one task at a time and answers page by page. */
+/** Entry point of a worker thread. It takes one task at a time and answers page by page. */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { OcrPage } from '../../src/plugin.ts'
 import { Pdf } from './document.ts'
 import { Engine, type Language } from './engine.ts'
-import { headOf, MAX_SIDE_PIXELS } from './image.ts'
-import type { Wishes } from './layout.ts'
-import { Refusal, type RefusalCode } from './refusal.ts'
+import { readImageHeader, MAX_SIDE_PIXELS } from './image.ts'
+import type { PageOptions } from './layout.ts'
+import { InvalidDocument, type InvalidDocumentCode } from './invalid-document.ts'
 
-/** One document to be read. */
-export interface Task extends Wishes {
+/** One document to read. */
+export interface Task extends PageOptions {
   readonly kind: 'document' | 'image'
   readonly bytes: Uint8Array
-  /** Zero-based, ascending; all when absent. */
+  /** Zero-based, ascending. All pages when absent. */
   readonly pages: readonly number[] | undefined
-  /** How many are read at most. */
+  /** Most pages that are read. */
   readonly maxPages: number
 }
 
-/** What a thread says of its task: pages, in their order, and one of the others at the end. */
-export type Said =
+/** Messages of a thread about its task: pages in order, then one of the other two. */
+export type ThreadMessage =
   | { readonly page: OcrPage }
-  | { readonly refused: { readonly code: RefusalCode; readonly message: string } }
+  | { readonly invalid: { readonly code: InvalidDocumentCode; readonly message: string } }
   | { readonly done: true }
 
-/** A photograph of the largest cameras; unpacked it takes four times as many bytes. */
+/** About the size of a photograph of the largest cameras. Decoded, it takes four bytes per pixel. */
 const MAX_IMAGE_PIXELS = 50_000_000
 
 const engine = Engine.open(workerData as readonly Language[])
-// Whoever gives a task hears of it.
+// The first task reports a failed start.
 engine.catch(() => {})
 
-parentPort!.on('message', (task: Task) => void answer(task))
+parentPort!.on('message', (task: Task) => void run(task))
 
-/** What is no refusal ends the thread: after a fault nobody knows what state the engines are in. */
-async function answer(task: Task): Promise<void> {
+/**
+ * Only an invalid document leaves the engine usable. Any other error ends the thread, because the engine's state is
+ * unknown.
+ */
+async function run(task: Task): Promise<void> {
   try {
     await (task.kind === 'image' ? readImage(task) : readPdf(task))
-    say({ done: true })
+    post({ done: true })
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    say({ refused: { code: error.code, message: error.message } })
+    if (!(error instanceof InvalidDocument)) throw error
+    post({ invalid: { code: error.code, message: error.message } })
   }
 }
 
-async function readImage({ bytes, ...wishes }: Task): Promise<void> {
-  const head = headOf(bytes)
-  if (!head) {
-    throw new Refusal(
+async function readImage({ bytes, ...options }: Task): Promise<void> {
+  const header = readImageHeader(bytes)
+  if (!header) {
+    throw new InvalidDocument(
       'invalid_image',
       'The image is none that this model reads: PNG, JPEG or WebP.',
     )
   }
-  const { width, height, orientation } = head
+  const { width, height, orientation } = header
   if (width * height > MAX_IMAGE_PIXELS || Math.max(width, height) > MAX_SIDE_PIXELS) {
     const most = `up to ${MAX_IMAGE_PIXELS}, and up to ${MAX_SIDE_PIXELS} on a side`
     const message = `The image has ${width} by ${height} pixels; this model reads ${most}.`
-    throw new Refusal('invalid_image', message)
+    throw new InvalidDocument('invalid_image', message)
   }
-  const page = (await engine).read({ bytes, orientation }, 0, wishes)
-  if (!page) throw new Refusal('invalid_image', 'The image cannot be read: it is broken.')
-  say({ page })
+  const page = (await engine).read({ bytes, orientation }, 0, options)
+  if (!page) throw new InvalidDocument('invalid_image', 'The image cannot be read: it is broken.')
+  post({ page })
 }
 
-async function readPdf({ bytes, pages, maxPages, ...wishes }: Task): Promise<void> {
+async function readPdf({ bytes, pages, maxPages, ...options }: Task): Promise<void> {
   const reader = await engine
   const pdf = await Pdf.open(bytes)
   try {
@@ -71,24 +74,25 @@ async function readPdf({ bytes, pages, maxPages, ...wishes }: Task): Promise<voi
     const outside = wanted.find((index) => index >= pageCount)
     if (outside !== undefined) {
       const last = `its ${pageCount} pages count from 0`
-      throw new Refusal('invalid_value', `The document has no page ${outside}: ${last}.`)
+      throw new InvalidDocument('invalid_value', `The document has no page ${outside}: ${last}.`)
     }
     if (wanted.length > maxPages) {
       const message =
         `This model reads up to ${maxPages} pages at a time, not ${wanted.length}. ` +
         'Select some with "pages", such as "0-9".'
-      throw new Refusal('invalid_value', message)
+      throw new InvalidDocument('invalid_value', message)
     }
     for (const index of wanted) {
-      const page = reader.read(await pdf.draw(index), index, wishes)
-      if (!page) throw new Refusal('invalid_document', `Page ${index} of the PDF cannot be read.`)
-      say({ page })
+      const page = reader.read(await pdf.draw(index), index, options)
+      if (!page)
+        throw new InvalidDocument('invalid_document', `Page ${index} of the PDF cannot be read.`)
+      post({ page })
     }
   } finally {
     pdf.close()
   }
 }
 
-function say(said: Said): void {
-  parentPort!.postMessage(said)
+function post(message: ThreadMessage): void {
+  parentPort!.postMessage(message)
 }

@@ -1,37 +1,37 @@
-/** The reading threads of one instance: started when they are needed, a few at most, ended when nobody needs them. */
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Host, OcrPage } from '../../src/plugin.ts'
 import type { Language } from './engine.ts'
-import type { RefusalCode } from './refusal.ts'
-import type { Said, Task } from './thread.ts'
+import type { InvalidDocumentCode } from './invalid-document.ts'
+import type { ThreadMessage, Task } from './thread.ts'
 
-/** Each takes 100 MB and more, which nobody should pay for who reads a page a day. */
+/** An idle thread keeps about 100 MB, so it ends after this time. */
 const IDLE_MS = 60_000
-/** A page takes seconds. One that takes this long is made to keep us busy. */
+/** A page takes seconds. A page that takes longer than this is treated as an attack. */
 const PAGE_MS = 120_000
-/** Tasks that may wait for each thread. */
+/** Waiting tasks per thread. */
 const WAITING = 8
 
-/** What of the request each refusal is about. */
-const PARAMS: Readonly<Record<RefusalCode, string>> = {
+/** The request parameter that each error code is about. */
+const PARAMS: Readonly<Record<InvalidDocumentCode, string>> = {
   invalid_document: 'document.document_url',
   invalid_image: 'document.image_url',
   invalid_value: 'pages',
 }
 
-interface Turn {
+interface WaitingTask {
   readonly resolve: (thread: Thread) => void
   readonly reject: (reason: unknown) => void
 }
 
+/** The worker threads of one provider instance. They are started on demand, limited in number, and ended when idle. */
 export class Threads {
   readonly #most: number
   readonly #languages: readonly Language[]
   readonly #fail: Host['fail']
   readonly #all = new Set<Thread>()
   readonly #idle: Thread[] = []
-  readonly #waiting: Turn[] = []
+  readonly #waiting: WaitingTask[] = []
   #closed = false
 
   constructor(most: number, languages: readonly Language[], fail: Host['fail']) {
@@ -41,26 +41,26 @@ export class Threads {
   }
 
   /**
-   * Reads a document, as soon as a thread is free.
-   * @throws failures; the signal's reason, after which the thread is free again
+   * Reads a document as soon as a thread is free.
+   * @throws a failure for the client; the signal's reason after an abort, which ends the thread's task
    */
   async read(task: Task, signal: AbortSignal): Promise<readonly OcrPage[]> {
-    const thread = await this.#take(signal)
+    const thread = await this.#acquire(signal)
     try {
       return await thread.read(task, signal)
     } finally {
-      this.#give(thread)
+      this.#release(thread)
     }
   }
 
-  /** Ends all threads, whatever they do. */
+  /** Ends all threads, busy ones included. */
   async close(): Promise<void> {
     this.#closed = true
-    for (const turn of this.#waiting.splice(0)) turn.reject(this.#full())
+    for (const waiting of this.#waiting.splice(0)) waiting.reject(this.#full())
     await Promise.all([...this.#all].map((thread) => thread.end()))
   }
 
-  #take(signal: AbortSignal): Thread | Promise<Thread> {
+  #acquire(signal: AbortSignal): Thread | Promise<Thread> {
     signal.throwIfAborted()
     const thread = this.#idle.pop()
     if (thread) return thread
@@ -68,7 +68,7 @@ export class Threads {
     if (this.#all.size < this.#most) return this.#start()
     if (this.#waiting.length >= this.#most * WAITING) throw this.#full()
     return new Promise((resolve, reject) => {
-      const turn: Turn = {
+      const waiting: WaitingTask = {
         resolve: (free) => {
           signal.removeEventListener('abort', leave)
           resolve(free)
@@ -76,21 +76,21 @@ export class Threads {
         reject,
       }
       const leave = () => {
-        const place = this.#waiting.indexOf(turn)
+        const place = this.#waiting.indexOf(waiting)
         if (place >= 0) this.#waiting.splice(place, 1)
         reject(signal.reason)
       }
       signal.addEventListener('abort', leave, { once: true })
-      this.#waiting.push(turn)
+      this.#waiting.push(waiting)
     })
   }
 
-  #give(thread: Thread): void {
+  #release(thread: Thread): void {
     const next = this.#waiting.shift()
     if (next) return next.resolve(thread.alive ? thread : this.#start())
     if (!thread.alive) return
     this.#idle.push(thread)
-    thread.rest(IDLE_MS)
+    thread.endWhenIdle(IDLE_MS)
   }
 
   #start(): Thread {
@@ -110,35 +110,35 @@ export class Threads {
   }
 }
 
-/** One thread. It ends for good by an abort, a fault, a page that takes too long, or rest. */
+/** One worker thread. It ends after an abort, a fault, a page that takes too long, or idle time. */
 class Thread {
-  /** Why it takes no more tasks. */
+  /** Why the thread takes no more tasks. */
   #end: Error | undefined
   readonly #worker: Worker
   readonly #fail: Host['fail']
   readonly #ended: () => void
   #timer: NodeJS.Timeout | undefined
-  /** Who waits for the task that is under way. */
-  #task: { hear(said: Said): void; reject(reason: unknown): void } | undefined
+  /** Receives the messages about the running task. */
+  #task: { receive(message: ThreadMessage): void; reject(reason: unknown): void } | undefined
 
   constructor(languages: readonly Language[], fail: Host['fail'], ended: () => void) {
     this.#fail = fail
     this.#ended = ended
     const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
-    const quiet = { stdout: true, stderr: true }
     this.#worker = new Worker(script, {
       name: 'ocr',
       workerData: languages,
       execArgv: [],
       env: {},
-      ...quiet,
+      stdout: true,
+      stderr: true,
     })
-    // What engines grumble about documents is nobody's concern.
+    // Diagnostics of the engines are discarded.
     this.#worker.stdout.resume()
     this.#worker.stderr.resume()
-    this.#worker.on('message', (said: Said) => this.#task?.hear(said))
-    this.#worker.on('error', (error) => this.#over(this.#broken(error)))
-    this.#worker.on('exit', () => this.#over(this.#broken(undefined)))
+    this.#worker.on('message', (message: ThreadMessage) => this.#task?.receive(message))
+    this.#worker.on('error', (error) => this.#stop(this.#failure(error)))
+    this.#worker.on('exit', () => this.#stop(this.#failure(undefined)))
     this.#worker.unref()
   }
 
@@ -151,26 +151,26 @@ class Thread {
     if (this.#end) throw this.#end
     const { promise, resolve, reject } = Promise.withResolvers<readonly OcrPage[]>()
     const pages: OcrPage[] = []
-    const watch = () => {
+    const startTimeout = () => {
       clearTimeout(this.#timer)
       const late = this.#fail('timeout', 'A page of the document took too long to read.')
-      this.#timer = setTimeout(() => this.#over(late), PAGE_MS)
+      this.#timer = setTimeout(() => this.#stop(late), PAGE_MS)
     }
-    const abort = () => this.#over(signal.reason)
+    const abort = () => this.#stop(signal.reason)
     this.#task = {
       reject,
-      hear: (said) => {
-        if ('page' in said) {
-          pages.push(said.page)
-          return watch()
+      receive: (message) => {
+        if ('page' in message) {
+          pages.push(message.page)
+          return startTimeout()
         }
-        if ('done' in said) return resolve(pages)
-        const { code, message } = said.refused
-        reject(this.#fail('bad_request', message, { code, param: PARAMS[code] }))
+        if ('done' in message) return resolve(pages)
+        const { code, message: text } = message.invalid
+        reject(this.#fail('bad_request', text, { code, param: PARAMS[code] }))
       },
     }
     signal.addEventListener('abort', abort, { once: true })
-    watch()
+    startTimeout()
     this.#worker.postMessage(task)
     try {
       return await promise
@@ -181,17 +181,17 @@ class Thread {
     }
   }
 
-  /** Ends it unless there is a task before this time is over. */
-  rest(ms: number): void {
-    this.#timer = setTimeout(() => this.#over(this.#broken(undefined)), ms).unref()
+  /** Ends the thread unless it gets a task within this time. */
+  endWhenIdle(ms: number): void {
+    this.#timer = setTimeout(() => this.#stop(this.#failure(undefined)), ms).unref()
   }
 
   async end(): Promise<void> {
-    this.#over(this.#fail('overloaded', 'The gateway is going down.'))
+    this.#stop(this.#fail('overloaded', 'The gateway is going down.'))
     await this.#worker.terminate()
   }
 
-  #over(reason: Error): void {
+  #stop(reason: Error): void {
     if (this.#end) return
     this.#end = reason
     clearTimeout(this.#timer)
@@ -200,7 +200,7 @@ class Thread {
     void this.#worker.terminate()
   }
 
-  #broken(cause: unknown): Error {
+  #failure(cause: unknown): Error {
     return this.#fail('upstream_error', 'The document could not be read.', { cause })
   }
 }

@@ -551,7 +551,7 @@ describe('whatever Amazon may send', () => {
     }
     await fc.assert(
       fc.asyncProperty(frames, content, async (events, blocks) => {
-        const expected = { tags: undefined, seals: true, answerTool: undefined, fail }
+        const expected = { tags: undefined, signsReasoning: true, answerTool: undefined, fail }
         const read = async () => {
           for await (const _ of flowOf(...events).through(readStream(expected)));
         }

@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, it } from 'vitest'
 import mock from '../../providers/mock.ts'
-import { instanceOf } from '../../providers/mock/instance.ts'
+import { exampleOf } from '../../providers/mock/schema-example.ts'
 import type { ChatInput } from '../../src/plugin.ts'
 import { setUp, type Asked } from './_chat.ts'
 
@@ -238,11 +238,11 @@ describe('instances of a schema', () => {
     tree,
   ])('are valid: %j', (schema) => {
     const ajv = new Ajv2020({ strict: false })
-    expect(ajv.validate(schema, instanceOf(schema)), ajv.errorsText()).toBe(true)
+    expect(ajv.validate(schema, exampleOf(schema)), ajv.errorsText()).toBe(true)
   })
 
   it('come to an end for a schema that does not', () => {
     const endless = { type: 'object', properties: { a: { $ref: '#' } }, required: ['a'] }
-    expect(JSON.stringify(instanceOf(endless))).toContain('null')
+    expect(JSON.stringify(exampleOf(endless))).toContain('null')
   })
 })

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Mistral } from '@mistralai/mistralai'
 import tesseract from '../../providers/tesseract.ts'
-import { headOf } from '../../providers/tesseract/image.ts'
+import { readImageHeader } from '../../providers/tesseract/image.ts'
 import { Threads } from '../../providers/tesseract/threads.ts'
 import type { Task } from '../../providers/tesseract/thread.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
@@ -92,8 +92,8 @@ describe('through the gateway', () => {
 
   it('reads an image, and says how sure it is of what stands where', async () => {
     const image_url = dataUrl('image/png', await pngOf(PDF))
-    const wishes = { include_blocks: true, confidence_scores_granularity: 'word' }
-    const { json } = await ask({ document: { image_url }, ...wishes })
+    const options = { include_blocks: true, confidence_scores_granularity: 'word' }
+    const { json } = await ask({ document: { image_url }, ...options })
     expect(isAnswer(json), ajv.errorsText(isAnswer.errors)).toBe(true)
     const [page] = json.pages
     expect(page.markdown).toBe(WORDS)
@@ -384,15 +384,15 @@ describe('heads of images', () => {
     ['WebP, lossless', riff('VP8L', '00000000 2f 02400000'), 1],
     ['WebP, extended', riff('VP8X', '0a000000 00000000 020000 010000'), 1],
   ])('%s', (_what, bytes, orientation) => {
-    expect(headOf(bytes)).toEqual({ width: 3, height: 2, orientation })
+    expect(readImageHeader(bytes)).toEqual({ width: 3, height: 2, orientation })
   })
 
   it('are nothing where they are cut off, or something else', () => {
     const whole = hex(`ffd8 ffe1 001e ${little} ${frame}`)
     // The size of a frame ends ten bytes before its end.
     for (let end = 0; end < whole.length - 10; end++) {
-      expect(headOf(whole.subarray(0, end))).toBeUndefined()
+      expect(readImageHeader(whole.subarray(0, end))).toBeUndefined()
     }
-    expect(headOf(Buffer.from('GIF89a'))).toBeUndefined()
+    expect(readImageHeader(Buffer.from('GIF89a'))).toBeUndefined()
   })
 })

@@ -1,9 +1,7 @@
-/** The smallest thing that a JSON Schema allows, for schemas such as people write for answers and tools. */
-
 const MAX_DEPTH = 32
 
-/** An instance of the schema: the same one every time. */
-export function instanceOf(schema: unknown): unknown {
+/** A small instance of a JSON Schema, always the same. Covers the schemas that are usual for answers and tools. */
+export function exampleOf(schema: unknown): unknown {
   return build(schema, schema, 0)
 }
 
@@ -15,7 +13,7 @@ function build(schema: any, root: any, depth: number): any {
   if (Array.isArray(schema.enum)) return schema.enum[0]
   const alternatives: any[] = schema.anyOf ?? schema.oneOf ?? []
   if (alternatives.length > 0) {
-    // The smallest; and with it schemas that speak of themselves come to an end.
+    // `null` ends recursive schemas.
     return into(alternatives.find((one) => one?.type === 'null') ?? alternatives[0])
   }
   if (Array.isArray(schema.allOf)) return Object.assign({}, ...schema.allOf.map(into))
@@ -62,7 +60,7 @@ function smallest({
   return multipleOf > 0 ? Math.ceil(value / multipleOf) * multipleOf : value
 }
 
-/** A pointer into the schema itself, such as `#/$defs/city`. */
+/** Resolves a pointer into the schema itself, such as `#/$defs/city`. */
 function resolve(pointer: string, root: any): unknown {
   return pointer
     .split('/')

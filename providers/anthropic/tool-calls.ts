@@ -1,0 +1,84 @@
+/** Tool calls in a conversation, and their ids. */
+import type { ChatMessage, Host } from '../../src/plugin.ts'
+
+/** Result of a call that was never answered: the vendor refuses a call without one. */
+export const NO_RESULT = '(There is no result.)'
+
+/** A call of a tool. */
+export interface Call {
+  readonly id: string | undefined
+  readonly name: string
+  /** Its arguments as the model wrote them. */
+  readonly text: string
+}
+
+/**
+ * The calls of a message, in any of OpenAI's three forms.
+ * @param toText the arguments that stand for the input of a custom tool
+ */
+export function callsOf(
+  { tool_calls, function_call }: ChatMessage,
+  toText: (customInput: string) => string,
+): Call[] {
+  const calls: Call[] = (tool_calls ?? []).map(({ id, function: called, custom }: any) => ({
+    id,
+    name: (called ?? custom).name,
+    text: called ? called.arguments : toText(custom.input),
+  }))
+  if (function_call && calls.length === 0) {
+    calls.push({ id: undefined, name: function_call.name, text: function_call.arguments })
+  }
+  return calls
+}
+
+/**
+ * Ids of tool calls. The vendor accepts letters, digits, `_` and `-`, and each id once per conversation. Clients also
+ * send ids of other vendors, which may contain other characters or repeat.
+ */
+export class CallIds {
+  readonly #normalize: (id: string) => string
+  readonly #used = new Set<string>()
+  /** Calls of the last turn without a result, by the client's id. */
+  #waiting: { readonly given: string | undefined; readonly name: string; readonly id: string }[] =
+    []
+
+  /** @param normalize applied to every id of a client first */
+  constructor(normalize: (id: string) => string = (id) => id) {
+    this.#normalize = normalize
+  }
+
+  /** Registers a call. @returns the id for the vendor */
+  open(clientId: string | undefined, name: string): string {
+    const given = clientId === undefined ? undefined : this.#normalize(clientId)
+    const plain = (given ?? '').replace(/[^\w-]/g, '_') || 'call'
+    let id = plain
+    for (let n = 2; this.#used.has(id); n++) id = `${plain}_${n}`
+    this.#used.add(id)
+    this.#waiting.push({ given, name, id })
+    return id
+  }
+
+  /**
+   * The vendor's id of the call that a tool message answers. Results of functions name the function, not an id.
+   * @param path of the message, for the error
+   * @throws the failure class `bad_request` when no such call waits
+   */
+  answer({ role, tool_call_id, name }: ChatMessage, path: string, fail: Host['fail']): string {
+    const given = role === 'tool' ? this.#normalize(tool_call_id) : undefined
+    const at = this.#waiting.findIndex((call) =>
+      role === 'tool' ? call.given === given : call.name === name,
+    )
+    if (at >= 0) return this.#waiting.splice(at, 1)[0]!.id
+    const param = `${path}.${role === 'tool' ? 'tool_call_id' : 'name'}`
+    const expected = 'a call of the assistant message before it that has no result yet'
+    const options = { code: 'invalid_value', param }
+    throw fail('bad_request', `Expected ${param} to name ${expected}.`, options)
+  }
+
+  /** Removes the calls without a result. @returns their ids */
+  rest(): readonly string[] {
+    const rest = this.#waiting
+    this.#waiting = []
+    return rest.map(({ id }) => id)
+  }
+}
