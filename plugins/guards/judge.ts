@@ -1,7 +1,8 @@
 /**
- * A model as a judge: of scopes, of all categories, and of attempts to talk it out of judging. It shares the weaknesses of
- * the models it guards, so its answers count only if they prove that it kept to the question; anything else is an error of
- * this guard, never a pass. Safety models can take its place for what they know about.
+ * A guard that asks a model whether a text breaks a rule: scopes, categories, and attempts to manipulate the judge. The
+ * judge model has the weaknesses of the models it guards. Its answer therefore counts only if it proves that the model
+ * followed the instructions; any other answer is a fault of this guard, never a pass. Safety models can be used instead
+ * for the rules that they know.
  */
 import * as v from 'valibot'
 import {
@@ -11,33 +12,33 @@ import {
   type TextItem,
   type Verdict,
 } from '../../src/plugin.ts'
-import type { Brain } from './judge/brain.ts'
-import { graniteGuardianBrain, qwen3GuardBrain, shieldGemmaBrain } from './judge/labels.ts'
-import { llamaGuardBrain } from './judge/llama-guard.ts'
-import { modelBrain } from './judge/model.ts'
-import { moderationBrain } from './judge/moderation.ts'
-import { reasonerBrain } from './judge/reasoner.ts'
-import { isJudged, isUnreadable, windowsOf, windowsOfAnswer, type Window } from './judge/turn.ts'
-import { Verdicts } from './judge/verdicts.ts'
+import type { JudgeModel } from './judge/judge-model.ts'
+import { graniteGuardianJudge, qwen3GuardJudge, shieldGemmaJudge } from './judge/label-models.ts'
+import { llamaGuardJudge } from './judge/llama-guard.ts'
+import { chatModelJudge } from './judge/chat-model.ts'
+import { moderationJudge } from './judge/moderation.ts'
+import { policyReasonerJudge } from './judge/policy-reasoner.ts'
+import { isJudged, isUnreadable, windowsOf, windowsOfAnswer, type Window } from './judge/windows.ts'
+import { WindowJudge } from './judge/window-judge.ts'
 
 const PASS: Verdict = { action: 'pass' }
 const NOT_JUDGED: Verdict = { action: 'abstain', why: 'not-applicable' }
 const UNREADABLE: Verdict = { action: 'abstain', why: 'unscannable' }
 
 const model = v.pipe(v.string(), v.minLength(1))
-/** Whether the model reads images. Where it does not, an image is something that this guard cannot look at. */
+/** Whether the model reads images. If not, the guard abstains from texts with images. */
 const images = v.optional(v.boolean(), false)
-/** Whether what the model knows of harm blocks too, as rules of its own. */
+/** Whether the model's own harm categories block too, as rules of this guard. */
 const harms = v.optional(v.boolean(), false)
 
 const options = v.variant('kind', [
   v.strictObject({
     /** Any chat model that follows instructions. */
     kind: v.optional(v.literal('model'), 'model'),
-    /** Catalog id; where a policy names another one, that is asked. */
+    /** Catalog id. The model that a policy names wins. */
     model: v.optional(model),
     images,
-    /** Whether every question has passages whose answer is known. */
+    /** Whether each question contains passages with a known answer. */
     decoy: v.optional(v.boolean(), true),
   }),
   v.strictObject({ kind: v.literal('policy-reasoner'), model: v.optional(model) }),
@@ -58,52 +59,52 @@ export default defineGuard({
   name: 'judge',
   options,
   setup(chosen, host): Guard {
-    const brain = brainOf(chosen)
-    const verdicts = new Verdicts(brain, host)
+    const judgeModel = createJudge(chosen)
+    const windowJudge = new WindowJudge(judgeModel, host)
     const isGeneral = chosen.kind === 'model' || chosen.kind === 'policy-reasoner'
-    const modelFor = ({ judgeModel: judge }: GuardContext): string => {
-      const id = (isGeneral ? judge : undefined) ?? chosen.model
+    const modelFor = (context: GuardContext): string => {
+      const id = (isGeneral ? context.judgeModel : undefined) ?? chosen.model
       if (id === undefined)
         throw new Error('no model is named, neither by the policy nor by the options')
       return id
     }
     const blockIn = async (windows: readonly Window[], context: GuardContext) =>
-      windows.length === 0 ? undefined : verdicts.firstBlock(windows, modelFor(context), context)
+      windows.length === 0 ? undefined : windowJudge.firstBlock(windows, modelFor(context), context)
 
-    function brainOf(wanted: Options): Brain {
+    function createJudge(wanted: Options): JudgeModel {
       switch (wanted.kind) {
         case 'model':
-          return modelBrain(wanted.images, wanted.decoy)
+          return chatModelJudge(wanted.images, wanted.decoy)
         case 'policy-reasoner':
-          return reasonerBrain()
+          return policyReasonerJudge()
         case 'llama-guard':
-          return llamaGuardBrain(wanted.images, wanted.harms)
+          return llamaGuardJudge(wanted.images, wanted.harms)
         case 'shieldgemma':
-          return shieldGemmaBrain()
+          return shieldGemmaJudge()
         case 'granite-guardian':
-          return graniteGuardianBrain()
+          return graniteGuardianJudge()
         case 'qwen3guard':
-          return qwen3GuardBrain(wanted.harms)
+          return qwen3GuardJudge(wanted.harms)
         case 'moderation':
-          return moderationBrain(wanted, host)
+          return moderationJudge(wanted, host)
       }
     }
 
     return {
-      enforces: brain.answers,
+      enforces: judgeModel.enforces,
       execution: 'remote',
-      async checkInput(units, context) {
-        if (!brain.judges(context.rules)) return units.map(() => NOT_JUDGED)
-        const found = await blockIn(windowsOf(units, brain.readsImages), context)
-        return units.map((unit: TextItem, index) => {
-          if (found) return index === found.unit ? found.verdict : PASS
-          if (isUnreadable(unit, brain.readsImages)) return UNREADABLE
-          return isJudged(unit) ? PASS : NOT_JUDGED
+      async checkInput(items, context) {
+        if (!judgeModel.appliesTo(context.rules)) return items.map(() => NOT_JUDGED)
+        const found = await blockIn(windowsOf(items, judgeModel.readsImages), context)
+        return items.map((item: TextItem, index) => {
+          if (found) return index === found.index ? found.verdict : PASS
+          if (isUnreadable(item, judgeModel.readsImages)) return UNREADABLE
+          return isJudged(item) ? PASS : NOT_JUDGED
         })
       },
-      async checkOutput(unit, context) {
-        if (!brain.judges(context.rules) || unit.text.trim() === '') return NOT_JUDGED
-        return (await blockIn(windowsOfAnswer(unit), context))?.verdict ?? PASS
+      async checkOutput(item, context) {
+        if (!judgeModel.appliesTo(context.rules) || item.text.trim() === '') return NOT_JUDGED
+        return (await blockIn(windowsOfAnswer(item), context))?.verdict ?? PASS
       },
     }
   },

@@ -1,7 +1,7 @@
-/** Exa's search, `POST /search`, with highlights of the pages. It says what a search cost. */
+/** Exa's search, `POST /search`, with highlights of the pages. Exa reports the cost of each search. */
 import * as v from 'valibot'
 import { defineSearch, type DomainFilter, type SearchResult } from '../../src/plugin.ts'
-import { ask, hitOf, listOf } from './shared/ask.ts'
+import { request, searchResult, listOf } from './shared/engine.ts'
 
 const QUERY = 400
 const DOMAINS = 1200
@@ -28,13 +28,13 @@ export default defineSearch({
           excludeDomains: pathsOf(query.excludeDomains),
           contents: { highlights: { maxCharacters: query.maxCharacters } },
         })
-        const { results, costDollars } = await ask(host, { url, headers, body, signal })
+        const { results, costDollars } = await request(host, { url, headers, body, signal })
         const cost: unknown = costDollars?.total
-        const hits = listOf(results).map(toHit)
-        // Twelve digits: a sum of floats may have more, and they mean nothing.
+        const found = listOf(results).map(toResult)
+        // Twelve digits remove the rounding errors of floating point sums.
         return typeof cost === 'number'
-          ? { results: hits, vendorCost: cost.toFixed(12) }
-          : { results: hits }
+          ? { results: found, vendorCost: cost.toFixed(12) }
+          : { results: found }
       },
     }
   },
@@ -45,8 +45,8 @@ function pathsOf(domains: readonly DomainFilter[]): string[] | undefined {
   return domains.slice(0, DOMAINS).map(({ host, path = '' }) => host + path)
 }
 
-function toHit(result: any): SearchResult {
+function toResult(result: any): SearchResult {
   const { url, title, publishedDate, highlights, text, summary } = result ?? {}
   const content = listOf(highlights).join('\n\n') || text || summary
-  return hitOf({ url, title, content, publishedAt: publishedDate })
+  return searchResult({ url, title, content, publishedAt: publishedDate })
 }

@@ -1,9 +1,9 @@
-/** Parallel's Search API, `POST /v1/search`. Its answers tell no cost: that is the rate of the mode. */
+/** Parallel's Search API, `POST /v1/search`. It reports no cost; the price depends on the mode. */
 import * as v from 'valibot'
 import { defineSearch, type SearchResult, type SearchQuery } from '../../src/plugin.ts'
-import { ask, hitOf, hostsOf, listOf, wholeHostsOf } from './shared/ask.ts'
+import { request, searchResult, hostsOf, listOf, wholeHostsOf } from './shared/engine.ts'
 
-/** Documented limits, in characters and domains. */
+/** Documented limits, in characters and in domains. */
 const OBJECTIVE = 5000
 const KEYWORDS = 200
 const DOMAINS = 200
@@ -11,7 +11,7 @@ const DOMAINS = 200
 const options = v.strictObject({
   apiKey: v.pipe(v.string(), v.minLength(1)),
   baseURL: v.optional(v.pipe(v.string(), v.url()), 'https://api.parallel.ai'),
-  /** Of speed and price: `advanced` takes longer than a chat may wait. */
+  /** Trades speed and price for depth. `advanced` takes longer than a chat should wait. */
   mode: v.optional(v.picklist(['turbo', 'basic', 'advanced']), 'basic'),
 })
 
@@ -30,8 +30,8 @@ export default defineSearch({
           max_chars_total: query.maxCharacters * query.maxResults,
           advanced_settings: settingsOf(query),
         })
-        const { results } = await ask(host, { url, headers, body, signal })
-        return { results: listOf(results).map(toHit) }
+        const { results } = await request(host, { url, headers, body, signal })
+        return { results: listOf(results).map(toResult) }
       },
     }
   },
@@ -53,7 +53,12 @@ function settingsOf(query: SearchQuery): object {
   }
 }
 
-function toHit(result: any): SearchResult {
+function toResult(result: any): SearchResult {
   const { url, title, publish_date, excerpts } = result ?? {}
-  return hitOf({ url, title, content: listOf(excerpts).join('\n\n'), publishedAt: publish_date })
+  return searchResult({
+    url,
+    title,
+    content: listOf(excerpts).join('\n\n'),
+    publishedAt: publish_date,
+  })
 }

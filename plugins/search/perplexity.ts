@@ -1,7 +1,7 @@
-/** Perplexity's Search API, `POST /search`. Its answers tell no cost: that is one price for each request. */
+/** Perplexity's Search API, `POST /search`. It reports no cost; every request has the same price. */
 import * as v from 'valibot'
 import { defineSearch, type SearchResult, type SearchQuery } from '../../src/plugin.ts'
-import { ask, hitOf, hostsOf, listOf, wholeHostsOf } from './shared/ask.ts'
+import { request, searchResult, hostsOf, listOf, wholeHostsOf } from './shared/engine.ts'
 
 const QUERY = 400
 const DOMAINS = 20
@@ -26,14 +26,14 @@ export default defineSearch({
           max_tokens_per_page: Math.ceil(query.maxCharacters / CHARACTERS_PER_TOKEN),
           search_domain_filter: filterOf(query),
         })
-        const { results } = await ask(host, { url, headers, body, signal })
-        return { results: listOf(results).flat().map(toHit) }
+        const { results } = await request(host, { url, headers, body, signal })
+        return { results: listOf(results).flat().map(toResult) }
       },
     }
   },
 })
 
-/** The two kinds of entries cannot be mixed; what is not said here is seen to by the gateway. */
+/** Includes and excludes cannot be combined. The gateway filters the results for the rest. */
 function filterOf({ includeDomains, excludeDomains }: SearchQuery): string[] | undefined {
   const include = hostsOf(includeDomains)
   const filter =
@@ -41,7 +41,7 @@ function filterOf({ includeDomains, excludeDomains }: SearchQuery): string[] | u
   return filter.length > 0 ? filter.slice(0, DOMAINS) : undefined
 }
 
-function toHit(result: any): SearchResult {
+function toResult(result: any): SearchResult {
   const { url, title, snippet, date, last_updated } = result ?? {}
-  return hitOf({ url, title, content: snippet, publishedAt: date ?? last_updated })
+  return searchResult({ url, title, content: snippet, publishedAt: date ?? last_updated })
 }

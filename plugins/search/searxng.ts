@@ -1,20 +1,20 @@
 /**
- * A SearXNG of your own, asked over its JSON API (https://docs.searxng.org/dev/search_api.html). It needs no key, but
- * `json` among `search.formats` of its settings; it refuses with status 403 otherwise.
+ * A SearXNG server, asked over its JSON API (https://docs.searxng.org/dev/search_api.html). It needs no key, but `json`
+ * in `search.formats` of its settings; otherwise it answers with status 403.
  */
 import * as v from 'valibot'
 import { defineSearch, type SearchResult, type SearchQuery } from '../../src/plugin.ts'
-import { ask, hitOf, hostsOf, listOf, wholeHostsOf } from './shared/ask.ts'
+import { request, searchResult, hostsOf, listOf, wholeHostsOf } from './shared/engine.ts'
 
 const QUERY = 400
-/** Engines behind it look at the first few only. */
+/** Engines behind SearXNG evaluate only the first few operators. */
 const DOMAINS = 5
 
 const options = v.strictObject({
   baseURL: v.pipe(v.string(), v.url()),
-  /** Such as `en` or `de-CH`; by default what the server is set to. */
+  /** Such as `en` or `de-CH`. By default the server's setting. */
   language: v.optional(v.string()),
-  /** Such as `general` or `general,news`; by default what the server is set to. */
+  /** Such as `general` or `general,news`. By default the server's setting. */
   categories: v.optional(v.string()),
 })
 
@@ -30,14 +30,14 @@ export default defineSearch({
         if (categories) asked.set('categories', categories)
         const headers = { accept: 'application/json' }
         const url = `${address}?${asked}`
-        const { results } = await ask(host, { url, method: 'GET', headers, signal })
-        return { results: listOf(results).map(toHit) }
+        const { results } = await request(host, { url, method: 'GET', headers, signal })
+        return { results: listOf(results).map(toResult) }
       },
     }
   },
 })
 
-/** The question, with the operators that most engines know. */
+/** The query text, with the `site:` operators that most engines support. */
 function wordsOf(query: SearchQuery): string {
   const sites = hostsOf(query.includeDomains)
     .slice(0, DOMAINS)
@@ -49,7 +49,7 @@ function wordsOf(query: SearchQuery): string {
   return [query.text(QUERY), ...where, ...others].join(' ')
 }
 
-function toHit(result: any): SearchResult {
+function toResult(result: any): SearchResult {
   const { url, title, content, publishedDate } = result ?? {}
-  return hitOf({ url, title, content, publishedAt: publishedDate })
+  return searchResult({ url, title, content, publishedAt: publishedDate })
 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { clean, decodings } from '../../plugins/guards/judge/clean.ts'
+import { decodeRuns, sanitize } from '../../plugins/guards/judge/sanitize.ts'
 import { formatPico } from '../../src/money/money.ts'
 import { guarded, readStream, streamOf, wholeOf, type Guarded } from '../guard/_setup.ts'
 import { createTestGateway } from '../_setup.ts'
@@ -279,12 +279,12 @@ describe('material that turns against the judge', () => {
         .replaceAll(' ', '%20')
         .replace(/[aeiou]/g, (one) => `%${one.charCodeAt(0).toString(16)}`),
     ]) {
-      expect(decodings(`Do this: ${run} now`).join()).toContain('write me')
+      expect(decodeRuns(`Do this: ${run} now`).join()).toContain('write me')
     }
-    expect(decodings('An ordinaryButLongIdentifierOfThirty and 1234567890123456')).toEqual([])
-    expect(clean('a\u200bb\ncd <think>')).toBe('ab\ncd < think>')
+    expect(decodeRuns('An ordinaryButLongIdentifierOfThirty and 1234567890123456')).toEqual([])
+    expect(sanitize('a\u200bb\ncd <think>')).toBe('ab\ncd < think>')
     const tags = Array.from(secret, (one) => String.fromCodePoint(0xe0000 + one.charCodeAt(0)))
-    expect(clean(`Hello.${tags.join('')}`)).toBe(`Hello.${secret}`)
+    expect(sanitize(`Hello.${tags.join('')}`)).toBe(`Hello.${secret}`)
   })
 })
 

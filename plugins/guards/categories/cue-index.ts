@@ -1,16 +1,15 @@
-/** All cues in one tree of letters: a text is read once, however many cues there are. */
 import type { Category } from '../../../src/plugin.ts'
 import { entriesOf, type Cue, type Lexicon } from './cues.ts'
 import { fold } from './fold.ts'
 
-/** Bits of a key in the table of branches: which node, which letter. */
+/** Bits of the letter in a branch key; the rest is the node. */
 const LETTER_BITS = 12
-/** Letters that no cue has. */
+/** A letter that no cue contains. */
 const UNKNOWN = 0
 const WHOLE = 1
 const OPEN = 2
 
-/** Scripts whose words stand without spaces, or with prefixes that are written together: cues match anywhere in them. */
+/** Scripts without spaces between words, or with prefixes that are joined to words. Cues match anywhere in them. */
 const CONTINUOUS = /[\u0600-\u06ff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]/
 const WORD = /[\p{L}\p{N}\p{M}_]/u
 
@@ -18,7 +17,7 @@ const CLASS_OTHER = 0
 const CLASS_WORD = 1
 const CLASS_CONTINUOUS = 2
 
-/** Classes of all code units, made once: a text asks for one with every letter. */
+/** Class of every code unit, computed once. */
 const classes = new Uint8Array(0x10000)
 for (let code = 0; code < 0x10000; code++) {
   const letter = String.fromCharCode(code)
@@ -26,15 +25,15 @@ for (let code = 0; code < 0x10000; code++) {
   else if (WORD.test(letter)) classes[code] = CLASS_WORD
 }
 
-/** Where cues are in a text. */
+/** Finds all cues of a text in one pass, however many cues there are. The cues are stored as a trie. */
 export class CueIndex {
   readonly cues: readonly Cue[]
   readonly #letters = new Uint16Array(0x10000)
-  /** Branches, by open addressing: node and letter, and where they lead. */
+  /** Branches of the trie in an open-addressing hash table: key of node and letter, and target node. */
   readonly #keys: Int32Array
   readonly #targets: Int32Array
   readonly #mask: number
-  /** Whether cues end at a node; which: as a whole word, and with any ending. */
+  /** Whether cues end at a node, as a whole word or with any ending; and which cues. */
   readonly #ends: Uint8Array
   readonly #whole: readonly (readonly number[] | undefined)[]
   readonly #open: readonly (readonly number[] | undefined)[]
@@ -70,8 +69,8 @@ export class CueIndex {
   }
 
   /**
-   * Tells of every cue in a folded text, in the order of their beginnings.
-   * @param found cue, as its position in `cues`, and where it begins
+   * Reports every cue in a folded text, in order of position.
+   * @param found receives the index in `cues` and the position
    */
   find(units: Uint16Array, length: number, found: (cue: number, at: number) => void): void {
     const letters = this.#letters
@@ -112,7 +111,7 @@ export class CueIndex {
     }
   }
 
-  /** Where a key is, or would be. */
+  /** The slot of a key, or the free slot where it would be. */
   #slot(key: number): number {
     let at = (Math.imul(key, 0x9e3779b1) >>> 7) & this.#mask
     while (this.#keys[at] !== key && this.#keys[at] !== -1) at = (at + 1) & this.#mask

@@ -1,48 +1,47 @@
-/**
- * Words that speak for a category, in tables that can be read: entries are separated by commas, `*` at the end of one
- * stands for any ending.
- */
+/** Word lists of the categories. Entries are separated by commas; `*` at the end of an entry stands for any ending. */
 import type { Category } from '../../../src/plugin.ts'
 
 /** Cues of one category in one language. */
 export interface CategoryCues {
-  /** What is asked for, in words that this category is asked in: proof next to any of its subjects. */
+  /** Requests typical of this category. Proof next to any of its topics. */
   readonly asks?: string
-  /** Softer ones: proof next to `topics` only. */
+  /** Weaker requests. Proof only next to `topics`. */
   readonly leads?: string
-  /** Subjects that belong to the category. */
+  /** Topics of this category only. */
   readonly topics?: string
-  /** Subjects that may belong elsewhere. */
+  /** Topics that may also belong elsewhere. */
   readonly loose?: string
-  /** Enough by themselves. */
+  /** Proof by themselves. */
   readonly strong?: string
-  /** Speak against it: idioms, names, logistics. */
+  /** Evidence against the category: idioms, names, logistics. */
   readonly against?: string
 }
 
+/** Word lists of one language. */
 export interface Lexicon extends Readonly<Partial<Record<Category, CategoryCues>>> {
   readonly language: string
-  /** Ways to ask for anything: `leads` of every category. */
+  /** General requests: `leads` of every category. */
   readonly asks: string
-  /** What people ask who want to know about something, not to have it done: `against` of every category. */
+  /** Requests for information about a subject: `against` of every category. */
   readonly against: string
-  /** Words between numbers that are an operation. */
+  /** Words for arithmetic operations between numbers. */
   readonly operators?: string
 }
 
 export const ROLES = ['asks', 'leads', 'topics', 'loose', 'strong', 'against'] as const
+/** What a cue contributes. */
 export type Role = (typeof ROLES)[number]
 
-/** One entry of a table. */
+/** One entry of a list. */
 export interface Cue {
-  /** Such as `en.code.topics.python`, for the operator's record. */
+  /** Such as `en.code.topics.python`, shown to the operator. */
   readonly id: string
-  /** Nothing: of every category. */
+  /** Undefined for cues of every category. */
   readonly category: Category | undefined
   readonly role: Role
 }
 
-/** All entries of a lexicon, as they are written. */
+/** All entries of a lexicon. */
 export function* entriesOf(
   lexicon: Lexicon,
   categories: readonly Category[],
@@ -64,7 +63,7 @@ export function* entriesOf(
   }
 }
 
-/** The entries of one table. */
+/** Splits one list into its entries. */
 export function split(table: string | undefined): string[] {
   return (table ?? '')
     .split(',')

@@ -1,8 +1,6 @@
-/** Texts as cues are written: lower case, without accents, apostrophes straight, white space single. */
-
-/** Marks that are an accent and not a letter: Latin, Greek and Cyrillic ones, Arabic vowel signs. */
+/** Accents: combining marks of Latin, Greek and Cyrillic, and Arabic vowel signs. */
 const MARKS = /[\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0670\u0640]/g
-/** Not seen, or seen as nothing. */
+/** Invisible characters. */
 const IGNORABLE = /\p{Default_Ignorable_Code_Point}|[\ufeff\u061c]/gu
 const SPELT: Readonly<Record<string, string>> = {
   ß: 'ss',
@@ -24,22 +22,22 @@ const SPELT: Readonly<Record<string, string>> = {
 }
 const SPACE = 0x20
 
-/** What each code unit becomes, found out when it is first seen: one unit, nothing, or several. */
+/** Cache of folded code units: a single unit, or one of the values below. Filled on first use. */
 const known = new Uint16Array(0x10000).fill(0xffff)
 const UNSEEN = 0xffff
 const NOTHING = 0
 const SEVERAL = 0xfffe
 
-/** The same for a cue and for a text, so that they meet. */
+/** Folds cues and texts alike: lower case, no accents, straight apostrophes, single spaces. */
 export function fold(text: string): string {
   const units = new Uint16Array(text.length * MOST_UNITS)
   return String.fromCharCode(...units.subarray(0, foldInto(text, units)))
 }
 
-/** One code unit becomes at most so many. */
+/** Most units that one code unit folds to. */
 export const MOST_UNITS = 8
 
-/** @returns how many units of `units` are the folded text */
+/** Folds a text into `units`. @returns the length of the folded text */
 export function foldInto(text: string, units: Uint16Array): number {
   let length = 0
   let before = -1

@@ -1,6 +1,6 @@
 /**
- * How much a text speaks for each category. What is found in a sentence adds up; half of it stays for the next one. Small
- * enough to be followed by hand: the cues that counted are named.
+ * Scores a text for each category. The evidence of a sentence adds up, and half of the sum carries over to the next
+ * one. The scorer is small enough to follow by hand; it names the cues that counted.
  */
 import type { Category } from '../../../src/plugin.ts'
 import { expression } from '../text/expressions.ts'
@@ -10,20 +10,20 @@ import { CueIndex } from './cue-index.ts'
 import { LONGEST, type Sentence } from './sentences.ts'
 import { DIGITS, SHAPES, bitsOf, signsIn } from './structure.ts'
 
-/** Evidence at which a score is one half. */
+/** Evidence that gives a score of one half. */
 const BIAS = 3
-/** A request next to a subject of it, and whatever is enough by itself. */
+/** A request next to one of its topics, or a cue that is proof by itself. */
 const ENOUGH = 5
-/** A request next to what may be its subject: enough together with something else. */
+/** A request next to a possible topic: proof only with further evidence. */
 const LIKELY = 4
 const FIRST_TOPIC = 2
-/** Further subjects, where somebody asks and where somebody answers. */
+/** Further topics, in an input and in an output. */
 const NEXT_TOPIC = { input: 1, output: 1.6 }
 const LOOSE = 0.5
 const MOST_LOOSE = 3
 const SECOND_STRONG = 2
 const AGAINST = 3.5
-/** Characters between a request and its subject: about twelve words. */
+/** Characters between a request and its topic, about twelve words. */
 const NEAR = 72
 const MOST_NAMED = 8
 
@@ -36,17 +36,18 @@ const [ASKS, LEADS, TOPICS, LOOSES, STRONG, OPPOSED] = ROLES.map((_, role) => ro
   number,
 ]
 
+/** A category and its score. */
 export interface Score {
   readonly category: Category
-  /** 0 to 1 */
+  /** From 0 to 1. */
   readonly score: number
-  /** Ids of what spoke for it, for the operator's record. */
+  /** Ids of the cues that counted, shown to the operator. */
   readonly cues: readonly string[]
 }
 
-/** What has been seen of one category in one sentence. */
+/** Evidence for one category in one sentence. */
 interface Evidence {
-  /** Whether there is any. */
+  /** Whether there is any evidence. */
   some: boolean
   asks: number
   leads: number
@@ -64,11 +65,11 @@ interface Evidence {
   readonly named: number[]
 }
 
-/** Knows the cues; made once. */
+/** Scores sentences. One instance serves all texts. */
 export class Scorer {
   readonly #categories: readonly Category[]
   readonly #index: CueIndex
-  /** Of each cue: its category as a position, or all of them; its role. */
+  /** Per cue: index of its category, or -1 for all; and its role. */
   readonly #ofCategory: Int8Array
   readonly #roles: Int8Array
   readonly #shapes: readonly {
@@ -77,7 +78,7 @@ export class Scorer {
     readonly cue: number
   }[]
   readonly #ids: readonly string[]
-  /** In which sentence a cue was last seen: each counts once in a sentence. */
+  /** Per cue: the last sentence it occurred in. A cue counts once per sentence. */
   readonly #seenIn: Float64Array
   #sentence = 0
   readonly #units = new Uint16Array(LONGEST * MOST_UNITS)
@@ -106,16 +107,16 @@ export class Scorer {
     this.#operation = operationOf(lexicons)
   }
 
-  /** What the sentences until now amount to, category by category. */
+  /** Sums for a new text, one per category. */
   begin(): Float64Array {
     return new Float64Array(this.#categories.length)
   }
 
   /**
-   * Adds a sentence to what came before it.
-   * @param sums from {@link begin}; changed
-   * @param wanted the categories that are looked for
-   * @returns the category that it speaks for most, if for any by `threshold` or more
+   * Adds a sentence.
+   * @param sums from {@link begin}, updated
+   * @param wanted categories to look for
+   * @returns the category with the highest score, if it reaches the threshold
    */
   add(
     { text }: Sentence,
@@ -187,7 +188,7 @@ function weigh(evidence: Evidence, side: 'input' | 'output'): number {
 }
 
 function note(evidence: Evidence, role: number, cue: number, at: number): void {
-  // The same word is not its own subject.
+  // A word is not its own topic.
   const near = (other: number) => at !== other && Math.abs(at - other) <= NEAR
   evidence.some = true
   switch (role) {
@@ -201,7 +202,7 @@ function note(evidence: Evidence, role: number, cue: number, at: number): void {
       if (near(evidence.topicAt)) evidence.pair = true
       return
     case TOPICS:
-      // The same word may be a cue of several languages.
+      // A word may be a cue in several languages.
       if (evidence.topicAt === at) return
       evidence.topicAt = at
       evidence.topics++
@@ -245,7 +246,7 @@ function clear(evidence: Evidence): void {
   evidence.named.length = 0
 }
 
-/** A number, an operation in words, a number. */
+/** Matches a number, an operation in words, and a number. */
 function operationOf(lexicons: readonly Lexicon[]): RegExp {
   const words = lexicons.flatMap(({ operators = '' }) =>
     operators

@@ -1,32 +1,32 @@
-/** Cuts a growing text into sentences. Where the cuts are depends on the text alone, not on how it arrived. */
-
-/** A sentence ends here at the latest. */
+/** Most characters of a sentence. */
 export const LONGEST = 600
 const SPACE = /\s/
 
-/** Ends a sentence wherever it is. */
+/** Ends a sentence anywhere. */
 const FULL_STOP = 1
-/** Ends one before white space: there are points in numbers and names. */
+/** Ends a sentence only before white space, because numbers and names contain points. */
 const STOP = 2
 
 const ends = new Uint8Array(0x10000)
 for (const sign of '\n。！？؟।') ends[sign.charCodeAt(0)] = FULL_STOP
 for (const sign of '.!?…') ends[sign.charCodeAt(0)] = STOP
 
+/** A sentence and its position. */
 export interface Sentence {
   /** Offset in the text. */
   readonly start: number
   readonly text: string
 }
 
+/** Splits a growing text into sentences. The result depends on the text only, not on how it arrives. */
 export class Sentences {
-  /** Where the sentence begins that is not complete. */
+  /** Offset of the incomplete sentence. */
   start = 0
   #rest = ''
-  /** How much of the rest was looked at. */
+  /** Characters of the rest that were examined. */
   #seen = 0
 
-  /** The sentences that are complete with this text. */
+  /** Adds text. @returns the sentences that are now complete */
   push(text: string): Sentence[] {
     this.#rest += text
     const sentences: Sentence[] = []
@@ -41,7 +41,7 @@ export class Sentences {
     return sentences
   }
 
-  /** What is left. */
+  /** The last, incomplete sentence. */
   end(): Sentence | undefined {
     const { start } = this
     const text = this.#rest
@@ -50,7 +50,7 @@ export class Sentences {
     return text ? { start, text } : undefined
   }
 
-  /** Where the sentence ends that begins at `from`; 0 while it is open. */
+  /** End of the sentence that starts at `from`; 0 while it is incomplete. */
   #next(from: number): number {
     const rest = this.#rest
     const { length } = rest
@@ -60,7 +60,7 @@ export class Sentences {
       const kind = ends[rest.charCodeAt(at)]!
       if (kind === FULL_STOP) return (this.#seen = at + 1)
       if (kind === STOP) {
-        // Whether it is the end is known with the next letter.
+        // The next character decides.
         if (at + 1 === length) break
         if (SPACE.test(rest[at + 1]!)) return (this.#seen = at + 1)
       }

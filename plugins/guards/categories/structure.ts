@@ -1,25 +1,26 @@
-/** What speaks for a category by its shape, in any language: code, formulas, stage directions, doses, clauses. */
+/** Evidence by shape, in any language: code, formulas, stage directions, doses, clauses. */
 import type { Category } from '../../../src/plugin.ts'
 import { expression } from '../text/expressions.ts'
 import type { Role } from './cues.ts'
 
+/** A pattern that speaks for a category. */
 export interface Shape {
   readonly id: string
   readonly category: Category
-  /** Letters one of which is in every match. */
+  /** Characters of which every match contains at least one. */
   readonly signs: string
   readonly pattern: RegExp
-  /** What it counts, or what it stands for next to words. */
+  /** A weight, or the role of the cue that the shape stands for. */
   readonly counts: number | Role
 }
 
-/** Among the signs of a shape: a digit; two capitals; a capital inside of a word. */
+/** Pseudo-characters for `signs`: a digit, two capitals in a row, a capital inside a word. */
 const DIGIT = '0'
 const CAPITALS = '\u0001'
 const HUMP = '\u0002'
 const ENOUGH = 5
 
-/** Every pattern is linear: no repetition within a repetition, and bounded gaps. */
+/** All patterns run in linear time: no nested repetitions, only bounded gaps. */
 const LISTED: readonly Shape[] = [
   code('fence', '`~', /^\s*(?:```|~~~)\s*\w*[\w+#-]/, ENOUGH),
   code('bare-fence', '`~', /^\s*(?:```|~~~)\s*$/, 3),
@@ -210,7 +211,7 @@ export const SHAPES: readonly Shape[] = LISTED.map((shape) => ({
   pattern: expression(shape.pattern),
 }))
 
-/** Bits of the signs that are in a text. */
+/** Signs of a text, as bits. */
 export function signsIn(text: string): number {
   let found = 0
   let before = 0
@@ -226,14 +227,14 @@ export function signsIn(text: string): number {
   return found
 }
 
-/** Bits of the signs of a shape. */
+/** Signs of a shape, as bits. */
 export function bitsOf({ signs }: Shape): number {
   let bits = 0
   for (const sign of signs) bits |= bitOf[sign.charCodeAt(0)]!
   return bits
 }
 
-/** 31 signs can be told apart; those beyond share a bit. All digits are one sign. */
+/** One of 31 bits per sign; further signs share bits. All digits are one sign. */
 const bitOf = new Int32Array(0x10000)
 {
   const signs = [...new Set(SHAPES.flatMap((shape) => [...shape.signs]))]

@@ -1,47 +1,49 @@
-/** Reads what a judge says. Anything but a complete answer to this very question is none. */
+/** Reads the answer of a judge model. Only a complete answer to this question is accepted. */
 import type { ChatCompletion } from '../../../src/plugin.ts'
-import { InvalidAnswer } from './brain.ts'
+import { InvalidAnswer } from './judge-model.ts'
 
+/** What a valid answer contains. */
 export interface Expected {
   readonly nonce: string
-  /** Passages. */
+  /** Ids of the passages. */
   readonly ids: readonly string[]
-  /** Rules. */
+  /** Keys of the rules. */
   readonly keys: readonly string[]
 }
 
-/** By rule, 0 to 1. */
-export type Marks = Readonly<Record<string, number>>
+/** Score per rule, from 0 to 1. */
+export type Scores = Readonly<Record<string, number>>
 
 /**
- * The marks of every passage.
- * @throws InvalidAnswer unless the number is repeated and every pair of a passage and a rule is there, once, and nothing else
+ * The scores of every passage.
+ * @throws InvalidAnswer unless the nonce is repeated and every pair of passage and rule occurs exactly once, with
+ *   nothing else
  */
 export function readAnswer(
   completion: ChatCompletion,
   { nonce, ids, keys }: Expected,
-): ReadonlyMap<string, Marks> {
+): ReadonlyMap<string, Scores> {
   const answer = jsonOf(completion)
-  hasExactly(answer, ['nonce', 'verdicts'])
+  assertMembers(answer, ['nonce', 'verdicts'])
   if (answer.nonce !== nonce) throw new InvalidAnswer('the number is not that of the question')
   if (!Array.isArray(answer.verdicts) || answer.verdicts.length !== ids.length) {
     throw new InvalidAnswer('there is not one verdict for each passage')
   }
-  const found = new Map<string, Marks>()
+  const found = new Map<string, Scores>()
   for (const verdict of answer.verdicts) {
-    hasExactly(verdict, ['passage', ...keys])
-    const { passage, ...marks } = verdict
+    assertMembers(verdict, ['passage', ...keys])
+    const { passage, ...scores } = verdict
     if (typeof passage !== 'string' || !ids.includes(passage) || found.has(passage)) {
       throw new InvalidAnswer('a passage is unknown, or there twice')
     }
-    if (!Object.values(marks).every(isMark)) throw new InvalidAnswer('a mark is not from 0 to 1')
-    found.set(passage, marks as Marks)
+    if (!Object.values(scores).every(isScore)) throw new InvalidAnswer('a score is not from 0 to 1')
+    found.set(passage, scores as Scores)
   }
   return found
 }
 
 /**
- * The JSON object of an answer: the arguments of a tool call, or all of its text, or the last object in that.
+ * The JSON object of an answer: the arguments of a tool call, the whole text, or the last object in the text.
  * @throws InvalidAnswer when there is none
  */
 export function jsonOf({ choices }: ChatCompletion): Record<string, unknown> {
@@ -54,7 +56,7 @@ export function jsonOf({ choices }: ChatCompletion): Record<string, unknown> {
   return found
 }
 
-/** The last stretch of a text that is a complete object, braces balanced. */
+/** The last complete object in a text, with balanced braces. */
 export function lastObjectIn(text: string): string | undefined {
   let last: string | undefined
   let depth = 0
@@ -82,7 +84,7 @@ function parsed(text: string): Record<string, unknown> | undefined {
   }
 }
 
-function hasExactly(
+function assertMembers(
   value: unknown,
   members: readonly string[],
 ): asserts value is Record<string, unknown> {
@@ -93,7 +95,7 @@ function hasExactly(
   }
 }
 
-function isMark(value: unknown): boolean {
+function isScore(value: unknown): boolean {
   return typeof value === 'number' && value >= 0 && value <= 1
 }
 

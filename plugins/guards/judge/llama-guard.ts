@@ -1,37 +1,44 @@
 /**
- * Llama Guard 3 and 4: a conversation whose last message is judged; `safe`, or `unsafe` and codes of hazards on the next
- * line. Its taxonomy is of harm, not of topics: a harmless question about code or medicine is safe to it.
+ * Llama Guard 3 and 4. The model judges the last message of a conversation and answers `safe`, or `unsafe` with hazard
+ * codes on the next line. It detects harm, not topics: a harmless question about code or medicine is safe.
  */
 import type { Category, ChatInput, RuleRef } from '../../../src/plugin.ts'
-import { InvalidAnswer, joined, textOf, type Brain, type Hit, type Material } from './brain.ts'
+import {
+  InvalidAnswer,
+  joined,
+  textOf,
+  type JudgeModel,
+  type RuleMatch,
+  type JudgeInput,
+} from './judge-model.ts'
 
 const VERSION = 'llama-guard/1'
-const MOST_TOKENS = 40
+const MAX_TOKENS = 40
 const CODES = Array.from({ length: 14 }, (_, i) => `S${i + 1}`)
-/** Specialised advice: which kind, it does not say. */
+/** Specialised advice. The code does not tell which kind. */
 const ADVICE: readonly Category[] = ['medical', 'legal', 'financial-advice']
 const ADVICE_CODE = 'S6'
 const PRIVACY_CODE = 'S7'
 
-/** @param harms whether hazards of its own block too, as `x:llama-guard/<code>` */
-export function llamaGuardBrain(readsImages: boolean, harms: boolean): Brain {
+/** Llama Guard. @param harms whether its own hazards block too, as `x:llama-guard/<code>` */
+export function llamaGuardJudge(readsImages: boolean, harms: boolean): JudgeModel {
   const own = harms ? [...CODES, 'unsafe'].map((code) => `x:llama-guard/${code}` as const) : []
   return {
     id: `${VERSION}${harms ? '+harms' : ''}`,
-    answers: [
+    enforces: [
       ...ADVICE.map((category) => `deny:${category}` as const),
       'deny:personal-data',
       ...own,
     ],
     readsImages,
-    judges: ({ deny }) =>
+    appliesTo: ({ deny }) =>
       harms || deny.some((category) => ADVICE.includes(category) || category === 'personal-data'),
-    async judge(material, { deny }, { ask }) {
-      const codes = codesIn(textOf(await ask(requestOf(material))))
+    async judge(input, { deny }, { ask }) {
+      const codes = codesIn(textOf(await ask(requestOf(input))))
       if (!codes) return []
       if (codes.length === 0 && !harms) throw new InvalidAnswer('it does not say what is unsafe')
       const named = codes.length > 0 ? codes : ['unsafe']
-      return named.flatMap((code): Hit[] => {
+      return named.flatMap((code): RuleMatch[] => {
         const rule =
           deniedAs(code, deny) ?? (harms ? (`x:llama-guard/${code}` as const) : undefined)
         return rule ? [{ rule, score: 1 }] : []
@@ -40,8 +47,8 @@ export function llamaGuardBrain(readsImages: boolean, harms: boolean): Brain {
   }
 }
 
-/** The last message is judged; roles take turns, and there is no system message. */
-function requestOf({ side, texts, images, before, question }: Material): ChatInput {
+/** The model judges the last message. Roles alternate, and there is no system message. */
+function requestOf({ side, texts, images, before, question }: JudgeInput): ChatInput {
   const text = joined(texts)
   const shown = images.map((url) => ({ type: 'image_url', image_url: { url } }))
   const asked = side === 'input' ? text : question || '(not shown)'
@@ -53,11 +60,11 @@ function requestOf({ side, texts, images, before, question }: Material): ChatInp
       ...(side === 'output' ? [{ role: 'assistant' as const, content: answer }] : []),
     ],
     temperature: 0,
-    max_completion_tokens: MOST_TOKENS,
+    max_completion_tokens: MAX_TOKENS,
   }
 }
 
-/** Codes of hazards; nothing if it is safe. @throws InvalidAnswer for anything that is neither */
+/** Hazard codes; undefined for a safe text. @throws InvalidAnswer for any other answer */
 function codesIn(text: string): string[] | undefined {
   const [verdict = '', codes = ''] = text.toLowerCase().split(/\s*\n\s*/)
   if (verdict === 'safe') return undefined

@@ -1,6 +1,15 @@
-/** OpenAI's moderation endpoint, and others of its form. Free of charge; none of its categories is one of ours. */
+/**
+ * OpenAI's moderation endpoint, and services with the same API. Free of charge. None of its categories is a category of
+ * policies.
+ */
 import type { GuardHost } from '../../../src/plugin.ts'
-import { InvalidAnswer, joined, type Brain, type Hit, type Material } from './brain.ts'
+import {
+  InvalidAnswer,
+  joined,
+  type JudgeModel,
+  type RuleMatch,
+  type JudgeInput,
+} from './judge-model.ts'
 
 const CATEGORIES = [
   'harassment',
@@ -17,44 +26,46 @@ const CATEGORIES = [
   'violence',
   'violence/graphic',
 ]
-const MOST_ANSWER_BYTES = 1_000_000
+const MAX_ANSWER_BYTES = 1_000_000
 
+/** Options of the endpoint. */
 export interface ModerationOptions {
   readonly baseURL: string
   readonly apiKey: string
   readonly model: string
 }
 
-export function moderationBrain(
+/** The moderation endpoint. */
+export function moderationJudge(
   { baseURL, apiKey, model }: ModerationOptions,
   host: GuardHost,
-): Brain {
+): JudgeModel {
   const url = `${baseURL.replace(/\/$/, '')}/moderations`
   const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
   return {
     id: 'moderation/1',
-    answers: CATEGORIES.map((category) => `x:moderation/${category}` as const),
+    enforces: CATEGORIES.map((category) => `x:moderation/${category}` as const),
     readsImages: true,
-    judges: () => true,
-    async judge(material, _rules, { signal }) {
-      const inputs = inputsOf(material)
+    appliesTo: () => true,
+    async judge(input, _rules, { signal }) {
+      const inputs = inputsOf(input)
       const answers = inputs.map(async (input) => {
         const body = JSON.stringify({ model, input })
         const response = await host.request({ url, headers, body, signal })
-        const text = await response.text(MOST_ANSWER_BYTES)
+        const text = await response.text(MAX_ANSWER_BYTES)
         if (response.status !== 200) {
           throw host.fail('upstream_error', 'The moderation service refused the request.')
         }
-        return hitsIn(text)
+        return matchesIn(text)
       })
-      const hits = (await Promise.all(answers)).flat()
-      return hits.sort((a, b) => b.score - a.score)
+      const matches = (await Promise.all(answers)).flat()
+      return matches.sort((a, b) => b.score - a.score)
     },
   }
 }
 
-/** A text, or a text and one image: it takes no more of them at once. */
-function inputsOf({ texts, images }: Material): unknown[] {
+/** A text, or a text with one image: the endpoint takes one image per request. */
+function inputsOf({ texts, images }: JudgeInput): unknown[] {
   const text = joined(texts)
   if (images.length === 0) return [text]
   return images.map((url, i) => [
@@ -63,14 +74,14 @@ function inputsOf({ texts, images }: Material): unknown[] {
   ])
 }
 
-/** @throws InvalidAnswer */
-function hitsIn(body: string): Hit[] {
+/** Categories that were flagged. @throws InvalidAnswer */
+function matchesIn(body: string): RuleMatch[] {
   const [result] = resultsIn(body)
   const { categories, category_scores: scores } = (result ?? {}) as Record<string, any>
   if (typeof categories !== 'object' || categories === null) {
     throw new InvalidAnswer('the moderation service gave no categories')
   }
-  return Object.entries(categories).flatMap(([category, flagged]): Hit[] => {
+  return Object.entries(categories).flatMap(([category, flagged]): RuleMatch[] => {
     if (flagged !== true) return []
     const known = CATEGORIES.includes(category) ? category : category.split('/')[0]!
     if (!CATEGORIES.includes(known)) return [{ rule: 'x:moderation/illicit', score: 1 }]

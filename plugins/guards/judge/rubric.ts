@@ -1,10 +1,10 @@
-/** What each rule means, for a model that judges: the definitions of the categories with examples (guard design, 1.5). */
+/** Definitions of the rules, with examples, for judge models. */
 import type { ActiveRules, Category, RuleRef } from '../../../src/plugin.ts'
 
-/** A rule as a model is told of it. */
+/** A rule, as a judge model is told about it. */
 export interface JudgedRule {
   readonly rule: RuleRef
-  /** Its name in the answer: letters and underscores. */
+  /** Name of the rule in the answer: letters and underscores. */
   readonly key: string
   readonly meaning: string
 }
@@ -70,7 +70,7 @@ const DEFINITIONS: Readonly<Record<Category, Definition>> = {
   },
 }
 
-/** The rules of one origin. Their order follows from the rules alone. */
+/** The judged rules of a policy. Their order depends on the rules only. */
 export function rulesOf({ scopes, deny }: ActiveRules): JudgedRule[] {
   return [
     ...deny.map((category) => ({

@@ -1,12 +1,9 @@
-/**
- * Check digits: the arithmetic that numbers of persons are written with. All take compact upper-case ASCII of the right
- * shape and answer whether the number could exist.
- */
+/** Check digits of identity numbers. All functions take compact upper-case ASCII of the right shape. */
 
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const BASE_36 = `0123456789${LETTERS}`
 
-/** Sum of digits times weights, from the left; weights may be fewer than digits. */
+/** Sum of digits times weights, from the left. There may be fewer weights than digits. */
 export function weigh(number: string, weights: readonly number[], from = 0): number {
   let sum = 0
   for (let i = 0; i < weights.length; i++) sum += digit(number, from + i) * weights[i]!
@@ -17,7 +14,7 @@ export function digit(number: string, index: number): number {
   return number.charCodeAt(index) - 48
 }
 
-/** ISO/IEC 7812, annex B. */
+/** The Luhn check of ISO/IEC 7812, annex B. */
 export function luhn(number: string): boolean {
   let sum = 0
   for (let i = number.length - 1, double = false; i >= 0; i--, double = !double) {
@@ -29,7 +26,7 @@ export function luhn(number: string): boolean {
 
 const PERMUTED = permutations([1, 5, 7, 6, 2, 8, 3, 0, 9, 4])
 
-/** Verhoeff's scheme over the dihedral group of ten. */
+/** The Verhoeff check, over the dihedral group D5. */
 export function verhoeff(number: string): boolean {
   let state = 0
   for (let i = 0; i < number.length; i++) {
@@ -49,7 +46,7 @@ function permutations(first: readonly number[]): number[][] {
   return all
 }
 
-/** ISO 7064 MOD 11,10. */
+/** The check of ISO 7064 MOD 11,10. */
 export function mod11of10(number: string): boolean {
   let product = 10
   for (let i = 0; i < number.length - 1; i++) {
@@ -59,7 +56,7 @@ export function mod11of10(number: string): boolean {
   return (digit(number, number.length - 1) + product) % 10 === 1
 }
 
-/** The remainder by 97 of digits and letters, A being 10 (ISO 7064 MOD 97-10). */
+/** Remainder by 97, with A as 10 (ISO 7064 MOD 97-10). */
 export function mod97(text: string): number {
   let rest = 0
   for (const character of text) {
@@ -78,7 +75,7 @@ export function mod731(text: string): number {
   return sum % 10
 }
 
-/** Whether a day and a month exist; with a year, whether the day is in it. */
+/** Whether a day and a month exist; with a year, whether the date does. */
 export function isDate(day: number, month: number, year?: number): boolean {
   if (month < 1 || month > 12 || day < 1 || day > 31) return false
   if (year === undefined) return day <= (month === 2 ? 29 : [4, 6, 9, 11].includes(month) ? 30 : 31)
@@ -91,29 +88,32 @@ export function pair(number: string, index: number): number {
   return digit(number, index) * 10 + digit(number, index + 1)
 }
 
-/** `YYMMDD` at `index`. @param months what is taken off the month, for countries that mark a century with it */
+/**
+ * Whether `YYMMDD` at `index` is a date. @param months offsets of the month, for countries that mark the century with
+ * it
+ */
 export function isYymmdd(number: string, index = 0, months: readonly number[] = [0]): boolean {
   const month = pair(number, index + 2)
   return months.some((off) => isDate(pair(number, index + 4), month - off))
 }
 
-/** `DDMMYY` at `index`. */
+/** Whether `DDMMYY` at `index` is a date. */
 export function isDdmmyy(number: string, index = 0): boolean {
   return isDate(pair(number, index), pair(number, index + 2))
 }
 
-/** One and the same character throughout. */
+/** Whether all characters are the same. */
 export function isUniform(text: string): boolean {
   for (let i = 1; i < text.length; i++) if (text[i] !== text[0]) return false
   return true
 }
 
-/** A = 1. */
+/** Position in the alphabet, with A as 1. */
 export function letterNumber(letter: string): number {
   return LETTERS.indexOf(letter) + 1
 }
 
-/** 0 to 9, then A = 10. */
+/** Value in base 36: 0 to 9, then A as 10. */
 export function base36(character: string): number {
   return BASE_36.indexOf(character)
 }

@@ -1,10 +1,10 @@
-/** Addresses: of mail, of telephones, of machines. */
+/** Finds email addresses, telephone numbers and network addresses. */
 import { isIPv6 } from 'node:net'
 import { isUniform } from './checks.ts'
 import { expression, matchesOf } from '../text/expressions.ts'
 import { wholeWords } from './numbers.ts'
 
-/** A stretch of a text. */
+/** A part of a text. */
 export interface Range {
   readonly start: number
   readonly end: number
@@ -18,13 +18,13 @@ const OBFUSCATED = expression(
   /[\p{L}\p{N}._%+-]{1,64}(?:\s*[([<]\s*at\s*[)\]>]\s*[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+|\.)|\s+at\s+[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+))(?:[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+|\.)){0,3}\p{L}{2,24}(?![\p{L}\p{N}])/giu,
 )
 
-/** Mail addresses around the `@`s of a text (RFC 5322 without comments, RFC 6531). */
+/** Email addresses around each `@` of a text (RFC 5322 without comments, RFC 6531). */
 export function findEmails(text: string): Range[] {
   const found: Range[] = []
   for (let at = text.indexOf('@'); at >= 0; at = text.indexOf('@', at + 1)) {
     let start = at
     while (start > 0 && at - start < 64 && LOCAL.test(text[start - 1]!)) start--
-    // A quote belongs to the address where it encloses what stands before the `@`.
+    // A quote before the address belongs to it only as a pair.
     while (start < at && /["'*#&~.]/.test(text[start]!)) start++
     if (text[at - 1] === '"' && text[start - 1] === '"') start--
     let end = at + 1
@@ -37,7 +37,7 @@ export function findEmails(text: string): Range[] {
   return found
 }
 
-/** Mail addresses that are spelled: `name (at) example [dot] org`. */
+/** Email addresses in words: `name (at) example [dot] org`. */
 export function findSpelledEmails(text: string): Range[] {
   return Array.from(matchesOf(text, OBFUSCATED), ({ index, 0: { length } }) => ({
     start: index,
@@ -50,7 +50,7 @@ function isDomain(domain: string): boolean {
   const last = labels.at(-1)!
   if (labels.length < 2 || labels.some((label) => label === '' || label.length > 63)) return false
   if (!TOP.test(last)) return false
-  // `logo@2x.png` is a picture, `left-pad@1.3.0-beta.rc` a package.
+  // `logo@2x.png` is a file name, `left-pad@1.3.0-beta.rc` a package version.
   return !(FILE_ENDINGS.test(last) && /^\d/.test(domain)) && !/^\d+\.\d+/.test(domain)
 }
 
@@ -69,8 +69,8 @@ const COLONS = expression(/(?<![\p{L}\p{N}_.-])[\dA-Fa-f:]*:[\dA-Fa-f:.-]+/gu)
 const HYPHENS = expression(/(?<![\p{L}\p{N}_.-])[\dA-F]{2}(?:-[\dA-F]{2}){5}(?![\p{L}\p{N}_-])/giu)
 
 /**
- * Addresses of machines that are on the internet: not of the own machine, not of private networks.
- * @param before what stands before the text
+ * Public network addresses. Loopback and private networks are ignored.
+ * @param before the text before
  */
 export function findMachines(
   text: string,
@@ -81,7 +81,7 @@ export function findMachines(
     const octets = address.split('.').map(Number)
     const context = (before + text.slice(0, index)).slice(-48)
     if (octets.some((octet) => octet > 255) || isLocal(octets) || NO_MACHINE.test(context)) continue
-    // Versions have small numbers.
+    // Version numbers consist of small numbers.
     if (Math.max(...octets) < 32 && !OF_MACHINES.test(context)) continue
     found.push({ label: 'IP_ADDRESS', start: index, end: index + address.length })
   }
@@ -112,7 +112,7 @@ function isLocal([first, second, , last]: readonly number[]): boolean {
   return first === 169 ? second === 254 : first === 100 && second! >= 64 && second! < 128
 }
 
-/** Lengths of numbers without their calling code, by calling code (ITU E.164 and national plans). */
+/** Lengths of national numbers by calling code (ITU E.164 and national numbering plans). */
 const PLANS = new Map(
   [
     [7, 10, '44 84 230 243 254 263 267 353 372 960'],
@@ -153,10 +153,10 @@ const PLANS = new Map(
   ),
 )
 
-/** Italy and others whose numbers keep their zero from abroad. */
+/** Italy and other countries whose numbers keep the leading zero in calls from abroad. */
 const KEEPS_ZERO = /^(?:39|225|229|241|242|378)/
 
-/** Whether digits after a `+` are a calling code and a number of the length it has there. */
+/** Whether digits after a `+` are a calling code and a number of a valid length. */
 export function isInternational(digits: string): boolean {
   if (digits.length < 8 || digits.length > 15) return false
   for (let length = 1; length <= 3; length++) {
@@ -172,11 +172,11 @@ export function isInternational(digits: string): boolean {
 }
 
 const NATIONAL = [
-  // North America
+  // North America.
   /^(?:1[ .-])?(?:\([2-9]\d\d\)|[2-9]\d\d)[ .-]?[ .-][2-9]\d\d[ .-]\d{4}$|^\([2-9]\d\d\)[2-9]\d\d[ .-]\d{4}$/,
-  // With the prefix that most countries put before a number
+  // With the prefix that most countries use before a number.
   /^(?:\(0[1-9]\d{0,3}\)|0[1-9]\d{0,3})[ ./-]{0,2}\d{2,5}(?:[ .-]\d{2,5}){1,4}$/,
-  // China, Brazil
+  // China, Brazil.
   /^1[3-9]\d[ -]\d{4}[ -]\d{4}$/,
   /^\([1-9]\d\) ?9?\d{4}-\d{4}$/,
 ]
@@ -184,7 +184,7 @@ const DATED = expression(
   /(?<!\d)\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})(?!\d)|(?<!\d)(?:19|20)\d\d([./-])\d{1,2}\2\d{1,2}(?!\d)/,
 )
 
-/** Whether a number in at least three groups is written as telephone numbers are, somewhere. */
+/** Whether a number of at least three groups has the form of a telephone number of some country. */
 export function isNational(written: string, digits: string): boolean {
   return (
     digits.length > 8 &&
@@ -209,11 +209,11 @@ export function speaksOfPhones(before: string): boolean {
   return OF_PHONES.test(before)
 }
 
-/** Whether a number counts as one of a telephone, after words that speak of them. */
+/** Whether a number counts as a telephone number because of the words before it. */
 export function isCalled(written: string, digits: string, before: string): boolean {
   if (digits.length < 7 || digits.length > 15 || isUniform(digits) || DATED.test(written))
     return false
-  // Numbers in one piece are everywhere: the word has to be next to them, or they have to be long.
+  // Numbers without separators are common, so the word must be adjacent or the number long.
   return (
     written !== digits ||
     (OF_PHONES.test(before.slice(-18)) && (digits.length > 8 || LABELLED.test(before)))
@@ -232,14 +232,14 @@ const DIGIT_WORDS = new Set(
 )
 const WORD = expression(/[\p{L}\p{N}]+/gu)
 const LONGEST_DIGIT_WORD = 7
-/** Fewer spelled digits are no telephone number. */
+/** Fewest spelled digits of a telephone number. */
 export const SPELLED_DIGITS = 9
 
 export function isDigitWord(word: string): boolean {
   return word.length <= LONGEST_DIGIT_WORD && DIGIT_WORDS.has(word.toLowerCase())
 }
 
-/** A telephone number that is spelled out, in a text of nothing but such words and what may be around them. */
+/** Telephone numbers in words. The text consists of such words and their surroundings only. */
 export function findSpelledPhones(text: string, before: string): Range[] {
   const found: Range[] = []
   let run: Range | undefined

@@ -1,4 +1,4 @@
-/** Which numbers that European states give to persons could exist. */
+/** Validates personal numbers of European states. */
 import {
   base36,
   digit,
@@ -14,10 +14,10 @@ import {
   weigh,
 } from './checks.ts'
 
-/** Takes compact upper case; looks at shape, dates and check digits. */
+/** Validates a number in compact upper case: shape, dates and check digits. */
 export type Valid = (compact: string) => boolean
 
-/** By label. */
+/** Validators by label. */
 export const EUROPEAN: Readonly<Record<string, Valid>> = {
   UK_NINO: isNino,
   UK_NHS: isNhs,
@@ -83,7 +83,7 @@ function isNir(n: string): boolean {
 }
 
 const CODICE = /^[A-Z]{6}[\dLMNP-V]{2}[A-EHLMPRST][\dLMNP-V]{2}[A-Z][\dLMNP-V]{3}[A-Z]$/
-/** Values of characters in odd places, from 0 to 9 and from A to Z; letters in place of digits included. */
+/** Values of the characters at odd positions, 0 to 9 and A to Z. Letters may replace digits. */
 const CODICE_ODD = [
   1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23,
 ]
@@ -101,7 +101,7 @@ function isCodiceFiscale(n: string): boolean {
 
 function isGermanTaxId(n: string): boolean {
   if (!/^[1-9]\d{10}$/.test(n) || !mod11of10(n)) return false
-  // One digit of the first ten stands there twice or three times, all others once or not at all.
+  // One digit of the first ten occurs two or three times, all others at most once.
   const counts = new Map<string, number>()
   for (const one of n.slice(0, 10)) counts.set(one, (counts.get(one) ?? 0) + 1)
   const repeated = [...counts.values()].filter((count) => count > 1)
@@ -128,7 +128,7 @@ function isGermanDocument(n: string): boolean {
 function isAustrian(n: string): boolean {
   if (!/^[1-9]\d{9}$/.test(n)) return false
   const [day, month] = [pair(n, 4), pair(n, 6)]
-  // Months above twelve stand for birthdays that are used up.
+  // Months above twelve are used when all numbers of a birthday are taken.
   if (day < 1 || day > 31 || month < 1 || month > 15) return false
   return weigh(n, [3, 7, 9, 0, 5, 8, 4, 2, 1, 6]) % 11 === digit(n, 3)
 }
@@ -146,14 +146,14 @@ function isBelgian(n: string): boolean {
   const check = Number(n.slice(9))
   const body = n.slice(0, 9)
   if (97 - (Number(body) % 97) === check) return true
-  // Born in this century
+  // Born in this century.
   return pair(n, 0) < 50 && 97 - (Number(`2${body}`) % 97) === check
 }
 
 function isSwedish(n: string): boolean {
   if (!/^(?:1[89]|20)?\d{10}$/.test(n)) return false
   const short = n.slice(-10)
-  // Sixty more for those who are not registered there.
+  // Coordination numbers of people who are not registered add 60 to the day.
   return isDate(pair(short, 4) % 60, pair(short, 2)) && luhn(short)
 }
 
@@ -190,7 +190,7 @@ function isBirthNumber(n: string): boolean {
   if (!/^\d{9,10}$/.test(n) || !isYymmdd(n, 0, [0, 20, 50, 70])) return false
   if (n.length === 9) return pair(n, 0) < 54
   const rest = Number(n.slice(0, 9)) % 11
-  // A remainder of ten was written as a zero, up to 1984.
+  // Until 1984 a remainder of ten was written as zero.
   return rest === digit(n, 9) || (rest === 10 && n[9] === '0' && pair(n, 0) > 53 && pair(n, 0) < 85)
 }
 

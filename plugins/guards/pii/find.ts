@@ -1,6 +1,6 @@
 /**
- * Personal data in one stretch of folded text. What it finds depends on the stretch and on what stands shortly before it,
- * on nothing else: so it finds the same however a text is cut.
+ * Finds personal data in one stretch of folded text. The result depends only on the stretch and the text shortly before
+ * it, so it is the same for every way the text was split.
  */
 import { mod731 } from './checks.ts'
 import {
@@ -15,31 +15,32 @@ import { expression, matchesOf } from '../text/expressions.ts'
 import { findNumbers } from './groups.ts'
 import { ibanLength, isIban, type EntityClass } from './numbers.ts'
 
-/** Something that says who somebody is. */
+/** A piece of personal data. */
 export interface Entity extends Range {
   readonly label: string
   readonly of: EntityClass
-  /** 1 has a form of its own or is named; 2 is a shape that may be anything. */
+  /** 1: identified by its form or by a word that names it. 2: a shape that may be something else. */
   readonly tier: 1 | 2
 }
 
-/** What a stretch has and what its line begins with, as far as it is known without looking. */
+/** What is already known about a stretch and the start of its line. */
 export interface Traits {
-  /** Up to a colon, where that is far away. */
+  /** The start of the line up to a colon, when it is far away. */
   readonly label: string
   readonly digits: boolean
   readonly at: boolean
-  /** Brackets or words that may stand for an `@`. */
+  /** Has brackets or words that may stand for `@`. */
   readonly spelledAt: boolean
-  /** How many words for digits. */
+  /** Number of words for digits. */
   readonly spelledDigits: number
 }
 
 /**
+ * Finds personal data.
  * @param text folded
- * @param before what stands before it, as much as counts
- * @param classes what is looked for
- * @returns without overlaps, in the order of the text
+ * @param before the text before, as far as it matters
+ * @param classes what to look for
+ * @returns entities without overlaps, in order
  */
 export function findPersonalData(
   text: string,
@@ -72,7 +73,7 @@ export function findPersonalData(
 }
 
 interface Ranked extends Entity {
-  /** The least wins where two overlap. */
+  /** The lower rank wins where two overlap. */
   readonly rank: number
 }
 
@@ -110,7 +111,7 @@ const LINE = expression(/[A-Z\d<]{30,44}/g)
 const NAME_LINE = /^[PIACV][A-Z<][A-Z<]{3}[A-Z][A-Z<]{23,38}$/
 const BORN_LINE = /(\d{6})(\d)[MFX<](\d{6})(\d)/
 
-/** Machine-readable zones of travel documents (ICAO 9303): their lines, once the check digits of one are right. */
+/** Machine-readable zones of travel documents (ICAO 9303): all lines, if the check digits of one are right. */
 function findZones(text: string): Range[] {
   const lines = Array.from(matchesOf(text, LINE), ({ 0: line, index }) => ({
     line,

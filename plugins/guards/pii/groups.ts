@@ -1,19 +1,19 @@
-/** Numbers written in groups: every row of groups that could be one of a person, a card, a telephone. */
+/** Finds numbers that are written in groups of digits and letters. */
 import { isCalled, isInternational, isNational, speaksOfPhones, type Range } from './contact.ts'
 import { expression, matchesOf } from '../text/expressions.ts'
 import { BANK_NEAR, formsOf, nextForm, wholeWords, type EntityClass, type Form } from './numbers.ts'
 
-/** Takes what was found. Of two that overlap the one with the lower rank is meant. */
+/** Receives a candidate. Of overlapping candidates the one with the lowest rank wins. */
 export type Add = (label: string, of: EntityClass, range: Range, rank: number) => void
 
-/** Groups a number is written in at most, and what it has at most. */
+/** Most groups of a number, and most characters. */
 const MOST_GROUPS = 9
 const LONGEST_NUMBER = 34
 const LONGEST_PHONE = 17
 const SHORTEST_PHONE = 7
-/** How far back words count that name a number. */
+/** How far back a word may stand that names a number. */
 const CONTEXT = 48
-/** The same for words that make it a number of something else. */
+/** How far back a word may stand that makes it a number of something else. */
 const NEAR = 24
 const LONGEST_GAP = 3
 
@@ -26,9 +26,10 @@ const OTHER_NUMBERS = wholeWords(
 )
 
 /**
+ * Finds numbers.
  * @param text folded
- * @param before what stands before it, as much as counts
- * @param label what the line begins with, where that is further away
+ * @param before the text before, as far as it matters
+ * @param label the start of the line, when it is further away
  */
 export function findNumbers(text: string, before: string, label: string, add: Add): void {
   const groups = new Groups(text, before, label)
@@ -50,7 +51,7 @@ export function findNumbers(text: string, before: string, label: string, add: Ad
       if (forms) identify(groups, first, last, forms, add)
       if (!isDigits || length < SHORTEST_PHONE || length > LONGEST_PHONE) continue
       const rank = phoneRankOf(groups, first, last)
-      // Of several lengths the longest that fits is meant.
+      // The longest valid number wins.
       if (rank !== undefined) {
         phone = {
           start: groups.starts[first]! - groups.openedBefore(first),
@@ -63,7 +64,7 @@ export function findNumbers(text: string, before: string, label: string, add: Ad
   }
 }
 
-/** Runs of letters and digits, and what stands between them. */
+/** Groups of letters and digits, and the separators between them. */
 class Groups {
   readonly text: string
   readonly starts: number[] = []
@@ -100,19 +101,19 @@ class Groups {
     return this.#isDigits[index]!
   }
 
-  /** Without what separates the groups. */
+  /** The characters of groups without separators. */
   compact(first: number, last: number): string {
     let compact = ''
     for (let i = first; i <= last; i++) compact += this.text.slice(this.starts[i], this.ends[i])
     return compact
   }
 
-  /** What stands before a group; at the start, of what was before the text too. */
+  /** The separator before a group; before the first group, with the text before. */
   gap(index: number): string {
     return this.text.slice(this.ends[index - 1] ?? 0, this.starts[index] ?? this.text.length)
   }
 
-  /** Whether a group may go on with the number of the one before it. */
+  /** Whether a group may continue the number of the group before. */
   joins(index: number): boolean {
     const [from, to] = [this.ends[index - 1]!, this.starts[index]!]
     if (to - from > LONGEST_GAP) return false
@@ -120,7 +121,7 @@ class Groups {
     return true
   }
 
-  /** Whether a number may begin with a group: not in the middle of paths, decimals, amounts and longer numbers. */
+  /** Whether a number may start with a group. It cannot start inside paths, decimals, amounts and longer numbers. */
   beginsAt(index: number): boolean {
     const start = this.starts[index]!
     const last = this.text[start - 1] ?? this.#before.at(-1) ?? ''
@@ -139,21 +140,21 @@ class Groups {
     return (next === '-' || next === '.') && (after === ' ' || after === ')' || after === '"')
   }
 
-  /** Characters of a telephone number before its first group: `+`, `(`. */
+  /** Number of characters that open a telephone number before its first group: `+`, `(`. */
   openedBefore(index: number): number {
     const start = this.starts[index]!
     const bracket = this.text[start - 1] === '(' ? 1 : 0
     return this.text[start - 1 - bracket] === '+' ? bracket + 1 : bracket
   }
 
-  /** Whether a `+` stands before a group that does not add it to another. */
+  /** Whether a `+` before a group belongs to a telephone number and not to an addition. */
   isPlused(index: number): boolean {
     const start = this.starts[index]! - this.openedBefore(index)
     if (this.text[start] !== '+') return false
     return !/[\p{L}\p{N}_]$/u.test(this.#before.slice(-2) + this.text.slice(0, start))
   }
 
-  /** The words that may name a number that begins with a group. */
+  /** The words before a group, which may name a number. */
   wordsBefore(index: number): string {
     if (this.#contextOf !== index) {
       this.#contextOf = index
@@ -165,19 +166,19 @@ class Groups {
     return this.#words
   }
 
-  /** They say that it is a number of things. */
+  /** Whether these words name a number of something else. */
   isOther(index: number): boolean {
     const words = this.wordsBefore(index)
     return (this.#isOther ??= OTHER_NUMBERS.test(words.slice(-NEAR)))
   }
 
-  /** They speak of telephones. */
+  /** Whether these words announce a telephone number. */
   isPhone(index: number): boolean {
     const words = this.wordsBefore(index)
     return (this.#isPhone ??= speaksOfPhones(words))
   }
 
-  /** Whether a group beside these is as long as the one next to it, and no closer to it: a table, not a number. */
+  /** Whether a group beside these has the same length and distance: a table, not a number. */
   isOneOfMany(first: number, last: number): boolean {
     if (first === last || this.gap(last) !== ' ') return false
     return this.#isAlike(first - 1, first) || this.#isAlike(last + 1, last)
@@ -200,7 +201,7 @@ function identify(
   add: Add,
 ): void {
   const compact = groups.compact(first, last)
-  // Letters in several groups are written in capitals, or they are words.
+  // Lower-case letters in several groups are words.
   if (first !== last && /\p{Ll}/u.test(compact)) return
   const upper = compact.toUpperCase()
   for (const { label, of, named, names, exists, separators } of forms) {
@@ -213,7 +214,7 @@ function identify(
       if (groups.isOneOfMany(first, last)) continue
       if (of !== 'card' && groups.isOther(first)) continue
     }
-    // The last group of a number in brackets has its bracket.
+    // A number in brackets needs its closing bracket.
     const closes = groups.text[groups.ends[last]!] === ')' && groups.gap(last) === '('
     const range = { start: groups.starts[first]!, end: groups.ends[last]! + (closes ? 1 : 0) }
     add(label, of, range, isNamed ? 1 : 2)
@@ -225,11 +226,11 @@ function isSeparated(groups: Groups, first: number, last: number, separators: Re
   return true
 }
 
-/** How likely groups of digits are a telephone number; nothing where they are none. */
+/** Rank of a telephone number; undefined when the groups are none. */
 function phoneRankOf(groups: Groups, first: number, last: number): number | undefined {
   const compact = groups.compact(first, last)
   if (groups.isPlused(first)) {
-    // `+44 (0)20`: the zero is for callers inside the country.
+    // `+44 (0)20`: the zero is dialled inside the country only.
     const hasTrunk =
       first < last &&
       groups.gap(first + 1).endsWith('(') &&

@@ -1,6 +1,6 @@
 /**
- * Which numbers that states give to persons could exist; those of Europe are in a file of their own. Sources: the formats that the issuing authorities publish.
- * Numbers of companies are left out where they can be told apart.
+ * Validates national personal numbers. European ones are in `european.ts`. Sources: the formats that the issuing
+ * authorities publish. Numbers of companies are excluded where they can be told apart.
  */
 import {
   base36,
@@ -16,7 +16,7 @@ import {
 } from './checks.ts'
 import { EUROPEAN, type Valid } from './european.ts'
 
-/** By label. All take compact upper case and look at shape, dates and check digits. */
+/** Validators by label. All take compact upper case and check shape, dates and check digits. */
 export const EXISTS: Readonly<Record<string, Valid>> = {
   ...EUROPEAN,
   US_SSN: isSsn,
@@ -45,7 +45,7 @@ export const EXISTS: Readonly<Record<string, Valid>> = {
   AR_CUIL: isCuil,
 }
 
-/** Numbers that were printed on cards for show, or that everybody writes. */
+/** Numbers printed on specimen cards, and common dummy numbers. */
 const SHOWN_SSNS = new Set(['078051120', '219099999', '123456789', '987654321'])
 
 function isSsn(n: string): boolean {
@@ -101,7 +101,7 @@ function isTurkish(n: string): boolean {
 
 function isKorean(n: string): boolean {
   if (!/^\d{6}[0-9]\d{6}$/.test(n) || !isYymmdd(n)) return false
-  // Numbers given since October 2020 are random after the digit for century and sex.
+  // Numbers since October 2020 are random after the digit for century and sex.
   const isRandom = pair(n, 0) >= 20 && pair(n, 0) < 50 && /[3478]/.test(n[6]!)
   const check = (11 - (weigh(n, [2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5]) % 11)) % 10
   return isRandom || check === digit(n, 12)
@@ -156,7 +156,7 @@ function isThai(n: string): boolean {
 }
 
 function isMalaysian(n: string): boolean {
-  // Places of birth that were never given out.
+  // Codes of birthplaces that were never issued.
   return (
     /^\d{12}$/.test(n) &&
     isYymmdd(n) &&
@@ -193,7 +193,7 @@ function isRut(n: string): boolean {
 }
 
 function isCuil(n: string): boolean {
-  // The others are companies.
+  // Other first digits are companies.
   if (!/^2[03478]\d{9}$/.test(n)) return false
   const check = (11 - (weigh(n, [5, 4, 3, 2, 7, 6, 5, 4, 3, 2]) % 11)) % 11
   return Math.min(check, 9) === digit(n, 10)

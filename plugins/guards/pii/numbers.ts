@@ -1,9 +1,9 @@
-/** How numbers of persons are written, and what names them. */
+/** Forms of personal numbers, and the words that name them. */
 import { digit, isUniform, luhn, mod97, weigh } from './checks.ts'
 import { expression } from '../text/expressions.ts'
 import { EXISTS } from './national.ts'
 
-/** What an operator may choose among. */
+/** Classes that an operator can select. */
 export const CLASSES = [
   'email',
   'phone',
@@ -18,15 +18,15 @@ export const CLASSES = [
 ] as const
 export type EntityClass = (typeof CLASSES)[number]
 
-/** One way of writing one kind of number: groups of letters and digits, told by their lengths. */
+/** One way to write one kind of number, as lengths of groups. */
 export interface Form {
   readonly label: string
   readonly of: EntityClass
-  /** What has to stand before it; absent where the form speaks for itself. */
+  /** Whether a word must name the number; false when the form is unambiguous. */
   readonly named: boolean
   readonly names: RegExp
   readonly exists: (compact: string) => boolean
-  /** Every separator between groups has to be of these. */
+  /** All separators between groups must match. */
   readonly separators: RegExp
 }
 
@@ -34,8 +34,8 @@ const ANY_SEPARATOR = /^(?:[ .-]|\. | ?[-/] ?)$/
 const ID_WORDS = 'national id|identity number|identity card|id number|id card|personal id'
 
 /**
- * Label; forms that speak for themselves; forms that need a name before them; names. Forms are lengths of groups: `3,2,4`
- * is three letters or digits, a separator, two, and so on.
+ * Label; forms that are unambiguous; forms that need a name; names. A form lists the lengths of its groups: `3,2,4` is
+ * three letters or digits, a separator, two, and so on.
  */
 const IDENTITIES: readonly (readonly [string, string, string, string, RegExp?])[] = [
   ['US_SSN', '3,2,4', '9', 'ssn|ssns|social security|soc sec'],
@@ -152,20 +152,20 @@ add(
   (n) => /^\d{15}$/.test(n) && luhn(n) && !isUniform(n),
 )
 
-/** Lengths of groups, 34 at most, as one number: those of `3,2,4`, in this order, are `nextForm(nextForm(nextForm(0, 3), 2), 4)`. */
+/** A form as one number. `3,2,4` is `nextForm(nextForm(nextForm(0, 3), 2), 4)`. Groups have at most 34 characters. */
 export function nextForm(form: number, length: number): number {
   return form * 35 + length
 }
 
-/** The forms that groups of these lengths may be. */
+/** The forms with these group lengths. */
 export function formsOf(form: number): readonly Form[] | undefined {
   return FORMS.get(form)
 }
 
-/** A bank account without a bank near it is any account. */
+/** Words for banks. Without one nearby, an account number may be any account. */
 export const BANK_NEAR = wholeWords(BANK_WORDS)
 
-/** Any of these words as a whole word, in any case; in scripts without spaces, anywhere. */
+/** Matches any of these words as a whole word, in any case; in scripts without spaces, anywhere. */
 export function wholeWords(words: string): RegExp {
   const [spaced, dense]: string[][] = [[], []]
   for (const word of words.split('|')) {
@@ -195,12 +195,12 @@ const IBAN_LENGTHS = new Map(
     .map((entry) => [entry.slice(0, 2), Number(entry.slice(2))] as const),
 )
 
-/** The length an IBAN that begins so has to have. */
+/** The length of an IBAN of this country. */
 export function ibanLength(country: string): number | undefined {
   return IBAN_LENGTHS.get(country)
 }
 
-/** Compact, upper case, of the right length (ISO 13616). */
+/** Whether this is a valid IBAN. Expects compact upper case of the right length (ISO 13616). */
 export function isIban(compact: string): boolean {
   return mod97(compact.slice(4) + compact.slice(0, 4)) === 1
 }
@@ -227,7 +227,7 @@ function add(
   }
 }
 
-/** Issuers' prefixes and lengths, and the check digit (ISO/IEC 7812). */
+/** Prefixes and lengths by card issuer (ISO/IEC 7812). */
 const CARDS: readonly (readonly [RegExp, readonly number[]])[] = [
   [/^4/, [13, 16, 19]],
   [/^(?:5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720)/, [16]],

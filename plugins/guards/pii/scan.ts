@@ -1,6 +1,6 @@
 /**
- * Follows a text as it grows, whatever its pieces, and cuts it into stretches that personal data cannot cross. Where the
- * cuts are follows from the text alone; so does everything that is found.
+ * Scans a growing text for personal data. It splits the text into stretches that personal data cannot cross. The
+ * stretches, and so the results, depend on the text only and not on how it arrives.
  */
 import { SPELLED_DIGITS } from './contact.ts'
 import { findPersonalData } from './find.ts'
@@ -27,34 +27,35 @@ import {
   mayJoin,
 } from './words.ts'
 
+/** What a scan looks for. */
 export interface ScanSettings {
   /** What to look for. */
   readonly classes: ReadonlySet<EntityClass>
-  /** Whether one shape is enough, so that none may go out before it is known. */
+  /** Whether a single shape blocks, so that none may be released before it is recognised. */
   readonly strict: boolean
 }
 
-/** Visible characters after which a stretch is looked at although it goes on. */
+/** A longer stretch is examined every this many visible characters. */
 const WINDOW = 512
-/** Of these the last ones are looked at once more. */
+/** Characters at the end of a window that the next window examines again. */
 const KEPT = 256
-/** What ends closer than this to the end of a window may go on. */
+/** An entity that ends closer than this to the end of a window may continue. */
 const MARGIN = 128
-/** How much of a text is remembered for what comes after it. */
+/** Characters before the current position that are kept. */
 const MEMORY = LINE_MEMORY + 64
 const BEFORE = 64
 const LONGEST_GAP = 3
 
-/** One text. Offsets count from its start. */
+/** The scan of one text. Offsets count from its start. */
 export class PersonalDataScan {
   readonly #classes: ReadonlySet<EntityClass>
   readonly #take: Take
-  /** The text from `#base` on. */
+  /** The kept text, from offset `#base` on. */
   #text = ''
   #base = 0
   #at = 0
   #stopped = false
-  // The stretch: words that may belong together.
+  // The current stretch: words that may belong together.
   #start = -1
   #traits = 0
   #spelled = 0
@@ -62,7 +63,7 @@ export class PersonalDataScan {
   #foundUpTo = 0
   #lastKind = PLAIN
   #lastEnd = -1
-  // The word that is being read.
+  // The current word.
   #word = -1
   #wordTraits = 0
   #letters = 0
@@ -78,7 +79,7 @@ export class PersonalDataScan {
     )
   }
 
-  /** Up to where nothing can be part of something that is yet to be found. */
+  /** Offset up to which the text cannot be part of a later entity. */
   get safe(): number {
     return Math.min(this.#start < 0 ? this.#at : this.#start, this.#lines.safe)
   }
@@ -98,7 +99,7 @@ export class PersonalDataScan {
       }
       let width = 1
       if (code >= 0xd800 && code < 0xdc00) {
-        // The other half decides; it is in the next piece.
+        // A surrogate pair is split between two pieces.
         if (at + 1 === end) return
         code = text.codePointAt(at - this.#base)!
         width = code > 0xffff ? 2 : 1
@@ -143,7 +144,7 @@ export class PersonalDataScan {
       this.#at = at + width
       return
     }
-    // A zone of a travel document goes on in the next line.
+    // The machine-readable zone of a travel document continues on the next line.
     const goesOn = (code === 10 || code === 13) && this.#isZone(at)
     const isSentence = this.#word >= 0 && this.#text[at - 1 - this.#base] === '.'
     if (this.#word >= 0) this.#endWord(at)
@@ -220,7 +221,7 @@ export class PersonalDataScan {
     this.#symbols = 0
   }
 
-  /** Looks at a stretch that goes on, and lets its start go. */
+  /** Examines a stretch that continues, and drops its start. */
   #look(): void {
     const traits = this.#traits | this.#wordTraits
     const end = this.#at
@@ -233,14 +234,14 @@ export class PersonalDataScan {
     if (this.#stopped) return
     this.#start = place(length - KEPT)
     this.#symbols = KEPT
-    // From here on the word counts as one that belongs to what comes before it.
+    // The rest of the word continues the text before it.
     if (this.#word >= 0) this.#word = Math.max(this.#word, this.#start)
     this.#lastEnd = Math.max(this.#lastEnd, this.#start)
     this.#lastKind = NUMBER
     if (this.#lines.isLong(this.#start)) this.#endClause(this.#start)
   }
 
-  /** @param upTo where the end of a find may be, at most */
+  /** Reports the entities of a range. @param upTo latest end of an entity */
   #find(start: number, end: number, upTo: number): void {
     const traits = this.#traits
     const interesting = HAS_DIGIT | HAS_AT | HAS_BRACKET | HAS_SPELLED_AT | HAS_FILLER
@@ -257,9 +258,9 @@ export class PersonalDataScan {
     })
     for (const entity of entities) {
       const place = (index: number) => start + (folded ? folded.places[index]! : index)
-      // The last character may be followed by what shows nothing.
+      // Invisible characters after the last one are not part of the entity.
       const last = folded ? place(entity.end - 1) + 1 : place(entity.end)
-      // Windows overlap.
+      // Windows overlap, so an entity may already be reported.
       if (last > upTo || place(entity.start) < this.#foundUpTo) continue
       this.#foundUpTo = last
       const found = { ...entity, start: place(entity.start), end: last }
@@ -283,7 +284,7 @@ export class PersonalDataScan {
     return this.#text.slice(start - this.#base, end - this.#base)
   }
 
-  /** Lets go of text that nothing refers to any more. */
+  /** Drops text that is no longer needed. */
   #forget(): void {
     const needed = Math.min(this.#start < 0 ? this.#at : this.#start, this.#at) - MEMORY
     if (needed - this.#base < MEMORY) return

@@ -1,4 +1,7 @@
-/** The weak tier: shapes of names, births, homes. Any of them may be something else, so one alone is no proof. */
+/**
+ * Finds shapes of names, births, addresses and the like (tier 2). Each may be something else, so one shape alone proves
+ * nothing.
+ */
 import { expression, matchesOf } from '../text/expressions.ts'
 import type { Entity } from './find.ts'
 
@@ -68,7 +71,7 @@ const PLACE = expression(
   /(?<![\p{L}\p{N}.,-])-?(?:[0-8]?\d|90)\.\d{4,10}°?(?: ?[NS])?,\s{0,2}-?(?:1[0-7]\d|180|\d{1,2})\.\d{4,10}(?![\p{L}\p{N}])/gu,
 )
 
-// What has to be there for the above to be worth a look: parts of words, in any case.
+// Cheap tests for words without which none of the above can match: parts of words, in any case.
 const NAMED = expression(
   /name|called|patient|pa[cz]ien|applicant|employee|hei(?:ß|ss)e|appelle|pr[ée]nom|nom[: ]|nom[eb]|apellido|llamo|chiam|naam|heet|nazywam|imię|зовут|пациент|фамилия|имя|he(?:t|dd)er|adım/i,
 )
@@ -83,15 +86,15 @@ const HOUSED = expression(
 const PLACED = expression(/\d\.\d{4}/)
 
 /**
- * Whether a text has words that shapes stand beside; costs little.
- * @param digits whether it has digits
+ * Whether a text contains words of shapes. Much cheaper than `findShapes`.
+ * @param digits whether the text has digits
  */
 export function mayHaveShape(text: string, digits: boolean): boolean {
   if (NAMED.test(text) || BORN.test(text) || PLATED.test(text) || HOUSED.test(text)) return true
   return digits && PLACED.test(text)
 }
 
-/** Shapes in a line, in its order. */
+/** Shapes in a line, in order. */
 export function findShapes(line: string): Entity[] {
   const found: Entity[] = []
   const add = (label: string, start: number, length: number) =>

@@ -1,33 +1,33 @@
-/** Which words may belong to one number or one address. */
+/** Decides which words may belong to one number or one address. */
 import { DIGIT, MARK } from './fold.ts'
 import { isDigitWord } from './contact.ts'
 
-// What a word is to those beside it.
+// Kinds of words.
 export const PLAIN = 0
 export const NUMBER = 1
-/** May be part of a number, such as the bank in an IBAN. */
+/** A short word, which may be part of a number, such as the bank code in an IBAN. */
 export const SHORT_WORD = 2
 export const PUNCTUATION = 3
-/** A digit as a word. */
+/** A digit in words. */
 export const SPELLED = 4
 export const AT = 5
 export const DOT = 6
-/** A line of a zone in a travel document. */
+/** A line of the machine-readable zone of a travel document. */
 export const ZONE = 7
 
-// What a word or a stretch has, as bits.
+// Traits of a word or a stretch, as bits.
 export const HAS_DIGIT = 1
 export const HAS_AT = 2
 export const HAS_BRACKET = 4
-/** Characters that have to be folded. */
+/** Has characters that must be folded. */
 export const HAS_ODD = 8
 export const HAS_LETTER = 16
 export const HAS_MARK = 32
-/** `<` */
+/** Has the filler `<`. */
 export const HAS_FILLER = 64
 export const HAS_SPELLED_AT = 128
 
-/** The shortest line of a zone in a travel document. */
+/** Shortest line of a machine-readable zone. */
 export const ZONE_WIDTH = 30
 const MOST_SHORT_LETTERS = 4
 
@@ -45,9 +45,9 @@ export function kindOf(word: string, traits: number, letters: number): number {
 }
 
 /**
- * Whether a word that begins so may belong to the words before it.
- * @param last the kind of the last one
- * @param traits of all of them
+ * Whether a word with this start may belong to the words before it.
+ * @param last kind of the last word
+ * @param traits of all words before
  */
 export function mayJoin(
   last: number,
@@ -61,7 +61,7 @@ export function mayJoin(
   return last === NUMBER || (last !== PLAIN && (traits & HAS_DIGIT) > 0)
 }
 
-/** How `at` may begin, brackets included. */
+/** Possible first characters of `at`, including brackets. */
 const BEGINS_AT = new Set([...'aA([<'].map((character) => character.charCodeAt(0)))
 
 /** Whether a word of this kind belongs to the words before it. */

@@ -1,4 +1,4 @@
-/** Words of all languages that have any; of other languages only shapes are known. */
+/** Lexicons of all supported languages. Other languages are judged by shapes only. */
 import type { Lexicon } from '../cues.ts'
 import { ar } from './ar.ts'
 import { de } from './de.ts'

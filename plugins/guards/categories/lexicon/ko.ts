@@ -1,6 +1,6 @@
 import type { Lexicon } from '../cues.ts'
 
-/** Endings are written together with words, so nearly every entry is open. */
+/** Korean endings are joined to words, so nearly every entry is open. */
 export const ko: Lexicon = {
   language: 'ko',
   asks: `

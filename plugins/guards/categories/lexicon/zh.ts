@@ -1,6 +1,6 @@
 import type { Lexicon } from '../cues.ts'
 
-/** Simplified characters; those that are written alike in traditional ones match there too. */
+/** Simplified characters. Traditional ones match where both are the same. */
 export const zh: Lexicon = {
   language: 'zh',
   asks: `请, 帮我, 怎么, 如何, 能不能, 可以, 我想, 我要, 我需要, 给我, 告诉我, 教我, 解释, 应该, 该不该, 要不要`,

@@ -1,40 +1,48 @@
 /**
- * Models that reason about a written policy (gpt-oss-safeguard and its like): the rules are the system message, the text is
- * the user message, the verdict is a line of JSON, or a bare 0 or 1.
+ * Models that reason about a written policy, such as gpt-oss-safeguard. The rules are the system message, the text is
+ * the user message, and the answer is a line of JSON or a bare 0 or 1.
  */
 import { CATEGORIES } from '../../../src/plugin.ts'
 import { jsonOf } from './answer.ts'
-import { InvalidAnswer, joined, textOf, type Brain, type Hit, type Material } from './brain.ts'
-import { decodings } from './clean.ts'
+import {
+  InvalidAnswer,
+  joined,
+  textOf,
+  type JudgeModel,
+  type RuleMatch,
+  type JudgeInput,
+} from './judge-model.ts'
+import { decodeRuns } from './sanitize.ts'
 import { rulesOf, type JudgedRule } from './rubric.ts'
 
 const VERSION = 'policy-reasoner/1'
-/** Reasoning comes out of it too. */
-const MOST_TOKENS = 1024
-/** What the model's words for its confidence count as: it has decided, so the least is still a hit. */
+/** The limit includes the model's reasoning. */
+const MAX_TOKENS = 1024
+/** Scores for the model's confidence. Even the lowest counts as a violation, because the model has decided. */
 const CONFIDENCE: Readonly<Record<string, number>> = { high: 0.95, medium: 0.75, low: 0.5 }
 
-export function reasonerBrain(): Brain {
+/** A model that reasons about a policy. */
+export function policyReasonerJudge(): JudgeModel {
   return {
     id: VERSION,
-    answers: [...CATEGORIES.map((category) => `deny:${category}` as const), 'scope'],
+    enforces: [...CATEGORIES.map((category) => `deny:${category}` as const), 'scope'],
     readsImages: false,
-    judges: ({ deny, scopes }) => deny.length + scopes.length > 0,
-    async judge(material, active, { ask }) {
+    appliesTo: ({ deny, scopes }) => deny.length + scopes.length > 0,
+    async judge(input, active, { ask }) {
       const rules = rulesOf(active)
       const completion = await ask({
         messages: [
           { role: 'system', content: policyOf(rules) },
-          { role: 'user', content: shown(material) },
+          { role: 'user', content: shown(input) },
         ],
         temperature: 0,
         reasoning: { effort: 'low' },
-        max_completion_tokens: MOST_TOKENS,
+        max_completion_tokens: MAX_TOKENS,
       })
       const text = textOf(completion)
       if (text === '0') return []
       if (text === '1') return [{ rule: only(rules).rule, score: CONFIDENCE.medium! }]
-      return hitsIn(jsonOf(completion), rules)
+      return matchesIn(jsonOf(completion), rules)
     },
   }
 }
@@ -52,8 +60,8 @@ function policyOf(rules: readonly JudgedRule[]): string {
   ].join('\n\n')
 }
 
-function shown({ texts, before, question }: Material): string {
-  const decoded = texts.flatMap(({ text }) => decodings(text))
+function shown({ texts, before, question }: JudgeInput): string {
+  const decoded = texts.flatMap(({ text }) => decodeRuns(text))
   return JSON.stringify({
     ...(question ? { asked: question } : {}),
     ...(before.length > 0 ? { before } : {}),
@@ -62,8 +70,8 @@ function shown({ texts, before, question }: Material): string {
   })
 }
 
-/** @throws InvalidAnswer */
-function hitsIn(answer: Record<string, unknown>, rules: readonly JudgedRule[]): Hit[] {
+/** The violated rule. @throws InvalidAnswer */
+function matchesIn(answer: Record<string, unknown>, rules: readonly JudgedRule[]): RuleMatch[] {
   const { violation, policy_category: category, confidence } = answer
   if (violation === 0 || violation === false || violation === '0') return []
   if (violation !== 1 && violation !== true && violation !== '1') {
@@ -72,14 +80,14 @@ function hitsIn(answer: Record<string, unknown>, rules: readonly JudgedRule[]): 
   const named = String(category ?? '')
     .toLowerCase()
     .replaceAll('-', '_')
-  // The longest: `scope_1` is in `scope_12`.
+  // The longest key wins, because `scope_12` contains `scope_1`.
   const [rule = only(rules)] = rules
     .filter(({ key }) => named.includes(key))
     .sort((a, b) => b.key.length - a.key.length)
   return [{ rule: rule.rule, score: CONFIDENCE[String(confidence)] ?? CONFIDENCE.medium! }]
 }
 
-/** Which rule it was goes without saying if there is one only. @throws InvalidAnswer */
+/** With a single rule, the answer need not name it. @throws InvalidAnswer */
 function only(rules: readonly JudgedRule[]): JudgedRule {
   if (rules.length === 1) return rules[0]!
   throw new InvalidAnswer('it does not say which rule was violated')

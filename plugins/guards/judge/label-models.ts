@@ -1,11 +1,18 @@
 /**
- * Models that answer with a word or two: ShieldGemma and Granite Guardian with yes or no, Qwen3Guard with labels. They know
- * harm and not topics, so most of what they answer for are rules of their own.
+ * Models that answer with labels: ShieldGemma and Granite Guardian with yes or no, Qwen3Guard with categories. They
+ * detect harm, not topics, so most of their rules are rules of this guard.
  */
 import type { ChatInput, ChatCompletion, RuleRef } from '../../../src/plugin.ts'
-import { InvalidAnswer, joined, textOf, type Brain, type Hit, type Material } from './brain.ts'
+import {
+  InvalidAnswer,
+  joined,
+  textOf,
+  type JudgeModel,
+  type RuleMatch,
+  type JudgeInput,
+} from './judge-model.ts'
 
-/** What ShieldGemma can be asked about, one at a time, each in a sentence. */
+/** ShieldGemma's principles. Each is a separate question. */
 const PRINCIPLES = {
   dangerous:
     'No Dangerous Content: nothing that helps to harm oneself or others, such as making weapons, or encourages it.',
@@ -17,35 +24,37 @@ const PRINCIPLES = {
 } as const
 const FLAGGED = 0.5
 
-export function shieldGemmaBrain(): Brain {
+/** ShieldGemma. */
+export function shieldGemmaJudge(): JudgeModel {
   const principles = Object.entries(PRINCIPLES)
   return {
     id: 'shieldgemma/1',
-    answers: principles.map(([name]) => `x:shieldgemma/${name}` as const),
+    enforces: principles.map(([name]) => `x:shieldgemma/${name}` as const),
     readsImages: false,
-    judges: () => true,
-    async judge(material, _rules, { ask }) {
-      const hits = principles.map(async ([name, principle]): Promise<Hit> => {
-        const completion = await ask(principleRequest(material, principle))
+    appliesTo: () => true,
+    async judge(input, _rules, { ask }) {
+      const matches = principles.map(async ([name, principle]): Promise<RuleMatch> => {
+        const completion = await ask(principleRequest(input, principle))
         return { rule: `x:shieldgemma/${name}`, score: yesIn(completion) }
       })
-      return surest((await Promise.all(hits)).filter(({ score }) => score >= FLAGGED))
+      return byScore((await Promise.all(matches)).filter(({ score }) => score >= FLAGGED))
     },
   }
 }
 
-export function graniteGuardianBrain(): Brain {
+/** Granite Guardian. */
+export function graniteGuardianJudge(): JudgeModel {
   return {
     id: 'granite-guardian/1',
-    answers: ['x:granite-guardian/harm'],
+    enforces: ['x:granite-guardian/harm'],
     readsImages: false,
-    judges: () => true,
-    async judge(material, _rules, { ask }) {
+    appliesTo: () => true,
+    async judge(input, _rules, { ask }) {
       const completion = await ask({
-        ...turns(material),
+        ...turns(input),
         temperature: 0,
         max_completion_tokens: 60,
-        // What it looks for where the host hands it on to the template; the same by itself.
+        // The template's parameter, for hosts that pass it on. `harm` is also the default.
         chat_template_kwargs: { guardian_config: { risk_name: 'harm' } },
       })
       const score = yesIn(completion)
@@ -54,7 +63,7 @@ export function graniteGuardianBrain(): Brain {
   }
 }
 
-/** Its labels, as rules. */
+/** Qwen3Guard's categories, as names of rules. */
 const LABELS: Readonly<Record<string, string>> = {
   violent: 'violent',
   'non-violent illegal acts': 'illegal-acts',
@@ -68,21 +77,21 @@ const LABELS: Readonly<Record<string, string>> = {
 }
 const CONTROVERSIAL = 0.5
 
-/** @param harms whether labels of its own block too, as `x:qwen3guard/<label>` */
-export function qwen3GuardBrain(harms: boolean): Brain {
+/** Qwen3Guard. @param harms whether its own categories block too, as `x:qwen3guard/<label>` */
+export function qwen3GuardJudge(harms: boolean): JudgeModel {
   const own = harms
     ? [...Object.values(LABELS), 'unsafe'].map((name) => `x:qwen3guard/${name}` as const)
     : []
   return {
     id: `qwen3guard/1${harms ? '+harms' : ''}`,
-    answers: ['deny:personal-data', ...own],
+    enforces: ['deny:personal-data', ...own],
     readsImages: false,
-    judges: ({ deny }) => harms || deny.includes('personal-data'),
-    async judge(material, { deny }, { ask }) {
-      const request = { ...turns(material), temperature: 0, max_completion_tokens: 128 }
+    appliesTo: ({ deny }) => harms || deny.includes('personal-data'),
+    async judge(input, { deny }, { ask }) {
+      const request = { ...turns(input), temperature: 0, max_completion_tokens: 128 }
       const found = labelsIn(textOf(await ask(request)))
       if (!found) return []
-      return found.names.flatMap((name): Hit[] => {
+      return found.names.flatMap((name): RuleMatch[] => {
         const rule: RuleRef | undefined =
           name === 'pii' && deny.includes('personal-data')
             ? 'deny:personal-data'
@@ -95,7 +104,7 @@ export function qwen3GuardBrain(harms: boolean): Brain {
   }
 }
 
-/** The names of its labels; nothing if it is safe. @throws InvalidAnswer */
+/** The names of the categories; undefined for a safe text. @throws InvalidAnswer */
 function labelsIn(text: string): { readonly names: string[]; readonly score: number } | undefined {
   const verdict = /^Safety:\s*(Safe|Unsafe|Controversial)\s*$/im.exec(text)?.[1]?.toLowerCase()
   if (!verdict) throw new InvalidAnswer('it does not say whether it is safe')
@@ -106,8 +115,8 @@ function labelsIn(text: string): { readonly names: string[]; readonly score: num
   return { names: names.length > 0 ? names : ['unsafe'], score }
 }
 
-/** The last message is judged. */
-function turns({ side, texts, before, question }: Material): Pick<ChatInput, 'messages'> {
+/** The model judges the last message. */
+function turns({ side, texts, before, question }: JudgeInput): Pick<ChatInput, 'messages'> {
   const text = joined(texts)
   if (side === 'input') return { messages: [{ role: 'user', content: text }] }
   const answer = joined([...before, { from: 'assistant', text }])
@@ -119,9 +128,9 @@ function turns({ side, texts, before, question }: Material): Pick<ChatInput, 'me
   }
 }
 
-/** Turns are marked by words of the model's template, which stand here for that reason and cannot come from a text. */
-function principleRequest(material: Material, principle: string): ChatInput {
-  const { side, texts, question } = material
+/** ShieldGemma's prompt. The markers belong to its template; sanitized texts cannot contain them. */
+function principleRequest(input: JudgeInput, principle: string): ChatInput {
+  const { side, texts, question } = input
   const said = joined(texts)
   const shown =
     side === 'input'
@@ -144,8 +153,8 @@ function principleRequest(material: Material, principle: string): ChatInput {
 }
 
 /**
- * How sure a yes is: of the two words, by their probabilities where the host tells them.
- * @throws InvalidAnswer for what is neither
+ * Score of a yes, from the probabilities of yes and no where the host reports them.
+ * @throws InvalidAnswer for any other answer
  */
 function yesIn(completion: ChatCompletion): number {
   const said = textOf(completion)
@@ -162,6 +171,6 @@ function yesIn(completion: ChatCompletion): number {
   return yes + no > 0 ? yes / (yes + no) : Number(word === 'yes')
 }
 
-function surest(hits: readonly Hit[]): readonly Hit[] {
-  return hits.toSorted((a, b) => b.score - a.score)
+function byScore(matches: readonly RuleMatch[]): readonly RuleMatch[] {
+  return matches.toSorted((a, b) => b.score - a.score)
 }

@@ -1,4 +1,4 @@
-/** What all engines here have in common: one exchange of JSON, and what their statuses mean. */
+/** Requests to search engines, and helpers for their results. */
 import type {
   DomainFilter,
   FailureClass,
@@ -29,9 +29,12 @@ const MESSAGES: Partial<Record<FailureClass, string>> = {
   not_found: 'There is no search engine at this address.',
 }
 
-/** The JSON object that an engine answers. @throws the failure class that fits the status, or `upstream_error` */
-export async function ask(host: Host, request: UpstreamRequest): Promise<any> {
-  const response = await host.request(request)
+/**
+ * Sends a request and returns the JSON object of the answer.
+ * @throws the failure class for the status; `upstream_error` when the answer is not a JSON object
+ */
+export async function request(host: Host, init: UpstreamRequest): Promise<any> {
+  const response = await host.request(init)
   const { status } = response
   if (status !== 200) {
     const failure = CLASSES[status] ?? 'upstream_error'
@@ -44,23 +47,23 @@ export async function ask(host: Host, request: UpstreamRequest): Promise<any> {
   throw host.fail('upstream_error', 'The search engine did not answer with JSON.')
 }
 
-/** Whole hosts, for engines that know no paths. */
+/** Hosts of a filter, for engines that do not support paths. */
 export function hostsOf(domains: readonly DomainFilter[]): string[] {
   return [...new Set(domains.map(({ host }) => host))]
 }
 
-/** Those that are whole hosts: a path that cannot be said must not keep out the rest of its host. */
+/** Hosts that are filtered as a whole. An excluded path must not exclude the rest of its host. */
 export function wholeHostsOf(domains: readonly DomainFilter[]): string[] {
   return hostsOf(domains.filter(({ path }) => path === undefined))
 }
 
-/** What is a list; nothing otherwise. */
+/** The value if it is a list; otherwise an empty list. */
 export function listOf(value: unknown): readonly any[] {
   return Array.isArray(value) ? value : []
 }
 
-/** A hit out of what an engine sent for one; texts that are none are empty. */
-export function hitOf(sent: Readonly<Record<keyof SearchResult, unknown>>): SearchResult {
+/** A search result from an engine's members. Members that are not texts become empty. */
+export function searchResult(sent: Readonly<Record<keyof SearchResult, unknown>>): SearchResult {
   const text = (value: unknown) => (typeof value === 'string' ? value : '')
   const publishedAt = text(sent.publishedAt)
   return {
@@ -79,7 +82,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** `Retry-After` in seconds or as a date (RFC 9110, 10.2.3). */
+/** Milliseconds of `Retry-After`, in seconds or as a date (RFC 9110, section 10.2.3). */
 function waitOf({ headers }: UpstreamResponse): { retryAfterMs?: number } {
   const text = headers['retry-after']
   if (!text) return {}

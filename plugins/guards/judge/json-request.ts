@@ -1,24 +1,24 @@
-/** Ways to make a model answer in JSON: by a schema, by a tool that it has to call, by asking for it. */
+/** Requests that make a model answer in JSON: by a schema, by a forced tool call, or by instruction only. */
 import type { ChatInput, ChatCompletion } from '../../../src/plugin.ts'
-import type { Asked } from './brain.ts'
+import type { ModelClient } from './judge-model.ts'
 
 const FORMS = ['schema', 'tool', 'text'] as const
 type Form = (typeof FORMS)[number]
 const TOOL = 'report'
 
-/** The form that each model took last. */
-export type Forms = Map<string, Form>
+/** The last form that each model accepted. */
+export type AcceptedForms = Map<string, Form>
 
 interface Question {
   readonly request: ChatInput
   readonly schema: object
 }
 
-/** Asks in the best form that the model takes; which one that is, it says by refusing the others. */
-export async function askInForm(
+/** Asks in the strictest form that the model accepts. A model rejects unsupported forms as bad requests. */
+export async function askForJson(
   { request, schema }: Question,
-  known: Forms,
-  { model, ask }: Asked,
+  known: AcceptedForms,
+  { model, ask }: ModelClient,
 ): Promise<ChatCompletion> {
   const first = FORMS.indexOf(known.get(model) ?? 'schema')
   for (let i = first; ; i++) {
@@ -50,12 +50,12 @@ function membersOf(form: Form, schema: object): object {
         tool_choice: { type: 'function', function: { name: TOOL } },
       }
     case 'text':
-      // Some models take no temperature either.
+      // Some models refuse a temperature.
       return {}
   }
 }
 
-/** The vendor does not take the request, whatever it is that it does not like. */
+/** Whether the vendor rejected the request itself. */
 function isRefused(error: unknown): boolean {
   return error instanceof Error && (error as { failure?: unknown }).failure === 'bad_request'
 }

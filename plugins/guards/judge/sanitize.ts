@@ -1,37 +1,38 @@
-/** Texts as a judge is shown them: nothing invisible, no words of chat templates, encoded runs with what they say. */
-
 const IGNORABLE = /[\p{Default_Ignorable_Code_Point}\p{Cc}\ufeff]/gu
 const KEPT = new Set(['\n', '\t', '\r'])
-/** Nobody sees these, and models read them: they shadow ASCII. */
+/** Invisible characters that shadow ASCII. Models read them. */
 const TAGS = /[\u{e0020}-\u{e007e}]/gu
-/** Where speakers change in the templates of common model families. A space in it, and no model takes it for that. */
+/** Markers of speakers in the chat templates of common model families. A space inside makes a marker ordinary text. */
 const TEMPLATE =
   /<(?=[|｜])|[|｜](?=>)|<(?=\/?(?:start_of_turn|end_of_turn|s|bos|eos|think|tool_call|system|user|assistant|channel|message|BEGIN|END)\b)|<<(?=\/?SYS)|\[(?=\/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\])/gi
 
 const BASE64 = /[A-Za-z0-9+/_-]{16,}={0,2}/g
 const HEX = /\b(?:[0-9a-f]{2}[ :]?){8,}/gi
 const PERCENT = /(?:%[0-9a-f]{2}[\w.~-]{0,3}){4,}/gi
-/** Runs in one text that are decoded. */
-const MOST_RUNS = 20
-/** Of the letters of a decoding, how many have to be of a kind that texts have. */
+/** Most decoded runs per text. */
+const MAX_RUNS = 20
+/** Share of ordinary characters that makes a decoding readable. */
 const READABLE = 0.85
 
-/** A text without what says nothing to anybody. What a reader sees stays, and what a model would read. */
-export function clean(text: string): string {
+/**
+ * Removes invisible characters and defuses markers of chat templates. Everything that a reader sees or a model reads
+ * stays.
+ */
+export function sanitize(text: string): string {
   return text
     .replace(TAGS, (one) => String.fromCharCode(one.codePointAt(0)! - 0xe0000))
     .replace(IGNORABLE, (one) => (KEPT.has(one) ? one : ''))
     .replace(TEMPLATE, (one) => `${one} `)
 }
 
-/** What encoded runs in a text say, each no longer than its run. */
-export function decodings(text: string): string[] {
+/** Decodes runs of base64, hexadecimal and percent encoding. A decoding is never longer than its run. */
+export function decodeRuns(text: string): string[] {
   const found = new Set<string>()
   for (const [pattern, decode] of DECODERS) {
     for (const [run] of text.matchAll(pattern)) {
-      if (found.size >= MOST_RUNS) return [...found]
+      if (found.size >= MAX_RUNS) return [...found]
       const decoded = decode(run)
-      if (decoded && isReadable(decoded)) found.add(clean(decoded))
+      if (decoded && isReadable(decoded)) found.add(sanitize(decoded))
     }
   }
   return [...found]
@@ -59,7 +60,7 @@ function utf8(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Words that only look encoded decode to noise. */
+/** Ordinary words that look encoded decode to noise. */
 function isReadable(text: string): boolean {
   const readable = text.match(/[\p{L}\p{N}\p{P}\p{Zs}\n]/gu)?.length ?? 0
   return text.length >= 8 && readable / [...text].length >= READABLE && /\p{L}{2}/u.test(text)

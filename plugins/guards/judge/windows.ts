@@ -1,0 +1,149 @@
+/** Selects what is judged and what is shown as context, and splits both into questions of limited size. */
+import type { TextItem } from '../../../src/plugin.ts'
+import { TooLarge, type JudgeInput, type Utterance } from './judge-model.ts'
+import { sanitize } from './sanitize.ts'
+
+const WINDOW = 6000
+const OVERLAP = 400
+const MAX_WINDOWS = 8
+const MAX_IMAGES = 8
+/** Characters of context: of system messages, and of other messages. */
+const HEAD = 600
+const TAIL = 2400
+
+/** Channels of the current turn that are judged. */
+const JUDGED = new Set<TextItem['channel']>(['content', 'document', 'prompt', 'search', 'speech'])
+/** Channels that are shown as context. */
+const SHOWN = new Set<TextItem['channel']>(['content', 'document', 'tool_call'])
+
+/** One question about part of a turn. */
+export interface Window {
+  readonly input: JudgeInput
+  /** Index of the last judged text. */
+  readonly index: number
+}
+
+/** Whether a text is judged and not only shown. */
+export function isJudged({ channel, current, role, text }: TextItem): boolean {
+  return current && JUDGED.has(channel) && !(role === 'system') && text.trim() !== ''
+}
+
+/** Whether a text has media that the judge model cannot read. */
+export function isUnreadable({ media = [] }: TextItem, readsImages: boolean): boolean {
+  return media.some(({ kind, url }) => !(readsImages && kind === 'image' && url))
+}
+
+/**
+ * Questions about the judged texts, in order.
+ * @throws TooLarge for more texts or images than the guard judges
+ */
+export function windowsOf(items: readonly TextItem[], readsImages: boolean): Window[] {
+  const images = readsImages ? imagesIn(items) : []
+  const judged = items.flatMap((item, index) =>
+    isJudged(item) ? [{ from: item.role ?? item.channel, text: sanitize(item.text), index }] : [],
+  )
+  const before = contextOf(items)
+  const length = judged.reduce((sum, { text }) => sum + text.length, 0)
+  if (length === 0 && images.length === 0) return []
+  const count = length <= WINDOW ? 1 : Math.ceil((length - OVERLAP) / (WINDOW - OVERLAP))
+  if (count > MAX_WINDOWS) {
+    throw new TooLarge(`the turn has more than ${MAX_WINDOWS} windows of ${WINDOW} characters`)
+  }
+  return Array.from({ length: count }, (_, i) => {
+    const from = i * (WINDOW - OVERLAP)
+    const texts = slices(judged, from, from + WINDOW)
+    const index = texts.at(-1)?.index ?? items.findLastIndex(({ media }) => media?.length)
+    const utterances = texts.map(({ from: speaker, text }) => ({ from: speaker, text }))
+    const shown = i === 0 ? images : []
+    return {
+      index,
+      input: { side: 'input', texts: utterances, images: shown, before, question: '' },
+    }
+  })
+}
+
+/** Questions about a part of an answer, or about all of it. @throws TooLarge for more text than the guard judges */
+export function windowsOfAnswer({ text, channel, context, role }: TextItem): Window[] {
+  const item: TextItem = {
+    id: '',
+    side: 'input',
+    channel: 'content',
+    current: true,
+    text,
+    role: 'user',
+  }
+  const from = channel === 'content' ? (role ?? 'assistant') : channel
+  const before = context?.before ? [{ from: 'assistant', text: sanitize(context.before) }] : []
+  const question = sanitize(context?.question ?? '')
+  return windowsOf([item], false).map(({ input }) => ({
+    index: 0,
+    input: {
+      side: 'output',
+      texts: input.texts.map((utterance) => ({ ...utterance, from })),
+      images: [],
+      before,
+      question,
+    },
+  }))
+}
+
+interface IndexedUtterance extends Utterance {
+  readonly index: number
+}
+
+/** The part between two offsets of the concatenated texts. */
+function slices(
+  pieces: readonly IndexedUtterance[],
+  start: number,
+  end: number,
+): IndexedUtterance[] {
+  const found: IndexedUtterance[] = []
+  let at = 0
+  for (const piece of pieces) {
+    const { length } = piece.text
+    const from = codePointStart(piece.text, Math.max(0, start - at))
+    const to = codePointStart(piece.text, Math.min(length, end - at))
+    if (from < to) found.push({ ...piece, text: piece.text.slice(from, to) })
+    at += length
+  }
+  return found
+}
+
+/** Does not split surrogate pairs. */
+function codePointStart(text: string, at: number): number {
+  const code = at > 0 && at < text.length ? text.charCodeAt(at) : 0
+  return code >= 0xdc00 && code <= 0xdfff ? at - 1 : at
+}
+
+/** Context: the start of the system messages and the end of the other messages that are not judged. */
+function contextOf(items: readonly TextItem[]): Utterance[] {
+  const shown = items.filter(
+    (item) =>
+      !isJudged(item) && SHOWN.has(item.channel) && item.text !== '' && !item.id.includes('#'),
+  )
+  const head: Utterance[] = []
+  const rest: Utterance[] = []
+  let room = HEAD
+  for (const { role, text } of shown) {
+    if (role !== 'system' || room <= 0) continue
+    const part = sanitize(text).slice(0, room)
+    head.push({ from: 'system', text: part })
+    room -= part.length
+  }
+  room = TAIL
+  for (const { role = 'user', text } of shown.toReversed()) {
+    if (role === 'system' || room <= 0) continue
+    const part = sanitize(text).slice(-room)
+    rest.unshift({ from: role, text: part })
+    room -= part.length
+  }
+  return [...head, ...rest]
+}
+
+function imagesIn(items: readonly TextItem[]): string[] {
+  const urls = items.flatMap(({ media = [] }) =>
+    media.flatMap(({ kind, url }) => (kind === 'image' && url ? [url] : [])),
+  )
+  if (urls.length > MAX_IMAGES) throw new TooLarge(`there are more than ${MAX_IMAGES} images`)
+  return urls
+}
