@@ -14,13 +14,13 @@ import type { GuardInstance } from '../guard/plan.ts'
 import { HoldEstimator } from '../money/holds.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import { openSqlite } from '../state/sqlite/engine.ts'
-import { MemoryLedger } from '../state/ledger/memory.ts'
+import { openMemory } from '../state/sqlite/memory.ts'
 import { checkDeployments, loadProvider, loadSearch } from './loader.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { compilePrices } from '../money/money.ts'
 import { RunningCalls, type Call, type Runtime } from '../pipeline/pipeline.ts'
 import type { Host, Provider, ProviderPlugin } from '../plugin.ts'
-import { memoryRecords, type Records } from '../state/records.ts'
+import type { Records } from '../state/records.ts'
 import { Routing } from '../models/routing.ts'
 import { Search, type ConfiguredEngine } from '../search/search.ts'
 import { createHost, type ClosableHost, type UpstreamSettings } from '../upstream/host.ts'
@@ -287,7 +287,7 @@ export async function openState(
     const { url, outbox, retention: retentionDays } = state
     return openRedis({ url, outbox, retentionDays, log })
   }
-  return { ledger: new MemoryLedger(), records: memoryRecords() }
+  return openMemory({ log })
 }
 
 /** Resolves when everything is written. */

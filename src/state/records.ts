@@ -2,9 +2,8 @@
  * Records: small objects by key, through unstorage. For what is read often and written rarely; nothing that counts goes
  * through here, because unstorage cannot increment (state design, sections 1 and 2).
  */
+import type { Storage } from 'unstorage'
 import { isObject } from '../errors/checks.ts'
-import { createStorage, type Storage } from 'unstorage'
-import memory from 'unstorage/drivers/memory'
 
 /**
  * Keys are segments joined by `:`, each of 1 to 200 ASCII letters, digits, `_` or `-`; no key may be the beginning of
@@ -108,11 +107,6 @@ export function createRecords(storage: Storage): Records {
       await storage.dispose()
     },
   }
-}
-
-/** Records that live as long as the process, for tests and trials. */
-export function memoryRecords(): Records {
-  return createRecords(createStorage({ driver: memory() }))
 }
 
 interface Index {

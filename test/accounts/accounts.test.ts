@@ -9,8 +9,9 @@ import {
   type ResolvedKey,
 } from '../../src/accounts/accounts.ts'
 import type { Admission } from '../../src/state/ledger/ledger.ts'
-import { MemoryLedger } from '../../src/state/ledger/memory.ts'
 import { createRecords } from '../../src/state/records.ts'
+import type { SqliteLedger } from '../../src/state/sqlite/engine.ts'
+import { openInMemory } from '../state/sqlite/_engine.ts'
 
 const FREE_TIER = { rpm: 20, perDay: 200, concurrency: 5 }
 
@@ -22,7 +23,7 @@ function setUp() {
   const driver = memory()
   const stored = driver.getInstance!() as Map<string, string>
   const records = createRecords(createStorage({ driver }))
-  const ledger = new MemoryLedger({ now })
+  const { ledger } = openInMemory({ now })
   const instance = () => new Accounts({ records, ledger, defaults: () => config, now })
   let requests = 0
   const enter = ({ key, account }: ResolvedKey): Admission => {
@@ -385,7 +386,7 @@ describe('admission', () => {
 
   it('works for keys the ledger has never heard of', async () => {
     const { records, config, sha256 } = await setUpKey()
-    const ledger = new MemoryLedger()
+    const { ledger } = openInMemory()
     const accounts = new Accounts({ records, ledger, defaults: () => config })
     const { key, account } = (await accounts.find(sha256))!
     const { revision } = key
@@ -395,13 +396,13 @@ describe('admission', () => {
 
   it('recovers by a reload when the ledger has lost its memory', async () => {
     const { records, config, sha256 } = await setUpKey()
-    let ledger = new MemoryLedger()
+    let { ledger } = openInMemory()
     const engine = {
-      limits: (...args: Parameters<MemoryLedger['limits']>) => ledger.limits(...args),
+      limits: (...args: Parameters<SqliteLedger['limits']>) => ledger.limits(...args),
     }
     const accounts = new Accounts({ records, ledger: engine as never, defaults: () => config })
     const { key, account } = (await accounts.find(sha256))!
-    ledger = new MemoryLedger()
+    ledger = openInMemory().ledger
     const { revision } = key
     const entry = {
       request: 'req_1',

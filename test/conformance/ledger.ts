@@ -33,13 +33,14 @@ export interface TestClock {
 }
 
 export interface ConformanceOptions {
-  /** Length of the random walk. */
-  readonly steps?: number
-  /** Of the random walk; a new one each run unless given. It is part of the test's name. */
-  readonly seed?: number
   /** For engines that bring their own time; else a clock that stands still until it is advanced. */
   readonly clock?: () => TestClock | Promise<TestClock>
 }
+
+/** Length of the random walk: `LEDGER_STEPS`, which endurance runs set to 100,000. */
+const STEPS = Number(process.env.LEDGER_STEPS ?? 5000)
+/** Seed of the random walk: a new one each run, shown in the test's name. `LEDGER_SEED` repeats a run. */
+const SEED = Number(process.env.LEDGER_SEED ?? Math.floor(Math.random() * 2 ** 32))
 
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
@@ -50,11 +51,8 @@ const ROOMY: KeyLimits = { disabled: false, rpm: 1000, concurrency: 100 }
 export function ledgerConformance(
   name: string,
   open: (clock: TestClock) => Promise<Ledger> | Ledger,
-  options: ConformanceOptions = {},
+  { clock: clockOf = () => new ManualClock() }: ConformanceOptions = {},
 ): void {
-  const { steps = 100_000, seed = Math.floor(Math.random() * 2 ** 32) } = options
-  const clockOf = options.clock ?? (() => new ManualClock())
-
   const example = (title: string, run: (till: Till) => Promise<void>) =>
     it(title, async () => {
       const clock = await clockOf()
@@ -78,13 +76,13 @@ export function ledgerConformance(
     describe('history', () => historyExamples(example))
 
     it(
-      `agrees with the model over ${steps} random steps (seed ${seed})`,
-      { timeout: 120_000 },
+      `agrees with the model over ${STEPS} random steps (seed ${SEED})`,
+      { timeout: Math.max(120_000, STEPS * 10) },
       async () => {
         const clock = await clockOf()
         const ledger = await open(clock)
         try {
-          await new Walk(ledger, clock, seed).go(steps)
+          await new Walk(ledger, clock, SEED).go(STEPS)
         } finally {
           await ledger.close()
         }

@@ -1,7 +1,11 @@
 import { describe, expect, it, vi } from 'vitest'
 import { createStorage } from 'unstorage'
 import memory from 'unstorage/drivers/memory'
-import { createRecords, memoryRecords } from '../../src/state/records.ts'
+import { createRecords, type Records } from '../../src/state/records.ts'
+
+function memoryRecords(): Records {
+  return createRecords(createStorage({ driver: memory() }))
+}
 
 describe('records', () => {
   it('give back what was put, as a copy', async () => {

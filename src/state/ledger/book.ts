@@ -1,18 +1,19 @@
 /**
- * What admission decides with: balance, spend, limits, leases and holds of one account, in memory. It knows no rows and no
- * receipts, so an engine that stores those elsewhere keeps Books as its mirror.
+ * One account in memory, as admission needs it: balance, spend, limits, leases and holds. Rows and receipts are not here:
+ * the engine stores them, and keeps one book per account as a mirror of their sums.
  */
-import { formatPico, MAX_AMOUNT, type Pico } from '../../money/money.ts'
+import type { Pico } from '../../money/money.ts'
+import { checkAmount, checkLimits } from './checks.ts'
 import { DAY_MS, type Clock } from './clock.ts'
 import {
   LEASE_MS,
   type AccountBalance,
-  type CapScope,
+  RETRY_MS,
   type Admission,
   type AdmissionRequest,
   type FreeTierLimits,
-  type HoldResult,
   type HoldRequest,
+  type HoldResult,
   type KeyLimits,
   type KeySpend,
   type RateStatus,
@@ -20,10 +21,9 @@ import {
   type Settlement,
 } from './ledger.ts'
 import { RateLog } from './rate.ts'
+import { addSpend, addTo, spendName, windowEnd, windowOf } from './windows.ts'
 
-/** Retry-After of a refusal that ends when a running call does (state design, 4.4). */
-const RETRY_MS = 1000
-/** Days, and months, whose spend a Book keeps per key; a cap needs one of each, a late settlement a few. */
+/** Days, and months, for which a key's spend is kept. A cap needs one of each, late settlements a few more. */
 const KEPT_WINDOWS = 40
 
 export const STALE: Admission = { ok: false, why: 'stale' }
@@ -39,9 +39,9 @@ export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFli
 export interface RunningCall {
   readonly request: RequestId
   readonly key: KeyBook
-  /** Calendar time of its entry. */
+  /** Calendar time of the admission. */
   readonly at: number
-  /** Steady time of its entry in the key's log; undefined once that was given back. */
+  /** Steady time of its entry in the key's rate log; undefined once that entry was taken back. */
   slot: number | undefined
   /** Steady time. */
   expiresAt: number
@@ -49,33 +49,33 @@ export interface RunningCall {
 }
 
 /**
- * One account as admission sees it. Everything is O(1) but a sweep, which is linear in the leases that expired.
- * To load one from rows: assign `balance` and `paid`, then `key(id).window(name).settled`, then `limit`.
+ * One account. Every method takes constant time, but for the sweep of expired leases, which is linear in their number.
+ * An engine loads a book from stored sums: `balance` and `paid`, then `key(id).window(name).settled`, then `limit`.
  */
 export class AccountBook {
   /** Top-ups minus settled costs. */
   balance: Pico = 0n
   paid = false
   #held: Pico = 0n
-  /** Entries of an unpaid account, all keys together: in the last minute, and on one day. */
+  /** Admissions of an unpaid account, over all its keys: of the last minute, and of one day. */
   readonly #log = new RateLog()
-  #entries = 0
-  #entriesDay = ''
+  #admissions = 0
+  #admissionsDay = ''
   readonly #keys = new Map<string, KeyBook>()
-  /** In the order in which the leases expire. */
+  /** In the order in which their leases expire. */
   readonly #calls = new Map<RequestId, RunningCall>()
   /** Steady time before which no lease expires. */
   #sweepAt = Infinity
   readonly #clock: Clock
   readonly #orphaned: (call: RunningCall) => void
 
-  /** @param orphaned told of calls whose lease expired after money was set aside: nothing will be charged for them */
+  /** @param orphaned called for a call whose lease expired after its hold: it will not be charged */
   constructor(clock: Clock, orphaned: (call: RunningCall) => void) {
     this.#clock = clock
     this.#orphaned = orphaned
   }
 
-  /** See {@link Ledger.enter}. A request that has its lease already is told so again. */
+  /** See {@link Ledger.enter}. A request that has a lease already gets the same answer again. */
   enter(entry: AdmissionRequest): Admission {
     const now = this.#clock.now()
     const time = this.#clock.steady(now)
@@ -88,22 +88,17 @@ export class AccountBook {
     const tier = this.paid ? undefined : entry.freeTier
     const known = this.#calls.get(entry.request)
     if (known) {
+      const rate = this.#rate(key, limits, tier, time)
       const lease = now + known.expiresAt - time
-      return {
-        ok: true,
-        at: known.at,
-        lease,
-        paid: this.paid,
-        rate: this.#rate(key, limits, tier, time),
-      }
+      return { ok: true, at: known.at, lease, paid: this.paid, rate }
     }
     const refusal = this.#refusal(key, limits, tier, now, time)
     if (refusal) return refusal
     key.log.push(time, limits.rpm)
     if (tier) {
       this.#log.push(time, tier.rpm)
-      this.#entries = this.#entriesOn(now) + 1
-      this.#entriesDay = this.#clock.day(now)
+      this.#admissions = this.#admissionsOn(now) + 1
+      this.#admissionsDay = this.#clock.day(now)
     }
     key.running++
     const expiresAt = time + LEASE_MS
@@ -114,7 +109,7 @@ export class AccountBook {
     return { ok: true, at: now, lease: now + LEASE_MS, paid: this.paid, rate }
   }
 
-  /** See {@link Ledger.hold}. A call whose money is held already is told so again. @throws RangeError */
+  /** See {@link Ledger.hold}. A call that holds money already gets the same answer again. @throws RangeError */
   hold({ request, hold, free }: HoldRequest): HoldResult {
     checkAmount('a hold', hold, 0n)
     const now = this.#clock.now()
@@ -131,7 +126,8 @@ export class AccountBook {
     const { key } = call
     const cap = key.limits?.cap
     const spend = cap && key.window(windowOf(cap.scope, day))
-    if (cap && spend!.settled >= cap.amount) return capped(cap.scope, now)
+    if (cap && spend!.settled >= cap.amount)
+      return { ok: false, why: 'cap', ...windowEnd(cap.scope, now) }
     if (this.balance <= 0n) return NO_CREDITS
     if (this.balance <= this.#held || (cap && spend!.settled + spend!.held >= cap.amount)) {
       if (call.slot !== undefined) key.log.remove(call.slot)
@@ -139,7 +135,7 @@ export class AccountBook {
       return ALL_HELD
     }
     const { lifetime } = key
-    // The largest of the key's counters: what fits it fits the stores' 64 bits everywhere.
+    // The largest counter of the key: what fits into it fits into the 64 bits of every other one.
     checkAmount(`the spend of key ${key.id}`, lifetime.settled + lifetime.held + hold, 0n)
     call.held = { amount: hold, day, billed: true }
     if (hold > 0n) {
@@ -150,9 +146,9 @@ export class AccountBook {
   }
 
   /**
-   * Takes the cost off the balance and onto the key's windows, and ends the call if it still runs. Not idempotent:
-   * receipts are the engine's.
-   * @returns the day of the call's own hold, which is then the one charged; undefined when it has none any more
+   * Moves the cost from the balance to the key's windows, and ends the call if it still runs. Not idempotent: the engine
+   * checks receipts.
+   * @returns the day of the call's own hold, which was charged then; undefined when the call holds nothing any more
    */
   charge({
     request,
@@ -166,7 +162,7 @@ export class AccountBook {
     return call?.held?.day
   }
 
-  /** Moves a cost from the balance to what a key has spent; a negative one back. */
+  /** Moves a cost from the balance to a key's spend; a negative cost moves back. */
   move(key: string, day: string, cost: Pico): void {
     if (cost === 0n) return
     this.balance -= cost
@@ -179,12 +175,12 @@ export class AccountBook {
     if (call) this.#release(call)
   }
 
-  /** Gives a lease its full time again, if it is still there. */
+  /** Extends a lease to its full time, if it has not expired. */
   renew(request: RequestId): void {
     const call = this.#calls.get(request)
     if (!call) return
     call.expiresAt = this.#clock.steady(this.#clock.now()) + LEASE_MS
-    // To the end, which keeps the order by expiry.
+    // Moved to the end, which keeps the order by expiry.
     this.#calls.delete(request)
     this.#calls.set(request, call)
   }
@@ -196,10 +192,9 @@ export class AccountBook {
     this.paid = true
   }
 
-  /** Sets a key's limits, unless they are older than those it has. @throws RangeError for a limit below 1 */
+  /** Sets a key's limits, unless the stored ones have a higher revision. @throws RangeError for a limit below 1 */
   limit(id: string, limits: KeyLimits, revision: number): void {
-    checkLimit('rpm', limits.rpm)
-    checkLimit('concurrency', limits.concurrency)
+    checkLimits(limits)
     const key = this.key(id)
     if (revision < key.revision) return
     key.limits = limits
@@ -211,7 +206,7 @@ export class AccountBook {
     return { balance: this.balance, available: this.balance - this.#held, paid: this.paid }
   }
 
-  /** What a key has settled up to now, and how many of its calls run. */
+  /** A key's settled spend, and the number of its running calls. */
   spent(id: string): KeySpend {
     const now = this.#clock.now()
     this.#sweep(this.#clock.steady(now))
@@ -222,7 +217,7 @@ export class AccountBook {
     return { ...settled, inFlight: key.running }
   }
 
-  /** A key's part of the book, made when it is new. */
+  /** A key's part of the book; created on first use. */
   key(id: string): KeyBook {
     let key = this.#keys.get(id)
     if (!key) this.#keys.set(id, (key = new KeyBook(id)))
@@ -233,39 +228,38 @@ export class AccountBook {
     return this.#keys.values()
   }
 
-  /** Everything settled, under the name that an audit gives the same sum of rows. */
+  /** Every settled sum, under the name that `verify` gives to the same sum over the rows. */
   *settled(): Generator<readonly [what: string, amount: Pico]> {
     yield ['balance', this.balance]
     for (const key of this.#keys.values()) {
-      for (const [name, { settled }] of key.named()) yield [spendOf(key.id, name), settled]
+      for (const [name, { settled }] of key.named()) yield [spendName(key.id, name), settled]
     }
   }
 
-  /** Every sum over running calls, as kept and as added up anew. */
+  /** Every sum over running calls: as stored, and as computed again. */
   *running(): Generator<readonly [what: string, kept: Pico, sum: Pico]> {
     const sums = new Map<string, Pico>()
     for (const { key, held } of this.#calls.values()) {
-      add(sums, `calls of key ${key.id}`, 1n)
+      addTo(sums, `calls of key ${key.id}`, 1n)
       if (!held) continue
-      add(sums, 'held', held.amount)
-      for (const scope of ['lifetime', 'day', 'month'] as const) {
-        add(sums, `held, ${spendOf(key.id, windowOf(scope, held.day))}`, held.amount)
-      }
+      addTo(sums, 'held', held.amount)
+      addSpend(sums, key.id, held.day, held.amount, 'held, ')
     }
     yield ['held', this.#held, sums.get('held') ?? 0n]
     for (const key of this.#keys.values()) {
       const calls = `calls of key ${key.id}`
       yield [calls, BigInt(key.running), sums.get(calls) ?? 0n]
       for (const [name, spend] of key.named()) {
-        const what = `held, ${spendOf(key.id, name)}`
+        const what = `held, ${spendName(key.id, name)}`
         yield [what, spend.held, sums.get(what) ?? 0n]
       }
     }
   }
 
   /**
-   * Of the limits that refuse, the one with the longest wait answers, so that after this wait none of them does.
-   * Decision: `rate` keeps speaking of requests per minute when the day's are used up, with none left until midnight.
+   * The limit with the longest wait answers, so that no rate limit refuses a request that comes after this wait.
+   * Decision: when the requests of the day are used up, `rate` still shows the limit per minute, with none remaining until
+   * midnight.
    */
   #refusal(
     key: KeyBook,
@@ -278,7 +272,7 @@ export class AccountBook {
       key.log.waitMs(time, limits.rpm),
       tier ? this.#log.waitMs(time, tier.rpm) : 0,
     )
-    const dayMs = tier && this.#entriesOn(now) >= tier.perDay ? DAY_MS - (now % DAY_MS) : 0
+    const dayMs = tier && this.#admissionsOn(now) >= tier.perDay ? DAY_MS - (now % DAY_MS) : 0
     if (dayMs > minuteMs) {
       const rate = { ...this.#rate(key, limits, tier, time), remaining: 0, resetMs: dayMs }
       return { ok: false, why: 'day', retryAfterMs: dayMs, rate }
@@ -292,7 +286,7 @@ export class AccountBook {
     return { ok: false, why: 'concurrency', retryAfterMs: RETRY_MS, rate }
   }
 
-  /** Of the logs that apply, the one with fewer entries left; of two such, the one with the lower limit. */
+  /** The log with fewer requests remaining; with equally many, the one with the lower limit. */
   #rate(
     key: KeyBook,
     limits: KeyLimits,
@@ -306,8 +300,8 @@ export class AccountBook {
     return fewer < 0 ? shared : own
   }
 
-  #entriesOn(now: number): number {
-    return this.#entriesDay === this.#clock.day(now) ? this.#entries : 0
+  #admissionsOn(now: number): number {
+    return this.#admissionsDay === this.#clock.day(now) ? this.#admissions : 0
   }
 
   #sweep(time: number): void {
@@ -332,13 +326,13 @@ export class AccountBook {
   }
 }
 
-/** What a key spent in one window; `held` belongs to calls that still run. */
+/** A key's spend in one window; `held` belongs to running calls. */
 export interface WindowSpend {
   settled: Pico
   held: Pico
 }
 
-/** A key's part of a Book. */
+/** A key's part of an account book. */
 export class KeyBook {
   readonly id: string
   limits: KeyLimits | undefined = undefined
@@ -361,12 +355,12 @@ export class KeyBook {
     if (found) return found
     const spend = { settled: 0n, held: 0n }
     windows.set(name, spend)
-    // By name, not by age: one that was dropped can then never come back and count from zero.
+    // Drops the earliest window, not the oldest entry: a dropped window can then never come back and count from zero.
     if (windows.size > KEPT_WINDOWS) windows.delete([...windows.keys()].sort()[0]!)
     return spend
   }
 
-  /** The three windows that a day's money counts in. */
+  /** The three windows in which the money of a day counts. */
   windows(day: string): readonly [lifetime: WindowSpend, day: WindowSpend, month: WindowSpend] {
     return [this.lifetime, this.window(day), this.window(windowOf('month', day))]
   }
@@ -376,41 +370,4 @@ export class KeyBook {
     yield* this.#days
     yield* this.#months
   }
-}
-
-/** Adds to one of several sums. */
-export function add(sums: Map<string, Pico>, what: string, amount: Pico): void {
-  sums.set(what, (sums.get(what) ?? 0n) + amount)
-}
-
-/** What a discrepancy in a key's window is called. */
-export function spendOf(key: string, window: string): string {
-  return `spend of key ${key}, ${window}`
-}
-
-/** The name of the window of a scope that a UTC day, `YYYYMMDD`, falls into. */
-export function windowOf(scope: CapScope, day: string): string {
-  if (scope === 'lifetime') return scope
-  return scope === 'day' ? day : day.slice(0, 6)
-}
-
-/** @throws RangeError for an amount below `least` or above MAX_AMOUNT, naming it as `what` */
-export function checkAmount(what: string, amount: Pico, least?: Pico): void {
-  if (amount <= MAX_AMOUNT && (least === undefined || amount >= least)) return
-  const lower = least === undefined ? '' : least === 0n ? 'at least 0 and ' : 'above 0 and '
-  const upper = `at most ${formatPico(MAX_AMOUNT)} USD`
-  throw new RangeError(`${what} has to be ${lower}${upper}, not ${formatPico(amount)}`)
-}
-
-function capped(scope: CapScope, now: number): HoldResult {
-  if (scope === 'lifetime') return { ok: false, why: 'cap', scope }
-  const date = new Date(now)
-  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()]
-  const resetsAt = scope === 'day' ? now - (now % DAY_MS) + DAY_MS : Date.UTC(year, month + 1)
-  return { ok: false, why: 'cap', scope, resetsAt }
-}
-
-function checkLimit(name: string, value: number): void {
-  if (Number.isSafeInteger(value) && value >= 1) return
-  throw new RangeError(`${name} has to be a whole number of at least 1, not ${value}`)
 }

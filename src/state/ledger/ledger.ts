@@ -283,8 +283,11 @@ export interface Ledger {
 /** For at least so long a settlement can be repeated without being charged twice. */
 export const RECEIPT_HOURS = 48
 
-/** How long a lease lives unless renewed (state design, section 7). */
+/** How long a lease lives unless it is renewed. */
 export const LEASE_MS = 30_000
+
+/** Retry-After of a refusal that ends as soon as another call does. */
+export const RETRY_MS = 1000
 
 /** Where an engine says what its operator should know. */
 export type Log = Pick<ConsolaInstance, 'info' | 'warn' | 'error'>

@@ -1,7 +1,7 @@
 /** Whether the book of an account in Redis agrees with its rows. */
 import type { Pico } from '../../money/money.ts'
-import { add, spendOf, windowOf } from '../ledger/book.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
+import { addSpend, addTo, spendName } from '../ledger/windows.ts'
 import { totalsIn, type DatedRow, type Snapshot } from './rows.ts'
 
 /** Compares what a snapshot keeps with what the rows and the running calls come to. */
@@ -13,21 +13,21 @@ export async function discrepancies(
   const sums = new Map<string, Pico>()
   for await (const page of pages) {
     for (const { row, day } of page) {
-      add(sums, 'balance', -row.cost)
-      if (row.key && day) addToWindows(sums, '', row.key, day, row.cost)
+      addTo(sums, 'balance', -row.cost)
+      if (row.key && day) addSpend(sums, row.key, day, row.cost)
     }
   }
   for (const { key, day, cost } of totalsIn(folded)) {
-    add(sums, 'balance', -cost)
-    addToWindows(sums, '', key, day, cost)
+    addTo(sums, 'balance', -cost)
+    addSpend(sums, key, day, cost)
   }
-  for (const member of leases) add(sums, `calls of key ${keyOf(member)}`, 1n)
+  for (const member of leases) addTo(sums, `calls of key ${keyOf(member)}`, 1n)
   for (const [member, hold] of Object.entries(holds)) {
     const [amount = '', day = ''] = hold.split('|')
     // One that waits for money holds none.
     if (!day) continue
-    add(sums, 'held', BigInt(amount))
-    addToWindows(sums, 'held, ', keyOf(member), day, BigInt(amount))
+    addTo(sums, 'held', BigInt(amount))
+    addSpend(sums, keyOf(member), day, BigInt(amount), 'held, ')
   }
   const found: Discrepancy[] = []
   for (const [what, stored] of keptIn(book)) {
@@ -46,22 +46,10 @@ function* keptIn(book: Snapshot['book']): Generator<readonly [what: string, amou
     const [kind = '', window = '', key = ''] = field.split(':')
     if (kind === 'n') yield [`calls of key ${window}`, sum(field)]
     if (kind !== 's' && kind !== 'c') continue
-    const spend = spendOf(key, window === 'L' ? 'lifetime' : window)
+    const spend = spendName(key, window === 'L' ? 'lifetime' : window)
     const settled = sum(`s:${window}:${key}`)
     if (kind === 's') yield [spend, settled]
     else yield [`held, ${spend}`, sum(field) - settled]
-  }
-}
-
-function addToWindows(
-  sums: Map<string, Pico>,
-  lead: string,
-  key: string,
-  day: string,
-  amount: Pico,
-): void {
-  for (const scope of ['lifetime', 'day', 'month'] as const) {
-    add(sums, lead + spendOf(key, windowOf(scope, day)), amount)
   }
 }
 

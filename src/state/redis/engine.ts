@@ -5,7 +5,7 @@
  */
 import { ConfigError } from '../../errors/errors.ts'
 import type { Records } from '../records.ts'
-import { checkAmount } from '../ledger/book.ts'
+import { checkAmount, checkLimits } from '../ledger/checks.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {
   LEASE_MS,
@@ -258,8 +258,7 @@ export class RedisLedger implements Ledger {
 
   /** @throws RangeError for a rate or concurrency below 1; Unavailable while the store is away */
   async limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void> {
-    checkLimit('rpm', limits.rpm)
-    checkLimit('concurrency', limits.concurrency)
+    checkLimits(limits)
     const text = toLimitsText(limits, revision)
     await this.#ask(() => this.#store.limits(`${accountPrefix(account)}book`, id, text))
   }
@@ -376,9 +375,4 @@ function openOutbox(folder: string): OutboxFile {
     const message = `${folder} cannot be used: ${(error as Error).message}.`
     throw new ConfigError('the configuration', [{ path: 'state.outbox', message }])
   }
-}
-
-function checkLimit(name: string, value: number): void {
-  if (Number.isSafeInteger(value) && value >= 1) return
-  throw new RangeError(`${name} has to be a whole number of at least 1, not ${value}`)
 }

@@ -1,8 +1,8 @@
 /** Taking an export in: every item as a whole and at most once. */
 import type { Pico } from '../../money/money.ts'
-import { add } from '../ledger/book.ts'
 import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
 import type { Imported, LedgerItem, LimitsItem, RowItem, TotalItem } from '../ledger/ledger.ts'
+import { addTo } from '../ledger/windows.ts'
 import { accountPrefix, rowsKey, type RedisConnection } from './connection.ts'
 import { toItem } from './history.ts'
 import { toLimits, toLimitsText, type ScriptReply, type ScriptClient } from './replies.ts'
@@ -105,7 +105,7 @@ export class RedisImport {
       const [answer, value] = await this.#write(item)
       if (answer === 'taken') {
         index.rows.set(name, Number(value))
-        if (kind === 'usage') add(index.spent, nameOf(day, key), cost)
+        if (kind === 'usage') addTo(index.spent, nameOf(day, key), cost)
         return true
       }
       if (answer === 'range') throw outOfRange(account)
@@ -150,7 +150,7 @@ export class RedisImport {
     for await (const page of readPages(this.#read, rowsKey(account), seq)) {
       for (const { row, day } of page) {
         index.rows.set(nameOf(row.kind, row.request), row.seq)
-        if (row.kind === 'usage') add(index.spent, nameOf(day, row.key!), row.cost)
+        if (row.kind === 'usage') addTo(index.spent, nameOf(day, row.key!), row.cost)
       }
     }
     this.#index = index

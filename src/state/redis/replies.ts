@@ -1,15 +1,16 @@
 /** What the scripts answer, as the port has it. */
 import type { Cluster, Redis } from 'ioredis'
 import type { Pico } from '../../money/money.ts'
-import { DAY_MS } from '../ledger/clock.ts'
-import type {
-  CapScope,
-  Admission,
-  HoldResult,
-  KeyLimits,
-  RateStatus,
-  Settled,
+import {
+  RETRY_MS,
+  type Admission,
+  type CapScope,
+  type HoldResult,
+  type KeyLimits,
+  type RateStatus,
+  type Settled,
 } from '../ledger/ledger.ts'
+import { windowEnd } from '../ledger/windows.ts'
 import type { ScriptName } from './scripts.ts'
 
 /** Texts, integers as text too; null for what is not there. */
@@ -18,9 +19,6 @@ export type ScriptReply = readonly (string | null)[]
 /** A client that knows the scripts; each takes its keys, then its arguments. */
 export type ScriptClient = (Redis | Cluster) &
   Record<ScriptName, (...args: string[]) => Promise<ScriptReply>>
-
-/** Retry-After of a refusal that ends when a running call does (state design, 4.4). */
-const RETRY_MS = 1000
 
 /** Of the script `enter`. */
 export function toAdmission([why, ...rest]: ScriptReply): Admission {
@@ -55,17 +53,6 @@ export function toHoldResult([why, first, second]: ScriptReply): HoldResult {
       return { ok: false, why, ...windowEnd(first as CapScope, Number(second)) }
     default:
       return { ok: false, why: why as 'tier' | 'credits' | 'lost' }
-  }
-}
-
-/** When the window of a scope that a moment falls into is over; never for `lifetime`. */
-function windowEnd(scope: CapScope, now: number): { scope: CapScope; resetsAt?: number } {
-  if (scope === 'lifetime') return { scope }
-  const date = new Date(now)
-  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()]
-  return {
-    scope,
-    resetsAt: scope === 'day' ? now - (now % DAY_MS) + DAY_MS : Date.UTC(year, month + 1),
   }
 }
 

@@ -1,8 +1,8 @@
 /** Adding up what happened to an account, and comparing with what was kept of it. */
 import type { StatementSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
-import { add, spendOf, windowOf } from '../ledger/book.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
+import { addSpend, addTo, spendName } from '../ledger/windows.ts'
 
 export interface AuditReport {
   /** Kept sums that are not those of the rows. */
@@ -63,7 +63,7 @@ export class Audit {
         window: string
         amount: Pico
       }
-      stored.set(spendOf(key, window), amount)
+      stored.set(spendName(key, window), amount)
     }
     const names = new Set([...stored.keys(), ...this.#sums.keys()])
     const discrepancies = [...names].flatMap((what) => {
@@ -77,11 +77,8 @@ export class Audit {
   }
 
   #add(key: string | null, day: string | null, cost: Pico): void {
-    add(this.#sums, 'balance', -cost)
-    if (key === null || day === null) return
-    for (const scope of ['lifetime', 'day', 'month'] as const) {
-      add(this.#sums, spendOf(key, windowOf(scope, day)), cost)
-    }
+    addTo(this.#sums, 'balance', -cost)
+    if (key !== null && day !== null) addSpend(this.#sums, key, day, cost)
   }
 }
 

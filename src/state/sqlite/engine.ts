@@ -1,42 +1,22 @@
 /**
- * The embedded engine: one process, one folder, one SQLite file. Admission is decided from Books in memory, without
- * waiting; what moves money is on disk before it is answered (state design, section 6).
+ * The SQLite engine: one process, one folder, one database file. Admission is decided in memory, from account books, and
+ * does not wait for the disk. Whatever moves money is on disk before the caller gets its answer.
  */
-import { once } from 'node:events'
-import { extname, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import { Worker } from 'node:worker_threads'
 import { createStorage } from 'unstorage'
 import type { Pico } from '../../money/money.ts'
-import { createRecords, type Records } from '../records.ts'
-import {
-  add,
-  AccountBook,
-  checkAmount,
-  LOST,
-  NOTHING_SPENT,
-  spendOf,
-  STALE,
-  windowOf,
-} from '../ledger/book.ts'
+import { AccountBook, LOST, NOTHING_SPENT, STALE } from '../ledger/book.ts'
+import { checkAmount } from '../ledger/checks.ts'
 import { Clock, DAY_MS } from '../ledger/clock.ts'
-import { isBefore } from './audit.ts'
-import { Maintenance } from '../ledger/maintenance.ts'
-import type { BackupJob } from './backup-worker.ts'
-import { exportFile } from './export.ts'
-import { LEDGER_FILE } from './file.ts'
-import { WorkerClient } from './worker-client.ts'
-import { sqliteDriver } from './records.ts'
-import { readBody } from './sql.ts'
-import type { Charge, CommandResult, Snapshot, StoredRow, WriteName } from './store.ts'
 import { foldBounds } from '../ledger/items.ts'
 import type {
   AccountBalance,
-  Discrepancy,
   Admission,
   AdmissionRequest,
-  HoldResult,
+  Discrepancy,
   HoldRequest,
+  HoldResult,
   Imported,
   KeyLimits,
   KeySpend,
@@ -50,25 +30,35 @@ import type {
   Settlement,
   TopUp,
 } from '../ledger/ledger.ts'
+import { Maintenance } from '../ledger/maintenance.ts'
+import { addSpend, addTo } from '../ledger/windows.ts'
+import { createRecords, type Records } from '../records.ts'
+import { isBefore } from './audit.ts'
+import { exportFile } from './export.ts'
+import { LEDGER_FILE } from './file.ts'
+import { sqliteDriver } from './records.ts'
+import { readBody } from './sql.ts'
+import type { Charge, CommandResult, Snapshot, StoredRow, WriteName } from './store.ts'
+import { WorkerClient } from './worker-client.ts'
 
 export interface SqliteOptions {
-  /** The folder; made if it is not there. */
+  /** The folder; created if it does not exist. */
   readonly path: string
-  /** Days after which usage rows are folded; they are kept for good without. */
+  /** Days after which usage rows are folded. Without it they are kept for ever. */
   readonly retentionDays?: number | undefined
   readonly log: Log
-  /** The clock, ms since epoch; the system's unless a test brings its own. */
+  /** The clock, ms since epoch; tests bring their own. */
   readonly now?: () => number
 }
 
-/** How far back a start looks for spend: a clock may have been set back, a settlement may be late. */
+/** How far back the spend of a window is loaded: the clock may have been set back, a settlement may come late. */
 const RECENT_MS = 3 * DAY_MS
 const PAGE_ROWS = 200
-/** At a time: settlements wait for no more than some milliseconds. */
-const FOLDED_ROWS = 500
+/** Rows folded in one transaction, so that settlements wait a few milliseconds at most. */
+export const FOLDED_ROWS = 500
 
 /**
- * Opens the ledger and the records of a folder, which then belongs to this process until the ledger is closed.
+ * Opens the ledger and the records of a folder. The folder belongs to this process until the ledger is closed.
  * @throws ConfigError with a sentence about `state.path` when the folder cannot be used, or belongs to another process
  */
 export async function openSqlite({
@@ -82,40 +72,57 @@ export async function openSqlite({
 }> {
   const folder = resolve(path)
   const clock = new Clock(now)
-  const from = clock.day(clock.now() - RECENT_MS)
-  const { link, snapshot } = await WorkerClient.open({ path: folder, from }, log)
-  const ledger = new SqliteLedger({ folder, link, clock, from, snapshot, retentionDays, log })
-  const records = createRecords(createStorage({ driver: sqliteDriver(link, now) }))
+  const from = firstDay(clock)
+  const { client, snapshot } = await WorkerClient.open({ path: folder, from }, log)
+  const exportItems = () => exportFile(join(folder, LEDGER_FILE))
+  const ledger = new SqliteLedger({
+    client,
+    clock,
+    from,
+    snapshot,
+    exportItems,
+    retentionDays,
+    log,
+  })
+  const records = createRecords(createStorage({ driver: sqliteDriver(client, now) }))
   return { ledger, records }
+}
+
+/** The first day, `YYYYMMDD`, whose spend a start loads. */
+export function firstDay(clock: Clock): string {
+  return clock.day(clock.now() - RECENT_MS)
 }
 
 /** The engine of one process. `enter`, `hold` and `leave` answer without a promise. */
 export class SqliteLedger implements Ledger {
-  readonly #folder: string
-  readonly #link: WorkerClient
+  readonly #client: WorkerClient
   readonly #clock: Clock
-  /** The first day, `YYYYMMDD`, of which the Books know everything. */
+  /** The first day, `YYYYMMDD`, from which the books have all spend. */
   readonly #from: string
+  readonly #exportItems: () => AsyncIterable<LedgerItem>
   readonly #books = new Map<string, AccountBook>()
-  /** What Books have already been charged and the file has not. */
-  readonly #early = new Set<Charge>()
+  /** Charges that are in the books and not yet in the file. */
+  readonly #unwritten = new Set<Charge>()
   /** Limits that are in the file as they are here. */
-  readonly #stored = new WeakSet<KeyLimits>()
-  readonly #care: Maintenance
+  readonly #storedLimits = new WeakSet<KeyLimits>()
+  readonly #maintenance: Maintenance
 
   constructor(parts: {
-    readonly folder: string
-    readonly link: WorkerClient
+    readonly client: WorkerClient
     readonly clock: Clock
+    /** See {@link firstDay}. */
     readonly from: string
     readonly snapshot: Snapshot
-    readonly retentionDays: number | undefined
+    /** Reads the whole database as of one moment. */
+    readonly exportItems: () => AsyncIterable<LedgerItem>
+    readonly retentionDays?: number | undefined
     readonly log: Log
   }) {
-    this.#folder = parts.folder
-    this.#link = parts.link
-    this.#clock = parts.clock
+    const { client, clock, retentionDays, log } = parts
+    this.#client = client
+    this.#clock = clock
     this.#from = parts.from
+    this.#exportItems = parts.exportItems
     const { accounts, spend, limits } = parts.snapshot
     for (const { id, balance, paid } of accounts) Object.assign(this.#book(id), { balance, paid })
     for (const { account, key, window, amount } of spend) {
@@ -123,27 +130,26 @@ export class SqliteLedger implements Ledger {
     }
     for (const { account, key, limits: stored, revision } of limits) {
       this.#book(account).limit(key, stored, revision)
-      this.#stored.add(stored)
+      this.#storedLimits.add(stored)
     }
-    const { clock, link, retentionDays, log } = parts
-    this.#care = new Maintenance({
+    this.#maintenance = new Maintenance({
       ledger: this,
       verifies: true,
-      optimize: () => link.read('optimize'),
+      optimize: () => client.read('optimize'),
       retentionDays,
       now: () => clock.now(),
       log,
     })
   }
 
-  /** Batches written since the start: each was one sync of the disk. */
+  /** Batches written since the start, each with one sync of the disk. */
   get commits(): number {
-    return this.#link.commits
+    return this.#client.commits
   }
 
   /** @throws Unavailable while the disk cannot be written */
   enter(entry: AdmissionRequest): Admission {
-    this.#link.check()
+    this.#client.check()
     return this.#books.get(entry.account)?.enter(entry) ?? STALE
   }
 
@@ -152,33 +158,33 @@ export class SqliteLedger implements Ledger {
    * whose spend has passed it
    */
   hold(hold: HoldRequest): HoldResult {
-    this.#link.check()
+    this.#client.check()
     return this.#books.get(hold.account)?.hold(hold) ?? LOST
   }
 
   /**
-   * Waits for as long as the disk cannot be written: what a client is told it paid has been written down.
+   * Resolves when the charge is on disk, however long the disk cannot be written: a cost that a client has seen is durable.
    * @throws RangeError for a negative cost
    */
   async settle(settlement: Settlement): Promise<Settled> {
     const { request, account, key, cost, usage } = settlement
     checkAmount('a cost', cost, 0n)
     const book = this.#book(account)
-    // Ends the call, whichever day pays and whether or not it was settled before.
+    // Ends the call, whichever day is charged and whether or not it was settled before.
     const held = book.charge({ ...settlement, cost: 0n })
     const body = JSON.stringify(usage)
     const charge = { request, account, key, cost, day: held ?? settlement.day, at: usage.at, body }
-    // A call that still had its hold was not settled before; of others only the file knows.
-    const early = held !== undefined
-    if (early) {
+    // A call that still had its hold was not settled before. For other calls only the file can tell.
+    const chargedEarly = held !== undefined
+    if (chargedEarly) {
       book.move(key, charge.day, cost)
-      this.#early.add(charge)
+      this.#unwritten.add(charge)
     }
-    return this.#link.write('settle', [charge], (outcome) => {
-      this.#early.delete(charge)
-      const fresh = 'value' in outcome && outcome.value.fresh
-      if (fresh !== early) book.move(key, charge.day, fresh ? cost : -cost)
-      const booked = resultOf(outcome)
+    return this.#client.write('settle', [charge], (result) => {
+      this.#unwritten.delete(charge)
+      const fresh = 'value' in result && result.value.fresh
+      if (fresh !== chargedEarly) book.move(key, charge.day, fresh ? cost : -cost)
+      const booked = valueOf(result)
       return { state: fresh ? 'charged' : 'duplicate', cost: booked.cost, balance: book.balance }
     })
   }
@@ -192,15 +198,16 @@ export class SqliteLedger implements Ledger {
   }
 
   /**
-   * Counts from when it is on disk: money that may be forgotten is not lent. The answer's `cost` is the amount, negative.
+   * Counts only once it is on disk: money that a crash could take away is not lent. The answer's `cost` is the negative
+   * amount.
    * @throws Unavailable while the disk cannot be written; RangeError for an amount or balance out of bounds
    */
   async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
     checkAmount('a top-up', amount, 1n)
-    this.#link.check()
+    this.#client.check()
     const credit = { reference, account, amount, at: this.#clock.now(), note }
-    return this.#link.write('topUp', [credit], (outcome) => {
-      const { fresh, cost } = resultOf(outcome)
+    return this.#client.write('topUp', [credit], (result) => {
+      const { fresh, cost } = valueOf(result)
       const book = this.#book(account)
       if (fresh) book.credit(amount)
       return { state: fresh ? 'charged' : 'duplicate', cost, balance: book.balance }
@@ -216,40 +223,40 @@ export class SqliteLedger implements Ledger {
   }
 
   /**
-   * Limits count at once. Those that are in force and on disk already are not written again.
+   * Limits are in force at once. Limits that are in force and on disk already are not written again.
    * @throws Unavailable while the disk cannot be written; RangeError for a rate or concurrency below 1
    */
   async limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void> {
-    this.#link.check()
+    this.#client.check()
     const book = this.#book(account)
     const { limits: former, revision: formerRevision } = book.key(id)
     book.limit(id, limits, revision)
     if (revision < formerRevision) return
     const same = revision === formerRevision && isDeepStrictEqual(former, limits)
-    if (!(same && this.#stored.has(former!))) {
-      await this.#link.write('limits', [account, id, limits, revision], resultOf)
+    if (!(same && this.#storedLimits.has(former!))) {
+      await this.#client.write('limits', [account, id, limits, revision], valueOf)
     }
-    this.#stored.add(limits)
+    this.#storedLimits.add(limits)
   }
 
   async *usage(account: string, before = Infinity): AsyncGenerator<LedgerRow> {
     for (let last = before; ;) {
-      const rows = await this.#link.read('rows', account, last, PAGE_ROWS)
+      const rows = await this.#client.read('rows', account, last, PAGE_ROWS)
       yield* rows.map(toLedgerRow)
       if (rows.length < PAGE_ROWS) return
       last = rows.at(-1)!.seq
     }
   }
 
-  /** Adds up the rows, and compares with the sums in the file and with those in memory. */
+  /** Adds up the rows, and compares the result with the sums in the file and with those in memory. */
   async verify(account?: string): Promise<readonly Discrepancy[]> {
-    const recent = this.#clock.day(this.#clock.now() - RECENT_MS)
+    const recent = firstDay(this.#clock)
     const from = recent > this.#from ? recent : this.#from
-    const ids = account === undefined ? await this.#link.read('accounts') : [account]
+    const ids = account === undefined ? await this.#client.read('accounts') : [account]
     const found: Discrepancy[] = []
     for (const id of new Set([...ids, ...(account === undefined ? this.#books.keys() : [])])) {
       let report
-      while (!report) report = await this.#link.read('audit', id, from)
+      while (!report) report = await this.#client.read('audit', id, from)
       found.push(...report.discrepancies, ...this.#inMemory(id, new Map(report.sums), from))
     }
     return found
@@ -257,25 +264,25 @@ export class SqliteLedger implements Ledger {
 
   async *orphans(account?: string): AsyncGenerator<Orphan> {
     for (let last = Infinity; ;) {
-      const rows = await this.#link.read('orphans', account ?? null, last, PAGE_ROWS)
+      const rows = await this.#client.read('orphans', account ?? null, last, PAGE_ROWS)
       yield* rows.map(toLedgerRow)
       if (rows.length < PAGE_ROWS) return
       last = rows.at(-1)!.seq
     }
   }
 
-  /** Whatever is written while it goes on waits in the log for its end. */
+  /** As of one moment. Rows written meanwhile stay in the write-ahead log until the export has ended. */
   async *export(): AsyncGenerator<LedgerItem> {
-    // What was handed over before is in the file when this is answered.
-    await this.#link.read('accounts')
-    yield* exportFile(join(this.#folder, LEDGER_FILE))
+    // When this read is answered, everything written before is in the file.
+    await this.#client.read('accounts')
+    yield* this.#exportItems()
   }
 
   /** @throws Unavailable while the disk cannot be written */
   async import(items: readonly LedgerItem[]): Promise<Imported> {
-    this.#link.check()
-    return this.#link.write('import', [items], (outcome) => {
-      const { added, refused } = resultOf(outcome)
+    this.#client.check()
+    return this.#client.write('import', [items], (result) => {
+      const { added, refused } = valueOf(result)
       const fresh = items.filter((_, i) => added[i])
       for (const item of fresh) this.#mirror(item)
       return { taken: added.length, added: fresh.length, ...(refused !== undefined && { refused }) }
@@ -286,48 +293,37 @@ export class SqliteLedger implements Ledger {
   async fold(before: Date): Promise<number> {
     const { day, at } = foldBounds(before, this.#clock.now())
     for (let rows = 0; ;) {
-      this.#link.check()
-      const folded = await this.#link.write('fold', [day, at, FOLDED_ROWS], resultOf)
+      this.#client.check()
+      const folded = await this.#client.write('fold', [day, at, FOLDED_ROWS], valueOf)
       rows += folded
       if (folded < FOLDED_ROWS) return rows
     }
   }
 
   health(): { ok: boolean; outbox: number; oldestMs: number } {
-    const { count, oldestMs } = this.#link.backlog
-    return { ok: this.#link.ok, outbox: count, oldestMs }
+    const { count, oldestMs } = this.#client.backlog
+    return { ok: this.#client.ok, outbox: count, oldestMs }
   }
 
-  /**
-   * Writes a copy of the whole file as it is now, while it is in use, and checks it.
-   * @param target a file that is not there yet
-   * @throws Error when it cannot be written, or is there
-   */
-  async backup(target: string): Promise<void> {
-    const copy: BackupJob = { source: join(this.#folder, LEDGER_FILE), target: resolve(target) }
-    const script = new URL(`./backup-worker${extname(import.meta.url)}`, import.meta.url)
-    await once(new Worker(script, { name: 'ledger copy', workerData: copy, execArgv: [] }), 'exit')
-  }
-
-  /** Writes what is left and gives the folder up. */
+  /** Writes what is left and releases the folder. */
   async close(): Promise<void> {
-    this.#care.stop()
-    await this.#link.close()
+    this.#maintenance.stop()
+    await this.#client.close()
   }
 
   #book(account: string): AccountBook {
     const found = this.#books.get(account)
     if (found) return found
     const book = new AccountBook(this.#clock, ({ request, key, at }) => {
-      const written = this.#link.write('orphan', [request, account, key.id, at], resultOf)
-      // Nobody waits for it, and who closes the ledger is told what was not written.
+      const written = this.#client.write('orphan', [request, account, key.id, at], valueOf)
+      // The caller does not wait for it; closing the ledger logs what could not be written.
       written.catch(() => undefined)
     })
     this.#books.set(account, book)
     return book
   }
 
-  /** Has the Book know what an import has put into the file. */
+  /** Applies an imported item to its book. */
   #mirror(item: LedgerItem): void {
     const book = this.#book(item.account)
     if (item.kind === 'account' || item.kind === 'top-up') book.paid = true
@@ -336,19 +332,17 @@ export class SqliteLedger implements Ledger {
     if (item.kind === 'usage') book.move(item.key!, item.day!, item.cost)
     if (item.kind !== 'limits') return
     book.limit(item.key, item.limits, item.revision)
-    this.#stored.add(item.limits)
+    this.#storedLimits.add(item.limits)
   }
 
-  /** @param sums of the rows that are in the file, to which those are added that the Book is ahead by */
+  /** Compares a book with its rows. @param sums of the rows in the file; the unwritten charges are added to them */
   #inMemory(account: string, sums: Map<string, Pico>, from: string): Discrepancy[] {
     const book = this.#books.get(account)
     if (!book) return []
-    for (const charge of this.#early) {
+    for (const charge of this.#unwritten) {
       if (charge.account !== account) continue
-      add(sums, 'balance', -charge.cost)
-      for (const scope of ['lifetime', 'day', 'month'] as const) {
-        add(sums, spendOf(charge.key, windowOf(scope, charge.day)), charge.cost)
-      }
+      addTo(sums, 'balance', -charge.cost)
+      addSpend(sums, charge.key, charge.day, charge.cost)
     }
     const found: Discrepancy[] = []
     const compare = (what: string, stored: Pico, recomputed: Pico) => {
@@ -363,10 +357,10 @@ export class SqliteLedger implements Ledger {
   }
 }
 
-/** @throws RangeError for what no ledger holds */
-function resultOf<Name extends WriteName>(outcome: CommandResult<Name>) {
-  if ('refused' in outcome) throw new RangeError(outcome.refused)
-  return outcome.value
+/** @throws RangeError for a value that the database refused */
+function valueOf<Name extends WriteName>(result: CommandResult<Name>) {
+  if ('refused' in result) throw new RangeError(result.refused)
+  return result.value
 }
 
 function toLedgerRow<Row extends StoredRow>({ body, ...row }: Row) {

@@ -1,5 +1,7 @@
-/** Reads all of an embedded ledger as of one moment, while it is in use. */
+/** Reads a whole ledger as of one moment, while it is in use. */
 import { DatabaseSync } from 'node:sqlite'
+import { inOrder } from '../ledger/items.ts'
+import type { LedgerItem, RowItem, TotalItem } from '../ledger/ledger.ts'
 import {
   all,
   OWNERS,
@@ -9,13 +11,16 @@ import {
   type TotalColumns,
   type UsageColumns,
 } from './sql.ts'
-import { inOrder } from '../ledger/items.ts'
-import type { LedgerItem, RowItem, TotalItem } from '../ledger/ledger.ts'
 
-/** @param file the database; a reader of its own, whose one transaction is the moment */
+/** Reads a database file through a connection of its own, in one read transaction. */
 export async function* exportFile(file: string): AsyncGenerator<LedgerItem> {
   using db = new DatabaseSync(file, { readOnly: true, readBigInts: true })
   db.exec('BEGIN')
+  yield* exportDatabase(db)
+}
+
+/** Everything in a database that must not change meanwhile. */
+export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerItem> {
   const paid = db.prepare('SELECT paid FROM account WHERE id = ?')
   const limits = db.prepare('SELECT * FROM limits WHERE account = ?')
   const totals = db.prepare('SELECT * FROM total WHERE account = ? ORDER BY day, key')

@@ -144,6 +144,13 @@ export function openDatabase(file: string): DatabaseSync {
   }
 }
 
+/** A new ledger in memory, which ends with the process. */
+export function openMemoryDatabase(): DatabaseSync {
+  const db = new DatabaseSync(':memory:', { readBigInts: true })
+  migrate(db, ':memory:')
+  return db
+}
+
 /** @returns a warning where it cannot be known. @param type of statfs(2). @throws Refusal for a network file system */
 export function judgeFileSystem(path: string, type: number): string | undefined {
   // The types have 32 bits; some systems extend their sign.

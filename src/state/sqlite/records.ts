@@ -18,31 +18,31 @@ interface Options {
  * all. The file is the ledger's to close.
  * @param now ms since epoch
  */
-export function sqliteDriver(link: WorkerClient, now: () => number): Driver<never, WorkerClient> {
+export function sqliteDriver(client: WorkerClient, now: () => number): Driver<never, WorkerClient> {
   const put = async (items: readonly Item[], common: Options = {}) => {
-    link.check()
+    client.check()
     const at = now()
     const records = items.map(({ key, value, options }): StoredRecord => {
       const ttl = options?.ttl ?? common.ttl
       return { key, value, expires: ttl === undefined ? undefined : Math.ceil(at + ttl * 1000) }
     })
-    await link.write('putRecords', [records, at], done)
+    await client.write('putRecords', [records, at], done)
   }
-  const get = async (key: string) => (await link.read('record', key, now())) ?? null
+  const get = async (key: string) => (await client.read('record', key, now())) ?? null
 
   return {
     name: 'embedded',
     flags: { ttl: true },
-    getInstance: () => link,
+    getInstance: () => client,
     getItem: get,
     hasItem: async (key) => (await get(key)) !== null,
     setItem: (key, value, options: Options) => put([{ key, value }], options),
     setItems: put,
     async removeItem(key) {
-      link.check()
-      await link.write('removeRecord', [key], done)
+      client.check()
+      await client.write('removeRecord', [key], done)
     },
-    getKeys: (prefix) => link.read('recordKeys', prefix ?? '', now()),
+    getKeys: (prefix) => client.read('recordKeys', prefix ?? '', now()),
   }
 }
 

@@ -1,8 +1,9 @@
 /** The questions and orders that the store of an embedded ledger knows, and what its rows look like. Runs in the worker. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
-import { checkAmount, windowOf } from '../ledger/book.ts'
+import { checkAmount } from '../ledger/checks.ts'
 import type { KeyLimits, LedgerRow, LimitsItem, RowItem } from '../ledger/ledger.ts'
+import { windowOf } from '../ledger/windows.ts'
 
 /** Every account of which a row or a sum is kept; from one to the next in the index, instead of over all its rows. */
 export const OWNERS = `
@@ -14,9 +15,11 @@ export const OWNERS = `
   SELECT id FROM owner WHERE id IS NOT NULL UNION SELECT id FROM account
   UNION SELECT account FROM total`
 
-/** Rows below a day and a moment, some at a time. */
-const FOLDABLE = `
+/** Usage rows before a day and a moment, a limited number at a time. */
+const OLD_ROWS = `
   SELECT seq FROM usage WHERE kind = 'usage' AND day < ?1 AND at < ?2 ORDER BY day, seq LIMIT ?3`
+/** Usage rows up to a sequence. The `+` keeps SQLite from looking through all usage rows for them. */
+const FIRST_ROWS = `SELECT seq FROM usage WHERE +kind = 'usage' AND seq <= ?`
 
 export type Sql = ReturnType<typeof prepare>
 
@@ -146,7 +149,20 @@ export function toLimits({
   return { account, key, limits, revision: Number(revision) }
 }
 
-/** Everything that the store asks of the database, ready to be run. */
+/** Adds rows to the totals, and removes them. */
+function foldStatements(db: DatabaseSync, rows: string) {
+  return {
+    add: db.prepare(
+      `INSERT INTO total (account, day, key, requests, cost)
+       SELECT account, day, key, count(*), sum(cost) FROM usage WHERE seq IN (${rows})
+       GROUP BY account, day, key ON CONFLICT (account, day, key)
+       DO UPDATE SET requests = requests + excluded.requests, cost = cost + excluded.cost`,
+    ),
+    remove: db.prepare(`DELETE FROM usage WHERE seq IN (${rows})`),
+  }
+}
+
+/** The prepared statements of a store. */
 export function prepare(db: DatabaseSync) {
   return {
     mark: db.prepare('SAVEPOINT one'),
@@ -217,13 +233,9 @@ export function prepare(db: DatabaseSync) {
     addTotal: db.prepare(
       'INSERT INTO total (account, day, key, requests, cost) VALUES (?, ?, ?, ?, ?)',
     ),
-    addFolded: db.prepare(
-      `INSERT INTO total (account, day, key, requests, cost)
-       SELECT account, day, key, count(*), sum(cost) FROM usage WHERE seq IN (${FOLDABLE})
-       GROUP BY account, day, key ON CONFLICT (account, day, key)
-       DO UPDATE SET requests = requests + excluded.requests, cost = cost + excluded.cost`,
-    ),
-    removeFolded: db.prepare(`DELETE FROM usage WHERE seq IN (${FOLDABLE})`),
+    foldOld: foldStatements(db, OLD_ROWS),
+    foldFirst: foldStatements(db, FIRST_ROWS),
+    lastSeq: db.prepare('SELECT max(seq) AS seq FROM usage'),
 
     putRecord: db.prepare(
       `INSERT INTO record (k, v, expires) VALUES (?, ?, ?)

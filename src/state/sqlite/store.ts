@@ -1,4 +1,4 @@
-/** The tables of an embedded ledger: what can be written to them, in batches, and what can be asked. Runs in the worker. */
+/** Runs batches of writes and reads on the tables of a ledger: in the worker thread, or for a ledger in memory in the main one. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
 import { Audit, type AuditReport } from './audit.ts'
@@ -86,6 +86,7 @@ export type WriteName =
   | 'removeRecord'
   | 'import'
   | 'fold'
+  | 'trim'
 export type ReadName =
   | 'rows'
   | 'orphans'
@@ -106,6 +107,18 @@ export type CommandResult<Name extends WriteName = WriteName> =
   | { readonly value: ReturnType<Store[Name]> }
   /** Why: a value that no ledger holds. */
   | { readonly refused: string }
+
+/** All writes in one transaction, then the reads, which see them. */
+export interface WorkerBatch {
+  readonly writes: readonly StoreCommand<WriteName>[]
+  readonly reads: readonly StoreCommand<ReadName>[]
+}
+
+export interface WorkerBatchResult {
+  /** One for each write, or why none of them was written. */
+  readonly outcomes: readonly CommandResult[] | { readonly failure: string }
+  readonly answers: readonly ({ readonly value: unknown } | { readonly error: string })[]
+}
 
 /** SQLite's primary result codes for values that do not fit (https://sqlite.org/rescode.html). */
 const MISFITS: ReadonlySet<number> = new Set([18, 19, 20])
@@ -131,6 +144,11 @@ export class Store {
       spend: all<Snapshot['spend'][number]>(spend, from, from),
       limits: all<LimitColumns>(limits).map(toLimits),
     }
+  }
+
+  /** Never throws: a failure is part of the result. */
+  run({ writes, reads }: WorkerBatch): WorkerBatchResult {
+    return { outcomes: this.#write(writes), answers: reads.map((command) => this.#read(command)) }
   }
 
   /**
@@ -203,10 +221,16 @@ export class Store {
    * @returns how many it were
    */
   fold(day: string, at: number, limit: number): number {
-    // What they have added up has another place now.
-    this.#audits.clear()
-    this.#sql.addFolded.run(day, at, limit)
-    return Number(this.#sql.removeFolded.run(day, at, limit).changes)
+    return this.#fold(this.#sql.foldOld, day, at, limit)
+  }
+
+  /**
+   * Folds all usage rows but the newest, whatever their age: a ledger in memory must not grow without a bound.
+   * @param rows how many to keep, top-ups included
+   */
+  trim(rows: number): void {
+    const { seq } = this.#sql.lastSeq.get() as { seq: bigint | null }
+    if (seq !== null && seq > rows) this.#fold(this.#sql.foldFirst, Number(seq) - rows)
   }
 
   /** Lets the database look after its statistics. Outside of a transaction, as all that only reads. */
@@ -252,6 +276,30 @@ export class Store {
   recordKeys(prefix: string, now: number): string[] {
     const range = [prefix, prefix + LAST_CHARACTER] as const
     return all<{ k: string }>(this.#sql.recordKeys, ...range, now).map(({ k }) => k)
+  }
+
+  #write(writes: WorkerBatch['writes']): WorkerBatchResult['outcomes'] {
+    if (writes.length === 0) return []
+    try {
+      return this.commit(writes)
+    } catch (error) {
+      return { failure: (error as Error).message }
+    }
+  }
+
+  #read({ name, args }: StoreCommand<ReadName>): WorkerBatchResult['answers'][number] {
+    try {
+      return { value: Reflect.apply(this[name], this, args) }
+    } catch (error) {
+      return { error: (error as Error).message }
+    }
+  }
+
+  #fold({ add, remove }: Sql['foldOld'], ...rows: (string | number)[]): number {
+    // Running audits have added these rows up as rows; they begin again.
+    this.#audits.clear()
+    add.run(...rows)
+    return Number(remove.run(...rows).changes)
   }
 
   #attempt<Value>(write: () => Value): { readonly value: Value } | { readonly refused: string } {

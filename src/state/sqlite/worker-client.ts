@@ -1,84 +1,103 @@
-/** The way to the thread that owns the file: collects what has to be written, and hands it over batch by batch. */
+/** The main thread's side of the store: collects writes and reads, and hands them over in batches. */
 import { once } from 'node:events'
 import { getCompileCacheDir } from 'node:module'
 import { dirname, extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { ConfigError, Unavailable } from '../../errors/errors.ts'
-import type { StoreCommand, CommandResult, ReadName, Snapshot, Store, WriteName } from './store.ts'
 import type { Log } from '../ledger/ledger.ts'
-import type { Opened, WorkerInit, WorkerBatch, WorkerBatchResult } from './worker.ts'
+import type {
+  CommandResult,
+  ReadName,
+  Snapshot,
+  Store,
+  StoreCommand,
+  WorkerBatch,
+  WorkerBatchResult,
+  WriteName,
+} from './store.ts'
+import type { Opened, WorkerInit } from './worker.ts'
+
+/** Runs the batches: a worker thread, or an object in this thread that sends the same events `message` and `exit`. */
+export interface StoreWorker extends NodeJS.EventEmitter {
+  postMessage(message: WorkerBatch | 'close'): void
+  ref(): void
+  unref(): void
+}
 
 interface PendingWrite {
-  readonly job: StoreCommand<WriteName>
+  readonly command: StoreCommand<WriteName>
   /** Steady ms. */
   readonly since: number
-  take(outcome: CommandResult): void
+  finish(result: CommandResult): void
   reject(error: Error): void
 }
 
 interface PendingRead {
-  readonly job: StoreCommand<ReadName>
+  readonly command: StoreCommand<ReadName>
   resolve(value: unknown): void
   reject(error: Error): void
 }
 
-/** Between attempts at a batch that could not be written. */
+/** Pause between attempts at a batch that could not be written. */
 const RETRY_MS = 250
 
 /**
- * One turn is under way at a time; what comes up meanwhile goes with the next one. So the longer a disk takes, the more
- * settlements share its sync, and nobody waits for a batch to fill.
+ * Hands over one batch at a time. What is asked for while a batch is under way goes into the next one, so a slow disk
+ * makes larger batches, and no settlement waits for a batch to fill.
  */
 export class WorkerClient {
-  readonly #worker: Worker
+  readonly #worker: StoreWorker
   readonly #log: Log
+  readonly #maxWrites: number
   #writes: PendingWrite[] = []
   #reads: PendingRead[] = []
-  #turn: { readonly writes: PendingWrite[]; readonly reads: PendingRead[] } | undefined
+  #batch: { readonly writes: PendingWrite[]; readonly reads: PendingRead[] } | undefined
   #scheduled = false
   #commits = 0
-  /** While the last batch could not be written, until the next attempt. */
+  /** Set from a failed batch until the next attempt. */
   #retry: NodeJS.Timeout | undefined
   #failing = false
-  /** Why nothing more is taken. */
+  /** Why no more commands are accepted. */
   #ended: Error | undefined
   #closing: Promise<unknown> | undefined
 
   /**
-   * Starts the thread.
-   * @returns with what the file has told it
+   * Starts the thread that owns a folder.
+   * @returns the client, and the state that the thread read from the file
    * @throws ConfigError for a path that cannot be used
    */
   static async open(
-    start: WorkerInit,
+    init: WorkerInit,
     log: Log,
-  ): Promise<{ link: WorkerClient; snapshot: Snapshot }> {
+  ): Promise<{ client: WorkerClient; snapshot: Snapshot }> {
     const script = new URL(`./worker${extname(import.meta.url)}`, import.meta.url)
-    // Options of the main script, such as those of "-e", would not let it start; under "--watch" the environment would
-    // have it report its imports among its answers. What this process keeps of compiled sources is good for it as well.
+    // Options of the main script, such as those of "-e", would keep the thread from starting. Under "--watch" the
+    // environment would make it report its imports among its answers. It shares the cache of compiled sources.
     const own = { execArgv: [], env: compileCache() }
-    const worker = new Worker(script, { name: 'ledger', workerData: start, ...own })
+    const worker = new Worker(script, { name: 'ledger', workerData: init, ...own })
     const [opened] = (await once(worker, 'message')) as [Opened]
     if ('refused' in opened) {
-      // Only with the thread is everything it has opened closed.
+      // Only the end of the thread closes everything it has opened.
       await worker.terminate()
       throw new ConfigError('the configuration', [{ path: 'state.path', message: opened.refused }])
     }
     for (const warning of opened.warnings) log.warn(warning)
-    return { link: new WorkerClient(worker, log), snapshot: opened.snapshot }
+    return { client: new WorkerClient(worker, log), snapshot: opened.snapshot }
   }
 
-  private constructor(worker: Worker, log: Log) {
+  /** @param maxWrites the most that one batch may hold; a store in this thread keeps the event loop waiting for a batch */
+  constructor(worker: StoreWorker, log: Log, maxWrites = Infinity) {
     this.#worker = worker
     this.#log = log
-    worker.on('message', (answer: WorkerBatchResult) => this.#receive(answer))
-    worker.on('error', (error) => this.#end(error))
+    this.#maxWrites = maxWrites
+    worker.on('message', (result: WorkerBatchResult) => this.#receive(result))
+    worker.on('error', (error: Error) => this.#end(error))
     worker.on('exit', () => this.#end(new Error('the ledger is closed')))
     // A ledger with nothing to do keeps no process alive.
     worker.unref()
   }
 
-  /** Whether what is handed over now can be expected to be written. */
+  /** Whether the last batch was written, and more are accepted. */
   get ok(): boolean {
     return !this.#failing && !this.#ended
   }
@@ -88,9 +107,9 @@ export class WorkerClient {
     return this.#commits
   }
 
-  /** How much is not on disk yet, and since when. */
+  /** Writes that are not on disk yet, and for how long the oldest of them has waited. */
   get backlog(): { readonly count: number; readonly oldestMs: number } {
-    const writes = [...(this.#turn?.writes ?? []), ...this.#writes]
+    const writes = [...(this.#batch?.writes ?? []), ...this.#writes]
     const oldestMs = writes[0] ? performance.now() - writes[0].since : 0
     return { count: writes.length, oldestMs }
   }
@@ -105,23 +124,23 @@ export class WorkerClient {
   }
 
   /**
-   * Hands something over to be written.
-   * @param take is told the outcome once it is on disk, in the order of the writes and with nothing in between
-   * @returns what `take` makes of it
+   * Queues a write.
+   * @param finish called with the result once it is on disk, in the order of the writes and with nothing in between
+   * @returns the value of `finish`
    */
   write<Name extends WriteName, Result>(
     name: Name,
     args: StoreCommand<Name>['args'],
-    take: (outcome: CommandResult<Name>) => Result,
+    finish: (result: CommandResult<Name>) => Result,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended)
       this.#writes.push({
-        job: { name, args } as StoreCommand<WriteName>,
+        command: { name, args } as StoreCommand<WriteName>,
         since: performance.now(),
-        take(outcome) {
+        finish(result) {
           try {
-            resolve(take(outcome as CommandResult<Name>))
+            resolve(finish(result as CommandResult<Name>))
           } catch (error) {
             reject(error)
           }
@@ -132,20 +151,20 @@ export class WorkerClient {
     })
   }
 
-  /** Asks for something, and is told it as it is after everything that was handed over before. */
+  /** Queues a read. Its answer includes every write that was queued before it, unless that write failed. */
   read<Name extends ReadName>(
     name: Name,
     ...args: StoreCommand<Name>['args']
   ): Promise<ReturnType<Store[Name]>> {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended)
-      const job = { name, args } as StoreCommand<ReadName>
-      this.#reads.push({ job, resolve: resolve as (value: unknown) => void, reject })
+      const command = { name, args } as StoreCommand<ReadName>
+      this.#reads.push({ command, resolve: resolve as (value: unknown) => void, reject })
       this.#schedule()
     })
   }
 
-  /** Writes what is left, if it can be written, and gives up the file. */
+  /** Writes what is left, if the disk lets it, and closes the database. */
   close(): Promise<unknown> {
     if (this.#closing) return this.#closing
     this.#closing = this.#ended ? Promise.resolve() : once(this.#worker, 'exit')
@@ -158,9 +177,9 @@ export class WorkerClient {
     return this.#closing
   }
 
-  /** At the end of this turn of the event loop, so that everything that comes up in it is one batch. */
+  /** After this turn of the event loop, so that all its commands share one batch. */
   #schedule(): void {
-    if (this.#scheduled || this.#turn) return
+    if (this.#scheduled || this.#batch) return
     this.#scheduled = true
     setImmediate(() => {
       this.#scheduled = false
@@ -169,21 +188,20 @@ export class WorkerClient {
   }
 
   #send(): void {
-    if (this.#turn) return
-    const writes = this.#retry ? [] : this.#writes
-    const reads = this.#reads
+    if (this.#batch) return
+    const writes = this.#retry ? [] : this.#writes.splice(0, this.#maxWrites)
+    // Reads wait for the writes before them.
+    const reads = this.#retry || this.#writes.length === 0 ? this.#reads.splice(0) : []
     if (writes.length + reads.length === 0) return
-    if (!this.#retry) this.#writes = []
-    this.#reads = []
-    this.#turn = { writes, reads }
+    this.#batch = { writes, reads }
     if (!this.#closing) this.#worker.ref()
-    const jobs = { writes: writes.map(({ job }) => job), reads: reads.map(({ job }) => job) }
-    this.#post(jobs)
+    const commandOf = <Command>({ command }: { readonly command: Command }) => command
+    this.#worker.postMessage({ writes: writes.map(commandOf), reads: reads.map(commandOf) })
   }
 
   #receive({ outcomes, answers }: WorkerBatchResult): void {
-    const { writes, reads } = this.#turn!
-    this.#turn = undefined
+    const { writes, reads } = this.#batch!
+    this.#batch = undefined
     if (!this.#closing) this.#worker.unref()
     if ('failure' in outcomes) {
       this.#fail(writes, outcomes.failure)
@@ -191,7 +209,7 @@ export class WorkerClient {
       this.#commits++
       if (this.#failing) this.#log.info('the ledger can be written again')
       this.#failing = false
-      writes.forEach(({ take }, i) => take(outcomes[i]!))
+      writes.forEach(({ finish }, i) => finish(outcomes[i]!))
     }
     reads.forEach(({ resolve, reject }, i) => {
       const answer = answers[i]!
@@ -203,11 +221,7 @@ export class WorkerClient {
   }
 
   #finish(): void {
-    if (this.#closing && !this.#turn) this.#post('close')
-  }
-
-  #post(message: WorkerBatch | 'close'): void {
-    this.#worker.postMessage(message)
+    if (this.#closing && !this.#batch) this.#worker.postMessage('close')
   }
 
   #fail(writes: readonly PendingWrite[], reason: string): void {
@@ -232,15 +246,15 @@ export class WorkerClient {
     if (!this.#ended)
       this.#log.error('the ledger has stopped; the gateway has to be restarted', error)
     this.#ended ??= error
-    const pending = [...(this.#turn?.writes ?? []), ...this.#writes, ...(this.#turn?.reads ?? [])]
+    const pending = [...(this.#batch?.writes ?? []), ...this.#writes, ...(this.#batch?.reads ?? [])]
     for (const { reject } of [...pending, ...this.#reads]) reject(this.#ended)
-    this.#turn = undefined
+    this.#batch = undefined
     this.#writes = []
     this.#reads = []
   }
 }
 
-/** The variable that has a thread read, and keep, compiled sources where this process does, if it does. */
+/** The variable with which a thread uses the cache of compiled sources that this process uses, if it uses one. */
 function compileCache(): NodeJS.ProcessEnv {
   const folder = getCompileCacheDir()
   // Node adds a folder of its version to what it is given.

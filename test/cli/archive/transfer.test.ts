@@ -2,18 +2,24 @@ import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { Accounts, hashSecret } from '../../../src/accounts/accounts.ts'
-import { MemoryLedger } from '../../../src/state/ledger/memory.ts'
 import { exportLines, importLines, type State } from '../../../src/cli/archive/archive.ts'
-import { memoryRecords } from '../../../src/state/records.ts'
 import { folder } from '../../_folder.ts'
-import { collect, KEY, LIMITS, NOON, open, settlement } from '../../state/sqlite/_engine.ts'
+import {
+  collect,
+  KEY,
+  LIMITS,
+  NOON,
+  open,
+  openInMemory,
+  settlement,
+} from '../../state/sqlite/_engine.ts'
 
 const DAYS_MS = 86_400_000
 const SHA256 = 'a'.repeat(64)
 
 /** State in memory, at noon of a day in 2026. */
 function fresh(now = () => NOON): State & { readonly accounts: Accounts } {
-  const state = { ledger: new MemoryLedger({ now }), records: memoryRecords() }
+  const state = openInMemory({ now })
   const defaults = () => ({ limits: LIMITS })
   return { ...state, accounts: new Accounts({ ...state, defaults, now }) }
 }

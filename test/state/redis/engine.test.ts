@@ -16,7 +16,6 @@ import {
 } from './_engine.ts'
 import { RedisServer } from './_redis.ts'
 
-const { LEDGER_SEED, LEDGER_STEPS = 20_000 } = process.env
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 let server: RedisServer
@@ -28,9 +27,7 @@ beforeAll(async () => {
 afterAll(() => server?.[Symbol.asyncDispose]())
 
 ledgerConformance('redis', async () => (await open(server.url, { clock: STORED_CLOCK })).ledger, {
-  steps: Number(LEDGER_STEPS),
   clock: () => storedClock(server),
-  ...(LEDGER_SEED && { seed: Number(LEDGER_SEED) }),
 })
 
 /** An engine on an empty store, and a way to set the store's clock. */

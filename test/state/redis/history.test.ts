@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { LedgerItem, Settlement } from '../../../src/state/ledger/ledger.ts'
-import { MemoryLedger } from '../../../src/state/ledger/memory.ts'
 import { parsePico } from '../../../src/money/money.ts'
-import { collect, LIMITS, settlement } from '../sqlite/_engine.ts'
+import { collect, LIMITS, openInMemory, settlement } from '../sqlite/_engine.ts'
 import { admit, installed, needRedis, open, pay, STORED_CLOCK, type Engine } from './_engine.ts'
 import { RedisServer } from './_redis.ts'
 
@@ -79,7 +78,8 @@ describe('the history of accounts in Redis', () => {
     const from = await openEmpty(server)
     await fill(from)
     const items = await collect(from.ledger.export())
-    const memory = new MemoryLedger({ now: () => START + 5 * DAY_MS })
+    const { ledger: memory } = openInMemory({ now: () => START + 5 * DAY_MS })
+    onTestFinished(() => memory.close())
     expect(await memory.import(items)).toMatchObject({ taken: items.length })
     expect(await stateOf({ ledger: memory as unknown as Engine['ledger'] })).toEqual(
       await stateOf(from),

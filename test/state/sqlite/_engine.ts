@@ -1,19 +1,20 @@
-/** An embedded ledger for tests: in a folder that goes with the test, and with a log that can be read. */
+/** SQLite ledgers for tests: in a folder that goes with the test and with a log that can be read, or in memory. */
 import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { onTestFinished } from 'vitest'
 import { openSqlite, type SqliteLedger } from '../../../src/state/sqlite/engine.ts'
-import type { Log } from '../../../src/state/ledger/ledger.ts'
 import type {
   Admitted,
   HoldGranted,
   KeyLimits,
   Lease,
+  Log,
   Settlement,
   UsageRow,
 } from '../../../src/state/ledger/ledger.ts'
 import type { Records } from '../../../src/state/records.ts'
+import { openMemory, type MemoryOptions } from '../../../src/state/sqlite/memory.ts'
 import { folder } from '../../_folder.ts'
 
 // As the command line does: the ledger's thread starts in a third of the time.
@@ -22,6 +23,7 @@ enableCompileCache()
 /** See there: the script that is to be killed. */
 export const WRITER = join(import.meta.dirname, '_writer.ts')
 export const LIMITS: KeyLimits = { disabled: false, rpm: 100_000, concurrency: 100_000 }
+export const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
 export const KEY = { account: 'acct', key: 'key' }
 export const NOON = Date.UTC(2026, 4, 15, 12)
 export const DAY = '20260515'
@@ -62,6 +64,11 @@ export async function openPaid(path?: string, now?: () => number): Promise<Opene
   await opened.ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'first' })
   await opened.ledger.limits('acct', 'key', LIMITS, 1)
   return opened
+}
+
+/** Opens a ledger and records in memory. */
+export function openInMemory(options: Omit<MemoryOptions, 'log'> = {}) {
+  return openMemory({ log: SILENT, ...options })
 }
 
 /** Lets a call in, up to its hold. */

@@ -20,13 +20,11 @@ import {
   WRITER,
 } from './_engine.ts'
 
-const { LEDGER_SEED, LEDGER_STEPS = 20_000 } = process.env
 const HOUR_MS = 3_600_000
 
 ledgerConformance(
-  'embedded',
+  'sqlite',
   async (clock) => (await open(await folder({}), () => clock.now())).ledger,
-  { steps: Number(LEDGER_STEPS), ...(LEDGER_SEED && { seed: Number(LEDGER_SEED) }) },
 )
 
 describe('the embedded engine', () => {

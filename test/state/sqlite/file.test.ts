@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
+import { backupLedger } from '../../../src/state/sqlite/backup.ts'
 import { checkVersion, judgeFileSystem, openDatabase } from '../../../src/state/sqlite/file.ts'
 import { Store, type StoreCommand, type WriteName } from '../../../src/state/sqlite/store.ts'
 import { folder } from '../../_folder.ts'
@@ -238,7 +239,7 @@ describe('a backup', () => {
     const settle = async (lane: number) => {
       for (let i = 0; i < 100; i++) await ledger.settle(settlement(`req_${lane}_${i}`, 1n))
     }
-    await Promise.all([ledger.backup(target), ...[1, 2, 3].map(settle)])
+    await Promise.all([backupLedger(path, target), ...[1, 2, 3].map(settle)])
     expect(statSync(target).mode & 0o777).toBe(0o600)
     const copy = await open(join(target, '..'))
     const rows = await collect(copy.ledger.usage('acct'))
@@ -249,10 +250,10 @@ describe('a backup', () => {
   })
 
   it('never takes the place of a file', async () => {
-    const { ledger } = await openPaid()
+    const { path: source } = await openPaid()
     const path = await folder({ 'copy.db': 'precious' })
-    await expect(ledger.backup(join(path, 'copy.db'))).rejects.toThrow('EEXIST')
-    await expect(ledger.backup(join(path, 'no', 'copy.db'))).rejects.toThrow('ENOENT')
+    await expect(backupLedger(source, join(path, 'copy.db'))).rejects.toThrow('EEXIST')
+    await expect(backupLedger(source, join(path, 'no', 'copy.db'))).rejects.toThrow('ENOENT')
   })
 })
 

@@ -86,17 +86,17 @@ describe('the driver', () => {
     expect((await storage.getKeys()).sort()).toEqual(['a:2', 'b:1'])
     await storage.clear()
     expect(await storage.getKeys()).toEqual([])
-    expect(storage.getMount('').driver.getInstance!()).toBe(opened.link)
+    expect(storage.getMount('').driver.getInstance!()).toBe(opened.client)
   })
 
   it('sets several items in one transaction, each with its own time', async () => {
     let now = NOON
     await using opened = await createDriver(() => now)
-    const { driver, link } = opened
-    const { commits } = link
+    const { driver, client } = opened
+    const { commits } = client
     const items = Array.from({ length: 100 }, (_, i) => ({ key: `k:${i}`, value: `{"i":${i}}` }))
     await driver.setItems!([...items, { key: 'k:x', value: '{}', options: { ttl: 5 } }], { ttl: 9 })
-    expect(link.commits).toBe(commits + 1)
+    expect(client.commits).toBe(commits + 1)
     now += 5000
     expect(await driver.getItem('k:x')).toBeNull()
     expect(await driver.getKeys('k:', {})).toHaveLength(100)
@@ -118,12 +118,12 @@ describe('the driver', () => {
 async function createDriver(now: () => number = () => NOON) {
   const path = await folder({})
   const log = { info() {}, warn() {}, error() {} } as never
-  const { link } = await WorkerClient.open({ path, from: '20260101' }, log)
+  const { client } = await WorkerClient.open({ path, from: '20260101' }, log)
   return {
-    link,
-    driver: sqliteDriver(link, now),
+    client,
+    driver: sqliteDriver(client, now),
     async [Symbol.asyncDispose]() {
-      await link.close()
+      await client.close()
     },
   }
 }

@@ -1,0 +1,92 @@
+/** The driver `memory`: the SQLite engine on `:memory:`, with its store in this thread. Its state ends with the process. */
+import { EventEmitter } from 'node:events'
+import { createStorage } from 'unstorage'
+import { Clock } from '../ledger/clock.ts'
+import type { LedgerItem, Log } from '../ledger/ledger.ts'
+import { createRecords, type Records } from '../records.ts'
+import { firstDay, FOLDED_ROWS, SqliteLedger } from './engine.ts'
+import { exportDatabase } from './export.ts'
+import { openMemoryDatabase } from './file.ts'
+import { sqliteDriver } from './records.ts'
+import { Store, type WorkerBatch } from './store.ts'
+import { WorkerClient, type StoreWorker } from './worker-client.ts'
+
+export interface MemoryOptions {
+  readonly log: Log
+  /** The clock, ms since epoch; tests bring their own. */
+  readonly now?: () => number
+  /** Rows kept before the oldest usage rows are folded into totals. */
+  readonly maxRows?: number
+}
+
+/** A batch of this size keeps the event loop busy for about two milliseconds. */
+const MAX_WRITES = 100
+/** About 25 MB. */
+const MAX_ROWS = 50_000
+
+/** Opens an empty ledger and empty records. */
+export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: MemoryOptions): {
+  readonly ledger: SqliteLedger
+  readonly records: Records
+} {
+  const db = openMemoryDatabase()
+  const store = new Store(db)
+  const clock = new Clock(now)
+  const from = firstDay(clock)
+  const client = new WorkerClient(
+    new LocalWorker(store, () => db.close(), maxRows),
+    log,
+    MAX_WRITES,
+  )
+  const exportItems = async function* (): AsyncGenerator<LedgerItem> {
+    // In one turn of the event loop: writes use the same connection.
+    const items: LedgerItem[] = []
+    for await (const item of exportDatabase(db)) items.push(item)
+    yield* items
+  }
+  const ledger = new SqliteLedger({
+    client,
+    clock,
+    from,
+    snapshot: store.load(from),
+    exportItems,
+    log,
+  })
+  return { ledger, records: createRecords(createStorage({ driver: sqliteDriver(client, now) })) }
+}
+
+/** Runs batches in this thread, each in a turn of the event loop of its own. */
+class LocalWorker extends EventEmitter implements StoreWorker {
+  readonly #store: Store
+  readonly #closeDatabase: () => void
+  readonly #maxRows: number
+  /** Since the last fold. */
+  #writes = 0
+
+  constructor(store: Store, closeDatabase: () => void, maxRows: number) {
+    super()
+    this.#store = store
+    this.#closeDatabase = closeDatabase
+    this.#maxRows = maxRows
+  }
+
+  postMessage(message: WorkerBatch | 'close'): void {
+    setImmediate(() => {
+      if (message !== 'close') return this.#run(message)
+      this.#closeDatabase()
+      this.emit('exit')
+    })
+  }
+
+  ref(): void {}
+
+  unref(): void {}
+
+  #run(batch: WorkerBatch): void {
+    this.emit('message', this.#store.run(batch))
+    this.#writes += batch.writes.length
+    if (this.#writes < FOLDED_ROWS) return
+    this.#writes = 0
+    this.#store.run({ writes: [{ name: 'trim', args: [this.#maxRows] }], reads: [] })
+  }
+}
