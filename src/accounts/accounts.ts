@@ -1,6 +1,6 @@
 /**
- * Accounts and keys: minted, hashed, looked up, changed. Whether a key may enter is the ledger's decision; here it learns
- * the limits to decide with, and a revision that tells an outdated record from a current one.
+ * Accounts and keys: creates, hashes, finds and changes them. The ledger decides whether a key is admitted; this module
+ * sends it the limits of each key, with a revision that tells an outdated record from a current one.
  */
 import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -12,6 +12,7 @@ import { formatPico, MAX_AMOUNT, parsePico } from '../money/money.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Records } from '../state/records.ts'
 
+/** An account: the owner of keys and of a balance. */
 export interface Account {
   readonly id: string
   readonly name: string
@@ -19,36 +20,40 @@ export interface Account {
   readonly createdAt: number
 }
 
+/** An API key. Its secret is never stored, only the hash. */
 export interface Key {
   readonly id: string
   readonly account: string
   readonly name: string
-  /** How the secret begins, for lists: `sk-sluice-ab12`, or `seeded` when it is not one of ours. */
+  /** First characters of the secret, for lists: `sk-sluice-ab12`, or `seeded` for a secret of another origin. */
   readonly start: string
+  /** Hexadecimal SHA-256 of the secret. */
   readonly sha256: string
   readonly disabled: boolean
   /** ms since epoch */
   readonly expiresAt?: number | undefined
-  /** Requests per minute and calls at a time; the configured defaults when absent. */
+  /** Requests per minute; when absent, the configured default. */
   readonly rpm?: number | undefined
+  /** Calls at a time; when absent, the configured default. */
   readonly concurrency?: number | undefined
   readonly spendCap?: SpendCap | undefined
-  /** The only models it may use; all when absent. */
+  /** The models that the key can use; when absent, all. */
   readonly models?: readonly string[] | undefined
   readonly policy?: Policy | undefined
-  /** Higher with every change. */
+  /** Grows with every change. */
   readonly revision: number
   /** ms since epoch */
   readonly createdAt: number
 }
 
+/** The most that a key can spend in a period. */
 export interface SpendCap {
-  /** Decimal text. */
+  /** USD as decimal text. */
   readonly usd: string
   readonly scope: CapScope
 }
 
-/** What may be said of a key. Absent: as it is; null: no longer. The policy has to be a valid one. */
+/** A change of a key. Absent members stay, null removes a setting. The policy has to be validated already. */
 export interface KeyChange {
   readonly name?: string | undefined
   readonly disabled?: boolean | undefined
@@ -60,7 +65,7 @@ export interface KeyChange {
   readonly policy?: Policy | null | undefined
 }
 
-/** A key to be; its secret is minted unless it, or its SHA-256, is given. */
+/** A key to create. A secret is generated unless `secret` or `sha256` is given. */
 export interface NewKey extends KeyChange {
   readonly name: string
   readonly id?: string | undefined
@@ -74,24 +79,26 @@ export interface Limits {
   readonly concurrency: number
 }
 
+/** A key with its account. */
 export interface ResolvedKey {
   readonly key: Key
   readonly account: Account
 }
 
+/** What {@link Accounts} works with. */
 export interface AccountsOptions {
   readonly records: Records
   readonly ledger: Ledger
-  /** Read at every use, so that a new configuration counts. */
+  /** Called at every use, so that a reloaded configuration applies. */
   readonly defaults: () => { readonly limits: Limits }
   /** ms since epoch */
   readonly now?: () => number
 }
 
-const MARKER = 'sk-sluice-'
+const PREFIX = 'sk-sluice-'
 const BODY_LENGTH = 40
 const CHECK_LENGTH = 6
-const START_LENGTH = MARKER.length + 4
+const START_LENGTH = PREFIX.length + 4
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const ID = /^[a-z0-9_-]{1,64}$/
 const SHA256 = /^[0-9a-f]{64}$/
@@ -101,29 +108,33 @@ const COUNT = 'a whole number of at least 1'
 const USD = `a decimal string such as "12.50", at most ${formatPico(MAX_AMOUNT)}`
 const CACHE_ENTRIES = 10_000
 const TTL_MS = 60_000
-/** Short, so that a key made elsewhere is soon known here. */
+/** Short, so that a key created in another instance is soon known here. */
 const UNKNOWN_TTL_MS = 2000
 
-/** A bearer secret as it is stored and looked up: hexadecimal SHA-256. */
+/** Hexadecimal SHA-256 of a secret, the form in which secrets are stored and looked up. */
 export function hashSecret(secret: string): string {
   return hash('sha256', secret, 'hex')
 }
 
-/** False for a secret that claims to be ours and was mistyped; such a one need not be looked up. */
+/**
+ * Whether a secret can be valid: false for one with our prefix and a wrong checksum, which is mistyped and does not need
+ * a look-up. Secrets of another origin have no checksum and count as valid.
+ */
 export function hasValidChecksum(secret: string): boolean {
-  if (!secret.startsWith(MARKER)) return true
-  const body = secret.slice(0, MARKER.length + BODY_LENGTH)
+  if (!secret.startsWith(PREFIX)) return true
+  const body = secret.slice(0, PREFIX.length + BODY_LENGTH)
   return secret === body + checksum(body)
 }
 
-/** Accounts and keys in their records, with a cache of the keys in use. */
+/** The accounts and keys of one gateway. Stored as records; keys in use are cached. */
 export class Accounts {
   readonly #records: Records
   readonly #ledger: Ledger
   readonly #defaults: () => { readonly limits: Limits }
   readonly #now: () => number
-  /** By hash of the secret. */
+  /** Keys by hash of the secret; null for a hash without a key. */
   readonly #cache: LRUCache<string, { readonly known: ResolvedKey | null }>
+  /** Look-ups in progress, by hash. */
   readonly #loads = new Map<string, Promise<ResolvedKey | null>>()
   #lastWrite: Promise<unknown> = Promise.resolve()
 
@@ -136,15 +147,15 @@ export class Accounts {
   }
 
   /**
-   * The key of a secret, from the cache alone.
+   * The key of a secret, from the cache only.
    * @param sha256 see {@link hashSecret}
-   * @returns undefined when {@link find} has to be asked, null when there is no such key
+   * @returns null if there is no such key, undefined if the cache does not know and {@link find} has to be called
    */
   peek(sha256: string): ResolvedKey | null | undefined {
     return this.#cache.get(sha256)?.known
   }
 
-  /** The key of a secret, from the cache or the records. Parallel look-ups of one secret are one look-up. */
+  /** The key of a secret, from the cache or the records. Concurrent look-ups of one secret share one load. */
   async find(sha256: string): Promise<ResolvedKey | null> {
     const cached = this.peek(sha256)
     if (cached !== undefined) return cached
@@ -156,9 +167,9 @@ export class Accounts {
   }
 
   /**
-   * The key of a secret, from the records: for when the ledger says that what we knew is stale. Tells the ledger the
-   * limits, so that one that has lost them, or still has former defaults, knows them again. It shares no load that began
-   * earlier, because that may have read what is stale.
+   * The key of a secret, from the records: called when the ledger reports that the cached key is outdated. Sends the limits
+   * to the ledger again, in case it has lost them or has former defaults. Does not share a load that began earlier, because
+   * that may have read the outdated record.
    */
   async reload(sha256: string): Promise<ResolvedKey | null> {
     const known = await this.#load(sha256)
@@ -167,65 +178,67 @@ export class Accounts {
     return known
   }
 
-  /** @throws InvalidRequest for a malformed id or name, or an id that is taken */
+  /** Creates an account. @throws InvalidRequest for a malformed id or name, or an id that is taken */
   createAccount({ id, name }: { id?: string | undefined; name: string }): Promise<Account> {
     return this.#write(async () => {
       checkName(name)
       const account = { id: id ?? randomId('acct_'), name, createdAt: this.#now() }
       checkId(account.id)
       const known = await this.account(account.id)
-      need(!known, 'id', `new; there already is an account ${account.id}`)
-      // The record comes last: an index may name what is not there, nothing that is there may be missing from it.
+      need(!known, 'id', `new; account ${account.id} exists already`)
+      // The record is written last: an index may name a missing record, but must not miss an existing one.
       await this.#records.add('accounts', account.id)
       const created = await this.#records.create(`account:${account.id}`, account)
-      need(created, 'id', `new; there already is an account ${account.id}`)
+      need(created, 'id', `new; account ${account.id} exists already`)
       return account
     })
   }
 
+  /** The account of an id; undefined if there is none. */
   async account(id: string): Promise<Account | undefined> {
     return ID.test(id) ? this.#records.get<Account>(`account:${id}`) : undefined
   }
 
-  /** Oldest first. */
+  /** All accounts, oldest first. */
   async listAccounts(): Promise<readonly Account[]> {
     const ids = await this.#records.list('accounts')
     return present(await Promise.all(ids.map((id) => this.account(id))))
   }
 
   /**
-   * Makes a key. Its secret is in this answer and nowhere else; empty when only its SHA-256 was given.
+   * Creates a key. The result is the only place where its secret can be read; it is empty if only the SHA-256 was given.
    * @throws InvalidRequest for a malformed member, or an id or secret that is taken; NotFound for an unknown account
    */
-  createKey(account: string, wanted: NewKey): Promise<{ key: Key; secret: string }> {
+  createKey(account: string, init: NewKey): Promise<{ key: Key; secret: string }> {
     return this.#write(async () => {
-      checkChange(wanted)
+      checkChange(init)
       if (!(await this.account(account))) throw missing('account', account)
-      const id = wanted.id ?? randomId('key_')
+      const id = init.id ?? randomId('key_')
       checkId(id)
-      need(!(await this.key(id)), 'id', `new; there already is a key ${id}`)
-      const { secret, sha256, start } = secretOf(wanted)
-      const twin = await this.#load(sha256)
-      need(!twin, wanted.sha256 ? 'sha256' : 'secret', 'new; another key has it')
+      need(!(await this.key(id)), 'id', `new; key ${id} exists already`)
+      const { secret, sha256, start } = secretOf(init)
+      const other = await this.#load(sha256)
+      need(!other, init.sha256 ? 'sha256' : 'secret', 'new; another key has the same secret')
       const createdAt = this.#now()
-      const state = { name: wanted.name, disabled: false, revision: 0, createdAt }
-      const key = changed({ id, account, start, sha256, ...state }, wanted, createdAt)
-      // The key's own record comes last: before it there is no key, after it everything about it is in place.
+      const state = { name: init.name, disabled: false, revision: 0, createdAt }
+      const key = changed({ id, account, start, sha256, ...state }, init, createdAt)
+      // The key's own record is written last: the key does not exist before everything else is in place.
       await this.#records.add(`keys:${account}`, id)
       await this.#records.put(`hash:${sha256}`, { account, key: id })
       const created = await this.#records.create(`key:${id}`, key)
-      need(created, 'id', `new; there already is a key ${id}`)
+      need(created, 'id', `new; key ${id} exists already`)
       this.#cache.delete(sha256)
       await this.#announce(key)
       return { key, secret }
     })
   }
 
+  /** The key of an id; undefined if there is none. */
   async key(id: string): Promise<Key | undefined> {
     return ID.test(id) ? this.#records.get<Key>(`key:${id}`) : undefined
   }
 
-  /** Keys of one account, or of all, oldest first. */
+  /** The keys of one account, or of all accounts, oldest first. */
   async listKeys(account?: string): Promise<readonly Key[]> {
     if (account === undefined) {
       const accounts = await this.listAccounts()
@@ -236,7 +249,7 @@ export class Accounts {
   }
 
   /**
-   * Changes a key. From the moment this resolves every `enter` and `hold`, here and elsewhere, goes by the change.
+   * Changes a key. When this resolves, every further `enter` and `hold`, in every instance, applies the change.
    * @throws InvalidRequest for a malformed member, NotFound for an unknown key
    */
   changeKey(id: string, change: KeyChange): Promise<Key> {
@@ -245,7 +258,7 @@ export class Accounts {
       const key = await this.key(id)
       if (!key) throw missing('key', id)
       const next = changed(key, change, Math.max(key.revision + 1, this.#now()))
-      // First the record, then the ledger: whoever is then told "stale" finds the new record (state design, 2).
+      // First the record, then the ledger: an instance that learns from the ledger that it is outdated finds the new record.
       await this.#records.put(`key:${id}`, next)
       this.#cache.delete(next.sha256)
       await this.#announce(next)
@@ -253,7 +266,7 @@ export class Accounts {
     })
   }
 
-  /** The key's limits or the defaults; while the account is unpaid, none above the free tier's. */
+  /** The limits of the key, or the defaults. While the account is unpaid, those of the free tier apply where they are lower. */
   effectiveLimits(key: Key, paid: boolean, freeTier: FreeTierLimits): Limits {
     const { rpm, concurrency } = this.#limitsOf(key)
     if (paid) return { rpm, concurrency }
@@ -263,7 +276,7 @@ export class Accounts {
     }
   }
 
-  /** Forgets what is cached, so that new defaults reach the ledger with the next look-up. */
+  /** Empties the cache, so that new defaults reach the ledger with the next look-up. */
   refresh(): void {
     this.#cache.clear()
   }
@@ -272,7 +285,7 @@ export class Accounts {
     const place = await this.#records.get<{ account: string; key: string }>(`hash:${sha256}`)
     if (!place) return null
     const [account, key] = await Promise.all([this.account(place.account), this.key(place.key)])
-    // A hash may be left of a key that was never finished.
+    // The hash of a key whose creation was interrupted.
     if (!account || key?.sha256 !== sha256) return null
     return Object.freeze({ account: Object.freeze(account), key: Object.freeze(key) })
   }
@@ -294,7 +307,7 @@ export class Accounts {
     return { rpm: rpm ?? limits.rpm, concurrency: concurrency ?? limits.concurrency }
   }
 
-  /** One write after the other: each reads what it replaces. */
+  /** Runs writes one after the other, because each reads the record that it replaces. */
   #write<T>(write: () => Promise<T>): Promise<T> {
     const written = this.#lastWrite.then(write)
     this.#lastWrite = written.catch(() => undefined)
@@ -307,18 +320,18 @@ function changed(key: Key, change: KeyChange, revision: number): Key {
     ...key,
     name: change.name ?? key.name,
     disabled: change.disabled ?? key.disabled,
-    expiresAt: either(change.expiresAt, key.expiresAt),
-    rpm: either(change.rpm, key.rpm),
-    concurrency: either(change.concurrency, key.concurrency),
-    spendCap: either(change.spendCap, key.spendCap),
-    models: either(change.models, key.models),
-    policy: either(change.policy, key.policy),
+    expiresAt: updated(change.expiresAt, key.expiresAt),
+    rpm: updated(change.rpm, key.rpm),
+    concurrency: updated(change.concurrency, key.concurrency),
+    spendCap: updated(change.spendCap, key.spendCap),
+    models: updated(change.models, key.models),
+    policy: updated(change.policy, key.policy),
     revision,
   }
 }
 
-function either<T>(wanted: T | null | undefined, current: T | undefined): T | undefined {
-  return wanted === undefined ? current : (wanted ?? undefined)
+function updated<T>(change: T | null | undefined, current: T | undefined): T | undefined {
+  return change === undefined ? current : (change ?? undefined)
 }
 
 function secretOf({ secret, sha256 }: NewKey): { secret: string; sha256: string; start: string } {
@@ -327,17 +340,21 @@ function secretOf({ secret, sha256 }: NewKey): { secret: string; sha256: string;
     need(SHA256.test(sha256), 'sha256', '64 lower-case hexadecimal digits')
     return { secret: '', sha256, start: 'seeded' }
   }
-  const given = secret ?? mint()
+  const given = secret ?? newSecret()
   need(SECRET.test(given), 'secret', '8 to 512 visible ASCII characters without spaces')
-  need(hasValidChecksum(given), 'secret', `as it was minted, if it begins with "${MARKER}"`)
-  // Of a foreign secret the beginning may be all there is to guess.
-  const start = given.startsWith(MARKER) ? given.slice(0, START_LENGTH) : 'seeded'
+  need(
+    hasValidChecksum(given),
+    'secret',
+    `complete and without a typing error, as "${PREFIX}" keys have a checksum`,
+  )
+  // A secret of another origin may be short, so its first characters are not shown.
+  const start = given.startsWith(PREFIX) ? given.slice(0, START_LENGTH) : 'seeded'
   return { secret: given, sha256: hashSecret(given), start }
 }
 
-function mint(): string {
+function newSecret(): string {
   const digits = Array.from({ length: BODY_LENGTH }, () => BASE62[randomInt(62)])
-  const body = MARKER + digits.join('')
+  const body = PREFIX + digits.join('')
   return body + checksum(body)
 }
 
@@ -359,7 +376,11 @@ function checkChange({ name, expiresAt, rpm, concurrency, spendCap, models }: Ke
   if (name !== undefined) checkName(name)
   need(rpm == null || isCount(rpm), 'rpm_limit', COUNT)
   need(concurrency == null || isCount(concurrency), 'concurrency_limit', COUNT)
-  need(expiresAt == null || Number.isSafeInteger(expiresAt), 'expires_at', 'a moment in time')
+  need(
+    expiresAt == null || Number.isSafeInteger(expiresAt),
+    'expires_at',
+    'a valid point in time',
+  )
   need(spendCap == null || isAmount(spendCap.usd), 'spend_cap.usd', USD)
   need(models == null || models.length > 0, 'models', 'null or a list with at least one model')
 }

@@ -1,4 +1,4 @@
-/** What may be set on a key, as the configuration and the admin API both write it. */
+/** Schemas of the settings of a key, shared by the configuration and the admin API. */
 import * as v from 'valibot'
 import { MAX_AMOUNT, formatPico, parsePico } from '../money/money.ts'
 
@@ -11,25 +11,29 @@ const MODELS = 'a list of model ids such as "vendor/model" or "vendor/*"'
 const MODEL = 'a model id such as "vendor/model", or "vendor/*" for all of a vendor'
 const ID = '1 to 64 lower-case letters, digits, "_" or "-"'
 
-/** An amount above zero, as text. */
+/** An amount of USD above 0, as text. */
 export const usd = v.pipe(v.string(USD), v.check(isAmount, USD))
 /** The id of an account or a key. */
 export const recordId = v.pipe(v.string(ID), v.regex(/^[a-z0-9_-]{1,64}$/, ID))
 
+/** Requests per minute. */
 export const rpmLimit = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))
+/** Calls at a time. */
 export const concurrencyLimit = rpmLimit
+/** The most that a key can spend in a period. */
 export const spendCap = v.strictObject({
   usd,
   scope: v.picklist(['lifetime', 'day', 'month'], 'one of lifetime, day, month'),
 })
-/** A moment as text; a date, which is what YAML makes of an unquoted moment, becomes one. */
+/** A moment as ISO 8601 text. A Date is accepted too, because YAML turns an unquoted moment into one. */
 export const expiresAt = v.pipe(
   v.union([v.string(), v.date()], MOMENT),
   v.transform((moment) => (moment instanceof Date ? moment.toISOString() : moment)),
   v.check(isMoment, MOMENT),
 )
+/** The models that a key can use. */
 export const models = v.array(v.pipe(v.string(MODEL), v.regex(/^[^/\s:]+\/\S+$/, MODEL)), MODELS)
-/** Its shape alone; `readPolicy` looks inside. */
+/** A policy; checked only for being an object, `readPolicy` checks the members. */
 export const policy = v.record(v.string(), v.unknown(), 'a policy object')
 
 function isAmount(amount: string): boolean {
@@ -41,7 +45,7 @@ function isAmount(amount: string): boolean {
   }
 }
 
-/** ISO 8601 with a zone, or a day; the parser of the platform takes much else, and the 31st of every month. */
+/** ISO 8601 with a zone, or a day. `Date.parse` alone accepts other notations, and the 31st of every month. */
 function isMoment(text: string): boolean {
   const match =
     /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/.exec(text)

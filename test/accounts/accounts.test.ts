@@ -62,13 +62,13 @@ describe('secrets', () => {
     expect(hasValidChecksum(secret)).toBe(true)
   })
 
-  it('are never the same twice', async () => {
+  it('are different every time', async () => {
     const { accounts, secret } = await setUpKey()
     const other = await accounts.createKey('acme', { name: 'Other' })
     expect(other.secret).not.toBe(secret)
   })
 
-  it('with a typing error are told from real ones', async () => {
+  it('with a typing error are recognised', async () => {
     const { secret } = await setUpKey()
     const characters = fc.constantFrom(...'0123456789ABCXYZabcxyz')
     fc.assert(
@@ -83,7 +83,7 @@ describe('secrets', () => {
     expect(hasValidChecksum('some-other-secret')).toBe(true)
   })
 
-  it('have a checksum others can compute: CRC-32 of all before it, in base 62', () => {
+  it('end in a checksum that other programs can compute: CRC-32 in base 62', () => {
     const body = `sk-sluice-${'0'.repeat(40)}`
     // crc32(body) is 1910667480.
     expect(hasValidChecksum(`${body}25IxtQ`)).toBe(true)
@@ -103,7 +103,7 @@ describe('secrets', () => {
 })
 
 describe('accounts', () => {
-  it('are listed in the order they were made', async () => {
+  it('are listed in the order of creation', async () => {
     const { accounts, clock } = setUp()
     const made = await accounts.createAccount({ id: 'zebra', name: 'Zebra' })
     expect(made).toEqual({ id: 'zebra', name: 'Zebra', createdAt: clock.now })
@@ -129,7 +129,7 @@ describe('accounts', () => {
     },
   )
 
-  it('are not made twice, however many try at once', async () => {
+  it('are created once, also by concurrent requests', async () => {
     const { accounts } = setUp()
     const tries = Array.from({ length: 20 }, (_, i) =>
       accounts.createAccount({ id: 'acme', name: `Try ${i}` }),
@@ -140,7 +140,7 @@ describe('accounts', () => {
     await expect(tries[1]).rejects.toMatchObject({
       code: 'invalid_value',
       param: 'id',
-      message: '"id" has to be new; there already is an account acme.',
+      message: '"id" has to be new; account acme exists already.',
     })
   })
 })
@@ -156,7 +156,7 @@ describe('keys', () => {
     expect(accounts.peek(hashSecret('never asked for'))).toBeUndefined()
   })
 
-  it('have what they were given, and nothing they were not', async () => {
+  it('have the given settings and no others', async () => {
     const { accounts, clock } = await setUpKey()
     const wanted = {
       name: 'Kiosk',
@@ -175,7 +175,7 @@ describe('keys', () => {
     expect(await accounts.key('laptop')).not.toHaveProperty('rpm')
   })
 
-  it('are listed by account, or all, in the order they were made', async () => {
+  it('are listed by account, or all, in the order of creation', async () => {
     const { accounts } = await setUpKey()
     await accounts.createAccount({ id: 'other', name: 'Other' })
     await accounts.createKey('other', { id: 'third', name: 'Third' })
@@ -197,7 +197,7 @@ describe('keys', () => {
     expect((await accounts.find(sha256))!.key.id).toBe('hashed')
   })
 
-  it('can be moved here with their secret', async () => {
+  it('can be taken over from another system with their secret', async () => {
     const { secret } = await setUpKey()
     const { accounts } = setUp()
     await accounts.createAccount({ id: 'acme', name: 'Acme' })
@@ -251,7 +251,7 @@ describe('keys', () => {
     expect((await accounts.find(sha256))!.key.id).toBe(key.id)
   })
 
-  it('belong to accounts that exist, and exist to be changed', async () => {
+  it('need an existing account, and have to exist to be changed', async () => {
     const { accounts } = await setUpKey()
     const unknown = { status: 404, code: 'not_found' }
     const made = accounts.createKey('nobody', { name: 'New' })
@@ -266,7 +266,7 @@ describe('keys', () => {
     })
   })
 
-  it('that were left half made can be made again', async () => {
+  it('can be created again after an interrupted attempt', async () => {
     const { accounts, records, ledger, config } = await setUpKey()
     const failing = {
       ...records,
@@ -289,7 +289,7 @@ describe('keys', () => {
 })
 
 describe('a change', () => {
-  it('touches what it names, clears with null, keeps the rest', async () => {
+  it('changes the given members, removes those that are null, keeps the rest', async () => {
     const { accounts, clock } = await setUpKey()
     const cap = { usd: '1', scope: 'day' } as const
     await accounts.changeKey('laptop', { rpm: 5, spendCap: cap, models: ['vendor/*'] })
@@ -301,7 +301,7 @@ describe('a change', () => {
     expect(key.models).toBeUndefined()
   })
 
-  it('raises the revision to the time, and by one at least', async () => {
+  it('raises the revision to the time, at least by one', async () => {
     const { accounts, clock, key } = await setUpKey()
     expect(key.revision).toBe(clock.now)
     const changes = [1, 2, 3].map((rpm) => accounts.changeKey('laptop', { rpm }))
@@ -311,7 +311,7 @@ describe('a change', () => {
     expect((await accounts.changeKey('laptop', { rpm: 4 })).revision).toBe(clock.now)
   })
 
-  it('is not lost to another at the same time', async () => {
+  it('is not lost to a concurrent one', async () => {
     const { accounts } = await setUpKey()
     const cap = { usd: '1', scope: 'day' } as const
     await Promise.all([
@@ -342,7 +342,7 @@ describe('a change', () => {
     expect(elsewhere.peek(sha256)!.key.disabled).toBe(true)
   })
 
-  it('counts from the moment it is acknowledged: rate, concurrency, expiry, cap', async () => {
+  it('applies from the moment it is acknowledged: rate, concurrency, expiry, cap', async () => {
     const { accounts, clock, enter, sha256, ledger, pay } = await setUpKey()
     await pay('acme')
     const known = async () => (await accounts.find(sha256))!
@@ -359,7 +359,7 @@ describe('a change', () => {
     expect(enter(await known())).toEqual({ ok: false, why: 'expired' })
   })
 
-  it('is there for readers before the ledger asks for it', async () => {
+  it('is in the records before the ledger has it', async () => {
     const { accounts, records, ledger } = await setUpKey()
     const limits = ledger.limits.bind(ledger)
     let seen: unknown
@@ -373,7 +373,7 @@ describe('a change', () => {
 })
 
 describe('admission', () => {
-  it('lets exactly fifty of two hundred in at once through a key with fifty a minute', async () => {
+  it('lets exactly fifty of two hundred concurrent calls in for a limit of fifty a minute', async () => {
     const { accounts, enter, sha256, pay } = await setUpKey()
     await pay('acme')
     await accounts.changeKey('laptop', { rpm: 50 })
@@ -384,7 +384,7 @@ describe('admission', () => {
     expect(answers.filter((answer) => !answer.ok && answer.why === 'rpm')).toHaveLength(150)
   })
 
-  it('works for keys the ledger has never heard of', async () => {
+  it('works for keys that are new to the ledger', async () => {
     const { records, config, sha256 } = await setUpKey()
     const { ledger } = openInMemory()
     const accounts = new Accounts({ records, ledger, defaults: () => config })
@@ -394,7 +394,7 @@ describe('admission', () => {
     expect(ledger.enter({ ...entry, request: 'req_1' })).toMatchObject({ ok: true })
   })
 
-  it('recovers by a reload when the ledger has lost its memory', async () => {
+  it('recovers by a reload when the ledger has lost the limits', async () => {
     const { records, config, sha256 } = await setUpKey()
     let { ledger } = openInMemory()
     const engine = {
@@ -416,7 +416,7 @@ describe('admission', () => {
     expect(ledger.enter(entry)).toMatchObject({ ok: true })
   })
 
-  it('goes by new defaults within a minute', async () => {
+  it('applies new defaults within a minute', async () => {
     const { accounts, clock, config, enter, sha256, pay } = await setUpKey()
     await pay('acme')
     config.limits = { rpm: 1, concurrency: 30 }
@@ -426,7 +426,7 @@ describe('admission', () => {
 })
 
 describe('the cache', () => {
-  it('asks the records once for many at once', async () => {
+  it('reads the records once for concurrent look-ups', async () => {
     const { instance, records, sha256 } = await setUpKey()
     const get = vi.spyOn(records, 'get')
     const accounts = instance()
@@ -439,7 +439,7 @@ describe('the cache', () => {
     ])
   })
 
-  it('forgets a key after a minute, and that there is none after two seconds', async () => {
+  it('forgets a key after a minute, and an unknown one after two seconds', async () => {
     const { accounts, clock, sha256 } = await setUpKey()
     const unknown = hashSecret('unknown')
     await accounts.find(unknown)
@@ -453,7 +453,7 @@ describe('the cache', () => {
     expect(accounts.peek(sha256)).toBeUndefined()
   })
 
-  it('knows a new key at once, though it was asked for before', async () => {
+  it('knows a new key at once, also after a look-up that found none', async () => {
     const { accounts } = await setUpKey()
     const secret = 'a-secret-of-my-own'
     expect(await accounts.find(hashSecret(secret))).toBeNull()
@@ -461,7 +461,7 @@ describe('the cache', () => {
     expect((await accounts.find(hashSecret(secret)))!.key.id).toBe('own')
   })
 
-  it('keeps nothing of a look-up that failed', async () => {
+  it('keeps nothing of a failed look-up', async () => {
     const { instance, records, sha256 } = await setUpKey()
     const accounts = instance()
     vi.spyOn(records, 'get').mockRejectedValueOnce(new Error('store is down'))
@@ -471,7 +471,7 @@ describe('the cache', () => {
 })
 
 describe('effective limits', () => {
-  it('are the key’s or the defaults, and the free tier’s where those are lower', async () => {
+  it('are those of the key or the defaults, and those of the free tier where they are lower', async () => {
     const { accounts, key } = await setUpKey()
     const own = { ...key, rpm: 7, concurrency: 300 }
     expect(accounts.effectiveLimits(key, true, FREE_TIER)).toEqual({ rpm: 600, concurrency: 1000 })
