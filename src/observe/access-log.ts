@@ -1,22 +1,22 @@
 /**
- * One line per call, written in batches: a write per call would cost more than everything else that is logged.
- * Lines that are still in memory may be lost in a crash; money never depends on them.
+ * The access log: one line per call, written in batches, because one write per call would cost more than making the line.
+ * Lines in memory are lost in a crash; charges do not depend on them.
  */
 import type { Outcome, RequestId } from '../state/ledger/ledger.ts'
 
-/** One call that has ended. Ids, names and numbers only, never text of a user. */
+/** A call that has ended. Ids, names and numbers only, never text of a user. */
 export interface AccessRecord {
   /** When the call arrived, ms since epoch. */
   readonly at: number
   readonly requestId: RequestId
   readonly method: string
-  /** The endpoint's own path, not what the client wrote. */
+  /** Path of the endpoint, not the text that the client sent. */
   readonly path: string
-  /** 0 when the client left before it got one. */
+  /** 0 if the client left before the status was sent. */
   readonly status: number
   readonly code?: string | undefined
   readonly outcome: Outcome
-  /** From arrival to the last byte. */
+  /** ms from arrival to the last byte. */
   readonly ms: number
   readonly account?: string | undefined
   readonly key?: string | undefined
@@ -26,13 +26,13 @@ export interface AccessRecord {
   readonly completionTokens?: number | undefined
   /** USD as plain decimal text. */
   readonly cost?: string | undefined
-  /** How often the client's SDK says it has tried before; what is not a small number is left out. */
+  /** Number of earlier tries, as the client's SDK reports it; anything but a small number is not logged. */
   readonly retryCount?: string | undefined
 }
 
-/** What guards decided about one call (guard design, 6). Names and numbers; text only where the operator wants evidence. */
+/** The decision of the guards about one call. Names and numbers; text only if the operator has configured evidence. */
 export interface DecisionRecord {
-  /** When it was decided for good, ms since epoch. */
+  /** When the decision became final, ms since epoch. */
   readonly at: number
   readonly requestId: RequestId
   readonly mode: string
@@ -41,18 +41,19 @@ export interface DecisionRecord {
   readonly [member: string]: unknown
 }
 
+/** Settings of the access log. */
 export interface AccessLogOptions {
   readonly format: 'pretty' | 'json'
-  /** Where batches go; standard output by default. */
+  /** Receives batches; standard output by default. */
   readonly write?: (text: string) => void
 }
 
-/** A batch of this many characters does not wait for the next flush. */
+/** A batch of this many characters is written at once. */
 const BATCH_CHARACTERS = 65_536
 
-/** Collects lines; somebody has to call `flush` from time to time, and once at the end. */
+/** Collects lines. The owner calls `flush` from time to time, and once at the end. */
 export class AccessLog {
-  /** Everything that is known of a decision is written; else its outcome. */
+  /** True if a decision is logged with all members, false if only with its outcome. */
   readonly detailed: boolean
   #batch = ''
   readonly #line: (record: AccessRecord) => string
@@ -66,11 +67,12 @@ export class AccessLog {
     this.#write = write
   }
 
+  /** Logs a call that has ended. */
   add(record: AccessRecord): void {
     this.#append(this.#line(record))
   }
 
-  /** The event `guard.decision`. */
+  /** Logs a decision of guards, as the event `guard.decision`. */
   decided(record: DecisionRecord): void {
     this.#append(this.#decision(record))
   }
@@ -80,7 +82,7 @@ export class AccessLog {
     if (this.#batch.length >= BATCH_CHARACTERS) this.flush()
   }
 
-  /** Writes what there is, at once. */
+  /** Writes all collected lines at once. */
   flush(): void {
     if (!this.#batch) return
     const batch = this.#batch
@@ -95,7 +97,7 @@ function jsonLine(record: AccessRecord): string {
 }
 
 /**
- * Time (UTC), status, outcome, duration in columns; then what is there of path, model, tokens, cost, owner, id.
+ * Time (UTC), status, outcome and duration in columns; then path, model, tokens, cost, account and id where known.
  * @example 10:21:07.123 200 completed   1.234s POST /v1/chat/completions acme/swift 812+220 tokens $0.000855 …
  */
 function prettyLine(record: AccessRecord): string {
@@ -131,7 +133,7 @@ function prettyDecision({ at, mode, outcome, rules, requestId }: DecisionRecord)
 let second = NaN
 let clock = ''
 
-/** `10:21:07.123`, UTC. The clock of a second is kept; a call that takes long has lines of two seconds. */
+/** `10:21:07.123`, UTC. The text up to the second is kept for further lines of the same second. */
 function timeOf(at: number): string {
   const whole = Math.floor(at / 1000)
   if (whole !== second) {
@@ -146,12 +148,12 @@ function twoDigits(value: number): string {
   return value < 10 ? `0${value}` : String(value)
 }
 
-/** @param ms whole ones. @example 1.234s */
+/** @param ms a whole number. @example 1.234s */
 function secondsOf(ms: number): string {
   return `${Math.floor(ms / 1000)}.${String(ms % 1000).padStart(3, '0')}s`
 }
 
-/** A header is text of a user until it is shown to be a number. */
+/** The header may hold any text of a client: only a small number is logged. */
 function retriesOf({ retryCount }: AccessRecord): number | undefined {
   return retryCount && /^\d{1,3}$/.test(retryCount) ? Number(retryCount) : undefined
 }

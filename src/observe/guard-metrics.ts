@@ -1,4 +1,4 @@
-/** What is counted of guards (guard design, 6). Labels are bounded: names of the configuration and of rules. */
+/** Metrics of guards. Labels are bounded: names from the configuration and names of rules. */
 import {
   escape,
   getOrCreate,
@@ -11,8 +11,8 @@ import { formatPico, type Pico } from '../money/money.ts'
 
 const LATENCY_BOUNDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 4]
 const STALL_BOUNDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20]
-const HELD_BOUNDS = [0, 8, 32, 128, 512, 2048, 8192, 32_768, 131_072]
-/** Rules that guards invent are as many as they like; past this many the rest is `other`. */
+const RETAINED_BOUNDS = [0, 8, 32, 128, 512, 2048, 8192, 32_768, 131_072]
+/** Guards may invent rules. Above this many label combinations of a counter, further ones count as `other`. */
 const MAX_SERIES = 2000
 
 const CIRCUIT_STATES = { closed: 0, 'half-open': 1, open: 2 } as const
@@ -20,18 +20,20 @@ const CIRCUIT_STATES = { closed: 0, 'half-open': 1, open: 2 } as const
 /** State of a circuit breaker. */
 export type CircuitState = keyof typeof CIRCUIT_STATES
 
+/** The count of one combination of label values. */
 interface Series {
   readonly labels: string
   count: number
 }
 
+/** A counter with labels. */
 class Counters {
   readonly name: string
   readonly help: string
   readonly #labels: readonly string[]
-  /** By the values of their labels. */
+  /** By label values, joined. */
   readonly #series = new Map<string, Series>()
-  /** What was counted last is mostly counted next. */
+  /** Label values of the previous count; most counts repeat them. */
   #values: readonly string[] = []
   #last: Series | undefined
 
@@ -69,39 +71,42 @@ class Counters {
   }
 }
 
+/** The metrics of all guards of one gateway. */
 export class GuardMetrics {
-  /** Circuits of the guards in use, by guard and origin. */
+  /** Circuit breakers of the guards in use, by guard and origin. */
   circuits: ReadonlyMap<string, { readonly state: CircuitState }> = new Map()
   readonly #decisions = new Counters(
     'gateway_guard_decisions_total',
-    'What guards found, by rule, and guarded calls that passed.',
+    'Findings of guards by rule, and guarded calls that passed.',
     ['side', 'rule', 'mode', 'outcome'],
   )
-  readonly #errors = new Counters('gateway_guard_errors_total', 'Guards that could not look.', [
-    'guard',
-    'kind',
-    'on_error',
-  ])
+  readonly #errors = new Counters(
+    'gateway_guard_errors_total',
+    'Guards that failed to give a verdict.',
+    ['guard', 'kind', 'on_error'],
+  )
   readonly #removed = new Counters(
     'gateway_guard_fields_removed_total',
-    'Fields of answers left out because no guard can read them.',
+    'Fields left out of answers because no guard can read them.',
     ['field'],
   )
   readonly #ignored = new Counters(
     'gateway_guard_policy_ignored_total',
-    "Members of requests' policies that would have loosened the key's.",
+    "Members of request policies that were ignored because they loosen the key's policy.",
     ['member'],
   )
   readonly #unscanned = new Counters(
     'gateway_guard_unscanned_total',
-    'Media that no guard could read.',
+    'Media that no guard can read.',
     ['kind'],
   )
-  readonly #asked = new Counters('gateway_guard_judge_calls_total', 'Models that guards asked.', [
-    'result',
-  ])
+  readonly #asked = new Counters(
+    'gateway_guard_judge_calls_total',
+    'Requests of guards to models.',
+    ['result'],
+  )
   readonly #latency = new Map<string, ReturnType<typeof histogram>>()
-  readonly #held = histogram(HELD_BOUNDS)
+  readonly #retained = histogram(RETAINED_BOUNDS)
   readonly #stall = histogram(STALL_BOUNDS)
   readonly #cost = new Map<string, Pico>()
 
@@ -110,10 +115,12 @@ export class GuardMetrics {
     this.#decisions.add(side, rule && rule.replace(/\[\d+\]$/, ''), mode, outcome)
   }
 
+  /** A guard has failed to give a verdict. */
   failed(guard: string, kind: string, onError: string): void {
     this.#errors.add(guard, kind, onError)
   }
 
+  /** A remote guard has answered. @param seconds since it was asked */
   asked(guard: string, side: string, seconds: number): void {
     const labels = `guard="${escape(guard)}",side="${side}"`
     observe(
@@ -122,37 +129,45 @@ export class GuardMetrics {
     )
   }
 
+  /** A field was left out of an answer because no guard can read it. */
   removed(field: string): void {
     this.#removed.add(field)
   }
 
+  /** A member of a request's policy was ignored because it would loosen the policy of the key. */
   ignored(member: string): void {
     this.#ignored.add(member)
   }
 
+  /** A medium passed that no guard can read. */
   unscanned(kind: string): void {
     this.#unscanned.add(kind)
   }
 
-  /** A guard has asked a model. */
+  /** A guard has asked a model. @param ok whether the model has answered */
   judged(ok: boolean): void {
     this.#asked.add(ok ? 'ok' : 'failed')
   }
 
-  /** What that cost. @param payer `account` or `operator` */
+  /** A guard's request to a model was charged. @param payer `account` or `operator` */
   spent(payer: string, cost: Pico): void {
     this.#cost.set(payer, (this.#cost.get(payer) ?? 0n) + cost)
   }
 
-  /** @param characters the most that was held of one answer @param stallMs how long its client waited for guards only */
+  /**
+   * A screened answer has ended.
+   * @param characters largest amount of text that was retained at one time
+   * @param stallMs ms that the client waited only for guards
+   */
   screened(characters: number, stallMs: number): void {
-    observe(this.#held, characters)
+    observe(this.#retained, characters)
     observe(this.#stall, stallMs / 1000)
   }
 
+  /** All guard metrics, for `Metrics.text`. */
   families(): Family[] {
     const latency = 'gateway_guard_latency_seconds'
-    const held = 'gateway_guard_hold_chars'
+    const retained = 'gateway_guard_hold_chars'
     const stall = 'gateway_guard_stall_seconds'
     const cost = 'gateway_guard_cost_usd_total'
     const circuit = 'gateway_guard_circuit_state'
@@ -168,25 +183,25 @@ export class GuardMetrics {
       {
         name: latency,
         type: 'histogram',
-        help: 'Questions to remote guards.',
+        help: 'Requests to remote guards.',
         samples: histogramLines(latency, this.#latency),
       },
       {
-        name: held,
+        name: retained,
         type: 'histogram',
-        help: 'The most that was held of one answer, in characters.',
-        samples: histogramLines(held, [['', this.#held]]),
+        help: 'Largest amount of text retained of one answer, in characters.',
+        samples: histogramLines(retained, [['', this.#retained]]),
       },
       {
         name: stall,
         type: 'histogram',
-        help: 'How long clients waited only for guards.',
+        help: 'Time that clients waited only for guards.',
         samples: histogramLines(stall, [['', this.#stall]]),
       },
       {
         name: cost,
         type: 'counter',
-        help: 'What models cost that guards asked, in USD.',
+        help: 'Cost of the requests of guards to models, in USD.',
         samples: [...this.#cost].map(
           ([payer, amount]) => `${cost}{payer="${payer}"} ${formatPico(amount)}`,
         ),
@@ -194,7 +209,7 @@ export class GuardMetrics {
       {
         name: circuit,
         type: 'gauge',
-        help: '0 closed, 1 trying, 2 open.',
+        help: 'Circuit breakers: 0 closed, 1 half-open, 2 open.',
         samples: [...this.circuits].map(([key, { state }]) => {
           const space = key.lastIndexOf(' ')
           const [guard, origin] = [key.slice(0, space), key.slice(space + 1)]

@@ -1,13 +1,15 @@
 /**
- * What is counted, and the text that Prometheus reads (exposition format 0.0.4).
- * A call costs one string and a few look-ups here; text is only made when somebody asks for it.
+ * The counters and histograms of the gateway, and their Prometheus text (exposition format 0.0.4). Counting a call costs
+ * one string and a few look-ups; text is built only when Prometheus asks for it.
  */
 import {
   escape,
+  familyLines,
   getOrCreate,
   histogram,
   histogramLines,
   observe,
+  type Family,
   type Histogram,
 } from './prometheus.ts'
 import { GuardMetrics } from './guard-metrics.ts'
@@ -19,10 +21,10 @@ export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 /** A call that has ended. */
 export interface EndedRequest {
   readonly endpoint: string
-  /** Only ids of the catalog: a name that a client made up would grow the registry without bound. */
+  /** Only an id of the catalog: names that clients make up would add series without bound. */
   readonly model?: string | undefined
   readonly outcome: string
-  /** The code of the error the client got. */
+  /** Code of the error that the client received. */
   readonly code?: string | undefined
   readonly seconds: number
   readonly cost?: Pico | undefined
@@ -45,22 +47,26 @@ export interface SearchEnded {
   readonly seconds: number
 }
 
-/** A value that is read off when the text is made, such as the depth of an outbox. */
+/** A value that is read when the text is built, such as the length of a queue. */
 export interface Gauge {
   readonly name: string
   readonly help: string
-  /** One, or one for each value of a label. */
+  /** One value, or one for each value of a label. */
   readonly value: number | { readonly label: string; readonly of: ReadonlyMap<string, number> }
 }
 
-/** Upper bounds in seconds: from an answer out of a cache to the longest stream. */
+/** Upper bounds in seconds: from an answer of a cache to the longest stream. */
 const REQUEST_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
-/** A settlement is a write that was made durable: fractions of a millisecond to an outage. */
+/** Upper bounds in seconds: from a write to a local disk to an outage of the ledger. */
 const SETTLE_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
 
-/** Vendors may put any code into an error: past this many combinations the rest is counted as `other`. */
+/** Vendors may invent error codes. Above this many label combinations, further ones count as `other`. */
 const MAX_SERIES = 5000
 const OTHER = 'other'
+
+const REQUEST_HELP = 'From the arrival of a call to its last byte.'
+const SETTLE_HELP = 'From a charge to the moment it was durable.'
+const UPSTREAM_HELP = 'Requests to vendors, up to the first part of the answer.'
 
 interface Consumption {
   cost: Pico
@@ -70,7 +76,7 @@ interface Consumption {
 
 type Labels = Pick<EndedRequest, 'endpoint' | 'model' | 'outcome' | 'code'>
 
-/** Everything a call of one combination of labels adds to. */
+/** What calls with the same labels add to. */
 interface Series {
   count: number
   readonly labels: string
@@ -78,11 +84,12 @@ interface Series {
   readonly consumed: Consumption
 }
 
+/** The metrics of one gateway. */
 export class Metrics {
   readonly guard = new GuardMetrics()
   #running = 0
   readonly #series = new Map<string, Series>()
-  /** Of the call before, which most calls are like. */
+  /** Series of the previous call; most calls have the same labels. */
   #last: { readonly of: Labels; readonly series: Series } | undefined = undefined
   readonly #durations = new Map<string, Histogram>()
   readonly #consumed = new Map<string, Consumption>()
@@ -92,15 +99,17 @@ export class Metrics {
   readonly #searches = new Map<string, Map<string, Histogram>>()
   readonly #settlements = histogram(SETTLE_BOUNDS)
 
-  /** Calls under way. */
+  /** Number of calls in progress. */
   get running(): number {
     return this.#running
   }
 
+  /** A call has arrived. */
   requestStarted(): void {
     this.#running++
   }
 
+  /** A call has ended, whatever its outcome. */
   requestEnded(request: EndedRequest): void {
     this.#running--
     const last = this.#last
@@ -114,115 +123,91 @@ export class Metrics {
     if (request.completionTokens) consumed.completionTokens += request.completionTokens
   }
 
-  /** @param result `ok`, or why the ledger did not let the call in */
+  /** The ledger has decided about an admission. @param result `ok`, or the reason of a refusal */
   entered(result: string): void {
     this.#entries.set(result, (this.#entries.get(result) ?? 0) + 1)
   }
 
-  /** @param result `ok`, or why the ledger did not hold the money */
+  /** The ledger has decided about a hold. @param result `ok`, or the reason of a refusal */
   held(result: string): void {
     this.#holds.set(result, (this.#holds.get(result) ?? 0) + 1)
   }
 
-  /** @param seconds from the charge to the moment it was durable */
+  /** A settlement is durable. @param seconds since the charge */
   settled(seconds: number): void {
     observe(this.#settlements, seconds)
   }
 
+  /** A request to a vendor has its first part, or has failed. */
   upstream({ provider, outcome, seconds }: UpstreamRequestEnded): void {
     const outcomes = getOrCreate(this.#upstream, provider, () => new Map<string, Histogram>())
     observe(getOrCreate(outcomes, outcome, requestHistogram), seconds)
   }
 
+  /** A web search has ended. */
   searched({ engine, outcome, seconds }: SearchEnded): void {
     const outcomes = getOrCreate(this.#searches, engine, () => new Map<string, Histogram>())
     observe(getOrCreate(outcomes, outcome, requestHistogram), seconds)
   }
 
-  /** The whole registry as Prometheus text, with `gauges` after it. */
+  /** All metrics as Prometheus text, with `gauges` at the end. */
   text(gauges: readonly Gauge[] = []): string {
-    const lines: string[] = []
-    const family = (name: string, type: string, help: string, samples: Iterable<string>): void => {
-      lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...samples)
-    }
+    const families = [
+      ...this.#requestFamilies(),
+      ...this.#durationFamilies(),
+      ...this.guard.families(),
+      ...gauges.map(toFamily),
+    ]
+    return `${families.flatMap(familyLines).join('\n')}\n`
+  }
+
+  #requestFamilies(): Family[] {
     const series = [...this.#series.values()]
     const consumed = [...this.#consumed]
-    family('gateway_requests_running', 'gauge', 'Calls under way.', [
-      `gateway_requests_running ${this.#running}`,
-    ])
-    family(
-      'gateway_requests_total',
-      'counter',
-      'Calls that have ended.',
-      series.map(({ labels, count }) => `gateway_requests_total{${labels}} ${count}`),
-    )
-    family(
-      'gateway_request_duration_seconds',
-      'histogram',
-      'From the arrival of a call to its last byte.',
-      histogramLines('gateway_request_duration_seconds', this.#durations),
-    )
-    family(
-      'gateway_cost_usd_total',
-      'counter',
-      'What calls were charged, in USD, exact.',
-      consumed.map(([labels, { cost }]) => `gateway_cost_usd_total{${labels}} ${formatPico(cost)}`),
-    )
-    family(
-      'gateway_tokens_total',
-      'counter',
-      'Tokens consumed.',
-      consumed.flatMap(([labels, { promptTokens, completionTokens }]) => [
-        `gateway_tokens_total{${labels},kind="prompt"} ${promptTokens}`,
-        `gateway_tokens_total{${labels},kind="completion"} ${completionTokens}`,
-      ]),
-    )
-    family(
-      'gateway_entries_total',
-      'counter',
-      'First half of admission: key, rate, concurrency.',
-      resultLines('gateway_entries_total', this.#entries),
-    )
-    family(
-      'gateway_holds_total',
-      'counter',
-      'Second half of admission: tier, caps, balance.',
-      resultLines('gateway_holds_total', this.#holds),
-    )
-    family(
-      'gateway_settlement_duration_seconds',
-      'histogram',
-      'From a charge to the moment it was durable.',
-      histogramLines('gateway_settlement_duration_seconds', [['', this.#settlements]]),
-    )
-    family(
-      'gateway_upstream_duration_seconds',
-      'histogram',
-      'Requests to vendors, to the first part of an answer.',
-      histogramLines(
-        'gateway_upstream_duration_seconds',
-        outcomeSeries('provider', this.#upstream),
-      ),
-    )
-    family(
-      'gateway_search_duration_seconds',
-      'histogram',
-      'Web searches, second tries included.',
-      histogramLines('gateway_search_duration_seconds', outcomeSeries('engine', this.#searches)),
-    )
-    for (const { name, type, help, samples } of this.guard.families()) {
-      family(name, type, help, samples)
-    }
-    for (const { name, help, value } of gauges) {
-      const samples = typeof value === 'number' ? [` ${value}`] : labelled(value.label, value.of)
-      family(
-        name,
-        'gauge',
-        help,
-        samples.map((sample) => name + sample),
-      )
-    }
-    return `${lines.join('\n')}\n`
+    return [
+      {
+        name: 'gateway_requests_running',
+        type: 'gauge',
+        help: 'Calls in progress.',
+        samples: [`gateway_requests_running ${this.#running}`],
+      },
+      {
+        name: 'gateway_requests_total',
+        type: 'counter',
+        help: 'Calls that have ended.',
+        samples: series.map(({ labels, count }) => `gateway_requests_total{${labels}} ${count}`),
+      },
+      durations('gateway_request_duration_seconds', this.#durations, REQUEST_HELP),
+      {
+        name: 'gateway_cost_usd_total',
+        type: 'counter',
+        help: 'What calls were charged, in USD, exact.',
+        samples: consumed.map(
+          ([labels, { cost }]) => `gateway_cost_usd_total{${labels}} ${formatPico(cost)}`,
+        ),
+      },
+      {
+        name: 'gateway_tokens_total',
+        type: 'counter',
+        help: 'Tokens consumed.',
+        samples: consumed.flatMap(([labels, { promptTokens, completionTokens }]) => [
+          `gateway_tokens_total{${labels},kind="prompt"} ${promptTokens}`,
+          `gateway_tokens_total{${labels},kind="completion"} ${completionTokens}`,
+        ]),
+      },
+      results('gateway_entries_total', this.#entries, 'Admissions: key, rate, concurrency.'),
+      results('gateway_holds_total', this.#holds, 'Holds: free tier, caps, balance.'),
+    ]
+  }
+
+  #durationFamilies(): Family[] {
+    const vendors = outcomeSeries('provider', this.#upstream)
+    const engines = outcomeSeries('engine', this.#searches)
+    return [
+      durations('gateway_settlement_duration_seconds', [['', this.#settlements]], SETTLE_HELP),
+      durations('gateway_upstream_duration_seconds', vendors, UPSTREAM_HELP),
+      durations('gateway_search_duration_seconds', engines, 'Web searches with their retries.'),
+    ]
   }
 
   #seriesOf({ endpoint, model = '', outcome, code = '' }: Labels): Series {
@@ -267,19 +252,34 @@ function nothingConsumed(): Consumption {
   return { cost: 0n, promptTokens: 0, completionTokens: 0 }
 }
 
-function resultLines(name: string, counts: ReadonlyMap<string, number>): string[] {
-  return [...counts].map(([result, count]) => `${name}{result="${escape(result)}"} ${count}`)
+function durations(
+  name: string,
+  histograms: Iterable<readonly [labels: string, Histogram]>,
+  help: string,
+): Family {
+  return { name, type: 'histogram', help, samples: histogramLines(name, histograms) }
 }
 
-function labelled(label: string, values: ReadonlyMap<string, number>): string[] {
-  return [...values].map(([of, value]) => `{${label}="${escape(of)}"} ${value}`)
+function results(name: string, counts: ReadonlyMap<string, number>, help: string): Family {
+  const samples = [...counts].map(
+    ([result, count]) => `${name}{result="${escape(result)}"} ${count}`,
+  )
+  return { name, type: 'counter', help, samples }
+}
+
+function toFamily({ name, help, value }: Gauge): Family {
+  const samples =
+    typeof value === 'number'
+      ? [`${name} ${value}`]
+      : [...value.of].map(([of, one]) => `${name}{${value.label}="${escape(of)}"} ${one}`)
+  return { name, type: 'gauge', help, samples }
 }
 
 function* outcomeSeries(
   label: string,
-  asked: ReadonlyMap<string, ReadonlyMap<string, Histogram>>,
+  requests: ReadonlyMap<string, ReadonlyMap<string, Histogram>>,
 ): Generator<readonly [labels: string, Histogram]> {
-  for (const [name, outcomes] of asked) {
+  for (const [name, outcomes] of requests) {
     for (const [outcome, durations] of outcomes) {
       yield [`${label}="${escape(name)}",outcome="${escape(outcome)}"`, durations]
     }

@@ -1,4 +1,4 @@
-/** The text that Prometheus reads (exposition format 0.0.4), and what it is made of. */
+/** Building blocks of Prometheus text (exposition format 0.0.4). */
 
 /** A metric with all its samples. */
 export interface Family {
@@ -8,19 +8,20 @@ export interface Family {
   readonly samples: Iterable<string>
 }
 
+/** Observed values, counted by upper bound. */
 export interface Histogram {
   readonly bounds: readonly number[]
-  /** One more than bounds: the last one is for everything above. */
+  /** Values per bound; one more than bounds, the last one counts everything above. */
   readonly counts: number[]
   sum: number
 }
 
-/** Nothing observed yet. @param bounds upper bounds, ascending */
+/** An empty histogram. @param bounds upper bounds, ascending */
 export function histogram(bounds: readonly number[]): Histogram {
   return { bounds, counts: Array.from({ length: bounds.length + 1 }, () => 0), sum: 0 }
 }
 
-/** Adds one value. */
+/** Adds one value to a histogram. */
 export function observe(target: Histogram, seconds: number): void {
   const { bounds, counts } = target
   let i = 0
@@ -29,11 +30,16 @@ export function observe(target: Histogram, seconds: number): void {
   target.sum += seconds
 }
 
-/** The value of a key, made when it is first asked for. */
+/** The value of a key; created and stored if it is absent. */
 export function getOrCreate<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
   let value = map.get(key)
   if (value === undefined) map.set(key, (value = make()))
   return value
+}
+
+/** The lines of a family: help, type, samples. */
+export function familyLines({ name, type, help, samples }: Family): string[] {
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...samples]
 }
 
 /** Samples of histograms, one for each set of labels. */
@@ -54,7 +60,7 @@ export function* histogramLines(
   }
 }
 
-/** The value of a label as it is written. */
+/** Escapes the value of a label. */
 export function escape(label: string): string {
   return label.replace(/[\\"\n]/g, (found) => (found === '\n' ? '\\n' : `\\${found}`))
 }

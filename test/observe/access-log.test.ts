@@ -24,7 +24,7 @@ function openLog(format: 'pretty' | 'json') {
 }
 
 describe('the access log', () => {
-  it('writes nothing before it is flushed, then everything at once', () => {
+  it('writes nothing before a flush, then everything at once', () => {
     const { log, writes } = openLog('json')
     log.add(record)
     log.add({ ...record, status: 502, outcome: 'failed' })
@@ -39,7 +39,7 @@ describe('the access log', () => {
     ).toEqual([200, 502])
   })
 
-  it('writes a flush with nothing in it not at all, and no line twice', () => {
+  it('makes no empty write, and writes no line twice', () => {
     const { log, writes } = openLog('json')
     log.flush()
     log.add(record)
@@ -57,7 +57,7 @@ describe('the access log', () => {
     expect(writes.join('').trimEnd().split('\n')).toHaveLength(1000)
   })
 
-  it('states time as ISO and cost as exact text in JSON, and leaves out what is not known', () => {
+  it('has ISO times and exact costs in JSON, and leaves out unknown members', () => {
     const { log, writes } = openLog('json')
     log.add({ ...record, account: undefined, key: undefined })
     log.flush()
@@ -85,7 +85,7 @@ describe('the access log', () => {
     )
   })
 
-  it('names the error, and keeps its columns when there was no status', () => {
+  it('has the error code, and keeps its columns without a status', () => {
     const { log, writes } = openLog('pretty')
     log.add({
       ...record,

@@ -44,7 +44,7 @@ describe('the registry', () => {
     ).toBe('1')
   })
 
-  it('shows how many calls are under way', () => {
+  it('shows the number of calls in progress', () => {
     const metrics = new Metrics()
     metrics.requestStarted()
     metrics.requestStarted()
@@ -64,7 +64,7 @@ describe('the registry', () => {
     expect(read.get(`gateway_tokens_total{${labels},kind="completion"}`)).toBe('3')
   })
 
-  it('puts durations into cumulative buckets', () => {
+  it('counts durations in cumulative buckets', () => {
     const metrics = new Metrics()
     for (const seconds of [0.05, 0.07, 4000]) metrics.requestEnded({ ...chat, seconds })
     const read = samples(metrics.text())
@@ -99,7 +99,7 @@ describe('the registry', () => {
     ).toBe('1')
   })
 
-  it('appends the gauges it is given', () => {
+  it('appends the given gauges', () => {
     const text = new Metrics().text([
       { name: 'gateway_outbox_entries', help: 'Waiting.', value: 4 },
     ])
@@ -109,7 +109,7 @@ describe('the registry', () => {
     expect(samples(text).get('gateway_outbox_entries')).toBe('4')
   })
 
-  it('escapes what would break a label', () => {
+  it('escapes characters that would break a label', () => {
     const metrics = new Metrics()
     metrics.requestEnded({ ...chat, model: 'a"b\\c\nd' })
     expect(
@@ -119,7 +119,7 @@ describe('the registry', () => {
     ).toBe('1')
   })
 
-  it('stays bounded whatever codes vendors invent, and loses no call', () => {
+  it('bounds the number of series and loses no call', () => {
     const metrics = new Metrics()
     for (let i = 0; i < 6000; i++)
       metrics.requestEnded({ ...chat, outcome: 'failed', code: `e${i}` })
@@ -131,7 +131,7 @@ describe('the registry', () => {
     expect(counts.at(-1)![0]).toContain('model="other",outcome="failed",code="other"')
   })
 
-  it('states the sum of costs exactly, however small or large', () => {
+  it('has exact sums of costs, however small or large', () => {
     fc.assert(
       fc.property(fc.array(fc.bigInt({ min: 0n, max: 10n ** 17n }), { minLength: 1 }), (costs) => {
         const metrics = new Metrics()
