@@ -1,13 +1,12 @@
 /**
- * The configuration that is used as long as there is no other one. It serves the mock models without any secret, and
- * real ones for every API key that is set, and searches the web with every engine that is: see starter.ts and
- * starter-search.ts.
+ * The configuration that is used when there is no other one. It serves mock models without any secret, the models of every
+ * vendor whose API key is in the environment (see starter.ts), and every search engine that is set (see starter-search.ts).
  */
 import type { ConfigContext, UserConfig } from '../src/index.ts'
 import { starter } from './starter.ts'
 import { starterSearch } from './starter-search.ts'
 
-/** One file, beside this folder; only one process may own it. */
+/** One file, in a folder next to this one; only one process can have it open. */
 const STATE: UserConfig['state'] = { driver: 'file', path: '../data' }
 
 export default async function configure({ env }: ConfigContext): Promise<UserConfig> {

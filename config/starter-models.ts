@@ -1,33 +1,35 @@
 /**
- * Well-known models of well-known vendors, for a first start. What a vendor charges changes: these are public list
- * prices of the month below. Take your own into your own configuration.
+ * Well-known models of well-known vendors, for a first start. Vendors change their prices: these are public list prices of
+ * the month below. An own configuration should have its own prices.
  */
 import type { UserConfig } from '../src/index.ts'
 
 type Entry = Exclude<NonNullable<UserConfig['models']>, string>[string]
 
-/** One model as its vendor knows it: everything of a catalog entry but where it is deployed. */
-export type StarterModel = Omit<Entry, 'deployments'> & {
+/** A model at its vendor: a catalog entry without its deployments. */
+type StarterModel = Omit<Entry, 'deployments'> & {
+  /** Name of the model at the vendor. */
   readonly upstream: string
-  /** Options of its deployment. */
+  /** Options of the deployment. */
   readonly options?: Readonly<Record<string, unknown>>
 }
 
+/** A vendor that is offered when its API key is set. */
 export interface StarterVendor {
   /** Name of the provider instance. */
   readonly provider: string
   /** The environment variable that holds the API key; the vendor is left out without it. */
   readonly variable: string
-  /** The plugin; by default the one for compatible vendors, which needs the next two. */
+  /** The plugin; by default the one for compatible vendors, which needs `baseURL` and `quirks`. */
   readonly use?: string
   readonly baseURL?: string
-  /** Row of the table of differences between compatible vendors. */
+  /** Name of the vendor in the table of differences between compatible vendors. */
   readonly quirks?: string
-  /** By catalog id. */
+  /** Models by catalog id. */
   readonly models: Readonly<Record<string, StarterModel>>
 }
 
-/** Month in which the prices below were true. */
+/** Month of the prices below. */
 export const PRICES_AS_OF = '2026-11'
 
 const CHAT = ['STREAMING', 'TOOLS', 'STRUCTURED_OUTPUTS'] as const
@@ -36,6 +38,7 @@ const SEEING = [...CHAT, 'VISION'] as const
 const BOTH = [...THINKING, 'VISION'] as const
 const READING = [...BOTH, 'FILE_INPUT'] as const
 
+/** The vendors of a first start. */
 export const VENDORS: readonly StarterVendor[] = [
   {
     provider: 'openai',
@@ -114,7 +117,7 @@ export const VENDORS: readonly StarterVendor[] = [
         context_length: 1_048_576,
         max_output_tokens: 65_536,
       },
-      // The regular price; until the end of 2026 the vendor takes half of it.
+      // The regular price; the vendor charges half of it until the end of 2026.
       'google/gemini-3.8-flash': {
         upstream: 'gemini-3.8-flash',
         name: 'Gemini 3.8 Flash',
@@ -172,7 +175,7 @@ export const VENDORS: readonly StarterVendor[] = [
         capabilities: [...CHAT],
         context_length: 256_000,
       },
-      // Without annotations, for which the vendor has another price.
+      // Price without annotations; the vendor charges more with them.
       'mistral/mistral-ocr-2512': {
         upstream: 'mistral-ocr-2512',
         name: 'Mistral OCR 3',
@@ -266,7 +269,7 @@ export const VENDORS: readonly StarterVendor[] = [
       },
       'qwen/qwen3.6-27b': {
         upstream: 'qwen/qwen3.6-27b',
-        // Thinks in tags inside its answer unless a client asks for reasoning.
+        // Without a request for reasoning, the model writes it between tags in its answer.
         options: { reasoning: 'tags' },
         name: 'Qwen3.6 27B',
         pricing: perMillion('0.60', '3.00'),
@@ -278,7 +281,7 @@ export const VENDORS: readonly StarterVendor[] = [
   },
 ]
 
-/** Vendors quote USD per million tokens. */
+/** Prices of tokens from USD per million, as vendors quote them. */
 function perMillion(
   prompt: string,
   completion: string,

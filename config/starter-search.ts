@@ -1,17 +1,17 @@
-/** Search engines for a first start: every one whose API key, or address, is in the environment. */
+/** Search engines for a first start: each one whose API key or address is in the environment. */
 import type { ConfigContext, UserConfig } from '../src/index.ts'
 
 type SearchSection = NonNullable<UserConfig['search']>
 type Engines = NonNullable<SearchSection['engines']>
 
 interface StarterEngine {
-  /** Its name, and that of the plugin. */
+  /** Name of the engine and of its plugin. */
   readonly name: string
-  /** The engine is left out where this is not set. */
+  /** Environment variable of the API key or address; the engine is left out without it. */
   readonly variable: string
-  /** Which option holds it. */
+  /** Option of the plugin that takes the value of the variable. */
   readonly option: string
-  /** USD for one search of at most ten results: public list prices of August 2026. */
+  /** USD per search of at most ten results: public list prices of August 2026. */
   readonly price: string
 }
 
@@ -22,7 +22,7 @@ const ENGINES: readonly StarterEngine[] = [
   { name: 'searxng', variable: 'SEARXNG_URL', option: 'baseURL', price: '0' },
 ]
 
-/** The engines there are; the first of them is asked when a request names none. Nothing where there are none. */
+/** The section `search` with all engines that are set, the first one being the default; empty without an engine. */
 export function starterSearch(env: ConfigContext['env']): { readonly search?: SearchSection } {
   const engines: Engines = {}
   for (const { name, variable, option, price } of ENGINES) {

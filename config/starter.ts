@@ -1,6 +1,6 @@
 /**
- * Providers and models that can be had without writing a configuration: the mock, what this machine can read and say by
- * itself, every vendor whose API key is in the environment, and an Ollama that answers on this machine.
+ * Providers and models that need no configuration: the mock, local text recognition and speech, every vendor whose API key
+ * is in the environment, and an Ollama that answers on this machine.
  */
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -12,23 +12,24 @@ type Offer = Required<Pick<UserConfig, 'providers'>> & {
 }
 
 const OLLAMA = '127.0.0.1:11434'
-/** A server that was asked for may take its time; looking for one must not hold up a start. */
-const ASKED_MS = 2000
-const LOOKED_FOR_MS = 300
+/** Time-out for a configured Ollama, in ms. */
+const CONFIGURED_MS = 2000
+/** Time-out for the search for a local Ollama, in ms; short, because it delays the start. */
+const DISCOVERY_MS = 300
 
 const MOCK: Offer = {
   providers: { mock: { use: 'mock' } },
   models: {
     'mock/echo': {
       name: 'Echo',
-      description: 'Says what was said to it.',
+      description: 'Repeats the message.',
       pricing: { prompt: '0.0000001', completion: '0.0000004' },
       capabilities: ['STREAMING', 'STRUCTURED_OUTPUTS', 'VISION', 'CHOICES'],
       deployments: [{ provider: 'mock', model: 'echo' }],
     },
     'mock/free': {
       name: 'Free echo',
-      description: 'The same, for accounts that have not paid yet.',
+      description: 'Repeats the message; on the free tier.',
       free_tier: true,
       pricing: { prompt: '0', completion: '0' },
       capabilities: ['STREAMING', 'STRUCTURED_OUTPUTS', 'VISION', 'CHOICES'],
@@ -36,14 +37,14 @@ const MOCK: Offer = {
     },
     'mock/reasoner': {
       name: 'Reasoner',
-      description: 'Thinks before it says what was said to it.',
+      description: 'Reasons, then repeats the message.',
       pricing: { prompt: '0.0000001', completion: '0.0000004' },
       capabilities: ['STREAMING', 'REASONING', 'CHOICES'],
       deployments: [
         {
           provider: 'mock',
           model: 'reasoner',
-          options: { reasoning: 'Somebody said something. I will say it back.' },
+          options: { reasoning: 'The user has sent a message. I will repeat it.' },
         },
       ],
     },
@@ -56,20 +57,20 @@ const MOCK: Offer = {
     },
     'mock/voice': {
       name: 'Voice',
-      description: 'Hums what it is given to read.',
+      description: 'Hums a tone for the text.',
       pricing: { character: '0.000001' },
       deployments: [{ provider: 'mock', model: 'voice' }],
     },
     'mock/ears': {
       name: 'Ears',
-      description: 'Tells how large a sound file is.',
+      description: 'Reports the size of a sound file.',
       pricing: { second: '0.00001' },
       capabilities: ['STREAMING', 'TIMESTAMPS', 'DIARIZATION'],
       deployments: [{ provider: 'mock', model: 'ears' }],
     },
     'mock/tools': {
       name: 'Tool user',
-      description: 'Calls the tools it is offered.',
+      description: 'Calls the offered tools.',
       pricing: { prompt: '0.0000001', completion: '0.0000004' },
       capabilities: ['STREAMING', 'TOOLS', 'CHOICES'],
       deployments: [{ provider: 'mock', model: 'tools' }],
@@ -77,7 +78,7 @@ const MOCK: Offer = {
   },
 }
 
-/** Costs the operator some seconds of a processor for each page, and is loaded when the first document comes. */
+/** Text recognition on this machine: takes seconds of processor time per page; loaded with the first document. */
 const OCR: Offer = {
   providers: { tesseract: { use: 'tesseract' } },
   models: {
@@ -91,7 +92,7 @@ const OCR: Offer = {
   },
 }
 
-/** Where eSpeak NG is installed. */
+/** Speech on this machine; offered if eSpeak NG is installed. */
 const SPEECH: Offer = {
   providers: { espeak: { use: 'espeak' } },
   models: {
@@ -105,7 +106,7 @@ const SPEECH: Offer = {
   },
 }
 
-/** What can be served with this environment; more than one vendor never offers the same id. */
+/** Everything that can be served with this environment. No two vendors have the same model id. */
 export async function starter(env: ConfigContext['env']): Promise<Offer> {
   const vendors = VENDORS.filter(({ variable }) => env[variable]).map(offerOf)
   const local = isInstalled('espeak-ng', env.PATH) ? [OCR, SPEECH] : [OCR]
@@ -147,7 +148,7 @@ function isInstalled(program: string, path = ''): boolean {
 /** The models of a local Ollama. They cost nothing, so they are open to the free tier. */
 async function ollama(host: string | undefined): Promise<Offer> {
   const origin = originOf(host || OLLAMA)
-  const names = await ollamaModels(origin, host ? ASKED_MS : LOOKED_FOR_MS)
+  const names = await ollamaModels(origin, host ? CONFIGURED_MS : DISCOVERY_MS)
   if (names.length === 0) return { providers: {}, models: {} }
   const models: Offer['models'] = {}
   for (const name of names) {
@@ -161,13 +162,13 @@ async function ollama(host: string | undefined): Promise<Offer> {
   }
   const options = { baseURL: `${origin}/v1`, quirks: 'ollama' }
   return {
-    // Loading a model that has not been used for a while takes minutes.
+    // Ollama may need minutes to load a model.
     providers: { ollama: { use: 'openai-compatible', options, firstPartTimeout: 300 } },
     models,
   }
 }
 
-/** Names of the installed models that can chat; none where nothing answers (Ollama API, `GET /api/tags`). */
+/** Names of the installed chat models, from `GET /api/tags` of Ollama; empty if no server answers. */
 async function ollamaModels(origin: string, limitMs: number): Promise<string[]> {
   try {
     const response = await fetch(`${origin}/api/tags`, { signal: AbortSignal.timeout(limitMs) })
@@ -182,7 +183,7 @@ async function ollamaModels(origin: string, limitMs: number): Promise<string[]> 
   }
 }
 
-/** `OLLAMA_HOST` is an address to listen on or to call; scheme, host and port may be left out. */
+/** Origin of `OLLAMA_HOST`, which may be an address to listen on, and may lack scheme, host or port. */
 function originOf(host: string): string {
   const address = host.startsWith(':') ? `127.0.0.1${host}` : host
   const text = /^https?:\/\//.test(address) ? address : `http://${address}`

@@ -1,14 +1,15 @@
-/** What configurations and plugins import. */
+/** Entry point of the package, for configurations and plugins. */
 import type { ConfigContext, UserConfig } from './config/config.ts'
 
 export { defineGuard, defineProvider, defineSearch } from './plugin.ts'
 export type * from './plugin.ts'
 export type { ConfigContext, UserConfig } from './config/config.ts'
 
+/** A configuration that is computed, for example from the environment. */
 type Configure = (context: ConfigContext) => UserConfig | Promise<UserConfig>
 
 /**
- * Gives types to a configuration, or to a function that makes one out of the environment.
+ * Gives types to a configuration, or to a function that returns one. Returns its argument.
  * @example export default defineConfig({ server: { port: 9000 }, models: './models.yaml' })
  */
 export function defineConfig(config: UserConfig): UserConfig

@@ -1,6 +1,6 @@
 /**
- * The configuration: found, read, filled in from the environment, validated, watched. One file; what it does not say is
- * a default, what the environment says counts more.
+ * Loads the configuration: finds the file, reads it, applies the environment, validates it and watches it for changes.
+ * There is one file. Absent members have defaults, and the environment overrides the file.
  */
 import { loadConfig as readWithC12 } from 'c12'
 import { watch as watchFolder, type FSWatcher } from 'node:fs'
@@ -15,39 +15,41 @@ import { toConfigIssues } from '../errors/issues.ts'
 import type { Provider } from '../plugin.ts'
 import { configSchema, crossCheck } from './schema.ts'
 
-/** Validated, every default filled in: durations in seconds, sizes in bytes, the paths of `state` absolute. */
+/** A validated configuration with all defaults: durations in seconds, sizes in bytes, paths of `state` absolute. */
 export type Config = Readonly<v.InferOutput<typeof configSchema>>
-/** Bytes, except `files`, which counts. */
+/** Limits of request bodies in bytes; `files` is a number of files. */
 export type BodyLimits = Readonly<Config['server']['limits']>
 
-/** The configuration as it is written. */
+/** The configuration as the operator writes it. */
 export type UserConfig = Omit<v.InferInput<typeof configSchema>, 'models'> & {
   /** Entries by model id, or the path of a YAML or JSON file that holds them, relative to this file. */
   models?: v.InferInput<typeof configSchema>['models'] | string
 }
 
-/** What a configuration that is a function gets. */
+/** The argument of a configuration that is a function. */
 export interface ConfigContext {
   /** The environment, `.env` files included. */
   readonly env: Environment
 }
 
+/** A configuration, and where it came from. */
 export interface LoadedConfig {
   readonly config: Config
   /** Absolute path of the file. */
   readonly file: string
-  /** Its folder: what relative paths in it start from. */
+  /** Folder of the file, to which relative paths refer. */
   readonly directory: string
-  /** Dotted paths of the values that came out of `${NAME}`: never to be shown. */
+  /** Dotted paths of the values that were taken from `${NAME}` and must not be shown. */
   readonly secrets: ReadonlySet<string>
-  /** The folders of the files that were read. */
+  /** Folders of all files that were read. */
   readonly folders: readonly string[]
 }
 
+/** Where to look for the configuration. */
 export interface LoadOptions {
-  /** Path of the file; without it the file is searched for. */
+  /** Path of the file; when absent, the file is searched for. */
   readonly file?: string
-  /** Where the search starts; default: the working folder. */
+  /** Folder where the search starts; by default the working folder. */
   readonly cwd?: string
   readonly env?: Environment
 }
@@ -56,13 +58,13 @@ const NAME = 'gateway.config'
 const EXTENSIONS = ['.ts', '.mts', '.js', '.yaml', '.yml', '.json']
 const DATA_EXTENSIONS = ['.yaml', '.yml', '.json']
 
-/** Editors write a file in several steps; a change counts when it has been quiet for so long. */
+/** Editors write a file in several steps: the reload starts after this many ms without a further event. */
 const QUIET_MS = 100
 
-/** What Node.js was asked to load by itself: it would give the same again, however the file has changed. */
+/** Files that Node.js has loaded itself. Its module cache would return the old content after a change. */
 const loadedByNode = new Set<string>()
 
-/** The provider's method for models of a modality. */
+/** The method of a provider that serves a modality. */
 const METHODS: Readonly<Record<Modality, keyof Provider>> = {
   chat: 'chat',
   image: 'generateImage',
@@ -71,7 +73,7 @@ const METHODS: Readonly<Record<Modality, keyof Provider>> = {
   transcription: 'transcribe',
 }
 
-/** @throws ConfigError with everything that is wrong */
+/** Loads and validates the configuration. @throws ConfigError with all issues */
 export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfig> {
   const { cwd = process.cwd(), env = process.env } = options
   const file = await find(cwd, options.file)
@@ -99,9 +101,9 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
 }
 
 /**
- * Reloads when a file in one of the configuration's folders has changed, also when it was replaced as a whole. An
- * invalid configuration goes to `onError` and changes nothing; one that says the same as before is not reported.
- * @param options those that the configuration was loaded with
+ * Reloads the configuration when a file in one of its folders has changed or was replaced. An invalid configuration is
+ * reported to `onError` and otherwise ignored. A configuration with the same values as before is not reported.
+ * @param options the options with which `loaded` was loaded
  */
 export async function watchConfig(
   loaded: LoadedConfig,
@@ -149,7 +151,7 @@ export async function watchConfig(
   }
 }
 
-/** Whether the providers, now that they are set up, can serve the models that are deployed on them. */
+/** Issues of models whose providers, once they are set up, lack the method for them. */
 export function checkProviders(
   config: Config,
   catalog: Catalog,
@@ -179,7 +181,7 @@ export function checkProviders(
 async function find(cwd: string, file: string | undefined): Promise<string> {
   if (file !== undefined) {
     const path = resolve(cwd, file)
-    if (!(await isFile(path))) fail(file, 'there is no such file')
+    if (!(await isFile(path))) fail(file, 'the file does not exist')
     if (!EXTENSIONS.includes(extname(path))) {
       fail(file, `expected a file that ends in ${EXTENSIONS.join(', ')}`)
     }
@@ -196,10 +198,10 @@ async function find(cwd: string, file: string | undefined): Promise<string> {
   return fail('the configuration', `there is no ${names} in ${folders.join(' or ')}`)
 }
 
-/** What a file holds; a function is called. */
+/** The content of a file; a function is called. */
 async function read(file: string, label: string, env: Environment): Promise<unknown> {
   try {
-    // Through c12, JSON would come out of a cache when it is read again.
+    // c12 would return JSON from a cache when the file is read again.
     if (extname(file) === '.json') return JSON.parse(await readFile(file, 'utf8'))
     const tryNative = !loadedByNode.has(file)
     loadedByNode.add(file)
@@ -214,12 +216,12 @@ async function read(file: string, label: string, env: Environment): Promise<unkn
       envName: false,
       dotenv: false,
       context: { env } satisfies ConfigContext,
-      // The default one would merge and drop members; there is nothing to merge here.
+      // The default merger drops members; there is only one source here.
       merger: (...sources) => sources.find((source) => source) ?? {},
       jitiOptions: {
-        // Its place would be a folder that others may write to.
+        // The cache would be in a folder that other users can write to.
         fsCache: false,
-        // Where Node.js can do it, no compiler is loaded: that takes 28 MB, and a quarter of the time of a start.
+        // Loading a compiler takes 28 MB and a quarter of the start-up time; Node.js can often do without.
         tryNative,
       },
     })
@@ -257,7 +259,7 @@ async function validate(resolved: ReturnType<typeof resolveEnvironment>, label: 
   return (result as { output: v.InferOutput<typeof configSchema> }).output
 }
 
-/** Without the lines of the file that parsers like to quote: there may be secrets in them. */
+/** The message of a parser without the lines of the file that it quotes, because they may hold secrets. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if (error instanceof TypeError && error.message.includes('$meta')) return 'it is empty'
@@ -275,7 +277,7 @@ function watchAll(
   return folders.map((folder) => watchFolder(folder, onEvent).on('error', onError))
 }
 
-/** Changes whenever a file changes that a configuration can consist of. */
+/** A text that changes whenever a file changes that can be part of the configuration. */
 async function fingerprint(folders: readonly string[]): Promise<string> {
   const names = await Promise.all(
     folders.map(async (folder) => {
@@ -295,7 +297,7 @@ async function isFile(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined))?.isFile() ?? false
 }
 
-/** The file as the operator would name it. */
+/** Path of the file for messages: relative to the working folder if the file is in it. */
 function labelOf(file: string, cwd: string): string {
   const path = relative(cwd, file)
   return path.startsWith('..') ? file : path

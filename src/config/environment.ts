@@ -1,36 +1,37 @@
 /**
- * What the environment says about the configuration: `${NAME}` inside texts, and overrides such as
- * `SLUICEGATE__SERVER__PORT=9000`, where a double underscore leads one level down.
+ * Applies environment variables to the configuration: references `${NAME}` in texts, and overrides such as
+ * `SLUICEGATE__SERVER__PORT=9000`, where a double underscore separates levels.
  */
 import { loadDotenv } from 'c12'
 import { safeParse, type GenericSchema } from 'valibot'
 import type { ConfigIssue } from '../errors/errors.ts'
 import { below, didYouMean, members } from '../errors/issues.ts'
 
+/** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** A configuration with everything filled in that the environment has to say. */
+/** A configuration with overrides and references applied. */
 export interface Resolved {
   readonly value: unknown
-  /** Dotted paths of texts that hold a value of the environment. */
+  /** Dotted paths of texts that contain a value of the environment. */
   readonly secrets: Set<string>
-  /** The variable that set a dotted path. */
+  /** Names of overriding variables by the dotted path that they set. */
   readonly overrides: Map<string, string>
   readonly issues: ConfigIssue[]
 }
 
-/** The section prefix of overrides. */
+/** Prefix of overriding variables. */
 export const OVERRIDE = 'SLUICEGATE__'
 
-/** Deeper than any sensible configuration; a YAML alias can make a circle. */
+/** Limit of nesting; a YAML alias can make a circle. */
 const MAX_DEPTH = 64
 
 const REFERENCE = /\$\$\{|\$\{(?:([A-Za-z_]\w*)(?::-([^}]*))?\})?/g
 const WHOLE_REFERENCE = /^\$\{[A-Za-z_]\w*(?::-[^}]*)?\}$/
 
 /**
- * The environment together with the `.env` files of the folders; a later folder counts more, the real environment most.
- * Nothing is written to the environment of the process.
+ * The environment together with the `.env` files of the folders. Later folders take precedence over earlier ones, and the
+ * real environment over all. The environment of the process is not changed.
  */
 export async function readEnvironment(
   env: Environment,
@@ -41,8 +42,8 @@ export async function readEnvironment(
 }
 
 /**
- * Puts overrides in, then replaces `${NAME}` and `${NAME:-default}` in every text (`$${` stands for `${`). A text that is
- * nothing but a reference, or an override, may also become a number, a flag or an object where the schema asks for one.
+ * Applies overrides, then replaces `${NAME}` and `${NAME:-default}` in every text (`$${` stands for `${`). An override, or
+ * a text that consists of one reference, becomes a number, a flag or an object where the schema asks for one.
  */
 export function resolveEnvironment(
   raw: unknown,
@@ -74,21 +75,23 @@ function override(root: unknown, schema: GenericSchema, { variable, text, resolv
   const place = (value: unknown, schemas: GenericSchema[], names: readonly string[]): unknown => {
     const [name, ...rest] = names
     if (name === undefined) return typed(text, schemas, typeof value !== 'string')
-    const known = [...new Set([...members(schemas), ...Object.keys(isBranch(value) ? value : {})])]
+    const known = [
+      ...new Set([...members(schemas), ...Object.keys(isContainer(value) ? value : {})]),
+    ]
     const key = known.find((member) => plain(member) === plain(name))
-    if (key === undefined || (value !== undefined && !isBranch(value))) {
+    if (key === undefined || (value !== undefined && !isContainer(value))) {
       const prefix = variable.split('__').slice(0, path.length + 1)
       const variables = known.map((member) => [...prefix, member.toUpperCase()].join('__'))
       const near = didYouMean([...prefix, name].join('__'), variables)
-      resolved.issues.push({ path: variable, message: `sets nothing that exists; ${near}` })
+      resolved.issues.push({ path: variable, message: `does not name a setting; ${near}` })
       return value
     }
     path.push(key)
-    const branch = value as Record<string, unknown> | unknown[] | undefined
-    if (Array.isArray(branch)) {
-      return branch.with(Number(key), place(branch[Number(key)], below(schemas, key), rest))
+    const container = value as Record<string, unknown> | unknown[] | undefined
+    if (Array.isArray(container)) {
+      return container.with(Number(key), place(container[Number(key)], below(schemas, key), rest))
     }
-    return { ...branch, [key]: place(branch?.[key], below(schemas, key), rest) }
+    return { ...container, [key]: place(container?.[key], below(schemas, key), rest) }
   }
   const before = resolved.issues.length
   const value = place(root, [schema], variable.slice(OVERRIDE.length).split('__'))
@@ -109,14 +112,14 @@ function substitute(
 ): unknown {
   const { overrides, issues } = context.resolved
   const dotted = path.join('.')
-  // An override is taken as it stands: its writer had the shell to put things together.
+  // References in an override are not replaced: the shell can insert variables.
   if (overrides.has(dotted)) return value
   if (typeof value === 'string') return fill(value, schemas, dotted, context)
-  if (!isBranch(value)) return value
+  if (!isContainer(value)) return value
   if (path.length > MAX_DEPTH) {
     issues.push({
       path: path.slice(0, 3).join('.'),
-      message: `is nested more than ${MAX_DEPTH} deep`,
+      message: `is nested more than ${MAX_DEPTH} levels deep`,
     })
     return undefined
   }
@@ -136,7 +139,7 @@ function fill(
 ): unknown {
   if (!text.includes('${')) return text
   const { environment, resolved } = context
-  const filled = text.replace(REFERENCE, (reference: string, name?: string, otherwise?: string) => {
+  const filled = text.replace(REFERENCE, (reference: string, name?: string, fallback?: string) => {
     if (reference === '$${') return '${'
     if (name === undefined) {
       const message =
@@ -145,19 +148,19 @@ function fill(
       return ''
     }
     const found = environment[name]
-    // As in a shell: a default also stands in for an empty variable.
-    if (found !== undefined && (found !== '' || otherwise === undefined)) {
+    // As in a shell, a default also replaces an empty variable.
+    if (found !== undefined && (found !== '' || fallback === undefined)) {
       resolved.secrets.add(path)
       return found
     }
-    if (otherwise !== undefined) return otherwise
+    if (fallback !== undefined) return fallback
     resolved.issues.push({ path, message: `environment variable ${name} is not set` })
     return ''
   })
   return WHOLE_REFERENCE.test(text) ? typed(filled, schemas, false) : filled
 }
 
-/** A text of the environment as the type that the schema asks for; where both would do, as `preferJson` says. */
+/** A text of the environment in the type that the schema accepts. @param preferJson which reading wins if both are valid */
 function typed(text: string, schemas: readonly GenericSchema[], preferJson: boolean): unknown {
   const parsed = parseJson(text)
   const fits = (value: unknown) => schemas.some((schema) => safeParse(schema, value).success)
@@ -174,13 +177,13 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Names compare without case and punctuation: a variable's name has neither. */
+/** A name without case and punctuation, as names of variables are compared. */
 function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
 }
 
-/** A list or a plain object, but no plugin: plugins are code and stay the objects they are. */
-function isBranch(value: unknown): value is Record<string, unknown> | unknown[] {
+/** Whether a value is a list or a plain object. Plugins are code and are not walked into. */
+function isContainer(value: unknown): value is Record<string, unknown> | unknown[] {
   if (Array.isArray(value)) return true
   if (typeof value !== 'object' || value === null) return false
   if ('setup' in value && typeof value.setup === 'function') return false

@@ -1,6 +1,6 @@
 /**
- * The shape of the configuration: one strict section each, with every default. Durations are seconds, fractions allowed;
- * sizes are bytes or texts such as `50mib`.
+ * Schema of the configuration: strict sections with their defaults. Durations are seconds, fractions allowed; sizes are
+ * bytes or texts such as `50mib`.
  */
 import * as v from 'valibot'
 import {
@@ -247,7 +247,7 @@ const seed = v.strictObject({
   ),
 })
 
-/** The whole configuration, `models` in place. */
+/** Schema of the whole configuration; `models` holds entries, not the path of a file. */
 export const configSchema = v.strictObject({
   server: v.optional(server, {}),
   log: v.optional(log, {}),
@@ -266,7 +266,7 @@ export const configSchema = v.strictObject({
 
 type Settings = v.InferOutput<typeof configSchema>
 
-/** What the sections of a valid configuration have against each other. */
+/** Issues between the sections of a configuration that is valid by {@link configSchema}. */
 export async function crossCheck(config: Settings): Promise<ConfigIssue[]> {
   const providers = Object.keys(config.providers)
   const models = Object.entries(config.models).filter(([, model]) => model.enabled)
@@ -336,7 +336,7 @@ async function checkPolicy(policy: unknown, path: string): Promise<ConfigIssue[]
   }
 }
 
-/** Values that stand for themselves and occur again. */
+/** Issues for values that occur more than once; undefined may. */
 function repeated(
   values: readonly (string | undefined)[],
   pathOf: (index: number) => string,
@@ -363,7 +363,7 @@ function number(min: number, max: number, expected: string) {
   )
 }
 
-/** NaN for what is no size. */
+/** A size in bytes; NaN for a text that is no size. */
 function toBytes(value: string | number): number {
   if (typeof value === 'number') return value
   const match = /^(\d{1,15}(?:\.\d{1,6})?)\s*([a-z]*)$/i.exec(value.trim())

@@ -135,7 +135,7 @@ describe('an old Node', () => {
     const pretend =
       'data:text/javascript,Object.defineProperty(process,"versions",{value:{node:"22.1.0"}})'
     const { code, out, err } = await run(['serve'], {}, ['--import', pretend])
-    expect(err).toMatch(/^Node\.js 24 or newer is needed, this is 22\.1\.0\./)
+    expect(err).toMatch(/^Sluicegate needs Node\.js 24 or newer, this is 22\.1\.0\./)
     expect([code, out]).toEqual([1, ''])
   })
 })

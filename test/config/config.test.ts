@@ -25,8 +25,8 @@ const MODEL = {
 }
 const OPENAI = { use: 'openai-compatible', options: { apiKey: 'sk-plain' } }
 
-describe('what is not said', () => {
-  it('is a default', async () => {
+describe('an absent member', () => {
+  it('has a default', async () => {
     const { config } = await load({})
     expect(config).toEqual({
       server: {
@@ -80,7 +80,7 @@ describe('what is not said', () => {
     })
   })
 
-  it('is a default inside a section too', async () => {
+  it('has a default inside a section too', async () => {
     const { config } = await load({ providers: { openai: { use: 'x' } }, server: { port: 1 } })
     expect(config.server).toMatchObject({ port: 1, host: '127.0.0.1', keepAlive: 15 })
     expect(config.providers.openai).toEqual({
@@ -122,7 +122,7 @@ describe('the file', () => {
     expect(await port()).toBe(5)
   })
 
-  it('may be named', async () => {
+  it('can be named', async () => {
     const cwd = await folder({ 'gateway.config.yaml': withPort(1), 'etc/mine.yml': withPort(2) })
     const loaded = await loadConfig({ cwd, file: 'etc/mine.yml', env: {} })
     expect(loaded.config.server.port).toBe(2)
@@ -130,18 +130,18 @@ describe('the file', () => {
     expect(loaded.directory).toBe(join(cwd, 'etc'))
   })
 
-  it('has to be there', async () => {
+  it('has to exist', async () => {
     const cwd = await folder({ 'config.toml': '' })
     const missing = await failure({ cwd, env: {} })
     expect(missing.message).toContain(`${cwd} or ${cwd}/config`)
     expect(missing.message).toContain('gateway.config{.ts,.mts,.js,.yaml,.yml,.json}')
     expect((await failure({ cwd, file: 'nope.yaml', env: {} })).message).toMatch(
-      /nope\.yaml.*\n.*no such file/,
+      /nope\.yaml.*\n.*does not exist/,
     )
     expect((await failure({ cwd, file: 'config.toml', env: {} })).message).toContain('.yaml')
   })
 
-  it('may be TypeScript that imports its neighbours, or a function of the environment', async () => {
+  it('can be TypeScript that imports other files, or a function of the environment', async () => {
     const cwd = await folder({
       'port.ts': 'export const port: number = 4321',
       'gateway.config.ts': `
@@ -154,7 +154,7 @@ describe('the file', () => {
     expect(config.server).toMatchObject({ port: 4321, host: 'example.test' })
   })
 
-  it('may be TypeScript that Node.js cannot run by itself', async () => {
+  it('can be TypeScript that Node.js cannot run without a compiler', async () => {
     const cwd = await folder({
       'port.ts': 'export enum Port { Usual = 4321 }',
       'gateway.config.ts': `
@@ -164,7 +164,7 @@ describe('the file', () => {
     expect((await loadConfig({ cwd, env: {} })).config.server.port).toBe(4321)
   })
 
-  it('may use defineConfig', async () => {
+  it('can use defineConfig', async () => {
     const index = join(ROOT, 'src/index.ts')
     const cwd = await folder({
       'gateway.config.ts': `
@@ -174,7 +174,7 @@ describe('the file', () => {
     expect((await loadConfig({ cwd, env: {} })).config.server.port).toBe(77)
   })
 
-  it('is the only place: nothing is extended or chosen by NODE_ENV', async () => {
+  it('is the only source: nothing is extended or chosen by NODE_ENV', async () => {
     vi.stubEnv('NODE_ENV', 'production')
     onTestFinished(() => void vi.unstubAllEnvs())
     const files = {
@@ -204,7 +204,7 @@ describe('the file', () => {
 })
 
 describe('issues', () => {
-  it('are all told, with file, path, expectation and what was found', async () => {
+  it('are all reported, with file, path, expected and found value', async () => {
     const text = `
       sever: {}
       server: { prt: 1, hots: x, keepAlive: -1 }
@@ -266,7 +266,7 @@ describe('issues', () => {
     expect(issues).toEqual([{ path, message: expect.stringContaining(message) }])
   })
 
-  it('never show what may be a secret', async () => {
+  it('never show a value that may be secret', async () => {
     const cwd = await folder({
       'gateway.config.yaml': `
         admin: { token: hushhus }
@@ -286,7 +286,7 @@ describe('issues', () => {
   })
 })
 
-describe('sections that speak of each other', () => {
+describe('checks between sections', () => {
   it.each([
     [
       { 'a/b': { ...MODEL, deployments: [{ provider: 'opnai', model: 'x' }] } },
@@ -314,7 +314,7 @@ describe('sections that speak of each other', () => {
     expect(issues).toEqual([{ path, message: expect.stringContaining(message) }])
   })
 
-  it('leave models alone that are not enabled', async () => {
+  it('skip disabled models', async () => {
     const models = {
       'a/b': { ...MODEL, enabled: false, deployments: [{ provider: 'gone', model: 'x' }] },
     }
@@ -323,7 +323,7 @@ describe('sections that speak of each other', () => {
     ).toBe(false)
   })
 
-  it('seed keys once', async () => {
+  it('refuse seed keys and accounts that occur twice', async () => {
     const key = { id: 'k', name: 'K', secret: 'one' }
     const accounts = [
       { id: 'a', name: 'A', keys: [key, { ...key, id: 'l' }] },
@@ -340,7 +340,7 @@ describe('sections that speak of each other', () => {
     ])
   })
 
-  it('seed what the admin API would make', async () => {
+  it('accept in the seed what the admin API accepts', async () => {
     const cwd = await folder({
       'gateway.config.yaml': `
         seed:
@@ -382,7 +382,7 @@ describe('sections that speak of each other', () => {
 })
 
 describe('the environment', () => {
-  it('fills in texts anywhere', async () => {
+  it('is referenced in texts anywhere', async () => {
     const { config, secrets } = await load(
       {
         server: { host: '${HOST}', port: '${PORT}' },
@@ -421,7 +421,7 @@ describe('the environment', () => {
     ])
   })
 
-  it('has to be written well', async () => {
+  it('is referenced by a fixed notation only', async () => {
     const { issues } = await failure(await options({ server: { host: '${MY-HOST}' } }))
     expect(issues).toEqual([
       { path: 'server.host', message: expect.stringContaining('${NAME:-default}') },
@@ -438,7 +438,7 @@ describe('the environment', () => {
     expect(config.providers.own!.use).toMatchObject({ kind: 'provider', hint: '${NOT_SET}' })
   })
 
-  it('may come from .env, which neither wins nor leaks', async () => {
+  it('includes .env, which does not override it and does not change the process', async () => {
     const cwd = await folder({
       '.env': 'HOST=from-cwd\nPORT=1\nLEVEL=warn',
       'config/.env': "PORT=2\nSLUICEGATE__ROUTING__ATTEMPTS=7\nPLAIN='a$b'",
@@ -456,7 +456,7 @@ describe('the environment', () => {
     expect(process.env).not.toHaveProperty('PLAIN')
   })
 
-  it('overrides what the file says, at any depth', async () => {
+  it('overrides the file at any depth', async () => {
     const { config } = await load(
       {
         server: { port: 1, host: '127.0.0.1' },
@@ -486,7 +486,7 @@ describe('the environment', () => {
     expect(config.models['a/b-1.5']!.pricing).toEqual({ prompt: '3' })
   })
 
-  it('overrides nothing that does not exist, and says where a bad value comes from', async () => {
+  it('overrides existing settings only; messages name the variable of a bad value', async () => {
     const { issues } = await failure({
       ...(await options({ providers: { openai: OPENAI } })),
       env: {
@@ -500,19 +500,19 @@ describe('the environment', () => {
     expect(issues).toEqual([
       {
         path: 'SLUICEGATE__PROVIDERS__OPNAI__TIMEOUT',
-        message: 'sets nothing that exists; did you mean "SLUICEGATE__PROVIDERS__OPENAI"?',
+        message: 'does not name a setting; did you mean "SLUICEGATE__PROVIDERS__OPENAI"?',
       },
       {
         path: 'SLUICEGATE__SERVER__PORT__X',
-        message: 'sets nothing that exists; there are none',
+        message: 'does not name a setting; there are none',
       },
       {
         path: 'SLUICEGATE__SERVER__PROT',
-        message: 'sets nothing that exists; did you mean "SLUICEGATE__SERVER__PORT"?',
+        message: 'does not name a setting; did you mean "SLUICEGATE__SERVER__PORT"?',
       },
       {
         path: 'SLUICEGATE__SERVR__PORT',
-        message: 'sets nothing that exists; did you mean "SLUICEGATE__SERVER"?',
+        message: 'does not name a setting; did you mean "SLUICEGATE__SERVER"?',
       },
       {
         path: 'routing.attempts',
@@ -523,7 +523,7 @@ describe('the environment', () => {
   })
 })
 
-describe('models in a file of their own', () => {
+describe('models in a separate file', () => {
   const models = `
     a/b:
       pricing: { prompt: "\${PRICE:-1}" }
@@ -540,7 +540,7 @@ describe('models in a file of their own', () => {
     expect(folders).toContain(join(cwd, 'conf/etc'))
   })
 
-  it('may be chosen by an override', async () => {
+  it('can be chosen by an override', async () => {
     const cwd = await folder({
       'other.yaml': models,
       'gateway.config.json': JSON.stringify({ providers: { openai: OPENAI }, models: 'none.yaml' }),
@@ -559,7 +559,7 @@ describe('models in a file of their own', () => {
 })
 
 describe('providers, once they are set up', () => {
-  it('have to offer what their models need', async () => {
+  it('need the methods for their models', async () => {
     const image = { ...MODEL, pricing: { image: '0.04' } }
     const { config } = await load({
       providers: { openai: OPENAI },
@@ -602,7 +602,7 @@ describe('watching', () => {
     expect(errors).toEqual([])
   })
 
-  it('does not report what says the same as before', async () => {
+  it('does not report a configuration without a difference', async () => {
     const text = 'globalThis.timesRead = 1 + (globalThis.timesRead ?? 0)\nexport default {}'
     const cwd = await folder({ 'gateway.config.ts': text })
     const { loads, errors, file } = await watched(cwd)
@@ -614,7 +614,7 @@ describe('watching', () => {
     expect(errors).toEqual([])
   })
 
-  it('tells of an invalid file and keeps what it had', async () => {
+  it('reports an invalid file and keeps the last configuration', async () => {
     const cwd = await folder({ 'gateway.config.yaml': withPort(1) })
     const { ports, errors, file } = await watched(cwd)
     await writeFile(file, 'server: { port: high }')
@@ -672,7 +672,7 @@ describe('watching', () => {
   })
 })
 
-describe('the configurations that come with the gateway', () => {
+describe('the configurations of the package', () => {
   const KEYS = {
     OPENAI_API_KEY: 'one',
     GEMINI_API_KEY: 'two',
@@ -743,7 +743,7 @@ describe('the configurations that come with the gateway', () => {
     expect(Object.keys(other.config.search.engines)).toEqual(['parallel', 'exa', 'perplexity'])
   })
 
-  it('serve what a local Ollama has', async () => {
+  it('serve the models of a local Ollama', async () => {
     const models = [
       { name: 'llama3.2:latest', details: { family: 'llama' } },
       { name: 'qwen3:8b', details: { family: 'qwen3' } },
@@ -766,7 +766,7 @@ describe('the configurations that come with the gateway', () => {
     expect(served[0]!.deployments[0]!.model).toBe('llama3.2:latest')
   })
 
-  it('say so when the address of Ollama is none', async () => {
+  it('report an invalid address of Ollama', async () => {
     const error = await failure({ cwd: ROOT, env: { OLLAMA_HOST: 'my host' } })
     expect(error.message).toContain('OLLAMA_HOST')
   })
