@@ -376,11 +376,7 @@ function checkChange({ name, expiresAt, rpm, concurrency, spendCap, models }: Ke
   if (name !== undefined) checkName(name)
   need(rpm == null || isCount(rpm), 'rpm_limit', COUNT)
   need(concurrency == null || isCount(concurrency), 'concurrency_limit', COUNT)
-  need(
-    expiresAt == null || Number.isSafeInteger(expiresAt),
-    'expires_at',
-    'a valid point in time',
-  )
+  need(expiresAt == null || Number.isSafeInteger(expiresAt), 'expires_at', 'a valid point in time')
   need(spendCap == null || isAmount(spendCap.usd), 'spend_cap.usd', USD)
   need(models == null || models.length > 0, 'models', 'null or a list with at least one model')
 }
