@@ -4,14 +4,7 @@ import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
 import { createChat } from './openai-compatible/chat.ts'
 import { createImages } from './openai-compatible/images.ts'
-import {
-  apiKey,
-  baseURL,
-  deploymentMembers,
-  headersOf,
-  sharedOptions,
-  under,
-} from './openai-compatible/options.ts'
+import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import {
   AS_MAX_TOKENS,
   OPEN_WEIGHTS,
@@ -19,13 +12,15 @@ import {
   WITH_USAGE,
   type Quirks,
 } from './openai-compatible/quirks.ts'
-import { effortIn } from './openai-compatible/reasoning.ts'
+import { effortLevels } from './openai-compatible/reasoning.ts'
+import { joinUrl } from './shared/http.ts'
+import { apiKey, baseURL, headersOption } from './shared/options.ts'
 
 /** Versions are dates, the newest ones words. */
 const apiVersion = v.pipe(v.string(), v.regex(/^[\w-]+$/, 'a version such as "2024-10-21"'))
 
 const options = v.strictObject({
-  ...sharedOptions,
+  headers: headersOption,
   /** Of the resource: `https://<resource>.openai.azure.com`, or with `services.ai` in place of `openai`. */
   baseURL,
   /** Leave it out to send a token of Entra's, as `headers.authorization`. */
@@ -58,22 +53,22 @@ export default defineProvider({
   setup({ baseURL: base, apiKey, surface, apiVersion = VERSIONS[surface], headers }, host) {
     // The portal shows addresses of either length.
     const resource = base.replace(/\/openai(\/v1)?\/?$/, '')
-    const sent = headersOf(apiKey ? { 'api-key': apiKey } : {}, headers)
+    const sent = jsonHeaders(apiKey ? { 'api-key': apiKey } : {}, headers)
     const quirks = quirksAt(surface, apiVersion)
-    const at = (path: string, model: string, { apiVersion: own }: DeploymentOptions) => ({
-      url: under(resource, pathOf(surface, path, model, own ?? apiVersion)),
+    const target = (path: string, model: string, { apiVersion: own }: DeploymentOptions) => ({
+      url: joinUrl(resource, pathOf(surface, path, model, own ?? apiVersion)),
       headers: sent,
       quirks: own === undefined ? quirks : quirksAt(surface, own),
     })
     const chat = createChat<DeploymentOptions>(host, (model, own) =>
-      at('chat/completions', model, own),
+      target('chat/completions', model, own),
     )
     if (surface === 'models') return { chat }
     const images = createImages<DeploymentOptions>(host, (path, model, own) =>
-      at(`images/${path}`, model, own),
+      target(`images/${path}`, model, own),
     )
     const audio = createAudio<DeploymentOptions>(host, (path, model, own) =>
-      at(`audio/${path}`, model, own),
+      target(`audio/${path}`, model, own),
     )
     return { chat, ...images, ...audio }
   },
@@ -98,7 +93,8 @@ function pathOf(
 
 /** As OpenAI, with what a version is too old for left out. */
 function quirksAt(surface: Surface, version: string | undefined): Quirks {
-  if (surface === 'models') return { ...OPEN_WEIGHTS, ask: effortIn('low', 'medium', 'high') }
+  if (surface === 'models')
+    return { ...OPEN_WEIGHTS, toReasoning: effortLevels('low', 'medium', 'high') }
   const openai = quirksOf('openai')
   const knows = (since: string) => version === undefined || version >= since
   return {

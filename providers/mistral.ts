@@ -3,18 +3,13 @@ import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createOcr } from './mistral/ocr.ts'
 import { createChat } from './openai-compatible/chat.ts'
-import {
-  apiKey,
-  baseURL,
-  deploymentOptions,
-  headersOf,
-  sharedOptions,
-  under,
-} from './openai-compatible/options.ts'
+import { deploymentOptions, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf } from './openai-compatible/quirks.ts'
+import { joinUrl } from './shared/http.ts'
+import { apiKey, baseURL, headersOption } from './shared/options.ts'
 
 const options = v.strictObject({
-  ...sharedOptions,
+  headers: headersOption,
   apiKey,
   /** For a proxy in between, or a region of Mistral's. */
   baseURL: v.optional(baseURL, 'https://api.mistral.ai/v1'),
@@ -25,15 +20,15 @@ export default defineProvider({
   options,
   deploymentOptions,
   setup({ apiKey, baseURL: base, headers }, host) {
-    const sent = headersOf({ authorization: `Bearer ${apiKey}` }, headers)
-    const line = {
-      url: under(base, 'chat/completions'),
+    const sent = jsonHeaders({ authorization: `Bearer ${apiKey}` }, headers)
+    const chat = {
+      url: joinUrl(base, 'chat/completions'),
       headers: sent,
       quirks: quirksOf('mistral'),
     }
     return {
-      chat: createChat(host, () => line),
-      ocr: createOcr(host, { url: under(base, 'ocr'), headers: sent }),
+      chat: createChat(host, () => chat),
+      ocr: createOcr(host, { url: joinUrl(base, 'ocr'), headers: sent }),
     }
   },
 })

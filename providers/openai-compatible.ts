@@ -7,17 +7,13 @@ import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
 import { createChat } from './openai-compatible/chat.ts'
 import { createImages } from './openai-compatible/images.ts'
-import {
-  baseURL,
-  deploymentOptions,
-  headersOf,
-  sharedOptions,
-  under,
-} from './openai-compatible/options.ts'
+import { deploymentOptions, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf, ROW_NAMES } from './openai-compatible/quirks.ts'
+import { joinUrl } from './shared/http.ts'
+import { baseURL, headersOption } from './shared/options.ts'
 
 const options = v.strictObject({
-  ...sharedOptions,
+  headers: headersOption,
   baseURL,
   /** Sent as bearer token; without it, or empty, nothing is sent. */
   apiKey: v.optional(v.string()),
@@ -31,13 +27,13 @@ export default defineProvider({
   deploymentOptions,
   setup({ baseURL: base, apiKey, headers, quirks: row }, host) {
     const quirks = quirksOf(row)
-    const sent = headersOf(apiKey ? { authorization: `Bearer ${apiKey}` } : {}, headers)
-    const at = (path: string) => ({ url: under(base, path), headers: sent, quirks })
-    const chat = at('chat/completions')
+    const sent = jsonHeaders(apiKey ? { authorization: `Bearer ${apiKey}` } : {}, headers)
+    const target = (path: string) => ({ url: joinUrl(base, path), headers: sent, quirks })
+    const chat = target('chat/completions')
     return {
       chat: createChat(host, () => chat),
-      ...createImages(host, (path) => at(quirks.images?.paths?.[path] ?? `images/${path}`)),
-      ...createAudio(host, (path) => at(quirks.audio?.paths?.[path] ?? `audio/${path}`)),
+      ...createImages(host, (path) => target(quirks.images?.paths?.[path] ?? `images/${path}`)),
+      ...createAudio(host, (path) => target(quirks.audio?.paths?.[path] ?? `audio/${path}`)),
     }
   },
 })

@@ -4,18 +4,13 @@ import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
 import { createChat } from './openai-compatible/chat.ts'
 import { createImages } from './openai-compatible/images.ts'
-import {
-  apiKey,
-  baseURL,
-  deploymentOptions,
-  headersOf,
-  sharedOptions,
-  under,
-} from './openai-compatible/options.ts'
+import { deploymentOptions, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf } from './openai-compatible/quirks.ts'
+import { joinUrl } from './shared/http.ts'
+import { apiKey, baseURL, headersOption } from './shared/options.ts'
 
 const options = v.strictObject({
-  ...sharedOptions,
+  headers: headersOption,
   apiKey,
   /** For a proxy in between, or a region of OpenAI's. */
   baseURL: v.optional(baseURL, 'https://api.openai.com/v1'),
@@ -30,7 +25,7 @@ export default defineProvider({
   deploymentOptions,
   setup({ apiKey, baseURL: base, organization, project, headers }, host) {
     const quirks = quirksOf('openai')
-    const sent = headersOf(
+    const sent = jsonHeaders(
       {
         authorization: `Bearer ${apiKey}`,
         ...(organization && { 'openai-organization': organization }),
@@ -38,12 +33,12 @@ export default defineProvider({
       },
       headers,
     )
-    const at = (path: string) => ({ url: under(base, path), headers: sent, quirks })
-    const chat = at('chat/completions')
+    const target = (path: string) => ({ url: joinUrl(base, path), headers: sent, quirks })
+    const chat = target('chat/completions')
     return {
       chat: createChat(host, () => chat),
-      ...createImages(host, (path) => at(`images/${path}`)),
-      ...createAudio(host, (path) => at(`audio/${path}`)),
+      ...createImages(host, (path) => target(`images/${path}`)),
+      ...createAudio(host, (path) => target(`audio/${path}`)),
     }
   },
 })

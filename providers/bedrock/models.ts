@@ -3,7 +3,7 @@ import type { Reasoning } from '../../src/plugin.ts'
 import { traitsOf as claudeTraitsOf } from '../anthropic/models.ts'
 import { toSupportedSchema } from '../anthropic/schema.ts'
 import { toThinking } from '../anthropic/thinking.ts'
-import { effortIn, isOff } from '../openai-compatible/reasoning.ts'
+import { effortLevels, isOff } from '../openai-compatible/reasoning.ts'
 
 /** How a model gets a JSON schema: natively, as the input of a tool that it must call, or as text in the prompt. */
 export const SCHEMAS = ['native', 'tool', 'prompt'] as const
@@ -126,12 +126,12 @@ function novaReasoning(reasoning: Reasoning, limit: number | undefined): Reasoni
   if (isOff(reasoning)) return { fields: { reasoningConfig: { type: 'disabled' } }, thinks: false }
   // The highest level refuses a token limit.
   const toEffort =
-    limit === undefined ? effortIn('low', 'medium', 'high') : effortIn('low', 'medium')
+    limit === undefined ? effortLevels('low', 'medium', 'high') : effortLevels('low', 'medium')
   const { reasoning_effort: maxReasoningEffort = 'medium' } = toEffort(reasoning, '', limit)
   return { fields: { reasoningConfig: { type: 'enabled', maxReasoningEffort } }, thinks: true }
 }
 
-const lowToHigh = effortIn('low', 'medium', 'high')
+const lowToHigh = effortLevels('low', 'medium', 'high')
 
 function effortReasoning(reasoning: Reasoning, limit: number | undefined): ReasoningRequest {
   return { fields: lowToHigh(reasoning, '', limit), thinks: true }

@@ -1,9 +1,11 @@
 /** Mistral's OCR: `POST /ocr`, whose names are also those of the gateway's own path. */
-import type { Host, MediaFile, OcrInput, OcrPage, Provider } from '../../src/plugin.ts'
-import { errorText, httpFailure, inbandFailure, notAnAnswer } from '../openai-compatible/errors.ts'
+import type { Host, OcrInput, OcrPage, Provider } from '../../src/plugin.ts'
+import { inbandFailure, sendRequest } from '../openai-compatible/errors.ts'
+import { notAnAnswer, tryParse } from '../shared/http.ts'
+import { toDataUrl } from '../shared/values.ts'
 
 /** Where to ask, and as whom. */
-export interface OcrLine {
+export interface OcrTarget {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }
@@ -34,15 +36,12 @@ const PASSED = [
 ]
 
 /** The OCR method of a provider. */
-export function createOcr(host: Host, { url, headers }: OcrLine): NonNullable<Provider['ocr']> {
+export function createOcr(host: Host, { url, headers }: OcrTarget): NonNullable<Provider['ocr']> {
   return async ({ input, model, options, signal }) => {
     const { omit = [] } = options as Options
     const body = JSON.stringify(toBody(input, model, omit))
-    const response = await host.request({ url, headers, body, signal })
-    if (response.status !== 200) {
-      throw httpFailure(host.fail, response, await errorText(response, signal))
-    }
-    const answer = parse(await response.text(MAX_ANSWER_BYTES))
+    const response = await sendRequest(host, { url, headers, body, signal })
+    const answer = tryParse(await response.text(MAX_ANSWER_BYTES))
     const { pages, document_annotation, usage_info } = answer ?? {}
     if (!Array.isArray(pages) || !pages.every(isPage)) {
       throw (answer && inbandFailure(host.fail, answer)?.error) ?? notAnAnswer(host.fail)
@@ -68,23 +67,10 @@ function toBody(input: OcrInput, model: string, omit: readonly string[]): object
 }
 
 function toDocument(document: OcrInput['document']): object {
-  const url = 'url' in document ? document.url : dataUrlOf(document.file)
+  const url = 'url' in document ? document.url : toDataUrl(document.file)
   if (document.kind === 'image') return { type: 'image_url', image_url: url }
   const { name } = document
   return { type: 'document_url', document_url: url, ...(name && { document_name: name }) }
-}
-
-function dataUrlOf({ bytes, mediaType }: MediaFile): string {
-  const { buffer, byteOffset, byteLength } = bytes
-  return `data:${mediaType};base64,${Buffer.from(buffer, byteOffset, byteLength).toString('base64')}`
-}
-
-function parse(body: string): any {
-  try {
-    return Object(JSON.parse(body))
-  } catch {
-    return undefined
-  }
 }
 
 function isPage(page: any): boolean {

@@ -9,9 +9,9 @@ export interface AudioQuirks {
   /** Under the address of the vendor; `audio/…` otherwise. */
   readonly paths?: Readonly<Partial<Record<AudioPath, string>>>
   /** Members of a request for speech that the vendor takes; all when absent. */
-  readonly speaks?: ReadonlySet<string>
+  readonly speechMembers?: ReadonlySet<string>
   /** The same of a request for a transcript. */
-  readonly hears?: ReadonlySet<string>
+  readonly transcriptionMembers?: ReadonlySet<string>
   /** Formats of sound the vendor has; all when absent. */
   readonly formats?: readonly string[]
   /** The body of a request for speech, where the vendor has names of its own. */
@@ -23,8 +23,8 @@ export interface AudioQuirks {
 }
 
 export const OPENAI_AUDIO: AudioQuirks = {
-  speaks: new Set(['input', 'voice', 'instructions', 'response_format', 'speed']),
-  hears: new Set([
+  speechMembers: new Set(['input', 'voice', 'instructions', 'response_format', 'speed']),
+  transcriptionMembers: new Set([
     'language',
     'languages',
     'keywords',
@@ -47,7 +47,7 @@ export const XAI_AUDIO: AudioQuirks = {
   formats: ['mp3', 'wav', 'pcm'],
   toSpeech: ({ input, voice, response_format: codec }) => ({
     text: input,
-    voice_id: voiceOf(voice),
+    voice_id: voiceName(voice),
     language: 'auto',
     output_format: { codec, sample_rate: 24_000 },
   }),
@@ -60,6 +60,6 @@ export const XAI_AUDIO: AudioQuirks = {
 }
 
 /** The name of a voice, or the id of one that somebody made. */
-export function voiceOf(voice: SpeechInput['voice']): string {
+export function voiceName(voice: SpeechInput['voice']): string {
   return typeof voice === 'string' ? voice : voice.id
 }

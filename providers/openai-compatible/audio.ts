@@ -1,11 +1,12 @@
 /** Speech and transcription of whoever speaks OpenAI's audio API. */
 import type { FormField, Host, Provider, SpeechInput, UpstreamResponse } from '../../src/plugin.ts'
 import type { AudioPath, AudioQuirks } from './audio-quirks.ts'
-import { errorText, httpFailure, inbandFailure, notAnAnswer } from './errors.ts'
+import { asSequence, notAnAnswer, parseAnswer } from '../shared/http.ts'
+import { inbandFailure, sendRequest } from './errors.ts'
 import { toTranscription, TranscriptEvents } from './transcript.ts'
 
 /** How a model is asked. */
-export interface AudioLine {
+export interface AudioTarget {
   /** All of it, up to the query. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -19,22 +20,22 @@ interface Options {
 
 /**
  * The audio methods of a provider.
- * @param lineOf called for every request
+ * @param targetOf called for every request
  */
 export function createAudio<Own extends Options>(
   host: Host,
-  lineOf: (path: AudioPath, model: string, options: Own) => AudioLine,
+  targetOf: (path: AudioPath, model: string, options: Own) => AudioTarget,
 ): Required<Pick<Provider, 'speech' | 'transcribe'>> {
   return {
     async speech({ input, model, options, signal }) {
       const own = options as unknown as Own
-      const { url, headers, quirks } = lineOf('speech', model, own)
+      const { url, headers, quirks } = targetOf('speech', model, own)
       const { audio = {} } = quirks
       const { response_format: format } = input
-      if (audio.formats?.includes(format) === false) throw cannotMake(host, format)
-      const body = audio.toSpeech?.(input) ?? { model, ...pick(input, audio.speaks) }
+      if (audio.formats?.includes(format) === false) throw unsupportedFormat(host, format)
+      const body = audio.toSpeech?.(input) ?? { model, ...pick(input, audio.speechMembers) }
       for (const name of own.omit ?? []) delete body[name]
-      const response = await ask(host, {
+      const response = await sendRequest(host, {
         url,
         headers: { ...headers, accept: '*/*' },
         body: JSON.stringify(body),
@@ -46,10 +47,10 @@ export function createAudio<Own extends Options>(
 
     async transcribe({ input, model, options, signal }) {
       const own = options as unknown as Own
-      const { url, headers, quirks } = lineOf('transcriptions', model, own)
+      const { url, headers, quirks } = targetOf('transcriptions', model, own)
       const { audio = {} } = quirks
       const { file, ...rest } = input
-      const fields = audio.toFields?.(input) ?? { model, ...pick(rest, audio.hears) }
+      const fields = audio.toFields?.(input) ?? { model, ...pick(rest, audio.transcriptionMembers) }
       for (const name of own.omit ?? []) delete fields[name]
       const { bytes, mediaType, filename = 'audio' } = file
       // Last: some vendors want it so.
@@ -57,7 +58,7 @@ export function createAudio<Own extends Options>(
         ...toFields(fields, audio.bareLists ? '' : '[]'),
         { name: 'file', value: { bytes, mediaType, filename } },
       ])
-      const response = await ask(host, {
+      const response = await sendRequest(host, {
         url,
         headers: { ...headers, 'content-type': contentType },
         body,
@@ -71,16 +72,9 @@ export function createAudio<Own extends Options>(
       const text = await response.text()
       // Some servers know no other form, whatever they were asked.
       if (type.startsWith('text/plain') && !/^\s*\{/.test(text)) return { text: text.trim() }
-      return toTranscription(parse(text, host), host.fail)
+      return toTranscription(Object(parseAnswer(text, host.fail)), host.fail)
     },
   }
-}
-
-async function ask(host: Host, request: Parameters<Host['request']>[0]): Promise<UpstreamResponse> {
-  const response = await host.request(request)
-  const { status } = response
-  if (status >= 200 && status <= 299) return response
-  throw httpFailure(host.fail, response, await errorText(response, request.signal))
 }
 
 /** The members that are known, or all of them. */
@@ -116,27 +110,14 @@ function isText({ headers }: UpstreamResponse): boolean {
 
 /** Some vendors wrap sound in JSON. */
 async function soundIn(response: UpstreamResponse, host: Host) {
-  const payload = parse(await response.text(), host)
+  const payload = Object(parseAnswer(await response.text(), host.fail))
   const failed = inbandFailure(host.fail, payload)
   if (failed) throw failed.error
   if (typeof payload.audio_data !== 'string') throw notAnAnswer(host.fail)
-  return { bytes: once(Buffer.from(payload.audio_data, 'base64')) }
+  return { bytes: asSequence([Buffer.from(payload.audio_data, 'base64')]) }
 }
 
-async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
-  yield bytes
-}
-
-function parse(text: string, host: Host): any {
-  try {
-    return Object(JSON.parse(text))
-  } catch {
-    // Without the cause: it quotes the body.
-    throw notAnAnswer(host.fail)
-  }
-}
-
-function cannotMake(host: Host, format: SpeechInput['response_format']): Error {
+function unsupportedFormat(host: Host, format: SpeechInput['response_format']): Error {
   return host.fail(
     'bad_request',
     `The model cannot make sound in the format ${format}. Ask for another response_format.`,

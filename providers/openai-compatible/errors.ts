@@ -2,9 +2,10 @@
  * From the many shapes of a vendor's "no" to one of the gateway's failure classes, with a sentence of our own
  * (provider contract, section 4).
  */
-import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
+import type { FailureClass, Host, UpstreamRequest, UpstreamResponse } from '../../src/plugin.ts'
 import { clean, SENTENCES } from '../shared/error-messages.ts'
-import { delayOf, retryAfter, waitInText } from './retry-delay.ts'
+import { send, tryParse } from '../shared/http.ts'
+import { retryAfter, retryInfoDelay, waitInText } from './retry-delay.ts'
 
 /** What could be read of a vendor's error. */
 interface Problem {
@@ -30,20 +31,9 @@ export interface Failed {
   readonly error: Error
 }
 
-const MAX_ERROR_BYTES = 1024 * 1024
-
-/**
- * What a vendor says with an error status: JSON of any shape, HTML or nothing. The status counts even when it cannot be
- * read.
- * @throws the signal's reason when nobody wants to know any more
- */
-export async function errorText(response: UpstreamResponse, signal: AbortSignal): Promise<string> {
-  try {
-    return await response.text(MAX_ERROR_BYTES)
-  } catch {
-    signal.throwIfAborted()
-    return ''
-  }
+/** Sends a request. @throws the failure for an answer with an error status */
+export function sendRequest(host: Host, request: UpstreamRequest): Promise<UpstreamResponse> {
+  return send(host, request, (response, body) => httpFailure(host.fail, response, body))
 }
 
 /** The failure for an answer with an error status, with what {@link errorText} made of its body. */
@@ -52,7 +42,7 @@ export function httpFailure(
   { status, headers }: UpstreamResponse,
   body: string,
 ): Error {
-  return toFailure(fail, problemOf(parse(body)), status, headers).error
+  return toFailure(fail, problemOf(tryParse(body)), status, headers).error
 }
 
 /**
@@ -66,18 +56,13 @@ export function inbandFailure(fail: Host['fail'], payload: any): Failed | undefi
   return toFailure(fail, problem, problem.status, {})
 }
 
-/** The failure for an answer, or a part of one, that is none. */
-export function notAnAnswer(fail: Host['fail']): Error {
-  return fail('upstream_error', 'The model provider sent something that is not an answer.')
-}
-
 function toFailure(fail: Host['fail'], problem: Problem, status: number, headers: Headers): Failed {
   const failure = classify(problem, status)
-  return { failure, error: fail(failure, ...said(failure, problem, status, headers)) }
+  return { failure, error: fail(failure, ...describe(failure, problem, status, headers)) }
 }
 
 /** What a client is told, and what else is known. */
-function said(
+function describe(
   failure: FailureClass,
   problem: Problem,
   status: number,
@@ -108,7 +93,7 @@ function said(
 }
 
 /** Codes and types that say what happened better than the status does. */
-const TELLING: ReadonlyMap<string, FailureClass> = new Map(
+const BY_CODE: ReadonlyMap<string, FailureClass> = new Map(
   Object.entries({
     context_length: ['context_length_exceeded', 'exceed_context_size_error', '3051'],
     content_blocked: [
@@ -154,10 +139,10 @@ const MODERATED = /moderat|flagged|safety_check|content (policy|filter)|usage gu
 
 function classify(problem: Problem, status: number): FailureClass {
   const text = problem.message.toLowerCase()
-  const told = TELLING.get(problem.code.toLowerCase()) ?? TELLING.get(problem.type.toLowerCase())
+  const byCode = BY_CODE.get(problem.code.toLowerCase()) ?? BY_CODE.get(problem.type.toLowerCase())
   // One request above the whole allowance of a minute: waiting does not help.
   if (status === 429 && text.includes('request too large')) return 'bad_request'
-  if (told) return told
+  if (byCode) return byCode
   if (status === 402 || (status < 500 && NO_MONEY.test(text))) return 'upstream_balance'
   if (
     status === 403 &&
@@ -202,7 +187,7 @@ const CLIENT_CODES: ReadonlySet<string> = new Set([
 ])
 
 /** Codes of a vendor's, and the wire contract's. */
-const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
+const CODE_ALIASES: ReadonlyMap<string, string> = new Map([
   ['invalid_image_file', 'invalid_image'],
   ['invalid_image_format', 'invalid_image'],
   ['invalid_base64_image', 'invalid_image'],
@@ -211,7 +196,7 @@ const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
 function clientCode({ code, param }: Problem): { code: string } | undefined {
   // Another size may be right for another model: the request is well-formed.
   if (param === 'size' && code === 'invalid_value') return { code: 'unsupported_value' }
-  const name = OTHER_NAMES.get(code) ?? code
+  const name = CODE_ALIASES.get(code) ?? code
   return CLIENT_CODES.has(name) ? { code: name } : undefined
 }
 
@@ -223,14 +208,6 @@ function named(what: string, value: string): string {
   return /^[\w.-]{1,64}$/.test(value) ? `, ${what} ${value}` : ''
 }
 
-function parse(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return null
-  }
-}
-
 /** Reads every shape of error body that is known of these vendors. */
 function problemOf(body: any): Problem {
   // Google's compatible surface wraps the body in a list.
@@ -240,7 +217,7 @@ function problemOf(body: any): Problem {
   const raw = inner.metadata?.raw
   // A reseller's "Provider returned error": what the vendor said is inside.
   if (typeof raw === 'string' && raw.trimStart().startsWith('{')) {
-    const origin = problemOf(parse(raw))
+    const origin = problemOf(tryParse(raw))
     if (origin.message) return { ...origin, status: origin.status || statusOf(inner) }
   }
   const [issue] = issuesOf(inner.message?.detail ?? inner.detail)
@@ -259,7 +236,7 @@ function problemOf(body: any): Problem {
     status: statusOf(inner),
     moderated: Array.isArray(inner.metadata?.reasons),
     filtered: filteredIn(inner.innererror?.content_filter_result),
-    retryAfterMs: delayOf(inner.details),
+    retryAfterMs: retryInfoDelay(inner.details),
   }
 }
 

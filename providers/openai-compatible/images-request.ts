@@ -1,5 +1,6 @@
 /** Requests for images as a vendor takes them. */
 import type { Form, Host, ImageEditInput, ImageInput, MediaFile } from '../../src/plugin.ts'
+import { toDataUrl } from '../shared/values.ts'
 
 /** What a row of the quirk table says about images. */
 export interface ImageQuirks {
@@ -81,9 +82,7 @@ function reference({ images, mask }: ImageEditInput, fail: Host['fail']): object
       param: 'image',
     })
   }
-  const [{ bytes, mediaType }] = images as [MediaFile]
-  const base64 = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
-  return { url: `data:${mediaType};base64,${base64}` }
+  return { url: toDataUrl(images[0]!) }
 }
 
 /** Vendors go by the ending of the name; the client's own is nobody's business. */

@@ -10,15 +10,16 @@ import {
   type ProviderRequest,
   type Provider,
   type Step,
-  type UpstreamResponse,
   type Usage,
 } from '../../src/plugin.ts'
-import { errorText, httpFailure, inbandFailure, notAnAnswer } from './errors.ts'
+import { notAnAnswer, parseAnswer } from '../shared/http.ts'
+import { toBase64, tokenCount } from '../shared/values.ts'
+import { inbandFailure, sendRequest } from './errors.ts'
 import { toEdit, toGeneration, type ImageBody, type ImageQuirks } from './images-request.ts'
 import { vendorCost } from './usage.ts'
 
 /** How a model is asked for images. */
-export interface ImageLine {
+export interface ImageTarget {
   /** All of it, up to the query. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -35,60 +36,57 @@ export type ImagePath = 'generations' | 'edits'
 
 /**
  * The image methods of a provider.
- * @param lineOf called for every request
+ * @param targetOf called for every request
  */
 export function createImages<Own extends Options>(
   host: Host,
-  lineOf: (path: ImagePath, model: string, options: Own) => ImageLine,
+  targetOf: (path: ImagePath, model: string, options: Own) => ImageTarget,
 ): Required<Pick<Provider, 'generateImage' | 'editImage'>> {
   const serve = async <In extends ImageInput>(
     path: ImagePath,
-    job: ProviderRequest<In>,
+    request: ProviderRequest<In>,
     toBody: (input: In, quirks: ImageQuirks, omit: readonly string[]) => ImageBody,
   ): Promise<ImageResult | AsyncIterable<ImageEvent>> => {
-    const { input, model } = job
-    const options = job.options as unknown as Own
-    const line = lineOf(path, model, options)
-    const { images: quirks = {} } = line.quirks
+    const { input, model } = request
+    const options = request.options as unknown as Own
+    const target = targetOf(path, model, options)
+    const { images: quirks = {} } = target.quirks
     const { n = 1 } = input
     const single = n > 1 && quirks.single?.(model) === true
     const body = toBody(single ? { ...input, n: 1 } : input, quirks, options.omit ?? [])
-    if (!single) return ask(host, line, body, job.signal)
-    return requestEach(n, job.signal, async (signal) => {
-      const answer = await ask(host, line, body, signal)
+    if (!single) return post(host, target, body, request.signal)
+    return requestEach(n, request.signal, async (signal) => {
+      const answer = await post(host, target, body, signal)
       if ('data' in answer) return answer
       throw notAnAnswer(host.fail)
     })
   }
   return {
-    generateImage: (job) =>
-      serve<ImageInput>('generations', job, (input, quirks, omit) =>
-        toGeneration(input, job.model, quirks, omit),
+    generateImage: (request) =>
+      serve<ImageInput>('generations', request, (input, quirks, omit) =>
+        toGeneration(input, request.model, quirks, omit),
       ),
-    editImage: (job) =>
-      serve<ImageEditInput>('edits', job, (input, quirks, omit) =>
-        toEdit(input, job.model, quirks, omit, host),
+    editImage: (request) =>
+      serve<ImageEditInput>('edits', request, (input, quirks, omit) =>
+        toEdit(input, request.model, quirks, omit, host),
       ),
   }
 }
 
-async function ask(
+async function post(
   host: Host,
-  { url, headers }: ImageLine,
+  { url, headers }: ImageTarget,
   { contentType, body }: ImageBody,
   signal: AbortSignal,
 ): Promise<ImageResult | AsyncIterable<ImageEvent>> {
   // Not as a stream, where the first byte has to come early: images take their time.
   const sent = { ...headers, 'content-type': contentType }
-  const response = await host.request({ url, headers: sent, body, signal })
-  const { status } = response
-  if (status < 200 || status > 299) {
-    throw httpFailure(host.fail, response, await errorText(response, signal))
-  }
+  const response = await sendRequest(host, { url, headers: sent, body, signal })
   if ((response.headers['content-type'] ?? '').includes('event-stream')) {
     return host.sse(response.body).through(new ImageEvents(host.fail))
   }
-  return toResult(await jsonOf(response, host.fail), host, signal)
+  const text = await response.text(MAX_ANSWER_BYTES)
+  return toResult(Object(parseAnswer(text, host.fail)), host, signal)
 }
 
 async function toResult(payload: any, host: Host, signal: AbortSignal): Promise<ImageResult> {
@@ -96,25 +94,25 @@ async function toResult(payload: any, host: Host, signal: AbortSignal): Promise<
   if (failed) throw failed.error
   if (!Array.isArray(payload.data)) throw notAnAnswer(host.fail)
   const data = await Promise.all(payload.data.map((item: any) => toImage(item, host, signal)))
-  return { ...lookOf(payload), data }
+  return { ...propertiesOf(payload), data }
 }
 
 async function toImage(item: any, host: Host, signal: AbortSignal): Promise<GeneratedImage> {
   const { b64_json, url, revised_prompt } = Object(item)
-  const said = typeof revised_prompt === 'string' && revised_prompt ? { revised_prompt } : {}
-  if (typeof b64_json === 'string') return { b64_json, ...said }
+  const revised = typeof revised_prompt === 'string' && revised_prompt ? { revised_prompt } : {}
+  if (typeof b64_json === 'string') return { b64_json, ...revised }
   if (typeof url !== 'string') throw notAnAnswer(host.fail)
-  return { b64_json: await fetched(url, host, signal), ...said }
+  return { b64_json: await downloadImage(url, host, signal), ...revised }
 }
 
 const MAX_IMAGE_BYTES = 32 * 1024 * 1024
 
 /** Some vendors answer with an address, whatever they were asked. */
-async function fetched(url: string, host: Host, signal: AbortSignal): Promise<string> {
+async function downloadImage(url: string, host: Host, signal: AbortSignal): Promise<string> {
   try {
     const options = { limitBytes: MAX_IMAGE_BYTES, types: ['image/', 'application/octet-stream'] }
     const { bytes } = await host.download(url, signal, options)
-    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
+    return toBase64(bytes)
   } catch (cause) {
     signal.throwIfAborted()
     const message = 'The model provider put the image where it could not be fetched.'
@@ -122,7 +120,7 @@ async function fetched(url: string, host: Host, signal: AbortSignal): Promise<st
   }
 }
 
-function lookOf({
+function propertiesOf({
   background,
   output_format,
   size,
@@ -144,18 +142,21 @@ export function toUsage(reported: any): Usage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
   const input = reported.input_tokens_details ?? reported.prompt_tokens_details ?? {}
   const output = reported.output_tokens_details ?? reported.completion_tokens_details ?? {}
-  const promptTokens = count(reported.input_tokens ?? reported.prompt_tokens)
-  const completionTokens = count(reported.output_tokens ?? reported.completion_tokens)
+  const promptTokens = tokenCount(reported.input_tokens ?? reported.prompt_tokens)
+  const completionTokens = tokenCount(reported.output_tokens ?? reported.completion_tokens)
   const cost = vendorCost(reported)
   const vendor = cost === undefined ? {} : { vendorCost: cost }
   if (promptTokens + completionTokens === 0) return cost === undefined ? undefined : vendor
   return {
     promptTokens,
-    cachedTokens: count(input.cached_tokens),
-    imageInputTokens: count(input.image_tokens),
+    cachedTokens: tokenCount(input.cached_tokens),
+    imageInputTokens: tokenCount(input.image_tokens),
     completionTokens,
-    reasoningTokens: count(output.reasoning_tokens),
-    imageOutputTokens: Math.min(count(output.image_tokens ?? completionTokens), completionTokens),
+    reasoningTokens: tokenCount(output.reasoning_tokens),
+    imageOutputTokens: Math.min(
+      tokenCount(output.image_tokens ?? completionTokens),
+      completionTokens,
+    ),
     ...vendor,
   }
 }
@@ -177,24 +178,10 @@ class ImageEvents implements Step<any, ImageEvent> {
     if (typeof type !== 'string') throw notAnAnswer(this.#fail)
     if (type.endsWith('.partial_image')) emit({ type: 'partial', b64_json, index })
     else if (type.endsWith('.completed')) {
-      emit({ type: 'completed', data: [{ b64_json }], ...lookOf(payload) })
+      emit({ type: 'completed', data: [{ b64_json }], ...propertiesOf(payload) })
     }
-  }
-}
-
-async function jsonOf(response: UpstreamResponse, fail: Host['fail']): Promise<any> {
-  const text = await response.text(MAX_ANSWER_BYTES)
-  try {
-    return Object(JSON.parse(text))
-  } catch {
-    // Without the cause: it quotes the body.
-    throw notAnAnswer(fail)
   }
 }
 
 /** Ten large images. */
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024
-
-function count(value: unknown): number {
-  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
-}

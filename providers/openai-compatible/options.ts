@@ -1,18 +1,7 @@
 /** What operators say about vendors and models of this kind. */
 import * as v from 'valibot'
+import { mergeHeaders } from '../shared/http.ts'
 import { THINK_TAGS } from '../shared/think-tags.ts'
-
-/** Members of `options` that all these plugins have. */
-export const sharedOptions = {
-  /** Sent with every request; wins over the headers sent otherwise. */
-  headers: v.optional(v.record(v.string(), v.string()), {}),
-}
-
-/** An API key that has to be there. */
-export const apiKey = v.pipe(v.string(), v.nonEmpty('an API key'))
-
-/** An address, up to and without `/chat/completions`. */
-export const baseURL = v.pipe(v.string(), v.url())
 
 /** Members of a deployment's options. */
 export const deploymentMembers = {
@@ -28,21 +17,14 @@ export const deploymentMembers = {
 export const deploymentOptions = v.strictObject(deploymentMembers)
 export type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
 
-/** The headers of every request: the vendor's, and over them the operator's. */
-export function headersOf(
+/** The headers of every request with JSON. The operator's headers win over the vendor's. */
+export function jsonHeaders(
   vendor: Readonly<Record<string, string>>,
   operator: Readonly<Record<string, string>>,
 ): Record<string, string> {
-  const headers: Record<string, string> = {
+  const common = {
     accept: 'application/json, text/event-stream',
     'content-type': 'application/json',
-    ...vendor,
   }
-  for (const [name, value] of Object.entries(operator)) headers[name.toLowerCase()] = value
-  return headers
-}
-
-/** An address and a path below it. */
-export function under(base: string, path: string): string {
-  return `${base.replace(/\/+$/, '')}/${path}`
+  return mergeHeaders({ ...common, ...vendor }, operator)
 }

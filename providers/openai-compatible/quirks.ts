@@ -7,17 +7,17 @@ import type { ImageQuirks } from './images-request.ts'
 import { takeTurns, type MessageQuirks, type Outgoing, type Replay } from './messages.ts'
 import { toMistral } from './mistral.ts'
 import {
-  askAlibaba,
-  askAsIs,
-  askByTemplate,
-  askByThinking,
-  askCerebras,
-  askDeepSeek,
-  askGroq,
-  askMistral,
-  askTogether,
-  effortIn,
-  type Ask,
+  alibabaReasoning,
+  reasoningAsIs,
+  templateSwitch,
+  thinkingSwitch,
+  cerebrasReasoning,
+  deepSeekReasoning,
+  groqReasoning,
+  mistralReasoning,
+  togetherReasoning,
+  effortLevels,
+  type ToReasoning,
 } from './reasoning.ts'
 import type { UsageQuirks } from './usage.ts'
 
@@ -34,7 +34,7 @@ export interface Quirks extends MessageQuirks, UsageQuirks {
   readonly caps?: Readonly<Record<string, number>>
   /** What a request for a stream says, to get usage with it. */
   readonly streamed: Readonly<Record<string, unknown>>
-  readonly ask: Ask
+  readonly toReasoning: ToReasoning
   /** How earlier reasoning goes back; nowhere when absent. */
   readonly replay?: Replay
   /** Only where the deployment says so: other models of this vendor refuse it. */
@@ -133,7 +133,7 @@ const ROWS = {
       /^(o\d|gpt-([5-9]|\d\d)(?!.*-chat))/.test(model) && !reasoningIsOff
         ? ['temperature', 'top_p', ...PENALTIES, 'logprobs', 'top_logprobs']
         : [],
-    ask: effortIn('none', 'minimal', 'low', 'medium', 'high', 'xhigh'),
+    toReasoning: effortLevels('none', 'minimal', 'low', 'medium', 'high', 'xhigh'),
     images: OPENAI_IMAGES,
     audio: OPENAI_AUDIO,
   },
@@ -154,7 +154,7 @@ const ROWS = {
       'stream_options',
       'user',
     ]),
-    ask: askGroq,
+    toReasoning: groqReasoning,
     replay: 'reasoning',
     replayOnRequest: true,
   },
@@ -163,7 +163,7 @@ const ROWS = {
     renames: AS_MAX_TOKENS,
     drops: [...ROUTER, ...OPENAI, ...SAMPLING],
     schemaInPrompt: true,
-    ask: askDeepSeek,
+    toReasoning: deepSeekReasoning,
     replay: 'reasoning_content',
   },
   xai: {
@@ -171,7 +171,7 @@ const ROWS = {
     drops: [...ROUTER, ...OPENAI, ...SAMPLING],
     refuses: (model) =>
       /grok-(3-mini|[4-9])(?!.*non-reasoning)/.test(model) ? [...PENALTIES, 'stop'] : [],
-    ask: effortIn('low', 'medium', 'high'),
+    toReasoning: effortLevels('low', 'medium', 'high'),
     reasoningBeside: true,
     images: XAI_IMAGES,
     audio: XAI_AUDIO,
@@ -180,7 +180,7 @@ const ROWS = {
     streamed: WITH_USAGE,
     renames: AS_MAX_TOKENS,
     drops: [...ROUTER, ...OPENAI, 'top_a'],
-    ask: askTogether,
+    toReasoning: togetherReasoning,
   },
   mistral: {
     streamed: {},
@@ -196,7 +196,7 @@ const ROWS = {
       'safe_prompt',
     ]),
     renames: { ...AS_MAX_TOKENS, seed: 'random_seed' },
-    ask: askMistral,
+    toReasoning: mistralReasoning,
     reasoningByShare: true,
     replay: 'thinking-parts',
     arrange: toMistral,
@@ -206,7 +206,7 @@ const ROWS = {
     cacheControl: true,
     annotations: true,
     streamed: WITH_USAGE,
-    ask: askAsIs,
+    toReasoning: reasoningAsIs,
     replay: 'reasoning_details',
     images: { paths: { generations: 'images' } },
   },
@@ -223,14 +223,18 @@ const ROWS = {
       'tool_choice',
       'parallel_tool_calls',
     ],
-    ask: effortIn('minimal', 'low', 'medium', 'high'),
+    toReasoning: effortLevels('minimal', 'low', 'medium', 'high'),
     searchesAlways: true,
     arrange: takeTurns,
   },
-  vllm: { ...OPEN_WEIGHTS, ask: askByTemplate, replay: 'reasoning' },
-  ollama: { ...OPEN_WEIGHTS, ask: effortIn('none', 'low', 'medium', 'high'), replay: 'reasoning' },
-  llamacpp: { ...OPEN_WEIGHTS, ask: askByTemplate },
-  lmstudio: { ...OPEN_WEIGHTS, ask: effortIn('none', 'low', 'medium', 'high') },
+  vllm: { ...OPEN_WEIGHTS, toReasoning: templateSwitch, replay: 'reasoning' },
+  ollama: {
+    ...OPEN_WEIGHTS,
+    toReasoning: effortLevels('none', 'low', 'medium', 'high'),
+    replay: 'reasoning',
+  },
+  llamacpp: { ...OPEN_WEIGHTS, toReasoning: templateSwitch },
+  lmstudio: { ...OPEN_WEIGHTS, toReasoning: effortLevels('none', 'low', 'medium', 'high') },
   cerebras: {
     streamed: WITH_USAGE,
     knows: new Set([
@@ -246,7 +250,7 @@ const ROWS = {
       'top_logprobs',
       'user',
     ]),
-    ask: askCerebras,
+    toReasoning: cerebrasReasoning,
     replay: 'think-tags',
   },
   moonshot: {
@@ -254,14 +258,14 @@ const ROWS = {
     renames: AS_MAX_TOKENS,
     drops: [...ROUTER, ...OPENAI, ...SAMPLING],
     caps: { temperature: 1 },
-    ask: askByThinking,
+    toReasoning: thinkingSwitch,
     replay: 'reasoning_content',
   },
   alibaba: {
     streamed: WITH_USAGE,
     renames: AS_MAX_TOKENS,
     drops: [...ROUTER, ...OPENAI, 'min_p', 'top_a'],
-    ask: askAlibaba,
+    toReasoning: alibabaReasoning,
   },
   google: {
     streamed: WITH_USAGE,
@@ -276,8 +280,8 @@ const ROWS = {
       'stream_options',
       'top_logprobs',
     ]),
-    ask: effortIn('none', 'minimal', 'low', 'medium', 'high'),
-    thoughtIsTheRest: true,
+    toReasoning: effortLevels('none', 'minimal', 'low', 'medium', 'high'),
+    reasoningIsTheRest: true,
     replay: 'thought-signature',
   },
 } satisfies Record<string, Quirks>
@@ -292,7 +296,7 @@ const PLAIN: Quirks = {
   cacheControl: true,
   streamed: WITH_USAGE,
   drops: ROUTER,
-  ask: ROWS.openai.ask,
+  toReasoning: ROWS.openai.toReasoning,
 }
 
 /** The row of that name, or the plain one. */

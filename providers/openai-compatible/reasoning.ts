@@ -5,7 +5,7 @@ import type { Reasoning } from '../../src/plugin.ts'
  * The members that say to a vendor what `reasoning` says.
  * @param limit the most tokens the answer may have
  */
-export type Ask = (
+export type ToReasoning = (
   reasoning: Reasoning,
   model: string,
   limit: number | undefined,
@@ -16,7 +16,7 @@ type Effort = NonNullable<Reasoning['effort']>
 const SCALE: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
 /** `reasoning_effort`, in the nearest of the levels a vendor has; weakest first. */
-export function effortIn(...levels: readonly [Effort, ...Effort[]]): Ask {
+export function effortLevels(...levels: readonly [Effort, ...Effort[]]): ToReasoning {
   return (reasoning, _model, limit) => {
     if (isOff(reasoning)) return { reasoning_effort: levels[0] }
     const effort = effortOf(reasoning, limit)
@@ -25,9 +25,9 @@ export function effortIn(...levels: readonly [Effort, ...Effort[]]): Ask {
 }
 
 /** OpenRouter's own form, which is the gateway's too. */
-export const askAsIs: Ask = (reasoning) => ({ reasoning })
+export const reasoningAsIs: ToReasoning = (reasoning) => ({ reasoning })
 
-export const askGroq: Ask = (reasoning, model, limit) => {
+export const groqReasoning: ToReasoning = (reasoning, model, limit) => {
   const hidden = reasoning.exclude ? { include_reasoning: false } : undefined
   if (model.includes('gpt-oss')) return { ...lowToHigh(reasoning, model, limit), ...hidden }
   const effort = model.includes('qwen')
@@ -37,47 +37,47 @@ export const askGroq: Ask = (reasoning, model, limit) => {
   return { ...effort, ...(hidden ?? { reasoning_format: 'parsed' }) }
 }
 
-export const askDeepSeek: Ask = (reasoning, model, limit) =>
+export const deepSeekReasoning: ToReasoning = (reasoning, model, limit) =>
   isOff(reasoning)
-    ? askByThinking(reasoning, model, limit)
+    ? thinkingSwitch(reasoning, model, limit)
     : {
-        ...askByThinking(reasoning, model, limit),
-        ...effortIn('low', 'high', 'max')(reasoning, model, limit),
+        ...thinkingSwitch(reasoning, model, limit),
+        ...effortLevels('low', 'high', 'max')(reasoning, model, limit),
       }
 
 /** `thinking: {type}`, on or off. */
-export const askByThinking: Ask = (reasoning) => ({
+export const thinkingSwitch: ToReasoning = (reasoning) => ({
   thinking: { type: isOff(reasoning) ? 'disabled' : 'enabled' },
 })
 
-export const askTogether: Ask = (reasoning, model, limit) =>
+export const togetherReasoning: ToReasoning = (reasoning, model, limit) =>
   model.includes('gpt-oss')
     ? lowToHigh(reasoning, model, limit)
     : { reasoning: { enabled: !isOff(reasoning) } }
 
 /** Servers of open weights: the chat template decides, save for gpt-oss. */
-export const askByTemplate: Ask = (reasoning, model, limit) =>
+export const templateSwitch: ToReasoning = (reasoning, model, limit) =>
   model.includes('gpt-oss')
     ? lowToHigh(reasoning, model, limit)
     : { chat_template_kwargs: { enable_thinking: !isOff(reasoning) } }
 
-export const askAlibaba: Ask = (reasoning) => {
+export const alibabaReasoning: ToReasoning = (reasoning) => {
   if (isOff(reasoning)) return { enable_thinking: false }
   const budget = reasoning.max_tokens
   return { enable_thinking: true, ...(budget === undefined ? {} : { thinking_budget: budget }) }
 }
 
-export const askCerebras: Ask = (reasoning, model, limit) => {
+export const cerebrasReasoning: ToReasoning = (reasoning, model, limit) => {
   if (model.includes('gpt-oss')) return lowToHigh(reasoning, model, limit)
   return isOff(reasoning) ? { disable_reasoning: true } : {}
 }
 
-export const askMistral: Ask = (reasoning, model) => {
+export const mistralReasoning: ToReasoning = (reasoning, model) => {
   if (!model.includes('magistral')) return { reasoning_effort: isOff(reasoning) ? 'none' : 'high' }
   return isOff(reasoning) ? {} : { prompt_mode: 'reasoning' }
 }
 
-const lowToHigh = effortIn('low', 'medium', 'high')
+const lowToHigh = effortLevels('low', 'medium', 'high')
 
 /** Whether the client wants no reasoning at all. */
 export function isOff(reasoning: Reasoning | undefined): boolean {

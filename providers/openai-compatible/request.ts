@@ -20,7 +20,7 @@ export function toBody(
   options: RequestOptions,
 ): Record<string, unknown> {
   const { reasoning } = input
-  const body = reasoning ? asking(reasoning, input, model, quirks) : { ...input, model }
+  const body = reasoning ? withReasoning(reasoning, input, model, quirks) : { ...input, model }
   body.messages = toMessages(input.messages, quirks, replayOf(quirks, options))
   // Undefined is not written, and costs less than to delete it.
   if (input.stream) Object.assign(body, quirks.streamed)
@@ -50,13 +50,13 @@ export function toBody(
   return body
 }
 
-function asking(
+function withReasoning(
   reasoning: Reasoning,
   { reasoning: _ours, ...given }: ChatInput,
   model: string,
   quirks: Quirks,
 ): Record<string, unknown> {
-  return { ...quirks.ask(reasoning, model, given.max_completion_tokens), ...given, model }
+  return { ...quirks.toReasoning(reasoning, model, given.max_completion_tokens), ...given, model }
 }
 
 function omit(body: Record<string, unknown>, names: readonly string[] = []): void {

@@ -1,7 +1,7 @@
 /** How long a vendor asks to wait, in each of the ways it may say so (provider contract, section 4). */
 
 /** ms of Google's `RetryInfo` among the details of an error. */
-export function delayOf(details: unknown): number | undefined {
+export function retryInfoDelay(details: unknown): number | undefined {
   if (!Array.isArray(details)) return undefined
   const delay = details.find((detail) => typeof detail?.retryDelay === 'string')?.retryDelay
   return delay === undefined ? undefined : waitMs(delay)

@@ -8,7 +8,9 @@ import type {
   TranscriptWord,
   Usage,
 } from '../../src/plugin.ts'
-import { inbandFailure, notAnAnswer } from './errors.ts'
+import { notAnAnswer } from '../shared/http.ts'
+import { tokenCount } from '../shared/values.ts'
+import { inbandFailure } from './errors.ts'
 
 /** Reads a whole answer, in any of the JSON forms. */
 export function toTranscription(payload: any, fail: Host['fail']): Transcription {
@@ -32,7 +34,7 @@ export function toTranscription(payload: any, fail: Host['fail']): Transcription
 export class TranscriptEvents implements Step<any, TranscriptionEvent> {
   readonly #fail: Host['fail']
   /** Empty for silence; undefined while nothing came that is of a transcript. */
-  #said: string | undefined
+  #text: string | undefined
   #usage: Usage | undefined
   #ended = false
 
@@ -47,14 +49,14 @@ export class TranscriptEvents implements Step<any, TranscriptionEvent> {
     if (failed) throw failed.error
     const { type, delta, segment_id: segmentId, logprobs } = payload
     if (Array.isArray(payload.choices)) {
-      this.#said ??= ''
+      this.#text ??= ''
       const text = payload.choices[0]?.delta?.content
-      if (typeof text === 'string') this.#say({ type: 'delta', text }, emit)
+      if (typeof text === 'string') this.#emitDelta({ type: 'delta', text }, emit)
       this.#usage = usageOf(payload.usage) ?? this.#usage
     } else if (type === 'transcript.text.delta') {
       const event = { type: 'delta', text: String(delta ?? '') } as const
-      const said = { ...(segmentId && { segmentId }), ...(logprobs && { logprobs }) }
-      this.#say({ ...event, ...said }, emit)
+      const details = { ...(segmentId && { segmentId }), ...(logprobs && { logprobs }) }
+      this.#emitDelta({ ...event, ...details }, emit)
     } else if (type === 'transcript.text.segment') {
       emit({ type: 'segment', id: String(payload.id), segment: toSegment(payload) })
     } else if (type === 'transcript.text.done') {
@@ -65,19 +67,19 @@ export class TranscriptEvents implements Step<any, TranscriptionEvent> {
     }
   }
 
-  #say(
+  #emitDelta(
     event: TranscriptionEvent & { readonly type: 'delta' },
     emit: (event: TranscriptionEvent) => void,
   ): void {
-    this.#said = (this.#said ?? '') + event.text
+    this.#text = (this.#text ?? '') + event.text
     emit(event)
   }
 
   #end(emit: (event: TranscriptionEvent) => void): void {
-    if (this.#ended || this.#said === undefined) return
+    if (this.#ended || this.#text === undefined) return
     this.#ended = true
     const usage = this.#usage
-    emit({ type: 'done', text: this.#said, ...(usage && { usage }) })
+    emit({ type: 'done', text: this.#text, ...(usage && { usage }) })
   }
 }
 
@@ -120,14 +122,10 @@ function usageOf(reported: any): Usage | undefined {
   const usage: Usage = {
     ...(typeof seconds === 'number' && seconds > 0 && { seconds }),
     ...(typeof input === 'number' && {
-      promptTokens: count(input),
-      audioInputTokens: Math.min(count(details.audio_tokens), count(input)),
-      completionTokens: count(output),
+      promptTokens: tokenCount(input),
+      audioInputTokens: Math.min(tokenCount(details.audio_tokens), tokenCount(input)),
+      completionTokens: tokenCount(output),
     }),
   }
   return Object.keys(usage).length > 0 ? usage : undefined
-}
-
-function count(value: unknown): number {
-  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
 }

@@ -3,13 +3,14 @@
  * sense: everything cached is inside `prompt_tokens`, reasoning is inside `completion_tokens`.
  */
 import type { OpenAIUsage } from '../../src/plugin.ts'
+import { tokenCount } from '../shared/values.ts'
 
 /** What a row of the quirk table says about counting. */
 export interface UsageQuirks {
   /** Where reasoning is counted when the total does not tell: beside the completion instead of inside it. */
   readonly reasoningBeside?: true
   /** Whatever prompt and completion leave of the total was thought. */
-  readonly thoughtIsTheRest?: true
+  readonly reasoningIsTheRest?: true
   /** Reasoning is inside the completion and not told apart: its share of the text is its share of the tokens. */
   readonly reasoningByShare?: true
   /** Each answer is one search, unless the vendor counts them. */
@@ -26,22 +27,22 @@ export function toUsage(reported: any, quirks: UsageQuirks, share = 0): OpenAIUs
   // The spelling without s is an older one of Mistral's.
   const prompt = reported.prompt_tokens_details ?? reported.prompt_token_details ?? {}
   const completion = reported.completion_tokens_details ?? {}
-  const cached = count(
+  const cached = tokenCount(
     prompt.cached_tokens ??
       reported.cached_tokens ??
       reported.num_cached_tokens ??
       reported.prompt_cache_hit_tokens,
   )
   const promptTokens =
-    count(reported.prompt_tokens) ||
-    count(reported.prompt_cache_hit_tokens) + count(reported.prompt_cache_miss_tokens)
+    tokenCount(reported.prompt_tokens) ||
+    tokenCount(reported.prompt_cache_hit_tokens) + tokenCount(reported.prompt_cache_miss_tokens)
   const told = completion.reasoning_tokens ?? reported.reasoning_tokens
-  const thought = quirks.reasoningByShare ? count(reported.completion_tokens) * share : 0
+  const thought = quirks.reasoningByShare ? tokenCount(reported.completion_tokens) * share : 0
   const [completionTokens, reasoning] = withReasoning(
     promptTokens,
-    count(reported.completion_tokens),
-    count(told ?? thought),
-    count(reported.total_tokens),
+    tokenCount(reported.completion_tokens),
+    tokenCount(told ?? thought),
+    tokenCount(reported.total_tokens),
     quirks,
   )
   if (promptTokens === 0 && completionTokens === 0) return undefined
@@ -50,21 +51,21 @@ export function toUsage(reported: any, quirks: UsageQuirks, share = 0): OpenAIUs
     completion_tokens: completionTokens,
     prompt_tokens_details: {
       cached_tokens: Math.min(cached, promptTokens),
-      cache_write_tokens: count(prompt.cache_write_tokens),
-      audio_tokens: count(prompt.audio_tokens),
-      image_tokens: count(prompt.image_tokens),
+      cache_write_tokens: tokenCount(prompt.cache_write_tokens),
+      audio_tokens: tokenCount(prompt.audio_tokens),
+      image_tokens: tokenCount(prompt.image_tokens),
     },
     completion_tokens_details: {
       reasoning_tokens: reasoning,
-      audio_tokens: count(completion.audio_tokens),
-      image_tokens: count(completion.image_tokens),
-      accepted_prediction_tokens: count(completion.accepted_prediction_tokens),
-      rejected_prediction_tokens: count(completion.rejected_prediction_tokens),
+      audio_tokens: tokenCount(completion.audio_tokens),
+      image_tokens: tokenCount(completion.image_tokens),
+      accepted_prediction_tokens: tokenCount(completion.accepted_prediction_tokens),
+      rejected_prediction_tokens: tokenCount(completion.rejected_prediction_tokens),
     },
   }
   const searches =
     reported.server_tool_use_details?.web_search_requests ?? reported.num_search_queries
-  if (searches !== undefined) usage.searches = count(searches)
+  if (searches !== undefined) usage.searches = tokenCount(searches)
   else if (quirks.searchesAlways) usage.searches = 1
   const cost = vendorCost(reported)
   if (cost !== undefined) usage.vendor_cost = cost
@@ -79,7 +80,7 @@ function withReasoning(
   total: number,
   quirks: UsageQuirks,
 ): [completion: number, reasoning: number] {
-  if (quirks.thoughtIsTheRest) {
+  if (quirks.reasoningIsTheRest) {
     const thought = Math.max(0, total - prompt - completion)
     return [completion + thought, thought || Math.min(reasoning, completion)]
   }
@@ -87,10 +88,6 @@ function withReasoning(
   const beside = total === prompt + completion + reasoning
   if (!inside && (beside || quirks.reasoningBeside)) return [completion + reasoning, reasoning]
   return [completion, Math.min(reasoning, completion)]
-}
-
-function count(value: unknown): number {
-  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
 }
 
 /** USD as decimal text, by any of the names vendors have for it. */

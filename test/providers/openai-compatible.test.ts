@@ -1,12 +1,9 @@
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import openaiCompatible from '../../providers/openai-compatible.ts'
-import {
-  readChunks,
-  readCompletion,
-  type VendorProfile,
-} from '../../providers/openai-compatible/dialect.ts'
+import { readChunks, readCompletion } from '../../providers/openai-compatible/answer.ts'
 import { quirksOf } from '../../providers/openai-compatible/quirks.ts'
+import type { VendorProfile } from '../../providers/openai-compatible/vendor-profile.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { flowOf } from '../../src/stream/flow.ts'
 import type { ChatChunk } from '../../src/plugin.ts'
@@ -400,12 +397,12 @@ describe('whatever a vendor may send', () => {
     )
     await fc.assert(
       fc.asyncProperty(fc.array(payload, { maxLength: 4 }), async (payloads) => {
-        const dialect: VendorProfile = { quirks: quirksOf(undefined), tags: 'tags', fail }
+        const profile: VendorProfile = { quirks: quirksOf(undefined), tags: 'tags', fail }
         const read = async () => {
           const flow = flowOf(...payloads.filter((one) => one !== null))
-          for await (const _ of flow.through(readChunks(dialect)));
+          for await (const _ of flow.through(readChunks(profile)));
         }
-        const outcomes = [read(), ...payloads.map(async (one) => readCompletion(one, dialect))]
+        const outcomes = [read(), ...payloads.map(async (one) => readCompletion(one, profile))]
         for (const result of await Promise.allSettled(outcomes)) {
           if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(UpstreamFailure)
         }
@@ -462,13 +459,13 @@ describe('an answer that is one text', () => {
     fc.assert(
       fc.property(...all, (around, about, said, text, row, tagged) => {
         const quirks = quirksOf(row as never)
-        const dialect = { quirks, tags: tagged, fail } as VendorProfile
+        const profile = { quirks, tags: tagged, fail } as VendorProfile
         const payload = (content: unknown) => ({
           ...around,
           choices: [{ ...about, message: { ...said, content } }],
         })
         const inParts = payload([{ type: 'text', text }])
-        expect(readCompletion(payload(text), dialect)).toEqual(readCompletion(inParts, dialect))
+        expect(readCompletion(payload(text), profile)).toEqual(readCompletion(inParts, profile))
       }),
       { numRuns: 2000 },
     )
@@ -484,8 +481,8 @@ describe('members that are not what they should be', () => {
   ])('are a failure or nothing: %j', async (payload) => {
     const fail: VendorProfile['fail'] = (failure, message) => new UpstreamFailure(failure, message)
     const read = async () => {
-      const dialect: VendorProfile = { quirks: quirksOf(undefined), tags: 'tags', fail }
-      for await (const _ of flowOf<any>(payload).through(readChunks(dialect)));
+      const profile: VendorProfile = { quirks: quirksOf(undefined), tags: 'tags', fail }
+      for await (const _ of flowOf<any>(payload).through(readChunks(profile)));
     }
     await read().catch((error: unknown) => expect(error).toBeInstanceOf(UpstreamFailure))
   })
