@@ -1,4 +1,6 @@
-/** Azure OpenAI, and models of other makers on the same resources. The model of a deployment is the name it has there. */
+/**
+ * Azure OpenAI, and models of other makers on the same resources. A deployment's model is its deployment name at Azure.
+ */
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
@@ -16,30 +18,30 @@ import { effortLevels } from './openai-compatible/reasoning.ts'
 import { joinUrl } from './shared/http.ts'
 import { apiKey, baseURL, headersOption } from './shared/options.ts'
 
-/** Versions are dates, the newest ones words. */
+/** Versions are dates; the newest ones are words. */
 const apiVersion = v.pipe(v.string(), v.regex(/^[\w-]+$/, 'a version such as "2024-10-21"'))
 
 const options = v.strictObject({
   headers: headersOption,
-  /** Of the resource: `https://<resource>.openai.azure.com`, or with `services.ai` in place of `openai`. */
+  /** Address of the resource: `https://<resource>.openai.azure.com`, or with `services.ai` in place of `openai`. */
   baseURL,
-  /** Leave it out to send a token of Entra's, as `headers.authorization`. */
+  /** Omit it to send a Microsoft Entra token as `headers.authorization`. */
   apiKey: v.optional(apiKey),
-  /** `v1`; or by deployment, with a version; or the one for models of other makers, with a version. */
+  /** The API: `v1`; `deployments`, with a version; or `models` for models of other makers, with a version. */
   surface: v.optional(v.picklist(['v1', 'deployments', 'models']), 'v1'),
   apiVersion: v.optional(apiVersion),
 })
 
 const deploymentOptions = v.strictObject({
   ...deploymentMembers,
-  /** Where this deployment wants another version than the others. */
+  /** For a deployment that needs another version. */
   apiVersion: v.optional(apiVersion),
 })
 type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
 
 type Surface = v.InferOutput<typeof options>['surface']
 
-/** The last versions that Microsoft calls stable. */
+/** The latest stable versions by Microsoft's documentation. */
 const VERSIONS: Readonly<Record<Surface, string | undefined>> = {
   v1: undefined,
   deployments: '2024-10-21',
@@ -51,7 +53,7 @@ export default defineProvider({
   options,
   deploymentOptions,
   setup({ baseURL: base, apiKey, surface, apiVersion = VERSIONS[surface], headers }, host) {
-    // The portal shows addresses of either length.
+    // The Azure portal shows addresses with and without this path.
     const resource = base.replace(/\/openai(\/v1)?\/?$/, '')
     const sent = jsonHeaders(apiKey ? { 'api-key': apiKey } : {}, headers)
     const quirks = quirksAt(surface, apiVersion)
@@ -91,7 +93,7 @@ function pathOf(
   }
 }
 
-/** As OpenAI, with what a version is too old for left out. */
+/** OpenAI's quirks, without parameters that the API version does not have yet. */
 function quirksAt(surface: Surface, version: string | undefined): Quirks {
   if (surface === 'models')
     return { ...OPEN_WEIGHTS, toReasoning: effortLevels('low', 'medium', 'high') }

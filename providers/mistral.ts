@@ -11,7 +11,7 @@ import { apiKey, baseURL, headersOption } from './shared/options.ts'
 const options = v.strictObject({
   headers: headersOption,
   apiKey,
-  /** For a proxy in between, or a region of Mistral's. */
+  /** For a proxy or a regional address of Mistral. */
   baseURL: v.optional(baseURL, 'https://api.mistral.ai/v1'),
 })
 

@@ -1,5 +1,5 @@
 /**
- * Every vendor and server that speaks OpenAI's chat completions, more or less. What sets them apart is a table:
+ * Vendors and servers with OpenAI's chat completions API. Their differences are in the table
  * `openai-compatible/quirks.ts`.
  */
 import * as v from 'valibot'
@@ -15,9 +15,9 @@ import { baseURL, headersOption } from './shared/options.ts'
 const options = v.strictObject({
   headers: headersOption,
   baseURL,
-  /** Sent as bearer token; without it, or empty, nothing is sent. */
+  /** Sent as a bearer token. Optional. */
   apiKey: v.optional(v.string()),
-  /** The row of the quirk table. Without one the vendor is taken to do as OpenAI does. */
+  /** Row of the quirk table. Without one, OpenAI's behaviour is assumed. */
   quirks: v.optional(v.picklist(ROW_NAMES)),
 })
 

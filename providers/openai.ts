@@ -12,9 +12,9 @@ import { apiKey, baseURL, headersOption } from './shared/options.ts'
 const options = v.strictObject({
   headers: headersOption,
   apiKey,
-  /** For a proxy in between, or a region of OpenAI's. */
+  /** For a proxy or a regional address of OpenAI. */
   baseURL: v.optional(baseURL, 'https://api.openai.com/v1'),
-  /** Which organization and which project requests are counted for, where the key belongs to several. */
+  /** Organization and project of the requests, for keys that belong to several. */
   organization: v.optional(v.string()),
   project: v.optional(v.string()),
 })

@@ -1,25 +1,25 @@
-/** Mistral's OCR: `POST /ocr`, whose names are also those of the gateway's own path. */
+/** Mistral's OCR, `POST /ocr`. The gateway's own OCR path uses the same names. */
 import type { Host, OcrInput, OcrPage, Provider } from '../../src/plugin.ts'
 import { inbandFailure, sendRequest } from '../openai-compatible/errors.ts'
 import { notAnAnswer, tryParse } from '../shared/http.ts'
 import { toDataUrl } from '../shared/values.ts'
 
-/** Where to ask, and as whom. */
+/** URL and headers of requests. */
 export interface OcrTarget {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Members of a deployment's options that count here. */
+/** Options of a deployment that matter here. */
 interface Options {
   /** Members of the request that this model refuses. */
   readonly omit?: readonly string[]
 }
 
-/** A document comes back with all of its pictures, where they are asked for. */
+/** An answer may contain all images of the document. */
 const MAX_ANSWER_BYTES = 128 * 1024 * 1024
 
-/** What goes along as it is. Others are left out: the vendor refuses what it does not know. */
+/** Members that are passed on. The vendor refuses unknown ones. */
 const PASSED = [
   'pages',
   'include_image_base64',

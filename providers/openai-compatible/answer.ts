@@ -1,6 +1,6 @@
 /**
- * Answers, from the dialects of the vendors into the gateway's: text in `content`, thoughts in `reasoning`, usage that
- * counts as everyone else's. Order, roles, indexes and ids are the gateway's work.
+ * Reads answers of all vendors into one form: text in `content`, reasoning in `reasoning`, usage in OpenAI's counts.
+ * The gateway itself sets order, roles, indexes and ids.
  */
 import type {
   ChatChunk,
@@ -20,8 +20,8 @@ import type { VendorProfile } from './vendor-profile.ts'
 
 /**
  * The chunks of a stream.
- * @throws the failure an error inside the stream stands for, after the usage that came with it. A filter that stops an
- *   answer midway is none: it is a reason to finish.
+ * @throws the failure of an error in the stream, after its usage was emitted. A content filter that stops a started
+ *   answer is not a failure but a finish reason.
  */
 export function readChunks(profile: VendorProfile): Step<any, ChatChunk> {
   const answer = new AnswerState(profile)
@@ -31,7 +31,7 @@ export function readChunks(profile: VendorProfile): Step<any, ChatChunk> {
     push(payload, emit) {
       const failed = failureIn(payload, profile.fail)
       if (failed) {
-        // What was produced is charged; before that, another deployment may still be asked.
+        // Output that was produced is charged. Before the first output another deployment can still be tried.
         const usage = begun ? toUsage(payload?.usage, profile.quirks) : undefined
         if (usage) emit({ choices: [], usage })
         if (!begun || failed.failure !== 'content_blocked') throw failed.error
@@ -56,7 +56,7 @@ export function readChunks(profile: VendorProfile): Step<any, ChatChunk> {
 
 /**
  * A whole answer.
- * @throws the failure that an error in it stands for; `upstream_error` when it is no answer
+ * @throws the failure of an error in place of an answer; `upstream_error` when the payload is not an answer
  */
 export function readCompletion(payload: any, profile: VendorProfile): ChatCompletion {
   const failed = failureIn(payload, profile.fail)
@@ -86,7 +86,7 @@ export function readCompletion(payload: any, profile: VendorProfile): ChatComple
   return completion
 }
 
-/** An error in place of an answer, or a payload that cannot be one. */
+/** The failure of an error payload, or of one that cannot be an answer. */
 function failureIn(payload: any, fail: Host['fail']): Failed | undefined {
   if (typeof payload !== 'object' || payload === null) {
     return { failure: 'upstream_error', error: notAnAnswer(fail) }
@@ -106,22 +106,22 @@ function hasFailed(choices: unknown): boolean {
   return false
 }
 
-/** Finish reasons that say that there is no answer. */
+/** Finish reasons of failed answers. */
 const FAILED: ReadonlySet<unknown> = new Set(['error', 'insufficient_system_resource', 'abort'])
 
-/** What is remembered of an answer while it arrives. */
+/** State of one answer while it arrives. */
 class AnswerState {
   readonly #profile: VendorProfile
   readonly #choices = new Map<number, ChoiceState>()
   #first: ChoiceState | undefined
-  /** Reported when there may still be a later word. */
+  /** The latest usage, held back while a later report may follow. */
   #usage: OpenAIUsage | undefined
   #begun = false
   #finished = false
   #sources: readonly any[] = []
-  /** Text of the first choice since sources are known, for their places in it. */
+  /** Text of the first choice since sources are known, for the positions of citations. */
   #text = ''
-  /** Characters of reasoning, and of everything; kept where they stand for tokens. */
+  /** Characters of reasoning, and of all output. Their ratio estimates reasoning tokens. */
   #reasoningCharacters = 0
   #characters = 0
 
@@ -129,7 +129,7 @@ class AnswerState {
     this.#profile = profile
   }
 
-  /** One payload; nothing when there is nothing in it for anybody. */
+  /** Reads one payload; undefined when it has no content. */
   push(payload: any): ChatChunk | undefined {
     const given: any[] = Array.isArray(payload.choices) ? payload.choices : []
     let choices: ChatChunkChoice[] | undefined
@@ -160,19 +160,19 @@ class AnswerState {
     this.#begun ||= hasContent
     if (payload.system_fingerprint) chunk.system_fingerprint = payload.system_fingerprint
     if (payload.service_tier) chunk.service_tier = payload.service_tier
-    // Perplexity's word for the end.
+    // Perplexity's mark of the end.
     if (payload.object === 'chat.completion.done') chunk.endOfStream = true
     return choices.length > 0 || usage || chunk.endOfStream ? chunk : undefined
   }
 
-  /** What a filter makes of an answer that has begun. */
+  /** Ends all choices because a content filter stopped the answer. */
   filtered(): ChatChunk {
     this.#finished = true
     const indexes = [...this.#choices.keys()]
     return { choices: indexes.map((index) => ({ index, finish_reason: 'content_filter' })) }
   }
 
-  /** What is left to say at the end. @param ended whether the vendor said that this is the end */
+  /** The chunks that are only known at the end. @param ended whether the vendor marked the end of the answer */
   *rest(ended: boolean): Generator<ChatChunk, void, undefined> {
     const choices: ChatChunkChoice[] = []
     for (const [index, choice] of this.#choices) {
@@ -187,7 +187,7 @@ class AnswerState {
   }
 
   #choice(index: number): ChoiceState {
-    // Mostly the only one.
+    // Most answers have one choice, which needs no map lookup.
     if (index === 0 && this.#first) return this.#first
     let choice = this.#choices.get(index)
     if (!choice) this.#choices.set(index, (choice = new ChoiceState(this.#profile.tags)))
@@ -196,8 +196,8 @@ class AnswerState {
   }
 
   /**
-   * Some report on every chunk, counting up. Usage before or beside output is kept until something better comes: passed
-   * on, it would make a stream that was cut look complete.
+   * Returns usage that is final. Some vendors report running totals on every chunk. Usage before or beside output is
+   * held back, because passing it on would make a truncated stream look complete.
    */
   #latestUsage(payload: any, given: readonly any[], hasContent: boolean): OpenAIUsage | undefined {
     let reported = payload.usage ?? payload.x_groq?.usage
@@ -220,7 +220,7 @@ class AnswerState {
     for (const call of tool_calls ?? []) this.#characters += call.function?.arguments?.length ?? 0
   }
 
-  /** Perplexity, xAI: the sources stand beside the answer, again and again. */
+  /** Perplexity and xAI repeat their sources in every payload. */
   #cite(payload: any, choices: readonly ChatChunkChoice[]): void {
     const sources = payload.search_results ?? payload.citations
     if (Array.isArray(sources) && sources.length > 0) this.#sources = sources
@@ -229,7 +229,7 @@ class AnswerState {
   }
 }
 
-/** Adds a later part of a message to what is there. */
+/** Appends a delta to a message. */
 function append(message: any, delta: ChatDelta): void {
   for (const [name, value] of Object.entries(delta)) {
     const old = message[name]

@@ -1,27 +1,28 @@
-/** What sets vendors apart where sound is made of words, or words of sound. */
+/** Differences between vendors in speech and transcription. */
 import type { SpeechInput, TranscriptionInput } from '../../src/plugin.ts'
 
-/** Names of the two paths of the API. */
+/** Paths of the audio API. */
 export type AudioPath = 'speech' | 'transcriptions'
 
-/** A member that is absent means that the vendor does as OpenAI does. */
+/** An absent member means that the vendor behaves like OpenAI. */
 export interface AudioQuirks {
-  /** Under the address of the vendor; `audio/…` otherwise. */
+  /** Paths below the vendor's address, instead of `audio/…`. */
   readonly paths?: Readonly<Partial<Record<AudioPath, string>>>
-  /** Members of a request for speech that the vendor takes; all when absent. */
+  /** Members of a speech request that the vendor accepts; all when absent. */
   readonly speechMembers?: ReadonlySet<string>
-  /** The same of a request for a transcript. */
+  /** Members of a transcription request that the vendor accepts; all when absent. */
   readonly transcriptionMembers?: ReadonlySet<string>
-  /** Formats of sound the vendor has; all when absent. */
+  /** Audio formats that the vendor makes; all when absent. */
   readonly formats?: readonly string[]
-  /** The body of a request for speech, where the vendor has names of its own. */
+  /** The body of a speech request, for vendors with other names. */
   readonly toSpeech?: (input: SpeechInput) => Record<string, unknown>
-  /** The fields of a request for a transcript beside the file, likewise. */
+  /** The form fields of a transcription request, except the file, for vendors with other names. */
   readonly toFields?: (input: TranscriptionInput) => Record<string, unknown>
-  /** Fields of lists have the same name each, without brackets. */
+  /** List items repeat the field name without brackets. */
   readonly bareLists?: true
 }
 
+/** OpenAI's audio API. */
 export const OPENAI_AUDIO: AudioQuirks = {
   speechMembers: new Set(['input', 'voice', 'instructions', 'response_format', 'speed']),
   transcriptionMembers: new Set([
@@ -40,7 +41,7 @@ export const OPENAI_AUDIO: AudioQuirks = {
   ]),
 }
 
-/** One model each, which requests do not name. */
+/** xAI has one model each, which requests do not name. */
 export const XAI_AUDIO: AudioQuirks = {
   paths: { speech: 'tts', transcriptions: 'stt' },
   bareLists: true,
@@ -51,7 +52,7 @@ export const XAI_AUDIO: AudioQuirks = {
     language: 'auto',
     output_format: { codec, sample_rate: 24_000 },
   }),
-  // A language asks for numbers and units to be written as such; without it they are spelled out.
+  // With a language, numbers and units are written as digits and symbols; without one they are spelled out.
   toFields: ({ language, keywords, response_format }) => ({
     ...(language !== undefined && { language, format: true }),
     ...(Array.isArray(keywords) && { keyterm: keywords }),
@@ -59,7 +60,7 @@ export const XAI_AUDIO: AudioQuirks = {
   }),
 }
 
-/** The name of a voice, or the id of one that somebody made. */
+/** Name of a voice, or id of a custom one. */
 export function voiceName(voice: SpeechInput['voice']): string {
   return typeof voice === 'string' ? voice : voice.id
 }

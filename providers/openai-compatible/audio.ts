@@ -1,19 +1,19 @@
-/** Speech and transcription of whoever speaks OpenAI's audio API. */
+/** Speech and transcription for vendors with OpenAI's audio API. */
 import type { FormField, Host, Provider, SpeechInput, UpstreamResponse } from '../../src/plugin.ts'
 import type { AudioPath, AudioQuirks } from './audio-quirks.ts'
 import { asSequence, notAnAnswer, parseAnswer } from '../shared/http.ts'
 import { inbandFailure, sendRequest } from './errors.ts'
 import { toTranscription, TranscriptEvents } from './transcript.ts'
 
-/** How a model is asked. */
+/** URL, headers and quirks for requests to a model. */
 export interface AudioTarget {
-  /** All of it, up to the query. */
+  /** The complete URL, with any query. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly quirks: { readonly audio?: AudioQuirks }
 }
 
-/** Members of a deployment's options that count here. */
+/** Options of a deployment that matter here. */
 interface Options {
   readonly omit?: readonly string[]
 }
@@ -53,7 +53,7 @@ export function createAudio<Own extends Options>(
       const fields = audio.toFields?.(input) ?? { model, ...pick(rest, audio.transcriptionMembers) }
       for (const name of own.omit ?? []) delete fields[name]
       const { bytes, mediaType, filename = 'audio' } = file
-      // Last: some vendors want it so.
+      // The file comes last, as some vendors require.
       const { contentType, body } = host.form([
         ...toFields(fields, audio.bareLists ? '' : '[]'),
         { name: 'file', value: { bytes, mediaType, filename } },
@@ -70,14 +70,14 @@ export function createAudio<Own extends Options>(
         return host.sse(response.body).through(new TranscriptEvents(host.fail))
       }
       const text = await response.text()
-      // Some servers know no other form, whatever they were asked.
+      // Some servers always answer with plain text.
       if (type.startsWith('text/plain') && !/^\s*\{/.test(text)) return { text: text.trim() }
       return toTranscription(Object(parseAnswer(text, host.fail)), host.fail)
     },
   }
 }
 
-/** The members that are known, or all of them. */
+/** The known members, or all when none are listed. */
 function pick(input: object, known: ReadonlySet<string> | undefined): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(input).filter(([name, value]) => {
@@ -86,7 +86,7 @@ function pick(input: object, known: ReadonlySet<string> | undefined): Record<str
   )
 }
 
-/** As OpenAI's own clients write them: `name[]` for each item, `name[member]` for each member. */
+/** Form fields as OpenAI's SDKs write them: `name[]` per item, `name[member]` per member. */
 function toFields(members: Readonly<Record<string, unknown>>, list: '[]' | ''): FormField[] {
   return Object.entries(members).flatMap(([name, value]) => {
     if (Array.isArray(value)) {
@@ -108,7 +108,7 @@ function isText({ headers }: UpstreamResponse): boolean {
   return /^(text\/|application\/json)/.test(headers['content-type'] ?? '')
 }
 
-/** Some vendors wrap sound in JSON. */
+/** The sound in a JSON answer, which some vendors send. */
 async function soundIn(response: UpstreamResponse, host: Host) {
   const payload = Object(parseAnswer(await response.text(), host.fail))
   const failed = inbandFailure(host.fail, payload)

@@ -1,4 +1,4 @@
-/** Chat with whoever speaks OpenAI's chat completions: one request, and its answer in either form. */
+/** Chat for vendors with OpenAI's chat completions API. */
 import {
   carry,
   stringify,
@@ -15,17 +15,17 @@ import type { Quirks } from './quirks.ts'
 import { toBody } from './request.ts'
 import type { VendorProfile } from './vendor-profile.ts'
 
-/** How a model is asked. */
+/** URL, headers and quirks for requests to a model. */
 export interface ChatTarget {
-  /** All of it, with `/chat/completions`. */
+  /** The complete URL, with `/chat/completions`. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly quirks: Quirks
 }
 
 /**
- * The `chat` of a provider.
- * @param targetOf called for every request, so it should have its answers ready
+ * The chat method of a provider.
+ * @param targetOf called for every request, so it should be cheap
  */
 export function createChat<Options extends DeploymentOptions>(
   host: Host,

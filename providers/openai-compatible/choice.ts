@@ -1,15 +1,15 @@
-/** One choice of an answer, from a vendor's dialect into the gateway's. */
+/** Reads one choice of an answer. */
 import type { ChatDelta, ReasoningDetail } from '../../src/plugin.ts'
 import { detailsOf, isText, textOf, toAnnotations, toToolCall } from './parts.ts'
 import { ThinkSplitter, type ThinkTags } from '../shared/think-tags.ts'
 
-/** What is remembered of one choice while it arrives. */
+/** State of one choice while it arrives. */
 export class ChoiceState {
   readonly #splitter: ThinkSplitter | undefined
-  /** Index of the reasoning block that is being written. */
+  /** Index of the current reasoning block. */
   #block = 0
   #hasReasoning = false
-  /** Something else was said since. */
+  /** Other content followed the last reasoning, so the next reasoning starts a new block. */
   #interrupted = false
   #summary: number | undefined
 
@@ -17,7 +17,7 @@ export class ChoiceState {
     this.#splitter = tags && new ThinkSplitter(tags)
   }
 
-  /** Undefined when the delta says nothing. */
+  /** The content of a delta; undefined for none. */
   read(delta: any): ChatDelta | undefined {
     if (!this.#splitter && isText(delta)) {
       if (!delta.content) return undefined
@@ -45,7 +45,7 @@ export class ChoiceState {
     return Object.keys(out).length > 0 ? out : undefined
   }
 
-  /** What was held back, now that nothing follows. */
+  /** What was held back at the end. */
   end(): ChatDelta | undefined {
     const held = this.#splitter?.end()
     const out: ChatDelta = {}
@@ -72,10 +72,10 @@ export class ChoiceState {
     if (reasoning) out.reasoning = reasoning
   }
 
-  /** With an index, and a blank line between the parts of a summary. */
+  /** Adds an index, and a blank line between the parts of a summary. */
   #withIndex(detail: ReasoningDetail): ReasoningDetail {
     const encrypted = detail.index === undefined && detail.type === 'reasoning.encrypted'
-    // A seal is a block of its own.
+    // Encrypted reasoning is a block of its own.
     if (encrypted && this.#hasReasoning) this.#block++
     const index = detail.index ?? this.#block
     this.#hasReasoning = true

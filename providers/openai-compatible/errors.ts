@@ -1,31 +1,28 @@
-/**
- * From the many shapes of a vendor's "no" to one of the gateway's failure classes, with a sentence of our own
- * (provider contract, section 4).
- */
+/** Maps the error bodies of all compatible vendors to failure classes, with messages for clients. */
 import type { FailureClass, Host, UpstreamRequest, UpstreamResponse } from '../../src/plugin.ts'
 import { clean, SENTENCES } from '../shared/error-messages.ts'
 import { send, tryParse } from '../shared/http.ts'
 import { retryAfter, retryInfoDelay, waitInText } from './retry-delay.ts'
 
-/** What could be read of a vendor's error. */
+/** The readable members of an error body. */
 interface Problem {
   readonly message: string
   readonly type: string
   readonly code: string
   readonly param: string | null
-  /** An HTTP status the body speaks of, for errors that come under 200. */
+  /** HTTP status in the body, for errors under status 200; 0 when absent. */
   readonly status: number
-  /** A vendor's moderation gave its reasons. */
+  /** The vendor's moderation gave reasons. */
   readonly moderated: boolean
-  /** What a content filter found, in the vendor's words. */
+  /** Categories that a content filter found. */
   readonly filtered: readonly string[]
-  /** ms, where the body asks for a wait. */
+  /** Milliseconds to wait, as the body asks. */
   readonly retryAfterMs: number | undefined
 }
 
 type Headers = Readonly<Record<string, string>>
 
-/** A failure, and its class. */
+/** A failure and its class. */
 export interface Failed {
   readonly failure: FailureClass
   readonly error: Error
@@ -36,7 +33,10 @@ export function sendRequest(host: Host, request: UpstreamRequest): Promise<Upstr
   return send(host, request, (response, body) => httpFailure(host.fail, response, body))
 }
 
-/** The failure for an answer with an error status, with what {@link errorText} made of its body. */
+/**
+ * The failure for an answer with an error status.
+ * @param body JSON, HTML or empty
+ */
 export function httpFailure(
   fail: Host['fail'],
   { status, headers }: UpstreamResponse,
@@ -46,8 +46,8 @@ export function httpFailure(
 }
 
 /**
- * The failure for an error inside an answer that began well: `{"error": …}`, alone or beside choices, or an error
- * object without a wrapper. Undefined when the payload is none.
+ * The failure for an error in a started answer: `{"error": …}`, alone or beside choices, or an error object without a
+ * wrapper. Undefined when the payload is not an error.
  */
 export function inbandFailure(fail: Host['fail'], payload: any): Failed | undefined {
   const bare = !Array.isArray(payload.choices) && (payload.message ?? payload.detail) !== undefined
@@ -61,7 +61,7 @@ function toFailure(fail: Host['fail'], problem: Problem, status: number, headers
   return { failure, error: fail(failure, ...describe(failure, problem, status, headers)) }
 }
 
-/** What a client is told, and what else is known. */
+/** The message for the client, and further properties of the failure. */
 function describe(
   failure: FailureClass,
   problem: Problem,
@@ -92,7 +92,7 @@ function describe(
   }
 }
 
-/** Codes and types that say what happened better than the status does. */
+/** Error codes and types that are more exact than the status. */
 const BY_CODE: ReadonlyMap<string, FailureClass> = new Map(
   Object.entries({
     context_length: ['context_length_exceeded', 'exceed_context_size_error', '3051'],
@@ -122,7 +122,7 @@ const BY_CODE: ReadonlyMap<string, FailureClass> = new Map(
       'unavailable_error',
     ],
     upstream_rate: ['rate_limit_exceeded', 'rate_limit_error', 'rate_limit_reached_error'],
-    // The model wrote a call that does not fit the tool: its fault, and worth another try.
+    // The model wrote an invalid tool call, so another attempt may succeed.
     upstream_error: ['tool_use_failed'],
   } satisfies Partial<Record<FailureClass, string[]>>).flatMap(([failure, names]) =>
     names.map((name) => [name, failure as FailureClass] as const),
@@ -140,7 +140,7 @@ const MODERATED = /moderat|flagged|safety_check|content (policy|filter)|usage gu
 function classify(problem: Problem, status: number): FailureClass {
   const text = problem.message.toLowerCase()
   const byCode = BY_CODE.get(problem.code.toLowerCase()) ?? BY_CODE.get(problem.type.toLowerCase())
-  // One request above the whole allowance of a minute: waiting does not help.
+  // The request exceeds the rate limit of a whole minute, so waiting does not help.
   if (status === 429 && text.includes('request too large')) return 'bad_request'
   if (byCode) return byCode
   if (status === 402 || (status < 500 && NO_MONEY.test(text))) return 'upstream_balance'
@@ -165,7 +165,7 @@ function classify(problem: Problem, status: number): FailureClass {
     : 'upstream_error'
 }
 
-/** Codes of the wire contract (2.2) that a vendor may speak in. */
+/** Error codes of the gateway's API that vendors use too. */
 const CLIENT_CODES: ReadonlySet<string> = new Set([
   'missing_required_parameter',
   'invalid_type',
@@ -186,7 +186,7 @@ const CLIENT_CODES: ReadonlySet<string> = new Set([
   'invalid_document',
 ])
 
-/** Codes of a vendor's, and the wire contract's. */
+/** Vendors' codes with the same meaning as a code of the gateway's API. */
 const CODE_ALIASES: ReadonlyMap<string, string> = new Map([
   ['invalid_image_file', 'invalid_image'],
   ['invalid_image_format', 'invalid_image'],
@@ -194,7 +194,7 @@ const CODE_ALIASES: ReadonlyMap<string, string> = new Map([
 ])
 
 function clientCode({ code, param }: Problem): { code: string } | undefined {
-  // Another size may be right for another model: the request is well-formed.
+  // The request is valid; another model may support this size.
   if (param === 'size' && code === 'invalid_value') return { code: 'unsupported_value' }
   const name = CODE_ALIASES.get(code) ?? code
   return CLIENT_CODES.has(name) ? { code: name } : undefined
@@ -208,14 +208,14 @@ function named(what: string, value: string): string {
   return /^[\w.-]{1,64}$/.test(value) ? `, ${what} ${value}` : ''
 }
 
-/** Reads every shape of error body that is known of these vendors. */
+/** Reads an error body of any known shape. */
 function problemOf(body: any): Problem {
-  // Google's compatible surface wraps the body in a list.
+  // Google's compatible API wraps the body in a list.
   const outer = (Array.isArray(body) ? body[0] : body) ?? {}
   const inner =
     typeof outer.error === 'string' ? { message: outer.error } : Object(outer.error ?? outer)
   const raw = inner.metadata?.raw
-  // A reseller's "Provider returned error": what the vendor said is inside.
+  // A reseller says "Provider returned error" and quotes the vendor's error.
   if (typeof raw === 'string' && raw.trimStart().startsWith('{')) {
     const origin = problemOf(tryParse(raw))
     if (origin.message) return { ...origin, status: origin.status || statusOf(inner) }
@@ -240,7 +240,7 @@ function problemOf(body: any): Problem {
   }
 }
 
-/** Azure's verdicts by category: those that blocked, without their scores. */
+/** The categories that Azure's content filter blocked. */
 function filteredIn(verdicts: any): string[] {
   return Object.keys(Object(verdicts)).filter(
     (category) => /^[\w-]{1,40}$/.test(category) && verdicts[category]?.filtered === true,

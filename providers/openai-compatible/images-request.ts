@@ -1,29 +1,30 @@
-/** Requests for images as a vendor takes them. */
+/** Bodies of image requests. */
 import type { Form, Host, ImageEditInput, ImageInput, MediaFile } from '../../src/plugin.ts'
 import { toDataUrl } from '../shared/values.ts'
 
-/** What a row of the quirk table says about images. */
+/** Differences between vendors in image generation. */
 export interface ImageQuirks {
-  /** The `response_format` that asks for bytes; undefined where that must not be asked. By default `b64_json`. */
+  /** The `response_format` that asks for bytes; undefined where it must be absent. By default `b64_json`. */
   readonly bytes?: (model: string) => string | undefined
-  /** Models that make one image for each request. */
+  /** Models that make one image per request. */
   readonly single?: (model: string) => boolean
-  /** All members this vendor knows, where others are refused. */
+  /** Members that the vendor knows; others are refused. */
   readonly knows?: ReadonlySet<string>
   /** Members that mean nothing to a model. */
   readonly drops?: (model: string) => readonly string[]
-  /** Where images are made, in place of `images/…`. */
+  /** Paths in place of `images/…`. */
   readonly paths?: { readonly generations?: string; readonly edits?: string }
   /** Edits are JSON with one image, as `image.url`. */
   readonly referenceAsUrl?: true
 }
 
+/** A request body and its content type. */
 export interface ImageBody {
   readonly contentType: string
   readonly body: string | Form['body']
 }
 
-/** The body that asks for images. */
+/** The body of a generation request. */
 export function toGeneration(
   input: ImageInput,
   model: string,
@@ -33,7 +34,7 @@ export function toGeneration(
   return json(members(input, model, quirks, omit))
 }
 
-/** The body that asks for a change. @throws the failure class `bad_request` for what this vendor cannot be told */
+/** The body of an edit request. @throws the failure class `bad_request` for what this vendor does not support */
 export function toEdit(
   input: ImageEditInput,
   model: string,
@@ -85,7 +86,7 @@ function reference({ images, mask }: ImageEditInput, fail: Host['fail']): object
   return { url: toDataUrl(images[0]!) }
 }
 
-/** Vendors go by the ending of the name; the client's own is nobody's business. */
+/** Vendors read the extension of the file name. The client's own name is private. */
 function fileOf(file: MediaFile, name: string) {
   const { mediaType } = file
   const filename = `${name}.${mediaType.replace('image/', '')}`

@@ -1,4 +1,4 @@
-/** Images of whoever speaks OpenAI's image API: made from words, or from other images. */
+/** Image generation and editing for vendors with OpenAI's image API. */
 import {
   requestEach,
   type GeneratedImage,
@@ -18,20 +18,20 @@ import { inbandFailure, sendRequest } from './errors.ts'
 import { toEdit, toGeneration, type ImageBody, type ImageQuirks } from './images-request.ts'
 import { vendorCost } from './usage.ts'
 
-/** How a model is asked for images. */
+/** URL, headers and quirks for requests to a model. */
 export interface ImageTarget {
-  /** All of it, up to the query. */
+  /** The complete URL, with any query. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly quirks: { readonly images?: ImageQuirks }
 }
 
-/** Members of a deployment's options that count here. */
+/** Options of a deployment that matter here. */
 interface Options {
   readonly omit?: readonly string[]
 }
 
-/** What the two paths of the API are called. */
+/** Paths of the image API. */
 export type ImagePath = 'generations' | 'edits'
 
 /**
@@ -79,7 +79,7 @@ async function post(
   { contentType, body }: ImageBody,
   signal: AbortSignal,
 ): Promise<ImageResult | AsyncIterable<ImageEvent>> {
-  // Not as a stream, where the first byte has to come early: images take their time.
+  // Not marked as a stream, because streams must start early and images take long.
   const sent = { ...headers, 'content-type': contentType }
   const response = await sendRequest(host, { url, headers: sent, body, signal })
   if ((response.headers['content-type'] ?? '').includes('event-stream')) {
@@ -107,7 +107,7 @@ async function toImage(item: any, host: Host, signal: AbortSignal): Promise<Gene
 
 const MAX_IMAGE_BYTES = 32 * 1024 * 1024
 
-/** Some vendors answer with an address, whatever they were asked. */
+/** Some vendors answer with a URL, whatever the request asked for. */
 async function downloadImage(url: string, host: Host, signal: AbortSignal): Promise<string> {
   try {
     const options = { limitBytes: MAX_IMAGE_BYTES, types: ['image/', 'application/octet-stream'] }
@@ -137,7 +137,7 @@ function propertiesOf({
   }
 }
 
-/** Counts of either of OpenAI's two forms. What comes out is image unless the vendor says that some of it is text. */
+/** Usage in either of OpenAI's two forms. Output tokens count as image tokens unless the vendor says otherwise. */
 export function toUsage(reported: any): Usage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
   const input = reported.input_tokens_details ?? reported.prompt_tokens_details ?? {}
@@ -161,7 +161,7 @@ export function toUsage(reported: any): Usage | undefined {
   }
 }
 
-/** OpenAI's events, whichever of the two paths they are from. */
+/** Events of both image paths. */
 class ImageEvents implements Step<any, ImageEvent> {
   readonly #fail: Host['fail']
 
@@ -183,5 +183,5 @@ class ImageEvents implements Step<any, ImageEvent> {
   }
 }
 
-/** Ten large images. */
+/** Enough for ten large images. */
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024

@@ -1,7 +1,7 @@
-/** The conversation, in the words a vendor takes; and how earlier reasoning is handed back to it. */
+/** Converts the conversation for a vendor, with the reasoning of earlier turns. */
 import { mapped, type ChatMessage, type ReasoningDetail } from '../../src/plugin.ts'
 
-/** Where a vendor wants the reasoning of earlier turns. */
+/** Where a vendor expects the reasoning of earlier turns. */
 export type Replay =
   | 'reasoning_content'
   | 'reasoning'
@@ -10,22 +10,22 @@ export type Replay =
   | 'thinking-parts'
   | 'thought-signature'
 
-/** What a row of the quirk table says about messages. */
+/** Differences between vendors in messages. */
 export interface MessageQuirks {
-  /** Knows OpenAI's newest members: role developer, refusals, image detail `original`. */
+  /** Knows OpenAI's newest members: the role `developer`, refusals, image detail `original`. */
   readonly current?: true
-  /** Takes `cache_control`; elsewhere it is left out. */
+  /** Accepts `cache_control`; elsewhere it is removed. */
   readonly cacheControl?: true
-  /** Takes `annotations` back. */
+  /** Accepts `annotations` in messages. */
   readonly annotations?: true
 }
 
-/** A message on its way out; of no particular shape any more. */
+/** A message in the vendor's form. */
 export type Outgoing = Record<string, any>
 
 /**
- * @param replay none: earlier reasoning is left out
- * @returns the same messages where nothing changes, in the same list where none does
+ * Converts messages. Unchanged messages and lists are returned as they are.
+ * @param replay where to put earlier reasoning; undefined removes it
  */
 export function toMessages(
   messages: readonly ChatMessage[],
@@ -39,7 +39,7 @@ export function toMessages(
   )
 }
 
-/** Neighbours of the same role become one message, for vendors that insist on taking turns. */
+/** Merges adjacent messages of one role, for vendors that require alternating roles. */
 export function takeTurns(messages: readonly Outgoing[]): Outgoing[] {
   const turns: Outgoing[] = []
   for (const message of messages) {
@@ -50,7 +50,7 @@ export function takeTurns(messages: readonly Outgoing[]): Outgoing[] {
   return turns
 }
 
-/** Whether there is nothing to change about a message. */
+/** Whether a message needs no change. */
 function isFit(message: ChatMessage, quirks: MessageQuirks, replay: Replay | undefined): boolean {
   const { role, content, tool_calls } = message
   if (role === 'developer' && !quirks.current) return false
@@ -101,7 +101,7 @@ function toMessage(
     if (quirks.current) out.refusal = refusal
     else out.content ||= refusal
   }
-  // Null means something beside tool calls only; elsewhere it is refused.
+  // `null` is only accepted beside tool calls.
   out.content ??= out.tool_calls ? null : ''
   if (replay) {
     const details: readonly ReasoningDetail[] = reasoning_details ?? []
@@ -114,7 +114,7 @@ const REPLAYS: Readonly<
   Record<Replay, (out: Outgoing, text: string, details: readonly ReasoningDetail[]) => void>
 > = {
   reasoning_content(out, text) {
-    // Thinking models refuse a tool call without it, and take an empty one.
+    // DeepSeek and Moonshot refuse tool calls without it, and accept an empty one.
     if (text || out.tool_calls) out.reasoning_content = text
   },
   reasoning(out, text) {
@@ -129,7 +129,7 @@ const REPLAYS: Readonly<
   },
   'thinking-parts'(out, text, details) {
     if (!text) return
-    // Signatures of other vendors bear their names.
+    // Signatures of other vendors have their own format.
     const signature = details.find((one) => one.signature && one.format === 'unknown')?.signature
     const thinking = { type: 'thinking', thinking: [{ type: 'text', text }] }
     out.content = [signature ? { ...thinking, signature } : thinking, ...listOf(out.content)]
@@ -153,7 +153,7 @@ function toParts(content: readonly any[], quirks: MessageQuirks): readonly any[]
   return mapped(content, (part) => (isFitPart(part, quirks) ? part : toPart(part, quirks)))
 }
 
-/** Whether there is nothing to change about a part. */
+/** Whether a content part needs no change. */
 function isFitPart(part: any, quirks: MessageQuirks): boolean {
   if (!mayStay(part.cache_control, quirks.cacheControl)) return false
   switch (part.type) {
@@ -184,7 +184,7 @@ function toPart(part: any, quirks: MessageQuirks): any {
     case 'file': {
       const file = part.file ?? {}
       const bare = typeof file.file_data === 'string' && !isDataUrl(file.file_data)
-      // PDF is the one kind of file that these vendors take.
+      // PDF is the only kind of file that these vendors accept.
       const file_data = bare ? `data:application/pdf;base64,${file.file_data}` : file.file_data
       return { ...rest, file: { ...file, file_data }, ...marker }
     }

@@ -1,8 +1,8 @@
-/** What only Mistral wants of a conversation. */
+/** Conversations for Mistral. */
 import { hash } from 'node:crypto'
 import type { Outgoing } from './messages.ts'
 
-/** All that each role may say: a word more, and the request is refused. */
+/** Members that Mistral accepts per role. Others are refused. */
 const MEMBERS: Readonly<Record<string, readonly string[]>> = {
   system: ['role', 'content'],
   user: ['role', 'content'],
@@ -11,8 +11,8 @@ const MEMBERS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Nothing that Mistral does not know, tool call ids of nine letters and digits, its own content parts, and a mark on an
- * answer to be continued.
+ * Removes unknown members, gives tool calls ids of nine letters and digits, converts content parts, and marks an answer
+ * that is to be continued.
  */
 export function toMistral(messages: readonly Outgoing[]): Outgoing[] {
   const names = new Map<string, string>()
@@ -28,7 +28,7 @@ export function toMistral(messages: readonly Outgoing[]): Outgoing[] {
       })
     }
     if (typeof out.tool_call_id === 'string') {
-      // Older models want to be told once more which tool answered.
+      // Older models require the name of the tool again.
       out.name ??= names.get(out.tool_call_id)
       out.tool_call_id = toCallId(out.tool_call_id)
     }
@@ -37,7 +37,7 @@ export function toMistral(messages: readonly Outgoing[]): Outgoing[] {
   })
 }
 
-/** The same id every time, so that calls and results still belong together. */
+/** The same id always maps to the same result, so calls and results still match. */
 function toCallId(id: unknown): string {
   const given = String(id)
   if (/^[a-zA-Z0-9]{9}$/.test(given)) return given

@@ -1,23 +1,24 @@
-/** What operators say about vendors and models of this kind. */
+/** Options of these plugins and of their deployments. */
 import * as v from 'valibot'
 import { mergeHeaders } from '../shared/http.ts'
 import { THINK_TAGS } from '../shared/think-tags.ts'
 
-/** Members of a deployment's options. */
+/** Options of a deployment, for plugins that add their own. */
 export const deploymentMembers = {
-  /** The model thinks inside its answer, in tags. */
+  /** The model writes its reasoning into the answer, in these tags. */
   reasoning: v.optional(v.picklist(THINK_TAGS)),
-  /** Whether reasoning of earlier turns goes back to the model; by default as the vendor wants it. */
+  /** Whether reasoning of earlier turns is sent to the model. By default as the vendor expects. */
   replayReasoning: v.optional(v.boolean()),
-  /** Members of the request, in the vendor's own names, that this model refuses. */
+  /** Members of the request, in the vendor's names, that this model refuses. */
   omit: v.optional(v.array(v.string())),
 }
 
-/** The options of a deployment. */
+/** Options of a deployment. */
 export const deploymentOptions = v.strictObject(deploymentMembers)
+/** Validated options of a deployment. */
 export type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
 
-/** The headers of every request with JSON. The operator's headers win over the vendor's. */
+/** Headers of every JSON request. The operator's headers win over the vendor's. */
 export function jsonHeaders(
   vendor: Readonly<Record<string, string>>,
   operator: Readonly<Record<string, string>>,

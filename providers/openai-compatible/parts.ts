@@ -1,7 +1,7 @@
-/** The parts of a delta or a message, read out of the vendors' dialects. */
+/** Reads the members of a delta or a message in all vendors' forms. */
 import type { ReasoningDetail, ToolCallDelta } from '../../src/plugin.ts'
 
-/** Whether a delta says nothing but text, as nearly all do: none of what is read below is there. */
+/** Whether a delta contains text only, as nearly all do, so that the rest need not be looked for. */
 export function isText(delta: any): delta is { content: string } {
   return (
     typeof delta.content === 'string' &&
@@ -19,12 +19,12 @@ function isAbsent(value: unknown): boolean {
   return value === undefined || value === null || (Array.isArray(value) && value.length === 0)
 }
 
-/** Text and thoughts of a delta or a message. Servers that say a thought under two names mean it once. */
+/** Text and reasoning. Servers that send reasoning under two names send it twice; it counts once. */
 export function textOf(delta: any): { content: string; reasoning: string } {
   let content = ''
   let reasoning = ''
   if (typeof delta.content === 'string') content = delta.content
-  // Mistral: thinking and text as parts.
+  // Mistral sends reasoning and text as parts.
   else if (Array.isArray(delta.content)) {
     for (const part of delta.content) {
       if (part?.type === 'text') content += part.text ?? ''
@@ -43,7 +43,7 @@ const TYPES: ReadonlySet<unknown> = new Set([
   'reasoning.summary',
   'reasoning.encrypted',
 ])
-/** Those that clients know (wire contract, 5.4.5). */
+/** Formats that clients know. */
 const FORMATS: ReadonlySet<unknown> = new Set([
   'openai-responses-v1',
   'azure-openai-responses-v1',
@@ -52,7 +52,7 @@ const FORMATS: ReadonlySet<unknown> = new Set([
   'google-gemini-v1',
 ])
 
-/** Entries of `reasoning_details` that say something, and Mistral's and Google's signatures as such entries. */
+/** Valid entries of `reasoning_details`, and signatures of Mistral and Google as such entries. */
 export function detailsOf(delta: any): ReasoningDetail[] {
   const details: ReasoningDetail[] = []
   if (Array.isArray(delta.reasoning_details)) {
@@ -86,7 +86,7 @@ export function detailsOf(delta: any): ReasoningDetail[] {
   return details
 }
 
-/** A fragment of a tool call without what is empty or a vendor's own. */
+/** A fragment of a tool call, without empty members and vendor extensions. */
 export function toToolCall(fragment: any): ToolCallDelta {
   const { index, id, type, function: called, custom } = fragment ?? {}
   const call: ToolCallDelta = {}
@@ -97,14 +97,14 @@ export function toToolCall(fragment: any): ToolCallDelta {
     call.function = {}
     if (called.name) call.function.name = called.name
     const text = called.arguments
-    // Some servers send the object itself.
+    // Some servers send an object.
     if (text) call.function.arguments = typeof text === 'string' ? text : JSON.stringify(text)
   }
   if (custom) call.custom = { name: custom.name, input: custom.input }
   return call
 }
 
-/** Citations, nested as OpenAI has them; some vendors write them flat. What names no page is left out. */
+/** URL citations in OpenAI's nested form; some vendors send them flat. Entries without a URL are dropped. */
 export function toAnnotations(given: readonly any[]): object[] {
   return given
     .map((annotation) => annotation?.url_citation ?? annotation)
@@ -122,8 +122,8 @@ export function toAnnotations(given: readonly any[]): object[] {
 }
 
 /**
- * Sources that stand beside a text as citations of it, each at the first `[n]` where the text names it. Code points, the
- * end exclusive.
+ * Sources beside a text as citations, each at the first `[n]` in the text. Positions are code points; the end is
+ * exclusive.
  */
 export function toCitations(sources: readonly any[], text: string): object[] {
   const citations = sources.map((source, position) => {

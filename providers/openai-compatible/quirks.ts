@@ -1,7 +1,4 @@
-/**
- * What sets each vendor apart, one row each: `providers/openai-compatible` of the wire contract, as a table. A member
- * that is absent means that the vendor does as OpenAI does.
- */
+/** Differences between vendors, one row each. An absent member means that the vendor behaves like OpenAI. */
 import { OPENAI_AUDIO, XAI_AUDIO, type AudioQuirks } from './audio-quirks.ts'
 import type { ImageQuirks } from './images-request.ts'
 import { takeTurns, type MessageQuirks, type Outgoing, type Replay } from './messages.ts'
@@ -21,35 +18,36 @@ import {
 } from './reasoning.ts'
 import type { UsageQuirks } from './usage.ts'
 
+/** Differences of one vendor from OpenAI. */
 export interface Quirks extends MessageQuirks, UsageQuirks {
-  /** All members this vendor knows, for vendors that refuse a request over one they do not. */
+  /** All members that the vendor knows, for vendors that refuse unknown ones. */
   readonly knows?: ReadonlySet<string>
-  /** Members of the request that mean nothing here. */
+  /** Members of the request that this vendor does not have. */
   readonly drops?: readonly string[]
-  /** Members that this model refuses, by its name. */
+  /** Members that a model refuses, by its name. */
   readonly refuses?: (model: string, reasoningIsOff: boolean) => readonly string[]
-  /** OpenAI's name of a member, and the vendor's. */
+  /** OpenAI's member names, and the vendor's. */
   readonly renames?: Readonly<Record<string, string>>
-  /** The most a number may be. */
+  /** Upper limits of numbers. */
   readonly caps?: Readonly<Record<string, number>>
-  /** What a request for a stream says, to get usage with it. */
+  /** Members that ask for usage in a stream. */
   readonly streamed: Readonly<Record<string, unknown>>
   readonly toReasoning: ToReasoning
-  /** How earlier reasoning goes back; nowhere when absent. */
+  /** Where earlier reasoning goes; it is removed when absent. */
   readonly replay?: Replay
-  /** Only where the deployment says so: other models of this vendor refuse it. */
+  /** Replays reasoning only when the deployment's options ask for it, because other models of the vendor refuse it. */
   readonly replayOnRequest?: true
-  /** Knows `json_object` only: a schema goes into the prompt. */
+  /** Supports `json_object` only; a schema goes into the prompt. */
   readonly schemaInPrompt?: true
-  /** `session_id` as a cache key. */
+  /** Sends `session_id` as the prompt cache key. */
   readonly sessionAsCacheKey?: true
   readonly images?: ImageQuirks
   readonly audio?: AudioQuirks
-  /** A last change to the conversation as a whole. */
+  /** Final changes to the whole conversation. */
   readonly arrange?: (messages: readonly Outgoing[]) => Outgoing[]
 }
 
-/** Nothing is asked for what every model of the newer family does. */
+/** Members of the newer image models. Bytes need not be requested from them. */
 const OPENAI_IMAGES: ImageQuirks = {
   bytes: (model) => (isDallE(model) ? 'b64_json' : undefined),
   single: (model) => model.startsWith('dall-e-3'),
@@ -79,9 +77,9 @@ const XAI_IMAGES: ImageQuirks = {
 
 const isDallE = (model: string): boolean => model.startsWith('dall-e')
 
-/** For a router of models, not for a model. */
+/** For routers of models only. */
 const ROUTER = ['session_id']
-/** OpenAI's own. */
+/** Members of OpenAI only. */
 const OPENAI = [
   'metadata',
   'moderation',
@@ -94,7 +92,7 @@ const OPENAI = [
   'verbosity',
   'web_search_options',
 ]
-/** Sampling that OpenAI does not have. */
+/** Sampling parameters that OpenAI does not have. */
 const SAMPLING = ['top_k', 'min_p', 'top_a', 'repetition_penalty']
 const PENALTIES = ['presence_penalty', 'frequency_penalty']
 const COMMON = [
@@ -113,10 +111,10 @@ const COMMON = [
 
 /** Asks for usage in a stream. */
 export const WITH_USAGE = { stream_options: { include_usage: true } }
-/** The older name of the limit. */
+/** The older name of the token limit. */
 export const AS_MAX_TOKENS = { max_completion_tokens: 'max_tokens' }
 
-/** A server of open weights, of which nothing more is known. */
+/** Servers of open-weight models. */
 export const OPEN_WEIGHTS = {
   streamed: WITH_USAGE,
   renames: AS_MAX_TOKENS,
@@ -286,12 +284,13 @@ const ROWS = {
   },
 } satisfies Record<string, Quirks>
 
+/** Name of a row. */
 export type Row = keyof typeof ROWS
 
-/** Names for the option `quirks`. */
+/** Values of the option `quirks`. */
 export const ROW_NAMES = Object.keys(ROWS) as [Row, ...Row[]]
 
-/** Without a row: OpenAI's words, and everything that was not understood goes through. */
+/** Without a row: OpenAI's names, and all unknown members pass. */
 const PLAIN: Quirks = {
   cacheControl: true,
   streamed: WITH_USAGE,
@@ -299,7 +298,7 @@ const PLAIN: Quirks = {
   toReasoning: ROWS.openai.toReasoning,
 }
 
-/** The row of that name, or the plain one. */
+/** The row with this name, or the default. */
 export function quirksOf(row: Row | undefined): Quirks {
   return row === undefined ? PLAIN : ROWS[row]
 }

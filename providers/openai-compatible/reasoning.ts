@@ -1,9 +1,9 @@
-/** How a wish for reasoning is put to each vendor. */
+/** Maps the request's `reasoning` to each vendor's parameters. */
 import type { Reasoning } from '../../src/plugin.ts'
 
 /**
- * The members that say to a vendor what `reasoning` says.
- * @param limit the most tokens the answer may have
+ * The vendor's members for a `reasoning`.
+ * @param limit most tokens of the answer
  */
 export type ToReasoning = (
   reasoning: Reasoning,
@@ -15,7 +15,10 @@ type Effort = NonNullable<Reasoning['effort']>
 
 const SCALE: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
-/** `reasoning_effort`, in the nearest of the levels a vendor has; weakest first. */
+/**
+ * `reasoning_effort` in the nearest level that the vendor has.
+ * @param levels lowest first
+ */
 export function effortLevels(...levels: readonly [Effort, ...Effort[]]): ToReasoning {
   return (reasoning, _model, limit) => {
     if (isOff(reasoning)) return { reasoning_effort: levels[0] }
@@ -24,7 +27,7 @@ export function effortLevels(...levels: readonly [Effort, ...Effort[]]): ToReaso
   }
 }
 
-/** OpenRouter's own form, which is the gateway's too. */
+/** OpenRouter has the gateway's own form. */
 export const reasoningAsIs: ToReasoning = (reasoning) => ({ reasoning })
 
 export const groqReasoning: ToReasoning = (reasoning, model, limit) => {
@@ -33,7 +36,7 @@ export const groqReasoning: ToReasoning = (reasoning, model, limit) => {
   const effort = model.includes('qwen')
     ? { reasoning_effort: isOff(reasoning) ? 'none' : 'default' }
     : {}
-  // Without it these models write their thoughts into the answer. Both members at once are refused.
+  // Without it, these models write their reasoning into the answer. The API refuses both members together.
   return { ...effort, ...(hidden ?? { reasoning_format: 'parsed' }) }
 }
 
@@ -55,7 +58,7 @@ export const togetherReasoning: ToReasoning = (reasoning, model, limit) =>
     ? lowToHigh(reasoning, model, limit)
     : { reasoning: { enabled: !isOff(reasoning) } }
 
-/** Servers of open weights: the chat template decides, save for gpt-oss. */
+/** Servers of open-weight models, where the chat template decides; gpt-oss takes an effort. */
 export const templateSwitch: ToReasoning = (reasoning, model, limit) =>
   model.includes('gpt-oss')
     ? lowToHigh(reasoning, model, limit)
@@ -79,12 +82,12 @@ export const mistralReasoning: ToReasoning = (reasoning, model) => {
 
 const lowToHigh = effortLevels('low', 'medium', 'high')
 
-/** Whether the client wants no reasoning at all. */
+/** Whether the client turns reasoning off. */
 export function isOff(reasoning: Reasoning | undefined): boolean {
   return reasoning?.enabled === false || reasoning?.effort === 'none'
 }
 
-/** A budget as an effort, by its share of the whole answer (OpenAI contract, chat request). */
+/** The effort for a budget, from its share of the answer. */
 function effortOf(
   { effort, max_tokens }: Reasoning,
   limit: number | undefined,
@@ -95,7 +98,7 @@ function effortOf(
   return share <= 0.2 ? 'low' : share <= 0.5 ? 'medium' : 'high'
 }
 
-/** Between two levels that are equally near, the stronger one. */
+/** The nearest level; the higher one of two equally near. */
 function nearest(effort: Effort, levels: readonly Effort[]): Effort {
   const wanted = SCALE.indexOf(effort)
   const distance = (level: Effort) => Math.abs(SCALE.indexOf(level) - wanted)

@@ -1,14 +1,15 @@
-/** The chat request as a vendor takes it. */
+/** Builds the chat request for a vendor. */
 import { hash } from 'node:crypto'
 import { mapped, type ChatInput, type Reasoning } from '../../src/plugin.ts'
 import { toMessages, type Outgoing, type Replay } from './messages.ts'
 import type { Quirks } from './quirks.ts'
 import { isOff } from './reasoning.ts'
 
+/** Options of a deployment that change its requests. */
 export interface RequestOptions {
-  /** Earlier reasoning goes back to the model, or does not; by default as the vendor wants it. */
+  /** Whether reasoning of earlier turns is sent to the model. By default as the vendor expects. */
   readonly replayReasoning?: boolean | undefined
-  /** Members, in the vendor's own names, that this model refuses. */
+  /** Members, in the vendor's names, that this model refuses. */
   readonly omit?: readonly string[] | undefined
 }
 
@@ -22,7 +23,7 @@ export function toBody(
   const { reasoning } = input
   const body = reasoning ? withReasoning(reasoning, input, model, quirks) : { ...input, model }
   body.messages = toMessages(input.messages, quirks, replayOf(quirks, options))
-  // Undefined is not written, and costs less than to delete it.
+  // `undefined` is left out of JSON and is cheaper than `delete`.
   if (input.stream) Object.assign(body, quirks.streamed)
   else if (input.stream !== undefined) body.stream = undefined
   if (input.cache_control !== undefined && !(input.cache_control && quirks.cacheControl)) {
@@ -66,7 +67,7 @@ function omit(body: Record<string, unknown>, names: readonly string[] = []): voi
 function replayOf(quirks: Quirks, { replayReasoning }: RequestOptions): Replay | undefined {
   const wanted = replayReasoning ?? !quirks.replayOnRequest
   if (!wanted) return undefined
-  // The name most servers take that have one at all.
+  // The most common name among servers with such a member.
   return quirks.replay ?? (replayReasoning ? 'reasoning_content' : undefined)
 }
 

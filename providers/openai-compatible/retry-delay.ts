@@ -1,13 +1,13 @@
-/** How long a vendor asks to wait, in each of the ways it may say so (provider contract, section 4). */
+/** Reads how long a vendor asks to wait, from headers, error details or the error message. */
 
-/** ms of Google's `RetryInfo` among the details of an error. */
+/** Milliseconds of Google's `RetryInfo` in the details of an error. */
 export function retryInfoDelay(details: unknown): number | undefined {
   if (!Array.isArray(details)) return undefined
   const delay = details.find((detail) => typeof detail?.retryDelay === 'string')?.retryDelay
   return delay === undefined ? undefined : waitMs(delay)
 }
 
-/** ms that the headers ask to wait. */
+/** Milliseconds that the headers ask to wait. */
 export function retryAfter(headers: Readonly<Record<string, string>>): number | undefined {
   const exactMs = Number(headers['retry-after-ms'])
   if (exactMs > 0) return exactMs
@@ -16,7 +16,7 @@ export function retryAfter(headers: Readonly<Record<string, string>>): number | 
   const waits: number[] = []
   for (const [name, value] of Object.entries(headers)) {
     if (!/ratelimit.*-reset/.test(name)) continue
-    // An allowance that is not used up has nothing to do with this refusal.
+    // A rate limit that is not exhausted did not cause the error.
     if (Number(headers[name.replace('-reset', '-remaining')]) > 0) continue
     const ms = waitMs(value)
     if (ms) waits.push(ms)
@@ -24,7 +24,7 @@ export function retryAfter(headers: Readonly<Record<string, string>>): number | 
   return waits.length > 0 ? Math.max(...waits) : undefined
 }
 
-/** ms that a sentence asks to wait. */
+/** Milliseconds that an error message asks to wait. */
 export function waitInText(message: string): number | undefined {
   const [, wait] = /(?:try again|retry) (?:in|after) (\d[\d.hms]*)/i.exec(message) ?? []
   return wait === undefined ? undefined : waitMs(wait.replace(/\.$/, ''))
@@ -32,7 +32,10 @@ export function waitInText(message: string): number | undefined {
 
 const UNITS_MS: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
 
-/** Seconds (`2`), a duration (`2m59.56s`, `120ms`), an epoch (s or ms) or a date, as ms from now. */
+/**
+ * Milliseconds from now for seconds (`2`), a duration (`2m59.56s`, `120ms`), a Unix time in seconds or milliseconds, or
+ * a date.
+ */
 function waitMs(value: string): number | undefined {
   const number = Number(value)
   if (Number.isFinite(number)) {

@@ -1,4 +1,4 @@
-/** What vendors of this kind answer when they were given sound. */
+/** Reads transcripts in all JSON forms and events. */
 import type {
   Host,
   Step,
@@ -12,7 +12,10 @@ import { notAnAnswer } from '../shared/http.ts'
 import { tokenCount } from '../shared/values.ts'
 import { inbandFailure } from './errors.ts'
 
-/** Reads a whole answer, in any of the JSON forms. */
+/**
+ * A whole answer.
+ * @throws the failure of an error in it; `upstream_error` when it is not a transcript
+ */
 export function toTranscription(payload: any, fail: Host['fail']): Transcription {
   const failed = inbandFailure(fail, payload)
   if (failed) throw failed.error
@@ -30,10 +33,10 @@ export function toTranscription(payload: any, fail: Host['fail']): Transcription
   }
 }
 
-/** OpenAI's events, and those of servers that write transcripts as if they were chats. */
+/** Events of OpenAI, and of servers that stream transcripts as chat chunks. */
 export class TranscriptEvents implements Step<any, TranscriptionEvent> {
   readonly #fail: Host['fail']
-  /** Empty for silence; undefined while nothing came that is of a transcript. */
+  /** The text so far, empty for silence; undefined before the first event of a transcript. */
   #text: string | undefined
   #usage: Usage | undefined
   #ended = false
@@ -112,7 +115,7 @@ function secondsOf(value: unknown): number {
   return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? value : 0
 }
 
-/** By time or by tokens. A vendor may say both. */
+/** Usage by time or by tokens; some vendors report both. */
 function usageOf(reported: any): Usage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
   const seconds = reported.seconds ?? reported.prompt_audio_seconds

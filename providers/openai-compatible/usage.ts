@@ -1,30 +1,30 @@
 /**
- * Usage dialects: who counts what inside what, and under which name. The outcome is OpenAI's object in the gateway's
- * sense: everything cached is inside `prompt_tokens`, reasoning is inside `completion_tokens`.
+ * Converts the usage of all vendors into OpenAI's form, where `prompt_tokens` include cached tokens and
+ * `completion_tokens` include reasoning.
  */
 import type { OpenAIUsage } from '../../src/plugin.ts'
 import { tokenCount } from '../shared/values.ts'
 
-/** What a row of the quirk table says about counting. */
+/** Differences between vendors in usage. */
 export interface UsageQuirks {
-  /** Where reasoning is counted when the total does not tell: beside the completion instead of inside it. */
+  /** Reasoning is counted beside the completion, where the total does not tell. */
   readonly reasoningBeside?: true
-  /** Whatever prompt and completion leave of the total was thought. */
+  /** Reasoning is the rest of the total after prompt and completion. */
   readonly reasoningIsTheRest?: true
-  /** Reasoning is inside the completion and not told apart: its share of the text is its share of the tokens. */
+  /** Reasoning is part of the completion and not counted; it is estimated from its share of the text. */
   readonly reasoningByShare?: true
-  /** Each answer is one search, unless the vendor counts them. */
+  /** Each answer counts as one search, unless the vendor counts searches. */
   readonly searchesAlways?: true
 }
 
 /**
- * Undoes a vendor's habits.
- * @param share how much of the text so far was reasoning, 0 to 1, for vendors that do not count it
- * @returns nothing when the vendor reported nothing; zero tokens both ways is what servers say that do not count
+ * Converts a usage object.
+ * @param share reasoning's share of the text, 0 to 1, for vendors that do not count it
+ * @returns undefined for no usage, or for zero tokens, which servers report that do not count
  */
 export function toUsage(reported: any, quirks: UsageQuirks, share = 0): OpenAIUsage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
-  // The spelling without s is an older one of Mistral's.
+  // An older spelling of Mistral.
   const prompt = reported.prompt_tokens_details ?? reported.prompt_token_details ?? {}
   const completion = reported.completion_tokens_details ?? {}
   const cached = tokenCount(
@@ -72,7 +72,7 @@ export function toUsage(reported: any, quirks: UsageQuirks, share = 0): OpenAIUs
   return usage
 }
 
-/** Completion tokens with reasoning inside, and reasoning, which is never more than that. */
+/** Completion tokens including reasoning, and reasoning, which is never larger. */
 function withReasoning(
   prompt: number,
   completion: number,
@@ -90,15 +90,15 @@ function withReasoning(
   return [completion, Math.min(reasoning, completion)]
 }
 
-/** USD as decimal text, by any of the names vendors have for it. */
+/** The vendor's cost in USD as decimal text. */
 export function vendorCost(reported: any): string | undefined {
   const { cost, cost_details: details, is_byok: ownKey, cost_in_usd_ticks: ticks } = reported
-  // With the operator's own vendor key, `cost` is only the fee of the reseller.
+  // With the operator's own vendor key, `cost` is only the reseller's fee.
   if (typeof cost === 'number') {
     return decimal(cost + (ownKey ? amountOf(details?.upstream_inference_cost) : 0))
   }
   if (typeof cost?.total_cost === 'number') return decimal(cost.total_cost)
-  // 1e10 ticks are one dollar. Resellers of the same model report 0, which is no price.
+  // 1e10 ticks are one dollar. Resellers of xAI's models report 0, which is not a price.
   if (typeof ticks === 'number' && ticks > 0) return decimal(ticks / 1e10)
   return undefined
 }
@@ -108,7 +108,7 @@ function decimal(usd: number): string | undefined {
   return usd.toFixed(12).replace(/\.?0+$/, '')
 }
 
-/** A number, or one written as text; anything else is none. */
+/** A number, also as text; 0 for anything else. */
 function amountOf(value: unknown): number {
   return typeof value === 'number' || typeof value === 'string' ? Number(value) : 0
 }
