@@ -1,42 +1,44 @@
 /**
- * Where a search may look: `example.com` (and all below it), `*.example.com`, `example.com/docs`, `docs.*.org/v2/*`.
- * What engines make of such wishes differs; so every hit is held against them here.
+ * Domain patterns of a search: `example.com` (with subdomains), `*.example.com`, `example.com/docs`, `docs.*.org/v2/*`.
+ * Engines read such filters differently, so every result is checked against the patterns here.
  */
 import { domainToASCII } from 'node:url'
 import type { DomainFilter } from '../plugin.ts'
 
+/** The domain patterns of one search. */
 export interface DomainRules {
-  /** What an engine may be told; wider than what was asked for where it has to be. */
+  /** Filters for the engine; they may include more than the patterns. */
   readonly include: readonly DomainFilter[]
-  /** The same; narrower. */
+  /** Filters for the engine; they may exclude less than the patterns. */
   readonly exclude: readonly DomainFilter[]
-  /** Whether there are any. */
+  /** Whether there are any patterns. */
   readonly any: boolean
+  /** Whether a result at this address may be used. */
   allow(url: URL): boolean
 }
 
-/** Reads patterns as callers write them: with or without a scheme, a port, a slash at the end. What is none matches nothing. */
+/** Reads patterns with or without scheme, port and trailing slash. A text that is no pattern matches nothing. */
 export function domainRules(include: readonly string[], exclude: readonly string[]): DomainRules {
-  const wanted = include.map(readPattern).filter((pattern) => pattern !== undefined)
-  const unwanted = exclude.map(readPattern).filter((pattern) => pattern !== undefined)
-  const hints = wanted.map(wider)
+  const included = include.map(readPattern).filter((pattern) => pattern !== undefined)
+  const excluded = exclude.map(readPattern).filter((pattern) => pattern !== undefined)
+  const hints = included.map(wider)
   return {
     include: hints.includes(undefined) ? [] : hints.filter((hint) => hint !== undefined),
-    exclude: unwanted.map(narrower).filter((hint) => hint !== undefined),
+    exclude: excluded.map(narrower).filter((hint) => hint !== undefined),
     any: include.length > 0 || exclude.length > 0,
     allow: (url) =>
-      (include.length === 0 || wanted.some((pattern) => matches(pattern, url))) &&
-      !unwanted.some((pattern) => matches(pattern, url)),
+      (include.length === 0 || included.some((pattern) => matches(pattern, url))) &&
+      !excluded.some((pattern) => matches(pattern, url)),
   }
 }
 
 interface Pattern {
   readonly host: string
-  /** `/docs`; without a slash at the end; empty for all. */
+  /** Such as `/docs`, without a trailing slash; empty for all paths. */
   readonly path: string
 }
 
-/** No address that is used is longer. */
+/** Longer texts are no patterns. */
 const MAX_LENGTH = 2048
 
 function readPattern(text: string): Pattern | undefined {
@@ -51,7 +53,7 @@ function readPattern(text: string): Pattern | undefined {
   return { host: ascii.replace(/\.$/, ''), path: encodedPath(path).replace(/\/+$/, '') }
 }
 
-/** A path as URLs have it. */
+/** A path in the encoding of URLs. */
 function encodedPath(path: string): string {
   return path && new URL(path, 'http://host').pathname
 }
@@ -66,7 +68,7 @@ function matches({ host, path }: Pattern, { hostname, pathname }: URL): boolean 
     : pathname === path || pathname.startsWith(`${path}/`)
 }
 
-/** Whether the whole text is the pattern, `*` standing for anything. Each piece is looked for once. */
+/** Whether a text matches a pattern in which `*` stands for any characters. Linear: each piece is searched for once. */
 function glob(pattern: string, text: string): boolean {
   const [head = '', ...pieces] = pattern.split('*')
   const tail = pieces.pop() ?? ''
@@ -81,7 +83,7 @@ function glob(pattern: string, text: string): boolean {
   return text.endsWith(tail)
 }
 
-/** A domain that holds everything the pattern matches, if there is one worth naming. */
+/** A filter that covers everything a pattern matches; undefined if it would be a whole top-level domain. */
 function wider({ host, path }: Pattern): DomainFilter | undefined {
   const fixed = host.slice(host.lastIndexOf('*') + 1)
   const whole = host.includes('*') ? fixed.slice(fixed.indexOf('.') + 1) : host
@@ -89,7 +91,7 @@ function wider({ host, path }: Pattern): DomainFilter | undefined {
   return path && !path.includes('*') && whole === host ? { host: whole, path } : { host: whole }
 }
 
-/** The pattern itself, if a domain can say it. */
+/** The pattern as a filter; undefined if it has wildcards. */
 function narrower({ host, path }: Pattern): DomainFilter | undefined {
   if (`${host}${path}`.includes('*') || !host.includes('.')) return undefined
   return path ? { host, path } : { host }

@@ -1,11 +1,12 @@
-/** What engines hand over, checked: addresses that can be shown, text that can be read, nothing twice, nothing endless. */
+/** Checks and bounds the results of search engines. */
+import { isObject } from '../errors/checks.ts'
 import type { SearchResult } from '../plugin.ts'
 import type { DomainRules } from './domains.ts'
 import { singleLine, shorten, visible } from './texts.ts'
 
-/** UTF-16 code units of one excerpt. */
+/** Limit of one excerpt, in UTF-16 code units. */
 export const EXCERPT_CHARACTERS = 2000
-/** UTF-16 code units of all excerpts of one search: some 3,000 tokens. */
+/** Limit of all excerpts of one search together, in UTF-16 code units: about 3,000 tokens. */
 export const ALL_CHARACTERS = 12_000
 
 const URL_CHARACTERS = 2048
@@ -13,19 +14,19 @@ const TITLE_CHARACTERS = 200
 const DATE_CHARACTERS = 40
 
 /**
- * At most `limit` hits, best first. Left out is what is no hit, has an address that is not http(s) or holds a password,
- * comes from elsewhere than was asked for, says nothing, or was there before.
+ * At most `limit` results, in the order of the engine. Drops results without text, with an address that is not http(s) or
+ * contains a password, outside the domain rules, or for a page that is in the list already.
  */
 export function cleanResults(
-  hits: readonly unknown[],
+  results: readonly unknown[],
   rules: DomainRules,
   limit: number,
 ): SearchResult[] {
   const kept = new Map<string, SearchResult>()
-  for (const hit of hits) {
-    const url = addressOf(hit)
+  for (const result of results) {
+    const url = addressOf(result)
     if (!url || !rules.allow(url) || kept.has(urlKey(url))) continue
-    const { title, content, publishedAt } = hit as Partial<Record<keyof SearchResult, unknown>>
+    const { title, content, publishedAt } = result as Partial<Record<keyof SearchResult, unknown>>
     const text = visible(asText(content))
     if (!text) continue
     const date = shorten(singleLine(asText(publishedAt)), DATE_CHARACTERS)
@@ -40,7 +41,7 @@ export function cleanResults(
   return fitted([...kept.values()])
 }
 
-/** The same for addresses that lead to the same page: no scheme, no `www.`, no fragment, nothing that tracks. */
+/** A key that is equal for addresses of the same page: without scheme, `www.`, fragment and tracking parameters. */
 export function urlKey({ hostname, port, pathname, search }: URL): string {
   const query = search
     .slice(1)
@@ -51,22 +52,22 @@ export function urlKey({ hostname, port, pathname, search }: URL): string {
   return `${host}${pathname.replace(/\/+$/, '')}${query && `?${query}`}`
 }
 
-function addressOf(hit: unknown): URL | undefined {
-  const address: unknown = typeof hit === 'object' && hit !== null && 'url' in hit ? hit.url : ''
+function addressOf(result: unknown): URL | undefined {
+  const address: unknown = isObject(result) ? result.url : ''
   if (typeof address !== 'string' || address.length > URL_CHARACTERS) return undefined
   const url = URL.parse(address.trim())
   if (!url || !/^https?:$/.test(url.protocol)) return undefined
   return url.username || url.password || url.href.length > URL_CHARACTERS ? undefined : url
 }
 
-/** Cuts what is too long; what short hits leave is for those after them. */
-function fitted(hits: readonly SearchResult[]): SearchResult[] {
+/** Cuts excerpts to their share of {@link ALL_CHARACTERS}; what short excerpts leave is shared by later ones. */
+function fitted(results: readonly SearchResult[]): SearchResult[] {
   let left = ALL_CHARACTERS
-  return hits.map((hit, i) => {
-    const share = Math.floor(left / (hits.length - i))
-    const content = shorten(hit.content, Math.min(EXCERPT_CHARACTERS, share), ' …')
+  return results.map((result, i) => {
+    const share = Math.floor(left / (results.length - i))
+    const content = shorten(result.content, Math.min(EXCERPT_CHARACTERS, share), ' …')
     left -= content.length
-    return { ...hit, content }
+    return { ...result, content }
   })
 }
 

@@ -1,4 +1,4 @@
-/** Searches of the web that the gateway makes itself, before a model is asked. */
+/** Web searches that the gateway makes before it asks a model. */
 import type { ConsolaInstance } from 'consola'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { UpstreamFailure } from '../errors/errors.ts'
@@ -16,79 +16,80 @@ import { domainRules } from './domains.ts'
 import { ALL_CHARACTERS, cleanResults, EXCERPT_CHARACTERS } from './results.ts'
 import { singleLine, shorten } from './texts.ts'
 
-/** The most results one search can have. */
+/** Largest number of results of one search. */
 export const MAX_RESULTS = 10
 
-/** The most tokens that results, with everything around them, add to a prompt; an estimate. */
+/** Estimate of the most tokens that the results and the text around them add to a prompt. */
 export const RESULT_TOKENS = Math.ceil(ALL_CHARACTERS / 3)
 
-/** What a request wants to know from the web. */
+/** A web search that a request asks for. */
 export interface SearchRequest {
-  /** As the user wrote it; may be without any text. */
+  /** The user's message; may be empty. */
   readonly question: string
-  /** The name of an engine; anything else means the default. */
+  /** Name of an engine; any other value selects the default engine. */
   readonly engine: unknown
-  /** 1 to {@link MAX_RESULTS} */
+  /** From 1 to {@link MAX_RESULTS}. */
   readonly maxResults: number
   readonly includeDomains: readonly string[]
   readonly excludeDomains: readonly string[]
 }
 
-/** A configured engine. */
+/** A search engine of the configuration. */
 export interface ConfiguredEngine {
-  /** That of the configuration. */
+  /** Name in the configuration. */
   readonly name: string
   readonly engine: SearchEngine
-  /** What one search costs, as `web_search`. */
+  /** Price of one search, as `web_search`. */
   readonly prices: Prices
-  /** ms for a search, its second try included. */
+  /** ms for a search and its retry together. */
   readonly timeoutMs: number
 }
 
-/** What came of a search, and what it takes. */
+/** The results of a search, and the usage to charge. */
 export interface SearchOutcome {
   readonly results: readonly SearchResult[]
   readonly usage: Usage
 }
 
-/** How one endpoint is grounded: what it asks of the web, and where the results go. */
+/** How an endpoint uses web search: what it searches for, and where the results go. */
 export interface Grounding<In, Part> {
-  /** What is to be searched for, if anything is. */
+  /** The search that a request asks for; undefined if none. */
   searchRequest(input: In, online: boolean): SearchRequest | undefined
   /**
-   * Puts what was found where the model reads it; a copy.
-   * @param hits at least one
-   * @param at ms since epoch
+   * Adds the results to the request for the model. Returns a copy.
+   * @param results at least one
+   * @param at time of the search, ms since epoch
    */
-  addResults(outbound: any, hits: readonly SearchResult[], input: In, at: number): unknown
-  /** Says in the answer where it comes from. One step for one answer. */
-  cite(hits: readonly SearchResult[]): Step<Part, Part>
+  addResults(outbound: any, results: readonly SearchResult[], input: In, at: number): unknown
+  /** A step that adds citations to one answer. */
+  cite(results: readonly SearchResult[]): Step<Part, Part>
 }
 
-/** ms before the second try of an engine that does not say how long to wait. */
-const PAUSE_MS = 200
-/** Much of a question is background: what an engine wants is less. */
-const MAX_QUESTION = 20_000
+/** ms before the retry at an engine that does not say how long to wait. */
+const RETRY_DELAY_MS = 200
+/** Longer questions are cut; engines accept far less. */
+const MAX_QUESTION_CHARACTERS = 20_000
 
-/** What of a failure may be gone a moment later. */
-const PASSING = new Set(['upstream_rate', 'overloaded', 'upstream_error'])
+/** Failures that may be over a moment later. */
+const TRANSIENT = new Set(['upstream_rate', 'overloaded', 'upstream_error'])
 
+/** Where searches are counted and failures logged. */
 export interface SearchContext {
   readonly metrics: Metrics
   readonly log: ConsolaInstance
 }
 
-/** The engines of one configuration. */
+/** The search engines of one configuration. */
 export class Search {
   readonly #engines: ReadonlyMap<string, ConfiguredEngine>
   readonly #fallback: ConfiguredEngine
   readonly #context: SearchContext
-  /** The last cost that each engine reported and that was not its price. */
+  /** Last reported cost of each engine whose cost differs from its price. */
   readonly #reported = new Map<string, Pico>()
 
   /**
    * @param engines at least one
-   * @param fallback the name of the one that is asked when a request names none that there is; by default the first
+   * @param fallback name of the default engine; when absent, the first one
    */
   constructor(
     engines: readonly ConfiguredEngine[],
@@ -100,41 +101,42 @@ export class Search {
     this.#context = context
   }
 
+  /** The engine that a request names, or the default. */
   engineFor({ engine }: SearchRequest): ConfiguredEngine {
     return (typeof engine === 'string' && this.#engines.get(engine)) || this.#fallback
   }
 
   /**
-   * Searches once: one engine, asked a second time when it may have failed by chance. A failure is counted and logged.
-   * @param branch of the call, for this search alone: aborted when the time is up
-   * @returns nothing when there is no text to search for
-   * @throws UpstreamFailure of the class `timeout` or `upstream_error`; why the branch was aborted
+   * Makes one search, with one retry after a transient failure. A failure is counted and logged.
+   * @param abort an abort controller for this search only; aborted here when the time is up
+   * @returns undefined if there is no text to search for
+   * @throws UpstreamFailure of class `timeout` or `upstream_error`; the abort reason, if the call was aborted
    */
-  async find(wish: SearchRequest, branch: AbortController): Promise<SearchOutcome | undefined> {
-    const question = singleLine(wish.question.slice(0, MAX_QUESTION))
+  async find(request: SearchRequest, abort: AbortController): Promise<SearchOutcome | undefined> {
+    const question = singleLine(request.question.slice(0, MAX_QUESTION_CHARACTERS))
     if (!question) return undefined
-    const engine = this.engineFor(wish)
-    const rules = domainRules(wish.includeDomains, wish.excludeDomains)
+    const engine = this.engineFor(request)
+    const rules = domainRules(request.includeDomains, request.excludeDomains)
     const query: SearchQuery = {
       text: (limit) => shorten(question, limit),
-      // Where hits may be left out here, more of them are asked for; up to ten cost the same.
-      maxResults: rules.any ? MAX_RESULTS : wish.maxResults,
+      // With domain rules, results are filtered here, so more are requested; up to ten cost the same.
+      maxResults: rules.any ? MAX_RESULTS : request.maxResults,
       maxCharacters: EXCERPT_CHARACTERS,
       includeDomains: rules.include,
       excludeDomains: rules.exclude,
     }
-    const found = await this.#measured(engine, query, branch)
-    const hits = cleanResults(found.results, rules, wish.maxResults)
-    const cost = amountOf(found.vendorCost)
-    if (cost === undefined) return { results: hits, usage: { searches: 1 } }
+    const response = await this.#measured(engine, query, abort)
+    const results = cleanResults(response.results, rules, request.maxResults)
+    const cost = amountOf(response.vendorCost)
+    if (cost === undefined) return { results, usage: { searches: 1 } }
     this.#compare(engine, cost)
-    return { results: hits, usage: { searches: 1, vendorCost: formatPico(cost) } }
+    return { results, usage: { searches: 1, vendorCost: formatPico(cost) } }
   }
 
   async #measured(
     engine: ConfiguredEngine,
     query: SearchQuery,
-    branch: AbortController,
+    abort: AbortController,
   ): Promise<SearchResponse> {
     const { name } = engine
     const { metrics, log } = this.#context
@@ -144,11 +146,11 @@ export class Search {
       metrics.searched({ engine: name, outcome, seconds })
     }
     try {
-      const found = await ask(engine, query, branch)
+      const response = await ask(engine, query, abort)
       report('ok')
-      return found
+      return response
     } catch (error) {
-      const { aborted, reason } = branch.signal
+      const { aborted, reason } = abort.signal
       const cause: unknown = aborted ? reason : error
       if (aborted && !UpstreamFailure.is(cause)) throw cause
       const failure = UpstreamFailure.is(cause) ? cause.failure : 'upstream_error'
@@ -160,19 +162,19 @@ export class Search {
     }
   }
 
-  /** Says once when an engine reports another cost than the price that is charged for it. */
+  /** Logs, once for each amount, that an engine reports another cost than its configured price. */
   #compare({ name, prices }: ConfiguredEngine, cost: Pico): void {
     const price = searchPrice(prices)
     if (cost === price || this.#reported.get(name) === cost) return
     this.#reported.set(name, cost)
     const [reported, own] = [formatPico(cost), formatPico(price)]
     this.#context.log.warn(
-      `search engine ${name} reports a cost of ${reported} USD, its price here is ${own}`,
+      `search engine ${name} reports a cost of ${reported} USD per search, but is configured with ${own} USD: correct its price`,
     )
   }
 }
 
-/** What one search costs. */
+/** Price of one search. */
 export function searchPrice(prices: Prices): Pico {
   return priceUsage([{ source: 'search', usage: { searches: 1 }, prices }]).cost
 }
@@ -180,24 +182,24 @@ export function searchPrice(prices: Prices): Pico {
 async function ask(
   { engine, timeoutMs }: ConfiguredEngine,
   query: SearchQuery,
-  branch: AbortController,
+  abort: AbortController,
 ): Promise<SearchResponse> {
-  const { signal } = branch
+  const { signal } = abort
   const { promise: stopped, reject } = Promise.withResolvers<never>()
   const stop = () => reject(signal.reason)
   const failure = new UpstreamFailure('timeout', 'no answer in time')
   const deadline = Date.now() + timeoutMs
-  const timer = setTimeout(() => branch.abort(failure), timeoutMs)
+  const timer = setTimeout(() => abort.abort(failure), timeoutMs)
   stopped.catch(() => {})
   signal.addEventListener('abort', stop)
   if (signal.aborted) stop()
-  // Plugins that do not look at the signal must not hold up a call.
+  // A plugin that ignores the signal must not delay the call.
   const once = async () => checked(await Promise.race([engine.search(query, signal), stopped]))
   try {
     try {
       return await once()
     } catch (error) {
-      const waitMs = waitBeforeAgain(error)
+      const waitMs = retryDelayOf(error)
       if (signal.aborted || waitMs === undefined || Date.now() + waitMs >= deadline) throw error
       await Promise.race([sleep(waitMs, undefined, { ref: false }), stopped])
       return await once()
@@ -208,23 +210,23 @@ async function ask(
   }
 }
 
-function waitBeforeAgain(error: unknown): number | undefined {
-  if (!UpstreamFailure.is(error) || !PASSING.has(error.failure)) return undefined
-  return error.retryAfterMs ?? PAUSE_MS
+function retryDelayOf(error: unknown): number | undefined {
+  if (!UpstreamFailure.is(error) || !TRANSIENT.has(error.failure)) return undefined
+  return error.retryAfterMs ?? RETRY_DELAY_MS
 }
 
-function checked(found: SearchResponse): SearchResponse {
-  if (Array.isArray(found?.results)) return found
-  throw new UpstreamFailure('upstream_error', 'the plugin gave no list of hits')
+function checked(response: SearchResponse): SearchResponse {
+  if (Array.isArray(response?.results)) return response
+  throw new UpstreamFailure('upstream_error', 'the plugin returned no list of results')
 }
 
-/** For the operator. Messages of failures are written for clients; of other errors only the name is known to be harmless. */
+/** For the log. Messages of an UpstreamFailure are safe to show; of other errors only the name is. */
 function reasonOf(error: unknown): string {
   if (UpstreamFailure.is(error)) return error.message
   return error instanceof Error ? error.name : typeof error
 }
 
-/** What is no amount is none of our business. */
+/** The reported cost; undefined if it is not an amount. */
 function amountOf(cost: string | undefined): Pico | undefined {
   try {
     return typeof cost === 'string' ? parsePico(cost) : undefined

@@ -1,41 +1,42 @@
-/** Texts out of the web and into it, made harmless and short. */
+/** Cleans and shortens texts from the web, and queries. */
 
 /**
- * Controls, marks that turn the direction of writing, blanks without width and the "tag" characters: no reader sees them,
- * none of them carries a fact, and all of them can hide an instruction. Joiners stay, because scripts and emoji need them.
+ * Control characters, bidirectional marks, zero-width spaces and "tag" characters: invisible, without information, and able
+ * to hide an instruction from a reader. Joiners stay, because scripts and emoji need them.
  */
-const UNSEEN =
+const INVISIBLE =
   /(?![\t\n])\p{Cc}|[\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu
 
-/** A run is tried from its beginning alone: from each of its blanks on, long runs would take the square of their length. */
+/** The look-behind lets a match start only at the first blank of a run; otherwise long runs take quadratic time. */
 const BLANKS_AT_END = /(?<![ \t])[ \t]+\n/g
 
-/** Well-formed text without characters that nobody sees, its lines ended by line feeds, at most one empty line in a row. */
+/** Well-formed text without invisible characters, with line feeds as line ends and at most one empty line in a row. */
 export function visible(text: string): string {
   return text
     .toWellFormed()
     .replace(/\r\n?|[\u2028\u2029]/g, '\n')
-    .replace(UNSEEN, '')
+    .replace(INVISIBLE, '')
     .replace(BLANKS_AT_END, '\n')
     .replace(/\n{3,}/g, '\n\n')
     .trim()
 }
 
-/** The same on one line. */
+/** {@link visible} text on one line. */
 export function singleLine(text: string): string {
   return visible(text).replace(/\s+/g, ' ')
 }
 
 /**
- * The beginning of a text, at most so many UTF-16 code units, `mark` included: between words where that costs little,
- * never inside a character.
+ * The beginning of a text. Cut between words if that loses less than a fifth, and never inside a character.
+ * @param limit UTF-16 code units, `mark` included
+ * @param mark put at the end of a text that was cut
  */
 export function shorten(text: string, limit: number, mark = ''): string {
   if (text.length <= limit) return text
   const room = Math.max(0, limit - mark.length)
   const blank = text.lastIndexOf(' ', room)
   const end = blank > room * 0.8 ? blank : room
-  // Half a character at the end is left out.
+  // Half of a surrogate pair at the end is dropped.
   const cut = /[\ud800-\udbff]$/.test(text.slice(0, end)) ? end - 1 : end
   return text.slice(0, cut).trimEnd() + mark
 }

@@ -6,18 +6,20 @@ import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
 
 const A = { url: 'https://a.example/page', title: 'A', content: 'About a.' }
 const B = { url: 'https://b.example/wiki/B_(letter)', title: 'B', content: 'About b.' }
-const HITS = [A, B]
+const RESULTS = [A, B]
 
 /** What `content[start:end]` is in Python. */
 const points = (text: string, start: number, end: number) => [...text].slice(start, end).join('')
 
 /** The cited stretches, with the title of what they cite. */
-function cited(content: string, hits = HITS): string[] {
-  return annotationsOf(content, hits).map(({ url_citation: { title, start_index, end_index } }) => {
-    return end_index === 0
-      ? `${title} nowhere`
-      : `${title} ${points(content, start_index, end_index)}`
-  })
+function cited(content: string, results = RESULTS): string[] {
+  return annotationsOf(content, results).map(
+    ({ url_citation: { title, start_index, end_index } }) => {
+      return end_index === 0
+        ? `${title} nowhere`
+        : `${title} ${points(content, start_index, end_index)}`
+    },
+  )
 }
 
 describe('citations', () => {
@@ -56,8 +58,8 @@ describe('citations', () => {
     }
   })
 
-  it('say all about a source, and what the model read of it once', () => {
-    expect(annotationsOf('a [1] b [1]', HITS)).toEqual([
+  it('have all data of a source, and its excerpt once', () => {
+    expect(annotationsOf('a [1] b [1]', RESULTS)).toEqual([
       {
         type: 'url_citation',
         url_citation: { url: A.url, title: 'A', start_index: 2, end_index: 5, content: 'About a.' },
@@ -69,9 +71,9 @@ describe('citations', () => {
     ])
   })
 
-  it('are none without sources, and not endless', () => {
+  it('are absent without sources, and bounded', () => {
     expect(annotationsOf('a [1]', [])).toEqual([])
-    expect(annotationsOf('[1]'.repeat(5000), HITS)).toHaveLength(100)
+    expect(annotationsOf('[1]'.repeat(5000), RESULTS)).toHaveLength(100)
   })
 
   // Were it quadratic, one of these would take longer than a test may.
@@ -83,7 +85,7 @@ describe('citations', () => {
     },
   )
 
-  it('are looked for in addresses that have no end', () => {
+  it('are found in addresses without an end', () => {
     const address = `https://a.example${'/'.repeat(900_000)}x`
     expect(cited(`${address}, [a](${address}) [1]`)).toEqual(['A [1]'])
   })
@@ -120,12 +122,12 @@ describe('citations', () => {
             ...(vendorCites ? [chunk({ content: '', annotations: extra })] : []),
             chunk({}, 'stop'),
           ])
-          const expected = [...annotationsOf(content, HITS), ...extra]
+          const expected = [...annotationsOf(content, RESULTS), ...extra]
           expect(toCompletion(whole).choices[0]!.message.annotations).toEqual(expected)
           expect(toCompletion(stream).choices[0]!.message.annotations).toEqual(expected)
           expect(stream.filter((one) => one.choices[0]!.delta!.annotations)).toHaveLength(1)
           expect(stream.at(-2)!.choices[0]!.delta).toEqual({ content: '', annotations: expected })
-          for (const { url_citation: place } of annotationsOf(content, HITS)) {
+          for (const { url_citation: place } of annotationsOf(content, RESULTS)) {
             const text = points(content, place.start_index, place.end_index)
             expect(place.end_index === 0 || /^\[.*[\])]$|^https:/.test(text)).toBe(true)
           }
@@ -134,7 +136,7 @@ describe('citations', () => {
     )
   })
 
-  it('stand at each choice, before its finish', () => {
+  it('are sent for each choice, before its finish reason', () => {
     const out = ran([
       chunk({ content: 'a [1]' }, null, 0),
       chunk({ content: 'b [2]' }, null, 1),
@@ -161,7 +163,7 @@ function chunk(delta: ChatDelta, finish_reason: string | null = null, index = 0)
 }
 
 function ran(chunks: readonly ChatChunk[]): ChatChunk[] {
-  const cite = new CitationStep(HITS)
+  const cite = new CitationStep(RESULTS)
   const out: ChatChunk[] = []
   for (const one of chunks) cite.push(one, (part) => void out.push(part))
   return out

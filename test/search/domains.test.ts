@@ -42,7 +42,7 @@ describe('a domain pattern', () => {
     expect(allows([], [pattern], url)).toBe(!expected)
   })
 
-  it('leaves out more than it lets in', () => {
+  it('excludes where it is also included', () => {
     const url = 'https://docs.example.com/old/page'
     expect(allows(['example.com'], ['example.com/new'], url)).toBe(true)
     expect(allows(['docs.example.com'], ['example.com/old'], url)).toBe(false)
@@ -51,7 +51,7 @@ describe('a domain pattern', () => {
   })
 })
 
-describe('what an engine is told', () => {
+describe('the filters for an engine', () => {
   it.each([
     [['example.com'], [{ host: 'example.com' }]],
     [['example.com/docs/'], [{ host: 'example.com', path: '/docs' }]],
@@ -74,7 +74,7 @@ describe('what an engine is told', () => {
     expect(domainRules([], exclude).exclude).toEqual(expected)
   })
 
-  it('holds every address that the patterns allow', () => {
+  it('cover every address that the patterns allow', () => {
     const label = fc.constantFrom('a', 'b', 'ab', '*', 'a*')
     const host = fc.array(label, { minLength: 1, maxLength: 4 }).map((labels) => labels.join('.'))
     const path = fc.constantFrom('', '/', '/a', '/a/*', '/a/b')

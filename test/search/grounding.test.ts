@@ -70,7 +70,7 @@ describe('a search', () => {
     expect(answer.json.usage).not.toHaveProperty('server_tool_use_details')
   })
 
-  it('is made by the engine that is named, and by the default for any other name', async () => {
+  it('uses the named engine, and the default for any other name', async () => {
     const by = (engine: unknown) =>
       searchesDuring(() => g.t.chat({ ...PLAIN, plugins: [{ ...WEB, engine }] }))
     expect(await by('exact')).toEqual([0, 1])
@@ -93,7 +93,7 @@ describe('a search', () => {
     expect(g.web.requests.at(-1)!.json.advanced_settings.max_results).toBe(expected)
   })
 
-  it('is for the latest message of the user, its text parts together', async () => {
+  it('is for the last user message, with all its text parts', async () => {
     const image = { type: 'image_url', image_url: { url: 'https://x.example/y.png' } }
     const text = (one: string) => ({ type: 'text', text: one })
     const messages = [
@@ -106,7 +106,7 @@ describe('a search', () => {
     expect(g.web.requests.at(-1)!.json.objective).toBe('How high is it?')
   })
 
-  it('is none without words to search for', async () => {
+  it('is not made without text to search for', async () => {
     const image = { type: 'image_url', image_url: { url: 'https://x.example/y.png' } }
     const messages = [user('An older question'), { role: 'user', content: [image] }]
     let answer: any
@@ -117,7 +117,7 @@ describe('a search', () => {
     expect(answer.json.usage.cost).toBe(0.0000165)
   })
 
-  it('is not repeated when another deployment is asked', async () => {
+  it('is not repeated when another deployment is tried', async () => {
     let answer: any
     const ask = async () => (answer = await g.t.chat({ ...ASK, model: 'acme/lucky:online' }))
     expect(await searchesDuring(ask)).toEqual([1, 0])
@@ -125,7 +125,7 @@ describe('a search', () => {
     expect(g.told()).toContain('Opened on 19 March 1932.')
   })
 
-  it('goes only where the caller wants', async () => {
+  it('uses only the domains that the caller allows', async () => {
     const include_domains = ['*.example', 'example.org/bridge', 'https://docs.org/x']
     const plugins = [{ ...WEB, include_domains, exclude_domains: ['museum.example/arch_(steel)'] }]
     await g.t.chat({ ...PLAIN, plugins })
@@ -143,7 +143,7 @@ describe('a search', () => {
     })
   })
 
-  it('takes no endless lists of domains', async () => {
+  it('bounds the lists of domains', async () => {
     const plugins = [{ ...WEB, exclude_domains: Array.from({ length: 1001 }, () => 'a.com') }]
     const { status, json: body } = await g.t.chat({ ...PLAIN, plugins })
     expect([status, body.error.code, body.error.param]).toEqual([
@@ -163,8 +163,8 @@ describe('a search', () => {
   })
 })
 
-describe('what the model is told', () => {
-  it('stands after the system messages, and is all that is new', async () => {
+describe('the text for the model', () => {
+  it('stands after the system messages, and is the only change', async () => {
     const messages = [
       { role: 'system', content: 'Be brief.' },
       { role: 'developer', content: 'In verse.' },
@@ -188,7 +188,7 @@ describe('what the model is told', () => {
     expect(g.vendor.requests.at(-1)!.json).not.toHaveProperty('plugins')
   })
 
-  it('is each result with number, title, address, date and text, and how to cite', async () => {
+  it('has number, title, address, date and text of each result, and how to cite', async () => {
     await g.t.chat(ASK)
     const told = g.told()
     const mark = /^=== result 1 (\w{24}) ===$/m.exec(told)![1]
@@ -216,13 +216,13 @@ describe('what the model is told', () => {
     expect(g.told()).not.toContain(mark)
   })
 
-  it('begins with the caller’s own prompt, if there is one', async () => {
+  it('begins with the prompt of the caller, if there is one', async () => {
     await g.t.chat({ ...PLAIN, plugins: [{ ...WEB, search_prompt: 'Some web results:' }] })
     expect(g.told()).toMatch(/^Some web results:\n\nThe results follow/)
     expect(g.told()).not.toContain('[example.com]')
   })
 
-  it('is nothing new when nothing was found', async () => {
+  it('is absent when nothing was found', async () => {
     g.web.answer(pages([]))
     const answer = await g.t.chat(ASK)
     expect(g.vendor.requests.at(-1)!.json.messages).toEqual(ASK.messages)
@@ -234,7 +234,7 @@ describe('what the model is told', () => {
 })
 
 describe('an answer', () => {
-  it('says where it comes from', async () => {
+  it('cites its sources', async () => {
     const answer = await g.t.chat(ASK)
     expect(answer.status).toBe(200)
     expect(isCompletion(answer.json), ajv.errorsText(isCompletion.errors)).toBe(true)
@@ -247,7 +247,7 @@ describe('an answer', () => {
     expect(answer.json.model).toBe('acme/swift-1')
   })
 
-  it('names all sources where it cites none', async () => {
+  it('lists all sources where it cites none', async () => {
     g.vendor.answer(answered({ content: 'In 1932.' }))
     const { annotations } = messageOf(await g.t.chat(ASK))
     expect(annotations).toEqual([annotation(FIRST!, 0, 0), annotation(SECOND!, 0, 0)])
@@ -300,7 +300,7 @@ describe('an answer', () => {
     ])
   })
 
-  it('of tool calls alone has them too', async () => {
+  it('that is only tool calls has sources too', async () => {
     const tools = [{ type: 'function', function: { name: 'f' } }]
     const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }
     g.vendor.answer(answered({ tool_calls: [call] }, 'tool_calls'))
@@ -309,7 +309,7 @@ describe('an answer', () => {
     expect(messageOf(answer).annotations).toHaveLength(2)
   })
 
-  it('keeps what the vendor cites by itself', async () => {
+  it('keeps citations of the vendor', async () => {
     const own = { url: 'https://vendor.example/', title: 'V', start_index: 0, end_index: 2 }
     const given = { type: 'url_citation', url_citation: own }
     g.vendor.answer(streamed([{ content: 'It [1]' }, { annotations: [given] }]))
@@ -356,7 +356,7 @@ describe('a search that fails', () => {
     },
   )
 
-  it('by chance is made again', async () => {
+  it('with a transient error is repeated', async () => {
     let asked = 0
     g.web.answer(() => (asked++ === 0 ? json({}, 500) : pages(BRIDGE)))
     const answer = await g.t.chat(ASK)
@@ -396,11 +396,12 @@ describe('a search that fails', () => {
 })
 
 describe('a guard', () => {
-  it('can keep hits from the model and from the answer', async () => {
+  it('can remove results for the model and the answer', async () => {
     const { track } = g.t.gateway
     g.t.gateway.track = (call) => {
       call.resultFilter = {
-        filterResults: async (hits) => hits.filter(({ content }) => !content.includes('1932')),
+        filterResults: async (results) =>
+          results.filter(({ content }) => !content.includes('1932')),
       }
       track(call)
     }
@@ -417,7 +418,7 @@ describe('a guard', () => {
 })
 
 describe('a gateway without engines', () => {
-  it('says so', async () => {
+  it('refuses requests for a search', async () => {
     await using none = await setUp({ search: { default: undefined, engines: {} } })
     const { status, json: body } = await none.t.chat(ASK)
     expect([status, body.error.code, body.error.param]).toEqual([400, 'unsupported_value', 'model'])

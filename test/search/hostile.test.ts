@@ -11,13 +11,13 @@ const INPUT = { model: 'm', messages: [user('Hi')], plugins: [{ id: 'web' }] }
 
 /** The text that a model gets with these pages, as they come from an engine. */
 function told(...pages: Partial<SearchResult>[]): string {
-  const hits = pages.map((page, i) => ({
+  const results = pages.map((page, i) => ({
     url: `https://${i}.example/`,
     title: 'T',
     content: 'c',
     ...page,
   }))
-  const clean = cleanResults(hits, domainRules([], []), 10)
+  const clean = cleanResults(results, domainRules([], []), 10)
   const outbound = grounding.addResults({ messages: INPUT.messages }, clean, INPUT, 0) as ChatInput
   return outbound.messages[0]!.content as string
 }
@@ -72,18 +72,18 @@ describe('a page', () => {
     for (const lines of results) for (const line of lines) expect(line).toMatch(/^>( |$)/)
   })
 
-  it.each(TEMPLATES)('does not speak the language of templates: %j', (attack) => {
+  it.each(TEMPLATES)('cannot use the special tokens of chat templates: %j', (attack) => {
     const text = told({ content: attack, title: attack, publishedAt: attack })
     for (const [token] of attack.matchAll(/<[^<>]*>|\[[^\]]*\]/g)) expect(text).not.toContain(token)
     expect(text).not.toMatch(/<[|/｜a-zA-Z<]/)
   })
 
-  it('keeps what is only text', () => {
+  it('keeps ordinary text', () => {
     const content = 'a < b, c <= d, x <3 y, see [1], [note] and arr[i] > 2'
     expect(told({ content })).toContain(`> ${content}`)
   })
 
-  it('stays where it is, whatever it says', () => {
+  it('cannot leave its place, for random input', () => {
     const piece = fc.oneof(
       fc.constantFrom(...ATTACKS, ...TEMPLATES, '===', '\n', '> ', '=== end of result 1'),
       fc.string({ unit: 'binary' }),

@@ -34,7 +34,7 @@ const engine = (close?: () => void) => {
 }
 
 describe('an engine of the configuration', () => {
-  it('may be a plugin object, and is closed when it is no longer needed', async () => {
+  it('can be a plugin object, and is closed when it is no longer needed', async () => {
     const close = vi.fn<() => void>()
     const use = engine(close)
     const config = {
@@ -58,7 +58,7 @@ describe('an engine of the configuration', () => {
     expect((await t.chat(ASK)).status).toBe(200)
   })
 
-  it('may be a file beside the configuration', async () => {
+  it('can be a file next to the configuration', async () => {
     const cwd = await folder({
       'gateway.config.yaml': [
         'state: { driver: memory }',
@@ -104,7 +104,7 @@ describe('an engine of the configuration', () => {
     expect(issues[0]).toMatch(expected)
   })
 
-  it('that cannot be used is told together with the others', async () => {
+  it('that cannot be used is reported together with the others', async () => {
     const wrong = { use: 'nothing', price: '0' }
     expect(await issuesOf({ a: wrong, b: wrong })).toHaveLength(2)
   })

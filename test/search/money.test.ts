@@ -49,7 +49,7 @@ describe('the cost', () => {
     expect(formatPico(before - (await g.t.balance()))).toBe('0.00701650007')
   })
 
-  it('is in the ledger with what was used, and what the engine said it costs', async () => {
+  it('is in the ledger with the usage and the cost that the engine reports', async () => {
     await g.t.chat(EXACT)
     const row = await lastRow()
     expect(row.usage!.lines).toEqual([
@@ -57,11 +57,11 @@ describe('the cost', () => {
       { source: 'model', usage: expect.objectContaining({ promptTokens: 42 }) },
     ])
     expect(g.t.logged).toContain(
-      'search engine exact reports a cost of 0.008 USD, its price here is 0.00700000007',
+      'search engine exact reports a cost of 0.008 USD per search, but is configured with 0.00700000007 USD: correct its price',
     )
   })
 
-  it('is nothing when the model fails; the ledger knows what was lost', async () => {
+  it('is nothing when the model fails; the ledger records the loss', async () => {
     g.vendor.answer(json({ error: { message: 'no' } }, 400))
     const before = await g.t.balance()
     const answer = await g.t.chat(ASK)
@@ -74,7 +74,7 @@ describe('the cost', () => {
     })
   })
 
-  it('of a stream that breaks is that of what was said, with the search, once', async () => {
+  it('of a broken stream is that of its text and the search, once', async () => {
     g.vendor.answer({ ...stalling({ content: 'It opened in 1932' }), ending: 'cut' })
     const before = await g.t.balance()
     const { text } = await g.t.chat({ ...ASK, stream: true })
@@ -100,7 +100,7 @@ describe('the cost', () => {
     expect(charged).toBeLessThan(6_000_000_000n)
   })
 
-  it('is nothing for a client that leaves before anything was found', async () => {
+  it('is nothing for a client that leaves before the search has ended', async () => {
     g.web.answer({ ...pages([]), pieces: [], ending: 'hang' })
     const before = await g.t.balance()
     const asked = g.web.requests.length
@@ -114,7 +114,7 @@ describe('the cost', () => {
   })
 })
 
-describe('the money that is set aside', () => {
+describe('the hold', () => {
   it('covers the search', async () => {
     const held: bigint[] = []
     const { ledger } = g.t.gateway.runtime
@@ -137,7 +137,7 @@ describe('the money that is set aside', () => {
 })
 
 describe('the free tier', () => {
-  it('has no searches that cost something', async () => {
+  it('has no searches with a price', async () => {
     await g.t.newAccount('poor')
     const { secret } = await g.t.newKey({ account: 'poor' })
     const asked = g.web.requests.length

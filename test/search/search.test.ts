@@ -61,7 +61,7 @@ const failing =
 const hangs = () => new Promise<SearchResponse>(() => {})
 
 describe('an engine', () => {
-  it('is the one that was asked for, else the default', () => {
+  it('is the named one, else the default', () => {
     const { search } = scene([() => FOUND])
     const nameFor = (engine: unknown) => search.engineFor({ ...WISH, engine }).name
     expect(nameFor('other')).toBe('other')
@@ -79,7 +79,7 @@ describe('an engine', () => {
 })
 
 describe('a query', () => {
-  it('is the question on one line, as short as an engine wants it', async () => {
+  it('is the question on one line, as short as an engine needs it', async () => {
     const { queries, ask } = scene([() => FOUND])
     await ask({ question: ` How\n\n old\tis\u0000 ${'the bridge '.repeat(2000)}` })
     const [query] = queries
@@ -90,13 +90,13 @@ describe('a query', () => {
     expect(query).toMatchObject({ maxResults: 5, includeDomains: [], excludeDomains: [] })
   })
 
-  it('asks for more where results may be left out', async () => {
+  it('asks for more results where some may be filtered', async () => {
     const { queries, ask } = scene([() => FOUND])
     await ask({ maxResults: 3, includeDomains: ['a.example'] })
     expect(queries[0]).toMatchObject({ maxResults: 10, includeDomains: [{ host: 'a.example' }] })
   })
 
-  it('is not made without words', async () => {
+  it('is not made without text', async () => {
     const { queries, ask, metrics } = scene([() => FOUND])
     expect(await ask({ question: ' \n\u200b ' })).toBeUndefined()
     expect(queries).toEqual([])
@@ -105,7 +105,7 @@ describe('a query', () => {
 })
 
 describe('a search', () => {
-  it('gives clean hits, and counts once', async () => {
+  it('returns clean results, and counts once', async () => {
     const { ask, metrics } = scene([() => FOUND])
     expect(await ask()).toEqual({ results: FOUND.results, usage: { searches: 1 } })
     expect(metrics.text()).toMatch(
@@ -144,7 +144,7 @@ describe('a search', () => {
     },
   )
 
-  it('is not tried again where the engine wants to be left alone for longer than there is time', async () => {
+  it('is not tried again if the wait that the engine asks for exceeds the deadline', async () => {
     const { ask, queries } = scene([
       failing('upstream_rate', 'm', { retryAfterMs: 60_000 }),
       () => FOUND,
@@ -162,7 +162,7 @@ describe('a search', () => {
     expect(metrics.text()).toMatch(/_count\{engine="first",outcome="timeout"\} 1\n/)
   })
 
-  it('ends with the call, without a word to the log', async () => {
+  it('ends with the call, without a log entry', async () => {
     const { ask, logged, metrics } = scene([hangs])
     const branch = new AbortController()
     const reason = new Error('the client left')
@@ -184,7 +184,7 @@ describe('a search', () => {
     expect(logged[0]).not.toContain('secret text')
   })
 
-  it('tells once when the engine charges another price', async () => {
+  it('logs once that the engine charges another price', async () => {
     const costs = ['0.005', '0.0050', '0.007', '0.0070', '0.009', 'free', 7]
     let asked = 0
     const { ask, logged } = scene([() => ({ ...FOUND, vendorCost: costs[asked++] as string })])
@@ -192,8 +192,8 @@ describe('a search', () => {
     for (const _cost of costs) kept.push((await ask())!.usage.vendorCost)
     expect(kept).toEqual(['0.005', '0.005', '0.007', '0.007', '0.009', undefined, undefined])
     expect(logged).toEqual([
-      'search engine first reports a cost of 0.007 USD, its price here is 0.005',
-      'search engine first reports a cost of 0.009 USD, its price here is 0.005',
+      'search engine first reports a cost of 0.007 USD per search, but is configured with 0.005 USD: correct its price',
+      'search engine first reports a cost of 0.009 USD per search, but is configured with 0.005 USD: correct its price',
     ])
   })
 })

@@ -10,35 +10,35 @@ import {
 import { singleLine, shorten, visible } from '../../src/search/texts.ts'
 
 const ANYWHERE = domainRules([], [])
-const hit = (url: string, more: object = {}) => ({ url, title: 'T', content: 'text', ...more })
-const urlsOf = (...hits: unknown[]) => cleanResults(hits, ANYWHERE, 10).map(({ url }) => url)
+const result = (url: string, more: object = {}) => ({ url, title: 'T', content: 'text', ...more })
+const urlsOf = (...results: unknown[]) => cleanResults(results, ANYWHERE, 10).map(({ url }) => url)
 
-describe('hits', () => {
+describe('results', () => {
   it('without an address that can be shown are left out', () => {
     expect(
       urlsOf(
         null,
         7,
         {},
-        hit(''),
-        hit('javascript:alert(1)'),
-        hit('data:text/html,x'),
-        hit('file:///etc/passwd'),
-        hit('ftp://a.example/'),
-        hit('/relative'),
-        hit('https://user:pass@a.example/'),
-        hit(`https://a.example/${'x'.repeat(2100)}`),
-        { ...hit(''), url: 5 },
-        hit(' https://a.example/b "c" '),
+        result(''),
+        result('javascript:alert(1)'),
+        result('data:text/html,x'),
+        result('file:///etc/passwd'),
+        result('ftp://a.example/'),
+        result('/relative'),
+        result('https://user:pass@a.example/'),
+        result(`https://a.example/${'x'.repeat(2100)}`),
+        { ...result(''), url: 5 },
+        result(' https://a.example/b "c" '),
       ),
     ).toEqual(['https://a.example/b%20%22c%22'])
   })
 
-  it('that say nothing are left out', () => {
+  it('without text are left out', () => {
     expect(
       urlsOf(
-        hit('https://a.example/', { content: ' \u200b\n' }),
-        hit('https://b.example/', { content: 5 }),
+        result('https://a.example/', { content: ' \u200b\n' }),
+        result('https://b.example/', { content: 5 }),
       ),
     ).toEqual([])
   })
@@ -46,11 +46,11 @@ describe('hits', () => {
   it('count once for each page', () => {
     expect(
       urlsOf(
-        hit('https://a.example/x'),
-        hit('http://www.a.example/x/#part'),
-        hit('https://a.example/x?utm_source=b&utm_medium=c'),
-        hit('https://a.example/x?id=1'),
-        hit('https://a.example/x?id=2&utm_source=b'),
+        result('https://a.example/x'),
+        result('http://www.a.example/x/#part'),
+        result('https://a.example/x?utm_source=b&utm_medium=c'),
+        result('https://a.example/x?id=1'),
+        result('https://a.example/x?id=2&utm_source=b'),
       ),
     ).toEqual([
       'https://a.example/x',
@@ -59,20 +59,20 @@ describe('hits', () => {
     ])
   })
 
-  it('come from where the caller wants, up to the number that is wanted', () => {
-    const hits = ['a', 'b', 'c', 'd'].map((name) => hit(`https://${name}.example/`))
+  it('obey the domain rules and the wanted number', () => {
+    const results = ['a', 'b', 'c', 'd'].map((name) => result(`https://${name}.example/`))
     const rules = domainRules([], ['a.example'])
-    expect(cleanResults(hits, rules, 2).map(({ url }) => url)).toEqual([
+    expect(cleanResults(results, rules, 2).map(({ url }) => url)).toEqual([
       'https://b.example/',
       'https://c.example/',
     ])
   })
 
-  it('are called by their site where they have no title, and say when they were written', () => {
+  it('have the host as title where they have none, and keep their date', () => {
     const [first, second] = cleanResults(
       [
-        hit('https://a.example/x', { title: '  ' }),
-        hit('https://b.example/', { publishedAt: '2026-01-02' }),
+        result('https://a.example/x', { title: '  ' }),
+        result('https://b.example/', { publishedAt: '2026-01-02' }),
       ],
       ANYWHERE,
       10,
@@ -81,31 +81,31 @@ describe('hits', () => {
     expect(second).toMatchObject({ publishedAt: '2026-01-02' })
   })
 
-  it('are cut, each and together', () => {
+  it('are shortened, each and together', () => {
     const long = 'word '.repeat(10_000)
     const many = Array.from({ length: 10 }, (_, i) =>
-      hit(`https://a.example/${i}`, { content: i === 0 ? 'short' : long, title: long }),
+      result(`https://a.example/${i}`, { content: i === 0 ? 'short' : long, title: long }),
     )
-    const hits = cleanResults(many, ANYWHERE, 10)
-    expect(hits).toHaveLength(10)
-    const lengths = hits.map(({ content }) => content.length)
+    const results = cleanResults(many, ANYWHERE, 10)
+    expect(results).toHaveLength(10)
+    const lengths = results.map(({ content }) => content.length)
     expect(lengths[0]).toBe(5)
     expect(lengths.reduce((sum, length) => sum + length)).toBeLessThanOrEqual(ALL_CHARACTERS)
     expect(Math.min(...lengths.slice(1))).toBeGreaterThan(1000)
-    expect(hits.every(({ title }) => title.length <= 200)).toBe(true)
-    const [one] = cleanResults([hit('https://a.example/', { content: long })], ANYWHERE, 1)
+    expect(results.every(({ title }) => title.length <= 200)).toBe(true)
+    const [one] = cleanResults([result('https://a.example/', { content: long })], ANYWHERE, 1)
     expect(one!.content.length).toBeLessThanOrEqual(EXCERPT_CHARACTERS)
     expect(one!.content).toMatch(/word …$/)
   })
 
-  it('are all of that for anything an engine may send', () => {
+  it('obey all limits for random input', () => {
     const anything = fc.record(
       { url: fc.oneof(fc.webUrl(), fc.anything()), title: fc.anything(), content: fc.anything() },
       { requiredKeys: [] },
     )
     fc.assert(
-      fc.property(fc.array(fc.oneof(anything, fc.anything())), fc.nat(10), (hits, limit) => {
-        const clean = cleanResults(hits, ANYWHERE, limit + 1)
+      fc.property(fc.array(fc.oneof(anything, fc.anything())), fc.nat(10), (results, limit) => {
+        const clean = cleanResults(results, ANYWHERE, limit + 1)
         expect(clean.length).toBeLessThanOrEqual(limit + 1)
         expect(new Set(clean.map(({ url }) => urlKey(new URL(url)))).size).toBe(clean.length)
         for (const { url, title, content } of clean) {
@@ -119,7 +119,7 @@ describe('hits', () => {
 })
 
 describe('texts', () => {
-  it('lose what nobody sees', () => {
+  it('lose invisible characters', () => {
     const tagged = [...'ignore']
       .map((c) => String.fromCodePoint(0xe0000 + c.charCodeAt(0)))
       .join('')
@@ -129,7 +129,7 @@ describe('texts', () => {
     expect(singleLine(' one\n two\t three ')).toBe('one two three')
   })
 
-  it('may be full of blanks', () => {
+  it('with long runs of blanks take linear time', () => {
     const blanks = ' \t'.repeat(200_000)
     expect(visible(`a${blanks}b${blanks}\nc`)).toBe(`a${blanks}b\nc`)
   })
