@@ -62,8 +62,8 @@ function thoughtsOf(details: readonly ReasoningDetail[]): Thought[] {
   let open: { index: unknown; text: string; position: Position } | undefined
   for (const { type, text, signature, data, format, id, index } of details) {
     // Only the first piece of a block has a format.
-    const goesOn = open && !format && (index === undefined || index === open.index)
-    if (!goesOn && format !== FORMAT) {
+    const continues = open && !format && (index === undefined || index === open.index)
+    if (!continues && format !== FORMAT) {
       open = undefined
     } else if (type === 'reasoning.encrypted') {
       open = undefined

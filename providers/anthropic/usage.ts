@@ -8,8 +8,8 @@ export type Counts = Readonly<Record<string, any>>
 /** Merges a later report into earlier ones. Counts that are absent or zero in the later report keep their value. */
 export function withLater(counts: Counts | undefined, later: unknown): Counts | undefined {
   if (typeof later !== 'object' || later === null) return counts
-  const told = Object.entries(later).filter(([, value]) => value)
-  return { ...counts, ...Object.fromEntries(told) }
+  const known = Object.entries(later).filter(([, value]) => value)
+  return { ...counts, ...Object.fromEntries(known) }
 }
 
 /** Usage in the gateway's form. @param said characters of output, for an answer that ended before its final count */

@@ -103,8 +103,8 @@ function waitIn(header: string | undefined): number | undefined {
 function waitOf({ message, details }: Problem): number | undefined {
   const quotas = details.flatMap(({ violations }) => (Array.isArray(violations) ? violations : []))
   if (quotas.some((quota) => /PerDay/.test(String(quota?.quotaId)))) return DAY_QUOTA_WAIT_MS
-  const told = details.find(({ retryDelay }) => typeof retryDelay === 'string')?.retryDelay
-  const seconds = Number.parseFloat(told ?? /retry in ([\d.]+)s/i.exec(message)?.[1])
+  const delay = details.find(({ retryDelay }) => typeof retryDelay === 'string')?.retryDelay
+  const seconds = Number.parseFloat(delay ?? /retry in ([\d.]+)s/i.exec(message)?.[1])
   return seconds > 0 ? Math.ceil(seconds * 1000) : undefined
 }
 

@@ -114,7 +114,7 @@ const REPLAYS: Readonly<
   Record<Replay, (out: Outgoing, text: string, details: readonly ReasoningDetail[]) => void>
 > = {
   reasoning_content(out, text) {
-    // DeepSeek and Moonshot refuse tool calls without it, and accept an empty one.
+    // Thinking models refuse tool calls without it, and accept an empty text.
     if (text || out.tool_calls) out.reasoning_content = text
   },
   reasoning(out, text) {

@@ -36,12 +36,12 @@ export function toUsage(reported: any, quirks: UsageQuirks, share = 0): OpenAIUs
   const promptTokens =
     tokenCount(reported.prompt_tokens) ||
     tokenCount(reported.prompt_cache_hit_tokens) + tokenCount(reported.prompt_cache_miss_tokens)
-  const told = completion.reasoning_tokens ?? reported.reasoning_tokens
-  const thought = quirks.reasoningByShare ? tokenCount(reported.completion_tokens) * share : 0
+  const reportedReasoning = completion.reasoning_tokens ?? reported.reasoning_tokens
+  const estimated = quirks.reasoningByShare ? tokenCount(reported.completion_tokens) * share : 0
   const [completionTokens, reasoning] = withReasoning(
     promptTokens,
     tokenCount(reported.completion_tokens),
-    tokenCount(told ?? thought),
+    tokenCount(reportedReasoning ?? estimated),
     tokenCount(reported.total_tokens),
     quirks,
   )
@@ -81,8 +81,8 @@ function withReasoning(
   quirks: UsageQuirks,
 ): [completion: number, reasoning: number] {
   if (quirks.reasoningIsTheRest) {
-    const thought = Math.max(0, total - prompt - completion)
-    return [completion + thought, thought || Math.min(reasoning, completion)]
+    const estimated = Math.max(0, total - prompt - completion)
+    return [completion + estimated, estimated || Math.min(reasoning, completion)]
   }
   const inside = total === prompt + completion
   const beside = total === prompt + completion + reasoning

@@ -145,11 +145,11 @@ export class PersonalDataScan {
       return
     }
     // The machine-readable zone of a travel document continues on the next line.
-    const goesOn = (code === 10 || code === 13) && this.#isZone(at)
+    const continues = (code === 10 || code === 13) && this.#isZone(at)
     const isSentence = this.#word >= 0 && this.#text[at - 1 - this.#base] === '.'
     if (this.#word >= 0) this.#endWord(at)
     if (this.#stopped) return
-    if (kind === SPACE || goesOn) {
+    if (kind === SPACE || continues) {
       if (this.#start >= 0) {
         if (odd) this.#traits |= HAS_ODD
         this.#symbols++
