@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { basename, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -210,6 +210,75 @@ describe('docs/api.md', () => {
   })
 })
 
+describe('CONTRIBUTING.md', () => {
+  const { text, tables } = page('CONTRIBUTING.md')
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+
+  it('has a line for every dependency, and no other', () => {
+    const { dependencies, devDependencies } = manifest
+    const table = tables.find(({ header }) => header[0] === 'package')!
+    const shown = table.rows.flatMap(([cell]) =>
+      [...cell!.matchAll(/`([^`]+)`/g)].map(([, name]) => name),
+    )
+    const installed = Object.keys({ ...dependencies, ...devDependencies })
+    expect(shown.toSorted()).toEqual(installed.toSorted())
+  })
+
+  it('has every folder of src/ on its map', () => {
+    const folders = readdirSync(join(root, 'src'), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => `\n  ${name}/`)
+    expect(folders.filter((line) => !text.includes(line))).toEqual([])
+  })
+
+  it('and all other pages name scripts that there are', () => {
+    const missing = pages.flatMap(({ path, text }) =>
+      [...text.matchAll(/\bnpm run ([a-z][a-z:]*)/g)]
+        .filter(([, script]) => !Object.hasOwn(manifest.scripts, script!))
+        .map(([, script]) => `${path}: ${script}`),
+    )
+    expect(missing).toEqual([])
+  })
+})
+
+describe('options of plugins', () => {
+  const kinds = [
+    ['providers', 'providers/README.md', 'openai-compatible'],
+    ['plugins/search', 'plugins/README.md', 'search-engines'],
+    ['plugins/guards', 'plugins/README.md', 'guards'],
+  ] as const
+
+  it.each(kinds)('of %s are all in %s', async (folder, readme, shared) => {
+    const missing: string[] = []
+    for (const name of namesIn(folder)) {
+      const { default: plugin } = await import(join(root, folder, `${name}.ts`))
+      const known = `${sectionOf(page(readme), name)}${sectionOf(page(readme), shared)}`
+      const options = [plugin.options, plugin.deploymentOptions].flatMap(optionNames)
+      missing.push(
+        ...options.filter((one) => !known.includes(`\`${one}\``)).map((one) => `${name}: ${one}`),
+      )
+    }
+    expect(missing).toEqual([])
+  })
+})
+
+describe('docs/policies-and-guards.md', () => {
+  it('has every member of a policy, and no other', () => {
+    const table = page('docs/policies-and-guards.md').tables.find(
+      ({ header }) => header[0] === 'member',
+    )!
+    const shown = table.rows.flatMap(([cell]) =>
+      [...cell!.matchAll(/`([^`]+)`/g)].map(([, name]) => name!),
+    )
+    const known = [
+      ...policyMembers({ version: 1, unknown: true }).filter((name) => name !== 'guard'),
+      ...policyMembers({ version: 1, guard: { unknown: true } }).map((name) => `guard.${name}`),
+    ]
+    expect(known.length).toBeGreaterThan(10)
+    expect(shown.toSorted()).toEqual(known.toSorted())
+  })
+})
+
 describe('other tables', () => {
   it('docs/models-and-prices.md has every capability', () => {
     const { text } = page('docs/models-and-prices.md')
@@ -282,6 +351,32 @@ function documentedMembers({ tables }: Page): [path: string, cell: string][] {
       return [`${prefix}.${name}`.replace(/<[^>]*>/g, '<>'), cells[column]!]
     })
   })
+}
+
+/** The part of a page below the heading with this anchor, up to the next heading of its level or above. */
+function sectionOf({ text }: Page, anchor: string): string {
+  const sections = text.split(/^(?=#{2,3} )/m)
+  const start = sections.findIndex(
+    (one) => one.split('\n')[0]!.toLowerCase().replace(/^#+ /, '').replaceAll(' ', '-') === anchor,
+  )
+  return start < 0 ? '' : sections[start]!
+}
+
+/** Names of the options of a schema; of a schema with alternatives, those of all. */
+function optionNames(schema: any): string[] {
+  if (schema === undefined) return []
+  if (schema.options) return schema.options.flatMap(optionNames)
+  return Object.keys(schema.entries ?? {})
+}
+
+/** What the refusal of an unknown member says there is. */
+function policyMembers(policy: object): string[] {
+  try {
+    readPolicy(policy)
+  } catch (error) {
+    return /only the members ([\w, ]+), found/.exec((error as Error).message)![1]!.split(', ')
+  }
+  return []
 }
 
 function sourceTexts(path: string): string[] {
