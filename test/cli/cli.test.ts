@@ -405,7 +405,7 @@ describe('commands of a running gateway', () => {
     const credits = await command('credits', 'show', 'corp')
     expect(credits.out).toMatch(/top-up +12\.5 .* invoice 1\n/)
     expect(credits.out).toContain(answer.headers['x-service-request-id'])
-    expect((await command('models')).out).toMatch(/mock\/echo +chat +mock\/echo +well/)
+    expect((await command('models')).out).toMatch(/mock\/echo +chat +mock\/echo +healthy/)
     expect((await command('ledger', 'verify')).out).toBe('Every sum equals its rows.\n')
   })
 
