@@ -24,7 +24,7 @@ const share = ({ right, all }: Measured) => right / all
 
 const LANE = { channel: 'content', choice: 0, index: 0 } as const
 
-/** How far the guard agrees to a text that comes in these pieces, and why it stops. */
+/** How far the guard releases a text in these pieces, and why it stops. */
 function follow(pieces: readonly string[]) {
   const lane = guard.streamOutput!(LANE, everything)
   for (const step of [...pieces.map((piece) => () => lane.push(piece)), () => lane.end()]) {
@@ -37,7 +37,7 @@ function follow(pieces: readonly string[]) {
 describe('how often the guard is right', () => {
   const own = ownTexts()
 
-  // The floors are a little below what was measured; a drop is to be explained or undone.
+  // The floors are slightly below the measured values. A drop has to be explained or undone.
   it.each([
     ['texts that the cues were made with', own.filter(({ fresh }) => !fresh), 0.94, 0.98, 0.92],
     ['texts written afterwards', own.filter(({ fresh }) => fresh), 0.7, 0.95, 0.62],
@@ -212,7 +212,7 @@ describe('the guard in a gateway', () => {
     const log = g.t.logged.join('\n')
     expect(log).toMatch(/: input looks like code \(\d\.\d\d\)/)
     expect(log).not.toContain('secretword')
-    // It answers for no rule: a policy that denies something is not kept by it.
+    // In this mode the guard enforces no rule, so it does not satisfy a policy that denies a category.
     expect((await g.ask({ deny: ['code'] })).json.guard).toMatchObject({ outcome: 'error' })
   })
 

@@ -31,7 +31,7 @@ async function start(...args: Parameters<typeof guarded>): Promise<Guarded> {
   return g
 }
 
-/** What the judge was asked. */
+/** The questions that the judge received. */
 const questions = (g: Guarded) => g.vendor.requests.filter(isForJudge)
 
 describe('a judge that does its work', () => {
@@ -91,7 +91,7 @@ describe('a judge that does its work', () => {
     g.vendor.answer(
       vendorOf((asked) => honest(asked, () => ({ code: 0.49, tampering: 0.79, lighthouse: 0.9 }))),
     )
-    // The clean passage is not clean to this one.
+    // This judge finds a violation in the clean passage.
     expect((await g.ask(DENY)).json.guard.outcome).toBe('error')
     g.vendor.answer(
       vendorOf((asked) =>
@@ -146,7 +146,7 @@ describe('a judge that does its work', () => {
   })
 })
 
-/** What a judge may do instead of judging. */
+/** Ways in which a judge model can fail to judge. */
 const BROKEN: readonly (readonly [string, (asked: Asked) => Answer | object | string])[] = [
   ['is down', () => json({}, 500)],
   ['answers a web page', () => ({ pieces: ['<html></html>'] })],
@@ -289,7 +289,7 @@ describe('material that turns against the judge', () => {
 })
 
 describe('rules of a key and rules of a request', () => {
-  /** A question without what is new in each. */
+  /** A question without its random parts. */
   const settled = (request: Seen): string => {
     const { system, evidence } = askedIn(request)
     const judged = evidence.passages.filter(({ texts }) => texts[0]!.text.startsWith('Hello'))
@@ -309,7 +309,7 @@ describe('rules of a key and rules of a request', () => {
     await g.ask(policy, hello)
     const [alone] = questions(g)
     const other = await g.t.newKey({ policy: { version: 1, ...policy } })
-    // What is remembered is not asked again, so another account asks.
+    // Cached answers are per account, so another account asks.
     await g.t.newAccount('other', '10')
     const elsewhere = await g.t.newKey({ account: 'other', policy: { version: 1, ...policy } })
     expect(other.id).not.toBe(elsewhere.id)
@@ -410,7 +410,7 @@ describe('long material', () => {
 describe('what a client sends', () => {
   const twelve = Array.from({ length: 12 }, (_, index) => index)
 
-  it('keeps nobody else from being judged, be it too large', async () => {
+  it('does not keep other requests from being judged, even when it is too large', async () => {
     const g = await start([JUDGE])
     g.vendor.answer(vendorOf((asked) => honest(asked, () => ({}))))
     const guard = { output: false }
@@ -426,19 +426,22 @@ describe('what a client sends', () => {
   it.each([
     [{ error: { message: 'no', code: 'content_filter' } }, 400],
     [{ error: { message: 'too long', code: 'context_length_exceeded' } }, 400],
-  ])('keeps nobody else from being judged, be it refused by the judge: %j', async (no, status) => {
-    const g = await start([JUDGE])
-    const guard = { output: false }
-    g.vendor.answer((request) =>
-      isForJudge(request) ? json(no, status) : wholeOf({ content: 'Fine.' }),
-    )
-    for (const i of twelve) {
-      const { json } = await g.ask({ ...DENY, guard }, user(`Say ${i}.`))
-      expect(json.guard.outcome).toBe('error')
-    }
-    g.vendor.answer(vendorOf((asked) => honest(asked, () => ({}))))
-    expect((await g.ask({ ...DENY, guard }, user('Hello.'))).json.guard.outcome).toBe('passed')
-  })
+  ])(
+    'does not keep other requests from being judged when the judge refuses it: %j',
+    async (no, status) => {
+      const g = await start([JUDGE])
+      const guard = { output: false }
+      g.vendor.answer((request) =>
+        isForJudge(request) ? json(no, status) : wholeOf({ content: 'Fine.' }),
+      )
+      for (const i of twelve) {
+        const { json } = await g.ask({ ...DENY, guard }, user(`Say ${i}.`))
+        expect(json.guard.outcome).toBe('error')
+      }
+      g.vendor.answer(vendorOf((asked) => honest(asked, () => ({}))))
+      expect((await g.ask({ ...DENY, guard }, user('Hello.'))).json.guard.outcome).toBe('passed')
+    },
+  )
 })
 
 describe('an answer that takes more questions than one request may ask', () => {
@@ -452,8 +455,8 @@ describe('an answer that takes more questions than one request may ask', () => {
       (asked) => honest(asked, () => ({})),
       () => streamOf(...deltas),
     )
-    // About an answer three questions are asked at once, and of these one is answered at a time: so all that were asked
-    // have arrived when there is none left to ask, and two are under way.
+    // Three questions are sent at the same time about an answer, and one is answered at a time. When none is left to
+    // answer, all were received, and two are still running.
     const held: (() => void)[] = []
     g.vendor.answer(async (request) => {
       if (isForJudge(request) && askedIn(request).evidence.side === 'output') {
@@ -473,7 +476,7 @@ describe('an answer that takes more questions than one request may ask', () => {
     expect(questions(g)).toHaveLength(24)
     expect(held.splice(0)).toHaveLength(2)
     expect(formatPico(balance - (await g.t.balance()))).toBe(String(refused.usage.cost))
-    // Those under way when it ended were given up, and cost nothing.
+    // Questions that were still running at the end were cancelled and cost nothing.
     expect(refused.usage.cost_details.guard_cost).toBe(0.00176)
     const policy = { deny: ['math' as const], guard: { onError: 'allow' as const } }
     const allowed = readStream(await g.ask(policy, { stream: true }))
@@ -520,7 +523,7 @@ describe('what a judge cannot read', () => {
     deployments: [{ provider: 'vendor', model: name }],
   })
 
-  /** Asks with an image in it, under a judge with these options. */
+  /** Sends a request with an image, under a judge with these options. */
   async function askWithImage(text: string, options: object, guard: object = {}) {
     await using vendor = await startUpstream()
     vendor.answer(vendorOf((asked) => honest(asked, against('forbidden'))))

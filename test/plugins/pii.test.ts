@@ -16,7 +16,7 @@ import type {
 } from '../../src/plugin.ts'
 import { recordedCases } from '../fixtures.ts'
 
-/** Label, and texts that have one of it; `«` and `»` stand around it. */
+/** By label: texts with one entity each, between `«` and `»`. */
 const FOUND: Readonly<Record<string, readonly string[]>> = {
   EMAIL: [
     'Reach me under «jane.doe+spam@mail.example.co.uk», please',
@@ -136,7 +136,7 @@ const FOUND: Readonly<Record<string, readonly string[]>> = {
   AR_CUIL: ['«20-12345678-6»'],
 }
 
-/** Two shapes that prove nothing alone. */
+/** Two weak shapes. */
 const SHAPES: Readonly<Record<string, readonly string[]>> = {
   PERSON: [
     'My name is «Jonas Feld».',
@@ -229,7 +229,7 @@ describe('what it finds', () => {
     expect(entitiesOf('90020715239 is a PESEL')).toEqual([])
     expect(entitiesOf(`PESEL ${'of a person '.repeat(5)}90020715239`)).toEqual([])
     expect(entitiesOf(`PESEL of the person: ${'x '.repeat(60)}90020715239`)).toHaveLength(1)
-    // As a whole word only
+    // As a whole word only.
     expect(entitiesOf('the rational 536904399')).toEqual([])
     expect(entitiesOf('using 193456787')).toEqual([])
   })
@@ -398,7 +398,7 @@ describe('options', () => {
       spans: [{ label: 'US_SSN' }],
     })
     expect(verdictOf(both, { entities: ['card', 'person'] })).toEqual({ action: 'pass' })
-    // What else it might be takes nothing away.
+    // Another reading of the number does not hide it.
     const other = 'phone 8001015009087'
     expect(verdictOf(other)).toMatchObject({ spans: [{ label: 'PHONE' }] })
     expect(verdictOf(other, { entities: ['national-id'] })).toMatchObject({
@@ -461,7 +461,7 @@ function verdictOf(text: string, options?: Options): Verdict {
   return (guardOf(options).checkInput!([unitOf(text)], CONTEXT) as readonly Verdict[])[0]!
 }
 
-/** Everything in a text, weak shapes included. */
+/** All entities of a text, weak shapes included. */
 function entitiesOf(text: string): Entity[] {
   const found: Entity[] = []
   const scan = new PersonalDataScan({ classes: new Set(CLASSES), strict: false }, (entity) => {
@@ -483,7 +483,7 @@ function stepsOf(pieces: readonly string[], guard = guardOf()): CheckProgress[] 
   return [...steps, lane.end() as CheckProgress]
 }
 
-/** What a client would get, and why no more. */
+/** What the client would get, and why the stream stopped. */
 function stream(
   guard: Guard,
   pieces: readonly string[],

@@ -11,7 +11,7 @@ afterEach(async () => {
   for (const one of opened.splice(0)) await one[Symbol.asyncDispose]()
 })
 
-/** A gateway whose judge is of this kind and answers this. */
+/** A gateway whose judge is of this kind and gives this answer. */
 async function judgedBy(
   kind: string,
   said: Answer,
@@ -38,7 +38,7 @@ const says = (content: string, logprobs: unknown = null): Answer =>
     usage: { prompt_tokens: 9, completion_tokens: 2 },
   })
 
-/** What became of a request: outcome and rules. */
+/** Outcome and rules of a request. */
 const verdictOf = ({ json: { guard } }: { json: any }) => [guard.outcome, ...guard.rules]
 /** The last question to the judge. */
 const asked = (g: Guarded) =>
@@ -55,7 +55,7 @@ describe('a policy reasoner', () => {
       ['deny:financial-advice'],
     ],
     ['Well. {"violation": 1, "policy_category": "scope_1"}', 'blocked', ['scope:0']],
-    // Which of the rules it was is not known.
+    // The answer does not tell which rule was violated.
     ['1', 'error', ['guard_error']],
     ['{"violation": 1}', 'error', ['guard_error']],
     ['I cannot help with that.', 'error', ['guard_error']],
@@ -97,7 +97,7 @@ describe('llama guard', () => {
     ['safe', ['personal-data'], ['passed']],
     ['\n\nunsafe\nS7,S9', ['personal-data'], ['blocked', 'deny:personal-data']],
     ['unsafe\nS6', ['legal'], ['blocked', 'deny:legal']],
-    // A hazard that the policy has no rule for.
+    // A hazard without a rule in the policy.
     ['unsafe\nS9', ['personal-data'], ['passed']],
     ['unsafe', ['personal-data'], ['error', 'guard_error']],
     ['I cannot help with that.', ['personal-data'], ['error', 'guard_error']],

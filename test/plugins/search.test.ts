@@ -1,4 +1,4 @@
-/** The search engines that come with the gateway: what they send, and what they make of answers. */
+/** The built-in search engines: their requests, and how they read answers. */
 import * as v from 'valibot'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import exa from '../../plugins/search/exa.ts'
@@ -221,7 +221,7 @@ describe.each([parallel, exa, perplexity, searxng] as SearchPlugin[])('$name', (
   })
 })
 
-/** What each recorded exchange is, by eye. */
+/** What each recorded exchange contains, checked by hand. */
 const RECORDED: Readonly<Record<string, object>> = {
   'parallel/search': {
     results: [
@@ -290,7 +290,7 @@ describeRecorded('recorded searches', Object.keys(PLUGINS), /search$/, (recordin
     if (recording.status !== 200) return expect(searched).rejects.toMatchObject(FAILURES[name]!)
     const found = await searched
     expect(asked().path).toBe(recording.path)
-    // Every member we send is one that was sent there before.
+    // Every member that the plugin sends was part of the recorded request.
     const known = Object.keys(recording.request.body)
     if (name in RECORDED) expect(found).toEqual(RECORDED[name])
     expect(Object.keys(asked().json).filter((member) => !known.includes(member))).toEqual([])
@@ -301,8 +301,8 @@ describeRecorded('recorded searches', Object.keys(PLUGINS), /search$/, (recordin
     web.answer(named('parallel/search-additional-results'))
     expect((await search(parallel)).results).toHaveLength(12)
     web.answer(named('exa/search-text-cost-breakdown'))
-    const { results: hits, vendorCost } = await search(exa)
-    expect(hits[0]!.content).toMatch(/^Full page text/)
+    const { results, vendorCost } = await search(exa)
+    expect(results[0]!.content).toMatch(/^Full page text/)
     expect(vendorCost).toBe('0.012000000000')
   })
 })

@@ -1,4 +1,4 @@
-/** A provider of sound on a real host, asked as the gateway asks it. */
+/** Sets up a provider of speech or transcription on a real host, and calls it as the gateway does. */
 import { createConsola } from 'consola'
 import { TranscriptIntake, type DonePart } from '../../src/endpoints/transcription/answer.ts'
 import { toRequestedFormat } from '../../src/endpoints/speech/answer.ts'
@@ -14,12 +14,12 @@ import type {
 import { createHost } from '../../src/upstream/host.ts'
 import { wav } from '../endpoints/audio/_sounds.ts'
 
-/** A plugin, set up. Whoever calls this closes it. */
+/** A plugin, set up. The test has to close it. */
 export interface Setup extends AsyncDisposable {
   readonly provider: Provider
-  /** The sound as a client would get it. */
+  /** The sound as the client gets it. */
   speak(input?: Partial<SpeechInput>, how?: Asked): Promise<Buffer>
-  /** The last part of the transcript, and what was said before it. */
+  /** The last part of the transcript, and the deltas before it. */
   hear(input?: Partial<TranscriptionInput>, how?: Asked): Promise<Heard>
 }
 
@@ -43,7 +43,7 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
   const settings = { timeoutMs: ms, firstPartTimeoutMs: ms, idleTimeoutMs: ms, connections: 8 }
   const { host, close } = createHost('test', settings, log)
   const provider = await plugin.setup(await valid(plugin.options, options), host)
-  const job = async <In>(input: In, { model = 'm', options: own = {}, signal }: Asked) => ({
+  const toRequest = async <In>(input: In, { model = 'm', options: own = {}, signal }: Asked) => ({
     input,
     model,
     options: (plugin.deploymentOptions
@@ -57,7 +57,7 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
     provider,
     async speak(given = {}, how = {}) {
       const input: SpeechInput = { input: 'Hi.', voice: 'alloy', response_format: 'mp3', ...given }
-      const { bytes, pcmSampleRate: samples } = await provider.speech!(await job(input, how))
+      const { bytes, pcmSampleRate: samples } = await provider.speech!(await toRequest(input, how))
       const pieces: Uint8Array[] = []
       for await (const piece of toRequestedFormat(toFlow(bytes), samples, input.response_format)) {
         pieces.push(piece)
@@ -66,7 +66,7 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
     },
     async hear(given = {}, how = {}) {
       const input: TranscriptionInput = { file: FILE, response_format: 'json', ...given }
-      const answer = await provider.transcribe!(await job(input, how))
+      const answer = await provider.transcribe!(await toRequest(input, how))
       const parts = (
         Symbol.asyncIterator in answer
           ? toFlow(answer)
@@ -86,7 +86,7 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
   }
 }
 
-/** What a promise was rejected with. */
+/** The failure that a promise was rejected with. */
 export async function failureOf(promise: Promise<unknown>): Promise<UpstreamFailure> {
   const error = await promise.then(
     () => undefined,
@@ -102,7 +102,7 @@ async function valid(schema: ProviderPlugin['options'], value: unknown): Promise
   return result.value
 }
 
-/** The parts of a form that was sent, files as their size. */
+/** The parts of a sent form; files as their size. */
 export function formIn(contentType: string | undefined, body: Buffer): Record<string, string> {
   const boundary = /boundary=(.+)$/.exec(contentType ?? '')![1]!
   const fields: Record<string, string> = {}

@@ -1,4 +1,4 @@
-/** A provider on a real host, asked as the gateway asks it, and its answer as a client would get it. */
+/** Sets up a provider on a real host, calls it as the gateway does, and reads its answer as the client gets it. */
 import { createConsola } from 'consola'
 import { normalizeChunks } from '../../src/endpoints/chat/normalize.ts'
 import { toCompletion, toChunk } from '../../src/endpoints/chat/chunks.ts'
@@ -16,24 +16,24 @@ import { createHost } from '../../src/upstream/host.ts'
 
 export const silent = createConsola({ level: -999 })
 
-/** A plugin, set up. Whoever calls this closes it. */
+/** A plugin, set up. The test has to close it. */
 export interface Setup extends AsyncDisposable {
   readonly provider: Provider
-  /** What the provider itself hands over. */
+  /** The chunks that the provider returns. */
   ask(input: Partial<ChatInput>, how?: Asked): Promise<ChatChunk[]>
-  /** The whole way: the folded answer, usage, and the failure if there was one. */
+  /** The whole pipeline: the merged answer, usage, and the failure if there was one. */
   outcome(input: Partial<ChatInput>, how?: Asked): Promise<Outcome>
 }
 
 export interface Asked {
   readonly model?: string
-  /** Of the deployment. */
+  /** Options of the deployment. */
   readonly options?: Record<string, unknown>
   readonly signal?: AbortSignal
 }
 
 export interface Outcome {
-  /** As the client gets them, without the one that carries usage. */
+  /** As the client gets them, without the chunk that carries usage. */
   readonly chunks: ChatChunk[]
   readonly completion: ChatCompletion
   readonly usage: OpenAIUsage | undefined

@@ -1,14 +1,14 @@
-/** Recorded traffic in OpenAI's form, whoever spoke it. */
+/** Recorded traffic in OpenAI's form, of any vendor. */
 import type { Recording } from '../fixtures.ts'
 import { readEvents, type Said } from './_recorded.ts'
 
-/** Where chats are asked for; some errors were recorded on a newer surface. */
+/** Paths of chat requests; some errors were recorded on a newer API. */
 export const CHATS = /\/(chat\/completions|responses)(\?|$)/
 
-/** Recordings of these paths that are no chats after all. */
+/** Recordings on these paths that are not chats. */
 export const NO_CHAT = /image|transcription|speech|ocr|moderation/
 
-/** What a recorded chat says, read without the code under test. */
+/** The content of a recorded chat, read without the code under test. */
 export function readBack(recording: Recording): Said {
   const payloads: any[] = recording.stream
     ? readEvents(recording.body.toString())
@@ -32,7 +32,7 @@ export function readBack(recording: Recording): Said {
       byKey.set(key, known)
     }
   }
-  // Where a vendor says nothing, a client gets an object without members.
+  // A vendor that sends no arguments means an empty object.
   said.calls = [...byKey.values()].map((one) => ({ ...one, arguments: one.arguments || '{}' }))
   if (recording.name.includes('think-tags')) {
     const [, reasoning, content] = /^<think>(.*)<\/think>\s*(.*)$/s.exec(said.content)!

@@ -1,6 +1,6 @@
 /**
- * Recorded traffic, replayed through a plugin: what a vendor once said has to come out whole, after the contract, and
- * the same wherever the network cuts it.
+ * Replays recorded traffic through a plugin. Every answer has to keep its content, satisfy the schemas, and be the same
+ * wherever the network splits it.
  */
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import * as fc from 'fast-check'
@@ -11,36 +11,36 @@ import { byEvents, describeRecorded, whole, type Recording } from '../fixtures.t
 import { cutAt, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
 import type { Asked, Outcome, Setup } from './_chat.ts'
 
-/** What is replayed, and how. */
+/** What to replay, and how. */
 export interface Replays {
-  /** Of the block of tests. */
+  /** Title of the block of tests. */
   readonly title: string
-  /** Folders of recordings; one that is missing is said on the console. */
+  /** Folders of recordings. Missing ones are reported on the console. */
   readonly vendors: readonly string[]
-  /** Which recordings of these, by the path the vendor was asked on. */
+  /** Selects recordings by the path of the request. */
   readonly path: RegExp
-  /** Which of the rest; by default all. */
+  /** Selects among the rest; by default all. */
   readonly wanted?: (recording: Recording) => boolean
-  /** The class each recorded error stands for, by the name of the recording. They may come in the middle of a stream. */
+  /** Failure class of each recorded error, by name of the recording. Errors may come in the middle of a stream. */
   readonly failures: Readonly<Record<string, string>>
-  /** The plugin, set up to ask `url` in place of this vendor. Once per vendor. */
+  /** Sets up the plugin so that it asks `url` instead of this vendor. Called once per vendor. */
   readonly setUp: (vendor: string, url: string) => Promise<Setup>
-  /** What is asked; by default one question, streamed if the recording is. */
+  /** The request; by default a single question, streamed if the recording is. */
   readonly ask?: (recording: Recording) => readonly [Partial<ChatInput>, Asked?]
-  /** What a recording says, read without the code under test. */
+  /** The content of a recording, read without the code under test. */
   readonly readBack: (recording: Recording) => Said
-  /** The recorded answer in pieces that end where its events or frames do; by default {@link byEvents}. */
+  /** The recorded answer in pieces that end where its events or frames end; by default {@link byEvents}. */
   readonly atBorders?: (recording: Recording) => Answer
 }
 
-/** What a vendor said. */
+/** The content of a recorded answer. */
 export interface Said {
   readonly content: string
   readonly reasoning: string
   readonly calls: readonly { readonly name: string; readonly arguments: string }[]
-  /** Of prompt and completion, everything cached and thought inside; absent when none was reported. */
+  /** Prompt and completion tokens, including cached and reasoning tokens; absent when none were reported. */
   readonly totalTokens: number | undefined
-  /** Default `tool_calls` when there are calls, else `stop`. */
+  /** By default `tool_calls` when there are calls, else `stop`. */
   readonly finishReason?: string
 }
 
@@ -51,7 +51,7 @@ export interface Replayed {
   outcomeOf(name: string): Promise<Outcome>
 }
 
-/** Each recording is cut this many times, each time at up to {@link MOST_CUTS} places. */
+/** Each recording is split this many times, at up to {@link MOST_CUTS} places. */
 const RUNS = 50
 const MOST_CUTS = 24
 
@@ -109,12 +109,12 @@ export function replayAll(replays: Replays, more: (replayed: Replayed) => void =
       expect((message.tool_calls ?? []).map((call: any) => call.function)).toEqual(said.calls)
       const natural = said.calls.length > 0 ? 'tool_calls' : 'stop'
       expect(finish_reason).toBe(said.finishReason ?? natural)
-      // Whatever a vendor counts inside or beside: in the end its own total comes out.
+      // However a vendor counts, the vendor's own total has to come out.
       const total = usage && usage.prompt_tokens! + usage.completion_tokens!
       expect(total).toBe(said.totalTokens)
     })
 
-    it.each(answers)('$name becomes an answer after the contract', async (recording) => {
+    it.each(answers)('$name becomes a valid answer', async (recording) => {
       const { chunks, completion, usage } = await replay(recording, whole(recording))
       for (const chunk of chunks) expect(isChunk(chunk), ajv.errorsText(isChunk.errors)).toBe(true)
       const bill = { total_tokens: 0, cost: 0, cost_details: {} }
@@ -152,7 +152,7 @@ export function replayAll(replays: Replays, more: (replayed: Replayed) => void =
   })
 }
 
-/** The JSON payloads of a recorded event stream, read in the plainest way. */
+/** The JSON payloads of a recorded event stream, read in the simplest way. */
 export function readEvents(text: string): any[] {
   return text
     .split(/\r\n\r\n|\n\n/)
@@ -172,7 +172,7 @@ function askPlainly({ stream }: Recording): readonly [Partial<ChatInput>] {
   return [{ stream }]
 }
 
-/** An outcome that can be compared with another. */
+/** An outcome in a form that can be compared. */
 function plain({ chunks, usage, failure }: Outcome) {
   return { chunks, usage, failure: failure && { kind: failure.failure, text: failure.message } }
 }

@@ -45,7 +45,7 @@ const ends = (stop_reason: string) => ({
 })
 const END = [ends('end_turn'), { type: 'message_stop' }]
 
-/** The stream of a message: each block opens empty and comes in two pieces. */
+/** The stream of a message. Each block opens empty and comes in two pieces. */
 function streamed(blocks: readonly any[], stop_reason = 'end_turn'): Answer {
   return events(
     begin,
@@ -282,7 +282,7 @@ describe('calls', () => {
       expect(said.message).toEqual({ role: 'assistant', content: '{"a":1}', refusal: null })
       expect(said.finish_reason).toBe('stop')
     }
-    // A client's own tool of that name is one.
+    // The client's own tool of that name is an ordinary tool.
     expect((await answered(message([use], 'tool_use'))).message.tool_calls).toHaveLength(1)
   })
 })
@@ -378,7 +378,7 @@ describe('thinking goes round', () => {
       name: fc.constant('f'),
       input: fc.dictionary(fc.constantFrom('a', 'b'), words, { noNullPrototype: true }),
     })
-    // Between two thoughts: a text, then calls.
+    // Between two thinking blocks: a text, then calls.
     const between = fc.tuple(fc.option(words.map(text)), fc.array(use, { maxLength: 2 }))
     const gap = between.map(([said, uses]) => [...(said ? [said] : []), ...uses])
     const stretch = fc
@@ -427,7 +427,7 @@ describe('thinking goes round', () => {
     const messages: any[] = [{ role: 'user', content: 'Look around.' }]
 
     for (const [turn, blocks] of answers.entries()) {
-      // The second answer comes whole.
+      // The second answer is not streamed.
       const streaming = turn !== 1
       upstream.answer(streaming ? streamed(blocks, 'tool_use') : message(blocks, 'tool_use'))
       const request = { model: 'anthropic/opus', messages, tools, reasoning: { effort: 'high' } }
@@ -450,8 +450,8 @@ describe('thinking goes round', () => {
 })
 
 /**
- * The message of a stream, put together as clients do that keep reasoning: details one after the other, as they came.
- * The helper of the official client keeps the last ones only.
+ * A streamed message with its reasoning details in order, as clients store it that replay reasoning. The official
+ * client's own helper keeps only the last pieces.
  */
 async function gathered(client: OpenAI, request: object): Promise<any> {
   const said: any = { role: 'assistant', content: '', reasoning_details: [], tool_calls: [] }
@@ -468,7 +468,7 @@ async function gathered(client: OpenAI, request: object): Promise<any> {
   return said
 }
 
-/** The vendor refuses blank texts, and the gateway keeps whole characters only. */
+/** The vendor refuses blank texts, and the gateway does not split surrogate pairs. */
 function isWord(said: string): boolean {
   return said.trim() !== '' && said.isWellFormed()
 }

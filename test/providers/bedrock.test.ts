@@ -173,7 +173,7 @@ describe('frames', () => {
         const damaged = Buffer.from(body)
         damaged[at]! ^= bits
         const [outcome] = await Promise.allSettled([read([damaged])])
-        // A length that grew makes the rest of the stream one frame without an end.
+        // A larger length field makes the rest of the stream one incomplete frame.
         if (outcome.status === 'fulfilled') expect(outcome.value.length).toBeLessThan(3)
         else expect(outcome.reason).toMatchObject({ failure: 'upstream_error' })
       }),
@@ -542,7 +542,7 @@ describe('whatever Amazon may send', () => {
       { maxLength: 5 },
     )
     const content = fc.oneof(anything, fc.array(block, { maxLength: 3 }))
-    // An object that cannot be made a string.
+    // An object that cannot be converted to a string.
     const delta = { toolUse: { input: { toString: null } } }
     const unreadable = {
       kind: 'event' as const,
@@ -566,7 +566,7 @@ describe('whatever Amazon may send', () => {
   })
 })
 
-/** Signature Version 4, as Amazon describes it. */
+/** Signature Version 4, implemented from Amazon's description. */
 function authorization(
   { method, path, headers, body }: Seen,
   region: string,

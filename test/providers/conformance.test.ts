@@ -1,4 +1,4 @@
-/** Every built-in provider against the kit. What its vendor says is in `transcripts/<name>/`. */
+/** Runs the conformance kit on every built-in provider, with the vendor's answers from `transcripts/<name>/`. */
 import { readdirSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { conforms, type Conforming } from '../conformance/provider.ts'
@@ -9,14 +9,14 @@ const PROVIDERS: readonly Conforming[] = [
   {
     name: 'bedrock',
     options: { region: 'eu-north-1', apiKey: 'bedrock-api-key-Zm9yIHRlc3Rz' },
-    // Amazon does not say how long to wait.
+    // Amazon does not tell how long to wait.
     exempt: ['errors, 429'],
   },
   { name: 'google' },
   { name: 'mistral' },
   {
     name: 'mock',
-    // It asks no vendor.
+    // The mock sends no requests.
     unchecked: ['back-pressure', 'cancel', 'cut off', 'cuts', 'errors', 'hang', 'signal'],
   },
   { name: 'openai' },
@@ -33,5 +33,5 @@ it('leaves out no provider that can chat', () => {
   )
 })
 
-/** They speak, listen or read; there is no chat to check. */
+/** Providers without chat. */
 const WITHOUT_CHAT: ReadonlySet<string> = new Set(['deepgram', 'elevenlabs', 'espeak', 'tesseract'])

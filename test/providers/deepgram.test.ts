@@ -128,7 +128,7 @@ describe('deepgram transcripts', () => {
     expect([done.text, done.usage]).toEqual(['Hi.\nYes?', { seconds: 20 }])
   })
 
-  it('lets nobody send answers elsewhere', async () => {
+  it('refuses a callback, which would send answers elsewhere', async () => {
     const options = { apiKey: 'k', listen: { callback: 'https://elsewhere.example' } }
     await expect(setUp(deepgram, options)).rejects.toThrow('callback')
   })

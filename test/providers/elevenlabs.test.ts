@@ -114,7 +114,7 @@ describe('elevenlabs transcripts', () => {
       { start: 0, end: 0.4, text: 'Hi.', speaker: 0 },
       { start: 5.1, end: 5.5, text: 'Yes?', speaker: 1 },
     ])
-    // The file said two seconds, and words were heard after that.
+    // The file is two seconds long by its header, but has words after that.
     expect(done.duration).toBe(5.5)
   })
 

@@ -62,7 +62,7 @@ describe.skipIf(!installed)('espeak', () => {
     expect(alloy.equals(onyx)).toBe(false)
     expect(anna.equals(german)).toBe(true)
     expect(sage.equals(german)).toBe(true)
-    // Not a voice's own language, but one that it can stand for.
+    // A language that the voice lists as a second one.
     expect(isLoud((await speak('en')).subarray(44))).toBe(true)
     for (const voice of ['nobody', '../../etc/passwd', '-w/tmp/x', 'en-us+../x']) {
       expect(await failureOf(speak(voice))).toMatchObject({ code: 'invalid_value', param: 'voice' })
@@ -86,7 +86,7 @@ describe.skipIf(!installed)('espeak', () => {
 })
 
 describe('the process behind it', () => {
-  /** A program that lists one language and then does as the script says. */
+  /** A fake program that lists one language and then runs the script. */
   async function program(name: string, script: string): Promise<string> {
     const path = join(folder, name)
     const list = 'if [ "$1" = --voices ]; then printf "Pty Language\\n 5 en-us\\n"; exit; fi\n'
@@ -110,7 +110,7 @@ describe('the process behind it', () => {
     )
   })
 
-  it('is killed when nobody wants to hear it any more', async () => {
+  it('is killed when the client disconnects', async () => {
     const pid = join(folder, 'hang.pid')
     const command = await program('hang', `echo $$ > ${pid}\nexec sleep 60`)
     await using plugin = await setUp(espeak, { command })
@@ -127,7 +127,7 @@ describe('the process behind it', () => {
     const pid = join(folder, 'endless.pid')
     const command = await program('endless', `echo $$ > ${pid}\n${HEADER}\nexec cat /dev/zero`)
     await using plugin = await setUp(espeak, { command })
-    const job = {
+    const request = {
       input: { input: 'Hi.', voice: 'alloy', response_format: 'pcm' as const },
       model: 'm',
       options: { language: 'en-us' },
@@ -135,7 +135,7 @@ describe('the process behind it', () => {
       signal: new AbortController().signal,
       log: undefined as never,
     }
-    const { bytes } = await plugin.provider.speech!(job)
+    const { bytes } = await plugin.provider.speech!(request)
     for await (const piece of bytes) if (piece.length > 0) break
     const child = await pidIn(pid)
     await expect.poll(() => alive(child)).toBe(false)

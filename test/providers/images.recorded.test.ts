@@ -17,7 +17,7 @@ afterEach(async () => {
   vendor = undefined
 })
 
-/** Asks as somebody once did. */
+/** Repeats a recorded request. */
 async function replay(
   recording: Recording,
   plugin: ProviderPlugin,
@@ -27,7 +27,7 @@ async function replay(
 ): Promise<ImageResult> {
   vendor = await startUpstream(whole(recording))
   await using own = await setUp(plugin, options(vendor.url))
-  const job = {
+  const request = {
     model,
     options: {},
     requestId: 'req_test',
@@ -38,8 +38,8 @@ async function replay(
   const { provider } = own
   const answer =
     'images' in input
-      ? await provider.editImage!({ ...job, input: job.input as ImageEditInput })
-      : await provider.generateImage!(job)
+      ? await provider.editImage!({ ...request, input: request.input as ImageEditInput })
+      : await provider.generateImage!(request)
   if (!('data' in answer)) throw new Error('expected a whole answer')
   for (const { b64_json } of answer.data) {
     expect(mediaTypeOf(Buffer.from(b64_json, 'base64'))).toMatch(/^image\//)
@@ -118,7 +118,7 @@ describeRecorded('recorded images', ['openai', 'xai', 'openrouter', 'google'], I
     '%s: what is only an address is fetched, and not from anywhere',
     async (name, plugin, model, more) => {
       const at = (url: string) => ({ ...atOpenAI(url), ...more })
-      // The host of these tests fetches nothing.
+      // The host of these tests does not download.
       const asked = replay(named(name), plugin as ProviderPlugin, at, model)
       await expect(asked).rejects.toMatchObject({ failure: 'upstream_error' })
       expect(vendor!.requests[0]!.json).toMatchObject({ response_format: 'b64_json' })

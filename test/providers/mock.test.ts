@@ -15,7 +15,7 @@ async function outcome(input: Partial<ChatInput>, how?: Asked) {
 async function message(input: Partial<ChatInput>, how?: Asked): Promise<any> {
   const whole = await outcome(input, how)
   const streamed = await outcome({ ...input, ...stream }, how)
-  // Streamed or not, it says the same.
+  // Streamed and whole answers are the same.
   expect(streamed.completion).toEqual(whole.completion)
   expect(streamed.usage).toEqual(whole.usage)
   return whole.completion.choices[0]!.message

@@ -47,7 +47,7 @@ describe('options', () => {
     expect(await isValid({ baseURL: 'http://127.0.0.1:8000/v1' })).toBe(true)
     expect(await isValid({ baseURL: 'http://127.0.0.1:8000/v1', quirks: 'vllm' })).toBe(true)
     expect(await isValid({ baseURL: '127.0.0.1' })).toBe(false)
-    expect(await isValid({ baseURL: 'http://127.0.0.1', quirks: 'nobody' })).toBe(false)
+    expect(await isValid({ baseURL: 'http://127.0.0.1', quirks: 'unknown' })).toBe(false)
     expect(await isValid({ baseURL: 'http://127.0.0.1', apikey: 'x' })).toBe(false)
   })
 })
@@ -72,14 +72,14 @@ describe('whole answers', () => {
     upstream.answer(
       json({
         ...ANSWER,
-        provider: 'Somebody',
+        provider: 'Another',
         x_groq: { id: 'req_secret' },
         system_prompt: 'hidden',
         choices: [{ ...ANSWER.choices[0], native_finish_reason: 'end', matched_stop: 2 }],
       }),
     )
     const [chunk] = await plain.ask({})
-    expect(JSON.stringify(chunk)).not.toMatch(/Somebody|secret|hidden|native|matched/)
+    expect(JSON.stringify(chunk)).not.toMatch(/Another|secret|hidden|native|matched/)
   })
 
   it('may hold several choices with log probabilities', async () => {
@@ -208,7 +208,7 @@ describe('streams', () => {
     const detail = (entry: object) => says({ reasoning_details: [entry] })
     upstream.answer(
       events(
-        detail({ type: 'reasoning.summary', summary: '**One**', index: 0, format: 'nobody-v9' }),
+        detail({ type: 'reasoning.summary', summary: '**One**', index: 0, format: 'unknown-v9' }),
         detail({ type: 'reasoning.summary', summary: ' more', index: 0 }),
         detail({ type: 'reasoning.summary', summary: '**Two**', index: 1 }),
         detail({ type: 'reasoning.encrypted', data: 'gAAAA', index: 2, id: 'rs_1' }),

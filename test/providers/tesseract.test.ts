@@ -26,10 +26,10 @@ const LETTER: readonly Line[] = [
   { text: 'over the lazy dog.', y: 582 },
 ]
 const PDF = pdfOf(LETTER, [{ text: 'Second page', y: 700 }], [{ text: 'The end', y: 700 }])
-/** Read in no time. */
+/** Takes almost no time to read. */
 const SHORT = pdfOf([{ text: 'The end', y: 700 }])
 const WORDS = 'Invoice number 4711\n\nThe quick brown fox jumps\nover the lazy dog.'
-/** Takes minutes on any machine. */
+/** Takes minutes to read on any machine. */
 const LONG = pdfOf(
   ...Array.from({ length: 90 }, () =>
     Array.from({ length: 50 }, (_, i) => ({
@@ -100,7 +100,7 @@ describe('through the gateway', () => {
     expect(page.dimensions).toMatchObject({ height: 3300, width: 2550 })
     expect(page.blocks.map(({ content }: any) => content)).toEqual(WORDS.split('\n\n'))
     const { top_left_x: x, top_left_y: y } = page.blocks[0]
-    // 72 points from the left edge, 52 to 72 from the upper one, at 300 dots an inch.
+    // 72 points from the left edge, 52 to 72 from the upper one, at 300 dpi.
     expect([Math.abs(x - 300) < 20, y > 200 && y < 300]).toEqual([true, true])
     const scores = page.confidence_scores
     for (const { text, start_index } of scores.word_confidence_scores) {
@@ -222,7 +222,7 @@ describe('through the gateway', () => {
     })
     asking.on('error', () => left.resolve())
     asking.end(body)
-    // Its turn has come when it holds its deployment.
+    // A call that holds its deployment is being read.
     await expect.poll(() => [...t.gateway.running].some((call) => call.deployment)).toBe(true)
     asking.destroy()
     await left.promise
@@ -290,7 +290,7 @@ describe('threads', () => {
       failure: 'timeout',
     })
     const next = threads.read(task(SHORT), signal)
-    // The first thread has its task by now.
+    // By now the first thread has its task.
     await new Promise((resolve) => setImmediate(resolve))
     vi.advanceTimersByTime(120_000)
     await late
@@ -315,7 +315,7 @@ describe('the plugin', () => {
     const fail = (failure: any, message: string) => new UpstreamFailure(failure, message)
     return tesseract.setup(value, { fail, ...host } as Host)
   }
-  const job = (document: OcrInput['document']) => ({
+  const ocrRequest = (document: OcrInput['document']) => ({
     input: { document },
     model: 'm',
     options: {},
@@ -332,7 +332,7 @@ describe('the plugin', () => {
     }
     const provider = await setUp({ threads: 1 }, { download: fetch })
     const url = 'https://example.com/a.pdf'
-    const { pages, usage } = await provider.ocr!(job({ kind: 'document', url }))
+    const { pages, usage } = await provider.ocr!(ocrRequest({ kind: 'document', url }))
     expect(pages[0]!.markdown).toBe(WORDS)
     expect(usage).toEqual({ pages: 2 })
     expect(asked).toEqual([url, { param: 'document.document_url' }])
@@ -344,7 +344,7 @@ describe('the plugin', () => {
     await copyFile(ENGLISH.path, join(path, 'xyz.traineddata.gz'))
     const provider = await setUp({ languages: ['eng', 'xyz'], folder: path, threads: 1 })
     const file = { bytes: pdfOf(LETTER), mediaType: 'application/pdf' }
-    const { pages } = await provider.ocr!(job({ kind: 'document', file }))
+    const { pages } = await provider.ocr!(ocrRequest({ kind: 'document', file }))
     expect(pages.map(({ markdown }) => markdown)).toEqual([WORDS])
     await provider.close!()
   })
@@ -368,7 +368,7 @@ describe('heads of images', () => {
   const hex = (text: string) => Buffer.from(text.replaceAll(' ', ''), 'hex')
   const riff = (kind: string, rest: string) =>
     Buffer.concat([Buffer.from(`RIFF\0\0\0\0WEBP${kind}`), hex(rest)])
-  // APP1 with one EXIF entry, orientation 6, in either order of bytes; then a frame of 3 by 2.
+  // APP1 with one EXIF entry, orientation 6, in both byte orders; then a frame of 3 by 2.
   const frame = 'ffc0 0011 08 0002 0003 03 000000 000000 000000'
   const little = '45786966 0000 4949 2a00 08000000 0100 1201 0300 01000000 0600 0000'
   const big = '45786966 0000 4d4d 002a 00000008 0001 0112 0003 00000001 0006 0000'
@@ -389,7 +389,7 @@ describe('heads of images', () => {
 
   it('are nothing where they are cut off, or something else', () => {
     const whole = hex(`ffd8 ffe1 001e ${little} ${frame}`)
-    // The size of a frame ends ten bytes before its end.
+    // The size field of a frame ends ten bytes before its end.
     for (let end = 0; end < whole.length - 10; end++) {
       expect(readImageHeader(whole.subarray(0, end))).toBeUndefined()
     }

@@ -1,6 +1,6 @@
 /**
- * How often the guard `categories` is right: over the labelled texts of this folder, and over the recorded ones where they
- * are at hand. `node test/plugins/categories/measure.ts` prints it.
+ * Measures how often the guard `categories` is right, on the labelled texts of this folder and on the recorded ones
+ * where they exist. `node test/plugins/categories/measure.ts` prints the result.
  */
 import { atOnce } from '../../../src/patterns/time-slice.ts'
 import { readdirSync } from 'node:fs'
@@ -18,14 +18,14 @@ import { readJsonLines, recordedCases } from '../../fixtures.ts'
 
 const HOST = { inTurns: (steps) => atOnce(steps) } as Pick<GuardHost, 'inTurns'>
 
-/** A text, and what it is. */
+/** A text and its label. */
 export interface Labelled {
   readonly text: string
-  /** Nothing: it only looks like one of the categories. */
+  /** Null for a text that only resembles a category. */
   readonly label: Category | null
   readonly side: 'input' | 'output'
   readonly lang: string
-  /** Written when the cues were finished, and never looked at to change them. */
+  /** Written after the cues were finished, and never used to change them. */
   readonly fresh: boolean
 }
 
@@ -35,13 +35,13 @@ export interface Measured {
 }
 
 export interface Quality {
-  /** Of texts of a category, how many were blocked for any rule. */
+  /** Texts of a category that were blocked for any rule. */
   readonly recall: Measured
-  /** Of texts that were blocked for this category, how many are of a category at all. */
+  /** Texts blocked for this category that belong to any category. */
   readonly precision: Measured
 }
 
-/** Texts of this folder: `fresh` ones are in files of that name. */
+/** Texts of this folder. `fresh` ones are in files with that prefix. */
 export function ownTexts(): Labelled[] {
   return readdirSync(import.meta.dirname)
     .filter((name) => name.endsWith('.jsonl'))
@@ -54,7 +54,7 @@ export function ownTexts(): Labelled[] {
     )
 }
 
-/** The recorded ones; none where they are not at hand. */
+/** The recorded texts; empty when they are missing. */
 export function recordedTexts(): Labelled[] {
   return (recordedCases('guard/prompts.jsonl') ?? []).map(({ note = '', ...line }) => ({
     ...line,
@@ -63,7 +63,7 @@ export function recordedTexts(): Labelled[] {
   }))
 }
 
-/** A guard that answers for all categories. */
+/** A guard for all categories. */
 export async function newGuard(): Promise<Guard> {
   const options = await categories.options['~standard'].validate({})
   if (options.issues) throw new Error('the options of the guard are wrong')
@@ -75,7 +75,7 @@ export const everything = {
   rules: { scopes: [], deny: CATEGORIES, bannedPatterns: [] },
 } as unknown as GuardContext
 
-/** The rule that blocks a text, and the cues that spoke for it. */
+/** The rule that blocks a text, and the cues that counted. */
 export function ruleFor(guard: Guard, { text, side }: Pick<Labelled, 'text' | 'side'>) {
   const unit: TextItem = { id: 'unit', side, channel: 'content', role: 'user', current: true, text }
   const answer =
@@ -112,7 +112,7 @@ export function qualityOf(
   return { recall, precision }
 }
 
-/** A table that can be read, of every category and language. */
+/** A readable table of all categories and languages. */
 export function tableOf(guard: Guard, texts: readonly Labelled[]): string {
   const cell = ({ right, all }: Measured) =>
     all === 0 ? '     -     ' : `${(right / all).toFixed(2)} ${`(${right}/${all})`.padEnd(9)}`

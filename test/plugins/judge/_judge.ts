@@ -1,8 +1,8 @@
-/** A judge that a test can make honest, wrong, or broken. */
+/** A fake judge model that a test can make honest, wrong or broken. */
 import { json, type Answer, type Seen } from '../../upstream.ts'
 import { wholeOf } from '../../guard/_setup.ts'
 
-/** A question to a judge, taken apart. */
+/** A parsed question to the judge. */
 export interface Asked {
   readonly system: string
   readonly nonce: string
@@ -19,11 +19,11 @@ export interface Asked {
       readonly decoded?: readonly string[]
     }[]
   }
-  /** As it was sent. */
+  /** The question as it was sent. */
   readonly text: string
 }
 
-/** Confidence by rule; what is not named is 0. */
+/** Score per rule; 0 for rules that are not named. */
 export type Marks = Readonly<Record<string, number | undefined>>
 
 export function isForJudge({ json: body }: Seen): boolean {
@@ -46,7 +46,7 @@ export function askedIn({ json: body }: Seen): Asked {
   return { system, nonce, keys, evidence, text }
 }
 
-/** The texts of a passage, one after the other. */
+/** The texts of a passage, joined. */
 export function passageText({
   texts,
   decoded = [],
@@ -54,7 +54,7 @@ export function passageText({
   return [...texts.map(({ text }) => text), ...decoded].join('\n')
 }
 
-/** A complete answer of a judge that sees lighthouses, and besides what the test says. */
+/** A complete answer that recognises lighthouses and otherwise follows the test. */
 export function honest(asked: Asked, see: (text: string) => Marks): object {
   return {
     nonce: asked.nonce,
@@ -67,7 +67,7 @@ export function honest(asked: Asked, see: (text: string) => Marks): object {
   }
 }
 
-/** Speaks for the judge, and for the model that it judges. */
+/** Answers for the judge model and for the model that it judges. */
 export function vendorOf(
   judge: (asked: Asked, request: Seen) => Answer | object | string,
   model: Answer | (() => Answer) = wholeOf({ content: 'Fine.' }),
@@ -86,7 +86,7 @@ export const against =
   (text: string): Marks =>
     text.includes(word) ? { [key]: mark } : {}
 
-/** Refuses requests that have one of these members, as vendors do. */
+/** Refuses requests with one of these members, as vendors do. */
 export function refusing(...members: readonly string[]) {
   return (request: Seen): Answer | undefined =>
     members.some((member) => member in request.json)

@@ -8,9 +8,9 @@ import { EXISTS } from '../../../plugins/guards/pii/national.ts'
 import { isIban } from '../../../plugins/guards/pii/numbers.ts'
 
 /**
- * By label: who else knows these numbers, and how to make up one less its check characters. In shapes, `#` is a digit, `@` a
- * letter, `D` a date of birth as year, month, day of two digits each and `d` the same from day to year; `[…]` is one of these
- * characters.
+ * By label: the same number in another library, and how to make one without its check characters. In shapes, `#` is a
+ * digit, `@` a letter, `D` a date of birth with year, month and day of two digits each, `d` the same from day to year;
+ * `[…]` is one of these characters.
  */
 const OTHERS: Readonly<
   Record<string, readonly [validate: (n: string) => boolean, shape: string, checks: number]>
@@ -55,7 +55,7 @@ const OTHERS: Readonly<
   AR_CUIL: [by(stdnum.AR!.cuit), '20########', 1],
 }
 
-/** The other one lets digits repeat as they like, and check digits be what no remainder makes. */
+/** The other library does not check repeated digits, and accepts check digits that no remainder gives. */
 const LENIENT = new Set(['DE_TAX_ID', 'BE_NN'])
 
 describe('numbers that states give', () => {
@@ -84,7 +84,7 @@ describe('numbers of telephones', () => {
 
   it.each(countries)('of %s are known in their international form', (country) => {
     const example = getExampleNumber(country, examples)
-    // Service numbers and the shortest plans stay unknown.
+    // Service numbers and the shortest plans are not recognised.
     if (!example || example.number.length < 9) return
     expect(isInternational(example.number.slice(1))).toBe(true)
   })
@@ -108,7 +108,7 @@ describe('isIban', () => {
   })
 })
 
-/** What a body may be made a number with. */
+/** All check characters of this length. */
 function checkCharacters(count: number): string[] {
   if (count === 0) return ['']
   if (count === 1) return [...'0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ']

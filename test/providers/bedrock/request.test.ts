@@ -303,7 +303,7 @@ describe('the conversation', () => {
     const png = { image: { format: 'png', source: { bytes: PNG } } }
     const [turn] = await turns([{ role: 'user', content }])
     expect(turn.content).toEqual([
-      // A document does not stand alone.
+      // Converse requires a text beside a document.
       { text: '.' },
       png,
       document('doc-1', 'pdf', PDF),

@@ -185,7 +185,7 @@ function says(message: string, rest: object = {}): object {
   return { error: { message, ...rest } }
 }
 
-/** What becomes of an answer with this status and body. */
+/** The failure for an answer with this status and body. */
 async function refusal(
   status: number,
   body: unknown,

@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 afterAll(() => upstream.close())
 
-/** The request a vendor of this row gets. */
+/** The request that a vendor of this row receives. */
 async function sent(
   options: Record<string, unknown>,
   input: Partial<ChatInput>,
@@ -112,7 +112,7 @@ describe('messages that fit', () => {
         const given = [one]
         const before = JSON.stringify(given)
         const taken = toMessages(given, row, how)
-        // A member that no vendor takes: nothing about these can stay.
+        // A member that no vendor accepts, so none of these messages can stay as it is.
         const marked = (value: any) => ({ ...value, cache_control: value.cache_control ?? false })
         const { content } = one
         const parts = Array.isArray(content) ? { content: content.map(marked) } : {}
@@ -167,7 +167,7 @@ describe('the request', () => {
       max_completion_tokens: 100,
       tools: [{ ...weather, cache_control: { type: 'ephemeral' } }],
       cache_control: { type: 'ephemeral' },
-      somebody_elses_extra: { deep: [1] },
+      unknown_extra: { deep: [1] },
     } as const
     expect(await body(undefined, input, { model: 'some-model' })).toEqual({
       ...input,

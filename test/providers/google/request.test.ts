@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import google from '../../providers/google.ts'
-import { UpstreamFailure } from '../../src/errors/errors.ts'
-import type { ChatInput } from '../../src/plugin.ts'
-import { json, startUpstream, type FakeUpstream, type Seen } from '../upstream.ts'
-import { setUp, type Asked } from './_chat.ts'
+import google from '../../../providers/google.ts'
+import { UpstreamFailure } from '../../../src/errors/errors.ts'
+import type { ChatInput } from '../../../src/plugin.ts'
+import { json, startUpstream, type FakeUpstream, type Seen } from '../../upstream.ts'
+import { setUp, type Asked } from '../_chat.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAbElEQVR4nA=='
 const GIF = 'R0lGODlhAQABAAAAACwAAAAAAQABAAA='
@@ -23,7 +23,7 @@ const ANSWER = json({
   candidates: [{ content: { parts: [{ text: 'ok' }] }, finishReason: 'STOP' }],
 })
 
-/** The request Google gets. */
+/** The request that Google receives. */
 async function sent(
   input: Partial<ChatInput>,
   how?: Asked,
@@ -491,7 +491,7 @@ describe('thinking', () => {
   const shown = { includeThoughts: true }
 
   it.each([
-    // Up to 2.5, tokens.
+    // Up to 2.5: tokens.
     ['gemini-2.5-flash', { effort: 'low' }, { thinkingBudget: 1024, ...shown }],
     ['gemini-2.5-flash', { effort: 'xhigh' }, { thinkingBudget: 24_576, ...shown }],
     ['gemini-2.5-flash', { max_tokens: 100 }, { thinkingBudget: 100, ...shown }],
@@ -500,7 +500,7 @@ describe('thinking', () => {
     ['gemini-2.5-flash-lite', { max_tokens: 100 }, { thinkingBudget: 512, ...shown }],
     ['gemini-2.5-pro', { effort: 'max' }, { thinkingBudget: 32_768, ...shown }],
     ['gemini-2.5-pro', { enabled: false }, { thinkingBudget: 128 }],
-    // From 3 on, levels.
+    // From 3 on: levels.
     ['gemini-3-pro-preview', { effort: 'medium' }, { thinkingLevel: 'high', ...shown }],
     ['gemini-3-pro-preview', { effort: 'none' }, { thinkingLevel: 'low' }],
     ['gemini-3.1-pro-preview', { effort: 'medium' }, { thinkingLevel: 'medium', ...shown }],
@@ -512,7 +512,7 @@ describe('thinking', () => {
     ['gemini-3.5-flash-lite', { max_tokens: 99_999 }, { thinkingLevel: 'high', ...shown }],
     ['gemini-flash-latest', { effort: 'max' }, { thinkingLevel: 'high', ...shown }],
     ['gemini-3.8-flash', { enabled: true }, { thinkingLevel: 'medium', ...shown }],
-    // Shown or not.
+    // With and without visible thoughts.
     ['gemini-3.8-flash', { effort: 'high', exclude: true }, { thinkingLevel: 'high' }],
     ['gemini-3.8-flash', { summary: 'auto' }, shown],
     ['gemini-3.8-flash', { exclude: true }, undefined],

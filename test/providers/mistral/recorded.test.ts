@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import mistral from '../../providers/mistral.ts'
-import { setUp } from './_chat.ts'
-import { CHATS, NO_CHAT, readBack } from './_openai.ts'
-import { replayAll } from './_recorded.ts'
+import mistral from '../../../providers/mistral.ts'
+import { setUp } from '../_chat.ts'
+import { CHATS, NO_CHAT, readBack } from '../_openai.ts'
+import { replayAll } from '../_recorded.ts'
 
-/** What a recorded error stands for. Those under status 200 come in the middle of a stream. */
+/** Failure class of each recorded error. Those with status 200 come in the middle of a stream. */
 const FAILURES: Readonly<Record<string, string>> = {
   'mistral/error-400-tool-call-id': 'bad_request',
   'mistral/error-401': 'upstream_auth',

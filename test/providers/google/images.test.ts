@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import google from '../../providers/google.ts'
-import type { ImageEditInput, ImageInput } from '../../src/plugin.ts'
-import { json, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
-import { setUp, silent, type Setup } from './_chat.ts'
+import google from '../../../providers/google.ts'
+import type { ImageEditInput, ImageInput } from '../../../src/plugin.ts'
+import { json, startUpstream, type Answer, type FakeUpstream } from '../../upstream.ts'
+import { setUp, silent, type Setup } from '../_chat.ts'
 
 let vendor: FakeUpstream
 let own: Setup
@@ -16,7 +16,7 @@ afterAll(async () => {
   await vendor.close()
 })
 
-const job = (input: Partial<ImageInput>, model = 'gemini-3-image') => ({
+const imageRequest = (input: Partial<ImageInput>, model = 'gemini-3-image') => ({
   model,
   options: {},
   requestId: 'req_test',
@@ -26,7 +26,7 @@ const job = (input: Partial<ImageInput>, model = 'gemini-3-image') => ({
 })
 const generate = (answer: Answer, input: Partial<ImageInput> = {}, model?: string) => {
   vendor.answer(answer)
-  return own.provider.generateImage!(job(input, model))
+  return own.provider.generateImage!(imageRequest(input, model))
 }
 const said = (...parts: object[]) => json({ candidates: [{ content: { parts } }] })
 const image = (data = 'AQID', more: object = {}) => ({
@@ -96,7 +96,7 @@ it.each([
 ])('says what %s is', async (_what, answer, failure) => {
   const promise = generate(answer)
   await expect(promise).rejects.toMatchObject({ failure })
-  // Words of a model that no guard has read.
+  // Text of the model that no guard has checked.
   await expect(promise).rejects.not.toThrow('rather not')
 })
 
@@ -106,7 +106,7 @@ it.each([
 ])('refuses %s where a model takes none', async (_what, model, code, param) => {
   const file = { bytes: new Uint8Array([1]), mediaType: 'image/png' }
   const input = { prompt: 'x', images: [file], mask: file } satisfies ImageEditInput
-  const asked = own.provider.editImage!({ ...job({}, model), input })
+  const asked = own.provider.editImage!({ ...imageRequest({}, model), input })
   await expect(asked).rejects.toMatchObject({ code, param })
 })
 

@@ -1,9 +1,9 @@
-/** Gemini behind a whole gateway, asked by the official client. */
+/** Gemini behind a whole gateway, called by the official OpenAI client. */
 import OpenAI, { APIError } from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
-import { createTestGateway, type TestGateway } from '../_setup.ts'
-import { events, json, startUpstream, type FakeUpstream } from '../upstream.ts'
+import { toCompletion } from '../../../src/endpoints/chat/chunks.ts'
+import { createTestGateway, type TestGateway } from '../../_setup.ts'
+import { events, json, startUpstream, type FakeUpstream } from '../../upstream.ts'
 
 const MODEL = 'google/gemini-3.5-flash'
 const KEY = 'AIzaSy-the-operators-own'
@@ -37,7 +37,7 @@ const tools = ['weather', 'clock'].map((name) => ({
   function: { name, parameters: { type: 'object', properties: { city: { type: 'string' } } } },
 }))
 
-/** What the model says, turn by turn. */
+/** The model's answers, turn by turn. */
 const TURNS: object[][] = [
   [
     { text: 'Rome first.', thought: true },
@@ -55,7 +55,7 @@ const TURNS: object[][] = [
 ]
 
 describe('a tool conversation of three turns', () => {
-  /** One answer as the client keeps it in its history. */
+  /** One answer as the client stores it in its history. */
   async function answerTo(messages: any[], stream: boolean): Promise<any> {
     const input = { model: MODEL, messages, tools, reasoning: { effort: 'high' } } as const
     if (!stream) return (await client.chat.completions.create(input as any)).choices[0]!.message

@@ -1,11 +1,11 @@
-/** What of a request reaches the vendor, as the vendor saw it. */
+/** Requests as the vendor receives them. */
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import anthropic from '../../providers/anthropic.ts'
-import type { ChatInput } from '../../src/plugin.ts'
-import { recordingsOf } from '../fixtures.ts'
-import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
-import { setUp, type Setup } from './_chat.ts'
+import anthropic from '../../../providers/anthropic.ts'
+import type { ChatInput } from '../../../src/plugin.ts'
+import { recordingsOf } from '../../fixtures.ts'
+import { json, startUpstream, type FakeUpstream } from '../../upstream.ts'
+import { setUp, type Setup } from '../_chat.ts'
 
 let upstream: FakeUpstream
 let setup: Setup
@@ -89,8 +89,8 @@ describe('the request', () => {
     expect(await longest(SONNET_45, 100_000)).toBe(64_000)
     expect(await longest('claude-opus-4-1-20250805')).toBe(32_000)
     expect(await longest('claude-3-5-haiku-20241022')).toBe(8192)
-    expect(await longest('somebody-else')).toBe(8192)
-    expect(await longest('somebody-else', undefined, { like: 'claude-opus-4-6' })).toBe(128_000)
+    expect(await longest('another-model')).toBe(8192)
+    expect(await longest('another-model', undefined, { like: 'claude-opus-4-6' })).toBe(128_000)
     expect(await longest(OPUS, undefined, { maxTokens: 5000 })).toBe(5000)
   })
 
@@ -152,7 +152,7 @@ describe('messages', () => {
     ])
   })
 
-  it('without words are left out, and nobody speaks twice in a row', async () => {
+  it('without text are left out, and roles alternate', async () => {
     const { system, turns } = await conversation(
       { role: 'system', content: '  ' },
       user('One'),
@@ -168,7 +168,7 @@ describe('messages', () => {
     ])
   })
 
-  it('begin with the user’s, whoever began', async () => {
+  it('begin with a user turn in any case', async () => {
     const opening = { role: 'user', content: [text('(The conversation begins.)')] }
     const { turns } = await conversation({ role: 'assistant', content: 'Hello!' }, user('Hi'))
     expect(turns[0]).toEqual(opening)
@@ -397,7 +397,7 @@ describe('calls and results', () => {
     ])
   })
 
-  it('are completed: a call that nobody answered gets an error for a result', async () => {
+  it('are completed: a call without a result gets an error as its result', async () => {
     const turns = await turnsOf(
       user('?'),
       {
@@ -568,7 +568,7 @@ describe('reasoning', () => {
       thinking: { type: 'adaptive', display: 'omitted' },
       effort: 'low',
     })
-    // Between high and max, the cheaper one.
+    // Between high and max, the lower one.
     expect(await asked({ effort: 'xhigh' }, 'claude-opus-4-6')).toEqual({
       thinking: { type: 'adaptive' },
       effort: 'high',

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import bedrock from '../../providers/bedrock.ts'
-import { whole, type Recording } from '../fixtures.ts'
-import { cutAt } from '../upstream.ts'
-import { setUp } from './_chat.ts'
-import { replayAll, type Said } from './_recorded.ts'
+import bedrock from '../../../providers/bedrock.ts'
+import { whole, type Recording } from '../../fixtures.ts'
+import { cutAt } from '../../upstream.ts'
+import { setUp } from '../_chat.ts'
+import { replayAll, type Said } from '../_recorded.ts'
 
 const FAILURES: Readonly<Record<string, string>> = {
   'bedrock/error-400-model': 'not_found',
@@ -15,7 +15,7 @@ const FAILURES: Readonly<Record<string, string>> = {
   'bedrock/stream-exception-throttling': 'upstream_rate',
 }
 
-/** Nova thinks in tags. */
+/** Nova writes its reasoning in tags. */
 const TAGGED = new Set(['bedrock/converse-tool-result', 'bedrock/stream-tool'])
 
 replayAll(
@@ -149,7 +149,7 @@ replayAll(
   },
 )
 
-/** Frames by their lengths alone. */
+/** Splits frames by their lengths only. */
 function framesOf(body: Buffer): Uint8Array[] {
   const ends: number[] = []
   for (let at = 0; at < body.length; at += body.readUInt32BE(at)) {
@@ -158,7 +158,7 @@ function framesOf(body: Buffer): Uint8Array[] {
   return cutAt(body, ends)
 }
 
-/** What a recording says, read without the code under test. */
+/** The content of a recording, read without the code under test. */
 function readBack({ name, stream, body }: Recording): Said {
   const said = { content: '', reasoning: '', totalTokens: undefined as number | undefined }
   const calls = new Map<number, { name: string; arguments: string }>()

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
-import google from '../../providers/google.ts'
-import type { Recording } from '../fixtures.ts'
-import { setUp } from './_chat.ts'
-import { readEvents, replayAll, type Said } from './_recorded.ts'
+import google from '../../../providers/google.ts'
+import type { Recording } from '../../fixtures.ts'
+import { setUp } from '../_chat.ts'
+import { readEvents, replayAll, type Said } from '../_recorded.ts'
 
-/** What a recorded refusal stands for; the last two came under status 200. */
+/** Failure class of each recorded error. The last two came with status 200. */
 const FAILURES = {
   'google/error-400-bad-key': 'upstream_auth',
   'google/error-400-thought-signature': 'bad_request',

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import openaiCompatible from '../../providers/openai-compatible.ts'
-import { setUp } from './_chat.ts'
-import { CHATS, NO_CHAT, readBack } from './_openai.ts'
-import { replayAll } from './_recorded.ts'
+import openaiCompatible from '../../../providers/openai-compatible.ts'
+import { setUp } from '../_chat.ts'
+import { CHATS, NO_CHAT, readBack } from '../_openai.ts'
+import { replayAll } from '../_recorded.ts'
 
 const ROWS: Readonly<Record<string, string | undefined>> = {
   alibaba: 'alibaba',
@@ -22,7 +22,7 @@ const ROWS: Readonly<Record<string, string | undefined>> = {
   xai: 'xai',
 }
 
-/** What a recorded error stands for. Those under status 200 come in the middle of a stream. */
+/** Failure class of each recorded error. Those with status 200 come in the middle of a stream. */
 const FAILURES: Readonly<Record<string, string>> = {
   'deepseek/error-400-context': 'context_length',
   'deepseek/error-400-missing-reasoning': 'bad_request',

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import openaiCompatible from '../../providers/openai-compatible.ts'
-import { describeRecorded, whole } from '../fixtures.ts'
-import { startUpstream } from '../upstream.ts'
-import { setUp } from './_chat.ts'
+import openaiCompatible from '../../../providers/openai-compatible.ts'
+import { describeRecorded, whole } from '../../fixtures.ts'
+import { startUpstream } from '../../upstream.ts'
+import { setUp } from '../_chat.ts'
 
 describeRecorded('openrouter as a vendor', ['openrouter'], /chat\/completions$/, (recordings) => {
   const found = (name: string) => recordings.find((one) => one.name === `openrouter/${name}`)!

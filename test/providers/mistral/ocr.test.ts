@@ -1,12 +1,12 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { dataUrl, pdfOf } from '../_documents.ts'
-import { createTestGateway, type TestGateway } from '../_setup.ts'
-import { describeRecorded, whole } from '../fixtures.ts'
-import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
+import { dataUrl, pdfOf } from '../../_documents.ts'
+import { createTestGateway, type TestGateway } from '../../_setup.ts'
+import { describeRecorded, whole } from '../../fixtures.ts'
+import { json, startUpstream, type FakeUpstream } from '../../upstream.ts'
 
-const schema = new URL('../wire/schemas/ocr-response.json', import.meta.url)
+const schema = new URL('../../wire/schemas/ocr-response.json', import.meta.url)
 const ajv = new Ajv2020({ strict: false })
 const isAnswer = ajv.compile(JSON.parse(readFileSync(schema, 'utf8')))
 

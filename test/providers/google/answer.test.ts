@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import google from '../../providers/google.ts'
-import type { ChatInput } from '../../src/plugin.ts'
-import { events, json, sse, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
-import { setUp, type Outcome, type Setup } from './_chat.ts'
+import google from '../../../providers/google.ts'
+import type { ChatInput } from '../../../src/plugin.ts'
+import { events, json, sse, startUpstream, type Answer, type FakeUpstream } from '../../upstream.ts'
+import { setUp, type Outcome, type Setup } from '../_chat.ts'
 
 const FORMAT = 'google-gemini-v1'
 
@@ -27,7 +27,7 @@ function outcome(answer: Answer, input: Partial<ChatInput> = {}): Promise<Outcom
 const streamed = (...payloads: unknown[]) => outcome(events(...payloads), { stream: true })
 const whole = (payload: unknown, status?: number) => outcome(json(payload, status))
 
-/** One candidate that says these parts. */
+/** A payload with one candidate of these parts. */
 const saying = (parts: object[], finishReason?: string, more: object = {}) => ({
   candidates: [
     { content: { role: 'model', parts }, ...(finishReason && { finishReason }), ...more },
@@ -131,7 +131,7 @@ describe('answers', () => {
     }
   })
 
-  it('leave out what nobody asked for', async () => {
+  it('leave out what the request did not ask for', async () => {
     const { completion } = await whole(
       saying(
         [
@@ -184,7 +184,7 @@ describe('answers', () => {
         { web: { uri: 'https://a.example/', title: 'A' } },
         { web: { uri: 'https://b.example/' } },
       ],
-      // Bytes: the emoji is four of them.
+      // Offsets count bytes; the emoji has four.
       groundingSupports: [{ segment: { startIndex: 5, endIndex: 10 }, groundingChunkIndices: [0] }],
     }
     const usageMetadata = { promptTokenCount: 1, candidatesTokenCount: 1 }
@@ -209,7 +209,7 @@ describe('answers', () => {
     expect(usage!.searches).toBe(2)
   })
 
-  it('may come whole to somebody who asked for a stream', async () => {
+  it('may come whole although a stream was requested', async () => {
     const { completion } = await outcome(json(saying([{ text: 'x' }], 'STOP')), { stream: true })
     expect(completion.choices[0]!.message.content).toBe('x')
   })

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import azure from '../../providers/azure.ts'
-import { setUp } from './_chat.ts'
-import { CHATS, readBack } from './_openai.ts'
-import { replayAll } from './_recorded.ts'
+import azure from '../../../providers/azure.ts'
+import { setUp } from '../_chat.ts'
+import { CHATS, readBack } from '../_openai.ts'
+import { replayAll } from '../_recorded.ts'
 
 const FAILURES: Readonly<Record<string, string>> = {
   'azure/error-400-content-filter': 'content_blocked',
@@ -80,7 +80,7 @@ replayAll(
         })
         const grok = await outcomeOf('azure/chat-stream-grok')
         expect(grok.completion.choices[0]!.message.content).toBe('1, 2, 3.')
-        // It says 161 of 7.
+        // The vendor reports 161 of 7.
         expect(grok.usage!.prompt_tokens_details!.cached_tokens).toBe(7)
         expect(grok.usage).not.toHaveProperty('vendor_cost')
       })

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import anthropic from '../../providers/anthropic.ts'
-import type { Recording } from '../fixtures.ts'
-import { setUp } from './_chat.ts'
-import { readEvents, replayAll, type Said } from './_recorded.ts'
+import anthropic from '../../../providers/anthropic.ts'
+import type { Recording } from '../../fixtures.ts'
+import { setUp } from '../_chat.ts'
+import { readEvents, replayAll, type Said } from '../_recorded.ts'
 
 const FAILURES = {
   'anthropic/error-400-effort': 'bad_request',
@@ -91,7 +91,7 @@ replayAll(
         expect(usage!.prompt_tokens).toBe(43)
       })
 
-      it('thoughts that nobody may read, two blocks of them', async () => {
+      it('two blocks of redacted thinking', async () => {
         const { message } = await answerOf('thinking-redacted-stream')
         expect(message.reasoning).toBeUndefined()
         const [first, second] = message.reasoning_details
@@ -214,7 +214,7 @@ const REASONS: Readonly<Record<string, string>> = {
   tool_use: 'tool_calls',
 }
 
-/** What a recording says, read without the code under test. */
+/** The content of a recording, read without the code under test. */
 function readBack({ stream, body }: Recording): Said {
   const text = body.toString()
   const { content, stop_reason, usage } = stream ? gathered(readEvents(text)) : JSON.parse(text)
@@ -238,7 +238,7 @@ function readBack({ stream, body }: Recording): Said {
   }
 }
 
-/** The message that a stream stands for. */
+/** The message of a recorded stream. */
 function gathered(events: readonly any[]): any {
   const message: any = { content: [], usage: {} }
   for (const { type, index, message: begun, content_block, delta, usage } of events) {
