@@ -1,19 +1,20 @@
 /**
- * Records: small objects by key, through unstorage. For what is read often and written rarely; nothing that counts goes
- * through here, because unstorage cannot increment (state design, sections 1 and 2).
+ * Records: small objects by key, stored through unstorage. They are read often and written rarely. Counters and money are
+ * in the ledger instead, because unstorage has neither an increment nor a transaction.
  */
 import type { Storage } from 'unstorage'
 import { isObject } from '../errors/checks.ts'
 
 /**
- * Keys are segments joined by `:`, each of 1 to 200 ASCII letters, digits, `_` or `-`; no key may be the beginning of
- * another. Values are plain objects that JSON can hold, amounts in them decimal strings.
+ * Keys are segments joined by `:`, each of 1 to 200 ASCII letters, digits, `_` or `-`. No key may be a prefix of another,
+ * because file storages keep `a` and `a:b` as a file and a folder. Values are plain JSON objects with amounts as decimal
+ * strings.
  */
 export interface Records {
-  /** @throws TypeError for a malformed key; Error when what is stored is not an object */
+  /** @throws TypeError for a malformed key; Error when the stored value is not an object */
   get<T extends object>(key: string): Promise<T | undefined>
   /**
-   * @param options.ttlSeconds when the record may be forgotten; a storage without expiry, such as memory, keeps it
+   * @param options.ttlSeconds time after which the record is gone
    * @throws TypeError for a malformed key, or a value that is not an object
    */
   put(
@@ -22,8 +23,8 @@ export interface Records {
     options?: { readonly ttlSeconds?: number | undefined },
   ): Promise<void>
   /**
-   * Puts what must not be there yet. Of several processes that create a record at the same moment, one does.
-   * @returns whether this one did
+   * Stores a record unless its key exists. If several processes create a record at the same moment, one of them succeeds.
+   * @returns whether this call stored it
    * @throws TypeError as {@link Records.put}
    */
   create(key: string, value: object): Promise<boolean>
@@ -32,8 +33,8 @@ export interface Records {
   /** The ids in an index, in the order they were added. */
   list(index: string): Promise<readonly string[]>
   /**
-   * Adds ids to an index, each once. Adds to one index wait for each other within a process; two processes that add at the
-   * same moment can lose what one of them added from the list, never the records it names.
+   * Adds ids to an index, each once. Within a process, adds to one index run one after the other. On a storage that several
+   * processes share, an engine has to bring an index of its own.
    */
   add(index: string, ...ids: readonly string[]): Promise<void>
   close(): Promise<void>
@@ -41,7 +42,7 @@ export interface Records {
 
 const SEGMENT = /^[\w-]{1,200}$/
 
-/** Records in an unstorage; the only ones in it, since adds to an index have to queue in one place. */
+/** Records in a storage. There is one such object per storage, because adds to an index have to queue in one place. */
 export function createRecords(storage: Storage): Records {
   const adds = new Map<string, Promise<void>>()
 
@@ -73,18 +74,18 @@ export function createRecords(storage: Storage): Records {
     index: string,
     added: readonly string[],
   ) {
-    // Whoever made the failed add was told.
+    // The caller of the failed add has the error.
     await previous?.catch(() => undefined)
-    const there = await list(index)
-    const ids = [...new Set([...there, ...added])]
-    if (ids.length > there.length) await put(`index:${index}`, { ids })
+    const stored = await list(index)
+    const ids = [...new Set([...stored, ...added])]
+    if (ids.length > stored.length) await put(`index:${index}`, { ids })
   }
 
   return {
     get,
     put,
     list,
-    // Whoever shares these records is in this process, and creates one after the other.
+    // The storage belongs to this process, whose callers create records one after the other.
     async create(key, value) {
       if (await get(key)) return false
       await put(key, value)
@@ -113,7 +114,7 @@ interface Index {
   readonly ids: readonly string[]
 }
 
-/** The key itself is not repeated: a caller's mistake may have put a secret into it. */
+/** The message does not repeat the key, which may hold a secret by mistake. */
 function checkKey(key: string): void {
   const bad = key.split(':').findIndex((segment) => !SEGMENT.test(segment))
   if (bad < 0) return

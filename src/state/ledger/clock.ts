@@ -1,9 +1,9 @@
-/** Time as an engine of the ledger sees it. */
+/** Time, as the engines of the ledger use it. */
 
 export const DAY_MS = 86_400_000
 
 /**
- * An engine's clock. Calendar time can be set back; steady time never is, and then goes on from where it was, so that
+ * An engine's clock. The operator can set calendar time back. Steady time then goes on from its last value, so that rate
  * logs and leases neither freeze nor forget.
  */
 export class Clock {
@@ -25,7 +25,7 @@ export class Clock {
     return now
   }
 
-  /** The steady time of a moment just read. */
+  /** The steady time of a moment that `now` has just returned. */
   steady(now: number): number {
     return now + this.#setBackMs
   }

@@ -1,4 +1,4 @@
-/** What every engine does alike when it folds, exports and imports. */
+/** Rules of folding, exporting and importing that both engines share. */
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico, type Pico } from '../../money/money.ts'
 import { dayOf } from './clock.ts'
@@ -7,7 +7,7 @@ import { RECEIPT_HOURS, type RowItem, type TotalItem } from './ledger.ts'
 const HOUR_MS = 3_600_000
 const COMPARED = ['key', 'day', 'at', 'cost', 'usage', 'note'] as const
 
-/** Of usage rows the bounds below which, day and moment both, a fold takes them. */
+/** A fold takes usage rows that are below both bounds. */
 export interface FoldBounds {
   /** UTC, `YYYYMMDD`. */
   readonly day: string
@@ -15,39 +15,39 @@ export interface FoldBounds {
   readonly at: number
 }
 
-/** @param now the engine's clock, ms since epoch. @throws RangeError for a date that is none */
+/** @param now ms since epoch. @throws RangeError for an invalid date */
 export function foldBounds(before: Date, now: number): FoldBounds {
   const at = Math.min(before.getTime(), now - RECEIPT_HOURS * HOUR_MS)
   return { day: dayOf(at), at }
 }
 
 /**
- * An account's totals and rows as an export has them: a total before whatever happened on its day or later, and all else
- * as it happened, so that no sum goes further on the way in than it ever did.
+ * An account's totals and rows in the order of an export: a total comes before the rows of its day and of later days, and
+ * rows keep their order. No sum then goes beyond its historical extremes during an import.
  * @param totals by day. @param rows oldest first
  */
 export async function* inOrder(
   totals: Iterable<TotalItem> | AsyncIterable<TotalItem>,
   rows: Iterable<RowItem> | AsyncIterable<RowItem>,
 ): AsyncGenerator<TotalItem | RowItem> {
-  const waiting = walk(totals)
-  let total = await waiting.next()
+  const remaining = iterate(totals)
+  let total = await remaining.next()
   for await (const row of rows) {
     const day = row.day ?? dayOf(row.at)
-    for (; !total.done && total.value.day <= day; total = await waiting.next()) yield total.value
+    for (; !total.done && total.value.day <= day; total = await remaining.next()) yield total.value
     yield row
   }
-  for (; !total.done; total = await waiting.next()) yield total.value
+  for (; !total.done; total = await remaining.next()) yield total.value
 }
 
-/** @throws RangeError when a row that is there says something else than the one to be taken in */
+/** @throws RangeError when the stored row differs from the one to be imported */
 export function checkSameRow(item: RowItem, stored: RowItem): void {
   const other = COMPARED.find((name) => !isDeepStrictEqual(plain(item[name]), plain(stored[name])))
   if (other === undefined) return
   throw new RangeError(`${nameOf(item)} is there already, with another ${WORDS[other]}`)
 }
 
-/** @param folded whether there is a total of the row's key and day. @throws RangeError when the row may be part of it */
+/** @param folded whether a total of the row's key and day is stored. @throws RangeError when the row may be part of it */
 export function checkUnfolded(item: RowItem, folded: boolean): void {
   if (!folded || item.unfolded) return
   const whose = `key ${item.key}, ${item.day}`
@@ -55,9 +55,9 @@ export function checkUnfolded(item: RowItem, folded: boolean): void {
 }
 
 /**
- * @param stored the total that is there of the same key and day; @param spent what the key has spent on that day
+ * @param stored the stored total of the same key and day; @param spent the key's stored spend on that day
  * @returns whether the total is new
- * @throws RangeError when it is not what is there, or may be a total of what is there
+ * @throws RangeError when it differs from the stored total, or may contain rows that are stored
  */
 export function checkTotal(item: TotalItem, stored: TotalItem | undefined, spent: Pico): boolean {
   const { account, key, day, rows, cost } = item
@@ -84,7 +84,7 @@ const WORDS = {
   note: 'note',
 } as const
 
-/** As JSON would keep it: without members that are undefined. */
+/** As JSON stores it: without members that are undefined. */
 function plain(value: RowItem[(typeof COMPARED)[number]]): unknown {
   return typeof value === 'object' ? JSON.parse(JSON.stringify(value)) : value
 }
@@ -94,7 +94,7 @@ function nameOf({ kind, request, account }: RowItem): string {
   return `${what} ${JSON.stringify(request)} of account ${account}`
 }
 
-async function* walk<Item>(
+async function* iterate<Item>(
   items: Iterable<Item> | AsyncIterable<Item>,
 ): AsyncGenerator<Item, void> {
   yield* items

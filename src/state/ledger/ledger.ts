@@ -1,22 +1,22 @@
 /**
- * The ledger: balances, spend, limits, leases, holds, receipts. The only place where limits are decided and money moves.
- * Engines share this port and one conformance suite; time is the engine's, never the caller's.
+ * The ledger port: balances, spend, limits, leases, holds and receipts. Limits are decided, and money is moved, nowhere
+ * else. Both engines implement it and pass the same conformance suite. They read the time themselves.
  */
 import type { ConsolaInstance } from 'consola'
 import type { Pico } from '../../money/money.ts'
 import type { Usage } from '../../plugin.ts'
 
-/** `req_` + ULID, made by the gateway: header, ledger and logs carry the same one. */
+/** `req_` and a ULID, made by the gateway. The response header, the ledger and the logs carry the same id. */
 export type RequestId = string
 
-/** What `enter` needs; the engine looks nothing up elsewhere. */
+/** Input of `enter`; the engine looks nothing up elsewhere. */
 export interface AdmissionRequest {
   readonly request: RequestId
   readonly account: string
   readonly key: string
-  /** Revision of the key record the caller decided with. */
+  /** Revision of the key record that the caller has read. */
   readonly revision: number
-  /** Applied per account while it is unpaid; the lower of these and the key's own limits counts. */
+  /** Applied to the account while it is unpaid. The lower of these limits and the key's own applies. */
   readonly freeTier: FreeTierLimits
 }
 
@@ -28,17 +28,17 @@ export interface FreeTierLimits {
   readonly concurrency: number
 }
 
-/** For the `x-ratelimit-*` headers: the log that is nearest to refusing. */
+/** Values of the `x-ratelimit-*` headers, from the rate log with the fewest requests remaining. */
 export interface RateStatus {
   readonly limit: number
   readonly remaining: number
-  /** Until the full limit is back. */
+  /** Time until the full limit is available again. */
   readonly resetMs: number
 }
 
 export type Admission =
   | Admitted
-  /** Reload the key record, ask once more. */
+  /** The caller reloads the key record and asks once more. */
   | { readonly ok: false; readonly why: 'stale' }
   | { readonly ok: false; readonly why: 'disabled' | 'expired' }
   | {
@@ -62,11 +62,11 @@ export interface HoldRequest {
   readonly request: RequestId
   readonly account: string
   readonly key: string
-  /** `at` of Entered. */
+  /** `at` of the admission. */
   readonly at: number
-  /** Money set aside while the call runs; 0n is legal. */
+  /** Money reserved while the call runs; 0n is legal. */
   readonly hold: Pico
-  /** The model is marked free_tier. */
+  /** Whether the model is marked `free_tier`. */
   readonly free: boolean
 }
 
@@ -81,23 +81,23 @@ export type HoldResult =
       readonly resetsAt?: number
     }
   | { readonly ok: false; readonly why: 'held'; readonly retryAfterMs: number }
-  /** The lease had expired: this process was paused for too long. */
+  /** The lease has expired: this process was paused for too long. */
   | { readonly ok: false; readonly why: 'lost' }
 
 export interface HoldGranted {
   readonly ok: true
-  /** UTC day of the hold, `YYYYMMDD`: the window that allowed the call pays for it. */
+  /** UTC day of the hold, `YYYYMMDD`. The call is charged in the window that admitted it. */
   readonly day: string
-  /** False on the free tier: the call is settled with 0. */
+  /** False on the free tier, where every call is settled with 0. */
   readonly billed: boolean
 }
 
 export type CapScope = 'lifetime' | 'day' | 'month'
 
-/** How a call ended. `refused` is a policy refusal delivered as a normal answer. */
+/** How a call ended. `refused` is a policy refusal that was delivered as a normal answer. */
 export type Outcome = 'completed' | 'refused' | 'cancelled' | 'failed'
 
-/** Quantities and circumstances of a settled call; never prompt or answer text. */
+/** Quantities and circumstances of a settled call. Never holds text of the prompt or the answer. */
 export interface UsageRow {
   readonly at: number
   readonly endpoint: string
@@ -111,9 +111,9 @@ export interface Settlement {
   readonly request: RequestId
   readonly account: string
   readonly key: string
-  /** From Held; used when the hold has already expired. */
+  /** `day` of the hold; used when the hold has expired. */
   readonly day: string
-  /** 0n is legal: free tier, failed call. */
+  /** 0n is legal: on the free tier, and for failed calls. */
   readonly cost: Pico
   readonly usage: UsageRow
 }
@@ -126,21 +126,21 @@ export interface Settled {
 
 export interface TopUp {
   readonly account: string
-  /** Above 0n and at most `MAX_AMOUNT`; larger sums throw RangeError. */
+  /** Above 0n and at most `MAX_AMOUNT`, else `topUp` throws a RangeError. */
   readonly amount: Pico
-  /** Idempotency key: a reference that was used is not booked again. */
+  /** Idempotency key: a reference is booked once per account. */
   readonly reference: string
   readonly note?: string
 }
 
-/** A lease's identity. */
+/** Identifies the lease of a call. */
 export interface Lease {
   readonly account: string
   readonly key: string
   readonly request: RequestId
 }
 
-/** Limits of one key, as they apply at admission. */
+/** The limits of one key. */
 export interface KeyLimits {
   readonly disabled: boolean
   /** ms since epoch. */
@@ -152,7 +152,7 @@ export interface KeyLimits {
 
 export interface AccountBalance {
   readonly balance: Pico
-  /** Balance minus live holds. */
+  /** The balance minus all live holds. */
   readonly available: Pico
   readonly paid: boolean
 }
@@ -164,9 +164,9 @@ export interface KeySpend {
   readonly inFlight: number
 }
 
-/** One row of an account's history. A top-up has a negative cost, its reference as `request`, and no usage. */
+/** One row of an account's history. A top-up has a negative cost, its reference as `request`, and no `usage`. */
 export interface LedgerRow {
-  /** Sequence within the account, ascending: the cursor of `usage`. */
+  /** Ascending within the account, with gaps; the cursor of `usage`. */
   readonly seq: number
   readonly kind: 'usage' | 'top-up' | 'orphan'
   readonly request: string
@@ -177,14 +177,14 @@ export interface LedgerRow {
   readonly note?: string
 }
 
-/** An `orphan` row says whose call it was: one that was let in, and of which nobody knows what became. */
+/** The row of a call that was admitted and never ended: its gateway was killed, or lost its lease. */
 export interface Orphan extends LedgerRow {
   readonly account: string
 }
 
 /**
- * What an export says and an import takes in. All that is said of an account follows its `account` item, and the total of
- * a key and day comes before the rows of that day.
+ * One item of an export. The items of an account follow its `account` item, and the total of a key and day comes before
+ * the rows of that day.
  */
 export type LedgerItem = AccountItem | LimitsItem | TotalItem | RowItem
 
@@ -202,37 +202,37 @@ export interface LimitsItem {
   readonly revision: number
 }
 
-/** What is left of usage rows of one key and day that were folded. */
+/** The sum of the folded usage rows of one key and day. */
 export interface TotalItem {
   readonly kind: 'total'
   readonly account: string
   readonly key: string
-  /** UTC, `YYYYMMDD`: the one that was charged. */
+  /** The UTC day that was charged, `YYYYMMDD`. */
   readonly day: string
-  /** How many they were. */
+  /** Number of rows in the sum. */
   readonly rows: number
   readonly cost: Pico
 }
 
-/** A row of history; its place in the export is its place in the history. */
+/** A row of history. Exports hold rows in the order of the history. */
 export interface RowItem extends Omit<LedgerRow, 'seq'> {
   readonly account: string
-  /** Of a usage row: the UTC day that was charged, `YYYYMMDD`. */
+  /** The UTC day that a usage row was charged to, `YYYYMMDD`. */
   readonly day?: string
-  /** Others of its key and day were folded, and their total is without this one. */
+  /** Set when other rows of its key and day were folded: their total does not contain this row. */
   readonly unfolded?: true
 }
 
 export interface Imported {
-  /** Items that agree with what is there now. */
+  /** Items that are in the ledger now. */
   readonly taken: number
-  /** Those of them that were not there before. */
+  /** Items among them that are new. */
   readonly added: number
-  /** What the item after these has against what is there, in words; nothing after it was looked at. */
+  /** Why the next item contradicts the ledger. The items after it were not read. */
   readonly refused?: string
 }
 
-/** A sum that does not equal its rows. */
+/** A stored sum that differs from the sum of its rows. */
 export interface Discrepancy {
   readonly account: string
   readonly what: string
@@ -241,46 +241,46 @@ export interface Discrepancy {
 }
 
 export interface Ledger {
-  /** Admission, first half: key state, rate, concurrency lease. A refusal changes nothing. */
+  /** First half of the admission: key state, rate, concurrency lease. A refusal changes nothing. */
   enter(entry: AdmissionRequest): Admission | Promise<Admission>
-  /** Admission, second half: tier, caps, balance, money hold. */
+  /** Second half of the admission: tier, cap, balance, money hold. */
   hold(hold: HoldRequest): HoldResult | Promise<HoldResult>
-  /** Charges once per request id, releases lease and hold. Resolves only when durable. */
+  /** Charges once per request id, and releases lease and hold. Resolves only when the charge is durable. */
   settle(settlement: Settlement): Promise<Settled>
-  /** Releases lease and hold without charge, receipt or row; for calls that are never settled. */
+  /** Releases lease and hold without a charge, a receipt or a row, for a call that is never settled. */
   leave(lease: Lease): void | Promise<void>
-  /** Extends leases; never brings back one that was swept or settled. */
+  /** Extends leases. A lease that has expired or was settled stays gone. */
   renew(leases: readonly Lease[]): Promise<void>
-  /** Idempotent by reference; the first one ends the free tier for good. */
+  /** Idempotent by reference. The first top-up of an account ends its free tier for ever. */
   topUp(topUp: TopUp): Promise<Settled>
   account(id: string): Promise<AccountBalance>
   key(account: string, id: string): Promise<KeySpend>
-  /** Stored revision becomes the higher of the two; lower revisions are told `stale` by the next `enter`. */
+  /** Stores limits unless the stored revision is higher. A lower revision is `stale` to the next `enter`. */
   limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void>
-  /** Rows of an account, newest first, below the cursor if one is given. */
+  /** Rows of an account, newest first. @param before a `seq`: only rows below it */
   usage(account: string, before?: number): AsyncIterable<LedgerRow>
-  /** Recomputes every sum from the rows; an empty list is good news. */
+  /** Recomputes every sum from the rows. An empty list means that all of them agree. */
   verify(account?: string): Promise<readonly Discrepancy[]>
-  /** Of an account, or of all; newest first within an account. */
+  /** Orphans of one account or of all, newest first within an account. */
   orphans(account?: string): AsyncIterable<Orphan>
-  /** All that a start would know again, as of one moment: no leases, holds and rates. */
+  /** The durable state as of one moment. Leases, holds and rate logs are not part of it. */
   export(): AsyncIterable<LedgerItem>
   /**
-   * Takes items of an export in, in their order, each as a whole and at most once: rows are receipts. Limits count unless
-   * those that are there have the same or a higher revision. Resolves when all that was taken is durable.
+   * Imports items of an export in their order, each as a whole and at most once, because rows are receipts. Limits are
+   * stored unless the stored revision is the same or higher. Resolves when every imported item is durable.
    */
   import(items: readonly LedgerItem[]): Promise<Imported>
   /**
-   * Replaces usage rows of UTC days that had ended before a moment by a total per key and day. No sum changes, but a folded
-   * row is no receipt any more: those of calls that came in less than {@link RECEIPT_HOURS} ago stay.
-   * @returns how many rows were folded
+   * Replaces usage rows of UTC days that ended before a moment with one total per key and day. No sum changes. A folded row
+   * is no receipt any more, so rows of calls admitted less than {@link RECEIPT_HOURS} ago stay.
+   * @returns the number of rows folded
    */
   fold(before: Date): Promise<number>
   health(): { readonly ok: boolean; readonly outbox: number; readonly oldestMs: number }
   close(): Promise<void>
 }
 
-/** For at least so long a settlement can be repeated without being charged twice. */
+/** A settlement can be repeated for at least this long without being charged twice. */
 export const RECEIPT_HOURS = 48
 
 /** How long a lease lives unless it is renewed. */
@@ -289,5 +289,5 @@ export const LEASE_MS = 30_000
 /** Retry-After of a refusal that ends as soon as another call does. */
 export const RETRY_MS = 1000
 
-/** Where an engine says what its operator should know. */
+/** Where an engine reports to the operator. */
 export type Log = Pick<ConsolaInstance, 'info' | 'warn' | 'error'>

@@ -1,15 +1,15 @@
-/** What a ledger has done to it while it is in use: a first look, folding, statistics. */
+/** Runs beside a ledger that is in use: verifies it at the start, folds old rows, updates statistics. */
 import { formatPico } from '../../money/money.ts'
 import { DAY_MS } from './clock.ts'
 import type { Ledger, Log } from './ledger.ts'
 
 export interface MaintenanceOptions {
   readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health'>
-  /** Whether what earlier runs have left is verified at the start; a store that others use is too large for that. */
+  /** Whether the ledger is verified at the start. A store that several gateways share is too large for that. */
   readonly verifies: boolean
-  /** Looks after the statistics the database has of itself, where it needs that. */
+  /** Updates the database's own statistics, where it has any. */
   readonly optimize?: () => Promise<void>
-  /** Days after which usage rows are folded; they are kept for good without. */
+  /** Days after which usage rows are folded. Without it they are kept for ever. */
   readonly retentionDays?: number | undefined
   /** ms since epoch */
   readonly now: () => number
@@ -17,10 +17,10 @@ export interface MaintenanceOptions {
 }
 
 const WEEK_DAYS = 7
-/** Of what does not add up, as much as a log should have. */
-const LOGGED = 10
+/** Discrepancies that are logged one by one. */
+const MAX_LOGGED = 10
 
-/** Goes on until it is stopped. Whatever fails is logged, and tried again the next day. */
+/** Runs daily until it is stopped. A failure is logged, and tried again the next day. */
 export class Maintenance {
   readonly #options: MaintenanceOptions
   readonly #timer: NodeJS.Timeout
@@ -47,15 +47,15 @@ export class Maintenance {
     await this.#attempt('folded', () => this.#fold())
   }
 
-  /** A look at what earlier runs have left. */
   async #verify(): Promise<void> {
     const { ledger, log } = this.#options
     const found = await ledger.verify()
-    for (const { account, what, stored, recomputed } of found.slice(0, LOGGED)) {
+    for (const { account, what, stored, recomputed } of found.slice(0, MAX_LOGGED)) {
       const sums = `${formatPico(stored)} is kept, ${formatPico(recomputed)} is the sum of the rows`
       log.error(`the ledger of account ${account} does not add up: ${what}: ${sums}`)
     }
-    if (found.length > LOGGED) log.error(`and ${found.length - LOGGED} more that do not add up`)
+    if (found.length > MAX_LOGGED)
+      log.error(`and ${found.length - MAX_LOGGED} more that do not add up`)
   }
 
   async #fold(): Promise<void> {
@@ -70,7 +70,7 @@ export class Maintenance {
     try {
       await attempt()
     } catch (error) {
-      // Closed before it was through: the next start does it again.
+      // The ledger was closed meanwhile: the next start does it again.
       if (ledger.health().ok) log.error(`the ledger cannot be ${what}`, error)
     }
   }

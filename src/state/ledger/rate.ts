@@ -1,17 +1,17 @@
-/** How often: the admissions of the last minute. */
+/** Counts the admissions of the last minute. */
 import type { RateStatus } from './ledger.ts'
 
 const MINUTE_MS = 60_000
-/** Entries per minute up to which a log is exact (state design, 4.2). */
+/** Admissions per minute up to which a log is exact; above, a list of times would cost too much memory. */
 const EXACT_ENTRIES = 6000
-/** Sixty whole seconds and the one that is under way: with fewer, the oldest part-second would go uncounted. */
+/** Sixty whole seconds and the current one: with sixty buckets, part of the oldest second would not be counted. */
 const BUCKETS = 61
 
-/** The entries of the last minute: a sliding log, exact up to EXACT_ENTRIES a minute, by the second above. */
+/** A sliding log of the last minute: exact for limits up to EXACT_ENTRIES, with a resolution of one second above. */
 export class RateLog {
   #entries: Ring | Buckets = new Ring()
 
-  /** Until an entry would be let in; 0 when it is now. */
+  /** Time until a request would be admitted; 0 when it would be now. */
   waitMs(now: number, limit: number): number {
     return this.#entries.waitMs(now, limit)
   }
@@ -23,7 +23,7 @@ export class RateLog {
 
   push(now: number, limit: number): void {
     const exact = limit <= EXACT_ENTRIES
-    // Here nothing can be lost: an entry was let in, so fewer than `limit` are in the log.
+    // The new form has room for all entries: a request was admitted, so the log holds fewer than `limit`.
     if (exact !== this.#entries instanceof Ring) {
       const entries = exact ? new Ring() : new Buckets()
       for (const time of this.#entries.times(now)) entries.push(time)
@@ -37,7 +37,7 @@ export class RateLog {
   }
 }
 
-/** Times in the order they came, in a ring that grows to the largest number ever let in within a minute. */
+/** Exact times in a ring buffer, which grows to the largest number of admissions within a minute. */
 class Ring {
   /** The length is a power of two, so that a mask wraps positions. */
   #times = new Float64Array(16)
@@ -82,13 +82,13 @@ class Ring {
     for (let n = this.count(now); n >= 1; n--) yield this.#times[this.#at(n)]!
   }
 
-  /** Where the n-th newest is, or what comes `after` it. */
+  /** Index of the n-th newest entry, or of an entry that many places `after` it. */
   #at(n: number, after = 0): number {
     return (this.#end - n + after) & (this.#times.length - 1)
   }
 }
 
-/** Entries counted by the second. Never lets in more than a Ring would; may refuse up to a second longer. */
+/** Counts per second. Never admits more than a Ring would, and may refuse for up to a second longer. */
 class Buckets {
   readonly #counts = new Uint32Array(BUCKETS)
   #total = 0
@@ -132,7 +132,7 @@ class Buckets {
     this.#total--
   }
 
-  /** Each as late as it can have been. */
+  /** The latest time that each entry can have had. */
   *times(now: number): Generator<number> {
     this.count(now)
     for (let second = this.#second - BUCKETS + 1; second <= this.#second; second++) {
@@ -142,7 +142,7 @@ class Buckets {
   }
 }
 
-/** When an entry made in a second has certainly left the minute. */
+/** When every entry of a second is at least a minute old. */
 function leavesAt(second: number): number {
   return (second + BUCKETS) * 1000
 }

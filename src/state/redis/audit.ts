@@ -1,10 +1,10 @@
-/** Whether the book of an account in Redis agrees with its rows. */
+/** Compares the book of an account in Redis with its rows. */
 import type { Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
 import { addSpend, addTo, spendName } from '../ledger/windows.ts'
 import { totalsIn, type DatedRow, type Snapshot } from './rows.ts'
 
-/** Compares what a snapshot keeps with what the rows and the running calls come to. */
+/** Sums of a snapshot that differ from the sums of its rows and running calls. */
 export async function discrepancies(
   account: string,
   { book, holds, leases, folded }: Snapshot,
@@ -24,21 +24,21 @@ export async function discrepancies(
   for (const member of leases) addTo(sums, `calls of key ${keyOf(member)}`, 1n)
   for (const [member, hold] of Object.entries(holds)) {
     const [amount = '', day = ''] = hold.split('|')
-    // One that waits for money holds none.
+    // A call that was refused with `held` holds nothing.
     if (!day) continue
     addTo(sums, 'held', BigInt(amount))
     addSpend(sums, keyOf(member), day, BigInt(amount), 'held, ')
   }
   const found: Discrepancy[] = []
-  for (const [what, stored] of keptIn(book)) {
+  for (const [what, stored] of storedIn(book)) {
     const recomputed = sums.get(what) ?? 0n
     if (stored !== recomputed) found.push({ account, what, stored, recomputed })
   }
   return found
 }
 
-/** Every sum of a book, under the name that `discrepancies` gives the same sum of rows and calls. */
-function* keptIn(book: Snapshot['book']): Generator<readonly [what: string, amount: Pico]> {
+/** Every sum of a book, under the name that `discrepancies` gives to the same sum of rows and calls. */
+function* storedIn(book: Snapshot['book']): Generator<readonly [what: string, amount: Pico]> {
   const sum = (field: string) => BigInt(book[field] ?? 0)
   yield ['balance', sum('bal')]
   yield ['held', sum('bal') - sum('avail')]

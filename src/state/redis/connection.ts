@@ -1,6 +1,6 @@
 /**
- * The one connection to Redis that records and ledger share: made by unstorage's driver, checked at the start, and asked
- * with deadlines. A question that could not be sent in time is never sent: what was given up must not happen later.
+ * The one connection to Redis, which records and ledger share. unstorage's driver makes it. Every request has a deadline; a
+ * request that could not be sent by then is never sent, because its caller has already dealt with the failure.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cluster, Redis, RedisOptions } from 'ioredis'
@@ -11,16 +11,21 @@ import { inspectServers, isCluster, renewFiles } from './server-checks.ts'
 
 export interface Connected {
   readonly connection: RedisConnection
-  /** Of unstorage, on the same connection. */
+  /** unstorage's driver, on the same connection. */
   readonly driver: Driver
 }
 
-/** What every key begins with. */
+/** Prefix of every key. */
 export const PREFIX = 'gw'
 
-/** What the keys of an account begin with; the braces keep them in one slot of a cluster. */
+/** Prefix of an account's keys. The braces keep them in one slot of a cluster. */
 export function accountPrefix(account: string): string {
   return `${PREFIX}:{${account}}:`
+}
+
+/** Keys of an account, by the names of `scripts.ts`. */
+export function keysOf(account: string, ...names: readonly string[]): string[] {
+  return names.map((name) => accountPrefix(account) + name)
 }
 
 /** The key of an account's rows. */
@@ -29,23 +34,25 @@ export function rowsKey(account: string): string {
 }
 
 const START_MS = 5000
-/** A server that owes an answer and is silent for so long is taken for gone. */
+/** Deadline of requests that no client waits for. */
+const BACKGROUND_MS = 2000
+/** A connection that is silent for this long while an answer is due counts as lost. */
 const SILENCE_MS = 500
 const CONNECT_MS = 1000
-/** Before a question is repeated whose connection was lost. */
+/** Pause before a request is repeated whose connection was lost. */
 const PAUSE_MS = 20
-/** Between two attempts to leave a server that has become a replica. */
+/** Least time between two reconnections because the server has become a replica. */
 const REPLICA_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 500
-/** Before the operator is told of the same refusal again. */
+/** Least time between two log entries of the same refusal. */
 const SAME_REFUSAL_MS = 60_000
-/** How often a cluster is asked which servers it has. */
+/** How often the list of a cluster's servers is read. */
 const REFRESH_MS = 5000
 
 const OPTIONS = {
-  // What Redis counts with 64 bits does not fit a double.
+  // Redis counts with 64 bits, a number of JavaScript is exact to 53.
   stringNumbers: true,
-  // Whoever asked has given up by the time a lost connection is back.
+  // The caller has given up by the time a lost connection is back.
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,
   socketTimeout: SILENCE_MS,
@@ -53,9 +60,9 @@ const OPTIONS = {
 } satisfies RedisOptions
 
 /**
- * Connects, and checks that what is there can hold a ledger.
- * @param url `redis://` or `rediss://`; of a cluster, a list with one or more of its nodes
- * @throws ConfigError when ioredis is missing, a URL is malformed, nothing answers, or a server is not fit
+ * Connects, and checks that the servers can hold a ledger.
+ * @param url `redis://` or `rediss://`; for a cluster, a list of one or more of its nodes
+ * @throws ConfigError when ioredis is missing, a URL is malformed, no server answers, or a server cannot hold a ledger
  */
 export async function connect(url: string | readonly string[], log: Log): Promise<Connected> {
   const urls = (typeof url === 'string' ? [url] : url).map(parse)
@@ -75,20 +82,20 @@ export async function connect(url: string | readonly string[], log: Log): Promis
   }
 }
 
-/** Asks with deadlines, and tells when the store may have forgotten something. */
+/** Sends requests with deadlines, and tells its listener when Redis may have lost recent writes. */
 export class RedisConnection {
   readonly client: Redis | Cluster
   readonly #log: Log
   #ready = Promise.withResolvers<void>()
   #connected = false
-  /** What the store last answered instead of doing what it was asked; '' if it did. */
+  /** The error with which Redis refused the last request; '' if it did not. */
   #refusal = ''
-  /** The refusal that was logged last, and when, steady ms. */
-  #told = ''
-  #toldAt = -Infinity
+  /** The refusal that was logged last, and its time, steady ms. */
+  #logged = ''
+  #loggedAt = -Infinity
   #opened = false
   #closed = false
-  #lastError = 'it does not answer, or is still loading what it has'
+  #lastError = 'it does not answer, or is still loading its data'
   #primaries = ''
   #returned: () => void = () => {}
 
@@ -105,26 +112,26 @@ export class RedisConnection {
     client.on('refresh', () => this.#comparePrimaries(client))
   }
 
-  /** Whether the store answers, as far as is known. */
+  /** Whether the last request was answered without a refusal, and the connection is up. */
   get ok(): boolean {
     return this.#connected && this.#refusal === ''
   }
 
-  /** @param listener called whenever the store is back, or another server has taken over */
+  /** @param listener called whenever the connection is back, or another server has become primary */
   onReturn(listener: () => void): void {
     this.#returned = listener
   }
 
-  /** Waits for the store and looks at it. @throws ConfigError when it does not answer, or does not let us in */
+  /** Waits for the servers and inspects them. @throws ConfigError when they do not answer, or refuse the connection */
   async open(): Promise<Awaited<ReturnType<typeof inspectServers>>> {
-    const turnedAway = Promise.withResolvers<never>()
+    const rejected = Promise.withResolvers<never>()
     const listen = (error: Error) => {
-      if (isAnswer(error)) turnedAway.reject(error)
+      if (isRefusal(error)) rejected.reject(error)
     }
     this.client.on('error', listen)
     try {
-      const inspection = this.ask(START_MS, () => inspectServers(this.client))
-      return await Promise.race([inspection, turnedAway.promise])
+      const inspection = this.ask(() => inspectServers(this.client), START_MS)
+      return await Promise.race([inspection, rejected.promise])
     } catch {
       throw refused(`Redis cannot be reached: ${this.#lastError}.`)
     } finally {
@@ -133,31 +140,31 @@ export class RedisConnection {
     }
   }
 
-  /** Sees to what a killed server may have left in its file; see {@link renewFiles}. */
+  /** See {@link renewFiles}; a failure is logged. */
   async renewFiles(): Promise<void> {
     try {
-      await this.#within(START_MS, () => renewFiles(this.client))
+      await this.#within(() => renewFiles(this.client), START_MS)
     } catch (error) {
-      if (!isAnswer(error) || /already|in progress/.test(error.message)) return
+      if (!isRefusal(error) || /already|in progress/.test(error.message)) return
       this.#log.warn(
         `Redis does not write its append-only file anew (${error.message}): if it was killed, the file may ` +
-          'have remains of a script in it, and the next start of Redis would book them. See to BGREWRITEAOF.',
+          'hold part of a script, which the next start of Redis would book. Run BGREWRITEAOF.',
       )
     }
   }
 
   /**
-   * The answer to a question that is sent as soon as the store can be asked.
-   * @param ms the deadline, connecting included
-   * @throws Unavailable when it passes, or the store refuses
+   * Sends a request as soon as there is a connection. It may be sent twice, so it has to be idempotent.
+   * @param ms the deadline, which includes the time to connect
+   * @throws Unavailable when it passes, or Redis refuses
    */
-  async ask<T>(ms: number, send: () => Promise<T>): Promise<T> {
+  async ask<T>(send: () => Promise<T>, ms = BACKGROUND_MS): Promise<T> {
     try {
-      const answer = await this.#within(ms, send)
+      const answer = await this.#within(send, ms)
       this.#refusal = ''
       return answer
     } catch (cause) {
-      if (isAnswer(cause)) this.#report(cause.message)
+      if (isRefusal(cause)) this.#report(cause.message)
       const message = 'The gateway cannot reach its ledger right now.'
       throw new Unavailable('service_unavailable', message, { cause })
     }
@@ -168,7 +175,7 @@ export class RedisConnection {
     this.client.disconnect()
   }
 
-  #within<T>(ms: number, send: () => Promise<T>): Promise<T> {
+  #within<T>(send: () => Promise<T>, ms: number): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       let failure = new Error(`Redis has not answered within ${ms} ms`)
       let late = false
@@ -183,10 +190,10 @@ export class RedisConnection {
           try {
             return resolve(await send())
           } catch (error) {
-            if (isAnswer(error)) throw error
+            if (isRefusal(error)) throw error
             failure = error as Error
           }
-          // A lost connection is soon replaced, and whatever is asked can be asked twice.
+          // A lost connection is soon replaced.
           await sleep(PAUSE_MS)
         }
       }
@@ -196,15 +203,15 @@ export class RedisConnection {
     })
   }
 
-  /** Once a minute, as long as the refusals are the same: every call may meet with one. */
+  /** Logs a refusal, the same one at most once a minute: every call may cause it. */
   #report(message: string): void {
-    // Lua adds which script it was, and where in it.
+    // Redis adds the script and the line.
     const [refusal = ''] = message.split(' script: ')
     const now = performance.now()
-    if (refusal !== this.#told || now - this.#toldAt > SAME_REFUSAL_MS) {
+    if (refusal !== this.#logged || now - this.#loggedAt > SAME_REFUSAL_MS) {
       this.#log.error(`Redis refuses: ${refusal}`)
-      this.#told = refusal
-      this.#toldAt = now
+      this.#logged = refusal
+      this.#loggedAt = now
     }
     this.#lastError = refusal
     this.#refusal = refusal
@@ -241,8 +248,8 @@ export class RedisConnection {
   }
 }
 
-/** Whether Redis itself said no. */
-function isAnswer(error: unknown): error is Error {
+/** Whether Redis has answered with an error. */
+function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError'
 }
 
@@ -257,7 +264,7 @@ async function loadDriver() {
   }
 }
 
-/** A primary that has become a replica: its address leads to the new one, or soon will. */
+/** Reconnects when the server has become a replica: its address leads to the new primary, or soon will. */
 function leaveReplicas(): (error: Error) => boolean {
   let last = -Infinity
   return ({ message }) => {
@@ -283,7 +290,7 @@ function serverOptions(url: string) {
   }
 }
 
-/** The user, the password and whether to encrypt are those of the first node. */
+/** User, password and encryption are those of the first node. */
 function clusterOptions(urls: readonly URL[]) {
   const { username, password, protocol } = urls[0]!
   const encrypted = protocol === 'rediss:'
@@ -303,7 +310,7 @@ function clusterOptions(urls: readonly URL[]) {
   }
 }
 
-/** The message repeats nothing of the URL: there may be a password in it. */
+/** The message does not repeat the URL, which may contain a password. */
 function parse(url: string): URL {
   const parsed = URL.parse(url)
   if (parsed?.hostname && /^rediss?:$/.test(parsed.protocol)) return parsed

@@ -1,7 +1,7 @@
 /**
- * The Redis engine, for several gateways on one ledger: every admission and every settlement is one script, and one round
- * trip (state design, section 5). All that belongs to an account is in one slot of a cluster. While the store is away
- * nothing is let in, running calls end, and their settlements wait in the outbox.
+ * The Redis engine: one ledger for several gateways. Each step of an admission and each settlement is one script and one
+ * round trip. All keys of an account are in one slot of a cluster. While Redis cannot be reached no call is admitted,
+ * running calls finish, and their settlements wait in the outbox.
  */
 import { ConfigError } from '../../errors/errors.ts'
 import type { Records } from '../records.ts'
@@ -30,7 +30,7 @@ import {
 } from '../ledger/ledger.ts'
 import { OutboxFile } from './outbox-file.ts'
 import { Outbox } from './outbox.ts'
-import { connect, accountPrefix, type RedisConnection } from './connection.ts'
+import { connect, keysOf, type RedisConnection } from './connection.ts'
 import { RedisHistory } from './history.ts'
 import { RedisImport } from './import.ts'
 import { recordsIn } from './records.ts'
@@ -46,28 +46,26 @@ import {
 import { RECEIPT_MS, scriptsWith, STORE_CLOCK } from './scripts.ts'
 
 export interface RedisOptions {
-  /** `redis://` or `rediss://`; of a cluster, a list with one or more of its nodes. */
+  /** `redis://` or `rediss://`; for a cluster, a list of one or more of its nodes. */
   readonly url: string | readonly string[]
-  /** Folder of the outbox; made if it is not there. Several gateways may share it. */
+  /** Folder of the outbox; created if it does not exist. Several gateways may share it. */
   readonly outbox: string
-  /** Days after which usage rows are folded, by whichever gateway comes first; they are kept for good without. */
+  /** Days after which usage rows are folded, by any gateway. Without it they are kept for ever. */
   readonly retentionDays?: number | undefined
   readonly log: Log
-  /** Lua that defines `now`, ms since epoch; the store's own clock unless a test brings its own. */
+  /** Lua that defines `now`, ms since epoch; tests bring their own clock. */
   readonly clock?: string
 }
 
-/** No account's id. It has a slot in a cluster, as the empty one has not, and so a clock. */
-const NOBODY = '@nobody'
-/** An admission is tried twice (state design, section 8). */
+/** Not the id of an account: a key that is in some slot of a cluster, so that its server can be asked for the time. */
+const CLOCK_ACCOUNT = '@clock'
+/** Deadline of one attempt at an admission; there are two attempts. */
 const ADMISSION_MS = 250
 const LEAVE_MS = 500
-/** For what no client waits for. */
-const PATIENCE_MS = 2000
 
 /**
- * Opens the ledger and the records of a Redis, on one connection, which the records close.
- * @throws ConfigError when it cannot be reached or is not fit, or the outbox's folder cannot be used
+ * Opens the ledger and the records in Redis, on one connection. Closing the records closes the connection.
+ * @throws ConfigError when Redis cannot be reached or cannot hold a ledger, or the outbox's folder cannot be used
  */
 export async function openRedis({
   url,
@@ -91,16 +89,16 @@ export async function openRedis({
   }
 }
 
-/** The engine of one gateway among several. */
+/** The ledger as one of several gateways uses it. */
 export class RedisLedger implements Ledger {
   readonly #connection: RedisConnection
   readonly #store: ScriptClient
   readonly #history: RedisHistory
   readonly #import: RedisImport
   readonly #outbox: Outbox
-  readonly #care: Maintenance
-  /** Calls that have ended and may still have a lease, and when that was, steady ms. */
-  readonly #left = new Map<Lease, number>()
+  readonly #maintenance: Maintenance
+  /** Leases that could not be released, with the time of the attempt, steady ms. */
+  readonly #unreleased = new Map<Lease, number>()
 
   constructor({
     connection,
@@ -125,115 +123,90 @@ export class RedisLedger implements Ledger {
       log,
     })
     const now = () => Date.now()
-    this.#care = new Maintenance({ ledger: this, verifies: false, retentionDays, now, log })
+    this.#maintenance = new Maintenance({ ledger: this, verifies: false, retentionDays, now, log })
     connection.onReturn(() => {
-      this.#leaveAgain()
+      this.#releaseAgain()
       this.#outbox.replay()
     })
   }
 
-  /** @throws Unavailable while the store is away */
+  /** @throws Unavailable while Redis cannot be reached */
   async enter(entry: AdmissionRequest): Promise<Admission> {
     const { request, account, key, revision, freeTier } = entry
-    const at = accountPrefix(account)
+    const keys = keysOf(account, 'book', 'ls', 'h', 'u', `rl:${key}`, 'rl:@account')
+    const { rpm, perDay, concurrency } = freeTier
+    const args = [key, request, `${revision}`, `${rpm}`, `${perDay}`, `${concurrency}`]
     let sent = false
     try {
       const reply = await this.#admission(() => {
         sent = true
-        return this.#store.enter(
-          `${at}book`,
-          `${at}ls`,
-          `${at}h`,
-          `${at}u`,
-          `${at}rl:${key}`,
-          `${at}rl:@account`,
-          key,
-          request,
-          String(revision),
-          String(freeTier.rpm),
-          String(freeTier.perDay),
-          String(freeTier.concurrency),
-        )
+        return this.#store.enter(...keys, ...args)
       })
       return toAdmission(reply)
     } catch (error) {
-      // It may have been let in without our hearing of it.
+      // Redis may have admitted the call although its answer was lost.
       if (sent) void this.leave({ account, key, request })
       throw error
     }
   }
 
   /**
-   * @throws Unavailable while the store is away; RangeError for a negative hold, one above MAX_AMOUNT, or a key whose
-   * spend has passed it
+   * @throws Unavailable while Redis cannot be reached; RangeError for a negative hold, one above MAX_AMOUNT, or a key
+   * whose spend has passed it
    */
   async hold(hold: HoldRequest): Promise<HoldResult> {
-    const { request, account, key, free } = hold
-    checkAmount('a hold', hold.hold, 0n)
-    const at = accountPrefix(account)
-    const reply = await this.#admission(() =>
-      this.#store.hold(
-        `${at}book`,
-        `${at}ls`,
-        `${at}h`,
-        `${at}rl:${key}`,
-        key,
-        `${key}|${request}`,
-        String(hold.at),
-        String(hold.hold),
-        free ? '1' : '0',
-      ),
-    )
+    const { request, account, key, at, hold: amount, free } = hold
+    checkAmount('a hold', amount, 0n)
+    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`)
+    const args = [key, `${key}|${request}`, `${at}`, `${amount}`, free ? '1' : '0']
+    const reply = await this.#admission(() => this.#store.hold(...keys, ...args))
     if (reply[0] === 'range') checkAmount(`the spend of key ${key}`, BigInt(reply[1]!))
     return toHoldResult(reply)
   }
 
   /**
-   * Never fails because the store is away: then the outbox has it, and the answer's balance, not known, is 0n.
-   * @throws RangeError for a negative cost; Unavailable when neither store nor outbox take it
+   * Does not fail while Redis cannot be reached: the outbox stores the settlement, and the answer's balance is 0n, because
+   * it is unknown.
+   * @throws RangeError for a negative cost; Unavailable when neither Redis nor the outbox can store it
    */
   async settle(settlement: Settlement): Promise<Settled> {
     checkAmount('a cost', settlement.cost, 0n)
     return this.#outbox.settle(settlement)
   }
 
-  /** Never fails: what the store was not told it is told when it is back. */
+  /** Never fails: a lease that could not be released is released when Redis is back. */
   async leave(lease: Lease): Promise<void> {
     const { account, key, request } = lease
-    const at = accountPrefix(account)
+    const keys = keysOf(account, 'book', 'ls', 'h')
     try {
-      await this.#connection.ask(LEAVE_MS, () =>
-        this.#store.leave(`${at}book`, `${at}ls`, `${at}h`, `${key}|${request}`),
-      )
+      await this.#connection.ask(() => this.#store.leave(...keys, `${key}|${request}`), LEAVE_MS)
     } catch {
       this.#remember(lease)
     }
   }
 
-  /** @throws Unavailable while the store is away */
+  /** @throws Unavailable while Redis cannot be reached */
   async renew(leases: readonly Lease[]): Promise<void> {
     const byAccount = Map.groupBy(leases, ({ account }) => account)
     const renewals = [...byAccount].map(([account, own]) => {
       const members = own.map(({ key, request }) => `${key}|${request}`)
-      const at = accountPrefix(account)
-      return this.#ask(() => this.#store.renew(`${at}book`, `${at}ls`, ...members))
+      const keys = keysOf(account, 'book', 'ls')
+      return this.#connection.ask(() => this.#store.renew(...keys, ...members))
     })
     await Promise.all(renewals)
   }
 
   /**
-   * The answer's `cost` is the amount, negative.
-   * @throws RangeError for an amount or balance out of bounds; Unavailable when the store does not answer: it may be booked
-   * then, or not, and can be repeated
+   * The answer's `cost` is the negative amount.
+   * @throws RangeError for an amount or balance out of bounds; Unavailable when Redis does not answer: the top-up may be
+   * booked then or not, and can be repeated
    */
   async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
     checkAmount('a top-up', amount, 1n)
-    const at = accountPrefix(account)
-    const body = note === undefined ? '' : JSON.stringify(note)
+    const keys = keysOf(account, 'book', 'u', 't')
+    const args = [reference, `${amount}`, note === undefined ? '' : JSON.stringify(note)]
     const book = async () => {
-      const reply = await this.#ask(() =>
-        this.#store.topUp(`${at}book`, `${at}u`, `${at}t`, reference, String(amount), body),
-      )
+      const reply = await this.#connection.ask(() => this.#store.topUp(...keys, ...args))
       if (reply[0] === 'range') checkAmount('the balance after this top-up', BigInt(reply[1]!))
       const settled = toSettled(reply)
       return { ...settled, cost: -settled.cost }
@@ -243,54 +216,55 @@ export class RedisLedger implements Ledger {
     return booked
   }
 
-  /** @throws Unavailable while the store is away */
+  /** @throws Unavailable while Redis cannot be reached */
   async account(id: string): Promise<AccountBalance> {
-    const [balance, available, paid] = await this.#look(id, '')
+    const [balance, available, paid] = await this.#state(id, '')
     return { balance: toPico(balance), available: toPico(available), paid: paid === '1' }
   }
 
-  /** @throws Unavailable while the store is away */
+  /** @throws Unavailable while Redis cannot be reached */
   async key(account: string, id: string): Promise<KeySpend> {
-    const [, , , lifetime, day, month, inFlight] = await this.#look(account, id)
+    const [, , , lifetime, day, month, inFlight] = await this.#state(account, id)
     const spend = { lifetime: toPico(lifetime), day: toPico(day), month: toPico(month) }
     return { ...spend, inFlight: Number(inFlight ?? 0) }
   }
 
-  /** @throws RangeError for a rate or concurrency below 1; Unavailable while the store is away */
+  /** @throws RangeError for a rate or concurrency below 1; Unavailable while Redis cannot be reached */
   async limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void> {
     checkLimits(limits)
     const text = toLimitsText(limits, revision)
-    await this.#ask(() => this.#store.limits(`${accountPrefix(account)}book`, id, text))
+    const keys = keysOf(account, 'book')
+    await this.#connection.ask(() => this.#store.limits(...keys, id, text))
   }
 
-  /** @throws Unavailable while the store is away */
+  /** @throws Unavailable while Redis cannot be reached */
   usage(account: string, before = Infinity): AsyncIterable<LedgerRow> {
     return this.#history.usage(account, before)
   }
 
-  /** Compares with what the book says of the same moment. @throws Unavailable while the store is away */
+  /** Compares the rows with the book of the same moment. @throws Unavailable while Redis cannot be reached */
   verify(account?: string): Promise<readonly Discrepancy[]> {
     return this.#history.verify(account)
   }
 
-  /** @throws Unavailable while the store is away */
+  /** @throws Unavailable while Redis cannot be reached */
   orphans(account?: string): AsyncIterable<Orphan> {
     return this.#history.orphans(account)
   }
 
-  /** Each account as of one moment. @throws Unavailable while the store is away; Error when one is folded meanwhile */
+  /** Each account as of one moment. @throws Unavailable while Redis cannot be reached; Error when an account is folded meanwhile */
   export(): AsyncIterable<LedgerItem> {
     return this.#history.export()
   }
 
-  /** @throws Unavailable while the store is away */
+  /** @throws Unavailable while Redis cannot be reached */
   import(items: readonly LedgerItem[]): Promise<Imported> {
     return this.#import.take(items)
   }
 
-  /** @throws Unavailable while the store is away; RangeError for a date that is none */
+  /** @throws Unavailable while Redis cannot be reached; RangeError for an invalid date */
   async fold(before: Date): Promise<number> {
-    const now = (await this.#look(NOBODY, '')).at(-1)
+    const now = (await this.#state(CLOCK_ACCOUNT, '')).at(-1)
     return this.#history.fold(before, Number(now))
   }
 
@@ -299,71 +273,53 @@ export class RedisLedger implements Ledger {
     return { ok: this.#connection.ok, outbox: waiting, oldestMs }
   }
 
-  /** Gives the outbox up. The connection belongs to the records. */
+  /** Releases the outbox. The records close the connection. */
   async close(): Promise<void> {
-    this.#care.stop()
+    this.#maintenance.stop()
     await this.#outbox.close()
   }
 
   async #admission(send: () => Promise<ScriptReply>): Promise<ScriptReply> {
     try {
-      return await this.#connection.ask(ADMISSION_MS, send)
+      return await this.#connection.ask(send, ADMISSION_MS)
     } catch {
-      return this.#connection.ask(ADMISSION_MS, send)
+      return this.#connection.ask(send, ADMISSION_MS)
     }
   }
 
   async #charge(settlement: Settlement, deadlineMs: number): Promise<Settled> {
     const { request, account, key, day, cost, usage } = settlement
-    const at = accountPrefix(account)
-    const reply = await this.#connection.ask(deadlineMs, () =>
-      this.#store.settle(
-        `${at}book`,
-        `${at}ls`,
-        `${at}h`,
-        `${at}u`,
-        `${at}r:${request}`,
-        key,
-        request,
-        day,
-        String(cost),
-        String(usage.at),
-        JSON.stringify(usage),
-      ),
-    )
-    return toSettled(reply)
+    const keys = keysOf(account, 'book', 'ls', 'h', 'u', `r:${request}`)
+    const args = [key, request, day, `${cost}`, `${usage.at}`, JSON.stringify(usage)]
+    const send = () => this.#store.settle(...keys, ...args)
+    return toSettled(await this.#connection.ask(send, deadlineMs))
   }
 
-  /** For when the store is back: it may refuse for hours without the connection being lost. */
+  /** Keeps a lease until Redis is back. Expired ones are dropped here too, because Redis may refuse for hours while connected. */
   #remember(lease: Lease): void {
     this.#forgetExpired()
-    this.#left.set(lease, performance.now())
+    this.#unreleased.set(lease, performance.now())
   }
 
-  #leaveAgain(): void {
+  #releaseAgain(): void {
     this.#forgetExpired()
-    const left = [...this.#left.keys()]
-    this.#left.clear()
+    const left = [...this.#unreleased.keys()]
+    this.#unreleased.clear()
     for (const lease of left) void this.leave(lease)
   }
 
-  /** Drops leases that have expired by themselves: the oldest come first. */
+  /** Drops leases that have expired meanwhile; the oldest come first. */
   #forgetExpired(): void {
     const since = performance.now() - LEASE_MS
-    for (const [lease, at] of this.#left) {
+    for (const [lease, at] of this.#unreleased) {
       if (at > since) return
-      this.#left.delete(lease)
+      this.#unreleased.delete(lease)
     }
   }
 
-  async #look(account: string, key: string): Promise<ScriptReply> {
-    const at = accountPrefix(account)
-    return this.#ask(() => this.#store.look(`${at}book`, `${at}ls`, `${at}h`, `${at}u`, key))
-  }
-
-  /** @throws Unavailable */
-  #ask<T>(send: () => Promise<T>): Promise<T> {
-    return this.#connection.ask(PATIENCE_MS, send)
+  async #state(account: string, key: string): Promise<ScriptReply> {
+    const keys = keysOf(account, 'book', 'ls', 'h', 'u')
+    return this.#connection.ask(() => this.#store.look(...keys, key))
   }
 }
 

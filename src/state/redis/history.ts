@@ -1,4 +1,4 @@
-/** What has happened to accounts in Redis: read, looked up, added up, written out, folded. */
+/** The history of accounts in Redis: reads, verifies, exports and folds rows. */
 import { foldBounds, inOrder } from '../ledger/items.ts'
 import type {
   Discrepancy,
@@ -13,7 +13,7 @@ import type {
 import type { ReceiptLookup } from './outbox.ts'
 import { discrepancies } from './audit.ts'
 import { serversOf } from './server-checks.ts'
-import { accountPrefix, rowsKey, type RedisConnection } from './connection.ts'
+import { accountPrefix, keysOf, rowsKey, type RedisConnection } from './connection.ts'
 import { toLimits, type ScriptClient } from './replies.ts'
 import {
   readPages,
@@ -25,12 +25,10 @@ import {
   type Snapshot,
 } from './rows.ts'
 
-/** For what no client waits for. */
-const PATIENCE_MS = 2000
-/** How often what was being read may be folded meanwhile. */
+/** Attempts to read an account during which no row is folded. */
 const ATTEMPTS = 5
 
-/** Rows are never changed; folding takes some away, and puts them into totals. All throw Unavailable. */
+/** Rows never change, but folding moves some into totals. Every method throws Unavailable while Redis cannot be reached. */
 export class RedisHistory {
   readonly #connection: RedisConnection
   readonly #store: ScriptClient
@@ -42,9 +40,10 @@ export class RedisHistory {
 
   /** Newest first. */
   async *usage(account: string, before: number): AsyncGenerator<LedgerRow> {
-    for await (const { row } of readRows(this.#read, rowsKey(account), before)) yield row
+    for await (const { row } of readRows(this.#query, rowsKey(account), before)) yield row
   }
 
+  /** See {@link Ledger.orphans}. */
   async *orphans(account?: string): AsyncGenerator<Orphan> {
     for (const id of await this.#accountsOr(account)) {
       for await (const row of this.usage(id, Infinity)) {
@@ -53,6 +52,7 @@ export class RedisHistory {
     }
   }
 
+  /** See {@link Ledger.verify}. */
   async verify(account?: string): Promise<readonly Discrepancy[]> {
     const found: Discrepancy[] = []
     for (const id of await this.#accountsOr(account)) {
@@ -63,7 +63,7 @@ export class RedisHistory {
     return found
   }
 
-  /** Each account as of one moment. @throws Error when one was folded meanwhile */
+  /** Each account as of one moment. @throws Error when an account was folded meanwhile */
   async *export(): AsyncGenerator<LedgerItem> {
     for (const account of await this.#accounts()) {
       const snapshot = await this.#snapshot(account)
@@ -85,26 +85,26 @@ export class RedisHistory {
     }
   }
 
-  /** @returns how many rows were folded. @throws RangeError for a date that is none */
+  /** @returns the number of rows folded. @throws RangeError for an invalid date */
   async fold(before: Date, now: number): Promise<number> {
     const bounds = foldBounds(before, now)
     let folded = 0
     for (const account of await this.#accounts()) {
-      const place = accountPrefix(account)
+      const keys = keysOf(account, 'u', 'f')
       for await (const page of this.#pages(account, Infinity)) {
         const old = page.filter(
           ({ row, day }) => row.kind === 'usage' && day < bounds.day && row.at < bounds.at,
         )
         if (old.length === 0) continue
         const rows = old.flatMap(({ row, day }) => [`${row.seq}-0`, day, row.key!, `${row.cost}`])
-        const fold = () => this.#store.fold(rowsKey(account), `${place}f`, `${bounds.at}`, ...rows)
-        folded += Number((await this.#ask(fold))[0])
+        const fold = () => this.#store.fold(...keys, `${bounds.at}`, ...rows)
+        folded += Number((await this.#connection.ask(fold))[0])
       }
     }
     return folded
   }
 
-  /** Looks for the rows of settlements of one account. */
+  /** Looks up the rows of settlements of one account. */
   lookUp(account: string, settlements: readonly Settlement[]): Promise<ReceiptLookup> {
     const wanted = new Map(settlements.map((settlement) => [settlement.request, settlement]))
     return this.#unfolded(account, async (snapshot, pages) => {
@@ -125,7 +125,7 @@ export class RedisHistory {
     })
   }
 
-  /** What a reading of an account comes to, of a time in which nothing was folded. */
+  /** Reads an account, again if rows were folded meanwhile. */
   async #unfolded<T>(
     account: string,
     read: (snapshot: Snapshot, pages: AsyncIterable<readonly DatedRow[]>) => Promise<T>,
@@ -139,23 +139,25 @@ export class RedisHistory {
   }
 
   #snapshot(account: string): Promise<Snapshot> {
-    return this.#ask(() => snapshotOf(this.#store, accountPrefix(account)))
+    return this.#connection.ask(() => snapshotOf(this.#store, accountPrefix(account)))
   }
 
   async #foldedRows(account: string): Promise<number> {
-    const rows = await this.#ask(() => this.#store.hget(`${accountPrefix(account)}f`, 'rows'))
+    const rows = await this.#connection.ask(() =>
+      this.#store.hget(`${accountPrefix(account)}f`, 'rows'),
+    )
     return Number(rows ?? 0)
   }
 
   #pages(account: string, last: number): AsyncGenerator<readonly DatedRow[]> {
-    return readPages(this.#read, rowsKey(account), last)
+    return readPages(this.#query, rowsKey(account), last)
   }
 
   async #accountsOr(account: string | undefined): Promise<readonly string[]> {
     return account === undefined ? this.#accounts() : [account]
   }
 
-  /** Everyone who has a book, whichever server it is on. */
+  /** Every account that has a book, on any server. */
   async #accounts(): Promise<string[]> {
     const [start, end] = accountPrefix('*').split('*') as [string, string]
     const accounts = new Set<string>()
@@ -164,7 +166,7 @@ export class RedisHistory {
       do {
         const match = `${start}*${end}book`
         const scan = () => node.scan(cursor, 'MATCH', match, 'COUNT', 1000)
-        const [next, keys] = await this.#ask(scan)
+        const [next, keys] = await this.#connection.ask(scan)
         for (const key of keys) accounts.add(key.slice(start.length, -`${end}book`.length))
         cursor = next
       } while (cursor !== '0')
@@ -172,14 +174,10 @@ export class RedisHistory {
     return [...accounts].sort()
   }
 
-  readonly #read: RedisQuery = (read) => this.#ask(() => read(this.#store))
-
-  #ask<T>(send: () => Promise<T>): Promise<T> {
-    return this.#connection.ask(PATIENCE_MS, send)
-  }
+  readonly #query: RedisQuery = (read) => this.#connection.ask(() => read(this.#store))
 }
 
-/** A row as an export has it. @param folded whether rows of its key and day were folded */
+/** A row as an item of an export. @param folded whether rows of its key and day were folded */
 export function toItem({ row, day }: DatedRow, account: string, folded: boolean): RowItem {
   const { seq: _, ...rest } = row
   const unfolded = folded && row.kind === 'usage'

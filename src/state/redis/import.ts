@@ -1,31 +1,29 @@
-/** Taking an export in: every item as a whole and at most once. */
+/** Imports items of an export into Redis, each as a whole and at most once. */
 import type { Pico } from '../../money/money.ts'
 import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
 import type { Imported, LedgerItem, LimitsItem, RowItem, TotalItem } from '../ledger/ledger.ts'
 import { addTo } from '../ledger/windows.ts'
-import { accountPrefix, rowsKey, type RedisConnection } from './connection.ts'
+import { accountPrefix, keysOf, rowsKey, type RedisConnection } from './connection.ts'
 import { toItem } from './history.ts'
 import { toLimits, toLimitsText, type ScriptReply, type ScriptClient } from './replies.ts'
 import { readPages, readRow, snapshotOf, totalsIn, type RedisQuery } from './rows.ts'
 
-const PATIENCE_MS = 2000
-
-/** What is there of an account: receipts may have expired, so that rows have to be looked for. */
+/** The stored rows of an account. Receipts expire, so an import has to look for the rows themselves. */
 interface Index {
   readonly account: string
   /** Sequences by kind and request. */
   readonly rows: Map<string, number>
   /** By day and key. */
   readonly totals: Map<string, { readonly rows: number; readonly cost: Pico }>
-  /** What rows come to, by day and key. */
+  /** Sums of the rows by day and key. */
   readonly spent: Map<string, Pico>
 }
 
-/** Takes items in, in their order. Throws Unavailable. */
+/** Imports items in their order. Every method throws Unavailable while Redis cannot be reached. */
 export class RedisImport {
   readonly #connection: RedisConnection
   readonly #store: ScriptClient
-  /** Of the account that is being taken in. */
+  /** Of the account that is being imported. */
   #index: Index | undefined
 
   constructor(connection: RedisConnection) {
@@ -33,6 +31,7 @@ export class RedisImport {
     this.#store = connection.client as ScriptClient
   }
 
+  /** See {@link Ledger.import}. */
   async take(items: readonly LedgerItem[]): Promise<Imported> {
     let [taken, added] = [0, 0]
     try {
@@ -47,7 +46,7 @@ export class RedisImport {
     }
   }
 
-  /** @returns whether it is new. @throws RangeError when it contradicts what is there, or does not fit */
+  /** @returns whether the item is new. @throws RangeError when it contradicts the ledger, or a sum would leave its bounds */
   async #take(item: LedgerItem): Promise<boolean> {
     switch (item.kind) {
       case 'account':
@@ -62,17 +61,15 @@ export class RedisImport {
   }
 
   async #takePaid(account: string): Promise<boolean> {
-    const added = await this.#ask(() =>
-      this.#store.hset(`${accountPrefix(account)}book`, 'tier', '1'),
-    )
-    return Number(added) > 0
+    const [book] = keysOf(account, 'book')
+    return Number(await this.#connection.ask(() => this.#store.hset(book!, 'tier', '1'))) > 0
   }
 
   async #takeLimits({ account, key, limits, revision }: LimitsItem): Promise<boolean> {
-    const book = `${accountPrefix(account)}book`
-    const stored = await this.#ask(() => this.#store.hget(book, `l:${key}`))
+    const [book = ''] = keysOf(account, 'book')
+    const stored = await this.#connection.ask(() => this.#store.hget(book, `l:${key}`))
     if (stored !== null && toLimits(stored).revision >= revision) return false
-    await this.#ask(() => this.#store.limits(book, key, toLimitsText(limits, revision)))
+    await this.#connection.ask(() => this.#store.limits(book, key, toLimitsText(limits, revision)))
     return true
   }
 
@@ -83,9 +80,9 @@ export class RedisImport {
     const stored = index.totals.get(name)
     const spent = index.spent.get(name) ?? 0n
     if (!checkTotal(item, stored && { ...item, ...stored }, spent)) return false
-    const at = accountPrefix(account)
+    const keys = keysOf(account, 'book', 'f')
     const args = [key, day, `${rows}`, `${cost}`, `${endOf(day)}`]
-    const [answer] = await this.#ask(() => this.#store.takeTotal(`${at}book`, `${at}f`, ...args))
+    const [answer] = await this.#connection.ask(() => this.#store.takeTotal(...keys, ...args))
     if (answer === 'range') throw outOfRange(account)
     index.totals.set(name, { rows, cost })
     return true
@@ -110,7 +107,7 @@ export class RedisImport {
       }
       if (answer === 'range') throw outOfRange(account)
       if (again) throw new RangeError(`${kind} "${request}" of account ${account} was folded`)
-      // It was booked after we had looked.
+      // A gateway has booked it since the index was read.
       this.#index = undefined
     }
   }
@@ -118,36 +115,26 @@ export class RedisImport {
   #write(item: RowItem): Promise<ScriptReply> {
     const { account, kind, request, key = '', cost, day = '', at, usage, note } = item
     const body = usage ?? note
-    const place = accountPrefix(account)
-    return this.#ask(() =>
-      this.#store.takeRow(
-        `${place}book`,
-        `${place}u`,
-        `${place}r:${request}`,
-        `${place}t`,
-        kind,
-        request,
-        key,
-        String(cost),
-        day,
-        String(at),
-        body === undefined ? '' : JSON.stringify(body),
-      ),
-    )
+    const text = body === undefined ? '' : JSON.stringify(body)
+    const keys = keysOf(account, 'book', 'u', `r:${request}`, 't')
+    const args = [kind, request, key, `${cost}`, day, `${at}`, text]
+    return this.#connection.ask(() => this.#store.takeRow(...keys, ...args))
   }
 
   async #row(account: string, seq: number): Promise<RowItem> {
-    const row = await readRow(this.#read, rowsKey(account), seq)
+    const row = await readRow(this.#query, rowsKey(account), seq)
     if (!row) throw new RangeError(`a row of account ${account} was folded meanwhile`)
     return toItem(row, account, false)
   }
 
   async #indexOf(account: string): Promise<Index> {
     if (this.#index?.account === account) return this.#index
-    const { folded, seq } = await this.#ask(() => snapshotOf(this.#store, accountPrefix(account)))
+    const { folded, seq } = await this.#connection.ask(() =>
+      snapshotOf(this.#store, accountPrefix(account)),
+    )
     const index: Index = { account, rows: new Map(), totals: new Map(), spent: new Map() }
     for (const { day, key, ...total } of totalsIn(folded)) index.totals.set(nameOf(day, key), total)
-    for await (const page of readPages(this.#read, rowsKey(account), seq)) {
+    for await (const page of readPages(this.#query, rowsKey(account), seq)) {
       for (const { row, day } of page) {
         index.rows.set(nameOf(row.kind, row.request), row.seq)
         if (row.kind === 'usage') addTo(index.spent, nameOf(day, row.key!), row.cost)
@@ -157,11 +144,7 @@ export class RedisImport {
     return index
   }
 
-  readonly #read: RedisQuery = (read) => this.#ask(() => read(this.#store))
-
-  #ask<T>(send: () => Promise<T>): Promise<T> {
-    return this.#connection.ask(PATIENCE_MS, send)
-  }
+  readonly #query: RedisQuery = (read) => this.#connection.ask(() => read(this.#store))
 }
 
 function nameOf(first: string, second: string): string {

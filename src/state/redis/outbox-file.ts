@@ -1,19 +1,20 @@
 /**
- * Settlements on disk that no store has confirmed: one SQLite file per process, in a folder that several may share. Each
- * has a lock beside it that ends with its process, so that what a dead one has left is found by the next that starts.
+ * Settlements on disk that Redis has not confirmed: one SQLite file per process, in a folder that several processes may
+ * share. A lock beside each file ends with its process, so the next process that starts adopts the file of a dead one.
  *
- * Writing waits for the disk on the main thread: it happens only while the store is away, when nothing new is let in, and
- * once per turn of the event loop however many calls end in it.
+ * Writes block the main thread until they are on disk. They happen only while Redis cannot be reached, when no calls are
+ * admitted, and once per turn of the event loop.
  */
-import { closeSync, mkdirSync, openSync, readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import type { Settlement } from '../ledger/ledger.ts'
+import { createFile, lockFile, transact } from '../sqlite/file.ts'
 
 export interface PendingSettlement {
   /** Ascending in the order of arrival. */
   readonly seq: number
-  /** When it was written down, ms since epoch. */
+  /** When it was written to the file, ms since epoch. */
   readonly at: number
   readonly settlement: Settlement
 }
@@ -25,8 +26,8 @@ interface Append {
 }
 
 const NAME = /^outbox-(\d+)\.db$/
-/** SQLite's result code for a file that someone else has locked (https://sqlite.org/rescode.html). */
-const BUSY = 5
+/** How long to wait for a lock: an operator may be reading the file. */
+const BUSY_TIMEOUT_MS = 2000
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS waiting (
@@ -36,7 +37,7 @@ const SCHEMA = `
     at INTEGER NOT NULL,
     -- the settlement as JSON, its cost in pico-dollars as text
     body TEXT NOT NULL,
-    -- 1: for the operator to decide, because nobody knows whether it was booked
+    -- 1: for the operator to decide, because it may have been booked
     quarantined INTEGER NOT NULL DEFAULT 0,
     UNIQUE (account, request)
   ) STRICT`
@@ -54,8 +55,8 @@ export class OutboxFile {
   #appends: Append[] = []
 
   /**
-   * Takes the first file of the folder that nobody has, and moves into it what is left in others.
-   * @param folder made if it is not there
+   * Takes the first file of the folder that no process has, and moves the settlements of other such files into it.
+   * @param folder created if it does not exist
    * @throws Error when it cannot be used
    */
   static open(folder: string): OutboxFile {
@@ -77,14 +78,8 @@ export class OutboxFile {
   }
 
   static #claim(path: string): OutboxFile | undefined {
-    const lock = openDatabase(`${path}-owner`, 0)
-    try {
-      lock.exec('BEGIN EXCLUSIVE')
-    } catch (error) {
-      lock.close()
-      if (((error as { errcode?: number }).errcode ?? 0) % 256 === BUSY) return undefined
-      throw error
-    }
+    const lock = lockFile(`${path}-owner`)
+    if (!lock) return undefined
     try {
       return new OutboxFile(path, lock)
     } catch (error) {
@@ -96,8 +91,8 @@ export class OutboxFile {
   private constructor(path: string, lock: DatabaseSync) {
     this.path = path
     this.#lock = lock
-    // An operator may be reading it.
-    this.#db = openDatabase(path, 2000)
+    createFile(path)
+    this.#db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS })
     this.#db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     this.#db.exec(SCHEMA)
     const prepare = (sql: string) => this.#db.prepare(sql)
@@ -123,26 +118,26 @@ export class OutboxFile {
     })
   }
 
-  /** Up to `limit` that wait, oldest first, after one of them. */
+  /** Pending settlements, oldest first. @param after a `seq` */
   page(after: number, limit: number): PendingSettlement[] {
-    const rows = this.#page.all(after, limit) as unknown as (Omit<PendingSettlement, 'settlement'> &
-      Body)[]
+    const rows = this.#page.all(after, limit) as unknown as Row[]
     return rows.map(({ seq, at, body }) => {
       const { cost, ...settlement } = JSON.parse(body)
       return { seq, at, settlement: { ...settlement, cost: BigInt(cost) } }
     })
   }
 
+  /** Deletes settlements that are booked. */
   remove(seqs: readonly number[]): void {
-    this.#transact(() => seqs.forEach((seq) => this.#remove.run(seq)))
+    transact(this.#db, () => seqs.forEach((seq) => this.#remove.run(seq)))
   }
 
-  /** Sets some aside that are no longer to be sent. */
+  /** Marks settlements that are not to be sent any more. */
   quarantine(seqs: readonly number[]): void {
-    this.#transact(() => seqs.forEach((seq) => this.#quarantine.run(seq)))
+    transact(this.#db, () => seqs.forEach((seq) => this.#quarantine.run(seq)))
   }
 
-  /** How many wait, since when (ms since epoch), and how many were set aside. */
+  /** Number of pending settlements, time of the oldest (ms since epoch), and number of quarantined ones. */
   summary(): {
     readonly waiting: number
     readonly oldest: number | null
@@ -151,7 +146,7 @@ export class OutboxFile {
     return this.#summary.get() as ReturnType<OutboxFile['summary']>
   }
 
-  /** Writes what is under way, and gives the file up. Does nothing a second time. */
+  /** Writes pending appends and releases the file. A second call does nothing. */
   close(): void {
     if (!this.#db.isOpen) return
     this.#flush()
@@ -164,7 +159,7 @@ export class OutboxFile {
     if (appends.length === 0) return
     const now = Date.now()
     try {
-      this.#transact(() => {
+      transact(this.#db, () => {
         for (const { settlement } of appends) {
           const { account, request, cost } = settlement
           const body = JSON.stringify({ ...settlement, cost: String(cost) })
@@ -178,41 +173,21 @@ export class OutboxFile {
     for (const { resolve } of appends) resolve()
   }
 
-  /** First into this file, then out of that one: between the two it is in both, and sent twice at worst. */
+  /** Writes to this file before it deletes from the other one: after a crash between, settlements are sent twice at worst. */
   #adopt(other: OutboxFile): void {
     const rows = other.#db.prepare('SELECT * FROM waiting ORDER BY seq').all()
     if (rows.length === 0) return
-    this.#transact(() => {
+    transact(this.#db, () => {
       for (const { account, request, at, body, quarantined } of rows) {
         this.#insert.run(account!, request!, at!, body!, quarantined!)
       }
     })
     other.#db.exec('DELETE FROM waiting')
   }
-
-  #transact(write: () => void): void {
-    this.#db.exec('BEGIN IMMEDIATE')
-    try {
-      write()
-      this.#db.exec('COMMIT')
-    } catch (error) {
-      if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
-      throw error
-    }
-  }
 }
 
-interface Body {
+interface Row {
+  readonly seq: number
+  readonly at: number
   readonly body: string
-}
-
-/** @param patienceMs how long to wait for someone else's lock */
-function openDatabase(path: string, patienceMs: number): DatabaseSync {
-  try {
-    // For its owner only. Never opens one that is there: closing it would end the locks this process has on it.
-    closeSync(openSync(path, 'wx', 0o600))
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-  }
-  return new DatabaseSync(path, { timeout: patienceMs })
 }

@@ -1,7 +1,7 @@
 /**
- * Settlements on their way to a shared store that may be away, or forget: state design, section 8. What the store does not
- * confirm in time is written to a local file, and sent when it is back; what it did confirm is kept in memory for a while,
- * and sent again whenever another server may have taken over. Receipts make repetition harmless.
+ * Delivers settlements to Redis, which may be unreachable, or may lose recent writes in a failover. A settlement that Redis
+ * does not confirm in time goes to a local file and is sent when Redis is back. A confirmed one stays in memory for two
+ * minutes and is sent again whenever another server may have become primary. Receipts make repetition harmless.
  */
 import { Unavailable } from '../../errors/errors.ts'
 import type { Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
@@ -9,43 +9,44 @@ import type { OutboxFile, PendingSettlement } from './outbox-file.ts'
 
 export interface OutboxOptions {
   readonly file: OutboxFile
-  /** Asks the store to book. Rejects when it has not confirmed by the deadline. */
+  /** Books a settlement in Redis. Rejects unless Redis confirms by the deadline. */
   readonly send: (settlement: Settlement, deadlineMs: number) => Promise<Settled>
-  /** Looks for settlements of one account among its rows. */
+  /** Looks up settlements of one account among its rows. */
   readonly lookUp: (account: string, settlements: readonly Settlement[]) => Promise<ReceiptLookup>
-  /** How long the store remembers what it has booked. */
+  /** How long Redis keeps a receipt. */
   readonly receiptMs: number
   readonly log: Log
 }
 
-/** What rows say of requests; of those that are in neither set, that they were never booked. */
+/** Result of a look-up. A request in neither set was never booked. */
 export interface ReceiptLookup {
   readonly booked: ReadonlySet<RequestId>
-  /** There may have been a row. */
+  /** Requests that may have had a row. */
   readonly unclear: ReadonlySet<RequestId>
 }
 
 type Booking = () => Promise<Settled>
 
+/** Deadline while a client waits. */
 const SETTLE_MS = 500
 const REPLAY_MS = 2000
 const BATCH = 200
-/** Longer than a failover takes, and than an append-only file lags behind. */
+/** Longer than a failover takes, and longer than an append-only file lags behind. */
 const REMEMBERED_MS = 120_000
 const RETRY_MS = 1000
 const ALARM_MS = 60_000
 
-/** What one process has to see through. */
+/** The outbox of one process. */
 export class Outbox {
   readonly #options: OutboxOptions
   readonly #file: OutboxFile
   readonly #log: Log
-  /** Confirmed bookings and when they were, steady ms; oldest first. */
+  /** Confirmed bookings with the time of confirmation, steady ms; oldest first. */
   readonly #confirmed = new Map<Booking, number>()
-  /** Whether there may be something in the file. */
-  #waiting = true
-  /** Whether the store may have forgotten what it confirmed. */
-  #doubtful = false
+  /** Whether the file may hold settlements. */
+  #pending = true
+  /** Whether Redis may have lost confirmed bookings. */
+  #resendConfirmed = false
   #replay: Promise<void> | undefined
   #alarmAt = -Infinity
   readonly #timer: NodeJS.Timeout
@@ -61,9 +62,9 @@ export class Outbox {
   }
 
   /**
-   * Resolves when the store has confirmed, or else when the settlement is on the local disk. Then the balance is not
-   * known, and 0n in the answer.
-   * @throws Unavailable when neither would take it
+   * Resolves when Redis has confirmed, or else when the settlement is on the local disk. In the second case the balance is
+   * unknown, and 0n in the answer.
+   * @throws Unavailable when neither can store it
    */
   async settle(settlement: Settlement): Promise<Settled> {
     try {
@@ -74,7 +75,7 @@ export class Outbox {
     }
   }
 
-  /** Keeps a booking that was just confirmed. It has to be one that can be repeated. */
+  /** Keeps a booking that was just confirmed. It has to be idempotent. */
   remember(booking: Booking): void {
     const now = performance.now()
     this.#confirmed.set(booking, now)
@@ -84,14 +85,14 @@ export class Outbox {
     }
   }
 
-  /** For when the store is back, or may be another: sends everything that it may not have. */
+  /** Sends everything that Redis may lack. Called when it is back, or when another server may have become primary. */
   replay(): void {
-    this.#doubtful = true
+    this.#resendConfirmed = true
     void this.#send()
   }
 
   health(): { readonly waiting: number; readonly oldestMs: number } {
-    const { waiting, oldest } = this.#waiting ? this.#file.summary() : { waiting: 0, oldest: null }
+    const { waiting, oldest } = this.#pending ? this.#file.summary() : { waiting: 0, oldest: null }
     return { waiting, oldestMs: oldest === null ? 0 : Math.max(0, Date.now() - oldest) }
   }
 
@@ -99,8 +100,8 @@ export class Outbox {
     clearInterval(this.#timer)
     await this.#replay
     this.#file.close()
-    // What it has left is for whoever opens it next.
-    this.#waiting = false
+    // The next process that opens the file sends the rest.
+    this.#pending = false
   }
 
   async #book(settlement: Settlement, deadlineMs: number): Promise<Settled> {
@@ -113,7 +114,7 @@ export class Outbox {
   async #append(settlement: Settlement, cause: unknown): Promise<void> {
     try {
       await this.#file.append(settlement)
-      this.#waiting = true
+      this.#pending = true
     } catch (error) {
       this.#log.error(
         `${this.#file.path} cannot be written, and the store has not confirmed`,
@@ -125,7 +126,7 @@ export class Outbox {
   }
 
   #tick(): void {
-    if (this.#waiting || this.#doubtful) void this.#send()
+    if (this.#pending || this.#resendConfirmed) void this.#send()
     const { waiting, oldestMs } = this.health()
     const now = performance.now()
     if (oldestMs < ALARM_MS || now - this.#alarmAt < ALARM_MS) return
@@ -134,7 +135,7 @@ export class Outbox {
     this.#log.error(`${waiting} settlements wait for the store, the oldest for ${seconds} s`)
   }
 
-  /** One at a time; what comes up meanwhile is for the next tick. */
+  /** Runs once at a time; later settlements wait for the next tick. */
   #send(): Promise<void> {
     this.#replay ??= this.#sendAll()
       .catch((error: unknown) => this.#log.error('replaying the outbox failed', error))
@@ -143,8 +144,8 @@ export class Outbox {
   }
 
   async #sendAll(): Promise<void> {
-    if (this.#waiting) await this.#sendFile()
-    if (this.#doubtful) await this.#sendConfirmed()
+    if (this.#pending) await this.#sendFile()
+    if (this.#resendConfirmed) await this.#sendConfirmed()
   }
 
   async #sendFile(): Promise<void> {
@@ -157,15 +158,15 @@ export class Outbox {
       this.#file.quarantine(unclear)
       if (unclear.length > 0) this.#reportQuarantine(unclear.length)
       booked += done.length
-      // Nothing at all: the store is away.
+      // Redis cannot be reached.
       if (done.length + unclear.length === 0) break
       last = batch.at(-1)!.seq
     }
-    this.#waiting = this.#file.summary().waiting > 0
+    this.#pending = this.#file.summary().waiting > 0
     if (booked > 0) this.#log.info(`${booked} settlements of the outbox are booked`)
   }
 
-  /** Which of these are booked now, and which nobody can tell of; the others wait on. */
+  /** @returns settlements that are booked now, and those that may have been booked earlier; the others stay pending */
   async #sendBatch(
     batch: readonly PendingSettlement[],
   ): Promise<{ done: number[]; unclear: number[] }> {
@@ -183,7 +184,7 @@ export class Outbox {
     return { done, unclear }
   }
 
-  /** For those whose receipts may be gone, if they ever had one; one look-up for each account. */
+  /** Looks up settlements whose receipts may have expired, once per account. */
   #lookUpOld(batch: readonly PendingSettlement[]): Map<number, Promise<ReceiptLookup>> {
     const before = Date.now() - this.#options.receiptMs / 2
     const old = Map.groupBy(
@@ -200,7 +201,7 @@ export class Outbox {
   }
 
   async #sendConfirmed(): Promise<void> {
-    this.#doubtful = false
+    this.#resendConfirmed = false
     let forgotten = 0
     const since = performance.now() - this.#options.receiptMs / 2
     const bookings = [...this.#confirmed].flatMap(([booking, at]) => (at > since ? [booking] : []))
@@ -208,15 +209,15 @@ export class Outbox {
       const batch = bookings.slice(i, i + BATCH)
       const results = await Promise.allSettled(batch.map((booking) => booking()))
       results.forEach((result, j) => {
-        if (result.status === 'rejected') this.#doubtful = true
+        if (result.status === 'rejected') this.#resendConfirmed = true
         else if (result.value.state === 'charged') {
           forgotten++
-          // It counts from now on.
+          // Its two minutes begin again.
           this.#confirmed.delete(batch[j]!)
           this.remember(batch[j]!)
         }
       })
-      if (this.#doubtful) break
+      if (this.#resendConfirmed) break
     }
     if (forgotten > 0) {
       this.#log.warn(`the store had forgotten ${forgotten} bookings; they are booked again`)

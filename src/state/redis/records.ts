@@ -1,4 +1,4 @@
-/** Records in Redis, for several gateways. */
+/** Records in Redis, which several gateways share. */
 import { createStorage, type Driver } from 'unstorage'
 import { createRecords, type Records } from '../records.ts'
 import { PREFIX, type RedisConnection } from './connection.ts'
@@ -7,12 +7,12 @@ import type { ScriptClient } from './replies.ts'
 const DEADLINE_MS = 500
 
 /**
- * Records of unstorage's driver, with deadlines: Unavailable while the store is away. An index is a sorted set instead of
- * a record, so that gateways that add to it at the same moment lose nothing.
+ * Records over unstorage's driver. Every method throws Unavailable while Redis cannot be reached. An index is a sorted set
+ * and not a record, so that several gateways can add to it at the same moment.
  */
 export function recordsIn(connection: RedisConnection, driver: Driver): Records {
   const store = connection.client as ScriptClient
-  const ask = <T>(send: () => Promise<T>) => connection.ask(DEADLINE_MS, send)
+  const ask = <T>(send: () => Promise<T>) => connection.ask(send, DEADLINE_MS)
   const storage = createStorage({
     driver: {
       ...driver,
@@ -25,7 +25,7 @@ export function recordsIn(connection: RedisConnection, driver: Driver): Records 
   return {
     ...records,
     async create(key, value) {
-      // Refuses what is malformed.
+      // Refuses a malformed key.
       if (await records.get(key)) return false
       const text = JSON.stringify(value)
       return (await ask(() => store.set(`${PREFIX}:${key}`, text, 'NX'))) === 'OK'

@@ -1,4 +1,4 @@
-/** What the scripts answer, as the port has it. */
+/** Translates the scripts' replies, and limits, into the types of the ledger port. */
 import type { Cluster, Redis } from 'ioredis'
 import type { Pico } from '../../money/money.ts'
 import {
@@ -13,14 +13,14 @@ import {
 import { windowEnd } from '../ledger/windows.ts'
 import type { ScriptName } from './scripts.ts'
 
-/** Texts, integers as text too; null for what is not there. */
+/** Strings; integers are strings too, and null is an absent value. */
 export type ScriptReply = readonly (string | null)[]
 
-/** A client that knows the scripts; each takes its keys, then its arguments. */
+/** A client with the scripts as methods, which take their keys and then their arguments. */
 export type ScriptClient = (Redis | Cluster) &
   Record<ScriptName, (...args: string[]) => Promise<ScriptReply>>
 
-/** Of the script `enter`. */
+/** The reply of the script `enter`. */
 export function toAdmission([why, ...rest]: ScriptReply): Admission {
   switch (why) {
     case 'ok': {
@@ -42,7 +42,7 @@ function toRate([limit = 0, remaining = 0, resetMs = 0]: readonly number[]): Rat
   return { limit, remaining, resetMs }
 }
 
-/** Of the script `hold`, unless it answered `range`. */
+/** The reply of the script `hold`, unless it is `range`. */
 export function toHoldResult([why, first, second]: ScriptReply): HoldResult {
   switch (why) {
     case 'ok':
@@ -56,18 +56,19 @@ export function toHoldResult([why, first, second]: ScriptReply): HoldResult {
   }
 }
 
-/** Of the scripts `settle` and `topUp`, unless this one answered `range`. */
+/** The reply of the scripts `settle` and `topUp`, unless it is `range`. */
 export function toSettled([state, cost, balance]: ScriptReply): Settled {
   return { state: state as Settled['state'], cost: toPico(cost), balance: toPico(balance) }
 }
 
-/** How a book has limits; {@link toLimits} reads it. */
+/** Limits as a book stores them; {@link toLimits} reads them. */
 export function toLimitsText(limits: KeyLimits, revision: number): string {
   const { disabled, expiresAt = '', rpm, concurrency, cap } = limits
   const members = [revision, disabled ? 1 : 0, expiresAt, rpm, concurrency]
   return [...members, cap?.scope ?? '', cap?.amount ?? ''].join('|')
 }
 
+/** Reads the text of {@link toLimitsText}. */
 export function toLimits(text: string): { limits: KeyLimits; revision: number } {
   const [revision, disabled, expiresAt, rpm, concurrency, scope, amount] = text.split('|')
   const limits: KeyLimits = {
@@ -80,7 +81,7 @@ export function toLimits(text: string): { limits: KeyLimits; revision: number } 
   return { limits, revision: Number(revision) }
 }
 
-/** An amount as the store has it; none is 0. */
+/** An amount from Redis; an absent one is 0. */
 export function toPico(text: string | null | undefined): Pico {
   return BigInt(text ?? 0)
 }

@@ -1,27 +1,27 @@
-/** An account in Redis as it is read: its rows in pages, and its book of one moment. */
+/** Reads an account in Redis: its rows in pages, and a snapshot of its sums. */
 import type { Cluster, Redis } from 'ioredis'
 import type { LedgerRow } from '../ledger/ledger.ts'
 
-/** A row with the UTC day, `YYYYMMDD`, that was charged; '' when none was. */
+/** A row with the UTC day that was charged, `YYYYMMDD`; '' when no day was. */
 export interface DatedRow {
   readonly row: LedgerRow
   readonly day: string
 }
 
-/** An account's book, and the calls that run, all of one moment. */
+/** An account's sums and running calls, as of one moment. */
 export interface Snapshot {
   readonly book: Readonly<Record<string, string>>
-  /** `<key>|<request>` to `<amount>|<day>|...`, or to `-` for a call that waits for money. */
+  /** `<key>|<request>` to `<amount>|<day>|...`, or to `-` for a call that was refused with `held`. */
   readonly holds: Readonly<Record<string, string>>
   /** `<key>|<request>` */
   readonly leases: readonly string[]
-  /** What was folded: see {@link totalsIn}, and `rows`, how many rows, `at`, before which moment. */
+  /** Folded rows: see {@link totalsIn}; `rows` is their number, `at` the moment before which they were folded. */
   readonly folded: Readonly<Record<string, string>>
-  /** Of the last row. */
+  /** Sequence of the last row. */
   readonly seq: number
 }
 
-/** Rows of one key and day that were folded. */
+/** The folded rows of one key and day. */
 export interface FoldedTotal {
   readonly key: string
   /** UTC, `YYYYMMDD`. */
@@ -30,7 +30,7 @@ export interface FoldedTotal {
   readonly cost: bigint
 }
 
-/** Runs a question on the store, with a deadline. */
+/** Runs a read on a client, with a deadline. */
 export type RedisQuery = <T>(read: (client: Redis | Cluster) => Promise<T>) => Promise<T>
 
 const PAGE_ROWS = 200
@@ -50,7 +50,7 @@ export async function* readRows(
   }
 }
 
-/** Oldest first, in pages, up to one with a sequence. */
+/** Oldest first, in pages. @param last the highest sequence to read */
 export async function* readPages(
   ask: RedisQuery,
   stream: string,
@@ -65,6 +65,7 @@ export async function* readPages(
   }
 }
 
+/** One row, unless it was folded. */
 export async function readRow(
   ask: RedisQuery,
   stream: string,
@@ -74,14 +75,14 @@ export async function readRow(
   return entry && toRow(...entry)
 }
 
-/** @param place what the account's keys begin with */
-export async function snapshotOf(client: Redis | Cluster, place: string): Promise<Snapshot> {
+/** Reads a snapshot in one transaction. @param prefix of the account's keys */
+export async function snapshotOf(client: Redis | Cluster, prefix: string): Promise<Snapshot> {
   const results = await client
     .multi()
-    .hgetall(`${place}book`)
-    .hgetall(`${place}h`)
-    .zrange(`${place}ls`, 0, -1)
-    .hgetall(`${place}f`)
+    .hgetall(`${prefix}book`)
+    .hgetall(`${prefix}h`)
+    .zrange(`${prefix}ls`, 0, -1)
+    .hgetall(`${prefix}f`)
     .exec()
   const [book, holds, leases, folded] = (results ?? []).map(([error, result]) => {
     if (error) throw error
@@ -90,7 +91,7 @@ export async function snapshotOf(client: Redis | Cluster, place: string): Promis
   return { book, holds, leases, folded, seq: Number(book.seq ?? 0) }
 }
 
-/** In fields `n|<day>|<key>`, how many rows, and `c|<day>|<key>`, their cost. */
+/** Totals of the fields `n|<day>|<key>`, the number of rows, and `c|<day>|<key>`, their cost. */
 export function* totalsIn(folded: Snapshot['folded']): Generator<FoldedTotal> {
   for (const [field, rows] of Object.entries(folded)) {
     const [kind, day = '', key = ''] = field.split('|')

@@ -1,10 +1,10 @@
-/** Whether servers are fit to hold a ledger, and what may be lost with the way they are set (state design, 5.4). */
+/** Checks whether servers can hold a ledger, and which risks their settings carry. */
 import type { Cluster, Redis } from 'ioredis'
 
 export interface ServerInfo {
-  /** Why the servers cannot be used, and what would do. */
+  /** Why a server cannot be used, and what to change. */
   readonly refusal?: string
-  /** What could be lost, one sentence each. */
+  /** What a crash could lose, one sentence each. */
   readonly risks: readonly string[]
 }
 
@@ -12,6 +12,7 @@ const OLDEST_MAJOR = 7
 
 type Fields = Readonly<Record<string, string | undefined>>
 
+/** Whether a client is connected to a cluster. */
 export function isCluster(client: Redis | Cluster): client is Cluster {
   return client.isCluster
 }
@@ -21,7 +22,7 @@ export function serversOf(client: Redis | Cluster): readonly Redis[] {
   return isCluster(client) ? client.nodes('master') : [client]
 }
 
-/** Looks at the servers. @throws Error when one does not answer */
+/** Reads version, role and settings of the servers. @throws Error when a server does not answer */
 export async function inspectServers(client: Redis | Cluster): Promise<ServerInfo> {
   const inspections = await Promise.all(
     serversOf(client).map(async (node) => {
@@ -37,10 +38,10 @@ export async function inspectServers(client: Redis | Cluster): Promise<ServerInf
 }
 
 /**
- * Has append-only files written anew that were not since their servers started. A server that was killed while it wrote
- * what a script did starts without it, but may leave its beginning in the file, and take that for done the next time it
- * starts (seen with Redis 7.0; newer versions of Valkey drop it).
- * @throws Error when a server does not answer, or does not permit it
+ * Rewrites append-only files that were not rewritten since their servers started. A server that is killed while it writes
+ * the effects of a script drops them at its next start, but may leave part of them in the file and apply that part at the
+ * start after (seen with Redis 7.0; newer versions of Valkey remove the part).
+ * @throws Error when a server does not answer, or does not permit the command
  */
 export async function renewFiles(client: Redis | Cluster): Promise<void> {
   await Promise.all(
@@ -57,7 +58,7 @@ function refusalOf(fields: Fields, cluster: boolean): string | undefined {
   if (Number.parseInt(version, 10) < OLDEST_MAJOR) {
     return (
       `is version ${version}: ${OLDEST_MAJOR}.0 or newer is needed, because before it a server could ` +
-      'hand scripts on as text, and its replicas would then go by clocks of their own.'
+      'replicate scripts as text, and its replicas would then use their own clocks.'
     )
   }
   if (policy !== 'noeviction') {
@@ -70,7 +71,7 @@ function refusalOf(fields: Fields, cluster: boolean): string | undefined {
   return undefined
 }
 
-/** @param settings undefined when the server does not tell them */
+/** @param settings undefined when the server does not permit to read them */
 function risksOf(fields: Fields, settings: Fields | undefined): string[] {
   if (fields.aof_enabled === '0') {
     return [

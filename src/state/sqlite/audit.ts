@@ -1,33 +1,28 @@
-/** Adding up what happened to an account, and comparing with what was kept of it. */
-import type { StatementSync } from 'node:sqlite'
+/** Adds up an account's rows, and compares the result with the stored sums. */
 import type { Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
 import { addSpend, addTo, spendName } from '../ledger/windows.ts'
+import type { SpendColumns, Sql, TotalColumns } from './sql.ts'
 
 export interface AuditReport {
-  /** Kept sums that are not those of the rows. */
+  /** Stored sums that differ from those of the rows. */
   readonly discrepancies: readonly Discrepancy[]
-  /** The sums of the rows, under the names of Book's `settled`; zero where there is none. */
+  /** The sums of the rows, under the names of the book's `settled`. A sum of 0 may be absent. */
   readonly sums: ReadonlyMap<string, Pico>
 }
 
-export interface AuditQueries {
-  readonly sums: StatementSync
-  readonly balance: StatementSync
-  readonly spendOf: StatementSync
-  readonly totalsOf: StatementSync
-}
+type AuditQueries = Pick<Sql, 'sums' | 'balance' | 'spendOf' | 'totalsOf'>
 
-/** At a time: what takes some milliseconds. */
-const ROWS = 2000
+/** Rows added up in one step, within a few milliseconds. */
+const STEP_ROWS = 2000
 const BILLION = 1_000_000_000n
 
-/** One account's audit. Rows are never changed, so that those that have been added up stay so, until some are folded. */
+/** The audit of one account, in steps. Rows never change, so a step's result holds until rows are folded. */
 export class Audit {
   readonly #account: string
   readonly #queries: AuditQueries
   readonly #sums = new Map<string, Pico>()
-  /** Of the last row that was added up. */
+  /** The last row that was added up. */
   #seq = 0n
 
   constructor(account: string, queries: AuditQueries) {
@@ -35,34 +30,30 @@ export class Audit {
     this.#queries = queries
   }
 
-  /** Goes some rows on. @returns whether it has come to the end */
+  /** Adds up the next rows. @returns whether these were the last */
   advance(): boolean {
-    const groups = this.#queries.sums.all(this.#account, this.#seq, ROWS) as unknown as Group[]
+    const groups = this.#queries.sums.all(this.#account, this.#seq, STEP_ROWS) as unknown as Group[]
     let rows = 0n
     for (const { key, day, billions, rest, count, seq } of groups) {
       rows += count
       if (seq > this.#seq) this.#seq = seq
       this.#add(key, day, billions * BILLION + rest)
     }
-    return rows < ROWS
+    return rows < STEP_ROWS
   }
 
-  /** To be asked for once, and before anything more is written. @param from see {@link isBefore} */
+  /** Valid once, before anything more is written. @param from see {@link isBefore} */
   report(from: string): AuditReport {
     const account = this.#account
     for (const row of this.#queries.totalsOf.iterate(account)) {
-      const { key, day, cost } = row as unknown as { key: string; day: string; cost: Pico }
+      const { key, day, cost } = row as unknown as TotalColumns
       this.#add(key, day, cost)
     }
     const stored = new Map<string, Pico>()
-    const { balance } = this.#queries.balance.get(account) ?? {}
-    stored.set('balance', (balance as Pico | undefined) ?? 0n)
+    const balance = this.#queries.balance.get(account)?.balance as Pico | undefined
+    stored.set('balance', balance ?? 0n)
     for (const row of this.#queries.spendOf.iterate(account)) {
-      const { key, window, amount } = row as unknown as {
-        key: string
-        window: string
-        amount: Pico
-      }
+      const { key, window, amount } = row as unknown as SpendColumns
       stored.set(spendName(key, window), amount)
     }
     const names = new Set([...stored.keys(), ...this.#sums.keys()])
@@ -82,13 +73,13 @@ export class Audit {
   }
 }
 
-/** Whether a sum is of a window that ended before a day, `YYYYMMDD`. */
+/** Whether a sum belongs to a window that ended before a day. @param day `YYYYMMDD` */
 export function isBefore(what: string, day: string): boolean {
   const window = what.slice(what.lastIndexOf(' ') + 1)
   return window < day.slice(0, window.length)
 }
 
-/** Rows of one key and day. */
+/** The rows of one key and day. */
 interface Group {
   readonly key: string | null
   readonly day: string | null

@@ -93,7 +93,7 @@ export function firstDay(clock: Clock): string {
   return clock.day(clock.now() - RECENT_MS)
 }
 
-/** The engine of one process. `enter`, `hold` and `leave` answer without a promise. */
+/** The ledger of one process. `enter`, `hold` and `leave` answer without a promise. */
 export class SqliteLedger implements Ledger {
   readonly #client: WorkerClient
   readonly #clock: Clock
@@ -248,7 +248,7 @@ export class SqliteLedger implements Ledger {
     }
   }
 
-  /** Adds up the rows, and compares the result with the sums in the file and with those in memory. */
+  /** Adds up the rows, and compares with the sums in the file and in memory. */
   async verify(account?: string): Promise<readonly Discrepancy[]> {
     const recent = firstDay(this.#clock)
     const from = recent > this.#from ? recent : this.#from

@@ -19,7 +19,7 @@ export async function* exportFile(file: string): AsyncGenerator<LedgerItem> {
   yield* exportDatabase(db)
 }
 
-/** Everything in a database that must not change meanwhile. */
+/** Everything in a database. The caller keeps the database from changing meanwhile. */
 export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerItem> {
   const paid = db.prepare('SELECT paid FROM account WHERE id = ?')
   const limits = db.prepare('SELECT * FROM limits WHERE account = ?')

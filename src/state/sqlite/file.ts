@@ -1,46 +1,47 @@
-/** The folder of an embedded ledger: whether it will do, whose it is, and the database in it. Runs in the worker. */
+/** The folder of a ledger: checks it, claims it for this process, and opens its database. Runs in the worker thread. */
 import { accessSync, closeSync, constants, mkdirSync, openSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** Why a folder cannot be used, and what to do about it: one sentence for the operator. */
+/** A folder or file cannot be used. The message tells the operator what to do, in one sentence. */
 export class CannotOpen extends Error {}
 
 export interface OpenedFolder {
   readonly db: DatabaseSync
-  /** Moves the log into the database, so that it alone is the whole ledger; then gives both up. */
+  /** Moves the write-ahead log into the database file, closes it, and releases the folder. */
   close(): void
-  /** What the operator should know of it. */
+  /** For the operator, one sentence each. */
   readonly warnings: readonly string[]
 }
 
 export const LEDGER_FILE = 'ledger.db'
 const OWNER_FILE = 'owner.db'
 
-/** Before it a checkpoint could lose what had been committed (https://sqlite.org/wal.html#walresetbug). */
+/** Before this version, a checkpoint could lose committed transactions (https://sqlite.org/wal.html#walresetbug). */
 const OLDEST_SQLITE = '3.51.3'
-/** An operator's own `sqlite3` may hold the file for a moment. */
-const PATIENCE_MS = 2000
+/** How long to wait for a lock: an operator's own `sqlite3` may hold one for a moment. */
+const BUSY_TIMEOUT_MS = 2000
 const CHECKPOINT_PAGES = 2000
 
-/** By the type statfs(2) reports. Write-ahead logs need shared memory, which these do not have. */
+/** Network file systems, by the type of statfs(2). They lack the shared memory that a write-ahead log needs. */
 const NETWORK: Readonly<Record<number, string>> = {
   0x6969: 'NFS',
   0x517b: 'SMB',
   0xfe534d42: 'SMB',
   0xff534d42: 'CIFS',
 }
-/** What is behind these cannot be seen from here. */
+/** File systems that hide the disk behind them. */
 const OPAQUE: Readonly<Record<number, string>> = { 0x65735546: 'FUSE', 0x01021997: '9P' }
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
+/** Of a file that another connection has locked. */
 const BUSY = 5
 const CORRUPT = 11
 const NOT_A_DATABASE = 26
 
 /**
- * Schema versions, each as the step from the one before. Amounts are pico-dollars. The sums are allowed more than any
- * admission does, so that what was let in can be settled whatever it cost.
+ * Migrations, one per schema version. Amounts are pico-dollars. The bounds of the sums are wider than those of an admission,
+ * so that an admitted call can always be settled, whatever it costs.
  */
 const MIGRATIONS: readonly string[] = [
   `CREATE TABLE account (
@@ -59,7 +60,7 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX spend_window ON spend (window);
 
-  -- request: of a top-up its reference; day: the one that was charged; body: usage as JSON, of a top-up its note
+  -- request: for a top-up its reference; day: the day that was charged; body: usage as JSON, for a top-up its note
   CREATE TABLE usage (
     seq INTEGER PRIMARY KEY,
     kind TEXT NOT NULL CHECK (kind IN ('usage', 'top-up', 'orphan')),
@@ -95,7 +96,7 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX record_expires ON record (expires) WHERE expires IS NOT NULL;`,
 
-  // What rows of `usage` were folded into: of days that were charged.
+  // Totals of folded rows of `usage`, per charged day.
   `CREATE TABLE total (
     account TEXT NOT NULL,
     day TEXT NOT NULL,
@@ -108,7 +109,7 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';`,
 ]
 
-/** Makes the folder if need be, claims it for this process, opens the database. @throws Refusal */
+/** Creates the folder if needed, claims it for this process, and opens its database. @throws CannotOpen */
 export function openFolder(path: string): OpenedFolder {
   prepareFolder(path)
   const warning = judgeFileSystem(path, statfsSync(path).type)
@@ -126,11 +127,12 @@ export function openFolder(path: string): OpenedFolder {
   }
 }
 
-/** Opens a ledger's database and brings its schema up to date. @throws Refusal */
+/** Opens a ledger's database and migrates its schema. @throws CannotOpen */
 export function openDatabase(file: string): DatabaseSync {
-  createFile(file)
-  const db = new DatabaseSync(file, { readBigInts: true, timeout: PATIENCE_MS })
+  let db: DatabaseSync | undefined
   try {
+    createFile(file)
+    db = new DatabaseSync(file, { readBigInts: true, timeout: BUSY_TIMEOUT_MS })
     checkVersion(String(db.prepare('SELECT sqlite_version() AS version').get()!.version))
     const { journal_mode: mode } = db.prepare('PRAGMA journal_mode = WAL').get()!
     if (mode !== 'wal')
@@ -139,19 +141,19 @@ export function openDatabase(file: string): DatabaseSync {
     migrate(db, file)
     return db
   } catch (error) {
-    db.close()
+    db?.close()
     throw toCannotOpen(file, error)
   }
 }
 
-/** A new ledger in memory, which ends with the process. */
+/** A database in memory with the tables of a ledger. */
 export function openMemoryDatabase(): DatabaseSync {
   const db = new DatabaseSync(':memory:', { readBigInts: true })
   migrate(db, ':memory:')
   return db
 }
 
-/** @returns a warning where it cannot be known. @param type of statfs(2). @throws Refusal for a network file system */
+/** @param type of statfs(2). @returns a warning for a file system that hides its disk. @throws CannotOpen for a network one */
 export function judgeFileSystem(path: string, type: number): string | undefined {
   // The types have 32 bits; some systems extend their sign.
   const number = type >>> 0
@@ -165,7 +167,7 @@ export function judgeFileSystem(path: string, type: number): string | undefined 
   return opaque && `${path} is on ${opaque}: make sure that a local disk is behind it.`
 }
 
-/** @param version as SQLite tells it. @throws Refusal for one that may lose what it has committed */
+/** @throws CannotOpen for a version of SQLite that may lose committed transactions */
 export function checkVersion(version: string): void {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
   const [a = 0, b = 0, c = 0] = OLDEST_SQLITE.split('.').map(Number)
@@ -184,30 +186,59 @@ function prepareFolder(path: string): void {
   }
 }
 
-/** For as long as the process lives: the kernel ends a lock with whoever holds it, however that ends. */
+/** Locks the folder for the life of this process. */
 function claim(path: string): DatabaseSync {
   const file = join(path, OWNER_FILE)
-  createFile(file)
-  const owner = new DatabaseSync(file, { timeout: 0 })
+  let owner
   try {
-    owner.exec('BEGIN EXCLUSIVE')
-    return owner
+    owner = lockFile(file)
   } catch (error) {
-    owner.close()
-    if (codeOf(error) !== BUSY) throw toCannotOpen(file, error)
-    throw new CannotOpen(
-      `${path} belongs to a process that is running: one process owns such a folder, several gateways need Redis.`,
-    )
+    throw toCannotOpen(file, error)
+  }
+  if (owner) return owner
+  throw new CannotOpen(
+    `${path} belongs to a process that is running: one process owns such a folder, several gateways need Redis.`,
+  )
+}
+
+/**
+ * Locks a file for the life of this process: the kernel releases the lock even after `kill -9`.
+ * @returns the lock, released by `close`; undefined while another process holds it
+ */
+export function lockFile(file: string): DatabaseSync | undefined {
+  createFile(file)
+  const lock = new DatabaseSync(file, { timeout: 0 })
+  try {
+    lock.exec('BEGIN EXCLUSIVE')
+    return lock
+  } catch (error) {
+    lock.close()
+    if (codeOf(error) === BUSY) return undefined
+    throw error
   }
 }
 
-/** A new file is for its owner only; SQLite would let others read it. */
-function createFile(file: string): void {
+/** Creates a file that only its owner may read, unless it exists; SQLite itself would let others read it. */
+export function createFile(file: string): void {
   try {
-    // Never opens one that is there: closing it would end the locks this process has on it.
+    // Never opens an existing file: closing it would release the locks that this process has on it.
     closeSync(openSync(file, 'wx', 0o600))
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw unusable(file, error)
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
+/** Runs writes in one transaction, which is on disk when this returns. @throws the error of a write; then nothing is stored */
+export function transact<Result>(db: DatabaseSync, write: () => Result): Result {
+  db.exec('BEGIN IMMEDIATE')
+  try {
+    const result = write()
+    db.exec('COMMIT')
+    return result
+  } catch (error) {
+    // Some errors have rolled back already.
+    if (db.isTransaction) db.exec('ROLLBACK')
+    throw error
   }
 }
 
@@ -234,7 +265,7 @@ function migrate(db: DatabaseSync, file: string): void {
   db.exec(steps.join(';\n'))
 }
 
-/** What an operator can do about an error of this file's. */
+/** Explains an error of a file to the operator. */
 export function toCannotOpen(file: string, error: unknown): CannotOpen {
   if (error instanceof CannotOpen) return error
   const code = codeOf(error)
@@ -250,7 +281,7 @@ function unusable(path: string, error: unknown): CannotOpen {
   return new CannotOpen(`${path} cannot be used: ${(error as Error).message}.`, { cause: error })
 }
 
-/** SQLite's primary result code of an error; 0 for one that is not SQLite's. */
+/** SQLite's primary result code of an error; 0 for an error of another kind. */
 export function codeOf(error: unknown): number {
   return Number((error as { errcode?: number }).errcode) & 0xff
 }

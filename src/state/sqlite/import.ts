@@ -1,4 +1,4 @@
-/** Taking items of an export into the tables of an embedded ledger. Runs in the worker. */
+/** Imports items of an export into the tables of a ledger. */
 import type { Pico } from '../../money/money.ts'
 import {
   charge,
@@ -13,7 +13,7 @@ import {
 import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
 import type { LedgerItem, LimitsItem, RowItem, TotalItem } from '../ledger/ledger.ts'
 
-/** @returns whether it is new. @throws RangeError when it contradicts what is there, or does not fit */
+/** @returns whether the item is new. @throws RangeError when it contradicts the ledger, or a sum would leave its bounds */
 export function take(sql: Sql, item: LedgerItem): boolean {
   switch (item.kind) {
     case 'account':

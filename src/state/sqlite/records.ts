@@ -1,4 +1,4 @@
-/** Records in the file of an embedded ledger, written with the ledger's own batches. */
+/** Records in the ledger's database, written in the ledger's batches. */
 import type { Driver } from 'unstorage'
 import type { WorkerClient } from './worker-client.ts'
 import type { StoredRecord } from './store.ts'
@@ -14,8 +14,8 @@ interface Options {
 }
 
 /**
- * A driver for unstorage. What it has set is on disk; `ttl`, in seconds, is kept; several items are set together or not at
- * all. The file is the ledger's to close.
+ * A driver for unstorage. An item is on disk when its promise resolves. `ttl` is in seconds. Several items are set together
+ * or not at all. The ledger closes the database.
  * @param now ms since epoch
  */
 export function sqliteDriver(client: WorkerClient, now: () => number): Driver<never, WorkerClient> {
@@ -31,7 +31,7 @@ export function sqliteDriver(client: WorkerClient, now: () => number): Driver<ne
   const get = async (key: string) => (await client.read('record', key, now())) ?? null
 
   return {
-    name: 'embedded',
+    name: 'sqlite',
     flags: { ttl: true },
     getInstance: () => client,
     getItem: get,

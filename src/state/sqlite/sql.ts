@@ -1,11 +1,11 @@
-/** The questions and orders that the store of an embedded ledger knows, and what its rows look like. Runs in the worker. */
+/** The SQL statements of the store, and the shapes of its rows. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
 import { checkAmount } from '../ledger/checks.ts'
 import type { KeyLimits, LedgerRow, LimitsItem, RowItem } from '../ledger/ledger.ts'
 import { windowOf } from '../ledger/windows.ts'
 
-/** Every account of which a row or a sum is kept; from one to the next in the index, instead of over all its rows. */
+/** Every account with a row or a sum. It steps through the index from account to account, not through all rows. */
 export const OWNERS = `
   WITH RECURSIVE owner (id) AS (
     SELECT min(account) FROM usage
@@ -43,6 +43,14 @@ export interface TotalColumns {
   readonly cost: Pico
 }
 
+/** Of table `spend`. */
+export interface SpendColumns {
+  readonly account: string
+  readonly key: string
+  readonly window: string
+  readonly amount: Pico
+}
+
 /** Of table `limits`. */
 export interface LimitColumns {
   readonly account: string
@@ -56,12 +64,12 @@ export interface LimitColumns {
   readonly revision: bigint
 }
 
-/** Runs a query whose columns are those of `Row`. */
+/** The rows of a query with the columns of `Row`. */
 export function all<Row>(query: StatementSync, ...args: (string | number | null)[]): Row[] {
   return query.all(...args) as Row[]
 }
 
-/** Adds a cost to the sums of its account, key and day. */
+/** Adds a cost to the sums of its account, key and day. @throws SQLite's error when a sum leaves its bounds */
 export function charge(sql: Sql, account: string, key: string, day: string, cost: Pico): void {
   if (cost === 0n) return
   sql.addBalance.run(account, -cost, 0)
@@ -76,7 +84,7 @@ export function credit(sql: Sql, account: string, amount: Pico): void {
   checkAmount('the balance after this top-up', balance)
 }
 
-/** Unless those that are there are newer. */
+/** Stores limits, unless the stored revision is higher. */
 export function setLimits(
   sql: Sql,
   account: string,
@@ -97,7 +105,7 @@ export function setLimits(
   )
 }
 
-/** What a row's `body` says. */
+/** Reads the `body` of a row. */
 export function readBody(
   kind: LedgerRow['kind'],
   body: string | null,
@@ -106,11 +114,12 @@ export function readBody(
   return kind === 'usage' ? { usage: JSON.parse(body) } : { note: body }
 }
 
-/** The opposite of {@link readBody}. */
+/** Writes what {@link readBody} reads. */
 export function writeBody({ usage, note }: Pick<LedgerRow, 'usage' | 'note'>): string | null {
   return usage ? JSON.stringify(usage) : (note ?? null)
 }
 
+/** A row as an item of an export. */
 export function toRowItem({
   account,
   kind,
@@ -133,6 +142,7 @@ export function toRowItem({
   }
 }
 
+/** Limits with their key and revision. */
 export function toLimits({
   account,
   key,
@@ -170,7 +180,7 @@ export function prepare(db: DatabaseSync) {
     undo: db.prepare('ROLLBACK TO one'),
 
     accounts: db.prepare('SELECT id, balance, paid FROM account'),
-    // Lifetime sorts after every day; a month that a day of it follows sorts before that.
+    // 'lifetime' sorts after every day; a month sorts before its days.
     spend: db.prepare(
       `SELECT account, key, window, amount FROM spend
        WHERE window >= ? OR window = substr(?, 1, 6)`,
@@ -210,7 +220,7 @@ export function prepare(db: DatabaseSync) {
        WHERE kind = 'orphan' AND seq < ?1 AND (?2 IS NULL OR account = ?2)
        ORDER BY seq DESC LIMIT ?3`,
     ),
-    // Halves, because the whole may pass 64 bits on its way to a sum that fits them.
+    // In two parts, because intermediate sums may exceed 64 bits.
     sums: db.prepare(
       `SELECT key, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
          count(*) AS count, max(seq) AS seq

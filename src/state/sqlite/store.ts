@@ -1,8 +1,8 @@
-/** Runs batches of writes and reads on the tables of a ledger: in the worker thread, or for a ledger in memory in the main one. */
+/** The tables of a ledger: commits batches of writes, then answers reads. Runs in the thread that owns the database. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
 import { Audit, type AuditReport } from './audit.ts'
-import { codeOf } from './file.ts'
+import { codeOf, transact } from './file.ts'
 import { take } from './import.ts'
 import {
   all,
@@ -12,27 +12,24 @@ import {
   setLimits,
   toLimits,
   type LimitColumns,
+  type SpendColumns,
   type Sql,
+  type UsageColumns,
 } from './sql.ts'
 import type { KeyLimits, LedgerItem, LedgerRow, LimitsItem } from '../ledger/ledger.ts'
 
-/** Everything a start has to know. */
+/** The state that the main thread loads at the start. */
 export interface Snapshot {
   readonly accounts: readonly {
     readonly id: string
     readonly balance: Pico
     readonly paid: boolean
   }[]
-  readonly spend: readonly {
-    readonly account: string
-    readonly key: string
-    readonly window: string
-    readonly amount: Pico
-  }[]
+  readonly spend: readonly SpendColumns[]
   readonly limits: readonly Omit<LimitsItem, 'kind'>[]
 }
 
-/** A settlement with the day that pays for it. */
+/** A settlement with the day to charge. */
 export interface Charge {
   readonly request: string
   readonly account: string
@@ -54,18 +51,18 @@ export interface Credit {
   readonly note?: string | undefined
 }
 
-/** A row that is there; `fresh` if it was not before. Its `cost` is that of the first who asked. */
+/** A stored row, `fresh` if this command has stored it. `cost` is that of the first command with its request id. */
 export interface Booked {
   readonly fresh: boolean
   readonly cost: Pico
 }
 
-/** A row of history with its `body` still as text. */
+/** A row of history with its `body` as text. */
 export type StoredRow = Omit<LedgerRow, 'usage' | 'note'> & { readonly body: string | null }
 
-/** What became of items, one by one; `refused` says why the next one was not taken. */
+/** The result of an import; `refused` says why the next item was not imported. */
 export interface ImportedItems {
-  /** Whether each was not there before. */
+  /** One per imported item: whether it is new. */
   readonly added: readonly boolean[]
   readonly refused?: string
 }
@@ -96,39 +93,40 @@ export type ReadName =
   | 'recordKeys'
   | 'optimize'
 
-/** A method of the store with its arguments, as it crosses the threads. */
+/** A call of a method of the store, as it is sent between threads. */
 export interface StoreCommand<Name extends WriteName | ReadName = WriteName | ReadName> {
   readonly name: Name
   readonly args: Parameters<Store[Name]>
 }
 
-/** What one write of a batch came to. A refused one has changed nothing, and the others do not mind. */
+/** The result of one write. A refused write has changed nothing, and does not affect the others of its batch. */
 export type CommandResult<Name extends WriteName = WriteName> =
   | { readonly value: ReturnType<Store[Name]> }
-  /** Why: a value that no ledger holds. */
+  /** Why the value is not legal. */
   | { readonly refused: string }
 
-/** All writes in one transaction, then the reads, which see them. */
+/** The writes share one transaction; the reads see them. */
 export interface WorkerBatch {
   readonly writes: readonly StoreCommand<WriteName>[]
   readonly reads: readonly StoreCommand<ReadName>[]
 }
 
 export interface WorkerBatchResult {
-  /** One for each write, or why none of them was written. */
+  /** One result per write, or why none of them was written. */
   readonly outcomes: readonly CommandResult[] | { readonly failure: string }
   readonly answers: readonly ({ readonly value: unknown } | { readonly error: string })[]
 }
 
-/** SQLite's primary result codes for values that do not fit (https://sqlite.org/rescode.html). */
-const MISFITS: ReadonlySet<number> = new Set([18, 19, 20])
-/** Above every key. */
+/** SQLite's primary result codes for illegal values (https://sqlite.org/rescode.html). */
+const ILLEGAL_VALUE: ReadonlySet<number> = new Set([18, 19, 20])
+/** Sorts after every key. */
 const LAST_CHARACTER = '\u{10ffff}'
 
+/** Runs the commands of a {@link WorkerClient}. */
 export class Store {
   readonly #db: DatabaseSync
   readonly #sql: Sql
-  /** Of accounts whose rows are being added up. */
+  /** Running audits, by account. */
   readonly #audits = new Map<string, Audit>()
 
   constructor(db: DatabaseSync) {
@@ -136,12 +134,12 @@ export class Store {
     this.#sql = prepare(db)
   }
 
-  /** @param from a day, `YYYYMMDD`: spend of windows that ended before it is left out */
+  /** Reads the state of a start, without the spend of windows that ended before a day. @param from `YYYYMMDD` */
   load(from: string): Snapshot {
     const { accounts, spend, limits } = this.#sql
     return {
       accounts: all<AccountColumns>(accounts).map((row) => ({ ...row, paid: row.paid === 1n })),
-      spend: all<Snapshot['spend'][number]>(spend, from, from),
+      spend: all<SpendColumns>(spend, from, from),
       limits: all<LimitColumns>(limits).map(toLimits),
     }
   }
@@ -152,22 +150,13 @@ export class Store {
   }
 
   /**
-   * Writes all of a batch, in its order, and has it on disk when it returns.
-   * @throws SQLite's error when the database cannot be written; nothing of the batch is then there
+   * Commits a batch in its order. It is on disk when this returns.
+   * @throws SQLite's error when the database cannot be written; then nothing of the batch is stored
    */
   commit(batch: readonly StoreCommand<WriteName>[]): CommandResult[] {
-    this.#db.exec('BEGIN IMMEDIATE')
-    try {
-      const outcomes = batch.map(({ name, args }) =>
-        this.#attempt(() => Reflect.apply(this[name], this, args)),
-      )
-      this.#db.exec('COMMIT')
-      return outcomes
-    } catch (error) {
-      // Some errors have done so already.
-      if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
-      throw error
-    }
+    return transact(this.#db, () =>
+      batch.map(({ name, args }) => this.#attempt(() => Reflect.apply(this[name], this, args))),
+    )
   }
 
   settle({ request, account, key, day, cost, at, body }: Charge): Booked {
@@ -188,7 +177,7 @@ export class Store {
     this.#book('orphan', request, account, key, 0n, null, at, null)
   }
 
-  /** Unless those it has are newer. */
+  /** Stores limits, unless the stored revision is higher. */
   limits(account: string, key: string, limits: KeyLimits, revision: number): void {
     setLimits(this.#sql, account, key, limits, revision)
   }
@@ -205,7 +194,7 @@ export class Store {
     this.#sql.removeRecord.run(key)
   }
 
-  /** As far as they go: up to the first that contradicts what is there. */
+  /** Imports items up to the first that contradicts the ledger. */
   import(items: readonly LedgerItem[]): ImportedItems {
     const added: boolean[] = []
     for (const item of items) {
@@ -217,8 +206,8 @@ export class Store {
   }
 
   /**
-   * Folds up to so many rows of days before one, and of calls that came in before a moment, ms since epoch.
-   * @returns how many it were
+   * Folds usage rows of days before `day` and of calls admitted before `at`, ms since epoch.
+   * @returns the number of rows folded
    */
   fold(day: string, at: number, limit: number): number {
     return this.#fold(this.#sql.foldOld, day, at, limit)
@@ -233,7 +222,7 @@ export class Store {
     if (seq !== null && seq > rows) this.#fold(this.#sql.foldFirst, Number(seq) - rows)
   }
 
-  /** Lets the database look after its statistics. Outside of a transaction, as all that only reads. */
+  /** Updates the database's statistics. A read command, because it runs outside of a transaction. */
   optimize(): void {
     this.#db.exec('PRAGMA optimize')
   }
@@ -254,10 +243,9 @@ export class Store {
   }
 
   /**
-   * Adds up some more of an account's rows, and compares when that was the last of them. A long history thus holds no
-   * batch up for long.
-   * @param from a day, `YYYYMMDD`: the report's `sums` are without the windows that ended before it
-   * @returns undefined until it is asked often enough
+   * Adds up some more of an account's rows, so that a long history does not delay a batch. The caller repeats it.
+   * @param from a day, `YYYYMMDD`: the report's `sums` leave out windows that ended before it
+   * @returns undefined until the last row was added up
    */
   audit(account: string, from: string): AuditReport | undefined {
     const audit = this.#audits.get(account) ?? new Audit(account, this.#sql)
@@ -272,7 +260,7 @@ export class Store {
     return all<{ v: string }>(this.#sql.record, key, now)[0]?.v
   }
 
-  /** Keys that begin like this. @param now ms since epoch */
+  /** Keys with a prefix. @param now ms since epoch */
   recordKeys(prefix: string, now: number): string[] {
     const range = [prefix, prefix + LAST_CHARACTER] as const
     return all<{ k: string }>(this.#sql.recordKeys, ...range, now).map(({ k }) => k)
@@ -309,9 +297,9 @@ export class Store {
       this.#sql.unmark.run()
       return { value }
     } catch (error) {
-      // What is no error of the database's is the value's, and would be no other the next time.
+      // An illegal value would fail again; any other error is the disk's, and the whole batch is retried.
       const code = codeOf(error)
-      if (code !== 0 && !MISFITS.has(code)) throw error
+      if (code !== 0 && !ILLEGAL_VALUE.has(code)) throw error
       this.#sql.undo.run()
       this.#sql.unmark.run()
       return { refused: (error as Error).message }
@@ -342,15 +330,7 @@ interface AccountColumns {
   readonly paid: bigint
 }
 
-interface RowColumns {
-  readonly seq: bigint
-  readonly kind: LedgerRow['kind']
-  readonly request: string
-  readonly key: string | null
-  readonly at: bigint
-  readonly cost: Pico
-  readonly body: string | null
-}
+type RowColumns = Omit<UsageColumns, 'account' | 'day'> & { readonly seq: bigint }
 
 interface Owned {
   readonly account: string
