@@ -1,7 +1,7 @@
 /**
- * All that a gateway knows for good, as lines of JSON: what `ledger export` writes and `ledger import` reads. A header,
- * records of accounts and keys, the ledger account by account, and an end that says how many lines there are. Amounts are
- * decimal text in USD, costs positive and top-ups negative; moments are ms since epoch.
+ * The durable state of a gateway as lines of JSON: `ledger export` writes them and `ledger import` reads them. A header is
+ * followed by the records of accounts and keys, the ledger account by account, and a last line with the number of lines.
+ * Amounts are decimal text in USD, positive for costs and negative for top-ups. Times are ms since epoch.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico } from '../../money/money.ts'
@@ -9,16 +9,16 @@ import type { Records } from '../../state/records.ts'
 import type { Ledger, LedgerItem } from '../../state/ledger/ledger.ts'
 import { LineError, readLine, VERSION, type Line, type RecordLine } from './lines.ts'
 
-/** What is moved. */
+/** The state of a gateway: the source of an export, the target of an import. */
 export interface State {
   readonly ledger: Ledger
   readonly records: Records
 }
 
 export interface Transferred {
-  /** Of the file. */
+  /** Number of lines in the file. */
   readonly lines: number
-  /** Those of them that said something new. */
+  /** Lines among them that changed the state. */
   readonly added: number
 }
 
@@ -32,12 +32,12 @@ interface KeyRecord {
   readonly revision: number
 }
 
-/** What keys of records begin with that are indexes. */
+/** Prefix of the keys of index records. */
 const INDEX = 'index:'
-/** Lines that are taken in at a time: one sync of the disk for each such batch. */
+/** Lines imported at a time, with one sync of the disk per batch. */
 const BATCH_LINES = 500
 
-/** Every line with its line feed. As of one moment while nobody changes records. */
+/** Yields each line with its line feed. The ledger is as of one moment; records are read while they may change. */
 export async function* exportLines({ ledger, records }: State): AsyncGenerator<string> {
   let lines = 0
   const write = (line: object) => {
@@ -51,10 +51,9 @@ export async function* exportLines({ ledger, records }: State): AsyncGenerator<s
 }
 
 /**
- * Takes an export in. What is there already is left as it is, so that it can be done again, whatever became of it the
- * first time.
- * @param read the lines, from the first: twice, because nothing is taken from an export that is not whole
- * @throws LineError for a line that is none, or contradicts what is there; those before it are taken then
+ * Imports an export. Lines that are in the state already change nothing, so an import that was interrupted can be repeated.
+ * @param read yields the lines from the first. It is called twice, because an incomplete export must not be imported.
+ * @throws LineError for an invalid line, or one that contradicts the state; the lines before it are imported then
  */
 export async function importLines(
   { ledger, records }: State,
@@ -75,12 +74,12 @@ export async function importLines(
     if (batch.length === BATCH_LINES || !isItem(line)) await flush()
     lines++
     if (isItem(line)) batch.push(line)
-    if (line.kind === 'record') added += Number(await takeRecord(records, line, lines))
+    if (line.kind === 'record') added += Number(await importRecord(records, line, lines))
   }
   return { lines, added }
 }
 
-/** @throws LineError for what is no export, or only a part of one */
+/** @throws LineError for a file that is not an export, or only a part of one */
 async function* checkedLines(texts: AsyncIterable<string>): AsyncGenerator<Line> {
   let number = 0
   let ended = false
@@ -101,7 +100,7 @@ function isItem(line: Line): line is LedgerItem {
   return line.kind !== 'export' && line.kind !== 'record' && line.kind !== 'end'
 }
 
-/** Accounts and keys; a record before the ones it names, as they were made. */
+/** Records of accounts and keys, in the order in which they were created. */
 async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
   const accounts = await records.list('accounts')
   yield* indexLine('accounts', accounts)
@@ -123,18 +122,18 @@ async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
   }
 }
 
-/** An index as a record: storages keep indexes each in their own way. None of one that is empty. */
+/** A non-empty index as a record line; each storage keeps indexes in its own way. */
 function indexLine(index: string, ids: readonly string[]): RecordLine[] {
   return ids.length > 0 ? [{ kind: 'record', key: `${INDEX}${index}`, value: { ids } }] : []
 }
 
-/** @returns whether it said something new. @throws LineError when another record is there that means someone else */
-async function takeRecord(
+/** @returns whether it changed the state. @throws LineError when a different record has the same key */
+async function importRecord(
   records: Records,
   { key, value }: RecordLine,
   number: number,
 ): Promise<boolean> {
-  if (key.startsWith(INDEX)) return takeIndex(records, key.slice(INDEX.length), value as Ids)
+  if (key.startsWith(INDEX)) return importIndex(records, key.slice(INDEX.length), value as Ids)
   const [kind] = key.split(':', 1)
   const stored = await records.get<object>(key)
   const next = stored === undefined ? value : MERGES[kind!]!(stored, value)
@@ -144,14 +143,14 @@ async function takeRecord(
   return true
 }
 
-async function takeIndex(records: Records, index: string, { ids }: Ids): Promise<boolean> {
-  const there = new Set(await records.list(index))
-  const missing = ids.filter((id) => !there.has(id))
+async function importIndex(records: Records, index: string, { ids }: Ids): Promise<boolean> {
+  const stored = new Set(await records.list(index))
+  const missing = ids.filter((id) => !stored.has(id))
   if (missing.length > 0) await records.add(index, ...missing)
   return missing.length > 0
 }
 
-/** What becomes of a record and one from an export; undefined when they contradict each other. */
+/** Merges a stored record with one of an export; undefined when they contradict each other. */
 const MERGES: Readonly<Record<string, (stored: any, value: any) => object | undefined>> = {
   account: (stored) => stored,
   hash: (stored, value) => (isDeepStrictEqual(stored, value) ? stored : undefined),

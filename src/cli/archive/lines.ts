@@ -1,4 +1,4 @@
-/** The lines of an export, and what is wrong with those that are none. */
+/** The format of an export's lines, and the errors of invalid lines. */
 import * as v from 'valibot'
 import { isObject } from '../../errors/checks.ts'
 import { toConfigIssues } from '../../errors/issues.ts'
@@ -6,10 +6,10 @@ import { recordId } from '../../accounts/key-settings.ts'
 import { formatPico, MAX_AMOUNT, parsePico } from '../../money/money.ts'
 import type { LedgerItem } from '../../state/ledger/ledger.ts'
 
-/** Of the format; another one is not read. */
+/** Version of the format. Exports of another version are refused. */
 export const VERSION = 1
 
-/** One line that cannot be taken in, with its number. */
+/** A line that cannot be imported. */
 export class LineError extends Error {
   /** @param line counted from 1 */
   constructor(line: number, reason: string) {
@@ -18,13 +18,14 @@ export class LineError extends Error {
   }
 }
 
-/** A record as the gateway keeps it (state design, section 2). */
+/** A record of the gateway. */
 export interface RecordLine {
   readonly kind: 'record'
   readonly key: string
   readonly value: object
 }
 
+/** One line of an export. */
 export type Line =
   | { readonly kind: 'export'; readonly version: number; readonly at: number }
   | { readonly kind: 'end'; readonly lines: number }
@@ -110,7 +111,7 @@ const items = v.variant('kind', [
 ])
 
 const sha256 = v.pipe(v.string('64 hex digits'), v.regex(/^[0-9a-f]{64}$/, '64 hex digits'))
-/** By what their keys begin with. Members that only describe are not looked at. */
+/** Schemas of records, by the prefix of their keys. Members without a meaning to the gateway are not checked. */
 const records: Readonly<Record<string, v.GenericSchema>> = {
   index: v.strictObject({ ids: v.array(recordId) }),
   account: v.looseObject({ id: recordId, name: text, createdAt: moment }),
@@ -129,7 +130,7 @@ const records: Readonly<Record<string, v.GenericSchema>> = {
 const RECORD_KEY =
   /^(?:index:(?:accounts|keys:[a-z0-9_-]{1,64})|(?:account|key):[a-z0-9_-]{1,64}|hash:[0-9a-f]{64})$/
 
-/** @param number counted from 1; the first line has to be the header. @throws LineError */
+/** Parses and checks a line. @param number counted from 1; line 1 has to be the header. @throws LineError */
 export function readLine(text: string, number: number): Line {
   const value = parse(text, number)
   if (number === 1) return readHeader(value)
@@ -143,7 +144,7 @@ function parse(text: string, number: number): { readonly [name: string]: unknown
     const value: unknown = JSON.parse(text)
     if (isObject(value)) return { ...value }
   } catch {
-    // Said below, without the text: it may be anything.
+    // The error below does not repeat the text, which may hold a secret.
   }
   throw new LineError(number, number === 1 ? NO_EXPORT : 'expected a JSON object')
 }
@@ -176,7 +177,7 @@ function check(
 ): unknown {
   const result = v.safeParse(schema, value)
   if (result.success) return result.output
-  // A first thing that is wrong is enough; keys and digests among the members are not shown.
+  // One error is enough. The message shows no value, which may be a key or a digest.
   const [issue] = toConfigIssues([result.issues[0]], { path, value, secrets: new Set() }, schema)
   throw new LineError(number, `${issue!.path}: ${issue!.message}`.replace(/^: /, ''))
 }
@@ -195,7 +196,7 @@ function amount(form: RegExp, expected: string) {
     v.string(expected),
     v.regex(form, expected),
     v.transform((text) => (text.startsWith('-') ? -parsePico(text.slice(1)) : parsePico(text))),
-    // Sums of larger ones would not fit the stores' 64 bits.
+    // Sums of larger amounts could exceed the 64 bits of the engines.
     v.check((pico) => pico >= -MAX_AMOUNT && pico <= MAX_AMOUNT, expected),
   )
 }

@@ -1,13 +1,14 @@
-/** Lua that several scripts of `redis-scripts.ts` share. A part uses what the parts before it define. */
+/** Parts of Lua that the scripts in `scripts.ts` share. A part uses functions of the parts before it. */
 import { MAX_AMOUNT } from '../../money/money.ts'
 
-/** Of days, and of months, what a book keeps the spend of: this one and the two before (state design, 4.5). */
+/** Days, and months, for which a book keeps spend: the current one, and two more for late settlements. */
 const KEPT_WINDOWS = 3
-/** Leases that one script gives back: what takes well below a millisecond. */
-const SWEPT = 64
-/** Counters stay below it, so that no increase by an amount can overflow 64 bits. */
-const HIGHEST_SUM = 5_000_000_000_000_000_000n
+/** Expired leases that one script releases, within well below a millisecond. */
+const MAX_SWEPT = 64
+/** Bound of every counter, so that no increase by an amount can overflow 64 bits. */
+const MAX_SUM = 5_000_000_000_000_000_000n
 
+/** Amounts are text: Lua's numbers are exact to 2^53 only. */
 export const BASE = `
 local call = redis.call
 
@@ -19,14 +20,14 @@ local function negative(amount)
   return amount == '0' and amount or '-' .. amount
 end
 
--- Of amounts that are not negative.
+-- Compares amounts that are not negative.
 local function below(a, b)
   if #a ~= #b then return #a < #b end
   return a < b
 end
 `
 
-/** Time that is never set back: when the clock is, or a failover leads to a slower one, it goes on from where it was. */
+/** Time that never goes back: when the clock does, or a failover leads to a slower one, it goes on from its last value. */
 export const STEADY = `
 local function steady(last, ahead)
   local time = now + (tonumber(ahead) or 0)
@@ -37,7 +38,7 @@ local function steady(last, ahead)
 end
 `
 
-/** Days are counted from 1 March 2000, so that leap days come last in years, in groups of four, and of four hundred. */
+/** UTC day of a moment, `YYYYMMDD`. Counts days from 1 March 2000, which puts leap days at the end of each cycle. */
 export const CALENDAR = `
 local function dayOf(time)
   local days = math.floor(time / 86400000) - 11017
@@ -58,7 +59,7 @@ local function dayOf(time)
 end
 `
 
-/** By name, not by age: one that was dropped can then never come back and count from zero. */
+/** Windows of spend. The earliest is dropped, not the oldest entry: a dropped window can then never count from zero again. */
 export const WINDOWS = `
 local function keep(key, kept, window)
   local others, same = '|', { window }
@@ -75,7 +76,7 @@ local function keep(key, kept, window)
   return kept
 end
 
--- Those that a day's money counts in; without its day or month when that is too old to be kept.
+-- The windows in which the money of a day counts; without its day or month if these were dropped.
 local function windowsOf(key, day)
   local kept = call('HGET', book, 'w:' .. key) or '|'
   local windows = { 'L' }
@@ -88,9 +89,9 @@ local function windowsOf(key, day)
 end
 `
 
-/** Ends a call: its lease goes, and what it holds is given back to its own windows. */
+/** Ends a call: removes its lease, and returns the money it holds to the windows of its own day. */
 export const RELEASE = `
--- The day of its hold, and when it came in; nothing if it held none.
+-- Returns the day of its hold and the time of its admission; nothing if it held no money.
 local function release(member)
   if call('ZREM', leases, member) == 0 then return end
   local key = string.match(member, '^[^|]*')
@@ -110,6 +111,7 @@ local function release(member)
 end
 `
 
+/** Appends a row to the history. */
 export const ROW = `
 local function write(kind, request, key, cost, day, at, body)
   local seq = text(call('HINCRBY', book, 'seq', '1'))
@@ -119,9 +121,10 @@ local function write(kind, request, key, cost, day, at, body)
 end
 `
 
+/** Releases expired leases; a call that held money leaves an orphan row. */
 export const SWEEP = `
 local function sweep(time)
-  local expired = call('ZRANGEBYSCORE', leases, '-inf', text(time), 'LIMIT', '0', '${SWEPT}')
+  local expired = call('ZRANGEBYSCORE', leases, '-inf', text(time), 'LIMIT', '0', '${MAX_SWEPT}')
   for _, member in ipairs(expired) do
     local day, at = release(member)
     local key, request = string.match(member, '^([^|]*)|(.*)$')
@@ -131,12 +134,13 @@ local function sweep(time)
 end
 `
 
+/** Moves a cost from the balance to the spend of a key. */
 export const CHARGE = `
--- To be asked before anything is written: a script that fails half-way leaves half of it.
+-- Checked before any write: a script that fails half-way leaves its writes behind.
 local function fits(key)
   local sums = call('HMGET', book, 'bal', 'avail', 'c:L:' .. key)
   for i = 1, 3 do
-    if below('${HIGHEST_SUM}', string.match(sums[i] or '0', '%d+')) then return false end
+    if below('${MAX_SUM}', string.match(sums[i] or '0', '%d+')) then return false end
   end
   return true
 end
@@ -152,8 +156,9 @@ local function charge(key, day, cost)
 end
 `
 
+/** Adds a top-up to the balance, and ends the free tier. */
 export const CREDIT = `
--- The balance after it, and whether that is one; if not, nothing is changed.
+-- Returns the new balance, and whether it is within its bounds; if not, nothing is changed.
 local function credit(amount)
   call('HINCRBY', book, 'bal', amount)
   local balance = call('HGET', book, 'bal')

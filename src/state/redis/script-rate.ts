@@ -1,15 +1,15 @@
-/** Lua that counts the admissions of the last minute; parts of the scripts in `redis-scripts.ts`. */
+/** Parts of Lua that count the admissions of the last minute, for the scripts in `scripts.ts`. */
 
-/** Entries per minute up to which a log is exact (state design, 4.2). */
+/** Admissions per minute up to which a log is exact; above, a list of times would cost too much memory. */
 const EXACT_ENTRIES = 6000
 
 /**
- * A log is a list, newest first. Up to EXACT_ENTRIES a minute it has the time of every entry. Above, it has one element
- * for each second with entries, `<second>:<entries up to its end>`, so that a count is a difference: sixty whole seconds
- * and the one that is under way count, and of those before, the last one is kept to subtract. Times are steady.
+ * A log is a list, newest first, of steady times. For limits up to EXACT_ENTRIES it holds the time of every entry. Above,
+ * it holds one element per second with entries, `<second>:<entries up to its end>`, so that a count is a difference. Sixty
+ * whole seconds and the current one count; one element before them is kept to subtract.
  */
 export const RATE = `
--- Drops what is a minute old, in steps that double, so that a burst goes as cheaply as it came.
+-- Drops entries that are a minute old, in steps that double, so that dropping a burst takes few commands.
 local function trim(log, time)
   local step = 1
   while true do
@@ -30,7 +30,7 @@ local function secondOf(bucket)
   return tonumber(second), tonumber(sum)
 end
 
--- When all entries of a second are certainly a minute old.
+-- When every entry of a second is at least a minute old.
 local function leavesAt(second)
   return (second + 61) * 1000
 end
@@ -60,7 +60,7 @@ local function bucketRate(log, limit, time, newest)
   return rate
 end
 
--- Entries of the last minute, time until all of them have left, and until fewer than the limit are left.
+-- Number of entries in the last minute, time until it is 0 (reset), and until it is below the limit (wait).
 local function rateOf(log, limit, time)
   local newest = call('LINDEX', log, 0)
   local rate
@@ -92,7 +92,7 @@ local function toBuckets(log)
   end
 end
 
--- Each as late as it can have been.
+-- With the latest time that each entry can have had.
 local function toEntries(log, time)
   local buckets = call('LRANGE', log, 0, -1)
   call('DEL', log)
@@ -107,7 +107,7 @@ local function toEntries(log, time)
   end
 end
 
--- Here nothing can be lost: the entry was let in, so that fewer than the limit are in the log.
+-- The new form has room for all entries: the request was admitted, so the log holds fewer than its limit.
 local function push(log, rate, time)
   local bucketed = rate.limit > ${EXACT_ENTRIES}
   if bucketed ~= rate.bucketed and rate.count > 0 then
@@ -131,7 +131,7 @@ local function push(log, rate, time)
 end
 `
 
-/** Takes one entry back that was made at a steady time. */
+/** Removes the entry of a steady time. */
 export const UNCOUNT = `
 local function uncount(log, time)
   local newest = call('LINDEX', log, 0)

@@ -1,19 +1,18 @@
 /**
- * What the Redis engine asks of the store, as Lua: each script is one atomic step (state design, section 5.2).
+ * The Lua scripts of the Redis engine. Each script is one atomic step.
  *
- * Amounts are text and never calculated with: they are increased by HINCRBY, negated by a sign, compared by length and
- * then as text, because Lua's numbers are exact to 2^53 only. Every key is declared, so that a cluster knows where a
- * script belongs; whatever is put into a key or a value as a number is written with `%.0f`, so that Lua 5.1 and 5.4 write
- * the same.
+ * Scripts do no arithmetic on amounts, because Lua's numbers are exact to 2^53 only: HINCRBY adds them, a sign negates them,
+ * and they are compared by length and then as text. Every key is declared, so that a cluster can route the script. Numbers
+ * are written with `%.0f`, so that Lua 5.1 and 5.4 write the same.
  *
  * Keys of account A, all beginning with `gw:{A}:` and so in one slot: `book` (hash, below), `ls` (sorted set: leases by
- * expiry, `<key>|<request>`), `h` (hash: their holds, `<amount>|<day>|<billed>|<at>`, or `-` for one that waits for
- * money), `rl:<key>` and `rl:@account` (lists: entries of the last minute), `r:<request>` (string: receipt), `t` (hash:
+ * expiry, `<key>|<request>`), `h` (hash: their holds, `<amount>|<day>|<billed>|<at>`, or `-` for a call that was refused
+ * with `held`), `rl:<key>` and `rl:@account` (lists: entries of the last minute), `r:<request>` (string: receipt), `t` (hash:
  * top-ups by reference), `u` (stream: rows), `f` (hash: totals of rows that were folded).
  *
  * Hash `book`, with `<key>` the id of an API key and `<window>` one of `L`, a day `YYYYMMDD`, a month `YYYYMM`:
  * `bal`, `avail` (balance less holds), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
- * the last change, and what it is ahead of the clock), `fday` and `fcount` (entries of an unpaid account on a day),
+ * the last change, and how far it is ahead of the clock), `fday` and `fcount` (entries of an unpaid account on a day),
  * `l:<key>` (limits), `n:<key>` (calls in flight), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
  * `c:<window>:<key>` (committed: settled and held).
  */
@@ -32,11 +31,13 @@ import {
 } from './script-parts.ts'
 import { RATE, UNCOUNT } from './script-rate.ts'
 
+/** As ioredis defines a command. */
 export interface Script {
   readonly lua: string
   readonly numberOfKeys: number
 }
 
+/** Names of the scripts. */
 export type ScriptName =
   | 'enter'
   | 'hold'
@@ -56,10 +57,10 @@ export const STORE_CLOCK = `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`
 
-/** How long a receipt is kept. What may be sent again later than half of this is looked up among the rows first. */
+/** Lifetime of a receipt. A settlement that is sent again later than half of it is looked up among the rows first. */
 export const RECEIPT_MS = RECEIPT_HOURS * 3_600_000
 
-/** The scripts. @param clock Lua that defines `now`, ms since epoch: {@link STORE_CLOCK} unless a test brings its own */
+/** All scripts. @param clock Lua that defines `now`, ms since epoch: {@link STORE_CLOCK}, or the clock of a test */
 export function scriptsWith(clock: string): Readonly<Record<ScriptName, Script>> {
   return {
     enter: script(
@@ -95,7 +96,7 @@ export function scriptsWith(clock: string): Readonly<Record<ScriptName, Script>>
   }
 }
 
-/** @param keys the names by which its parts know the script's keys */
+/** @param keys the variables that hold the script's keys */
 function script(keys: readonly string[], ...parts: string[]): Script {
   const names = keys.map((key, i) => `local ${key} = KEYS[${i + 1}]`)
   return { lua: [...names, ...parts].join('\n'), numberOfKeys: keys.length }
@@ -132,7 +133,7 @@ if not paid then
   if today >= tierDay then midnight = 86400000 - now % 86400000 end
 end
 
--- What is told is the log that is nearest to refusing.
+-- The log with the fewest requests remaining.
 local function nearest()
   local rate, left = own, math.max(0, own.limit - own.count)
   if tier then
@@ -209,7 +210,7 @@ local function isSpent(sum)
 end
 if isSpent(state[3]) then return { 'credits' } end
 if waits or isSpent(state[4]) then
-  -- Marked, so that to be asked again takes no second entry back.
+  -- The mark keeps a repeated hold from removing a second entry of the rate log.
   if not held then
     uncount(log, tonumber(at) + time - now)
     call('HSET', holds, member, '-')
@@ -217,7 +218,7 @@ if waits or isSpent(state[4]) then
   return { 'held' }
 end
 
--- The largest of the key's counters: what fits it fits 64 bits everywhere.
+-- The largest counter of the key: what fits into it fits into every other one.
 local lifetime = 'c:L:' .. key
 local sum = call('HGET', book, lifetime) or '0'
 if below('${MAX_AMOUNT}', sum) then return { 'range', sum } end
@@ -309,7 +310,7 @@ end
 return { 'taken', write(kind, request, key, cost, day, at, body) }
 `
 
-/** A total takes as many sequences as it has rows, so that rows and folded rows together are always as many as these. */
+/** A total takes as many sequences as it has rows, so that `seq` always equals the number of stored and folded rows. */
 const TAKE_TOTAL = `
 local key, day, count, cost, at = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local name = day .. '|' .. key
@@ -323,14 +324,14 @@ call('HSET', totals, 'n|' .. name, count, 'c|' .. name, cost)
 return { 'taken' }
 `
 
-/** In the order they come, those of one millisecond too. */
+/** Keeps the order of adds, also within a millisecond. */
 const INDEX = `
 local newest = tonumber(call('ZRANGE', index, '-1', '-1', 'WITHSCORES')[2] or '0')
 local at = math.max(now, newest + 1)
 for i, id in ipairs(ARGV) do call('ZADD', index, 'NX', text(at + i), id) end
 `
 
-/** Rows come as id, day, key and cost. */
+/** Each row is given as id, day, key and cost. */
 const FOLD = `
 local folded = 0
 for i = 2, #ARGV, 4 do
