@@ -3,7 +3,6 @@
  * edit here. A plugin is a plain object; `define…` only brands it and gives types, so nothing of the gateway has to be
  * imported at run time.
  */
-export * from './plugin/json.ts'
 export * from './plugin/base.ts'
 export * from './plugin/chat.ts'
 export * from './plugin/flow.ts'

@@ -1,12 +1,5 @@
 /** Chat for vendors with OpenAI's chat completions API. */
-import {
-  carry,
-  stringify,
-  writtenIn,
-  writtenString,
-  type Host,
-  type Provider,
-} from '../../src/plugin.ts'
+import type { Host, Provider } from '../../src/plugin.ts'
 import { isEventStream, parseAnswer } from '../shared/http.ts'
 import { readChunks, readCompletion } from './answer.ts'
 import { sendRequest } from './errors.ts'
@@ -35,14 +28,10 @@ export function createChat<Options extends DeploymentOptions>(
     const deployment = options as unknown as Options
     const { url, headers, quirks } = targetOf(model, deployment)
     const stream = input.stream === true
-    const asked = toBody(input, model, quirks, deployment)
-    const body = stringify(asked, asked, 'messages', writtenIn(asked))
+    const body = host.json(toBody(input, model, quirks, deployment))
     const response = await sendRequest(host, { url, headers, body, signal, stream })
     const profile: VendorProfile = { quirks, tags: deployment.reasoning, fail: host.fail }
     if (isEventStream(response, stream)) return host.sse(response.body).through(readChunks(profile))
-    const text = await response.text()
-    const payload = parseAnswer(text, host.fail)
-    const completion = readCompletion(payload, profile)
-    return carry(completion, writtenString(text, payload.choices[0]?.message?.content))
+    return readCompletion(parseAnswer(await response.text(), host.fail), profile)
   }
 }

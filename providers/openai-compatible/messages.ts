@@ -1,5 +1,5 @@
 /** Converts the conversation for a vendor, with the reasoning of earlier turns. */
-import { mapped, type ChatMessage, type ReasoningDetail } from '../../src/plugin.ts'
+import type { ChatMessage, ReasoningDetail } from '../../src/plugin.ts'
 
 /** Where a vendor expects the reasoning of earlier turns. */
 export type Replay =
@@ -24,7 +24,7 @@ export interface MessageQuirks {
 export type Outgoing = Record<string, any>
 
 /**
- * Converts messages. Unchanged messages and lists are returned as they are.
+ * Converts messages. Unchanged messages and lists are returned as they are: `host.json` copies them from the request.
  * @param replay where to put earlier reasoning; undefined removes it
  */
 export function toMessages(
@@ -32,11 +32,9 @@ export function toMessages(
   quirks: MessageQuirks,
   replay: Replay | undefined,
 ): readonly Outgoing[] {
-  return mapped<Outgoing>(messages, (message) =>
-    isFit(message as ChatMessage, quirks, replay)
-      ? message
-      : toMessage(message as ChatMessage, quirks, replay),
-  )
+  const fits = (message: ChatMessage) => isFit(message, quirks, replay)
+  if (messages.every(fits)) return messages
+  return messages.map((message) => (fits(message) ? message : toMessage(message, quirks, replay)))
 }
 
 /** Merges adjacent messages of one role, for vendors that require alternating roles. */
@@ -64,7 +62,7 @@ function isFit(message: ChatMessage, quirks: MessageQuirks, replay: Replay | und
   ) {
     return false
   }
-  if (Array.isArray(content) && toParts(content, quirks) !== content) return false
+  if (Array.isArray(content) && !content.every((part) => isFitPart(part, quirks))) return false
   if (role !== 'assistant') return tool_calls === undefined
   if (tool_calls === undefined) return content !== undefined && content !== null
   return !replay && Array.isArray(tool_calls) && tool_calls.length > 0 && content !== undefined
@@ -150,7 +148,7 @@ function visible(details: readonly ReasoningDetail[]): string {
 }
 
 function toParts(content: readonly any[], quirks: MessageQuirks): readonly any[] {
-  return mapped(content, (part) => (isFitPart(part, quirks) ? part : toPart(part, quirks)))
+  return content.map((part) => (isFitPart(part, quirks) ? part : toPart(part, quirks)))
 }
 
 /** Whether a content part needs no change. */

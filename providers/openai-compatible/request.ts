@@ -1,6 +1,6 @@
 /** Builds the chat request for a vendor. */
 import { hash } from 'node:crypto'
-import { mapped, type ChatInput, type Reasoning } from '../../src/plugin.ts'
+import type { ChatInput, Reasoning } from '../../src/plugin.ts'
 import { toMessages, type Outgoing, type Replay } from './messages.ts'
 import type { Quirks } from './quirks.ts'
 import { isOff } from './reasoning.ts'
@@ -29,7 +29,7 @@ export function toBody(
   if (input.cache_control !== undefined && !(input.cache_control && quirks.cacheControl)) {
     body.cache_control = undefined
   }
-  if (input.tools && !quirks.cacheControl) body.tools = mapped(input.tools, withoutMarker)
+  if (input.tools && !quirks.cacheControl) body.tools = input.tools.map(withoutMarker)
   if (quirks.sessionAsCacheKey && input.session_id) {
     body.prompt_cache_key ??= hash('sha256', String(input.session_id), 'hex').slice(0, 32)
   }

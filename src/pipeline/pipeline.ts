@@ -25,6 +25,7 @@ import type { ChatCompletion, Flow, SearchResult, Provider, Step, Usage } from '
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
 import type { Routing } from '../models/routing.ts'
 import { Scope } from '../lifetime/scope.ts'
+import type { RawJson } from '../stream/raw-json.ts'
 import type { Grounding, Search } from '../search/search.ts'
 
 /** Also the name of the provider's method. */
@@ -112,6 +113,8 @@ export interface Endpoint<In = any, Part = any> {
   read(incoming: Incoming, limits: BodyLimits): Promise<In>
   modelOf(input: In): string
   sessionOf(input: In): string | undefined
+  /** The source text behind the input, where parts of it are copied upstream. Released when the first part has arrived. */
+  rawJson?(input: In): RawJson | undefined
   /** What in the input means something only to whoever answered before, such as the signature of a thought. */
   bondOf?(input: In): string | undefined
   policyOf(input: In): Policy | undefined

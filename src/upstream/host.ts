@@ -13,6 +13,7 @@ import { UpstreamFailure } from '../errors/errors.ts'
 import { createDownloader, type Downloader } from './download.ts'
 import { flowFrom } from '../stream/flow.ts'
 import { encodeForm } from './form.ts'
+import { RawJson } from '../stream/raw-json.ts'
 import { readEvents } from '../stream/sse.ts'
 import type { Batch, Flow, Host, Source, UpstreamRequest, UpstreamResponse } from '../plugin.ts'
 
@@ -70,6 +71,7 @@ export function createHost(
     form: encodeForm,
     download: fetch,
     sse: readEvents,
+    json: (body) => RawJson.stringify(body),
     fail: (failure, message, options) => new UpstreamFailure(failure, message, options),
   }
   return {

@@ -2,7 +2,7 @@
 import { GatewayError, InvalidRequest } from '../../errors/errors.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
 import { randomId } from '../../state/ids.ts'
-import { forget, piecesOf, writtenIn } from '../../plugin/json.ts'
+import { RawJson } from '../../stream/raw-json.ts'
 import { costJson, formatPico, type Bill, type UsageLine } from '../../money/money.ts'
 import type { Call, Charge, Endpoint } from '../../pipeline/pipeline.ts'
 import type {
@@ -15,7 +15,7 @@ import type {
   Usage,
 } from '../../plugin.ts'
 import { writeEvents, writeJson } from '../shared/write.ts'
-import { readJson } from '../shared/body.ts'
+import { readRawJson } from '../shared/body.ts'
 import { signatureIn, lastSignature } from './affinity.ts'
 import { ChatEvents } from './events.ts'
 import {
@@ -41,8 +41,13 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   path: '/v1/chat/completions',
   modality: 'chat',
 
-  read: (incoming, limits) =>
-    readJson(incoming, limits.chat, undefined, KEPT).then(readChatRequest),
+  async read(incoming, limits) {
+    const body = await readRawJson(incoming, limits.chat)
+    const request = readChatRequest(body.value)
+    body.record('messages')
+    return request
+  },
+  rawJson: (input) => RawJson.of(input.messages),
   modelOf: (input) => input.model,
   sessionOf: (input) => input.session_id,
   bondOf: (input) => signatureIn(input.messages),
@@ -102,8 +107,6 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   limit: (maxOutputTokens) => new OutputLimit(maxOutputTokens),
 
   normalize(call, answer: ChatCompletion | AsyncIterable<ChatChunk>) {
-    // It was sent. Whoever is asked after this one, which is rare, gets it written anew.
-    forget(call.input)
     const meter = new UsageCounter(call)
     const envelope = envelopeOf(call)
     const read = (chunk: ChatChunk) => meter.read(chunk)
@@ -139,15 +142,10 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
       last = batch.last
     }
     const completion = whole.completion()
-    const { message } = completion.choices[0]!
-    const body = piecesOf(completion, message, 'content', writtenIn(completion))
-    const sending = writeJson(call, out, body)
+    const sending = writeJson(call, out, JSON.stringify(completion))
     if (sending) await sending
   },
 }
-
-/** What of a request mostly goes upstream as it came. */
-const KEPT = 'messages'
 
 /** What an input may need of a model, and the capability that says the model has it (wire contract, D31). */
 const NEEDS = [

@@ -3,7 +3,6 @@
  * client library can read (wire contract, S1-S12). Pure: no clock, no socket, no money.
  */
 import { UpstreamFailure } from '../../errors/errors.ts'
-import { carry, writtenIn } from '../../plugin/json.ts'
 import type {
   ChatChunk,
   ChatChunkChoice,
@@ -60,7 +59,7 @@ export function normalizeChunks(
  * @throws UpstreamFailure as {@link normalizeChunks}
  */
 export function normalizeCompletion(chunk: ChatChunk, envelope: Envelope): ChatChunk {
-  return carry(plain(chunk, envelope) ?? gathered(chunk, envelope), writtenIn(chunk))
+  return plain(chunk, envelope) ?? gathered(chunk, envelope)
 }
 
 /** An answer that is one text and nothing else, as most are: there is nothing to put in order. */

@@ -3,7 +3,6 @@
  * not name pass unseen and untouched.
  */
 import { toInvalidRequest } from '../../errors/checks.ts'
-import { carry, mapped, writtenIn } from '../../plugin/json.ts'
 import type { ChatInput, ChatMessage, Reasoning } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
 import { findInvalidField } from './fields.ts'
@@ -132,9 +131,7 @@ export function readChatRequest(body: object): ChatRequest {
 export function outboundChat(request: ChatRequest): ChatInput {
   const input: Record<string, unknown> = {}
   for (const member in request) if (!KEPT_BACK.has(member)) input[member] = request[member]
-  const messages = mapped(request.messages, outboundMessage)
-  input.messages = messages
-  if (messages === request.messages) carry(input, writtenIn(request))
+  input.messages = mapped(request.messages, outboundMessage)
   const limit = request.max_completion_tokens ?? request.max_tokens
   if (limit !== undefined) input.max_completion_tokens = limit
   const reasoning = reasoningOf(request)
@@ -188,7 +185,7 @@ function withoutAbsent(body: ChatRequest): ChatRequest {
   for (const member in body) {
     if (isAbsent(member, body[member])) {
       const given = Object.entries(body).filter(([name, value]) => !isAbsent(name, value))
-      return carry(Object.fromEntries(given), writtenIn(body)) as unknown as ChatRequest
+      return Object.fromEntries(given) as unknown as ChatRequest
     }
   }
   return body
@@ -275,4 +272,10 @@ function withoutNulls<T extends object>(value: T, kept?: string): T {
     return Object.fromEntries(given) as T
   }
   return value
+}
+
+/** The same list unless an item changes: then its source text can still be copied. */
+function mapped<T>(items: readonly T[], change: (item: T) => T): readonly T[] {
+  const next = items.map(change)
+  return next.every((item, i) => item === items[i]) ? items : next
 }

@@ -1,23 +1,33 @@
 /** Request bodies: media type, size, JSON. Shared by the endpoints. */
 import { InvalidRequest } from '../../errors/errors.ts'
-import { carry, writtenMember } from '../../plugin/json.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import { preparePolicy } from '../../policy/policy.ts'
+import { RawJson } from '../../stream/raw-json.ts'
 import { utf8ToText } from '../../upstream/host.ts'
 
 /**
  * Reads a JSON object (wire contract, 1.3): any parameters of the media type are ignored, an absent one is JSON, a BOM is
  * skipped.
  * @param accepted all types that the route takes, for the error
- * @param kept a member that is likely to be written again as it is: the object carries its text
  * @throws InvalidRequest `unsupported_content_type`, `invalid_json`, and what {@link Incoming.body} throws
  */
 export function readJson(
   incoming: Incoming,
   limitBytes: number,
-  accepted = 'application/json',
-  kept?: string,
+  accepted?: string,
 ): Promise<object> {
+  return readRawJson(incoming, limitBytes, accepted).then(({ value }) => value)
+}
+
+/**
+ * The same, with its source text.
+ * @throws InvalidRequest as {@link readJson}
+ */
+export function readRawJson(
+  incoming: Incoming,
+  limitBytes: number,
+  accepted = 'application/json',
+): Promise<RawJson> {
   const type = incoming.header('content-type')
   if (type !== undefined && type !== 'application/json') {
     const media = type.split(';', 1)[0]!.trim().toLowerCase()
@@ -29,8 +39,8 @@ export function readJson(
     }
   }
   return incoming.body(limitBytes).then((bytes) => {
-    const body = parseObject(bytes, kept)
-    const { policy } = body as { readonly policy?: unknown }
+    const body = parseObject(bytes)
+    const { policy } = body.value as { readonly policy?: unknown }
     return policy === undefined ? body : prepared(policy, incoming).then(() => body)
   })
 }
@@ -40,7 +50,7 @@ export async function prepared(policy: unknown, incoming: Incoming): Promise<voi
   await preparePolicy(policy, () => incoming.throwIfGone())
 }
 
-function parseObject(bytes: Buffer, kept: string | undefined): object {
+function parseObject(bytes: Buffer): RawJson {
   const bom = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
   let text: string
   let value: unknown
@@ -54,7 +64,7 @@ function parseObject(bytes: Buffer, kept: string | undefined): object {
     const found = Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`
     throw new InvalidRequest('invalid_json', `The body must be a JSON object, found ${found}.`)
   }
-  return kept === undefined ? value : carry(value, writtenMember(text, value, kept))
+  return new RawJson(text, value)
 }
 
 /** Says where, and not what: the engine's own message quotes the body. */

@@ -15,41 +15,27 @@ const EVENT_HEADERS = {
 }
 const KEEP_ALIVE = ': keep-alive\n\n'
 
-/** Sends one JSON body, already serialised, in one piece or several, and says what it cost if that is known. */
-export function writeJson(
-  call: Call,
-  out: Outgoing,
-  body: string | readonly string[],
-): void | Promise<void> {
-  return writeWhole(call, out, typeof body === 'string' ? [body] : body, 'application/json')
+/** Sends one JSON body, already serialised, and says what it cost if that is known. */
+export function writeJson(call: Call, out: Outgoing, body: string): void | Promise<void> {
+  return writeWhole(call, out, body, 'application/json')
 }
 
 /** The same for a text. */
 export function writeText(call: Call, out: Outgoing, body: string): void | Promise<void> {
-  return writeWhole(call, out, [body], 'text/plain; charset=utf-8')
+  return writeWhole(call, out, body, 'text/plain; charset=utf-8')
 }
 
 /** A promise only while the end of the call needs time. */
-function writeWhole(
-  call: Call,
-  out: Outgoing,
-  pieces: readonly string[],
-  type: string,
-): void | Promise<void> {
+function writeWhole(call: Call, out: Outgoing, body: string, type: string): void | Promise<void> {
   call.status = 200
   if (call.bill) call.headers['x-service-cost'] = call.bill.text
   const ending = call.end('completed')
-  if (ending) return ending.then(() => sendWhole(out, pieces, type))
-  sendWhole(out, pieces, type)
+  if (ending) return ending.then(() => sendWhole(out, body, type))
+  sendWhole(out, body, type)
 }
 
-function sendWhole(out: Outgoing, pieces: readonly string[], type: string): void {
-  let bytes = 0
-  let body = ''
-  for (const piece of pieces) {
-    bytes += Buffer.byteLength(piece)
-    body += piece
-  }
+function sendWhole(out: Outgoing, body: string, type: string): void {
+  const bytes = Buffer.byteLength(body)
   out.head(200, { 'content-type': type, 'content-length': String(bytes) })
   out.end(body, bytes === body.length)
 }

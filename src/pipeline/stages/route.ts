@@ -160,6 +160,7 @@ class FailoverSource implements Source<any> {
         const first = 'next' in parts ? await parts.next() : { parts, last: true }
         alarm?.clear()
         this.#intake = intake
+        call.endpoint.rawJson?.(call.input)?.release()
         if (intake.chargeAtFirstPart) this.#meter(intake.usage())
         if ('next' in parts) this.#flow = parts
         const ms = performance.now() - started

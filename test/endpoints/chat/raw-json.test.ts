@@ -1,10 +1,10 @@
-/** What goes on in the words it came in, and what does not. */
+/** Messages whose source text is copied upstream, and answers whose text is written by us. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { json, startUpstream, type FakeUpstream } from '../../upstream.ts'
 import { createTestGateway, eventsOf, type TestGateway } from '../../_setup.ts'
 
 const LONG = 'Straße "12"\\3\n'.repeat(60)
-/** As a vendor writes it that knows ASCII only. */
+/** As a vendor writes it that sends ASCII only. */
 const LONG_JSON = JSON.stringify(LONG).replaceAll('ß', '\\u00df')
 
 let upstream: FakeUpstream
@@ -43,7 +43,7 @@ const ask = (messages: string, more = '', key?: string) =>
   t.chat(`{"model":"acme/swift", "messages" : ${messages}${more}}`, key ? { key } : {})
 
 describe('the messages', () => {
-  it('go upstream as they were written', async () => {
+  it('go upstream with their source text', async () => {
     const messages = '[ {"role":"user","content":"\\u0061 \\/ ä 🚀", "n": 12345678901234567890} ]'
     const answer = await ask(messages, ',"temperature":1.0,"max_tokens":5')
     expect(answer.status).toBe(200)
@@ -94,9 +94,8 @@ describe('the messages', () => {
 })
 
 describe('a long answer', () => {
-  it('goes out as it was written', async () => {
+  it('has the text that the vendor wrote', async () => {
     const answer = await ask('[{"role":"user","content":"Hi"}]')
-    expect(answer.text).toContain(LONG_JSON)
     expect(answer.json).toMatchObject({
       object: 'chat.completion',
       model: 'acme/swift',
@@ -119,11 +118,10 @@ describe('a long answer', () => {
     expect(said.map(({ delta }) => delta.content ?? '').join('')).toBe(LONG)
   })
 
-  it('is written anew where a policy cuts it', async () => {
+  it('is cut by a policy', async () => {
     const { secret } = await t.newKey({ policy: { version: 1, bannedPatterns: ['"12"'] } })
     const answer = await ask('[{"role":"user","content":"Hi"}]', '', secret)
     expect(answer.status).toBe(200)
-    expect(answer.text).not.toContain(LONG_JSON)
     expect(answer.json.choices[0].message.content).not.toContain('"12"')
   })
 
