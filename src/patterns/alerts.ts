@@ -5,7 +5,6 @@
  */
 import { MIN_BASE64 } from './views/base64.ts'
 import { MIN_PAIRS } from './views/hex.ts'
-import { BLOCK, type Before } from './sift.ts'
 import { DIGIT, ESCAPE, SEPARATOR, SEXTET, SORTS, UNSEEN } from './char-class.ts'
 import { CODES } from './lazy-dfa.ts'
 
@@ -30,21 +29,6 @@ for (let run = 0; run <= MIN_BASE64; run++) {
     const state = stateOf(run, row)
     for (let code = 0; code < CODES; code++) ALERTS[state + code] = after(run, row, SORTS[code]!)
   }
-}
-
-const NOTHING_BEFORE: Before = { run: 0, isRow: false }
-
-/** Does a row go on that was told of? */
-export function isInRow(state: number): boolean {
-  return (state / CODES) % (MIN_DIGITS + 1) === MIN_DIGITS
-}
-
-/** What is known in a state of what stands before: a whole block of a run that was told of. */
-export function beforeIn(state: number): Before {
-  if (state === 0) return NOTHING_BEFORE
-  const run = Math.trunc(state / CODES / (MIN_DIGITS + 1))
-  const isRow = (state / CODES) % (MIN_DIGITS + 1) > 0
-  return { run: run === MIN_BASE64 ? BLOCK : run, isRow }
 }
 
 function after(run: number, row: number, sort: number): number {

@@ -7,7 +7,6 @@ import { Machine, type Automaton } from './product-dfa.ts'
 import type { Goal } from './nfa.ts'
 import { NfaBuilder } from './nfa-builder.ts'
 import { KIND_SETS, type Reading } from './normalization.ts'
-import { Sieve } from './sieve.ts'
 import {
   classRanges,
   countOf,
@@ -27,13 +26,9 @@ export interface Parsed {
   readonly literal?: readonly number[]
 }
 
-/**
- * The automata of some patterns: over the text itself, with what they need not read of it, and over what is decoded from
- * it, if any pattern applies.
- */
+/** The automata of some patterns: over the text itself, and over what is decoded from it if any pattern applies there. */
 export interface Machines {
   readonly text: Machine
-  readonly sieve: Sieve
   readonly decoded: Machine | undefined
 }
 
@@ -94,9 +89,8 @@ export function* buildMachines(patterns: readonly Parsed[]): Steps<Machines> {
     ['flat', flat],
   ])
   const text = yield* Machine.of(automata)
-  const sieve = new Sieve(automata, decoded.size > 0)
-  if (decoded.size === 0) return { text, sieve, decoded: undefined }
-  return { text, sieve, decoded: yield* Machine.of(yield* automataOf([['flat', decoded]])) }
+  if (decoded.size === 0) return { text, decoded: undefined }
+  return { text, decoded: yield* Machine.of(yield* automataOf([['flat', decoded]])) }
 }
 
 function* automataOf(

@@ -36,12 +36,6 @@ export interface Reached {
   readonly before: boolean
 }
 
-/** A set of symbols, and the state that any of them leads to. */
-export interface Read {
-  readonly set: number
-  readonly next: number
-}
-
 // Kinds of instructions, each with two numbers. A char: what is next, and the number of its set. A split: both that are
 // next. An assertion: what is next, and its conditions. Acceptance: nothing, and its goal.
 export const CHAR = 0
@@ -186,18 +180,6 @@ export class Nfa {
       }
     }
     for (const state of beginning) this.#take(state, base, into, reached)
-  }
-
-  /**
-   * What may be read next, whatever stands around the place: numbers of sets, and the state after each.
-   * @returns also whether there may be a match already
-   */
-  reads(states: readonly number[]): { readonly chars: readonly Read[]; readonly accepts: boolean } {
-    const found = this.#spread(states, CONDITIONS - 1)
-    const chars = found
-      .filter((state) => this.#kind[state] === CHAR)
-      .map((state) => ({ set: this.#second[state]!, next: this.#first[state]! }))
-    return { chars, accepts: found.some((state) => this.#kind[state] === ACCEPT) }
   }
 
   /** Like {@link read} where no symbol follows. */

@@ -5,6 +5,7 @@ import { buildMachines, parsePattern, type Machines } from '../../src/patterns/b
 import { DecodedText } from '../../src/patterns/decoders.ts'
 import { isSuspect } from '../../src/patterns/search.ts'
 import { NOTHING, type Machine } from '../../src/patterns/product-dfa.ts'
+import { compilePatterns } from '../../src/patterns/patterns.ts'
 import { PatternScan } from '../../src/patterns/scan.ts'
 import { Track } from '../../src/patterns/match-cursor.ts'
 import { atOnce } from '../../src/patterns/time-slice.ts'
@@ -112,7 +113,43 @@ const ESCAPED = [
 
 const UNSEEN = ['', '\u200b', '\u0001', '\u200b\u200b', '\u{e0100}', '\u007f', '\u0308']
 
+const DISGUISES: readonly ((text: string) => string)[] = [
+  (text) => text,
+  (text) => text.toUpperCase(),
+  (text) => text.replaceAll(' ', '  \n\t '),
+  (text) => [...text.replaceAll(' ', '')].join(' '),
+  (text) => [...text.replaceAll(' ', '')].join(' . '),
+  (text) => text.replace(/(?<=^.{3})/u, '\u200b'),
+  (text) => text.replace(/(?<=^.{3})/u, '\0'),
+  (text) => text.replaceAll('o', '0').replaceAll('i', '1').replaceAll('a', '@'),
+  (text) => text.replaceAll('o', '\u043e').replaceAll('a', '\u0430'),
+  (text) => [...text].toReversed().join(''),
+  (text) => Buffer.from(text).toString('base64'),
+  (text) => Buffer.from(` ${text}`).toString('base64url'),
+  (text) => Buffer.from(text).toString('hex'),
+  (text) => [...Buffer.from(text)].map((byte) => byte.toString(16)).join(' '),
+  (text) => text.replace(/[aeiou]/g, (one) => `%${one.charCodeAt(0).toString(16)}`),
+  (text) => text.replace(/[aeiou]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`),
+]
+
 afterEach(() => vi.restoreAllMocks())
+
+it('finds a literal in every disguise, wherever in a text it stands', () => {
+  const words = ordinaryText(100, 11)
+  for (const literal of ['blue heron', 'acquisition', 'casino']) {
+    const matcher = compilePatterns([literal, 'begin.*end'])
+    for (const disguise of DISGUISES) {
+      const secret = disguise(literal)
+      for (let before = 0; before <= 20; before++) {
+        for (const after of [0, 5, 40]) {
+          const text = `${words.slice(0, before)} ${secret} ${words.slice(0, after)}`
+          expect(matcher.find(text)?.pattern, text).toBe(0)
+          expect(matcher.mayMatch(text), text).toBe(true)
+        }
+      }
+    }
+  }
+})
 
 /** How far a text may go, and what is found in it, when every decoder reads every character. */
 class Plain {
