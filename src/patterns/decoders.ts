@@ -4,7 +4,7 @@ import { Base64 } from './views/base64.ts'
 import type { Decoder, Reader } from './views/decode.ts'
 import { Escapes } from './views/escapes.ts'
 import { Hex } from './views/hex.ts'
-import { firstBytesOf } from './first-bytes.ts'
+import { firstBytesOf } from './dfa-cursor.ts'
 import { NOTHING, type Machine } from './product-dfa.ts'
 import { Track, type Found } from './match-cursor.ts'
 

@@ -8,7 +8,7 @@ import { MIN_PAIRS, openRow } from './views/hex.ts'
 import { DecodedText } from './decoders.ts'
 import { NOTHING, type Machine } from './product-dfa.ts'
 import { DIGIT, ESCAPE, SEPARATOR, SEXTET, SORTS, UNSEEN } from './char-class.ts'
-import { CODES } from './lazy-dfa.ts'
+const CODES = 128
 import type { Found } from './match-cursor.ts'
 import { codePointAt, type Units } from './utf16.ts'
 

@@ -31,9 +31,6 @@ export const STOP = -1
 /** The table has been replaced: go on with the new one, from the same set. */
 export const MOVED = -2_147_483_648
 
-/** In a row of {@link Table.coded}: one for every ASCII code. */
-export const CODES = 128
-
 /** Of one table: cells and sets, in bytes. */
 const TABLE_BYTES = 1 << 20
 
@@ -90,7 +87,6 @@ export class Table {
   readonly shift: number
   /** How many columns a row has. */
   readonly stride: number
-  #coded: Int32Array | undefined
   readonly #lazy: Lazy
   readonly #stepper: Stepper
   readonly #sets: Int32Array[] = [new Int32Array(0)]
@@ -121,19 +117,6 @@ export class Table {
     this.mirrored = new Int32Array(rows)
   }
 
-  /**
-   * By row times {@link CODES} plus ASCII code: where that leads, as a row times {@link CODES}, or 0 as long as nobody has
-   * put it there: in a table that {@link passes}, nobody may. One look fewer for each character than by columns. Another
-   * array when there are more rows.
-   */
-  get coded(): Int32Array {
-    if (!this.#coded) {
-      this.#coded = new Int32Array(this.marks.length * CODES)
-      if (!this.passes) this.#charge(this.#older.length * CODES * 4)
-    }
-    return this.#coded
-  }
-
   setOf(state: number): Int32Array {
     return this.#sets[state >> this.shift]!
   }
@@ -154,17 +137,11 @@ export class Table {
       this.marks = doubled(this.marks, new Uint8Array(this.marks.length * 2))
       this.tags = doubled(this.tags, new Uint16Array(this.tags.length * 2))
       this.mirrored = doubled(this.mirrored, new Int32Array(this.mirrored.length * 2))
-      const coded = this.#coded
-      if (coded) this.#coded = doubled(coded, new Int32Array(coded.length * 2))
     }
     this.#put(row, set)
     // About what a row costs besides its cells and the set.
-    this.#charge((this.stride + set.length + (this.#coded ? CODES : 0)) * 4 + 120)
+    if (!this.#lazy.grow((this.stride + set.length) * 4 + 120)) this.#full = true
     return row << this.shift
-  }
-
-  #charge(bytes: number): void {
-    if (!this.#lazy.grow(bytes)) this.#full = true
   }
 
   /** Builds a cell. @returns what is in it now, or {@link MOVED} */

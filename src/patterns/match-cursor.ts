@@ -8,7 +8,8 @@ import { BEGINS, EMPTY, IDLE, NOTHING, type Machine } from './product-dfa.ts'
 import type { View } from './nfa.ts'
 import { AS_IS, BLANK, LETTER } from './normalization.ts'
 import type { Hit, Side } from './component.ts'
-import { CODES, MOVED, UNKNOWN, type Table } from './lazy-dfa.ts'
+import { MOVED, UNKNOWN, type Table } from './lazy-dfa.ts'
+const CODES = 128
 import type { Units } from './utf16.ts'
 
 /** A match, where it stands in the raw text. */

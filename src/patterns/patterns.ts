@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Origin, PatternMatch, PatternMatcher as MatcherContract } from '../plugin.ts'
 import { buildMachines, parsePattern, type Machines, type Parsed } from './build.ts'
-import { Glance, isSuspect } from './search.ts'
+import { mayContainMatch, mayMatch } from './search.ts'
 import { isUnbounded, PatternError } from './regex.ts'
 import { PatternScan, type SlicedScan } from './scan.ts'
 import { runSliced, runSync, type Task } from './time-slice.ts'
@@ -172,7 +172,6 @@ export function warmUp(): void {
 /** Finds patterns in texts. An empty list matches nothing. */
 export class PatternMatcher implements MatcherContract {
   readonly #machines: Machines
-  #glance: Glance | undefined
 
   constructor(machines: Machines) {
     this.#machines = machines
@@ -196,7 +195,7 @@ export class PatternMatcher implements MatcherContract {
 
   /** A quick test of a text, at most a few milliseconds: false if nothing in it matches, true if only a search can tell. */
   mayMatch(text: string): boolean {
-    return !(this.#glance ??= new Glance(this.#machines)).isClean(text)
+    return mayMatch(this.#machines, text)
   }
 
   isClean(text: string): boolean {
@@ -205,7 +204,7 @@ export class PatternMatcher implements MatcherContract {
 
   /** {@link find}, in steps: whatever the patterns and the text, they are short. */
   *searchTask(text: string): Task<PatternMatch | undefined> {
-    if (!(yield* isSuspect(this.#machines, text))) return undefined
+    if (!(yield* mayContainMatch(this.#machines, text))) return undefined
     const slice = Math.min(SLICE, Math.ceil(STEP_SIZE / this.#machines.text.size))
     return yield* new PatternScan(this.#machines).search(text, slice)
   }

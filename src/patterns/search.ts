@@ -1,234 +1,306 @@
 /**
- * A quick look at a whole text: is there anything that a careful reading might call a match? It keeps no past, so it
- * cannot say where. One pass takes a text through the automaton of all views but D, and finds what view D may have to
- * decode. Everything here pauses now and then, so that a long text need not hold up others.
+ * The quick half of a search in a whole text: can anything in it match? One pass takes the text through the automaton of
+ * all views but `decoded` and finds what that view may have to decode. Only what may match is read again, with positions.
  */
 import { endianness } from 'node:os'
-import type { Steps } from './time-slice.ts'
-import { ANY_ESCAPE } from './views/escapes.ts'
-import { ALERT, ALERTS, NO_ALERTS, OPENER, ROW, RUN, STATE } from './alerts.ts'
+import { Base64, MIN_BASE64, SEXTETS } from './views/base64.ts'
+import { Bytes, type Decoder } from './views/decode.ts'
+import { ANY_ESCAPE, Escapes } from './views/escapes.ts'
+import { Hex } from './views/hex.ts'
 import type { Machines } from './build.ts'
-import { hidesEscape } from './find-escapes.ts'
-import { hidesInRow, hidesInRun, QuickRuns } from './find-runs.ts'
+import { DecodedReader, DfaCursor } from './dfa-cursor.ts'
+import {
+  BASE64,
+  BASE64_RUN,
+  CANDIDATES,
+  CHAR_CLASS,
+  ESCAPE_START,
+  HEX_DIGIT,
+  HEX_ROW,
+  HEX_SEPARATOR,
+  INVISIBLE,
+  MIN_DIGITS,
+  STATE,
+} from './encoded-candidates.ts'
+import { charge } from './memory-budget.ts'
 import { NOTHING, type Machine } from './product-dfa.ts'
-import { CODES, UNKNOWN } from './lazy-dfa.ts'
+import type { Task } from './time-slice.ts'
 import { codePointAt, type Units } from './utf16.ts'
-import { Walk } from './dfa-cursor.ts'
 
-/** After so many units there is a pause: one takes up to 10 ns, and ten times that where code is cold. */
+/** Characters of known text between two pauses: up to 100 µs. */
 const PIECE = 1 << 13
-
-/** So many units of a long text are written down in one step. */
-const PART = 1 << 17
-
-/** For texts up to this length, in units, until the first pause: few ordinary ones have one. */
-const scratch = new Uint16Array(1 << 15)
-const scratchBytes = bytesOf(scratch)
-
-/** Looks at short texts, one after the other. */
-export class Glance {
-  readonly #look: Look
-
-  constructor(machines: Machines) {
-    this.#look = new Look(machines, scratch)
-  }
-
-  /** Has a text certainly no match, as most have? What is long or has more to it is left to {@link isSuspect}. */
-  isClean(text: string): boolean {
-    if (text.length > PIECE) return false
-    write(text, scratchBytes)
-    // Half of a pair at the end must not find its other half in an earlier text.
-    scratch[text.length] = 0
-    const look = this.#look
-    look.begin(text.length)
-    return look.goOn() === OVER && !(look.mayEscape && ANY_ESCAPE.test(text))
-  }
+/** The same where each is decoded. */
+const DECODED_PIECE = 1 << 10
+/** Longer runs are decoded without a look at where a match may begin. */
+const SHORT_RUN = 64
+/** In place of a class of characters. */
+const ANYTHING = 0
+/** Whether a text may match, if that takes a single step to tell; true where it takes more. */
+export function mayMatch(machines: Machines, text: string): boolean {
+  if (text.length > PIECE) return true
+  const { done, value } = mayContainMatch(machines, text).next()
+  return !done || value
 }
 
-/** May a text match? A no is certain. */
-export function* isSuspect(machines: Machines, text: string): Steps<boolean> {
-  const { decoded } = machines
-  const look = new Look(machines, yield* unitsOf(text))
-  for (;;) {
-    const outcome = look.goOn()
-    if (outcome === OVER) break
-    if (outcome === SUSPECT) return true
-    look.keep()
-    if (outcome === BUILD) {
+/** Whether a text may match. A no is certain, a yes nearly so. */
+export function* mayContainMatch(machines: Machines, text: string): Task<boolean> {
+  const units = unitsOf(text)
+  const pass = new Pass(machines, units)
+  const { length } = units
+  for (let at = 0, pause = PIECE; at < length;) {
+    at = pass.skip(at, Math.min(pause, length))
+    if (at === length) break
+    if (at >= pause) {
+      pause = at + PIECE
       yield
-      look.build()
-    } else if (outcome === CAREFUL) {
-      if (yield* look.withCare()) return true
-    } else yield
-  }
-  if (decoded === undefined || !look.mayEscape || !ANY_ESCAPE.test(text)) return false
-  look.keep()
-  return yield* hidesEscape(decoded, look.units)
-}
-
-// Why a look does not go on.
-const OVER = 0
-const SUSPECT = 1
-const BUILD = 2
-const CAREFUL = 3
-const PAUSE = 4
-
-// V8 would look into the other module for each character.
-const codes = CODES
-const alert = ALERT
-
-/** One text, and how far it has been looked at. */
-class Look {
-  /** There is something with which an escape may begin. */
-  mayEscape = false
-  readonly #walk: Walk
-  readonly #decoded: Machine | undefined
-  #units: Units
-  /** Of the text, which may have less than all of the units. */
-  #length: number
-  /** Made when it is needed. */
-  #runs: QuickRuns | undefined
-  #at = 0
-  /** A state of {@link ALERTS}, and what is to be looked at with care around a place. */
-  #alerts = 0
-  #alertAt = 0
-
-  constructor(machines: Machines, units: Units) {
-    this.#units = units
-    this.#length = units.length
-    this.#walk = new Walk(machines.text)
-    this.#decoded = machines.decoded
-    this.begin(units.length)
-  }
-
-  get units(): Units {
-    return this.#length === this.#units.length ? this.#units : this.#units.subarray(0, this.#length)
-  }
-
-  /** Another text is in the units. */
-  begin(length: number): void {
-    this.mayEscape = false
-    this.#length = length
-    this.#walk.begin()
-    this.#runs = undefined
-    this.#at = 0
-    this.#alerts = 0
-  }
-
-  /** Has to come before a pause: others use the same space meanwhile. */
-  keep(): void {
-    if (this.#units.buffer !== scratch.buffer) return
-    this.#units = this.units.slice()
-    this.#runs = undefined
-  }
-
-  /** Goes on until there is a reason not to. */
-  goOn(): number {
-    const end = Math.min(this.#at + PIECE, this.#length)
-    const units = this.#units
-    const length = this.#length
-    const walk = this.#walk
-    const { table, machine } = walk
-    const { cells, coded, stride, shift, passes } = table
-    let row = (walk.state >> shift) * CODES
-    let at = this.#at
-    let outcome = PAUSE
-    const alerting = this.#decoded ? ALERTS : NO_ALERTS
-    let alerts = this.#alerts
-    while (at < end) {
-      // What is known, and ASCII: nothing but this in the way.
-      for (; at < end; at++) {
-        const unit = units[at]!
-        if (unit >= codes) break
-        const next = coded[row + unit]!
-        if (next <= 0) break
-        row = next
-        alerts = alerting[alerts + unit]!
-        if (alerts >= alert) break
-      }
-      if (at >= end) break
-      if (alerts < ALERT) {
-        const codePoint = codePointAt(units, at)
-        const codeClass = machine.classOf(codePoint)
-        const state = (row / CODES) << shift
-        const next = codeClass < stride ? cells[state + codeClass]! : UNKNOWN
-        if (next <= 0) {
-          outcome = next === UNKNOWN ? BUILD : SUSPECT
-          break
-        }
-        const nextRow = (next >> shift) * CODES
-        if (codePoint < CODES) {
-          if (!passes) {
-            coded[row + codePoint] = nextRow
-            continue
-          }
-          alerts = alerting[alerts + codePoint]!
-        } else if (alerts !== 0 && this.#decoded!.classOf(codePoint) !== NOTHING) alerts = 0
-        row = nextRow
-        if (alerts < ALERT) {
-          at += codePoint > 0xffff ? 2 : 1
-          continue
-        }
-      }
-      this.#alertAt = at
-      alerts = this.#heed(alerts, at++)
-      if (alerts < ALERT) continue
-      outcome = CAREFUL
-      break
+      continue
     }
-    this.#alerts = alerts
-    walk.state = (row / CODES) << shift
-    walk.steps += at - this.#at
-    this.#at = at
-    if (outcome !== PAUSE || at < length) return outcome
-    return walk.endsInHit() ? SUSPECT : OVER
+    const codePoint = codePointAt(units, at)
+    const { built } = pass.cursor
+    if (pass.read(codePoint)) return true
+    const { reports } = pass
+    if ((reports & BASE64_RUN) !== 0) {
+      const found = pass.encoded!.isInRun(at)
+      if (typeof found === 'boolean' ? found : yield* found) return true
+    }
+    if ((reports & HEX_ROW) !== 0 && (yield* pass.encoded!.isInRow(at))) return true
+    if (pass.cursor.built > built) yield
+    at += codePoint > 0xffff ? 2 : 1
+  }
+  if (pass.cursor.endsInMatch()) return true
+  if ((pass.reports & ESCAPE_START) === 0 || !ANY_ESCAPE.test(text)) return false
+  return yield* pass.encoded!.isInEscapes()
+}
+
+/** How far a text has been read. */
+class Pass {
+  readonly cursor: DfaCursor
+  readonly encoded: EncodedSearch | undefined
+  /** What the last character that was not skipped reported; an escape is reported until the end. */
+  reports = 0
+  readonly #units: Units
+  /** A state of {@link CANDIDATES}. */
+  #candidates = 0
+
+  constructor({ text: machine, decoded }: Machines, units: Units) {
+    this.cursor = new DfaCursor(machine)
+    this.encoded = decoded && new EncodedSearch(decoded, units)
+    this.#units = units
   }
 
-  /** Builds the step that was missing. */
-  build(): void {
-    this.#walk.build(this.#walk.machine.classOf(codePointAt(this.units, this.#at)))
+  /** Skips what is ASCII, known and of no interest. @returns up to where */
+  skip(from: number, to: number): number {
+    const units = this.#units
+    const { cursor } = this
+    const { ascii } = cursor.machine
+    const { cells } = cursor.table
+    const table = this.encoded ? CANDIDATES : NO_CANDIDATES
+    let { state } = cursor
+    let candidates = this.#candidates
+    let at = from
+    for (; at < to; at++) {
+      const code = units[at]!
+      if (code >= 128) break
+      const next = cells[state + ascii[code]!]!
+      const after = table[candidates + code]!
+      if (next <= 0 || after > STATE) break
+      state = next
+      candidates = after
+    }
+    cursor.state = state
+    cursor.steps += at - from
+    this.#candidates = candidates
+    return at
   }
 
-  /** Is there a match in what only a decoder can read? */
-  *withCare(): Steps<boolean> {
-    const alerts = this.#alerts
-    this.#alerts &= STATE
-    const [machine, at] = [this.#decoded!, this.#alertAt]
-    if ((alerts & RUN) !== 0 && (yield* hidesInRun(machine, this.units, at))) return true
-    return (alerts & ROW) !== 0 && (yield* hidesInRow(machine, this.units, at))
-  }
-
-  // Without what need not be looked at with care.
-  #heed(alerts: number, at: number): number {
-    if ((alerts & OPENER) !== 0) this.mayEscape = true
-    let left = alerts & ~OPENER
-    if (left < ALERT) return left
-    const runs = (this.#runs ??= new QuickRuns(this.#decoded!, this.units))
-    if ((alerts & RUN) !== 0 && !runs.mayHideInRun(at)) left &= ~RUN
-    if ((alerts & ROW) !== 0 && !runs.mayHideInRow(at)) left &= ~ROW
-    return left
+  /** @returns whether a match may end with this code point */
+  read(codePoint: number): boolean {
+    const { cursor, encoded } = this
+    if (encoded) {
+      let after = this.#candidates
+      if (codePoint < 128) after = CANDIDATES[after + codePoint]!
+      else if (encoded.isVisible(codePoint)) after = 0
+      this.#candidates = after & STATE
+      this.reports = (this.reports & ESCAPE_START) | (after & ~STATE)
+    }
+    return cursor.step(cursor.machine.classOf(codePoint))
   }
 }
 
-function* unitsOf(text: string): Steps<Units> {
-  if (text.length <= scratch.length) {
-    write(text, scratchBytes)
-    return scratch.subarray(0, text.length)
-  }
-  const units = new Uint16Array(text.length)
-  const bytes = bytesOf(units)
-  for (let at = 0; at < text.length; at += PART) {
-    yield
-    write(text.slice(at, at + PART), bytes.subarray(at * 2))
-  }
-  return units
+function unitsOf(text: string): Units {
+  const bytes = Buffer.from(text, 'utf16le')
+  if (endianness() === 'BE') bytes.swap16()
+  return new Uint16Array(bytes.buffer, bytes.byteOffset, text.length)
 }
 
-function write(text: string, bytes: Buffer): void {
-  bytes.write(text, 'utf16le')
-  if (endianness() === 'BE') bytes.subarray(0, text.length * 2).swap16()
+const NO_CANDIDATES = new Int32Array(128)
+
+/** Decodes parts of a text. */
+class EncodedSearch {
+  readonly #machine: Machine
+  readonly #units: Units
+  readonly #beginnings: Uint8Array
+  readonly #reader: DecodedReader
+  readonly #bytes: Bytes
+
+  constructor(machine: Machine, units: Units) {
+    this.#machine = machine
+    this.#units = units
+    this.#beginnings = beginningsOf(machine)
+    this.#reader = new DecodedReader(machine)
+    this.#bytes = new Bytes(this.#reader)
+  }
+
+  isVisible(codePoint: number): boolean {
+    return this.#machine.classOf(codePoint) !== NOTHING
+  }
+
+  /** Whether there is a match in the run of base64 of which this is the character that makes it long enough. */
+  isInRun(at: number): boolean | Task<boolean> {
+    const start = this.#startOf(at, BASE64, MIN_BASE64)
+    const end = this.#endOfShortRun(start, at)
+    if (end > 0) return this.#isInShortRun(start, end)
+    const readers = Array.from({ length: 4 }, () => new DecodedReader(this.#machine))
+    return this.#decode(start, BASE64, [new Base64(readers)], readers)
+  }
+
+  /** The same for the row of hexadecimal digits. */
+  *isInRow(at: number): Task<boolean> {
+    const readers = [new DecodedReader(this.#machine), new DecodedReader(this.#machine)]
+    const decoders = readers.map((reader, offset) => new Hex(reader, offset))
+    const start = this.#startOf(at, HEX_DIGIT, MIN_DIGITS)
+    return yield* this.#decode(start, HEX_DIGIT | HEX_SEPARATOR, decoders, readers)
+  }
+
+  /** Whether there is a match in the text with its escapes decoded. */
+  *isInEscapes(): Task<boolean> {
+    const reader = new DecodedReader(this.#machine)
+    return yield* this.#decode(0, ANYTHING, [new Escapes(reader)], [reader])
+  }
+
+  /** Where the first of so many characters of a class is, the one at this place being the last. */
+  #startOf(at: number, charClass: number, count: number): number {
+    for (let left = count - 1; left > 0;) {
+      const code = this.#units[--at]!
+      if (isOf(charClass, code)) left--
+    }
+    return at
+  }
+
+  /** Where a run ends that is short and has nothing invisible in it; 0 if it is not. */
+  #endOfShortRun(start: number, at: number): number {
+    const units = this.#units
+    const last = Math.min(units.length, start + SHORT_RUN)
+    let end = at + 1
+    while (end < last && isOf(BASE64, units[end]!)) end++
+    const isShort = at - start < MIN_BASE64 && (end < last || last === units.length)
+    return isShort && !mayBeInvisible(units[end]) ? end : 0
+  }
+
+  /** Whether there is a match in a short run. Most of its bytes are not read: no match begins with them and the next. */
+  #isInShortRun(start: number, end: number): boolean {
+    const units = this.#units
+    const { begins } = this.#reader
+    // Four characters are 24 bits: two bytes at each of three places.
+    let four = 0
+    for (let at = start; at < start + 3; at++) four = (four << 6) | SEXTETS[units[at]!]!
+    for (let at = start; at + 4 <= end; at++) {
+      four = ((four & 0x3ffff) << 6) | SEXTETS[units[at + 3]!]!
+      for (let bit = 0; bit < 6; bit += 2) {
+        const two = (four >>> (8 - bit)) & 0xffff
+        if (
+          begins[two >>> 8] !== 0 &&
+          this.#mayBegin(two) &&
+          this.#isAtBit(at * 6 + bit, end * 6)
+        ) {
+          return true
+        }
+      }
+    }
+    return false
+  }
+
+  /** Whether a match may begin with these two bytes. */
+  #mayBegin(two: number): boolean {
+    const known = this.#beginnings[two]!
+    if (known !== 0) return known === MAY_BEGIN
+    const [reader, bytes] = [this.#reader, this.#bytes]
+    bytes.restart()
+    bytes.read(two >>> 8, 0, 0)
+    if (!bytes.idle) bytes.read(two & 0xff, 0, 0)
+    // A single code point may fold to a whole literal.
+    const may = reader.found || !bytes.idle
+    reader.found = false
+    this.#beginnings[two] = may ? MAY_BEGIN : NO_BEGINNING
+    return may
+  }
+
+  /** Whether there is a match in the bytes from a bit on, as long as anything is alive. */
+  #isAtBit(bit: number, end: number): boolean {
+    const units = this.#units
+    const [reader, bytes] = [this.#reader, this.#bytes]
+    bytes.restart()
+    for (; bit + 8 <= end && !reader.found; bit += 8) {
+      const at = Math.trunc(bit / 6)
+      const two = (SEXTETS[units[at]!]! << 6) | SEXTETS[units[at + 1]!]!
+      bytes.read((two >>> (4 - (bit % 6))) & 0xff, 0, 0)
+      if (bytes.idle) break
+    }
+    return reader.found
+  }
+
+  /** Decodes from a place on, as long as characters are of a class. @returns whether there is a match */
+  *#decode(
+    from: number,
+    charClass: number,
+    decoders: readonly Decoder[],
+    readers: readonly DecodedReader[],
+  ): Task<boolean> {
+    const units = this.#units
+    let separated = false
+    for (let at = from, pause = from + DECODED_PIECE; at < units.length;) {
+      if (at >= pause) {
+        pause = at + DECODED_PIECE
+        yield
+      }
+      const codePoint = codePointAt(units, at)
+      const start = at
+      at += codePoint > 0xffff ? 2 : 1
+      if (!this.isVisible(codePoint)) continue
+      if (charClass !== ANYTHING) {
+        const of = codePoint < 128 ? CHAR_CLASS[codePoint]! & charClass : 0
+        const separates = of === HEX_SEPARATOR
+        if (of === 0 || (separates && separated)) break
+        separated = separates
+      }
+      for (const decoder of decoders) decoder.read(codePoint, start, at)
+      if (readers.some(({ found }) => found)) return true
+    }
+    for (const decoder of decoders) decoder.end()
+    return readers.some(({ found }) => found)
+  }
 }
 
-function bytesOf({ buffer, byteOffset, byteLength }: Units): Buffer {
-  return Buffer.from(buffer, byteOffset, byteLength)
+// Whether a match may begin with two bytes.
+const NO_BEGINNING = 1
+const MAY_BEGIN = 2
+const beginnings = new WeakMap<Machine, Uint8Array>()
+
+/** By two bytes: what is known of them, or 0. */
+function beginningsOf(machine: Machine): Uint8Array {
+  let known = beginnings.get(machine)
+  if (known === undefined) {
+    known = new Uint8Array(1 << 16)
+    beginnings.set(machine, known)
+    charge({ drop: () => beginnings.delete(machine) }, known.length)
+  }
+  return known
+}
+
+function isOf(charClass: number, code: number): boolean {
+  return code < 128 && (CHAR_CLASS[code]! & charClass) !== 0
+}
+
+function mayBeInvisible(code: number | undefined): boolean {
+  return code !== undefined && (code >= 128 || CHAR_CLASS[code] === INVISIBLE)
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterEach, expect, it, vi } from 'vitest'
 import { buildMachines, parsePattern, type Machines } from '../../src/patterns/build.ts'
 import { DecodedText } from '../../src/patterns/decoders.ts'
-import { isSuspect } from '../../src/patterns/search.ts'
+import { mayContainMatch } from '../../src/patterns/search.ts'
 import { NOTHING, type Machine } from '../../src/patterns/product-dfa.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import { PatternScan } from '../../src/patterns/scan.ts'
@@ -257,7 +257,7 @@ it('passes over what need not be decoded, and goes as far and finds the same as 
           hidden.slice(0, middle) + UNSEEN[place % UNSEEN.length] + hidden.slice(middle)
         const text = [...said.slice(0, place), secret, ...said.slice(place)].join('')
         // What it has learnt must not change anything.
-        const isSaid = atOnce(isSuspect(machines, text))
+        const isSaid = atOnce(mayContainMatch(machines, text))
         const isHit = compare(machines, text, () => 1 + sizes.next().value!)
         if (isHit) expect(isSaid).toBe(true)
         if (isHit) hits++
@@ -287,7 +287,7 @@ it('goes as far and finds the same, wherever something that cannot be seen stand
         const text = `It is ${secret.slice(0, cut)}${unseen}${secret.slice(cut)}, 1.`
         for (const size of [1, 4, text.length])
           expect(compare(machines, text, () => size)).toBe(true)
-        expect(atOnce(isSuspect(machines, text)), text).toBe(true)
+        expect(atOnce(mayContainMatch(machines, text)), text).toBe(true)
       }
     }
   }
@@ -337,7 +337,7 @@ it('finds the same in a whole text, however long it is and wherever in it someth
       }
     }
     for (const text of texts) {
-      expect(atOnce(isSuspect(machines, text)), secret).toBe(true)
+      expect(atOnce(mayContainMatch(machines, text)), secret).toBe(true)
     }
   }
 })
@@ -364,7 +364,7 @@ it('finds the same in a whole text, at whichever bit and digit it begins and end
       for (const text of texts) {
         const hidden = text.replace(/=+$/, '')
         if (hidden.length < 8 || !compare(machines, hidden, () => hidden.length)) continue
-        expect(atOnce(isSuspect(machines, hidden)), hidden).toBe(true)
+        expect(atOnce(mayContainMatch(machines, hidden)), hidden).toBe(true)
       }
       const whole = base64!(before + word).replace(/=+$/, '')
       if (whole.length >= 8) expect(compare(machines, whole, () => 1)).toBe(true)
@@ -373,7 +373,7 @@ it('finds the same in a whole text, at whichever bit and digit it begins and end
   // One begins in the middle of the other's digits, and an escape ends with the text.
   for (const text of ['6976865726f6e', '06976865726f6e', 'hero&#110', 'hero&#x6e']) {
     expect(compare(machines, text, () => text.length)).toBe(true)
-    expect(atOnce(isSuspect(machines, text)), text).toBe(true)
+    expect(atOnce(mayContainMatch(machines, text)), text).toBe(true)
   }
 })
 
@@ -389,14 +389,14 @@ it.each([
 ])('does not put together what does not belong together: %s', (text) => {
   const machines = machinesOf(['heron', 'hehehe', 'éclair', '🦅nests'])
   expect(compare(machines, text, () => text.length)).toBe(false)
-  expect(atOnce(isSuspect(machines, text))).toBe(false)
+  expect(atOnce(mayContainMatch(machines, text))).toBe(false)
 })
 
 it('says nothing of ordinary texts, whatever figures are in them', () => {
   const machines = machinesOf(LITERALS)
   const figures =
     ' On 2024-05-12 at 16:45:12, 12,345,678 bytes: 0x4f5e6a7b, 2d05-61fe-4c2b, 100 %, R&D, C:\\now.'
-  expect(atOnce(isSuspect(machines, ordinaryText(100_000, 3) + figures))).toBe(false)
+  expect(atOnce(mayContainMatch(machines, ordinaryText(100_000, 3) + figures))).toBe(false)
 })
 
 it('keeps texts apart that are looked at in turns', () => {
@@ -407,8 +407,8 @@ it('keeps texts apart that are looked at in turns', () => {
     secrets.map((secret) => words.slice(0, length) + secret),
   )
   // So that nothing has to be learnt, which would be a reason for a pause.
-  for (const text of texts) atOnce(isSuspect(machines, text))
-  const looks = texts.map((text) => isSuspect(machines, text))
+  for (const text of texts) atOnce(mayContainMatch(machines, text))
+  const looks = texts.map((text) => mayContainMatch(machines, text))
   const said = texts.map((): boolean | undefined => undefined)
   while (said.includes(undefined)) {
     for (const [index, look] of looks.entries()) {
