@@ -33,6 +33,16 @@ describe('links', () => {
     expect(broken).toEqual([])
   })
 
+  it('and paths in the text name files that there are', () => {
+    const path = /`((?:src|test|docs|providers|plugins|config|\.ci)\/[\w./-]*)`/g
+    const missing = pages.flatMap((one) =>
+      [...one.text.matchAll(path)]
+        .filter(([, target]) => brokenLink('README.md', target!) !== undefined)
+        .map(([, target]) => `${one.path}: ${target}`),
+    )
+    expect(missing).toEqual([])
+  })
+
   it('go outside by https alone', () => {
     const others = pages.flatMap(({ path, links }) =>
       links
