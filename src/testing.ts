@@ -1,4 +1,4 @@
-/** For authors of providers and guards: a vendor on a real socket, transcripts, the rules of streams, and the kit that uses them all. */
+/** Entry point for plugin authors: conformance kits, transcripts, stream rules and a fake upstream. */
 export type { Check } from './testing/fixture.ts'
 export {
   checkGuard,
@@ -7,17 +7,13 @@ export {
   type GuardTestOptions,
 } from './testing/guard.ts'
 export { testProvider, type Report, type TestOptions } from './testing/kit.ts'
-export {
-  streamViolations as breachesOf,
-  usageViolations as impossibleCounts,
-  type StreamForm,
-} from './testing/rules.ts'
+export { streamViolations, usageViolations, type StreamForm } from './testing/rules.ts'
 export {
   parseHttp,
   readTranscripts,
   type Expected,
-  type RecordedResponse as Recorded,
-  type ExpectedChoice as Said,
+  type ExpectedChoice,
+  type RecordedResponse,
   type Transcript,
 } from './testing/transcripts.ts'
 export {
@@ -25,7 +21,7 @@ export {
   json,
   sse,
   startUpstream,
-  type FakeResponse as Answer,
+  type FakeResponse,
   type FakeUpstream,
-  type ReceivedRequest as Seen,
-} from './testing/vendor.ts'
+  type ReceivedRequest,
+} from './testing/fake-upstream.ts'

@@ -8,4 +8,4 @@ export {
   type FakeResponse as Answer,
   type FakeUpstream,
   type ReceivedRequest as Seen,
-} from '../src/testing/vendor.ts'
+} from '../src/testing/fake-upstream.ts'

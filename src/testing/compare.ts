@@ -1,11 +1,11 @@
-/** What an answer says, and where it differs from what it should say. Pure. */
+/** Compares answers with the expectations of transcripts. Pure functions. */
 import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../errors/checks.ts'
 import type { ChatCompletion, OpenAIUsage } from '../plugin.ts'
 import type { Expected, ExpectedChoice } from './transcripts.ts'
 
-/** Everything one choice says, in the form that transcripts have. */
-export interface FullSaid {
+/** The content of one choice, in the form of transcripts. */
+export interface FullChoice {
   readonly text: string
   readonly refusal: string
   readonly reasoning: string
@@ -13,8 +13,8 @@ export interface FullSaid {
   readonly finish_reason: string | null
 }
 
-/** What the choices of an answer say. */
-export function saidBy({ choices }: ChatCompletion): FullSaid[] {
+/** The content of all choices of an answer. */
+export function choicesIn({ choices }: ChatCompletion): FullChoice[] {
   return choices.map(({ message, finish_reason }) => ({
     text: message.content ?? '',
     refusal: message.refusal ?? '',
@@ -27,22 +27,22 @@ export function saidBy({ choices }: ChatCompletion): FullSaid[] {
   }))
 }
 
-/** Where the answer is not as expected, in sentences. */
+/** Differences between an answer and its expectation, as sentences. */
 export function differences(expected: Expected, completion: ChatCompletion): string[] {
   const wanted = (expected.choices ?? [expected]).map((said) => filled(said, expected))
-  // A failure before the first part leaves no choice at all.
-  const found = saidBy(completion)
+  // An answer that failed before its first part has no choices.
+  const found = choicesIn(completion)
   if (found.length === 0 && expected.failure) found.push(filled({}, expected))
   if (found.length !== wanted.length) {
     return [`expected ${wanted.length} choices, found ${found.length}`]
   }
   return wanted.flatMap((said, i) => {
     const path = wanted.length > 1 ? `choices[${i}].` : ''
-    return differencesOf(said, found[i]!).map((problem) => path + problem)
+    return choiceDifferences(said, found[i]!).map((problem) => path + problem)
   })
 }
 
-/** Where counts differ; what is absent counts as 0. */
+/** Differences between counts of usage; absent counts are 0. */
 export function usageDifferences(
   expected: OpenAIUsage | undefined,
   found: OpenAIUsage | undefined,
@@ -57,14 +57,14 @@ export function usageDifferences(
     .map((name) => `usage.${name}: expected ${show(wanted[name])}, found ${show(counts[name])}`)
 }
 
-/** Members of `wanted` that `found` lacks or has otherwise; objects are compared member by member. */
-export function lacking(wanted: unknown, found: unknown, path: string): string[] {
+/** Members of `wanted` that are absent or different in `found`; objects are compared member by member. */
+export function missingMembers(wanted: unknown, found: unknown, path: string): string[] {
   if (!isObject(wanted) || !isObject(found)) {
     const same = isDeepStrictEqual(wanted, found)
     return same ? [] : [`${path}: expected ${show(wanted)}, found ${show(found)}`]
   }
   return Object.entries(wanted).flatMap(([name, value]) =>
-    lacking(value, found[name], `${path}.${name}`),
+    missingMembers(value, found[name], `${path}.${name}`),
   )
 }
 
@@ -74,7 +74,7 @@ export function show(value: unknown): string {
   return text.length > 120 ? `${text.slice(0, 119)}…` : text
 }
 
-function filled(said: ExpectedChoice, { failure }: Expected): FullSaid {
+function filled(said: ExpectedChoice, { failure }: Expected): FullChoice {
   const { text = '', refusal = '', reasoning = '', tool_calls = [] } = said
   const natural = failure ? null : tool_calls.length > 0 ? 'tool_calls' : 'stop'
   return {
@@ -86,7 +86,7 @@ function filled(said: ExpectedChoice, { failure }: Expected): FullSaid {
   }
 }
 
-function differencesOf(wanted: FullSaid, found: FullSaid): string[] {
+function choiceDifferences(wanted: FullChoice, found: FullChoice): string[] {
   const problems: string[] = []
   for (const name of ['text', 'refusal', 'reasoning', 'finish_reason'] as const) {
     if (wanted[name] !== found[name]) {
@@ -101,8 +101,8 @@ function differencesOf(wanted: FullSaid, found: FullSaid): string[] {
   return problems
 }
 
-/** Arguments as text or as JSON, as those they are compared with. */
-function alike(found: FullSaid['tool_calls'], wanted: FullSaid['tool_calls']) {
+/** Arguments as text or as JSON, depending on the expectation. */
+function alike(found: FullChoice['tool_calls'], wanted: FullChoice['tool_calls']) {
   return found.map((call, i) =>
     typeof wanted[i]?.arguments === 'string'
       ? call
@@ -122,7 +122,7 @@ function legacyCall({ function_call }: any): object[] {
   return function_call ? [{ function: function_call }] : []
 }
 
-/** The counts that the gateway reads. */
+/** All counts that the gateway reads. */
 function countsOf(usage: OpenAIUsage): Record<string, unknown> {
   const { prompt_tokens_details: input, completion_tokens_details: output } = usage
   const counts: Record<string, unknown> = {

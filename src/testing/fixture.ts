@@ -1,41 +1,42 @@
-/** What every check works with: a provider, its vendor, and the words of a report. */
+/** What all checks of providers work with, and how they report. */
 import { UpstreamFailure } from '../errors/errors.ts'
-import { bordersOf } from './splits.ts'
+import { boundariesOf } from './splits.ts'
 import type { TestRequest } from './requests.ts'
 import type { ProviderUnderTest } from './provider-under-test.ts'
 import type { RecordedResponse, Transcript } from './transcripts.ts'
-import type { FakeResponse, FakeUpstream } from './vendor.ts'
+import type { FakeResponse, FakeUpstream } from './fake-upstream.ts'
 
+/** A provider and the fake upstream that it is set up with. */
 export interface Fixture {
   readonly vendor: FakeUpstream
-  readonly subject: ProviderUnderTest
-  /** Of everything random. */
+  readonly provider: ProviderUnderTest
+  /** Seed of everything random. */
   readonly seed: number
-  /** ms that anything may take. */
-  readonly patienceMs: number
+  /** ms after which an operation counts as stalled. */
+  readonly timeoutMs: number
 }
 
-/** A transcript, and its request as the provider gets it. */
+/** A transcript, and its request in the form that providers receive. */
 export interface Case {
   readonly transcript: Transcript
-  readonly question: TestRequest
+  readonly request: TestRequest
 }
 
-/** One line of a report. */
+/** The result of one check. */
 export interface Check {
   readonly name: string
-  /** The transcript or the situation, if the check is about one. */
+  /** Name of the transcript or situation that was checked; null if there is none. */
   readonly on: string | null
   readonly result: 'ok' | 'failed' | 'skipped'
-  /** What is wrong, why it was skipped, or what was seen. */
+  /** The problems, the reason for skipping, or observations. */
   readonly notes: readonly string[]
 }
 
-/** Why there is nothing to see of vendors, connections and cuts. */
-export const ASKS_NOBODY = 'it asks no vendor'
+/** Reason for skipping checks of connections. */
+export const NO_UPSTREAM = 'it sends no request to a vendor'
 
-/** Failed if there are problems. */
-export function judged(
+/** A check that has failed if there are problems. @param seen notes of a check that has passed */
+export function toCheck(
   name: string,
   on: string | null,
   problems: readonly string[],
@@ -45,12 +46,13 @@ export function judged(
   return { name, on, result: failed ? 'failed' : 'ok', notes: failed ? problems : seen }
 }
 
+/** A check that was not possible. */
 export function skipped(name: string, on: string | null, why: string): Check {
   return { name, on, result: 'skipped', notes: [why] }
 }
 
-/** A recorded answer, or part of it, as the vendor gives it. */
-export function answerOf(
+/** A recorded response, or a part of it, for the fake upstream. */
+export function toFakeResponse(
   { status, headers, body }: RecordedResponse,
   pieces: Iterable<Uint8Array> = [body],
   ending: FakeResponse['ending'] = 'end',
@@ -58,26 +60,30 @@ export function answerOf(
   return { status, headers, pieces, ending }
 }
 
-/** Where an answer may be broken off: at its borders where it has any, else at every eighth of it. Not at its end. */
-export function breaksOf({ headers, body }: RecordedResponse): number[] {
-  const borders = bordersOf(body, headers['content-type'] ?? '').filter((end) => end < body.length)
-  if (borders.length > 1) return borders
+/** Offsets at which a response can be cut: after each event, or else after each eighth of it. Never its end. */
+export function splitPoints({ headers, body }: RecordedResponse): number[] {
+  const boundaries = boundariesOf(body, headers['content-type'] ?? '').filter(
+    (end) => end < body.length,
+  )
+  if (boundaries.length > 1) return boundaries
   return Array.from({ length: 7 }, (_, i) => Math.floor(((i + 1) * body.length) / 8))
 }
 
-/** What was thrown, for a report. */
-export function named(error: unknown): string {
+/** A thrown value, for a report. */
+export function describeError(error: unknown): string {
   if (UpstreamFailure.is(error)) return `${error.failure} (${error.message})`
   if (error instanceof Error) return `${error.name}: ${error.message}`
   return `a thrown ${typeof error}`
 }
 
-/** What is wrong with an error in place of a failure of one of these classes. */
+/** The problem if an error is not a failure of one of the given classes; undefined if it is. */
 export function notFailure(error: unknown, classes: readonly string[]): string | undefined {
   const wanted = classes.join(' or ')
-  if (error === undefined) return `it ended as if all were well; expected ${wanted}`
+  if (error === undefined) return `it ended without an error; expected ${wanted}`
   if (!UpstreamFailure.is(error)) {
-    return `it threw ${named(error)}; expected host.fail with ${wanted}`
+    return `it threw ${describeError(error)}; expected host.fail with ${wanted}`
   }
-  return classes.includes(error.failure) ? undefined : `it was ${named(error)}; expected ${wanted}`
+  return classes.includes(error.failure)
+    ? undefined
+    : `it was ${describeError(error)}; expected ${wanted}`
 }

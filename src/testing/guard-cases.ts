@@ -1,4 +1,4 @@
-/** A guard at work on one text, held to what a gateway holds it to. */
+/** Runs a guard on one text, and checks its results as the gateway does. */
 import {
   ruleFilter,
   checkProgress,
@@ -17,113 +17,109 @@ import {
   type Span,
   type TextItem,
 } from '../plugin.ts'
+import { within } from './provider-under-test.ts'
 import type { TestHost } from './guard-host.ts'
 
-/** One text, and what the guard is to say of it. */
+/** A text, and the expected verdict. */
 export interface GuardCase {
-  /** For the report; the beginning of the text by default. */
+  /** Name in the report; by default the beginning of the text. */
   readonly name?: string
   readonly text: string
-  /** Both by default. */
+  /** When absent, both. */
   readonly side?: 'input' | 'output'
   /** Default `content`. */
   readonly channel?: Channel
-  /** Rules in force; by default everything that the guard answers, without scopes and patterns. */
+  /** Active rules; by default every category that the guard enforces, without scopes and patterns. */
   readonly rules?: Partial<ActiveRules>
   /** `pass`, or the rule that blocks. */
   readonly expect: 'pass' | RuleRef
-  /** Where it is found, if that is to be checked. */
+  /** Expected spans; when absent, spans are not checked. */
   readonly spans?: readonly Pick<Span, 'start' | 'end'>[]
 }
 
-/** What every check works with. */
+/** A guard and the host that it is set up with. */
 export interface GuardFixture {
   readonly plugin: GuardPlugin
   readonly guard: Guard
   readonly host: TestHost
   readonly seed: number
-  readonly patienceMs: number
+  readonly timeoutMs: number
 }
 
-/** What a guard made of a text: how much of it may go out, and why no more. */
+/** The result for a streamed text: how many characters may be released, and the block if there is one. */
 export interface Outcome {
   readonly safe: number
   readonly block?: BlockVerdict
 }
 
-/** One verdict for each text. @throws Error that says what the guard did wrong */
-export async function judgeUnits(
-  bench: GuardFixture,
+/** The verdicts for input texts. @throws Error that describes a mistake of the guard */
+export async function checkTexts(
+  fixture: GuardFixture,
   one: GuardCase,
   texts: readonly string[],
 ): Promise<readonly (BlockVerdict | undefined)[]> {
-  const units = Object.freeze(texts.map((text, i) => unitOf(one, text, 'input', i)))
-  const context = contextOf(bench, one)
-  const answer = await inTime(bench, bench.guard.checkInput!(units, context))
-  if (!Array.isArray(answer) || answer.length !== units.length) {
-    throw new Error(`it gave ${countOf(answer)} verdicts for ${units.length} units`)
+  const items = Object.freeze(texts.map((text, i) => textItem(one, text, 'input', i)))
+  const context = contextOf(fixture, one)
+  const answer = await answered(fixture, fixture.guard.checkInput!(items, context))
+  if (!Array.isArray(answer) || answer.length !== items.length) {
+    throw new Error(`it gave ${countOf(answer)} verdicts for ${items.length} texts`)
   }
   return answer.map((verdict, i) =>
-    checkVerdict(verdict, units[i]!.text.length, admitsOf(bench, one)),
+    checkVerdict(verdict, items[i]!.text.length, ruleFilterFor(fixture, one)),
   )
 }
 
-/** The verdict of a text that is complete. @throws Error that says what the guard did wrong */
-export async function judgeAnswer(
-  bench: GuardFixture,
+/** The verdict for a complete output text. @throws Error that describes a mistake of the guard */
+export async function checkWholeText(
+  fixture: GuardFixture,
   one: GuardCase,
 ): Promise<BlockVerdict | undefined> {
-  const { guard } = bench
-  if (!guard.checkOutput) return (await follow(bench, one, [one.text])).block
-  const answer = guard.checkOutput(unitOf(one, one.text, 'output', 0), contextOf(bench, one))
+  const { guard } = fixture
+  if (!guard.checkOutput) return (await streamText(fixture, one, [one.text])).block
+  const answer = guard.checkOutput(textItem(one, one.text, 'output', 0), contextOf(fixture, one))
   if (guard.execution === 'local' && answer instanceof Promise) {
-    throw new Error('a local guard answers at once: "output" gave a promise')
+    throw new Error('a local guard must not return a promise: "checkOutput" did')
   }
-  return checkVerdict(await inTime(bench, answer), one.text.length, admitsOf(bench, one))
+  return checkVerdict(await answered(fixture, answer), one.text.length, ruleFilterFor(fixture, one))
 }
 
-/** A text that comes in pieces. @throws Error that says what the guard did wrong */
-export async function follow(
-  bench: GuardFixture,
+/** The result for an output text in pieces. @throws Error that describes a mistake of the guard */
+export async function streamText(
+  fixture: GuardFixture,
   one: GuardCase,
   pieces: readonly string[],
 ): Promise<Outcome> {
-  const { guard } = bench
+  const { guard } = fixture
   const info = { channel: one.channel ?? 'content', choice: 0, index: 0 } as const
-  const lane = guard.streamOutput!(Object.freeze(info), contextOf(bench, one))
+  const check = guard.streamOutput!(Object.freeze(info), contextOf(fixture, one))
   let safe = 0
   let length = 0
   for (const piece of [...pieces, undefined]) {
-    const answer = piece === undefined ? lane.end() : lane.push(piece)
+    const answer = piece === undefined ? check.end() : check.push(piece)
     if (guard.execution === 'local' && answer instanceof Promise) {
-      throw new Error('a local guard answers at once: a lane gave a promise')
+      throw new Error('a local guard must not return a promise: its output check did')
     }
     length += piece?.length ?? 0
-    const { safeOffset: next, verdict } = checkProgress(await inTime(bench, answer), safe, length)
+    const { safeOffset: next, verdict } = checkProgress(
+      await answered(fixture, answer),
+      safe,
+      length,
+    )
     safe = next
-    const block = verdict && checkVerdict(verdict, length, admitsOf(bench, one))
+    const block = verdict && checkVerdict(verdict, length, ruleFilterFor(fixture, one))
     if (block) return { safe, block }
   }
-  if (safe < length) throw new Error(`it ended and agreed to ${safe} of ${length} characters only`)
+  if (safe < length)
+    throw new Error(`at the end of the text it agreed to ${safe} of ${length} characters only`)
   return { safe }
 }
 
-/** @throws Error when it takes too long */
-export async function inTime<T>({ patienceMs }: GuardFixture, answer: T | Promise<T>): Promise<T> {
-  if (!(answer instanceof Promise)) return answer
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(
-    () => late.reject(new Error(`no answer within ${patienceMs} ms`)),
-    patienceMs,
-  )
-  try {
-    return await Promise.race([answer, late.promise])
-  } finally {
-    clearTimeout(timer)
-  }
+/** Waits for an answer of the guard. @throws StalledError */
+export async function answered<T>({ timeoutMs }: GuardFixture, answer: T | Promise<T>): Promise<T> {
+  return answer instanceof Promise ? within(answer, 'no answer', timeoutMs) : answer
 }
 
-function unitOf(one: GuardCase, text: string, side: TextItem['side'], index: number): TextItem {
+function textItem(one: GuardCase, text: string, side: TextItem['side'], index: number): TextItem {
   const context = { before: '', question: 'What was asked.' }
   return Object.freeze({
     id: side === 'input' ? `messages[${index}]` : 'choices[0].content[0]#0',
@@ -141,7 +137,7 @@ function rulesOf({ guard }: GuardFixture, { rules }: GuardCase): ActiveRules {
   return Object.freeze({ scopes: [], bannedPatterns: [], deny, ...rules })
 }
 
-function contextOf(bench: GuardFixture, one: GuardCase): GuardContext {
+function contextOf(fixture: GuardFixture, one: GuardCase): GuardContext {
   return Object.freeze({
     requestId: 'req_test',
     accountId: 'acme',
@@ -149,19 +145,19 @@ function contextOf(bench: GuardFixture, one: GuardCase): GuardContext {
     operation: 'chat',
     model: 'test/model',
     origin: 'key',
-    rules: rulesOf(bench, one),
+    rules: rulesOf(fixture, one),
     conversation: Object.freeze({ userTurn: 'What was asked.' }),
-    signal: bench.host.signal,
-    deadline: Date.now() + bench.patienceMs,
+    signal: fixture.host.signal,
+    deadline: Date.now() + fixture.timeoutMs,
   })
 }
 
-function admitsOf(bench: GuardFixture, one: GuardCase): RuleFilter {
-  const { deny, scopes, bannedPatterns } = rulesOf(bench, one)
+function ruleFilterFor(fixture: GuardFixture, one: GuardCase): RuleFilter {
+  const { deny, scopes, bannedPatterns } = rulesOf(fixture, one)
   const inForce = new Set<string>(deny.map((category) => `deny:${category}`))
   if (scopes.length > 0) inForce.add('scope')
   if (bannedPatterns.length > 0) inForce.add('bannedPatterns')
-  return ruleFilter(bench.plugin.name, bench.guard.enforces, inForce)
+  return ruleFilter(fixture.plugin.name, fixture.guard.enforces, inForce)
 }
 
 function countOf(answer: unknown): string {

@@ -1,4 +1,4 @@
-/** What a guard under test gets to see of a gateway. */
+/** The host of a guard under test. */
 import { createConsola } from 'consola'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { compilePatterns } from '../patterns/patterns.ts'
@@ -6,51 +6,54 @@ import { inTurns } from '../patterns/time-slice.ts'
 import type { ChatInput, ChatCompletion, GuardHost } from '../plugin.ts'
 import { createHost } from '../upstream/host.ts'
 
-/** Speaks for every model that a guard asks: a text, or a whole answer. */
+/** Answers in place of a model: with a text, or a whole completion. */
 export type FakeModel = (request: ChatInput, model: string) => string | ChatCompletion
 
-const LIMITS = {
+const TIMEOUTS = {
   timeoutMs: 60_000,
   firstPartTimeoutMs: 60_000,
   idleTimeoutMs: 60_000,
   connections: 16,
 }
 
-/** Whoever makes one closes it. */
+/** Hosts for a guard under test. Counts requests, and can fail them. Its creator closes it. */
 export class TestHost {
-  /** Questions to models, and requests. */
-  asked = 0
-  readonly #script: FakeModel | undefined
-  readonly #over = new AbortController()
+  /** Number of requests to models and services. */
+  requestCount = 0
+  readonly #fakeModel: FakeModel | undefined
+  readonly #closed = new AbortController()
   readonly #closing: (() => Promise<void>)[] = []
-  #down = false
+  #unreachable = false
 
-  constructor(script: FakeModel | undefined) {
-    this.#script = script
+  constructor(fakeModel: FakeModel | undefined) {
+    this.#fakeModel = fakeModel
   }
 
+  /** Aborted when the test is over. */
   get signal(): AbortSignal {
-    return this.#over.signal
+    return this.#closed.signal
   }
 
-  /** Whoever is asked meanwhile cannot be reached. */
-  async whileDown<T>(run: () => Promise<T>): Promise<T> {
-    this.#down = true
+  /** Fails all requests while `run` runs. */
+  async whileUnreachable<T>(run: () => Promise<T>): Promise<T> {
+    this.#unreachable = true
     try {
       return await run()
     } finally {
-      this.#down = false
+      this.#unreachable = false
     }
   }
 
+  /** The host for a guard of this name. */
   host(name: string): GuardHost {
     const log = createConsola({ level: -999 })
-    const owned = createHost(name, LIMITS, log)
+    const owned = createHost(name, TIMEOUTS, log)
     this.#closing.push(owned.close)
     const cached = new Map<string, unknown>()
     const reach = () => {
-      this.asked++
-      if (this.#down) throw new UpstreamFailure('upstream_error', 'Nobody is there.')
+      this.requestCount++
+      if (this.#unreachable)
+        throw new UpstreamFailure('upstream_error', 'The service cannot be reached.')
     }
     return {
       ...owned.host,
@@ -61,8 +64,11 @@ export class TestHost {
       http: owned.host.http.create({ onRequest: reach }),
       askModel: async (model, request) => {
         reach()
-        const said = this.#script?.(request, model)
-        if (said === undefined) throw new Error(`it asked ${model}, and nobody was to speak for it`)
+        const said = this.#fakeModel?.(request, model)
+        if (said === undefined)
+          throw new Error(
+            `it asked ${model}, but the test has no option "ask" that answers for models`,
+          )
         return typeof said === 'string' ? completionOf(said) : said
       },
       compilePatterns: (patterns) => compilePatterns(patterns),
@@ -74,8 +80,9 @@ export class TestHost {
     }
   }
 
+  /** Aborts all requests and closes all connections. */
   async close(): Promise<void> {
-    this.#over.abort(new Error('the test is over'))
+    this.#closed.abort(new Error('the test is over'))
     for (const close of this.#closing) await close()
   }
 }

@@ -1,16 +1,16 @@
-/** The conformance check for guards: what a gateway would hold against one, seen without a gateway. */
+/** The conformance kit for guards: checks a guard as the gateway would, without a gateway. */
 import { ConfigError } from '../errors/errors.ts'
 import type { BlockVerdict } from '../guard/verdicts.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import { CATEGORIES, type Guard, type GuardHost, type GuardPlugin, type Span } from '../plugin.ts'
-import { judged, named, skipped, type Check } from './fixture.ts'
+import { toCheck, describeError, skipped, type Check } from './fixture.ts'
 import { cutAt, randomFrom } from './splits.ts'
 import { TestHost, type FakeModel } from './guard-host.ts'
 import {
-  follow,
-  inTime,
-  judgeAnswer,
-  judgeUnits,
+  streamText,
+  answered,
+  checkWholeText,
+  checkTexts,
   type GuardFixture,
   type GuardCase,
   type Outcome,
@@ -18,34 +18,36 @@ import {
 
 export type { GuardCase }
 
+/** How to test a guard. */
 export interface GuardTestOptions {
-  /** The plugin's options. */
+  /** Options of the plugin. */
   readonly options?: Readonly<Record<string, unknown>>
-  /** Speaks for every model that the guard asks. */
+  /** Answers in place of every model that the guard asks. */
   readonly ask?: FakeModel
-  /** Of everything random; a random one by default. */
+  /** Seed of everything random; by default a random one. */
   readonly seed?: number
-  /** ms that anything may take before it counts as stuck; default 5,000. */
-  readonly patienceMs?: number
+  /** ms after which an operation of the guard counts as stalled; default 5,000. */
+  readonly timeoutMs?: number
 }
 
+/** The results of all checks. */
 export interface GuardReport {
-  /** The plugin's own name. */
+  /** Name of the plugin. */
   readonly guard: string
   readonly seed: number
-  /** None failed. */
+  /** True if no check has failed. */
   readonly ok: boolean
   readonly checks: readonly Check[]
 }
 
-const PATIENCE_MS = 5000
-const RANDOM_CUTS = 20
-const MOST_NAME_CHARACTERS = 40
+const TIMEOUT_MS = 5000
+const RANDOM_SPLITS = 20
+const MAX_NAME_CHARACTERS = 40
 
 /**
- * Looks for what would make a gateway treat a guard as one that could not look: wrong numbers, offsets and rules, promises
- * where there must not be any, answers that depend on how a text is cut, and a pass in place of an error.
- * @throws ConfigError when the options are wrong; whatever `setup` throws
+ * Checks a guard against cases. Finds everything that the gateway would treat as a failure of the guard: wrong counts,
+ * offsets and rules, promises of a local guard, results that depend on how a text is split, and a pass in place of an error.
+ * @throws ConfigError if the options are invalid; whatever `setup` throws
  */
 export async function checkGuard(
   plugin: GuardPlugin,
@@ -58,14 +60,14 @@ export async function checkGuard(
   try {
     const guard = await setUp(plugin, options.options ?? {}, host.host(plugin.name))
     checks.push(checkShape(plugin, guard))
-    const patienceMs = options.patienceMs ?? PATIENCE_MS
-    const bench: GuardFixture = { plugin, guard, host, seed, patienceMs }
-    for (const one of cases) checks.push(...(await checkCase(bench, one)))
+    const timeoutMs = options.timeoutMs ?? TIMEOUT_MS
+    const fixture: GuardFixture = { plugin, guard, host, seed, timeoutMs }
+    for (const one of cases) checks.push(...(await checkCase(fixture, one)))
     const problems = await tried(async () => {
-      await inTime(bench, guard.close?.())
+      await answered(fixture, guard.close?.())
       return []
     })
-    checks.push(judged('close', null, problems))
+    checks.push(toCheck('close', null, problems))
   } finally {
     await host.close()
   }
@@ -86,13 +88,16 @@ function checkShape({ name }: GuardPlugin, guard: Guard): Check {
   const problems: string[] = []
   if (execution !== 'local' && execution !== 'remote')
     problems.push('"execution" is neither local nor remote')
-  if (!checkInput && !checkOutput && !streamOutput) problems.push('it looks at nothing')
-  if (!Array.isArray(enforces)) problems.push('"enforces" is no list of rules')
+  if (!checkInput && !checkOutput && !streamOutput)
+    problems.push('it has none of checkInput, checkOutput and streamOutput')
+  if (!Array.isArray(enforces)) problems.push('"enforces" is not a list of rules')
   else {
     const unknown = enforces.filter((rule) => !isKnown(rule))
-    problems.push(...unknown.map((rule) => `${rule} is no rule; one of its own is x:${name}/<id>`))
+    problems.push(
+      ...unknown.map((rule) => `${rule} is not a rule; an own rule has the form x:${name}/<id>`),
+    )
   }
-  return judged('set up', null, problems)
+  return toCheck('set up', null, problems)
 }
 
 function isKnown(rule: string): boolean {
@@ -101,87 +106,85 @@ function isKnown(rule: string): boolean {
   return CATEGORIES.some((category) => rule === `deny:${category}`)
 }
 
-async function checkCase(bench: GuardFixture, one: GuardCase): Promise<Check[]> {
-  const { guard } = bench
+async function checkCase(fixture: GuardFixture, one: GuardCase): Promise<Check[]> {
+  const { guard } = fixture
   const on = one.name ?? shortened(one.text)
   const checks: Check[] = []
-  if (one.side !== 'output' && guard.checkInput) checks.push(await checkInput(bench, one, on))
+  if (one.side !== 'output' && guard.checkInput) checks.push(await checkInput(fixture, one, on))
   if (one.side !== 'input' && (guard.checkOutput || guard.streamOutput)) {
-    checks.push(await checkOutput(bench, one, on))
-    if (guard.streamOutput) checks.push(await checkCuts(bench, one, on))
+    checks.push(await checkOutput(fixture, one, on))
+    if (guard.streamOutput) checks.push(await checkCuts(fixture, one, on))
   }
   if (guard.execution === 'remote' && one.expect !== 'pass')
-    checks.push(await checkDown(bench, one, on))
-  if (checks.length === 0) return [skipped('verdict', on, `the guard does not look at ${one.side}`)]
+    checks.push(await checkDown(fixture, one, on))
+  if (checks.length === 0) return [skipped('verdict', on, `the guard does not check ${one.side}`)]
   return checks
 }
 
-/** The text alone, and between others: a verdict for each unit, in their order. */
-async function checkInput(bench: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+/** Checks the text alone and between others: one verdict per text, in their order. */
+async function checkInput(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const problems = await tried(async () => {
-    const [alone] = await judgeUnits(bench, one, [one.text])
+    const [alone] = await checkTexts(fixture, one, [one.text])
     const found = expectedIn(one, alone)
-    const three = await judgeUnits(bench, one, ['', one.text, ''])
+    const three = await checkTexts(fixture, one, ['', one.text, ''])
     if (three.some((block, i) => block?.rule !== (i === 1 ? alone?.rule : undefined))) {
-      found.push('among other units it is judged otherwise, or verdicts are not in their order')
+      found.push('among other texts the verdict differs, or verdicts are out of order')
     }
     return found
   })
-  return judged('input', on, problems)
+  return toCheck('input', on, problems)
 }
 
-async function checkOutput(bench: GuardFixture, one: GuardCase, on: string): Promise<Check> {
-  const problems = await tried(async () => expectedIn(one, await judgeAnswer(bench, one)))
-  return judged('output', on, problems)
+async function checkOutput(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+  const problems = await tried(async () => expectedIn(one, await checkWholeText(fixture, one)))
+  return toCheck('output', on, problems)
 }
 
-/** Whole, letter by letter, and at random places: it is the same text. */
-async function checkCuts(bench: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+/** Checks that the result is the same for the whole text, single letters and random splits. */
+async function checkCuts(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const { text } = one
-  const random = randomFrom(bench.seed)
+  const random = randomFrom(fixture.seed)
   const ways = [
     Array.from({ length: text.length }, (_, i) => i + 1),
-    ...Array.from({ length: RANDOM_CUTS }, () =>
+    ...Array.from({ length: RANDOM_SPLITS }, () =>
       Array.from({ length: 1 + random(8) }, () => 1 + random(Math.max(1, text.length))),
     ),
   ]
   const problems = await tried(async () => {
-    const whole = await follow(bench, one, [text])
+    const whole = await streamText(fixture, one, [text])
     const found = expectedIn(one, whole.block)
     for (const ends of ways) {
-      const cut = await follow(bench, one, piecesOf(text, ends))
+      const cut = await streamText(fixture, one, piecesOf(text, ends))
       if (cut.safe !== whole.safe || cut.block?.rule !== whole.block?.rule) {
         const told = ({ safe, block }: Outcome) => `${block?.rule ?? 'pass'} after ${safe}`
-        found.push(
-          `cut at ${ends.slice(0, 8).join(', ')} it is ${told(cut)}; whole it is ${told(whole)}`,
-        )
+        found.push(`split at ${ends.slice(0, 8).join(', ')}: ${told(cut)}; whole: ${told(whole)}`)
         break
       }
     }
     return found
   })
-  return judged('cuts', on, problems)
+  return toCheck('cuts', on, problems)
 }
 
-/** Whoever cannot ask must not let pass: it throws, or says that it could not look. */
-async function checkDown(bench: GuardFixture, one: GuardCase, on: string): Promise<Check> {
-  const { guard, host } = bench
-  // Another text, for guards that remember.
+/** Checks that a remote guard does not pass a text while its service is down. */
+async function checkDown(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+  const { guard, host } = fixture
+  // Another text, because the guard may cache verdicts.
   const other = { ...one, text: `${one.text} ` }
-  const before = host.asked
-  const passed = await host.whileDown(async () => {
+  const before = host.requestCount
+  const passed = await host.whileUnreachable(async () => {
     try {
       const block =
         guard.checkInput && one.side !== 'output'
-          ? (await judgeUnits(bench, other, [other.text]))[0]
-          : await judgeAnswer(bench, other)
+          ? (await checkTexts(fixture, other, [other.text]))[0]
+          : await checkWholeText(fixture, other)
       return block === undefined
     } catch {
       return false
     }
   })
-  const wrong = passed && host.asked > before
-  return judged('down', on, wrong ? ['whoever it asks is down, and it let the text pass'] : [])
+  const wrong = passed && host.requestCount > before
+  return toCheck('down', on, wrong ? ['its service is down, and it let the text pass'] : [])
 }
 
 function expectedIn({ expect, spans }: GuardCase, block: BlockVerdict | undefined): string[] {
@@ -198,11 +201,11 @@ async function tried(run: () => Promise<string[]>): Promise<string[]> {
   try {
     return await run()
   } catch (error) {
-    return [named(error)]
+    return [describeError(error)]
   }
 }
 
-/** The text in UTF-16 units: a guard is told half a character too. */
+/** Splits a text between UTF-16 code units: a guard may receive half of a surrogate pair. */
 function piecesOf(text: string, ends: readonly number[]): string[] {
   let at = 0
   return cutAt(new Uint8Array(text.length), ends).map(({ length }) =>
@@ -212,5 +215,5 @@ function piecesOf(text: string, ends: readonly number[]): string[] {
 
 function shortened(text: string): string {
   const line = text.replace(/\s+/g, ' ').trim()
-  return line.length > MOST_NAME_CHARACTERS ? `${line.slice(0, MOST_NAME_CHARACTERS - 1)}…` : line
+  return line.length > MAX_NAME_CHARACTERS ? `${line.slice(0, MAX_NAME_CHARACTERS - 1)}…` : line
 }

@@ -1,33 +1,38 @@
-/** What a provider under test gets to see of the gateway, watched. */
+/** The host of a provider under test. */
 import { createConsola, type ConsolaInstance } from 'consola'
 import type { Host, UpstreamRequest } from '../plugin.ts'
 import { createHost, type ClosableHost } from '../upstream/host.ts'
 
-const LIMIT_MS = 60_000
+const TIMEOUT_MS = 60_000
 
-/** A host that lets nobody be asked but one vendor. Whoever makes one closes it. */
+/** A host that allows requests to one origin only, and records requests and log lines. Its creator closes it. */
 export class IsolatedHost {
+  /** Requests made with `host.request`. */
   readonly requests: UpstreamRequest[] = []
-  readonly elsewhere = new Set<string>()
-  readonly logged: string[] = []
+  /** Other origins to which the provider tried to send requests. */
+  readonly refusedOrigins = new Set<string>()
+  readonly logLines: string[] = []
   readonly log: ConsolaInstance
   readonly #origin: string
   readonly #owned: ClosableHost[] = []
-  readonly #over = new AbortController()
+  readonly #closed = new AbortController()
 
+  /** @param url an address of the allowed origin */
   constructor(url: string) {
     this.#origin = new URL(url).origin
-    const log = ({ args }: { args: unknown[] }) => void this.logged.push(args.map(textOf).join(' '))
+    const log = ({ args }: { args: unknown[] }) =>
+      void this.logLines.push(args.map(textOf).join(' '))
     this.log = createConsola({ level: 5, reporters: [{ log }], throttle: 0 })
   }
 
+  /** The host for a provider of this name. */
   hostOf(name: string): Host {
     const owned = createHost(
       name,
       {
-        timeoutMs: LIMIT_MS,
-        firstPartTimeoutMs: LIMIT_MS,
-        idleTimeoutMs: LIMIT_MS,
+        timeoutMs: TIMEOUT_MS,
+        firstPartTimeoutMs: TIMEOUT_MS,
+        idleTimeoutMs: TIMEOUT_MS,
         connections: 16,
       },
       this.log,
@@ -38,8 +43,8 @@ export class IsolatedHost {
       request: async (request) => {
         this.#check(request.url)
         this.requests.push(request)
-        // A provider that keeps no signal, or another one, must not outlive its test.
-        const signal = AbortSignal.any([request.signal ?? [], this.#over.signal].flat())
+        // A request without the signal of its call still has to end with the test.
+        const signal = AbortSignal.any([request.signal ?? [], this.#closed.signal].flat())
         return owned.host.request({ ...request, signal })
       },
       http: owned.host.http.create({
@@ -49,16 +54,17 @@ export class IsolatedHost {
     }
   }
 
+  /** Aborts all requests and closes all connections. */
   async close(): Promise<void> {
-    this.#over.abort(new Error('the test is over'))
+    this.#closed.abort(new Error('the test is over'))
     for (const { close } of this.#owned) await close()
   }
 
   #check(url: string): void {
     const { origin } = new URL(url)
     if (origin === this.#origin) return
-    this.elsewhere.add(origin)
-    throw new Error('a test asks nobody but the vendor it was given')
+    this.refusedOrigins.add(origin)
+    throw new Error('a provider under test can send requests to its test vendor only')
   }
 }
 

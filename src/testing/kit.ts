@@ -1,9 +1,9 @@
-/** The conformance kit: one provider, one vendor of this machine, every check there is. */
+/** The conformance kit for providers: runs every check against a fake upstream. */
 import {
-  answerOf,
-  ASKS_NOBODY,
-  judged,
-  named,
+  toFakeResponse,
+  NO_UPSTREAM,
+  toCheck,
+  describeError,
   skipped,
   type Fixture,
   type Case,
@@ -13,38 +13,40 @@ import { checkAnswer, checkRules } from './checks/answers.ts'
 import { checkCutOff, checkCuts } from './checks/splits.ts'
 import { checkFailures, checkSecrets } from './checks/failures.ts'
 import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/disconnects.ts'
-import { saidBy } from './compare.ts'
+import { choicesIn } from './compare.ts'
 import { randomFrom } from './splits.ts'
 import { SAMPLES } from './samples.ts'
-import { hide, secretsIn } from './secrets.ts'
-import { questionOf, type TestRequest } from './requests.ts'
-import { setUp, type SubjectOptions } from './set-up.ts'
+import { redactSecrets, secretsIn } from './secrets.ts'
+import { toTestRequest, type TestRequest } from './requests.ts'
+import { setUp, type ProviderSetup } from './set-up.ts'
 import type { Outcome, ProviderUnderTest } from './provider-under-test.ts'
 import type { Transcript } from './transcripts.ts'
-import { startUpstream } from './vendor.ts'
+import { startUpstream } from './fake-upstream.ts'
 
-export interface TestOptions extends SubjectOptions {
-  /** Without any, a vendor in OpenAI's form stands in, if the provider can read it. */
+/** What to test, and how. */
+export interface TestOptions extends ProviderSetup {
+  /** When absent, two samples of a vendor in OpenAI's format are used, if the provider can read them. */
   readonly transcripts?: readonly Transcript[]
-  /** Of everything random; a random one by default. */
+  /** Seed of everything random; by default a random one. */
   readonly seed?: number
-  /** ms that anything may take before it counts as stuck; default 5,000. */
-  readonly patienceMs?: number
+  /** ms after which an operation of the provider counts as stalled; default 5,000. */
+  readonly timeoutMs?: number
 }
 
+/** The results of all checks. */
 export interface Report {
-  /** The plugin's own name. */
+  /** Name of the plugin. */
   readonly provider: string
   readonly seed: number
-  /** Names of the transcripts; empty if the plainest vendor stood in. */
+  /** Names of the transcripts; empty if the samples were used. */
   readonly transcripts: readonly string[]
-  /** None failed. */
+  /** True if no check has failed. */
   readonly ok: boolean
   readonly checks: readonly Check[]
 }
 
-const PATIENCE_MS = 5000
-const MOST_NOTE_CHARACTERS = 300
+const TIMEOUT_MS = 5000
+const MAX_NOTE_CHARACTERS = 300
 const NAME_IT = '--base-url-option names the option that holds its address'
 const NEEDS_TRANSCRIPTS = [
   'answer',
@@ -57,150 +59,163 @@ const NEEDS_TRANSCRIPTS = [
 ]
 
 /**
- * Tests a provider against a vendor on a socket of this machine. The report says what failed, and why.
+ * Tests a provider against a fake upstream on a local socket.
  * @throws ConfigError when the provider cannot be loaded or set up, or a transcript cannot be read
  */
 export async function testProvider(options: TestOptions): Promise<Report> {
   const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31)
-  const patienceMs = options.patienceMs ?? PATIENCE_MS
+  const timeoutMs = options.timeoutMs ?? TIMEOUT_MS
   const vendor = await startUpstream()
   try {
-    const subject = await setUp(options, vendor.url, madeUpKey(seed), patienceMs)
+    const provider = await setUp(options, vendor.url, randomKey(seed), timeoutMs)
     const checks: Check[] = []
     try {
-      const bench = { vendor, subject, seed, patienceMs }
-      checks.push(...(await examine(bench, options.transcripts ?? [])))
+      const fixture = { vendor, provider, seed, timeoutMs }
+      checks.push(...(await runChecks(fixture, options.transcripts ?? [])))
     } finally {
-      checks.push(await checkClose(subject))
+      checks.push(await checkClose(provider))
     }
-    const secrets = secretsIn(subject.options)
+    const secrets = secretsIn(provider.options)
     return {
-      provider: subject.plugin.name,
+      provider: provider.plugin.name,
       seed,
       transcripts: (options.transcripts ?? []).map(({ name }) => name),
       ok: checks.every(({ result }) => result !== 'failed'),
-      checks: checks.map((check) => shown(check, secrets)),
+      checks: checks.map((check) => presentable(check, secrets)),
     }
   } finally {
     await vendor.close()
   }
 }
 
-async function examine(bench: Fixture, transcripts: readonly Transcript[]): Promise<Check[]> {
-  const { subject, vendor } = bench
-  if (!subject.chats) {
-    return [judged('set up', null, ['it offers nothing; "chat" is a method of what setup returns'])]
+async function runChecks(fixture: Fixture, transcripts: readonly Transcript[]): Promise<Check[]> {
+  const { provider, vendor } = fixture
+  if (!provider.chats) {
+    return [
+      toCheck('set up', null, [
+        'it has no chat: "setup" has to return an object with a method "chat"',
+      ]),
+    ]
   }
-  const given = await Promise.all(transcripts.map((one) => toCase(subject, one)))
-  const samples = await Promise.all(SAMPLES.map((one) => toStandIn(subject, one, transcripts[0])))
-  const [streamed, whole] = samples.map(({ question }) => question) as [TestRequest, TestRequest]
-  vendor.answer(answerOf(samples[0]!.transcript.answer!))
-  const outcome = await subject.outcome(streamed)
-  const setUpCheck = checkSetUp(bench, outcome)
+  const given = await Promise.all(transcripts.map((one) => toCase(provider, one)))
+  const samples = await Promise.all(
+    SAMPLES.map((one) => toSampleCase(provider, one, transcripts[0])),
+  )
+  const [streamed, whole] = samples.map(({ request }) => request) as [TestRequest, TestRequest]
+  vendor.answer(toFakeResponse(samples[0]!.transcript.answer!))
+  const outcome = await provider.outcome(streamed)
+  const setUpCheck = checkSetUp(fixture, outcome)
   if (setUpCheck.result === 'failed') return [setUpCheck]
   const answers =
-    given.length > 0 ? await checkCases(bench, given) : await checkSamples(bench, samples, outcome)
+    given.length > 0
+      ? await checkCases(fixture, given)
+      : await checkSamples(fixture, samples, outcome)
   return [
     setUpCheck,
     ...answers,
-    await checkHang(bench, streamed, 'streamed'),
-    await checkHang(bench, whole, 'whole'),
-    ...(await checkFailures(bench, { streamed, whole })),
-    checkSignal(bench),
-    checkSecrets(bench, secretsIn(subject.options)),
+    await checkHang(fixture, streamed, 'streamed'),
+    await checkHang(fixture, whole, 'whole'),
+    ...(await checkFailures(fixture, { streamed, whole })),
+    checkSignal(fixture),
+    checkSecrets(fixture, secretsIn(provider.options)),
   ]
 }
 
-async function checkClose(subject: ProviderUnderTest): Promise<Check> {
-  const problem = await subject.close().then(() => undefined, named)
-  return judged('close', null, problem === undefined ? [] : [problem])
+async function checkClose(provider: ProviderUnderTest): Promise<Check> {
+  const problem = await provider.close().then(() => undefined, describeError)
+  return toCheck('close', null, problem === undefined ? [] : [problem])
 }
 
-/** Whether it asked whom it should. */
-function checkSetUp({ subject, vendor }: Fixture, { error }: Outcome): Check {
-  const { addressOption, surroundings } = subject
-  const { elsewhere } = surroundings
-  if (elsewhere.size > 0) {
-    const who = `it asked ${[...elsewhere].join(', ')}, not the vendor of this test`
-    const tried = addressOption ? `; "${addressOption}" held the address` : ''
-    return judged('set up', null, [`${who}${tried}; ${NAME_IT}`])
+/** Whether the provider sends its requests to the fake upstream. */
+function checkSetUp({ provider, vendor }: Fixture, { error }: Outcome): Check {
+  const { addressOption, host } = provider
+  const { refusedOrigins } = host
+  if (refusedOrigins.size > 0) {
+    const who = `it sent requests to ${[...refusedOrigins].join(', ')}, not to the vendor of this test`
+    const tried = addressOption ? ` whose address is in "${addressOption}"` : ''
+    return toCheck('set up', null, [`${who}${tried}; ${NAME_IT}`])
   }
   if (vendor.requests.length > 0) {
-    return judged('set up', null, [], addressOption ? [`the address is in "${addressOption}"`] : [])
+    return toCheck(
+      'set up',
+      null,
+      [],
+      addressOption ? [`the address is in "${addressOption}"`] : [],
+    )
   }
-  if (error === undefined) return judged('set up', null, [], [ASKS_NOBODY])
-  const failed = `it failed before it asked the vendor: ${named(error)}`
-  return judged('set up', null, [`${failed}; ${NAME_IT}`])
+  if (error === undefined) return toCheck('set up', null, [], [NO_UPSTREAM])
+  const failed = `it failed before its first request: ${describeError(error)}`
+  return toCheck('set up', null, [`${failed}; ${NAME_IT}`])
 }
 
-/** Where there are no transcripts: all that can be seen of whoever reads the plainest vendor. */
+/** The checks without transcripts: those that the two samples allow. */
 async function checkSamples(
-  bench: Fixture,
+  fixture: Fixture,
   samples: readonly Case[],
   outcome: Outcome,
 ): Promise<Check[]> {
-  if (bench.vendor.requests.length === 0) {
+  if (fixture.vendor.requests.length === 0) {
     const rules = checkRules(null, outcome, false)
     const others = NEEDS_TRANSCRIPTS.filter((name) => name !== rules.name)
-    return [rules, ...others.map((name) => skipped(name, null, ASKS_NOBODY))]
+    return [rules, ...others.map((name) => skipped(name, null, NO_UPSTREAM))]
   }
-  // Whoever gets a word out of it reads this form; whether all of it is right is what the checks say.
-  if (saidBy(outcome.completion)[0]?.text) return checkCases(bench, samples)
+  // A provider that reads any text of the sample reads this format.
+  if (choicesIn(outcome.completion)[0]?.text) return checkCases(fixture, samples)
   const why = "it does not read a vendor in OpenAI's form; write transcripts (--transcripts)"
   return NEEDS_TRANSCRIPTS.map((name) => skipped(name, null, why))
 }
 
-async function checkCases(bench: Fixture, cases: readonly Case[]): Promise<Check[]> {
+async function checkCases(fixture: Fixture, cases: readonly Case[]): Promise<Check[]> {
   const checks: Check[] = []
   for (const one of cases) {
-    const answers = await checkAnswer(bench, one)
+    const answers = await checkAnswer(fixture, one)
     checks.push(...answers)
-    // What is not even right when it comes in one piece would only fail again.
+    // A wrong answer in one piece would fail the same way in several.
     if (answers[0]!.result === 'failed') continue
-    checks.push(await checkCuts(bench, one))
-    if (!one.transcript.expect.failure) checks.push(await checkCutOff(bench, one))
+    checks.push(await checkCuts(fixture, one))
+    if (!one.transcript.expect.failure) checks.push(await checkCutOff(fixture, one))
   }
   const stream = cases.find(({ transcript: { request, answer, expect } }) =>
     Boolean(answer && request.stream && !expect.failure && !expect.tool_calls),
   )
   if (stream) {
-    return [...checks, await checkCancel(bench, stream), await checkPressure(bench, stream)]
+    return [...checks, await checkCancel(fixture, stream), await checkPressure(fixture, stream)]
   }
   const asks = cases.some(({ transcript }) => transcript.answer)
-  const why = asks ? 'no transcript is of a stream of text' : ASKS_NOBODY
+  const why = asks ? 'no transcript has a stream of text' : NO_UPSTREAM
   return [...checks, skipped('cancel', null, why), skipped('back-pressure', null, why)]
 }
 
 async function toCase({ plugin }: ProviderUnderTest, transcript: Transcript): Promise<Case> {
-  return { transcript, question: await questionOf(plugin, transcript) }
+  return { transcript, request: await toTestRequest(plugin, transcript) }
 }
 
-/** A sample with the model of a transcript, and with the options of its deployment if there have to be any. */
-async function toStandIn(
-  subject: ProviderUnderTest,
+/** A sample with the model of a transcript, and with its deployment options if the provider requires some. */
+async function toSampleCase(
+  provider: ProviderUnderTest,
   sample: Transcript,
   like?: Transcript,
 ): Promise<Case> {
   const model = like?.request.model
   const plain = model === undefined ? sample : { ...sample, request: { ...sample.request, model } }
-  return toCase(subject, plain).catch((error) => {
+  return toCase(provider, plain).catch((error) => {
     if (!like?.deployment) throw error
-    return toCase(subject, { ...plain, deployment: like.deployment })
+    return toCase(provider, { ...plain, deployment: like.deployment })
   })
 }
 
-/** Looks like a key, and like no word that an error might use. */
-function madeUpKey(seed: number): string {
+/** A key that occurs in no other text. */
+function randomKey(seed: number): string {
   const random = randomFrom(seed)
   const letters = 'ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz23456789'
   return `sk-${Array.from({ length: 40 }, () => letters[random(letters.length)]).join('')}`
 }
 
-/** A check as it may be shown: no secret, no book. */
-function shown(check: Check, secrets: readonly string[]): Check {
+/** A check without secrets and with short notes. */
+function presentable(check: Check, secrets: readonly string[]): Check {
   const notes = check.notes.map((note) => {
-    const line = hide(note, secrets).replace(/\s+/g, ' ')
-    return line.length > MOST_NOTE_CHARACTERS ? `${line.slice(0, MOST_NOTE_CHARACTERS)}…` : line
+    const line = redactSecrets(note, secrets).replace(/\s+/g, ' ')
+    return line.length > MAX_NOTE_CHARACTERS ? `${line.slice(0, MAX_NOTE_CHARACTERS)}…` : line
   })
   return { ...check, notes }
 }

@@ -1,4 +1,4 @@
-/** A provider under test: set up against a vendor of this machine, asked as the gateway asks it, watched while it answers. */
+/** A provider under test, called as the gateway calls it. */
 import { CompletionBuilder, toChunk } from '../endpoints/chat/chunks.ts'
 import { normalizeChunks } from '../endpoints/chat/normalize.ts'
 import { flowOf, toFlow } from '../stream/flow.ts'
@@ -14,80 +14,80 @@ import type {
 import type { TestRequest } from './requests.ts'
 import type { IsolatedHost } from './isolated-host.ts'
 
-/** Options that a provider was set up with. */
+/** A set of options to try. */
 export interface Attempt {
-  /** The one that holds the vendor's address, if one does. */
+  /** Name of the option with the vendor's address; undefined if there is none. */
   readonly addressOption: string | undefined
   readonly options: Readonly<Record<string, unknown>>
 }
 
-/** What one question came to. */
+/** The outcome of one request. */
 export interface Outcome {
-  /** As the provider handed them over. */
+  /** Chunks as the provider returned them. */
   readonly raw: readonly ChatChunk[]
-  /** In order, as clients get them, before they are charged. */
+  /** Chunks in the form that clients receive, without usage. */
   readonly chunks: readonly ChatChunk[]
   readonly completion: ChatCompletion
   readonly usage: OpenAIUsage | undefined
-  /** What was thrown, if anything was. */
+  /** The thrown value; undefined if nothing was thrown. */
   readonly error: unknown
 }
 
-/** An answer on its way. */
+/** An answer in progress. */
 export interface Answering {
   readonly parts: Flow<ChatChunk>
-  /** What was handed over so far. */
+  /** Chunks that the provider has returned so far. */
   readonly raw: readonly ChatChunk[]
-  /** Whether the provider gives parts, not the whole. */
+  /** Whether the provider returns a stream and not a completion. */
   readonly streamed: boolean
 }
 
-/** Nothing came for as long as the kit is ready to wait. */
+/** An operation of the plugin took longer than the kit waits. */
 export class StalledError extends Error {
   constructor(what: string, ms: number) {
     super(`${what} within ${ms / 1000} s`)
-    this.name = 'Stuck'
+    this.name = 'StalledError'
   }
 }
 
-/** A provider that is set up. Whoever makes one closes it. */
+/** A provider that was set up for a test. Its creator closes it. */
 export class ProviderUnderTest {
   readonly plugin: ProviderPlugin
-  /** The options it was set up with. */
+  /** Options with which the provider was set up. */
   readonly options: Readonly<Record<string, unknown>>
-  /** The option that holds the vendor's address, if one does. */
+  /** Name of the option with the vendor's address; undefined if there is none. */
   readonly addressOption: string | undefined
-  readonly surroundings: IsolatedHost
-  /** Everything it threw. */
+  readonly host: IsolatedHost
+  /** Everything that the provider has thrown. */
   readonly thrown: unknown[] = []
   readonly #provider: Provider
-  readonly #patienceMs: number
+  readonly #timeoutMs: number
 
   constructor(
     { plugin, provider }: LoadedProvider,
     { addressOption, options }: Attempt,
-    surroundings: IsolatedHost,
-    patienceMs: number,
+    host: IsolatedHost,
+    timeoutMs: number,
   ) {
     this.plugin = plugin
     this.options = options
     this.addressOption = addressOption
-    this.surroundings = surroundings
+    this.host = host
     this.#provider = provider
-    this.#patienceMs = patienceMs
+    this.#timeoutMs = timeoutMs
   }
 
-  /** Whether it can chat at all. */
+  /** Whether the provider has the method `chat`. */
   get chats(): boolean {
     return typeof this.#provider.chat === 'function'
   }
 
-  /** Asks; the answer is read by whoever asks. */
-  async ask(question: TestRequest, signal: AbortSignal): Promise<Answering> {
+  /** Sends a request. The caller reads the answer. */
+  async ask(request: TestRequest, signal: AbortSignal): Promise<Answering> {
     const raw: ChatChunk[] = []
-    const { input, model, options } = question
-    const envelope = { ...question.envelope, newCallId: counted('call_') }
-    const { log } = this.surroundings
+    const { input, model, options } = request
+    const envelope = { ...request.envelope, newCallId: counted('call_') }
+    const { log } = this.host
     const requestId = 'req_test'
     const answer = await this.#provider.chat!({ input, model, options, requestId, signal, log })
     const streamed = Symbol.asyncIterator in answer
@@ -96,18 +96,18 @@ export class ProviderUnderTest {
     return { parts, raw, streamed }
   }
 
-  /** Asks, and reads to the end. Never throws: what was thrown is part of the outcome. */
-  async outcome(question: TestRequest): Promise<Outcome> {
+  /** Sends a request and reads the whole answer. Never throws: errors are part of the outcome. */
+  async outcome(request: TestRequest): Promise<Outcome> {
     const chunks: ChatChunk[] = []
     const whole = new CompletionBuilder()
-    const gone = new AbortController()
+    const abort = new AbortController()
     let raw: readonly ChatChunk[] = []
     let error: unknown
     try {
-      const answering = await within(this.ask(question, gone.signal), 'no answer', this.#patienceMs)
+      const answering = await within(this.ask(request, abort.signal), 'no answer', this.#timeoutMs)
       raw = answering.raw
       for (let last = false; !last;) {
-        const batch = await within(answering.parts.next(), 'no further part', this.#patienceMs)
+        const batch = await within(answering.parts.next(), 'no further part', this.#timeoutMs)
         for (const chunk of batch.parts) {
           chunks.push(chunk)
           whole.add(chunk)
@@ -118,24 +118,24 @@ export class ProviderUnderTest {
       error = thrown ?? new Error(`${String(thrown)} was thrown`)
       this.thrown.push(error)
     } finally {
-      gone.abort()
+      abort.abort()
     }
     const usage = raw.findLast((chunk) => chunk.usage)?.usage ?? undefined
     return { raw, chunks, completion: whole.completion(), usage, error }
   }
 
-  /** Ends the provider, and whatever it has left open. @throws what the provider throws, or Stuck */
+  /** Closes the provider and its connections. @throws StalledError, or what the provider throws */
   async close(): Promise<void> {
     try {
       const closing = (async () => this.#provider.close?.())()
-      await within(closing, 'it did not close', this.#patienceMs)
+      await within(closing, 'it did not close', this.#timeoutMs)
     } finally {
-      await this.surroundings.close()
+      await this.host.close()
     }
   }
 }
 
-/** Waits for something that may never come. @throws Stuck */
+/** Waits at most `ms` for a promise. @throws StalledError */
 export async function within<T>(promise: Promise<T>, what: string, ms: number): Promise<T> {
   const late = Promise.withResolvers<never>()
   const timer = setTimeout(() => late.reject(new StalledError(what, ms)), ms)

@@ -1,4 +1,4 @@
-/** A transcript's request, as a provider gets it. */
+/** Requests of transcripts in the form that providers receive. */
 import { outboundChat, readChatRequest, usesLegacyFunctions } from '../endpoints/chat/request.ts'
 import type { Envelope } from '../endpoints/chat/normalize.ts'
 import { ConfigError, GatewayError } from '../errors/errors.ts'
@@ -6,7 +6,7 @@ import { toConfigIssues } from '../errors/issues.ts'
 import type { ChatInput, ProviderPlugin } from '../plugin.ts'
 import type { Transcript } from './transcripts.ts'
 
-/** A transcript's request as the gateway hands it to a provider. */
+/** A request as the gateway passes it to a provider. */
 export interface TestRequest {
   readonly input: ChatInput
   readonly model: string
@@ -14,10 +14,10 @@ export interface TestRequest {
   readonly envelope: Omit<Envelope, 'newCallId'>
 }
 
-const MADE_UP_MODEL = 'test-model'
+const DEFAULT_MODEL = 'test-model'
 
-/** @throws ConfigError that names the transcript and what is wrong with it */
-export async function questionOf(
+/** The request of a transcript. @throws ConfigError that names the transcript and the invalid member */
+export async function toTestRequest(
   { deploymentOptions: schema }: ProviderPlugin,
   { name, request, deployment = {} }: Transcript,
 ): Promise<TestRequest> {
@@ -28,10 +28,10 @@ export async function questionOf(
   }
   const [unknown] = schema ? [] : Object.keys(deployment)
   if (unknown !== undefined) {
-    const message = 'unknown key; this provider takes no options for a deployment'
+    const message = 'unknown key; this provider has no deployment options'
     throw new ConfigError(`transcript ${name}`, [{ path: `deployment.${unknown}`, message }])
   }
-  const asked = readRequest(name, { model: MADE_UP_MODEL, ...request })
+  const asked = readRequest(name, { model: DEFAULT_MODEL, ...request })
   return {
     input: outboundChat(asked),
     model: asked.model,

@@ -1,47 +1,47 @@
 /**
- * What a chat stream has to look like (wire contract, 5.4.5, S1 to S9 and S11), as a check of its own: it knows nothing of
- * the code that makes streams. Pure.
+ * The rules of chat streams, as an independent check: it shares no code with the gateway that makes streams. What clients
+ * may rely on is described in `docs/streaming.md`.
  */
 import * as v from 'valibot'
 import type { OpenAIUsage } from '../plugin.ts'
-import { chunkSchema, count, inWords, type WellFormed } from './shapes.ts'
+import { chunkSchema, count, describeIssue, type WellFormed } from './shapes.ts'
 
-/** Which stream it is. */
+/** Form of the stream that is checked. */
 export interface StreamForm {
   /**
-   * Where usage stands: on the `last` finish chunk, in a chunk `apart` because the client asked for one, or nowhere as
-   * `none` has been charged yet.
+   * Where usage is expected: in the `last` chunk with a finish_reason, in a chunk `apart` that the client has asked for, or
+   * in `none`, because nothing has been charged yet.
    */
   readonly usage: 'last' | 'apart' | 'none'
-  /** The client asked for log probabilities. */
+  /** Whether the client asked for log probabilities. */
   readonly logprobs?: boolean
 }
 
-/** Where a stream's payloads break the rules, each with its number from 1; `[DONE]` and errors are not among the payloads. */
+/** Violations of the rules by the payloads of a stream, numbered from 1. Leave out `[DONE]` and error events. */
 export function streamViolations(payloads: readonly unknown[], form: StreamForm): string[] {
   const found: string[] = []
-  const stream = new Rules(form)
+  const stream = new StreamRules(form)
   payloads.forEach((payload, at) => {
-    const say = (problem: string) => void found.push(`chunk ${at + 1}: ${problem}`)
+    const add = (problem: string) => void found.push(`chunk ${at + 1}: ${problem}`)
     const result = v.safeParse(chunkSchema, payload)
-    if (result.success) stream.push(result.output, say)
-    else for (const issue of result.issues.slice(0, 3)) say(inWords(issue))
+    if (result.success) stream.push(result.output, add)
+    else for (const issue of result.issues.slice(0, 3)) add(describeIssue(issue))
   })
   if (found.length === 0) stream.end((problem) => void found.push(problem))
   return found
 }
 
-/** Counts of a usage that cannot be: parts above their whole, or none at all. */
+/** Impossible counts in a usage: not whole numbers, or parts above their total. */
 export function usageViolations(reported: OpenAIUsage): string[] {
   const { prompt_tokens_details: input, completion_tokens_details: output } = reported
   const found: string[] = []
-  const named = {
+  const describeError = {
     ...input,
     ...output,
     prompt: reported.prompt_tokens,
     completion: reported.completion_tokens,
   }
-  for (const [name, value] of Object.entries(named)) {
+  for (const [name, value] of Object.entries(describeError)) {
     if (value !== null && value !== undefined && !v.is(count, value)) {
       found.push(`${name} is ${JSON.stringify(value)}, expected a whole number from 0`)
     }
@@ -62,19 +62,21 @@ export function usageViolations(reported: OpenAIUsage): string[] {
   return found
 }
 
-type Say = (problem: string) => void
+/** Adds a problem to the report. */
+type AddProblem = (problem: string) => void
 
+/** State of one choice. */
 interface ChoiceState {
-  /** Of the last tool call that was opened. */
+  /** Index of the last tool call. */
   call: number
   annotated: boolean
   finished: boolean
-  /** Reasoning blocks by index: whether their signature has come. */
+  /** Reasoning blocks by index; true once the block has a signature. */
   readonly blocks: Map<number, boolean>
 }
 
-/** What the chunks of one stream say about each other. */
-class Rules {
+/** Checks the chunks of one stream against each other. */
+class StreamRules {
   readonly #form: StreamForm
   readonly #choices: ChoiceState[] = []
   #first: WellFormed | undefined
@@ -84,99 +86,108 @@ class Rules {
     this.#form = form
   }
 
-  push(chunk: WellFormed, say: Say): void {
+  push(chunk: WellFormed, add: AddProblem): void {
     const first = (this.#first ??= chunk)
     for (const name of ['id', 'created', 'model'] as const) {
-      if (chunk[name] !== first[name]) say(`${name} differs from that of the first chunk (S1)`)
+      if (chunk[name] !== first[name]) add(`${name} differs from that of the first chunk`)
     }
-    if (this.#usage) say('something follows the usage (S9)')
-    this.#seeUsage(chunk, say)
-    for (const choice of chunk.choices) this.#choice(choice, say)
+    if (this.#usage) add('a chunk follows the usage')
+    this.#checkUsage(chunk, add)
+    for (const choice of chunk.choices) this.#checkChoice(choice, add)
   }
 
-  end(say: Say): void {
-    if (this.#choices.length === 0) say('no choice was opened (S3)')
+  end(add: AddProblem): void {
+    if (this.#choices.length === 0) add('there is no choice')
     this.#choices.forEach((choice, i) => {
-      if (!choice.finished) say(`choice ${i} has no finish_reason (S9)`)
+      if (!choice.finished) add(`choice ${i} has no finish_reason`)
     })
-    if (this.#form.usage !== 'none' && !this.#usage) say('no usage came (S9)')
+    if (this.#form.usage !== 'none' && !this.#usage) add('there is no usage')
   }
 
-  #seeUsage(chunk: WellFormed, say: Say): void {
+  #checkUsage(chunk: WellFormed, add: AddProblem): void {
     const apart = this.#form.usage === 'apart'
     if (chunk.usage) {
       this.#usage = true
-      if (this.#form.usage === 'none') say('usage stands where none was charged (S9)')
-      else if (apart && chunk.choices.length > 0) say('usage stands beside choices (S9)')
+      if (this.#form.usage === 'none') add('usage is present, but nothing is charged')
+      else if (apart && chunk.choices.length > 0) add('usage is in a chunk with choices')
       else if (!apart && !chunk.choices[0]?.finish_reason)
-        say('usage is not on a finish chunk (S9)')
+        add('usage is not in a chunk with a finish_reason')
     } else if (apart !== 'usage' in chunk) {
-      say(apart ? 'there is no "usage": null (S9)' : 'there is "usage": null (S9)')
+      add(
+        apart ? '"usage": null is absent' : '"usage": null is present, but usage was not requested',
+      )
     }
-    if (chunk.choices.length === 0 && !(apart && chunk.usage)) say('choices is empty (S2)')
+    if (chunk.choices.length === 0 && !(apart && chunk.usage)) add('choices is empty')
   }
 
-  #choice(
+  #checkChoice(
     { index, delta, finish_reason, logprobs }: WellFormed['choices'][number],
-    say: Say,
+    add: AddProblem,
   ): void {
     const choice = this.#choices[index]
-    if (logprobs && !this.#form.logprobs) say('logprobs were not asked for (S11)')
+    if (logprobs && !this.#form.logprobs) add('logprobs were not requested')
     if (!choice) {
       const opens = { role: 'assistant', content: '', refusal: null }
-      if (index !== this.#choices.length) say(`choice ${index} opens out of order (S3)`)
+      if (index !== this.#choices.length) add(`choice ${index} opens out of order`)
       if (JSON.stringify(delta) !== JSON.stringify(opens)) {
-        say('a choice opens with something other than its role (S3)')
+        add('the first chunk of a choice has something other than its role')
       }
       this.#choices[index] = { call: -1, annotated: false, finished: false, blocks: new Map() }
       return
     }
-    if (choice.finished) return say(`something follows the finish of choice ${index} (S9)`)
+    if (choice.finished) return add(`a chunk follows the finish_reason of choice ${index}`)
     if (finish_reason) {
-      if (Object.keys(delta).length > 0) say('a finish chunk says something else (S9)')
+      if (Object.keys(delta).length > 0) add('a chunk with a finish_reason has content')
       choice.finished = true
       return
     }
-    if ('role' in delta) say('the role is repeated (S3)')
+    if ('role' in delta) add('the role is repeated')
     const others = Object.keys(delta).filter((name) => name !== 'content')
-    if (!delta.content && !logprobs && others.length === 0) say('a chunk says nothing (S4)')
+    if (!delta.content && !logprobs && others.length === 0) add('a chunk has no content')
     for (const said of [delta.content, delta.refusal, delta.reasoning]) {
-      if (said && !said.isWellFormed()) say('half a character (S4)')
+      if (said && !said.isWellFormed()) add('a text has half of a surrogate pair')
     }
     if (choice.annotated && (delta.content || delta.annotations)) {
-      say('annotations come before the end, or twice (S8)')
+      add('annotations are repeated, or content follows them')
     }
     if (delta.annotations) choice.annotated = true
-    if (delta.tool_calls) for (const call of delta.tool_calls) seeCall(choice, call, say)
-    seeReasoning(choice, delta, say)
+    if (delta.tool_calls) for (const call of delta.tool_calls) checkToolCall(choice, call, add)
+    checkReasoning(choice, delta, add)
   }
 }
 
 type Delta = WellFormed['choices'][number]['delta']
 
-function seeCall(choice: ChoiceState, call: NonNullable<Delta['tool_calls']>[number], say: Say) {
+function checkToolCall(
+  choice: ChoiceState,
+  call: NonNullable<Delta['tool_calls']>[number],
+  add: AddProblem,
+) {
   const body = call.function ?? call.custom
-  if (!body) return say('a tool call has neither "function" nor "custom" (S5)')
+  if (!body) return add('a tool call has neither "function" nor "custom"')
   if (call.index === choice.call + 1) {
     choice.call = call.index
-    if (!call.id || !call.type || !body.name) say('a tool call opens without id, type or name (S5)')
+    if (!call.id || !call.type || !body.name)
+      add('the first fragment of a tool call has no id, type or name')
   } else if (call.index !== choice.call) {
-    say(
-      call.index < choice.call ? 'tool calls are interleaved (S6)' : 'a tool index is skipped (S5)',
+    add(
+      call.index < choice.call
+        ? 'tool calls are interleaved'
+        : 'the index of a tool call is skipped',
     )
   } else if (call.id || call.type || body.name) {
-    say('a later fragment of a tool call repeats id, type or name (S5)')
+    add('a later fragment of a tool call repeats id, type or name')
   }
 }
 
-function seeReasoning({ blocks }: ChoiceState, delta: Delta, say: Say): void {
-  if (delta.reasoning && !delta.reasoning_details) say('reasoning comes without its details (S7)')
+function checkReasoning({ blocks }: ChoiceState, delta: Delta, add: AddProblem): void {
+  if (delta.reasoning && !delta.reasoning_details) add('reasoning has no reasoning_details')
   for (const detail of delta.reasoning_details ?? []) {
     const signed = blocks.get(detail.index)
     if (signed !== undefined && (detail.id || detail.format)) {
-      say('a later fragment of a reasoning block repeats id or format (S7)')
+      add('a later fragment of a reasoning block repeats id or format')
     }
-    if (signed) say('something follows the signature of a reasoning block (S7)')
+    if (signed) add('a fragment follows the signature of its reasoning block')
     blocks.set(detail.index, 'signature' in detail && Boolean(detail.signature))
   }
 }

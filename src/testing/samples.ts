@@ -1,26 +1,26 @@
-/** What stands in for transcripts: the plainest answers of a vendor in OpenAI's form. */
+/** Sample responses of a vendor in OpenAI's format, used when there are no transcripts. */
 import type { RecordedResponse, Transcript } from './transcripts.ts'
 
-/** Short, and with characters of every length in UTF-8. */
-const SAID = ['Grüße, ', 'こんにちは ', 'und ', '👋🏽', '!']
-const QUESTION = { messages: [{ role: 'user', content: 'Say hello.' }] }
+/** Text with characters of every length in UTF-8. */
+const TEXTS = ['Grüße, ', 'こんにちは ', 'und ', '👋🏽', '!']
+const REQUEST = { messages: [{ role: 'user', content: 'Say hello.' }] }
 const USAGE = { prompt_tokens: 11, completion_tokens: 9, total_tokens: 20 }
 const COMMON = { id: 'chatcmpl-sample', created: 1_790_000_000, model: 'test-model' }
 const EXPECTED = {
-  text: SAID.join(''),
+  text: TEXTS.join(''),
   finish_reason: 'stop',
   usage: { prompt_tokens: 11, completion_tokens: 9 },
 }
 
-/** One answer in pieces, one that comes whole. */
+/** A streamed response, and a response in one piece. */
 export const SAMPLES: readonly Transcript[] = [
   {
     name: 'sample-stream',
-    request: { ...QUESTION, stream: true },
+    request: { ...REQUEST, stream: true },
     answer: streamed(),
     expect: EXPECTED,
   },
-  { name: 'sample-whole', request: QUESTION, answer: whole(), expect: EXPECTED },
+  { name: 'sample-whole', request: REQUEST, answer: whole(), expect: EXPECTED },
 ]
 
 function streamed(): RecordedResponse {
@@ -29,7 +29,7 @@ function streamed(): RecordedResponse {
     event({ ...common, choices: [{ index: 0, delta, finish_reason }] })
   const body = [
     chunk({ role: 'assistant', content: '' }),
-    ...SAID.map((content) => chunk({ content })),
+    ...TEXTS.map((content) => chunk({ content })),
     chunk({}, 'stop'),
     event({ ...common, choices: [], usage: USAGE }),
     'data: [DONE]\n\n',
@@ -38,7 +38,7 @@ function streamed(): RecordedResponse {
 }
 
 function whole(): RecordedResponse {
-  const message = { role: 'assistant', content: SAID.join('') }
+  const message = { role: 'assistant', content: TEXTS.join('') }
   const body = JSON.stringify({
     ...COMMON,
     object: 'chat.completion',

@@ -1,19 +1,19 @@
-/** Sets a provider up without knowing what its options are called. */
+/** Sets up a provider whose option names are not known. */
 import { ConfigError } from '../errors/errors.ts'
 import { loadProvider } from '../gateway/loader.ts'
 import type { ProviderPlugin } from '../plugin.ts'
 import { ProviderUnderTest, type Attempt } from './provider-under-test.ts'
 import { IsolatedHost } from './isolated-host.ts'
 
-/** Which provider, and how it is set up. */
-export interface SubjectOptions {
-  /** A path that begins with `./`, a built-in, a package, or the plugin itself. */
+/** The provider to test, and its options. */
+export interface ProviderSetup {
+  /** A path that begins with `./`, the name of a built-in plugin or of a package, or the plugin itself. */
   readonly provider: string | ProviderPlugin
-  /** Where paths and packages are looked for. */
+  /** Folder in which paths and packages are resolved. */
   readonly directory: string
-  /** The provider's options; without them the address and a made-up key are tried. */
+  /** Options of the provider; when absent, an address and a random key are tried. */
   readonly options?: Readonly<Record<string, unknown>>
-  /** The option that holds the vendor's address; by default the first of `baseURL`, `url` and `endpoint` that it takes. */
+  /** Name of the option with the vendor's address; by default the first of `baseURL`, `url` and `endpoint` that works. */
   readonly addressOption?: string
 }
 
@@ -21,55 +21,55 @@ const ADDRESS_OPTIONS = ['baseURL', 'url', 'endpoint']
 const SETTINGS = { timeout: 60, firstPartTimeout: 60, idleTimeout: 60, connections: 16 }
 
 /**
- * Sets the provider up against the vendor at `url`, with `key` wherever a key is needed and none is given.
- * @throws ConfigError that says which options are missing, or why it cannot be loaded
+ * Sets up the provider with the vendor at `url`, and with `key` where it needs a key and no options are given.
+ * @throws ConfigError that names the missing options, or the reason why the provider cannot be loaded
  */
 export async function setUp(
-  options: SubjectOptions,
+  options: ProviderSetup,
   url: string,
   key: string,
-  patienceMs: number,
+  timeoutMs: number,
 ): Promise<ProviderUnderTest> {
   const refusals: ConfigError[] = []
   for (const attempt of attempts(options, url, key)) {
-    const surroundings = new IsolatedHost(url)
+    const host = new IsolatedHost(url)
     const settings = { ...SETTINGS, use: options.provider, options: attempt.options }
     try {
       const loaded = await loadProvider('provider', settings, {
         directory: options.directory,
         secrets: new Set(),
-        createHost: (name) => surroundings.hostOf(name),
+        createHost: (name) => host.hostOf(name),
       })
-      return new ProviderUnderTest(loaded, attempt, surroundings, patienceMs)
+      return new ProviderUnderTest(loaded, attempt, host, timeoutMs)
     } catch (error) {
-      await surroundings.close()
+      await host.close()
       if (!(error instanceof ConfigError) || !error.issues.every(isAboutOptions))
         throw unprefixed(error)
       refusals.push(error)
     }
   }
-  // The attempt that failed least says best what is missing.
+  // The attempt with the fewest issues shows best which options are missing.
   const [best] = refusals.toSorted((a, b) => a.issues.length - b.issues.length)
   throw unprefixed(best)
 }
 
-/** Ways to tell the provider where its vendor is. */
-function attempts(options: SubjectOptions, url: string, key: string): Attempt[] {
+/** Sets of options to try, in this order. */
+function attempts(options: ProviderSetup, url: string, key: string): Attempt[] {
   const { options: given, addressOption } = options
-  const named = ADDRESS_OPTIONS.find((name) => given && Object.hasOwn(given, name))
-  const names = addressOption ?? named
+  const describeError = ADDRESS_OPTIONS.find((name) => given && Object.hasOwn(given, name))
+  const names = addressOption ?? describeError
   const addressed = (names === undefined ? ADDRESS_OPTIONS : [names]).flatMap((name) => {
     const address = { [name]: movedTo(url, given?.[name]) }
     const forms = given ? [{ ...given, ...address }] : [{ apiKey: key, ...address }, address]
     return forms.map((one) => ({ addressOption: name, options: one }))
   })
-  // A provider may have no vendor at all.
+  // A provider may work without a vendor.
   return names === undefined
     ? [...addressed, { addressOption: undefined, options: given ?? {} }]
     : addressed
 }
 
-/** The address given, at the origin of the vendor. */
+/** The given address with the origin of the vendor. */
 function movedTo(url: string, given: unknown): string {
   if (typeof given !== 'string' || !URL.canParse(given)) return url
   const { pathname, search } = new URL(given)
@@ -82,7 +82,7 @@ function isAboutOptions({ path }: { readonly path: string }): boolean {
   return path.startsWith(`${PREFIX}options`)
 }
 
-/** Where no configuration is, nobody should read of one. */
+/** Removes the path of the configuration from issues, because the kit has no configuration file. */
 function unprefixed(error: unknown): unknown {
   if (!(error instanceof ConfigError)) return error
   return new ConfigError(

@@ -1,4 +1,4 @@
-/** What chunks look like one by one: those that clients get, and those that providers hand over. Pure. */
+/** Schemas of single chunks: those that clients receive, and those that providers return. */
 import * as v from 'valibot'
 
 /** A whole number from 0. */
@@ -79,7 +79,7 @@ const usage = v.looseObject({
 
 const FINISH = ['stop', 'length', 'tool_calls', 'content_filter', 'function_call'] as const
 
-/** One payload of a chat stream, as `chat-completion-chunk.json` of the wire contract has it. */
+/** Schema of one payload of a chat stream. */
 export const chunkSchema = v.looseObject({
   id: v.pipe(v.string(), v.regex(/^chatcmpl-.+/)),
   object: v.literal('chat.completion.chunk'),
@@ -99,16 +99,16 @@ export const chunkSchema = v.looseObject({
     v.maxLength(128),
   ),
   usage: v.nullish(usage),
-  error: v.optional(v.never('nothing: an error stands alone (S13)')),
+  error: v.optional(v.never('no error: an error is an event without choices')),
 })
 
-/** A payload of the right form. */
+/** A valid payload. */
 export type WellFormed = v.InferOutput<typeof chunkSchema>
 
 const text = v.nullish(v.string())
 
-/** What the gateway relies on in a provider's own chunks, however careless they are. */
-const handedOver = v.looseObject({
+/** What the gateway relies on in chunks of a provider. */
+const providerChunk = v.looseObject({
   choices: v.optional(
     v.array(
       v.looseObject({
@@ -128,19 +128,20 @@ const handedOver = v.looseObject({
     ),
   ),
   usage: v.nullish(v.looseObject({})),
-  done: v.optional(v.boolean()),
+  usageIsPartial: v.optional(v.boolean()),
+  endOfStream: v.optional(v.boolean()),
 })
 
-/** Where chunks are not what the contract with providers says, each with its number from 1. */
+/** Violations of the provider contract, each with the number of its chunk, from 1. */
 export function schemaViolations(chunks: readonly unknown[]): string[] {
   return chunks.flatMap((chunk, at) => {
-    const { issues = [] } = v.safeParse(handedOver, chunk)
-    return issues.map((issue) => `part ${at + 1} of the provider: ${inWords(issue)}`)
+    const { issues = [] } = v.safeParse(providerChunk, chunk)
+    return issues.map((issue) => `part ${at + 1} of the provider: ${describeIssue(issue)}`)
   })
 }
 
-/** What is wrong with a payload, and where. */
-export function inWords(issue: v.BaseIssue<unknown>): string {
+/** An issue of a payload as a sentence with its path. */
+export function describeIssue(issue: v.BaseIssue<unknown>): string {
   const path = issue.path?.map((item) => String(item.key)).join('.') ?? ''
   return `${path || 'the payload'} is ${issue.received}, expected ${issue.expected ?? issue.message}`
 }

@@ -1,7 +1,7 @@
 /**
- * Transcripts: what a provider is asked, what its vendor said, and what has to come of it. On disk a transcript is two
- * files of one name: `<name>.json` with the request and what is expected, `<name>.http` with the vendor's answer as
- * `curl --include` prints it. Without the second file the provider is to answer without asking anybody.
+ * Transcripts: a request, the response of the vendor, and the expected answer. On disk a transcript is two files:
+ * `<name>.json` with the request and the expectation, `<name>.http` with the response as `curl --include` prints it.
+ * Without the second file the provider has to answer without a request to a vendor.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,9 +10,10 @@ import { ConfigError } from '../errors/errors.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import type { FailureClass, OpenAIUsage } from '../plugin.ts'
 
+/** A recorded case of a provider test. */
 export interface Transcript {
   readonly name: string
-  /** A chat request as a client sends it. Its `model` is the name at the vendor, by default `test-model`. */
+  /** A chat request as clients send it. Its `model` is the name at the vendor, by default `test-model`. */
   readonly request: Readonly<Record<string, unknown>>
   /** Options of the deployment. */
   readonly deployment?: Readonly<Record<string, unknown>>
@@ -20,35 +21,36 @@ export interface Transcript {
   readonly expect: Expected
 }
 
-/** What a vendor once said. */
+/** A response of a vendor. */
 export interface RecordedResponse {
   readonly status: number
-  /** Lower-case names. */
+  /** Names are in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
 }
 
-/** What one choice of an answer says. What is not named must not be said. */
+/** The expected content of one choice. Absent members have to be absent in the answer. */
 export interface ExpectedChoice {
   readonly text?: string
   readonly refusal?: string
   readonly reasoning?: string
-  /** Arguments as an object are compared as JSON, as text to the letter. */
+  /** Arguments that are an object are compared as JSON, those that are text exactly. */
   readonly tool_calls?: readonly { readonly name: string; readonly arguments: unknown }[]
-  /** Default `stop`, with tool calls `tool_calls`; none after a failure. */
+  /** Default: `stop`, or `tool_calls` if there are tool calls; null after a failure. */
   readonly finish_reason?: string | null
 }
 
+/** The expected answer. */
 export interface Expected extends ExpectedChoice {
-  /** In place of the members above, where there are several. */
+  /** For an answer with several choices, in place of the members above. */
   readonly choices?: readonly ExpectedChoice[]
-  /** Counts that are not named are to be 0; without it no usage is to be reported. */
+  /** Absent counts have to be 0. When absent, no usage may be reported. */
   readonly usage?: OpenAIUsage
-  /** Members that the body of the request to the vendor has to have, as they are to be. */
+  /** Members that the request body for the vendor has to contain. */
   readonly sent?: Readonly<Record<string, unknown>>
-  /** The answer breaks with this class, after whatever is said above. */
+  /** Class of the failure with which the answer ends, after the content above. */
   readonly failure?: FailureClass
-  /** What the failure says about waiting. */
+  /** Wait in ms that the failure has to report. */
   readonly retry_after_ms?: number
 }
 
@@ -96,10 +98,7 @@ const file = v.strictObject({
   }),
 })
 
-/**
- * The transcripts of a folder, by name.
- * @throws ConfigError that names the file, and what is wrong with it
- */
+/** The transcripts of a folder, sorted by name. @throws ConfigError that names the file and the mistake */
 export async function readTranscripts(folder: string): Promise<Transcript[]> {
   const files = new Set(await filesOf(folder))
   const names = [...files].filter((name) => name.endsWith('.json')).map((name) => name.slice(0, -5))
@@ -107,11 +106,12 @@ export async function readTranscripts(folder: string): Promise<Transcript[]> {
     (name) => name.endsWith('.http') && !names.includes(name.slice(0, -5)),
   )
   if (lonely) {
-    const message = `nothing says what is asked; write ${lonely.slice(0, -5)}.json beside it`
+    const message = `it has no request; write ${lonely.slice(0, -5)}.json next to it`
     throw new ConfigError(folder, [{ path: lonely, message }])
   }
   if (names.length === 0) {
-    const message = 'there is no transcript; expected pairs such as hello.json and hello.http'
+    const message =
+      'the folder has no transcripts; expected pairs such as hello.json and hello.http'
     throw new ConfigError(folder, [{ path: '.', message }])
   }
   return Promise.all(
@@ -125,8 +125,9 @@ export async function readTranscripts(folder: string): Promise<Transcript[]> {
 }
 
 /**
- * An answer as `curl --include` prints it: status line, headers, an empty line, the body as it is. Interim answers and
- * those of proxies before it are passed over, headers about the connection left out.
+ * Reads a response as `curl --include` prints it: status line, headers, an empty line, body. Interim responses and those of
+ * proxies are skipped, headers about the connection dropped.
+ * @param path of the file, for messages
  * @throws ConfigError
  */
 export function parseHttp(bytes: Uint8Array, path: string): RecordedResponse {
@@ -145,8 +146,8 @@ export function parseHttp(bytes: Uint8Array, path: string): RecordedResponse {
 }
 
 const HEAD = /^HTTP\/[\d.]+ (\d{3}) ?([^\r\n]*)\r?\n((?:[^\r\n]+\r?\n)*)\r?\n/
-/** True of the connection that was recorded, not of the one it is replayed on. */
-const OF_THE_CONNECTION = new Set([
+/** Headers about the recorded connection, which do not hold for the replay. */
+const CONNECTION_HEADERS = new Set([
   'connection',
   'content-encoding',
   'content-length',
@@ -159,7 +160,7 @@ function headersIn(lines: string): Record<string, string> {
   for (const line of lines.split(/\r?\n/)) {
     const colon = line.indexOf(':')
     const name = line.slice(0, Math.max(0, colon)).trim().toLowerCase()
-    if (name && !OF_THE_CONNECTION.has(name)) headers[name] = line.slice(colon + 1).trim()
+    if (name && !CONNECTION_HEADERS.has(name)) headers[name] = line.slice(colon + 1).trim()
   }
   return headers
 }
@@ -168,7 +169,7 @@ async function filesOf(folder: string): Promise<string[]> {
   try {
     return await readdir(folder)
   } catch {
-    throw new ConfigError(folder, [{ path: '.', message: 'there is no such folder' }])
+    throw new ConfigError(folder, [{ path: '.', message: 'the folder does not exist' }])
   }
 }
 

@@ -2,7 +2,13 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { readEvents } from '../../src/stream/sse.ts'
-import { bordersOf, bytewise, cutAt, randomFrom, randomly } from '../../src/testing/splits.ts'
+import {
+  boundariesOf,
+  splitBytewise,
+  cutAt,
+  randomFrom,
+  splitRandomly,
+} from '../../src/testing/splits.ts'
 import { describeRecorded } from '../fixtures.ts'
 
 async function* each(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
@@ -22,7 +28,7 @@ async function said(pieces: readonly Uint8Array[]): Promise<string[]> {
 }
 
 /** The reference that every other cutting of the same bytes is compared with. */
-const byBytes = (body: Uint8Array) => said(bytewise(body, body.length))
+const byBytes = (body: Uint8Array) => said(splitBytewise(body, body.length))
 
 const chunks = fc
   .tuple(
@@ -85,10 +91,10 @@ describe('events', () => {
         const expected = await byBytes(body)
         const random = randomFrom(seed)
         expect(await said([body])).toEqual(expected)
-        expect(await said(cutAt(body, bordersOf(body, 'text/event-stream')))).toEqual(expected)
+        expect(await said(cutAt(body, boundariesOf(body, 'text/event-stream')))).toEqual(expected)
         for (let i = 0; i < 5; i++) {
-          expect(await said(randomly(body, random, 8))).toEqual(expected)
-          expect(await said(randomly(body, random, 1))).toEqual(expected)
+          expect(await said(splitRandomly(body, random, 8))).toEqual(expected)
+          expect(await said(splitRandomly(body, random, 1))).toEqual(expected)
         }
       }),
       { numRuns: 500 },
@@ -126,7 +132,7 @@ describeRecorded('recorded events', [...VENDORS, 'openai', 'openrouter', 'xai'],
     const expected = await byBytes(body)
     const random = randomFrom(body.length)
     expect(await said([body])).toEqual(expected)
-    expect(await said(cutAt(body, bordersOf(body, 'text/event-stream')))).toEqual(expected)
-    expect(await said(randomly(body, random, 40))).toEqual(expected)
+    expect(await said(cutAt(body, boundariesOf(body, 'text/event-stream')))).toEqual(expected)
+    expect(await said(splitRandomly(body, random, 40))).toEqual(expected)
   })
 })

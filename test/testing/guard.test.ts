@@ -18,7 +18,7 @@ async function failures(guard: Partial<Guard>, remote = false): Promise<string[]
   const base = wordGuard('forbidden', remote ? { execution: 'remote' } : {})
   const { checks } = await checkGuard(guardPlugin('tricky', { ...base, ...guard }), CASES, {
     seed: 1,
-    patienceMs: 200,
+    timeoutMs: 200,
   })
   return checks
     .filter(({ result }) => result === 'failed')
@@ -55,13 +55,13 @@ function lane(change: (step: any, text: string) => unknown = (step) => step): Pa
 }
 
 describe('the check for guards', () => {
-  it('finds nothing wrong with one that is right, however it reads answers', async () => {
+  it('finds no mistake in a correct guard, whatever its form', async () => {
     expect(await failures({})).toEqual([])
     expect(await failures(lane())).toEqual([])
   })
 
   it.each<[string, Partial<Guard>, RegExp]>([
-    ['says too little', { checkInput: () => [] }, /input: Error: it gave 0 verdicts for 1 units/],
+    ['says too little', { checkInput: () => [] }, /input: Error: it gave 0 verdicts for 1 texts/],
     ['says nothing', { checkInput: () => undefined as never }, /no list of verdicts/],
     [
       'throws',
@@ -74,20 +74,20 @@ describe('the check for guards', () => {
     ],
     [
       'passes everything',
-      { checkInput: (units) => units.map(() => PASS) },
+      { checkInput: (items) => items.map(() => PASS) },
       /it was pass, expected deny:code/,
     ],
     [
       'blocks the wrong one',
       {
-        checkInput: (units) =>
-          units.map((_, i) =>
-            i === 0 && units.some(({ text }) => text.includes('forbidden'))
+        checkInput: (items) =>
+          items.map((_, i) =>
+            i === 0 && items.some(({ text }) => text.includes('forbidden'))
               ? { action: 'block', rule: 'deny:code' }
               : PASS,
           ),
       },
-      /not in their order/,
+      /verdicts are out of order/,
     ],
     [
       'invents an action',
@@ -110,13 +110,17 @@ describe('the check for guards', () => {
       },
       /spans outside/,
     ],
-    ['promises, though it is local', { checkOutput: async () => PASS }, /gave a promise/],
+    [
+      'promises, though it is local',
+      { checkOutput: async () => PASS },
+      /a local guard must not return a promise/,
+    ],
     [
       'changes what it is shown',
       {
-        checkInput: (units) =>
-          units.map((unit) => {
-            ;(unit as any).text = ''
+        checkInput: (items) =>
+          items.map((item) => {
+            ;(item as any).text = ''
             return PASS
           }),
       },
@@ -145,12 +149,12 @@ describe('the check for guards', () => {
           }
         },
       },
-      /cuts: cut at .* it is pass/,
+      /cuts: split at [\d, ]+: pass/,
     ],
     [
       'does not know its rules',
       { enforces: ['deny:cod' as never, 'deny:code'] },
-      /deny:cod is no rule/,
+      /deny:cod is not a rule/,
     ],
     [
       'cannot be closed',
@@ -165,20 +169,20 @@ describe('the check for guards', () => {
     expect((await failures(guard)).join('\n')).toMatch(message)
   })
 
-  it('finds one that never answers, and one that lets pass what it could not ask about', async () => {
+  it('finds a guard that never answers, and one that passes a text while its service is down', async () => {
     expect((await failures({ checkOutput: () => new Promise(() => {}) }, true)).join()).toContain(
-      'within 200 ms',
+      'no answer within 0.2 s',
     )
     const careless = (host: GuardHost): Guard => ({
       enforces: ['deny:code'],
       execution: 'remote',
-      async checkInput(units, context) {
+      async checkInput(items, context) {
         const said = await host.askModel('a/b', { messages: [] }, context).catch(() => undefined)
         const verdict =
           said?.choices[0]!.message.content === 'bad'
             ? ({ action: 'block', rule: 'deny:code' } as const)
             : PASS
-        return units.map(({ text }) => (text === '' ? PASS : verdict))
+        return items.map(({ text }) => (text === '' ? PASS : verdict))
       },
     })
     const plugin = defineGuard({
@@ -190,16 +194,16 @@ describe('the check for guards', () => {
     expect(checks.filter(({ result }) => result === 'failed')).toEqual([
       expect.objectContaining({
         name: 'down',
-        notes: ['whoever it asks is down, and it let the text pass'],
+        notes: ['its service is down, and it let the text pass'],
       }),
     ])
   })
 
-  it('says which option is wrong', async () => {
+  it('names an invalid option', async () => {
     await expect(checkGuard(pii, [], { options: { weak: 'yes' } })).rejects.toThrow('options.weak')
   })
 
-  it('compares where something was found', async () => {
+  it('compares spans', async () => {
     const text = 'Reach me at jane@example.org today.'
     const rules = { deny: ['personal-data'] } as const
     const good = await checkGuard(pii, [
@@ -213,7 +217,7 @@ describe('the check for guards', () => {
   })
 })
 
-describe('the guards of the house', () => {
+describe('the built-in guards', () => {
   it.each([
     [pii, 'My card is 4012 8888 8888 1881.', 'deny:personal-data'],
     [categories, 'You should. Run pip install requests.', 'deny:code'],
@@ -225,7 +229,7 @@ describe('the guards of the house', () => {
     expect(checks.filter(({ result }) => result === 'failed')).toEqual([])
   })
 
-  it('pass it with a model behind them, and with a service', async () => {
+  it('pass it with a model, and with a service', async () => {
     const ask = (request: any) =>
       JSON.stringify(honest(askedIn({ json: request } as never), against('forbidden')))
     const asked = await checkGuard(judge as never, [...CASES], { options: { model: 'a/b' }, ask })

@@ -22,7 +22,7 @@ async function failedBy(flaws: Flaws, options: Partial<TestOptions> = {}) {
 }
 
 describe('a provider without a flaw', () => {
-  it('passes every check, and none is left out', async () => {
+  it('passes every check, and none is skipped', async () => {
     const { report } = await failedBy({})
     expect(report.checks.filter(({ result }) => result !== 'ok')).toEqual([])
     expect(report.ok).toBe(true)
@@ -45,7 +45,7 @@ describe('a provider without a flaw', () => {
     )
   })
 
-  it('says the same thing again with the same seed', async () => {
+  it('has the same report with the same seed', async () => {
     const flaws = { refuse: async () => new TypeError('oops') }
     const [first, again] = [await failedBy(flaws, { seed: 7 }), await failedBy(flaws, { seed: 7 })]
     expect(again.report).toEqual(first.report)
@@ -63,7 +63,7 @@ const signature = { type: 'reasoning.text', text: 'a', signature: 'b', index: 0 
 const FAR = 'http://vendor.example'
 
 /** For providers that get stuck. */
-const IMPATIENT = { patienceMs: 1500 }
+const IMPATIENT = { timeoutMs: 1500 }
 /** Leaves out what takes time: cuts, and a reader that waits. */
 const QUICK: readonly Transcript[] = [
   {
@@ -76,7 +76,12 @@ const QUICK: readonly Transcript[] = [
 
 describe.concurrent('each check can fail', () => {
   it.each<[check: string, what: string, flaws: Flaws, note: RegExp]>([
-    ['set up', 'asks somebody else', { address: FAR }, /asked http:\/\/vendor.example.*--base-url/],
+    [
+      'set up',
+      'sends requests to another host',
+      { address: FAR },
+      /sent requests to http:\/\/vendor.example.*--base-url/,
+    ],
     [
       'answer',
       'loses a text',
@@ -93,7 +98,7 @@ describe.concurrent('each check can fail', () => {
       'stream rules',
       'signs twice',
       { chunk: adding({ reasoning_details: [signature] }) },
-      /something follows the signature/,
+      /a fragment follows the signature/,
     ],
     [
       'stream rules',
@@ -123,20 +128,25 @@ describe.concurrent('each check can fail', () => {
       'cuts',
       'takes each read for a whole event',
       { read: eventPerRead },
-      /cut byte by byte it is another answer/,
+      /split byte by byte, the answer differs/,
     ],
     [
       'cut off',
       'says that all is well whatever happened',
       { chunks: alwaysDone },
-      /cut off after \d+ of \d+ bytes it ends as if complete, with \[/,
+      /cut off after \d+ of \d+ bytes, it ends as if complete, with \[/,
     ],
     ['cut off', 'counts too early', { chunk: counting }, /ends as if complete/],
     ['cancel', 'keeps its own signal', { signal: ownSignal }, /connection .* was not closed/],
     ['cancel', 'reads on until the end', { chunks: gathered }, /no part came while the vendor/],
     ['hang', 'keeps its own signal', { signal: ownSignal }, /did not end after the abort/],
     ['signal', 'keeps its own signal', { signal: ownSignal }, /requests were made without/],
-    ['back-pressure', 'reads ahead', { chunks: ahead }, /nobody read, and 24 MiB were fetched/],
+    [
+      'back-pressure',
+      'reads ahead',
+      { chunks: ahead },
+      /24 MiB were read from the vendor although the client did not read/,
+    ],
   ])('%s: one that %s', async (check, _what, flaws, note) => {
     const { checks, notes } = await failedBy(flaws, IMPATIENT)
     expect(checks).toContain(check)
@@ -162,14 +172,14 @@ describe.concurrent('each check can fail', () => {
       { refuse: async () => new TypeError('oops') },
       /it threw TypeError: oops; expected host\.fail/,
     ],
-    ['500', 'tries again', { attempts: 3 }, /it asked 3 times/],
-    ['garbage', 'takes anything for an answer', { read: lenient }, /it ended as if all were well/],
-    ['HTML', 'takes anything for an answer', { read: lenient }, /it ended as if all were well/],
+    ['500', 'tries again', { attempts: 3 }, /it sent 3 requests/],
+    ['garbage', 'takes anything for an answer', { read: lenient }, /it ended without an error/],
+    ['HTML', 'takes anything for an answer', { read: lenient }, /it ended without an error/],
     [
       'HTML, 502',
       'takes pages for answers',
       { refuse: async () => undefined, read: lenient },
-      /it ended as if all were well/,
+      /it ended without an error/,
     ],
     [
       'reset',
@@ -231,7 +241,7 @@ describe('transcripts', () => {
   const calls = `data: ${JSON.stringify({ choices: [{ delta: { tool_calls: [call] }, finish_reason: 'stop' }] })}\n\n`
   const first = { name: 'look', arguments: { a: 1 } }
 
-  it('compare what is called', async () => {
+  it('compare tool calls', async () => {
     const good = transcript({ tool_calls: [first] }, calls)
     expect((await failedBy({}, { transcripts: [good] })).checks).toEqual([])
     const letters = transcript({ tool_calls: [{ ...first, arguments: '{"a":1}' }] }, calls)
@@ -240,7 +250,7 @@ describe('transcripts', () => {
     )
   })
 
-  it('say what must have been sent', async () => {
+  it('check the request to the vendor', async () => {
     const sent = { messages: [{ role: 'user', content: 'Hello?' }], stream: false }
     const { notes } = await failedBy(
       {},
@@ -249,7 +259,7 @@ describe('transcripts', () => {
     expect(notes).toBe('sent.stream: expected false, found true')
   })
 
-  it('say how an answer breaks', async () => {
+  it('check how an answer fails', async () => {
     const body = 'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\ndata: {"error":{}}\n\n'
     const broken = transcript({ text: 'Hel', failure: 'upstream_error' }, body)
     expect((await failedBy({}, { transcripts: [broken] })).checks).toEqual([])
@@ -266,11 +276,11 @@ describe('transcripts', () => {
     )
     const options = { ...transcript({}, ''), deployment: { pace: 1 } }
     await expect(failedBy({}, { transcripts: [options] })).rejects.toThrow(
-      /deployment\.pace +unknown key; this provider takes no options for a deployment/,
+      /deployment\.pace +unknown key; this provider has no deployment options/,
     )
   })
 
-  it('notice a vendor that is asked without an answer, and one that is not asked', async () => {
+  it('find a request without a recorded response, and a missing request', async () => {
     const { answer: _answer, ...bare } = transcript({ text: 'a' }, '')
     expect((await failedBy({}, { transcripts: [bare] })).notes).toMatch(/there is no mine\.http/)
     const mute = definePlugin('mute', {
@@ -282,12 +292,12 @@ describe('transcripts', () => {
       {},
       { provider: mute, transcripts: [transcript({ text: 'a' }, 'x')] },
     )
-    expect(notes).toMatch(/the vendor was not asked/)
+    expect(notes).toMatch(/it sent no request to the vendor/)
   })
 })
 
 describe('setting up', () => {
-  it('says which options are missing', async () => {
+  it('names missing options', async () => {
     const provider = flawed()
     const options = { apiKey: 'k', colour: 'blue' }
     await expect(
@@ -324,7 +334,7 @@ describe('setting up', () => {
     expect(new Set(paths)).toEqual(new Set(['/v2/chat/completions']))
   })
 
-  it('notices a provider that does not close', async () => {
+  it('finds a provider that does not close', async () => {
     const { setup, ...plugin } = flawed()
     const provider = {
       ...plugin,
@@ -333,11 +343,11 @@ describe('setting up', () => {
         close: () => new Promise<void>(() => {}),
       }),
     }
-    const { on, notes } = await failedBy({}, { provider, transcripts: QUICK, patienceMs: 1000 })
-    expect([on, notes]).toEqual([['close'], 'Stuck: it did not close within 1 s'])
+    const { on, notes } = await failedBy({}, { provider, transcripts: QUICK, timeoutMs: 1000 })
+    expect([on, notes]).toEqual([['close'], 'StalledError: it did not close within 1 s'])
   })
 
-  it('needs no options of a deployment but those of the transcripts', async () => {
+  it('needs no deployment options but those of the transcripts', async () => {
     const provider = {
       ...flawed(),
       deploymentOptions: v.strictObject({ region: v.string() }),
@@ -347,7 +357,7 @@ describe('setting up', () => {
     await expect(failedBy({}, { provider })).rejects.toThrow(/deployment\.region/)
   })
 
-  it('wants a provider that chats', async () => {
+  it('needs a provider with chat', async () => {
     const { options } = flawed()
     const provider = { ...flawed(), options, setup: () => ({}) }
     const { checks } = await testProvider({ provider, directory: '.' })

@@ -1,28 +1,29 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { breachesOf, impossibleCounts, type StreamForm } from '../../src/testing.ts'
+import { streamViolations, usageViolations, type StreamForm } from '../../src/testing.ts'
 
 const EXAMPLES = new URL('../wire/examples/', import.meta.url)
 const STREAMS = readdirSync(new URL('streams/', EXAMPLES))
   .filter((file) => /^chat-.*\.sse$/.test(file) && !file.includes('error'))
   .map((file) => [file, payloadsOf(read(`streams/${file}`))] as const)
 
-describe('the streams of the wire contract', () => {
-  it.each(STREAMS.filter(([file]) => !file.includes('BAD')))(
-    '%s is as it should be',
-    (_, chunks) => {
-      expect(breachesOf(chunks, formOf(chunks))).toEqual([])
-    },
-  )
+describe('the example streams', () => {
+  it.each(STREAMS.filter(([file]) => !file.includes('BAD')))('%s obeys the rules', (_, chunks) => {
+    expect(streamViolations(chunks, formOf(chunks))).toEqual([])
+  })
 
-  it('interleaved calls are noticed', () => {
+  it('interleaved calls are found', () => {
     const [, chunks] = STREAMS.find(([file]) => file.includes('interleaved'))!
-    expect(breachesOf(chunks, formOf(chunks))).toEqual(['chunk 4: tool calls are interleaved (S6)'])
+    expect(streamViolations(chunks, formOf(chunks))).toEqual([
+      'chunk 4: tool calls are interleaved',
+    ])
   })
 
   it.each(readdirSync(new URL('chat-completion-chunk/', EXAMPLES)))('chunk %s', (file) => {
     const chunk: unknown = JSON.parse(read(`chat-completion-chunk/${file}`))
-    const shape = breachesOf([chunk], { usage: 'last' }).filter((found) => /expected/.test(found))
+    const shape = streamViolations([chunk], { usage: 'last' }).filter((found) =>
+      /expected/.test(found),
+    )
     const emptyChoices = file.includes('empty-choices')
     expect(shape.length > 0, shape.join()).toBe(file.startsWith('bad-') && !emptyChoices)
   })
@@ -47,67 +48,102 @@ const thought = (more: object, index = 0) => ({
 const cited = { content: '', annotations: [] }
 const tokens = { content: [], refusal: null }
 
-describe('what breaks a rule', () => {
-  it.each<[rule: string, what: string, chunks: object[], form?: Partial<StreamForm>]>([
-    ['S1', 'another id', [chunk(OPENS), { ...END, id: 'chatcmpl-2' }]],
-    ['S2', 'no choices', [chunk(OPENS), { ...chunk({}), choices: [] }, END]],
-    ['S3', 'text before the role', [chunk({ content: 'a' }), END]],
-    ['S3', 'the role twice', [chunk(OPENS), chunk({ role: 'assistant', content: 'a' }), END]],
-    ['S3', 'the second choice first', [chunk(OPENS, { index: 1 })]],
-    ['S3', 'nothing', []],
-    ['S4', 'empty text', [chunk(OPENS), chunk({ content: '' }), END]],
-    ['S4', 'half a character', [chunk(OPENS), chunk({ content: '\ud83d' }), END]],
+describe('a violation', () => {
+  it.each<[what: string, violation: string, chunks: object[], form?: Partial<StreamForm>]>([
     [
-      'S5',
+      'another id',
+      'id differs from that of the first chunk',
+      [chunk(OPENS), { ...END, id: 'chatcmpl-2' }],
+    ],
+    ['no choices', 'choices is empty', [chunk(OPENS), { ...chunk({}), choices: [] }, END]],
+    ['text before the role', 'something other than its role', [chunk({ content: 'a' }), END]],
+    [
+      'the role twice',
+      'the role is repeated',
+      [chunk(OPENS), chunk({ role: 'assistant', content: 'a' }), END],
+    ],
+    ['the second choice first', 'choice 1 opens out of order', [chunk(OPENS, { index: 1 })]],
+    ['nothing', 'there is no choice', []],
+    ['empty text', 'a chunk has no content', [chunk(OPENS), chunk({ content: '' }), END]],
+    [
+      'half a character',
+      'half of a surrogate pair',
+      [chunk(OPENS), chunk({ content: '\ud83d' }), END],
+    ],
+    [
       'a call without an id',
+      'the first fragment of a tool call has no id, type or name',
       [chunk(OPENS), chunk(call(0, { function: { name: 'f' } })), END],
     ],
-    ['S5', 'a name twice', [chunk(OPENS), chunk(opened(0)), chunk(opened(0)), END]],
-    ['S5', 'a gap', [chunk(OPENS), chunk(opened(1)), END]],
     [
-      'S6',
+      'a name twice',
+      'a tool call repeats id, type or name',
+      [chunk(OPENS), chunk(opened(0)), chunk(opened(0)), END],
+    ],
+    ['a gap', 'the index of a tool call is skipped', [chunk(OPENS), chunk(opened(1)), END]],
+    [
       'two calls at once',
+      'tool calls are interleaved',
       [chunk(OPENS), chunk(opened(0)), chunk(opened(1)), chunk(call(0, { function: {} })), END],
     ],
     [
-      'S7',
       'reasoning without details',
+      'reasoning has no reasoning_details',
       [chunk(OPENS), chunk({ content: '', reasoning: 'a' }), END],
     ],
     [
-      'S7',
       'a format twice',
+      'a reasoning block repeats id or format',
       [chunk(OPENS), chunk(thought({ format: 'x' })), chunk(thought({ format: 'x' })), END],
     ],
     [
-      'S7',
       'a signature in the middle',
+      'follows the signature of its reasoning block',
       [chunk(OPENS), chunk(thought({ signature: 'x' })), chunk(thought({ text: 'a' })), END],
     ],
-    ['S8', 'annotations twice', [chunk(OPENS), chunk(cited), chunk(cited), END]],
-    ['S8', 'text after annotations', [chunk(OPENS), chunk(cited), chunk({ content: 'a' }), END]],
-    ['S9', 'no end', [chunk(OPENS), chunk({ content: 'a' })]],
-    ['S9', 'two ends', [chunk(OPENS), END, END]],
     [
-      'S9',
-      'an end that says something',
+      'annotations twice',
+      'annotations are repeated',
+      [chunk(OPENS), chunk(cited), chunk(cited), END],
+    ],
+    [
+      'text after annotations',
+      'content follows them',
+      [chunk(OPENS), chunk(cited), chunk({ content: 'a' }), END],
+    ],
+    ['no end', 'choice 0 has no finish_reason', [chunk(OPENS), chunk({ content: 'a' })]],
+    ['two ends', 'a chunk follows the finish_reason of choice 0', [chunk(OPENS), END, END]],
+    [
+      'an end with content',
+      'a chunk with a finish_reason has content',
       [chunk(OPENS), chunk({ content: 'a' }, { finish_reason: 'stop' })],
     ],
-    ['S9', 'no usage', [chunk(OPENS), END], { usage: 'last' }],
-    ['S9', 'null where no usage was asked for', [{ ...chunk(OPENS), usage: null }, END]],
-    ['S9', 'no null where usage was asked for', [chunk(OPENS), END], { usage: 'apart' }],
+    ['no usage', 'there is no usage', [chunk(OPENS), END], { usage: 'last' }],
     [
-      'S11',
-      'log probabilities nobody wants',
+      'null without a request for usage',
+      '"usage": null is present',
+      [{ ...chunk(OPENS), usage: null }, END],
+    ],
+    [
+      'no null with a request for usage',
+      '"usage": null is absent',
+      [chunk(OPENS), END],
+      { usage: 'apart' },
+    ],
+    [
+      'log probabilities without a request',
+      'logprobs were not requested',
       [chunk(OPENS), chunk({ content: 'a' }, { logprobs: tokens }), END],
     ],
-  ])('%s: %s', (rule, _what, chunks, form) => {
-    const found = breachesOf(chunks, { usage: 'none', ...form })
-    expect(found.join('\n')).toContain(`(${rule})`)
+  ])('%s: %s', (_what, violation, chunks, form) => {
+    const found = streamViolations(chunks, { usage: 'none', ...form })
+    expect(found.join('\n')).toContain(violation)
   })
 
-  it('is nothing in a plain answer', () => {
-    expect(breachesOf([chunk(OPENS), chunk({ content: 'a' }), END], { usage: 'none' })).toEqual([])
+  it('is not found in a plain answer', () => {
+    expect(
+      streamViolations([chunk(OPENS), chunk({ content: 'a' }), END], { usage: 'none' }),
+    ).toEqual([])
   })
 })
 
@@ -125,7 +161,7 @@ describe('counts', () => {
       /reasoning_tokens 4 is more than completion_tokens 3/,
     ],
   ])('%j', (usage, problem) => {
-    expect(impossibleCounts(usage).join()).toMatch(problem)
+    expect(usageViolations(usage).join()).toMatch(problem)
   })
 })
 

@@ -1,13 +1,19 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseHttp, readTranscripts } from '../../src/testing.ts'
-import { bordersOf, bytewise, cutAtEvents, randomFrom, randomly } from '../../src/testing/splits.ts'
+import {
+  boundariesOf,
+  splitBytewise,
+  cutAtEvents,
+  randomFrom,
+  splitRandomly,
+} from '../../src/testing/splits.ts'
 import { folder } from '../_folder.ts'
 
 const GOOD = '{"request":{"messages":[]},"expect":{"text":"Hello"}}'
 
 describe('a folder of transcripts', () => {
-  it('is read by name, with answers where there are any', async () => {
+  it('is read by name, with responses where they exist', async () => {
     const path = await folder({
       'b.json': GOOD,
       'a.json': GOOD,
@@ -22,8 +28,12 @@ describe('a folder of transcripts', () => {
   })
 
   it.each<[what: string, files: Record<string, string>, message: RegExp]>([
-    ['nothing', {}, /there is no transcript; expected pairs such as hello\.json and hello\.http/],
-    ['an answer alone', { 'a.http': '' }, /a\.http +nothing says what is asked; write a\.json/],
+    [
+      'nothing',
+      {},
+      /the folder has no transcripts; expected pairs such as hello\.json and hello\.http/,
+    ],
+    ['an answer alone', { 'a.http': '' }, /a\.http +it has no request; write a\.json/],
     ['no JSON', { 'a.json': '{' }, /a\.json is not valid:\n.*JSON/],
     [
       'a slip',
@@ -44,13 +54,13 @@ describe('a folder of transcripts', () => {
     await expect(readTranscripts(await folder(files))).rejects.toThrow(message)
   })
 
-  it('that is not there is an error', async () => {
-    await expect(readTranscripts('/nowhere/at/all')).rejects.toThrow(/there is no such folder/)
+  it('that does not exist is an error', async () => {
+    await expect(readTranscripts('/nowhere/at/all')).rejects.toThrow(/the folder does not exist/)
   })
 })
 
-describe('an answer as curl prints it', () => {
-  it('may have other heads before it, and speak of its connection', () => {
+describe('a response as curl prints it', () => {
+  it('may follow other heads; headers about its connection are dropped', () => {
     const text = [
       'HTTP/1.1 200 Connection established\r\n\r\n',
       'HTTP/1.1 100 Continue\r\n\r\n',
@@ -78,8 +88,8 @@ describe('cuts', () => {
       fc.property(fc.uint8Array({ minLength: 1 }), fc.nat(), (bytes, seed) => {
         const random = randomFrom(seed)
         for (const pieces of [
-          bytewise(bytes, 16),
-          randomly(bytes, random, 5),
+          splitBytewise(bytes, 16),
+          splitRandomly(bytes, random, 5),
           cutAtEvents(bytes),
         ]) {
           expect(Buffer.concat(pieces)).toEqual(Buffer.from(bytes))
@@ -92,7 +102,9 @@ describe('cuts', () => {
     const body = Buffer.from('Hello there, and to everybody else as well')
     const lengths = (seed: number) => {
       const random = randomFrom(seed)
-      return Array.from({ length: 5 }, () => randomly(body, random, 8).map((piece) => piece.length))
+      return Array.from({ length: 5 }, () =>
+        splitRandomly(body, random, 8).map((piece) => piece.length),
+      )
     }
     expect(lengths(7)).toEqual(lengths(7))
     expect(lengths(7)).not.toEqual(lengths(8))
@@ -108,6 +120,6 @@ describe('cuts', () => {
     ],
     ['application/json', Buffer.from('{}\n\n'), []],
   ])('know the borders of %s', (contentType, body, ends) => {
-    expect(bordersOf(body, contentType)).toEqual(ends)
+    expect(boundariesOf(body, contentType)).toEqual(ends)
   })
 })

@@ -1,56 +1,58 @@
-/** Whether answers say what they should, in the form they should have. */
+/** Checks that answers have the expected content, form and usage. */
 import { UpstreamFailure } from '../../errors/errors.ts'
 import {
-  answerOf,
-  judged,
-  named,
+  toFakeResponse,
+  toCheck,
+  describeError,
   notFailure,
   type Fixture,
   type Case,
   type Check,
 } from '../fixture.ts'
-import { differences, lacking, usageDifferences } from '../compare.ts'
+import { differences, missingMembers, usageDifferences } from '../compare.ts'
 import { streamViolations, usageViolations } from '../rules.ts'
 import { schemaViolations } from '../shapes.ts'
 import type { Outcome } from '../provider-under-test.ts'
 import type { Expected } from '../transcripts.ts'
-import { json } from '../vendor.ts'
+import { json } from '../fake-upstream.ts'
 
-/** What the answer says; the rules of streams; the counts. */
-export async function checkAnswer(bench: Fixture, one: Case): Promise<Check[]> {
-  const { subject, vendor } = bench
-  const { transcript, question } = one
+/** Checks one transcript: content, stream rules, usage. */
+export async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]> {
+  const { provider, vendor } = fixture
+  const { transcript, request } = one
   const { name, answer, expect } = transcript
   const before = vendor.requests.length
-  vendor.answer(answer ? answerOf(answer) : json({ error: { message: 'no transcript' } }, 500))
-  const outcome = await subject.outcome(question)
+  vendor.answer(
+    answer ? toFakeResponse(answer) : json({ error: { message: 'no transcript' } }, 500),
+  )
+  const outcome = await provider.outcome(request)
   const asked = vendor.requests.slice(before)
 
   const problems = answer
     ? asked.length === 0
-      ? ['the vendor was not asked; is its address in another option? (--base-url-option)']
-      : lacking(expect.sent ?? {}, bodyOf(asked[0]!.body), 'sent')
+      ? ['it sent no request to the vendor; is the address in another option? (--base-url-option)']
+      : missingMembers(expect.sent ?? {}, bodyOf(asked[0]!.body), 'sent')
     : asked.length > 0
-      ? [`the vendor was asked, but there is no ${name}.http with its answer`]
+      ? [`it sent a request, but there is no ${name}.http with a response`]
       : []
   problems.push(...failureProblems(expect, outcome.error))
   problems.push(...differences(expect, outcome.completion))
   const checks = [
-    judged('answer', name, problems),
-    checkRules(name, outcome, question.envelope.logprobs),
+    toCheck('answer', name, problems),
+    checkRules(name, outcome, request.envelope.logprobs),
   ]
-  // A failure need not be counted.
+  // A failure does not need usage.
   if (!expect.failure || expect.usage) checks.push(checkUsage(name, outcome, expect))
   return checks
 }
 
-/** S1 to S9 and S11, and what the provider owes the code that sees to them. */
+/** Checks the chunks of the provider, and the stream that clients would receive. */
 export function checkRules(on: string | null, outcome: Outcome, logprobs: boolean): Check {
   const problems = schemaViolations(outcome.raw)
   if (outcome.error === undefined) {
     problems.push(...streamViolations(outcome.chunks, { usage: 'none', logprobs }))
   }
-  return judged('stream rules', on, problems.slice(0, 5))
+  return toCheck('stream rules', on, problems.slice(0, 5))
 }
 
 function checkUsage(name: string, { usage }: Outcome, expect: Expected): Check {
@@ -58,11 +60,12 @@ function checkUsage(name: string, { usage }: Outcome, expect: Expected): Check {
     ...usageDifferences(expect.usage, usage),
     ...(usage ? usageViolations(usage) : []),
   ]
-  return judged('usage', name, problems, usage ? [] : ['none: calls are charged by estimate'])
+  return toCheck('usage', name, problems, usage ? [] : ['none: calls are charged by estimate'])
 }
 
 function failureProblems({ failure, retry_after_ms }: Expected, error: unknown): string[] {
-  if (!failure) return error === undefined ? [] : [`expected an answer, it failed: ${named(error)}`]
+  if (!failure)
+    return error === undefined ? [] : [`expected an answer, it failed: ${describeError(error)}`]
   const problem = notFailure(error, [failure])
   if (problem) return [problem]
   const wait = UpstreamFailure.is(error) ? error.retryAfterMs : undefined
@@ -70,7 +73,7 @@ function failureProblems({ failure, retry_after_ms }: Expected, error: unknown):
   return [`retry_after_ms: expected ${retry_after_ms ?? 'none'}, found ${wait ?? 'none'}`]
 }
 
-/** The body as JSON, or nothing that anything could be expected of. */
+/** The body as JSON; an empty object for another body. */
 function bodyOf(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString())

@@ -1,59 +1,63 @@
-/** Whether a provider lets go when the client leaves, and waits when the client waits. */
+/** Checks that a provider stops when the client leaves, and waits when the client does not read. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChatChunk, Flow } from '../../plugin.ts'
 import {
-  answerOf,
-  ASKS_NOBODY,
-  breaksOf,
-  judged,
+  toFakeResponse,
+  NO_UPSTREAM,
+  splitPoints,
+  toCheck,
   skipped,
   type Fixture,
   type Case,
   type Check,
 } from '../fixture.ts'
-import { saidBy } from '../compare.ts'
+import { choicesIn } from '../compare.ts'
 import type { TestRequest } from '../requests.ts'
 import { within } from '../provider-under-test.ts'
 import type { RecordedResponse } from '../transcripts.ts'
 
-const LOOK_MS = 10
-/** Looks without a byte taken after which a connection counts as standing still. */
-const STILL_LOOKS = 10
-/** Far more than the buffers of two sockets hold. */
-const MOST_BYTES = 24 * 1024 * 1024
+const POLL_MS = 10
+/** Polls without a further byte after which a connection counts as stopped. */
+const STILL_POLLS = 10
+/** More than the buffers of two sockets hold. */
+const MAX_BYTES = 24 * 1024 * 1024
 const BLOCK_BYTES = 64 * 1024
 
-/** The client leaves in the middle of a stream. */
-export async function checkCancel(bench: Fixture, one: Case): Promise<Check> {
+/** Checks what happens when the client leaves during a stream. */
+export async function checkCancel(fixture: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
-  const { subject, vendor, patienceMs } = bench
-  const beginning = answer && (await firstOutput(bench, one, answer))
+  const { provider, vendor, timeoutMs } = fixture
+  const beginning = answer && (await beginningWithOutput(fixture, one, answer))
   if (!beginning) return skipped('cancel', name, 'no part comes before the end of this answer')
-  vendor.answer(answerOf(answer, [beginning], 'hang'))
-  const gone = new AbortController()
+  vendor.answer(toFakeResponse(answer, [beginning], 'hang'))
+  const abort = new AbortController()
   try {
-    const answering = await within(subject.ask(one.question, gone.signal), 'no answer', patienceMs)
-    if (!answering.streamed) return skipped('cancel', name, 'it answers whole')
+    const answering = await within(provider.ask(one.request, abort.signal), 'no answer', timeoutMs)
+    if (!answering.streamed) return skipped('cancel', name, 'it returns no stream')
     const what = 'no part came while the vendor was sending'
-    await within(answering.parts.next(), what, patienceMs)
-    gone.abort(new Error('the client left'))
-    return judged('cancel', name, await lettingGo(bench, readOut(answering.parts)))
+    await within(answering.parts.next(), what, timeoutMs)
+    abort.abort(new Error('the client left'))
+    return toCheck('cancel', name, await problemsAfterAbort(fixture, drain(answering.parts)))
   } catch (error) {
-    return judged('cancel', name, [(error as Error).message])
+    return toCheck('cancel', name, [(error as Error).message])
   } finally {
-    gone.abort()
+    abort.abort()
   }
 }
 
-/** The client leaves while the vendor has not said a word. */
-export async function checkHang(bench: Fixture, question: TestRequest, on: string): Promise<Check> {
-  const { subject, vendor, patienceMs } = bench
+/** Checks what happens when the client leaves before the vendor has responded. */
+export async function checkHang(
+  fixture: Fixture,
+  request: TestRequest,
+  on: string,
+): Promise<Check> {
+  const { provider, vendor, timeoutMs } = fixture
   vendor.answer({ pieces: [], ending: 'silent' })
-  const gone = new AbortController()
+  const abort = new AbortController()
   const before = vendor.requests.length
-  const reading = subject
-    .ask(question, gone.signal)
-    .then(({ parts }) => readOut(parts))
+  const reading = provider
+    .ask(request, abort.signal)
+    .then(({ parts }) => drain(parts))
     .then(
       () => 'ended' as const,
       () => 'failed' as const,
@@ -61,76 +65,76 @@ export async function checkHang(bench: Fixture, question: TestRequest, on: strin
   try {
     const asked = async () => {
       while (vendor.requests.length === before)
-        await sleep(LOOK_MS, undefined, { signal: gone.signal })
+        await sleep(POLL_MS, undefined, { signal: abort.signal })
       return 'asked' as const
     }
     const first = await within(
       Promise.race([reading, asked()]),
-      'the vendor was not asked',
-      patienceMs,
+      'no request reached the vendor',
+      timeoutMs,
     )
-    if (first !== 'asked') return skipped('hang', on, ASKS_NOBODY)
-    gone.abort(new Error('the client left'))
-    return judged('hang', on, await lettingGo(bench, reading))
+    if (first !== 'asked') return skipped('hang', on, NO_UPSTREAM)
+    abort.abort(new Error('the client left'))
+    return toCheck('hang', on, await problemsAfterAbort(fixture, reading))
   } catch (error) {
-    return judged('hang', on, [(error as Error).message])
+    return toCheck('hang', on, [(error as Error).message])
   } finally {
-    gone.abort()
+    abort.abort()
   }
 }
 
-/** After the checks above: whether the signal of each job was in each of its requests. */
-export function checkSignal({ subject }: Fixture): Check {
-  const { requests } = subject.surroundings
+/** Run after the checks above: every request to the vendor needs the signal of its call. */
+export function checkSignal({ provider }: Fixture): Check {
+  const { requests } = provider.host
   if (requests.length === 0) {
     return skipped(
       'signal',
       null,
-      'no request went through host.request; the connections were watched',
+      'no request was made with host.request; connections were checked instead',
     )
   }
-  // Every job of the kit is aborted in the end.
-  const deaf = requests.filter(({ signal }) => !signal?.aborted)
-  const problem = `${deaf.length} of ${requests.length} requests were made without the signal of their job`
-  return judged('signal', null, deaf.length > 0 ? [problem] : [])
+  // The kit aborts every call at its end.
+  const withoutSignal = requests.filter(({ signal }) => !signal?.aborted)
+  const problem = `${withoutSignal.length} of ${requests.length} requests were made without the signal of their call`
+  return toCheck('signal', null, withoutSignal.length > 0 ? [problem] : [])
 }
 
-/** The client stops reading: so must the provider, and with it the vendor's connection. */
-export async function checkPressure(bench: Fixture, one: Case): Promise<Check> {
+/** Checks that the provider stops reading from the vendor when the client stops reading. */
+export async function checkPressure(fixture: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
-  const { subject, vendor, patienceMs } = bench
-  const loop = answer && (await repeatable(bench, one, answer))
+  const { provider, vendor, timeoutMs } = fixture
+  const loop = answer && (await repeatableEvent(fixture, one, answer))
   if (!loop) return skipped('back-pressure', name, 'no event of this answer can be repeated')
-  vendor.answer(answerOf(answer, endless(loop), 'hang'))
-  const gone = new AbortController()
+  vendor.answer(toFakeResponse(answer, endless(loop), 'hang'))
+  const abort = new AbortController()
   try {
-    const answering = await within(subject.ask(one.question, gone.signal), 'no answer', patienceMs)
-    if (!answering.streamed) return skipped('back-pressure', name, 'it answers whole')
-    await within(answering.parts.next(), 'no part came from an endless answer', patienceMs)
+    const answering = await within(provider.ask(one.request, abort.signal), 'no answer', timeoutMs)
+    if (!answering.streamed) return skipped('back-pressure', name, 'it returns no stream')
+    await within(answering.parts.next(), 'no part came from an endless answer', timeoutMs)
     const request = vendor.requests.at(-1)!
     const taken = () => request.takenBytes
-    if (!(await standsStill(taken))) {
-      const mib = MOST_BYTES / 1024 / 1024
-      return judged('back-pressure', name, [
-        `nobody read, and ${mib} MiB were fetched from the vendor`,
+    if (!(await stopsReading(taken))) {
+      const mib = MAX_BYTES / 1024 / 1024
+      return toCheck('back-pressure', name, [
+        `${mib} MiB were read from the vendor although the client did not read`,
       ])
     }
     const still = taken()
     const goesOn = async () => {
       while (taken() === still) await answering.parts.next()
     }
-    await within(goesOn(), 'it did not go on when it was read again', patienceMs)
-    return judged('back-pressure', name, [])
+    await within(goesOn(), 'it did not continue when the client read again', timeoutMs)
+    return toCheck('back-pressure', name, [])
   } catch (error) {
-    return judged('back-pressure', name, [(error as Error).message])
+    return toCheck('back-pressure', name, [(error as Error).message])
   } finally {
-    gone.abort()
+    abort.abort()
   }
 }
 
-/** What is left open after an abort. */
-async function lettingGo(
-  { vendor, patienceMs }: Fixture,
+/** Problems after an abort: an answer that does not end, a connection that stays open. */
+async function problemsAfterAbort(
+  { vendor, timeoutMs }: Fixture,
   reading: Promise<unknown>,
 ): Promise<string[]> {
   const { aborted } = vendor.requests.at(-1)!
@@ -139,50 +143,51 @@ async function lettingGo(
   await within(
     reading.catch(() => {}),
     'the answer did not end after the abort',
-    patienceMs,
+    timeoutMs,
   ).catch(note)
   await within(
     aborted,
     'the connection to the vendor was not closed after the abort',
-    patienceMs,
+    timeoutMs,
   ).catch(note)
   return problems
 }
 
-async function readOut(parts: Flow<ChatChunk>): Promise<void> {
+async function drain(parts: Flow<ChatChunk>): Promise<void> {
   for (let last = false; !last;) last = (await parts.next()).last
 }
 
-/** The shortest beginning of an answer that gives a part. */
-async function firstOutput(bench: Fixture, { question }: Case, answer: RecordedResponse) {
-  for (const end of breaksOf(answer)) {
+/** The shortest beginning of a response that produces a chunk. */
+async function beginningWithOutput(fixture: Fixture, { request }: Case, answer: RecordedResponse) {
+  for (const end of splitPoints(answer)) {
     const beginning = answer.body.subarray(0, end)
-    bench.vendor.answer(answerOf(answer, [beginning]))
-    const { chunks } = await bench.subject.outcome(question)
+    fixture.vendor.answer(toFakeResponse(answer, [beginning]))
+    const { chunks } = await fixture.provider.outcome(request)
     if (chunks.length > 0) return beginning
   }
   return undefined
 }
 
+/** A beginning of a response, and an event that can be repeated after it. */
 interface Loop {
   readonly before: Uint8Array
   readonly again: Uint8Array
 }
 
-/** An event that adds to the answer each time it comes. */
-async function repeatable(
-  bench: Fixture,
-  { question }: Case,
+/** Finds an event that adds content each time it is sent. */
+async function repeatableEvent(
+  fixture: Fixture,
+  { request }: Case,
   answer: RecordedResponse,
 ): Promise<Loop | undefined> {
   const { body } = answer
   const said = async (...pieces: readonly Uint8Array[]) => {
-    bench.vendor.answer(answerOf(answer, pieces))
-    const { completion, error } = await bench.subject.outcome(question)
-    return error === undefined ? JSON.stringify(saidBy(completion)).length : -1
+    fixture.vendor.answer(toFakeResponse(answer, pieces))
+    const { completion, error } = await fixture.provider.outcome(request)
+    return error === undefined ? JSON.stringify(choicesIn(completion)).length : -1
   }
   const length = await said(body)
-  const ends = breaksOf(answer)
+  const ends = splitPoints(answer)
   for (const [i, end] of ends.entries()) {
     const next = ends[i + 1]
     if (next === undefined || length < 0) break
@@ -200,15 +205,15 @@ function* endless({ before, again }: Loop): Generator<Uint8Array> {
   for (;;) yield block
 }
 
-/** False when more is taken than buffers hold. */
-async function standsStill(taken: () => number): Promise<boolean> {
+/** Waits until the connection takes no more bytes; false if it takes more than buffers hold. */
+async function stopsReading(taken: () => number): Promise<boolean> {
   let before = -1
-  for (let looks = 0; looks < STILL_LOOKS;) {
+  for (let polls = 0; polls < STILL_POLLS;) {
     const now = taken()
-    if (now > MOST_BYTES) return false
-    looks = now === before ? looks + 1 : 0
+    if (now > MAX_BYTES) return false
+    polls = now === before ? polls + 1 : 0
     before = now
-    await sleep(LOOK_MS)
+    await sleep(POLL_MS)
   }
   return true
 }

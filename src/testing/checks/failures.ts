@@ -1,33 +1,34 @@
-/** Whether what goes wrong at a vendor becomes the right failure, once, and without a word that is nobody's business. */
+/** Checks that faults of a vendor become the right failure, without a retry and without secrets in messages. */
 import { UpstreamFailure } from '../../errors/errors.ts'
 import type { FailureClass } from '../../plugin.ts'
 import {
-  ASKS_NOBODY,
-  judged,
-  named,
+  NO_UPSTREAM,
+  toCheck,
+  describeError,
   notFailure,
   skipped,
   type Fixture,
   type Check,
 } from '../fixture.ts'
 import { randomFrom } from '../splits.ts'
-import { shows } from '../secrets.ts'
+import { containsSecret } from '../secrets.ts'
 import type { TestRequest } from '../requests.ts'
-import type { FakeResponse, ReceivedRequest } from '../vendor.ts'
+import type { FakeResponse, ReceivedRequest } from '../fake-upstream.ts'
 
-interface Trouble {
+/** A fault of the vendor, and the classes of failures that describe it. */
+interface Fault {
   readonly name: string
-  readonly answer: (request: ReceivedRequest, bench: Fixture) => FakeResponse
+  readonly answer: (request: ReceivedRequest, fixture: Fixture) => FakeResponse
   readonly classes: readonly FailureClass[]
   readonly retryAfterMs?: number
 }
 
 const WAIT_SECONDS = 7
-/** An account of the operator at the vendor, as vendors mention it. */
+/** The operator's account at the vendor, as vendors quote it in errors. */
 const ACCOUNT = 'org-Kx7Qm2Vt9Lp4Zw8R'
 const PAGE = '<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>'
 
-const TROUBLES: readonly Trouble[] = [
+const FAULTS: readonly Fault[] = [
   { name: '401', answer: refusal(401), classes: ['upstream_auth'] },
   {
     name: '429',
@@ -46,66 +47,66 @@ const TROUBLES: readonly Trouble[] = [
   },
 ]
 
-/** Each trouble, for an answer that is streamed and for one that comes whole. */
+/** Checks every fault, for streamed and for whole answers. */
 export async function checkFailures(
-  bench: Fixture,
-  questions: Readonly<Record<string, TestRequest>>,
+  fixture: Fixture,
+  requests: Readonly<Record<string, TestRequest>>,
 ): Promise<Check[]> {
   const checks: Check[] = []
-  for (const trouble of TROUBLES) {
+  for (const fault of FAULTS) {
     const found = new Map<string, string[]>()
     let asked = 0
-    for (const [how, question] of Object.entries(questions)) {
-      const seen = await problemsOf(bench, trouble, question)
+    for (const [how, request] of Object.entries(requests)) {
+      const seen = await problemsOf(fixture, fault, request)
       asked += seen.asked
       for (const one of seen.problems) found.set(one, [...(found.get(one) ?? []), how])
     }
-    const everywhere = Object.keys(questions).length
+    const everywhere = Object.keys(requests).length
     const problems = Array.from(found, ([problem, hows]) =>
       hows.length === everywhere ? problem : `${hows.join(', ')}: ${problem}`,
     )
     const unasked = asked === 0 && problems.length === 0
     checks.push(
       unasked
-        ? skipped('errors', trouble.name, ASKS_NOBODY)
-        : judged('errors', trouble.name, problems),
+        ? skipped('errors', fault.name, NO_UPSTREAM)
+        : toCheck('errors', fault.name, problems),
     )
   }
   return checks
 }
 
-/** After all others: whether an error or the log has shown a secret, or an error what clients must not read. */
-export function checkSecrets({ subject, vendor }: Fixture, secrets: readonly string[]): Check {
+/** Run after all other checks: no error or log line may contain a secret, no message the vendor's account or address. */
+export function checkSecrets({ provider, vendor }: Fixture, secrets: readonly string[]): Check {
   const problems = new Set<string>()
-  const look = (text: string, where: string, what: string, hidden: readonly string[]) => {
-    if (shows(text, hidden)) problems.add(`${where} shows ${what}`)
+  const check = (text: string, where: string, what: string, hidden: readonly string[]) => {
+    if (containsSecret(text, hidden)) problems.add(`${where} shows ${what}`)
   }
   const { host } = new URL(vendor.url)
-  for (const error of subject.thrown) {
+  for (const error of provider.thrown) {
     const message = error instanceof Error ? error.message : String(error)
-    look(message, 'the message of an error', 'a key', secrets)
+    check(message, 'the message of an error', 'a key', secrets)
     if (UpstreamFailure.is(error)) {
-      look(message, 'the message of an error', 'the account at the vendor', [ACCOUNT])
-      look(message, 'the message of an error', "the vendor's address", [host])
-      look(causesOf(error), 'the cause of an error', 'a key', secrets)
+      check(message, 'the message of an error', 'the account at the vendor', [ACCOUNT])
+      check(message, 'the message of an error', "the vendor's address", [host])
+      check(causesOf(error), 'the cause of an error', 'a key', secrets)
     }
   }
-  for (const line of subject.surroundings.logged) look(line, 'the log', 'a key', secrets)
-  const seen = secrets.length === 0 ? ['no option has a name like that of a secret'] : []
-  return judged('secrets', null, [...problems], seen)
+  for (const line of provider.host.logLines) check(line, 'the log', 'a key', secrets)
+  const seen = secrets.length === 0 ? ['no option has the name of a secret'] : []
+  return toCheck('secrets', null, [...problems], seen)
 }
 
-async function problemsOf(bench: Fixture, trouble: Trouble, question: TestRequest) {
-  const { subject, vendor } = bench
+async function problemsOf(fixture: Fixture, fault: Fault, request: TestRequest) {
+  const { provider, vendor } = fixture
   const before = vendor.requests.length
-  vendor.answer((request) => trouble.answer(request, bench))
-  const { error } = await subject.outcome(question)
+  vendor.answer((request) => fault.answer(request, fixture))
+  const { error } = await provider.outcome(request)
   const asked = vendor.requests.length - before
   if (asked === 0 && error === undefined) return { asked, problems: [] }
   const problems: string[] = []
-  const problem = notFailure(error, trouble.classes)
+  const problem = notFailure(error, fault.classes)
   if (problem) problems.push(problem)
-  const { retryAfterMs } = trouble
+  const { retryAfterMs } = fault
   if (
     !problem &&
     retryAfterMs &&
@@ -113,14 +114,13 @@ async function problemsOf(bench: Fixture, trouble: Trouble, question: TestReques
     error.retryAfterMs !== retryAfterMs
   ) {
     const found = error.retryAfterMs ?? 'none'
-    problems.push(`${named(error)} with retryAfterMs ${found}; expected ${retryAfterMs}`)
+    problems.push(`${describeError(error)} with retryAfterMs ${found}; expected ${retryAfterMs}`)
   }
-  if (asked > 1)
-    problems.push(`it asked ${asked} times; whether to retry is for the gateway to say`)
+  if (asked > 1) problems.push(`it sent ${asked} requests; retries are made by the gateway`)
   return { asked, problems }
 }
 
-/** Says no, and tells everything it knows about who asked. */
+/** An error response that quotes the whole request, secrets included. */
 function refusal(status: number, headers: Readonly<Record<string, string>> = {}) {
   return ({ headers: sent, path }: ReceivedRequest): FakeResponse => {
     const told = Object.values(sent).join(' ')

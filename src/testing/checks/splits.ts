@@ -1,82 +1,84 @@
-/** Whether answers stay the same wherever a network cuts them, and are errors where it cuts them off. */
+/** Checks that answers do not depend on how the network splits them, and that a truncated answer is an error. */
 import { isDeepStrictEqual } from 'node:util'
 import { UpstreamFailure } from '../../errors/errors.ts'
 import {
-  answerOf,
-  ASKS_NOBODY,
-  breaksOf,
-  judged,
-  named,
+  toFakeResponse,
+  NO_UPSTREAM,
+  splitPoints,
+  toCheck,
+  describeError,
   notFailure,
   skipped,
   type Fixture,
   type Case,
   type Check,
 } from '../fixture.ts'
-import { differences, saidBy, show, usageDifferences } from '../compare.ts'
-import { bytewise, cutAt, randomFrom, randomly } from '../splits.ts'
+import { differences, choicesIn, show, usageDifferences } from '../compare.ts'
+import { splitBytewise, cutAt, randomFrom, splitRandomly } from '../splits.ts'
 import type { Outcome } from '../provider-under-test.ts'
 
-const RANDOM_CUTS = 20
-const MOST_PLACES = 12
-const MOST_BYTES_APART = 1024
-const MOST_BREAKS = 32
-const RANDOM_BREAKS = 8
+const RANDOM_SPLITS = 20
+const MAX_SPLITS = 12
+const MAX_SINGLE_BYTES = 1024
+const MAX_TRUNCATIONS = 32
+const RANDOM_TRUNCATIONS = 8
 
-/** The same answer whole, at its borders, byte by byte, and at random. */
-export async function checkCuts(bench: Fixture, { transcript, question }: Case): Promise<Check> {
+/** Sends the same response in one piece, split after events, into bytes, and at random. */
+export async function checkCuts(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
   const { name, answer } = transcript
-  if (!answer) return skipped('cuts', name, ASKS_NOBODY)
-  const { subject, vendor } = bench
-  const random = randomFrom(bench.seed)
+  if (!answer) return skipped('cuts', name, NO_UPSTREAM)
+  const { provider, vendor } = fixture
+  const random = randomFrom(fixture.seed)
   const ways: [how: string, pieces: Uint8Array[]][] = [
-    ['at its borders', cutAt(answer.body, breaksOf(answer))],
-    ['byte by byte', bytewise(answer.body, MOST_BYTES_APART)],
+    ['after each event', cutAt(answer.body, splitPoints(answer))],
+    ['byte by byte', splitBytewise(answer.body, MAX_SINGLE_BYTES)],
   ]
-  for (let i = 1; i <= RANDOM_CUTS; i++) {
-    ways.push([`at random, number ${i}`, randomly(answer.body, random, MOST_PLACES)])
+  for (let i = 1; i <= RANDOM_SPLITS; i++) {
+    ways.push([`at random, number ${i}`, splitRandomly(answer.body, random, MAX_SPLITS)])
   }
-  vendor.answer(answerOf(answer))
-  const whole = await subject.outcome(question)
+  vendor.answer(toFakeResponse(answer))
+  const whole = await provider.outcome(request)
   for (const [how, pieces] of ways) {
-    vendor.answer(answerOf(answer, pieces))
-    const [problem] = changes(whole, await subject.outcome(question))
-    if (problem) return judged('cuts', name, [`cut ${how} it is another answer: ${problem}`])
+    vendor.answer(toFakeResponse(answer, pieces))
+    const [problem] = changes(whole, await provider.outcome(request))
+    if (problem) return toCheck('cuts', name, [`split ${how}, the answer differs: ${problem}`])
   }
-  return judged('cuts', name, [], [`${ways.length} ways to cut ${answer.body.length} bytes`])
+  return toCheck('cuts', name, [], [`${ways.length} ways to split ${answer.body.length} bytes`])
 }
 
-/** Of a good answer: its beginning is an error, unless nothing is missing from it (S12). */
-export async function checkCutOff(bench: Fixture, { transcript, question }: Case): Promise<Check> {
+/** Sends the beginning of a valid response: it has to be an error, unless nothing of the content is missing. */
+export async function checkCutOff(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
   const { name, answer } = transcript
-  if (!answer) return skipped('cut off', name, ASKS_NOBODY)
-  const { subject, vendor } = bench
-  const random = randomFrom(bench.seed)
-  vendor.answer(answerOf(answer))
-  const whole = saidBy((await subject.outcome(question)).completion)
+  if (!answer) return skipped('cut off', name, NO_UPSTREAM)
+  const { provider, vendor } = fixture
+  const random = randomFrom(fixture.seed)
+  vendor.answer(toFakeResponse(answer))
+  const whole = choicesIn((await provider.outcome(request)).completion)
 
-  const breaks = breaksOf(answer)
-  const step = Math.ceil(breaks.length / MOST_BREAKS)
+  const breaks = splitPoints(answer)
+  const step = Math.ceil(breaks.length / MAX_TRUNCATIONS)
   const ends = [0, ...breaks.filter((_, i) => i % step === 0 || i >= breaks.length - 2)]
-  for (let i = 0; i < RANDOM_BREAKS; i++) ends.push(random(answer.body.length))
+  for (let i = 0; i < RANDOM_TRUNCATIONS; i++) ends.push(random(answer.body.length))
   for (const [i, end] of ends.entries()) {
-    vendor.answer(answerOf(answer, [answer.body.subarray(0, end)], i % 2 === 0 ? 'end' : 'cut'))
-    const { completion, error } = await subject.outcome(question)
+    vendor.answer(
+      toFakeResponse(answer, [answer.body.subarray(0, end)], i % 2 === 0 ? 'end' : 'cut'),
+    )
+    const { completion, error } = await provider.outcome(request)
     const where = `cut off after ${end} of ${answer.body.length} bytes`
-    const said = saidBy(completion)
+    const said = choicesIn(completion)
     if (error === undefined && !isDeepStrictEqual(said, whole)) {
-      return judged('cut off', name, [`${where} it ends as if complete, with ${show(said)}`])
+      return toCheck('cut off', name, [`${where}, it ends as if complete, with ${show(said)}`])
     }
     const problem = error === undefined ? undefined : notFailure(error, ['upstream_error'])
-    if (problem) return judged('cut off', name, [`${where}, ${problem}`])
+    if (problem) return toCheck('cut off', name, [`${where}, ${problem}`])
   }
-  return judged('cut off', name, [], [`${ends.length} places`])
+  return toCheck('cut off', name, [], [`${ends.length} places`])
 }
 
-/** What is not the same, in sentences. */
+/** Differences between two outcomes, as sentences. */
 function changes(whole: Outcome, cut: Outcome): string[] {
   const problems = [
-    ...differences({ choices: saidBy(whole.completion) }, cut.completion),
+    ...differences({ choices: choicesIn(whole.completion) }, cut.completion),
     ...usageDifferences(whole.usage, cut.usage),
   ]
   if (ending(whole.error) !== ending(cut.error)) {
@@ -90,5 +92,7 @@ function changes(whole: Outcome, cut: Outcome): string[] {
 
 function ending(error: unknown): string {
   if (error === undefined) return 'no error'
-  return UpstreamFailure.is(error) ? `${named(error)}, ${error.retryAfterMs} ms` : named(error)
+  return UpstreamFailure.is(error)
+    ? `${describeError(error)}, ${error.retryAfterMs} ms`
+    : describeError(error)
 }

@@ -1,58 +1,56 @@
-/**
- * A vendor on a real socket of this machine: it answers what it is told to, cut where it is told to, and remembers what it
- * was asked.
- */
+/** A fake upstream on a local socket: sends configured responses, split as configured, and records requests. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promises'
 
-/** What the vendor answers. */
+/** A response of the fake upstream. */
 export interface FakeResponse {
-  /** Default 200. */
+  /** Status; default 200. */
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Each piece is a write of its own, taken by the connection before the next is asked for; there may be no end of them. */
+  /** The body. Each piece is written on its own, after the connection has taken the last one; may be endless. */
   readonly pieces: Iterable<Uint8Array | string>
   /** ms before each piece. */
   readonly pauseMs?: number
   /**
-   * After the last piece: `end` is a proper end (default), `cut` closes without one, `reset` resets the connection,
-   * `hang` says nothing more. Without as much as a status: `silent` says nothing at all, `refuse` resets the connection.
+   * What follows the last piece: `end` ends the response (default), `cut` closes the connection, `reset` resets it, `hang`
+   * keeps it open. Without a response: `silent` sends nothing, `refuse` resets the connection.
    */
   readonly ending?: 'end' | 'cut' | 'reset' | 'hang' | 'silent' | 'refuse'
 }
 
-/** A request as it arrived. */
+/** A request that the fake upstream has received. */
 export interface ReceivedRequest {
   readonly method: string
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly body: Buffer
-  /** The body as JSON. */
+  /** The body, parsed as JSON when it is read. */
   readonly json: any
-  /** Whether the caller closed the connection before the answer was complete. */
+  /** Whether the caller has closed the connection before the response was complete. */
   readonly aborted: Promise<boolean>
-  /** Bytes of the answer's body that the connection has taken so far. */
+  /** Bytes of the response body that the connection has taken so far. */
   readonly takenBytes: number
 }
 
+type Responder = FakeResponse | ((request: ReceivedRequest) => FakeResponse | Promise<FakeResponse>)
+
+/** A running fake upstream. */
 export interface FakeUpstream extends AsyncDisposable {
-  /** Without a slash at the end. */
+  /** Address without a trailing slash. */
   readonly url: string
-  /** Everything asked so far. */
+  /** All requests so far. */
   readonly requests: readonly ReceivedRequest[]
-  /** What is answered from now on. */
-  answer(
-    next: FakeResponse | ((request: ReceivedRequest) => FakeResponse | Promise<FakeResponse>),
-  ): void
+  /** Sets the response to all further requests. */
+  answer(next: Responder): void
+  /** Stops the server and closes all connections. */
   close(): Promise<void>
 }
 
-/** Starts a vendor on a free port. Whoever calls this closes it. */
+/** Starts a fake upstream on a free port. The caller closes it. @param first the response until `answer` is called */
 export async function startUpstream(first?: FakeResponse): Promise<FakeUpstream> {
-  let current: FakeResponse | ((request: ReceivedRequest) => FakeResponse | Promise<FakeResponse>) =
-    first ?? json({}, 500)
+  let current: Responder = first ?? json({}, 500)
   const requests: ReceivedRequest[] = []
   const server = createServer((incoming, outgoing) => {
     void serve(incoming, outgoing)
@@ -107,7 +105,7 @@ export async function startUpstream(first?: FakeResponse): Promise<FakeUpstream>
   }
 }
 
-/** A JSON answer. */
+/** A JSON response. */
 export function json(
   value: unknown,
   status = 200,
@@ -120,13 +118,13 @@ export function json(
   }
 }
 
-/** An event stream of these payloads; strings go out as they are, everything else as JSON. */
+/** An event stream of payloads; strings are sent as they are, other values as JSON. */
 export function events(...payloads: readonly unknown[]): FakeResponse {
   const lines = payloads.map((one) => (typeof one === 'string' ? one : JSON.stringify(one)))
   return sse(lines.map((line) => `data: ${line}\n\n`).join(''))
 }
 
-/** An event stream, written out. */
+/** An event stream with this text as its body. */
 export function sse(text: string): FakeResponse {
   return { headers: { 'content-type': 'text/event-stream' }, pieces: [text] }
 }
@@ -152,7 +150,7 @@ async function play(
   else if (ending === 'reset') outgoing.socket?.resetAndDestroy()
 }
 
-/** Undefined when the caller left before all of it was here. */
+/** The body; undefined if the caller left before it was complete. */
 async function bodyOf(incoming: IncomingMessage): Promise<Buffer | undefined> {
   try {
     return Buffer.concat(await incoming.toArray())
