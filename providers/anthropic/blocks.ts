@@ -12,7 +12,7 @@ export interface TextBlock extends Marked {
 }
 
 /** Where an image or a document comes from. */
-export type MediaSource =
+type MediaSource =
   | { readonly type: 'base64'; readonly media_type: string; readonly data: string }
   | { readonly type: 'text'; readonly media_type: 'text/plain'; readonly data: string }
   | { readonly type: 'url'; readonly url: string }
@@ -49,14 +49,14 @@ export interface ToolResultBlock extends Marked {
 }
 
 /** Must stay unchanged and carries no cache marker. */
-export interface ThinkingBlock {
+interface ThinkingBlock {
   readonly type: 'thinking'
   readonly thinking: string
   readonly signature: string
 }
 
 /** Must stay unchanged and carries no cache marker. */
-export interface RedactedBlock {
+interface RedactedBlock {
   readonly type: 'redacted_thinking'
   readonly data: string
 }

@@ -10,7 +10,7 @@ import { toThinking, type Thinking } from './thinking.ts'
 import { toToolChoice, toTools, type Tool, type ToolChoice } from './tools.ts'
 
 /** A request body, and how to read its answer. */
-export interface MessagesRequest {
+interface MessagesRequest {
   readonly body: Readonly<Record<string, unknown>>
   /** The answer comes as the input of the tool {@link ANSWER_TOOL}. */
   readonly answersByTool: boolean

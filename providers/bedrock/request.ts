@@ -19,7 +19,7 @@ export interface RequestOptions {
 }
 
 /** A request body, and how to read its answer. */
-export interface ConverseRequest {
+interface ConverseRequest {
   readonly body: Record<string, unknown>
   /** Name of the tool whose arguments are the answer. */
   readonly answerTool: string | undefined

@@ -3,7 +3,7 @@ import { AwsV4Signer } from 'aws4fetch'
 import type { UpstreamResponse } from '../../src/plugin.ts'
 
 /** An AWS access key. */
-export interface Credentials {
+interface Credentials {
   readonly accessKeyId: string
   readonly secretAccessKey: string
   /** For temporary access keys. */

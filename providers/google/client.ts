@@ -23,7 +23,7 @@ export interface Client {
 }
 
 /** See `UpstreamRequest`. */
-export interface PostOptions {
+interface PostOptions {
   readonly signal: AbortSignal
   readonly stream?: boolean
 }

@@ -7,7 +7,7 @@ import type { Reasoning } from '../../src/plugin.ts'
 /** Lowest first. */
 export const LEVELS = ['minimal', 'low', 'medium', 'high'] as const
 /** A thinking level. */
-export type Level = (typeof LEVELS)[number]
+type Level = (typeof LEVELS)[number]
 
 /** How a model is told to think: not at all, by a token budget, or by one of these levels. */
 export type Thinking = 'none' | 'budget' | readonly Level[]

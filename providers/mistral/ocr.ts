@@ -5,7 +5,7 @@ import { notAnAnswer, tryParse } from '../shared/http.ts'
 import { toDataUrl } from '../shared/values.ts'
 
 /** URL and headers of requests. */
-export interface OcrTarget {
+interface OcrTarget {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }

@@ -10,7 +10,7 @@ import type {
 } from '../../src/plugin.ts'
 
 /** What the deployment's options script. */
-export interface ImageScript {
+interface ImageScript {
   /** Sent as the revised prompt. */
   readonly reply?: string | undefined
   /** No usage is reported. */

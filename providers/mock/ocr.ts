@@ -3,7 +3,7 @@ import type { OcrInput, OcrPage, OcrResult } from '../../src/plugin.ts'
 import { exampleOf } from './schema-example.ts'
 
 /** What the deployment's options script. */
-export interface OcrScript {
+interface OcrScript {
   /** The text of every page. */
   readonly reply?: string | undefined
   /** No usage is reported. */

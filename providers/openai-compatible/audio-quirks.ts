@@ -61,6 +61,6 @@ export const XAI_AUDIO: AudioQuirks = {
 }
 
 /** Name of a voice, or id of a custom one. */
-export function voiceName(voice: SpeechInput['voice']): string {
+function voiceName(voice: SpeechInput['voice']): string {
   return typeof voice === 'string' ? voice : voice.id
 }

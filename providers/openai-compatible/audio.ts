@@ -6,7 +6,7 @@ import { inbandFailure, sendRequest } from './errors.ts'
 import { toTranscription, TranscriptEvents } from './transcript.ts'
 
 /** URL, headers and quirks for requests to a model. */
-export interface AudioTarget {
+interface AudioTarget {
   /** The complete URL, with any query. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>

@@ -9,7 +9,7 @@ import { toBody } from './request.ts'
 import type { VendorProfile } from './vendor-profile.ts'
 
 /** URL, headers and quirks for requests to a model. */
-export interface ChatTarget {
+interface ChatTarget {
   /** The complete URL, with `/chat/completions`. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>

@@ -19,7 +19,7 @@ import { toEdit, toGeneration, type ImageBody, type ImageQuirks } from './images
 import { vendorCost } from './usage.ts'
 
 /** URL, headers and quirks for requests to a model. */
-export interface ImageTarget {
+interface ImageTarget {
   /** The complete URL, with any query. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -32,7 +32,7 @@ interface Options {
 }
 
 /** Paths of the image API. */
-export type ImagePath = 'generations' | 'edits'
+type ImagePath = 'generations' | 'edits'
 
 /**
  * The image methods of a provider.

@@ -10,7 +10,7 @@ const MAX_PIXELS = 25_000_000
 const POINTS_PER_INCH = 72
 
 /** A page as an uncompressed image (PGM). */
-export interface Picture {
+interface Picture {
   readonly bytes: Uint8Array
   readonly dpi: number
 }

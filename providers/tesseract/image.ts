@@ -4,7 +4,7 @@
 export const MAX_SIDE_PIXELS = 32_767
 
 /** Size and orientation of an image. */
-export interface ImageHeader {
+interface ImageHeader {
   readonly width: number
   readonly height: number
   /** EXIF orientation, 1 to 8 (EXIF 2.32, tag 274); 1 is upright. */

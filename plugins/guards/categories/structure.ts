@@ -4,7 +4,7 @@ import { expression } from '../text/expressions.ts'
 import type { Role } from './cues.ts'
 
 /** A pattern that speaks for a category. */
-export interface Shape {
+interface Shape {
   readonly id: string
   readonly category: Category
   /** Characters of which every match contains at least one. */

@@ -57,7 +57,7 @@ export function jsonOf({ choices }: ChatCompletion): Record<string, unknown> {
 }
 
 /** The last complete object in a text, with balanced braces. */
-export function lastObjectIn(text: string): string | undefined {
+function lastObjectIn(text: string): string | undefined {
   let last: string | undefined
   let depth = 0
   let start = 0

@@ -29,7 +29,7 @@ const CATEGORIES = [
 const MAX_ANSWER_BYTES = 1_000_000
 
 /** Options of the endpoint. */
-export interface ModerationOptions {
+interface ModerationOptions {
   readonly baseURL: string
   readonly apiKey: string
   readonly model: string

@@ -19,7 +19,7 @@ export const ASCII: Readonly<Uint8Array> = Uint8Array.from({ length: 128 }, (_, 
 })
 
 /** Folded form of a character: a code point and its class. */
-export interface Folded {
+interface Folded {
   readonly code: number
   readonly class: number
 }
@@ -40,7 +40,7 @@ export function foldOf(code: number): Folded {
 }
 
 /** A folded text, and the original offset of each of its UTF-16 units; the last entry is the end of the text. */
-export interface FoldedText {
+interface FoldedText {
   readonly text: string
   readonly places: readonly number[]
 }

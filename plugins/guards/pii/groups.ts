@@ -4,7 +4,7 @@ import { expression, matchesOf } from '../text/expressions.ts'
 import { BANK_NEAR, formsOf, nextForm, wholeWords, type EntityClass, type Form } from './numbers.ts'
 
 /** Receives a candidate. Of overlapping candidates the one with the lowest rank wins. */
-export type Add = (label: string, of: EntityClass, range: Range, rank: number) => void
+type Add = (label: string, of: EntityClass, range: Range, rank: number) => void
 
 /** Most groups of a number, and most characters. */
 const MOST_GROUPS = 9

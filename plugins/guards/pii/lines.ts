@@ -15,7 +15,7 @@ const ENDS = new Set([...'\n,;!?。，、；！？'].map((character) => characte
 export const LINE_MEMORY = CLAUSE + LABEL
 
 /** How to look for shapes. */
-export interface LineSettings {
+interface LineSettings {
   /** Whether to look for shapes. */
   readonly shapes: boolean
   /** Whether a single shape blocks, so that none may be released before it is recognised. */

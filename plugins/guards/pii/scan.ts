@@ -28,7 +28,7 @@ import {
 } from './words.ts'
 
 /** What a scan looks for. */
-export interface ScanSettings {
+interface ScanSettings {
   /** What to look for. */
   readonly classes: ReadonlySet<EntityClass>
   /** Whether a single shape blocks, so that none may be released before it is recognised. */

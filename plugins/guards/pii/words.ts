@@ -6,12 +6,12 @@ import { isDigitWord } from './contact.ts'
 export const PLAIN = 0
 export const NUMBER = 1
 /** A short word, which may be part of a number, such as the bank code in an IBAN. */
-export const SHORT_WORD = 2
-export const PUNCTUATION = 3
+const SHORT_WORD = 2
+const PUNCTUATION = 3
 /** A digit in words. */
 export const SPELLED = 4
 export const AT = 5
-export const DOT = 6
+const DOT = 6
 /** A line of the machine-readable zone of a travel document. */
 export const ZONE = 7
 
