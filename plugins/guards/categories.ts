@@ -18,6 +18,7 @@ import { LEXICONS } from './categories/lexicon/index.ts'
 import { Scorer, type Score } from './categories/score.ts'
 import { Sentences } from './categories/sentences.ts'
 import { getReady } from './text/expressions.ts'
+import { readInSlices } from './text/slices.ts'
 
 const PASS: Verdict = { action: 'pass' }
 const NOT_READ: Verdict = { action: 'abstain', why: 'not-applicable' }
@@ -25,9 +26,6 @@ const NOT_READ: Verdict = { action: 'abstain', why: 'not-applicable' }
 const NOT_JUDGED = new Set<TextItem['channel']>(['refusal', 'annotation'])
 /** What local heuristics read of an input (guard design, 1.3). */
 const READ = new Set<TextItem['channel']>(['content', 'document', 'prompt', 'search', 'speech'])
-
-/** Characters of an input that are looked at in one step. */
-const SLICE = 256
 
 const options = v.strictObject({
   /** `hint` blocks nothing and answers for no rule: what it would have blocked is written to the log, without any text. */
@@ -56,11 +54,19 @@ export default defineGuard({
     return {
       enforces: hints ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
       execution: 'local',
-      checkInput: (units, context) =>
-        host.inTurns(
-          readAll(units, () => begin(context, 'input')),
-          context,
-        ),
+      checkInput(items, context) {
+        const currentTurn = begin(context, 'input')
+        return readInSlices(
+          items,
+          ({ channel, role, current }) => {
+            const isAnswered = (role === 'assistant' || role === 'tool') && !current
+            if (!READ.has(channel) || isAnswered) return undefined
+            // Texts of an earlier turn stand alone; those of the current turn are scored as one.
+            return current ? currentTurn.next() : begin(context, 'input')
+          },
+          () => host.yieldIfDue(context),
+        )
+      },
       checkOutput({ channel, text }, context) {
         if (NOT_JUDGED.has(channel)) return NOT_READ
         const one = begin(context, 'output')
@@ -72,22 +78,6 @@ export default defineGuard({
     }
   },
 })
-
-/** All of an input. */
-function* readAll(
-  units: readonly TextItem[],
-  begin: () => Reading,
-): Generator<void, readonly Verdict[], void> {
-  const turn = begin()
-  const verdicts: Verdict[] = []
-  for (const { channel, role, current, text } of units) {
-    const answered = (role === 'assistant' || role === 'tool') && !current
-    const isRead = READ.has(channel) && !answered
-    // What was said at an earlier turn stands alone; the parts of this one are read as one.
-    verdicts.push(isRead ? yield* (current ? turn : begin()).whole(text) : NOT_READ)
-  }
-  return verdicts
-}
 
 /** Agrees to everything. */
 function unread(): OutputCheck {
@@ -136,15 +126,11 @@ class Reading implements OutputCheck {
     return this.#step()
   }
 
-  /** All of a text; what was read before it counts. */
-  *whole(text: string): Generator<void, Verdict, void> {
+  /** Begins another text of the same turn: what was read before counts. */
+  next(): this {
     this.#sentences = new Sentences()
     this.#verdict = undefined
-    for (let at = 0; at < text.length && !this.#verdict; at += SLICE) {
-      this.push(text.slice(at, at + SLICE))
-      yield
-    }
-    return this.end().verdict ?? PASS
+    return this
   }
 
   /** @returns whether that is enough */

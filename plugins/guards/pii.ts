@@ -12,18 +12,14 @@ import {
   type CheckProgress,
   type OutputCheck,
   type Span,
-  type TextItem,
   type Verdict,
 } from '../../src/plugin.ts'
 import { CLASSES, type EntityClass } from './pii/numbers.ts'
 import { PersonalDataScan } from './pii/scan.ts'
 import { getReady } from './text/expressions.ts'
+import { readInSlices } from './text/slices.ts'
 
 const PASS: Verdict = { action: 'pass' }
-const NOT_READ: Verdict = { action: 'abstain', why: 'not-applicable' }
-
-/** Characters of an input that are looked at in one step. */
-const SLICE = 256
 
 const options = v.strictObject({
   /** What to look for; everything where it is absent. */
@@ -45,26 +41,16 @@ export default defineGuard({
     const isIgnored = ignoring(ignore)
     const look = () => new Look(classes, isIgnored, weak)
     void getReady()
-    function* read({ channel, text }: TextItem): Generator<void, Verdict, void> {
-      // Words of tools are for patterns alone (guard design, 1.3).
-      if (channel === 'tool_schema') return NOT_READ
-      const one = look()
-      for (let at = 0; at < text.length; at += SLICE) {
-        const { verdict } = one.push(text.slice(at, at + SLICE))
-        if (verdict) return verdict
-        yield
-      }
-      return one.end().verdict ?? PASS
-    }
-    function* readAll(units: readonly TextItem[]): Generator<void, readonly Verdict[], void> {
-      const verdicts: Verdict[] = []
-      for (const unit of units) verdicts.push(yield* read(unit))
-      return verdicts
-    }
     return {
       enforces: ['deny:personal-data'],
       execution: 'local',
-      checkInput: (units, context) => host.inTurns(readAll(units), context),
+      checkInput: (items, context) =>
+        readInSlices(
+          items,
+          // Texts of tools are for patterns alone.
+          ({ channel }) => (channel === 'tool_schema' ? undefined : look()),
+          () => host.yieldIfDue(context),
+        ),
       checkOutput({ text }) {
         const one = look()
         one.push(text)

@@ -7,7 +7,7 @@ import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import type { GuardModelRequest } from '../guard/model-access.ts'
 import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
 import { guardHost } from '../guard/host.ts'
-import { compilePatterns, compiling } from '../patterns/patterns.ts'
+import { compilePatterns, compilePatternsSliced } from '../patterns/patterns.ts'
 import { FairSemaphore } from '../guard/semaphore.ts'
 import { loadGuard } from './loader.ts'
 import { Call, type CallerContext } from '../pipeline/pipeline.ts'
@@ -49,7 +49,7 @@ export async function setUpGuards(
     }
   }
   if (issues.length > 0) throw new ConfigError('the configuration', issues)
-  return new GuardRegistry(made, compiling, (id) => catalog.get(id)?.modality === 'chat')
+  return new GuardRegistry(made, compilePatternsSliced, (id) => catalog.get(id)?.modality === 'chat')
 }
 
 /**

@@ -1,67 +1,67 @@
 /**
- * What guards have to know of an endpoint: the texts that go in, how the parts of an answer come apart into texts, and how
- * "no" is said there. Each endpoint implements {@link GuardAdapter}; the guard stage asks for nothing else.
+ * What guards have to know of an endpoint: the texts of its input, how the parts of an answer split into texts, and the
+ * form of a refusal. Each endpoint implements {@link GuardAdapter}; the guard stage asks for nothing else.
  */
 import type { Channel, TextItem } from '../plugin.ts'
 
-/** An endpoint as guards see it (guard design, 1.3, 3.1, 3.7). */
+/** An endpoint as guards see it. */
 export interface GuardAdapter<In = any, Part = any> {
   /**
    * Every text of the input, as the client sent it.
-   * @param refusals every form of the refusal text that a client may have got before
+   * @param refusals every form of the refusal text that the client may have got before
    */
   inputTexts(input: In, refusals: readonly string[]): InputTexts
   /** The outbound request without the text of turns that were refused before; for endpoints with turns. */
   withhold?(outbound: any, turns: readonly RefusedTurn[]): unknown
-  /** The answer says what the input says and nothing else: it is the input that is looked at, for either side. */
+  /** The answer says what the input says and nothing else: the input is screened in its place. */
   readonly outputRepeatsInput?: boolean
   /** How many answers are asked for. */
   choices(input: In): number
-  /** What the screen needs to take one answer apart and put it together again; it may remember what it saw. */
+  /** Splits the parts of one answer and puts them together again; one object per answer, which may keep state. */
   outputCodec(input: In): OutputCodec<Part>
-  /** "No" as an ordinary answer, in parts that end a choice. Without it there is only the error form. */
+  /** A refusal as an ordinary answer, in parts that end a choice. Without it there is only the error form. */
   refusalParts?(refusal: Refusal<Part>, input: In, model: string): readonly Part[]
 }
 
 export interface InputTexts {
-  readonly units: readonly TextItem[]
+  readonly items: readonly TextItem[]
   /** Complete earlier turns that were answered with the refusal text. */
   readonly refusedTurns: readonly RefusedTurn[]
 }
 
-/** A turn that was refused before. If one of its units violates a rule the turn is withheld, and does not block. */
+/** A turn that was refused before. If one of its texts violates a rule the turn is withheld, and does not block. */
 export interface RefusedTurn {
-  /** Ids of its units. */
-  readonly units: ReadonlySet<string>
-  /** Where its messages stand, counted from the end. */
+  /** Ids of its texts. */
+  readonly items: ReadonlySet<string>
+  /** Positions of its messages, counted from the end. */
   readonly messages: readonly number[]
 }
 
-/** A "no" that is to be said. */
+/** A refusal that is to be written. */
 export interface Refusal<Part> {
   readonly text: string
   readonly choice: number
-  /** A part of the answer that it takes the place of; none came before an input was refused. */
+  /** A part of the answer that it replaces; absent where the input was refused. */
   readonly sample: Part | undefined
   /** Whether the client has got a first part of this choice, and whether text of it. */
   readonly opened: boolean
   readonly hasText: boolean
 }
 
-/** How the parts of one answer come apart into pieces. */
+/** Splits the parts of one answer into pieces. */
 export interface OutputCodec<Part> {
   /**
-   * Cuts a part into its pieces, in order. What the endpoint does not know is left out, and named to `removed`.
-   * Together the pieces say what the part says.
+   * Splits a part into its pieces, in order. Together they say what the part says; fields that the endpoint does not know
+   * are left out and reported to `removed`.
    */
   split(
     part: Part,
     take: (piece: OutputPiece<Part>) => void,
     removed: (field: string) => void,
   ): void
-  /** The part of a text that says the stretch from `start` to `end` of it only. */
+  /** The part that says only the characters from `start` to `end` of a text. */
   cut(piece: TextPiece<Part>, start: number, end: number): Part
-  /** What fragments that make sense together only say as a whole. Absent where there are none. */
+  /** Joins fragments into what they say as a whole. Absent where there are none. */
   assemble?(fragments: readonly FragmentPiece<Part>[]): AtomicPiece<Part>
 }
 
@@ -78,7 +78,7 @@ interface AnyPiece<Part> {
   readonly part: Part
 }
 
-/** A further stretch of the text in a lane. Goes out as soon as all guards agree, also in cuts. */
+/** More of the text of a channel. Goes out as soon as all guards agree, in whole or in part. */
 export interface TextPiece<Part> extends AnyPiece<Part> {
   readonly kind: 'text'
   readonly channel: Channel
@@ -99,16 +99,14 @@ export interface FragmentPiece<Part> extends AnyPiece<Part> {
   readonly size: number
 }
 
-/** Something that goes out whole or not at all, with the texts it says; each text is a lane of its own. */
+/** Something that goes out whole or not at all, with the texts it says; each text is screened on its own. */
 export interface AtomicPiece<Part> extends AnyPiece<Part> {
   readonly kind: 'whole'
   readonly channel: Channel
   /** Which of the things of this channel. */
   readonly index: number
   readonly texts: readonly AtomicText[]
-  /**
-   * What is left of it without these items; nothing if that is nothing. Without it, one violation ends the choice.
-   */
+  /** What is left of it without these items, if anything is. Without this method one violation ends the choice. */
   withoutItems?(items: ReadonlySet<number>): Part | undefined
   /** Media in it that no guard of texts can read. */
   readonly unscanned?: string
@@ -116,13 +114,13 @@ export interface AtomicPiece<Part> extends AnyPiece<Part> {
 
 export interface AtomicText {
   readonly text: string
-  /** Another reading of a text that is there already: for local guards only. */
+  /** Another form of a text that is there already: for local guards only. */
   readonly duplicate?: boolean
   /** Of several items, the one that says it. */
   readonly item?: number
 }
 
-/** Says nothing that could be read. `opens` a choice, or goes out after the text of its `channel` that came before. */
+/** Holds no text. `opens` a choice, or goes out after the text of its `channel` that came before. */
 export interface PassthroughPiece<Part> extends AnyPiece<Part> {
   readonly kind: 'mark'
   readonly opens?: boolean

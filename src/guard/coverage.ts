@@ -1,30 +1,30 @@
-/** Who looks after the rules of a policy, and which nobody does. */
+/** Which guards enforce the rules of a policy, and which rules no guard enforces. */
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { isSelected, type GuardRegistry, type GuardInstance } from './plan.ts'
 
-/** One rule, and the guards that answer for it. */
+/** One rule, and the names of the guards that enforce it on each side. */
 export interface Coverage {
   readonly rule: string
   readonly input: readonly string[]
   readonly output: readonly string[]
 }
 
-/** The rules of a policy with their guards on either side, as far as the policy has it looked at. */
+/** The rules of a policy with the guards that enforce them, on the sides that the policy has screened. */
 export function coverageOf(guards: GuardRegistry, policy: EffectivePolicy): readonly Coverage[] {
   const { scopes, deny, bannedPatterns, guard } = policy
-  const answering = (rule: string, looks: (one: GuardInstance) => boolean) =>
+  const enforcing = (rule: string, reads: (one: GuardInstance) => boolean) =>
     guards.all
-      .filter(({ guard: { enforces: answers } }) => answers.includes(rule as never))
+      .filter((one) => one.guard.enforces.includes(rule as never))
       .filter((one) => one.applies !== 'selected' || isSelected(one, policy))
       .filter(({ mode }) => mode === 'block')
-      .filter(looks)
+      .filter(reads)
       .map(({ name }) => name)
   const of = (rule: string, family = rule): Coverage => {
     const core = family === 'bannedPatterns' ? ['patterns'] : []
     return {
       rule,
-      input: guard.input ? [...core, ...answering(family, looksAtInput)] : [],
-      output: guard.output ? [...core, ...answering(family, looksAtOutput)] : [],
+      input: guard.input ? [...core, ...enforcing(family, readsInput)] : [],
+      output: guard.output ? [...core, ...enforcing(family, readsOutput)] : [],
     }
   }
   return [
@@ -35,8 +35,8 @@ export function coverageOf(guards: GuardRegistry, policy: EffectivePolicy): read
 }
 
 /**
- * What an operator should know about a policy, in sentences without an end.
- * @param proceed throws where nobody waits for it any more
+ * Warnings for the owner of a policy, without a full stop.
+ * @param proceed throws when they are no longer wanted
  */
 export async function coverageWarnings(
   guards: GuardRegistry,
@@ -45,16 +45,16 @@ export async function coverageWarnings(
 ): Promise<readonly string[]> {
   const { guard } = policy
   if (!guard.input && !guard.output) return []
-  const roster = await guards.planFor(policy, proceed)
+  const plan = await guards.planFor(policy, proceed)
   const covered = coverageOf(guards, policy)
   const after = guard.onError === 'block' ? 'will be refused' : 'will go on without it'
   return [
-    ...(roster?.faults ?? []).map(({ guard: name, kind }) =>
+    ...(plan?.faults ?? []).map(({ guard: name, kind }) =>
       kind === 'unanswered'
         ? `nothing on this gateway looks after ${name}: calls with this key ${after}`
         : `${name} are not all valid any more: calls with this key ${after}`,
     ),
-    ...(roster?.unenforced ?? []).map(
+    ...(plan?.unenforced ?? []).map(
       (rule) =>
         `nothing on this gateway judges ${rule === 'scope' ? 'the scope' : rule}: ` +
         'the model is told about it, no more',
@@ -68,10 +68,10 @@ export async function coverageWarnings(
   ]
 }
 
-function looksAtInput({ guard }: GuardInstance): boolean {
+function readsInput({ guard }: GuardInstance): boolean {
   return guard.checkInput !== undefined
 }
 
-function looksAtOutput({ guard }: GuardInstance): boolean {
+function readsOutput({ guard }: GuardInstance): boolean {
   return guard.checkOutput !== undefined || guard.streamOutput !== undefined
 }

@@ -1,22 +1,21 @@
-/** Tries a policy on texts, rule by rule, without a call (for operators who write policies). */
-import type { ActiveRules, GuardContext, RuleRef, Side, Span, TextItem } from '../plugin.ts'
+/** Tests a policy on texts, rule by rule, without a call: for operators who write policies. */
+import type { ActiveRules, Guard, GuardContext, RuleRef, Side, Span, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { CircuitBreaker } from './circuit-breaker.ts'
-import type { Stop } from './scan-session.ts'
-import { pluginScout } from './scan-sessions.ts'
+import { ScanSession, type StopReason } from './scan-session.ts'
+import { pluginScanner } from './scanners.ts'
 import type { GuardRegistry, GuardInstance } from './plan.ts'
 import { VerdictCache } from './verdict-cache.ts'
-import type { CompiledMatcher } from '../patterns/patterns.ts'
-import { inTurns, type Steps } from '../patterns/time-slice.ts'
-import { ruleFilter, checkVerdict, toFault, type BlockVerdict, type FaultKind } from './verdicts.ts'
+import type { PatternMatcher } from '../patterns/patterns.ts'
+import { ruleFilter, toFault, type BlockVerdict, type FaultKind } from './verdicts.ts'
 import { GuardRunner } from './runner.ts'
 
-/** What one guard says of one text under one rule. */
+/** The verdict of one guard on one text under one rule. */
 export interface PolicyTestResult {
   readonly rule: string
   readonly side: Side
   readonly guard: string
-  /** `not-asked`: a guard that would have asked elsewhere. */
+  /** `not-asked`: a remote guard, where `remote` was not wanted. */
   readonly verdict: 'pass' | 'block' | 'error' | 'not-asked'
   readonly spans?: readonly Span[]
   readonly view?: string
@@ -31,16 +30,16 @@ export interface PolicyTest {
   readonly texts: { readonly input?: string; readonly output?: string }
   /** Whether remote guards are asked. */
   readonly remote: boolean
-  readonly compile: (patterns: readonly string[]) => Steps<CompiledMatcher>
-  /** Throws where nobody waits for it any more; asked now and then. */
+  readonly compile: (patterns: readonly string[]) => PatternMatcher | Promise<PatternMatcher>
+  /** Throws when the result is no longer wanted; asked now and then. */
   readonly proceed: () => void
-  /** What a guard is told. */
+  /** The context of a guard. */
   readonly contextOf: (rules: ActiveRules, signal: AbortSignal, deadline: number) => GuardContext
 }
 
 interface Rule {
   readonly rule: string
-  /** What guards answer for. */
+  /** The name under which guards enforce it. */
   readonly family: RuleRef
   readonly only: ActiveRules
 }
@@ -49,28 +48,24 @@ const SIDES: readonly Side[] = ['input', 'output']
 const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
 const LIMITS_MS = { input: 10_000, output: 10_000 }
 
-/** Every rule in force on every text, by every guard that answers for it; whatever `guard.mode` is. */
-export async function testPolicy(trial: PolicyTest): Promise<readonly PolicyTestResult[]> {
-  const { policy, guards, texts } = trial
+/** Tests every rule in force on every text, by every guard that enforces it, in either `guard.mode`. Never throws for a guard. */
+export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestResult[]> {
+  const { policy, guards, texts } = test
   const rules = rulesOf(policy)
-  const found: PolicyTestResult[] = []
+  const results: PolicyTestResult[] = []
   for (const side of SIDES) {
     const text = texts[side]
     if (text === undefined || !policy.guard[side]) continue
-    found.push(...(await inTurns(patternsOn(trial, side, text), trial.proceed)))
+    results.push(...(await testPatterns(test, side, text)))
     for (const { rule, family, only } of rules) {
-      for (const loaded of guards.all) {
-        if (!loaded.guard.enforces.includes(family) || !looksAt(loaded, side)) continue
-        found.push({
-          rule,
-          side,
-          guard: loaded.name,
-          ...(await ask(trial, loaded, only, side, text)),
-        })
+      for (const instance of guards.all) {
+        const { name, guard } = instance
+        if (!guard.enforces.includes(family) || !reads(guard, side)) continue
+        results.push({ rule, side, guard: name, ...(await ask(test, instance, only, side, text)) })
       }
     }
   }
-  return found
+  return results
 }
 
 /** Every judged rule on its own. */
@@ -86,24 +81,21 @@ function rulesOf({ scopes, deny }: EffectivePolicy): readonly Rule[] {
   ]
 }
 
-function* patternsOn(
-  { policy, compile }: PolicyTest,
+async function testPatterns(
+  { policy, compile, proceed }: PolicyTest,
   side: Side,
   text: string,
-): Steps<PolicyTestResult[]> {
-  const found: PolicyTestResult[] = []
+): Promise<PolicyTestResult[]> {
+  const results: PolicyTestResult[] = []
   for (const [index, pattern] of policy.bannedPatterns.entries()) {
-    const matcher = yield* compile([pattern])
-    const hit = yield* matcher.searchTask(text)
-    const evaluation = { rule: `bannedPatterns[${index}]`, side, guard: 'patterns' }
-    if (!hit) {
-      found.push({ ...evaluation, verdict: 'pass' })
-      continue
-    }
-    const { start, end, view } = hit
-    found.push({ ...evaluation, verdict: 'block', spans: [{ start, end }], view })
+    const match = await (await compile([pattern])).search(text, proceed)
+    const result = { rule: `bannedPatterns[${index}]`, side, guard: 'patterns' }
+    if (match) {
+      const { start, end, view } = match
+      results.push({ ...result, verdict: 'block', spans: [{ start, end }], view })
+    } else results.push({ ...result, verdict: 'pass' })
   }
-  return found
+  return results
 }
 
 async function ask(
@@ -115,20 +107,20 @@ async function ask(
 ): Promise<Omit<PolicyTestResult, 'rule' | 'side' | 'guard'>> {
   if (guard.execution === 'remote' && !remote) return { verdict: 'not-asked' }
   const inForce = rules.scopes.length > 0 ? ['scope'] : rules.deny.map((one) => `deny:${one}`)
-  const watch = new GuardRunner({
+  const runner = new GuardRunner({
     name,
     guard,
     origin: 'key',
-    admits: ruleFilter(plugin, guard.enforces, new Set(inForce)),
+    ruleFilter: ruleFilter(plugin, guard.enforces, new Set(inForce)),
     circuit: new CircuitBreaker(),
-    passes: new VerdictCache(),
+    verdicts: new VerdictCache(),
     observer: { asked: () => {} },
     limitsMs: LIMITS_MS,
     signal: new AbortController().signal,
     contextOf: (signal, deadline) => contextOf(rules, signal, deadline),
   })
   try {
-    const block = await blockIn(watch, side, text)
+    const block = await blockIn(runner, side, text)
     if (!block) return { verdict: 'pass' }
     const { spans, score, reason } = block
     return {
@@ -143,49 +135,44 @@ async function ask(
 }
 
 async function blockIn(
-  watch: GuardRunner,
+  runner: GuardRunner,
   side: Side,
   text: string,
 ): Promise<BlockVerdict | undefined> {
-  const { guard, local, admits } = watch
+  const { guard, local } = runner
   if (side === 'output' && local) {
-    const stop = await stopIn(watch, text)
+    const stop = await stopIn(runner, text)
     if (stop?.fault) throw stop.fault
     return stop?.block
   }
-  const unit: TextItem = {
-    id: side,
-    side,
-    channel: 'content',
-    role: side === 'input' ? 'user' : 'assistant',
-    current: true,
-    text,
-  }
+  const role = side === 'input' ? 'user' : 'assistant'
+  const item: TextItem = { id: side, side, channel: 'content', role, current: true, text }
   if (side === 'output') {
-    return watch.ask('output', async (context) =>
-      checkVerdict(await guard.checkOutput!(unit, context), text.length, admits),
+    return runner.ask('output', async (context) =>
+      runner.blockIn(await guard.checkOutput!(item, context), text.length),
     )
   }
-  const first = (verdicts: readonly unknown[]) => checkVerdict(verdicts[0], text.length, admits)
+  const first = (verdicts: readonly unknown[]) => runner.blockIn(verdicts[0], text.length)
   return local
-    ? first(await watch.work((context) => guard.checkInput!([unit], context)))
-    : watch.ask('input', async (context) => first(await guard.checkInput!([unit], context)))
+    ? first(await runner.work((context) => guard.checkInput!([item], context)))
+    : runner.ask('input', async (context) => first(await guard.checkInput!([item], context)))
 }
 
-/** What a local guard says of an answer that is there whole. */
-async function stopIn(watch: GuardRunner, text: string): Promise<Stop | undefined> {
+/** What stops a complete answer, according to a local guard. */
+async function stopIn(runner: GuardRunner, text: string): Promise<StopReason | undefined> {
   const { promise, resolve } = Promise.withResolvers<void>()
-  const lane = { channel: 'content', choice: 0, index: 0 } as const
-  const follower = pluginScout(watch, '').follow(lane, resolve, true)
-  follower.push(text)
-  follower.end()
-  if (follower.waiting) await promise
-  return follower.stop
+  const stream = { channel: 'content', choice: 0, index: 0 } as const
+  const scanner = pluginScanner(runner, '')
+  const session = new ScanSession(scanner, stream, { atOnce: true, changed: resolve })
+  session.push(text)
+  session.end()
+  if (session.state !== 'ready') await promise
+  return session.stop
 }
 
-function looksAt({ guard }: GuardInstance, side: Side): boolean {
+function reads(guard: Guard, side: Side): boolean {
   if (side === 'input') return guard.checkInput !== undefined
-  // A guard that follows lanes and asks elsewhere has to see an answer grow.
+  // A remote guard that follows streams has to see the answer grow.
   return (
     guard.checkOutput !== undefined ||
     (guard.streamOutput !== undefined && guard.execution === 'local')

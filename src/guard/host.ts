@@ -1,29 +1,33 @@
-/** What the gateway offers guard plugins (guard design, 4). */
+/** What the gateway offers guard plugins. */
 import { LRUCache } from 'lru-cache'
 import type { GuardHost, Host, PatternMatcher } from '../plugin.ts'
 import { askModel } from './model-access.ts'
-import { inTurns } from '../patterns/time-slice.ts'
+import { yieldIfDue } from '../patterns/time-slice.ts'
 import type { FairSemaphore } from './semaphore.ts'
 
-const MOST_CACHED = 20_000
-const LONGEST_TTL_SECONDS = 86_400
+const MAX_CACHED = 20_000
+const MAX_TTL_SECONDS = 86_400
 
-/** A host for one guard. @param host what every plugin gets */
+/**
+ * The host of one guard.
+ * @param host what every plugin gets
+ * @param semaphore bounds the models that all guards ask at once
+ */
 export function guardHost(
   host: Host,
-  places: FairSemaphore,
+  semaphore: FairSemaphore,
   compile: (patterns: readonly string[]) => PatternMatcher,
 ): GuardHost {
-  const cached = new LRUCache<string, { readonly value: unknown }>({ max: MOST_CACHED })
+  const cached = new LRUCache<string, { readonly value: unknown }>({ max: MAX_CACHED })
   return {
     ...host,
-    askModel: (model, request, context) => askModel(places, model, request, context),
+    askModel: (model, request, context) => askModel(semaphore, model, request, context),
     compilePatterns: compile,
-    inTurns: (steps, { signal }) => inTurns(steps, () => signal.throwIfAborted()),
+    yieldIfDue: ({ signal }) => yieldIfDue(() => signal.throwIfAborted()),
     cache: {
       get: ({ accountId }, key) => cached.get(`${accountId}\n${key}`)?.value,
       set({ accountId }, key, value, ttlSeconds) {
-        const ttl = Math.min(ttlSeconds, LONGEST_TTL_SECONDS) * 1000
+        const ttl = Math.min(ttlSeconds, MAX_TTL_SECONDS) * 1000
         if (ttl > 0) cached.set(`${accountId}\n${key}`, { value }, { ttl })
       },
     },

@@ -1,21 +1,21 @@
-/** Models that guards ask, through the gateway's own routing: who pays, and how much of it there is (guard design, 3.12). */
+/** Guards that ask models through the gateway's own routing: who pays, and how much they may spend. */
 import type { ChatInput, ChatCompletion, GuardContext } from '../plugin.ts'
 import { parsePico, priceUsage, type Pico, type UsageLine } from '../money/money.ts'
 import type { FairSemaphore } from './semaphore.ts'
 import { GuardFault } from './verdicts.ts'
 
-/** What guards may ask for one request and the rules of one origin. */
-const MOST_CALLS = 24
-const MOST_COST: Pico = parsePico('0.02')
+/** What guards may spend on one request for the rules of one origin. */
+const MAX_CALLS = 24
+const MAX_COST: Pico = parsePico('0.02')
 
-/** What is left of it. One for each call and origin: a request's rules cannot starve the key's. */
+/** The budget of one call and origin. The rules of a request cannot use up that of the key's rules. */
 export class GuardBudget {
   #calls = 0
   #spent: Pico = 0n
 
   /** @throws GuardFault `budget` */
-  draw(): void {
-    if (this.#calls >= MOST_CALLS || this.#spent >= MOST_COST) {
+  beginCall(): void {
+    if (this.#calls >= MAX_CALLS || this.#spent >= MAX_COST) {
       throw new GuardFault('budget', 'guards have used up what one request may spend')
     }
     this.#calls++
@@ -32,28 +32,28 @@ export interface GuardModelRequest {
   readonly model: string
   readonly request: ChatInput
   readonly signal: AbortSignal
-  /** Told what was consumed, whatever became of the question. */
+  /** Called with what was consumed, also for a question that failed. */
   readonly book: (line: UsageLine) => void
 }
 
-/** On whose behalf a guard asks. */
+/** The right to ask models for one call. */
 export interface ModelAccess {
   readonly account: string
-  readonly purse: GuardBudget
-  /** Whether somebody pays when this model is asked. */
+  readonly budget: GuardBudget
+  /** Whether the cost of this model is covered. */
   pays(model: string): boolean
   ask(question: GuardModelRequest): Promise<ChatCompletion>
-  /** Takes down what was consumed. */
+  /** Books what was consumed. */
   book(line: UsageLine, cost: Pico): void
-  /** A question has been answered, or not. */
+  /** A question was answered, or failed. */
   ended(ok: boolean): void
 }
 
-const askers = new WeakMap<GuardContext, ModelAccess>()
+const granted = new WeakMap<GuardContext, ModelAccess>()
 
-/** From now on, whoever holds this context may ask. */
-export function grantModelAccess(context: GuardContext, asker: ModelAccess): GuardContext {
-  askers.set(context, asker)
+/** Lets the holder of a context ask models. @returns the context */
+export function grantModelAccess(context: GuardContext, access: ModelAccess): GuardContext {
+  granted.set(context, access)
   return context
 }
 
@@ -62,29 +62,29 @@ export function grantModelAccess(context: GuardContext, asker: ModelAccess): Gua
  * @throws GuardFault `budget`, `unpaid`; Error for a context that the gateway did not give
  */
 export async function askModel(
-  places: FairSemaphore,
+  semaphore: FairSemaphore,
   model: string,
   request: ChatInput,
   context: GuardContext,
 ): Promise<ChatCompletion> {
-  const asker = askers.get(context)
-  if (!asker) throw new Error('a guard has to hand on the context that it was given')
-  if (!asker.pays(model)) {
+  const access = granted.get(context)
+  if (!access) throw new Error('a guard has to hand on the context that it was given')
+  if (!access.pays(model)) {
     throw new GuardFault('unpaid', 'this account is free, and the model is not')
   }
-  asker.purse.draw()
-  const leave = await places.enter(asker.account, context.signal)
+  access.budget.beginCall()
+  const leave = await semaphore.enter(access.account, context.signal)
   try {
     const book = (line: UsageLine) => {
       const { cost } = priceUsage([line])
-      asker.purse.spend(cost)
-      asker.book(line, cost)
+      access.budget.spend(cost)
+      access.book(line, cost)
     }
-    const completion = await asker.ask({ model, request, signal: context.signal, book })
-    asker.ended(true)
+    const completion = await access.ask({ model, request, signal: context.signal, book })
+    access.ended(true)
     return completion
   } catch (error) {
-    asker.ended(false)
+    access.ended(false)
     throw error
   } finally {
     leave()

@@ -1,92 +1,100 @@
-/** The guards of one configuration, and which of them a policy calls for (guard design, 1.2, 2.3, 4). */
+/** The guards of one configuration, and which of them a policy calls for. */
 import type { ActiveRules, Category, Guard, Origin, RuleRef } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { CircuitBreaker } from './circuit-breaker.ts'
 import { VerdictCache } from './verdict-cache.ts'
-import { escapePattern, type CompiledMatcher } from '../patterns/patterns.ts'
-import { inTurns, type Steps } from '../patterns/time-slice.ts'
+import { checkPatternsSliced, escapePattern, type PatternMatcher } from '../patterns/patterns.ts'
 import { ruleFilter, type RuleFilter, type FaultKind } from './verdicts.ts'
 
-/** A plugin, set up. */
+/** A guard of the configuration, set up. */
 export interface GuardInstance {
   /** The instance's name. */
   readonly name: string
   /** The plugin's name, which its own rules begin with. */
   readonly plugin: string
   readonly guard: Guard
-  /** When it runs: for rules that it answers, only for keys that name it, or for every call. */
+  /** When it runs: for rules that it enforces, only for keys that name it, or for every call. */
   readonly applies: 'with-rules' | 'selected' | 'always'
-  /** `monitor`: the operator wants its verdicts and nothing else of it. */
+  /** `monitor`: its verdicts are recorded and have no effect. */
   readonly mode: 'block' | 'monitor'
-  /** Who pays for the models that it asks. */
+  /** Pays for the models that it asks. */
   readonly billing: 'account' | 'operator'
 }
 
-/** A guard at work for the rules of one origin. */
+/** A guard with the rules of one origin that it has to enforce. */
 export interface Assignment {
-  readonly loaded: GuardInstance
+  readonly instance: GuardInstance
   readonly origin: Origin
   readonly rules: ActiveRules
-  readonly admits: RuleFilter
+  readonly ruleFilter: RuleFilter
   readonly circuit: CircuitBreaker
 }
 
 /** Banned patterns of one origin. */
 export interface PatternAssignment {
   readonly origin: Origin
-  readonly matcher: CompiledMatcher
+  readonly matcher: PatternMatcher
   /** Position of the first of them in the effective list. */
   readonly offset: number
 }
 
-/** What a policy calls for. */
+/** The guards that a policy calls for. */
 export interface GuardPlan {
   readonly patterns: readonly PatternAssignment[]
   /** Local guards before remote ones, each in the order of the configuration, the key's rules first. */
-  readonly duties: readonly Assignment[]
-  /** The same for guards that only look on. */
+  readonly enforcing: readonly Assignment[]
+  /** The same for guards in monitor mode. */
   readonly monitoring: readonly Assignment[]
   /** Guards that should be there and cannot look. */
   readonly faults: readonly { readonly guard: string; readonly kind: FaultKind }[]
-  /** Rules that nobody enforces: they are told to the model and that is all. */
+  /** Rules that no guard enforces: the model is told of them, and nothing else happens. */
   readonly unenforced: readonly string[]
 }
 
-/** Compiles patterns. @throws for what is no pattern */
-export type Compile = (patterns: readonly string[], origin: Origin) => Steps<CompiledMatcher>
+/**
+ * Compiles patterns.
+ * @param proceed throws when the matcher is no longer wanted
+ * @throws for an invalid pattern
+ */
+export type Compile = (
+  patterns: readonly string[],
+  origin: Origin,
+  proceed: () => void,
+) => PatternMatcher | Promise<PatternMatcher>
 
 const ORIGINS: readonly Origin[] = ['key', 'request']
-/** How a key names a guard as its judge. */
+/** Before the name of a guard that a policy names as its judge. */
 const BY_NAME = 'guard/'
 
 export class GuardRegistry {
   readonly all: readonly GuardInstance[]
-  readonly passes: VerdictCache = new VerdictCache()
+  readonly verdicts: VerdictCache = new VerdictCache()
   readonly #compile: Compile
   readonly #hasModel: (id: string) => boolean
-  readonly #always: boolean
+  /** Some guard runs for every call. */
+  readonly #hasAlways: boolean
   readonly #circuits = new Map<string, CircuitBreaker>()
-  readonly #rosters = new WeakMap<EffectivePolicy, GuardPlan>()
+  readonly #plans = new WeakMap<EffectivePolicy, { readonly plan: GuardPlan | undefined }>()
 
   /** @param hasModel whether the catalog has a model */
   constructor(all: readonly GuardInstance[], compile: Compile, hasModel: (id: string) => boolean) {
     this.all = all
     this.#compile = compile
     this.#hasModel = hasModel
-    this.#always = all.some(({ applies }) => applies === 'always')
+    this.#hasAlways = all.some(({ applies }) => applies === 'always')
     for (const { name } of all) {
       for (const origin of ORIGINS) this.#circuits.set(`${name} ${origin}`, new CircuitBreaker())
     }
   }
 
-  /** Circuits by guard and origin, for the operator. */
+  /** By guard and origin, for metrics. */
   get circuits(): ReadonlyMap<string, CircuitBreaker> {
     return this.#circuits
   }
 
   /**
-   * What a policy calls for; nothing for most. A promise only where patterns have to be compiled that are new and many.
-   * @param proceed throws where nobody waits for it any more
+   * The plan of a policy; none where it calls for no guard. A promise only for a policy that is new.
+   * @param proceed throws when the plan is no longer wanted
    */
   planFor(
     policy: EffectivePolicy,
@@ -94,85 +102,81 @@ export class GuardRegistry {
   ): GuardPlan | undefined | Promise<GuardPlan | undefined> {
     const { guard, scopes, deny, bannedPatterns } = policy
     if (!guard.input && !guard.output) return undefined
-    const ruled = scopes.length + deny.length + bannedPatterns.length > 0
-    if (!ruled && !this.#always && !guard.model?.startsWith(BY_NAME)) return undefined
-    const known = this.#rosters.get(policy)
-    const roster = known ?? inTurns(this.#enlist(policy), proceed)
-    const some = (one: GuardPlan) =>
-      one.duties.length + one.monitoring.length > 0 || ruled ? one : undefined
-    return roster instanceof Promise ? roster.then(some) : some(roster)
+    const hasRules = scopes.length + deny.length + bannedPatterns.length > 0
+    if (!hasRules && !this.#hasAlways && !guard.model?.startsWith(BY_NAME)) return undefined
+    const known = this.#plans.get(policy)
+    if (known) return known.plan
+    return this.#makePlan(policy, proceed).then((made) => {
+      const isNeeded = made.enforcing.length + made.monitoring.length > 0 || hasRules
+      const plan = isNeeded ? made : undefined
+      this.#plans.set(policy, { plan })
+      return plan
+    })
   }
 
-  *#enlist(policy: EffectivePolicy): Steps<GuardPlan> {
+  async #makePlan(policy: EffectivePolicy, proceed: () => void): Promise<GuardPlan> {
     const faults: { guard: string; kind: FaultKind }[] = []
     const patterns: PatternAssignment[] = []
-    const keys = policy.rules.key.bannedPatterns.length
     for (const origin of ORIGINS) {
       const { bannedPatterns } = policy.rules[origin]
       if (bannedPatterns.length === 0) continue
-      const offset = origin === 'key' ? 0 : keys
-      const { matcher, sound } = yield* this.#compileAll(bannedPatterns, origin)
+      const offset = origin === 'key' ? 0 : policy.rules.key.bannedPatterns.length
+      const { matcher, allValid } = await this.#compileAll(bannedPatterns, origin, proceed)
       patterns.push({ origin, offset, matcher })
-      if (!sound) faults.push({ guard: 'patterns', kind: 'invalid' })
+      if (!allValid) faults.push({ guard: 'patterns', kind: 'invalid' })
     }
-    const judge = judgeOf(policy)
-    const all = this.all
-      .flatMap((loaded) => ORIGINS.flatMap((origin) => this.#dutyOf(loaded, policy, origin) ?? []))
+    const assignments = this.all
+      .flatMap((one) => ORIGINS.flatMap((origin) => this.#assign(one, policy, origin) ?? []))
       .sort((a, b) => Number(isRemote(a)) - Number(isRemote(b)))
-    const rulesOf = (duties: readonly Assignment[]) =>
-      new Set(duties.flatMap(({ rules }) => referencesOf(rules)))
-    const answered = rulesOf(all)
-    const duties = all.filter(({ loaded }) => loaded.mode === 'block')
-    const monitoring = all.filter(({ loaded }) => loaded.mode === 'monitor')
+    const enforcing = assignments.filter(({ instance }) => instance.mode === 'block')
+    const monitoring = assignments.filter(({ instance }) => instance.mode === 'monitor')
+    const answered = rulesOf(assignments)
     // Where the policy only monitors, all guards do.
-    const enforced = policy.guard.mode === 'monitor' ? answered : rulesOf(duties)
+    const enforced = policy.guard.mode === 'monitor' ? answered : rulesOf(enforcing)
     const judged = referencesOf(policy).filter((rule) => rule !== 'bannedPatterns')
-    const denied = judged.filter((rule) => rule !== 'scope' && !answered.has(rule))
-    if (denied.length > 0 || (judge && !this.#canJudge(judge)))
-      faults.push({ guard: judge ?? denied.join(','), kind: 'unanswered' })
-    const roster = {
-      patterns,
-      duties,
-      monitoring,
-      faults,
-      unenforced: judged.filter((rule) => !enforced.has(rule) && !denied.includes(rule)),
+    const unanswered = judged.filter((rule) => rule !== 'scope' && !answered.has(rule))
+    const judge = judgeOf(policy)
+    if (unanswered.length > 0 || (judge && !this.#canJudge(judge))) {
+      faults.push({ guard: judge ?? unanswered.join(','), kind: 'unanswered' })
     }
-    this.#rosters.set(policy, roster)
-    return roster
+    const unenforced = judged.filter((rule) => !enforced.has(rule) && !unanswered.includes(rule))
+    return { patterns, enforcing, monitoring, faults, unenforced }
   }
 
-  /** A stored pattern that is none any more still stands for its own letters. */
-  *#compileAll(
+  /** A stored pattern that has become invalid stands for its own letters. */
+  async #compileAll(
     patterns: readonly string[],
     origin: Origin,
-  ): Steps<{ readonly matcher: CompiledMatcher; readonly sound: boolean }> {
+    proceed: () => void,
+  ): Promise<{ readonly matcher: PatternMatcher; readonly allValid: boolean }> {
     try {
-      return { matcher: yield* this.#compile(patterns, origin), sound: true }
+      return { matcher: await this.#compile(patterns, origin, proceed), allValid: true }
     } catch {
-      const sound: string[] = []
+      proceed()
+      const valid: string[] = []
       for (const pattern of patterns) {
-        try {
-          yield* this.#compile([pattern], origin)
-          sound.push(pattern)
-        } catch {
-          sound.push(escapePattern(pattern))
-        }
+        const { problem } = await checkPatternsSliced([pattern], proceed)
+        valid.push(problem ? escapePattern(pattern) : pattern)
       }
-      return { matcher: yield* this.#compile(sound, origin), sound: false }
+      return { matcher: await this.#compile(valid, origin, proceed), allValid: false }
     }
   }
 
-  #dutyOf(loaded: GuardInstance, policy: EffectivePolicy, origin: Origin): Assignment | undefined {
-    const { name, plugin, guard, applies } = loaded
-    const selected = isSelected(loaded, policy)
+  #assign(
+    instance: GuardInstance,
+    policy: EffectivePolicy,
+    origin: Origin,
+  ): Assignment | undefined {
+    const { name, plugin, guard, applies } = instance
+    const selected = isSelected(instance, policy)
     if (applies === 'selected' && !selected) return undefined
     const rules = rulesFor(guard, policy.rules[origin])
     const references = referencesOf(rules)
     const anyway = origin === 'key' && (applies === 'always' || selected)
     if (references.length === 0 && !anyway) return undefined
-    const admits = ruleFilter(plugin, guard.enforces, new Set<string>(references))
+    const filter = ruleFilter(plugin, guard.enforces, new Set<string>(references))
     const circuit = this.#circuits.get(`${name} ${origin}`)!
-    return { loaded, origin, rules, admits, circuit }
+    return { instance, origin, rules, ruleFilter: filter, circuit }
   }
 
   /** Whether `guard.model` of a policy names something: a guard of the configuration, or a model of the catalog. */
@@ -198,8 +202,8 @@ function judgeOf({ guard: { model }, scopes, deny }: EffectivePolicy): string | 
   return scopes.length + deny.length > 0 ? model : undefined
 }
 
-function rulesFor({ enforces: answers }: Guard, rules: ActiveRules): ActiveRules {
-  const has = (rule: RuleRef) => answers.includes(rule)
+function rulesFor({ enforces }: Guard, rules: ActiveRules): ActiveRules {
+  const has = (rule: RuleRef) => enforces.includes(rule)
   return Object.freeze({
     scopes: has('scope') ? rules.scopes : [],
     deny: rules.deny.filter((category: Category) => has(`deny:${category}`)),
@@ -207,7 +211,7 @@ function rulesFor({ enforces: answers }: Guard, rules: ActiveRules): ActiveRules
   })
 }
 
-/** Rules by the names that guards answer for. */
+/** Rules by the names under which guards enforce them. */
 function referencesOf({ scopes, deny, bannedPatterns }: ActiveRules): RuleRef[] {
   return [
     ...(scopes.length > 0 ? (['scope'] as const) : []),
@@ -216,6 +220,10 @@ function referencesOf({ scopes, deny, bannedPatterns }: ActiveRules): RuleRef[] 
   ]
 }
 
-function isRemote({ loaded }: Assignment): boolean {
-  return loaded.guard.execution === 'remote'
+function rulesOf(assignments: readonly Assignment[]): ReadonlySet<RuleRef> {
+  return new Set(assignments.flatMap(({ rules }) => referencesOf(rules)))
+}
+
+function isRemote({ instance }: Assignment): boolean {
+  return instance.guard.execution === 'remote'
 }

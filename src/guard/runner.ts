@@ -1,4 +1,4 @@
-/** One guard at work for one call: what it may say, how it is asked, and how long it may take (guard design, 3.12, 4). */
+/** Runs one guard for one call: asks it, bounds how long it may take, and checks its verdicts. */
 import { UpstreamFailure } from '../errors/errors.ts'
 import type { Guard, GuardContext, Origin, RuleRef, Side, TextItem } from '../plugin.ts'
 import type { CircuitBreaker } from './circuit-breaker.ts'
@@ -14,16 +14,16 @@ import {
   type BlockVerdict,
 } from './verdicts.ts'
 
-/** Longer than this at a stretch a local guard may not work. */
+/** How long a local guard may work in one go. */
 const LOCAL_LIMIT_MS = 250
 
-/** What is told of guards while they work. */
+/** Told of the work of guards, for metrics. */
 export interface GuardObserver {
-  /** @param seconds how long it took to answer */
+  /** @param seconds that the guard took to answer */
   asked(guard: string, side: Side, seconds: number): void
 }
 
-/** How many scopes and patterns come before those that a guard knows. */
+/** How many scopes and patterns of the policy come before those that a guard knows. */
 export interface RuleOffsets {
   readonly scopes: number
   readonly bannedPatterns: number
@@ -34,15 +34,15 @@ export interface GuardRunnerInit {
   readonly name: string
   readonly guard: Guard
   readonly origin: Origin
-  readonly admits: RuleFilter
-  /** Where in the effective policy the first of its scopes and patterns stand; at the beginning if absent. */
+  readonly ruleFilter: RuleFilter
+  /** Absent where nothing comes before its rules. */
   readonly offsets?: RuleOffsets
   readonly circuit: CircuitBreaker
-  readonly passes: VerdictCache
+  readonly verdicts: VerdictCache
   readonly observer: GuardObserver
   /** How long one question to a remote guard may take, ms. */
   readonly limitsMs: Readonly<Record<Side, number>>
-  /** Aborted when nobody wants the answer any more. */
+  /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal
   readonly contextOf: (signal: AbortSignal, deadline: number) => GuardContext
 }
@@ -51,10 +51,10 @@ export class GuardRunner {
   readonly name: string
   readonly guard: Guard
   readonly origin: Origin
-  readonly admits: RuleFilter
+  readonly #ruleFilter: RuleFilter
   readonly #offsets: RuleOffsets
   readonly #circuit: CircuitBreaker
-  readonly #passes: VerdictCache
+  readonly #verdicts: VerdictCache
   readonly #observer: GuardObserver
   readonly #limitsMs: GuardRunnerInit['limitsMs']
   readonly #signal: AbortSignal
@@ -65,10 +65,10 @@ export class GuardRunner {
     this.name = init.name
     this.guard = init.guard
     this.origin = init.origin
-    this.admits = init.admits
+    this.#ruleFilter = init.ruleFilter
     this.#offsets = init.offsets ?? { scopes: 0, bannedPatterns: 0 }
     this.#circuit = init.circuit
-    this.#passes = init.passes
+    this.#verdicts = init.verdicts
     this.#observer = init.observer
     this.#limitsMs = init.limitsMs
     this.#signal = init.signal
@@ -79,32 +79,37 @@ export class GuardRunner {
     return this.guard.execution === 'local'
   }
 
-  /** What a local guard is told. */
+  /** The context of local guards, without a deadline. */
   get context(): GuardContext {
     return (this.#context ??= this.#contextOf(this.#signal, Infinity))
   }
 
-  /** Whether the guard agreed to the same a while ago. */
-  hasPassed(unit: TextItem): boolean {
-    return this.#passes.has(this.#passes.keyOf(this.name, this.context, unit))
+  /** Whether the guard agreed to the same text in the same context a while ago. */
+  hasPassed(item: TextItem): boolean {
+    return this.#verdicts.has(this.#verdicts.keyOf(this.name, this.context, item))
   }
 
-  passed(unit: TextItem): void {
-    this.#passes.add(this.#passes.keyOf(this.name, this.context, unit))
+  /** Remembers that the guard agreed to a text. */
+  passed(item: TextItem): void {
+    this.#verdicts.add(this.#verdicts.keyOf(this.name, this.context, item))
   }
 
-  /** {@link checkVerdict}, and the rule named by its place in the effective policy. */
+  /**
+   * The block in a verdict, its rule named by its position in the effective policy.
+   * @param length of the text
+   * @throws GuardFault for what is no verdict, see {@link checkVerdict}
+   */
   blockIn(verdict: unknown, length: number): BlockVerdict | undefined {
-    const block = checkVerdict(verdict, length, this.admits)
-    const place = block && /^(scope:|bannedPatterns\[)(\d+)(.*)$/.exec(block.rule)
-    if (!place) return block
-    const [, before, index, after] = place
+    const block = checkVerdict(verdict, length, this.#ruleFilter)
+    const position = block && /^(scope:|bannedPatterns\[)(\d+)(.*)$/.exec(block.rule)
+    if (!position) return block
+    const [, before, index, after] = position
     const { scopes, bannedPatterns } = this.#offsets
     const offset = before === 'scope:' ? scopes : bannedPatterns
     return { ...block, rule: `${before}${Number(index) + offset}${after}` as RuleRef }
   }
 
-  /** Waits for what a local guard says of an input. @throws GuardFault `timeout` */
+  /** Waits for a local guard's answer about an input. @throws GuardFault `timeout` */
   async inTime<T>(side: Side, answer: T | PromiseLike<T>): Promise<T> {
     if (!isPromise(answer)) return answer
     const { signal, clear } = this.#until(side)
@@ -116,8 +121,8 @@ export class GuardRunner {
   }
 
   /**
-   * Lets a local guard work.
-   * @throws GuardFault `slow` when it took too long, and what {@link toFault} makes of what it throws
+   * Runs a local guard.
+   * @throws GuardFault `slow` when it took too long, and every error of the guard as {@link toFault} makes it one
    */
   work<T>(run: (context: GuardContext) => T): T {
     const started = performance.now()
@@ -131,9 +136,9 @@ export class GuardRunner {
   }
 
   /**
-   * Asks a remote guard. A transport failure is tried once more while there is time, unless the guard follows a lane
-   * itself and has heard of the text already.
-   * @throws GuardFault `circuit` at once while it keeps failing, `timeout`, and what {@link toFault} makes of what it throws
+   * Asks a remote guard.
+   * @param again whether a transport failure is tried once more while there is time; not for a guard that keeps state
+   * @throws GuardFault `circuit` at once while it keeps failing, `timeout`, and every error as {@link toFault} makes it one
    */
   async ask<T>(
     side: Side,
@@ -159,7 +164,7 @@ export class GuardRunner {
     }
   }
 
-  /** Signals that are aborted when a guard has taken too long: `signal` also when nobody wants its answer any more. */
+  /** Signals that are aborted when a guard has taken too long; `signal` also when its answer is no longer wanted. */
   #until(side: Side): { signal: AbortSignal; timer: AbortSignal; clear: () => void } {
     const timer = new AbortController()
     const timeout = setTimeout(
@@ -188,7 +193,7 @@ async function twice<T>(run: () => Promise<T>, signal: AbortSignal, again: boole
   }
 }
 
-/** Nothing came back at all: statuses are answers. */
+/** No response came; an error status is a response. */
 function isTransportFailure(error: unknown): boolean {
   if (UpstreamFailure.is(error)) return error.failure === 'upstream_error' && error.cause != null
   return (
@@ -199,7 +204,7 @@ function isTransportFailure(error: unknown): boolean {
   )
 }
 
-/** A guard may ignore the signal; nobody waits for it after that. */
+/** A guard may ignore the signal; it is not waited for after that. */
 function unlessAborted<T>(signal: AbortSignal, answer: T | Promise<T>): Promise<T> {
   if (!(answer instanceof Promise)) return Promise.resolve(answer)
   if (signal.aborted) return Promise.reject(signal.reason)

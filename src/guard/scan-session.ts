@@ -1,153 +1,190 @@
-/**
- * Guards at work on one lane each. However a guard likes to be asked (piece by piece, a segment at a time, at once or
- * with a wait), the screen sees the same: how far it agrees, and whether it has stopped.
- */
-import type { Channel, TextStream, Origin, TextItem } from '../plugin.ts'
-import { Segmenter, type Segment } from './segments.ts'
-import { GuardFault, checkProgress, toFault, type BlockVerdict } from './verdicts.ts'
-import type { GuardRunner } from './runner.ts'
+/** One guard reading one text of an answer: what it has agreed to, whether it stopped the text, what it is waiting for. */
+import type { Channel, Origin, TextStream } from '../plugin.ts'
+import { toFault, type BlockVerdict, type GuardFault } from './verdicts.ts'
 
-/** Why nothing more of a lane may pass. */
-export type Stop =
-  | { readonly block: BlockVerdict; readonly fault?: undefined; readonly view?: string }
+/** Why nothing more of a text may pass: a guard blocked it, or could not look. `view`: the reading a pattern matched in. */
+export type StopReason =
+  | { readonly block: BlockVerdict; readonly fault?: undefined; readonly view?: string | undefined }
   | { readonly fault: GuardFault; readonly block?: undefined; readonly view?: undefined }
 
-/** One guard on one lane. */
-export interface Follower {
-  readonly name: string
-  readonly origin: Origin
-  /** Offset up to which it agrees; never decreases. */
-  readonly safe: number
-  readonly stop: Stop | undefined
-  /** Whether it may agree or stop later without more text. */
-  readonly waiting: boolean
-  /** Whether it has not come to the end of what was pushed: others let nothing follow before it has. */
-  readonly looking?: boolean
-  push(text: string): void
-  /** The lane is complete. */
-  end(): void
-  /** No more text came for a while: what is there may be judged. */
-  idle?(): void
-  /** Its answer does not matter any more. */
-  leave(): void
+/** What a check knows of its text. */
+export interface TextProgress {
+  /** Offset up to which the guard agrees; never decreases. */
+  readonly safeOffset: number
+  readonly verdict?: BlockVerdict
+  /** The reading of the text in which a pattern matched. */
+  readonly view?: string
 }
 
-/** A guard that can follow lanes. */
-export interface Scout {
-  readonly name: string
+/** A promise where the answer takes time. */
+export type Answer = TextProgress | Promise<TextProgress>
+
+/**
+ * How a guard is asked about one text. A promise means that the answer takes time: for local guards because other calls
+ * get their turn, for remote ones because somebody is asked elsewhere.
+ * @throws GuardFault or any error of the guard, also as a rejection: it could not look
+ */
+export interface TextCheck {
+  /**
+   * Whether more text may be pushed while an answer is outstanding. The promise then stands for the next answer, and an
+   * empty `push` asks what came after it.
+   */
+  readonly concurrent?: boolean
+  push(text: string): Answer
+  /** The text is complete. */
+  end(): Answer
+  /** No text came for a while: what is there may be judged. */
+  idle?(): void
+}
+
+/** A guard that reads output. */
+export interface OutputScanner {
+  /** The instance's name. */
+  readonly guard: string
   readonly origin: Origin
-  /** Answers at once. */
   readonly local: boolean
   /** Needs the complete text before it agrees to any of it. */
-  readonly whole: boolean
-  /** Whether it looks at texts of this channel. */
+  readonly needsFullText: boolean
   reads(channel: Channel): boolean
   /**
-   * @param changed called when a follower that waits has something new; without it a local guard never waits
-   * @param atOnce nothing goes out before the text is complete, which as a rule comes in one piece
+   * Begins to read a text.
+   * @param atOnce nothing of the text goes out before it is complete, so it may be asked about once, at its end
+   * @param proceed throws when the answer is no longer wanted; without it a local guard answers at once, however long it takes
    */
-  follow(lane: TextStream, changed: (() => void) | undefined, atOnce: boolean): Follower
+  check(stream: TextStream, atOnce: boolean, proceed?: () => void): TextCheck
 }
 
-/** How much of what was said before a segment is shown with it. */
-const CONTEXT_CHARACTERS = 1200
-/** What all followers of plugins have in common. */
-export abstract class PluginFollower implements Follower {
-  readonly name: string
+/** A guard that stopped a text, and why. */
+export interface Stopped {
+  readonly session: ScanSession
+  readonly stop: StopReason
+}
+
+/** The same, with the offset up to which text may still go out. */
+export interface BlockedAt extends Stopped {
+  readonly safeOffset: number
+}
+
+export interface SessionOptions {
+  /** See {@link OutputScanner.check}. */
+  readonly atOnce: boolean
+  /** Called when an answer that was outstanding has come. */
+  readonly changed: () => void
+}
+
+/** Ends sliced work of a session that was closed. */
+const CLOSED = new Error('the scan session is closed')
+
+/** One guard on one text. Text that is pushed while an answer is outstanding is queued. */
+export class ScanSession {
+  readonly guard: string
   readonly origin: Origin
-  safe = 0
-  stop: Stop | undefined = undefined
-  protected readonly watch: GuardRunner
-  protected length = 0
+  /** Offset up to which the guard agrees; never decreases. */
+  safeOffset = 0
+  stop: StopReason | undefined = undefined
+  /** `busy`: later text of the answer has to wait for this guard. `pending`: the guard may answer without more text. */
+  state: 'ready' | 'busy' | 'pending' = 'ready'
+  readonly #check: TextCheck
+  readonly #waiting: 'busy' | 'pending'
+  readonly #changed: (() => void) | undefined
+  #outstanding: Promise<TextProgress> | undefined
+  #queue = ''
+  #ending = false
+  #closed = false
 
-  constructor(watch: GuardRunner) {
-    this.watch = watch
-    this.name = watch.name
-    this.origin = watch.origin
+  /** @param options without them every answer of a local guard comes at once */
+  constructor(scanner: OutputScanner, stream: TextStream, options?: SessionOptions) {
+    this.guard = scanner.guard
+    this.origin = scanner.origin
+    this.#waiting = scanner.local ? 'busy' : 'pending'
+    this.#changed = options?.changed
+    this.#check = options
+      ? scanner.check(stream, options.atOnce, this.#proceed.bind(this))
+      : scanner.check(stream, false)
   }
 
-  get waiting(): boolean {
-    return false
+  push(text: string): void {
+    if (this.stop || this.#closed) return
+    if (this.#outstanding && !this.#check.concurrent) {
+      this.#queue += text
+      return
+    }
+    try {
+      this.#take(this.#check.push(text))
+    } catch (error) {
+      this.#fail(error)
+    }
   }
 
-  abstract push(text: string): void
-  abstract end(): void
+  /** The text is complete. */
+  end(): void {
+    if (this.stop || this.#closed) return
+    if (this.#outstanding && !this.#check.concurrent) {
+      this.#ending = true
+      return
+    }
+    try {
+      this.#take(this.#check.end())
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
 
-  leave(): void {}
+  /** No text came for a while: what is there may be judged. */
+  idle(): void {
+    if (!this.#check.idle) return
+    this.#check.idle()
+    this.push('')
+  }
 
-  protected fail(error: unknown): void {
+  /** The guard's answer does not matter any more. */
+  close(): void {
+    this.#closed = true
+    this.state = 'ready'
+  }
+
+  #take(answer: Answer): void {
+    if (!(answer instanceof Promise)) this.#advance(answer)
+    else if (answer !== this.#outstanding) void this.#wait(answer)
+  }
+
+  #advance({ safeOffset, verdict, view }: TextProgress): void {
+    if (safeOffset > this.safeOffset) this.safeOffset = safeOffset
+    if (verdict) this.stop ??= { block: verdict, view }
+  }
+
+  async #wait(answer: Promise<TextProgress>): Promise<void> {
+    this.#outstanding = answer
+    this.state = this.#waiting
+    try {
+      this.#advance(await answer)
+    } catch (error) {
+      this.#fail(error)
+    }
+    if (this.#closed) return
+    if (this.#outstanding === answer) {
+      this.#outstanding = undefined
+      this.state = 'ready'
+      this.#goOn()
+    }
+    this.#changed?.()
+  }
+
+  /** Hands on what was queued, and asks a concurrent check whether there is more to wait for. */
+  #goOn(): void {
+    const text = this.#queue
+    this.#queue = ''
+    if (text !== '' || this.#check.concurrent) this.push(text)
+    if (!this.#ending || this.#outstanding) return
+    this.#ending = false
+    this.end()
+  }
+
+  #fail(error: unknown): void {
     this.stop ??= { fault: toFault(error) }
   }
 
-  /** @param complete nothing follows: what is not blocked has to be safe */
-  protected take(answer: unknown, complete: boolean): void {
-    const { safeOffset: safe, verdict } = checkProgress(answer, this.safe, this.length)
-    const block = verdict && this.watch.blockIn(verdict, this.length)
-    this.safe = safe
-    if (block) this.stop = { block }
-    else if (complete && safe < this.length) {
-      throw new GuardFault('invalid', 'the guard ended without a word about the end')
-    }
-  }
-}
-
-/** Segments of a lane, and what each is shown with. */
-export abstract class BySegments extends PluginFollower {
-  readonly #lane: TextStream
-  readonly #question: string
-  protected readonly segmenter = new Segmenter()
-  /** All of it so far, where only the whole can be judged. */
-  #whole = ''
-  #before = ''
-  #count = 0
-
-  constructor(watch: GuardRunner, lane: TextStream, question: string) {
-    super(watch)
-    this.#lane = lane
-    this.#question = question
-  }
-
-  protected abstract judge(segment: Segment): void
-  /** Every segment has been handed to {@link judge}. */
-  protected abstract ended(): void
-
-  push(text: string): void {
-    this.length += text.length
-    if (this.watch.guard.needsFullText) this.#whole += text
-    else for (const segment of this.segmenter.push(text)) this.judge(segment)
-  }
-
-  end(): void {
-    const rest = this.watch.guard.needsFullText
-      ? { start: 0, end: this.length, text: this.#whole }
-      : this.segmenter.flush()
-    if (rest) this.judge(rest)
-    this.ended()
-  }
-
-  protected unitOf({ text }: Segment): TextItem {
-    const { channel, choice, index } = this.#lane
-    const before = this.#before
-    this.#before = (before + text).slice(-CONTEXT_CHARACTERS)
-    return Object.freeze({
-      id: `choices[${choice}].${channel}[${index}]#${this.#count++}`,
-      side: 'output',
-      channel,
-      role: 'assistant',
-      current: true,
-      text,
-      context: Object.freeze({ before, question: this.#question }),
-    })
-  }
-
-  protected check(verdict: unknown, { start, text }: Segment): BlockVerdict | undefined {
-    const block = this.watch.blockIn(verdict, text.length)
-    if (!block?.spans || start === 0) return block
-    const spans = block.spans.map((span) => ({
-      ...span,
-      start: span.start + start,
-      end: span.end + start,
-    }))
-    return { ...block, spans }
+  #proceed(): void {
+    if (this.#closed) throw CLOSED
   }
 }

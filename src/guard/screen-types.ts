@@ -1,20 +1,19 @@
-/** What a screen is told, and what it tells. */
+/** What an output screen is given, and what it reports. */
 import type { Channel } from '../plugin.ts'
-import type { Scout } from './scan-session.ts'
-import type { Halt } from './screened-text.ts'
 import type { OutputCodec } from './adapter.ts'
+import type { OutputScanner, Stopped } from './scan-session.ts'
 import type { GuardFault } from './verdicts.ts'
 
 export interface ScreenLimits {
-  /** Characters of one lane that may be held, and a quarter of what may be held of all. */
+  /** Characters that may be retained of one text, and a quarter of what may be retained of all. */
   readonly maxHeld: number
-  /** Characters of an answer that goes out as a whole. */
+  /** Characters of a buffered answer. */
   readonly maxBuffer: number
   /** Characters of one tool call. */
   readonly maxToolCall: number
 }
 
-/** Where something was found. */
+/** Where a violation was found. */
 export interface OutputLocation {
   readonly choice: number
   readonly channel: Channel
@@ -22,15 +21,15 @@ export interface OutputLocation {
   readonly matched: readonly string[]
 }
 
-/** What is written down while an answer is screened. */
+/** Told of everything that happens while an answer is screened. */
 export interface ScreenObserver {
-  /** @param dropped only what can be left out was left out for it */
-  found(halt: Halt, place: OutputLocation, dropped: boolean): void
+  /** @param dropped only a channel or an item was left out for it */
+  found(stopped: Stopped, location: OutputLocation, dropped: boolean): void
   /** A guard could not look. */
   failed(guard: string, fault: GuardFault): void
-  /** A field left out because nobody can read it. */
+  /** A field was left out because no guard can read it. */
   removed(field: string): void
-  /** Media that went by unread. */
+  /** Media went by unread. */
   unscanned(kind: string): void
   /** Characters that went out. */
   released(count: number): void
@@ -38,22 +37,22 @@ export interface ScreenObserver {
   withheld(count: number): void
 }
 
-/** What a choice is refused for. */
+/** A choice that is refused. */
 export interface Denial<Part> {
   readonly choice: number
   /** A part of the answer. */
   readonly sample: Part | undefined
-  /** Whether a part of this choice went out, and text of it. */
+  /** Whether a part of this choice went out, and whether text of it did. */
   readonly opened: boolean
   readonly hasText: boolean
-  /** Set when a guard could not look; else something was found. */
+  /** Set when a guard could not look; otherwise a violation was found. */
   readonly fault: GuardFault | undefined
 }
 
 export interface ScreenInit<Part> {
-  readonly lanes: OutputCodec<Part>
+  readonly codec: OutputCodec<Part>
   /** Local ones first. */
-  readonly scouts: readonly Scout[]
+  readonly scanners: readonly OutputScanner[]
   /** Nothing goes out before all of it has passed. */
   readonly buffer: boolean
   /** The answer comes as a whole. Without `buffer`, only where nothing is enforced. */
@@ -64,7 +63,7 @@ export interface ScreenInit<Part> {
   readonly choices: number
   readonly onError: 'block' | 'allow'
   readonly limits: ScreenLimits
-  readonly notes: ScreenObserver
-  /** What says "no" in place of a choice. @throws in the error form */
+  readonly observer: ScreenObserver
+  /** The parts of a refusal. @throws in the error form */
   readonly refuse: (denial: Denial<Part>) => readonly Part[]
 }

@@ -1,150 +1,365 @@
-/** One answer of several while it is screened: its lanes, what waits to go out whole, and how far it has come. */
+/** One choice of an answer while it is screened: its texts, the items that go out whole, and how far it has come. */
 import type { Channel } from '../plugin.ts'
-import type { Scout } from './scan-session.ts'
-import { Lane } from './screened-text.ts'
-import type { FragmentPiece, OutputPiece, AtomicPiece } from './adapter.ts'
-import type { GuardFault } from './verdicts.ts'
+import type {
+  AtomicPiece,
+  FragmentPiece,
+  OutputPiece,
+  PassthroughPiece,
+  TextPiece,
+} from './adapter.ts'
+import { AtomicItem } from './atomic-item.ts'
+import type { ScannerSet } from './scanners.ts'
+import type { BlockedAt, ScanSession, Stopped } from './scan-session.ts'
+import { ScreenedText } from './screened-text.ts'
+import type { ScreenInit } from './screen-types.ts'
+import { GuardFault, isTolerated } from './verdicts.ts'
 
-/** Something that goes out whole. */
-export interface Item<Part> {
-  readonly piece: AtomicPiece<Part>
-  readonly lanes: readonly { readonly lane: Lane<Part>; readonly index: number }[]
-  /** Characters that are held for it. */
-  readonly size: number
-  /** Items of it that are left out. */
-  readonly dropped: Set<number>
+/** What the choices of one answer share. */
+export interface AnswerScreen<Part> {
+  readonly init: ScreenInit<Part>
+  readonly scanners: ScannerSet
+  /** Nothing goes out before the end. */
+  readonly buffering: boolean
+  readonly done: boolean
+  /** Characters of all choices that came in and did not go out. */
+  retained: number
+  /** Texts of which it takes a while to find out where they are blocked. */
+  locating: number
+  /** Called when a guard has answered that was waited for. */
+  readonly onChange: () => void
+  emitPart(choice: number, part: Part): void
+  /** Bounds what is retained. */
+  checkRetained(choice: ScreenedChoice<Part>): void
+  /** A choice has just been refused. */
+  refused(choice: ScreenedChoice<Part>): void
 }
 
-/** Pieces of something that makes sense as a whole only. */
-export interface Fragments<Part> {
+/** Pieces that make sense together only. */
+interface FragmentGroup<Part> {
   readonly pieces: FragmentPiece<Part>[]
   size: number
-  /** Too large, and that is allowed. */
+  /** Goes out in pieces: no guard reads it, or it is too large and the policy allows that. */
   loose: boolean
 }
 
-export class Choice<Part> {
+/** Ends sliced work for a choice that is over. */
+const OVER = new Error('the choice is over')
+
+export class ScreenedChoice<Part> {
   readonly index: number
-  readonly lanes = new Map<Channel, Lane<Part>>()
-  /** Channels that were left out for a violation. */
-  readonly dropped = new Set<Channel>()
-  readonly fragments = new Map<string, Fragments<Part>>()
-  readonly items: Item<Part>[] = []
+  readonly texts = new Map<Channel, ScreenedText<Part>>()
   /** First parts that wait for the next. */
   readonly opening: Part[] = []
   /** Whether a part went out, and whether one with content did. */
   opened = false
-  said = false
-  finish: Part | undefined = undefined
-  /** The vendor has finished it. */
-  finished = false
-  /** Nothing more of it is looked at. */
+  hasText = false
+  /** No guard looks at more of it. */
   over = false
   /** Why it is refused. */
   denial: { readonly fault: GuardFault | undefined } | undefined = undefined
   /** Characters that came in and did not go out. */
-  held = 0
-  readonly #out: (part: Part) => void
+  retained = 0
+  readonly #answer: AnswerScreen<Part>
+  /** Channels that were left out for a violation. */
+  readonly #dropped = new Set<Channel>()
+  readonly #fragments = new Map<string, FragmentGroup<Part>>()
+  readonly #items: AtomicItem<Part>[] = []
+  /** The part that ends it, and whether its end has come. */
+  #finishPart: Part | undefined = undefined
+  #finished = false
 
-  constructor(index: number, out: (part: Part) => void) {
+  constructor(index: number, answer: AnswerScreen<Part>) {
     this.index = index
-    this.#out = out
+    this.#answer = answer
   }
 
-  /** Lanes of texts that grow, and of those that are there as a whole. */
-  get allLanes(): readonly Lane<Part>[] {
+  /** Texts that grow, and those of items. */
+  get allTexts(): readonly ScreenedText<Part>[] {
     return [
-      ...this.lanes.values(),
-      ...this.items.flatMap((item) => item.lanes.map(({ lane }) => lane)),
+      ...this.texts.values(),
+      ...this.#items.flatMap((item) => item.texts.map(({ text }) => text)),
     ]
   }
 
-  /** Guards agree to all of its text so far. */
-  get clear(): boolean {
-    for (const lane of this.lanes.values()) if (lane.safe < lane.length) return false
+  take(piece: OutputPiece<Part>): void {
+    switch (piece.kind) {
+      case 'text':
+        return this.#textFor(piece)?.retain(piece)
+      case 'mark':
+        return this.#passThrough(piece)
+      case 'fragment':
+        return this.#takeFragment(piece)
+      case 'whole':
+        this.#takeItem(piece)
+        return this.settle()
+      case 'finish':
+        this.#finishPart = piece.part
+        return this.finish()
+    }
+  }
+
+  /** Tells guards of the characters of a text that came together. */
+  tell(text: ScreenedText<Part>): void {
+    const said = text.tell()
+    this.#retain(said.length)
+    if (!text.busy) this.#checkStopped(text, said)
+    if (this.over || text.blockedAt) return
+    if (this.texts.has(text.stream.channel)) this.#release(text)
+    this.#answer.checkRetained(this)
+  }
+
+  /** Nothing of it follows. Idempotent. */
+  finish(): void {
+    if (this.over || this.#finished) return
+    this.#finished = true
+    for (const text of this.texts.values()) text.end()
+    this.look()
+    for (const { pieces, size, loose } of this.#fragments.values()) {
+      if (this.over) return
+      if (pieces.length === 0 || loose) continue
+      this.#takeItem(this.#answer.init.codec.assemble!(pieces), size)
+    }
+    this.settle()
+  }
+
+  /** Acts on what guards have said. */
+  look(): void {
+    for (const text of this.texts.values()) {
+      if (!this.over && !text.busy) this.#checkStopped(text, '')
+    }
+    if (!this.over) this.#lookAtItems()
+  }
+
+  /** Emits what all guards agree to. */
+  settle(): void {
+    if (this.over) return
+    for (const text of this.texts.values()) {
+      if (text.blockedAt) return
+      this.#release(text)
+    }
+    for (const text of this.texts.values()) if (text.safeOffset < text.length) return
+    const { buffering, init } = this.#answer
+    const items = this.#items
+    if (buffering) {
+      this.over = this.#finished && items.every(({ hasPassed }) => hasPassed)
+      return
+    }
+    while (items[0]?.hasPassed) {
+      const { size, part } = items.shift()!
+      this.#retain(-size)
+      init.observer.released(size)
+      if (part !== undefined) this.emit(part)
+    }
+    if (!this.#finished || items.length > 0) return
+    this.over = true
+    if (this.#finishPart !== undefined) this.emit(this.#finishPart)
+  }
+
+  /** Goes on without a guard that could not look, where the policy allows that. @returns whether it ended the choice */
+  excuse(text: ScreenedText<Part>, session: ScanSession, fault: GuardFault): boolean {
+    if (this.deny(session.guard, fault)) return true
+    text.without(session)
+    return false
+  }
+
+  /** A guard could not look. @returns whether that ended the choice */
+  deny(guard: string, fault: GuardFault): boolean {
+    const { observer, onError } = this.#answer.init
+    observer.failed(guard, fault)
+    if (isTolerated(fault, onError)) return false
+    this.#refuse(fault)
     return true
   }
 
-  /** Gives out a part. */
-  readonly emit = (part: Part): void => {
-    this.opened = true
-    this.#out(part)
+  /** Goes on as it comes, without the guards that need the full text. */
+  stopBuffering(): void {
+    for (const text of this.allTexts) text.withoutFullText()
+    for (const group of this.#fragments.values()) if (group.loose) this.#emitLoose(group)
+    this.over = this.denial !== undefined
+    if (this.over) this.opening.length = 0
   }
 
-  /** Gives out first parts that wait. */
-  open(out: (part: Part) => void): void {
+  /** Emits what may go out of a piece of a buffered answer. */
+  replay(piece: OutputPiece<Part>): void {
+    const channel = 'channel' in piece ? piece.channel : undefined
+    const isKept = piece.kind === 'mark' && piece.keptWhenDropped
+    if (channel && !isKept && this.#dropped.has(channel)) return
+    const item = this.#items.find((one) => one.piece === piece)
+    const part = item ? item.part : piece.part
+    if (part !== undefined) this.emit(part, piece.kind === 'text' ? piece.channel : undefined)
+  }
+
+  /** Emits first parts that wait. */
+  open(emit: (part: Part) => void): void {
     if (this.opening.length === 0) return
     this.opened = true
-    for (const first of this.opening.splice(0)) out(first)
+    for (const first of this.opening.splice(0)) emit(first)
   }
 
-  /** Gives out a part with content. */
-  readonly say = (part: Part): void => {
-    this.said = true
-    this.emit(part)
+  /** @param channel of the text that the part says, if it says one */
+  emit(part: Part, channel?: Channel): void {
+    this.opened = true
+    if (channel === 'content') this.hasText = true
+    this.#answer.emitPart(this.index, part)
   }
 
-  /** Takes in a piece of something that makes sense as a whole only. @returns all there is of it */
-  gather(piece: FragmentPiece<Part>): Fragments<Part> {
-    const key = `${piece.channel}:${piece.index}`
-    let fragments = this.fragments.get(key)
-    if (!fragments) this.fragments.set(key, (fragments = { pieces: [], size: 0, loose: false }))
-    fragments.pieces.push(piece)
-    fragments.size += piece.size
-    return fragments
+  /** The text that a piece continues; nothing where its channel was left out. */
+  #textFor({ channel, droppable, text }: TextPiece<Part>): ScreenedText<Part> | undefined {
+    const known = this.texts.get(channel)
+    if (known) return known
+    const { init, scanners, onChange } = this.#answer
+    if (this.#dropped.has(channel)) return void init.observer.withheld(text.length)
+    const stream = { channel, choice: this.index, index: 0 }
+    const options = { droppable, atOnce: init.atOnce === true }
+    const opened = new ScreenedText<Part>(stream, scanners.of(channel), onChange, options)
+    this.texts.set(channel, opened)
+    return opened
   }
 
-  /** Gives out what is left of a piece that was looked at before. */
-  pour(piece: OutputPiece<Part>): void {
-    const channel = 'channel' in piece ? piece.channel : undefined
-    const lasts = piece.kind === 'mark' && piece.keptWhenDropped
-    if (channel && !lasts && this.dropped.has(channel)) return
-    const item = this.items.find((one) => one.piece === piece)
-    const part = item ? partOf(item) : piece.part
-    if (part === undefined) return
-    if (piece.kind === 'text') this.outOf(piece.channel)(part)
+  #passThrough(piece: PassthroughPiece<Part>): void {
+    const { channel, opens, keptWhenDropped, part } = piece
+    if (channel && !keptWhenDropped && this.#dropped.has(channel)) return
+    const text = channel && this.texts.get(channel)
+    if (text && !text.isEmpty) return text.retain(piece)
+    const { buffering, init } = this.#answer
+    if (buffering || (opens && init.errorForm)) this.opening.push(part)
     else this.emit(part)
   }
 
-  /** How text of a channel goes out. */
-  outOf(channel: Channel): (part: Part) => void {
-    return channel === 'content' ? this.say : this.emit
+  #takeFragment(piece: FragmentPiece<Part>): void {
+    const key = `${piece.channel}:${piece.index}`
+    let group = this.#fragments.get(key)
+    if (!group) this.#fragments.set(key, (group = { pieces: [], size: 0, loose: false }))
+    group.pieces.push(piece)
+    group.size += piece.size
+    this.#retain(piece.size)
+    const { init, scanners, retained } = this.#answer
+    const [reader] = scanners.of(piece.channel)
+    if (reader && !group.loose) {
+      const { maxToolCall, maxBuffer } = init.limits
+      if (group.size <= maxToolCall && retained <= maxBuffer) return
+      if (this.deny(reader.guard, tooLarge())) return
+    }
+    group.loose = true
+    this.#emitLoose(group)
+  }
+
+  /** Fragments that no guard reads go out as they are. */
+  #emitLoose(group: FragmentGroup<Part>): void {
+    if (this.#answer.buffering) return
+    for (const { part } of group.pieces.splice(0)) this.emit(part)
+    this.#retain(-group.size)
+    group.size = 0
+  }
+
+  /** @param retained characters of it that are retained already */
+  #takeItem(piece: AtomicPiece<Part>, retained = 0): void {
+    const { init, scanners, onChange, buffering } = this.#answer
+    if (piece.unscanned) init.observer.unscanned(piece.unscanned)
+    const item = new AtomicItem(piece, scanners.of(piece.channel), onChange, retained)
+    this.#retain(item.size - retained)
+    this.#items.push(item)
+    this.#lookAtItems()
+    if (!this.over && buffering) this.#answer.checkRetained(this)
+  }
+
+  /** @param last the characters of which guards were told last */
+  #checkStopped(text: ScreenedText<Part>, last: string): void {
+    const stopped = this.#blockOf(text)
+    if (!stopped) return
+    const blocked = this.#locate(text, stopped, last)
+    if (blocked === 'locating') return
+    this.#release(text, blocked.safeOffset)
+    this.#report(blocked, text, text.droppable)
+    if (!text.droppable) return this.#refuse(undefined)
+    const { channel } = text.stream
+    this.#dropped.add(channel)
+    this.texts.delete(channel)
+    const { keptWhenDropped } = text
+    this.#withhold(text.drop())
+    if (!this.#answer.buffering) for (const part of keptWhenDropped) this.emit(part)
+  }
+
+  /** Where a text is blocked, once that is known. */
+  #locate(text: ScreenedText<Part>, stopped: Stopped, last: string): BlockedAt | 'locating' {
+    if (text.blockedAt) return text.blockedAt
+    const located = text.locate(stopped, last, () => {
+      if (this.over || this.#answer.done) throw OVER
+    })
+    if (!(located instanceof Promise)) return located
+    text.blockedAt = 'locating'
+    this.#answer.locating++
+    void located
+      .catch(() => ({ ...stopped, safeOffset: text.released }))
+      .then((blocked) => {
+        text.blockedAt = blocked
+        this.#answer.locating--
+        this.#answer.onChange()
+      })
+    return 'locating'
+  }
+
+  #lookAtItems(): void {
+    for (const item of this.#items) {
+      for (const { text, index } of item.texts) {
+        const stopped = this.#blockOf(text)
+        if (this.over) return
+        if (!stopped) continue
+        const isDroppable = item.piece.withoutItems !== undefined
+        this.#report(stopped, text, isDroppable)
+        if (!isDroppable) return this.#refuse(undefined)
+        item.drop(index, text)
+      }
+    }
+  }
+
+  /** The guard that blocks a text, if any. Guards that could not look are left out, or end the choice. */
+  #blockOf(text: ScreenedText<Part>): Stopped | undefined {
+    for (let stopped = text.stopped; stopped; stopped = text.stopped) {
+      const { session, stop } = stopped
+      if (!stop.fault) return stopped
+      if (this.excuse(text, session, stop.fault)) return undefined
+    }
+    return undefined
+  }
+
+  #report(stopped: Stopped, text: ScreenedText<Part>, dropped: boolean): void {
+    const spans = stopped.stop.block?.spans ?? []
+    const matched = spans.map(({ start, end }) => text.textBetween(start, end))
+    const { choice, channel } = text.stream
+    this.#answer.init.observer.found(stopped, { choice, channel, matched }, dropped)
+  }
+
+  #release(text: ScreenedText<Part>, safeOffset: number = text.safeOffset): void {
+    const { buffering, init } = this.#answer
+    if (buffering) return
+    const { channel } = text.stream
+    const released = text.release(safeOffset, init.codec, (part) => this.emit(part, channel))
+    if (released === 0) return
+    this.#retain(-released)
+    init.observer.released(released)
+  }
+
+  #retain(count: number): void {
+    this.retained += count
+    this.#answer.retained += count
+  }
+
+  #withhold(count: number): void {
+    this.#retain(-count)
+    this.#answer.init.observer.withheld(count)
+  }
+
+  #refuse(fault: GuardFault | undefined): void {
+    this.over = true
+    this.denial = { fault }
+    for (const text of this.allTexts) text.drop()
+    this.#withhold(this.retained)
+    this.#answer.refused(this)
   }
 }
 
-/**
- * Something that goes out whole, with the guards that read it.
- * @param readers local ones first
- * @param changed called when one that was waited for has answered
- * @param held characters of it that are held already
- */
-export function itemOf<Part>(
-  piece: AtomicPiece<Part>,
-  readers: readonly Scout[],
-  changed: () => void,
-  held: number,
-): Item<Part> {
-  const { choice, channel, index, part } = piece
-  const locals = readers.filter((scout) => scout.local)
-  let size = held
-  const lanes = piece.texts.map(({ text, duplicate: again, item = 0 }) => {
-    const info = { channel, choice, index }
-    const lane = new Lane<Part>(info, again ? locals : readers, changed, { atOnce: true })
-    lane.hold({ kind: 'text', choice, part, channel, text })
-    lane.tell()
-    lane.end()
-    if (!held && !again) size += text.length
-    return { lane, index: item }
-  })
-  return { piece, lanes, size, dropped: new Set() }
-}
-
-/** All guards have agreed to an item, or to what is left of it. */
-export function hasPassed<Part>({ lanes }: Item<Part>): boolean {
-  return lanes.every(({ lane }) => lane.late.length === 0)
-}
-
-/** What goes out of an item; nothing if nothing is left. */
-export function partOf<Part>({ piece, dropped }: Item<Part>): Part | undefined {
-  return dropped.size > 0 ? piece.withoutItems!(dropped) : piece.part
+/** The fault of a guard that retains too much. */
+export function tooLarge(): GuardFault {
+  return new GuardFault('too_large', 'more text than may be retained')
 }

@@ -1,12 +1,12 @@
 /**
- * Cuts a growing text into stretches for guards that judge a stretch at a time (guard design, 3.4). Where the cuts are
- * depends on the text alone, not on how it arrived.
+ * Cuts a growing text into segments for guards that judge one segment at a time. Where the cuts are depends on the text
+ * alone, not on how it arrived.
  */
 
-/** Characters of the first segments, and of all later ones: short at first, so that the first words come soon. */
+/** Characters of the first segments, and of all later ones. The first are short, so that the first words go out soon. */
 const TARGETS = [120, 240, 480, 800]
-/** Beyond this many times its target a segment is cut wherever it is. */
-const STRETCH = 1.5
+/** A segment is cut at this many times its target, even within a sentence. */
+const MAX_OVERRUN = 1.5
 /** The longest segment; a block of code may take all of it. */
 const LONGEST = 1200
 const SENTENCE_ENDS = new Set('.!?…。！？\n')
@@ -26,17 +26,12 @@ export class Segmenter {
   #rest = ''
   #start = 0
   #count = 0
-  /** How much of the rest was looked at. */
+  /** How much of the rest was read. */
   #seen = 0
-  /** Where the line began; negative when a cut went through it. */
+  /** Where the line begins in the rest; negative when a cut went through it. */
   #line = 0
-  /** What opened a block of code. */
+  /** The fence that opened a block of code; empty outside of one. */
   #fence = ''
-
-  /** Characters that are not in a segment yet. */
-  get pending(): number {
-    return this.#rest.length
-  }
 
   /** The segments that are complete with this text. */
   push(text: string): Segment[] {
@@ -46,7 +41,7 @@ export class Segmenter {
     return segments
   }
 
-  /** What is left, as a segment of its own; nothing if there is nothing. */
+  /** The rest as a segment of its own, if there is any. */
   flush(): Segment | undefined {
     return this.#rest ? this.#take(this.#rest.length) : undefined
   }
@@ -55,20 +50,20 @@ export class Segmenter {
   #next(): number {
     const rest = this.#rest
     const target = TARGETS[Math.min(this.#count, TARGETS.length - 1)]!
-    const most = target * STRETCH
+    const most = target * MAX_OVERRUN
     while (this.#seen < rest.length) {
       const sign = rest[this.#seen++]!
       const end = this.#seen
       if (sign === '\n') this.#endLine(end)
       if (this.#fence) {
-        if (end >= LONGEST) return beforeHalf(rest, end)
+        if (end >= LONGEST) return wholeCharacters(rest, end)
         continue
       }
       if (end < target) continue
       if (SENTENCE_ENDS.has(sign)) return end
       if (end < most) continue
       for (let i = end; i > target; i--) if (SPACE.test(rest[i - 1]!)) return i
-      return beforeHalf(rest, end)
+      return wholeCharacters(rest, end)
     }
     return 0
   }
@@ -92,8 +87,8 @@ export class Segmenter {
   }
 }
 
-/** Never between the halves of a character. */
-function beforeHalf(text: string, end: number): number {
+/** An offset, or the one before it if it lies between the halves of a surrogate pair. */
+export function wholeCharacters(text: string, end: number): number {
   const code = text.charCodeAt(end - 1)
   return code >= 0xd800 && code <= 0xdbff ? end - 1 : end
 }

@@ -1,4 +1,4 @@
-/** What guards say, and what counts as having said nothing. Misbehaviour is an error, never a pass (guard design, 4). */
+/** Verdicts of guards, and faults in their place. A guard that misbehaves has not passed a text: that is a fault. */
 import { isObject } from '../errors/checks.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
 import type { CheckProgress, RuleRef, Span, Verdict } from '../plugin.ts'
@@ -10,24 +10,24 @@ export type FaultKind =
   /** It threw. */
   | 'failed'
   | 'timeout'
-  /** Its answer is none: wrong type, wrong number, offsets out of range, a rule that is not in force. */
+  /** Its answer is not valid: wrong type, wrong number, offsets out of range, a rule that is not in force. */
   | 'invalid'
   /** It failed too often of late. */
   | 'circuit'
   /** Its calls to models have used up what one request may spend. */
   | 'budget'
-  /** It took longer than a local guard may. */
+  /** A local guard that worked for too long. */
   | 'slow'
-  /** More text than is held, buffered or judged. */
+  /** More text than may be retained, buffered or judged. */
   | 'too_large'
-  /** It cannot read what it was shown. */
+  /** The guard cannot read what it was shown. */
   | 'unreadable'
   /** A rule that no guard answers for. */
   | 'unanswered'
-  /** Nobody would pay for the model that it asks. Whatever the policy says, the call goes on without it. */
+  /** The account is free and the model that it asks is not. Whatever the policy says, the call goes on without it. */
   | 'unpaid'
 
-/** A guard could not look: neither pass nor block. */
+/** Why a guard could not look. Neither a pass nor a block. */
 export class GuardFault extends Error {
   readonly kind: FaultKind
 
@@ -38,14 +38,14 @@ export class GuardFault extends Error {
   }
 }
 
-/** Rules are told in a header. */
+/** Rules are named in a header. */
 const RULE = /^[\w:./[\]-]{1,120}$/
 
 /** Whether a guard may block for this rule. */
 export type RuleFilter = (rule: string) => boolean
 
 /**
- * A verdict as it has to be.
+ * Checks a verdict.
  * @param length of the text it is about
  * @returns the block, or nothing for a pass
  * @throws GuardFault `invalid` for what is no verdict, `unreadable` when the guard abstains because it cannot read
@@ -53,9 +53,9 @@ export type RuleFilter = (rule: string) => boolean
 export function checkVerdict(
   verdict: unknown,
   length: number,
-  admits: RuleFilter,
+  mayBlockFor: RuleFilter,
 ): BlockVerdict | undefined {
-  isNoPromise(verdict)
+  refusePromise(verdict)
   if (!isObject(verdict)) throw invalid('no verdict')
   switch (verdict.action) {
     case 'pass':
@@ -65,7 +65,7 @@ export function checkVerdict(
       throw new GuardFault('unreadable', 'the guard cannot read this')
     case 'block': {
       const { rule, spans = [], score } = verdict
-      if (typeof rule !== 'string' || !RULE.test(rule) || !admits(rule)) {
+      if (typeof rule !== 'string' || !RULE.test(rule) || !mayBlockFor(rule)) {
         throw invalid('a rule that it does not answer')
       }
       if (!Array.isArray(spans) || !spans.every((span) => isSpan(span, length)))
@@ -80,21 +80,22 @@ export function checkVerdict(
 }
 
 /**
- * A step of a lane as it has to be: `safeOffset` never decreases and is never beyond what was pushed.
+ * Checks the progress of a guard on a text: `safeOffset` never decreases and is never beyond what was pushed.
  * @param least what `safeOffset` was before
+ * @param length of what was pushed
  * @throws GuardFault `invalid`
  */
-export function checkProgress(step: unknown, least: number, length: number): CheckProgress {
-  isNoPromise(step)
-  if (!isObject(step)) throw invalid('no step')
-  const { safeOffset: safe } = step
+export function checkProgress(progress: unknown, least: number, length: number): CheckProgress {
+  refusePromise(progress)
+  if (!isObject(progress)) throw invalid('no progress')
+  const { safeOffset: safe } = progress
   if (typeof safe !== 'number' || !Number.isInteger(safe)) throw invalid('no offset')
   if (safe < least) throw invalid('an offset that goes back')
   if (safe > length) throw invalid('an offset beyond the text')
-  return step as unknown as CheckProgress
+  return progress as unknown as CheckProgress
 }
 
-/** Anything that was thrown while a guard was asked; a fault of ours is found below what a guard made of it. */
+/** Makes any error of a guard a fault; one of ours that the guard has wrapped is unwrapped. */
 export function toFault(error: unknown): GuardFault {
   for (const cause of causesOf(error)) if (cause instanceof GuardFault) return cause
   if (error instanceof Error && error.name === 'TooLarge') {
@@ -105,14 +106,14 @@ export function toFault(error: unknown): GuardFault {
   return new GuardFault('failed', 'the guard threw an error', { cause: error })
 }
 
-/** Kinds of faults of what was asked about. */
+/** Kinds of faults that lie in the text. */
 const OF_THE_TEXT: ReadonlySet<FaultKind> = new Set(['unreadable', 'budget', 'unpaid', 'too_large'])
-/** The same, of what a model says that a guard has asked. */
+/** The same of upstream failures, where a guard asks a model. */
 const REFUSALS = new Set(['bad_request', 'context_length', 'content_blocked', 'payload_too_large'])
 
 /**
- * Whether a fault says nothing of the guard: it lies in what was asked about. Whoever sends such a text must not keep
- * others from being looked at.
+ * Whether a fault lies in the text and says nothing of the guard. Such faults do not open the circuit: a client must not
+ * be able to switch a guard off for others.
  */
 export function isTextFault(fault: GuardFault): boolean {
   if (OF_THE_TEXT.has(fault.kind)) return true
@@ -123,7 +124,7 @@ export function isPromise(value: unknown): value is PromiseLike<unknown> {
   return isObject(value) && typeof value.then === 'function'
 }
 
-/** An answer that nobody waits for any more. It may still fail. */
+/** Keeps an answer that is no longer awaited from ending the process when it fails. */
 export function ignoreRejection(answer: unknown): void {
   if (isPromise(answer)) Promise.resolve(answer).catch(() => {})
 }
@@ -137,8 +138,8 @@ function causesOf(error: unknown): Error[] {
   return causes
 }
 
-/** A guard that is to answer at once promises to. @throws GuardFault */
-function isNoPromise(answer: unknown): void {
+/** @throws GuardFault `invalid` for a promise in place of an answer */
+function refusePromise(answer: unknown): void {
   if (!isPromise(answer)) return
   ignoreRejection(answer)
   throw invalid('a promise')
@@ -149,18 +150,18 @@ export function isTolerated({ kind }: GuardFault, onError: 'block' | 'allow'): b
   return onError === 'allow' || kind === 'unpaid'
 }
 
-/** The rules of one origin that a guard answers for and that are in force, as a check of what it says. */
+/** Accepts the rules that a guard enforces and that are in force. @param plugin whose own rules begin with its name */
 export function ruleFilter(
   plugin: string,
-  answers: readonly RuleRef[],
+  enforces: readonly RuleRef[],
   inForce: ReadonlySet<string>,
 ): RuleFilter {
   const own = `x:${plugin}/`
   return (rule) => {
-    if (rule.startsWith('x:')) return rule.startsWith(own) || answers.includes(rule as RuleRef)
-    if (rule === 'tampering') return answers.includes('tampering')
+    if (rule.startsWith('x:')) return rule.startsWith(own) || enforces.includes(rule as RuleRef)
+    if (rule === 'tampering') return enforces.includes('tampering')
     const family = rule.startsWith('scope:') ? 'scope' : rule.replace(/\[\d+\]$/, '')
-    return answers.includes(family as RuleRef) && inForce.has(family)
+    return enforces.includes(family as RuleRef) && inForce.has(family)
   }
 }
 

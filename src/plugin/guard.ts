@@ -83,7 +83,7 @@ export interface TextItem {
   readonly text: string
   readonly media?: readonly Media[]
   /** Segments of an answer: what was said just before, and what was asked. */
-  readonly context?: { readonly before: string; readonly question: string }
+  readonly context?: { readonly before: string; readonly userTurn: string }
 }
 
 /** One stretch of an answer that is looked at as it grows. */
@@ -193,10 +193,11 @@ export interface GuardHost extends Host {
   /** RE2 expressions, case-insensitive. @throws Error that says which pattern is wrong, and why */
   compilePatterns(patterns: readonly string[]): PatternMatcher
   /**
-   * Does long work on an input in steps of less than a millisecond, with turns for other calls in between. A promise only
-   * where it takes long. Ends when nobody wants the answer any more.
+   * Gives other calls their turn during long work on an input: `const due = host.yieldIfDue(context); if (due) await due`,
+   * every few hundred microseconds. A promise only when the time slice is used up; it rejects when the answer is no longer
+   * wanted.
    */
-  inTurns<T>(steps: Generator<void, T, void>, context: GuardContext): T | Promise<T>
+  yieldIfDue(context: GuardContext): void | Promise<void>
   /** Values of one account never reach another. */
   readonly cache: {
     get(context: GuardContext, key: string): unknown

@@ -2,8 +2,7 @@
 import * as v from 'valibot'
 import { isObject, longerThan, quote } from '../errors/checks.ts'
 import { InvalidRequest } from '../errors/errors.ts'
-import { checkPatterns, checking } from '../patterns/patterns.ts'
-import { inTurns } from '../patterns/time-slice.ts'
+import { checkPatterns, checkPatternsSliced } from '../patterns/patterns.ts'
 import { CATEGORIES, type Category } from '../plugin.ts'
 
 /** A policy as it is written: in a key record, or in the `policy` of a request (wire contract, 7). */
@@ -103,7 +102,7 @@ export function preparePolicy(value: unknown, proceed?: () => void): unknown {
   const policy = typeof value === 'string' ? parsed(value) : value
   if (!isObject(policy)) return undefined
   const { success, output } = v.safeParse(PATTERNS, policy.bannedPatterns)
-  return success && output ? inTurns(checking(output), proceed) : undefined
+  return success && output ? checkPatternsSliced(output, proceed) : undefined
 }
 
 /**
@@ -118,7 +117,7 @@ export function readPolicyJson(json: string, path = 'policy'): Policy {
 
 /** What is allowed in a policy but unwise, in words for its owner. */
 export async function policyWarnings({ bannedPatterns = [] }: Policy): Promise<string[]> {
-  const { warnings } = await inTurns(checking(bannedPatterns))
+  const { warnings } = await checkPatternsSliced(bannedPatterns)
   return warnings.map(
     ({ code, index }) =>
       `${code}: bannedPatterns[${index}] has no longest match, so that text may be held until it ends`,

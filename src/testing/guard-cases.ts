@@ -120,7 +120,7 @@ export async function answered<T>({ timeoutMs }: GuardFixture, answer: T | Promi
 }
 
 function textItem(one: GuardCase, text: string, side: TextItem['side'], index: number): TextItem {
-  const context = { before: '', question: 'What was asked.' }
+  const context = { before: '', userTurn: 'What was asked.' }
   return Object.freeze({
     id: side === 'input' ? `messages[${index}]` : 'choices[0].content[0]#0',
     side,

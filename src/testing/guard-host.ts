@@ -2,7 +2,7 @@
 import { createConsola } from 'consola'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { compilePatterns } from '../patterns/patterns.ts'
-import { inTurns } from '../patterns/time-slice.ts'
+import { yieldIfDue } from '../patterns/time-slice.ts'
 import type { ChatInput, ChatCompletion, GuardHost } from '../plugin.ts'
 import { createHost } from '../upstream/host.ts'
 
@@ -72,7 +72,7 @@ export class TestHost {
         return typeof said === 'string' ? completionOf(said) : said
       },
       compilePatterns: (patterns) => compilePatterns(patterns),
-      inTurns: (steps, { signal }) => inTurns(steps, () => signal.throwIfAborted()),
+      yieldIfDue: ({ signal }) => yieldIfDue(() => signal.throwIfAborted()),
       cache: {
         get: ({ accountId }, key) => cached.get(`${accountId}\n${key}`),
         set: ({ accountId }, key, value) => void cached.set(`${accountId}\n${key}`, value),

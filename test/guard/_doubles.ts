@@ -1,6 +1,6 @@
 /** Guards and patterns that tests can see through. */
 import * as v from 'valibot'
-import type { Searcher } from '../../src/guard/scan-sessions-pattern.ts'
+import type { Matcher } from '../../src/guard/text-checks.ts'
 import {
   defineGuard,
   type Guard,
@@ -13,7 +13,7 @@ import {
 } from '../../src/plugin.ts'
 
 /** Literals, case and all: the plainest matcher that keeps its promises. */
-export function literalMatcher(literals: readonly string[]): PatternMatcher & Searcher {
+export function literalMatcher(literals: readonly string[]): PatternMatcher & Matcher {
   const scan = () => new LiteralScan(literals)
   const find = (text: string) => {
     const one = scan()
@@ -22,11 +22,7 @@ export function literalMatcher(literals: readonly string[]): PatternMatcher & Se
   return {
     scan,
     find,
-    isClean: (text) => !find(text),
-    *searchTask(text) {
-      yield
-      return find(text)
-    },
+    search: find,
   }
 }
 
@@ -64,14 +60,6 @@ class LiteralScan {
   }
 
   endSliced(): ScanProgress {
-    return this.end()
-  }
-
-  take(text: string): ScanProgress {
-    return this.push(text)
-  }
-
-  finish(): ScanProgress {
     return this.end()
   }
 

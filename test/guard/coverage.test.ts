@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { coverageOf, coverageWarnings } from '../../src/guard/coverage.ts'
 import { GuardRegistry, type GuardInstance } from '../../src/guard/plan.ts'
-import { compiling } from '../../src/patterns/patterns.ts'
+import { compilePatternsSliced } from '../../src/patterns/patterns.ts'
 import { tighten, type Policy } from '../../src/policy/policy.ts'
 import { wordGuard } from './_doubles.ts'
 
@@ -15,7 +15,8 @@ const loaded = (name: string, more: Partial<GuardInstance> = {}): GuardInstance 
   billing: 'account',
   ...more,
 })
-const guardsOf = (...all: GuardInstance[]) => new GuardRegistry(all, compiling, () => false)
+const guardsOf = (...all: GuardInstance[]) =>
+  new GuardRegistry(all, compilePatternsSliced, () => false)
 const policyOf = (more: Partial<Policy> = {}) =>
   tighten({ version: 1, deny: ['code'], ...more }, undefined)
 const NOBODY = 'nothing on this gateway judges deny:code: the model is told about it, no more'

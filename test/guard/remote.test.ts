@@ -309,11 +309,11 @@ describe('a plugin that misbehaves', () => {
           })),
       },
     ],
-    ['agrees to more than there is', lane({ safe: 999 })],
-    ['goes back', lane({ safe: -1 })],
-    ['ends without a word', lane({ safe: 0 })],
+    ['agrees to more than there is', lane({ safeOffset: 999 })],
+    ['goes back', lane({ safeOffset: -1 })],
+    ['ends without a word', lane({ safeOffset: 0 })],
     ['says nothing', lane(undefined as never)],
-    ['promises, though it is local', lane(Promise.resolve({ safe: 0 }))],
+    ['promises, though it is local', lane(Promise.resolve({ safeOffset: 0 }))],
     [
       'promises and breaks it, though it is local',
       {

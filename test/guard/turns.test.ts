@@ -3,25 +3,25 @@ import { describe, expect, it, vi } from 'vitest'
 import type { PatternAssignment } from '../../src/guard/plan.ts'
 import { InputScreen } from '../../src/guard/input-screen.ts'
 import { NfaBuilder } from '../../src/patterns/nfa-builder.ts'
-import { compilePatterns, CompiledMatcher } from '../../src/patterns/patterns.ts'
-import type { Steps } from '../../src/patterns/time-slice.ts'
+import { compilePatterns, PatternMatcher } from '../../src/patterns/patterns.ts'
+import { runSliced, type Task } from '../../src/patterns/time-slice.ts'
 import type { TextItem } from '../../src/plugin.ts'
 import { chunkOf, guarded, wholeOf } from './_setup.ts'
 import { hostilePatterns } from './texts.ts'
 
 const [, PATTERNS, textOf] = hostilePatterns().find(([name]) => name === 'states without end')!
 
-function unit(index: number, text: string): TextItem {
+function item(index: number, text: string): TextItem {
   const id = `messages[${index}]`
   return { id, side: 'input', channel: 'content', role: 'user', current: true, text }
 }
 
-function screenOf(units: readonly TextItem[], matcher: unknown, proceed = () => {}): InputScreen {
+function screenOf(items: readonly TextItem[], matcher: unknown, proceed = () => {}): InputScreen {
   return new InputScreen({
-    input: { units, refusedTurns: [] },
+    input: { items, refusedTurns: [] },
     patterns: [{ origin: 'key', offset: 0, matcher } as PatternAssignment],
-    watches: [],
-    notes: { found: () => {}, failed: () => true, proceed },
+    runners: [],
+    observer: { found: () => {}, failed: () => true, proceed },
   })
 }
 
@@ -32,16 +32,17 @@ function busy(steps: number, worked: () => void, clean = false) {
     while (performance.now() < until);
     worked()
   }
+  function* search(): Task<undefined> {
+    for (let step = 0; step < steps; step++) {
+      work()
+      if (step < steps - 1) yield
+    }
+  }
   return {
-    isClean() {
-      if (clean) work()
-      return clean
-    },
-    *searchTask(): Generator<void, undefined, void> {
-      for (let step = 0; step < steps; step++) {
-        work()
-        if (step < steps - 1) yield
-      }
+    search(_text: string, proceed: () => void) {
+      if (!clean) return runSliced(search(), proceed)
+      work()
+      return undefined
     },
   }
 }
@@ -61,15 +62,15 @@ async function mostAtAStretch(run: (worked: () => void) => unknown): Promise<num
 
 describe('looking at an input', () => {
   it('lets others have their turn in a long text, and between short ones', async () => {
-    const long = (worked: () => void) => screenOf([unit(0, 'x')], busy(60, worked)).local()
+    const long = (worked: () => void) => screenOf([item(0, 'x')], busy(60, worked)).local()
     const short = (worked: () => void) =>
       screenOf(
-        Array.from({ length: 60 }, (_, index) => unit(index, 'x')),
+        Array.from({ length: 60 }, (_, index) => item(index, 'x')),
         busy(1, worked),
       ).local()
     const clean = (worked: () => void) =>
       screenOf(
-        Array.from({ length: 60 }, (_, index) => unit(index, 'x'.repeat(8192))),
+        Array.from({ length: 60 }, (_, index) => item(index, 'x'.repeat(8192))),
         busy(1, worked, true),
       ).local()
     for (const run of [long, short, clean]) {
@@ -84,7 +85,7 @@ describe('looking at an input', () => {
       if (steps > 10) throw gone
     }
     const screen = screenOf(
-      [unit(0, 'x')],
+      [item(0, 'x')],
       busy(1000, () => steps++),
       proceed,
     )
@@ -100,23 +101,23 @@ describe('looking at an input', () => {
         return super.has(id)
       }
     }
-    const units = Array.from({ length: 200 }, (_, index) => unit(index, 'blue heron'))
-    const settled = units.map(({ id }) => ({ units: new Counted([id]), messages: [-1] }))
+    const items = Array.from({ length: 200 }, (_, index) => item(index, 'blue heron'))
+    const refusedTurns = items.map(({ id }) => ({ items: new Counted([id]), messages: [-1] }))
     const asked: number[] = []
-    const watch = {
+    const runner = {
       local: true,
       guard: { checkInput: (rest: readonly TextItem[]) => void asked.push(rest.length) },
       work: (run: (context: object) => unknown) => run({}),
     }
     const screen = new InputScreen({
-      input: { units: [...units, unit(200, 'fine')], refusedTurns: settled },
+      input: { items: [...items, item(200, 'fine')], refusedTurns },
       patterns: [{ origin: 'key', offset: 0, matcher: compilePatterns(['blue heron']) }],
-      watches: [watch as never],
-      notes: { found: () => {}, failed: () => false, proceed: () => {} },
+      runners: [runner as never],
+      observer: { found: () => {}, failed: () => false, proceed: () => {} },
     })
     const { stop, withheld } = await screen.local()
     expect([stop, withheld.length, asked]).toEqual([undefined, 200, [1]])
-    expect(looks).toBeLessThanOrEqual(2 * units.length)
+    expect(looks).toBeLessThanOrEqual(2 * items.length)
   })
 
   it('finds in slices what it finds at once', async () => {
@@ -126,7 +127,7 @@ describe('looking at an input', () => {
       [`${textOf(20_000)} Blue H\u200beron`, 'blocked'],
       [`Blue Heron${textOf(20_000)}`, 'blocked'],
     ] as const) {
-      expect((await screenOf([unit(0, text)], matcher).local()).stop).toBe(stop)
+      expect((await screenOf([item(0, text)], matcher).local()).stop).toBe(stop)
     }
   })
 })
@@ -176,12 +177,12 @@ describe('a stream beside a call with hostile rules', () => {
 describe('a client that leaves', () => {
   it.each([
     ['compiled', NfaBuilder.prototype, 'build', 'Hi.'],
-    ['searched for', CompiledMatcher.prototype, 'searchTask', textOf(1_000_000)],
+    ['searched for', PatternMatcher.prototype, 'searchTask', textOf(1_000_000)],
   ])('ends the work on its rules while they are %s', async (_, owner: any, name, content) => {
     await using g = await guarded([])
     const gone = new AbortController()
     let cut = 0
-    const whole: (...args: unknown[]) => Steps<unknown> = owner[name]
+    const whole: (...args: unknown[]) => Task<unknown> = owner[name]
     const spy = vi.spyOn(owner, name).mockImplementation(function* (this: unknown, ...args) {
       let isDone = false
       try {

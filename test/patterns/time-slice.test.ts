@@ -1,18 +1,11 @@
 /** Long work is done in turns with others. */
 import { describe, expect, it, vi } from 'vitest'
-import { AsItGrows, BySlices } from '../../src/guard/scan-sessions-whole.ts'
-import type { Follower, Scout } from '../../src/guard/scan-session.ts'
-import { GuardRegistry } from '../../src/guard/plan.ts'
 import { buildMachines, parsePattern } from '../../src/patterns/build.ts'
-import { PatternFollower } from '../../src/guard/scan-sessions-pattern.ts'
 import { mayContainMatch } from '../../src/patterns/search.ts'
 import { PatternScan } from '../../src/patterns/scan.ts'
 import { checking, compilePatterns, compiling } from '../../src/patterns/patterns.ts'
-import { Prompt } from '../../src/guard/prompt.ts'
 import { atOnce, inTurns, yieldIfDue, type Steps } from '../../src/patterns/time-slice.ts'
-import { preparePolicy, readPolicy, tighten } from '../../src/policy/policy.ts'
-import { bitLanes, type Bit } from '../guard/_lanes.ts'
-import { screenOf } from '../guard/_screen.ts'
+import { preparePolicy, readPolicy } from '../../src/policy/policy.ts'
 import { hostilePatterns, randomNumbers } from '../guard/texts.ts'
 
 let count = 0
@@ -216,164 +209,6 @@ describe('a policy that is new', () => {
       expect(preparePolicy(value)).not.toBeInstanceOf(Promise)
     },
   )
-
-  it('calls for guards later only where its patterns are', async () => {
-    const guards = new GuardRegistry([], compiling, () => false)
-    const patterns = fresh()
-    const roster = () =>
-      guards.planFor(tighten(undefined, { version: 1, bannedPatterns: patterns }), () => {})
-    const first = roster()
-    expect(first).toBeInstanceOf(Promise)
-    const [duty] = (await first)!.patterns
-    const again = roster() as Awaited<typeof first>
-    expect(again!.patterns[0]!.matcher).toBe(duty!.matcher)
-  })
-})
-
-/** Works for a millisecond whenever it is told of something, and stops at a sign. */
-function follower(sign = '!'): Follower & { pushed: number } {
-  let length = 0
-  return {
-    name: sign,
-    origin: 'key',
-    safe: 0,
-    stop: undefined,
-    waiting: false,
-    pushed: 0,
-    push(text) {
-      this.pushed++
-      if (this.stop) return
-      for (const _ of busy(1)) length += text.length
-      const at = text.indexOf(sign)
-      if (at < 0) return void Object.assign(this, { safe: length })
-      const start = length - text.length + at
-      const block = {
-        action: 'block',
-        rule: 'scope',
-        spans: [{ start, end: start + 1 }],
-      } as const
-      Object.assign(this, { safe: start, stop: { block } })
-    },
-    end() {},
-    leave() {},
-  }
-}
-
-describe('a text that is there whole', () => {
-  it.each([
-    ['x'.repeat(5_000), 5_000, undefined],
-    [`${'x'.repeat(4_000)}!${'x'.repeat(4_000)}`, undefined, 4_000],
-  ])('is told to a plugin little by little', async (text, safe, start) => {
-    const plugin = follower()
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const slow = new BySlices(plugin, resolve)
-    slow.push(text)
-    const turns = await turnsWhile(() => {
-      slow.end()
-      expect(slow.waiting).toBe(true)
-      return promise
-    })
-    expect(turns).toBeGreaterThan(2)
-    expect(slow.waiting).toBe(false)
-    expect(slow.stop?.block?.spans?.[0]?.start).toBe(start)
-    if (safe !== undefined) expect(slow.safe).toBe(safe)
-  })
-
-  it('is not looked at any more for whoever has left', async () => {
-    const plugin = follower()
-    let isTold = false
-    const slow = new BySlices(plugin, () => (isTold = true))
-    slow.push('x'.repeat(100_000))
-    slow.end()
-    slow.leave()
-    const { pushed } = plugin
-    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
-    expect([plugin.pushed, isTold, slow.waiting]).toEqual([pushed, false, false])
-  })
-})
-
-describe('a piece of a text that grows', () => {
-  const long = 'x'.repeat(20_000)
-
-  it.each([
-    ['that passes', [long, 'and more'], 20_008, undefined],
-    ['that does not', [`${long}!`, 'and more'], 20_000, 20_000],
-    ['before one that does not', [long, 'and !'], 20_004, 20_004],
-  ])(
-    'is told to a plugin little by little if it is long: one %s',
-    async (_, pieces, safe, start) => {
-      const plugin = follower()
-      const { promise, resolve } = Promise.withResolvers<void>()
-      const slow = new AsItGrows(plugin, resolve)
-      const turns = await turnsWhile(() => {
-        for (const piece of pieces) slow.push(piece)
-        expect([slow.looking, slow.safe, slow.stop]).toEqual([true, 0, undefined])
-        slow.end()
-        return promise
-      })
-      expect(turns).toBeGreaterThan(2)
-      expect([slow.looking, slow.waiting]).toEqual([false, false])
-      expect(slow.stop?.block?.spans?.[0]?.start).toBe(start)
-      expect(slow.safe).toBeGreaterThanOrEqual(safe)
-      expect(slow.safe).toBeLessThanOrEqual(start ?? safe)
-    },
-  )
-
-  it('is told to it at once if it is short', () => {
-    const slow = new AsItGrows(follower(), () => {})
-    slow.push('xy')
-    expect([slow.looking, slow.safe]).toEqual([false, 2])
-    slow.push('!')
-    expect(slow.stop?.block?.spans).toEqual([{ start: 2, end: 3 }])
-  })
-
-  it('is not looked at any more for whoever has left', async () => {
-    const plugin = follower()
-    let isTold = false
-    const slow = new AsItGrows(plugin, () => (isTold = true))
-    slow.push(long)
-    slow.leave()
-    const { pushed } = plugin
-    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
-    expect([plugin.pushed, isTold, slow.waiting]).toEqual([pushed, false, false])
-  })
-})
-
-describe('a text that several guards block', () => {
-  const scouts = ['!', '?'].map((sign): Scout => {
-    const follow = () => follower(sign)
-    return { name: sign, origin: 'key', local: true, whole: false, reads: () => true, follow }
-  })
-  const text = `${'x'.repeat(18_000)}?yy!${'z'.repeat(3_000)}`
-
-  async function screened(pieces: readonly string[]) {
-    const said: Bit[] = []
-    const found: string[] = []
-    const limits = { maxHeld: 1_000, maxBuffer: 100_000, maxToolCall: 100 }
-    const refuse = () => [{ refused: 'no' }]
-    const screen = screenOf<Bit>(
-      { lanes: bitLanes, scouts, refuse, limits },
-      { found: ({ follower: { name } }) => found.push(name) },
-    )
-    const prompt = new Prompt(screen)
-    const emit = (part: Bit) => void said.push(part)
-    const turns = await turnsWhile(async () => {
-      for (const piece of pieces) prompt.push({ text: piece }, emit)
-      await prompt.end(emit)
-    })
-    const out = said.map((part) => part.text ?? `[${part.refused}]`).join('')
-    return { turns, out, found, held: screen.held }
-  }
-
-  it('is looked through again in turns, if it is long, and nothing else matters but the text', async () => {
-    const whole = await screened([text, 'after it'])
-    expect(whole.turns).toBeGreaterThan(20)
-    const cut = await screened(text.match(/.{1,700}/gs)!)
-    for (const { out, found, held } of [whole, cut]) {
-      expect(out).toBe(`${'x'.repeat(18_000)}[no]`)
-      expect([found, held]).toEqual([['?'], 0])
-    }
-  })
 })
 
 describe('a match that may begin anywhere', () => {
@@ -415,32 +250,6 @@ describe('a match that may begin anywhere', () => {
     })
     expect(whole! / half!).toBeLessThanOrEqual(2.5)
   })
-
-  it.each([
-    ['in small pieces', 1 << 10],
-    ['in one that is long', 1 << 16],
-  ])(
-    'is found in a stream, where it is at once, while others have their turn: %s',
-    async (_, size) => {
-      const matcher = compilePatterns(['[ab]{60}a[ab]*!', '[ab]{50}b[ab]*?x'])
-      const text = `${letters(1 << 15)}!`
-      const cut = text.match(new RegExp(`.{1,${size}}`, 'gs'))!
-      const now = new PatternFollower(matcher, 0, 'key')
-      for (const piece of cut) now.push(piece)
-      const { promise, resolve } = Promise.withResolvers<void>()
-      const later = new PatternFollower(matcher, 0, 'key', resolve)
-      const turns = await turnsWhile(async () => {
-        for (const piece of cut) later.push(piece)
-        expect([later.waiting, later.stop]).toEqual([true, undefined])
-        later.push('after it')
-        later.end()
-        await promise
-      })
-      expect(turns).toBeGreaterThan(2)
-      expect([later.waiting, later.safe, later.stop]).toEqual([false, now.safe, now.stop])
-      expect(now.stop?.block).toMatchObject({ rule: 'bannedPatterns[0]' })
-    },
-  )
 
   it('is found where it is where no set of states comes twice, and nothing is remembered', () => {
     const [, patterns, textOf] = hostilePatterns().find(([name]) => name === 'states without end')!

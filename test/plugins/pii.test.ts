@@ -5,7 +5,6 @@ import pii from '../../plugins/guards/pii.ts'
 import type { Entity } from '../../plugins/guards/pii/find.ts'
 import { CLASSES } from '../../plugins/guards/pii/numbers.ts'
 import { PersonalDataScan } from '../../plugins/guards/pii/scan.ts'
-import { atOnce } from '../../src/patterns/time-slice.ts'
 import type {
   Guard,
   GuardContext,
@@ -446,7 +445,7 @@ describe('as a guard', () => {
 })
 
 const CONTEXT = {} as GuardContext
-const HOST = { inTurns: (steps) => atOnce(steps) } as Pick<GuardHost, 'inTurns'>
+const HOST: Pick<GuardHost, 'yieldIfDue'> = { yieldIfDue() {} }
 type Options = v.InferInput<typeof pii.options>
 
 function guardOf(options: Options = {}): Guard {

@@ -74,7 +74,7 @@ export function windowsOfAnswer({ text, channel, context, role }: TextItem): Win
   }
   const from = channel === 'content' ? (role ?? 'assistant') : channel
   const before = context?.before ? [{ from: 'assistant', text: sanitize(context.before) }] : []
-  const question = sanitize(context?.question ?? '')
+  const question = sanitize(context?.userTurn ?? '')
   return windowsOf([item], false).map(({ input }) => ({
     index: 0,
     input: {

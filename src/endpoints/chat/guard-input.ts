@@ -95,14 +95,14 @@ export function chatUnits(input: ChatRequest, refusals: readonly string[]): Inpu
     if (id !== 'web' || enabled === false || !search_prompt) return
     units.push(unit(`plugins[${index}].search_prompt`, 'search', search_prompt, true))
   })
-  if (firstCurrent === 0) return { units, refusedTurns: NO_TURNS }
+  if (firstCurrent === 0) return { items: units, refusedTurns: NO_TURNS }
   const shown = new Set(refusals.map((text) => text.trim()))
   const unitsOf = (index: number) => units.slice(begins[index], begins[index + 1])
   const settled = settledTurns(messages, firstCurrent, shown).map((turn) => ({
-    units: new Set(turn.flatMap((index) => idsOf(unitsOf(index)))),
+    items: new Set(turn.flatMap((index) => idsOf(unitsOf(index)))),
     messages: turn.map((index) => index - messages.length),
   }))
-  return { units, refusedTurns: settled }
+  return { items: units, refusedTurns: settled }
 }
 
 /**

@@ -39,7 +39,7 @@ export const guarding: GuardAdapter<ImageRequest, ImagePart> = {
         units.push({ ...base, id: `${name}#${index}`, channel: 'tool_schema', text }),
       )
     }
-    return { units, refusedTurns: [] }
+    return { items: units, refusedTurns: [] }
   },
   choices: () => 1,
   outputCodec: () => LANES,

@@ -42,7 +42,7 @@ export const guarding: GuardAdapter<OcrRequest, OcrPart> = {
       if (TOLD.has(name)) continue
       stringsIn(input[name]).forEach((text, index) => add(`${name}#${index}`, 'tool_schema', text))
     }
-    return { units, refusedTurns: [] }
+    return { items: units, refusedTurns: [] }
   },
   choices: () => 1,
   outputCodec: () => LANES,

@@ -26,7 +26,7 @@ export const guarding: GuardAdapter<SpeechRequest, SpeechPart> = {
         })
       })
     }
-    return { units, refusedTurns: [] }
+    return { items: units, refusedTurns: [] }
   },
   choices: () => 1,
   outputCodec: () => LANES,

@@ -37,7 +37,7 @@ export const guarding: GuardAdapter<TranscriptionRequest, TranscriptPart> = {
         units.push(unit(typeof input[name] === 'string' ? name : `${name}[${index}]`, text))
       })
     }
-    return { units, refusedTurns: [] }
+    return { items: units, refusedTurns: [] }
   },
   choices: () => 1,
   outputCodec: () => new TranscriptLanes(),

@@ -4,7 +4,7 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import { GuardBudget, grantModelAccess } from '../../guard/model-access.ts'
 import { coverageWarnings } from '../../guard/coverage.ts'
 import { testPolicy, type PolicyTestResult } from '../../guard/evaluate.ts'
-import { compiling } from '../../patterns/patterns.ts'
+import { compilePatternsSliced } from '../../patterns/patterns.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { requestId } from '../../state/ids.ts'
@@ -20,7 +20,7 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
   const effective = tighten(policy, undefined)
   const id = requestId()
   const account = { id: 'operator', name: 'operator', createdAt: 0 }
-  const purse = new GuardBudget()
+  const budget = new GuardBudget()
   const proceed = () => incoming.throwIfGone()
   const found = await testPolicy({
     policy: effective,
@@ -30,7 +30,7 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
       ...(output === undefined ? {} : { output }),
     },
     remote,
-    compile: (patterns) => compiling(patterns, 'key'),
+    compile: (patterns) => compilePatternsSliced(patterns, 'key', proceed),
     proceed,
     contextOf(rules, signal, deadline) {
       const judge = effective.guard.model
@@ -49,7 +49,7 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
       })
       return grantModelAccess(context, {
         account: account.id,
-        purse,
+        budget,
         pays: () => true,
         ask: (question) =>
           runtime.internalChat({ id, path: '/admin', incoming, runtime, account }, question),

@@ -304,13 +304,13 @@ describe('chatUnits', () => {
       { text: BANNED, channel: 'annotation', role: 'assistant' },
     ]),
   ])('reads %s', (_, body, expected) => {
-    const found = unitsOf(body).units.filter(({ text }) => text.includes(BANNED))
+    const found = unitsOf(body).items.filter(({ text }) => text.includes(BANNED))
     expect(found).toContainEqual(expect.objectContaining({ side: 'input', ...expected }))
   })
 
   it('reads text that stands in several parts as the model does', () => {
     const parts = ['kes', 'trel'].map((text) => ({ type: 'text', text }))
-    expect(unitsOf({ messages: [user(parts)] }).units).toEqual([
+    expect(unitsOf({ messages: [user(parts)] }).items).toEqual([
       {
         id: 'messages[0]',
         side: 'input',
@@ -322,15 +322,15 @@ describe('chatUnits', () => {
     ])
   })
 
-  it('never joins two units', () => {
-    const { units } = unitsOf({ messages: [user('kes'), user('trel')] })
-    expect(units.map(({ text }) => text)).toEqual(['kes', 'trel'])
+  it('never joins two items', () => {
+    const { items } = unitsOf({ messages: [user('kes'), user('trel')] })
+    expect(items.map(({ text }) => text)).toEqual(['kes', 'trel'])
   })
 
   it('marks what no text rule can read', () => {
     const image = 'data:image/png;base64,iVBORw0KGgo='
     const pdf = 'data:application/pdf;base64,JVBERi0xLjcKgID/'
-    const { units } = unitsOf({
+    const { items } = unitsOf({
       messages: [
         user([
           { type: 'image_url', image_url: { url: image } },
@@ -340,7 +340,7 @@ describe('chatUnits', () => {
         ]),
       ],
     })
-    expect(units).toContainEqual({
+    expect(items).toContainEqual({
       id: 'messages[0]',
       side: 'input',
       channel: 'content',
@@ -354,11 +354,11 @@ describe('chatUnits', () => {
         { kind: 'image', url: 'https://a.example/b' },
       ],
     })
-    expect(units.filter(({ text }) => text.includes('base64'))).toEqual([])
+    expect(items.filter(({ text }) => text.includes('base64'))).toEqual([])
   })
 
   it('takes no word of JSON Schema or of the wire format for one of the client', () => {
-    const { units } = unitsOf({
+    const { items } = unitsOf({
       messages: [user('a')],
       stream: true,
       metadata: { note: 'x' },
@@ -381,7 +381,7 @@ describe('chatUnits', () => {
         },
       ],
     })
-    const texts = units.filter(({ channel }) => channel === 'tool_schema').map(({ text }) => text)
+    const texts = items.filter(({ channel }) => channel === 'tool_schema').map(({ text }) => text)
     expect(texts).toEqual(['look', 'Looks.', 'city', 'Where?'])
   })
 
@@ -393,8 +393,8 @@ describe('chatUnits', () => {
       allowed_tools: { mode: 'auto', tools: [{ type: 'custom', custom: { name: 'look' } }] },
     },
   ])('reads nothing but names in the choice of a tool: %j', (tool_choice) => {
-    const { units } = unitsOf({ messages: [user('a')], tool_choice })
-    expect(units.map(({ text }) => text)).toEqual(['a', 'look'])
+    const { items } = unitsOf({ messages: [user('a')], tool_choice })
+    expect(items.map(({ text }) => text)).toEqual(['a', 'look'])
   })
 
   it('takes no handle and no mark of the wire format for words', () => {
@@ -416,7 +416,7 @@ describe('chatUnits', () => {
         { type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } },
       ]),
     ]
-    const texts = unitsOf({ messages }).units.map(({ text }) => text)
+    const texts = unitsOf({ messages }).items.map(({ text }) => text)
     expect(texts).toEqual(['a', 'look', '[]', 'b', ''])
   })
 
@@ -425,11 +425,11 @@ describe('chatUnits', () => {
       { id: 'web', enabled: false, search_prompt: BANNED },
       { id: 'other', search_prompt: BANNED },
     ]
-    expect(unitsOf({ messages: [user('a')], plugins }).units).toHaveLength(1)
+    expect(unitsOf({ messages: [user('a')], plugins }).items).toHaveLength(1)
   })
 
   it('has an id of its own for each unit, and no word of the client in any', () => {
-    const { units } = unitsOf({
+    const { items } = unitsOf({
       messages: [
         { ...user('a'), name: 'ann', kestrel: { kestrel: 'x' } },
         calling('{"kestrel":["b","c",{"d":"e"}]}'),
@@ -440,7 +440,7 @@ describe('chatUnits', () => {
       tools: [{ type: 'function', function: { name: 'kestrel', description: 'l' } }],
       stop: ['m', 'n'],
     })
-    const ids = units.map(({ id }) => id)
+    const ids = items.map(({ id }) => id)
     expect(new Set(ids).size).toBe(ids.length)
     expect(ids.join()).not.toContain('kestrel')
   })
@@ -448,8 +448,8 @@ describe('chatUnits', () => {
   it('reads JSON of any depth', () => {
     const depth = 100_000
     const args = `${'['.repeat(depth)}"${BANNED}"${']'.repeat(depth)}`
-    const { units } = unitsOf({ messages: [user('a'), calling(args), tool('b')] })
-    expect(units.map(({ text }) => text)).toContain(BANNED)
+    const { items } = unitsOf({ messages: [user('a'), calling(args), tool('b')] })
+    expect(items.map(({ text }) => text)).toContain(BANNED)
   })
 
   describe('the current turn', () => {
@@ -461,8 +461,8 @@ describe('chatUnits', () => {
       ['has a prefill in several messages', [user('a'), assistant('b'), assistant('c')], [0, 1, 2]],
       ['is not ended by white space', [user('a'), assistant(' \n'), user('b')], [0, 1, 2]],
     ])('%s', (_, messages, expected) => {
-      const { units } = unitsOf({ messages })
-      const current = units.filter((one) => one.current).map(({ id }) => /\d+/.exec(id)![0])
+      const { items } = unitsOf({ messages })
+      const current = items.filter((one) => one.current).map(({ id }) => /\d+/.exec(id)![0])
       expect([...new Set(current)].map(Number)).toEqual(expected)
     })
   })
@@ -473,7 +473,7 @@ describe('settled refusals', () => {
 
   it('are turns that the refusal text answered', () => {
     const { refusedTurns: settled } = unitsOf({ messages: [...refused, user('hello')] })
-    expect(settled).toEqual([{ units: new Set(['messages[0]']), messages: [-3] }])
+    expect(settled).toEqual([{ items: new Set(['messages[0]']), messages: [-3] }])
   })
 
   it.each<[string, object]>([
@@ -513,7 +513,7 @@ describe('settled refusals', () => {
     ]
     const { refusedTurns: settled } = unitsOf({ messages })
     expect(settled).toEqual([
-      { units: new Set(['messages[1]', 'messages[3]', 'messages[4]']), messages: [-6, -4, -3] },
+      { items: new Set(['messages[1]', 'messages[3]', 'messages[4]']), messages: [-6, -4, -3] },
     ])
   })
 
@@ -575,17 +575,17 @@ describe('withhold', () => {
       fc.property(fc.array(message, { minLength: 1, maxLength: 8 }), (conversation) => {
         const input = readChatRequest({ model: 'a/b', messages: conversation })
         const found = chatUnits(input, REFUSALS)
-        const violating = found.units.filter(({ text }) => text.includes(BANNED))
-        const turns = found.refusedTurns.filter(({ units }) =>
-          violating.some(({ id }) => units.has(id)),
+        const violating = found.items.filter(({ text }) => text.includes(BANNED))
+        const turns = found.refusedTurns.filter(({ items }) =>
+          violating.some(({ id }) => items.has(id)),
         )
-        const blocks = violating.some(({ id }) => !turns.some(({ units }) => units.has(id)))
+        const blocks = violating.some(({ id }) => !turns.some(({ items }) => items.has(id)))
         const sent = JSON.stringify(withhold(outboundChat(input), turns))
         expect(sent.includes(BANNED)).toBe(blocks)
         // What is being asked now is never withheld.
-        const current = found.units.filter((one) => one.current).map(({ id }) => id)
-        for (const { units } of found.refusedTurns) {
-          expect(current.filter((id) => units.has(id))).toEqual([])
+        const current = found.items.filter((one) => one.current).map(({ id }) => id)
+        for (const { items } of found.refusedTurns) {
+          expect(current.filter((id) => items.has(id))).toEqual([])
         }
       }),
     )

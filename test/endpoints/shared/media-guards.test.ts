@@ -17,8 +17,8 @@ describe('a request for images', () => {
       negative_prompt: 'A heron.',
       layers: [{ words: 'A kestrel.' }],
     }
-    const { units } = images.inputTexts(request as never, [])
-    expect(units.map(({ id, channel, text }) => [id, channel, text])).toEqual([
+    const { items } = images.inputTexts(request as never, [])
+    expect(items.map(({ id, channel, text }) => [id, channel, text])).toEqual([
       ['prompt', 'prompt', 'A pond.'],
       ['negative_prompt#0', 'tool_schema', 'A heron.'],
       ['layers#0', 'tool_schema', 'words'],

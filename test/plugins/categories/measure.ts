@@ -2,7 +2,6 @@
  * Measures how often the guard `categories` is right, on the labelled texts of this folder and on the recorded ones
  * where they exist. `node test/plugins/categories/measure.ts` prints the result.
  */
-import { atOnce } from '../../../src/patterns/time-slice.ts'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import categories from '../../../plugins/guards/categories.ts'
@@ -16,7 +15,7 @@ import {
 } from '../../../src/plugin.ts'
 import { readJsonLines, recordedCases } from '../../fixtures.ts'
 
-const HOST = { inTurns: (steps) => atOnce(steps) } as Pick<GuardHost, 'inTurns'>
+const HOST: Pick<GuardHost, 'yieldIfDue'> = { yieldIfDue() {} }
 
 /** A text and its label. */
 export interface Labelled {

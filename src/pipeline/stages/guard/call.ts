@@ -1,21 +1,21 @@
-/** One call while guards look at it: what they see, in which order, and what follows from it (guard design, 1.1, 3, 6). */
+/** The guard stage for one call: what guards see, in which order, and what follows from it. */
 import { PolicyViolation, Unavailable } from '../../../errors/errors.ts'
 import { flowFrom, flowOf } from '../../../stream/flow.ts'
 import { Decision } from '../../../guard/decision.ts'
-import type { Scout } from '../../../guard/scan-session.ts'
-import { Gate } from '../../../guard/gate.ts'
-import type { Assignment, PatternAssignment, GuardPlan } from '../../../guard/plan.ts'
+import type { OutputScanner } from '../../../guard/scan-session.ts'
+import type { Assignment, GuardPlan, PatternAssignment } from '../../../guard/plan.ts'
 import type { GuardAdapter } from '../../../guard/adapter.ts'
-import { Monitor } from '../../../guard/monitor.ts'
-import { Patient } from '../../../guard/patient.ts'
-import { Prompt } from '../../../guard/prompt.ts'
-import { Screen } from '../../../guard/screen.ts'
+import { OutputScreen } from '../../../guard/output-screen.ts'
+import {
+  ScreenedStream,
+  type ScreenedStreamInit,
+  type ScreeningEnd,
+} from '../../../guard/screened-stream.ts'
 import type { Denial } from '../../../guard/screen-types.ts'
 import { GuardFault } from '../../../guard/verdicts.ts'
 import type { Call, Next, Reply, ResultFilter } from '../../pipeline.ts'
-import type { Flow, SearchResult, Side, Step } from '../../../plugin.ts'
-import { refusalOf, knownRefusals } from '../../../policy/policy.ts'
-import { sendOn } from './abort.ts'
+import type { Flow, SearchResult, Side } from '../../../plugin.ts'
+import { knownRefusals, refusalOf } from '../../../policy/policy.ts'
 import { InputGuard, type Stop } from './input.ts'
 import { GuardReporter } from './report.ts'
 import { GuardRunners } from './runners.ts'
@@ -27,204 +27,197 @@ const UNANSWERED = 'no guard looks after a rule'
 
 export class CallGuard implements ResultFilter {
   readonly #call: Call
-  readonly #guarding: GuardAdapter
-  readonly #roster: GuardPlan
-  readonly #report: GuardReporter
+  readonly #adapter: GuardAdapter
+  readonly #plan: GuardPlan
+  readonly #reporter: GuardReporter
   readonly #input: InputGuard
-  readonly #watches: GuardRunners
-  /** Whether what goes in is looked at, and what comes out. */
-  readonly #asked: boolean
-  readonly #answered: boolean
+  readonly #runners: GuardRunners
+  /** Whether the input is looked at, and the answer. */
+  readonly #readsInput: boolean
+  readonly #readsOutput: boolean
   /** A block ends the call with an error. */
   readonly #errorForm: boolean
 
-  constructor(call: Call, guarding: GuardAdapter, roster: GuardPlan) {
-    const { policy, runtime, input } = call
+  constructor(call: Call, adapter: GuardAdapter, plan: GuardPlan) {
+    const { policy, runtime } = call
     this.#call = call
-    this.#guarding = guarding
-    this.#roster = roster
+    this.#adapter = adapter
+    this.#plan = plan
     call.decision = new Decision({
       mode: policy.guard.mode,
       evidence: runtime.config.guards.evidence,
       startedAt: call.startedAt,
-      unenforced: roster.unenforced,
+      unenforced: plan.unenforced,
     })
-    this.#report = new GuardReporter(call, call.decision)
-    const units = guarding.inputTexts(input, knownRefusals(policy))
-    const watches = new GuardRunners(call, units)
-    this.#watches = watches
-    this.#input = new InputGuard(call, guarding, units, roster, this.#report, watches)
-    const { input: asked, output: answered } = policy.guard
-    this.#asked = asked || (guarding.outputRepeatsInput === true && answered)
-    this.#answered = answered && !guarding.outputRepeatsInput
-    this.#errorForm = policy.guard.onBlock === 'error' || !guarding.refusalParts
-    this.#report.tell()
-    for (const { media } of units.units) {
-      if (media) for (const { kind } of media) this.#report.unscanned(kind)
+    this.#reporter = new GuardReporter(call, call.decision)
+    const texts = adapter.inputTexts(call.input, knownRefusals(policy))
+    this.#runners = new GuardRunners(call, texts)
+    this.#input = new InputGuard(call, adapter, texts, plan, this.#reporter, this.#runners)
+    const { input, output } = policy.guard
+    const repeats = adapter.outputRepeatsInput === true
+    this.#readsInput = input || (repeats && output)
+    this.#readsOutput = output && !repeats
+    this.#errorForm = policy.guard.onBlock === 'error' || !adapter.refusalParts
+    this.#reporter.updateHeader()
+    for (const { media } of texts.items) {
+      if (media) for (const { kind } of media) this.#reporter.unscanned(kind)
     }
   }
 
-  /** Changes, delays and refuses nothing; what guards would have done is written down. */
+  /** Changes, delays and refuses nothing; records what guards would have done. */
   async monitored(next: Next): Promise<Reply> {
-    const { duties, monitoring: watching, patterns } = this.#roster
-    const all = [...duties, ...watching]
-    for (const { guard, kind } of this.#roster.faults) {
-      this.#report.failed('input', guard, new GuardFault(kind, UNANSWERED), false)
+    const { enforcing, monitoring, patterns, faults } = this.#plan
+    for (const { guard, kind } of faults) {
+      this.#reporter.failed('input', guard, new GuardFault(kind, UNANSWERED), false)
     }
-    if (this.#asked) this.#input.lookOn()
+    if (this.#readsInput) this.#input.monitor()
     this.#call.resultFilter = this
     const { parts } = await next()
-    return { parts: this.#answered ? this.#lookOn(parts, all, patterns) : parts }
+    if (!this.#readsOutput) return { parts }
+    return { parts: this.#monitor(parts, [...enforcing, ...monitoring], patterns) }
   }
 
   /** Nothing goes upstream, and nothing goes out, that a guard has not agreed to. */
   async screened(next: Next): Promise<Reply> {
-    for (const { guard, kind } of this.#roster.faults) {
+    for (const { guard, kind } of this.#plan.faults) {
       const fault = new GuardFault(kind, UNANSWERED)
-      if (this.#report.failed('input', guard, fault)) return this.#refused(fault)
+      if (this.#reporter.failed('input', guard, fault)) return this.#refused(fault)
     }
-    const asked = this.#asked ? await this.#input.screen() : undefined
-    if (asked?.stop) return this.#refused(asked.stop)
-    // What the web says goes in, and comes out as a citation: either side is reason enough to look.
+    const input = this.#readsInput ? await this.#input.screen() : undefined
+    if (input?.stop) return this.#refused(input.stop)
+    // Search results go in, and come out as citations: either side is reason enough to read them.
     this.#call.resultFilter = this
     const { parts } = await next()
-    if (this.#answered) return this.#ending(this.#screen(parts), asked?.later)
-    if (asked?.later) return this.#ending(parts, asked.later)
-    this.#decided()
+    if (this.#readsOutput || input?.later) return this.#decided(this.#screen(parts, input?.later))
+    this.#decide()
     return { parts }
   }
 
   filterResults(
-    hits: readonly SearchResult[],
+    results: readonly SearchResult[],
   ): readonly SearchResult[] | Promise<readonly SearchResult[]> {
-    const watches = this.#call.policy.guard.mode === 'monitor'
-    return watches ? this.#input.lookOnHits(hits) : this.#input.screenHits(hits)
+    return this.#call.policy.guard.mode === 'monitor'
+      ? this.#input.monitorResults(results)
+      : this.#input.screenResults(results)
   }
 
-  #screen(parts: Flow<any>): Flow<any> {
+  /** @param later the verdict of guards that still look at the input */
+  #screen(parts: Flow<any>, later: Promise<Stop> | undefined): Flow<any> {
     const call = this.#call
-    const { duties, monitoring: watching, patterns } = this.#roster
-    const answer = watching.length > 0 ? this.#lookOn(parts, watching, []) : parts
-    const errand = sendOn(duties, call)
-    const scouts = this.#watches.scouts(duties, patterns, errand.signal, true)
-    if (scouts.length === 0) return answer
+    const { enforcing, monitoring, patterns } = this.#plan
+    const inputVerdict = later?.then((stop) => stop && this.#refusal(stop))
+    if (!this.#readsOutput) return this.#stream({ parts, inputVerdict, enforce: true })
+    const answer = monitoring.length > 0 ? this.#monitor(parts, monitoring, []) : parts
+    const group = this.#runners.start(enforcing, true)
+    const scanners = this.#runners.scanners(patterns, group)
+    if (scanners.length === 0) {
+      group.end()
+      return inputVerdict ? this.#stream({ parts: answer, inputVerdict, enforce: true }) : answer
+    }
     const buffer =
       !call.endpoint.streams(call.input) ||
       call.policy.guard.stream === 'buffer' ||
-      scouts.some((scout) => scout.whole)
-    const screen = this.#newScreen(scouts, buffer, true)
-    const left = (stalledMs: number) => {
-      call.runtime.metrics.guard.screened(screen.mostHeld, stalledMs)
-      errand.end()
+      scanners.some(({ needsFullText }) => needsFullText)
+    const screen = this.#newScreen(scanners, buffer, true)
+    const closed = ({ stalledMs }: ScreeningEnd) => {
+      call.runtime.metrics.guard.screened(screen.mostRetained, stalledMs)
+      group.end()
     }
-    // Whose rules of a request are hard to look for has to wait, and nobody else.
-    const waits = buffer || scouts.some(({ local, origin }) => !local || origin === 'request')
-    if (!waits) {
-      call.scope.defer(() => left(0))
-      return answer.through(new Prompt(screen))
-    }
-    const stallMs = call.runtime.config.guards.deadlines.stall * 1000
-    const patient = new Patient<any>({ screen, answer, buffer, left, idleMs: IDLE_MS, stallMs })
-    call.scope.defer(() => patient.close())
-    return flowFrom(patient)
+    return this.#stream({ parts: answer, screen, inputVerdict, enforce: true, closed })
   }
 
-  /** Guards see what goes by; nothing of it changes. */
-  #lookOn(
+  /** Guards read what passes; nothing of it changes. */
+  #monitor(
     parts: Flow<any>,
-    duties: readonly Assignment[],
+    assignments: readonly Assignment[],
     patterns: readonly PatternAssignment[],
   ): Flow<any> {
-    const call = this.#call
-    const errand = sendOn(duties, call)
-    const scouts = this.#watches.scouts(duties, patterns, errand.signal, false)
-    if (scouts.length === 0) return parts
+    const group = this.#runners.start(assignments, false)
+    const scanners = this.#runners.scanners(patterns, group)
+    if (scanners.length === 0) return parts
     const { promise, resolve } = Promise.withResolvers<void>()
-    const screen = this.#newScreen(scouts, false, false)
-    const monitor = new Monitor<any>(
-      screen,
-      4 * call.runtime.config.guards.limits.maxHeld,
-      (incomplete) => {
-        if (incomplete) this.#report.decision.incomplete = true
-        errand.end()
-        resolve()
-      },
-    )
-    this.#report.decision.waitFor(promise)
-    call.scope.defer(() => monitor.brokenOff())
-    return parts.through(monitor)
+    const { decision } = this.#reporter
+    decision.waitFor(promise)
+    const closed = ({ complete }: ScreeningEnd) => {
+      if (!complete) decision.incomplete = true
+      group.end()
+      resolve()
+    }
+    const screen = this.#newScreen(scanners, false, false)
+    return this.#stream({ parts, screen, enforce: false, closed })
   }
 
-  #newScreen(scouts: readonly Scout[], buffer: boolean, enforced: boolean): Screen<any> {
+  #stream(init: Omit<ScreenedStreamInit<any>, 'idleMs' | 'stallMs'>): Flow<any> {
+    const { scope, runtime } = this.#call
+    const stallMs = runtime.config.guards.deadlines.stall * 1000
+    const stream = new ScreenedStream<any>({ ...init, idleMs: IDLE_MS, stallMs })
+    scope.defer(() => stream.close())
+    return flowFrom(stream)
+  }
+
+  #newScreen(
+    scanners: readonly OutputScanner[],
+    buffer: boolean,
+    enforced: boolean,
+  ): OutputScreen<any> {
     const { input, policy, runtime, endpoint } = this.#call
-    return new Screen<any>({
-      lanes: this.#guarding.outputCodec(input),
-      scouts,
+    return new OutputScreen<any>({
+      codec: this.#adapter.outputCodec(input),
+      scanners,
       buffer,
       atOnce: !endpoint.streams(input),
       errorForm: enforced && this.#errorForm,
-      choices: this.#guarding.choices(input),
+      choices: this.#adapter.choices(input),
       onError: enforced ? policy.guard.onError : 'allow',
       limits: runtime.config.guards.limits,
-      notes: this.#report.notes(enforced),
-      refuse: enforced ? this.#sayNo.bind(this, 'output') : sayNothing,
+      observer: this.#reporter.screenObserver(enforced),
+      refuse: enforced ? (denial) => this.#refusalParts('output', denial) : () => [],
     })
   }
 
-  /** A "no" to the whole call, without a word from the model. */
+  /** Refuses the whole call; the model has said nothing. */
   #refused(stop: NonNullable<Stop>): Reply {
-    return { parts: this.#ending(this.#refusal(stop)).parts }
+    return this.#decided(this.#refusal(stop))
   }
 
   #refusal(stop: NonNullable<Stop>): Flow<any> {
     const fault = stop === 'blocked' ? undefined : stop
     const parts: any[] = []
     try {
-      for (let choice = 0; choice < this.#guarding.choices(this.#call.input); choice++) {
+      for (let choice = 0; choice < this.#adapter.choices(this.#call.input); choice++) {
         const denial = { choice, sample: parts[0], opened: false, hasText: false, fault }
-        parts.push(...this.#sayNo('input', denial))
+        parts.push(...this.#refusalParts('input', denial))
       }
     } catch (error) {
-      // Whoever charges hears of it as of any other answer that fails.
+      // Billing sees it like any other answer that fails.
       return flowFrom({ next: () => Promise.reject(error), close: () => {} })
     }
     return flowOf(...parts)
   }
 
   /** @throws PolicyViolation or Unavailable in the error form */
-  #sayNo(side: Side, { fault, ...denial }: Denial<any>): readonly any[] {
+  #refusalParts(side: Side, { fault, ...denial }: Denial<any>): readonly any[] {
     const call = this.#call
-    if (fault) this.#report.decision.failedFor(side, denial.choice)
+    if (fault) this.#reporter.decision.failedFor(side, denial.choice)
     if (fault && this.#errorForm) {
-      this.#report.tell()
+      this.#reporter.updateHeader()
       throw new Unavailable('guard_unavailable', UNAVAILABLE)
     }
-    this.#report.escalate()
-    this.#report.tell()
+    this.#reporter.escalate()
+    this.#reporter.updateHeader()
     const text = refusalOf(call.policy)
     if (this.#errorForm) throw new PolicyViolation(text)
     call.outcome = 'refused'
-    return this.#guarding.refusalParts!({ text, ...denial }, call.input, call.model.id)
+    return this.#adapter.refusalParts!({ text, ...denial }, call.input, call.model.id)
   }
 
-  /** Nothing is left to look at. */
-  #decided(): void {
-    this.#report.decision.final = true
-    this.#report.tell()
+  /** An answer after whose end nothing is left to decide. */
+  #decided(parts: Flow<any>): Reply {
+    return { parts: parts.through({ end: () => this.#decide() }) }
   }
 
-  /** The answer with the verdict known at its end. */
-  #ending(parts: Flow<any>, later?: () => Promise<Stop>): Reply {
-    const end: Step<any, any> = { end: () => this.#decided() }
-    if (!later) return { parts: parts.through(end) }
-    const instead = async () => {
-      const stop = await later()
-      return stop && this.#refusal(stop)
-    }
-    return { parts: flowFrom(new Gate<any>(parts, instead)).through(end) }
+  #decide(): void {
+    this.#reporter.decision.final = true
+    this.#reporter.updateHeader()
   }
-}
-
-function sayNothing(): readonly never[] {
-  return []
 }

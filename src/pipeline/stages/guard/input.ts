@@ -1,221 +1,184 @@
-/** What goes in, and what is found on the web for it, while guards look at it (guard design, 1.1 and 1.3). */
+/** Guards on the input of one call, and on what a web search finds for it. */
 import type { Violation } from '../../../guard/decision.ts'
-import type { Assignment, PatternAssignment, GuardPlan } from '../../../guard/plan.ts'
+import type { Assignment, GuardPlan, PatternAssignment } from '../../../guard/plan.ts'
 import { InputScreen, type InputObserver, type InputVerdict } from '../../../guard/input-screen.ts'
 import type { GuardAdapter, InputTexts } from '../../../guard/adapter.ts'
 import type { GuardFault } from '../../../guard/verdicts.ts'
 import type { Call } from '../../pipeline.ts'
 import type { SearchResult, TextItem } from '../../../plugin.ts'
-import { sendOn, type Errand } from './abort.ts'
 import type { GuardReporter } from './report.ts'
-import type { GuardRunners } from './runners.ts'
+import type { GuardRunners, RunnerGroup } from './runners.ts'
 
 /** Why a call goes no further, if it does not. */
 export type Stop = InputVerdict['stop']
 
-/** Why a call goes no further, or the guards that still look while the model is asked. */
 export interface InputResult {
   readonly stop: Stop
-  readonly later?: () => Promise<Stop>
+  /** The verdict of guards that still look while the model is asked. */
+  readonly later?: Promise<Stop>
 }
 
-/** Texts to be looked at. */
 interface ScannedTexts {
   readonly input: InputTexts
-  /** What becomes of a part that violates and need not end the call. */
+  /** What becomes of a part that violates a rule and need not end the call. */
   readonly effect: 'withheld' | 'dropped'
 }
 
 export class InputGuard {
   readonly #call: Call
-  readonly #withhold: GuardAdapter['withhold']
-  readonly #roster: GuardPlan
-  readonly #report: GuardReporter
-  readonly #watches: GuardRunners
-  readonly #asked: ScannedTexts
+  readonly #adapter: GuardAdapter
+  readonly #plan: GuardPlan
+  readonly #reporter: GuardReporter
+  readonly #runners: GuardRunners
+  readonly #texts: ScannedTexts
 
   constructor(
     call: Call,
-    guarding: GuardAdapter,
+    adapter: GuardAdapter,
     input: InputTexts,
-    roster: GuardPlan,
-    report: GuardReporter,
-    watches: GuardRunners,
+    plan: GuardPlan,
+    reporter: GuardReporter,
+    runners: GuardRunners,
   ) {
     this.#call = call
-    this.#withhold = guarding.withhold
-    this.#roster = roster
-    this.#report = report
-    this.#watches = watches
-    this.#asked = { input, effect: 'withheld' }
+    this.#adapter = adapter
+    this.#plan = plan
+    this.#reporter = reporter
+    this.#runners = runners
+    this.#texts = { input, effect: 'withheld' }
   }
 
-  /** Changes, delays and refuses nothing. */
-  lookOn(): void {
-    const { duties, monitoring: watching, patterns } = this.#roster
-    this.#lookOn(this.#asked, [...duties, ...watching], patterns)
+  /** Records what guards would do; changes, delays and refuses nothing. */
+  monitor(): void {
+    const { enforcing, monitoring, patterns } = this.#plan
+    this.#monitor(this.#texts, [...enforcing, ...monitoring], patterns)
   }
 
-  /** A promise only where it takes longer. */
-  screen(): InputResult | Promise<InputResult> {
-    const { duties, monitoring: watching, patterns } = this.#roster
-    if (watching.length > 0) this.#lookOn(this.#asked, watching, [])
-    const errand = sendOn(duties, this.#call)
-    const screen = this.#screenOf(this.#asked, duties, patterns, errand.signal, true)
-    const verdict = screen.local()
-    const goOn = (one: InputVerdict) => this.#goOn(screen, errand, this.#weigh(one))
-    return verdict instanceof Promise ? verdict.then(goOn) : goOn(verdict)
-  }
-
-  /** After local guards. */
-  #goOn(screen: InputScreen, errand: Errand, stop: Stop): InputResult | Promise<InputResult> {
-    if (stop || !screen.asks) {
-      errand.end()
+  /** Nothing of the input goes upstream before the local guards have agreed, and as a rule the remote ones. */
+  async screen(): Promise<InputResult> {
+    const { enforcing, monitoring, patterns } = this.#plan
+    if (monitoring.length > 0) this.#monitor(this.#texts, monitoring, [])
+    const group = this.#runners.start(enforcing, true)
+    const screen = this.#screenOf(this.#texts, group, patterns, true)
+    const stop = this.#apply(await screen.local())
+    if (stop || !screen.isRemote) {
+      group.end()
       return { stop }
     }
-    const remote = () =>
-      screen
-        .remote()
-        .then((verdict) => this.#weigh(verdict))
-        .finally(errand.end)
-    // A turn that is to be withheld must not have gone upstream.
+    const remote = async () => {
+      try {
+        return this.#apply(await screen.remote())
+      } finally {
+        group.end()
+      }
+    }
+    // A turn that may have to be withheld must not go upstream before.
     const overlaps =
-      this.#call.runtime.config.guards.overlapInput && this.#asked.input.refusedTurns.length === 0
-    return overlaps
-      ? { stop: undefined, later: remote }
-      : remote().then((found) => ({ stop: found }))
+      this.#call.runtime.config.guards.overlapInput && this.#texts.input.refusedTurns.length === 0
+    return overlaps ? { stop: undefined, later: remote() } : { stop: await remote() }
   }
 
-  /** Hits of a search are looked at and change for nobody. */
-  lookOnHits(hits: readonly SearchResult[]): readonly SearchResult[] {
-    const { duties, monitoring: watching, patterns } = this.#roster
-    this.#lookOn(materialOf(hits), [...duties, ...watching].filter(isLocal), patterns)
-    return hits
+  /** Records what guards would do about search results. */
+  monitorResults(results: readonly SearchResult[]): readonly SearchResult[] {
+    const { enforcing, monitoring, patterns } = this.#plan
+    const assignments = [...enforcing, ...monitoring].filter(isLocal)
+    this.#monitor(textsOf(results), assignments, patterns)
+    return results
   }
 
   /**
-   * Hits that keep to the exact rules: the others are neither shown to the model nor cited. Judges are not asked. Where a
-   * guard could not look there are none.
+   * Search results that keep to the exact rules: the others are neither shown to the model nor cited. Judges are not
+   * asked. Where a guard could not look there are none.
    */
-  async screenHits(hits: readonly SearchResult[]): Promise<readonly SearchResult[]> {
-    const { duties, monitoring: watching, patterns } = this.#roster
-    const found = materialOf(hits)
-    const watchers = watching.filter(isLocal)
-    if (watchers.length > 0) this.#lookOn(found, watchers, [])
-    const own = duties.filter(isLocal)
-    const errand = sendOn(own, this.#call)
+  async screenResults(results: readonly SearchResult[]): Promise<readonly SearchResult[]> {
+    const { enforcing, monitoring, patterns } = this.#plan
+    const texts = textsOf(results)
+    const monitors = monitoring.filter(isLocal)
+    if (monitors.length > 0) this.#monitor(texts, monitors, [])
+    const group = this.#runners.start(enforcing.filter(isLocal), true)
     try {
-      const screen = this.#screenOf(found, own, patterns, errand.signal, true)
-      const { stop, withheld } = await screen.local()
+      const { stop, withheld } = await this.#screenOf(texts, group, patterns, true).local()
       if (stop) return []
-      return hits.filter((_, index) => !withheld.includes(found.input.refusedTurns[index]!))
+      return results.filter((_, index) => !withheld.includes(texts.input.refusedTurns[index]!))
     } finally {
-      errand.end()
+      group.end()
     }
   }
 
-  #lookOn(
-    material: ScannedTexts,
-    duties: readonly Assignment[],
+  #monitor(
+    texts: ScannedTexts,
+    assignments: readonly Assignment[],
     patterns: readonly PatternAssignment[],
   ): void {
-    const { signal, end } = sendOn(duties, this.#call)
-    const screen = this.#screenOf(material, duties, patterns, signal, false)
+    const group = this.#runners.start(assignments, false)
+    const screen = this.#screenOf(texts, group, patterns, false)
     const looking = async () => {
       const { stop } = await screen.local()
       if (!stop) await screen.remote()
     }
-    this.#report.decision.waitFor(looking().finally(end))
+    this.#reporter.decision.waitFor(looking().finally(group.end))
   }
 
   #screenOf(
     { input, effect }: ScannedTexts,
-    duties: readonly Assignment[],
+    { runners, signal }: RunnerGroup,
     patterns: readonly PatternAssignment[],
-    signal: AbortSignal,
     enforced: boolean,
   ): InputScreen {
-    const watches = this.#watches.of(duties, signal, enforced)
-    const notes = new Notes(this.#call, this.#report, signal, enforced ? effect : undefined)
-    return new InputScreen({ input, patterns, watches, notes })
+    const call = this.#call
+    const reporter = this.#reporter
+    const observer: InputObserver = {
+      found(violation, { id, channel, text }, blocks) {
+        const location = { unit: id, choice: 0, channel, matched: matchedIn(text, violation) }
+        reporter.found(
+          'input',
+          violation,
+          location,
+          !enforced ? 'seen' : blocks ? 'blocked' : effect,
+        )
+      },
+      failed(guard: string, fault: GuardFault) {
+        // A guard that is called off, because another one has blocked or the client has left, has not failed.
+        if (enforced && signal?.aborted) return true
+        return reporter.failed('input', guard, fault, enforced)
+      },
+      proceed: () => call.throwIfAborted(),
+    }
+    return new InputScreen({ input, patterns, runners, observer })
   }
 
-  /** Withholds what has to be. */
-  #weigh({ stop, withheld }: InputVerdict): Stop {
+  /** Withholds turns that have to be. */
+  #apply({ stop, withheld }: InputVerdict): Stop {
     const call = this.#call
     call.throwIfAborted()
-    if (!stop && withheld.length > 0) call.outbound = this.#withhold!(call.outbound, withheld)
+    if (!stop && withheld.length > 0) {
+      call.outbound = this.#adapter.withhold!(call.outbound, withheld)
+    }
     return stop
   }
 }
 
 /**
- * What the model would be shown of a hit, each a part that can be left out. Of these channels the exact rules read this
- * one, and heuristics do not.
+ * What the model would be shown of search results; each result is a turn of its own that can be left out. Exact rules
+ * read their channel, heuristics do not.
  */
-function materialOf(hits: readonly SearchResult[]): ScannedTexts {
-  const texts = hits.map(({ title, url, content, publishedAt }, index) =>
-    Object.entries({ title, url, content, publishedAt }).flatMap(([name, text]): TextItem[] => {
-      const id = `search[${index}].${name}`
-      const base = {
-        id,
-        side: 'input',
-        channel: 'annotation',
-        role: 'tool',
-        current: true,
-      } as const
-      return text ? [{ ...base, text }] : []
-    }),
+function textsOf(results: readonly SearchResult[]): ScannedTexts {
+  const base = { side: 'input', channel: 'annotation', role: 'tool', current: true } as const
+  const items = results.map(({ title, url, content, publishedAt }, index) =>
+    Object.entries({ title, url, content, publishedAt }).flatMap(([name, text]): TextItem[] =>
+      text ? [{ ...base, id: `search[${index}].${name}`, text }] : [],
+    ),
   )
-  const settled = texts.map((units) => ({
-    units: new Set(units.map(({ id }) => id)),
-    messages: [],
-  }))
-  return { input: { units: texts.flat(), refusedTurns: settled }, effect: 'dropped' }
+  const refusedTurns = items.map((some) => {
+    return { items: new Set(some.map(({ id }) => id)), messages: [] }
+  })
+  return { input: { items: items.flat(), refusedTurns }, effect: 'dropped' }
 }
 
-function isLocal({ loaded }: Assignment): boolean {
-  return loaded.guard.execution === 'local'
+function isLocal({ instance }: Assignment): boolean {
+  return instance.guard.execution === 'local'
 }
 
 function matchedIn(text: string, { block }: Violation): readonly string[] {
   return (block.spans ?? []).map(({ start, end }) => text.slice(start, end))
-}
-
-/** A class for the reason that `ReportNotes` is one. */
-class Notes implements InputObserver {
-  readonly #call: Call
-  readonly #report: GuardReporter
-  readonly #signal: AbortSignal
-  /** Undefined where nothing is enforced. */
-  readonly #effect: ScannedTexts['effect'] | undefined
-
-  constructor(
-    call: Call,
-    report: GuardReporter,
-    signal: AbortSignal,
-    effect: ScannedTexts['effect'] | undefined,
-  ) {
-    this.#call = call
-    this.#report = report
-    this.#signal = signal
-    this.#effect = effect
-  }
-
-  found(found: Violation, { id, channel, text }: TextItem, blocks: boolean): void {
-    const place = { unit: id, choice: 0, channel, matched: matchedIn(text, found) }
-    const effect = this.#effect && (blocks ? 'blocked' : this.#effect)
-    this.#report.found('input', found, place, effect ?? 'seen')
-  }
-
-  failed(guard: string, fault: GuardFault): boolean {
-    const isEnforced = this.#effect !== undefined
-    // Whoever is called back, because another one has blocked or nobody waits any more, has not failed.
-    if (isEnforced && this.#signal.aborted) return true
-    return this.#report.failed('input', guard, fault, isEnforced)
-  }
-
-  proceed(): void {
-    this.#call.throwIfAborted()
-  }
 }

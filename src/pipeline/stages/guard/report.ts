@@ -1,8 +1,8 @@
-/** What guards find and miss in one call, told to everybody who is to know: client, operator, metrics, log. */
+/** Reports what guards find and miss in one call: to the client, the metrics, the log and the decision event. */
 import type { Side } from '../../../plugin.ts'
-import type { Decision, Finding, Violation, Location } from '../../../guard/decision.ts'
-import type { Halt } from '../../../guard/screened-text.ts'
-import type { ScreenObserver, OutputLocation } from '../../../guard/screen-types.ts'
+import type { Decision, Finding, Location, Violation } from '../../../guard/decision.ts'
+import type { Stopped } from '../../../guard/scan-session.ts'
+import type { OutputLocation, ScreenObserver } from '../../../guard/screen-types.ts'
 import { isTolerated, type GuardFault } from '../../../guard/verdicts.ts'
 import type { Call } from '../../pipeline.ts'
 
@@ -15,18 +15,17 @@ export class GuardReporter {
     this.decision = decision
   }
 
-  /** Something was found. */
-  found(side: Side, found: Violation, spot: Location, effect: Finding['effect']): void {
+  found(side: Side, violation: Violation, location: Location, effect: Finding['effect']): void {
     const { policy, runtime } = this.#call
-    this.decision.found(side, found, spot, effect)
-    runtime.metrics.guard.decided(side, found.block.rule, policy.guard.mode, effect)
+    this.decision.found(side, violation, location, effect)
+    runtime.metrics.guard.decided(side, violation.block.rule, policy.guard.mode, effect)
     if (policy.guard.mode === 'monitor') this.escalate()
   }
 
   /**
    * A guard could not look.
-   * @param enforced false where guards only look on
-   * @returns whether the call may not go on without it
+   * @param enforced false where guards only monitor
+   * @returns whether that ends the call
    */
   failed(side: Side, guard: string, fault: GuardFault, enforced = true): boolean {
     const { id, policy, runtime } = this.#call
@@ -37,14 +36,14 @@ export class GuardReporter {
     return blocks
   }
 
-  /** Media went by that no guard of texts can read. */
+  /** Media went by that guards of texts cannot read. */
   unscanned(kind: string): void {
     if (this.decision.unscanned(kind)) this.#call.runtime.metrics.guard.unscanned(kind)
   }
 
-  /** What a screen of the answer writes down. @param enforced false where guards only look on */
-  notes(enforced: boolean): ScreenObserver {
-    return new ReportNotes(this, enforced)
+  /** @param enforced false where guards only monitor */
+  screenObserver(enforced: boolean): ScreenObserver {
+    return new ScreenReporter(this, enforced)
   }
 
   /** A field that no guard can read was left out of the answer. */
@@ -53,12 +52,12 @@ export class GuardReporter {
     this.#call.runtime.metrics.guard.removed(field)
   }
 
-  /** Says in a header what is known until now; too late once the head is out. */
-  tell(): void {
+  /** Puts what is known into a header; without effect once the head is out. */
+  updateHeader(): void {
     this.#call.headers['x-service-guard'] = this.decision.header()
   }
 
-  /** Somebody is to hear of a block, if the policy says so; once for each call. */
+  /** Escalates a block if the policy says so, once for each call. */
   escalate(): void {
     const { policy, runtime, headers, id, account, key, path, model } = this.#call
     if (!policy.escalate.enabled || this.decision.escalated) return
@@ -80,48 +79,44 @@ export class GuardReporter {
   }
 }
 
-/**
- * A class, not functions that are made for each call: most are never called, and V8 keeps such ones, and all they see,
- * until a full collection.
- */
-class ReportNotes implements ScreenObserver {
-  readonly #report: GuardReporter
+class ScreenReporter implements ScreenObserver {
+  readonly #reporter: GuardReporter
   readonly #enforced: boolean
 
-  constructor(report: GuardReporter, enforced: boolean) {
-    this.#report = report
+  constructor(reporter: GuardReporter, enforced: boolean) {
+    this.#reporter = reporter
     this.#enforced = enforced
   }
 
-  found({ follower, stop }: Halt, place: OutputLocation, dropped: boolean): void {
-    const { name: guard, origin } = follower
-    const found = { guard, origin, block: stop.block!, view: stop.view }
+  found({ session, stop }: Stopped, location: OutputLocation, dropped: boolean): void {
+    const { guard, origin } = session
+    const violation = { guard, origin, block: stop.block!, view: stop.view }
     const effect = !this.#enforced ? 'seen' : dropped ? 'dropped' : 'blocked'
-    this.#report.found('output', found, place, effect)
+    this.#reporter.found('output', violation, location, effect)
   }
 
   failed(guard: string, fault: GuardFault): void {
-    this.#report.failed('output', guard, fault, this.#enforced)
+    this.#reporter.failed('output', guard, fault, this.#enforced)
   }
 
   removed(field: string): void {
-    if (this.#enforced) this.#report.removed(field)
+    if (this.#enforced) this.#reporter.removed(field)
   }
 
   unscanned(kind: string): void {
-    this.#report.unscanned(kind)
+    this.#reporter.unscanned(kind)
   }
 
   released(count: number): void {
-    if (this.#enforced) this.#report.decision.released += count
+    if (this.#enforced) this.#reporter.decision.released += count
   }
 
   withheld(count: number): void {
-    if (this.#enforced) this.#report.decision.withheld += count
+    if (this.#enforced) this.#reporter.decision.withheld += count
   }
 }
 
-/** For the operator's log: what we say and what kind of error it was, never what a guard quotes. */
+/** For the operator's log: our own words and the kind of error, never what a guard quotes. */
 function reasonOf({ message, cause }: GuardFault): string {
   return cause instanceof Error ? `${message}: ${cause.name}` : message
 }

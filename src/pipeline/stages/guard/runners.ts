@@ -1,91 +1,97 @@
-/** Guards as they work for one call: with whose rules, until when, at whose expense. */
+/** The guards of a policy at work for one call: with which rules, until when, at whose expense. */
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../../guard/model-access.ts'
-import type { Scout } from '../../../guard/scan-session.ts'
-import { patternScout, pluginScout } from '../../../guard/scan-sessions.ts'
+import type { OutputScanner } from '../../../guard/scan-session.ts'
+import { patternScanner, pluginScanner } from '../../../guard/scanners.ts'
 import type { Assignment, GuardInstance, PatternAssignment } from '../../../guard/plan.ts'
 import type { InputTexts } from '../../../guard/adapter.ts'
 import { GuardRunner } from '../../../guard/runner.ts'
 import type { Call } from '../../pipeline.ts'
 import type { GuardContext, Origin } from '../../../plugin.ts'
 
-/** How much of what is asked guards are shown with the answer, in characters. */
-const QUESTION_HEAD = 1200
-const QUESTION_TAIL = 800
+/** Characters of a long user turn that guards are shown with the answer. */
+const TURN_HEAD = 1200
+const TURN_TAIL = 800
 
-const NOBODY: readonly never[] = []
+/** Plugins that work on one task, such as the input of a call. */
+export interface RunnerGroup {
+  readonly runners: readonly GuardRunner[]
+  /** Aborted with the call, and by {@link end}. */
+  readonly signal?: AbortSignal
+  /** Their answers do not matter any more. Idempotent. */
+  readonly end: () => void
+}
 
-/** What is common to all guards of one call. */
+const NO_RUNNERS: RunnerGroup = { runners: [], end() {} }
+
 export class GuardRunners {
   readonly #call: Call
-  readonly #units: InputTexts
-  #asked: string | undefined
-  /** Made for those who ask models. */
-  #purses: Record<Origin, GuardBudget> | undefined
+  readonly #input: InputTexts
+  #knownUserTurn: string | undefined
+  #budgets: Record<Origin, GuardBudget> | undefined
 
-  /** @param units what is asked */
-  constructor(call: Call, units: InputTexts) {
+  constructor(call: Call, input: InputTexts) {
     this.#call = call
-    this.#units = units
-  }
-
-  /** What is asked, as guards are shown it. */
-  get #question(): string {
-    return (this.#asked ??= questionIn(this.#units))
+    this.#input = input
   }
 
   /**
-   * Plugins on duty.
-   * @param signal aborted when their answers do not matter any more
-   * @param enforced false for those who only look on: they do so at the operator's expense
+   * Plugins for one task. The caller ends the group.
+   * @param enforced false for guards that only monitor, which do so at the operator's expense
    */
-  of(
-    duties: readonly Assignment[],
-    signal: AbortSignal,
-    enforced: boolean,
-  ): readonly GuardRunner[] {
-    if (duties.length === 0) return NOBODY
-    const { metrics, config, guards } = this.#call.runtime
-    const { input, output } = config.guards.deadlines
-    const limitsMs = { input: input * 1000, output: output * 1000 }
-    const { rules: own } = this.#call.policy
-    return duties.map((duty) => {
-      const { loaded, origin, admits, circuit } = duty
-      // A guard knows the rules of one origin; everybody else those of both, the key's first.
-      const { scopes, bannedPatterns } = own.key
-      const before = { scopes: scopes.length, bannedPatterns: bannedPatterns.length }
-      return new GuardRunner({
-        name: loaded.name,
-        guard: loaded.guard,
-        origin,
-        admits,
-        ...(origin === 'request' && { offsets: before }),
-        circuit,
-        passes: guards.passes,
-        observer: metrics.guard,
-        limitsMs,
-        signal,
-        contextOf: (own, deadline) => this.#contextOf(duty, own, deadline, enforced),
-      })
-    })
+  start(assignments: readonly Assignment[], enforced: boolean): RunnerGroup {
+    if (assignments.length === 0) return NO_RUNNERS
+    const call = this.#call
+    const scope = call.abortScope()
+    const end = () => {
+      call.release(scope)
+      scope.abort()
+    }
+    const runners = assignments.map((one) => this.#runnerOf(one, scope.signal, enforced))
+    return { runners, signal: scope.signal, end }
   }
 
-  /** Those who look at answers, patterns before plugins. */
-  scouts(
-    duties: readonly Assignment[],
+  /** Scanners of the answer, patterns before plugins. */
+  scanners(
     patterns: readonly PatternAssignment[],
-    signal: AbortSignal,
-    enforced: boolean,
-  ): readonly Scout[] {
+    { runners }: RunnerGroup,
+  ): readonly OutputScanner[] {
     return [
-      ...patterns.map(({ matcher, offset, origin }) => patternScout(matcher, offset, origin)),
-      ...this.of(duties, signal, enforced)
+      ...patterns.map(({ matcher, offset, origin }) => patternScanner(matcher, offset, origin)),
+      ...runners
         .filter(({ guard }) => guard.checkOutput !== undefined || guard.streamOutput !== undefined)
-        .map((watch) => pluginScout(watch, this.#question)),
+        .map((runner) => pluginScanner(runner, this.#userTurn)),
     ]
   }
 
+  /** What the user asks, as guards are shown it. */
+  get #userTurn(): string {
+    return (this.#knownUserTurn ??= userTurnIn(this.#input))
+  }
+
+  #runnerOf(assignment: Assignment, signal: AbortSignal, enforced: boolean): GuardRunner {
+    const { instance, origin, ruleFilter, circuit } = assignment
+    const { runtime, policy } = this.#call
+    const { input, output } = runtime.config.guards.deadlines
+    // A guard knows the rules of one origin; in the policy those of the key come first.
+    const { scopes, bannedPatterns } = policy.rules.key
+    const offsets = { scopes: scopes.length, bannedPatterns: bannedPatterns.length }
+    return new GuardRunner({
+      name: instance.name,
+      guard: instance.guard,
+      origin,
+      ruleFilter,
+      ...(origin === 'request' && { offsets }),
+      circuit,
+      verdicts: runtime.guards.verdicts,
+      observer: runtime.metrics.guard,
+      limitsMs: { input: input * 1000, output: output * 1000 },
+      signal,
+      contextOf: (own, deadline) => this.#contextOf(assignment, own, deadline, enforced),
+    })
+  }
+
   #contextOf(
-    { loaded, origin, rules }: Assignment,
+    { instance, origin, rules }: Assignment,
     signal: AbortSignal,
     deadline: number,
     enforced: boolean,
@@ -101,26 +107,27 @@ export class GuardRunners {
       origin,
       rules,
       ...(judge && !judge.startsWith('guard/') ? { judgeModel: judge } : {}),
-      conversation: Object.freeze({ userTurn: this.#question }),
+      conversation: Object.freeze({ userTurn: this.#userTurn }),
       signal,
       deadline,
     })
-    return grantModelAccess(context, this.#asker(loaded, origin, enforced))
+    return grantModelAccess(context, this.#modelAccess(instance, origin, enforced))
   }
 
-  #asker({ billing }: GuardInstance, origin: Origin, enforced: boolean): ModelAccess {
+  #modelAccess({ billing }: GuardInstance, origin: Origin, enforced: boolean): ModelAccess {
     const call = this.#call
     const { runtime, held, account } = call
-    // Who gets nothing of it does not pay for it, unless the operator wants that.
+    // Monitor-mode calls are billed to the operator unless `billMonitor` is set.
     const payer = enforced || runtime.config.guards.billMonitor ? billing : 'operator'
+    this.#budgets ??= { key: new GuardBudget(), request: new GuardBudget() }
     return {
       account: account.id,
-      purse: (this.#purses ??= { key: new GuardBudget(), request: new GuardBudget() })[origin],
+      budget: this.#budgets[origin],
       pays: (model) =>
         payer === 'operator' || held.billed || runtime.catalog.get(model)?.freeTier === true,
       ask: (question) => runtime.internalChat(call, question),
       book(line, cost) {
-        // What comes after the bill was made is nobody's but the operator's.
+        // The operator pays for what comes after the bill was made.
         const charged = payer === 'account' && call.bill === undefined
         if (charged) call.meter.push(line)
         runtime.metrics.guard.spent(charged ? payer : 'operator', cost)
@@ -130,12 +137,12 @@ export class GuardRunners {
   }
 }
 
-/** The text of the current turn, its head and its tail. */
-function questionIn({ units }: InputTexts): string {
-  const text = units
+/** The text of the current user turn, at most its head and its tail. */
+function userTurnIn({ items }: InputTexts): string {
+  const text = items
     .filter(({ current, channel, role }) => current && channel === 'content' && role === 'user')
-    .map((unit) => unit.text)
+    .map((item) => item.text)
     .join('\n')
-  if (text.length <= QUESTION_HEAD + QUESTION_TAIL) return text
-  return `${text.slice(0, QUESTION_HEAD - 3)}\n…\n${text.slice(-QUESTION_TAIL)}`
+  if (text.length <= TURN_HEAD + TURN_TAIL) return text
+  return `${text.slice(0, TURN_HEAD - 3)}\n…\n${text.slice(-TURN_TAIL)}`
 }

@@ -1,4 +1,4 @@
-/** Answers of one kind of text, to see a screen without an endpoint. */
+/** Answers made of plain texts, to test a screen without an endpoint. */
 import type { OutputCodec, OutputPiece } from '../../src/guard/adapter.ts'
 import type { Channel } from '../../src/plugin.ts'
 
@@ -7,11 +7,11 @@ export interface Bit {
   readonly channel?: Channel
   readonly text?: string
   readonly finish?: boolean
-  /** Says "no". */
+  /** The text of a refusal. */
   readonly refused?: string
 }
 
-export const bitLanes: OutputCodec<Bit> = {
+export const bitCodec: OutputCodec<Bit> = {
   split(part, take) {
     const { choice = 0, channel = 'content', text, finish } = part
     let piece: OutputPiece<Bit>

@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Scout } from '../../src/guard/scan-session.ts'
-import { patternScout, pluginScout } from '../../src/guard/scan-sessions.ts'
+import type { OutputScanner } from '../../src/guard/scan-session.ts'
+import { patternScanner, pluginScanner } from '../../src/guard/scanners.ts'
 import { CircuitBreaker } from '../../src/guard/circuit-breaker.ts'
 import { VerdictCache } from '../../src/guard/verdict-cache.ts'
 import type { ScreenObserver } from '../../src/guard/screen-types.ts'
 import { GuardRunner } from '../../src/guard/runner.ts'
 import type { Guard } from '../../src/plugin.ts'
 import { literalMatcher, wordGuard } from './_doubles.ts'
-import { bitLanes, type Bit } from './_lanes.ts'
+import { bitCodec, type Bit } from './_bits.ts'
 import { LIMITS, screenOf, type Settings } from './_screen.ts'
 
 interface Run {
@@ -23,28 +23,28 @@ interface Run {
 }
 
 function bitScreen(
-  scouts: readonly Scout[],
+  scanners: readonly OutputScanner[],
   change: Partial<Settings<Bit>> = {},
-  notes: Partial<ScreenObserver> = {},
+  observer: Partial<ScreenObserver> = {},
 ) {
   return screenOf<Bit>(
     {
-      lanes: bitLanes,
-      scouts,
+      codec: bitCodec,
+      scanners,
       refuse: ({ choice }) => [
         { choice, refused: 'no' },
         { choice, finish: true },
       ],
       ...change,
     },
-    notes,
+    observer,
   )
 }
 
 /** @param apart which of the bits come apart from those after them */
 function run(
   bits: readonly Bit[],
-  scouts: readonly Scout[],
+  scanners: readonly OutputScanner[],
   change: Partial<Settings<Bit>> = {},
   apart: readonly boolean[] = [true],
 ): Run {
@@ -52,19 +52,19 @@ function run(
   const rules: string[] = []
   const faults: string[] = []
   const count = { released: 0, withheld: 0 }
-  const screen = bitScreen(scouts, change, {
+  const screen = bitScreen(scanners, change, {
     found: ({ stop }) => void rules.push(stop.block!.rule),
     failed: (guard, { kind }) => void faults.push(`${guard}: ${kind}`),
     released: (n) => void (count.released += n),
     withheld: (n) => void (count.withheld += n),
   })
-  const emit = (bit: Bit) => void out.push(bit)
+  screen.emit = (bit) => void out.push(bit)
   for (const [i, bit] of bits.entries()) {
-    screen.gather(bit, emit)
-    if (apart[i % apart.length]) screen.batchEnd(emit)
+    screen.push(bit)
+    if (apart[i % apart.length]) screen.batchEnd()
     if (screen.done) break
   }
-  if (!screen.done) screen.end(emit)
+  if (!screen.done) screen.end()
   const sent = out
     .filter(({ choice = 0, channel }) => choice === 0 && channel === undefined)
     .map(({ text = '' }) => text)
@@ -72,25 +72,25 @@ function run(
   return { out, sent, rules, faults, ...count, done: screen.done }
 }
 
-function patterns(...literals: string[]): Scout {
-  return patternScout(literalMatcher(literals), 0, 'key')
+function patterns(...literals: string[]): OutputScanner {
+  return patternScanner(literalMatcher(literals), 0, 'key')
 }
 
-function plugin(name: string, guard: Guard): Scout {
+function plugin(name: string, guard: Guard): OutputScanner {
   const signal = new AbortController().signal
-  const watch = new GuardRunner({
+  const runner = new GuardRunner({
     name,
     guard,
     origin: 'key',
-    admits: (rule) => guard.enforces.includes(rule as never),
+    ruleFilter: (rule) => guard.enforces.includes(rule as never),
     circuit: new CircuitBreaker(),
-    passes: new VerdictCache(),
+    verdicts: new VerdictCache(),
     observer: { asked: () => {} },
     limitsMs: { input: 1000, output: 1000 },
     signal,
     contextOf: () => ({}) as never,
   })
-  return pluginScout(watch, '')
+  return pluginScanner(runner, '')
 }
 
 /** A text in pieces, and its end. */
@@ -190,10 +190,10 @@ describe('a screen', () => {
 
   it('puts nothing out before the end when it buffers, and then the original cuts', () => {
     const bits = cut('one two three', [4, 8])
-    const scout = patterns('banned')
-    const { out } = run(bits, [scout], { buffer: true })
+    const scanner = patterns('banned')
+    const { out } = run(bits, [scanner], { buffer: true })
     expect(out).toEqual(bits)
-    expect(run(cut('one banned two', [4]), [scout], { buffer: true }).out).toEqual([
+    expect(run(cut('one banned two', [4]), [scanner], { buffer: true }).out).toEqual([
       { choice: 0, refused: 'no' },
       { choice: 0, finish: true },
     ])
@@ -211,10 +211,10 @@ describe('a screen', () => {
       },
     }
     const long = 'A sentence. '.repeat(50)
-    const scout = plugin('whole', guard)
-    expect(scout.whole).toBe(true)
-    expect(run(cut(long, [100]), [scout], { buffer: true }).sent).toBe(long)
-    expect(run(cut(`${long}!`, [100]), [scout], { buffer: true }).rules).toEqual(['deny:code'])
+    const scanner = plugin('whole', guard)
+    expect(scanner.needsFullText).toBe(true)
+    expect(run(cut(long, [100]), [scanner], { buffer: true }).sent).toBe(long)
+    expect(run(cut(`${long}!`, [100]), [scanner], { buffer: true }).rules).toEqual(['deny:code'])
     expect(seen).toEqual([long, `${long}!`])
   })
 
@@ -258,7 +258,9 @@ describe('a screen', () => {
     })
     expect(out).toEqual([{}, { text: 'b' }, { text: 'ut' }, { finish: true }])
     const screen = bitScreen([patterns('ban')], { errorForm: true })
-    for (const bit of [{}, { text: 'b' }]) screen.push(bit, (part) => void seen.push(part))
+    screen.emit = (part) => void seen.push(part)
+    for (const bit of [{}, { text: 'b' }]) screen.push(bit)
+    screen.batchEnd()
     expect(seen).toEqual([])
   })
 
@@ -311,12 +313,12 @@ describe('a screen', () => {
 
   it('leaks nothing, loses nothing, and decides the same however the text is cut', () => {
     const guards = [
-      { words: ['banned', 'secret'], scouts: [patterns('banned', 'secret')] },
+      { words: ['banned', 'secret'], scanners: [patterns('banned', 'secret')] },
       {
         words: ['banned', 'nedba', 'ret'],
-        scouts: [patterns('banned'), patterns('nedba', 'ret')],
+        scanners: [patterns('banned'), patterns('nedba', 'ret')],
       },
-      { words: ['secret'], scouts: [patterns('secret'), plugin('word', wordGuard('banned'))] },
+      { words: ['secret'], scanners: [patterns('secret'), plugin('word', wordGuard('banned'))] },
     ]
     fc.assert(
       fc.property(
@@ -324,15 +326,15 @@ describe('a screen', () => {
         cuts,
         fc.constantFrom(...guards),
         apart,
-        (given, places, { words, scouts }, some) => {
-          const whole = run(cut(given), scouts)
-          const pieces = run(cut(given, places), scouts, {}, some)
+        (given, places, { words, scanners }, some) => {
+          const whole = run(cut(given), scanners)
+          const pieces = run(cut(given, places), scanners, {}, some)
           expect(pieces.rules).toEqual(whole.rules)
           expect(pieces.sent).toBe(whole.sent)
           expect(given.startsWith(pieces.sent)).toBe(true)
           if (pieces.rules.length === 0) expect(pieces.sent).toBe(given)
           for (const one of words) expect(pieces.sent).not.toContain(one)
-          const buffered = run(cut(given, places), scouts, { buffer: true }, some)
+          const buffered = run(cut(given, places), scanners, { buffer: true }, some)
           expect(buffered.rules).toEqual(whole.rules)
           expect(pieces.released + pieces.withheld).toBeLessThanOrEqual(given.length)
         },

@@ -4,10 +4,11 @@ import { describe, expect, it } from 'vitest'
 import { guarding } from '../../src/endpoints/chat/guard.ts'
 import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
 import { normalizeChunks } from '../../src/endpoints/chat/normalize.ts'
-import { patternScout } from '../../src/guard/scan-sessions.ts'
+import { patternScanner } from '../../src/guard/scanners.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
-import { Prompt } from '../../src/guard/prompt.ts'
+import { ScreenedStream } from '../../src/guard/screened-stream.ts'
 import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
+import { flowFrom } from '../../src/stream/flow.ts'
 import { screenOf, type Settings } from './_screen.ts'
 
 const said = (delta: ChatDelta, index = 0, finish_reason: string | null = null): ChatChunk => ({
@@ -21,8 +22,8 @@ function heronScreen(
 ) {
   return screenOf<ChatChunk>(
     {
-      lanes: guarding.outputCodec({ model: 'm', messages: [] }),
-      scouts: [patternScout(compilePatterns(['heron']), 0, 'key')],
+      codec: guarding.outputCodec({ model: 'm', messages: [] }),
+      scanners: [patternScanner(compilePatterns(['heron']), 0, 'key')],
       refuse: ({ choice }) => [said({ content: 'NO' }, choice, 'content_filter')],
       ...change,
     },
@@ -35,9 +36,13 @@ function screened(chunks: readonly ChatChunk[], buffer = false) {
   const out: ChatChunk[] = []
   const removed: string[] = []
   const screen = heronScreen({ buffer }, (field) => void removed.push(field))
-  const emit = (chunk: ChatChunk) => void out.push(chunk)
-  for (const chunk of [...chunks, said({}, 0, 'stop')]) if (!screen.done) screen.push(chunk, emit)
-  if (!screen.done) screen.end(emit)
+  screen.emit = (chunk) => void out.push(chunk)
+  for (const chunk of [...chunks, said({}, 0, 'stop')]) {
+    if (screen.done) break
+    screen.push(chunk)
+    screen.batchEnd()
+  }
+  if (!screen.done) screen.end()
   const deltas = out.map(({ choices: [choice] }) => choice!.delta!)
   return { deltas, removed, details: deltas.flatMap((one) => one.reasoning_details ?? []) as any[] }
 }
@@ -217,14 +222,16 @@ async function through(
     choices,
     refuse: (denial) => guarding.refusalParts!({ text: 'NO', ...denial }, input, 'm'),
   })
-  const emit = (chunk: ChatChunk) => void out.push(chunk)
-  const prompt = new Prompt(screen)
-  for (const [i, chunk] of structuredClone(chunks).entries()) {
-    if (prompt.done) break
-    prompt.push(chunk, emit)
-    if (i % size === size - 1) prompt.batchEnd(emit)
-  }
-  if (!prompt.done) await prompt.end(emit)
+  const given = structuredClone([...chunks])
+  const parts = flowFrom<ChatChunk>({
+    next: async () => {
+      const batch = given.splice(0, size)
+      return { parts: batch, last: batch.length < size }
+    },
+    close() {},
+  })
+  const stream = new ScreenedStream({ parts, screen, enforce: true, idleMs: 1000, stallMs: 60_000 })
+  for await (const chunk of flowFrom(stream)) out.push(chunk)
   return out
 }
 

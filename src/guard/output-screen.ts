@@ -1,0 +1,257 @@
+/**
+ * Screens one answer: splits its parts into texts, has guards read them, emits what all guards agree to, and refuses what
+ * one of them blocks. Synchronous; where a guard answers later, `changed` is called, and `update` emits what follows.
+ */
+import type { Origin } from '../plugin.ts'
+import type { OutputPiece } from './adapter.ts'
+import { backlogsOf, largestBacklogs } from './backlog.ts'
+import { ScannerSet } from './scanners.ts'
+import { ScreenedChoice, tooLarge, type AnswerScreen } from './screened-choice.ts'
+import type { ScreenedText } from './screened-text.ts'
+import type { ScreenInit } from './screen-types.ts'
+import { GuardFault } from './verdicts.ts'
+
+/** Guards are told of text that comes together up to this many characters. */
+const MAX_TOGETHER = 1 << 14
+
+export class OutputScreen<Part> implements AnswerScreen<Part> {
+  /** Takes the parts that go out. */
+  emit: (part: Part) => void = () => {}
+  /** Called when a guard has answered that was waited for. */
+  changed: () => void = () => {}
+  readonly init: ScreenInit<Part>
+  /** Some guard asks elsewhere. */
+  readonly isRemote: boolean
+  scanners: ScannerSet
+  buffering: boolean
+  /** Nothing more of the answer is wanted. */
+  done = false
+  retained = 0
+  /** The most that was {@link retained} after any batch. */
+  mostRetained = 0
+  locating = 0
+  readonly onChange: () => void = this.#hasChanged.bind(this)
+  readonly #choices: ScreenedChoice<Part>[] = []
+  /** The answer, where it goes out as a whole. */
+  #buffer: OutputPiece<Part>[] = []
+  #ended = false
+  /** The text with characters that guards have not been told of. */
+  #untold: ScreenedText<Part> | undefined
+  /** The text of which guards were told last. */
+  #told: ScreenedText<Part> | undefined
+  #sample: Part | undefined
+  readonly #take = this.#takePiece.bind(this)
+  readonly #removed = this.#reportRemoved.bind(this)
+
+  constructor(init: ScreenInit<Part>) {
+    this.init = init
+    this.scanners = new ScannerSet(init.scanners)
+    this.buffering = init.buffer
+    this.isRemote = init.scanners.some(({ local }) => !local)
+  }
+
+  /** Some guard may still answer. */
+  get pending(): boolean {
+    return this.locating > 0 || this.#some((text) => text.isPending)
+  }
+
+  /** Some guard of these rules may still answer. */
+  waitsFor(origin: Origin): boolean {
+    return this.#some((text) => text.waitsFor(origin))
+  }
+
+  /** A guard still reads text that has come, and later text has to wait: the result must not depend on how fast it is. */
+  get busy(): boolean {
+    return !this.done && (this.locating > 0 || this.#told?.busy === true)
+  }
+
+  /** Whether more of the answer may come before guards have answered. */
+  get wantsMore(): boolean {
+    const { maxBuffer, maxHeld } = this.init.limits
+    return this.retained < (this.buffering ? maxBuffer : maxHeld) || !this.pending
+  }
+
+  /** More is retained than all texts together may. */
+  get overflows(): boolean {
+    return this.retained > 4 * this.init.limits.maxHeld
+  }
+
+  /** Takes in a part. Guards are told of text that comes together at once, at the latest by {@link batchEnd}. */
+  push(part: Part): void {
+    this.#sample = part
+    this.init.codec.split(part, this.#take, this.#removed)
+  }
+
+  /** All parts that came together have been pushed. */
+  batchEnd(): void {
+    this.#tell()
+    if (this.retained > this.mostRetained) this.mostRetained = this.retained
+  }
+
+  /** The answer is complete. While guards are `pending`, `update` has to be called on each change. */
+  end(): void {
+    this.#tell()
+    this.#ended = true
+    for (const choice of this.#choices) choice.finish()
+    this.#replay()
+  }
+
+  /** Guards have answered. */
+  update(): void {
+    for (const choice of this.#choices) {
+      choice.look()
+      choice.settle()
+      if (!choice.over) this.checkRetained(choice)
+    }
+    this.#replay()
+  }
+
+  /** No text came for a while: what is there may be judged. */
+  idle(): void {
+    for (const { texts } of this.#choices) for (const text of texts.values()) text.idle()
+  }
+
+  /** Guards of these rules have taken too long. */
+  timeOut(origin: Origin): void {
+    const fault = new GuardFault('timeout', 'guards kept the answer waiting')
+    for (const choice of this.#choices) {
+      for (const text of choice.allTexts) {
+        for (const session of text.pending) {
+          if (!choice.over && session.origin === origin) choice.excuse(text, session, fault)
+        }
+      }
+      choice.settle()
+    }
+    this.#replay()
+  }
+
+  /** Nothing more is read; what is retained stays so. */
+  close(): void {
+    this.done = true
+    for (const { allTexts } of this.#choices) for (const text of allTexts) text.drop()
+  }
+
+  /** Choices open in ascending order, as OpenAI's clients expect. */
+  emitPart(choice: number, part: Part): void {
+    for (let i = 0; i <= choice; i++) this.#choices[i]!.open(this.emit)
+    this.emit(part)
+  }
+
+  /** Bounds what is retained: of each text, of all texts for the rules of each origin, and of a buffered answer. */
+  checkRetained(choice: ScreenedChoice<Part>): void {
+    // What is blocked is not retained for long.
+    if (this.locating > 0) return
+    const { maxHeld, maxBuffer } = this.init.limits
+    if (this.buffering) {
+      if (this.retained > maxBuffer) this.#stopBuffering(choice)
+      return
+    }
+    // What came at once is in memory anyway, and is read when it is complete.
+    if (this.retained <= maxHeld || this.init.atOnce) return
+    for (const { text, session } of backlogsOf(choice, maxHeld)) {
+      if (choice.excuse(text, session, tooLarge())) return
+    }
+    if (this.overflows) {
+      for (const largest of largestBacklogs(this.#choices, 4 * maxHeld)) {
+        largest.choice.excuse(largest.text, largest.session, tooLarge())
+      }
+    }
+    choice.settle()
+  }
+
+  refused(choice: ScreenedChoice<Part>): void {
+    if (!this.buffering || this.init.errorForm) this.#emitRefusal(choice)
+    // Some providers answer with more choices than they were asked for.
+    const all = Math.max(this.init.choices, this.#choices.length)
+    if (this.#choices.filter(({ denial }) => denial).length < all) return
+    this.done = true
+    this.#replay()
+  }
+
+  #some(test: (text: ScreenedText<Part>) => boolean): boolean {
+    return this.#choices.some((choice) => !choice.over && choice.allTexts.some(test))
+  }
+
+  #hasChanged(): void {
+    this.changed()
+  }
+
+  #reportRemoved(field: string): void {
+    this.init.observer.removed(field)
+  }
+
+  #takePiece(piece: OutputPiece<Part>): void {
+    if (this.#untold && !isTextOf(this.#untold, piece)) this.#tell()
+    if (this.done) return
+    const choice = this.#choices[piece.choice] ?? this.#openUpTo(piece.choice)
+    if (choice.over) return
+    if (this.buffering) this.#buffer.push(piece)
+    choice.take(piece)
+    if (piece.kind !== 'text') return
+    this.#untold = choice.texts.get(piece.channel)
+    if (this.#untold && this.#untold.untoldLength >= MAX_TOGETHER) this.#tell()
+  }
+
+  #openUpTo(index: number): ScreenedChoice<Part> {
+    for (let i = this.#choices.length; i <= index; i++) {
+      this.#choices.push(new ScreenedChoice<Part>(i, this))
+    }
+    return this.#choices[index]!
+  }
+
+  #tell(): void {
+    const text = this.#untold
+    if (!text) return
+    this.#untold = undefined
+    this.#told = text
+    this.#choices[text.stream.choice]!.tell(text)
+  }
+
+  /** Too much for guards that need the full text. Where the answer may go on without them, it goes out as it comes. */
+  #stopBuffering(choice: ScreenedChoice<Part>): void {
+    const { all } = this.scanners
+    const { guard } = all.find(({ needsFullText }) => needsFullText) ?? all[0]!
+    if (choice.deny(guard, tooLarge())) return
+    this.scanners = new ScannerSet(all.filter(({ needsFullText }) => !needsFullText))
+    this.buffering = false
+    this.#buffer = []
+    for (const one of this.#choices) {
+      one.stopBuffering()
+      if (one.denial) this.#emitRefusal(one)
+      one.settle()
+    }
+  }
+
+  /** Emits a buffered answer once it is complete. */
+  #replay(): void {
+    if (!this.buffering) return
+    if (!this.done && !(this.#ended && this.#choices.every(({ over }) => over))) return
+    this.buffering = false
+    for (const choice of this.#choices) choice.opening.length = 0
+    for (const piece of this.#buffer) {
+      const choice = this.#choices[piece.choice]!
+      // A refused choice goes out in its place all the same: choices open in order.
+      if (!choice.denial) choice.replay(piece)
+      else if (!choice.opened) this.#emitRefusal(choice)
+    }
+    this.#buffer = []
+    for (const choice of this.#choices) {
+      if (!choice.denial) this.init.observer.released(choice.retained)
+      else if (!choice.opened) this.#emitRefusal(choice)
+    }
+  }
+
+  #emitRefusal(choice: ScreenedChoice<Part>): void {
+    const { index, opened, hasText, denial } = choice
+    const { fault } = denial!
+    const sample = this.#sample
+    for (const part of this.init.refuse({ choice: index, sample, opened, hasText, fault })) {
+      choice.emit(part)
+    }
+  }
+}
+
+/** Whether a piece is more of a text. */
+function isTextOf<Part>({ stream }: ScreenedText<Part>, piece: OutputPiece<Part>): boolean {
+  return piece.kind === 'text' && piece.channel === stream.channel && piece.choice === stream.choice
+}
