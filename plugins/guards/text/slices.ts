@@ -31,7 +31,8 @@ export function readInSlices(
   const readOn = (): readonly Verdict[] | Promise<readonly Verdict[]> => {
     for (const item of items.slice(verdicts.length)) {
       check ??= open(item)
-      while (check && !verdict && at < item.text.length) {
+      while (!verdict && at < item.text.length) {
+        if (!check) break
         verdict = check.push(item.text.slice(at, at + SLICE)).verdict
         at += SLICE
         const due = yieldIfDue()
