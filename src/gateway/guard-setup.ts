@@ -49,7 +49,11 @@ export async function setUpGuards(
     }
   }
   if (issues.length > 0) throw new ConfigError('the configuration', issues)
-  return new GuardRegistry(made, compilePatternsSliced, (id) => catalog.get(id)?.modality === 'chat')
+  return new GuardRegistry(
+    made,
+    compilePatternsSliced,
+    (id) => catalog.get(id)?.modality === 'chat',
+  )
 }
 
 /**
