@@ -16,8 +16,10 @@ import {
   page,
   pages,
   root,
+  tablesOf,
   type Block,
   type Page,
+  type Table,
 } from './documents/_markdown.ts'
 import { membersOf } from './documents/_schema.ts'
 
@@ -272,6 +274,31 @@ describe('options of plugins', () => {
   })
 })
 
+describe('defaults of options', () => {
+  it.each(['providers', 'plugins/guards'])('of %s are as documented', async (folder) => {
+    const readme = page(`${folder.split('/')[0]}/README.md`)
+    const differences: string[] = []
+    let compared = 0
+    for (const name of namesIn(folder)) {
+      const { default: plugin } = await import(join(root, folder, `${name}.ts`))
+      const rows = tablesOf(sectionOf(readme, name)).flatMap(rowsWithDefaults)
+      for (const schema of [plugin.options, plugin.deploymentOptions]) {
+        if (!schema?.entries) continue
+        for (const [option, member] of membersOf(schema).leaves) {
+          const cells = rows.filter(([names]) => names.includes(`\`${option}\``))
+          if (cells.length === 0 || member.default === undefined) continue
+          compared++
+          if (cells.some(([, cell]) => cell.replaceAll('`', '').startsWith(member.default!)))
+            continue
+          differences.push(`${name}: ${option}: ${cells[0]![1]}, in the schema ${member.default}`)
+        }
+      }
+    }
+    expect(differences).toEqual([])
+    expect(compared).toBeGreaterThan(folder === 'providers' ? 10 : 3)
+  })
+})
+
 describe('docs/policies-and-guards.md', () => {
   it('has every member of a policy, and no other', () => {
     const table = page('docs/policies-and-guards.md').tables.find(
@@ -370,6 +397,12 @@ function sectionOf({ text }: Page, anchor: string): string {
     (one) => one.split('\n')[0]!.toLowerCase().replace(/^#+ /, '').replaceAll(' ', '-') === anchor,
   )
   return start < 0 ? '' : sections[start]!
+}
+
+/** Cells of names and of defaults. */
+function rowsWithDefaults({ header, rows }: Table): [names: string, cell: string][] {
+  const column = header.indexOf('default')
+  return column < 0 ? [] : rows.map((cells) => [cells[0]!, cells[column]!])
 }
 
 /** Names of the options of a schema; of a schema with alternatives, those of all. */

@@ -97,15 +97,19 @@ export class Page {
   }
 
   get tables(): readonly Table[] {
-    const tables: { header: string[]; rows: string[][] }[] = []
-    let table: { header: string[]; rows: string[][] } | undefined
-    for (const line of this.#prose) {
-      if (!line.startsWith('|')) table = undefined
-      else if (!table) tables.push((table = { header: cellsOf(line), rows: [] }))
-      else if (!/^\|[-|: ]+\|$/.test(line)) table.rows.push(cellsOf(line))
-    }
-    return tables
+    return tablesOf(this.#prose.join('\n'))
   }
+}
+
+export function tablesOf(text: string): readonly Table[] {
+  const tables: { header: string[]; rows: string[][] }[] = []
+  let table: { header: string[]; rows: string[][] } | undefined
+  for (const line of text.split('\n')) {
+    if (!line.startsWith('|')) table = undefined
+    else if (!table) tables.push((table = { header: cellsOf(line), rows: [] }))
+    else if (!/^\|[-|: ]+\|$/.test(line)) table.rows.push(cellsOf(line))
+  }
+  return tables
 }
 
 /** All Markdown files, sorted by path. */
