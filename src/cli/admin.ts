@@ -1,4 +1,4 @@
-/** The admin API of a running gateway, as its command line sees it. */
+/** Client of the admin API, for commands that need a running gateway. */
 import { FetchError, ofetch } from 'ofetch'
 import type { Config } from '../config/config.ts'
 import { NO_TOKEN, callableUrl } from '../gateway/seed.ts'
@@ -8,18 +8,18 @@ import { parseExact } from './output.ts'
 
 const TIMEOUT_MS = 30_000
 
-/** A gateway and the right to administer it. */
+/** Access to the admin API of one gateway. */
 export interface Admin {
-  /** The body of a good answer, numbers kept exact. @throws CommandError with the gateway's own words */
+  /** The body of a successful response, with exact numbers. @throws CommandError with the message of the gateway */
   ask(method: 'GET' | 'POST' | 'PATCH', path: string, body?: object): Promise<any>
-  /** All items of a list that comes in pages. */
+  /** All items of a list, from all its pages. */
   list(path: string): Promise<any[]>
 }
 
 /**
- * The gateway and token that the options name, else the environment, else the configuration.
- * @throws ConfigError where the configuration is needed and not valid
- * @throws CommandError without a token
+ * Connects to a gateway. Address and token come from the options, else from the environment, else from the configuration.
+ * @throws ConfigError if the configuration is needed and not valid
+ * @throws CommandError if there is no token
  */
 export async function connect(args: Arguments): Promise<Admin> {
   const given = {
@@ -69,7 +69,9 @@ async function request(
     throw new CommandError(`The gateway at ${base} has no admin API: ${NO_TOKEN}`)
   }
   if (typeof error?.message !== 'string') {
-    throw new CommandError(`What answers at ${base} (status ${response.status}) is no gateway.`)
+    throw new CommandError(
+      `The server at ${base} is not a gateway (status ${response.status}): correct --url or the port.`,
+    )
   }
   throw new CommandError(error.message)
 }
@@ -97,7 +99,7 @@ function unreachable(base: string, error: unknown): CommandError {
   return new CommandError(`The gateway at ${where} cannot be reached: ${reason}.`)
 }
 
-/** The client wraps the error of the socket several times over; the innermost one says what it is. */
+/** The HTTP client wraps the error of the socket several times; the innermost one has the code. */
 function reasonOf(error: unknown): string {
   let at: any = error
   while (at.cause !== undefined && typeof at.code !== 'string') at = at.cause

@@ -1,37 +1,39 @@
-/** What a command of the command line is. */
+/** Types of commands. */
 
-/** Options that take a text, or none. */
+/** An option of a command. */
 export interface OptionSpec {
-  /** What the value is, such as `file`; without it the option is a switch. */
+  /** Name of the value in the help, such as `file`; without it the option is a switch. */
   readonly value?: string
   readonly help: string
 }
 
+/** Options by name, without dashes. */
 export type OptionSpecs = Readonly<Record<string, OptionSpec>>
 
-/** What was typed, taken apart: every required argument is there, every option is known. */
+/** The parsed command line: all required arguments are present, all options are known. */
 export interface Arguments {
   readonly positionals: readonly string[]
-  /** Texts of options that take one. */
+  /** Values of options that take one. */
   readonly text: Readonly<Record<string, string | undefined>>
-  /** Switches that were given. */
+  /** Names of the switches that were given. */
   readonly on: ReadonlySet<string>
 }
 
+/** A command. */
 export interface Command {
-  /** Words that call it, such as `keys create`. */
+  /** The words of the command, such as `keys create`. */
   readonly name: string
   readonly help: string
-  /** Names of the arguments; all of them are required. */
+  /** Names of the arguments; all are required. */
   readonly arguments?: readonly string[]
   readonly options?: OptionSpecs
-  /** @throws CommandError what the user is told, and with what status the process ends */
+  /** @throws CommandError with a message for the user and the exit status */
   run(args: Arguments): Promise<void>
 }
 
-/** Something the user can put right; shown without a stack. */
+/** A mistake that the user can correct. Its message is printed without a stack. */
 export class CommandError extends Error {
-  /** 1: it did not work; 2: it was called wrongly. */
+  /** 1: the command has failed; 2: it was called with wrong arguments. */
   readonly exitCode: 1 | 2
 
   constructor(message: string, exitCode: 1 | 2 = 1) {

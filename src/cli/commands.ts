@@ -1,4 +1,4 @@
-/** Every command there is. What runs them is imported when it is needed: `--help` should not start a gateway. */
+/** The list of all commands. Their code is imported when a command runs, so that `--help` is fast. */
 import type { Arguments, Command, OptionSpecs } from './command.ts'
 
 const CONFIG: OptionSpecs = {
@@ -12,30 +12,37 @@ const LOCAL: OptionSpecs = { ...CONFIG, ...JSON_OUTPUT }
 /** Commands that talk to a running gateway. */
 const REMOTE: OptionSpecs = {
   ...JSON_OUTPUT,
-  url: { value: 'url', help: 'where the gateway answers (default: as configured)' },
+  url: { value: 'url', help: 'address of the gateway (default: as configured)' },
   token: {
     value: 'token',
     help: 'the admin token (default: SLUICEGATE_ADMIN_TOKEN, else as configured)',
   },
   ...CONFIG,
 }
-/** Settings of a key. */
+/** Options for the settings of a key. */
 const SETTINGS: OptionSpecs = {
   rpm: { value: 'n', help: 'requests per minute; "none" for the default' },
   concurrency: { value: 'n', help: 'calls at once; "none" for the default' },
-  cap: { value: 'usd[/day|/month]', help: 'spend cap such as 5.00/month, or for good; "none"' },
-  expires: { value: 'date', help: 'when it ends, such as 2027-01-31T00:00:00Z; "none"' },
-  models: { value: 'ids', help: 'models it may use, separated by commas; "none" for all' },
-  policy: { value: 'file', help: 'a JSON file with its policy; "none"' },
+  cap: {
+    value: 'usd[/day|/month]',
+    help: 'spend cap such as 5.00/month; without a period for all time; "none" removes it',
+  },
+  expires: {
+    value: 'date',
+    help: 'end of its validity, such as 2027-01-31T00:00:00Z; "none" removes it',
+  },
+  models: { value: 'ids', help: 'models it can use, separated by commas; "none" for all' },
+  policy: { value: 'file', help: 'JSON file with its policy; "none" removes it' },
 }
 
+/** All commands, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   {
     name: 'serve',
     help: 'Start the gateway.',
     options: {
-      port: { value: 'n', help: 'listen there instead of where the configuration says' },
-      host: { value: 'address', help: 'the address to listen on' },
+      port: { value: 'n', help: 'the port to listen on (default: as configured)' },
+      host: { value: 'address', help: 'the address to listen on (default: as configured)' },
       ...CONFIG,
     },
     run: async (args) => (await import('./serve.ts')).serve(args),
@@ -49,81 +56,92 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'init',
     help: 'Write a gateway.config.yaml to start from, and an admin token into .env.',
-    options: { force: { help: 'overwrite what is there' }, ...JSON_OUTPUT },
+    options: { force: { help: 'overwrite an existing file' }, ...JSON_OUTPUT },
     run: async (args) => (await import('./local.ts')).init(args),
   },
   remote('accounts list', 'List the accounts.', 'listAccounts'),
   remote('accounts create', 'Create an account.', 'createAccount', ['name'], {
-    id: { value: 'id', help: 'its id; one is made without' },
+    id: { value: 'id', help: 'its id (default: a generated one)' },
   }),
   remote('accounts show', 'Show an account.', 'showAccount', ['account']),
   remote('keys list', 'List the keys.', 'listKeys', [], {
     account: { value: 'id', help: 'only those of one account' },
   }),
-  remote('keys create', 'Create a key, and print it once.', 'createKey', ['account'], {
-    name: { value: 'text', help: 'what it is for (required)' },
-    ...SETTINGS,
-  }),
+  remote(
+    'keys create',
+    'Create a key and print its secret, which is shown only once.',
+    'createKey',
+    ['account'],
+    {
+      name: { value: 'text', help: 'its purpose (required)' },
+      ...SETTINGS,
+    },
+  ),
   remote('keys show', 'Show a key.', 'showKey', ['key']),
   remote('keys update', 'Change a key.', 'updateKey', ['key'], {
-    name: { value: 'text', help: 'what it is for' },
+    name: { value: 'text', help: 'its purpose' },
     ...SETTINGS,
   }),
   remote('keys disable', 'Refuse a key from now on.', 'disableKey', ['key']),
   remote('keys enable', 'Accept a disabled key again.', 'enableKey', ['key']),
   remote('credits add', 'Put money on an account.', 'addCredits', ['account', 'usd'], {
-    reference: { value: 'text', help: 'of your own: the same one is never booked twice' },
+    reference: { value: 'text', help: 'your own reference; one that exists is not booked again' },
     note: { value: 'text', help: 'kept with the booking' },
   }),
-  remote('credits show', 'Show balance and last bookings.', 'showCredits', ['account']),
-  remote('models', 'List the models with their deployments and how these are.', 'listModels'),
+  remote('credits show', 'Show the balance and the last rows of the ledger.', 'showCredits', [
+    'account',
+  ]),
+  remote('models', 'List the models with their deployments and their health.', 'listModels'),
   remote(
     'policy test',
-    'Try a policy on texts: what every rule says, and where.',
+    'Test a policy on texts: the verdict of every rule.',
     'testPolicy',
     ['policy'],
     {
-      input: { value: 'text', help: 'what a user might ask; "@file" reads a file' },
-      output: { value: 'text', help: 'what a model might answer; "@file" reads a file' },
-      ask: { help: 'ask models and services, too, at the operator’s expense' },
+      input: { value: 'text', help: 'a text of a user; "@file" reads a file' },
+      output: { value: 'text', help: 'a text of a model; "@file" reads a file' },
+      ask: { help: 'use remote guards too; the operator pays for them' },
     },
   ),
-  remote('ledger verify', 'Add the ledger up again and compare.', 'verifyLedger'),
+  remote('ledger verify', 'Recompute all sums of the ledger and compare.', 'verifyLedger'),
   remote(
     'ledger orphans',
-    'List calls that were never settled, to compare with bills.',
+    'List calls that were never settled, to compare with invoices.',
     'listOrphans',
     [],
     {
       account: { value: 'id', help: 'only those of one account' },
     },
   ),
-  remote('ledger outbox', 'Show what the ledger has not confirmed yet.', 'showOutbox'),
+  remote('ledger outbox', 'Show settlements that the ledger has not confirmed yet.', 'showOutbox'),
   {
     name: 'ledger export',
     help: 'Write accounts, keys and ledger as lines of JSON, while no gateway runs.',
-    options: { out: { value: 'file', help: 'write there instead of printing' }, ...LOCAL },
+    options: {
+      out: { value: 'file', help: 'write to this file instead of standard output' },
+      ...LOCAL,
+    },
     run: async (args) => (await import('./ledger.ts')).exportLedger(args),
   },
   {
     name: 'ledger import',
-    help: 'Take such lines in, while no gateway runs; twice does no harm.',
+    help: 'Read an export, while no gateway runs. May be repeated.',
     arguments: ['file'],
     options: LOCAL,
     run: async (args) => (await import('./ledger.ts')).importLedger(args),
   },
   {
     name: 'provider test',
-    help: 'Test a provider plugin against a vendor of this machine.',
+    help: 'Test a provider plugin against a fake upstream on this machine.',
     arguments: ['plugin'],
     options: {
-      transcripts: { value: 'folder', help: 'what its vendor says, and what should come of it' },
-      options: { value: 'file or JSON', help: 'its options; by default the address and a key' },
+      transcripts: { value: 'folder', help: 'responses of its vendor and the expected answers' },
+      options: { value: 'file or JSON', help: 'its options (default: an address and a key)' },
       'base-url-option': {
         value: 'name',
         help: 'the option that holds the address (default: baseURL, url or endpoint)',
       },
-      seed: { value: 'n', help: 'repeats what was random' },
+      seed: { value: 'n', help: 'repeats the random parts of an earlier test' },
       ...JSON_OUTPUT,
     },
     run: async (args) => (await import('./provider.ts')).testOne(args),

@@ -1,11 +1,11 @@
-/** Which configuration the command line uses. */
+/** Finds the configuration that a command uses. */
 import { globSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { loadConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
 import type { Arguments } from './command.ts'
 
 /**
- * `--config`, else what is in the working folder, else the one that comes with the package.
+ * The file that `--config` names, else the one in the working folder, else the one of the package.
  * @throws ConfigError
  */
 export async function configurationOf(

@@ -1,6 +1,6 @@
 /**
- * `ledger export` and `ledger import`: they open the state themselves. A folder that a gateway is using cannot be opened;
- * gateways on Redis may go on working, since what both book is booked once.
+ * `ledger export` and `ledger import`. They open the state directly. A folder that a gateway uses cannot be opened; gateways
+ * on Redis can keep running, because an entry with the same id is booked once.
  */
 import { createConsola } from 'consola'
 import { existsSync } from 'node:fs'
@@ -18,7 +18,7 @@ import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { toJson } from './output.ts'
 
-/** To standard output, or into a new file. @throws ConfigError; CommandError when it cannot be read or written */
+/** Exports to standard output or into a new file. @throws ConfigError, or CommandError if a file cannot be used */
 export async function exportLedger(args: Arguments): Promise<void> {
   const { loaded } = await configurationOf(args)
   const { state } = loaded.config
@@ -31,7 +31,7 @@ export async function exportLedger(args: Arguments): Promise<void> {
   print(args, { file: out, lines }, `Wrote ${lines} lines to ${out}.\n`)
 }
 
-/** Takes a whole export in, and has the ledger verified. @throws ConfigError, CommandError */
+/** Imports an export and verifies the ledger. @throws ConfigError, CommandError */
 export async function importLedger(args: Arguments): Promise<void> {
   const [file = ''] = args.positionals
   const { loaded } = await configurationOf(args)
@@ -43,24 +43,25 @@ export async function importLedger(args: Arguments): Promise<void> {
     const ok = wrong.length === 0
     const sums = ok ? 'Every sum equals its rows.' : 'The ledger does not add up.'
     print(args, { file, lines, added, ok }, `Read ${lines} lines, ${added} were new. ${sums}\n`)
-    if (!ok) throw new CommandError('The ledger does not add up: "ledger verify" says where.')
+    if (!ok)
+      throw new CommandError('The ledger does not add up: "ledger verify" shows the differences.')
   })
 }
 
-/** @throws CommandError when it cannot be opened, one sentence */
+/** Opens the state, and closes it after use. @throws CommandError if it cannot be opened */
 async function withState<Result>(
   { config, ...loaded }: LoadedConfig,
   use: (state: OpenState) => Promise<Result>,
 ): Promise<Result> {
   if (config.state.driver === 'memory') {
     throw new CommandError(
-      'With state.driver "memory" there is no ledger but in a running gateway.',
+      'state.driver is "memory": such a ledger exists only inside a running gateway.',
     )
   }
   const state = { ...config.state }
-  // Nothing is to be folded that is being moved.
+  // Without retention, because an export has to contain all rows.
   delete state.retention
-  // Standard output is for what is exported.
+  // Standard output is reserved for the export.
   const log = createConsola({ level: 1, stdout: process.stderr })
   const opened = await openState({ ...loaded, config: { ...config, state } }, log).catch(
     (error: unknown) => {
@@ -76,10 +77,11 @@ async function withState<Result>(
   }
 }
 
-/** For its owner only, as the ledger itself; what could not be written whole is not left. */
+/** Writes a file that only its owner can read. An incomplete file is removed. */
 async function writeFile(state: OpenState, file: string): Promise<number> {
   const target = await open(file, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'EEXIST') throw new CommandError(`${file} is there already.`)
+    if (error.code === 'EEXIST')
+      throw new CommandError(`${file} exists already: choose another name.`)
     throw explained(file, error)
   })
   try {
@@ -92,13 +94,13 @@ async function writeFile(state: OpenState, file: string): Promise<number> {
 
 async function writeOut(state: OpenState): Promise<number> {
   return write(state, process.stdout).catch((error: NodeJS.ErrnoException) => {
-    // Whoever reads has read enough.
+    // The reader has closed the pipe, as `head` does.
     if (error.code === 'EPIPE') return 0
     throw error
   })
 }
 
-/** @returns how many lines there are */
+/** @returns the number of lines */
 async function write(state: OpenState, target: Writable): Promise<number> {
   let count = 0
   const counted = async function* () {
@@ -116,7 +118,7 @@ async function* linesOf(file: string): AsyncGenerator<string> {
   yield* source.readLines()
 }
 
-/** What the user can do something about, in a sentence. */
+/** An error of a file as a message for the user; other errors unchanged. */
 function explained(file: string, error: unknown): unknown {
   if (error instanceof LineError) return new CommandError(`${file}, ${error.message}.`)
   const { syscall, message } = error as NodeJS.ErrnoException

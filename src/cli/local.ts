@@ -1,4 +1,4 @@
-/** `check` and `init`: what can be done without a running gateway. */
+/** `check` and `init`: commands without a running gateway. */
 import { randomBytes } from 'node:crypto'
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { relative } from 'node:path'
@@ -13,7 +13,7 @@ const CONFIG_FILE = 'gateway.config.yaml'
 const ENV_FILE = '.env'
 const TOKEN = 'SLUICEGATE_ADMIN_TOKEN'
 
-/** Sets everything up as `serve` would, but for the state, which a running gateway may own. @throws ConfigError */
+/** Sets up everything that `serve` does, except the state, which a running gateway may be using. @throws ConfigError */
 export async function check(args: Arguments): Promise<void> {
   const { loaded } = await configurationOf(args)
   const { file, config } = loaded
@@ -39,13 +39,13 @@ export async function check(args: Arguments): Promise<void> {
   )
 }
 
-/** @throws CommandError for files that are there already */
+/** Writes a configuration and an admin token. @throws CommandError if the file exists and `--force` is not given */
 export async function init(args: Arguments): Promise<void> {
   try {
     await writeFile(CONFIG_FILE, STARTER, { flag: args.on.has('force') ? 'w' : 'wx' })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    throw new CommandError(`${CONFIG_FILE} is there already; --force overwrites it.`)
+    throw new CommandError(`${CONFIG_FILE} exists already; --force overwrites it.`)
   }
   const token = await addToken()
   if (args.on.has('json')) {
@@ -56,7 +56,7 @@ export async function init(args: Arguments): Promise<void> {
   process.stdout.write(`Wrote ${CONFIG_FILE} and ${made}. Next: "check", then "serve".\n`)
 }
 
-/** A token that is there is kept: programs may use it. @returns whether one was added */
+/** Adds a token; keeps an existing one, because programs may use it. @returns whether one was added */
 async function addToken(): Promise<boolean> {
   const text = await readFile(ENV_FILE, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return ''

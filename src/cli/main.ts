@@ -1,4 +1,4 @@
-/** Finds the command, takes its options apart, runs it, and says what went wrong in a sentence. */
+/** Finds the command, parses its options, runs it, and prints errors. */
 import { parseArgs } from 'node:util'
 import { nearest } from '../errors/nearest.ts'
 import { ConfigError } from '../errors/errors.ts'
@@ -8,9 +8,12 @@ import { COMMANDS } from './commands.ts'
 const PROGRAM = 'sluicegate'
 const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
 
-/** @returns the exit status: 0 done, 1 failed, 2 called wrongly */
+/**
+ * Runs the command line.
+ * @returns the exit status: 0 for success, 1 for a failure, 2 for wrong arguments
+ */
 export async function main(argv: readonly string[]): Promise<number> {
-  // Whoever read the output may stop reading, as `head` does: a gateway goes on serving all the same.
+  // The reader of the output may close the pipe, as `head` does; a gateway has to continue.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   try {
     const asked = argv.some((word) => HELP.has(word))
@@ -104,7 +107,7 @@ function unknownOption(rawName: string, specs: OptionSpecs): CommandError {
   return new CommandError(`There is no option ${rawName}; ${hint}`, 2)
 }
 
-/** What a command takes; of a family such as `keys`, what there is in it. */
+/** The help of a command, or the list of commands of a family such as `keys`. */
 function helpFor(words: readonly string[]): string {
   const family = COMMANDS.filter(({ name }) => name.startsWith(`${words[0]} `))
   if (words.length === 1 && family.length > 0) return overview(family)
@@ -117,7 +120,7 @@ function helpFor(words: readonly string[]): string {
 
 function overview(commands: readonly Command[] = COMMANDS): string {
   const lines = commands.map((command) => [usageOf(command, ''), command.help] as const)
-  const more = `"${PROGRAM} <command> --help" says what a command takes.`
+  const more = `"${PROGRAM} <command> --help" lists the options of a command.`
   return `Usage: ${PROGRAM} <command> [options]\n\n${columns(lines)}\n${more}\n`
 }
 

@@ -1,4 +1,4 @@
-/** What commands print. Amounts are printed as the gateway wrote them: a double would lose digits of large ones. */
+/** Formats the output of commands. Amounts are printed exactly as received, because a double loses digits of large ones. */
 
 declare global {
   interface JSON {
@@ -7,18 +7,18 @@ declare global {
   }
 }
 
-/** Parses JSON so that {@link toJson} prints every number as it was. */
+/** Parses JSON so that {@link toJson} prints every number unchanged. */
 export function parseExact(text: string): any {
-  // Typed without the third argument as yet.
+  // TypeScript does not know the third argument of the callback yet.
   return JSON.parse(text, asWritten as (key: string, value: unknown) => unknown)
 }
 
-/** For people and programs alike. */
+/** Indented JSON with a line end. */
 export function toJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`
 }
 
-/** One cell of a table: what is absent is a dash. */
+/** The text of a table cell; a dash for an absent value. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined || value === '') return '-'
   if (Array.isArray(value)) return value.length > 0 ? value.join(', ') : '-'
@@ -26,7 +26,7 @@ export function cell(value: unknown): string {
   return String(value)
 }
 
-/** Rows under headings, in columns as wide as they have to be. */
+/** Rows under headings, in aligned columns. */
 export function table(headings: readonly string[], rows: readonly (readonly unknown[])[]): string {
   const cells = [headings, ...rows.map((row) => row.map(cell))]
   const widths = headings.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)))

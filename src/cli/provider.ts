@@ -1,4 +1,4 @@
-/** `provider test`: the conformance kit for whoever writes a provider. */
+/** `provider test`: runs the conformance kit for authors of providers. */
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
@@ -14,7 +14,7 @@ import {
 import { CommandError, type Arguments } from './command.ts'
 import { table, toJson } from './output.ts'
 
-/** @throws CommandError when a check failed, or something that was named cannot be read; ConfigError */
+/** Tests one provider. @throws CommandError if a check has failed or a file cannot be read; ConfigError */
 export async function testOne({ positionals, text, on }: Arguments): Promise<void> {
   const [provider = ''] = positionals
   const { transcripts: folder, 'base-url-option': addressOption } = text
@@ -44,12 +44,12 @@ async function run(options: TestOptions): Promise<Report> {
     if (!(error instanceof ConfigError)) throw error
     if (!error.issues.some(({ path }) => path.startsWith('options'))) throw error
     throw new CommandError(
-      `${error.message}\n--options gives the options, --base-url-option names the address.`,
+      `${error.message}\nSet options with --options, and name the option with the address with --base-url-option.`,
     )
   }
 }
 
-/** A path without the `./` that tells it from a package. */
+/** Whether the name is a path without `./`, and not a package. */
 function isFile(provider: string): boolean {
   return /\.[cm]?[jt]s$/.test(provider) && existsSync(provider)
 }
@@ -79,7 +79,7 @@ function inWords({ provider, seed, transcripts, checks }: Report): string {
   ].join('')
 }
 
-/** What was not checked, reason by reason. */
+/** The checks that were skipped, by reason. */
 function skips(checks: readonly Check[]): string[] {
   const reasons = new Map<string, Set<string>>()
   for (const { name, result, notes } of checks) {
@@ -97,7 +97,7 @@ async function readOptions(given: string): Promise<Record<string, unknown>> {
     const options: unknown = JSON.parse(json)
     if (isObject(options)) return options
   } catch {
-    // Said below, without the text: it may hold a key.
+    // Reported below without the text, which may contain a key.
   }
   const where = inline ? 'The value of --options' : given
   throw new CommandError(`${where} is not a JSON object such as {"apiKey": "…"}.`, 2)

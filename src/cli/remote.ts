@@ -1,4 +1,4 @@
-/** Accounts, keys, credits, models: clients of the admin API of a running gateway, never a second writer of its state. */
+/** Commands that use the admin API of a running gateway: accounts, keys, credits, models, policies, ledger. */
 import { readFileSync } from 'node:fs'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
@@ -6,11 +6,12 @@ import { card, table, toJson } from './output.ts'
 
 export { connect } from './admin.ts'
 
-/** The word that clears a setting. */
+/** The value that removes a setting. */
 const NONE = 'none'
-/** Bookings that `credits show` prints. */
+/** Ledger rows that `credits show` prints. */
 const SHOWN_ROWS = 20
 
+/** `accounts list` */
 export async function listAccounts(admin: Admin, args: Arguments): Promise<void> {
   const accounts = await admin.list('/accounts')
   const rows = accounts.map(({ id, name, balance_usd, free_tier, keys }) => {
@@ -19,17 +20,20 @@ export async function listAccounts(admin: Admin, args: Arguments): Promise<void>
   print(args, accounts, () => table(['ID', 'NAME', 'BALANCE USD', 'TIER', 'KEYS'], rows))
 }
 
+/** `accounts create` */
 export async function createAccount(admin: Admin, args: Arguments): Promise<void> {
   const [name] = args.positionals
   const { data } = await admin.ask('POST', '/accounts', { name, id: args.text.id })
   print(args, data, () => card(data))
 }
 
+/** `accounts show` */
 export async function showAccount(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', `/accounts/${segment(args)}`)
   print(args, data, () => card(data))
 }
 
+/** `keys list` */
 export async function listKeys(admin: Admin, args: Arguments): Promise<void> {
   const keys = await admin.list(`/keys${filterOf(args)}`)
   const headings = ['ID', 'ACCOUNT', 'NAME', 'KEY', 'STATE', 'SPENT USD', 'CAP', 'MODELS']
@@ -46,24 +50,27 @@ export async function listKeys(admin: Admin, args: Arguments): Promise<void> {
   print(args, keys, () => table(headings, rows))
 }
 
+/** `keys create`: prints the secret, which cannot be read later. @throws CommandError without `--name` */
 export async function createKey(admin: Admin, args: Arguments): Promise<void> {
   const [account = ''] = args.positionals
   if (args.text.name === undefined) {
-    throw new CommandError('A key needs a name that says what it is for: --name <text>', 2)
+    throw new CommandError('A key needs a name that tells its purpose: --name <text>', 2)
   }
   const path = `/accounts/${encodeURIComponent(account)}/keys`
   const answer = await admin.ask('POST', path, settingsOf(args))
   print(args, answer, () => {
-    const shown = 'This is the only time it is shown:'
+    const shown = 'The secret is shown only now:'
     return `${keyCard(answer.data)}\n${shown}\n\n  ${answer.key}\n`
   })
 }
 
+/** `keys show` */
 export async function showKey(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', `/keys/${segment(args)}`)
   print(args, data, () => keyCard(data))
 }
 
+/** `keys update` @throws CommandError if no setting is given */
 export async function updateKey(admin: Admin, args: Arguments): Promise<void> {
   const change = settingsOf(args)
   if (Object.values(change).every((value) => value === undefined)) {
@@ -72,14 +79,17 @@ export async function updateKey(admin: Admin, args: Arguments): Promise<void> {
   await changeKey(admin, args, change)
 }
 
+/** `keys disable` */
 export async function disableKey(admin: Admin, args: Arguments): Promise<void> {
   await changeKey(admin, args, { disabled: true })
 }
 
+/** `keys enable` */
 export async function enableKey(admin: Admin, args: Arguments): Promise<void> {
   await changeKey(admin, args, { disabled: false })
 }
 
+/** `credits add`: a reference that was booked before adds nothing. */
 export async function addCredits(admin: Admin, args: Arguments): Promise<void> {
   const [account = '', usd] = args.positionals
   const { reference, note } = args.text
@@ -91,6 +101,7 @@ export async function addCredits(admin: Admin, args: Arguments): Promise<void> {
   })
 }
 
+/** `credits show`: the balance and the last rows of the ledger. */
 export async function showCredits(admin: Admin, args: Arguments): Promise<void> {
   const path = `/accounts/${segment(args)}`
   const { data } = await admin.ask('GET', path)
@@ -109,6 +120,7 @@ export async function showCredits(admin: Admin, args: Arguments): Promise<void> 
   })
 }
 
+/** `models`: one row for each deployment, with its health. */
 export async function listModels(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/models')
   const rows = data.flatMap((model: any) =>
@@ -138,7 +150,7 @@ export async function listModels(admin: Admin, args: Arguments): Promise<void> {
   print(args, data, () => table(headings, rows))
 }
 
-/** What every rule of a policy in a file says of texts. */
+/** `policy test`: the verdict of every rule of a policy on the given texts. */
 export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
   const [file = ''] = args.positionals
   const { data } = await admin.ask('POST', '/policies/evaluate', {
@@ -160,7 +172,7 @@ export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
   })
 }
 
-/** @throws CommandError when the ledger does not add up */
+/** `ledger verify` @throws CommandError if the stored sums differ from the rows */
 export async function verifyLedger(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/ledger/verify')
   const rows = data.discrepancies.map((one: any) => [
@@ -177,6 +189,7 @@ export async function verifyLedger(admin: Admin, args: Arguments): Promise<void>
   if (!data.ok) throw new CommandError('The ledger does not add up.')
 }
 
+/** `ledger orphans`: calls that were never settled. */
 export async function listOrphans(admin: Admin, args: Arguments): Promise<void> {
   const orphans = await admin.list(`/ledger/orphans${filterOf(args)}`)
   const rows = orphans.map(({ at, account_id, key_id, request_id }) => {
@@ -187,6 +200,7 @@ export async function listOrphans(admin: Admin, args: Arguments): Promise<void> 
   )
 }
 
+/** `ledger outbox`: settlements that the ledger has not confirmed yet. */
 export async function showOutbox(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/ledger/outbox')
   print(args, data, () => card(data))
@@ -197,7 +211,7 @@ async function changeKey(admin: Admin, args: Arguments, change: object): Promise
   print(args, data, () => keyCard(data))
 }
 
-/** The settings of a key as options, in the API's form. What was not given stays as it is. */
+/** The settings of a key from the options, in the form of the API. Absent options leave a setting as it is. */
 function settingsOf({ text }: Arguments) {
   return {
     name: text.name,
@@ -240,7 +254,7 @@ function readPolicyFile(path: string): unknown {
   }
 }
 
-/** A text, or what stands in the file that is named. */
+/** The given text, or the content of the file after an "@". */
 function readText(given: string): string {
   if (!given.startsWith('@')) return given
   try {
@@ -250,7 +264,7 @@ function readText(given: string): string {
   }
 }
 
-/** The query that narrows a list to the account of `--account`. */
+/** The query that limits a list to the account of `--account`. */
 function filterOf({ text: { account } }: Arguments): string {
   return account === undefined ? '' : `?account=${encodeURIComponent(account)}`
 }

@@ -1,4 +1,4 @@
-/** `serve`: starts the gateway, keeps its configuration up to date, and ends it without cutting calls off. */
+/** `serve`: starts the gateway, applies changes of its configuration, and lets running calls end at a shutdown. */
 import { executionAsyncResource } from 'node:async_hooks'
 import { flushCompileCache } from 'node:module'
 import { createServer } from 'node:net'
@@ -12,13 +12,12 @@ import { configurationOf } from './configuration.ts'
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /**
- * One of the objects that Node.js queues for `process.nextTick`, eight of them for a request. V8 forgets their hidden class
- * when none is there while it collects, as it does after 8 seconds without work; and code that has seen a class come twice
- * makes them in a slow way ever after, at 4 % of all that a request costs.
+ * One object of `process.nextTick`, kept so that V8 keeps their hidden class over a garbage collection in idle time.
+ * Without it each request costs 4 % more.
  */
 const kept: object[] = []
 
-/** Serves until a signal ends it. @throws ConfigError, CommandError when it cannot be started */
+/** Serves until a signal arrives. @throws ConfigError, or CommandError if the gateway cannot start */
 export async function serve(args: Arguments): Promise<void> {
   process.nextTick(() => kept.push(executionAsyncResource()))
   const where = addressOf(args)
@@ -31,10 +30,10 @@ export async function serve(args: Arguments): Promise<void> {
     const watcher = await keepUpToDate(gateway, loaded, options)
     const signalled = nextSignal()
     process.stdout.write(welcome(report, gateway, server.url))
-    // Now, because a process that is killed writes nothing.
+    // Written now, because a process that is killed cannot write it.
     flushCompileCache()
     const signal = await signalled
-    log.info(`${signal}: waiting for running calls to end; a second one ends them at once`)
+    log.info(`${signal}: waiting for running calls to end; a second signal ends them at once`)
     await watcher.close()
     await server.close(gateway.runtime.config.server.shutdownGrace)
   } finally {
@@ -63,7 +62,7 @@ async function open(
   }
 }
 
-/** The system's code for why nothing can listen there: listhen does not say. */
+/** The system's error code for an address that cannot be used; listhen does not report it. */
 function refusalOf(host: string, port: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const server = createServer()
@@ -72,16 +71,17 @@ function refusalOf(host: string, port: number): Promise<string | undefined> {
   })
 }
 
-/** What to do about an address that cannot be had, by the system's code. */
+/** Advice for an address that cannot be used, by error code. */
 const REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE:
-    'something else listens there already. End it, or take another port with --port or server.port.',
-  EACCES: 'this user may not. Take a port above 1023 with --port or server.port.',
-  EADDRNOTAVAIL: 'this machine has no such address. Take another one with --host or server.host.',
-  ENOTFOUND: 'there is no such host. Take another one with --host or server.host.',
+    'another process uses this port. Stop it, or choose another port with --port or server.port.',
+  EACCES: 'this user is not allowed to. Choose a port above 1023 with --port or server.port.',
+  EADDRNOTAVAIL:
+    'this machine does not have the address. Choose another one with --host or server.host.',
+  ENOTFOUND: 'the host does not exist. Choose another one with --host or server.host.',
 }
 
-/** Applies changes of the configuration, one after the other. */
+/** Applies changes of the configuration one after the other. */
 function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptions) {
   const { log } = gateway.runtime
   let working = Promise.resolve()
@@ -95,7 +95,7 @@ function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptio
   }
   const refuse = (error: unknown) => {
     const reason = error instanceof Error ? error.message : String(error)
-    log.error(`the configuration was not reloaded, the old one stays in force: ${reason}`)
+    log.error(`the configuration was not reloaded, the previous one stays in use: ${reason}`)
   }
   return watchConfig(
     loaded,
@@ -107,7 +107,7 @@ function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptio
   )
 }
 
-/** The first one is waited for; the second one ends the process. */
+/** The name of the first signal. A second signal ends the process. */
 function nextSignal(): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>()
   let received = 0

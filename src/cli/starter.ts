@@ -1,11 +1,11 @@
-/** The configuration that `init` writes. It works as it is, and says where to go on. */
+/** The configuration that `init` writes. It works without changes and names the next steps. */
 export const STARTER = `# Every member is described in docs/configuration.md.
 
 server:
   host: 127.0.0.1
   port: 8787
 
-# Accounts, keys and money are kept in this folder. One process at a time owns it.
+# Folder for accounts, keys and the ledger. Only one process at a time can use it.
 state:
   driver: file
   path: ./data
@@ -15,16 +15,16 @@ admin:
   token: \${SLUICEGATE_ADMIN_TOKEN}
 
 providers:
-  # Answers without a vendor and without a key.
+  # Answers without a vendor, for tests.
   mock:
     use: mock
-  # A vendor: put its key into .env, and take the "#" away here and below.
+  # A vendor: write its API key into .env, and remove the "#" here and below.
   # openai:
   #   use: openai
   #   options:
   #     apiKey: \${OPENAI_API_KEY}
 
-# What clients can ask for. Prices are USD per unit, always as text.
+# The models that clients can use. Prices are USD per unit, as text.
 models:
   mock/echo:
     pricing: { prompt: '0.0000001', completion: '0.0000004' }

@@ -67,7 +67,7 @@ async function callsAt(url: string): Promise<number> {
   return answer.json.data.running
 }
 
-describe('being called wrongly', () => {
+describe('a mistake in the arguments', () => {
   it.each([
     [[], /Usage: .* serve /s],
     [['srve'], /no command "srve"; did you mean "serve"\?/],
@@ -83,7 +83,7 @@ describe('being called wrongly', () => {
     [['models', '--json=1'], /--json takes no value/],
     [['serve', '--port', 'http'], /--port takes a number from 0 to 65535, not "http"/],
     [['serve', '--port', '65536'], /--port takes a number/],
-  ])('%j ends with status 2 and says what is wrong', async (args, message) => {
+  ])('%j ends with status 2 and a message', async (args, message) => {
     const { code, out, err } = await call(args)
     expect(err).toMatch(message)
     expect([code, out]).toEqual([2, ''])
@@ -94,7 +94,7 @@ describe('being called wrongly', () => {
     expect([code, out, err]).toEqual([2, '', expect.stringContaining('did you mean "serve"?')])
   })
 
-  it('in what only a gateway would see is noticed as well', async () => {
+  it('of a command for a running gateway is found before a request', async () => {
     const options = ['--url', 'http://127.0.0.1:9', '--token', 'x']
     for (const [args, message] of [
       [['keys', 'create', 'acme'], /--name <text>/],
@@ -120,7 +120,7 @@ describe('help', () => {
     }
   })
 
-  it('says what a command takes, or a family of them', async () => {
+  it('lists the options of a command, or the commands of a family', async () => {
     const command = await call(['keys', 'create', '--help'])
     expect(command.out).toMatch(/keys create <account> \[options\][^]*--cap <usd/)
     const family = await call(['keys', '--help'])
@@ -131,7 +131,7 @@ describe('help', () => {
 })
 
 describe('an old Node', () => {
-  it('is told so in a sentence', async () => {
+  it('is reported in a sentence', async () => {
     const pretend =
       'data:text/javascript,Object.defineProperty(process,"versions",{value:{node:"22.1.0"}})'
     const { code, out, err } = await run(['serve'], {}, ['--import', pretend])
@@ -165,33 +165,35 @@ describe('serve', () => {
       return { words: words.split('\0').filter((word) => word.startsWith('--')), ...running }
     }
 
-    it('is the process that was started, with the options it was given', async () => {
+    it('stays the process that was started, with its options', async () => {
       const { words, child, ended } = await optionOf({}, '--stack-trace-limit=20')
       expect(words).toEqual(['--use-largepages=silent', '--stack-trace-limit=20'])
       child.kill('SIGTERM')
       expect(await ended).toMatchObject({ code: 0, signal: null })
     })
 
-    it('is as its options say, where they do', async () => {
+    it('obeys options that are given', async () => {
       const { words } = await optionOf({}, '--use-largepages=off')
       expect(words).toEqual(['--use-largepages=off'])
       expect(await optionOf({ NODE_OPTIONS: '--use-largepages=off' })).toMatchObject({ words: [] })
     })
   })
 
-  it('says which port is taken and what to do', async () => {
+  it('names a port that is in use, and the remedy', async () => {
     const other = createServer()
     await once(other.listen(0, '127.0.0.1'), 'listening')
     onTestFinished(() => void other.close())
     const { port } = other.address() as AddressInfo
     const cwd = await folder({ 'gateway.config.yaml': CONFIG })
     const { code, err } = await call(['serve', '--port', String(port)], { cwd })
-    expect(err).toContain(`Cannot listen on 127.0.0.1, port ${port}: something else listens there`)
+    expect(err).toContain(
+      `Cannot listen on 127.0.0.1, port ${port}: another process uses this port`,
+    )
     expect(err).toContain('--port')
     expect(code).toBe(1)
   })
 
-  it('says what is wrong with the configuration', async () => {
+  it('reports mistakes in the configuration', async () => {
     const cwd = await folder({ 'gateway.config.yaml': 'sever: {}\n' })
     const { code, err } = await run(['serve'], { cwd })
     expect(err).toMatch(
@@ -201,7 +203,7 @@ describe('serve', () => {
     expect(code).toBe(1)
   })
 
-  it('takes a change of the configuration over while it runs, but not a broken one', async () => {
+  it('applies a change of the configuration while it runs, unless it is invalid', async () => {
     const { url, cwd, said } = await serve()
     const file = join(cwd, 'gateway.config.yaml')
     const ids = async () => {
@@ -212,7 +214,7 @@ describe('serve', () => {
     await writeFile(file, CONFIG.replace('mock/echo', 'mock/other'))
     await expect.poll(ids, PATIENT).toEqual(['mock/other'])
     await writeFile(file, 'models: 7\n')
-    await expect.poll(said, PATIENT).toContain('the old one stays in force')
+    await expect.poll(said, PATIENT).toContain('the previous one stays in use')
     expect(await ids()).toEqual(['mock/other'])
   })
 
@@ -266,10 +268,10 @@ describe('init and check', () => {
     expect(accounts.out).toMatch(/^ID +NAME[^]*\nlocal +Local +10 +paid +1\n$/)
   })
 
-  it('overwrite nothing unless told to, and never a token', async () => {
+  it('overwrite files only with --force, and never a token', async () => {
     const cwd = await folder({ 'gateway.config.yaml': '# mine\n', '.env': 'OTHER=1' })
     const refused = await call(['init'], { cwd })
-    expect(refused.err).toMatch(/gateway\.config\.yaml is there already; --force overwrites it/)
+    expect(refused.err).toMatch(/gateway\.config\.yaml exists already; --force overwrites it/)
     expect(refused.code).toBe(1)
     expect(await readFile(join(cwd, 'gateway.config.yaml'), 'utf8')).toBe('# mine\n')
     expect((await call(['init', '--force'], { cwd })).code).toBe(0)
@@ -281,7 +283,7 @@ describe('init and check', () => {
     expect(await readFile(join(cwd, '.env'), 'utf8')).toBe(env)
   })
 
-  it('find everything that is wrong', async () => {
+  it('find all mistakes', async () => {
     const broken = CONFIG.replace("'0.000001'", '0.000001').replace('use: mock', 'use: mokc')
     const cwd = await folder({ 'gateway.config.yaml': broken })
     const { code, err } = await call(['check'], { cwd })
@@ -293,14 +295,14 @@ describe('init and check', () => {
     expect(second.code).toBe(1)
   })
 
-  it('name a configuration that is not there', async () => {
+  it('name a configuration that does not exist', async () => {
     const { code, err } = await call(['check', '--config', 'no.yaml'])
     expect([code, err]).toEqual([1, expect.stringContaining('no.yaml')])
   })
 })
 
-describe('a gateway whose output nobody reads any more', () => {
-  it('goes on serving', PATIENT, async () => {
+describe('a gateway whose output is closed', () => {
+  it('continues to serve', PATIENT, async () => {
     const { child, url } = await serve(
       CONFIG.replace('access: false', 'access: true, format: json'),
     )
@@ -315,7 +317,7 @@ describe('a gateway whose output nobody reads any more', () => {
   })
 })
 
-describe('a gateway that keeps its state in a file', () => {
+describe('a gateway with its state in a file', () => {
   it(
     'knows accounts, keys and money again after it was killed, and shows the key once',
     PATIENT,
@@ -355,7 +357,7 @@ describe('commands of a running gateway', () => {
 
   const at = () => ['--url', t.url, '--token', TOKEN]
 
-  it('make an account, pay it, make a key, and follow what it does', async () => {
+  it('create an account, add credits, create a key, and show its calls', async () => {
     const { url } = t
     const cwd = await folder({ 'policy.json': '{"version":1,"maxOutputTokens":50}' })
     const command = (...args: string[]) => run([...args, ...at()], { cwd })
@@ -375,8 +377,8 @@ describe('commands of a running gateway', () => {
     expect(made.err).toBe('')
     expect(made.out).toMatch(/cap +5 USD, month\n/)
     expect(made.out).toContain('warning: the catalog has no model "mock/nothing"')
-    expect(made.out).toContain('This is the only time it is shown')
-    const secret = keyIn(made.out.slice(made.out.indexOf('only time')))
+    expect(made.out).toContain('The secret is shown only now')
+    const secret = keyIn(made.out.slice(made.out.indexOf('only now')))
     const id = /^id +(\S+)$/m.exec(made.out)![1]!
     const answer = await ask(url, secret, CHAT, hello)
     expect(answer.status, answer.text).toBe(200)
@@ -418,7 +420,7 @@ describe('commands of a running gateway', () => {
     }
   })
 
-  it('pass on what the gateway says', async () => {
+  it('print errors of the gateway', async () => {
     // The token is the one of the configuration, unless told.
     const cwd = await folder({ 'gateway.config.yaml': CONFIG })
     const command = (...args: string[]) => call([...args, '--url', t.url], { cwd })
@@ -444,13 +446,13 @@ describe('commands of a running gateway', () => {
     expect([code, err]).toEqual([1, 'The ledger does not add up.\n'])
   })
 
-  it('say that nobody answers, or not a gateway', async () => {
+  it('report an address without a server, or without a gateway', async () => {
     const other = createHttpServer((_, response) => void response.end('hi'))
     await once(other.listen(0, '127.0.0.1'), 'listening')
     const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
     const options = ['--url', url, '--token', 'x']
     const stranger = await call(['models', ...options])
-    expect(stranger.err).toMatch(/no gateway/)
+    expect(stranger.err).toMatch(/is not a gateway \(status 200\)/)
     other.close().closeAllConnections()
     await once(other, 'close')
     const nobody = await call(['models', ...options])
@@ -460,7 +462,7 @@ describe('commands of a running gateway', () => {
     expect([stranger.code, nobody.code]).toEqual([1, 1])
   })
 
-  it('say how to get an admin API where there is none', async () => {
+  it('explain how to enable the admin API', async () => {
     await using other = await createTestGateway()
     const { url } = other
     const { code, err } = await call(['models', '--url', url, '--token', 'x'])

@@ -44,7 +44,7 @@ function withLine(text: string, line: object): string {
 }
 
 describe('moving a ledger', () => {
-  it('takes accounts, keys and money along, once', PATIENT, async () => {
+  it('moves accounts, keys and money, once', PATIENT, async () => {
     const [here, there] = [await place('state: { driver: file, retention: 2 }\n'), await place()]
     const first = await serve(here)
     const secret = keyIn(first.said())
@@ -78,7 +78,11 @@ describe('moving a ledger', () => {
     expect([printed.code, printed.err]).toEqual([0, ''])
     expect(withoutHeader(printed.out)).toBe(withoutHeader(text))
     const twice = await call(here, 'ledger', 'export', '--out', file)
-    expect(twice).toEqual({ code: 1, out: '', err: `${file} is there already.\n` })
+    expect(twice).toEqual({
+      code: 1,
+      out: '',
+      err: `${file} exists already: choose another name.\n`,
+    })
     const nowhere = await call(here, 'ledger', 'export', '--out', 'no/where')
     expect(nowhere.err).toMatch(/^no\/where cannot be used: .*no such file[^\n]*\n$/)
     expect(nowhere.code).toBe(1)
@@ -115,8 +119,8 @@ describe('moving a ledger', () => {
   })
 })
 
-describe('what cannot be moved', () => {
-  it('is told in a sentence', async () => {
+describe('a ledger that cannot be moved', () => {
+  it('is reported in a sentence', async () => {
     const header = '{"kind":"export","version":1,"at":0}\n'
     const files = {
       'short.jsonl': header,
@@ -128,9 +132,13 @@ describe('what cannot be moved', () => {
       [
         memory,
         ['export'],
-        'With state.driver "memory" there is no ledger but in a running gateway.',
+        'state.driver is "memory": such a ledger exists only inside a running gateway.',
       ],
-      [memory, ['import', 'x'], 'With state.driver "memory" there is no ledger but in a running'],
+      [
+        memory,
+        ['import', 'x'],
+        'state.driver is "memory": such a ledger exists only inside a running',
+      ],
       ['', ['export'], /^There is no ledger in \/\S+\/data\.$/m],
       ['', ['import', 'no.jsonl'], /^no\.jsonl cannot be used: .*no such file/],
       ['', ['import', 'short.jsonl'], 'short.jsonl, line 2: the export ends early'],
@@ -157,6 +165,6 @@ describe('what cannot be moved', () => {
     ]) {
       expect(family.out).toContain(line)
     }
-    expect(command.out).toMatch(/--out <file> +write there instead of printing/)
+    expect(command.out).toMatch(/--out <file> +write to this file instead of standard output/)
   })
 })
