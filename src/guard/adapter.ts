@@ -38,7 +38,7 @@ export interface RefusedTurn {
 }
 
 /** A refusal that is to be written. */
-export interface Refusal<Part> {
+interface Refusal<Part> {
   readonly text: string
   readonly choice: number
   /** A part of the answer that it replaces; absent where the input was refused. */
@@ -130,6 +130,6 @@ export interface PassthroughPiece<Part> extends AnyPiece<Part> {
 }
 
 /** Ends a choice; goes out after everything else of it. */
-export interface FinishPiece<Part> extends AnyPiece<Part> {
+interface FinishPiece<Part> extends AnyPiece<Part> {
   readonly kind: 'finish'
 }

@@ -5,7 +5,7 @@ import type { ScreenedChoice } from './screened-choice.ts'
 import type { ScreenedText } from './screened-text.ts'
 
 /** Text that a guard retains. */
-export interface Backlog<Part> {
+interface Backlog<Part> {
   readonly choice: ScreenedChoice<Part>
   readonly text: ScreenedText<Part>
   readonly session: ScanSession

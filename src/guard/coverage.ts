@@ -3,7 +3,7 @@ import type { EffectivePolicy } from '../policy/policy.ts'
 import { isSelected, type GuardRegistry, type GuardInstance } from './plan.ts'
 
 /** One rule, and the names of the guards that enforce it on each side. */
-export interface Coverage {
+interface Coverage {
   readonly rule: string
   readonly input: readonly string[]
   readonly output: readonly string[]

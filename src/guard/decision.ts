@@ -1,39 +1,39 @@
 /**
  * What guards made of one call: for the client (header and `guard` object) and for the operator (the event
- * `guard.decision`). Names and numbers, never text that was found (guard design, 6).
+ * `guard.decision`). Names and numbers; matched text only where the operator wants it.
  */
 import type { Origin, Side } from '../plugin.ts'
 import { createHmac, randomBytes } from 'node:crypto'
 import type { OutputLocation } from './screen-types.ts'
 import type { BlockVerdict, FaultKind } from './verdicts.ts'
 
-export type GuardOutcome = 'passed' | 'blocked' | 'error'
+type GuardOutcome = 'passed' | 'blocked' | 'error'
 export type Evidence = 'none' | 'hash' | 'text'
 
-/** One thing that was found. */
+/** One violation, as the event reports it. */
 export interface Finding {
   readonly side: Side
   readonly rule: string
   readonly origin: Origin
   readonly guard: string
   readonly channel: string
-  /** The unit of the input. */
+  /** Id of the text of the input. */
   readonly unit?: string
   /** The choice of the answer. */
   readonly choice?: number
-  /** Under which reading of the text a pattern matched. */
+  /** The reading of the text in which a pattern matched. */
   readonly view?: string
   readonly spanLengths: readonly number[]
   readonly score?: number
   /** Hashes of what matched, or the text, as the operator wants it. */
   readonly evidence?: readonly string[]
-  /** From the arrival of the call. */
+  /** ms since the call arrived. */
   readonly latencyMs: number
-  /** What became of it; `seen` where nothing is enforced. */
+  /** `seen` where nothing is enforced. */
   readonly effect: 'blocked' | 'dropped' | 'withheld' | 'seen'
 }
 
-/** The `guard` member of an answer (wire contract, 5.4.5). */
+/** The `guard` member of an answer. */
 export interface GuardReport {
   readonly outcome: GuardOutcome
   readonly side?: Side
@@ -43,16 +43,16 @@ export interface GuardReport {
   readonly degraded: readonly string[]
 }
 
-export interface DecisionInit {
+interface DecisionInit {
   readonly mode: 'block' | 'monitor'
   readonly evidence: Evidence
   /** ms since epoch */
   readonly startedAt: number
-  /** Rules that are told to the model and judged by nobody. */
+  /** Rules that the model is told of and no guard enforces. */
   readonly unenforced: readonly string[]
 }
 
-/** Who found it, and what. */
+/** A block of a guard. */
 export interface Violation {
   readonly guard: string
   readonly origin: Origin
@@ -60,17 +60,10 @@ export interface Violation {
   readonly view?: string | undefined
 }
 
-/** Where it was found. @see OutputLocation */
-export type Location = OutputLocation & { /** The unit of the input. */ readonly unit?: string }
-
-/** Repeats can be seen, and nothing else. */
-const secret = randomBytes(32)
-/** More of them would tell nothing more. */
-const MOST_FINDINGS = 1000
-const MOST_ERRORS = 100
-const MOST_FIELDS = 20
-
-const NOTHING: readonly never[] = []
+/** Where a violation is. */
+export type Location = OutputLocation & {
+  /** Id of the text of the input. */ readonly unit?: string
+}
 
 /** A guard that could not look. */
 interface Failure {
@@ -79,28 +72,34 @@ interface Failure {
   readonly side: Side
 }
 
+/** Key of evidence hashes: repeats can be seen within one process, and nothing else. */
+const secret = randomBytes(32)
+/** Bounds of the event. */
+const MAX_FINDINGS = 1000
+const MAX_ERRORS = 100
+const MAX_FIELDS = 20
+
 export class Decision {
-  /** A policy wants somebody to hear of it. */
+  /** The block was escalated. */
   escalated = false
-  // Made when there is the first of them, which most calls never have.
-  #findings: Finding[] | undefined
-  #errors: Failure[] | undefined
-  #looking: Promise<unknown>[] | undefined
-  /** All rules that something was found for. */
-  #seen: Set<string> | undefined
-  #unscanned: Set<string> | undefined
-  #removed: Set<string> | undefined
-  #degraded: Set<string> | undefined
-  #rules: Set<string> | undefined
-  #choices: Set<number> | undefined
   /** Characters of the answer. */
   released = 0
   withheld = 0
-  /** Nobody looked at all of it. */
+  /** Guards have not seen all of it. */
   incomplete = false
-  /** Nothing is left to be decided. */
+  /** Nothing is left to decide. */
   final = false
   readonly #init: DecisionInit
+  readonly #findings: Finding[] = []
+  readonly #errors: Failure[] = []
+  readonly #pending: Promise<unknown>[] = []
+  /** Rules of all findings, and those that the call was refused for. */
+  readonly #seenRules = new Set<string>()
+  readonly #rules = new Set<string>()
+  readonly #unscanned = new Set<string>()
+  readonly #removed = new Set<string>()
+  readonly #degraded = new Set<string>()
+  readonly #choices = new Set<number>()
   #outcome: GuardOutcome = 'passed'
   #side: Side | undefined
 
@@ -113,78 +112,72 @@ export class Decision {
   }
 
   get findings(): readonly Finding[] {
-    return this.#findings ?? NOTHING
+    return this.#findings
   }
 
-  /** For what it was refused. */
+  /** The rules that the call was refused for. */
   get rules(): readonly string[] {
-    return allOf(this.#rules)
+    return [...this.#rules]
   }
 
-  /** Something was found. @param unit of the input it was found in */
   found(
     side: Side,
     { guard, origin, block, view }: Violation,
-    place: Location,
+    { matched, channel, unit, choice }: Location,
     effect: Finding['effect'],
   ): void {
-    const { matched, channel, unit, choice } = place
-    if (effect === 'blocked') this.#decide('blocked', side, block.rule, choice)
-    const isNew = !this.#seen?.has(block.rule)
-    this.#seen = (this.#seen ?? new Set()).add(block.rule)
-    const findings = (this.#findings ??= [])
-    if (findings.length >= MOST_FINDINGS && effect !== 'blocked' && !isNew) return
-    findings.push({
+    const { rule, score, spans = [] } = block
+    if (effect === 'blocked') this.#decide('blocked', side, rule, choice)
+    const isFull = this.#findings.length >= MAX_FINDINGS
+    if (isFull && effect !== 'blocked' && this.#seenRules.has(rule)) return
+    this.#seenRules.add(rule)
+    this.#findings.push({
       side,
-      rule: block.rule,
+      rule,
       origin,
       guard,
       channel,
       ...(unit === undefined ? { choice } : { unit }),
       ...(view === undefined ? {} : { view }),
-      spanLengths: (block.spans ?? []).map(({ start, end }) => end - start),
-      ...(block.score === undefined ? {} : { score: block.score }),
+      spanLengths: spans.map(({ start, end }) => end - start),
+      ...(score === undefined ? {} : { score }),
       ...evidenceOf(matched, this.#init.evidence),
       latencyMs: Date.now() - this.#init.startedAt,
       effect,
     })
   }
 
-  /** A guard could not look. @param goesOn the call, without it */
-  failed(side: Side, guard: string, kind: FaultKind, goesOn: boolean): void {
-    const errors = (this.#errors ??= [])
-    if (errors.length < MOST_ERRORS) errors.push({ guard, kind, side })
-    if (goesOn) this.#degraded = (this.#degraded ?? new Set()).add(guard)
+  /** A guard could not look. @param tolerated the call goes on without it */
+  failed(side: Side, guard: string, kind: FaultKind, tolerated: boolean): void {
+    if (this.#errors.length < MAX_ERRORS) this.#errors.push({ guard, kind, side })
+    if (tolerated) this.#degraded.add(guard)
   }
 
-  /** What a guard's failure ends. */
+  /** The failure of a guard ends a choice. */
   failedFor(side: Side, choice: number): void {
     this.#decide('error', side, 'guard_error', choice)
   }
 
-  /** Media that no guard of texts can read. @returns whether that is new */
+  /** Media that guards of texts cannot read. @returns whether the kind is new */
   unscanned(kind: string): boolean {
-    const isNew = !this.#unscanned?.has(kind)
-    this.#unscanned = (this.#unscanned ?? new Set()).add(kind)
+    const isNew = !this.#unscanned.has(kind)
+    this.#unscanned.add(kind)
     return isNew
   }
 
   /** A field that no guard can read was left out of the answer. */
   removed(field: string): void {
-    const removed = (this.#removed ??= new Set())
-    if (removed.size < MOST_FIELDS) removed.add(field)
+    if (this.#removed.size < MAX_FIELDS) this.#removed.add(field)
   }
 
-  /** Guards that only look on may take longer than the call. */
-  waitFor(looking: Promise<unknown>): void {
-    // Whoever waits for it does so later.
-    const known = looking.catch(() => (this.incomplete = true))
-    this.#looking = [...(this.#looking ?? NOTHING), known]
+  /** Guards that only monitor may take longer than the call. A rejection makes the decision incomplete. */
+  waitFor(pending: Promise<unknown>): void {
+    this.#pending.push(pending.catch(() => (this.incomplete = true)))
   }
 
-  /** Resolves when nobody looks any more; nothing where nobody does. */
+  /** Resolves when no guard looks any more; undefined where none does. */
   complete(): Promise<unknown> | undefined {
-    return this.#looking && Promise.all(this.#looking)
+    return this.#pending.length > 0 ? Promise.all(this.#pending) : undefined
   }
 
   /** The value of `X-Service-Guard`. */
@@ -193,34 +186,32 @@ export class Decision {
     const isPending = this.#outcome === 'passed' && !this.final
     let value = isPending ? 'outcome=pending' : `outcome=${this.#outcome}`
     if (this.#side) value += `; side=${this.#side}`
-    if (this.#rules) value += `; rules=${this.rules.join(',')}`
-    if (this.#removed?.has('logprobs')) value += '; logprobs=removed'
+    if (this.#rules.size > 0) value += `; rules=${this.rules.join(',')}`
+    if (this.#removed.has('logprobs')) value += '; logprobs=removed'
     return value
   }
 
-  /** What the client is told; nothing where nothing is enforced. */
+  /** The client's report; undefined where nothing is enforced. */
   report(): GuardReport | undefined {
     if (this.#init.mode === 'monitor') return undefined
-    const [outcome, side] = [this.#outcome, this.#side]
-    const choices = this.#choices ? [...this.#choices].sort((a, b) => a - b) : NOTHING
-    const [unscanned, degraded] = [allOf(this.#unscanned), allOf(this.#degraded)]
-    // Most have none: copies would cost more than the rest of it.
-    return side
-      ? { outcome, side, rules: this.rules, choices, unscanned, degraded }
-      : { outcome, rules: NOTHING, choices, unscanned, degraded }
-  }
-
-  /** What it comes to. */
-  summary() {
-    const { mode } = this.#init
     return {
-      mode,
       outcome: this.#outcome,
-      rules: mode === 'monitor' ? allOf(this.#seen) : this.rules,
+      ...(this.#side && { side: this.#side }),
+      rules: this.rules,
+      choices: [...this.#choices].sort((a, b) => a - b),
+      unscanned: [...this.#unscanned],
+      degraded: [...this.#degraded],
     }
   }
 
-  /** The event `guard.decision`. @param head whose it is */
+  /** For metrics and the access log; in monitor mode with the rules that would have blocked. */
+  summary() {
+    const { mode } = this.#init
+    const rules = mode === 'monitor' ? [...this.#seenRules] : this.rules
+    return { mode, outcome: this.#outcome, rules }
+  }
+
+  /** The event `guard.decision`. @param head members that say whose decision it is */
   record<Head extends object>(head: Head) {
     const { mode, outcome, rules } = this.summary()
     return {
@@ -229,15 +220,15 @@ export class Decision {
       outcome,
       rules,
       sides: this.findings,
-      errors: this.#errors ?? NOTHING,
-      unscanned: allOf(this.#unscanned),
+      errors: this.#errors,
+      unscanned: [...this.#unscanned],
       unenforced: this.#init.unenforced,
-      removed: allOf(this.#removed),
-      degraded: allOf(this.#degraded),
+      removed: [...this.#removed],
+      degraded: [...this.#degraded],
       released: this.released,
       withheld: this.withheld,
       escalate: this.escalated,
-      // An answer that broke off was not looked at to its end.
+      // Guards have not seen the end of an answer that broke off.
       incomplete: this.incomplete || (mode === 'block' && outcome === 'passed' && !this.final),
     }
   }
@@ -245,13 +236,9 @@ export class Decision {
   #decide(outcome: 'blocked' | 'error', side: Side, rule: string, choice: number): void {
     if (this.#outcome !== 'blocked') this.#outcome = outcome
     this.#side ??= side
-    this.#rules = (this.#rules ?? new Set()).add(rule)
-    if (side === 'output') this.#choices = (this.#choices ?? new Set()).add(choice)
+    this.#rules.add(rule)
+    if (side === 'output') this.#choices.add(choice)
   }
-}
-
-function allOf<T>(items: ReadonlySet<T> | undefined): readonly T[] {
-  return items ? [...items] : NOTHING
 }
 
 function evidenceOf(matched: readonly string[], evidence: Evidence) {

@@ -1,8 +1,8 @@
-/** Tells the operator of blocks that policies want escalated: posted to an address, tried again, bounded. */
+/** Posts blocks that policies want escalated to the operator's address: with retries, and a bounded queue. */
 import { ofetch } from 'ofetch'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** One block, without any text of it. */
+/** One block, without any text of the call. */
 export interface EscalationEvent {
   readonly event: 'guard.escalation'
   /** ISO 8601 */
@@ -17,48 +17,48 @@ export interface EscalationEvent {
   readonly rules: readonly string[]
 }
 
-export interface EscalationTarget {
+interface EscalationTarget {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }
 
-const MOST_WAITING = 1000
+const MAX_WAITING = 1000
 const TIMEOUT_MS = 5000
-/** Waits before the second, third and last try. */
-const WAITS_MS = [1000, 5000, 25_000]
+/** Delays before the second, third and last try. */
+const DELAYS_MS = [1000, 5000, 25_000]
 
 /** Posts events one after the other, each up to four times. */
 export class Escalations {
   readonly #target: EscalationTarget
   readonly #report: (message: string) => void
-  readonly #waits: readonly number[]
+  readonly #delays: readonly number[]
   readonly #queue: EscalationEvent[] = []
-  /** Nothing is tried again any more. */
+  /** Ends retries. */
   readonly #closing = new AbortController()
-  /** Nothing is tried any more. */
+  /** Ends every try. */
   readonly #over = new AbortController()
   #posting: Promise<void> | undefined
 
-  /** @param report told of events that were lost, without anything of the target but its host */
+  /** @param report called for events that were lost, with no part of the target but its host */
   constructor(
     target: EscalationTarget,
     report: (message: string) => void,
-    waitsMs: readonly number[] = WAITS_MS,
+    delaysMs: readonly number[] = DELAYS_MS,
   ) {
     this.#target = target
     this.#report = report
-    this.#waits = waitsMs
+    this.#delays = delaysMs
   }
 
   add(event: EscalationEvent): void {
-    if (this.#queue.length >= MOST_WAITING) {
+    if (this.#queue.length >= MAX_WAITING) {
       return this.#report(`the escalation of ${event.request_id} is lost: too many are waiting`)
     }
     this.#queue.push(event)
     this.#posting ??= this.#postAll().finally(() => (this.#posting = undefined))
   }
 
-  /** Gives up what is waiting for another try. What has not been tried has as long as one try may take, all together. */
+  /** Gives up retries. Events that were not tried yet have the time of one try, all together. */
   async close(): Promise<void> {
     this.#closing.abort()
     const timer = setTimeout(() => this.#over.abort(), TIMEOUT_MS)
@@ -77,9 +77,9 @@ export class Escalations {
   async #post(event: EscalationEvent): Promise<boolean> {
     const { signal } = this.#closing
     const { url, headers } = this.#target
-    for (const wait of [0, ...this.#waits]) {
+    for (const delay of [0, ...this.#delays]) {
       try {
-        if (wait > 0) await sleep(wait, undefined, { signal, ref: false })
+        if (delay > 0) await sleep(delay, undefined, { signal, ref: false })
         const inTime = AbortSignal.any([this.#over.signal, AbortSignal.timeout(TIMEOUT_MS)])
         await ofetch(url, { method: 'POST', headers, body: event, signal: inTime, retry: 0 })
         return true

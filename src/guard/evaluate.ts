@@ -24,7 +24,7 @@ export interface PolicyTestResult {
   readonly error?: FaultKind
 }
 
-export interface PolicyTest {
+interface PolicyTest {
   readonly policy: EffectivePolicy
   readonly guards: GuardRegistry
   readonly texts: { readonly input?: string; readonly output?: string }

@@ -7,7 +7,7 @@ import type { InputTexts, RefusedTurn } from './adapter.ts'
 import { GuardFault, toFault } from './verdicts.ts'
 import type { GuardRunner } from './runner.ts'
 
-export interface InputInit {
+interface InputInit {
   readonly input: InputTexts
   readonly patterns: readonly PatternAssignment[]
   /** Local ones before remote ones. */

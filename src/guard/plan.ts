@@ -56,7 +56,7 @@ export interface GuardPlan {
  * @param proceed throws when the matcher is no longer wanted
  * @throws for an invalid pattern
  */
-export type Compile = (
+type Compile = (
   patterns: readonly string[],
   origin: Origin,
   proceed: () => void,

@@ -14,22 +14,23 @@ import {
   type BlockVerdict,
 } from './verdicts.ts'
 
+const NO_OFFSETS: RuleOffsets = { scopes: 0, bannedPatterns: 0 }
 /** How long a local guard may work in one go. */
 const LOCAL_LIMIT_MS = 250
 
 /** Told of the work of guards, for metrics. */
-export interface GuardObserver {
+interface GuardObserver {
   /** @param seconds that the guard took to answer */
   asked(guard: string, side: Side, seconds: number): void
 }
 
 /** How many scopes and patterns of the policy come before those that a guard knows. */
-export interface RuleOffsets {
+interface RuleOffsets {
   readonly scopes: number
   readonly bannedPatterns: number
 }
 
-export interface GuardRunnerInit {
+interface GuardRunnerInit {
   /** The instance's name. */
   readonly name: string
   readonly guard: Guard
@@ -51,28 +52,14 @@ export class GuardRunner {
   readonly name: string
   readonly guard: Guard
   readonly origin: Origin
-  readonly #ruleFilter: RuleFilter
-  readonly #offsets: RuleOffsets
-  readonly #circuit: CircuitBreaker
-  readonly #verdicts: VerdictCache
-  readonly #observer: GuardObserver
-  readonly #limitsMs: GuardRunnerInit['limitsMs']
-  readonly #signal: AbortSignal
-  readonly #contextOf: GuardRunnerInit['contextOf']
+  readonly #init: GuardRunnerInit
   #context: GuardContext | undefined
 
   constructor(init: GuardRunnerInit) {
     this.name = init.name
     this.guard = init.guard
     this.origin = init.origin
-    this.#ruleFilter = init.ruleFilter
-    this.#offsets = init.offsets ?? { scopes: 0, bannedPatterns: 0 }
-    this.#circuit = init.circuit
-    this.#verdicts = init.verdicts
-    this.#observer = init.observer
-    this.#limitsMs = init.limitsMs
-    this.#signal = init.signal
-    this.#contextOf = init.contextOf
+    this.#init = init
   }
 
   get local(): boolean {
@@ -81,17 +68,19 @@ export class GuardRunner {
 
   /** The context of local guards, without a deadline. */
   get context(): GuardContext {
-    return (this.#context ??= this.#contextOf(this.#signal, Infinity))
+    return (this.#context ??= this.#init.contextOf(this.#init.signal, Infinity))
   }
 
   /** Whether the guard agreed to the same text in the same context a while ago. */
   hasPassed(item: TextItem): boolean {
-    return this.#verdicts.has(this.#verdicts.keyOf(this.name, this.context, item))
+    const { verdicts } = this.#init
+    return verdicts.has(verdicts.keyOf(this.name, this.context, item))
   }
 
   /** Remembers that the guard agreed to a text. */
   passed(item: TextItem): void {
-    this.#verdicts.add(this.#verdicts.keyOf(this.name, this.context, item))
+    const { verdicts } = this.#init
+    verdicts.add(verdicts.keyOf(this.name, this.context, item))
   }
 
   /**
@@ -100,11 +89,11 @@ export class GuardRunner {
    * @throws GuardFault for what is no verdict, see {@link checkVerdict}
    */
   blockIn(verdict: unknown, length: number): BlockVerdict | undefined {
-    const block = checkVerdict(verdict, length, this.#ruleFilter)
+    const block = checkVerdict(verdict, length, this.#init.ruleFilter)
     const position = block && /^(scope:|bannedPatterns\[)(\d+)(.*)$/.exec(block.rule)
     if (!position) return block
     const [, before, index, after] = position
-    const { scopes, bannedPatterns } = this.#offsets
+    const { scopes, bannedPatterns } = this.#init.offsets ?? NO_OFFSETS
     const offset = before === 'scope:' ? scopes : bannedPatterns
     return { ...block, rule: `${before}${Number(index) + offset}${after}` as RuleRef }
   }
@@ -145,22 +134,23 @@ export class GuardRunner {
     run: (context: GuardContext) => T | Promise<T>,
     again = true,
   ): Promise<T> {
+    const { circuit, contextOf, limitsMs, observer } = this.#init
     const started = performance.now()
-    if (!this.#circuit.admit(started)) throw new GuardFault('circuit', 'the guard fails too often')
+    if (!circuit.admit(started)) throw new GuardFault('circuit', 'the guard fails too often')
     const { signal, timer, clear } = this.#until(side)
-    const context = this.#contextOf(signal, Date.now() + this.#limitsMs[side])
+    const context = contextOf(signal, Date.now() + limitsMs[side])
     try {
       const answer = await twice(() => unlessAborted(signal, run(context)), signal, again)
-      this.#circuit.ended(true, performance.now())
+      circuit.ended(true, performance.now())
       return answer
     } catch (error) {
       const fault = toFault(timer.aborted ? timer.reason : error)
-      if (this.#signal.aborted) this.#circuit.abandoned()
-      else this.#circuit.ended(isTextFault(fault), performance.now())
+      if (this.#init.signal.aborted) circuit.abandoned()
+      else circuit.ended(isTextFault(fault), performance.now())
       throw fault
     } finally {
       clear()
-      this.#observer.asked(this.name, side, (performance.now() - started) / 1000)
+      observer.asked(this.name, side, (performance.now() - started) / 1000)
     }
   }
 
@@ -169,9 +159,9 @@ export class GuardRunner {
     const timer = new AbortController()
     const timeout = setTimeout(
       () => timer.abort(new GuardFault('timeout', 'the guard did not answer in time')),
-      this.#limitsMs[side],
+      this.#init.limitsMs[side],
     )
-    const signal = AbortSignal.any([this.#signal, timer.signal])
+    const signal = AbortSignal.any([this.#init.signal, timer.signal])
     return { signal, timer: timer.signal, clear: () => clearTimeout(timeout) }
   }
 }

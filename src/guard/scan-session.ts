@@ -21,7 +21,7 @@ export type Answer = TextProgress | Promise<TextProgress>
 
 /**
  * How a guard is asked about one text. A promise means that the answer takes time: for local guards because other calls
- * get their turn, for remote ones because somebody is asked elsewhere.
+ * get their turn, for remote ones because they ask a service.
  * @throws GuardFault or any error of the guard, also as a rejection: it could not look
  */
 export interface TextCheck {
@@ -65,7 +65,7 @@ export interface BlockedAt extends Stopped {
   readonly safeOffset: number
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   /** See {@link OutputScanner.check}. */
   readonly atOnce: boolean
   /** Called when an answer that was outstanding has come. */

@@ -4,7 +4,7 @@ import type { OutputCodec } from './adapter.ts'
 import type { OutputScanner, Stopped } from './scan-session.ts'
 import type { GuardFault } from './verdicts.ts'
 
-export interface ScreenLimits {
+interface ScreenLimits {
   /** Characters that may be retained of one text, and a quarter of what may be retained of all. */
   readonly maxHeld: number
   /** Characters of a buffered answer. */

@@ -14,7 +14,7 @@ interface Retained<Part> {
   readonly end: number
 }
 
-export interface TextOptions {
+interface TextOptions {
   /** A violation ends this text only. */
   readonly droppable?: boolean | undefined
   /** Nothing goes out before the text is complete. */

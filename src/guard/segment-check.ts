@@ -18,7 +18,7 @@ interface Question {
 }
 
 /** A check that can also be asked about a text as a whole, in place of `push` and `end`. */
-export type SegmentCheck = TextCheck & { judge(text: string): Answer }
+type SegmentCheck = TextCheck & { judge(text: string): Answer }
 
 /**
  * A plugin that judges segments. Of a remote guard up to three answers are outstanding at once; it agrees to segments in

@@ -1,4 +1,4 @@
-/** So many at once, and among those who wait every owner in turn. */
+/** Bounds how many tasks run at once; owners that wait take turns. */
 
 interface Waiting {
   readonly enter: () => void
@@ -6,8 +6,8 @@ interface Waiting {
 
 export class FairSemaphore {
   readonly #limit: number
-  #inside = 0
-  /** Owners in the order of their turn, each with those who wait. */
+  #running = 0
+  /** Owners in the order of their turn, each with its waiting tasks. */
   readonly #queues = new Map<string, Waiting[]>()
 
   constructor(limit: number) {
@@ -15,18 +15,18 @@ export class FairSemaphore {
   }
 
   /**
-   * Waits for a place.
-   * @returns what gives the place back, once
-   * @throws the signal's reason when it is aborted while waiting
+   * Waits until a task may run.
+   * @returns gives the place back; further calls do nothing
+   * @throws the signal's reason when it is aborted before that
    */
   async enter(owner: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
-    if (this.#inside < this.#limit) this.#inside++
+    if (this.#running < this.#limit) this.#running++
     else await this.#wait(owner, signal)
-    let left = false
+    let released = false
     return () => {
-      if (left) return
-      left = true
+      if (released) return
+      released = true
       this.#next()
     }
   }
@@ -51,7 +51,7 @@ export class FairSemaphore {
     })
   }
 
-  /** Hands a place on. */
+  /** Hands a place on. The owner moves to the end of the line. */
   #next(): void {
     for (const [owner, queue] of this.#queues) {
       const waiting = queue.shift()!
@@ -59,6 +59,6 @@ export class FairSemaphore {
       if (queue.length > 0) this.#queues.set(owner, queue)
       return waiting.enter()
     }
-    this.#inside--
+    this.#running--
   }
 }

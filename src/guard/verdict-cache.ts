@@ -1,38 +1,30 @@
-/** Texts that remote guards have agreed to, so that they are not asked again (guard design, 3.4). */
+/** Texts that remote guards have agreed to, so that they are not asked again. */
 import { LRUCache } from 'lru-cache'
 import { createHmac, randomBytes } from 'node:crypto'
 import type { GuardContext, TextItem } from '../plugin.ts'
 
-const MOST = 20_000
+const MAX_VERDICTS = 20_000
 const TTL_MS = 600_000
 
-/** Remembers passes only, by a hash of everything that a verdict may depend on. One account learns nothing of another. */
+/** Remembers passes only, by a hash of everything that a verdict may depend on. Accounts share nothing. */
 export class VerdictCache {
-  readonly #known = new LRUCache<string, true>({ max: MOST, ttl: TTL_MS })
+  readonly #passed = new LRUCache<string, true>({ max: MAX_VERDICTS, ttl: TTL_MS })
   readonly #secret = randomBytes(32)
 
   /** @param guard the instance's name */
-  keyOf(guard: string, context: GuardContext, unit: TextItem): string {
-    const {
-      accountId,
-      keyId,
-      operation: endpoint,
-      model,
-      origin,
-      rules,
-      judgeModel: judge,
-    } = context
-    const { side, channel, text, context: around } = unit
-    const about = [guard, accountId, keyId, endpoint, model, origin, rules, judge]
-    const parts = [...about, side, channel, around, text]
-    return createHmac('sha256', this.#secret).update(JSON.stringify(parts)).digest('base64')
+  keyOf(guard: string, context: GuardContext, item: TextItem): string {
+    const { accountId, keyId, operation, model, origin, rules, judgeModel } = context
+    const { side, channel, text, context: shown } = item
+    const asked = [guard, accountId, keyId, operation, model, origin, rules, judgeModel]
+    const parts = JSON.stringify([...asked, side, channel, shown, text])
+    return createHmac('sha256', this.#secret).update(parts).digest('base64')
   }
 
   has(key: string): boolean {
-    return this.#known.has(key)
+    return this.#passed.has(key)
   }
 
   add(key: string): void {
-    this.#known.set(key, true)
+    this.#passed.set(key, true)
   }
 }

@@ -1,11 +1,11 @@
-/** What holds for one call: the key's policy, tightened by the request's (guard design, 2). Pure. */
+/** The policy in force for one call: that of the key, tightened by that of the request. Pure. */
 import { CATEGORIES, type ActiveRules, type Category } from '../plugin.ts'
 import type { Escalation, GuardSettings, Policy } from './schema.ts'
 
-/** What is shown in place of blocked text when the key's policy names nothing else. */
+/** Shown in place of blocked text when the key's policy has no refusal of its own. */
 export const DEFAULT_REFUSAL = "I can't help with that here."
 
-/** What holds for one call: the key's policy, tightened by the request's. Deeply frozen. */
+/** The policy in force for one call, with every member. Deeply frozen. */
 export interface EffectivePolicy {
   /** All of them hold. The key's comes first. */
   readonly scopes: readonly string[]
@@ -20,8 +20,8 @@ export interface EffectivePolicy {
   readonly escalate: Escalation
   readonly guard: GuardSettings
   /**
-   * The same rules by whose they are, without repeating the key's: a request's rules are judged apart, so that they can
-   * neither starve nor sway the key's (guard design, 2.3). The request's patterns come after the key's in the list above.
+   * The same rules by origin; those of the request without the ones that the key has. They are judged apart, so that the
+   * rules of a request can neither use up the budget of the key's nor influence a judge of them.
    */
   readonly rules: { readonly key: ActiveRules; readonly request: ActiveRules }
   /** Members of the request's policy that had no effect, sorted, such as `guard.mode`. */
@@ -30,28 +30,28 @@ export interface EffectivePolicy {
 
 const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
 
-/** A key's policy is read once and used for many calls. */
+/** A key's policy is used for many calls. */
 const bases = new WeakMap<Policy, EffectivePolicy>()
 
-/** No policy on a key is the same as the empty one. */
+/** A key without a policy is the same as one with the empty policy. */
 const FREE = effective({ version: 1 })
 
 /**
- * The key's policy, made tighter by the request's; what would loosen it or cannot be compared is ignored and named
- * (guard design, 2.2). Pure.
+ * The key's policy, tightened by the request's. Members of the request that would loosen it, or cannot be compared, have no
+ * effect and are named in `ignored`.
  */
 export function tighten(key: Policy | undefined, request: Policy | undefined): EffectivePolicy {
   const base = key === undefined ? FREE : baseOf(key)
   return request === undefined ? base : tightened(base, request)
 }
 
-/** What a client is shown in place of blocked text. */
+/** The text shown in place of blocked text. */
 export function refusalOf({ refusal, escalate }: EffectivePolicy): string {
   const { enabled, message } = escalate
   return enabled && message ? `${refusal}\n\n${message}` : refusal
 }
 
-/** Every form of the refusal that a client may have been shown under this policy. */
+/** Every form of the refusal text that a client may have got under this policy. */
 export function knownRefusals(policy: EffectivePolicy): readonly string[] {
   const [full, own] = [refusalOf(policy), policy.refusal]
   return full === own ? [own] : [full, own]

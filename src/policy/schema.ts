@@ -1,11 +1,11 @@
-/** The policy of a key, and the tightening policy a request may carry, as they are written. Pure. */
+/** Validates policies as operators and clients write them. Pure. */
 import * as v from 'valibot'
 import { isObject, longerThan, quote } from '../errors/checks.ts'
 import { InvalidRequest } from '../errors/errors.ts'
 import { checkPatterns, checkPatternsSliced } from '../patterns/patterns.ts'
 import { CATEGORIES, type Category } from '../plugin.ts'
 
-/** A policy as it is written: in a key record, or in the `policy` of a request (wire contract, 7). */
+/** A policy as it is written in a key record, or in the `policy` of a request. */
 export interface Policy {
   readonly version: 1
   /** The only subjects allowed, in free text. At most 4,000 code points. */
@@ -25,7 +25,7 @@ export interface Policy {
 
 export interface Escalation {
   readonly enabled: boolean
-  /** Put after the refusal. At most 2,000 code points. */
+  /** Appended to the refusal. At most 2,000 code points. */
   readonly message?: string
 }
 
@@ -41,7 +41,7 @@ export interface GuardSettings {
   readonly stream: 'scan' | 'buffer'
 }
 
-/** Of a policy in a form (guard design, 2.1). */
+/** The most that a policy in a form field may have. */
 const FIELD_BYTES = 256 * 1024
 
 const FLAG = v.boolean('true or false')
@@ -82,8 +82,8 @@ const NESTED = new Map<string, ObjectSchema>([
 
 /**
  * Validates a policy. The first problem in the order of the document is reported; a member that is missing comes after
- * those that are there. `null` never means absent, members we do not know are refused at any depth, and so are patterns
- * that do not compile, with the form that would mean them literally.
+ * those that are there. `null` never means absent. Unknown members are errors at any depth, and so are patterns that do not
+ * compile; the message then suggests the pattern as a literal.
  * @param path where the policy stands, for `param`
  * @throws InvalidRequest `invalid_policy`, with the path of the member
  */
@@ -93,10 +93,10 @@ export function readPolicy(value: unknown, path = 'policy'): Policy {
 }
 
 /**
- * Looks at the patterns of a policy that is read next, which takes long where they are new and many: a promise only there.
- * What is wrong with it {@link readPolicy} says.
+ * Checks the patterns of a policy in time slices before {@link readPolicy}, which then finds the result in a cache and
+ * reports what is wrong. A promise only if that takes longer than a slice.
  * @param value a policy, or the text of one
- * @param proceed throws where nobody waits for it any more
+ * @param proceed throws when the policy is no longer wanted
  */
 export function preparePolicy(value: unknown, proceed?: () => void): unknown {
   const policy = typeof value === 'string' ? parsed(value) : value
@@ -106,8 +106,8 @@ export function preparePolicy(value: unknown, proceed?: () => void): unknown {
 }
 
 /**
- * The policy in a field of a form, where it stands as JSON text.
- * @throws InvalidRequest `invalid_policy`, past 256 KiB too
+ * The policy in a form field, which is JSON text.
+ * @throws InvalidRequest `invalid_policy`, also for more than 256 KiB
  */
 export function readPolicyJson(json: string, path = 'policy'): Policy {
   const value = parsed(json)
@@ -115,7 +115,7 @@ export function readPolicyJson(json: string, path = 'policy'): Policy {
   throw invalid(path, 'JSON of at most 256 KiB', isLong(json) ? 'more' : 'text that is no JSON')
 }
 
-/** What is allowed in a policy but unwise, in words for its owner. */
+/** Warnings for the owner of a policy: what is allowed but unwise. */
 export async function policyWarnings({ bannedPatterns = [] }: Policy): Promise<string[]> {
   const { warnings } = await checkPatternsSliced(bannedPatterns)
   return warnings.map(
@@ -126,7 +126,7 @@ export async function policyWarnings({ bannedPatterns = [] }: Policy): Promise<s
 
 type ObjectSchema = v.StrictObjectSchema<v.ObjectEntries, undefined>
 
-/** Nothing for what is no JSON, and for what is too long. */
+/** Undefined for text that is not JSON or too long. */
 function parsed(json: string): unknown {
   if (isLong(json)) return undefined
   try {
@@ -140,7 +140,7 @@ function isLong(json: string): boolean {
   return Buffer.byteLength(json) > FIELD_BYTES
 }
 
-// By hand, member by member: valibot goes by the order of the schema.
+// Member by member, because valibot would report problems in the order of the schema.
 function check(schema: ObjectSchema, value: unknown, path: string): void {
   if (!isObject(value)) throw invalid(path, 'an object', quote(value))
   for (const name of Object.keys(value)) {

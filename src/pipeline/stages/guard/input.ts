@@ -12,7 +12,7 @@ import type { GuardRunners, RunnerGroup } from './runners.ts'
 /** Why a call goes no further, if it does not. */
 export type Stop = InputVerdict['stop']
 
-export interface InputResult {
+interface InputResult {
   readonly stop: Stop
   /** The verdict of guards that still look while the model is asked. */
   readonly later?: Promise<Stop>
