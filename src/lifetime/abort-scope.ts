@@ -1,44 +1,45 @@
-/** A part of a call that can be ended alone: one attempt at an upstream, one search, one wait. */
+/** Abort controllers for parts of a call: one attempt at a deployment, one search, one wait. */
 import { removeUnordered } from './lists.ts'
 
-/** What a deployment has instead of its provider's limits, in seconds; see `providers.<name>` of the configuration. */
+/** Time limits of a deployment, in seconds. They replace those of its provider; see `docs/configuration.md#providers`. */
 export interface DeploymentLimits {
   readonly timeout?: number | undefined
   readonly firstPartTimeout?: number | undefined
   readonly idleTimeout?: number | undefined
 }
 
-const BRANCH = Symbol('branch')
+const SCOPE = Symbol('abort scope')
 
-/** A signal that belongs to a branch knows it. */
-interface Signal extends AbortSignal {
-  [BRANCH]?: AbortScope
+interface ScopeSignal extends AbortSignal {
+  [SCOPE]?: AbortScope
 }
 
 /**
- * An AbortController that keeps the gateway's own listeners itself: one on an EventTarget costs as much as five promises,
- * and every request to an upstream has one. To everybody else its signal is a signal.
+ * An AbortController with a list of listeners of its own, which cost less than listeners of an EventTarget (figures in the
+ * README of this folder). Its signal is an ordinary AbortSignal for everyone else.
  */
 export class AbortScope extends AbortController {
-  /** A class of abort reasons that do not concern it. */
+  /** Abort reasons of this class do not end the scope, although they end the call. */
   readonly survives: (new () => Error) | undefined
-  /** Requests with its signal have these limits instead of their host's. */
+  /** Requests with the signal of this scope use these limits instead of those of their host. */
   limits: DeploymentLimits | undefined = undefined
   readonly #listeners: (() => void)[] = []
 
-  constructor(outlives?: new () => Error) {
+  /** @param survives a class of abort reasons that do not end the scope */
+  constructor(survives?: new () => Error) {
     super()
-    this.survives = outlives
-    const signal: Signal = this.signal
-    signal[BRANCH] = this
+    this.survives = survives
+    const signal: ScopeSignal = this.signal
+    signal[SCOPE] = this
   }
 
+  /** Aborts the signal, then calls the listeners. Only the first call has an effect. */
   override abort(reason?: unknown): void {
     super.abort(reason)
     for (const listener of this.#listeners.splice(0)) listener()
   }
 
-  /** @param listener called once, when the branch is aborted; must not throw */
+  /** @param listener called once, after the signal was aborted; must not throw */
   on(listener: () => void): void {
     this.#listeners.push(listener)
   }
@@ -48,20 +49,24 @@ export class AbortScope extends AbortController {
   }
 }
 
-/** The branch a signal belongs to, if any. */
+/** The scope that a signal belongs to; undefined for any other signal, also for one derived from it. */
 export function abortScopeOf(signal: AbortSignal): AbortScope | undefined {
-  return (signal as Signal)[BRANCH]
+  return (signal as ScopeSignal)[SCOPE]
 }
 
-/** @param listener called once, when the signal is aborted; must not throw */
+/**
+ * Adds a listener to the scope of a signal, or to the signal itself where it has none.
+ * @param listener called once, when the signal is aborted; must not throw
+ */
 export function onAbort(signal: AbortSignal, listener: () => void): void {
-  const branch = abortScopeOf(signal)
-  if (branch) branch.on(listener)
-  else signal.addEventListener('abort', listener)
+  const scope = abortScopeOf(signal)
+  if (scope) scope.on(listener)
+  else signal.addEventListener('abort', listener, { once: true })
 }
 
+/** Removes a listener that {@link onAbort} added. */
 export function offAbort(signal: AbortSignal, listener: () => void): void {
-  const branch = abortScopeOf(signal)
-  if (branch) branch.off(listener)
+  const scope = abortScopeOf(signal)
+  if (scope) scope.off(listener)
   else signal.removeEventListener('abort', listener)
 }

@@ -1,7 +1,7 @@
-/** Takes an item out of a list, if it is there. What came last mostly goes first, and is cheap to take out. */
+/** Removes an item from a list, if it is there. The last item takes its place. */
 export function removeUnordered<T>(list: T[], item: T): void {
   const at = list.lastIndexOf(item)
   if (at < 0) return
-  if (at === list.length - 1) list.pop()
-  else list.splice(at, 1)
+  list[at] = list.at(-1)!
+  list.pop()
 }

@@ -1,43 +1,47 @@
-/** Things to be done unless they are put off. One timer drives all of them, so one more costs next to nothing. */
+/** Restartable timeouts driven by one shared timer. */
 import { removeUnordered } from './lists.ts'
 
-/** Something that will be done unless it is put off. */
+/** A function that will be called unless the timeout is restarted or cleared in time. */
 export interface Timeout {
-  /** Starts anew, from the last tick on, so that it may be said for every event of a stream. In its ring: once more. */
+  /**
+   * Starts the delay again, counted from the last tick. Cheap enough for every event of a stream. Called while the timeout
+   * fires, it makes it fire once more.
+   */
   restart(): void
   clear(): void
 }
 
-/** The alarms of one owner. */
+/** The timeouts of one owner, which calls {@link Timeouts.tick} at regular intervals. */
 export class Timeouts {
-  /** Few at a time. */
-  readonly #alarms: ManagedTimeout[] = []
+  readonly #timeouts: ManagedTimeout[] = []
 
-  /** Rings once, at the first tick after `delayMs`, or as much before where it was put off. */
-  set(delayMs: number, ring: (now: number) => void): Timeout {
-    const alarm = new ManagedTimeout(this.#alarms, delayMs, ring)
-    this.#alarms.push(alarm)
-    return alarm
+  /** @param onTimeout called once, at the first tick after `delayMs`; receives the time of the tick (ms since epoch) */
+  set(delayMs: number, onTimeout: (now: number) => void): Timeout {
+    const timeout = new ManagedTimeout(this.#timeouts, delayMs, onTimeout)
+    this.#timeouts.push(timeout)
+    return timeout
   }
 
+  /** @param now ms since epoch */
   tick(now: number): void {
-    // A copy: one that rings may take others off.
-    for (const alarm of this.#alarms.toReversed()) alarm.tick(now)
+    // A copy: a timeout that fires may clear others.
+    for (const timeout of this.#timeouts.toReversed()) timeout.tick(now)
   }
 }
 
 class ManagedTimeout implements Timeout {
-  readonly #alarms: ManagedTimeout[]
+  readonly #siblings: ManagedTimeout[]
   readonly #delayMs: number
-  readonly #ring: (now: number) => void
-  /** At the last tick. */
+  readonly #onTimeout: (now: number) => void
+  /** Time of the last tick, ms since epoch. */
   #now = Date.now()
+  /** When it fires; Infinity after it fired or was cleared. */
   #at: number
 
-  constructor(alarms: ManagedTimeout[], delayMs: number, ring: (now: number) => void) {
-    this.#alarms = alarms
+  constructor(siblings: ManagedTimeout[], delayMs: number, onTimeout: (now: number) => void) {
+    this.#siblings = siblings
     this.#delayMs = delayMs
-    this.#ring = ring
+    this.#onTimeout = onTimeout
     this.#at = this.#now + delayMs
   }
 
@@ -47,14 +51,14 @@ class ManagedTimeout implements Timeout {
 
   clear(): void {
     this.#at = Infinity
-    removeUnordered(this.#alarms, this)
+    removeUnordered(this.#siblings, this)
   }
 
   tick(now: number): void {
     this.#now = now
     if (this.#at > now) return
     this.#at = Infinity
-    this.#ring(now)
+    this.#onTimeout(now)
     if (this.#at === Infinity) this.clear()
   }
 }

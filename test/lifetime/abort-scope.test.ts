@@ -1,51 +1,51 @@
 import { describe, expect, it } from 'vitest'
 import { AbortScope, abortScopeOf, offAbort, onAbort } from '../../src/lifetime/abort-scope.ts'
 
-describe('a branch', () => {
-  it('tells its own listeners and those of its signal, once, when the signal is aborted', () => {
-    const branch = new AbortScope()
-    const heard: string[] = []
-    onAbort(branch.signal, () => heard.push(`own, ${branch.signal.aborted}`))
-    branch.signal.addEventListener('abort', () => heard.push('signal'))
+describe('an abort scope', () => {
+  it('calls its own listeners and those of its signal, once', () => {
+    const scope = new AbortScope()
+    const events: string[] = []
+    onAbort(scope.signal, () => events.push(`own, ${scope.signal.aborted}`))
+    scope.signal.addEventListener('abort', () => events.push('signal'))
     const reason = new Error('enough')
-    branch.abort(reason)
-    branch.abort(new Error('again'))
-    expect(heard).toEqual(['signal', 'own, true'])
-    expect(branch.signal.reason).toBe(reason)
+    scope.abort(reason)
+    scope.abort(new Error('again'))
+    expect(events).toEqual(['signal', 'own, true'])
+    expect(scope.signal.reason).toBe(reason)
   })
 
-  it('forgets who no longer listens', () => {
-    const branch = new AbortScope()
-    const heard: string[] = []
+  it('does not call a listener that was removed', () => {
+    const scope = new AbortScope()
+    const events: string[] = []
     const listen = (name: string) => {
-      const listener = () => void heard.push(name)
-      onAbort(branch.signal, listener)
+      const listener = () => void events.push(name)
+      onAbort(scope.signal, listener)
       return listener
     }
     const [first] = [listen('first'), listen('last')]
-    offAbort(branch.signal, first)
-    offAbort(branch.signal, first)
-    branch.abort()
-    expect(heard).toEqual(['last'])
+    offAbort(scope.signal, first)
+    offAbort(scope.signal, first)
+    scope.abort()
+    expect(events).toEqual(['last'])
   })
 
-  it('is found by its signal, and nothing is by another one', () => {
-    const branch = new AbortScope()
-    expect(abortScopeOf(branch.signal)).toBe(branch)
+  it('is found by its own signal only', () => {
+    const scope = new AbortScope()
+    expect(abortScopeOf(scope.signal)).toBe(scope)
     expect(abortScopeOf(new AbortController().signal)).toBeUndefined()
-    expect(abortScopeOf(AbortSignal.any([branch.signal]))).toBeUndefined()
+    expect(abortScopeOf(AbortSignal.any([scope.signal]))).toBeUndefined()
   })
 })
 
-describe('a signal of somebody else', () => {
-  it('tells listeners, and forgets them', () => {
+describe('a signal without a scope', () => {
+  it('calls listeners, and none that was removed', () => {
     const controller = new AbortController()
-    let [told, untold] = [0, 0]
-    const gone = () => void untold++
-    onAbort(controller.signal, () => void told++)
+    let [called, removed] = [0, 0]
+    const gone = () => void removed++
+    onAbort(controller.signal, () => void called++)
     onAbort(controller.signal, gone)
     offAbort(controller.signal, gone)
     controller.abort()
-    expect([told, untold]).toEqual([1, 0])
+    expect([called, removed]).toEqual([1, 0])
   })
 })
