@@ -38,7 +38,7 @@ export function readChunks(profile: VendorProfile): Step<any, ChatChunk> {
         emit(answer.filtered())
         return
       }
-      if (payload.done === true) {
+      if (payload.endOfStream === true) {
         ended = true
         return
       }

@@ -170,7 +170,7 @@ class ImageEvents implements Step<any, ImageEvent> {
   }
 
   push(payload: any, emit: (event: ImageEvent) => void): void {
-    if (payload?.done) return
+    if (payload?.endOfStream) return
     if (typeof payload !== 'object' || payload === null) throw notAnAnswer(this.#fail)
     const failed = inbandFailure(this.#fail, payload)
     if (failed) throw failed.error

@@ -47,7 +47,7 @@ export class TranscriptEvents implements Step<any, TranscriptionEvent> {
 
   push(payload: any, emit: (event: TranscriptionEvent) => void): void {
     if (typeof payload !== 'object' || payload === null) throw notAnAnswer(this.#fail)
-    if (payload.done === true) return this.#end(emit)
+    if (payload.endOfStream === true) return this.#end(emit)
     const failed = inbandFailure(this.#fail, payload)
     if (failed) throw failed.error
     const { type, delta, segment_id: segmentId, logprobs } = payload

@@ -155,7 +155,7 @@ export interface Host {
   readonly http: $Fetch
   readonly log: ConsolaInstance
   /**
-   * The JSON payloads of a server-sent event stream, in order. `[DONE]` ends it, with a last `{ choices: [], done: true }`.
+   * The JSON payloads of a server-sent event stream, in order. `[DONE]` ends it, with a last `{ choices: [], endOfStream: true }`.
    * @throws the failure class `upstream_error` when a payload is not JSON
    */
   sse(body: AsyncIterable<Uint8Array>): Flow<any>

@@ -1,11 +1,11 @@
-/** Server-sent events of model providers: bytes in, JSON payloads out, in whatever way the bytes are cut. */
+/** Reads the server-sent events of model providers. Events may be cut anywhere into chunks. */
 import { StringDecoder } from 'node:string_decoder'
 import { createParser } from 'eventsource-parser'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { toFlow } from './flow.ts'
 import type { Flow, Step } from '../plugin.ts'
 
-/** An image of the largest size, in base64, fits. */
+/** The largest image, in base64, fits. */
 const MAX_EVENT_CHARACTERS = 64 * 1024 * 1024
 
 /**
@@ -25,7 +25,7 @@ class EventReader implements Step<Uint8Array, any> {
     maxBufferSize: MAX_EVENT_CHARACTERS,
     onEvent: ({ data }) => this.#take(data),
     onError: ({ type }) => {
-      // Lines with unknown fields are errors of the parser too; the standard says to ignore them.
+      // The parser also reports unknown fields, which the standard says to ignore.
       if (type !== 'max-buffer-size-exceeded') return
       throw failure('The model provider sent an event that is too large.')
     },
@@ -39,15 +39,15 @@ class EventReader implements Step<Uint8Array, any> {
 
   end(emit: Emit): void {
     this.#emit = emit
-    // A last event without its blank line still counts when it is whole.
+    // Accepts a last event without a blank line.
     this.#parser.feed(`${this.#decoder.end()}\n\n`)
   }
 
   #take(data: string): void {
-    // The parser goes on to the end of what it was fed.
+    // The parser reports all events of a chunk, also those after the end mark.
     if (this.done) return
     this.done = data === '[DONE]'
-    this.#emit(this.done ? { choices: [], done: true } : parse(data))
+    this.#emit(this.done ? { choices: [], endOfStream: true } : parse(data))
   }
 }
 
@@ -55,7 +55,7 @@ function parse(payload: string): unknown {
   try {
     return JSON.parse(payload)
   } catch {
-    // Without the cause: its message quotes the payload, and no body may reach a log.
+    // Without the cause: its message quotes the payload, and no body may be logged.
     throw failure('The model provider sent an event that is not JSON.')
   }
 }

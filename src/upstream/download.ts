@@ -1,7 +1,6 @@
 /**
- * The one way from an address that somebody else supplied to bytes. Nothing inside of the operator's network can be reached
- * through it: https only, to public addresses only, each redirect checked anew, and what was checked is what is connected
- * to.
+ * Downloads files from addresses that clients or vendors supply. It cannot reach the operator's network: https only, public
+ * addresses only, every redirect is checked again, and the connection goes to the address that was checked.
  */
 import { lookup } from 'node:dns/promises'
 import { BlockList, isIP, isIPv6 } from 'node:net'
@@ -9,51 +8,52 @@ import { Agent, type Dispatcher } from 'undici'
 import { InvalidRequest } from '../errors/errors.ts'
 import type { DownloadOptions, Download } from '../plugin.ts'
 
-/** Of the configuration. */
-export interface FetchSettings {
+/** The member `fetch` of the configuration. */
+export interface DownloadSettings {
   readonly enabled: boolean
-  /** The most bytes of one document. */
+  /** Largest file, in bytes. */
   readonly limit: number
-  /** Seconds for one document, redirects included. */
+  /** Seconds for one file, redirects included. */
   readonly timeout: number
 }
 
+/** Implements {@link Host.download}. */
 export type Downloader = (
   url: string,
   signal: AbortSignal,
   options?: DownloadOptions,
 ) => Promise<Download>
 
-/** What tests have to replace, because they speak to no machine but their own. */
+/** Replaced by tests, which have no access to public addresses. */
 export interface DownloadEnvironment {
-  /** All addresses of a host name. */
+  /** All addresses of a host name; rejects when there is no such host. */
   readonly resolve?: (hostname: string) => Promise<readonly string[]>
   readonly isPublic?: (address: string) => boolean
-  /** Certificates to trust besides the usual ones. */
+  /** Certificates to trust instead of the usual ones, PEM. */
   readonly ca?: string
 }
 
 const MAX_REDIRECTS = 3
 
 /**
- * A fetcher; see {@link Host.fetch}. What it throws says nothing about what is where, so that nobody can look around with
- * it.
+ * Creates the downloader of a configuration. It throws the same error whatever went wrong, so a client cannot use it to
+ * explore a network.
  */
 export function createDownloader(
-  { enabled, limit, timeout }: FetchSettings,
+  { enabled, limit, timeout }: DownloadSettings,
   { resolve = resolveAll, isPublic = isPublicAddress, ca }: DownloadEnvironment = {},
 ): Downloader {
   return async (url, signal, options = {}) => {
     const { limitBytes = limit, types, param = null } = options
-    const clock = AbortSignal.timeout(timeout * 1000)
-    const either = AbortSignal.any([signal, clock])
+    const timeUp = AbortSignal.timeout(timeout * 1000)
+    const ended = AbortSignal.any([signal, timeUp])
     try {
-      if (!enabled) throw new Error('fetching is switched off')
+      if (!enabled) throw new Error('downloads are disabled')
       let next = url
       for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
-        const found = await get(next, either, Math.min(limitBytes, limit), types)
-        if (typeof found !== 'string') return found
-        next = found
+        const result = await get(next, ended, Math.min(limitBytes, limit), types)
+        if (typeof result !== 'string') return result
+        next = result
       }
       throw new Error('too many redirects')
     } catch (cause) {
@@ -62,7 +62,7 @@ export function createDownloader(
     }
   }
 
-  /** @returns the document, or where it is instead */
+  /** @returns the file, or the address of a redirect */
   async function get(
     address: string,
     signal: AbortSignal,
@@ -85,7 +85,7 @@ export function createDownloader(
         signal,
       })
       const { statusCode, headers, body } = answer
-      // What is left of it goes down with its connection.
+      // Destroying the agent breaks a body that was not read to its end.
       body.once('error', () => {})
       if (REDIRECTS.has(statusCode)) return new URL(String(headers.location), url).href
       if (statusCode !== 200) throw new Error(`status ${statusCode}`)
@@ -137,7 +137,7 @@ type Lookup = (
   callback: (error: Error | null, address: any, family?: number) => void,
 ) => void
 
-/** Answers with what was checked, whatever the name has come to mean since. */
+/** Resolves every name to the addresses that were checked: the DNS may answer differently by now. */
 function pinned(addresses: readonly string[]): Lookup {
   const all = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }))
   return (_hostname, options, callback) => {
@@ -147,11 +147,11 @@ function pinned(addresses: readonly string[]): Lookup {
 }
 
 async function resolveAll(hostname: string): Promise<readonly string[]> {
-  const found = await lookup(hostname, { all: true, verbatim: true })
-  return found.map(({ address }) => address)
+  const records = await lookup(hostname, { all: true, verbatim: true })
+  return records.map(({ address }) => address)
 }
 
-/** A look-up cannot be stopped, but it need not be waited for. */
+/** Stops waiting for a promise when the signal is aborted. A DNS request itself cannot be cancelled. */
 function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)
@@ -161,7 +161,7 @@ function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-/** https://www.iana.org/assignments/iana-ipv4-special-registry, multicast and what is reserved. */
+/** https://www.iana.org/assignments/iana-ipv4-special-registry, multicast and reserved addresses. */
 const SPECIAL_V4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -181,7 +181,7 @@ const SPECIAL_V4 = [
   '203.0.113.0/24',
   '224.0.0.0/3',
 ]
-/** https://www.iana.org/assignments/iana-ipv6-special-registry, as far as it is within the one block of public addresses. */
+/** The entries of https://www.iana.org/assignments/iana-ipv6-special-registry within the block of public addresses. */
 const SPECIAL_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20']
 const PUBLIC_V6 = '2000::/3'
 
@@ -192,8 +192,8 @@ const assigned = new BlockList()
 addTo(assigned, PUBLIC_V6, 'ipv6')
 
 /**
- * Whether an address belongs to the public internet. IPv4 in the clothes of IPv6, mapped or translated, does not: nobody
- * needs it, and it is how such checks are got around.
+ * Whether an address belongs to the public internet. IPv4 addresses that are mapped or translated to IPv6 do not: they are
+ * a known way around such checks.
  */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address)

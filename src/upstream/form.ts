@@ -1,12 +1,12 @@
-/** `multipart/form-data` on its way to a vendor (RFC 7578). Files are not copied into it. */
+/** Encodes `multipart/form-data` requests (RFC 7578). */
 import { randomUUID } from 'node:crypto'
 import type { Form, FormField } from '../plugin.ts'
 
-/** Puts a form together; see {@link Host.form}. */
+/** Encodes a form; see {@link Host.form}. The bytes of files are shared, not copied. */
 export function encodeForm(fields: readonly FormField[]): Form {
-  // No file of somebody else's can hold a boundary that was thought of now.
+  // A random boundary cannot occur in the files.
   const boundary = `form-${randomUUID()}`
-  const pieces: Uint8Array[] = []
+  const segments: Uint8Array[] = []
   let text = ''
   for (const { name, value } of fields) {
     text += `--${boundary}\r\ncontent-disposition: form-data; name="${quoted(name)}"`
@@ -17,14 +17,14 @@ export function encodeForm(fields: readonly FormField[]): Form {
     const { bytes, mediaType, filename } = value
     const type = mediaType.replace(/[^\x21-\x7e]/g, '')
     text += `; filename="${quoted(filename)}"\r\ncontent-type: ${type}\r\n\r\n`
-    pieces.push(Buffer.from(text), ...(bytes instanceof Uint8Array ? [bytes] : bytes))
+    segments.push(Buffer.from(text), ...(bytes instanceof Uint8Array ? [bytes] : bytes))
     text = '\r\n'
   }
-  pieces.push(Buffer.from(`${text}--${boundary}--\r\n`))
-  return { contentType: `multipart/form-data; boundary=${boundary}`, body: pieces }
+  segments.push(Buffer.from(`${text}--${boundary}--\r\n`))
+  return { contentType: `multipart/form-data; boundary=${boundary}`, body: segments }
 }
 
-/** As browsers do it. */
+/** Escapes a name as browsers do: https://html.spec.whatwg.org/#multipart-form-data */
 function quoted(name: string): string {
   return name.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
 }

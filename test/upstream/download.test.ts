@@ -106,7 +106,7 @@ describe('what is refused without a connection', () => {
     })
   })
 
-  it('everything, once it is switched off', async () => {
+  it('everything, when downloads are disabled', async () => {
     asked.length = 0
     const off = createDownloader(
       { ...SETTINGS, enabled: false },
@@ -118,7 +118,7 @@ describe('what is refused without a connection', () => {
     expect(asked).toEqual([])
   })
 
-  it('a name that is never resolved, when time is up; and what nobody wants any more', async () => {
+  it('a name that is not resolved in time, and a download that is aborted meanwhile', async () => {
     const resolve = () => new Promise<never>(() => {})
     const hanging = createDownloader({ ...SETTINGS, timeout: 0.05 }, { resolve })
     await expect(hanging('https://files.example/', signal)).rejects.toMatchObject({
@@ -180,7 +180,7 @@ describe.skipIf(!certificate)('over TLS', () => {
     )
   const refused = { status: 400, code: 'fetch_failed' }
 
-  it('fetches a document, without telling anything about us', async () => {
+  it('downloads a file, without headers that identify the operator', async () => {
     let headers: IncomingMessage['headers'] = {}
     answer = (request, response) => {
       headers = request.headers
@@ -199,7 +199,7 @@ describe.skipIf(!certificate)('over TLS', () => {
     ])
   })
 
-  it('follows redirects, three of them', async () => {
+  it('follows three redirects', async () => {
     const redirects = (count: number) => (request: IncomingMessage, response: ServerResponse) => {
       const hop = Number(request.url!.slice(1))
       if (hop >= count) return response.end('hello')
@@ -234,7 +234,7 @@ describe.skipIf(!certificate)('over TLS', () => {
     expect(connections).toBe(before + 1)
   })
 
-  it('connects to what it has checked, whatever the name means a moment later', async () => {
+  it('connects to the address that was checked, even if the name changes', async () => {
     const answers = [['127.0.0.1'], ['127.0.0.2']]
     const resolve = async () => answers.shift()!
     expect(Buffer.from((await get('/', {}, SETTINGS, { resolve })).bytes).toString()).toBe('hello')
@@ -243,7 +243,7 @@ describe.skipIf(!certificate)('over TLS', () => {
     expect(hits).toHaveLength(1)
   })
 
-  it('trusts nobody who cannot prove the name', async () => {
+  it('refuses a certificate for another name', async () => {
     await expect(get('/', {}, SETTINGS, { ca: undefined as never })).rejects.toMatchObject(refused)
     expect(hits).toEqual([])
   })
@@ -275,7 +275,7 @@ describe.skipIf(!certificate)('over TLS', () => {
     await expect(get('/')).rejects.toMatchObject(refused)
   })
 
-  it('gives up on a body that does not come, and closes the connection', async () => {
+  it('times out on a body that does not arrive, and closes the connection', async () => {
     const closed = new Promise<void>((resolve) => {
       answer = (request, response) => {
         request.socket.once('close', () => resolve())
@@ -286,7 +286,7 @@ describe.skipIf(!certificate)('over TLS', () => {
     await closed
   })
 
-  it('lets go when nobody wants it any more, and says why', async () => {
+  it('ends with the reason of an abort', async () => {
     const controller = new AbortController()
     const reason = new Error('the client left')
     const closed = new Promise<void>((resolve) => {
@@ -302,7 +302,7 @@ describe.skipIf(!certificate)('over TLS', () => {
     await closed
   })
 
-  it('says the same whatever was wrong', async () => {
+  it('gives the same error whatever the reason', async () => {
     answer = (_, response) => response.writeHead(404).end()
     const messages = await Promise.all(
       [get('/'), createDownloader(SETTINGS)('https://127.0.0.1/', signal)].map((promise) =>

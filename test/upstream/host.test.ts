@@ -49,18 +49,18 @@ describe('request', () => {
     expect(await response.text()).toBe('short and stout')
   })
 
-  it('goes where its own address says, whatever came before', async () => {
+  it('goes to its own address, whatever the last one was', async () => {
     answer = (incoming, response) => response.end(incoming.url)
     const { signal } = new AbortController()
-    const told: string[] = []
+    const answers: string[] = []
     for (const path of ['/a', '/a', '/b?c=1', '', '/a']) {
       const response = await owned.host.request({ url: url + path, method: 'GET', signal })
-      told.push(await response.text())
+      answers.push(await response.text())
     }
-    expect(told).toEqual(['/a', '/a', '/b?c=1', '/', '/a'])
+    expect(answers).toEqual(['/a', '/a', '/b?c=1', '/', '/a'])
   })
 
-  it('rejects an address that is none', async () => {
+  it('rejects an invalid address', async () => {
     const { signal } = new AbortController()
     const request = owned.host.request({ url: 'nowhere', method: 'GET', signal })
     await expect(request).rejects.toThrow(/invalid url/i)
@@ -71,7 +71,7 @@ describe('request', () => {
     await expect((await get()).text(100)).rejects.toThrow(/too large/)
   })
 
-  it('stops reading while nobody asks, and loses nothing', async () => {
+  it('stops reading while the body is not pulled, and loses nothing', async () => {
     const size = 8 * 1024 * 1024
     let written = 0
     answer = (_request, response) => {
@@ -151,7 +151,7 @@ describe('request', () => {
     await gone.promise
   })
 
-  it('says what went wrong in classes, not in error codes', async () => {
+  it('rejects with failure classes', async () => {
     answer = (request) => request.socket.resetAndDestroy()
     await expect(get()).rejects.toSatisfy(
       (e) => UpstreamFailure.is(e) && e.failure === 'upstream_error',
@@ -166,7 +166,7 @@ describe('request', () => {
 })
 
 describe('events', () => {
-  it('are found at any cut, in any line ending', async () => {
+  it('are found at any cut, with any line ending', async () => {
     const text =
       ': hi\r\n\r\ndata: {"a":"é"}\r\n\r\ndata:{"b":\ndata: 2}\n\nevent: x\rdata: {"c":3}\r\rdata: {"d":"😀"}'
     const whole = [{ a: 'é' }, { b: 2 }, { c: 3 }, { d: '😀' }]
@@ -180,11 +180,11 @@ describe('events', () => {
   it('end at [DONE]', async () => {
     expect(await events(bytes('data: {"a":1}\n\ndata: [DONE]\n\ndata: {"b":2}\n\n'))).toEqual([
       { a: 1 },
-      { choices: [], done: true },
+      { choices: [], endOfStream: true },
     ])
   })
 
-  it('that are not JSON are a failure that quotes nothing', async () => {
+  it('that are not JSON are a failure that does not quote them', async () => {
     await expect(events(bytes('data: {"secret": oops\n\n'))).rejects.toSatisfy(
       (error) => UpstreamFailure.is(error) && !`${error.message}${error.cause}`.includes('secret'),
     )

@@ -3,7 +3,7 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import { preparePolicy } from '../../policy/policy.ts'
 import { RawJson } from '../../stream/raw-json.ts'
-import { utf8ToText } from '../../upstream/host.ts'
+import { utf8ToText } from '../../upstream/exchange.ts'
 
 /**
  * Reads a JSON object (wire contract, 1.3): any parameters of the media type are ignored, an absent one is JSON, a BOM is
