@@ -1,6 +1,6 @@
 /**
- * What every ledger engine has to do with its history, as tests: folding changes no sum, an export that is imported is
- * the same ledger, and importing again changes nothing (state design, sections 10 and 12).
+ * The rules of a ledger's history as tests that every engine passes: folding changes no sum, an imported export is the same
+ * ledger, and a second import changes nothing.
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -29,7 +29,7 @@ const KEYS = ['key', 'spare']
 const LIMITS: KeyLimits = { disabled: false, rpm: 6000, concurrency: 100 }
 const FREE_TIER = { rpm: 6000, perDay: 100_000, concurrency: 100 }
 
-/** @param open makes an empty ledger that lives in the given time */
+/** Declares the tests of one engine. @param open creates an empty ledger that reads the time of a clock */
 export function archiveConformance(
   name: string,
   open: (clock: TestClock) => Promise<Ledger> | Ledger,
@@ -103,7 +103,7 @@ function orphanExamples(example: Example): void {
       { account: 'acct', key: 'spare', kind: 'orphan', cost: 0n, ...third },
       { account: 'acct', key: 'key', kind: 'orphan', cost: 0n, ...first },
     ])
-    expect(await collect(ledger.orphans('nobody'))).toEqual([])
+    expect(await collect(ledger.orphans('unknown'))).toEqual([])
     const all = await collect(ledger.orphans())
     expect(all.filter(({ account }) => account === 'acct')).toEqual(own)
     expect(all.filter(({ account }) => account === 'other')).toMatchObject([second])
@@ -381,7 +381,7 @@ interface Charged {
   readonly usage: UsageRow
 }
 
-/** A ledger with a history, and beside it what the sums have to be. */
+/** A ledger with a history, and the sums it has to have. */
 class Past {
   readonly ledger: Ledger
   readonly clock: TestClock
@@ -443,7 +443,7 @@ class Past {
     return charge
   }
 
-  /** A call that is let in and forgotten. */
+  /** Admits a call and never ends it. */
   async orphan(account: string, key: string): Promise<{ request: string; at: number }> {
     const request = `${this.#prefix}_${++this.#count}`
     const call = { account, key, request }
@@ -453,7 +453,7 @@ class Past {
     if (!entered.ok) throw new Error(`${request} was refused: ${entered.why}`)
     await this.ledger.hold({ ...call, at: entered.at, hold: 0n, free: true })
     await this.clock.advance(LEASE_MS)
-    // Whatever looks at the account sweeps it.
+    // Reading the account releases expired leases.
     await this.ledger.account(account)
     return { request, at: entered.at }
   }

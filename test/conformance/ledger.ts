@@ -1,6 +1,6 @@
 /**
- * What every ledger engine has to do, as tests: examples of each rule, then a long random walk beside a model.
- * The rules and invariants (I1 to I13) are those of the state design, sections 4 and 10.
+ * The rules of a ledger as tests that every engine passes: examples of each rule, then a random walk beside a model. The
+ * invariants are those of `src/state/README.md`.
  */
 import { describe, expect, it } from 'vitest'
 import { isDeepStrictEqual, inspect } from 'node:util'
@@ -25,7 +25,7 @@ import type {
 } from '../../src/state/ledger/ledger.ts'
 import { MAX_AMOUNT, parsePico, type Pico } from '../../src/money/money.ts'
 
-/** The time an engine under test lives in. It only goes forward. */
+/** The time that an engine under test reads. It only goes forward. */
 export interface TestClock {
   /** ms since epoch, exactly as the engine sees it */
   now(): number
@@ -37,7 +37,7 @@ export interface ConformanceOptions {
   readonly clock?: () => TestClock | Promise<TestClock>
 }
 
-/** Length of the random walk: `LEDGER_STEPS`, which endurance runs set to 100,000. */
+/** Length of the random walk. `LEDGER_STEPS` changes it; `npm run torture` walks 100,000 steps. */
 const STEPS = Number(process.env.LEDGER_STEPS ?? 5000)
 /** Seed of the random walk: a new one each run, shown in the test's name. `LEDGER_SEED` repeats a run. */
 const SEED = Number(process.env.LEDGER_SEED ?? Math.floor(Math.random() * 2 ** 32))
@@ -47,18 +47,18 @@ const DAY_MS = 86_400_000
 const FREE_TIER = { rpm: 6, perDay: 15, concurrency: 3 }
 const ROOMY: KeyLimits = { disabled: false, rpm: 1000, concurrency: 100 }
 
-/** @param open makes an empty ledger that lives in the given time */
+/** Declares the tests of one engine. @param open creates an empty ledger that reads the time of a clock */
 export function ledgerConformance(
   name: string,
   open: (clock: TestClock) => Promise<Ledger> | Ledger,
   { clock: clockOf = () => new ManualClock() }: ConformanceOptions = {},
 ): void {
-  const example = (title: string, run: (till: Till) => Promise<void>) =>
+  const example = (title: string, run: (fixture: LedgerFixture) => Promise<void>) =>
     it(title, async () => {
       const clock = await clockOf()
       const ledger = await open(clock)
       try {
-        await run(new Till(ledger, clock))
+        await run(new LedgerFixture(ledger, clock))
       } finally {
         await ledger.close()
       }
@@ -91,155 +91,158 @@ export function ledgerConformance(
   })
 }
 
-type Example = (title: string, run: (till: Till) => Promise<void>) => void
+type Example = (title: string, run: (fixture: LedgerFixture) => Promise<void>) => void
 
 function keyExamples(example: Example): void {
-  example('a key it has no limits for is stale', async (till) => {
-    expect(await till.enter()).toEqual({ ok: false, why: 'stale' })
-    await till.limit(ROOMY)
-    expect(await till.enter({ key: 'another' })).toEqual({ ok: false, why: 'stale' })
-    expect(await till.enter({ account: 'another' })).toEqual({ ok: false, why: 'stale' })
+  example('a key without limits is stale', async (fixture) => {
+    expect(await fixture.enter()).toEqual({ ok: false, why: 'stale' })
+    await fixture.limit(ROOMY)
+    expect(await fixture.enter({ key: 'another' })).toEqual({ ok: false, why: 'stale' })
+    expect(await fixture.enter({ account: 'another' })).toEqual({ ok: false, why: 'stale' })
   })
 
-  example('only a revision below the stored one is stale', async (till) => {
-    await till.limit(ROOMY, 5)
-    expect(await till.enter({ revision: 4 })).toEqual({ ok: false, why: 'stale' })
-    expect(await till.enter({ revision: 5 })).toMatchObject({ ok: true })
-    expect(await till.enter({ revision: 6 })).toMatchObject({ ok: true })
+  example('only a revision below the stored one is stale', async (fixture) => {
+    await fixture.limit(ROOMY, 5)
+    expect(await fixture.enter({ revision: 4 })).toEqual({ ok: false, why: 'stale' })
+    expect(await fixture.enter({ revision: 5 })).toMatchObject({ ok: true })
+    expect(await fixture.enter({ revision: 6 })).toMatchObject({ ok: true })
   })
 
-  example('limits of a lower revision change nothing', async (till) => {
-    await till.limit({ ...ROOMY, disabled: true }, 5)
-    await till.limit(ROOMY, 4)
-    expect(await till.enter({ revision: 5 })).toEqual({ ok: false, why: 'disabled' })
-    await till.limit(ROOMY, 5)
-    expect(await till.enter({ revision: 5 })).toMatchObject({ ok: true })
+  example('limits of a lower revision change nothing', async (fixture) => {
+    await fixture.limit({ ...ROOMY, disabled: true }, 5)
+    await fixture.limit(ROOMY, 4)
+    expect(await fixture.enter({ revision: 5 })).toEqual({ ok: false, why: 'disabled' })
+    await fixture.limit(ROOMY, 5)
+    expect(await fixture.enter({ revision: 5 })).toMatchObject({ ok: true })
   })
 
-  example('a disabled key is refused by the next enter, and only that one', async (till) => {
-    await till.limit(ROOMY)
-    await till.limit(ROOMY, 1, 'other')
-    await till.admit()
-    await till.limit({ ...ROOMY, disabled: true }, 2)
-    expect(await till.enter({ revision: 2 })).toEqual({ ok: false, why: 'disabled' })
-    expect(await till.enter({ key: 'other' })).toMatchObject({ ok: true })
+  example('a disabled key is refused by the next enter, and only that one', async (fixture) => {
+    await fixture.limit(ROOMY)
+    await fixture.limit(ROOMY, 1, 'other')
+    await fixture.admit()
+    await fixture.limit({ ...ROOMY, disabled: true }, 2)
+    expect(await fixture.enter({ revision: 2 })).toEqual({ ok: false, why: 'disabled' })
+    expect(await fixture.enter({ key: 'other' })).toMatchObject({ ok: true })
   })
 
-  example('a key expires at its moment, not before', async (till) => {
-    await till.limit({ ...ROOMY, expiresAt: till.clock.now() + 5000 })
-    await till.clock.advance(4999)
-    expect(await till.enter()).toMatchObject({ ok: true })
-    await till.clock.advance(1)
-    expect(await till.enter()).toEqual({ ok: false, why: 'expired' })
-    await till.limit({ ...ROOMY, expiresAt: -1 }, 2)
-    expect(await till.enter({ revision: 2 })).toEqual({ ok: false, why: 'expired' })
+  example('a key expires at its moment, not before', async (fixture) => {
+    await fixture.limit({ ...ROOMY, expiresAt: fixture.clock.now() + 5000 })
+    await fixture.clock.advance(4999)
+    expect(await fixture.enter()).toMatchObject({ ok: true })
+    await fixture.clock.advance(1)
+    expect(await fixture.enter()).toEqual({ ok: false, why: 'expired' })
+    await fixture.limit({ ...ROOMY, expiresAt: -1 }, 2)
+    expect(await fixture.enter({ revision: 2 })).toEqual({ ok: false, why: 'expired' })
   })
 
-  example('limits below 1 are refused', async (till) => {
-    await expect(till.limit({ ...ROOMY, rpm: 0 })).rejects.toThrow(RangeError)
-    await expect(till.limit({ ...ROOMY, concurrency: 0.5 })).rejects.toThrow(RangeError)
+  example('limits below 1 are refused', async (fixture) => {
+    await expect(fixture.limit({ ...ROOMY, rpm: 0 })).rejects.toThrow(RangeError)
+    await expect(fixture.limit({ ...ROOMY, concurrency: 0.5 })).rejects.toThrow(RangeError)
   })
 }
 
 function rateExamples(example: Example): void {
-  example('admits the limit, then refuses exactly until Retry-After', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, rpm: 3 })
+  example('admits the limit, then refuses exactly until Retry-After', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, rpm: 3 })
     for (const pause of [1000, 500, 0]) {
-      await till.admit()
-      await till.clock.advance(pause)
+      await fixture.admit()
+      await fixture.clock.advance(pause)
     }
-    const refused = await till.enter()
+    const refused = await fixture.enter()
     expect(refused).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: MINUTE_MS - 1500 })
-    await till.clock.advance(MINUTE_MS - 1501)
-    expect(await till.enter()).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: 1 })
-    await till.clock.advance(1)
-    expect(await till.enter()).toMatchObject({ ok: true })
-    expect(await till.enter()).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: 1000 })
+    await fixture.clock.advance(MINUTE_MS - 1501)
+    expect(await fixture.enter()).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: 1 })
+    await fixture.clock.advance(1)
+    expect(await fixture.enter()).toMatchObject({ ok: true })
+    expect(await fixture.enter()).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: 1000 })
   })
 
-  example('tells limit, what remains, and when all of it is back', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, rpm: 2 })
-    const rate = async () => ((await till.enter()) as { rate: RateStatus }).rate
-    expect(await rate()).toEqual({ limit: 2, remaining: 1, resetMs: MINUTE_MS })
-    await till.clock.advance(20_000)
-    expect(await rate()).toEqual({ limit: 2, remaining: 0, resetMs: MINUTE_MS })
-    await till.clock.advance(10_000)
-    expect(await rate()).toEqual({ limit: 2, remaining: 0, resetMs: MINUTE_MS - 10_000 })
-    await till.clock.advance(30_000)
-    expect(await rate()).toEqual({ limit: 2, remaining: 0, resetMs: MINUTE_MS })
-  })
+  example(
+    'reports limit, remaining requests, and the time until all are available',
+    async (fixture) => {
+      await fixture.pay()
+      await fixture.limit({ ...ROOMY, rpm: 2 })
+      const rate = async () => ((await fixture.enter()) as { rate: RateStatus }).rate
+      expect(await rate()).toEqual({ limit: 2, remaining: 1, resetMs: MINUTE_MS })
+      await fixture.clock.advance(20_000)
+      expect(await rate()).toEqual({ limit: 2, remaining: 0, resetMs: MINUTE_MS })
+      await fixture.clock.advance(10_000)
+      expect(await rate()).toEqual({ limit: 2, remaining: 0, resetMs: MINUTE_MS - 10_000 })
+      await fixture.clock.advance(30_000)
+      expect(await rate()).toEqual({ limit: 2, remaining: 0, resetMs: MINUTE_MS })
+    },
+  )
 
-  example('the window slides over the turn of a minute', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, rpm: 5 })
-    await till.clock.advance(MINUTE_MS - (till.clock.now() % MINUTE_MS) - 100)
-    for (let i = 0; i < 5; i++) await till.admit()
-    await till.clock.advance(200)
-    expect(await till.enter()).toMatchObject({
+  example('the window slides over the turn of a minute', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, rpm: 5 })
+    await fixture.clock.advance(MINUTE_MS - (fixture.clock.now() % MINUTE_MS) - 100)
+    for (let i = 0; i < 5; i++) await fixture.admit()
+    await fixture.clock.advance(200)
+    expect(await fixture.enter()).toMatchObject({
       ok: false,
       why: 'rpm',
       retryAfterMs: MINUTE_MS - 200,
     })
   })
 
-  example('a lower limit counts at once, and raising it again forgets nothing', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, rpm: 4 })
+  example('a lower limit counts at once, and raising it again forgets nothing', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, rpm: 4 })
     for (let i = 0; i < 4; i++) {
-      await till.admit()
-      await till.clock.advance(1000)
+      await fixture.admit()
+      await fixture.clock.advance(1000)
     }
-    await till.limit({ ...ROOMY, rpm: 2 }, 2)
+    await fixture.limit({ ...ROOMY, rpm: 2 }, 2)
     // The second newest came two seconds ago.
-    expect(await till.enter({ revision: 2 })).toMatchObject({ retryAfterMs: MINUTE_MS - 2000 })
-    await till.limit({ ...ROOMY, rpm: 4 }, 3)
-    expect(await till.enter({ revision: 3 })).toMatchObject({ retryAfterMs: MINUTE_MS - 4000 })
-    await till.limit({ ...ROOMY, rpm: 5 }, 4)
-    expect(await till.enter({ revision: 4 })).toMatchObject({ ok: true, rate: { remaining: 0 } })
+    expect(await fixture.enter({ revision: 2 })).toMatchObject({ retryAfterMs: MINUTE_MS - 2000 })
+    await fixture.limit({ ...ROOMY, rpm: 4 }, 3)
+    expect(await fixture.enter({ revision: 3 })).toMatchObject({ retryAfterMs: MINUTE_MS - 4000 })
+    await fixture.limit({ ...ROOMY, rpm: 5 }, 4)
+    expect(await fixture.enter({ revision: 4 })).toMatchObject({ ok: true, rate: { remaining: 0 } })
   })
 
-  example('two hundred at once against fifty a minute admit exactly fifty', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, rpm: 50 })
-    const answers = await Promise.all(Array.from({ length: 200 }, () => till.enter()))
+  example('two hundred at once against fifty a minute admit exactly fifty', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, rpm: 50 })
+    const answers = await Promise.all(Array.from({ length: 200 }, () => fixture.enter()))
     expect(answers.filter((answer) => answer.ok)).toHaveLength(50)
   })
 
-  example('each key has a log of its own', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, rpm: 1 })
-    await till.limit({ ...ROOMY, rpm: 1 }, 1, 'other')
-    await till.admit()
-    expect(await till.enter()).toMatchObject({ ok: false, why: 'rpm' })
-    expect(await till.enter({ key: 'other' })).toMatchObject({ ok: true })
+  example('each key has a log of its own', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, rpm: 1 })
+    await fixture.limit({ ...ROOMY, rpm: 1 }, 1, 'other')
+    await fixture.admit()
+    expect(await fixture.enter()).toMatchObject({ ok: false, why: 'rpm' })
+    expect(await fixture.enter({ key: 'other' })).toMatchObject({ ok: true })
   })
 
-  example('above 6,000 a minute refuses a second longer at most', async (till) => {
+  example('above 6,000 a minute refuses a second longer at most', async (fixture) => {
     const rpm = 6500
-    await till.pay()
-    await till.limit({ ...ROOMY, rpm, concurrency: 100_000 })
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, rpm, concurrency: 100_000 })
     const admitted: number[] = []
-    // Time only goes on: what has fallen out of a window does not come back into it.
+    // The clock only goes forward, so an admission that has left a window does not return to it.
     const within = (ms: number) => {
       let first = 0
       return () => {
-        while (first < admitted.length && till.clock.now() - admitted[first]! >= ms) first++
+        while (first < admitted.length && fixture.clock.now() - admitted[first]! >= ms) first++
         return admitted.length - first
       }
     }
     const ofMinute = within(MINUTE_MS)
     const ofMinuteAndSecond = within(MINUTE_MS + 1000)
     const enter = async () => {
-      const answer = await till.enter()
-      if (answer.ok) admitted.push(till.clock.now())
+      const answer = await fixture.enter()
+      if (answer.ok) admitted.push(fixture.clock.now())
       expect(ofMinute()).toBeLessThanOrEqual(rpm)
       return answer
     }
     let refusals = 0
     for (let burst = 0; burst < 70; burst++) {
-      await till.clock.advance((burst * 7919) % 2500)
+      await fixture.clock.advance((burst * 7919) % 2500)
       for (let i = 0; i < 190; i++) {
         const answer = await enter()
         if (answer.ok) continue
@@ -247,9 +250,9 @@ function rateExamples(example: Example): void {
         expect(answer.why).toBe('rpm')
         expect(ofMinuteAndSecond()).toBeGreaterThanOrEqual(rpm)
         const { retryAfterMs } = answer as { retryAfterMs: number }
-        await till.clock.advance(retryAfterMs - 1)
+        await fixture.clock.advance(retryAfterMs - 1)
         expect(await enter()).toMatchObject({ ok: false, retryAfterMs: 1 })
-        await till.clock.advance(1)
+        await fixture.clock.advance(1)
         expect(await enter()).toMatchObject({ ok: true })
         break
       }
@@ -257,117 +260,120 @@ function rateExamples(example: Example): void {
     expect(refusals).toBeGreaterThan(0)
   })
 
-  example('a limit moved across 6,000 a minute forgets nothing', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, rpm: 10 })
-    for (let i = 0; i < 10; i++) await till.admit()
-    await till.limit({ ...ROOMY, rpm: 6001 }, 2)
-    expect(await till.enter({ revision: 2 })).toMatchObject({ ok: true, rate: { remaining: 5990 } })
-    await till.limit({ ...ROOMY, rpm: 12 }, 3)
-    expect(await till.enter({ revision: 3 })).toMatchObject({ ok: true, rate: { remaining: 0 } })
-    const refused = await till.enter({ revision: 3 })
+  example('a limit moved across 6,000 a minute forgets nothing', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, rpm: 10 })
+    for (let i = 0; i < 10; i++) await fixture.admit()
+    await fixture.limit({ ...ROOMY, rpm: 6001 }, 2)
+    expect(await fixture.enter({ revision: 2 })).toMatchObject({
+      ok: true,
+      rate: { remaining: 5990 },
+    })
+    await fixture.limit({ ...ROOMY, rpm: 12 }, 3)
+    expect(await fixture.enter({ revision: 3 })).toMatchObject({ ok: true, rate: { remaining: 0 } })
+    const refused = await fixture.enter({ revision: 3 })
     expect(refused).toMatchObject({ ok: false, why: 'rpm' })
-    await till.clock.advance((refused as { retryAfterMs: number }).retryAfterMs)
-    expect(await till.enter({ revision: 3 })).toMatchObject({ ok: true })
+    await fixture.clock.advance((refused as { retryAfterMs: number }).retryAfterMs)
+    expect(await fixture.enter({ revision: 3 })).toMatchObject({ ok: true })
   })
 }
 
 function concurrencyExamples(example: Example): void {
   const pair = { ...ROOMY, concurrency: 2 }
 
-  example('refuses above the limit without using a rate slot', async (till) => {
-    await till.pay()
-    await till.limit({ ...pair, rpm: 10 })
-    await till.admit()
-    await till.admit()
+  example('refuses above the limit without using a rate slot', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...pair, rpm: 10 })
+    await fixture.admit()
+    await fixture.admit()
     const rate = { limit: 10, remaining: 8, resetMs: MINUTE_MS }
     const refused = { ok: false, why: 'concurrency', retryAfterMs: 1000, rate }
-    expect(await till.enter()).toEqual(refused)
-    expect(await till.enter()).toEqual(refused)
+    expect(await fixture.enter()).toEqual(refused)
+    expect(await fixture.enter()).toEqual(refused)
   })
 
-  example('leaving, settling and expiring give the slot back', async (till) => {
-    await till.pay()
-    await till.limit(pair)
-    const first = await till.admit()
-    const second = await till.admit()
-    await till.leave(first)
-    const third = await till.admit()
-    await till.settle(second, 0n)
-    await till.admit()
-    expect(await till.enter()).toMatchObject({ why: 'concurrency' })
-    await till.clock.advance(third.lease - till.clock.now() - 1)
-    expect(await till.enter()).toMatchObject({ why: 'concurrency' })
-    await till.clock.advance(1)
-    expect(await till.enter()).toMatchObject({ ok: true })
+  example('leaving, settling and expiring give the slot back', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit(pair)
+    const first = await fixture.admit()
+    const second = await fixture.admit()
+    await fixture.leave(first)
+    const third = await fixture.admit()
+    await fixture.settle(second, 0n)
+    await fixture.admit()
+    expect(await fixture.enter()).toMatchObject({ why: 'concurrency' })
+    await fixture.clock.advance(third.lease - fixture.clock.now() - 1)
+    expect(await fixture.enter()).toMatchObject({ why: 'concurrency' })
+    await fixture.clock.advance(1)
+    expect(await fixture.enter()).toMatchObject({ ok: true })
   })
 
-  example('a lease lives as long as it is renewed', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, concurrency: 1 })
-    const call = await till.admit()
+  example('a lease lives as long as it is renewed', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, concurrency: 1 })
+    const call = await fixture.admit()
     expect(call.lease).toBe(call.at + LEASE_MS)
     for (let i = 0; i < 10; i++) {
-      await till.clock.advance(LEASE_MS - 1)
-      await till.renew(call)
-      expect(await till.enter()).toMatchObject({ why: 'concurrency' })
+      await fixture.clock.advance(LEASE_MS - 1)
+      await fixture.renew(call)
+      expect(await fixture.enter()).toMatchObject({ why: 'concurrency' })
     }
-    await till.clock.advance(LEASE_MS)
-    expect(await till.enter()).toMatchObject({ ok: true })
+    await fixture.clock.advance(LEASE_MS)
+    expect(await fixture.enter()).toMatchObject({ ok: true })
   })
 
-  example('renewing brings back neither a swept lease nor a settled one', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, concurrency: 1 })
-    const swept = await till.admit()
-    await till.clock.advance(LEASE_MS)
-    const settled = await till.admit()
-    await till.settle(settled, 5n)
-    await till.renew(swept, settled)
-    expect(await till.ledger.key('acct', 'key')).toMatchObject({ inFlight: 0 })
-    expect(await till.enter()).toMatchObject({ ok: true })
+  example('renewing brings back neither a swept lease nor a settled one', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, concurrency: 1 })
+    const swept = await fixture.admit()
+    await fixture.clock.advance(LEASE_MS)
+    const settled = await fixture.admit()
+    await fixture.settle(settled, 5n)
+    await fixture.renew(swept, settled)
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ inFlight: 0 })
+    expect(await fixture.enter()).toMatchObject({ ok: true })
   })
 
-  example('a lower limit counts at once and touches no running call', async (till) => {
-    await till.pay()
-    await till.limit(pair)
-    const call = await till.admit()
-    await till.admit()
-    await till.limit({ ...ROOMY, concurrency: 1 }, 2)
-    await till.leave(call)
-    expect(await till.enter({ revision: 2 })).toMatchObject({ why: 'concurrency' })
-    expect(await till.ledger.key('acct', 'key')).toMatchObject({ inFlight: 1 })
+  example('a lower limit counts at once and touches no running call', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit(pair)
+    const call = await fixture.admit()
+    await fixture.admit()
+    await fixture.limit({ ...ROOMY, concurrency: 1 }, 2)
+    await fixture.leave(call)
+    expect(await fixture.enter({ revision: 2 })).toMatchObject({ why: 'concurrency' })
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ inFlight: 1 })
   })
 
-  example('entering again with a lease, and leaving twice, change nothing', async (till) => {
-    await till.pay()
-    await till.limit({ ...pair, rpm: 10 })
-    const call = await till.admit()
-    const again = await till.enter({ request: call.request })
+  example('entering again with a lease, and leaving twice, change nothing', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...pair, rpm: 10 })
+    const call = await fixture.admit()
+    const again = await fixture.enter({ request: call.request })
     expect(again).toMatchObject({ ok: true, rate: { remaining: 9 } })
-    const other = await till.admit()
-    await till.leave(call)
-    await till.leave(call)
-    expect(await till.ledger.key('acct', 'key')).toMatchObject({ inFlight: 1 })
-    await till.leave(other)
-    expect(await till.ledger.key('acct', 'key')).toMatchObject({ inFlight: 0 })
+    const other = await fixture.admit()
+    await fixture.leave(call)
+    await fixture.leave(call)
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ inFlight: 1 })
+    await fixture.leave(other)
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ inFlight: 0 })
   })
 }
 
 function freeTierExamples(example: Example): void {
   const { rpm, perDay, concurrency } = FREE_TIER
 
-  example('counts per minute for the account, all its keys together', async (till) => {
-    await till.limit(ROOMY)
-    await till.limit(ROOMY, 1, 'other')
+  example('counts per minute for the account, all its keys together', async (fixture) => {
+    await fixture.limit(ROOMY)
+    await fixture.limit(ROOMY, 1, 'other')
     for (let i = 0; i < rpm; i++) {
-      const answer = await till.enter({ key: i % 2 ? 'key' : 'other' })
+      const answer = await fixture.enter({ key: i % 2 ? 'key' : 'other' })
       expect(answer).toMatchObject({
         ok: true,
         paid: false,
         rate: { limit: rpm, remaining: rpm - 1 - i },
       })
-      await till.leave({ ...answer, request: till.last, key: i % 2 ? 'key' : 'other' })
+      await fixture.leave({ ...answer, request: fixture.last, key: i % 2 ? 'key' : 'other' })
     }
     const refused = {
       ok: false,
@@ -375,452 +381,487 @@ function freeTierExamples(example: Example): void {
       retryAfterMs: MINUTE_MS,
       rate: { limit: rpm, remaining: 0 },
     }
-    expect(await till.enter()).toMatchObject(refused)
-    expect(await till.enter({ key: 'other' })).toMatchObject(refused)
+    expect(await fixture.enter()).toMatchObject(refused)
+    expect(await fixture.enter({ key: 'other' })).toMatchObject(refused)
   })
 
-  example('the lower of key and tier counts, and is the one that is told', async (till) => {
-    await till.limit({ ...ROOMY, rpm: 2 })
-    expect(await till.enter()).toMatchObject({ rate: { limit: 2, remaining: 1 } })
-    expect(await till.enter()).toMatchObject({ rate: { limit: 2, remaining: 0 } })
-    expect(await till.enter()).toMatchObject({ ok: false, why: 'rpm' })
+  example('the lower limit of key and tier applies, and is reported', async (fixture) => {
+    await fixture.limit({ ...ROOMY, rpm: 2 })
+    expect(await fixture.enter()).toMatchObject({ rate: { limit: 2, remaining: 1 } })
+    expect(await fixture.enter()).toMatchObject({ rate: { limit: 2, remaining: 0 } })
+    expect(await fixture.enter()).toMatchObject({ ok: false, why: 'rpm' })
   })
 
-  example('when both refuse, Retry-After is the longer wait', async (till) => {
-    await till.limit({ ...ROOMY, rpm: 1 })
-    await till.limit(ROOMY, 1, 'other')
-    await till.leave(await till.admit())
-    await till.clock.advance(30_000)
-    for (let i = 1; i < rpm; i++) await till.leave(await till.admit({ key: 'other' }))
-    await till.clock.advance(10_000)
+  example('when both refuse, Retry-After is the longer wait', async (fixture) => {
+    await fixture.limit({ ...ROOMY, rpm: 1 })
+    await fixture.limit(ROOMY, 1, 'other')
+    await fixture.leave(await fixture.admit())
+    await fixture.clock.advance(30_000)
+    for (let i = 1; i < rpm; i++) await fixture.leave(await fixture.admit({ key: 'other' }))
+    await fixture.clock.advance(10_000)
     // The key waits 20 s for itself, the account 20 s for the same entry.
-    expect(await till.enter()).toMatchObject({ why: 'rpm', retryAfterMs: 20_000 })
-    await till.clock.advance(20_000)
-    await till.leave(await till.admit())
-    await till.clock.advance(5000)
+    expect(await fixture.enter()).toMatchObject({ why: 'rpm', retryAfterMs: 20_000 })
+    await fixture.clock.advance(20_000)
+    await fixture.leave(await fixture.admit())
+    await fixture.clock.advance(5000)
     // Now the key waits 55 s, the account 25 s.
-    const refused = await till.enter()
+    const refused = await fixture.enter()
     expect(refused).toMatchObject({ why: 'rpm', retryAfterMs: 55_000 })
-    await till.clock.advance(55_000)
-    expect(await till.enter()).toMatchObject({ ok: true })
+    await fixture.clock.advance(55_000)
+    expect(await fixture.enter()).toMatchObject({ ok: true })
   })
 
-  example('counts per UTC day, until midnight', async (till) => {
-    await till.limit(ROOMY)
-    await till.until(nextDay(till.clock.now()) - 10 * MINUTE_MS)
+  example('counts per UTC day, until midnight', async (fixture) => {
+    await fixture.limit(ROOMY)
+    await fixture.until(nextDay(fixture.clock.now()) - 10 * MINUTE_MS)
     for (let i = 0; i < perDay; i++) {
-      await till.leave(await till.admit())
-      await till.clock.advance(MINUTE_MS / rpm)
+      await fixture.leave(await fixture.admit())
+      await fixture.clock.advance(MINUTE_MS / rpm)
     }
-    const waitMs = nextDay(till.clock.now()) - till.clock.now()
+    const waitMs = nextDay(fixture.clock.now()) - fixture.clock.now()
     const rate = { limit: rpm, remaining: 0, resetMs: waitMs }
-    const refused = await till.enter()
+    const refused = await fixture.enter()
     expect(refused).toEqual({ ok: false, why: 'day', retryAfterMs: waitMs, rate })
-    await till.clock.advance(waitMs - 1)
-    expect(await till.enter()).toMatchObject({ ok: false, why: 'day', retryAfterMs: 1 })
-    await till.clock.advance(1)
-    expect(await till.enter()).toMatchObject({ ok: true })
+    await fixture.clock.advance(waitMs - 1)
+    expect(await fixture.enter()).toMatchObject({ ok: false, why: 'day', retryAfterMs: 1 })
+    await fixture.clock.advance(1)
+    expect(await fixture.enter()).toMatchObject({ ok: true })
   })
 
-  example('just before midnight the wait may be for the minute', async (till) => {
-    await till.limit(ROOMY)
-    await till.until(nextDay(till.clock.now()) - 3 * MINUTE_MS)
+  example('just before midnight the wait may be for the minute', async (fixture) => {
+    await fixture.limit(ROOMY)
+    await fixture.until(nextDay(fixture.clock.now()) - 3 * MINUTE_MS)
     for (let i = 0; i < perDay; i++) {
-      if (i === perDay - rpm) await till.until(nextDay(till.clock.now()) - 10_000)
-      else if (i < perDay - rpm) await till.clock.advance(MINUTE_MS / rpm)
-      await till.leave(await till.admit())
+      if (i === perDay - rpm) await fixture.until(nextDay(fixture.clock.now()) - 10_000)
+      else if (i < perDay - rpm) await fixture.clock.advance(MINUTE_MS / rpm)
+      await fixture.leave(await fixture.admit())
     }
-    const refused = await till.enter()
+    const refused = await fixture.enter()
     expect(refused).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: MINUTE_MS })
   })
 
-  example('counts running calls for the account, all its keys together', async (till) => {
-    await till.limit(ROOMY)
-    await till.limit(ROOMY, 1, 'other')
-    for (let i = 0; i < concurrency; i++) await till.admit({ key: i % 2 ? 'key' : 'other' })
-    expect(await till.enter()).toMatchObject({ ok: false, why: 'concurrency', retryAfterMs: 1000 })
+  example('counts running calls for the account, all its keys together', async (fixture) => {
+    await fixture.limit(ROOMY)
+    await fixture.limit(ROOMY, 1, 'other')
+    for (let i = 0; i < concurrency; i++) await fixture.admit({ key: i % 2 ? 'key' : 'other' })
+    expect(await fixture.enter()).toMatchObject({
+      ok: false,
+      why: 'concurrency',
+      retryAfterMs: 1000,
+    })
   })
 
-  example('takes free models only and minds neither balance nor cap', async (till) => {
-    await till.limit({ ...ROOMY, cap: { amount: 0n, scope: 'lifetime' } })
-    const paid = await till.admit()
-    expect(await till.hold(paid, 100n)).toEqual({ ok: false, why: 'tier' })
-    const free = await till.admit()
-    expect(await till.hold(free, 100n, true)).toEqual({
+  example('allows free models only, and checks neither balance nor cap', async (fixture) => {
+    await fixture.limit({ ...ROOMY, cap: { amount: 0n, scope: 'lifetime' } })
+    const paid = await fixture.admit()
+    expect(await fixture.hold(paid, 100n)).toEqual({ ok: false, why: 'tier' })
+    const free = await fixture.admit()
+    expect(await fixture.hold(free, 100n, true)).toEqual({
       ok: true,
-      day: till.day(),
+      day: fixture.day(),
       billed: false,
     })
-    expect(await till.ledger.account('acct')).toEqual({ balance: 0n, available: 0n, paid: false })
+    expect(await fixture.ledger.account('acct')).toEqual({
+      balance: 0n,
+      available: 0n,
+      paid: false,
+    })
   })
 
-  example('the first top-up ends it for good', async (till) => {
-    await till.limit(ROOMY)
-    for (let i = 0; i < rpm; i++) await till.leave(await till.admit())
-    expect(await till.enter()).toMatchObject({ ok: false, why: 'rpm' })
-    await till.pay('0.01')
-    const call = await till.admit()
+  example('the first top-up ends it for good', async (fixture) => {
+    await fixture.limit(ROOMY)
+    for (let i = 0; i < rpm; i++) await fixture.leave(await fixture.admit())
+    expect(await fixture.enter()).toMatchObject({ ok: false, why: 'rpm' })
+    await fixture.pay('0.01')
+    const call = await fixture.admit()
     expect(call).toMatchObject({ paid: true, rate: { limit: ROOMY.rpm } })
-    expect(await till.hold(call)).toMatchObject({ ok: true, billed: true })
-    await till.settle(call, parsePico('0.02'))
-    expect(await till.ledger.account('acct')).toMatchObject({
+    expect(await fixture.hold(call)).toMatchObject({ ok: true, billed: true })
+    await fixture.settle(call, parsePico('0.02'))
+    expect(await fixture.ledger.account('acct')).toMatchObject({
       balance: -parsePico('0.01'),
       paid: true,
     })
-    expect(await till.hold(await till.admit(), 0n, true)).toEqual({ ok: false, why: 'credits' })
+    expect(await fixture.hold(await fixture.admit(), 0n, true)).toEqual({
+      ok: false,
+      why: 'credits',
+    })
   })
 }
 
 function moneyExamples(example: Example): void {
-  example('a hold needs a lease that has not expired', async (till) => {
-    await till.pay()
-    await till.limit(ROOMY)
-    expect(await till.hold({ request: 'req_never', at: till.clock.now() })).toEqual({
+  example('a hold needs a lease that has not expired', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit(ROOMY)
+    expect(await fixture.hold({ request: 'req_never', at: fixture.clock.now() })).toEqual({
       ok: false,
       why: 'lost',
     })
-    const left = await till.admit()
-    await till.leave(left)
-    expect(await till.hold(left)).toEqual({ ok: false, why: 'lost' })
-    const paused = await till.admit()
-    await till.clock.advance(LEASE_MS)
-    expect(await till.hold(paused)).toEqual({ ok: false, why: 'lost' })
+    const left = await fixture.admit()
+    await fixture.leave(left)
+    expect(await fixture.hold(left)).toEqual({ ok: false, why: 'lost' })
+    const paused = await fixture.admit()
+    await fixture.clock.advance(LEASE_MS)
+    expect(await fixture.hold(paused)).toEqual({ ok: false, why: 'lost' })
   })
 
-  example('sets money aside, and gives it back with the call', async (till) => {
-    await till.pay('1')
-    await till.limit(ROOMY)
-    const settled = await till.admit()
-    const left = await till.admit()
-    const expired = await till.admit()
-    await till.hold(settled, parsePico('0.5'))
-    await till.hold(left, parsePico('0.25'))
-    await till.hold(expired, parsePico('0.125'))
+  example('sets money aside, and gives it back with the call', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit(ROOMY)
+    const settled = await fixture.admit()
+    const left = await fixture.admit()
+    const expired = await fixture.admit()
+    await fixture.hold(settled, parsePico('0.5'))
+    await fixture.hold(left, parsePico('0.25'))
+    await fixture.hold(expired, parsePico('0.125'))
     const balance = parsePico('1')
-    expect(await till.ledger.account('acct')).toEqual({
+    expect(await fixture.ledger.account('acct')).toEqual({
       balance,
       available: parsePico('0.125'),
       paid: true,
     })
-    await till.leave(left)
-    expect(await till.ledger.account('acct')).toMatchObject({ available: parsePico('0.375') })
-    await till.settle(settled, 1n)
-    expect(await till.ledger.account('acct')).toMatchObject({ available: parsePico('0.875') - 1n })
-    await till.clock.advance(LEASE_MS)
-    await till.admit()
-    expect(await till.ledger.account('acct')).toMatchObject({
+    await fixture.leave(left)
+    expect(await fixture.ledger.account('acct')).toMatchObject({ available: parsePico('0.375') })
+    await fixture.settle(settled, 1n)
+    expect(await fixture.ledger.account('acct')).toMatchObject({
+      available: parsePico('0.875') - 1n,
+    })
+    await fixture.clock.advance(LEASE_MS)
+    await fixture.admit()
+    expect(await fixture.ledger.account('acct')).toMatchObject({
       available: balance - 1n,
       balance: balance - 1n,
     })
   })
 
-  example('a lone request is admitted while anything is left, whatever it holds', async (till) => {
-    await till.ledger.topUp({ account: 'acct', amount: 1n, reference: 'one' })
-    await till.limit({ ...ROOMY, cap: { amount: 1n, scope: 'lifetime' } })
-    expect(await till.hold(await till.admit(), parsePico('100'))).toMatchObject({ ok: true })
+  example(
+    'a lone request is admitted while anything is left, whatever it holds',
+    async (fixture) => {
+      await fixture.ledger.topUp({ account: 'acct', amount: 1n, reference: 'one' })
+      await fixture.limit({ ...ROOMY, cap: { amount: 1n, scope: 'lifetime' } })
+      expect(await fixture.hold(await fixture.admit(), parsePico('100'))).toMatchObject({
+        ok: true,
+      })
+    },
+  )
+
+  example('held money refuses for now; only settled money refuses for good', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit(ROOMY)
+    const first = await fixture.admit()
+    await fixture.hold(first, parsePico('1'))
+    const second = await fixture.admit()
+    expect(await fixture.hold(second)).toEqual({ ok: false, why: 'held', retryAfterMs: 1000 })
+    await fixture.leave(second)
+    await fixture.settle(first, parsePico('0.9'))
+    const third = await fixture.admit()
+    expect(await fixture.hold(third)).toMatchObject({ ok: true })
+    await fixture.settle(third, parsePico('0.1'))
+    expect(await fixture.hold(await fixture.admit())).toEqual({ ok: false, why: 'credits' })
+    await fixture.pay('1', 'more')
+    expect(await fixture.hold(await fixture.admit())).toMatchObject({ ok: true })
   })
 
-  example('money held by running calls is waited for; only settled money is gone', async (till) => {
-    await till.pay('1')
-    await till.limit(ROOMY)
-    const first = await till.admit()
-    await till.hold(first, parsePico('1'))
-    const second = await till.admit()
-    expect(await till.hold(second)).toEqual({ ok: false, why: 'held', retryAfterMs: 1000 })
-    await till.leave(second)
-    await till.settle(first, parsePico('0.9'))
-    const third = await till.admit()
-    expect(await till.hold(third)).toMatchObject({ ok: true })
-    await till.settle(third, parsePico('0.1'))
-    expect(await till.hold(await till.admit())).toEqual({ ok: false, why: 'credits' })
-    await till.pay('1', 'more')
-    expect(await till.hold(await till.admit())).toMatchObject({ ok: true })
-  })
-
-  example('waiting for held money uses no rate slot', async (till) => {
-    await till.pay('1')
-    await till.limit({ ...ROOMY, rpm: 3 })
-    const holder = await till.admit()
-    await till.hold(holder, parsePico('1'))
+  example('waiting for held money uses no rate slot', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit({ ...ROOMY, rpm: 3 })
+    const holder = await fixture.admit()
+    await fixture.hold(holder, parsePico('1'))
     for (let i = 0; i < 10; i++) {
-      await till.clock.advance(i % 2)
-      const call = await till.admit()
+      await fixture.clock.advance(i % 2)
+      const call = await fixture.admit()
       expect(call.rate.remaining).toBe(1)
-      expect(await till.hold(call)).toMatchObject({ why: 'held' })
-      await till.leave(call)
+      expect(await fixture.hold(call)).toMatchObject({ why: 'held' })
+      await fixture.leave(call)
     }
-    // Gone with its slot: a minute after the holder came, the whole limit is there.
-    await till.clock.advance(MINUTE_MS - (till.clock.now() - holder.at))
-    expect(await till.admit()).toMatchObject({ rate: { remaining: 2 } })
+    // The refused calls left no entries: a minute after the holder's admission the whole limit is available.
+    await fixture.clock.advance(MINUTE_MS - (fixture.clock.now() - holder.at))
+    expect(await fixture.admit()).toMatchObject({ rate: { remaining: 2 } })
   })
 
-  example('a cap refuses for good on settled spend, for now on held spend', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, cap: { amount: parsePico('2'), scope: 'lifetime' } })
-    const first = await till.admit()
-    await till.hold(first, parsePico('2'))
-    const waiting = await till.admit()
-    expect(await till.hold(waiting)).toEqual({ ok: false, why: 'held', retryAfterMs: 1000 })
-    await till.leave(waiting)
-    await till.settle(first, parsePico('1.999999999999'))
-    const second = await till.admit()
-    expect(await till.hold(second)).toMatchObject({ ok: true })
-    await till.settle(second, 1n)
-    expect(await till.hold(await till.admit())).toEqual({
+  example('a cap refuses for good on settled spend, for now on held spend', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('2'), scope: 'lifetime' } })
+    const first = await fixture.admit()
+    await fixture.hold(first, parsePico('2'))
+    const waiting = await fixture.admit()
+    expect(await fixture.hold(waiting)).toEqual({ ok: false, why: 'held', retryAfterMs: 1000 })
+    await fixture.leave(waiting)
+    await fixture.settle(first, parsePico('1.999999999999'))
+    const second = await fixture.admit()
+    expect(await fixture.hold(second)).toMatchObject({ ok: true })
+    await fixture.settle(second, 1n)
+    expect(await fixture.hold(await fixture.admit())).toEqual({
       ok: false,
       why: 'cap',
       scope: 'lifetime',
     })
-    await till.limit({ ...ROOMY, cap: { amount: parsePico('3'), scope: 'lifetime' } }, 2)
-    expect(await till.hold(await till.admit({ revision: 2 }))).toMatchObject({ ok: true })
+    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('3'), scope: 'lifetime' } }, 2)
+    expect(await fixture.hold(await fixture.admit({ revision: 2 }))).toMatchObject({ ok: true })
   })
 
-  example('the cap is told before the empty balance, and the tier before both', async (till) => {
-    await till.limit({ ...ROOMY, cap: { amount: 0n, scope: 'lifetime' } })
-    expect(await till.hold(await till.admit())).toEqual({ ok: false, why: 'tier' })
-    await till.pay('1')
-    await till.settle(await till.admit(), parsePico('1'))
-    expect(await till.hold(await till.admit())).toMatchObject({ ok: false, why: 'cap' })
-    await till.limit(ROOMY, 2)
-    expect(await till.hold(await till.admit({ revision: 2 }))).toEqual({
+  example('the cap is checked before the balance, and the tier before both', async (fixture) => {
+    await fixture.limit({ ...ROOMY, cap: { amount: 0n, scope: 'lifetime' } })
+    expect(await fixture.hold(await fixture.admit())).toEqual({ ok: false, why: 'tier' })
+    await fixture.pay('1')
+    await fixture.settle(await fixture.admit(), parsePico('1'))
+    expect(await fixture.hold(await fixture.admit())).toMatchObject({ ok: false, why: 'cap' })
+    await fixture.limit(ROOMY, 2)
+    expect(await fixture.hold(await fixture.admit({ revision: 2 }))).toEqual({
       ok: false,
       why: 'credits',
     })
   })
 
-  example('holding twice holds once', async (till) => {
-    await till.pay('10')
-    await till.limit(ROOMY)
-    const call = await till.admit()
-    const held = await till.hold(call, parsePico('4'))
-    expect(await till.hold(call, parsePico('4'))).toEqual(held)
-    expect(await till.ledger.account('acct')).toMatchObject({ available: parsePico('6') })
+  example('holding twice holds once', async (fixture) => {
+    await fixture.pay('10')
+    await fixture.limit(ROOMY)
+    const call = await fixture.admit()
+    const held = await fixture.hold(call, parsePico('4'))
+    expect(await fixture.hold(call, parsePico('4'))).toEqual(held)
+    expect(await fixture.ledger.account('acct')).toMatchObject({ available: parsePico('6') })
   })
 
-  example('a negative hold is an error', async (till) => {
-    await till.pay()
-    await till.limit(ROOMY)
-    const call = await till.admit()
-    await expect((async () => till.hold(call, -1n))()).rejects.toThrow(RangeError)
+  example('a negative hold is an error', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit(ROOMY)
+    const call = await fixture.admit()
+    await expect((async () => fixture.hold(call, -1n))()).rejects.toThrow(RangeError)
   })
 
-  example('overruns no further than costs exceed holds', async (till) => {
-    await till.pay('1')
-    await till.limit({ ...ROOMY, concurrency: 4 })
+  example('overruns no further than costs exceed holds', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit({ ...ROOMY, concurrency: 4 })
     const calls = []
     for (let i = 0; i < 4; i++) {
-      const call = await till.admit()
-      expect(await till.hold(call, parsePico('0.2'))).toMatchObject({ ok: true })
+      const call = await fixture.admit()
+      expect(await fixture.hold(call, parsePico('0.2'))).toMatchObject({ ok: true })
       calls.push(call)
     }
-    for (const call of calls) await till.settle(call, parsePico('0.7'))
-    const { balance } = await till.ledger.account('acct')
+    for (const call of calls) await fixture.settle(call, parsePico('0.7'))
+    const { balance } = await fixture.ledger.account('acct')
     expect(balance).toBe(parsePico('1') - parsePico('2.8'))
     expect(-balance).toBeLessThan(parsePico('0.7') + 3n * parsePico('0.5'))
-    expect(await till.hold(await till.admit())).toEqual({ ok: false, why: 'credits' })
+    expect(await fixture.hold(await fixture.admit())).toEqual({ ok: false, why: 'credits' })
   })
 }
 
 function windowExamples(example: Example): void {
   const dollar = parsePico('1')
 
-  example('a day cap opens again at midnight UTC', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, cap: { amount: dollar, scope: 'day' } })
-    await till.until(nextDay(till.clock.now()) - 1000)
-    const resetsAt = nextDay(till.clock.now())
-    await till.spend(dollar)
+  example('a day cap opens again at midnight UTC', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, cap: { amount: dollar, scope: 'day' } })
+    await fixture.until(nextDay(fixture.clock.now()) - 1000)
+    const resetsAt = nextDay(fixture.clock.now())
+    await fixture.spend(dollar)
     const refused = { ok: false, why: 'cap', scope: 'day', resetsAt }
-    expect(await till.hold(await till.admit())).toEqual(refused)
-    await till.clock.advance(999)
-    expect(await till.hold(await till.admit())).toEqual(refused)
-    await till.clock.advance(1)
-    expect(await till.hold(await till.admit())).toMatchObject({ ok: true, day: till.day() })
-    expect(await till.ledger.key('acct', 'key')).toMatchObject({ lifetime: dollar, day: 0n })
+    expect(await fixture.hold(await fixture.admit())).toEqual(refused)
+    await fixture.clock.advance(999)
+    expect(await fixture.hold(await fixture.admit())).toEqual(refused)
+    await fixture.clock.advance(1)
+    expect(await fixture.hold(await fixture.admit())).toMatchObject({
+      ok: true,
+      day: fixture.day(),
+    })
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ lifetime: dollar, day: 0n })
   })
 
-  example('a month cap opens again on the first', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, cap: { amount: dollar, scope: 'month' } })
-    await till.until(nextMonth(till.clock.now()))
-    const resetsAt = nextMonth(till.clock.now())
-    await till.until(resetsAt - DAY_MS - 5)
-    await till.spend(dollar)
-    await till.clock.advance(DAY_MS)
+  example('a month cap opens again on the first', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, cap: { amount: dollar, scope: 'month' } })
+    await fixture.until(nextMonth(fixture.clock.now()))
+    const resetsAt = nextMonth(fixture.clock.now())
+    await fixture.until(resetsAt - DAY_MS - 5)
+    await fixture.spend(dollar)
+    await fixture.clock.advance(DAY_MS)
     const refused = { ok: false, why: 'cap', scope: 'month', resetsAt }
-    expect(await till.hold(await till.admit())).toEqual(refused)
-    expect(await till.ledger.key('acct', 'key')).toMatchObject({ month: dollar, day: 0n })
-    await till.clock.advance(5)
-    expect(await till.hold(await till.admit())).toMatchObject({ ok: true })
-    expect(await till.ledger.key('acct', 'key')).toMatchObject({ lifetime: dollar, month: 0n })
+    expect(await fixture.hold(await fixture.admit())).toEqual(refused)
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ month: dollar, day: 0n })
+    await fixture.clock.advance(5)
+    expect(await fixture.hold(await fixture.admit())).toMatchObject({ ok: true })
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ lifetime: dollar, month: 0n })
   })
 
-  example('a call across midnight belongs to the day of its hold', async (till) => {
-    await till.pay()
-    await till.limit({ ...ROOMY, cap: { amount: dollar, scope: 'day' } })
-    await till.until(nextMonth(till.clock.now()) - 10)
-    const call = await till.admit()
-    const held = await till.hold(call, dollar)
-    expect(held).toEqual({ ok: true, day: till.day(), billed: true })
-    await till.clock.advance(20)
-    expect(await till.hold(await till.admit(), 0n)).toMatchObject({ ok: true })
-    await till.settle(call, dollar, (held as HoldGranted).day)
-    expect(await till.ledger.key('acct', 'key')).toEqual({
+  example('a call across midnight belongs to the day of its hold', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, cap: { amount: dollar, scope: 'day' } })
+    await fixture.until(nextMonth(fixture.clock.now()) - 10)
+    const call = await fixture.admit()
+    const held = await fixture.hold(call, dollar)
+    expect(held).toEqual({ ok: true, day: fixture.day(), billed: true })
+    await fixture.clock.advance(20)
+    expect(await fixture.hold(await fixture.admit(), 0n)).toMatchObject({ ok: true })
+    await fixture.settle(call, dollar, (held as HoldGranted).day)
+    expect(await fixture.ledger.key('acct', 'key')).toEqual({
       lifetime: dollar,
       day: 0n,
       month: 0n,
       inFlight: 1,
     })
-    expect(await till.hold(await till.admit())).toMatchObject({ ok: true })
-    expect(await till.ledger.verify()).toEqual([])
+    expect(await fixture.hold(await fixture.admit())).toMatchObject({ ok: true })
+    expect(await fixture.ledger.verify()).toEqual([])
   })
 
-  example('a settlement after expiry is charged in the window of its hold', async (till) => {
-    await till.pay('5')
-    await till.limit({ ...ROOMY, concurrency: 1 })
-    await till.until(nextDay(till.clock.now()) - 10)
-    const call = await till.admit()
-    const held = (await till.hold(call, dollar)) as HoldGranted
-    await till.clock.advance(LEASE_MS)
-    const next = await till.admit()
-    await till.hold(next, dollar)
+  example('a settlement after expiry is charged in the window of its hold', async (fixture) => {
+    await fixture.pay('5')
+    await fixture.limit({ ...ROOMY, concurrency: 1 })
+    await fixture.until(nextDay(fixture.clock.now()) - 10)
+    const call = await fixture.admit()
+    const held = (await fixture.hold(call, dollar)) as HoldGranted
+    await fixture.clock.advance(LEASE_MS)
+    const next = await fixture.admit()
+    await fixture.hold(next, dollar)
     const balance = parsePico('4.5')
-    const settled = await till.settle(call, parsePico('0.5'), held.day)
+    const settled = await fixture.settle(call, parsePico('0.5'), held.day)
     expect(settled).toEqual({ state: 'charged', cost: parsePico('0.5'), balance })
-    expect(await till.ledger.account('acct')).toMatchObject({
+    expect(await fixture.ledger.account('acct')).toMatchObject({
       balance,
       available: balance - dollar,
     })
     const spend = { lifetime: parsePico('0.5'), day: 0n, inFlight: 1 }
-    expect(await till.ledger.key('acct', 'key')).toMatchObject(spend)
-    expect(await till.ledger.verify()).toEqual([])
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject(spend)
+    expect(await fixture.ledger.verify()).toEqual([])
   })
 }
 
 function settlementExamples(example: Example): void {
-  example('charges once, however often it is asked', async (till) => {
-    await till.pay('1')
-    await till.limit(ROOMY)
-    const call = await till.admit()
-    await till.hold(call, 7n)
+  example('charges once, however often it is asked', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit(ROOMY)
+    const call = await fixture.admit()
+    await fixture.hold(call, 7n)
     const balance = parsePico('1') - 42n
-    expect(await till.settle(call, 42n)).toEqual({ state: 'charged', cost: 42n, balance })
+    expect(await fixture.settle(call, 42n)).toEqual({ state: 'charged', cost: 42n, balance })
     const again = { state: 'duplicate', cost: 42n, balance }
-    expect(await till.settle(call, 42n)).toEqual(again)
-    expect(await till.settle(call, 99n)).toEqual(again)
-    expect(await till.ledger.key('acct', 'key')).toMatchObject({
+    expect(await fixture.settle(call, 42n)).toEqual(again)
+    expect(await fixture.settle(call, 99n)).toEqual(again)
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({
       lifetime: 42n,
       day: 42n,
       month: 42n,
       inFlight: 0,
     })
-    expect(await till.rows()).toHaveLength(2)
+    expect(await fixture.rows()).toHaveLength(2)
   })
 
-  example('charges a call it knows nothing of', async (till) => {
-    await till.pay('1')
-    await till.limit(ROOMY)
-    const unknown = { request: 'req_unknown', at: till.clock.now() }
-    expect(await till.settle(unknown, 5n)).toMatchObject({ state: 'charged', cost: 5n })
-    expect(await till.settle(unknown, 5n)).toMatchObject({ state: 'duplicate' })
-    expect(await till.ledger.key('acct', 'key')).toMatchObject({ lifetime: 5n, inFlight: 0 })
+  example('charges an unknown call', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit(ROOMY)
+    const unknown = { request: 'req_unknown', at: fixture.clock.now() }
+    expect(await fixture.settle(unknown, 5n)).toMatchObject({ state: 'charged', cost: 5n })
+    expect(await fixture.settle(unknown, 5n)).toMatchObject({ state: 'duplicate' })
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ lifetime: 5n, inFlight: 0 })
   })
 
-  example('a settlement of nothing leaves a row and no charge', async (till) => {
-    await till.limit(ROOMY)
-    const call = await till.admit()
-    await till.hold(call, 0n, true)
-    expect(await till.settle(call, 0n)).toEqual({ state: 'charged', cost: 0n, balance: 0n })
-    expect(await till.rows()).toMatchObject([{ kind: 'usage', request: call.request, cost: 0n }])
+  example('a settlement of nothing leaves a row and no charge', async (fixture) => {
+    await fixture.limit(ROOMY)
+    const call = await fixture.admit()
+    await fixture.hold(call, 0n, true)
+    expect(await fixture.settle(call, 0n)).toEqual({ state: 'charged', cost: 0n, balance: 0n })
+    expect(await fixture.rows()).toMatchObject([{ kind: 'usage', request: call.request, cost: 0n }])
   })
 
-  example('is seen by the very next admission', async (till) => {
-    await till.pay('1')
-    await till.limit({ ...ROOMY, concurrency: 1 })
-    await till.spend(parsePico('1'))
-    expect(await till.hold(await till.admit())).toEqual({ ok: false, why: 'credits' })
+  example('is seen by the very next admission', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit({ ...ROOMY, concurrency: 1 })
+    await fixture.spend(parsePico('1'))
+    expect(await fixture.hold(await fixture.admit())).toEqual({ ok: false, why: 'credits' })
   })
 
-  example('sums stay exact far above what a double can count', async (till) => {
-    await till.pay('3999999.999999999999')
-    await till.limit(ROOMY)
+  example('sums stay exact far above what a double can count', async (fixture) => {
+    await fixture.pay('3999999.999999999999')
+    await fixture.limit(ROOMY)
     let balance = parsePico('3999999.999999999999')
     for (let i = 0; i < 300; i++) {
       const cost = parsePico('9007.199254740993') + BigInt(i)
       balance -= cost
-      expect(await till.settle({ request: `req_${i}`, at: till.clock.now() }, cost)).toMatchObject({
+      expect(
+        await fixture.settle({ request: `req_${i}`, at: fixture.clock.now() }, cost),
+      ).toMatchObject({
         balance,
       })
     }
-    const { lifetime } = await till.ledger.key('acct', 'key')
+    const { lifetime } = await fixture.ledger.key('acct', 'key')
     expect(lifetime).toBe(parsePico('3999999.999999999999') - balance)
-    expect(await till.ledger.verify()).toEqual([])
+    expect(await fixture.ledger.verify()).toEqual([])
   })
 
-  example('a negative cost is an error', async (till) => {
-    await expect(till.settle({ request: 'req_1', at: till.clock.now() }, -1n)).rejects.toThrow(
-      RangeError,
-    )
+  example('a negative cost is an error', async (fixture) => {
+    await expect(
+      fixture.settle({ request: 'req_1', at: fixture.clock.now() }, -1n),
+    ).rejects.toThrow(RangeError)
   })
 }
 
 function topUpExamples(example: Example): void {
   const topUp = { account: 'acct', amount: 100n, reference: 'invoice 1' }
 
-  example('books a reference once per account', async (till) => {
-    expect(await till.ledger.topUp(topUp)).toEqual({ state: 'charged', cost: -100n, balance: 100n })
-    expect(await till.ledger.topUp(topUp)).toEqual({
+  example('books a reference once per account', async (fixture) => {
+    expect(await fixture.ledger.topUp(topUp)).toEqual({
+      state: 'charged',
+      cost: -100n,
+      balance: 100n,
+    })
+    expect(await fixture.ledger.topUp(topUp)).toEqual({
       state: 'duplicate',
       cost: -100n,
       balance: 100n,
     })
-    expect(await till.ledger.topUp({ ...topUp, reference: 'invoice 2' })).toMatchObject({
+    expect(await fixture.ledger.topUp({ ...topUp, reference: 'invoice 2' })).toMatchObject({
       balance: 200n,
     })
-    expect(await till.ledger.topUp({ ...topUp, account: 'other' })).toMatchObject({
+    expect(await fixture.ledger.topUp({ ...topUp, account: 'other' })).toMatchObject({
       state: 'charged',
       balance: 100n,
     })
-    expect(await till.rows()).toHaveLength(2)
+    expect(await fixture.rows()).toHaveLength(2)
   })
 
-  example('refuses amounts that are not money, and balances no store could count', async (till) => {
+  example('refuses amounts and balances out of bounds', async (fixture) => {
     for (const amount of [0n, -1n, MAX_AMOUNT + 1n]) {
-      await expect(till.ledger.topUp({ ...topUp, amount })).rejects.toThrow(RangeError)
+      await expect(fixture.ledger.topUp({ ...topUp, amount })).rejects.toThrow(RangeError)
     }
-    expect(await till.ledger.account('acct')).toEqual({ balance: 0n, available: 0n, paid: false })
-    await till.ledger.topUp({ ...topUp, amount: MAX_AMOUNT })
+    expect(await fixture.ledger.account('acct')).toEqual({
+      balance: 0n,
+      available: 0n,
+      paid: false,
+    })
+    await fixture.ledger.topUp({ ...topUp, amount: MAX_AMOUNT })
     const more = { ...topUp, amount: 1n, reference: 'one more' }
-    await expect(till.ledger.topUp(more)).rejects.toThrow(RangeError)
-    expect(await till.ledger.account('acct')).toMatchObject({ balance: MAX_AMOUNT })
-    expect(await till.ledger.verify()).toEqual([])
+    await expect(fixture.ledger.topUp(more)).rejects.toThrow(RangeError)
+    expect(await fixture.ledger.account('acct')).toMatchObject({ balance: MAX_AMOUNT })
+    expect(await fixture.ledger.verify()).toEqual([])
   })
 }
 
 function historyExamples(example: Example): void {
-  example('an account nobody has heard of is empty', async (till) => {
-    expect(await till.ledger.account('nobody')).toEqual({ balance: 0n, available: 0n, paid: false })
-    expect(await till.ledger.key('nobody', 'none')).toEqual({
+  example('an unknown account is empty', async (fixture) => {
+    expect(await fixture.ledger.account('unknown')).toEqual({
+      balance: 0n,
+      available: 0n,
+      paid: false,
+    })
+    expect(await fixture.ledger.key('unknown', 'none')).toEqual({
       lifetime: 0n,
       day: 0n,
       month: 0n,
       inFlight: 0,
     })
-    expect(await till.rows('nobody')).toEqual([])
-    expect(await till.ledger.verify('nobody')).toEqual([])
-    await till.ledger.leave({ account: 'nobody', key: 'none', request: 'req_1' })
+    expect(await fixture.rows('unknown')).toEqual([])
+    expect(await fixture.ledger.verify('unknown')).toEqual([])
+    await fixture.ledger.leave({ account: 'unknown', key: 'none', request: 'req_1' })
   })
 
-  example('keeps what it was told, newest first, read on from a cursor', async (till) => {
-    await till.ledger.topUp({
+  example('lists rows newest first, from a cursor on', async (fixture) => {
+    await fixture.ledger.topUp({
       account: 'acct',
       amount: 100n,
       reference: 'invoice',
       note: 'thanks',
     })
-    await till.limit(ROOMY)
+    await fixture.limit(ROOMY)
     const usage: UsageRow = {
-      at: till.clock.now(),
+      at: fixture.clock.now(),
       endpoint: 'chat',
       model: 'vendor/model',
       deployment: 'west',
@@ -829,46 +870,46 @@ function historyExamples(example: Example): void {
         { source: 'model', usage: { promptTokens: 3, completionTokens: 4, estimated: true } },
       ],
     }
-    const [day, account, key] = [till.day(), 'acct', 'key']
+    const [day, account, key] = [fixture.day(), 'acct', 'key']
     for (const request of ['req_1', 'req_2', 'req_3']) {
-      await till.ledger.settle({ request, account, key, day, cost: 2n, usage })
+      await fixture.ledger.settle({ request, account, key, day, cost: 2n, usage })
     }
-    const rows = await till.rows()
+    const rows = await fixture.rows()
     expect(rows.map((row) => row.request)).toEqual(['req_3', 'req_2', 'req_1', 'invoice'])
     expect(rows[0]).toMatchObject({ kind: 'usage', key, at: usage.at, cost: 2n, usage })
     expect(rows[3]).toMatchObject({ kind: 'top-up', cost: -100n, note: 'thanks' })
     expect(rows[3]).not.toHaveProperty('key')
-    expect(await till.rows('acct', rows[1]!.seq)).toEqual(rows.slice(2))
-    expect(await till.rows('acct', rows[3]!.seq)).toEqual([])
+    expect(await fixture.rows('acct', rows[1]!.seq)).toEqual(rows.slice(2))
+    expect(await fixture.rows('acct', rows[3]!.seq)).toEqual([])
   })
 
-  example('a call that died after its hold leaves an orphan', async (till) => {
-    await till.pay('1')
-    await till.limit(ROOMY)
-    const held = await till.admit()
-    await till.hold(held, 10n)
-    await till.admit()
-    await till.clock.advance(LEASE_MS)
-    await till.admit()
-    const orphans = (await till.rows()).filter((row) => row.kind === 'orphan')
+  example('a call that died after its hold leaves an orphan', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit(ROOMY)
+    const held = await fixture.admit()
+    await fixture.hold(held, 10n)
+    await fixture.admit()
+    await fixture.clock.advance(LEASE_MS)
+    await fixture.admit()
+    const orphans = (await fixture.rows()).filter((row) => row.kind === 'orphan')
     expect(orphans).toMatchObject([{ request: held.request, key: 'key', cost: 0n }])
-    expect(await till.ledger.account('acct')).toMatchObject({ available: parsePico('1') })
-    expect(await till.ledger.key('acct', 'key')).toMatchObject({ inFlight: 1 })
+    expect(await fixture.ledger.account('acct')).toMatchObject({ available: parsePico('1') })
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ inFlight: 1 })
   })
 
-  example('leaving leaves no row', async (till) => {
-    await till.pay('1')
-    await till.limit(ROOMY)
-    const call = await till.admit()
-    await till.hold(call, 10n)
-    await till.leave(call)
-    await till.clock.advance(LEASE_MS)
-    await till.admit()
-    expect(await till.rows()).toHaveLength(1)
+  example('leaving leaves no row', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit(ROOMY)
+    const call = await fixture.admit()
+    await fixture.hold(call, 10n)
+    await fixture.leave(call)
+    await fixture.clock.advance(LEASE_MS)
+    await fixture.admit()
+    expect(await fixture.rows()).toHaveLength(1)
   })
 
-  example('is well, and owes nothing', async (till) => {
-    expect(till.ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+  example('reports that it is healthy and has nothing to send', async (fixture) => {
+    expect(fixture.ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
   })
 }
 
@@ -877,8 +918,8 @@ interface AdmittedRequest extends Admitted {
   readonly key: string
 }
 
-/** A ledger with a few defaults, for examples: account `acct`, key `key`, revision 1. */
-class Till {
+/** A ledger with defaults for the examples: account `acct`, key `key`, revision 1. */
+class LedgerFixture {
   readonly ledger: Ledger
   readonly clock: TestClock
   last = ''
@@ -901,7 +942,7 @@ class Till {
 
   async admit(entry: Partial<AdmissionRequest> = {}): Promise<AdmittedRequest> {
     const entered = await this.enter(entry)
-    if (!entered.ok) throw new Error(`expected to be let in, was refused: ${inspect(entered)}`)
+    if (!entered.ok) throw new Error(`expected an admission, was refused: ${inspect(entered)}`)
     return { ...entered, request: this.last, key: entry.key ?? 'key' }
   }
 
@@ -926,7 +967,7 @@ class Till {
     })
   }
 
-  /** One whole call. */
+  /** Runs a whole call at a cost. */
   async spend(cost: Pico): Promise<void> {
     const call = await this.admit()
     expect(await this.hold(call)).toMatchObject({ ok: true })
@@ -980,7 +1021,7 @@ class ModelKey {
   entries: number[] = []
 }
 
-/** The rules, written so that they can be checked by reading: nothing is kept that can be counted. */
+/** The rules in their simplest form, to be checked by reading: every sum is computed from rows and calls. */
 class Model {
   paid = false
   readonly keys = new Map(['k1', 'k2', 'k3'].map((id) => [id, new ModelKey()]))
@@ -1102,14 +1143,14 @@ class Model {
   }
 }
 
-/** A call the walk knows of, with what an honest caller would remember. */
+/** A call of the walk, with everything that its gateway would remember. */
 interface WalkCall extends Lease {
   readonly at: number
   day: string
   state: 'entered' | 'held' | 'over'
 }
 
-/** Random calls to the engine and to the model, which have to give the same answers. */
+/** Sends random calls to the engine and to the model, which have to answer alike. */
 class Walk {
   readonly #ledger: Ledger
   readonly #clock: TestClock
@@ -1117,7 +1158,7 @@ class Walk {
   readonly #random: () => number
   #models = new Map<string, Model>()
   #calls: WalkCall[] = []
-  /** I9, per account: what the overrun has to stay below, and what the calls in flight hold. */
+  /** Per account: the bound of its overrun, and the holds of its running calls. */
   #bounds = new Map<string, { overrun: Pico; holds: Map<string, Pico> }>()
   readonly #trail: unknown[][] = []
   #step = 0
@@ -1138,12 +1179,12 @@ class Walk {
     }
   }
 
-  /** New accounts, so that the model stays small enough to be counted afresh at every step. */
+  /** Opens new accounts, which keeps the model small enough to compute every sum at each step. */
   async #begin(): Promise<void> {
     const accounts = [`a${this.#step}`, `b${this.#step}`]
     this.#calls = []
     this.#models = new Map(accounts.map((account) => [account, new Model()]))
-    // Until something is admitted, what is charged all the same may be the whole overrun.
+    // Before the first admission, every charge is overrun.
     this.#bounds = new Map(accounts.map((account) => [account, { overrun: 1n, holds: new Map() }]))
     for (const account of accounts) {
       for (const key of ['k1', 'k2']) await this.#limit(account, key)
@@ -1176,19 +1217,19 @@ class Walk {
     const entry: AdmissionRequest = { request, account, key, revision, freeTier: FREE_TIER }
     const before = this.#chance(0.1) ? await this.#state(account) : undefined
     const entered = await this.#ask(entry)
-    // I3 and I5: neither a repetition nor a refusal changes anything.
+    // Neither a repetition nor a refusal changes anything.
     if (before && (again || !entered.ok))
       this.#same('state', account, await this.#state(account), before)
     if (entered.ok || !('retryAfterMs' in entered) || entered.why === 'concurrency') return
     if (this.#chance(0.3)) await this.#retry(entry, entered.retryAfterMs)
   }
 
-  /** I6: after Retry-After, and not a millisecond before, the rate refuses no more. */
+  /** The rate admits after Retry-After, and not a millisecond earlier. */
   async #retry(entry: AdmissionRequest, retryAfterMs: number): Promise<void> {
     await this.#clock.advance(retryAfterMs - 1)
     const early = await this.#ask({ ...entry, request: `${entry.request}_early` })
     if (!early.ok && early.why === 'expired') return
-    this.#claim(rateRefuses(early), 'let in before Retry-After')
+    this.#claim(rateRefuses(early), 'admitted before Retry-After')
     await this.#clock.advance(1)
     const late = await this.#ask({ ...entry, request: `${entry.request}_late` })
     this.#claim(!rateRefuses(late), 'refused after Retry-After')
@@ -1200,15 +1241,18 @@ class Walk {
     const again = model.calls.some((call) => call.request === request)
     const expected = model.enter(entry, this.#clock.now())
     const entered = await this.#ledger.enter(entry)
-    // One that is in already need not be told since when.
+    // For a repeated call, an engine may answer with another time.
     const blank = again && entered.ok ? { at: 0, lease: 0 } : {}
     this.#same('enter', entry, { ...entered, ...blank }, { ...expected, ...blank })
     if (!entered.ok || again) return entered
     const { at } = entered
     this.#calls.push({ account, key, request, at, day: dayOf(at), state: 'entered' })
     const { entries, limits } = model.keys.get(key)!
-    this.#claim(recent(entries, at).length <= limits!.rpm, 'I6: more in a minute than the limit')
-    this.#claim(model.running(key) <= limits!.concurrency, 'I7: more in flight than the limit')
+    this.#claim(
+      recent(entries, at).length <= limits!.rpm,
+      'more admissions in a minute than the limit',
+    )
+    this.#claim(model.running(key) <= limits!.concurrency, 'more running calls than the limit')
     return entered
   }
 
@@ -1230,18 +1274,21 @@ class Walk {
       Object.assign(call, { day: held.day, state: 'held' })
       if (!first || !held.billed) return
       const holds = new Map(model.calls.map((known) => [known.request, known.held?.amount ?? 0n]))
-      // The last one admitted counts with all it costs.
+      // The call admitted last counts with its whole cost.
       this.#bounds.set(account, { overrun: 0n, holds: holds.set(request, 0n) })
       return
     }
     if (before) this.#same('state', account, await this.#state(account), before)
     if (held.why === 'credits') {
       const { balance } = await this.#ledger.account(account)
-      this.#claim(balance <= 0n, 'I8: no credits, with money left')
+      this.#claim(balance <= 0n, 'refused for credits with money left')
     }
     if (held.why === 'cap') {
       const spend = (await this.#ledger.key(account, key))[held.scope]
-      this.#claim(spend >= model.keys.get(key)!.limits!.cap!.amount, 'I8: capped below the cap')
+      this.#claim(
+        spend >= model.keys.get(key)!.limits!.cap!.amount,
+        'refused for the cap below the cap',
+      )
     }
     call.state = 'over'
     if (held.why === 'held' || this.#chance(0.8)) await this.#end(call)
@@ -1253,7 +1300,7 @@ class Walk {
       : this.#some((call) => call.state === 'held' || this.#chance(0.02))
     if (!call) return
     const { state: _, at, ...what } = call
-    // The hold's own day counts, whatever the caller remembers.
+    // The day of the hold is charged, even if the caller sends another.
     if (this.#runs(call) && call.state === 'held') what.day = this.#pick([what.day, '20200101'])
     const { balance: left } = this.#model(call.account)
     const some = this.#pick([0n, this.#amount(), this.#amount()])
@@ -1270,10 +1317,10 @@ class Walk {
     const excess = cost - (bound.holds.get(call.request) ?? 0n)
     if (expected.state === 'charged' && excess > 0n) bound.overrun += excess
     const { balance } = expected
-    this.#claim(balance >= 0n || -balance < bound.overrun, `I9: overrun not below ${bound.overrun}`)
+    this.#claim(balance >= 0n || -balance < bound.overrun, `overrun not below ${bound.overrun}`)
   }
 
-  /** A call that was admitted before the ledger's memory began. */
+  /** A call that the ledger has never admitted. */
   #stranger(account: string): WalkCall {
     const at = this.#clock.now()
     const request = `req_stranger_${this.#step}`
@@ -1311,10 +1358,7 @@ class Walk {
     const topUp = { account, amount, reference: `invoice_${Math.floor(this.#random() * 40)}` }
     const expected = model.topUp(topUp)
     this.#same('topUp', topUp, await this.#ledger.topUp(topUp), expected)
-    this.#claim(
-      (await this.#ledger.account(account)).paid,
-      'I12: a top-up did not end the free tier',
-    )
+    this.#claim((await this.#ledger.account(account)).paid, 'a top-up did not end the free tier')
   }
 
   async #limit(account: string, id: string): Promise<void> {
@@ -1352,7 +1396,7 @@ class Walk {
     await this.#clock.advance(Math.max(0, ms))
   }
 
-  /** I1, I2 and I4: what the engine reports is what the model counts. */
+  /** The engine's sums equal those of the model. */
   async #look(account: string): Promise<void> {
     const model = this.#model(account)
     const { balance, held, paid } = model
@@ -1367,7 +1411,7 @@ class Walk {
     this.#same('look', account, await this.#state(account), expected)
   }
 
-  /** When accounts are done with: rows against the model's and against the sums, and the engine's own audit. */
+  /** Compares the rows with those of the model and with the sums, and runs the engine's own verification. */
   async #audit(): Promise<void> {
     await this.#sweep()
     for (const [account, model] of this.#models) {
@@ -1379,7 +1423,7 @@ class Walk {
       this.#same('money rows', account, plain(rows.toReversed()), plain(model.rows))
       this.#same('orphans', account, orphans(rows), orphans(model.rows))
       const { balance } = await this.#ledger.account(account)
-      this.#same('I1', account, balance, -sum(rows))
+      this.#same('balance of the rows', account, balance, -sum(rows))
       const from = Math.floor(this.#random() * rows.length)
       const page = await collect(this.#ledger.usage(account, rows[from]?.seq))
       this.#same('page', account, page, rows.slice(from + 1))
@@ -1387,7 +1431,7 @@ class Walk {
     }
   }
 
-  /** Expired leases are given back at the next admission, even one that is refused, if not before: so ask for one. */
+  /** Has the engine release expired leases, which it does at the next admission at the latest. */
   async #sweep(): Promise<void> {
     for (const [account, { calls }] of this.#models) {
       if (!calls.some((call) => call.expiresAt <= this.#clock.now())) continue
@@ -1421,7 +1465,7 @@ class Walk {
     return this.#random() < probability
   }
 
-  /** From 1 pico to 100 USD, small ones as likely as large ones. */
+  /** From 1 pico-dollar to 100 USD, evenly distributed over the orders of magnitude. */
   #amount(): Pico {
     return BigInt(Math.floor(10 ** (this.#random() * 14)))
   }
@@ -1494,7 +1538,7 @@ function sum(rows: readonly { readonly cost: Pico }[]): Pico {
   return rows.reduce((total, row) => total + row.cost, 0n)
 }
 
-/** Orphans come when the engine gets round to it; the others in the order of the calls. */
+/** Rows without orphans, whose place among the others depends on the engine. */
 function plain(rows: readonly (LedgerRow | ModelRow)[]): unknown[] {
   const booked = rows.filter((row) => row.kind !== 'orphan')
   return booked.map(({ kind, request, key, cost }) => ({ kind, request, key, cost }))
@@ -1523,7 +1567,7 @@ function nextMonth(time: number): number {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
 }
 
-/** Marsaglia's xorshift with 32 bits: plain, seeded, good enough to wander. */
+/** Marsaglia's xorshift with 32 bits, a seeded random generator. */
 function randomOf(seed: number): () => number {
   let state = seed >>> 0 || 1
   return () => {

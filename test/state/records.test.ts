@@ -8,7 +8,7 @@ function memoryRecords(): Records {
 }
 
 describe('records', () => {
-  it('give back what was put, as a copy', async () => {
+  it('return a copy of what was stored', async () => {
     const records = memoryRecords()
     const value = { usd: '9007199254740993', nested: { list: [1, 'two', null] } }
     await records.put('account:acct_1', value)
@@ -18,7 +18,7 @@ describe('records', () => {
     expect(await records.get('account:acct_1')).toEqual(value)
   })
 
-  it('know nothing of what was never put, or deleted', async () => {
+  it('return nothing for a key that was never stored, or was deleted', async () => {
     const records = memoryRecords()
     expect(await records.get('account:none')).toBeUndefined()
     await records.put('account:acct_1', {})
@@ -26,7 +26,7 @@ describe('records', () => {
     expect(await records.get('account:acct_1')).toBeUndefined()
   })
 
-  it('take objects only', async () => {
+  it('accept objects only', async () => {
     const records = memoryRecords()
     for (const value of ['9007199254740993', 1, true, null, [1]]) {
       await expect(records.put('account:acct_1', value as never)).rejects.toThrow(TypeError)
@@ -35,7 +35,7 @@ describe('records', () => {
     expect(await records.get('account:acct_1')).toBeUndefined()
   })
 
-  it('say so when a stored value is not an object', async () => {
+  it('fail when a stored value is not an object', async () => {
     const storage = createStorage({ driver: memory() })
     const records = createRecords(storage)
     for (const torn of ['', 'garbage', '12', '[1]']) {
@@ -69,7 +69,7 @@ describe('records', () => {
     expect(String(error)).not.toContain('very')
   })
 
-  it('hand a time to live to the storage, in seconds', async () => {
+  it('pass a time to live to the storage, in seconds', async () => {
     const seen: unknown[] = []
     const driver = { ...memory(), setItem: (...args: unknown[]) => void seen.push(args) }
     const records = createRecords(createStorage({ driver }))
@@ -82,7 +82,7 @@ describe('records', () => {
   })
 
   describe('an index', () => {
-    it('is empty until something is added, then keeps the order and no id twice', async () => {
+    it('starts empty, keeps the order, and holds each id once', async () => {
       const records = memoryRecords()
       expect(await records.list('accounts')).toEqual([])
       for (const id of ['b', 'a', 'b', 'c']) await records.add('accounts', id)
@@ -96,7 +96,7 @@ describe('records', () => {
       expect(await records.list('keys:acct_1')).toEqual(ids)
     })
 
-    it('goes on after an add that failed', async () => {
+    it('works after an add that failed', async () => {
       const driver = memory()
       const setItem = vi.fn(driver.setItem!).mockRejectedValueOnce(new Error('disk full'))
       const records = createRecords(createStorage({ driver: { ...driver, setItem } }))

@@ -1,8 +1,14 @@
 import { afterAll, beforeAll } from 'vitest'
 import { archiveConformance } from '../../conformance/archive.ts'
 import { ManualClock, type TestClock } from '../../conformance/ledger.ts'
-import { installed, needRedis, open, STORED_CLOCK } from '../../state/redis/_engine.ts'
-import { RedisServer } from '../../state/redis/_redis.ts'
+import {
+  installed,
+  needRedis,
+  open,
+  sharedServer,
+  STORED_CLOCK,
+} from '../../state/redis/_engine.ts'
+import type { RedisServer } from '../../state/redis/_redis.ts'
 
 let server: RedisServer
 /** Each ledger has a database of its own on the server. */
@@ -10,12 +16,9 @@ let clients: ReturnType<RedisServer['client']>[] = []
 
 needRedis()
 beforeAll(async () => {
-  if (installed) server = await RedisServer.start()
+  if (installed) server = await sharedServer()
 })
-afterAll(async () => {
-  disconnect()
-  await server?.[Symbol.asyncDispose]()
-})
+afterAll(disconnect)
 
 archiveConformance(
   'redis',
@@ -29,7 +32,7 @@ archiveConformance(
   { runs: 15, clock: emptied },
 )
 
-/** A clock in every database that is used after it was made. */
+/** A clock in every database that is used from now on. */
 async function emptied(): Promise<TestClock> {
   disconnect()
   const client = server.client()

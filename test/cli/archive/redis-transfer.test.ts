@@ -1,14 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { Accounts, hashSecret } from '../../../src/accounts/accounts.ts'
 import { exportLines, importLines, type State } from '../../../src/cli/archive/archive.ts'
-import {
-  collect,
-  KEY,
-  LIMITS,
-  open as openEmbedded,
-  settlement,
-} from '../../state/sqlite/_engine.ts'
-import { admit, needRedis, open, pay, serverForTest } from '../../state/redis/_engine.ts'
+import { collect, KEY, LIMITS, open as openSqlite, settlement } from '../../state/sqlite/_engine.ts'
+import { admit, needRedis, open, pay, sharedServer } from '../../state/redis/_engine.ts'
 
 needRedis()
 
@@ -27,19 +21,20 @@ function take(state: State, lines: readonly string[]) {
 }
 
 describe('what is in Redis', () => {
-  it('moves to a file and back to another Redis, keys and their order included', async () => {
-    const redis = await open((await serverForTest()).url)
+  it('moves to a file and to another Redis, keys and their order included', async () => {
+    const { url } = await sharedServer()
+    const redis = await open(url)
     const accounts = accountsOf(redis)
     await accounts.createAccount({ id: 'acct', name: 'Acme' })
-    // Against the alphabet, and faster than a clock of milliseconds tells apart.
+    // Not in alphabetical order, and created within a millisecond.
     const ids = ['zoe', 'key', 'amy', 'bob', 'ann']
     let secret = ''
     for (const id of ids) ({ secret } = await accounts.createKey('acct', { id, name: id }))
     await pay(redis.ledger)
     await redis.ledger.settle(settlement('req_1', 5n))
 
-    const file = await openEmbedded()
-    const other = await open((await serverForTest()).url)
+    const file = await openSqlite()
+    const other = await open(`${url}/1`)
     let from: State = redis
     for (const to of [file, other]) {
       const lines = await linesOf(from)
@@ -55,9 +50,9 @@ describe('what is in Redis', () => {
     expect((await moved.listAccounts()).map(({ id }) => id)).toEqual(['acct', 'new'])
   })
 
-  it('can be taken in while gateways work on it, and nothing is booked twice or lost', async () => {
-    const server = await serverForTest()
-    const source = await openEmbedded()
+  it('can be imported while gateways work on it, and nothing is booked twice or lost', async () => {
+    const server = await sharedServer()
+    const source = await openSqlite()
     await source.ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'moved' })
     await source.ledger.limits('acct', 'key', LIMITS, 1)
     for (let i = 0; i < 300; i++) await source.ledger.settle(settlement(`old_${i}`, 3n))
@@ -69,7 +64,7 @@ describe('what is in Redis', () => {
       for (let n = 0; n < 100; n++) {
         const call = await admit(ledger, `new_${i}_${n}`, 7n)
         await ledger.settle({ ...settlement(call.request, 2n), day: call.day })
-        // One that both of them have.
+        // A settlement that both have.
         await ledger.settle(settlement(`old_${n}`, 3n))
       }
     })

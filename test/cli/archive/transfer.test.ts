@@ -24,7 +24,7 @@ function fresh(now = () => NOON): State & { readonly accounts: Accounts } {
   return { ...state, accounts: new Accounts({ ...state, defaults, now }) }
 }
 
-/** An account with a key, and something of everything a ledger keeps. */
+/** An account with a key, and one of every kind of row. */
 async function lived() {
   let now = NOON
   const state = fresh(() => now)
@@ -66,7 +66,7 @@ function take(state: State, lines: readonly string[]) {
 }
 
 const parsed = (lines: readonly string[]) => lines.map((line) => JSON.parse(line))
-/** An export but for its header, which has the time. */
+/** The lines of an export without its header, which contains the time. */
 const contentOf = async (state: State) => parsed((await linesOf(state)).slice(1))
 
 describe('an export', () => {
@@ -98,7 +98,7 @@ describe('an export', () => {
     expect(lines.join('')).not.toContain(state.secret)
   })
 
-  it('says of nothing that there is nothing', async () => {
+  it('of an empty state has a header and an end', async () => {
     const lines = await linesOf(fresh())
     expect(parsed(lines).map(({ kind }) => kind)).toEqual(['export', 'end'])
     expect(await take(fresh(), lines)).toEqual({ lines: 2, added: 0 })
@@ -109,11 +109,11 @@ describe('an import', () => {
   it('brings accounts, keys and money to another engine and back, once', async () => {
     const source = await lived()
     const lines = await linesOf(source)
-    const embedded = await open()
+    const file = await open()
     const back = fresh()
     for (const [from, to] of [
-      [source, embedded],
-      [embedded, back],
+      [source, file],
+      [file, back],
     ] as const) {
       const lines = await linesOf(from)
       expect(await take(to, lines)).toEqual({ lines: lines.length, added: lines.length - 2 })
@@ -125,7 +125,7 @@ describe('an import', () => {
     expect(await back.accounts.listAccounts()).toEqual(await source.accounts.listAccounts())
   })
 
-  it('has the keys work where they did not before', async () => {
+  it('makes the keys work in the new state', async () => {
     const source = await lived()
     const target = fresh()
     await take(target, await linesOf(source))
@@ -147,7 +147,7 @@ describe('an import', () => {
     expect(await target.accounts.listKeys('acct')).toHaveLength(1)
   })
 
-  it('takes the newer one of two states of a key', async () => {
+  it('keeps the newer one of two versions of a key', async () => {
     const source = await lived()
     const target = fresh()
     await take(target, await linesOf(source))
@@ -158,7 +158,7 @@ describe('an import', () => {
     expect(limits).toMatchObject({ limits: { disabled: true } })
   })
 
-  it('goes on where one ended early', async () => {
+  it('continues after one that was interrupted', async () => {
     const lines = await linesOf(await lived())
     const target = fresh()
     let left = lines.length + lines.length - 3
@@ -175,7 +175,7 @@ describe('an import', () => {
     expect(await target.ledger.verify()).toEqual([])
   })
 
-  it('takes in more than fits one batch', async () => {
+  it('imports several batches', async () => {
     const source = fresh()
     for (let i = 0; i < 1200; i++) await source.ledger.settle(settlement(`req_${i}`, BigInt(i)))
     const target = await open()
@@ -188,7 +188,7 @@ describe('an import', () => {
     expect(await target.ledger.verify()).toEqual([])
   })
 
-  it('refuses what is no whole export, and has then taken nothing', async () => {
+  it('refuses an incomplete export, and imports nothing of it', async () => {
     const lines = await linesOf(await lived())
     const at = (kind: string) => parsed(lines).findIndex((line) => line.kind === kind)
     const usage = at('usage')
@@ -260,7 +260,7 @@ describe('an import', () => {
     }
   })
 
-  it('names the line that contradicts what is there', async () => {
+  it('names the line that contradicts the state', async () => {
     const lines = await linesOf(await lived())
     const usage = parsed(lines).findIndex(({ kind }) => kind === 'usage')
     const target = fresh()
@@ -272,7 +272,7 @@ describe('an import', () => {
     expect(await contentOf(target)).toEqual(parsed(lines.slice(1)))
   })
 
-  it('does not mistake one key for another', async () => {
+  it('refuses a key of another account', async () => {
     const source = await lived()
     const lines = await linesOf(source)
     const other = fresh()
@@ -289,7 +289,7 @@ describe('an import', () => {
   })
 })
 
-it('an export of a ledger in use has what was there before, and nothing after', async () => {
+it('an export of a ledger in use is as of one moment', async () => {
   const { ledger } = await open()
   for (let i = 0; i < 300; i++) void ledger.settle(settlement(`req_${i}`, 1n))
   const items = ledger.export()
@@ -299,7 +299,7 @@ it('an export of a ledger in use has what was there before, and nothing after', 
   expect(await collect(ledger.export())).toHaveLength(302)
 })
 
-it('an export survives the way through a file', async () => {
+it('an export survives a file', async () => {
   const source = await lived()
   const file = join(await folder({}), 'export.jsonl')
   await writeFile(file, '')

@@ -14,8 +14,8 @@ import { eventually } from '../../_wait.ts'
 
 const DAY_MS = 86_400_000
 
-describe('folding an embedded ledger', () => {
-  it('begins with the start of a gateway that has a retention', async () => {
+describe('folding a ledger', () => {
+  it('starts with a gateway that has a retention', async () => {
     const at = Date.now() - 40 * DAY_MS
     const day = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
     const first = await openPaid(undefined, () => at)
@@ -46,7 +46,7 @@ describe('folding an embedded ledger', () => {
     expect([0, 1, 2.5, -3, 36_501, '30', null].some(parse)).toBe(false)
   })
 
-  it('is possible in a ledger from before there was folding', async () => {
+  it('works in a ledger of an older version', async () => {
     const first = await openPaid()
     await first.ledger.settle(settlement('req_1', 5n))
     await first.ledger.close()
@@ -79,7 +79,7 @@ describe('folding an embedded ledger', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
-  it('in the middle of adding up has it begin again', async () => {
+  it('restarts an audit that is under way', async () => {
     const db = openDatabase(join(await folder({}), 'ledger.db'))
     onTestFinished(() => db.close())
     const store = new Store(db)
@@ -104,8 +104,8 @@ describe('folding an embedded ledger', () => {
   })
 })
 
-describe('the care of a ledger', () => {
-  function care(options: Partial<MaintenanceOptions> = {}) {
+describe('the maintenance of a ledger', () => {
+  function maintain(options: Partial<MaintenanceOptions> = {}) {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     onTestFinished(() => void vi.useRealTimers())
     const fold = vi.fn<Ledger['fold']>(() => Promise.resolve(0))
@@ -127,8 +127,8 @@ describe('the care of a ledger', () => {
     return { fold, verify, optimize, error, stop: () => started.stop() }
   }
 
-  it('looks once, folds daily and optimizes weekly, until it is stopped', async () => {
-    const { fold, verify, optimize, stop } = care()
+  it('verifies once, folds daily and optimizes weekly, until it is stopped', async () => {
+    const { fold, verify, optimize, stop } = maintain()
     await eventually(() => expect(fold).toHaveBeenCalledTimes(1))
     expect(fold).toHaveBeenCalledWith(new Date(NOON - 30 * DAY_MS))
     vi.advanceTimersByTime(6 * DAY_MS)
@@ -142,14 +142,14 @@ describe('the care of a ledger', () => {
   })
 
   it('folds nothing without a retention', async () => {
-    const { fold, optimize } = care({ retentionDays: undefined })
+    const { fold, optimize } = maintain({ retentionDays: undefined })
     vi.advanceTimersByTime(7 * DAY_MS)
     expect(optimize).toHaveBeenCalledTimes(1)
     expect(fold).not.toHaveBeenCalled()
   })
 
-  it('says what did not work, and tries again the next day', async () => {
-    const { fold, error } = care()
+  it('logs a failure, and tries again the next day', async () => {
+    const { fold, error } = maintain()
     await eventually(() => expect(fold).toHaveBeenCalledTimes(1))
     const broken = new Error('disk full')
     fold.mockRejectedValueOnce(broken)
@@ -161,14 +161,14 @@ describe('the care of a ledger', () => {
     expect(fold).toHaveBeenCalledTimes(3)
   })
 
-  it('really has the database optimize itself', async () => {
+  it('updates the statistics of the database', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     onTestFinished(() => void vi.useRealTimers())
     const { ledger, logged, path } = await openPaid()
     const requests = Array.from({ length: 500 }, (_, i) => settlement(`req_${i}`, 1n))
     await Promise.all(requests.map((one) => ledger.settle(one)))
     vi.advanceTimersByTime(7 * DAY_MS)
-    // Answered in the order of the questions.
+    // Reads are answered in their order.
     expect(await ledger.verify()).toEqual([])
     using db = new DatabaseSync(join(path, 'ledger.db'))
     const tables = db.prepare(`SELECT name FROM sqlite_schema WHERE name = 'sqlite_stat1'`).all()

@@ -1,4 +1,4 @@
-/** Redis engines for tests: with an outbox that goes with the test, and a log that can be read. */
+/** Redis engines for tests: with an outbox that is removed with the test, and a log that can be read. */
 import { beforeEach, onTestFinished } from 'vitest'
 import type {
   HoldGranted,
@@ -30,14 +30,23 @@ export interface Engine {
   close(): Promise<void>
 }
 
-/** Skips a file's tests, loudly, where they cannot run. */
+/** Skips the tests of a file, with a message, where Redis is not installed. */
 export function needRedis(): void {
   beforeEach((context) => {
     if (!installed) context.skip(NOT_INSTALLED)
   })
 }
 
-/** A server for one test. */
+let shared: Promise<RedisServer> | undefined
+
+/** The one server of this worker, emptied, for tests that neither stop it nor change its settings. */
+export async function sharedServer(): Promise<RedisServer> {
+  const server = await (shared ??= RedisServer.start())
+  await server.ask((client) => client.flushall())
+  return server
+}
+
+/** A server for one test, which may stop it and change its settings. */
 export async function serverForTest(options?: ServerOptions): Promise<RedisServer> {
   const server = await RedisServer.start(options)
   onTestFinished(() => server[Symbol.asyncDispose]())
@@ -53,7 +62,7 @@ export async function startedCluster(size: number): Promise<RedisServer[]> {
   return servers
 }
 
-/** Opens an engine; it is closed with the test, if it still is open. */
+/** Opens an engine; it is closed with the test, unless the test has closed it. */
 export async function open(
   url: string | readonly string[],
   options: {
@@ -81,13 +90,13 @@ export async function open(
   return { ledger, records, outbox, logged, close }
 }
 
-/** 10 USD in `acct`, and `key` without limits that would be felt unless told. */
+/** Puts 10 USD into `acct`, and gives `key` limits that no test reaches, or those given. */
 export async function pay(ledger: Ledger, limits: KeyLimits = LIMITS): Promise<void> {
   await ledger.topUp({ account: 'acct', amount: parsePico('10'), reference: 'first' })
   await ledger.limits('acct', 'key', limits, 1)
 }
 
-/** Lets a call in, up to its hold. */
+/** Admits a call, up to its hold. */
 export async function admit(
   ledger: Ledger,
   request: string,
@@ -96,13 +105,13 @@ export async function admit(
 ): Promise<Lease & HoldGranted> {
   const lease = { account, key: KEY.key, request }
   const entered = await ledger.enter({ ...lease, revision: 1, freeTier: FREE_TIER })
-  if (!entered.ok) throw new Error(`${request} was not let in: ${entered.why}`)
+  if (!entered.ok) throw new Error(`${request} was not admitted: ${entered.why}`)
   const held = await ledger.hold({ ...lease, at: entered.at, hold, free: false })
   if (!held.ok) throw new Error(`${request} was refused: ${held.why}`)
   return { ...lease, ...held }
 }
 
-/** A clock in the store, which is emptied before. */
+/** A clock in the store, which is emptied first. */
 export async function storedClock(server: RedisServer, start?: number): Promise<TestClock> {
   const clock = new ManualClock()
   if (start !== undefined) clock.advance(start - clock.now())

@@ -9,5 +9,5 @@ for (const cost of [1n, 2n, 3n]) {
   await file.append({ ...lease, day: '20260101', cost, usage })
 }
 process.stdout.write('written\n')
-// Whatever nobody refers to any more is closed.
+// The timer below keeps a reference to the outbox, so that it is not collected and closed.
 setInterval(() => file.summary(), 60_000)

@@ -1,4 +1,4 @@
-/** Redis servers of a test's own, on free ports and in folders of their own. */
+/** Redis servers for tests, on free ports and in folders of their own. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync } from 'node:fs'
@@ -58,7 +58,7 @@ export class RedisServer implements AsyncDisposable {
     const line = [...own, ...durability, ...replication, ...args]
     const child = spawn('redis-server', line, { stdio: 'ignore' })
     this.#child = child
-    endWithUs(child)
+    endWithThisProcess(child, this.folder)
     const end = Date.now() + PATIENCE_MS
     while (!(await this.#answers())) {
       if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`)
@@ -84,7 +84,7 @@ export class RedisServer implements AsyncDisposable {
     this.#child!.kill('SIGCONT')
   }
 
-  /** Waits until the append-only file has been written anew since the start, by whoever asked for it. */
+  /** Waits until the append-only file has been rewritten since the start. */
   async wholeFile(): Promise<void> {
     await this.ask(async (client) => {
       await until(client, ['INFO', 'persistence'], /aof_rewrites:[1-9]/)
@@ -104,15 +104,15 @@ export class RedisServer implements AsyncDisposable {
     truncateSync(last, text.lastIndexOf('HINCRBY', text.lastIndexOf('EXEC')) + 10)
   }
 
-  /** A connection beside those that are tested. */
+  /** A connection beside those under test. */
   client(): Redis {
     const client = new Redis(this.url, { maxRetriesPerRequest: 3 })
-    // Whoever asks is told.
+    // The caller gets the error of its command.
     client.on('error', () => {})
     return client
   }
 
-  /** Asks something on a connection of its own. */
+  /** Runs commands on a connection of their own. */
   async ask<T>(question: (client: Redis) => Promise<T>): Promise<T> {
     const client = this.client()
     try {
@@ -127,7 +127,7 @@ export class RedisServer implements AsyncDisposable {
     rmSync(this.folder, { recursive: true, force: true })
   }
 
-  /** Whatever it says, a password it wants included; but not that it is still loading. */
+  /** Whether the server is ready; a server that demands a password is. */
   async #answers(): Promise<boolean> {
     const client = new Redis(this.url, { lazyConnect: true, retryStrategy: () => null })
     client.on('error', () => {})
@@ -142,7 +142,7 @@ export class RedisServer implements AsyncDisposable {
   }
 }
 
-/** An address that leads to one server and then to another, as that of a managed Redis does at a failover. */
+/** An address that leads to one server and then to another, like that of a managed Redis in a failover. */
 export class Address implements AsyncDisposable {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -171,13 +171,13 @@ export class Address implements AsyncDisposable {
     return `redis://127.0.0.1:${this.port}`
   }
 
-  /** New connections lead there, or nowhere; the old ones end. */
+  /** New connections lead to that server, or are refused; the old ones end. */
   leadTo(server: RedisServer | undefined): void {
     this.#target = server?.port
     this.#cut()
   }
 
-  /** Lets nothing more through, and ends nothing. */
+  /** Stops all traffic, and keeps the connections open. */
   hold(): void {
     for (const socket of this.#sockets) socket.unpipe().pause()
   }
@@ -223,7 +223,7 @@ export async function startCluster(size: number): Promise<RedisServer[]> {
     for (const [i, server] of servers.entries()) {
       const [from, to] = [i, i + 1].map((part) => Math.floor((16_384 * part) / size))
       await server.ask((client) => client.call('CLUSTER', 'ADDSLOTSRANGE', from!, to! - 1))
-      // All of them: word gets round slowly.
+      // With every server, because gossip is slow.
       for (const known of servers.slice(0, i)) await meet(server, known)
     }
     for (const server of servers) await server.ask((client) => joined(client, size))
@@ -281,9 +281,9 @@ async function until(
   }
 }
 
-/** Has a server killed when this process ends, however it ends: then the pipe to the watcher does, too. */
-function endWithUs(server: ChildProcess): void {
-  const script = `read -r _; kill -9 ${server.pid}`
+/** Kills a server and removes its folder when this process ends, even after `kill -9`: the pipe to the watcher ends with it. */
+function endWithThisProcess(server: ChildProcess, folder: string): void {
+  const script = `read -r _; kill -9 ${server.pid}; rm -rf '${folder}'`
   const watcher = spawn('sh', ['-c', script], { stdio: ['pipe', 'ignore', 'ignore'] })
   watcher.unref()
   ;(watcher.stdin as Socket).unref()

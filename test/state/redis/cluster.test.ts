@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all(cluster.map((server) => server[Symbol.asyncDispose]())))
 
 describe('the redis engine on a cluster', () => {
-  it('takes 600 calls of 30 accounts, each with all it has in one place', async () => {
+  it('books 600 calls of 30 accounts, each in one slot', async () => {
     const { ledger, records, logged } = await open([cluster[0]!.url])
     for (const account of ACCOUNTS) {
       await ledger.topUp({ account, amount: parsePico('1'), reference: 'first' })
@@ -54,27 +54,31 @@ describe('the redis engine on a cluster', () => {
     expect(logged.filter((line) => line.startsWith('error'))).toEqual([])
   })
 
-  it('books what a node missed while it was away', { timeout: 60_000 }, async () => {
-    const { ledger } = await open(cluster.map(({ url }) => url))
-    const accounts = ACCOUNTS.map((account) => `missed_${account}`)
-    for (const account of accounts) await ledger.limits(account, 'key', LIMITS, 1)
-    await cluster[1]!.kill()
-    const settle = (account: string) =>
-      ledger.settle({ ...settlement(`req_${account}`, 3n), account })
-    const settled = await Promise.all(accounts.map(settle))
-    expect(settled.every(({ state }) => state === 'charged')).toBe(true)
-    const { outbox } = ledger.health()
-    expect(outbox).toBeGreaterThan(0)
-    expect(outbox).toBeLessThan(30)
-    await cluster[1]!.start()
-    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
-    for (const account of accounts) {
-      expect(await ledger.account(account)).toMatchObject({ balance: -3n })
-    }
-    expect(await ledger.verify()).toEqual([])
-  })
+  it(
+    'books the settlements that a node missed while it was down',
+    { timeout: 60_000 },
+    async () => {
+      const { ledger } = await open(cluster.map(({ url }) => url))
+      const accounts = ACCOUNTS.map((account) => `missed_${account}`)
+      for (const account of accounts) await ledger.limits(account, 'key', LIMITS, 1)
+      await cluster[1]!.kill()
+      const settle = (account: string) =>
+        ledger.settle({ ...settlement(`req_${account}`, 3n), account })
+      const settled = await Promise.all(accounts.map(settle))
+      expect(settled.every(({ state }) => state === 'charged')).toBe(true)
+      const { outbox } = ledger.health()
+      expect(outbox).toBeGreaterThan(0)
+      expect(outbox).toBeLessThan(30)
+      await cluster[1]!.start()
+      await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+      for (const account of accounts) {
+        expect(await ledger.account(account)).toMatchObject({ balance: -3n })
+      }
+      expect(await ledger.verify()).toEqual([])
+    },
+  )
 
-  it('tells a new primary again what the old one confirmed', { timeout: 60_000 }, async () => {
+  it('sends the bookings of the old primary to the new one', { timeout: 60_000 }, async () => {
     const servers = await startedCluster(2)
     const replica = await addReplica(servers)
     onTestFinished(() => replica[Symbol.asyncDispose]())

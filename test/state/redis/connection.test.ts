@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { folder } from '../../_folder.ts'
-import { needRedis, open, serverForTest, startedCluster } from './_engine.ts'
+import { needRedis, open, serverForTest, sharedServer, startedCluster } from './_engine.ts'
 import { startReplica } from './_redis.ts'
 
 const PASSWORD = 'hunter2-is-not-a-password'
@@ -13,7 +13,7 @@ const refusal = (message: string | RegExp) => ({
 
 describe('a Redis that cannot be used', () => {
   it.each([`http://user:${PASSWORD}@127.0.0.1:6379`, `127.0.0.1:6379`, `redis://`, PASSWORD])(
-    'is refused for its URL, which is not repeated',
+    'is refused for its URL, which the message does not repeat',
     async (url) => {
       const error = await open(url).catch((error: unknown) => error)
       expect(error).toMatchObject(refusal('a URL such as "redis://127.0.0.1:6379"'))
@@ -51,23 +51,19 @@ describe('a Redis that cannot be used', () => {
 describe('a start', () => {
   needRedis()
 
-  it(
-    'waits for a server, and says what is wrong when none comes',
-    { timeout: 30_000 },
-    async () => {
-      const server = await serverForTest()
-      await server.kill()
-      const opened = open(server.url)
-      await server.start()
-      await (await opened).close()
-      await server.kill()
-      await expect(open(server.url)).rejects.toMatchObject(
-        refusal(/cannot be reached: .*ECONNREFUSED/),
-      )
-    },
-  )
+  it('waits for a server, and reports why none answers', { timeout: 30_000 }, async () => {
+    const server = await serverForTest()
+    await server.kill()
+    const opened = open(server.url)
+    await server.start()
+    await (await opened).close()
+    await server.kill()
+    await expect(open(server.url)).rejects.toMatchObject(
+      refusal(/cannot be reached: .*ECONNREFUSED/),
+    )
+  })
 
-  it('needs the password, and does not tell the wrong one', async () => {
+  it('needs the password, and does not log a wrong one', async () => {
     const server = await serverForTest()
     await server.ask((client) => client.config('SET', 'requirepass', 'secret'))
     await (await open(server.url.replace('//', '//:secret@'))).close()
@@ -77,7 +73,7 @@ describe('a start', () => {
     await expect(open(server.url)).rejects.toMatchObject(refusal(/cannot be reached: NOAUTH/))
   })
 
-  it('refuses a server that would throw money away', async () => {
+  it('refuses a server that would evict keys', async () => {
     const server = await serverForTest({ args: ['--maxmemory-policy', 'allkeys-lru'] })
     await expect(open(server.url)).rejects.toMatchObject(
       refusal(
@@ -94,10 +90,14 @@ describe('a start', () => {
     await expect(open(node!.url)).rejects.toMatchObject(refusal('give "url" a list of its nodes'))
   })
 
-  it('closes what it opened when it fails', async () => {
+  it('says in a sentence that the outbox cannot be used, and closes what it opened', async () => {
     const server = await serverForTest()
-    const file = join(await folder({ file: '' }), 'file')
-    await expect(open(server.url, { outbox: file })).rejects.toThrow('EEXIST')
+    const outbox = join(await folder({ file: '' }), 'file')
+    const message = expect.stringMatching(/file cannot be used: EEXIST/)
+    await expect(open(server.url, { outbox })).rejects.toMatchObject({
+      name: 'ConfigError',
+      issues: [{ path: 'state.outbox', message }],
+    })
     const connected = () =>
       server.ask(
         async (client) =>
@@ -108,7 +108,7 @@ describe('a start', () => {
     await expect.poll(connected).toBe(1)
   })
 
-  it('tells the risks of how the server is set, one line each', async () => {
+  it('logs the risks of the settings of a server, one line each', async () => {
     const server = await serverForTest({ appendfsync: 'always' })
     const told = async () => {
       const { logged, close } = await open(server.url)
@@ -134,7 +134,7 @@ describe('a start', () => {
     ])
   })
 
-  it('says so when it may not ask how the server is set, or have its file written anew', async () => {
+  it('logs that it may not read the settings, or rewrite the append-only file', async () => {
     const server = await serverForTest()
     const deny = (command: string) =>
       server.ask((client) => client.call('ACL', 'SETUSER', 'default', `-${command}`))
@@ -151,7 +151,7 @@ describe('a start', () => {
 describe('records in Redis', () => {
   needRedis()
 
-  it('are kept, and forgotten in their time, on the connection of the ledger', async () => {
+  it('are stored with their expiry, on the connection of the ledger', async () => {
     const server = await serverForTest()
     const { records } = await open(server.url)
     const value = { usd: '9007199254740993', nested: { list: [1, 'two', null] } }
@@ -164,12 +164,12 @@ describe('records in Redis', () => {
     expect(await records.get('account:acct')).toBeUndefined()
     await expect(records.get('account:q?a=1')).rejects.toThrow(TypeError)
     const lines = await server.ask((client) => client.client('LIST'))
-    // Its own, and the one that asks.
+    // The engine's connection, and the one of this query.
     expect(String(lines).trim().split('\n')).toHaveLength(2)
   })
 
   it('have indexes to which several gateways add at once', async () => {
-    const server = await serverForTest()
+    const server = await sharedServer()
     const both = [await open(server.url), await open(server.url)] as const
     await both[0].records.add('accounts', 'first')
     const ids = Array.from({ length: 100 }, (_, i) => `acct_${i}`)
@@ -179,8 +179,8 @@ describe('records in Redis', () => {
     expect(await both[1].records.list('keys:none')).toEqual([])
   })
 
-  it('list in the order in which it was added', async () => {
-    const server = await serverForTest()
+  it('keep the order of adds', async () => {
+    const server = await sharedServer()
     const { records } = await open(server.url)
     const now = async () => Number((await server.ask((client) => client.time()))[1]) / 1000
     const ids = ['zeta', 'alpha', 'mid', 'beta']

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { LEASE_MS, type Admitted, type KeyLimits } from '../../../src/state/ledger/ledger.ts'
 import { parsePico } from '../../../src/money/money.ts'
 import { ledgerConformance } from '../../conformance/ledger.ts'
@@ -10,11 +10,12 @@ import {
   needRedis,
   open,
   pay,
+  sharedServer,
   storedClock,
   STORED_CLOCK,
   type Engine,
 } from './_engine.ts'
-import { RedisServer } from './_redis.ts'
+import type { RedisServer } from './_redis.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
@@ -22,9 +23,8 @@ let server: RedisServer
 
 needRedis()
 beforeAll(async () => {
-  if (installed) server = await RedisServer.start()
+  if (installed) server = await sharedServer()
 })
-afterAll(() => server?.[Symbol.asyncDispose]())
 
 ledgerConformance('redis', async () => (await open(server.url, { clock: STORED_CLOCK })).ledger, {
   clock: () => storedClock(server),
@@ -48,7 +48,7 @@ describe('the redis engine', () => {
   it('takes one round trip each to enter, to hold and to settle', async () => {
     const { ledger } = await open(server.url)
     await pay(ledger)
-    // The first time, a connection is sent the whole script.
+    // The first call of a script on a connection sends its whole text.
     await ledger.settle(settlement((await admit(ledger, 'req_0')).request, 1n))
     const client = server.client()
     const monitor = await client.monitor()
@@ -65,7 +65,7 @@ describe('the redis engine', () => {
     expect(seen).toEqual(Array.from({ length: 150 }, () => 'evalsha'))
   })
 
-  it('goes by the clock of the store', async () => {
+  it('uses the clock of the server', async () => {
     const { ledger } = await open(server.url)
     await pay(ledger)
     const [seconds] = await server.ask((client) => client.time())
@@ -97,7 +97,7 @@ describe('the redis engine', () => {
     for (let i = 0; i < 100; i++) {
       const day = new Date(now).toISOString().slice(0, 10).replaceAll('-', '')
       await ledger.settle(settlement(`req_${i}`, 5n, day))
-      // One that comes very late, for a day long gone.
+      // A very late settlement.
       await ledger.settle(settlement(`late_${i}`, 1n, '20260101'))
       const { at } = (await enter(engine, `try_${i}`)) as Admitted
       const hold = { ...KEY, request: `try_${i}`, at, hold: 0n, free: false }
@@ -128,7 +128,7 @@ describe('the redis engine', () => {
     ])
   })
 
-  it('gives a call back its day and money however many windows were opened since', async () => {
+  it('releases a hold in its own day, even if that window was dropped', async () => {
     const start = Date.UTC(2026, 0, 1)
     const engine = await openAt(start)
     const { ledger } = engine
@@ -144,7 +144,7 @@ describe('the redis engine', () => {
     expect(await ledger.verify('acct')).toEqual([])
   })
 
-  it('gives back more leases than one sweep takes, a few at a time', async () => {
+  it('releases more leases than one sweep takes, some at a time', async () => {
     const engine = await openAt(DAY_MS)
     const { ledger } = engine
     await pay(ledger)
@@ -160,7 +160,7 @@ describe('the redis engine', () => {
     expect(await ledger.verify('acct')).toEqual([])
   })
 
-  it('takes an entry back that waited for held money, above 6,000 a minute too', async () => {
+  it('removes the entry of a call that was refused with held, above 6,000 a minute too', async () => {
     const engine = await openAt(DAY_MS)
     const { ledger } = engine
     await pay(ledger, { ...LIMITS, rpm: 7000 })
@@ -170,7 +170,7 @@ describe('the redis engine', () => {
       const { at, rate } = (await enter(engine, `req_${i}`)) as Admitted
       expect(rate.remaining).toBe(6998)
       const hold = { ...KEY, request: `req_${i}`, at, hold: 0n, free: false }
-      // Twice: the first answer may have been lost.
+      // Twice, because the first answer may have been lost.
       for (let time = 0; time < 2; time++) {
         expect(await ledger.hold(hold)).toMatchObject({ ok: false, why: 'held' })
       }
@@ -182,7 +182,7 @@ describe('the redis engine', () => {
     expect(await enter(engine, 'req_late')).toMatchObject({ rate: { remaining: 6998 } })
   })
 
-  it('lets thousands of entries go as cheaply as they came', async () => {
+  it('drops thousands of entries with few commands', async () => {
     const engine = await openAt(DAY_MS)
     await pay(engine.ledger, { ...LIMITS, rpm: 6000 })
     for (let i = 0; i < 5; i++) {
@@ -195,7 +195,7 @@ describe('the redis engine', () => {
     expect(await server.ask((client) => client.llen('gw:{acct}:rl:key'))).toBe(1001)
   })
 
-  it('finds what was tampered with', async () => {
+  it('finds sums that were tampered with', async () => {
     const { ledger } = await openAt(DAY_MS)
     await pay(ledger)
     await ledger.settle(settlement('req_1', 40n, '19700102'))

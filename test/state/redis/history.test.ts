@@ -1,30 +1,37 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { LedgerItem, Settlement } from '../../../src/state/ledger/ledger.ts'
 import { parsePico } from '../../../src/money/money.ts'
 import { collect, LIMITS, openInMemory, settlement } from '../sqlite/_engine.ts'
-import { admit, installed, needRedis, open, pay, STORED_CLOCK, type Engine } from './_engine.ts'
-import { RedisServer } from './_redis.ts'
+import {
+  admit,
+  installed,
+  needRedis,
+  open,
+  pay,
+  sharedServer,
+  STORED_CLOCK,
+  type Engine,
+} from './_engine.ts'
+import type { RedisServer } from './_redis.ts'
 
 const DAY_MS = 86_400_000
 const START = Date.UTC(2026, 0, 30, 12)
 const ROWS = 500
 let server: RedisServer
-let other: RedisServer
 
 needRedis()
 beforeAll(async () => {
-  if (!installed) return
-  server = await RedisServer.start()
-  other = await RedisServer.start()
+  if (installed) server = await sharedServer()
 })
-afterAll(() => Promise.all([server, other].map((one) => one?.[Symbol.asyncDispose]())))
 
-async function openEmpty(store: RedisServer): Promise<Engine> {
-  const client = store.client()
-  onTestFinished(() => client.disconnect())
-  await client.flushall()
-  await client.set('now', START + 5 * DAY_MS)
-  return open(store.url, { clock: STORED_CLOCK })
+/** An engine on an emptied database of the server. */
+async function openEmpty(database = 0): Promise<Engine> {
+  await server.ask(async (client) => {
+    await client.select(database)
+    await client.flushdb()
+    await client.set('now', START + 5 * DAY_MS)
+  })
+  return open(`${server.url}/${database}`, { clock: STORED_CLOCK })
 }
 
 function nth(i: number): Settlement {
@@ -50,11 +57,11 @@ async function stateOf({ ledger }: Pick<Engine, 'ledger'>): Promise<unknown> {
 }
 
 describe('the history of accounts in Redis', () => {
-  it('goes into another store whole, and a second time changes nothing', async () => {
-    const from = await openEmpty(server)
+  it('is imported whole into another server, and a second import changes nothing', async () => {
+    const from = await openEmpty()
     await fill(from)
     const items = await collect(from.ledger.export())
-    const into = await openEmpty(other)
+    const into = await openEmpty(1)
     for (let i = 0; i < items.length; i += 100) {
       expect(await into.ledger.import(items.slice(i, i + 100))).not.toHaveProperty('refused')
     }
@@ -64,18 +71,21 @@ describe('the history of accounts in Redis', () => {
       await collect(from.ledger.usage('acct')),
     )
     expect(await into.ledger.verify()).toEqual([])
-    // What was taken in cannot be charged or booked again, and neither can it be when its receipt is gone.
+    // Imported rows cannot be charged or imported again, not even after their receipts have expired.
     expect(await into.ledger.settle(nth(3))).toMatchObject({ state: 'duplicate', cost: 9n })
-    const again = await open(other.url, { clock: STORED_CLOCK })
-    const receipts = await other.ask((client) => client.keys('gw:{acct}:r:*'))
-    expect(receipts).toHaveLength(ROWS)
-    await other.ask((client) => client.del(receipts))
+    const again = await open(`${server.url}/1`, { clock: STORED_CLOCK })
+    await server.ask(async (client) => {
+      await client.select(1)
+      const receipts = await client.keys('gw:{acct}:r:*')
+      expect(receipts).toHaveLength(ROWS)
+      await client.del(receipts)
+    })
     expect(await again.ledger.import(items)).toEqual({ taken: items.length, added: 0 })
     expect(await collect(into.ledger.export())).toEqual(items)
   })
 
-  it('goes into another engine and back', async () => {
-    const from = await openEmpty(server)
+  it('is imported into another engine and back', async () => {
+    const from = await openEmpty()
     await fill(from)
     const items = await collect(from.ledger.export())
     const { ledger: memory } = openInMemory({ now: () => START + 5 * DAY_MS })
@@ -84,14 +94,14 @@ describe('the history of accounts in Redis', () => {
     expect(await stateOf({ ledger: memory as unknown as Engine['ledger'] })).toEqual(
       await stateOf(from),
     )
-    const into = await openEmpty(other)
+    const into = await openEmpty(1)
     const back = await into.ledger.import(await collect(memory.export()))
     expect(back).toMatchObject({ taken: items.length })
     expect(await stateOf(into)).toEqual(await stateOf(from))
   })
 
-  it('refuses what contradicts what is there, and looks at nothing after it', async () => {
-    const { ledger } = await openEmpty(server)
+  it('refuses an item that contradicts the ledger, and reads no further', async () => {
+    const { ledger } = await openEmpty()
     await pay(ledger)
     await ledger.settle(nth(3))
     const row = (cost: bigint, request = 'req_3'): LedgerItem => {
@@ -119,8 +129,8 @@ describe('the history of accounts in Redis', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
-  it('is folded by day and key without changing a sum, once, whoever does it', async () => {
-    const engine = await openEmpty(server)
+  it('is folded by day and key once, by any gateway, without changing a sum', async () => {
+    const engine = await openEmpty()
     const { ledger } = engine
     await fill(engine)
     const before = await stateOf(engine)
@@ -148,7 +158,7 @@ describe('the history of accounts in Redis', () => {
     expect(totals.reduce((sum, { cost }) => sum + cost, 0n)).toBe(
       old.reduce((sum, { cost }) => sum + cost, 0n),
     )
-    const into = await openEmpty(other)
+    const into = await openEmpty(1)
     expect(await into.ledger.import(items)).toMatchObject({ taken: items.length })
     expect(await stateOf(into)).toEqual(before)
     expect(await into.ledger.import(items)).toEqual({ taken: items.length, added: 0 })
@@ -157,7 +167,7 @@ describe('the history of accounts in Redis', () => {
   })
 
   it('is folded by the gateway that starts with a retention', async () => {
-    const engine = await openEmpty(server)
+    const engine = await openEmpty()
     await fill(engine)
     const before = await stateOf(engine)
     const keeper = await open(server.url, { clock: STORED_CLOCK, retentionDays: 2 })
@@ -166,8 +176,8 @@ describe('the history of accounts in Redis', () => {
     expect((await collect(engine.ledger.usage('acct'))).length).toBeLessThan(ROWS)
   })
 
-  it('tells whose calls were never settled', async () => {
-    const engine = await openEmpty(server)
+  it('lists orphans', async () => {
+    const engine = await openEmpty()
     await pay(engine.ledger)
     await admit(engine.ledger, 'req_dead', 5n)
     await server.ask((client) => client.set('now', START + 6 * DAY_MS))

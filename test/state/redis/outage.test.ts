@@ -5,7 +5,7 @@ import type { Ledger, LedgerRow } from '../../../src/state/ledger/ledger.ts'
 import { parsePico } from '../../../src/money/money.ts'
 import { folder } from '../../_folder.ts'
 import { collect, KEY, LIMITS, settlement } from '../sqlite/_engine.ts'
-import { admit, FREE_TIER, needRedis, open, pay, serverForTest } from './_engine.ts'
+import { admit, FREE_TIER, needRedis, open, pay, serverForTest, sharedServer } from './_engine.ts'
 import { Address, startReplica, type RedisServer } from './_redis.ts'
 
 const HOUR_MS = 3_600_000
@@ -23,7 +23,7 @@ async function usageRows(ledger: Ledger): Promise<LedgerRow[]> {
   return rows.filter(({ kind }) => kind === 'usage')
 }
 
-/** Every one of these once, and the sums as they have to be. */
+/** Expects each request to be booked once, and the sums to match. */
 async function expectBooked(ledger: Ledger, requests: readonly string[], cost: bigint) {
   const rows = await usageRows(ledger)
   expect(rows.map(({ request }) => request).sort()).toEqual([...requests].sort())
@@ -53,33 +53,22 @@ function promote(replica: RedisServer): Promise<unknown> {
   return replica.ask((client) => client.replicaof('NO', 'ONE'))
 }
 
-it('a start says in a sentence that the outbox cannot be used', async () => {
-  const server = await serverForTest()
-  const outbox = join(await folder({ file: '' }), 'file')
-  await expect(open(server.url, { outbox })).rejects.toMatchObject({
-    name: 'ConfigError',
-    issues: [
-      { path: 'state.outbox', message: expect.stringContaining(`${outbox} cannot be used: `) },
-    ],
-  })
-})
-
-describe('while the store hangs', () => {
-  it('lets nothing in, settles what runs, and books all of it once when the store is back', async () => {
+describe('while Redis hangs', () => {
+  it('admits nothing, settles running calls, and books each once when Redis is back', async () => {
     const server = await serverForTest()
     const { ledger, records, logged } = await open(server.url)
     await pay(ledger)
     await records.put('account:acct', { id: 'acct' })
     const requests = names(250)
     for (const request of requests) await admit(ledger, request, 5n)
-    const waiting = { ...KEY, request: 'req_waiting' }
-    const entered = await enter(ledger, waiting.request)
+    const pending = { ...KEY, request: 'req_pending' }
+    const entered = await enter(ledger, pending.request)
     expect(entered.ok).toBe(true)
     server.pause()
     await Promise.all(
       [
         enter(ledger, 'req_new'),
-        ledger.hold({ ...waiting, at: 0, hold: 1n, free: false }),
+        ledger.hold({ ...pending, at: 0, hold: 1n, free: false }),
         records.get('account:acct'),
         ledger.account('acct'),
       ].map((asked) => expect(asked).rejects.toMatchObject(AWAY)),
@@ -89,7 +78,7 @@ describe('while the store hangs', () => {
     )
     expect(settled.every(({ state, cost }) => state === 'charged' && cost === 3n)).toBe(true)
     expect(ledger.health()).toMatchObject({ ok: false, outbox: 250 })
-    await ledger.leave(waiting)
+    await ledger.leave(pending)
     server.resume()
     await expect.poll(() => ledger.health(), PATIENCE).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
     await expectBooked(ledger, requests, 3n)
@@ -99,7 +88,7 @@ describe('while the store hangs', () => {
     expect(logged).toContain('info Redis is back')
   })
 
-  it('gives the slots of calls back that ended meanwhile, or were let in unheard', async () => {
+  it('releases leases of calls that ended meanwhile, or whose admission was not heard', async () => {
     const server = await serverForTest()
     const { ledger } = await open(server.url)
     await pay(ledger, { ...LIMITS, concurrency: 2 })
@@ -108,12 +97,12 @@ describe('while the store hangs', () => {
     await expect(enter(ledger, 'req_unheard')).rejects.toMatchObject(AWAY)
     await ledger.leave(call)
     server.resume()
-    // Their leases would last for half a minute.
+    // The leases themselves would last for 30 s.
     await expect.poll(async () => (await ledger.key('acct', 'key')).inFlight, PATIENCE).toBe(0)
     expect(await ledger.verify()).toEqual([])
   })
 
-  it('is told of once while the store refuses, whatever it is asked', async () => {
+  it('logs a refusal once while Redis refuses every write', async () => {
     const server = await serverForTest()
     const { ledger, logged } = await open(server.url)
     await pay(ledger)
@@ -137,14 +126,14 @@ describe('while the store hangs', () => {
     expect(refusals()).toHaveLength(1)
   })
 
-  it('charges once what the store had booked without a word', async () => {
+  it('charges once a settlement that Redis booked without an answer', async () => {
     const server = await serverForTest()
     const { ledger } = await open(server.url)
     await pay(ledger)
     await admit(ledger, 'req_1', 5n)
     server.pause()
     const settled = ledger.settle(settlement('req_1', 3n))
-    // It has been sent: the store will find it when it wakes up.
+    // The settlement was sent: the server reads it when it resumes.
     await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(1)
     expect(await settled).toMatchObject({ state: 'charged', cost: 3n })
     server.resume()
@@ -153,31 +142,35 @@ describe('while the store hangs', () => {
   })
 })
 
-describe('when the store is killed', () => {
-  it('goes on with it, and books every settlement once', { timeout: 60_000 }, async () => {
-    const server = await serverForTest({ appendfsync: 'always' })
-    const { ledger } = await open(server.url)
-    await pay(ledger)
-    const requests: string[] = []
-    for (let round = 0; round < 3; round++) {
-      const before = names(40, `before_${round}`)
-      const during = names(40, `during_${round}`)
-      for (const request of [...before, ...during]) await admit(ledger, request, 2n)
-      const settling = before.map((request) => ledger.settle(settlement(request, 7n)))
-      await server.kill()
-      settling.push(...during.map((request) => ledger.settle(settlement(request, 7n))))
-      await Promise.all(settling)
-      expect(ledger.health()).toMatchObject({ ok: false })
-      await server.start()
-      await expect.poll(() => ledger.health(), PATIENCE).toMatchObject({ ok: true, outbox: 0 })
-      // Before this, Redis itself may not get over being killed again.
-      await server.wholeFile()
-      requests.push(...before, ...during)
-    }
-    await expectBooked(ledger, requests, 7n)
-  })
+describe('when Redis is killed', () => {
+  it(
+    'continues after its restart, and books every settlement once',
+    { timeout: 60_000 },
+    async () => {
+      const server = await serverForTest({ appendfsync: 'always' })
+      const { ledger } = await open(server.url)
+      await pay(ledger)
+      const requests: string[] = []
+      for (let round = 0; round < 3; round++) {
+        const before = names(40, `before_${round}`)
+        const during = names(40, `during_${round}`)
+        for (const request of [...before, ...during]) await admit(ledger, request, 2n)
+        const settling = before.map((request) => ledger.settle(settlement(request, 7n)))
+        await server.kill()
+        settling.push(...during.map((request) => ledger.settle(settlement(request, 7n))))
+        await Promise.all(settling)
+        expect(ledger.health()).toMatchObject({ ok: false })
+        await server.start()
+        await expect.poll(() => ledger.health(), PATIENCE).toMatchObject({ ok: true, outbox: 0 })
+        // Before the rewrite, Redis itself may lose data when it is killed again.
+        await server.wholeFile()
+        requests.push(...before, ...during)
+      }
+      await expectBooked(ledger, requests, 7n)
+    },
+  )
 
-  it('books nothing twice of what Redis left half written', async () => {
+  it('books nothing twice after Redis left a script half written', async () => {
     const server = await serverForTest({ appendfsync: 'always' })
     const { ledger } = await open(server.url)
     await pay(ledger)
@@ -196,7 +189,7 @@ describe('when the store is killed', () => {
     await expectBooked(ledger, ['req_1', 'req_2'], 7n)
   })
 
-  it('keeps the outbox for the next process when this one ends first', async () => {
+  it('leaves the outbox to the next process when this one ends first', async () => {
     const server = await serverForTest()
     const outbox = await folder({})
     const first = await open(server.url, { outbox })
@@ -214,7 +207,7 @@ describe('when the store is killed', () => {
 })
 
 describe('after a failover', () => {
-  it('books again what the new primary never had', { timeout: 60_000 }, async () => {
+  it('books again the settlements that the new primary lacks', { timeout: 60_000 }, async () => {
     const primary = await serverForTest()
     const link = await addressOf(primary)
     const replica = await replicaOf(link)
@@ -266,7 +259,7 @@ describe('after a failover', () => {
 })
 
 describe('settlements older than half the life of a receipt', () => {
-  /** Leaves settlements in an outbox that were written down more than a day ago. */
+  /** Leaves settlements in an outbox that seem to be more than a day old. */
   async function leaveOld(outbox: string, requests: readonly string[]): Promise<void> {
     const server = await serverForTest()
     const { ledger, close } = await open(server.url, { outbox })
@@ -277,10 +270,10 @@ describe('settlements older than half the life of a receipt', () => {
     db.prepare('UPDATE waiting SET at = ?').run(Date.now() - 25 * HOUR_MS)
   }
 
-  it('are booked when the rows show that they never were, and dropped when they were', async () => {
+  it('are booked unless the rows show that they were', async () => {
     const outbox = await folder({})
     await leaveOld(outbox, ['req_booked', 'req_new'])
-    const server = await serverForTest()
+    const server = await sharedServer()
     const before = await open(server.url)
     await pay(before.ledger)
     await before.ledger.settle(settlement('req_booked', 3n))
@@ -290,10 +283,10 @@ describe('settlements older than half the life of a receipt', () => {
     await expectBooked(ledger, ['req_booked', 'req_new'], 3n)
   })
 
-  it('are left to the operator when the rows do not go back to the first', async () => {
+  it('are quarantined when rows are missing', async () => {
     const outbox = await folder({})
     await leaveOld(outbox, ['req_1', 'req_2'])
-    const server = await serverForTest()
+    const server = await sharedServer()
     const before = await open(server.url)
     await pay(before.ledger)
     await before.ledger.settle(settlement('req_2', 3n))
@@ -304,7 +297,7 @@ describe('settlements older than half the life of a receipt', () => {
     const quarantine = expect.stringMatching(/^error 1 settlements in .*outbox-1\.db are too old/)
     expect(engine.logged).toContainEqual(quarantine)
     await engine.close()
-    // And every start says so again.
+    // Every start reports it again.
     const { logged } = await open(server.url, { outbox })
     expect(logged).toContainEqual(quarantine)
     using db = new DatabaseSync(join(outbox, 'outbox-1.db'), { readOnly: true })

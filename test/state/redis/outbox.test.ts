@@ -16,11 +16,11 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 const HOLDER = join(import.meta.dirname, '_outbox-holder.ts')
 
-/** A store that books once, and can be away. */
+/** A Redis that books each request once, and can be unreachable. */
 class FakeStore {
   away = false
   readonly booked = new Map<string, bigint>()
-  /** Requests as they were sent, repetitions included. */
+  /** Every request that was sent, repetitions included. */
   readonly sent: string[] = []
   lookUps = 0
   lookUp: ReceiptLookup = { booked: new Set(), unclear: new Set() }
@@ -63,7 +63,7 @@ beforeEach(() => {
 afterEach(() => vi.useRealTimers())
 
 describe('an outbox', () => {
-  it('answers with what the store says while it is there', async () => {
+  it('answers like Redis while it can be reached', async () => {
     const store = new FakeStore()
     const { outbox } = await open(store)
     const answer = { cost: 3n, balance: 7n }
@@ -72,7 +72,7 @@ describe('an outbox', () => {
     expect(outbox.health()).toEqual({ waiting: 0, oldestMs: 0 })
   })
 
-  it('keeps what the store does not take, on disk, and sends it in the order it came', async () => {
+  it('stores unconfirmed settlements on disk, and sends them in their order', async () => {
     const store = new FakeStore()
     const { outbox, path } = await open(store)
     store.away = true
@@ -93,7 +93,7 @@ describe('an outbox', () => {
     expect(db.prepare('SELECT count(*) AS n FROM waiting').get()).toEqual({ n: 0 })
   })
 
-  it('goes on with the others when one is not taken', async () => {
+  it('sends the others when one is refused', async () => {
     const store = new FakeStore()
     const { outbox } = await open(store)
     store.away = true
@@ -111,7 +111,7 @@ describe('an outbox', () => {
     expect([...store.booked.keys()]).toEqual(['req_1', 'req_2', 'bad'])
   })
 
-  it('tells how long they have waited, and alarms once a minute when it is too long', async () => {
+  it('reports the age of the oldest settlement, and logs an error once a minute when it is too old', async () => {
     const store = new FakeStore()
     const { outbox, logged } = await open(store)
     store.away = true
@@ -127,7 +127,7 @@ describe('an outbox', () => {
     ])
   })
 
-  it('fails when neither the store nor the disk takes a settlement', async () => {
+  it('fails when neither Redis nor the disk can store a settlement', async () => {
     const store = new FakeStore()
     const { outbox, file, logged } = await open(store)
     store.away = true
@@ -138,7 +138,7 @@ describe('an outbox', () => {
     expect(logged[0]).toContain('disk full')
   })
 
-  it('can be asked how it is when it is closed, whatever it has left', async () => {
+  it('reports nothing pending after it was closed', async () => {
     const store = new FakeStore()
     const { outbox, path } = await open(store)
     store.away = true
@@ -150,8 +150,8 @@ describe('an outbox', () => {
     expect(next.outbox.health()).toMatchObject({ waiting: 1 })
   })
 
-  describe('when the store may have forgotten', () => {
-    it('sends again what it confirmed in the last two minutes', async () => {
+  describe('when Redis may have lost writes', () => {
+    it('sends the bookings of the last two minutes again', async () => {
       const store = new FakeStore()
       const { outbox, logged } = await open(store)
       await outbox.settle(settlement('req_old', 1n))
@@ -168,7 +168,7 @@ describe('an outbox', () => {
       expect(store.booked.has('req_7')).toBe(true)
     })
 
-    it('forgets nothing while nothing new is confirmed', async () => {
+    it('keeps older bookings while no new one is confirmed', async () => {
       const store = new FakeStore()
       const { outbox } = await open(store)
       await outbox.settle(settlement('req_1', 1n))
@@ -178,7 +178,7 @@ describe('an outbox', () => {
       await eventually(() => expect([...store.booked.keys()]).toEqual(['req_1']))
     })
 
-    it('sends nothing again whose receipt may be gone', async () => {
+    it('sends nothing again whose receipt may have expired', async () => {
       const store = new FakeStore()
       const { outbox } = await open(store)
       await outbox.settle(settlement('req_1', 1n))
@@ -190,7 +190,7 @@ describe('an outbox', () => {
       await eventually(() => expect(store.sent).toEqual(['req_2']))
     })
 
-    it('tries until it has gone through, and a booking made again counts from then', async () => {
+    it('tries again until it succeeds, and keeps a repeated booking for another two minutes', async () => {
       const store = new FakeStore()
       const { outbox } = await open(store)
       await outbox.settle(settlement('req_1', 1n))
@@ -209,7 +209,7 @@ describe('an outbox', () => {
       await eventually(() => expect([...store.booked.keys()]).toEqual(['req_1', 'req_2']))
     })
 
-    it('sends again what came from the file, and what was given it to remember', async () => {
+    it('sends bookings from the file and remembered ones again', async () => {
       const store = new FakeStore()
       const { outbox } = await open(store)
       store.away = true
@@ -237,7 +237,7 @@ describe('an outbox', () => {
       return { store, file, logged }
     }
 
-    it('drops those that the rows have, and books the others', async () => {
+    it('drops those that have a row, and books the others', async () => {
       const { store, file } = await openOld({
         booked: new Set(['req_1']),
         unclear: new Set(),
@@ -247,7 +247,7 @@ describe('an outbox', () => {
       expect(file.summary()).toMatchObject({ waiting: 0, quarantined: 0 })
     })
 
-    it('sets those aside that the rows cannot tell of', async () => {
+    it('quarantines those that the rows cannot decide', async () => {
       const { store, file, logged } = await openOld({
         booked: new Set(['req_1']),
         unclear: new Set(['req_2']),
@@ -270,7 +270,7 @@ describe("an outbox's file", () => {
     }
   })
 
-  it('belongs to one at a time; who finds it taken makes another', async () => {
+  it('belongs to one process; another process creates its own', async () => {
     const path = await folder({})
     const first = OutboxFile.open(path)
     const second = OutboxFile.open(path)
@@ -284,14 +284,14 @@ describe("an outbox's file", () => {
     second.close()
   })
 
-  it('is taken over with what is in it, that of a killed process too', async () => {
+  it('is adopted with its settlements, also after its process was killed', async () => {
     const path = await folder({})
     const own = OutboxFile.open(path)
     const child = spawn(process.execPath, [HOLDER, path], { stdio: ['ignore', 'pipe', 'inherit'] })
     onTestFinished(() => void child.kill('SIGKILL'))
     const [written] = (await once(child.stdout!, 'data')) as [Buffer]
     expect(String(written)).toBe('written\n')
-    // It lives: its file is its own.
+    // The process lives, so its file stays its own.
     const beside = OutboxFile.open(path)
     expect(beside.path).toBe(join(path, 'outbox-3.db'))
     expect(beside.summary().waiting).toBe(0)
@@ -309,13 +309,13 @@ describe("an outbox's file", () => {
       ['req_3', 3n],
     ])
     heir.close()
-    // It was moved, not copied.
+    // The settlements were moved, not copied.
     const last = OutboxFile.open(path)
     expect(last.summary().waiting).toBe(3)
     last.close()
   })
 
-  it('says so when the folder cannot be used', async () => {
+  it('fails with the reason when the folder cannot be used', async () => {
     const path = await folder({ file: '' })
     expect(() => OutboxFile.open(join(path, 'file'))).toThrow('EEXIST')
     writeFileSync(

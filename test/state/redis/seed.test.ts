@@ -5,7 +5,8 @@ import type { Log } from '../../../src/state/ledger/ledger.ts'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { hasRedis, NOT_INSTALLED, RedisServer } from './_redis.ts'
+import { sharedServer } from './_engine.ts'
+import { hasRedis, NOT_INSTALLED, type RedisServer } from './_redis.ts'
 
 const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
 const SECRET = 'a-secret-of-a-seed'
@@ -16,11 +17,8 @@ if (!present) process.stderr.write(`SKIPPED gateways that start together: ${NOT_
 describe.skipIf(!present)('gateways that start together', () => {
   let server: RedisServer
   const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
-  beforeAll(async () => void (server = await RedisServer.start()))
-  afterAll(async () => {
-    await server?.[Symbol.asyncDispose]()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  beforeAll(async () => void (server = await sharedServer()))
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   async function instance(name: string) {
     const state = await openRedis({ url: server.url, outbox: join(folder, name), log: SILENT })
@@ -28,7 +26,7 @@ describe.skipIf(!present)('gateways that start together', () => {
     return { ...state, accounts: new Accounts({ ...state, defaults: () => ({ limits }) }) }
   }
 
-  it('make an account and its key once, and all let the key in', async () => {
+  it('create an account and its key once, and all admit the key', async () => {
     const instances = await Promise.all(['a', 'b', 'c', 'd'].map(instance))
     for (let round = 0; round < 20; round++) {
       const account = `acct_${round}`

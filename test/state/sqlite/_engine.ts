@@ -1,4 +1,4 @@
-/** SQLite ledgers for tests: in a folder that goes with the test and with a log that can be read, or in memory. */
+/** SQLite ledgers for tests: in a folder that is removed with the test and with a log that can be read, or in memory. */
 import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -17,10 +17,10 @@ import type { Records } from '../../../src/state/records.ts'
 import { openMemory, type MemoryOptions } from '../../../src/state/sqlite/memory.ts'
 import { folder } from '../../_folder.ts'
 
-// As the command line does: the ledger's thread starts in a third of the time.
+// As the command line does. The ledger's thread starts in a third of the time.
 enableCompileCache()
 
-/** See there: the script that is to be killed. */
+/** A script that writes until it is killed. */
 export const WRITER = join(import.meta.dirname, '_writer.ts')
 export const LIMITS: KeyLimits = { disabled: false, rpm: 100_000, concurrency: 100_000 }
 export const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
@@ -44,7 +44,7 @@ export interface Opened {
   readonly logged: string[]
 }
 
-/** Opens the ledger of a folder, a new one unless told; it is closed with the test, if it still is open. */
+/** Opens the ledger of a folder, by default a new one; it is closed with the test. */
 export async function open(path?: string, now: () => number = () => NOON): Promise<Opened> {
   path ??= await folder({})
   const logged: string[] = []
@@ -58,7 +58,7 @@ export async function open(path?: string, now: () => number = () => NOON): Promi
   return { path, ledger, records, logged }
 }
 
-/** The same with 10 USD in `acct`, and `key` without limits that would be felt. */
+/** The same with 10 USD in `acct`, and a `key` with limits that no test reaches. */
 export async function openPaid(path?: string, now?: () => number): Promise<Opened> {
   const opened = await open(path, now)
   await opened.ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'first' })
@@ -71,7 +71,7 @@ export function openInMemory(options: Omit<MemoryOptions, 'log'> = {}) {
   return openMemory({ log: SILENT, ...options })
 }
 
-/** Lets a call in, up to its hold. */
+/** Admits a call, up to its hold. */
 export function admit(ledger: SqliteLedger, request: string, hold = 0n): Lease & HoldGranted {
   const lease = { ...KEY, request }
   const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
@@ -87,7 +87,7 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   return list
 }
 
-/** What SQLite says of the file. */
+/** The result of SQLite's integrity check. */
 export function integrityOf(path: string): unknown {
   using db = new DatabaseSync(join(path, 'ledger.db'))
   return db.prepare('PRAGMA integrity_check').get()!.integrity_check

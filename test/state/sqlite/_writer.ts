@@ -1,6 +1,6 @@
 /**
- * `node _writer.ts <folder> <run>`: settles, tops up and keeps records in an embedded ledger until it is killed. Every
- * promise that was kept is a line of standard output: what it was, its name, its amount.
+ * `node _writer.ts <folder> <run>`: settles, tops up and stores records until it is killed. It writes a line for
+ * everything that was acknowledged: the kind, the name, the amount.
  */
 import { openSqlite } from '../../../src/state/sqlite/engine.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
@@ -34,7 +34,7 @@ async function write(writer: number): Promise<void> {
     const cost = BigInt(Math.floor(Math.random() * 1e9))
     const usage = { at: entered.at, endpoint: 'chat', model: 'm', outcome: 'completed' } as const
     const settlement = { ...lease, day: held.day, cost, usage: { ...usage, lines: [] } }
-    // Some ask twice, at once or later, and not for the same amount.
+    // Some settlements are repeated at once, with another amount.
     const asked = [ledger.settle(settlement)]
     if (Math.random() < 0.15) asked.push(ledger.settle({ ...settlement, cost: cost + 1n }))
     const [settled] = await Promise.all(asked)

@@ -27,7 +27,7 @@ ledgerConformance(
   async (clock) => (await open(await folder({}), () => clock.now())).ledger,
 )
 
-describe('the embedded engine', () => {
+describe('the SQLite engine', () => {
   it('answers enter, hold and leave without a promise', async () => {
     const { ledger } = await openPaid()
     const lease = { ...KEY, request: 'req_1' }
@@ -39,7 +39,7 @@ describe('the embedded engine', () => {
     expect(ledger.leave(lease)).toBeUndefined()
   })
 
-  it('counts a settlement of a held call at once, and answers when it is on disk', async () => {
+  it('charges a held call at once, and answers when the charge is on disk', async () => {
     const { ledger } = await openPaid()
     const call = admit(ledger, 'req_1', 7n)
     const commits = ledger.commits
@@ -52,7 +52,7 @@ describe('the embedded engine', () => {
     expect(ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
   })
 
-  it('never lends what a repetition or a top-up may turn out not to be', async () => {
+  it('never lends money before the file has accepted it', async () => {
     const { ledger } = await openPaid()
     await ledger.settle(settlement('req_1', 10n ** 13n - 1n))
     const again = ledger.settle(settlement('req_1', 5n))
@@ -63,7 +63,7 @@ describe('the embedded engine', () => {
     expect(await ledger.account('acct')).toMatchObject({ balance: 1n })
   })
 
-  it('writes a thousand settlements that come together in a few batches', async () => {
+  it('writes a thousand simultaneous settlements in a few batches', async () => {
     const { ledger } = await openPaid()
     const calls = Array.from({ length: 1000 }, (_, i) => admit(ledger, `req_${i}`))
     const commits = ledger.commits
@@ -86,7 +86,7 @@ describe('the embedded engine', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
-  it('takes back what it charged for a request id that had been used before', async () => {
+  it('reverses an early charge for a request id that was used before', async () => {
     const { ledger } = await openPaid()
     await ledger.settle(settlement('req_1', 40n))
     admit(ledger, 'req_1')
@@ -117,7 +117,7 @@ describe('the embedded engine', () => {
 
   it.each([
     ['with a script on the command line', {}],
-    // What `node --watch` sets: every thread then reports what it imports.
+    // `node --watch` sets it; every thread then reports its imports.
     ['under a watcher', { WATCH_REPORT_DEPENDENCIES: '1' }],
   ])('starts %s, and keeps no process alive that has nothing to write', async (_, env) => {
     const path = await folder({})
@@ -138,7 +138,7 @@ describe('the embedded engine', () => {
 })
 
 describe('a folder that is opened again', () => {
-  it('has everything that was answered', async () => {
+  it('has everything that was acknowledged', async () => {
     const first = await openPaid()
     const cap = { amount: 50n, scope: 'day' } as const
     const expiresAt = NOON + HOUR_MS
@@ -172,7 +172,7 @@ describe('a folder that is opened again', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
-  it('does not miss the days it has not loaded', async () => {
+  it('charges days that it has not loaded', async () => {
     const first = await openPaid()
     await first.ledger.settle(settlement('req_1', 40n, '20250102'))
     await first.ledger.close()
@@ -182,70 +182,66 @@ describe('a folder that is opened again', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
-  it(
-    'has what was answered before a kill, once, whatever was under way',
-    { timeout: 60_000 },
-    async () => {
-      const path = await folder({})
-      const promised = new Map<string, string>()
-      for (let run = 0; run < 4; run++) {
-        const child = spawn(process.execPath, [WRITER, path, String(run)])
-        onTestFinished(() => void child.kill('SIGKILL'))
-        let [out, err] = ['', '']
-        child.stderr.on('data', (text: Buffer) => (err += text))
-        child.stdout.on('data', (text: Buffer) => {
-          out += text
-          if (out.length > 40_000 * (run + 1)) child.kill('SIGKILL')
-        })
-        await once(child, 'close')
-        expect(err).toBe('')
-        expect(child.signalCode).toBe('SIGKILL')
-        for (const line of out.split('\n').slice(0, -1)) {
-          const [what, name, amount] = line.split(' ')
-          promised.set(`${what} ${name}`, amount!)
-        }
+  it('has everything that was acknowledged before a kill, once', { timeout: 60_000 }, async () => {
+    const path = await folder({})
+    const promised = new Map<string, string>()
+    for (let run = 0; run < 4; run++) {
+      const child = spawn(process.execPath, [WRITER, path, String(run)])
+      onTestFinished(() => void child.kill('SIGKILL'))
+      let [out, err] = ['', '']
+      child.stderr.on('data', (text: Buffer) => (err += text))
+      child.stdout.on('data', (text: Buffer) => {
+        out += text
+        if (out.length > 40_000 * (run + 1)) child.kill('SIGKILL')
+      })
+      await once(child, 'close')
+      expect(err).toBe('')
+      expect(child.signalCode).toBe('SIGKILL')
+      for (const line of out.split('\n').slice(0, -1)) {
+        const [what, name, amount] = line.split(' ')
+        promised.set(`${what} ${name}`, amount!)
       }
-      const { ledger, records } = await open(path)
-      const found = new Map<string, string>()
-      for (let n = 0; n < 5; n++) {
-        let balance = 0n
-        for (const { kind, request, cost } of await collect(ledger.usage(`acct${n}`))) {
-          const name = kind === 'usage' ? `usage ${request}` : `top-up acct${n}/${request}`
-          expect(found.has(name)).toBe(false)
-          found.set(name, String(kind === 'usage' ? cost : -cost))
-          balance -= cost
-        }
-        expect(await ledger.account(`acct${n}`)).toMatchObject({ balance, paid: true })
+    }
+    const { ledger, records } = await open(path)
+    const found = new Map<string, string>()
+    for (let n = 0; n < 5; n++) {
+      let balance = 0n
+      for (const { kind, request, cost } of await collect(ledger.usage(`acct${n}`))) {
+        const name = kind === 'usage' ? `usage ${request}` : `top-up acct${n}/${request}`
+        expect(found.has(name)).toBe(false)
+        found.set(name, String(kind === 'usage' ? cost : -cost))
+        balance -= cost
       }
-      expect(promised.size).toBeGreaterThan(1000)
-      for (const [name, amount] of promised) {
-        if (!name.startsWith('record ')) expect([name, found.get(name)]).toEqual([name, amount])
-        else {
-          const record = await records.get<{ count: number }>(`count:${name.slice(7)}`)
-          expect(record!.count).toBeGreaterThanOrEqual(Number(amount))
-        }
+      expect(await ledger.account(`acct${n}`)).toMatchObject({ balance, paid: true })
+    }
+    expect(promised.size).toBeGreaterThan(1000)
+    for (const [name, amount] of promised) {
+      if (!name.startsWith('record ')) expect([name, found.get(name)]).toEqual([name, amount])
+      else {
+        const record = await records.get<{ count: number }>(`count:${name.slice(7)}`)
+        expect(record!.count).toBeGreaterThanOrEqual(Number(amount))
       }
-      expect(await ledger.verify()).toEqual([])
-      expect(integrityOf(path)).toBe('ok')
-    },
-  )
+    }
+    expect(await ledger.verify()).toEqual([])
+    expect(integrityOf(path)).toBe('ok')
+  })
 })
 
 describe('verifying', () => {
-  it('finds nothing amiss while calls are being settled', async () => {
+  it('finds no discrepancy while calls are being settled', async () => {
     const { ledger } = await openPaid()
-    const settle = async (lane: number) => {
+    const settle = async (writer: number) => {
       for (let i = 0; i < 60; i++) {
-        const { request } = admit(ledger, `req_${lane}_${i}`, 3n)
+        const { request } = admit(ledger, `req_${writer}_${i}`, 3n)
         await ledger.settle(settlement(request, BigInt(i)))
         if (i % 5 === 0) expect(await ledger.verify()).toEqual([])
       }
     }
-    await Promise.all(Array.from({ length: 20 }, (_, lane) => settle(lane)))
+    await Promise.all(Array.from({ length: 20 }, (_, writer) => settle(writer)))
     expect(await collect(ledger.usage('acct'))).toHaveLength(1 + 20 * 60)
   })
 
-  it('finds sums in the file that are not those of the rows, and says so at the next start', async () => {
+  it('finds sums in the file that differ from the rows, and logs them at the next start', async () => {
     const first = await openPaid()
     await first.ledger.settle(settlement('req_1', 40n))
     await first.ledger.close()
@@ -268,7 +264,7 @@ describe('verifying', () => {
       .toContain('acct does not add up: balance: 9.99999999996 is')
   })
 
-  it('finds sums in memory that are no longer those of the file', async () => {
+  it('finds sums in memory that differ from the file', async () => {
     const { ledger, path } = await openPaid()
     await ledger.settle(settlement('req_1', 40n))
     const db = new DatabaseSync(join(path, 'ledger.db'))
@@ -284,7 +280,7 @@ describe('verifying', () => {
     ])
   })
 
-  it('adds up exactly what 64 bits cannot hold on the way', async () => {
+  it('adds up exactly when intermediate sums exceed 64 bits', async () => {
     const { ledger } = await open()
     const most = 4n * 10n ** 18n
     for (const key of ['a', 'b', 'c']) {

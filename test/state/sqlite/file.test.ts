@@ -25,7 +25,7 @@ import {
 } from './_engine.ts'
 
 describe('a disk that cannot be written', () => {
-  it('lets nobody in, keeps what is to be settled, and goes on when it can be', async () => {
+  it('admits nothing, keeps settlements, and writes them when it can', async () => {
     const { ledger, records, path, logged } = await openPaid()
     const running = admit(ledger, 'req_1', 5n)
     const late = admit(ledger, 'req_2', 5n)
@@ -63,7 +63,7 @@ describe('a disk that cannot be written', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
-  it('tells who waits when it is closed before it could be written', async () => {
+  it('rejects pending writes when the ledger is closed first', async () => {
     const { ledger, path, logged } = await openPaid()
     const db = new DatabaseSync(join(path, 'ledger.db'))
     onTestFinished(() => db.close())
@@ -73,7 +73,7 @@ describe('a disk that cannot be written', () => {
     expect(logged.join()).toContain('closed with 1 entries unwritten')
   })
 
-  it('leaves nothing of a batch for which there was no room', async () => {
+  it('stores nothing of a batch for which there was no space', async () => {
     const db = openDatabase(join(await folder({}), 'ledger.db'))
     onTestFinished(() => db.close())
     const store = new Store(db)
@@ -92,7 +92,7 @@ describe('a disk that cannot be written', () => {
   })
 })
 
-it('a long history is added up bit by bit, up to its end', async () => {
+it('a long history is added up in steps', async () => {
   const db = openDatabase(join(await folder({}), 'ledger.db'))
   onTestFinished(() => db.close())
   const store = new Store(db)
@@ -111,7 +111,7 @@ it('a long history is added up bit by bit, up to its end', async () => {
   })
 })
 
-it('a write that does not fit is refused, and takes nothing with it', async () => {
+it('an illegal write is refused, and the rest of its batch is stored', async () => {
   const db = openDatabase(join(await folder({}), 'ledger.db'))
   onTestFinished(() => db.close())
   const store = new Store(db)
@@ -175,7 +175,7 @@ describe('a folder', () => {
     await open(path)
   })
 
-  it('has to be one', async () => {
+  it('has to be a folder', async () => {
     const path = await folder({ file: '' })
     expect(await refusalOf(join(path, 'file'))).toContain('cannot be used: EEXIST')
     expect(await refusalOf(join(path, 'file', 'x'))).toContain('cannot be used: ENOTDIR')
@@ -188,7 +188,7 @@ describe('a folder', () => {
     expect(await refusalOf(path)).toContain('cannot be used: EACCES')
   })
 
-  it('is refused with a file that is no database, and can be used once it is gone', async () => {
+  it('is refused with a file that is not a database, and accepted once that is removed', async () => {
     const path = await folder({ 'ledger.db': 'not a database, whatever it says '.repeat(100) })
     expect(await refusalOf(path)).toContain('ledger.db is damaged or not a database')
     await rm(join(path, 'ledger.db'))
@@ -203,7 +203,7 @@ describe('a folder', () => {
     expect(await refusalOf(path)).toContain('damaged or not a database')
   })
 
-  it('is refused with a database of something else, and with a newer one', async () => {
+  it('is refused with a foreign database, and with one of a newer version', async () => {
     const path = await folder({})
     const db = new DatabaseSync(join(path, 'ledger.db'))
     db.exec('CREATE TABLE other (x)')
@@ -213,7 +213,7 @@ describe('a folder', () => {
     db.close()
   })
 
-  it('is refused on a network file system, and doubted where that cannot be seen', () => {
+  it('is refused on a network file system, with a warning where that is hidden', () => {
     for (const type of [0x6969, 0x517b, 0xfe534d42, 0xff534d42, 0xff534d42 - 2 ** 32]) {
       expect(() => judgeFileSystem('/srv/state', type)).toThrow(
         /network file system \((NFS|SMB|CIFS)\)/,
@@ -223,7 +223,7 @@ describe('a folder', () => {
     expect(judgeFileSystem('/srv/state', 0xef53)).toBeUndefined()
   })
 
-  it('is refused with an SQLite that may lose what it has committed', () => {
+  it('is refused with a version of SQLite that may lose transactions', () => {
     for (const version of ['3.51.2', '3.50.9', '2.99.99']) {
       expect(() => checkVersion(version)).toThrow(`SQLite ${version} in this Node.js`)
     }
@@ -232,12 +232,12 @@ describe('a folder', () => {
 })
 
 describe('a backup', () => {
-  it('is the ledger as it was, taken while it is in use', async () => {
+  it('is a copy of the ledger as of one moment, taken while it is in use', async () => {
     const { ledger, path } = await openPaid()
     await ledger.settle(settlement('req_before', 40n))
     const target = join(await folder({}), 'ledger.db')
-    const settle = async (lane: number) => {
-      for (let i = 0; i < 100; i++) await ledger.settle(settlement(`req_${lane}_${i}`, 1n))
+    const settle = async (writer: number) => {
+      for (let i = 0; i < 100; i++) await ledger.settle(settlement(`req_${writer}_${i}`, 1n))
     }
     await Promise.all([backupLedger(path, target), ...[1, 2, 3].map(settle)])
     expect(statSync(target).mode & 0o777).toBe(0o600)
@@ -249,7 +249,7 @@ describe('a backup', () => {
     expect(integrityOf(path)).toBe('ok')
   })
 
-  it('never takes the place of a file', async () => {
+  it('never overwrites a file', async () => {
     const { path: source } = await openPaid()
     const path = await folder({ 'copy.db': 'precious' })
     await expect(backupLedger(source, join(path, 'copy.db'))).rejects.toThrow('EEXIST')
@@ -257,7 +257,7 @@ describe('a backup', () => {
   })
 })
 
-/** Why a folder cannot be opened: the one sentence about it. */
+/** The message with which a folder is refused. */
 async function refusalOf(path: string): Promise<string> {
   const refused = await open(path).catch((error: unknown) => error)
   if (!(refused instanceof ConfigError)) throw refused

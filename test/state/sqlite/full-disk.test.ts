@@ -1,4 +1,4 @@
-/** What becomes of money while a disk is full: on one of a few megabytes, which only root may mount. */
+/** Money on a full disk. The disk has a few megabytes, and only root may mount it. */
 import { spawnSync } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,19 +17,19 @@ const echo = MOCK_CONFIG.models['mock/echo']
 
 interface Disk {
   readonly path: string
-  /** Takes every byte that is left. */
+  /** Fills the disk. */
   fill(): void
-  /** Gives them back. */
+  /** Frees the space again. */
   empty(): void
 }
 
-/** A disk that goes with the test. */
+/** A disk that is unmounted with the test. */
 async function mountDisk(): Promise<Disk> {
   const path = join(await folder({}), 'disk')
   mkdirSync(path)
   const mount = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE}`, 'tmpfs', path])
   if (mount.status !== 0) throw new Error(`mount: ${mount.stderr}`)
-  // Lazily: a test that fails may have files open.
+  // Lazily, because a failed test may have files open.
   onTestFinished(() => void spawnSync('umount', ['-l', path]))
   const filler = join(path, 'filler')
   return {
@@ -57,7 +57,7 @@ function takes(file: number, size: number): boolean {
   }
 }
 
-/** Why no disk can be mounted here; nothing where one can. */
+/** Why no disk can be mounted here; undefined if one can. */
 function hindrance(): string | undefined {
   if (process.platform !== 'linux') return 'only Linux has tmpfs'
   const probe = spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'])
@@ -71,7 +71,7 @@ beforeEach((context: TestContext) => {
 })
 
 describe('a full disk', () => {
-  it('lets nobody in, ends what runs when there is room again, and loses nothing', async () => {
+  it('admits nothing, finishes running calls when there is space again, and loses nothing', async () => {
     const disk = await mountDisk()
     const state = join(disk.path, 'state')
     const gate = Promise.withResolvers<void>()
@@ -129,7 +129,7 @@ describe('a full disk', () => {
     expect(integrityOf(state)).toBe('ok')
   })
 
-  it('is told in a sentence at the start', async () => {
+  it('is reported in a sentence at the start', async () => {
     const disk = await mountDisk()
     disk.fill()
     const error = await open(join(disk.path, 'state')).catch((thrown: unknown) => thrown)
@@ -139,7 +139,7 @@ describe('a full disk', () => {
     ])
   })
 
-  it('takes nothing from an outbox, and no more into it', async () => {
+  it('loses nothing of an outbox, which accepts no more', async () => {
     const disk = await mountDisk()
     const file = OutboxFile.open(disk.path)
     onTestFinished(() => file.close())

@@ -47,7 +47,7 @@ describe('a ledger in memory', () => {
     expect(ledger.leave(LEASE)).toBeUndefined()
   })
 
-  it('goes by the system clock unless it is given one', async () => {
+  it('uses the system clock by default', async () => {
     const { ledger } = openInMemory()
     await ledger.limits('acct', 'key', LIMITS, 1)
     const before = Date.now()
@@ -64,7 +64,7 @@ describe('a ledger in memory', () => {
     expect(ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
   })
 
-  it('takes many settlements of one turn in several turns, so that others get theirs', async () => {
+  it('books many simultaneous settlements in several turns of the event loop', async () => {
     const { ledger } = await openPaid(() => DAY_MS)
     let turns = 0
     let waiting = true
@@ -80,7 +80,7 @@ describe('a ledger in memory', () => {
     expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 1000n })
   })
 
-  it('folds the oldest usage rows beyond a number, and changes no sum by it', async () => {
+  it('folds the oldest usage rows beyond a number, and changes no sum', async () => {
     const { ledger } = await openPaid(() => DAY_MS, { maxRows: 1000 })
     for (let i = 0; i < 60; i++) {
       await ledger.topUp({ account: 'acct', amount: 1n, reference: `ref_${i}` })
@@ -101,7 +101,7 @@ describe('a ledger in memory', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
-  it('exports itself as of one moment, whatever is written meanwhile', async () => {
+  it('exports its state as of one moment while it is written to', async () => {
     const { ledger } = await openPaid(() => DAY_MS)
     await ledger.settle(settled('req_before', 1n))
     const exported: string[] = []
@@ -112,7 +112,7 @@ describe('a ledger in memory', () => {
     expect(exported).toEqual(['req_before'])
   })
 
-  it('keeps records until their time is over', async () => {
+  it('keeps records until they expire', async () => {
     let now = DAY_MS
     const { records } = openInMemory({ now: () => now })
     await records.put('pin:1', { to: 'west' }, { ttlSeconds: 60 })
@@ -129,7 +129,7 @@ describe('a ledger in memory', () => {
     for (let i = 0; i < 100; i++, now += DAY_MS) {
       const day = new Date(now).toISOString().slice(0, 10).replaceAll('-', '')
       await ledger.settle(settled(`req_${i}`, 5n, day))
-      // One that comes very late, for a day long gone.
+      // A very late settlement.
       await ledger.settle(settled(`late_${i}`, 1n, '20260101'))
       const request = `try_${i}`
       const { at } = ledger.enter({ ...ENTRY, request }) as Admitted

@@ -6,7 +6,7 @@ import { folder } from '../../_folder.ts'
 import { NOON, open, openPaid, settlement } from './_engine.ts'
 
 describe('records in the file of a ledger', () => {
-  it('give back what was put, also when the folder is opened again', async () => {
+  it('return what was stored, also after the folder was opened again', async () => {
     const { path, ledger, records } = await open()
     const value = {
       usd: '9007199254740993',
@@ -27,7 +27,7 @@ describe('records in the file of a ledger', () => {
     expect(await again.records.list('accounts')).toEqual(['b', 'a'])
   })
 
-  it('are forgotten when their time is over, and not before', async () => {
+  it('expire at their time, not before', async () => {
     let now = NOON
     const { path, ledger, records } = await open(undefined, () => now)
     await records.put('pin:1', { to: 'west' }, { ttlSeconds: 60 })
@@ -56,13 +56,13 @@ describe('records in the file of a ledger', () => {
     expect(await records.get('account:49')).toEqual({ i: 49 })
   })
 
-  it('leave the file to the ledger when they are closed', async () => {
+  it('do not close the file of the ledger', async () => {
     const { ledger, records } = await openPaid()
     await records.close()
     expect(await ledger.settle(settlement('req_1', 1n))).toMatchObject({ state: 'charged' })
   })
 
-  it('say so when the ledger is closed', async () => {
+  it('fail when the ledger is closed', async () => {
     const { ledger, records } = await open()
     await ledger.close()
     await expect(records.get('account:acct')).rejects.toThrow('the ledger is closed')
@@ -70,7 +70,7 @@ describe('records in the file of a ledger', () => {
 })
 
 describe('the driver', () => {
-  it('is one that unstorage can use', async () => {
+  it('works with unstorage', async () => {
     await using opened = await createDriver()
     const storage = createStorage({ driver: opened.driver })
     await storage.setItem('a:1', { n: 1 })
@@ -89,7 +89,7 @@ describe('the driver', () => {
     expect(storage.getMount('').driver.getInstance!()).toBe(opened.client)
   })
 
-  it('sets several items in one transaction, each with its own time', async () => {
+  it('sets several items in one transaction, each with its own expiry', async () => {
     let now = NOON
     await using opened = await createDriver(() => now)
     const { driver, client } = opened
@@ -104,7 +104,7 @@ describe('the driver', () => {
     expect(await driver.getKeys('k:', {})).toEqual([])
   })
 
-  it('finds keys by how they begin, whatever they are made of', async () => {
+  it('finds keys by any prefix', async () => {
     await using opened = await createDriver()
     const { driver } = opened
     for (const key of ['a', 'a%', 'a_', 'ab', 'a\u{1f600}', 'b'])
