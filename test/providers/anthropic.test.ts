@@ -97,7 +97,7 @@ describe('options', () => {
   const isValid = async (options: object, schema: Schema = anthropic.options) =>
     !(await schema['~standard'].validate(options)).issues
 
-  it('want a key, and take an address and headers', async () => {
+  it('require a key and accept an address and headers', async () => {
     expect(await isValid({ apiKey: 'x' })).toBe(true)
     expect(await isValid({ apiKey: 'x', baseURL: 'https://proxy.test/v1', headers: {} })).toBe(true)
     expect(await isValid({})).toBe(false)
@@ -105,14 +105,14 @@ describe('options', () => {
     expect(await isValid({ apiKey: 'x', url: 'https://proxy.test' })).toBe(false)
   })
 
-  it('of a deployment say whose rules a model follows', async () => {
+  it('of a deployment select the rules that a model follows', async () => {
     const ofModel = anthropic.deploymentOptions!
     expect(await isValid({}, ofModel)).toBe(true)
     expect(await isValid({ like: 'claude-opus-5', maxTokens: 1000 }, ofModel)).toBe(true)
     expect(await isValid({ maxTokens: 0 }, ofModel)).toBe(false)
   })
 
-  it('may add headers, and change those that are sent anyway', async () => {
+  it('add headers and override those of the plugin', async () => {
     upstream.answer(message([text('Hi')]))
     const headers = { 'Anthropic-Beta': 'context-1m-2025-08-07', 'X-Api-Key': 'other' }
     await using other = await setUp(anthropic, { apiKey: 'x', baseURL: upstream.url, headers })
@@ -127,7 +127,7 @@ describe('options', () => {
 })
 
 describe('answers', () => {
-  it('without a word are answers', async () => {
+  it('without text are valid', async () => {
     for (const answer of [message([]), streamed([])]) {
       const { message: said, finish_reason, usage, failure } = await answered(answer)
       expect(failure).toBeUndefined()
@@ -150,12 +150,12 @@ describe('answers', () => {
     expect((await answered(streamed([text('Hi')], reason))).finish_reason).toBe(expected)
   })
 
-  it('may come in the other form than was asked for', async () => {
+  it('may come in the other form than requested', async () => {
     expect((await answered(message([text('Hi')]), stream)).message.content).toBe('Hi')
     expect((await answered(streamed([text('Hi')]), whole)).message.content).toBe('Hi')
   })
 
-  it('keep what is unknown in them to themselves', async () => {
+  it('do not pass unknown members on', async () => {
     const { message: said } = await answered(
       events(
         begin,
@@ -183,7 +183,7 @@ describe('answers', () => {
     expect(said.content).toBe('Hi')
   })
 
-  it('are complete when the reason was said', async () => {
+  it('are complete after the stop reason', async () => {
     const { finish_reason, usage } = await answered(
       events(begin, open(0, text('')), says(0, 'Hi'), close(0), ends('max_tokens')),
     )
@@ -191,7 +191,7 @@ describe('answers', () => {
     expect(usage).toMatchObject({ prompt_tokens: 7, completion_tokens: 5 })
   })
 
-  it('that are cut fail, and are charged for what came', async () => {
+  it('fail when truncated, and are charged for what came', async () => {
     const {
       message: said,
       usage,
@@ -202,7 +202,7 @@ describe('answers', () => {
     expect(usage).toMatchObject({ prompt_tokens: 7, completion_tokens: 3 })
   })
 
-  it('cite pages at the text that rests on them', async () => {
+  it('cite pages at the text of their block', async () => {
     const citation = {
       type: 'web_search_result_location',
       url: 'https://example.org/a',
@@ -273,7 +273,7 @@ describe('calls', () => {
     expect(said.tool_calls[0].function.arguments).toBe(exact)
   })
 
-  it('of the tool that stands for a schema are the answer', async () => {
+  it('of the tool with the schema are the answer', async () => {
     const schema = { type: 'object', properties: { a: { type: 'integer' } } }
     const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } }
     const use = { type: 'tool_use', id: 't', name: 'final_answer', input: { a: 1 } }
@@ -323,7 +323,7 @@ describe('failures', () => {
     )
   })
 
-  it('of what stands before the vendor are told by their status', async () => {
+  it('of proxies are recognised by their status', async () => {
     const html = (status: number): Answer => ({
       status,
       headers: { 'content-type': 'text/html' },
@@ -336,7 +336,7 @@ describe('failures', () => {
     expect((await failed(json(null), whole)).failure).toBe('upstream_error')
   })
 
-  it('tell how long to wait: as said, or until a used-up allowance comes back', async () => {
+  it('tell how long to wait: by header, or until an exhausted limit resets', async () => {
     const waits = async (headers: Record<string, string>) =>
       (await failed(error(429, 'rate_limit_error', 'Slow down.', headers))).retryAfterMs
     expect(await waits({ 'retry-after': '3' })).toBe(3000)
@@ -353,7 +353,7 @@ describe('failures', () => {
     expect(wait).toBeLessThanOrEqual(60_000)
   })
 
-  it('show the client what was wrong, and nothing that is private', async () => {
+  it('show the client the error without private parts', async () => {
     const said =
       'messages.0: bad. See https://docs.test/x, ask me@example.org (sk-ant-api03-abcDEF, req_011CeCGmBjaWkq37Sf5iU7so).'
     const { message: shown } = await failed(error(400, 'invalid_request_error', said), whole)
@@ -361,8 +361,8 @@ describe('failures', () => {
   })
 })
 
-describe('thinking goes round', () => {
-  it('in any order of blocks, byte for byte and in its place', async () => {
+describe('thinking blocks return unchanged', () => {
+  it('in any order of blocks, byte for byte and in their positions', async () => {
     const words = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 8 }).filter(isWord)
     const thinking = fc.record({
       type: fc.constant('thinking'),
@@ -402,7 +402,7 @@ describe('thinking goes round', () => {
     )
   })
 
-  it('through three turns with tools, for the official client and the whole gateway', async () => {
+  it('over three turns with tools, through the official client and the whole gateway', async () => {
     await using gateway = await createTestGateway({
       providers: {
         claude: { use: 'anthropic', options: { apiKey: 'x', baseURL: upstream.url } },

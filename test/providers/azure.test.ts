@@ -47,7 +47,7 @@ describe('the address', () => {
     expect(seen.json.model).toBe('my gpt')
   })
 
-  it('may be given as the portal shows it', async () => {
+  it('may have the form that the portal shows', async () => {
     for (const tail of ['/', '/openai', '/openai/v1/']) {
       const { path } = await sent({ baseURL: upstream.url + tail })
       expect(path).toBe('/openai/v1/chat/completions')
@@ -63,7 +63,7 @@ describe('the address', () => {
 })
 
 describe('credentials', () => {
-  it('are a key of the resource, or a token that the operator sends', async () => {
+  it('are a key of the resource, or a token in the operator’s headers', async () => {
     expect((await sent({})).headers).toMatchObject({ 'api-key': 'k' })
     expect((await sent({})).headers).not.toHaveProperty('authorization')
     const headers = { Authorization: 'Bearer entra' }
@@ -112,7 +112,7 @@ describe('the request', () => {
     })
   })
 
-  it('has nothing of OpenAI’s own for models of other makers', async () => {
+  it('has no OpenAI parameters for models of other makers', async () => {
     const reasoning = { effort: 'xhigh' } as const
     const { json: body } = await sent(
       { surface: 'models' },
@@ -138,7 +138,7 @@ describe('a filter in a stream', () => {
     },
   }
 
-  it('refuses the request before anything was said', async () => {
+  it('refuses the request before the first output', async () => {
     await using setup = await setUp(azure, { baseURL: upstream.url, apiKey: 'k' })
     upstream.answer(events({ choices: [], prompt_filter_results: [] }, blocked))
     const { failure } = await setup.outcome({ stream: true })
@@ -146,7 +146,7 @@ describe('a filter in a stream', () => {
     expect(failure!.message).toMatch(/It found: violence\.$/)
   })
 
-  it('finishes an answer that has begun', async () => {
+  it('finishes a started answer', async () => {
     await using setup = await setUp(azure, { baseURL: upstream.url, apiKey: 'k' })
     const usage = { prompt_tokens: 3, completion_tokens: 2 }
     upstream.answer(events(says('Once upon'), { ...blocked, usage }))

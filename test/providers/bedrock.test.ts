@@ -78,7 +78,7 @@ describe('options', () => {
     !(
       'issues' in (await bedrock.options['~standard'].validate({ region: 'eu-west-1', ...options }))
     )
-  it('want one kind of credentials', async () => {
+  it('require one kind of credentials', async () => {
     const accessKeyId = 'AK'
     const secretAccessKey = 'secret'
     expect(await valid({ apiKey: 'k' })).toBe(true)
@@ -91,7 +91,7 @@ describe('options', () => {
   })
 })
 
-describe('the name under a request', () => {
+describe('authentication', () => {
   const KEY = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'wJalrXUtnFEMI/K7MDENG' }
   const model = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'
 
@@ -101,7 +101,7 @@ describe('the name under a request', () => {
     expect(upstream.requests.at(-1)!.headers.authorization).toBe('Bearer k')
   })
 
-  it('is a signature that Amazon would compute too', async () => {
+  it('is the signature that Amazon computes', async () => {
     const options = { baseURL: upstream.url, region: 'eu-west-1', ...KEY, sessionToken: 'token' }
     await using signed = await setUp(bedrock, options)
     upstream.answer(whole([{ text: 'Hi' }]))
@@ -111,7 +111,7 @@ describe('the name under a request', () => {
     expect(seen.headers.authorization).toBe(authorization(seen, 'eu-west-1', KEY))
   })
 
-  it('is put anew when the clock was wrong', async () => {
+  it('is repeated when the clock was wrong', async () => {
     await using signed = await setUp(bedrock, {
       baseURL: upstream.url,
       region: 'us-east-1',
@@ -148,7 +148,7 @@ describe('frames', () => {
     return frames
   }
 
-  it('are the same wherever they are cut', async () => {
+  it('are the same wherever the bytes are split', async () => {
     const expected = await read([body])
     expect(expected).toHaveLength(3)
     expect(expected[0]).toEqual({
@@ -166,7 +166,7 @@ describe('frames', () => {
     )
   })
 
-  it('that are damaged anywhere are noticed', async () => {
+  it('are rejected when any byte is damaged', async () => {
     const damage = fc.tuple(fc.nat({ max: body.length - 1 }), fc.integer({ min: 1, max: 255 }))
     await fc.assert(
       fc.asyncProperty(damage, async ([at, bits]) => {
@@ -184,7 +184,7 @@ describe('frames', () => {
     expect(answer.failure!.failure).toBe('upstream_error')
   })
 
-  it('that are missing make an answer that was cut', async () => {
+  it('make a truncated answer when some are missing', async () => {
     for (const ending of ['end', 'cut', 'reset'] as const) {
       upstream.answer({ ...binary(says({ text: 'a' }), USAGE.subarray(0, 30)), ending })
       const { failure } = await vendor.outcome(stream)
@@ -221,7 +221,7 @@ describe('an answer in events', () => {
     })
   })
 
-  it('has what was thought, what was hidden, and a signature', async () => {
+  it('has reasoning, redacted reasoning and a signature', async () => {
     upstream.answer(
       binary(
         says({ reasoningContent: { text: 'One' } }),
@@ -288,12 +288,12 @@ describe('an answer in events', () => {
     }
   })
 
-  it('that ends with an error without a form of its own is a failure', async () => {
+  it('that ends with an unknown error is a failure', async () => {
     const { failure } = await outcome(frame('InternalFailure', {}, 'error'))
     expect(failure!.failure).toBe('upstream_error')
   })
 
-  it('closes the vendor’s connection when the reader leaves', async () => {
+  it('closes the vendor’s connection when the reader stops', async () => {
     upstream.answer({ ...binary(says({ text: 'a' })), ending: 'hang' })
     const controller = new AbortController()
     const count = upstream.requests.length
@@ -309,7 +309,7 @@ describe('a conversation with tools', () => {
   const model = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'
   const tools = [{ type: 'function', function: { name: 'f' } }]
 
-  it('gives Claude every block back as it came, turn after turn', async () => {
+  it('sends every block back to Claude unchanged, turn after turn', async () => {
     const messages: ChatMessage[] = [{ role: 'user', content: 'a' }]
     const expected: object[] = [{ role: 'user', content: [{ text: 'a' }] }]
     for (const turn of [1, 2, 3]) {
@@ -356,7 +356,7 @@ describe('a conversation with tools', () => {
 })
 
 describe('a whole answer', () => {
-  it('says the same as one in events', async () => {
+  it('has the same content as a streamed one', async () => {
     upstream.answer(
       whole(
         [
@@ -378,7 +378,7 @@ describe('a whole answer', () => {
     })
   })
 
-  it('keeps the digits of what a model wrote', async () => {
+  it('keeps the digits of numbers in arguments', async () => {
     const block = '{"toolUse":{"toolUseId":"t1","name":"f","input":{"id":12345678901234567890}}}'
     upstream.answer({
       headers: { 'content-type': 'application/json' },
@@ -390,7 +390,7 @@ describe('a whole answer', () => {
     )
   })
 
-  it('may cite pages, and say nothing at all', async () => {
+  it('may have citations, or no content at all', async () => {
     const location = { web: { url: 'https://example.com/', domain: 'example.com' } }
     const citations = [
       { title: 'One', location },
@@ -424,14 +424,14 @@ describe('a whole answer', () => {
   })
 })
 
-describe('an answer by way of a tool', () => {
+describe('an answer through a tool', () => {
   const response_format = {
     type: 'json_schema',
     json_schema: { name: 'x', schema: { type: 'object' } },
   }
   const model = 'amazon.nova-pro-v1:0'
 
-  it('is the answer, and nothing beside it', async () => {
+  it('is the answer, without other text', async () => {
     upstream.answer(
       binary(
         says({ text: 'I will call the tool.' }),
@@ -451,7 +451,7 @@ describe('an answer by way of a tool', () => {
     expect(completion.choices[0]!.message).not.toHaveProperty('tool_calls')
   })
 
-  it('may be refused in words', async () => {
+  it('may be a refusal in text', async () => {
     upstream.answer(whole([{ text: 'I would rather not.' }]))
     const { completion } = await vendor.outcome({ response_format }, { model })
     expect(completion.choices[0]!.message.content).toBe('I would rather not.')
@@ -500,7 +500,7 @@ describe('errors', () => {
     }
   })
 
-  it('of the client are told in Amazon’s words', async () => {
+  it('of the client show Amazon’s message', async () => {
     upstream.answer(
       json({ message: 'The value at messages.0 is blank, see https://x.example.' }, 400),
     )
@@ -510,8 +510,8 @@ describe('errors', () => {
   })
 })
 
-describe('whatever Amazon may send', () => {
-  it('is an answer or a failure, and nothing else', async () => {
+describe('any payload of Amazon', () => {
+  it('is either an answer or a failure', async () => {
     const anything = fc.jsonValue({ maxDepth: 3 })
     const members = (...names: string[]) =>
       fc.record(Object.fromEntries(names.map((name) => [name, anything])), { requiredKeys: [] })

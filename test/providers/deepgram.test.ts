@@ -55,12 +55,12 @@ describe('deepgram speech', () => {
     expect(query().model).toBe(model)
   })
 
-  it('refuses a voice that cannot be one', async () => {
+  it('refuses an invalid voice', async () => {
     const failure = await failureOf(plugin.speak({ voice: 'a&b' }, { model: 'aura-2' }))
     expect(failure).toMatchObject({ status: 400, code: 'invalid_value', param: 'voice' })
   })
 
-  it('makes wav and pcm of samples at 24 kHz', async () => {
+  it('makes wav and pcm from samples at 24 kHz', async () => {
     vendor.answer(sound(Buffer.alloc(48_000), 'audio/l16'))
     const wav = await plugin.speak({ response_format: 'wav' }, { model: 'aura-2' })
     expect(query()).toMatchObject({
@@ -84,7 +84,7 @@ describe('deepgram transcripts', () => {
     expect(done.usage).toEqual({ seconds: 3.7 })
   })
 
-  it('asks for speakers, words to listen for, and the language that was named', async () => {
+  it('requests speakers, key terms and the language', async () => {
     vendor.answer(
       listened(
         { transcript: 'Hi. Yes?' },
@@ -111,12 +111,12 @@ describe('deepgram transcripts', () => {
     expect(done.segments!.map(({ speaker }) => speaker)).toEqual([0, 1])
   })
 
-  it('takes silence for a transcript without words', async () => {
+  it('reads silence as a transcript without words', async () => {
     vendor.answer(listened({ transcript: '', words: [] }))
     expect((await plugin.hear()).done.text).toBe('')
   })
 
-  it('charges every channel that was listened to', async () => {
+  it('charges every channel', async () => {
     const channel = (transcript: string) => ({ alternatives: [{ transcript }] })
     vendor.answer(
       json({
@@ -142,7 +142,7 @@ describe('deepgram transcripts', () => {
     [503, 'not JSON', 'overloaded', null],
     [500, {}, 'upstream_error', null],
     [400, { err_msg: 'Maximum of 2000 characters exceeded' }, 'bad_request', 'input'],
-  ])('knows what %i %j means', async (status, body, failure, param) => {
+  ])('maps %i %j to its failure', async (status, body, failure, param) => {
     vendor.answer(json(body, status))
     expect(await failureOf(plugin.hear())).toMatchObject({ failure, param })
   })
@@ -151,7 +151,7 @@ describe('deepgram transcripts', () => {
 describeRecorded('deepgram as recorded', ['deepgram'], /./, (recordings) => {
   const named = (name: string) => recordings.find((one) => one.name === `deepgram/${name}`)!
 
-  it('has heard what was said', async () => {
+  it('reads the transcript', async () => {
     vendor.answer(whole(named('listen-file')))
     const { done } = await plugin.hear({ response_format: 'verbose_json' })
     const text = 'Ruby is a programming language designed for developer happiness.'
@@ -161,7 +161,7 @@ describeRecorded('deepgram as recorded', ['deepgram'], /./, (recordings) => {
     expect(done.words!.at(-1)).toEqual({ word: 'happiness.', start: 2.96, end: 3.52 })
   })
 
-  it('has heard what was said without utterances', async () => {
+  it('reads a transcript without utterances', async () => {
     vendor.answer(whole(named('listen-full')))
     const { done } = await plugin.hear({ response_format: 'diarized_json' })
     expect(done).toMatchObject({ language: 'en', duration: 36.744 })
@@ -170,7 +170,7 @@ describeRecorded('deepgram as recorded', ['deepgram'], /./, (recordings) => {
     expect(new Set(done.segments!.map(({ speaker }) => speaker))).toEqual(new Set([0]))
   })
 
-  it('speaks, byte for byte', async () => {
+  it('returns the sound byte for byte', async () => {
     const recording = named('speak')
     vendor.answer(whole(recording))
     const bytes = await plugin.speak({ input: recording.request.body.text }, { model: 'aura-2' })
@@ -182,7 +182,7 @@ describeRecorded('deepgram as recorded', ['deepgram'], /./, (recordings) => {
   it.each([
     ['error-400-corrupt', 'bad_request', 'invalid_audio', 'file'],
     ['error-401', 'upstream_auth', 'upstream_error', null],
-  ])('says why not: %s', async (name, failure, code, param) => {
+  ])('maps the error %s', async (name, failure, code, param) => {
     vendor.answer(whole(named(name)))
     expect(await failureOf(plugin.hear())).toMatchObject({ failure, code, param })
   })

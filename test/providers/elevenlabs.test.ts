@@ -27,7 +27,7 @@ const last = () => vendor.requests.at(-1)!
 const sound = (bytes: Buffer) => ({ headers: { 'content-type': 'audio/mpeg' }, pieces: [bytes] })
 
 describe('elevenlabs speech', () => {
-  it('asks for the voice in the address, and streams', async () => {
+  it('requests the voice in the URL, and streams', async () => {
     vendor.answer(sound(mp3(2)))
     const bytes = await plugin.speak({ voice: 'george', speed: 4 }, { model: 'eleven_v3' })
     expect(bytes.equals(mp3(2))).toBe(true)
@@ -40,7 +40,7 @@ describe('elevenlabs speech', () => {
     })
   })
 
-  it('sends language and seed where they are known, and no instructions', async () => {
+  it('sends language and seed where supported, and no instructions', async () => {
     vendor.answer(sound(mp3(1)))
     const input = { instructions: 'Whisper.', language: 'de', seed: 7 }
     await plugin.speak(input, { model: 'eleven_flash_v2_5' })
@@ -61,7 +61,7 @@ describe('elevenlabs speech', () => {
     expect(last().path).toContain(`output_format=${name}`)
   })
 
-  it('makes wav of samples', async () => {
+  it('makes wav from samples', async () => {
     vendor.answer(sound(Buffer.alloc(480)))
     const wav = await plugin.speak({ response_format: 'wav' })
     expect([wav.readUInt32LE(24), wav.readUInt32LE(40)]).toEqual([24_000, 480])
@@ -72,7 +72,7 @@ describe('elevenlabs speech', () => {
     [{ response_format: 'flac' as const }, 'unsupported_value', 'response_format'],
     [{ voice: 'nobody' }, 'invalid_value', 'voice'],
     [{ voice: '../../v1/voices/12345' }, 'invalid_value', 'voice'],
-  ])('refuses %j before it asks', async (input, code, param) => {
+  ])('refuses %j without a request', async (input, code, param) => {
     const before = vendor.requests.length
     expect(await failureOf(plugin.speak(input))).toMatchObject({ status: 400, code, param })
     expect(vendor.requests.length).toBe(before)
@@ -88,7 +88,7 @@ describe('elevenlabs transcripts', () => {
     speaker_id,
   })
 
-  it('sends a form with the file last, and measures the file', async () => {
+  it('sends a form with the file last, and measures its length', async () => {
     vendor.answer(json({ language_code: 'eng', text: 'Hello.', words: [] }))
     const { done } = await plugin.hear({ language: 'en', temperature: 0 }, { model: 'scribe_v2' })
     const form = formIn(last().headers['content-type'], last().body)
@@ -131,7 +131,7 @@ describe('elevenlabs transcripts', () => {
     [429, { detail: { status: 'system_busy' } }, 'overloaded', 'provider_overloaded'],
     [404, { detail: 'Not Found' }, 'bad_request', 'upstream_rejected'],
     [500, 'oh', 'upstream_error', 'upstream_error'],
-  ])('knows what %i %j means', async (status, body, failure, code) => {
+  ])('maps %i %j to its failure', async (status, body, failure, code) => {
     vendor.answer(json(body, status))
     expect(await failureOf(plugin.hear())).toMatchObject({ failure, code })
   })
@@ -140,7 +140,7 @@ describe('elevenlabs transcripts', () => {
 describeRecorded('elevenlabs as recorded', ['elevenlabs'], /./, (recordings) => {
   const named = (name: string) => recordings.find((one) => one.name === `elevenlabs/${name}`)!
 
-  it('has heard what was said', async () => {
+  it('reads the transcript', async () => {
     vendor.answer(whole(named('speech-to-text')))
     const { done } = await plugin.hear({ response_format: 'verbose_json' })
     const text = 'Hello from the Vercel AI SDK.'
@@ -150,7 +150,7 @@ describeRecorded('elevenlabs as recorded', ['elevenlabs'], /./, (recordings) => 
     expect(done.duration).toBe(2.479)
   })
 
-  it('speaks, byte for byte', async () => {
+  it('returns the sound byte for byte', async () => {
     const recording = named('text-to-speech')
     vendor.answer(whole(recording))
     const { text, model_id, voice_settings } = recording.request.body
@@ -165,7 +165,7 @@ describeRecorded('elevenlabs as recorded', ['elevenlabs'], /./, (recordings) => 
     ['error-401-quota', 'upstream_balance'],
     ['error-422', 'bad_request'],
     ['error-429', 'upstream_rate'],
-  ])('says why not: %s', async (name, failure) => {
+  ])('maps the error %s', async (name, failure) => {
     vendor.answer(whole(named(name)))
     expect(await failureOf(plugin.speak())).toMatchObject({ failure })
   })

@@ -16,7 +16,7 @@ const SENTENCE = 'The quick brown fox jumps over the lazy dog.'
 
 if (!installed) process.stderr.write('SKIPPED espeak: espeak-ng is not installed\n')
 describe.skipIf(!installed)('espeak', () => {
-  it('speaks a sentence as a wav file that says how long it is', async () => {
+  it('speaks a sentence as a wav file with its length', async () => {
     await using plugin = await setUp(espeak, {})
     const wav = await plugin.speak({ input: SENTENCE, response_format: 'wav' })
     expect(wav.readUInt32LE(4)).toBe(wav.length - 8)
@@ -28,7 +28,7 @@ describe.skipIf(!installed)('espeak', () => {
     expect(isLoud(wav.subarray(44))).toBe(true)
   })
 
-  it('speaks the same as samples at 24 kHz', async () => {
+  it('speaks the same text as samples at 24 kHz', async () => {
     await using plugin = await setUp(espeak, {})
     const wav = await plugin.speak({ input: SENTENCE, response_format: 'wav' })
     const pcm = await plugin.speak({ input: SENTENCE, response_format: 'pcm' })
@@ -75,7 +75,7 @@ describe.skipIf(!installed)('espeak', () => {
     expect(isLoud(wav.subarray(44))).toBe(true)
   })
 
-  it('has nothing but wav and pcm', async () => {
+  it('supports only wav and pcm', async () => {
     await using plugin = await setUp(espeak, {})
     expect(await failureOf(plugin.speak())).toMatchObject({
       status: 400,
@@ -104,7 +104,7 @@ describe('the process behind it', () => {
   }
   const pidIn = async (path: string) => Number(await readFile(path, 'utf8').catch(() => '0'))
 
-  it('says what to install when it is not there', async () => {
+  it('tells what to install when it is missing', async () => {
     await expect(setUp(espeak, { command: 'no-such-espeak' })).rejects.toThrow(
       /no-such-espeak is not installed. Install it/,
     )
@@ -141,7 +141,7 @@ describe('the process behind it', () => {
     await expect.poll(() => alive(child)).toBe(false)
   })
 
-  it('is not taken for sound when it fails', async () => {
+  it('is a failure when it exits with an error', async () => {
     for (const [name, script] of [
       ['silent', 'exit 1'],
       ['wordy', 'echo "no such voice, and a long enough text to be a header of a file"'],
@@ -154,7 +154,7 @@ describe('the process behind it', () => {
     }
   })
 
-  it('waits in line, and gives its place on', async () => {
+  it('waits for a slot, and hands it to the next', async () => {
     const line = new BoundedQueue(1)
     const forever = new AbortController().signal
     const full = () => new Error('full')

@@ -53,7 +53,7 @@ describeRecorded('recorded images', ['openai', 'xai', 'openrouter', 'google'], I
   const atOpenAI = (url: string) => ({ baseURL: `${url}/v1`, apiKey: 'k' })
   const atGoogle = (url: string) => ({ baseURL: `${url}/v1beta`, apiKey: 'k' })
 
-  it('openai: made from words', async () => {
+  it('openai: generated', async () => {
     const recording = named('openai/image-generation-gpt-image-1')
     const input = { n: 1, size: '1024x1024' }
     const result = await replay(recording, openai, atOpenAI, 'gpt-image-1', input)
@@ -67,7 +67,7 @@ describeRecorded('recorded images', ['openai', 'xai', 'openrouter', 'google'], I
     })
   })
 
-  it('openai: changed, with words on the bill', async () => {
+  it('openai: edited, with text tokens in the usage', async () => {
     const recording = named('openai/image-edit-gpt-image-1.5')
     const input = { images: [REFERENCE] }
     const result = await replay(recording, openai, atOpenAI, 'gpt-image-1.5', input)
@@ -125,7 +125,7 @@ describeRecorded('recorded images', ['openai', 'xai', 'openrouter', 'google'], I
     },
   )
 
-  it('openrouter: at its own place, with the cost as it says', async () => {
+  it('openrouter: on its own path, with the reported cost', async () => {
     const at = (url: string) => ({ baseURL: `${url}/api/v1`, quirks: 'openrouter' })
     const model = 'google/gemini-3.1-flash-lite-image'
     const result = await replay(named('openrouter/image-generation'), compatible, at, model)
@@ -148,7 +148,7 @@ describeRecorded('recorded images', ['openai', 'xai', 'openrouter', 'google'], I
     })
   })
 
-  it('google: drawn by a newer one, after others', async () => {
+  it('google: drawn by a newer model, after reference images', async () => {
     const recording = named('google/image-output-gemini31')
     const input = { images: [REFERENCE], size: '1920x1080' }
     const result = await replay(recording, google, atGoogle, 'gemini-3.1-flash-lite-image', input)

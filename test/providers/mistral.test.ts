@@ -39,7 +39,7 @@ describe('the request', () => {
     })
   })
 
-  it('says nothing that Mistral refuses', async () => {
+  it('contains nothing that Mistral refuses', async () => {
     const call = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{}' } }
     const thought = { type: 'reasoning.text', text: 'hm', signature: 'm1', format: 'unknown' }
     const messages = [
@@ -86,7 +86,7 @@ describe('the request', () => {
     })
   })
 
-  it('keeps another vendor’s seal to itself', async () => {
+  it('drops another vendor’s signature', async () => {
     const format = 'anthropic-claude-v1'
     const thought = { type: 'reasoning.text', text: 'hm', signature: 'sig', format }
     const messages = [
@@ -116,7 +116,7 @@ describe('the answer', () => {
   }
   const usage = { prompt_tokens: 4, completion_tokens: 10, total_tokens: 14 }
 
-  it('counts what was thought by its share of the text', async () => {
+  it('estimates reasoning by its share of the text', async () => {
     upstream.answer(
       events(
         says([thinking('abcd')]),
@@ -137,7 +137,7 @@ describe('the answer', () => {
     expect(whole.usage!.completion_tokens_details!.reasoning_tokens).toBe(8)
   })
 
-  it('has the signature of what was thought', async () => {
+  it('has the signature of the reasoning', async () => {
     upstream.answer(
       events(says([thinking('hm')]), says([thinking('.', { signature: 'm1' })]), says('y', end)),
     )
@@ -154,7 +154,7 @@ describe('the answer', () => {
     ])
   })
 
-  it('may be cut by the window of the model, or given up', async () => {
+  it('may end at the context window, or fail', async () => {
     upstream.answer(events(says('a'), says('', { finish_reason: 'model_length' })))
     const cut = await vendor.outcome({ stream: true })
     expect(cut.completion.choices[0]!.finish_reason).toBe('length')

@@ -65,7 +65,7 @@ describe('the mock', () => {
     })
   })
 
-  it('says what it was told to say', async () => {
+  it('gives the scripted reply', async () => {
     const options = {
       reply: 'It is sunny.',
       reasoning: 'Let me look.',
@@ -95,18 +95,18 @@ describe('the mock', () => {
     expect(whole!.usage!.completion_tokens_details!.reasoning_tokens).toBe(3)
   })
 
-  it('reports the usage it was told to report, or none', async () => {
+  it('reports the scripted usage, or none', async () => {
     const usage = { prompt_tokens: 1000, completion_tokens: 1 }
     expect((await outcome(stream, { options: { usage } })).usage).toEqual(usage)
     expect((await outcome(stream, { options: { usage: 'none' } })).usage).toBeUndefined()
   })
 
-  it('ends for the reason it was told', async () => {
+  it('ends with the scripted finish reason', async () => {
     const how = { options: { finishReason: 'content_filter' } }
     expect((await outcome({}, how)).completion.choices[0]!.finish_reason).toBe('content_filter')
   })
 
-  it('fails as it was told, at once or after some chunks', async () => {
+  it('fails as scripted, at once or after some chunks', async () => {
     const error = { class: 'upstream_rate', message: 'Too much.', retryAfterMs: 3000 }
     for (const input of [{}, stream]) {
       const { failure, chunks } = await outcome(input, { options: { error } })
@@ -146,13 +146,13 @@ describe('the mock', () => {
     })
   })
 
-  it('gives as many choices as were asked for', async () => {
+  it('gives as many choices as requested', async () => {
     const { completion, usage } = await outcome({ ...stream, n: 3, messages: user('same') })
     expect(completion.choices.map((one) => one.message.content)).toEqual(['same', 'same', 'same'])
     expect(usage!.completion_tokens).toBe(3)
   })
 
-  it('calls offered tools behind the name tools, and quotes what they answered', async () => {
+  it('calls the offered tools under the model name tools, and quotes their results', async () => {
     const how = { model: 'tools' }
     const input = { tools: [weather, clock], messages: user('Weather?') }
     const { content, tool_calls } = await message(input, how)
@@ -189,7 +189,7 @@ describe('the mock', () => {
     expect((await message({ response_format: { type: 'json_object' } })).content).toBe('{}')
   })
 
-  it('keeps its pace, and stops when the call is aborted', async () => {
+  it('keeps its pace, and stops after an abort', async () => {
     await using setup = await setUp(mock, { paceMs: 3_600_000 })
     const abort = new AbortController()
     const asked = [
@@ -241,7 +241,7 @@ describe('instances of a schema', () => {
     expect(ajv.validate(schema, exampleOf(schema)), ajv.errorsText()).toBe(true)
   })
 
-  it('come to an end for a schema that does not', () => {
+  it('end for a recursive schema', () => {
     const endless = { type: 'object', properties: { a: { $ref: '#' } }, required: ['a'] }
     expect(JSON.stringify(exampleOf(endless))).toContain('null')
   })

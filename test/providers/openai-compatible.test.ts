@@ -43,7 +43,7 @@ async function message(how: Asked = {}): Promise<any> {
 }
 
 describe('options', () => {
-  it('want an address, and know all rows of the table', async () => {
+  it('require an address and know all rows of the table', async () => {
     expect(await isValid({ baseURL: 'http://127.0.0.1:8000/v1' })).toBe(true)
     expect(await isValid({ baseURL: 'http://127.0.0.1:8000/v1', quirks: 'vllm' })).toBe(true)
     expect(await isValid({ baseURL: '127.0.0.1' })).toBe(false)
@@ -53,7 +53,7 @@ describe('options', () => {
 })
 
 describe('whole answers', () => {
-  it('come with text, finish reason and usage', async () => {
+  it('have text, finish reason and usage', async () => {
     upstream.answer(json(ANSWER))
     const { completion, usage } = await plain.outcome({})
     expect(completion.choices[0]).toMatchObject({
@@ -68,7 +68,7 @@ describe('whole answers', () => {
     expect((await plain.outcome({})).completion.choices[0]!.message.content).toBe('Hi')
   })
 
-  it('keep nothing that is the vendor’s own', async () => {
+  it('drop the vendor’s own members', async () => {
     upstream.answer(
       json({
         ...ANSWER,
@@ -96,7 +96,7 @@ describe('whole answers', () => {
     expect(completion.choices[1]!.logprobs.content).toEqual(logprobs.content)
   })
 
-  it('are taken when a stream was asked for, and the other way round', async () => {
+  it('are accepted when a stream was requested, and the other way round', async () => {
     upstream.answer(json(ANSWER))
     expect((await message()).content).toBe('Hi')
     upstream.answer(events(says({ content: 'Hi' }), STOP, '[DONE]'))
@@ -143,7 +143,7 @@ describe('streams', () => {
     expect((await message()).content).toBe('a')
   })
 
-  it('may come without usage: then none is made up', async () => {
+  it('may have no usage', async () => {
     upstream.answer(events(says({ content: 'a' }), STOP, '[DONE]'))
     expect((await plain.outcome(stream)).usage).toBeUndefined()
     const nothing = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
@@ -151,7 +151,7 @@ describe('streams', () => {
     expect((await plain.outcome(stream)).usage).toBeUndefined()
   })
 
-  it('may be careless about everything', async () => {
+  it('may break every convention', async () => {
     upstream.answer(
       events(
         { id: '', choices: [], prompt_filter_results: [] },
@@ -168,13 +168,13 @@ describe('streams', () => {
     expect(await message()).toEqual({ role: 'assistant', content: 'ok', refusal: null })
   })
 
-  it('hand on nothing before there is something to say', async () => {
+  it('emit nothing before the first content', async () => {
     upstream.answer(events(says({ role: 'assistant', content: '' }), says({ content: 'a' }), STOP))
     const [first] = await plain.ask(stream)
     expect(first!.choices[0]!.delta).toEqual({ content: 'a' })
   })
 
-  it('say a thought once, whichever names it comes under', async () => {
+  it('count reasoning once when it comes under two names', async () => {
     upstream.answer(
       events(
         says({ reasoning: 'hm', reasoning_content: 'hm' }),
@@ -187,7 +187,7 @@ describe('streams', () => {
     expect(await message()).toMatchObject({ reasoning: 'hm, well.', content: 'yes' })
   })
 
-  it('begin a new block when the model thinks again', async () => {
+  it('start a new block when the model reasons again', async () => {
     upstream.answer(
       events(
         says({ reasoning_content: 'first' }),
@@ -204,7 +204,7 @@ describe('streams', () => {
     ])
   })
 
-  it('put a blank line between the parts of a summary, and show no encrypted thought', async () => {
+  it('put a blank line between the parts of a summary, and show no encrypted reasoning', async () => {
     const detail = (entry: object) => says({ reasoning_details: [entry] })
     upstream.answer(
       events(
@@ -224,7 +224,7 @@ describe('streams', () => {
     expect(reasoning_details[2]).toMatchObject({ data: 'gAAAA', id: 'rs_1', index: 2 })
   })
 
-  it('take tool arguments as an object, and several calls under one index', async () => {
+  it('accept tool arguments as an object, and several calls under one index', async () => {
     const call = (id: string, city: string) => ({
       index: 0,
       id,
@@ -243,7 +243,7 @@ describe('streams', () => {
     expect(finish_reason).toBe('tool_calls')
   })
 
-  it('take flat citations, and drop what names no page', async () => {
+  it('accept flat citations, and drop those without a URL', async () => {
     const annotations = [
       { type: 'url_citation', url: 'https://example.com/', start_index: 1, end_index: 3 },
       { type: 'file', file: { hash: 'x' } },
@@ -257,7 +257,7 @@ describe('streams', () => {
     ])
   })
 
-  it('count usage that grows with every chunk once, and never as a sign of the end', async () => {
+  it('count running totals of usage once, and never as the end', async () => {
     const at = (completion_tokens: number, content: string) => ({
       ...says({ content }),
       usage: { prompt_tokens: 7, completion_tokens },
@@ -271,7 +271,7 @@ describe('streams', () => {
     expect(cut.usage).toBeUndefined()
   })
 
-  it('that are cut, reset or garbage are a failure of the vendor, after what was said', async () => {
+  it('are a failure of the vendor when truncated, reset or invalid, after the output so far', async () => {
     const [piece] = events(says({ content: 'a' })).pieces as [string]
     for (const ending of ['end', 'cut', 'reset'] as const) {
       upstream.answer({ ...sse(piece), ending })
@@ -297,7 +297,7 @@ describe('streams', () => {
     [{ detail: 'x' }, 'upstream_error'],
     [says({}, { finish_reason: 'error' }), 'upstream_error'],
     [says({}, { finish_reason: 'insufficient_system_resource' }), 'upstream_error'],
-  ])('end with the failure an event stands for: %j', async (payload, failure) => {
+  ])('end with the failure of an error event: %j', async (payload, failure) => {
     for (const before of [[], [says({ content: 'a' })]]) {
       upstream.answer(events(...before, payload, '[DONE]'))
       const outcome = await plain.outcome(stream)
@@ -306,7 +306,7 @@ describe('streams', () => {
     }
   })
 
-  it('report what an error cost only when something was said', async () => {
+  it('report the usage of an error only after output', async () => {
     const error = { ...says({}), error: { message: 'x', code: 502 }, usage: USAGE }
     upstream.answer(events(says({ content: 'a' }), error))
     expect((await plain.outcome(stream)).usage).toMatchObject({ completion_tokens: 5 })
@@ -338,7 +338,7 @@ describe('streams', () => {
     ])
   })
 
-  it('close the vendor’s connection when the reader leaves', async () => {
+  it('close the vendor’s connection when the reader stops', async () => {
     upstream.answer({ ...events(says({ content: 'a' })), ending: 'hang' })
     const chat = await plain.provider.chat!({
       input: { messages: [], stream: true },
@@ -366,8 +366,8 @@ describe('streams', () => {
   })
 })
 
-describe('whatever a vendor may send', () => {
-  it('is an answer or a failure, and nothing else', async () => {
+describe('any payload of a vendor', () => {
+  it('is either an answer or a failure', async () => {
     const fail: VendorProfile['fail'] = (failure, text, options) =>
       new UpstreamFailure(failure, text, options)
     const anything = fc.jsonValue({ maxDepth: 3 })
@@ -412,8 +412,8 @@ describe('whatever a vendor may send', () => {
   })
 })
 
-describe('an answer that is one text', () => {
-  it('is read as the same text in parts, and everything beside it', () => {
+describe('an answer with one text', () => {
+  it('is read like the same text in parts, with all other members', () => {
     const fail: VendorProfile['fail'] = (failure, text, options) =>
       new UpstreamFailure(failure, text, options)
     const nothing = fc.constantFrom(null, undefined, [], '')
@@ -472,7 +472,7 @@ describe('an answer that is one text', () => {
   })
 })
 
-describe('members that are not what they should be', () => {
+describe('members of a wrong type', () => {
   it.each([
     { error: { code: { toString: false } } },
     { error: { status: { valueOf: null, toString: null } } },
@@ -488,14 +488,14 @@ describe('members that are not what they should be', () => {
   })
 })
 
-describe('thoughts in tags', () => {
+describe('reasoning in tags', () => {
   const asTags = { options: { reasoning: 'tags' } }
   it('are part of the text unless the deployment says otherwise', async () => {
     upstream.answer(answer('<think>hm</think>', 'yes'))
     expect((await message()).content).toBe('<think>hm</think>yes')
   })
 
-  it('are taken out of streams and of whole answers', async () => {
+  it('is removed from the text of streams and whole answers', async () => {
     upstream.answer(answer('\n<thi', 'nk>hm', '</think', '>\n\n', ' yes'))
     expect(await message(asTags)).toMatchObject({ reasoning: 'hm', content: 'yes' })
     const content = '<think>hm</think>\n\nyes'
@@ -510,7 +510,7 @@ describe('thoughts in tags', () => {
     expect(await message(prefilled)).toMatchObject({ reasoning: 'hm', content: 'yes' })
   })
 
-  it('need not be there, nor ever end', async () => {
+  it('may be missing or never end', async () => {
     upstream.answer(answer('No <think> about it'))
     expect((await message(asTags)).content).toBe('No <think> about it')
     upstream.answer(answer('<think>endless </thi'))
@@ -519,7 +519,7 @@ describe('thoughts in tags', () => {
 })
 
 describe('sources beside an answer', () => {
-  it('become citations once, at code points, wherever they were repeated', async () => {
+  it('become citations once, with positions in code points', async () => {
     await using perplexity = await row('perplexity')
     const search_results = [
       { title: 'One', url: 'https://one.example/', snippet: 'first' },

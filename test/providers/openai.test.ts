@@ -30,7 +30,7 @@ async function settled(options: object) {
 }
 
 describe('options', () => {
-  it('want a key, and know the address', async () => {
+  it('require a key and know the address', async () => {
     expect(await settled({ apiKey: 'sk-1' })).toMatchObject({
       value: { apiKey: 'sk-1', baseURL: 'https://api.openai.com/v1', headers: {} },
     })
@@ -41,7 +41,7 @@ describe('options', () => {
 })
 
 describe('the request', () => {
-  it('says for whom it is counted', async () => {
+  it('names the organization and the project', async () => {
     const seen = await sent({ organization: 'org-1', project: 'proj_1', headers: { 'X-Us': '1' } })
     expect(seen.path).toBe('/v1/chat/completions')
     expect(seen.headers).toMatchObject({
@@ -55,7 +55,7 @@ describe('the request', () => {
     expect(headers).not.toHaveProperty('openai-project')
   })
 
-  it('speaks as the developer, limits the completion, and hands refusals back', async () => {
+  it('uses the developer role, limits the completion, and returns refusals', async () => {
     const messages = [
       { role: 'developer', content: 'Be brief.' },
       { role: 'user', content: 'Say it.' },
@@ -80,7 +80,7 @@ describe('the request', () => {
     })
   })
 
-  it('keeps its sampling where the model does not reason', async () => {
+  it('keeps sampling parameters when the model does not reason', async () => {
     const input = { temperature: 0.5, logprobs: true, presence_penalty: 1 }
     expect((await sent({}, input, { model: 'gpt-4.1-mini' })).json).toMatchObject(input)
   })

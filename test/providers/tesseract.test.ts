@@ -90,7 +90,7 @@ describe('through the gateway', () => {
     expect(json.usage_info).toEqual({ pages_processed: 3, doc_size_bytes: PDF.length })
   })
 
-  it('reads an image, and says how sure it is of what stands where', async () => {
+  it('reads an image, with positions and confidence', async () => {
     const image_url = dataUrl('image/png', await pngOf(PDF))
     const options = { include_blocks: true, confidence_scores_granularity: 'word' }
     const { json } = await ask({ document: { image_url }, ...options })
@@ -111,14 +111,14 @@ describe('through the gateway', () => {
     expect(json.usage).toEqual({ pages_processed: 1, cost: 0, cost_details: {} })
   })
 
-  it('reads pages that are as long as pages can be', async () => {
+  it('reads pages of the greatest length', async () => {
     const letter = pdfOf([{ text: 'Long receipt', x: 5, y: 9900, size: 12 }])
     const receipt = letter.toString('latin1').replace('[0 0 612 792]', '[0 0 99 9999]')
     const { json } = await ask(document(Buffer.from(receipt, 'latin1')))
     expect(json.pages.map(({ markdown }: any) => markdown)).toEqual(['Long receipt'])
   })
 
-  it('reads what is selected', async () => {
+  it('reads the selected pages', async () => {
     const { json } = await ask({ ...document(PDF), pages: [2] })
     expect(json.pages.map(({ index, markdown }: any) => [index, markdown])).toEqual([
       [2, 'The end'],

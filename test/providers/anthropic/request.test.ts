@@ -137,7 +137,7 @@ describe('messages', () => {
     return { system, turns }
   }
 
-  it('of the system and the developer stand apart, later ones among the user’s', async () => {
+  it('of system and developer are separate, later ones join the user’s', async () => {
     const { system, turns } = await conversation(
       { role: 'system', content: 'Be brief.' },
       { role: 'developer', content: [text('Be kind.')] },
@@ -175,7 +175,7 @@ describe('messages', () => {
     expect((await conversation({ role: 'system', content: 'Say hi.' })).turns).toEqual([opening])
   })
 
-  it('carry images, whose type is what their bytes say', async () => {
+  it('carry images with the type of their bytes', async () => {
     const { turns } = await conversation(
       user([
         { type: 'image_url', image_url: { url: `data:image/jpeg;base64,${PNG}`, detail: 'low' } },
@@ -217,7 +217,7 @@ describe('messages', () => {
     ])
   })
 
-  it('with what the model cannot take are refused, with the place of it', async () => {
+  it('with unsupported content are refused, with its path', async () => {
     const audio = { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }
     expect(await refused({ messages: [user('a'), user([text('b'), audio])] })).toMatchObject({
       code: 'unsupported_value',
@@ -239,7 +239,7 @@ describe('messages', () => {
 })
 
 describe('tools', () => {
-  it('are described as the vendor wants it', async () => {
+  it('are described in the vendor’s form', async () => {
     const bare = { type: 'function', function: { name: 'now' } }
     const { tools, tool_choice } = await sent({ tools: [weather, bare] })
     expect(tools).toEqual([
@@ -253,7 +253,7 @@ describe('tools', () => {
     expect(tool_choice).toBeUndefined()
   })
 
-  it('that are strict have closed objects, where the model can be held to them', async () => {
+  it('that are strict have closed objects, where the model supports schemas', async () => {
     const parameters = {
       type: 'object',
       properties: { days: { type: 'integer', minimum: 1, description: 'How many.' } },
@@ -277,7 +277,7 @@ describe('tools', () => {
     ])
   })
 
-  it('are chosen as the client says', async () => {
+  it('are chosen by the client', async () => {
     const chosen = async (choice: unknown, more = {}, model = OPUS) =>
       (await sent({ tools: [weather], tool_choice: choice, ...more }, model)).tool_choice
     expect(await chosen('auto')).toEqual({ type: 'auto' })
@@ -298,7 +298,7 @@ describe('tools', () => {
     expect(await chosen('auto', { parallel_tool_calls: true })).toEqual({ type: 'auto' })
   })
 
-  it('are not forced upon a model that refuses it, or that thinks within a budget', async () => {
+  it('are not forced on a model that refuses it, or that thinks with a budget', async () => {
     const forced = { tools: [weather], tool_choice: 'required' }
     expect((await sent(forced, 'claude-opus-5-5')).tool_choice).toEqual({ type: 'auto' })
     expect((await sent(forced, 'claude-haiku-5-5')).tool_choice).toEqual({ type: 'any' })
@@ -369,7 +369,7 @@ describe('calls and results', () => {
     ])
   })
 
-  it('keep every digit, and arguments that are no object are wrapped', async () => {
+  it('keep every digit; arguments that are not an object are wrapped', async () => {
     const tool_calls = [
       call('a', 'f', '{"id":12345678901234567890,"x":1.0}'),
       call('b', 'f', '{"cut":'),
@@ -382,7 +382,7 @@ describe('calls and results', () => {
     expect(body).toContain('"input":{"raw":"[1]"}')
   })
 
-  it('get ids that the vendor takes, each once in a conversation', async () => {
+  it('get ids that the vendor accepts, each once per conversation', async () => {
     const round = (said: string) => [
       { role: 'assistant', content: null, tool_calls: [call('functions.f:0', 'f', '{}')] },
       result('functions.f:0', said),
@@ -397,7 +397,7 @@ describe('calls and results', () => {
     ])
   })
 
-  it('are completed: a call without a result gets an error as its result', async () => {
+  it('get an error as the result of an unanswered call', async () => {
     const turns = await turnsOf(
       user('?'),
       {
@@ -418,7 +418,7 @@ describe('calls and results', () => {
     expect(turns[4].content).toEqual([missing('c')])
   })
 
-  it('that do not belong together are refused', async () => {
+  it('without a counterpart are refused', async () => {
     const messages = [user('?'), { role: 'assistant', content: 'Hm.' }, result('a', 'Sunny')]
     expect(await refused({ messages })).toMatchObject({
       code: 'invalid_value',
@@ -442,7 +442,7 @@ describe('calls and results', () => {
   })
 })
 
-describe('markers of the cache', () => {
+describe('cache markers', () => {
   it('stay where the client put them, unchanged', async () => {
     const body = await sent({
       cache_control: { type: 'ephemeral' },
@@ -461,7 +461,7 @@ describe('markers of the cache', () => {
     ])
   })
 
-  it('of a message mark its last part, of a result the result', async () => {
+  it('of a message mark its last part, those of a result the result', async () => {
     const { messages } = await sent({
       messages: [
         { ...user([text('One'), text('Two'), text(' ')]), cache_control: MARK },
@@ -475,14 +475,14 @@ describe('markers of the cache', () => {
     ])
   })
 
-  it('on a part without words move to the one before it', async () => {
+  it('on a part without text move to the part before', async () => {
     const { messages } = await sent({
       messages: [user([text('One'), { ...text(''), cache_control: MARK }])],
     })
     expect(messages[0].content).toEqual([{ ...text('One'), cache_control: MARK }])
   })
 
-  it('are four at most, the last ones', async () => {
+  it('are at most four, the last ones', async () => {
     const marked = (said: string) => ({ ...text(said), cache_control: MARK })
     const messages = [
       { role: 'system', content: [marked('a')] },
@@ -511,7 +511,7 @@ describe('structured answers', () => {
   }
   const response_format = { type: 'json_schema', json_schema: { name: 'person', schema } }
 
-  it('are held to the schema, in the part of the language that the vendor knows', async () => {
+  it('follow the schema, reduced to supported keywords', async () => {
     const { output_config } = await sent({ response_format, reasoning: { effort: 'low' } })
     expect(output_config).toEqual({
       effort: 'low',
@@ -535,7 +535,7 @@ describe('structured answers', () => {
     })
   })
 
-  it('come through a tool where the model cannot be held to one, and are the answer', async () => {
+  it('come through a tool where the model has no structured output', async () => {
     const input = { response_format, tools: [weather], reasoning: { effort: 'high' } }
     const body = await sent({ ...input, max_completion_tokens: 5000 }, 'claude-sonnet-4-0')
     expect(body.tools.map(({ name }: any) => name)).toEqual(['weather', 'final_answer'])
@@ -545,7 +545,7 @@ describe('structured answers', () => {
     expect(body).not.toHaveProperty('output_config')
   })
 
-  it('that may be any JSON are asked for in words', async () => {
+  it('of any JSON are requested in the prompt', async () => {
     const { system } = await sent({ response_format: { type: 'json_object' } })
     expect(system).toEqual([text('Answer with one JSON object, and nothing else.')])
   })
@@ -583,7 +583,7 @@ describe('reasoning', () => {
     })
   })
 
-  it('is a budget on older ones, inside of what the answer may have', async () => {
+  it('is a budget on older models, within the token limit', async () => {
     expect(await asked({ max_tokens: 3000 }, SONNET_45, limit(8000))).toEqual(budget(3000))
     expect(await asked({ effort: 'high' }, SONNET_45, limit(10_000))).toEqual(budget(8000))
     expect(await asked({ effort: 'low' }, SONNET_45, limit(2000))).toEqual(budget(1024))
@@ -593,7 +593,7 @@ describe('reasoning', () => {
     expect(await asked({ effort: 'high' }, 'claude-3-5-haiku-latest')).toEqual({})
   })
 
-  it('is turned off in the way of each model', async () => {
+  it('is turned off as each model allows', async () => {
     const off = { effort: 'none' }
     expect(await asked(off, SONNET_45)).toEqual({})
     expect(await asked(off, 'claude-opus-4-8')).toEqual({})
@@ -604,13 +604,13 @@ describe('reasoning', () => {
     expect(await asked(off, 'claude-fable-5')).toEqual({ effort: 'low' })
   })
 
-  it('is left to the model where the client does not say', async () => {
+  it('is left to the model by default', async () => {
     expect(await asked({ exclude: true }, OPUS)).toEqual({})
     expect(await asked({ summary: 'auto' }, SONNET_45)).toEqual({})
   })
 })
 
-describe('earlier thoughts', () => {
+describe('earlier reasoning', () => {
   const format = 'anthropic-claude-v1'
   const thought = { type: 'reasoning.text', text: 'Hm.', signature: 'c2ln', format, index: 0 }
   const sealed = { type: 'reasoning.encrypted', data: 'b3BhcXVl', format, index: 1 }
@@ -621,13 +621,13 @@ describe('earlier thoughts', () => {
     return (await sent({ messages: [user('?'), answer, user('And?')] })).messages[1].content
   }
 
-  it('go back first, as they came', async () => {
+  it('goes back first, unchanged', async () => {
     expect(await replayed([thought, sealed])).toEqual([thinking, redacted, text('So.')])
     const silent = { ...thought, text: '' }
     expect(await replayed([silent])).toEqual([{ ...thinking, thinking: '' }, text('So.')])
   })
 
-  it('may come back in the pieces in which they were streamed', async () => {
+  it('may come back in the pieces of a stream', async () => {
     const pieces = [
       { type: 'reasoning.text', text: 'H', id: null, format, index: 0 },
       { type: 'reasoning.text', text: 'm.', index: 0 },
@@ -642,7 +642,7 @@ describe('earlier thoughts', () => {
     ])
   })
 
-  it('of others, and those without a signature, are left out', async () => {
+  it('of other vendors, or without a signature, is left out', async () => {
     const others = [
       { ...thought, format: 'unknown' },
       { type: 'reasoning.summary', summary: 'x', format: 'openai-responses-v1', index: 1 },
@@ -652,13 +652,13 @@ describe('earlier thoughts', () => {
     expect(await replayed(others)).toEqual([text('So.')])
   })
 
-  it('of which a client kept the end only are left out', async () => {
+  it('is left out when the client kept only its end', async () => {
     expect(await replayed([sealed])).toEqual([text('So.')])
     const signature = { type: 'reasoning.text', signature: 'c2ln', index: 0 }
     expect(await replayed([signature])).toEqual([text('So.')])
   })
 
-  it('stand between calls and texts where they stood', async () => {
+  it('keeps its position between calls and texts', async () => {
     const message = {
       content: 'One.Two.',
       tool_calls: [call('a', 'f', '{}'), call('b', 'f', '{}')],
@@ -670,7 +670,7 @@ describe('earlier thoughts', () => {
     expect(kinds).toEqual(['thinking', 'One.', 'a', 'thinking', 'Two.', 'b'])
   })
 
-  it('that were lost turn thinking off where the model would want to see them', async () => {
+  it('turns thinking off when it is lost and the model requires it', async () => {
     const messages = (reasoning_details: object[]) => [
       user('?'),
       { role: 'assistant', content: null, tool_calls: [call('a', 'f', '{}')], reasoning_details },
@@ -685,7 +685,7 @@ describe('earlier thoughts', () => {
   })
 })
 
-it('any conversation becomes one that the vendor takes', async () => {
+it('any conversation becomes one that the vendor accepts', async () => {
   const said = fc.constantFrom('', ' ', 'a', 'b ')
   const marked = fc.option(fc.constant({ cache_control: MARK }), { nil: {} })
   const part = fc.tuple(said, marked).map(([one, mark]) => ({ ...text(one), ...mark }))

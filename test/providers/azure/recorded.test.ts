@@ -25,7 +25,7 @@ replayAll(
   },
   ({ outcomeOf }) => {
     describe('by eye', () => {
-      it('nothing of the filter is left in an answer', async () => {
+      it('no filter results in an answer', async () => {
         const { completion, chunks, usage } = await outcomeOf('azure/chat-plain')
         expect(completion.choices).toEqual([
           {
@@ -44,7 +44,7 @@ replayAll(
         expect(usage).toMatchObject({ prompt_tokens: 16, completion_tokens: 22 })
       })
 
-      it('a first chunk that says nothing, and filters on every other', async () => {
+      it('an empty first chunk, and filter results on every other', async () => {
         const { completion, chunks, usage } = await outcomeOf('azure/chat-stream')
         expect(completion.choices[0]!.message.content).toMatch(/^Why did the.* step!$/s)
         expect(chunks[0]!.choices[0]!.delta).toEqual({
@@ -56,13 +56,13 @@ replayAll(
         expect(usage).toBeUndefined()
       })
 
-      it('a choice without a delta, from a filter that comes late', async () => {
+      it('a choice without a delta, from a late filter', async () => {
         const late = await outcomeOf('azure/chat-stream-async-filter')
         const plain = await outcomeOf('azure/chat-stream')
         expect(late.completion.choices).toEqual(plain.completion.choices)
       })
 
-      it('an answer that the filter took away', async () => {
+      it('an answer that the filter removed', async () => {
         const { completion, usage } = await outcomeOf('azure/chat-content-filtered')
         expect(completion.choices[0]).toMatchObject({
           message: { content: '' },
@@ -71,7 +71,7 @@ replayAll(
         expect(usage).toMatchObject({ prompt_tokens: 15, completion_tokens: 19 })
       })
 
-      it('what the router counts, and no price for another maker’s model', async () => {
+      it('usage of the router, and no price for another maker’s model', async () => {
         const { usage } = await outcomeOf('azure/chat-stream-model-router')
         expect(usage).toMatchObject({
           prompt_tokens: 15,
@@ -85,7 +85,7 @@ replayAll(
         expect(grok.usage).not.toHaveProperty('vendor_cost')
       })
 
-      it('what the filter found in a prompt, without scores', async () => {
+      it('filter categories of a prompt, without scores', async () => {
         const { failure } = await outcomeOf('azure/error-400-content-filter')
         expect(failure).toMatchObject({
           status: 400,
@@ -95,7 +95,7 @@ replayAll(
         })
       })
 
-      it('how long to wait, and whose the credentials are', async () => {
+      it('the wait, and invalid credentials', async () => {
         expect((await outcomeOf('azure/error-429')).failure).toMatchObject({
           status: 503,
           retryAfterMs: 1000,

@@ -48,7 +48,7 @@ replayAll(
         expect(usage).toMatchObject({ prompt_tokens: 13, completion_tokens: 82 })
       })
 
-      it('thoughts with the signature that closes them', async () => {
+      it('reasoning with its signature', async () => {
         const { completion } = await outcomeOf('bedrock/stream-thinking')
         const { message } = completion.choices[0]!
         expect(message.reasoning).toMatch(
@@ -67,7 +67,7 @@ replayAll(
         expect(message.content).toMatch(/How can I help you today\?$/)
       })
 
-      it('thoughts in tags, then a call in a stream', async () => {
+      it('reasoning in tags, then a call in a stream', async () => {
         const { completion } = await outcomeOf('bedrock/stream-tool')
         const { message, finish_reason } = completion.choices[0]!
         expect(message.reasoning).toMatch(/^ To find the temperature of the capital of France/)
@@ -100,7 +100,7 @@ replayAll(
         expect(usage).toMatchObject({ prompt_tokens: 571, completion_tokens: 22 })
       })
 
-      it('an empty text before what was thought', async () => {
+      it('an empty text before reasoning', async () => {
         const { completion } = await outcomeOf('bedrock/stream-empty-text-delta')
         expect(completion.choices[0]!.message).toMatchObject({
           content: 'Hello! How can I help you today?',
@@ -109,7 +109,7 @@ replayAll(
         })
       })
 
-      it('what was read from a cache and written to one stands beside the input', async () => {
+      it('cache reads and writes are added to the input', async () => {
         const read = await outcomeOf('bedrock/converse-cache-read')
         expect(read.usage).toEqual({
           prompt_tokens: 1324,

@@ -58,7 +58,7 @@ const closed = { ...schema, additionalProperties: false }
 const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } }
 
 describe('the address', () => {
-  it('has the model in one piece', async () => {
+  it('has the model as one path segment', async () => {
     const { method, path } = await sent({})
     expect([method, path]).toEqual([
       'POST',
@@ -70,13 +70,13 @@ describe('the address', () => {
     )
   })
 
-  it('is another one for streams', async () => {
+  it('differs for streams', async () => {
     expect((await sent({ stream: true })).path).toMatch(/\/converse-stream$/)
   })
 })
 
-describe('what the operator says', () => {
-  it('goes with every request', async () => {
+describe('the operator’s options', () => {
+  it('are sent with every request', async () => {
     const options = {
       guardrail: { id: 'g1', version: 'DRAFT' },
       serviceTier: 'flex',
@@ -89,7 +89,7 @@ describe('what the operator says', () => {
     })
   })
 
-  it('about one model goes with its requests', async () => {
+  it('of a deployment are sent with its requests', async () => {
     const input = { temperature: 0.5, top_p: 0.5 }
     const options = { fields: { thinking_mode: 'on' }, omit: ['temperature'] }
     expect(await body(input, LLAMA, options)).toMatchObject({
@@ -104,8 +104,8 @@ describe('what the operator says', () => {
   })
 })
 
-describe('the settings of a request', () => {
-  it('are Amazon’s where Amazon has them, the model’s where it has, and left out elsewhere', async () => {
+describe('the parameters of a request', () => {
+  it('are Amazon’s or the model’s, and left out elsewhere', async () => {
     const input = {
       max_completion_tokens: 50,
       temperature: 1.5,
@@ -151,12 +151,12 @@ describe('the settings of a request', () => {
       'unsupported_value',
       'tools[1].type',
     ],
-  ])('are refused when the answer would be another: %j', async (input, code, param) => {
+  ])('are refused when the answer would differ: %j', async (input, code, param) => {
     await expect(sent(input)).rejects.toMatchObject({ failure: 'bad_request', code, param })
   })
 })
 
-describe('the wish for reasoning', () => {
+describe('reasoning', () => {
   const thinking = (budget_tokens: number) => ({ thinking: { type: 'enabled', budget_tokens } })
   const adaptive = (effort?: string) => ({
     thinking: { type: 'adaptive' },
@@ -208,7 +208,7 @@ describe('the wish for reasoning', () => {
     expect(got.inferenceConfig.maxTokens).toBe(max_completion_tokens)
   })
 
-  it('leaves sampling to the model, and the choice of tools', async () => {
+  it('leaves sampling and the choice of tools to the model', async () => {
     const input = {
       reasoning: { max_tokens: 2000 },
       temperature: 0.1,
@@ -223,7 +223,7 @@ describe('the wish for reasoning', () => {
     })
   })
 
-  it('is not passed on when what was thought before a call is lost', async () => {
+  it('is not requested when the reasoning before a call is lost', async () => {
     const sealed = {
       type: 'reasoning.text',
       text: 'hm',
@@ -255,7 +255,7 @@ describe('the wish for reasoning', () => {
 })
 
 describe('the conversation', () => {
-  it('has its instructions in front, alternates, and begins with the user', async () => {
+  it('has its instructions in front, alternates, and starts with the user', async () => {
     const messages = [
       { role: 'system', content: 'A' },
       { role: 'developer', content: [text('B'), text('  ')] },
@@ -285,7 +285,7 @@ describe('the conversation', () => {
     })
   })
 
-  it('shows images, documents, films and sounds', async () => {
+  it('contains images, documents, videos and audio', async () => {
     const content = [
       image(`data:image/jpeg;base64,${PNG}`),
       file(`data:application/pdf;base64,${PDF}`, 'secret plan.pdf'),
@@ -322,7 +322,7 @@ describe('the conversation', () => {
     [image('data:image/tiff;base64,AAAA'), 'invalid_image', /found "image\/tiff"/],
     [file('data:application/zip;base64,AAAA'), 'invalid_document', /found "application\/zip"/],
     [file('data:text/plain,%'), 'invalid_base64', /base64/],
-  ])('does not show %j', async (part, code, message) => {
+  ])('refuses %j', async (part, code, message) => {
     const asked = sent({ messages: [{ role: 'user', content: [part] }] })
     await expect(asked).rejects.toMatchObject({ failure: 'bad_request', code, param: 'messages' })
     await expect(asked).rejects.toThrow(message)
@@ -374,7 +374,7 @@ describe('the conversation', () => {
     ])
   })
 
-  it('has results alone where the model wants it', async () => {
+  it('has results in their own turn where the model requires it', async () => {
     const got = await turns(LOOP, NOVA)
     expect(
       got.map((turn: any) => [turn.role, ...turn.content.map((one: any) => Object.keys(one)[0])]),
@@ -422,7 +422,7 @@ describe('the conversation', () => {
     })
   })
 
-  it('has each id once, in few letters', async () => {
+  it('has each id once, within the length limit', async () => {
     const long = 'x'.repeat(100)
     const round = (id: string) =>
       [
@@ -467,7 +467,7 @@ describe('the conversation', () => {
     ])
   })
 
-  it('hands thoughts back byte for byte, to the maker who sealed them', async () => {
+  it('returns signed reasoning byte for byte to its vendor', async () => {
     const format = 'anthropic-claude-v1'
     const reasoning_details = [
       { type: 'reasoning.text', text: 'One ', format, index: 0 },
@@ -490,7 +490,7 @@ describe('the conversation', () => {
     expect((await turns(messages, NOVA))[1].content).toEqual([{ text: 'b' }])
   })
 
-  it('hands thoughts back at their places', async () => {
+  it('returns reasoning in its position', async () => {
     const format = 'anthropic-claude-v1'
     const thought = (index: number, id: string | null) =>
       ({
@@ -521,7 +521,7 @@ describe('the conversation', () => {
 })
 
 describe('cache points', () => {
-  it('stand after what was marked, wherever it was', async () => {
+  it('stand after everything that was marked', async () => {
     const got = await body({
       tools: [{ ...tool('f'), cache_control: EPHEMERAL }, tool('g')],
       messages: [
@@ -569,7 +569,7 @@ describe('cache points', () => {
     ])
   })
 
-  it('are set where the model takes them', async () => {
+  it('are set where the model supports them', async () => {
     const input = {
       cache_control: EPHEMERAL,
       tools: [{ ...tool('f'), cache_control: EPHEMERAL }],
@@ -585,7 +585,7 @@ describe('cache points', () => {
 })
 
 describe('tools', () => {
-  it('are described as far as they are known', async () => {
+  it('are described with the known members', async () => {
     const strict = { description: 'Gets it.', parameters: schema, strict: true }
     const tools = [tool('f', strict), tool('g', { description: ' ' })]
     expect((await body({ tools })).toolConfig).toEqual({
@@ -624,7 +624,7 @@ describe('tools', () => {
     expect(await body({ tools, tool_choice: 'none' })).not.toHaveProperty('toolConfig')
   })
 
-  it('are named whenever the conversation speaks of them', async () => {
+  it('are defined whenever the conversation mentions them', async () => {
     const messages = [
       { role: 'user', content: 'a' },
       { role: 'assistant', content: null, tool_calls: [call('c1', 'f', '{}')] },
@@ -640,7 +640,7 @@ describe('tools', () => {
 })
 
 describe('a schema for the answer', () => {
-  it('goes as such where it is known', async () => {
+  it('is sent natively where supported', async () => {
     expect((await body({ response_format })).outputConfig).toEqual({
       textFormat: {
         type: 'json_schema',
@@ -649,7 +649,7 @@ describe('a schema for the answer', () => {
     })
   })
 
-  it('is a tool that has to be called elsewhere', async () => {
+  it('is a forced tool elsewhere', async () => {
     expect((await body({ response_format }, OLD_CLAUDE)).toolConfig).toEqual({
       tools: [
         {
@@ -664,7 +664,7 @@ describe('a schema for the answer', () => {
     })
   })
 
-  it('is put in words where there is no other way', async () => {
+  it('is part of the prompt otherwise', async () => {
     const words = [{ text: expect.stringContaining(JSON.stringify(schema)) }]
     expect((await body({ response_format }, LLAMA)).system).toEqual(words)
     const tools = [tool('f')]

@@ -67,7 +67,7 @@ describe('thoughts', () => {
     ],
   }
 
-  it('stand apart from what is said, with the signature under the id of its call', async () => {
+  it('are separate from the text, with the signature under the id of its call', async () => {
     const { completion } = await streamed(...said)
     const [{ message, finish_reason }] = completion.choices as [any]
     expect(message).toMatchObject(expected)
@@ -75,13 +75,13 @@ describe('thoughts', () => {
     expect(finish_reason).toBe('tool_calls')
   })
 
-  it('are the same in an answer that comes whole', async () => {
+  it('are the same in a whole answer', async () => {
     const parts = said.flatMap(({ candidates }) => candidates[0]!.content.parts)
     const { completion } = await whole(saying(parts, 'STOP'))
     expect(completion.choices[0]!.message).toMatchObject(expected)
   })
 
-  it('that come after a text are another block', async () => {
+  it('after a text are another block', async () => {
     const { completion } = await streamed(
       saying([THOUGHT]),
       saying([{ text: 'Well' }]),
@@ -150,7 +150,7 @@ describe('answers', () => {
     })
   })
 
-  it('say how likely each token was', async () => {
+  it('have log probabilities', async () => {
     const token = (text: string, logProbability: number) => ({ token: text, logProbability })
     const { completion } = await whole(
       saying([{ text: 'né' }], 'STOP', {
@@ -177,7 +177,7 @@ describe('answers', () => {
     })
   })
 
-  it('name their sources where the text rests on them, in code points', async () => {
+  it('cite sources at their passages, in code points', async () => {
     const groundingMetadata = {
       webSearchQueries: ['a', 'b'],
       groundingChunks: [
@@ -249,7 +249,7 @@ describe('arguments that come value by value', () => {
 })
 
 describe('usage', () => {
-  it('counts what tools were told, what was heard, and what was drawn', async () => {
+  it('counts tool prompts, audio and images', async () => {
     const { usage } = await whole({
       ...saying([{ text: 'x' }], 'STOP'),
       usageMetadata: {
@@ -342,7 +342,7 @@ describe('failures', () => {
     expect(failure!.retryAfterMs).toBe(wait)
   })
 
-  it('ask to wait as a header says, if there is one', async () => {
+  it('use the wait of a header, if there is one', async () => {
     const body = error(503, 'UNAVAILABLE', 'Come back later')
     const seconds = (await outcome(json(body, 503, { 'retry-after': '7' }))).failure!
     expect(seconds).toMatchObject({ failure: 'overloaded', retryAfterMs: 7000 })
@@ -351,14 +351,14 @@ describe('failures', () => {
     expect(until.retryAfterMs).toBeGreaterThan(50_000)
   })
 
-  it('say what was wrong without saying whose, where and with which key', async () => {
+  it('show the error without project, address and key', async () => {
     const message =
       'Bad part, see https://x.example/p?a=1 in projects/secret-123/locations/eu, key AIzaSyD-1234'
     const { failure } = await whole(error(400, 'INVALID_ARGUMENT', message), 400)
     expect(failure!.message).toBe('Bad part, see […] in […] key […]')
   })
 
-  it('are told by the status when nothing else can be read', async () => {
+  it('follow from the status when nothing else can be read', async () => {
     const html = { status: 502, headers: { 'content-type': 'text/html' }, pieces: ['<p>Bad</p>'] }
     expect((await outcome(html)).failure!.failure).toBe('upstream_error')
     expect((await outcome({ ...html, status: 200 })).failure!.failure).toBe('upstream_error')
@@ -385,7 +385,7 @@ describe('failures', () => {
     },
   )
 
-  it('in the middle of a stream come after what was said, and what it used', async () => {
+  it('in the middle of a stream come after the output and its usage', async () => {
     const usageMetadata = { promptTokenCount: 3, candidatesTokenCount: 1 }
     const { completion, usage, failure } = await streamed(
       { ...saying([{ text: 'One' }]), usageMetadata },
@@ -396,7 +396,7 @@ describe('failures', () => {
     expect(failure!.failure).toBe('overloaded')
   })
 
-  it('are prompts that are blocked before an answer, and the end of it after', async () => {
+  it('are prompts blocked before an answer; later blocks end the answer', async () => {
     const promptFeedback = { blockReason: 'SAFETY' }
     const { failure } = await streamed({ promptFeedback })
     expect(failure).toMatchObject({ code: 'content_policy_violation', status: 400 })

@@ -117,7 +117,7 @@ describe('money', () => {
   // 600 × 1e-6 + 400 × 1e-7 + 305 × 1e-5
   const COST = 0.00369
 
-  it('is taken for thoughts too, and less for what was cached', async () => {
+  it('is charged for thoughts too, and less for cached input', async () => {
     upstream.answer(
       json({ ...event, candidates: [{ ...event.candidates[0], finishReason: 'STOP' }] }),
     )
@@ -130,7 +130,7 @@ describe('money', () => {
     })
   })
 
-  it('is taken for what was used, to the token, when a client leaves midway', async () => {
+  it('is charged to the token when a client disconnects midway', async () => {
     upstream.answer({ ...events(event), ending: 'hang' })
     const before = await t.balance()
     const stream = await client.chat.completions.create({ ...ask, stream: true })
@@ -139,7 +139,7 @@ describe('money', () => {
   })
 })
 
-describe('what is wrong with the key of the gateway', () => {
+describe('an invalid key of the gateway', () => {
   it.each([
     [400, 'INVALID_ARGUMENT', `API key not valid: ${KEY}. Please pass a valid API key.`],
     [403, 'PERMISSION_DENIED', `Consumer ${KEY} has been suspended.`],

@@ -34,7 +34,7 @@ const image = (data = 'AQID', more: object = {}) => ({
   ...more,
 })
 
-it('draws several at once and adds up what they took', async () => {
+it('draws several at once and adds up their usage', async () => {
   const asked = vendor.requests.length
   const usageMetadata = {
     promptTokenCount: 7,
@@ -59,7 +59,7 @@ it('draws several at once and adds up what they took', async () => {
   expect(vendor.requests.at(-1)!.json.safetySettings).toHaveLength(5)
 })
 
-it('takes the image of the answer, not one that was thought', async () => {
+it('takes the image of the answer, not a draft', async () => {
   const answer = said(image('AAAA', { thought: true }), { text: 'Here.' }, image('BBBB'))
   expect(await generate(answer)).toEqual({ data: [{ b64_json: 'BBBB' }] })
 })
@@ -71,7 +71,7 @@ it.each([
   ['2048x1152', { aspectRatio: '16:9', imageSize: '2K' }],
   ['4096x4096', { aspectRatio: '1:1', imageSize: '4K' }],
   ['auto', undefined],
-])('draws %s as near as it can', async (size, expected) => {
+])('draws %s in the nearest size', async (size, expected) => {
   await generate(said(image()), { size })
   expect(vendor.requests.at(-1)!.json.generationConfig.imageConfig).toEqual(expected)
 })
@@ -93,7 +93,7 @@ it.each([
   ['nothing', json({ candidates: [{ finishReason: 'NO_IMAGE' }] }), 'upstream_error'],
   ['no answer', json({}), 'upstream_error'],
   ['an error', json({ error: { code: 429, status: 'RESOURCE_EXHAUSTED' } }, 429), 'upstream_rate'],
-])('says what %s is', async (_what, answer, failure) => {
+])('maps %s to its failure', async (_what, answer, failure) => {
   const promise = generate(answer)
   await expect(promise).rejects.toMatchObject({ failure })
   // Text of the model that no guard has checked.

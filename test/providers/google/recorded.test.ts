@@ -33,7 +33,7 @@ replayAll(
   ({ recordings, outcomeOf }) => {
     const messageOf = async (name: string) => (await outcomeOf(name)).completion.choices[0]!.message
 
-    it('reads text that comes in events, and counts thoughts beside it', async () => {
+    it('reads streamed text, and counts thoughts', async () => {
       const { completion, usage } = await outcomeOf('google/text-stream')
       expect(completion.choices[0]).toMatchObject({
         message: { content: 'There are **3** "r"s in strawberry.\n\nst**r**awbe**rr**y' },
@@ -75,7 +75,7 @@ replayAll(
       expect(message.reasoning_details[0].id).toBe(message.tool_calls[0].id)
     })
 
-    it('puts arguments together that come value by value', async () => {
+    it('assembles arguments that come value by value', async () => {
       const { tool_calls } = await messageOf('google/tool-call-args-stream')
       expect(tool_calls.map((call: any) => call.function)).toEqual([
         { name: 'getWeather', arguments: '{"location":"Boston"}' },
@@ -84,12 +84,12 @@ replayAll(
       expect(new Set(tool_calls.map(({ id }: any) => id)).size).toBe(2)
     })
 
-    it('keeps the last of the counts that every event reports', async () => {
+    it('keeps the last usage of all events', async () => {
       const { usage } = await outcomeOf('google/usage-live-stream')
       expect(usage).toMatchObject({ prompt_tokens: 18, completion_tokens: 115 })
     })
 
-    it('counts what was cached inside the prompt', async () => {
+    it('counts cached tokens as part of the prompt', async () => {
       const { usage } = await outcomeOf('google/cached-content')
       expect(usage).toMatchObject({
         prompt_tokens: 3520,
@@ -99,14 +99,14 @@ replayAll(
       })
     })
 
-    it('says that thoughts have used up all tokens', async () => {
+    it('reports that thoughts have used up all tokens', async () => {
       const { completion, usage } = await outcomeOf('google/max-tokens-empty')
       expect(completion.choices[0]!.finish_reason).toBe('length')
       expect(completion.choices[0]!.message.content ?? '').toBe('')
       expect(usage).toMatchObject({ completion_tokens: 2 })
     })
 
-    it('says that a filter stopped an answer, keeps what was said, and counts it', async () => {
+    it('reports that a filter stopped an answer, and charges the text so far', async () => {
       const midway = await outcomeOf('google/stream-safety-mid-answer')
       expect(midway.completion.choices[0]).toMatchObject({
         message: { content: 'Well, to' },
@@ -117,7 +117,7 @@ replayAll(
       expect(whole.usage).toMatchObject({ prompt_tokens: 19, completion_tokens: 33 })
     })
 
-    it('refuses a prompt that was blocked under status 200 as one', async () => {
+    it('refuses a prompt that was blocked under status 200', async () => {
       const { failure } = await outcomeOf('google/prompt-block')
       expect(failure).toMatchObject({ status: 400, code: 'content_policy_violation' })
     })
@@ -139,7 +139,7 @@ replayAll(
       })
     })
 
-    it('keeps a bad key to itself, and waits as long as it is told', async () => {
+    it('does not show an invalid key, and waits as long as asked', async () => {
       const { failure: auth } = await outcomeOf('google/error-400-bad-key')
       expect(auth).toMatchObject({ status: 502, code: 'upstream_error' })
       expect(auth!.message).toBe(

@@ -55,7 +55,7 @@ async function refusal(input: Partial<ChatInput>, model?: string): Promise<Upstr
   return error
 }
 
-describe('the way to Google', () => {
+describe('the address', () => {
   it('has the model in the path, and the key in a header', async () => {
     const plain = await sent({}, {}, { apiKey: 'secret', headers: { 'X-Goog-User-Project': 'p' } })
     expect(plain.path).toBe('/v1beta/models/gemini-3.5-flash:generateContent')
@@ -71,7 +71,7 @@ describe('the way to Google', () => {
 })
 
 describe('messages', () => {
-  it('puts system texts apart and joins neighbours of one role', async () => {
+  it('separates system text and merges adjacent turns of one role', async () => {
     const sentBody = await body({
       messages: [
         { role: 'system', content: 'Be brief.' },
@@ -93,7 +93,7 @@ describe('messages', () => {
     })
   })
 
-  it('has something to say in any case', async () => {
+  it('is never empty', async () => {
     expect(await body({ messages: [{ role: 'system', content: 'Be.' }] })).toEqual({
       systemInstruction: { parts: [{ text: 'Be.' }] },
       contents: [{ role: 'user', parts: [{ text: ' ' }] }],
@@ -119,7 +119,7 @@ describe('media', () => {
   const inline = (mimeType: string, data: string) => ({ inlineData: { mimeType, data } })
   const at = (mimeType: string, fileUri: string) => ({ fileData: { mimeType, fileUri } })
 
-  it('goes along as data, as what it is and not as what it is called', async () => {
+  it('is sent as data, with the type of its bytes', async () => {
     const wav = Buffer.from('RIFF\0\0\0\0WAVEfmt ').toString('base64')
     expect(
       await parts(
@@ -144,7 +144,7 @@ describe('media', () => {
     ])
   })
 
-  it('takes base64 in every form that clients send', async () => {
+  it('accepts base64 in every form that clients send', async () => {
     const bytes = Buffer.from([0xff, 0xd8, 0xff, 0xfb, 0xef, 0xbf, 0x01])
     const urlSafe = bytes.toString('base64url')
     expect(urlSafe).toMatch(/[-_]/)
@@ -153,7 +153,7 @@ describe('media', () => {
     expect(part).toEqual(inline('image/jpeg', bytes.toString('base64')))
   })
 
-  it('may be an address, which Google reads', async () => {
+  it('may be a URL, which Google downloads', async () => {
     expect(
       await parts(
         image('https://example.com/cat.webp?size=1'),
@@ -236,12 +236,12 @@ describe('tools', () => {
     expect(toolConfig).toEqual(functionCallingConfig && { functionCallingConfig })
   })
 
-  it('are called after their schema when one of them is strict', async () => {
+  it('are called by their schema when one of them is strict', async () => {
     const { toolConfig } = await body({ tools: [weather, clock] })
     expect(toolConfig).toEqual({ functionCallingConfig: { mode: 'VALIDATED' } })
   })
 
-  it('are functions, or an error', async () => {
+  it('must be functions', async () => {
     const tools = [{ type: 'custom', custom: { name: 'sql' } }]
     expect(await refusal({ tools })).toMatchObject({
       code: 'unsupported_parameter',
@@ -338,7 +338,7 @@ describe('a tool loop', () => {
     ])
   })
 
-  it('gives a text the signature that is of no call', async () => {
+  it('gives a text the signature without a call', async () => {
     const assistant = { content: 'Sunny.', reasoning_details: [seal('c2ln', null)] }
     expect((await contents(loop(assistant)))[1].parts).toEqual([
       { text: 'Sunny.', thoughtSignature: 'c2ln' },
@@ -358,7 +358,7 @@ describe('a tool loop', () => {
     ['gemini-3-pro-preview', SKIP],
     ['gemini-flash-latest', SKIP],
     ['gemini-2.5-pro', undefined],
-  ])('does without a lost signature on %s', async (model, expected) => {
+  ])('replaces a lost signature on %s', async (model, expected) => {
     const foreign = { type: 'reasoning.text', text: 'hm', signature: 's', index: 0 } as const
     const reasoning_details = [
       { ...foreign, format: 'anthropic-claude-v1' },
@@ -369,7 +369,7 @@ describe('a tool loop', () => {
     expect(said.map((part: any) => part.thoughtSignature)).toEqual([expected, undefined])
   })
 
-  it('reads the older form of calls, and those of tools it does not have', async () => {
+  it('reads the older form of calls, and calls of custom tools', async () => {
     const older: any[] = [
       { role: 'assistant', content: null, function_call: { name: 'clock', arguments: '{}' } },
       { role: 'function', name: 'clock', content: '12:00' },
@@ -392,14 +392,14 @@ describe('a tool loop', () => {
     ])
   })
 
-  it('refuses a result of no call', async () => {
+  it('refuses a result without a call', async () => {
     const failure = await refusal({ messages: loop({ tool_calls: [call('a')] }, result('b')) })
     expect(failure).toMatchObject({ status: 400, code: 'invalid_value', param: 'messages' })
   })
 })
 
 describe('the rest of the request', () => {
-  it('goes under the names that Google has, and not at all where it has none', async () => {
+  it('uses Google’s names, and drops what Google does not have', async () => {
     expect(
       await body({
         max_completion_tokens: 100,
@@ -440,7 +440,7 @@ describe('the rest of the request', () => {
     })
   })
 
-  it('asks for JSON, after a schema if there is one', async () => {
+  it('requests JSON, with a schema if there is one', async () => {
     expect(await config({ response_format: { type: 'json_object' } })).toEqual({
       responseMimeType: 'application/json',
     })
@@ -452,7 +452,7 @@ describe('the rest of the request', () => {
     })
   })
 
-  it('asks for as much safety as the operator wants', async () => {
+  it('sends the operator’s safety threshold', async () => {
     const { json: asked } = await sent({}, {}, { safety: 'BLOCK_NONE' })
     expect(asked.safetySettings).toHaveLength(5)
     expect(asked.safetySettings).toContainEqual({
@@ -523,7 +523,7 @@ describe('thinking', () => {
     expect(asked?.thinkingConfig).toEqual(expected)
   })
 
-  it('is as the operator says where the name does not tell', async () => {
+  it('follows the operator’s option where the name does not tell', async () => {
     const asked = async (thinking: unknown, reasoning: ChatInput['reasoning']) => {
       const how = { model: 'mine', options: { thinking } }
       return (await sent({ reasoning: reasoning! }, how)).json.generationConfig?.thinkingConfig

@@ -268,7 +268,7 @@ describeRecorded('sound as recorded', RECORDED, /audio|stt/, (recordings) => {
     expect(third.done.segments![1]).toMatchObject({ start: 9.1, end: 17.3, speaker: 'speaker_1' })
   })
 
-  it('speaks, byte for byte', async () => {
+  it('returns the sound byte for byte', async () => {
     for (const name of ['openai/speech-mp3', 'mistral/speech']) {
       const recording = named(name)
       vendor.answer(whole(recording))

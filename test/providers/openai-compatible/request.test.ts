@@ -106,7 +106,7 @@ describe('messages that fit', () => {
     'thought-signature',
   )
 
-  it('are handed on as they are, and say what they say when they are made anew', () => {
+  it('are passed on unchanged, or converted with the same content', () => {
     fc.assert(
       fc.property(message, quirks, replay, (one, row, how) => {
         const given = [one]
@@ -155,7 +155,7 @@ describe('the request', () => {
     expect((await sent({ apiKey: '' }, {})).headers).not.toHaveProperty('authorization')
   })
 
-  it('is handed on as it is, in OpenAI’s words', async () => {
+  it('is passed on in OpenAI’s form', async () => {
     const input = {
       messages: [
         {
@@ -175,7 +175,7 @@ describe('the request', () => {
     })
   })
 
-  it('asks for usage in streams, and says nothing of streams otherwise', async () => {
+  it('asks for usage in streams only', async () => {
     expect(await body(undefined, { stream: true })).toMatchObject({
       stream: true,
       stream_options: { include_usage: true },
@@ -183,7 +183,7 @@ describe('the request', () => {
     expect(await body(undefined, { stream: false })).not.toHaveProperty('stream_options')
   })
 
-  it('leaves out what the operator says that a model refuses', async () => {
+  it('leaves out the members that the operator omits', async () => {
     const options = { omit: ['temperature', 'max_tokens', 'stream_options'] }
     const input = { temperature: 1, max_completion_tokens: 5, stream: true, top_p: 1 }
     const got = await body('vllm', input, { options })
@@ -193,7 +193,7 @@ describe('the request', () => {
     expect(got.top_p).toBe(1)
   })
 
-  it('tells a session to a router only', async () => {
+  it('sends the session id to routers only', async () => {
     expect(await body(undefined, { session_id: 's' })).not.toHaveProperty('session_id')
     expect((await body('openrouter', { session_id: 's' })).session_id).toBe('s')
     const { prompt_cache_key, ...rest } = await body('openai', { session_id: 's' })
@@ -204,7 +204,7 @@ describe('the request', () => {
   })
 })
 
-describe('what each vendor is asked for', () => {
+describe('members of the request per vendor', () => {
   const FULL = {
     stream: true,
     max_completion_tokens: 100,
@@ -280,7 +280,7 @@ describe('what each vendor is asked for', () => {
   })
 })
 
-describe('the wish for reasoning', () => {
+describe('reasoning', () => {
   const off = { enabled: false }
   it.each([
     [undefined, 'm', { effort: 'high' }, { reasoning_effort: 'high' }],
@@ -347,14 +347,14 @@ describe('the wish for reasoning', () => {
     expect(asked).toEqual(expected)
   })
 
-  it('gives way to the vendor’s own words', async () => {
+  it('does not override the vendor’s own members', async () => {
     const input = { reasoning: { enabled: true }, chat_template_kwargs: { enable_thinking: false } }
     expect((await body('vllm', input)).chat_template_kwargs).toEqual({ enable_thinking: false })
   })
 })
 
 describe('the conversation', () => {
-  it('has no developer where only a system speaks', async () => {
+  it('has a system role where developer is unknown', async () => {
     const messages = [{ role: 'developer', content: 'Be brief.' }] as const
     const roles = async (row?: string) => (await body(row, { messages })).messages[0].role
     expect(await roles()).toBe('system')
@@ -363,7 +363,7 @@ describe('the conversation', () => {
     expect(await roles('openrouter')).toBe('developer')
   })
 
-  it('says a refusal where refusals are known, and its text elsewhere', async () => {
+  it('has a refusal where refusals are known, and its text elsewhere', async () => {
     const messages = [
       { role: 'assistant', content: null, refusal: 'No.' },
       { role: 'assistant', content: [{ type: 'refusal', refusal: 'Never.' }] },
@@ -378,7 +378,7 @@ describe('the conversation', () => {
     ])
   })
 
-  it('has images and files in a form that vendors take', async () => {
+  it('has images and files in a form that vendors accept', async () => {
     const image = {
       type: 'image_url',
       image_url: { url: 'https://x.example/a.png', detail: 'original' },
@@ -401,7 +401,7 @@ describe('the conversation', () => {
     })
   })
 
-  it('takes turns where the vendor insists', async () => {
+  it('alternates roles where the vendor requires it', async () => {
     const messages = [
       { role: 'system', content: 'A' },
       { role: 'developer', content: 'B' },
@@ -423,7 +423,7 @@ describe('the conversation', () => {
     expect(await body('perplexity', { messages, tools: [weather] })).not.toHaveProperty('tools')
   })
 
-  it('keeps calls and results together under ids that Mistral takes', async () => {
+  it('keeps calls and results together under ids that Mistral accepts', async () => {
     const messages = [
       { role: 'assistant', content: null, tool_calls: [call('call_0fypS1hVX'), call('abcDEF123')] },
       { role: 'tool', tool_call_id: 'call_0fypS1hVX', content: '1' },
@@ -477,7 +477,7 @@ describe('earlier reasoning', () => {
     expect(await replayed(row, options)).toEqual(expected)
   })
 
-  it('is an empty text on a tool call of DeepSeek’s where none is known', async () => {
+  it('is an empty text on DeepSeek’s tool calls when it is missing', async () => {
     const messages = [
       { role: 'assistant', content: '', tool_calls: [call('call_1')] },
       { role: 'tool', tool_call_id: 'call_1', content: 'sunny' },

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ThinkSplitter } from '../../../providers/shared/think-tags.ts'
 import { cutAt } from '../../upstream.ts'
 
-describe('thoughts in tags', () => {
+describe('reasoning in tags', () => {
   it('are split the same wherever the answer is cut', () => {
     const word = fc.constantFrom('<think>', '</think>', '<', '</thi', 'nk>', ' ', '\n', 'a', '😀')
     const texts = fc.array(word, { maxLength: 12 }).map((words) => words.join(''))
