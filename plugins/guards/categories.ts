@@ -1,7 +1,7 @@
 /**
- * Topics by their words and shapes: a small scorer that can be followed by hand, in fourteen languages. A speed bump for
- * keys without a judge, not a safety claim: it catches plain requests and misses paraphrase, cover stories and most other
- * languages. Local, and the same however an answer is cut.
+ * Detects the categories of policies by cue words and shapes, in fourteen languages, with a scorer that can be followed
+ * by hand. It catches plain requests, but misses paraphrase, cover stories and most other languages; it is no
+ * replacement for a judge. The check is local, and its result does not depend on how an answer is split.
  */
 import * as v from 'valibot'
 import {
@@ -17,20 +17,26 @@ import {
 import { LEXICONS } from './categories/lexicon/index.ts'
 import { Scorer, type Score } from './categories/score.ts'
 import { Sentences } from './categories/sentences.ts'
-import { getReady } from './text/expressions.ts'
+import { warmUp } from './text/expressions.ts'
 import { readInSlices } from './text/slices.ts'
 
 const PASS: Verdict = { action: 'pass' }
-const NOT_READ: Verdict = { action: 'abstain', why: 'not-applicable' }
-/** What of an answer is for exact rules alone: the model's own refusals, and pages that it cites (guard design, 1.3). */
-const NOT_JUDGED = new Set<TextItem['channel']>(['refusal', 'annotation'])
-/** What local heuristics read of an input (guard design, 1.3). */
-const READ = new Set<TextItem['channel']>(['content', 'document', 'prompt', 'search', 'speech'])
+const NOT_CHECKED: Verdict = { action: 'abstain', why: 'not-applicable' }
+/** Channels of an answer that only patterns check: refusals of the model, and cited pages. */
+const UNCHECKED_OUTPUT = new Set<TextItem['channel']>(['refusal', 'annotation'])
+/** Channels of an input that are checked. Tool definitions and tool data are left to patterns. */
+const CHECKED_INPUT = new Set<TextItem['channel']>([
+  'content',
+  'document',
+  'prompt',
+  'search',
+  'speech',
+])
 
 const options = v.strictObject({
-  /** `hint` blocks nothing and answers for no rule: what it would have blocked is written to the log, without any text. */
+  /** `hint` blocks nothing and enforces no rule. It writes what it would have blocked to the log, without the text. */
   mode: v.optional(v.picklist(['block', 'hint']), 'block'),
-  /** Score from which a text is blocked: higher is surer, and finds less. */
+  /** Score from which a text is blocked. A higher one is more certain and finds less. */
   threshold: v.optional(v.pipe(v.number(), v.gtValue(0.5), v.ltValue(1)), 0.85),
 })
 
@@ -38,21 +44,21 @@ export default defineGuard({
   name: 'categories',
   options,
   setup({ mode, threshold }, host) {
-    const hints = mode === 'hint'
+    const isHint = mode === 'hint'
     const scorer = new Scorer(CATEGORIES, LEXICONS)
-    void getReady()
-    const begin = ({ rules, requestId }: GuardContext, side: TextItem['side']): Reading => {
-      const wanted = new Set(hints ? CATEGORIES : rules.deny)
+    void warmUp()
+    const begin = ({ rules, requestId }: GuardContext, side: TextItem['side']): CategoryCheck => {
+      const wanted = new Set(isHint ? CATEGORIES : rules.deny)
       const verdictOf = ({ category, score, cues }: Score): Verdict | undefined => {
         const rule = `deny:${category}` as const
-        if (!hints) return { action: 'block', rule, score, reason: cues.join(' ') }
+        if (!isHint) return { action: 'block', rule, score, reason: cues.join(' ') }
         host.log.info(`${requestId}: ${side} looks like ${category} (${score.toFixed(2)})`)
         return undefined
       }
-      return new Reading(scorer, wanted, side, threshold, verdictOf)
+      return new CategoryCheck(scorer, wanted, side, threshold, verdictOf)
     }
     return {
-      enforces: hints ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
+      enforces: isHint ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
       execution: 'local',
       checkInput(items, context) {
         const currentTurn = begin(context, 'input')
@@ -60,7 +66,7 @@ export default defineGuard({
           items,
           ({ channel, role, current }) => {
             const isAnswered = (role === 'assistant' || role === 'tool') && !current
-            if (!READ.has(channel) || isAnswered) return undefined
+            if (!CHECKED_INPUT.has(channel) || isAnswered) return undefined
             // Texts of an earlier turn stand alone; those of the current turn are scored as one.
             return current ? currentTurn.next() : begin(context, 'input')
           },
@@ -68,19 +74,19 @@ export default defineGuard({
         )
       },
       checkOutput({ channel, text }, context) {
-        if (NOT_JUDGED.has(channel)) return NOT_READ
-        const one = begin(context, 'output')
-        one.push(text)
-        return one.end().verdict ?? PASS
+        if (UNCHECKED_OUTPUT.has(channel)) return NOT_CHECKED
+        const check = begin(context, 'output')
+        check.push(text)
+        return check.end().verdict ?? PASS
       },
       streamOutput: ({ channel }, context) =>
-        NOT_JUDGED.has(channel) ? unread() : begin(context, 'output'),
+        UNCHECKED_OUTPUT.has(channel) ? releaseAll() : begin(context, 'output'),
     }
   },
 })
 
-/** Agrees to everything. */
-function unread(): OutputCheck {
+/** Releases all text. */
+function releaseAll(): OutputCheck {
   let safe = 0
   return {
     push: ({ length }) => ({ safeOffset: (safe += length) }),
@@ -88,8 +94,8 @@ function unread(): OutputCheck {
   }
 }
 
-/** One text, sentence by sentence. */
-class Reading implements OutputCheck {
+/** Scores one text, sentence by sentence. */
+class CategoryCheck implements OutputCheck {
   readonly #scorer: Scorer
   readonly #wanted: ReadonlySet<Category>
   readonly #side: TextItem['side']
@@ -116,25 +122,27 @@ class Reading implements OutputCheck {
   }
 
   push(text: string): CheckProgress {
-    if (!this.#verdict) for (const one of this.#sentences.push(text)) if (this.#weigh(one)) break
-    return this.#step()
+    if (!this.#verdict) {
+      for (const sentence of this.#sentences.push(text)) if (this.#score(sentence)) break
+    }
+    return this.#progress()
   }
 
   end(): CheckProgress {
     const rest = this.#verdict ? undefined : this.#sentences.end()
-    if (rest) this.#weigh(rest)
-    return this.#step()
+    if (rest) this.#score(rest)
+    return this.#progress()
   }
 
-  /** Begins another text of the same turn: what was read before counts. */
+  /** Starts another text of the same turn. The scores of earlier texts count on. */
   next(): this {
     this.#sentences = new Sentences()
     this.#verdict = undefined
     return this
   }
 
-  /** @returns whether that is enough */
-  #weigh(sentence: { readonly start: number; readonly text: string }): boolean {
+  /** Scores a sentence. @returns whether it blocks */
+  #score(sentence: { readonly start: number; readonly text: string }): boolean {
     const found = this.#scorer.add(sentence, this.#sums, this.#wanted, this.#side, this.#threshold)
     const verdict = found && this.#verdictOf(found)
     const end = sentence.start + sentence.text.length
@@ -146,7 +154,7 @@ class Reading implements OutputCheck {
     return false
   }
 
-  #step(): CheckProgress {
+  #progress(): CheckProgress {
     return this.#verdict
       ? { safeOffset: this.#safe, verdict: this.#verdict }
       : { safeOffset: this.#safe }

@@ -1,10 +1,11 @@
 /**
- * Personal data, by its forms: mail addresses, telephone, card, account and identity numbers with their check digits,
- * addresses of machines, zones of travel documents. Names, births, homes and plates are shapes that prove nothing alone:
- * they count from the second on, or with `weak`. Exact, local, and the same however an answer is cut.
+ * Detects personal data by its form: email addresses, numbers of telephones, cards, accounts and identities with their
+ * check digits, network addresses, zones of travel documents. Names, births, addresses and license plates are weak
+ * shapes: two of them block, or one with the option `weak`. The check is local, and its result does not depend on how
+ * an answer is split.
  *
- * What it cannot see: names in running text, requests to find somebody, health or family of a person. It asks for a
- * judge.
+ * It does not see names in running text, requests to find a person, or information about a person's health or family.
+ * These need a judge.
  */
 import * as v from 'valibot'
 import {
@@ -16,20 +17,23 @@ import {
 } from '../../src/plugin.ts'
 import { CLASSES, type EntityClass } from './pii/numbers.ts'
 import { PersonalDataScan } from './pii/scan.ts'
-import { getReady } from './text/expressions.ts'
+import { warmUp } from './text/expressions.ts'
 import { readInSlices } from './text/slices.ts'
 
 const PASS: Verdict = { action: 'pass' }
 
 const options = v.strictObject({
-  /** What to look for; everything where it is absent. */
+  /** Kinds of data to look for. By default all. */
   entities: v.optional(v.pipe(v.array(v.picklist(CLASSES)), v.minLength(1))),
   /**
-   * What is no secret: an address or number as it is written anywhere, or the end of addresses, such as
+   * Data that is not secret: an address or number in any spelling, or the end of addresses, such as
    * `@ourcompany.example`.
    */
   ignore: v.optional(v.array(v.pipe(v.string(), v.minLength(3))), []),
-  /** Whether one shape alone counts: a name after "my name is", a date of birth, a home, a plate, a place. */
+  /**
+   * Whether a single weak shape blocks: a name after "my name is", a date of birth, an address, a license plate,
+   * coordinates.
+   */
   weak: v.optional(v.boolean(), false),
 })
 
@@ -38,31 +42,31 @@ export default defineGuard({
   options,
   setup({ entities = CLASSES, ignore, weak }, host) {
     const classes = new Set<EntityClass>(entities)
-    const isIgnored = ignoring(ignore)
-    const look = () => new Look(classes, isIgnored, weak)
-    void getReady()
+    const isIgnored = ignoreMatcher(ignore)
+    const newCheck = () => new PersonalDataCheck(classes, isIgnored, weak)
+    void warmUp()
     return {
       enforces: ['deny:personal-data'],
       execution: 'local',
       checkInput: (items, context) =>
         readInSlices(
           items,
-          // Texts of tools are for patterns alone.
-          ({ channel }) => (channel === 'tool_schema' ? undefined : look()),
+          // Only patterns check tool definitions.
+          ({ channel }) => (channel === 'tool_schema' ? undefined : newCheck()),
           () => host.yieldIfDue(context),
         ),
       checkOutput({ text }) {
-        const one = look()
-        one.push(text)
-        return one.end().verdict ?? PASS
+        const check = newCheck()
+        check.push(text)
+        return check.end().verdict ?? PASS
       },
-      streamOutput: look,
+      streamOutput: newCheck,
     }
   },
 })
 
-/** One text, looked at as it grows. */
-class Look implements OutputCheck {
+/** Checks one growing text. */
+class PersonalDataCheck implements OutputCheck {
   readonly #scan: PersonalDataScan
   readonly #shapes: Span[] = []
   #verdict: Verdict | undefined = undefined
@@ -87,31 +91,31 @@ class Look implements OutputCheck {
 
   push(text: string): CheckProgress {
     this.#scan.push(text)
-    return this.#step()
+    return this.#progress()
   }
 
   end(): CheckProgress {
     this.#scan.end()
-    return this.#step()
+    return this.#progress()
   }
 
-  #step(): CheckProgress {
+  #progress(): CheckProgress {
     const { safe } = this.#scan
     return this.#verdict ? { safeOffset: safe, verdict: this.#verdict } : { safeOffset: safe }
   }
 }
 
-/** Spelling does not matter: case, and what stands between the digits of a number. */
-function ignoring(entries: readonly string[]): (text: string) => boolean {
-  const known = entries.map(plain)
+/** Matches ignored entries regardless of case and of separators between digits. */
+function ignoreMatcher(entries: readonly string[]): (text: string) => boolean {
+  const known = entries.map(normalize)
   return (text) => {
     if (known.length === 0) return false
-    const given = plain(text)
+    const given = normalize(text)
     return known.some((entry) => (/^[@.]/.test(entry) ? given.endsWith(entry) : given === entry))
   }
 }
 
-function plain(text: string): string {
+function normalize(text: string): string {
   const lower = text.trim().toLowerCase()
   return lower.includes('@') || !/\d/.test(lower) ? lower : lower.replaceAll(/[^\p{L}\p{N}]/gu, '')
 }

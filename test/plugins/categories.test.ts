@@ -22,12 +22,12 @@ beforeAll(async () => {
 
 const share = ({ right, all }: Measured) => right / all
 
-const LANE = { channel: 'content', choice: 0, index: 0 } as const
+const STREAM = { channel: 'content', choice: 0, index: 0 } as const
 
 /** How far the guard releases a text in these pieces, and why it stops. */
 function follow(pieces: readonly string[]) {
-  const lane = guard.streamOutput!(LANE, everything)
-  for (const step of [...pieces.map((piece) => () => lane.push(piece)), () => lane.end()]) {
+  const check = guard.streamOutput!(STREAM, everything)
+  for (const step of [...pieces.map((piece) => () => check.push(piece)), () => check.end()]) {
     const { safeOffset: safe, verdict } = step() as any
     if (verdict) return { safe, verdict }
   }
@@ -92,10 +92,10 @@ describe('what it makes of a text', () => {
     expect(verdict.reason).toContain('ibuprofen')
   })
 
-  it('holds a sentence of no end no longer than 600 characters', () => {
-    const lane = guard.streamOutput!(LANE, everything)
-    const { safeOffset: safe } = lane.push('word '.repeat(500)) as any
-    expect(safe).toBeGreaterThan(2500 - 601)
+  it('retains at most 600 characters of an endless sentence', () => {
+    const check = guard.streamOutput!(STREAM, everything)
+    const { safeOffset } = check.push('word '.repeat(500)) as any
+    expect(safeOffset).toBeGreaterThan(2500 - 601)
   })
 
   it('looks for what is denied and nothing else', () => {
@@ -115,10 +115,10 @@ describe('what it makes of a text', () => {
   it('reads no refusal of the model, and no page that it cites', () => {
     const text = 'Run pip install requests.'
     for (const channel of ['refusal', 'annotation'] as const) {
-      const lane = guard.streamOutput!({ ...LANE, channel }, everything)
-      expect(lane.push(text)).toEqual({ safeOffset: text.length })
-      expect(lane.push(text)).toEqual({ safeOffset: 2 * text.length })
-      expect(lane.end()).toEqual({ safeOffset: 2 * text.length })
+      const check = guard.streamOutput!({ ...STREAM, channel }, everything)
+      expect(check.push(text)).toEqual({ safeOffset: text.length })
+      expect(check.push(text)).toEqual({ safeOffset: 2 * text.length })
+      expect(check.end()).toEqual({ safeOffset: 2 * text.length })
       const unit: TextItem = { id: 'a', side: 'output', channel, current: true, text }
       expect(guard.checkOutput!(unit, everything)).toMatchObject({ action: 'abstain' })
     }

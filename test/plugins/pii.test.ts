@@ -473,13 +473,13 @@ function entitiesOf(text: string): Entity[] {
 }
 
 function stepsOf(pieces: readonly string[], guard = guardOf()): CheckProgress[] {
-  const lane = guard.streamOutput!({ channel: 'content', choice: 0, index: 0 }, CONTEXT)
+  const check = guard.streamOutput!({ channel: 'content', choice: 0, index: 0 }, CONTEXT)
   const steps: CheckProgress[] = []
   for (const piece of pieces) {
-    steps.push(lane.push(piece) as CheckProgress)
+    steps.push(check.push(piece) as CheckProgress)
     if (steps.at(-1)!.verdict) return steps
   }
-  return [...steps, lane.end() as CheckProgress]
+  return [...steps, check.end() as CheckProgress]
 }
 
 /** What the client would get, and why the stream stopped. */

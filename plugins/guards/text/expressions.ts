@@ -3,16 +3,16 @@
  * beyond Latin-1, a few milliseconds each time. `matchAll` is avoided because it copies the expression, which may be
  * compiled again.
  */
-import { setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /** Expressions that are not compiled yet. */
-const cold: RegExp[] = []
+const uncompiled: RegExp[] = []
 
-/** An expression that {@link getReady} compiles in advance. */
+/** An expression that {@link warmUp} compiles in advance. */
 export function expression(source: string | RegExp, flags?: string): RegExp {
-  const one = new RegExp(source, flags)
-  cold.push(one)
-  return one
+  const pattern = new RegExp(source, flags)
+  uncompiled.push(pattern)
+  return pattern
 }
 
 /** All matches in a text, in order. No match may be empty. @param global must not be used elsewhere meanwhile */
@@ -22,13 +22,13 @@ export function* matchesOf(text: string, global: RegExp): Generator<RegExpExecAr
 }
 
 /** Compiles all expressions, one step per turn of the event loop, so that no request has to wait for it. */
-export async function getReady(): Promise<void> {
-  for (let one = cold.pop(); one; one = cold.pop()) {
+export async function warmUp(): Promise<void> {
+  for (let pattern = uncompiled.pop(); pattern; pattern = uncompiled.pop()) {
     for (const text of ['x', 'x', '\u2013', '\u2013']) {
-      one.lastIndex = 0
-      one.test(text)
-      one.lastIndex = 0
-      await turn()
+      pattern.lastIndex = 0
+      pattern.test(text)
+      pattern.lastIndex = 0
+      await nextTurn()
     }
   }
 }

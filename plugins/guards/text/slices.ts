@@ -1,13 +1,13 @@
-/** Local guards read a long input in slices, with turns for other calls in between. */
+/** Checks a long input in slices, so that other calls run in between. */
 import type { CheckProgress, TextItem, Verdict } from '../../../src/plugin.ts'
 
 const PASS: Verdict = { action: 'pass' }
-const NOT_READ: Verdict = { action: 'abstain', why: 'not-applicable' }
+const NOT_CHECKED: Verdict = { action: 'abstain', why: 'not-applicable' }
 
-/** Characters that are read between two looks at the clock. */
+/** Characters between two calls of `yieldIfDue`. */
 const SLICE = 256
 
-/** Reads one text, piece by piece, and answers at once. */
+/** Checks one text, piece by piece, without waiting. */
 export interface LocalCheck {
   push(text: string): CheckProgress
   end(): CheckProgress
@@ -15,9 +15,9 @@ export interface LocalCheck {
 
 /**
  * The verdicts of a guard on an input, in order.
- * @param open begins to read a text; nothing for a text that the guard does not read
+ * @param open starts the check of a text; undefined for a text that the guard does not check
  * @param yieldIfDue see `GuardHost.yieldIfDue`
- * @returns a promise only if reading takes longer than a slice of time
+ * @returns a promise only when the check takes longer than a time slice
  */
 export function readInSlices(
   items: readonly TextItem[],
@@ -38,7 +38,7 @@ export function readInSlices(
         const due = yieldIfDue()
         if (due) return due.then(readOn)
       }
-      verdicts.push(check ? (verdict ?? check.end().verdict ?? PASS) : NOT_READ)
+      verdicts.push(check ? (verdict ?? check.end().verdict ?? PASS) : NOT_CHECKED)
       check = verdict = undefined
       at = 0
     }
