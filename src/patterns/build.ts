@@ -72,16 +72,16 @@ export function* buildMachines(patterns: readonly Parsed[]): Steps<Machines> {
     if (literal?.some((symbol) => symbol !== SPACE)) {
       // In ASCII, what is there as written is there folded.
       const plain = literal.every((symbol) => symbol < 128) && isAscii(regex)
-      addChain(flat, literal, { pattern, view: 'F', plain })
+      addChain(flat, literal, { pattern, view: 'folded', plain })
       yield* addEvasions(flat, literal, pattern)
       if (count(literal, LETTER_OR_DIGIT) >= DECODED)
-        addChain(decoded, literal, { pattern, view: 'D' })
+        addChain(decoded, literal, { pattern, view: 'decoded' })
       if (plain) continue
     }
-    yield* addRegex(plain, regex, { pattern, view: 'R' }, asWritten)
+    yield* addRegex(plain, regex, { pattern, view: 'raw' }, asWritten)
     if (literal !== undefined || regex.caseSensitive) continue
     if (isNullable(regex, (one) => !isLost(one, vanishes))) continue
-    yield* addRegex(folded, regex, { pattern, view: 'F' }, asFolded)
+    yield* addRegex(folded, regex, { pattern, view: 'folded' }, asFolded)
   }
   const automata = yield* automataOf([
     ['plain', plain],
@@ -143,14 +143,14 @@ function* addEvasions(
     addSqueezed(builder, gaps, squeezed, pattern)
   }
   if (letters >= LEET) {
-    addChain(builder, literal, { pattern, view: 'L' }, (symbol) => rangesOf(leetGroup(symbol)))
+    addChain(builder, literal, { pattern, view: 'leet' }, (symbol) => rangesOf(leetGroup(symbol)))
   }
   if (letters < DERIVED) return
   const known = new Set([literal.join()])
   for (const derived of [literal.map(rotated), literal.toReversed()]) {
     if (known.has(derived.join())) continue
     known.add(derived.join())
-    addChain(builder, derived, { pattern, view: 'X' })
+    addChain(builder, derived, { pattern, view: 'derived' })
   }
 }
 
@@ -162,7 +162,7 @@ function addSqueezed(
   letters: readonly number[],
   pattern: number,
 ): void {
-  let alone = builder.accept({ pattern, view: 'S' })
+  let alone = builder.accept({ pattern, view: 'squeezed' })
   let second = alone
   for (let at = letters.length - 1; at > 0; at--) {
     const letter: Ranges = [letters[at]!, letters[at]!]

@@ -3,9 +3,9 @@
  * back that goes is found by running backwards from what is alive: the last place where a match may begin is the
  * oldest live start, which is the hold of the guard design, 3.3.
  */
+import type { PatternView } from '../plugin.ts'
 import { atOnce, type Steps } from './time-slice.ts'
 import { BEGINS, EMPTY, IDLE, NOTHING, type Machine } from './product-dfa.ts'
-import type { View } from './nfa.ts'
 import { AS_IS, BLANK, LETTER } from './normalization.ts'
 import type { Hit, Side } from './component.ts'
 import { MOVED, UNKNOWN, type Table } from './lazy-dfa.ts'
@@ -15,7 +15,7 @@ import type { Units } from './utf16.ts'
 /** A match, where it stands in the raw text. */
 export interface Found {
   readonly pattern: number
-  readonly view: View
+  readonly view: PatternView
   readonly start: number
   readonly end: number
 }
@@ -220,7 +220,7 @@ export class Track {
   #choose(hits: readonly Hit[], symbol: number, start: number, end: number): boolean {
     for (const hit of [...hits].sort(byOrder)) {
       const ending = { hit, symbol, start, end }
-      if (hit.goal.view === 'L') {
+      if (hit.goal.view === 'leet') {
         // It counts only if it has enough letters. A literal: its beginning is never far, blanks aside.
         this.found = atOnce(this.#locate(ending))
         if (this.found === undefined) continue
@@ -242,10 +242,10 @@ export class Track {
     const isWhole = hit.symbols > 0
     const from = within ? oldest : this.#count
     const last = isWhole ? symbol : NONE_LEFT
-    if (view === 'L' && !this.#isMostlyLetters(from, last)) return undefined
+    if (view === 'leet' && !this.#isMostlyLetters(from, last)) return undefined
     return {
       pattern,
-      view: plain && this.#isAsIs(from, last) ? 'R' : view,
+      view: plain && this.#isAsIs(from, last) ? 'raw' : view,
       start: within ? this.#startAt(oldest) : start,
       end: isWhole ? end : this.#past[this.#lastSeen(hit.side) * WIDTH + 2]!,
     }
@@ -412,7 +412,8 @@ export class Track {
   }
 }
 
-const ORDER = 'RFSLXD'
+/** Of views that match at the same place, the one that says most plainly what was written. */
+const ORDER: readonly PatternView[] = ['raw', 'folded', 'squeezed', 'leet', 'derived', 'decoded']
 
 function byOrder(one: Hit, other: Hit): number {
   const [a, b] = [one.goal, other.goal]

@@ -2,20 +2,18 @@
  * Nondeterministic automata over classes of symbols. A state is the number of an instruction; between two symbols an
  * automaton is in a set of states. One step takes time linear in the number of instructions, forwards and backwards.
  */
+import type { PatternView } from '../plugin.ts'
 import { atOnce, type Steps } from './time-slice.ts'
 import type { Alphabet } from './alphabet.ts'
 import { Arrivals } from './reverse-edges.ts'
 import { Bits, bitsOf } from './state-set.ts'
 import { CONDITIONS } from './normalization.ts'
 
-/** Which reading of the text a match is of; see `PatternHit`. */
-export type View = 'R' | 'F' | 'S' | 'L' | 'D' | 'X'
-
 /** What a match of an automaton means. */
 export interface Goal {
   /** Position in the list of patterns. */
   readonly pattern: number
-  readonly view: View
+  readonly view: PatternView
   /** Stands for view R as well, where nothing had to be folded. */
   readonly plain?: boolean
 }

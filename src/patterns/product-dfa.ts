@@ -226,7 +226,7 @@ export class Machine {
       ? this.#advanceBits(this.#packed(set), codeClass, hits, spare)
       : this.#advanceStates(set, codeClass, hits)
     // What is found in view L is looked at again.
-    const stops = hits.some(({ goal }) => goal.view !== 'L')
+    const stops = hits.some(({ goal }) => goal.view !== 'leet')
     return { set: next, stops, notable: hits.length > 0 }
   }
 

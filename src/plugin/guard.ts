@@ -157,12 +157,18 @@ export interface Guard {
   close?(): void | Promise<void>
 }
 
+/**
+ * The reading of a text under which a pattern matched: as written; with look-alikes, accents and case folded; with gaps
+ * between letters removed; with digits read as letters; with base64, hexadecimal digits or escapes decoded; reversed or in
+ * ROT13.
+ */
+export type PatternView = 'raw' | 'folded' | 'squeezed' | 'leet' | 'decoded' | 'derived'
+
 /** Where patterns matched. */
 export interface PatternMatch extends Span {
   /** Position in the list that was compiled. */
   readonly pattern: number
-  /** Under which reading of the text: `R` as written, `F` folded, `S` squeezed, `L` leet, `D` decoded, `X` derived. */
-  readonly view: string
+  readonly view: PatternView
 }
 
 /** What is known after a piece of a text. */

@@ -43,7 +43,7 @@ class LiteralScan {
         if (!this.#text.endsWith(literal)) continue
         const end = this.#text.length
         const start = end - literal.length
-        const hit: PatternMatch = { start, end, pattern, view: 'R' }
+        const hit: PatternMatch = { start, end, pattern, view: 'raw' }
         return { safeOffset: Math.min(hold, start), match: hit }
       }
     }

@@ -320,7 +320,7 @@ describe('a matcher', () => {
     )
     expect(step).toEqual({
       safeOffset: 4,
-      match: { pattern: 0, view: 'R', start: 4, end: text.length },
+      match: { pattern: 0, view: 'raw', start: 4, end: text.length },
     })
   })
 

@@ -86,7 +86,7 @@ export function judge(patterns: readonly string[], text: string): Judgement {
   const hidden = patterns.flatMap((pattern, index) =>
     hiddenIn(pattern, points).map((spot) => ({
       pattern: index,
-      view: 'D',
+      view: 'decoded',
       ...spot,
       known: spot.end,
     })),
@@ -120,15 +120,17 @@ type CharInstruction = Instruction & { kind: 'char' }
 
 function followersOf(pattern: string, points: readonly Point[]): Record<string, Follower[]> {
   const regex = atOnce(parseRegex(pattern))
-  const plain = [regexFollower(regex, 'R', (one) => [one])]
+  const plain = [regexFollower(regex, 'raw', (one) => [one])]
   if (!isLiteral(pattern)) {
-    return regex.caseSensitive ? { plain } : { plain, folded: [regexFollower(regex, 'F', fold)] }
+    return regex.caseSensitive
+      ? { plain }
+      : { plain, folded: [regexFollower(regex, 'folded', fold)] }
   }
   const literal = flat(pattern)
   if (!literal.some((symbol) => symbol !== 32)) return { plain }
   const letters = literal.filter((symbol) => /\p{L}/u.test(String.fromCodePoint(symbol))).length
   const same = (one: number, other: number) => one === other
-  const list = [literalFollower(literal, 'F', same)]
+  const list = [literalFollower(literal, 'folded', same)]
   if (alnum(literal).length >= 5) list.push(squeezedFollower(alnum(literal)))
   if (letters >= 5) {
     list.push(
@@ -141,8 +143,8 @@ function followersOf(pattern: string, points: readonly Point[]): Record<string, 
     )
   }
   if (letters >= 6) {
-    list.push(literalFollower(literal.map(rot13), 'X', same))
-    list.push(literalFollower(literal.toReversed(), 'X', same))
+    list.push(literalFollower(literal.map(rot13), 'derived', same))
+    list.push(literalFollower(literal.toReversed(), 'derived', same))
   }
   return { plain, flat: list }
 }
@@ -174,7 +176,7 @@ function literalFollower(
 function squeezedFollower(letters: readonly number[]): Follower {
   let threads: { at: number; run: number; gap: number; start: number }[] = []
   return {
-    view: 'S',
+    view: 'squeezed',
     read(symbol, { start, end }) {
       const isLetter = alnum([symbol]).length > 0
       const next: typeof threads = []
@@ -216,7 +218,7 @@ function regexFollower(
   })
   const rows = remembered((one: CharInstruction): ((symbol: number) => boolean)[][] => {
     const is = (expected: number) => (symbol: number) => symbol === expected
-    if (view === 'R') return [[(symbol) => within(one.set, symbol)]]
+    if (view === 'raw') return [[(symbol) => within(one.set, symbol)]]
     if (one.literal !== undefined) {
       const following = instructions[one.next]!
       const isRun =

@@ -146,54 +146,58 @@ describe('views', () => {
   const hidden = (encode: (bytes: Buffer) => string, before = '') =>
     encode(Buffer.from(`${before}${word}${before}`))
   const blocked: [name: string, text: string, view: string][] = [
-    ['as written', 'A JellyFish here', 'R'],
-    ['zero-width', 'jel\u200bly\u2060fi\u00adsh', 'R'],
-    ['Cyrillic', 'jеllyfiѕh', 'F'],
-    ['Greek', 'jellyfιsh', 'F'],
-    ['full-width', 'ｊｅｌｌｙｆｉｓｈ', 'F'],
-    ['circled', 'ⓙⓔⓛⓛⓨⓕⓘⓢⓗ', 'F'],
-    ['small capitals', 'ᴊᴇʟʟʏꜰɪꜱʜ', 'F'],
-    ['mathematical', '𝒋𝒆𝒍𝒍𝒚𝒇𝒊𝒔𝒉', 'F'],
-    ['flags', '🇯🇪🇱🇱🇾🇫🇮🇸🇭', 'F'],
-    ['negative squares', '🅹🅴🅻🅻🆈🅵🅸🆂🅷', 'F'],
-    ['accents', 'jé\u0308l\u0327l\u0336yfi\u20ddsh', 'F'],
-    ['a ligature', 'jellyﬁsh', 'F'],
+    ['as written', 'A JellyFish here', 'raw'],
+    ['zero-width', 'jel\u200bly\u2060fi\u00adsh', 'raw'],
+    ['Cyrillic', 'jеllyfiѕh', 'folded'],
+    ['Greek', 'jellyfιsh', 'folded'],
+    ['full-width', 'ｊｅｌｌｙｆｉｓｈ', 'folded'],
+    ['circled', 'ⓙⓔⓛⓛⓨⓕⓘⓢⓗ', 'folded'],
+    ['small capitals', 'ᴊᴇʟʟʏꜰɪꜱʜ', 'folded'],
+    ['mathematical', '𝒋𝒆𝒍𝒍𝒚𝒇𝒊𝒔𝒉', 'folded'],
+    ['flags', '🇯🇪🇱🇱🇾🇫🇮🇸🇭', 'folded'],
+    ['negative squares', '🅹🅴🅻🅻🆈🅵🅸🆂🅷', 'folded'],
+    ['accents', 'jé\u0308l\u0327l\u0336yfi\u20ddsh', 'folded'],
+    ['a ligature', 'jellyﬁsh', 'folded'],
     [
       'tags',
       [...word].map((one) => String.fromCodePoint(0xe0000 + one.charCodeAt(0))).join(''),
-      'F',
+      'folded',
     ],
-    ['bidi', '\u202ejelly\u2066fish\u2069', 'R'],
-    ['spaces', 'j e l l y f i s h', 'S'],
-    ['hyphens', 'j-e-l-l-y-f-i-s-h', 'S'],
-    ['pairs', 'je ll yf is h', 'S'],
-    ['dots', 'j...e...l...l...y...f...i...s...h', 'S'],
-    ['leet', 'j3llyf1sh', 'L'],
-    ['rot13', 'wryylsvfu', 'X'],
-    ['reversed', 'hsifyllej', 'X'],
+    ['bidi', '\u202ejelly\u2066fish\u2069', 'raw'],
+    ['spaces', 'j e l l y f i s h', 'squeezed'],
+    ['hyphens', 'j-e-l-l-y-f-i-s-h', 'squeezed'],
+    ['pairs', 'je ll yf is h', 'squeezed'],
+    ['dots', 'j...e...l...l...y...f...i...s...h', 'squeezed'],
+    ['leet', 'j3llyf1sh', 'leet'],
+    ['rot13', 'wryylsvfu', 'derived'],
+    ['reversed', 'hsifyllej', 'derived'],
     ...['', 'x', 'xy', 'xyz'].map((before): [string, string, string] => [
       `base64 behind ${before.length} bytes`,
       hidden((bytes) => bytes.toString('base64'), before),
-      'D',
+      'decoded',
     ]),
     ...['A', 'AB', 'ABC'].map((junk): [string, string, string] => [
       `base64 behind ${junk.length} characters`,
       junk + hidden((bytes) => bytes.toString('base64')),
-      'D',
+      'decoded',
     ]),
-    ['base64url of look-alikes', Buffer.from('»jеllyfish«').toString('base64url'), 'D'],
-    ['base64 behind junk', Buffer.from(`\u0000\u0001${word}`).toString('base64'), 'D'],
-    ['hexadecimal', hidden((bytes) => bytes.toString('hex')), 'D'],
-    ['half a byte, then hexadecimal', `a${hidden((bytes) => bytes.toString('hex'))}`, 'D'],
-    ['spaced hexadecimal', hidden((bytes) => bytes.toString('hex').match(/../g)!.join(' ')), 'D'],
-    ['percent', hidden((bytes) => bytes.toString('hex').replace(/../g, '%$&')), 'D'],
-    ['one percent', 'jell%79fish', 'D'],
-    ['UTF-8 in percents', 'j%D0%B5llyfish', 'D'],
-    ['\\u', 'jelly\\u0066ish', 'D'],
-    ['\\u{}', 'jelly\\u{66}ish', 'D'],
-    ['\\x', '\\x6a\\x65lly\\x66ish', 'D'],
-    ['entities', 'jelly&#102;&#x69;sh', 'D'],
-    ['an entity without its semicolon', 'jelly&#102 ish'.replace(' ', ''), 'D'],
+    ['base64url of look-alikes', Buffer.from('»jеllyfish«').toString('base64url'), 'decoded'],
+    ['base64 behind junk', Buffer.from(`\u0000\u0001${word}`).toString('base64'), 'decoded'],
+    ['hexadecimal', hidden((bytes) => bytes.toString('hex')), 'decoded'],
+    ['half a byte, then hexadecimal', `a${hidden((bytes) => bytes.toString('hex'))}`, 'decoded'],
+    [
+      'spaced hexadecimal',
+      hidden((bytes) => bytes.toString('hex').match(/../g)!.join(' ')),
+      'decoded',
+    ],
+    ['percent', hidden((bytes) => bytes.toString('hex').replace(/../g, '%$&')), 'decoded'],
+    ['one percent', 'jell%79fish', 'decoded'],
+    ['UTF-8 in percents', 'j%D0%B5llyfish', 'decoded'],
+    ['\\u', 'jelly\\u0066ish', 'decoded'],
+    ['\\u{}', 'jelly\\u{66}ish', 'decoded'],
+    ['\\x', '\\x6a\\x65lly\\x66ish', 'decoded'],
+    ['entities', 'jelly&#102;&#x69;sh', 'decoded'],
+    ['an entity without its semicolon', 'jelly&#102 ish'.replace(' ', ''), 'decoded'],
   ]
   const matcher = compilePatterns([word])
 
@@ -230,27 +234,30 @@ describe('views', () => {
   it('keep classes of a script apart from look-alikes of another', () => {
     const cyrillic = compilePatterns(['\\p{Cyrillic}{2}', '[а-я]{3}', 'тест'])
     expect(cyrillic.find('peace, cop, tect, Ae, ordinary English')).toBeUndefined()
-    expect(cyrillic.find('и вот')).toMatchObject({ pattern: 0, view: 'R' })
+    expect(cyrillic.find('и вот')).toMatchObject({ pattern: 0, view: 'raw' })
     const english = compilePatterns(['bot', 'mat', 'get', 'so', 'here', 'net'])
     expect(english.find('вот мат нет, и так: он купил Windows, а потом Linux')).toBeUndefined()
   })
 
   it('fold classes that were written out, and negated ones not', () => {
-    expect(compilePatterns(['[Аа]nna']).find('anna')).toMatchObject({ view: 'F' })
+    expect(compilePatterns(['[Аа]nna']).find('anna')).toMatchObject({ view: 'folded' })
     expect(compilePatterns(['^[^a]+$']).find('аaа')).toBeUndefined()
-    expect(compilePatterns(['"[^"]*"x']).find('“a”x')).toMatchObject({ view: 'F' })
+    expect(compilePatterns(['"[^"]*"x']).find('“a”x')).toMatchObject({ view: 'folded' })
   })
 
   it('know what RE2 takes for the edge of a word, in each view', () => {
     const matcher = compilePatterns(['\\bcaf\\b'])
-    expect(matcher.find('café')).toMatchObject({ view: 'R', start: 0, end: 3 })
-    expect(compilePatterns(['\\bcafe\\b']).find('un café.')).toMatchObject({ view: 'F', start: 3 })
+    expect(matcher.find('café')).toMatchObject({ view: 'raw', start: 0, end: 3 })
+    expect(compilePatterns(['\\bcafe\\b']).find('un café.')).toMatchObject({
+      view: 'folded',
+      start: 3,
+    })
   })
 
   it('leave case alone only where a pattern says so', () => {
     const matcher = compilePatterns(['(?-i)Acme'])
     expect(matcher.find('acme, АCME, ａcme')).toBeUndefined()
-    expect(matcher.find('an Acme')).toMatchObject({ view: 'R', start: 3, end: 7 })
+    expect(matcher.find('an Acme')).toMatchObject({ view: 'raw', start: 3, end: 7 })
   })
 
   it('find nothing in 200,000 ordinary words that only evasions would explain', () => {
@@ -310,7 +317,7 @@ describe('search', () => {
 it('finds a word in leet with a mark in it, whatever else is forbidden', () => {
   for (const others of [[], ['xy'], ['x+y'], ['x.y']]) {
     const matcher = compilePatterns([...others, 'her%on'])
-    expect(matcher.find('h3r%\u03080n')).toMatchObject({ view: 'L', pattern: others.length })
+    expect(matcher.find('h3r%\u03080n')).toMatchObject({ view: 'leet', pattern: others.length })
   }
 })
 

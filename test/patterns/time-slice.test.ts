@@ -223,7 +223,7 @@ describe('a match that may begin anywhere', () => {
       let count = 0
       let step = steps.next()
       for (; !step.done; step = steps.next()) count++
-      expect(step.value).toMatchObject({ pattern: 0, view: 'R', end: length + 1 })
+      expect(step.value).toMatchObject({ pattern: 0, view: 'raw', end: length + 1 })
       // At most so much is done between two pauses.
       expect(count).toBeGreaterThan(length / 256)
       return count
@@ -261,7 +261,7 @@ describe('a match that may begin anywhere', () => {
     const letters = textOf(1 << 15)
     const text = `${letters}c!`
     const pattern = few.findIndex((_, index) => letters.at(-301 - index) === 'a')
-    const hit = { pattern, start: 0, end: text.length, view: 'R' }
+    const hit = { pattern, start: 0, end: text.length, view: 'raw' }
     expect(atOnce(mayContainMatch(machines, letters))).toBe(false)
     expect(atOnce(mayContainMatch(machines, text))).toBe(true)
     const looked = dropped.mock.calls.length
