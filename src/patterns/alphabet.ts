@@ -1,8 +1,8 @@
 /** Symbols sorted into classes that no pattern tells apart, so that automata have few columns. */
 
 import { randomFillSync } from 'node:crypto'
-import type { Steps } from './time-slice.ts'
-import { BREAK } from './views/fold.ts'
+import type { Task } from './time-slice.ts'
+import { SEPARATOR_SYMBOL } from './views/fold.ts'
 
 /** Inclusive ranges of code points, `[low, high, low, high, …]`: sorted, disjoint. */
 export type Ranges = readonly number[]
@@ -44,7 +44,7 @@ interface Sorted {
 
 /** The classes that a list of character sets makes of all symbols. */
 export class Alphabet {
-  /** Classes are numbered from 0; the last one is {@link BREAK}'s. */
+  /** Classes are numbered from 0; the last one is {@link SEPARATOR_SYMBOL}'s. */
   readonly size: number
   readonly #bounds: readonly number[]
   readonly #classes: readonly number[]
@@ -71,12 +71,12 @@ export class Alphabet {
     this.#ascii = Int32Array.from({ length: 128 }, (_, symbol) => this.#search(symbol))
   }
 
-  static *of(sets: readonly Ranges[]): Steps<Alphabet> {
+  static *of(sets: readonly Ranges[]): Task<Alphabet> {
     return new Alphabet(sets, yield* sorted(sets))
   }
 
   classOf(symbol: number): number {
-    if (symbol === BREAK) return this.size - 1
+    if (symbol === SEPARATOR_SYMBOL) return this.size - 1
     return symbol < 128 ? this.#ascii[symbol]! : this.#search(symbol)
   }
 
@@ -102,7 +102,7 @@ export class Alphabet {
 
 // Sweeps over all borders. The sets around a stretch are told apart by the exclusive or of random numbers, one for each
 // set, of 64 bits: listing them for every stretch takes quadratic time.
-function* sorted(sets: readonly Ranges[]): Steps<Sorted> {
+function* sorted(sets: readonly Ranges[]): Task<Sorted> {
   const borders = bordersOf(sets)
   yield
   const marks = randomFillSync(new Int32Array(sets.length * 2))

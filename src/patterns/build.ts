@@ -1,12 +1,12 @@
 /** From patterns to the automata that read texts: which views apply to which pattern, and what it looks like there. */
-import type { Steps } from './time-slice.ts'
+import type { Task } from './time-slice.ts'
 import { fold, foldAll, isIgnorable, NEWLINE, SPACE } from './views/fold.ts'
 import { leetGroup } from './views/leet.ts'
 import { complement, rangesOf, type Ranges } from './alphabet.ts'
-import { Machine, type Automaton } from './product-dfa.ts'
-import type { Goal } from './nfa.ts'
+import { ProductDfa, type Automaton } from './product-dfa.ts'
+import type { MatchTarget } from './nfa.ts'
 import { NfaBuilder } from './nfa-builder.ts'
-import { KIND_SETS, type Reading } from './normalization.ts'
+import { KIND_SETS, type Normalization } from './normalization.ts'
 import {
   classRanges,
   countOf,
@@ -20,16 +20,16 @@ import {
 } from './regex.ts'
 
 /** A pattern that can be used. */
-export interface Parsed {
+export interface ParsedPattern {
   readonly regex: Regex
   /** What it is in view F if it has no metacharacters; empty if nothing is left there. */
   readonly literal?: readonly number[]
 }
 
 /** The automata of some patterns: over the text itself, and over what is decoded from it if any pattern applies there. */
-export interface Machines {
-  readonly text: Machine
-  readonly decoded: Machine | undefined
+export interface CompiledPatterns {
+  readonly text: ProductDfa
+  readonly decoded: ProductDfa | undefined
 }
 
 // From how many letters a literal is looked for under these views (guard design, 3.2).
@@ -48,7 +48,7 @@ const LETTER_OR_DIGIT = /^[\p{L}\p{N}]$/u
 let gaps: Ranges | undefined
 
 /** @throws PatternError */
-export function* parsePattern(pattern: string): Steps<Parsed> {
+export function* parsePattern(pattern: string): Task<ParsedPattern> {
   const regex = yield* parseRegex(pattern)
   yield
   if (isNullable(regex, (one) => !isLost(one, isIgnorable))) {
@@ -62,7 +62,7 @@ export function* parsePattern(pattern: string): Steps<Parsed> {
 }
 
 /** Pauses often, whatever the patterns. */
-export function* buildMachines(patterns: readonly Parsed[]): Steps<Machines> {
+export function* buildAutomata(patterns: readonly ParsedPattern[]): Task<CompiledPatterns> {
   const plain = new NfaBuilder()
   const folded = new NfaBuilder()
   const flat = new NfaBuilder()
@@ -86,21 +86,21 @@ export function* buildMachines(patterns: readonly Parsed[]): Steps<Machines> {
   const automata = yield* automataOf([
     ['plain', plain],
     ['folded', folded],
-    ['flat', flat],
+    ['squeezed', flat],
   ])
-  const text = yield* Machine.of(automata)
+  const text = yield* ProductDfa.of(automata)
   if (decoded.size === 0) return { text, decoded: undefined }
-  return { text, decoded: yield* Machine.of(yield* automataOf([['flat', decoded]])) }
+  return { text, decoded: yield* ProductDfa.of(yield* automataOf([['squeezed', decoded]])) }
 }
 
 function* automataOf(
-  builders: readonly (readonly [Reading, NfaBuilder])[],
-): Steps<readonly Automaton[]> {
+  builders: readonly (readonly [Normalization, NfaBuilder])[],
+): Task<readonly Automaton[]> {
   const automata: Automaton[] = []
   for (const [reading, builder] of builders) {
     if (builder.size === 0) continue
     yield
-    // What the machine has to tell apart, whatever the patterns say.
+    // What the dfa has to tell apart, whatever the patterns say.
     for (const set of KIND_SETS) builder.set(set)
     automata.push({ reading, nfa: yield* builder.build() })
   }
@@ -121,10 +121,10 @@ function flatten(symbols: readonly number[]): number[] {
 function addChain(
   builder: NfaBuilder,
   symbols: readonly number[],
-  goal: Goal,
+  target: MatchTarget,
   setOf: (symbol: number) => Ranges = (symbol) => [symbol, symbol],
 ): void {
-  const accept = builder.accept(goal)
+  const accept = builder.accept(target)
   builder.start(symbols.reduceRight((next, symbol) => builder.char(setOf(symbol), next), accept))
 }
 
@@ -132,7 +132,7 @@ function* addEvasions(
   builder: NfaBuilder,
   literal: readonly number[],
   pattern: number,
-): Steps<void> {
+): Task<void> {
   const squeezed = literal.filter((symbol) => is(symbol, LETTER_OR_DIGIT))
   const letters = count(literal, LETTER)
   if (squeezed.length >= SQUEEZED) {
@@ -182,15 +182,15 @@ type Shape = (one: Instruction & { kind: 'char' }, regex: Regex) => readonly (re
 function* addRegex(
   builder: NfaBuilder,
   { instructions, start, ...rest }: Regex,
-  goal: Goal,
+  target: MatchTarget,
   shape: Shape,
-): Steps<void> {
+): Task<void> {
   const regex = { instructions, start, ...rest }
   const states = instructions.map(() => builder.reserve())
   for (const [index, one] of instructions.entries()) {
     if (index % PIECE === 0) yield
     const at = states[index]!
-    if (one.kind === 'accept') builder.accept(goal, at)
+    if (one.kind === 'accept') builder.accept(target, at)
     else if (one.kind === 'assert') builder.assert(one.conditions, states[one.next]!, at)
     else if (one.kind === 'split') builder.split(states[one.next]!, states[one.other]!, at)
     else if (one.kind === 'char') {

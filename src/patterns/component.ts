@@ -1,5 +1,5 @@
-/** One automaton and its reading of code points, as one side of a machine. */
-import type { Goal, Nfa, Reached } from './nfa.ts'
+/** One automaton and its reading of code points, as one component of a dfa. */
+import type { MatchTarget, Nfa, Accepted } from './nfa.ts'
 import {
   BEGINNING,
   END,
@@ -8,14 +8,14 @@ import {
   kindOf,
   OTHER,
   readAs,
-  type Reading,
+  type Normalization,
 } from './normalization.ts'
 
 /** What was reached, while one code point was read or at the end. */
-export interface Hit {
-  readonly goal: Goal
-  readonly side: Side
-  /** The number of the goal. */
+export interface MatchEnd {
+  readonly target: MatchTarget
+  readonly component: Component
+  /** The number of the target. */
   readonly number: number
   /** How many symbols of the code point were read before, and what then holds, if the match needs that. */
   readonly symbols: number
@@ -26,12 +26,12 @@ export interface Hit {
 export const KIND_BITS = 3
 const KIND_MASK = (1 << KIND_BITS) - 1
 
-export class Side {
+export class Component {
   readonly nfa: Nfa
   /** First number of its states in a set, and the first after them. */
   readonly base: number
   readonly top: number
-  readonly #reading: Reading
+  readonly #reading: Normalization
   /** Where in a context the kind of what it has seen last stands. */
   readonly #shift: number
   /** Classes of symbols by class of code points. */
@@ -42,7 +42,7 @@ export class Side {
   readonly #classes: number[] = []
   readonly #holds: number[] = []
 
-  constructor(reading: Reading, nfa: Nfa, base: number, index: number) {
+  constructor(reading: Normalization, nfa: Nfa, base: number, index: number) {
     this.#reading = reading
     this.nfa = nfa
     this.base = base
@@ -85,7 +85,7 @@ export class Side {
     codeClass: number,
     context: number,
     into: number[],
-    hits: Hit[],
+    ends: MatchEnd[],
   ): number {
     const kind = this.#read(codeClass, context)
     let [from, to] = this.sliceOf(set)
@@ -95,9 +95,9 @@ export class Side {
     for (let at = 0; at < count; at++) {
       const next = at === count - 1 ? into : []
       const holds = this.#holds[at]!
-      const reached: Reached[] = []
+      const reached: Accepted[] = []
       this.nfa.read(states, from, to, this.base, this.#classes[at]!, holds, next, reached)
-      this.#note(reached, at, holds, hits)
+      this.#note(reached, at, holds, ends)
       ;[states, from, to] = [next, 0, next.length]
     }
     return kind << this.#shift
@@ -121,7 +121,7 @@ export class Side {
     codeClass: number,
     context: number,
     into: Int32Array,
-    hits: Hit[],
+    ends: MatchEnd[],
   ): number {
     const kind = this.#read(codeClass, context)
     const count = this.#classes.length
@@ -129,9 +129,9 @@ export class Side {
     for (let at = 0; at < count; at++) {
       const next = at === count - 1 ? into : new Int32Array(into.length)
       const holds = this.#holds[at]!
-      const reached: Reached[] = []
-      this.nfa.bits.read(words, this.#classes[at]!, holds, next, reached)
-      this.#note(reached, at, holds, hits)
+      const reached: Accepted[] = []
+      this.nfa.stateSet.read(words, this.#classes[at]!, holds, next, reached)
+      this.#note(reached, at, holds, ends)
       words = next
     }
     return kind << this.#shift
@@ -144,34 +144,34 @@ export class Side {
     if (this.#classes.length === 0) into.set(words)
     for (let at = this.#classes.length - 1; at >= 0; at--) {
       const next = at === 0 ? into : new Int32Array(into.length)
-      begins = this.nfa.bits.unread(words, this.#classes[at]!, this.#holds[at]!, next) || begins
+      begins = this.nfa.stateSet.unread(words, this.#classes[at]!, this.#holds[at]!, next) || begins
       words = next
     }
     return begins
   }
 
   /** What is reached where the text ends. */
-  finish(set: Int32Array, context: number, hits: Hit[]): void {
+  finish(set: Int32Array, context: number, ends: MatchEnd[]): void {
     if (!this.nfa.asserts) return
     const holds = holdsBetween((context >>> this.#shift) & KIND_MASK, END)
-    const reached: Reached[] = []
+    const reached: Accepted[] = []
     const [from, to] = this.sliceOf(set)
     this.nfa.end(set, from, to, this.base, holds, reached)
-    this.#note(reached, 0, holds, hits)
+    this.#note(reached, 0, holds, ends)
   }
 
   /**
-   * The states from which a hit was reached, before the code point with which it was, if there was one.
+   * The states from which a end was reached, before the code point with which it was, if there was one.
    * @returns whether a match may begin with that
    */
-  undo(hit: Hit, codeClass: number, context: number, into: number[]): boolean {
-    const states = this.nfa.before(hit.number, hit.holds).map((state) => state + this.base)
-    if (hit.symbols === 0) {
+  undo(end: MatchEnd, codeClass: number, context: number, into: number[]): boolean {
+    const states = this.nfa.before(end.number, end.holds).map((state) => state + this.base)
+    if (end.symbols === 0) {
       into.push(...states)
       return false
     }
     this.#read(codeClass, context)
-    return this.#unread(states, 0, states.length, hit.symbols, into)
+    return this.#unread(states, 0, states.length, end.symbols, into)
   }
 
   /** Where its states stand in a set. */
@@ -218,12 +218,12 @@ export class Side {
     return begins
   }
 
-  #note(reached: readonly Reached[], at: number, holds: number, hits: Hit[]): void {
-    for (const { goal, before } of reached) {
-      hits.push({
-        goal: this.nfa.goals[goal]!,
-        side: this,
-        number: goal,
+  #note(reached: readonly Accepted[], at: number, holds: number, ends: MatchEnd[]): void {
+    for (const { target, before } of reached) {
+      ends.push({
+        target: this.nfa.targets[target]!,
+        component: this,
+        number: target,
         symbols: before ? at : at + 1,
         holds: before ? holds : 0,
       })

@@ -1,15 +1,15 @@
-/** View D of a text: what it hides goes through a machine of its own. */
-import { atOnce } from './time-slice.ts'
+/** View D of a text: what it hides goes through a dfa of its own. */
+import { runSync } from './time-slice.ts'
 import { Base64 } from './views/base64.ts'
-import type { Decoder, Reader } from './views/decode.ts'
+import type { Decoder, CodePointSink } from './views/decode.ts'
 import { Escapes } from './views/escapes.ts'
 import { Hex } from './views/hex.ts'
 import { firstBytesOf } from './dfa-cursor.ts'
-import { NOTHING, type Machine } from './product-dfa.ts'
-import { Track, type Found } from './match-cursor.ts'
+import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
+import { MatchCursor, type Found } from './match-cursor.ts'
 
 /** Decoders, and what they find. They are not told of characters that cannot be seen. */
-export class DecodedText {
+export class Decoders {
   /** Of the matches that end at the same place, the first pattern's. */
   found: Found | undefined
   readonly base64: Decoder
@@ -19,8 +19,8 @@ export class DecodedText {
   /** Base64, and {@link hex}. */
   readonly runs: readonly Decoder[]
 
-  constructor(machine: Machine) {
-    const reader = () => new TrackReader(machine, (found) => this.#note(found))
+  constructor(dfa: ProductDfa) {
+    const reader = () => new CursorSink(dfa, (found) => this.#note(found))
     this.hex = [new Hex(reader(), 0), new Hex(reader(), 1)]
     this.escapes = new Escapes(reader())
     this.base64 = new Base64(Array.from({ length: 4 }, reader))
@@ -38,16 +38,16 @@ export class DecodedText {
 }
 
 /** A track for one way of decoding. After a match it stays as it is, so that its hold is the one before the match. */
-class TrackReader implements Reader {
+class CursorSink implements CodePointSink {
   readonly begins: Uint8Array
-  readonly #machine: Machine
-  readonly #track: Track
+  readonly #dfa: ProductDfa
+  readonly #track: MatchCursor
   readonly #note: (found: Found) => void
 
-  constructor(machine: Machine, note: (found: Found) => void) {
-    this.#machine = machine
-    this.begins = firstBytesOf(machine)
-    this.#track = new Track(machine)
+  constructor(dfa: ProductDfa, note: (found: Found) => void) {
+    this.#dfa = dfa
+    this.begins = firstBytesOf(dfa)
+    this.#track = new MatchCursor(dfa)
     this.#note = note
   }
 
@@ -58,10 +58,10 @@ class TrackReader implements Reader {
   read(symbol: number, start: number, end: number): void {
     const track = this.#track
     if (track.isOver) return
-    const symbolClass = this.#machine.classOf(symbol)
-    if (symbolClass === NOTHING || !track.advance(symbolClass, start, end)) return
+    const symbolClass = this.#dfa.classOf(symbol)
+    if (symbolClass === UNSEEN_CLASS || !track.advance(symbolClass, start, end)) return
     // Literals: where they begin is never far.
-    this.#note(atOnce(track.locate()))
+    this.#note(runSync(track.locate()))
   }
 
   restart(): void {

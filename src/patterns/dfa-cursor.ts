@@ -1,7 +1,7 @@
-/** Reading forward without positions: whether a match ends, but not where it began. */
-import type { Reader } from './views/decode.ts'
-import { IDLE, NOTHING, type Machine } from './product-dfa.ts'
-import { MOVED, UNKNOWN, type Table } from './lazy-dfa.ts'
+/** Normalization forward without positions: whether a match ends, but not where it began. */
+import type { CodePointSink } from './views/decode.ts'
+import { IDLE, UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
+import { MOVED, UNKNOWN, type TransitionTable } from './lazy-dfa.ts'
 
 // Where hardly a set of states comes twice, remembering them costs more than it saves. For so many steps nothing is
 // remembered then, and for twice as many if that goes on.
@@ -9,10 +9,10 @@ const FIRST_UNCACHED = 1 << 12
 const MOST_UNCACHED = 1 << 16
 
 export class DfaCursor {
-  readonly machine: Machine
-  table: Table
+  readonly dfa: ProductDfa
+  table: TransitionTable
   state: number
-  /** Steps so far, those included that callers take along {@link table} themselves. */
+  /** Task so far, those included that callers take along {@link table} themselves. */
   steps = 0
   /** How many of them had to be built. */
   built = 0
@@ -21,16 +21,16 @@ export class DfaCursor {
   #builtBefore = 0
   #uncached = 0
 
-  constructor(machine: Machine) {
-    this.machine = machine
-    this.table = machine.forward.table
-    this.state = machine.begin()
+  constructor(dfa: ProductDfa) {
+    this.dfa = dfa
+    this.table = dfa.forward.table
+    this.state = dfa.begin()
   }
 
   /** What is read next has nothing to do with what was read. */
   restart(): void {
-    this.table = this.machine.forward.table
-    this.state = this.machine.begin()
+    this.table = this.dfa.forward.table
+    this.state = this.dfa.begin()
   }
 
   /** Nothing that was read may be part of a match with what follows. */
@@ -54,7 +54,7 @@ export class DfaCursor {
 
   /** Whether a match ends where the text ends. */
   endsInMatch(): boolean {
-    return this.machine.hitsAtEnd(this.table.setOf(this.state)).length > 0
+    return this.dfa.endsAtTextEnd(this.table.setOf(this.state)).length > 0
   }
 
   #build(codeClass: number): number {
@@ -69,8 +69,8 @@ export class DfaCursor {
     return next
   }
 
-  #nextTable(): Table {
-    const { forward } = this.machine
+  #nextTable(): TransitionTable {
+    const { forward } = this.dfa
     const wasUseful =
       this.table.passes || (this.built - this.#builtBefore) * 2 < this.steps - this.#stepsBefore
     if (!wasUseful) {
@@ -85,15 +85,15 @@ export class DfaCursor {
 }
 
 /** Takes what was decoded, without positions. */
-export class DecodedReader implements Reader {
+export class DecodedReader implements CodePointSink {
   readonly begins: Uint8Array
   /** There was a match. */
   found = false
   readonly #cursor: DfaCursor
 
-  constructor(machine: Machine) {
-    this.begins = firstBytesOf(machine)
-    this.#cursor = new DfaCursor(machine)
+  constructor(dfa: ProductDfa) {
+    this.begins = firstBytesOf(dfa)
+    this.#cursor = new DfaCursor(dfa)
   }
 
   get idle(): boolean {
@@ -101,8 +101,8 @@ export class DecodedReader implements Reader {
   }
 
   read(symbol: number): void {
-    const symbolClass = this.#cursor.machine.classOf(symbol)
-    if (symbolClass !== NOTHING && this.#cursor.step(symbolClass)) this.found = true
+    const symbolClass = this.#cursor.dfa.classOf(symbol)
+    if (symbolClass !== UNSEEN_CLASS && this.#cursor.step(symbolClass)) this.found = true
   }
 
   restart(): void {
@@ -114,19 +114,19 @@ export class DecodedReader implements Reader {
   }
 }
 
-const firstBytes = new WeakMap<Machine, Uint8Array>()
+const firstBytes = new WeakMap<ProductDfa, Uint8Array>()
 
 /** By byte of UTF-8: 0 if no match can begin with it. The first of several bytes may begin anything. */
-export function firstBytesOf(machine: Machine): Uint8Array {
-  let bytes = firstBytes.get(machine)
+export function firstBytesOf(dfa: ProductDfa): Uint8Array {
+  let bytes = firstBytes.get(dfa)
   if (bytes === undefined) {
-    const cursor = new DfaCursor(machine)
+    const cursor = new DfaCursor(dfa)
     bytes = Uint8Array.from({ length: 256 }, (_, byte) => {
       if (byte >= 0x80) return byte >= 0xc2 && byte <= 0xf4 ? 1 : 0
       cursor.restart()
-      return cursor.step(machine.classOf(byte)) || !cursor.idle ? 1 : 0
+      return cursor.step(dfa.classOf(byte)) || !cursor.idle ? 1 : 0
     })
-    firstBytes.set(machine, bytes)
+    firstBytes.set(dfa, bytes)
   }
   return bytes
 }

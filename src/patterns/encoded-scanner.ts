@@ -4,13 +4,13 @@
  */
 import { MIN_BASE64 } from './views/base64.ts'
 import type { Decoder } from './views/decode.ts'
-import { MIN_PAIRS, openRow } from './views/hex.ts'
-import { DecodedText } from './decoders.ts'
-import { NOTHING, type Machine } from './product-dfa.ts'
+import { MIN_PAIRS, pendingHexStart } from './views/hex.ts'
+import { Decoders } from './decoders.ts'
+import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import { DIGIT, ESCAPE, SEPARATOR, SEXTET, SORTS, UNSEEN } from './char-class.ts'
 const CODES = 128
 import type { Found } from './match-cursor.ts'
-import { codePointAt, type Units } from './utf16.ts'
+import { codePointAt, type Utf16 } from './utf16.ts'
 
 const MIN_DIGITS = MIN_PAIRS * 2
 /** So many units are passed over at once, and have to be kept at most. */
@@ -24,7 +24,7 @@ const runIn = (state: number) => Math.floor(state / CODES / DIGIT_STATES)
 const digitsIn = (state: number) => Math.floor(state / CODES / 2) % MIN_DIGITS
 const isSeparatedIn = (state: number) => Math.floor(state / CODES) % 2 === 1
 
-/** By state plus ASCII code: the next state, or -1 for what has to be {@link HiddenText.read}. */
+/** By state plus ASCII code: the next state, or -1 for what has to be {@link EncodedScanner.read}. */
 const STEPS = new Int16Array(MIN_BASE64 * DIGIT_STATES * CODES)
 
 for (let run = 0; run < MIN_BASE64; run++) {
@@ -57,10 +57,10 @@ function separates(digits: number, separated: boolean, sort: number): boolean {
 }
 
 /** Goes through a text beside the track that looks for the same literals in the text itself. */
-export class HiddenText {
-  readonly #machine: Machine
-  #decoded: DecodedText | undefined
-  /** Of base64 characters side by side: how many, and where in the text. From {@link MIN_BASE64} on they are decoded. */
+export class EncodedScanner {
+  readonly #dfa: ProductDfa
+  #decoded: Decoders | undefined
+  /** Of base64 characters component by component: how many, and where in the text. From {@link MIN_BASE64} on they are decoded. */
   #run = 0
   #runStart = 0
   /** The same of hexadecimal digits with at most one separator between two. From {@link MIN_DIGITS} on they are decoded. */
@@ -71,16 +71,16 @@ export class HiddenText {
   #escaping = false
   /** What is before this place has been done with. */
   #escapesStart = 0
-  #tail: Units = new Uint16Array(64)
+  #tail: Utf16 = new Uint16Array(64)
   #kept = 0
   #position = 0
 
-  constructor(machine: Machine) {
-    this.#machine = machine
+  constructor(dfa: ProductDfa) {
+    this.#dfa = dfa
   }
 
   /** The end of what has been read, in units, with room for more. */
-  get tail(): Units {
+  get tail(): Utf16 {
     return this.#tail
   }
 
@@ -202,7 +202,7 @@ export class HiddenText {
     return this.found !== undefined
   }
 
-  /** From where on a match may be under way; Infinity if none is. See {@link Track.hold}. */
+  /** From where on a match may be under way; Infinity if none is. See {@link MatchCursor.hold}. */
   hold(isExact: boolean): number {
     let held = Infinity
     if (this.#run >= MIN_BASE64) held = this.#decoders.base64.hold(isExact)
@@ -210,19 +210,19 @@ export class HiddenText {
     if (this.#digits >= MIN_DIGITS) {
       for (const hex of this.#decoders.hex) held = Math.min(held, hex.hold(isExact))
     } else if (this.#digits > 0 && this.#rowStart < held) {
-      held = Math.min(held, this.#openRow())
+      held = Math.min(held, this.#pendingHexStart())
     }
     // While none is decoded, what would hold here holds in the text itself.
     return this.#escaping ? Math.min(held, this.#decoders.escapes.hold(isExact)) : held
   }
 
-  get #decoders(): DecodedText {
-    return (this.#decoded ??= new DecodedText(this.#machine))
+  get #decoders(): Decoders {
+    return (this.#decoded ??= new Decoders(this.#dfa))
   }
 
   #sortOf(codePoint: number): number {
     if (codePoint < CODES) return SORTS[codePoint]!
-    return this.#machine.classOf(codePoint) === NOTHING ? UNSEEN : 0
+    return this.#dfa.classOf(codePoint) === UNSEEN_CLASS ? UNSEEN : 0
   }
 
   #count(sort: number, start: number): void {
@@ -247,11 +247,11 @@ export class HiddenText {
   }
 
   /** Where the first digit is of which a row that is decoded later may begin; Infinity if there is none. */
-  #openRow(): number {
+  #pendingHexStart(): number {
     const offset = this.#position - this.#kept
     const from = this.#rowStart - offset
-    const first = openRow(this.#tail, from, this.#kept, 0)
-    const second = openRow(this.#tail, from, this.#kept, 1)
+    const first = pendingHexStart(this.#tail, from, this.#kept, 0)
+    const second = pendingHexStart(this.#tail, from, this.#kept, 1)
     return offset + Math.min(first, second)
   }
 

@@ -3,10 +3,10 @@
  * with where each column leads. All that is remembered is bounded; what does not fit is forgotten and built again.
  */
 
-import { charge, release, type Owner } from './memory-budget.ts'
+import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 
 /** What a table is made of. Sets are not changed after they were handed over. */
-export interface Stepper {
+export interface StepFunction {
   /**
    * Where a set goes from here by a column.
    * @param spare space that the new set may be put in; if it is as long as the set, no other is taken
@@ -35,35 +35,35 @@ export const MOVED = -2_147_483_648
 const TABLE_BYTES = 1 << 20
 
 /** An automaton and its present table. */
-export class Lazy implements Owner {
-  readonly #stepper: Stepper
+export class LazyDfa implements BudgetOwner {
+  readonly #stepper: StepFunction
   readonly #columns: () => number
-  #table: Table | undefined
+  #table: TransitionTable | undefined
 
   /** @param columns how many there are now; their number may grow */
-  constructor(stepper: Stepper, columns: () => number) {
+  constructor(stepper: StepFunction, columns: () => number) {
     this.#stepper = stepper
     this.#columns = columns
   }
 
-  get table(): Table {
-    return (this.#table ??= new Table(this, this.#stepper, this.#columns()))
+  get table(): TransitionTable {
+    return (this.#table ??= new TransitionTable(this, this.#stepper, this.#columns()))
   }
 
   /** A table for one user, of so many steps, that remembers nothing. */
-  passing(steps: number): Table {
-    return new Table(this, this.#stepper, this.#columns(), steps)
+  passing(steps: number): TransitionTable {
+    return new TransitionTable(this, this.#stepper, this.#columns(), steps)
   }
 
   /** Forgets all states. Whoever still has a table may go on using it. */
   drop(): void {
     this.#table = undefined
-    release(this)
+    memoryBudget.release(this)
   }
 
   /** Notes that the table has grown by so many bytes. @returns false when it is time for a new one */
   grow(bytes: number): boolean {
-    return charge(this, bytes) <= TABLE_BYTES
+    return memoryBudget.reserve(this, bytes) <= TABLE_BYTES
   }
 }
 
@@ -71,12 +71,12 @@ export class Lazy implements Owner {
 let tables = 0
 
 /** A state is the offset of its row; none is 0. */
-export class Table {
+export class TransitionTable {
   /** By state plus column: a state, {@link UNKNOWN}, {@link STOP}, or the negative of a state after a notable step. */
   cells: Int32Array
-  /** {@link Stepper.mark} of each state, by its row. */
+  /** {@link StepFunction.mark} of each state, by its row. */
   marks: Uint8Array
-  /** {@link Stepper.tag} likewise. */
+  /** {@link StepFunction.tag} likewise. */
   tags: Uint16Array
   /** By row, what its user has worked out of a state with the help of {@link mirror}; 0 if nothing yet. */
   mirrored: Int32Array
@@ -87,8 +87,8 @@ export class Table {
   readonly shift: number
   /** How many columns a row has. */
   readonly stride: number
-  readonly #lazy: Lazy
-  readonly #stepper: Stepper
+  readonly #dfa: LazyDfa
+  readonly #stepper: StepFunction
   readonly #sets: Int32Array[] = [new Int32Array(0)]
   /** By hash: the newest row, and from each row to the one before. */
   readonly #rows = new Map<number, number>()
@@ -102,8 +102,8 @@ export class Table {
   readonly #spare: (Int32Array | undefined)[] = []
 
   /** @param passage for so many steps nothing is remembered; 0 for a table that remembers */
-  constructor(lazy: Lazy, stepper: Stepper, columns: number, passage = 0) {
-    this.#lazy = lazy
+  constructor(dfa: LazyDfa, stepper: StepFunction, columns: number, passage = 0) {
+    this.#dfa = dfa
     this.#stepper = stepper
     // Some space for columns to come.
     this.shift = Math.max(5, Math.ceil(Math.log2(columns + (columns >> 2) + 1)))
@@ -140,15 +140,15 @@ export class Table {
     }
     this.#put(row, set)
     // About what a row costs besides its cells and the set.
-    if (!this.#lazy.grow((this.stride + set.length) * 4 + 120)) this.#full = true
+    if (!this.#dfa.grow((this.stride + set.length) * 4 + 120)) this.#full = true
     return row << this.shift
   }
 
   /** Builds a cell. @returns what is in it now, or {@link MOVED} */
   fill(state: number, column: number): number {
     if (this.passes) return this.#pass(state, column)
-    if (this.#full || column >= this.stride || this.#lazy.table !== this) {
-      if (this.#lazy.table === this) this.#lazy.drop()
+    if (this.#full || column >= this.stride || this.#dfa.table !== this) {
+      if (this.#dfa.table === this) this.#dfa.drop()
       return MOVED
     }
     const { set, stops, notable } = this.#stepper.step(this.#sets[state >> this.shift]!, column)

@@ -1,16 +1,16 @@
 /**
- * One sequence of symbols on its way through a machine, with as much of its past as something alive may need. How far
+ * One sequence of symbols on its way through a dfa, with as much of its past as something alive may need. How far
  * back that goes is found by running backwards from what is alive: the last place where a match may begin is the
  * oldest live start, which is the hold of the guard design, 3.3.
  */
 import type { PatternView } from '../plugin.ts'
-import { atOnce, type Steps } from './time-slice.ts'
-import { BEGINS, EMPTY, IDLE, NOTHING, type Machine } from './product-dfa.ts'
+import { runSync, type Task } from './time-slice.ts'
+import { BEGINS, EMPTY, IDLE, UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import { AS_IS, BLANK, LETTER } from './normalization.ts'
-import type { Hit, Side } from './component.ts'
-import { MOVED, UNKNOWN, type Table } from './lazy-dfa.ts'
+import type { MatchEnd, Component } from './component.ts'
+import { MOVED, UNKNOWN, type TransitionTable } from './lazy-dfa.ts'
 const CODES = 128
-import type { Units } from './utf16.ts'
+import type { Utf16 } from './utf16.ts'
 
 /** A match, where it stands in the raw text. */
 export interface Found {
@@ -22,7 +22,7 @@ export interface Found {
 
 /** What a match is, as soon as it ends: where it begins is not known yet. */
 interface Ending {
-  readonly hit: Hit
+  readonly hit: MatchEnd
   /** What was read when it was reached: a symbol, or nothing, and where it stands. */
   readonly symbol: number
   readonly start: number
@@ -32,7 +32,7 @@ interface Ending {
 /** Part of the way back. */
 interface Way {
   /** What would be alive behind the symbol at `at`, and in which table. */
-  table: Table
+  table: TransitionTable
   state: number
   at: number
   /** The oldest place so far where a match may begin, or -1. */
@@ -59,13 +59,13 @@ const NONE_LEFT = -1
 // V8 would look into the other module for each character.
 const codes = CODES
 const idle = IDLE
-const nothing = NOTHING
+const nothing = UNSEEN_CLASS
 
-export class Track {
+export class MatchCursor {
   /** What ended the text. */
   found: Found | undefined
-  readonly #machine: Machine
-  #table: Table
+  readonly #dfa: ProductDfa
+  #table: TransitionTable
   #state: number
   // The past since the oldest live start that is known, from #first to #count, of so many numbers each as WIDTH says.
   #past = NONE
@@ -79,16 +79,16 @@ export class Track {
   #asked = 0
   #ending: Ending | undefined
 
-  constructor(machine: Machine) {
-    this.#machine = machine
-    this.#table = machine.forward.table
-    this.#state = machine.begin()
+  constructor(dfa: ProductDfa) {
+    this.#dfa = dfa
+    this.#table = dfa.forward.table
+    this.#state = dfa.begin()
   }
 
   /** Begins anew, before any text. */
   reset(): void {
-    this.#table = this.#machine.forward.table
-    this.#state = this.#machine.begin()
+    this.#table = this.#dfa.forward.table
+    this.#state = this.#dfa.begin()
     this.#first = this.#count = this.#walked = 0
   }
 
@@ -111,7 +111,7 @@ export class Track {
 
   /** @returns whether a match ends with the text; {@link locate} tells where it stands */
   finish(): boolean {
-    return this.#choose(this.#machine.hitsAtEnd(this.#table.setOf(this.#state)), NONE_LEFT, 0, 0)
+    return this.#choose(this.#dfa.endsAtTextEnd(this.#table.setOf(this.#state)), NONE_LEFT, 0, 0)
   }
 
   /**
@@ -119,14 +119,14 @@ export class Track {
    * @param position of the first of them in all of the text
    * @returns how far they were read; where {@link isOver}, that is where a match was reached
    */
-  run(units: Units, from: number, to: number, position: number): number {
-    const machine = this.#machine
+  run(units: Utf16, from: number, to: number, position: number): number {
+    const dfa = this.#dfa
     for (let at = from; at < to;) {
       at = this.#runOn(units, at, Math.min(to, at + STRETCH), position - from)
       if (at === to) break
       const start = position + at - from
-      const codeClass = machine.classOf(units[at]!)
-      if (codeClass !== NOTHING && this.advance(codeClass, start, start + 1)) return at
+      const codeClass = dfa.classOf(units[at]!)
+      if (codeClass !== UNSEEN_CLASS && this.advance(codeClass, start, start + 1)) return at
       at++
     }
     return to
@@ -165,12 +165,12 @@ export class Track {
   }
 
   /** Forgets what is over, if that is quickly told, in steps; for whoever looks for one match in all of a text. */
-  *forgetting(): Steps<void> {
+  *forgetting(): Task<void> {
     if (this.#count - this.#first <= SHORT) yield* this.holding()
   }
 
   /** {@link hold} that is exact, in steps. */
-  *holding(): Steps<number> {
+  *holding(): Task<number> {
     if (this.#isIdle) return Infinity
     this.#asked = this.#count
     const way = this.#begin()
@@ -180,7 +180,7 @@ export class Track {
   }
 
   /** Where the match stands that has ended. */
-  *locate(): Steps<Found> {
+  *locate(): Task<Found> {
     return (this.found ??= (yield* this.#locate(this.#ending!))!)
   }
 
@@ -196,19 +196,19 @@ export class Track {
   }
 
   #fill(codeClass: number, start: number, end: number): boolean {
-    if (codeClass === NOTHING) return false
+    if (codeClass === UNSEEN_CLASS) return false
     for (;;) {
       const table = this.#table
       let next = codeClass < table.stride ? table.cells[this.#state + codeClass]! : UNKNOWN
       if (next === UNKNOWN) next = table.fill(this.#state, codeClass)
       if (next === MOVED) {
         const set = table.setOf(this.#state)
-        this.#table = this.#machine.forward.table
+        this.#table = this.#dfa.forward.table
         this.#state = this.#table.enter(set)
         continue
       }
       if (next < 0) {
-        const hits = this.#machine.hits(table.setOf(this.#state), codeClass)
+        const hits = this.#dfa.endsAfter(table.setOf(this.#state), codeClass)
         if (this.#choose(hits, this.#symbolOf(codeClass), start, end)) return true
       }
       this.#follow(Math.abs(next), codeClass, start, end)
@@ -217,12 +217,12 @@ export class Track {
   }
 
   // Of all that is reached at one place, the first pattern, and of its views the first.
-  #choose(hits: readonly Hit[], symbol: number, start: number, end: number): boolean {
+  #choose(hits: readonly MatchEnd[], symbol: number, start: number, end: number): boolean {
     for (const hit of [...hits].sort(byOrder)) {
       const ending = { hit, symbol, start, end }
-      if (hit.goal.view === 'leet') {
+      if (hit.target.view === 'leet') {
         // It counts only if it has enough letters. A literal: its beginning is never far, blanks aside.
-        this.found = atOnce(this.#locate(ending))
+        this.found = runSync(this.#locate(ending))
         if (this.found === undefined) continue
       }
       this.#ending = ending
@@ -231,14 +231,14 @@ export class Track {
     return false
   }
 
-  *#locate({ hit, symbol, start, end }: Ending): Steps<Found | undefined> {
+  *#locate({ hit, symbol, start, end }: Ending): Task<Found | undefined> {
     const way = this.#undo(hit, symbol)
     const begins = (way.table.marks[way.state >> way.table.shift]! & BEGINS) !== 0
     while (!this.#walk(way, PAUSE)) yield
     const { oldest } = way
     const within = oldest >= 0
     if (!within && !begins) return undefined
-    const { pattern, view, plain } = hit.goal
+    const { pattern, view, plain } = hit.target
     const isWhole = hit.symbols > 0
     const from = within ? oldest : this.#count
     const last = isWhole ? symbol : NONE_LEFT
@@ -247,20 +247,20 @@ export class Track {
       pattern,
       view: plain && this.#isAsIs(from, last) ? 'raw' : view,
       start: within ? this.#startAt(oldest) : start,
-      end: isWhole ? end : this.#past[this.#lastSeen(hit.side) * WIDTH + 2]!,
+      end: isWhole ? end : this.#past[this.#lastSeen(hit.component) * WIDTH + 2]!,
     }
   }
 
-  #undo(hit: Hit, symbol: number): Way {
-    const state = this.#machine.undo(hit, symbol)
-    return { table: this.#machine.backward.table, state, at: this.#count - 1, oldest: -1 }
+  #undo(hit: MatchEnd, symbol: number): Way {
+    const state = this.#dfa.undo(hit, symbol)
+    return { table: this.#dfa.backward.table, state, at: this.#count - 1, oldest: -1 }
   }
 
   #begin(): Way {
     this.#walked = this.#count
     this.#way = undefined
-    const state = this.#machine.alive(this.#state, this.#table)
-    return { table: this.#machine.backward.table, state, at: this.#count - 1, oldest: -1 }
+    const state = this.#dfa.alive(this.#state, this.#table)
+    return { table: this.#dfa.backward.table, state, at: this.#count - 1, oldest: -1 }
   }
 
   #arrive({ oldest }: Way): void {
@@ -271,7 +271,7 @@ export class Track {
   // Walks back, at most so many symbols. Tells whether it has come to the end, with the oldest place in the past where a
   // match may begin.
   #walk(way: Way, most: number): boolean {
-    const { backward } = this.#machine
+    const { backward } = this.#dfa
     let { table, state, at, oldest } = way
     if (table !== backward.table) {
       // The same columns may mean something else by now.
@@ -287,7 +287,7 @@ export class Track {
         isOver = true
         break
       }
-      const column = this.#machine.columnOf(past[at * WIDTH]!)
+      const column = this.#dfa.columnOf(past[at * WIDTH]!)
       let next = column < table.stride ? table.cells[state + column]! : UNKNOWN
       if (next === UNKNOWN) next = table.fill(state, column)
       while (next === MOVED) {
@@ -325,17 +325,15 @@ export class Track {
   // Behind the last symbol of the past comes another one, or nothing.
   #traitAt(at: number, last: number): number {
     const symbol = at < this.#count ? this.#past[at * WIDTH]! : last
-    return symbol === NONE_LEFT
-      ? BLANK | AS_IS
-      : this.#machine.traits[this.#machine.classIn(symbol)]!
+    return symbol === NONE_LEFT ? BLANK | AS_IS : this.#dfa.traits[this.#dfa.classIn(symbol)]!
   }
 
-  /** The last symbol that a side saw; there is one, since a match ends behind it. */
-  #lastSeen(side: Side): number {
+  /** The last symbol that a component saw; there is one, since a match ends behind it. */
+  #lastSeen(component: Component): number {
     let at = this.#count - 1
     for (; at > this.#first; at--) {
       const symbol = this.#past[at * WIDTH]!
-      if (side.sees(this.#machine.classIn(symbol), symbol)) break
+      if (component.sees(this.#dfa.classIn(symbol), symbol)) break
     }
     return at
   }
@@ -343,13 +341,13 @@ export class Track {
   /** What a code point of this class is here. */
   #symbolOf(codeClass: number): number {
     const table = this.#table
-    return this.#machine.symbolOf(table.tags[this.#state >> table.shift]!, codeClass)
+    return this.#dfa.symbolOf(table.tags[this.#state >> table.shift]!, codeClass)
   }
 
   /** {@link run} as far as all is known, and ASCII: with nothing else in the way. @param to at most {@link STRETCH} further */
-  #runOn(units: Units, from: number, to: number, offset: number): number {
-    const machine = this.#machine
-    const { ascii } = machine
+  #runOn(units: Utf16, from: number, to: number, offset: number): number {
+    const dfa = this.#dfa
+    const { ascii } = dfa
     const { cells, marks, tags, shift } = this.#table
     this.#makeSpace(STRETCH)
     const past = this.#past
@@ -369,7 +367,7 @@ export class Track {
       } else {
         const place = count++ * WIDTH
         const start = offset + at
-        past[place] = machine.symbolOf(tags[state >> shift]!, codeClass)
+        past[place] = dfa.symbolOf(tags[state >> shift]!, codeClass)
         past[place + 1] = start
         past[place + 2] = start + 1
       }
@@ -415,7 +413,7 @@ export class Track {
 /** Of views that match at the same place, the one that says most plainly what was written. */
 const ORDER: readonly PatternView[] = ['raw', 'folded', 'squeezed', 'leet', 'derived', 'decoded']
 
-function byOrder(one: Hit, other: Hit): number {
-  const [a, b] = [one.goal, other.goal]
+function byOrder(one: MatchEnd, other: MatchEnd): number {
+  const [a, b] = [one.target, other.target]
   return a.pattern - b.pattern || ORDER.indexOf(a.view) - ORDER.indexOf(b.view)
 }

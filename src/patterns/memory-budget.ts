@@ -1,40 +1,48 @@
-/** Memory for what automata remember to be fast. All of it can be dropped, and is when there is too much. */
-
-export interface Owner {
+/** Holder of memory that only serves speed and can be given back at any time. */
+export interface BudgetOwner {
   /** Forgets everything. */
   drop(): void
 }
 
-/** Of the whole process, in bytes. */
-const LIMIT = 128 << 20
+/** Bounds the memory of all owners together: the one that has not grown for the longest time drops its share first. */
+export class MemoryBudget {
+  readonly #limit: number
+  /** Bytes by owner; the one that grew last is last. */
+  readonly #owners = new Map<BudgetOwner, number>()
+  #total = 0
+  #latest: BudgetOwner | undefined
 
-/** Bytes of each; those that have grown last are last. */
-const owners = new Map<Owner, number>()
-let total = 0
-let latest: Owner | undefined
+  /** @param limit in bytes */
+  constructor(limit: number) {
+    this.#limit = limit
+  }
 
-/** Notes that an owner holds so many bytes more. Others may have to drop theirs. @returns how many it holds */
-export function charge(owner: Owner, bytes: number): number {
-  const held = (owners.get(owner) ?? 0) + bytes
-  if (owner !== latest) owners.delete(owner)
-  latest = owner
-  owners.set(owner, held)
-  total += bytes
-  if (total > LIMIT) makeSpace(owner)
-  return held
-}
+  /** Notes that an owner holds so many bytes more; others may have to drop theirs. @returns how many it holds */
+  reserve(owner: BudgetOwner, bytes: number): number {
+    const held = (this.#owners.get(owner) ?? 0) + bytes
+    if (owner !== this.#latest) this.#owners.delete(owner)
+    this.#latest = owner
+    this.#owners.set(owner, held)
+    this.#total += bytes
+    if (this.#total > this.#limit) this.#makeSpace(owner)
+    return held
+  }
 
-/** Notes that an owner holds nothing any more. */
-export function release(owner: Owner): void {
-  total -= owners.get(owner) ?? 0
-  owners.delete(owner)
-  if (owner === latest) latest = undefined
-}
+  /** Notes that an owner holds nothing any more. */
+  release(owner: BudgetOwner): void {
+    this.#total -= this.#owners.get(owner) ?? 0
+    this.#owners.delete(owner)
+    if (owner === this.#latest) this.#latest = undefined
+  }
 
-function makeSpace(owner: Owner): void {
-  for (const oldest of owners.keys()) {
-    if (total <= LIMIT || oldest === owner) return
-    release(oldest)
-    oldest.drop()
+  #makeSpace(owner: BudgetOwner): void {
+    for (const oldest of this.#owners.keys()) {
+      if (this.#total <= this.#limit || oldest === owner) return
+      this.release(oldest)
+      oldest.drop()
+    }
   }
 }
+
+/** What all patterns of the process have learnt from texts. */
+export const memoryBudget = new MemoryBudget(128 << 20)

@@ -1,7 +1,7 @@
 /** Puts automata together. */
-import type { Steps } from './time-slice.ts'
+import type { Task } from './time-slice.ts'
 import { Alphabet, type Ranges } from './alphabet.ts'
-import { ACCEPT, ASSERT, CHAR, DEAD, Nfa, SPLIT, type Goal } from './nfa.ts'
+import { ACCEPT, ASSERT, CHAR, DEAD, Nfa, SPLIT, type MatchTarget } from './nfa.ts'
 
 /** Collects instructions. Numbers may be reserved, so that loops can be tied. */
 export class NfaBuilder {
@@ -12,7 +12,7 @@ export class NfaBuilder {
   readonly #setNumbers = new Map<string, number>()
   /** Long sets come often, and as the same array. */
   readonly #known = new Map<Ranges, number>()
-  readonly #goals: Goal[] = []
+  readonly #targets: MatchTarget[] = []
   readonly #starts: number[] = []
 
   get size(): number {
@@ -38,8 +38,8 @@ export class NfaBuilder {
     return this.#put(at, ASSERT, next, conditions)
   }
 
-  accept(goal: Goal, at = this.size): number {
-    return this.#put(at, ACCEPT, -1, this.#goals.push(goal) - 1)
+  accept(target: MatchTarget, at = this.size): number {
+    return this.#put(at, ACCEPT, -1, this.#targets.push(target) - 1)
   }
 
   /** A match may begin here. */
@@ -61,7 +61,7 @@ export class NfaBuilder {
     return number
   }
 
-  *build(): Steps<Nfa> {
+  *build(): Task<Nfa> {
     const alphabet = yield* Alphabet.of(this.#sets)
     yield
     const kind = Uint8Array.from(this.#kind)
@@ -73,7 +73,7 @@ export class NfaBuilder {
       first,
       second,
       alphabet,
-      goals: this.#goals,
+      targets: this.#targets,
       starts: this.#starts,
     })
   }

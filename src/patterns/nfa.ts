@@ -3,14 +3,14 @@
  * automaton is in a set of states. One step takes time linear in the number of instructions, forwards and backwards.
  */
 import type { PatternView } from '../plugin.ts'
-import { atOnce, type Steps } from './time-slice.ts'
+import { runSync, type Task } from './time-slice.ts'
 import type { Alphabet } from './alphabet.ts'
-import { Arrivals } from './reverse-edges.ts'
-import { Bits, bitsOf } from './state-set.ts'
+import { ReverseEdges } from './reverse-edges.ts'
+import { StateSet, bitsOf } from './state-set.ts'
 import { CONDITIONS } from './normalization.ts'
 
 /** What a match of an automaton means. */
-export interface Goal {
+export interface MatchTarget {
   /** Position in the list of patterns. */
   readonly pattern: number
   readonly view: PatternView
@@ -24,18 +24,18 @@ export interface NfaInit {
   readonly first: Int32Array
   readonly second: Int32Array
   readonly alphabet: Alphabet
-  readonly goals: readonly Goal[]
+  readonly targets: readonly MatchTarget[]
   readonly starts: readonly number[]
 }
 
-/** What a step has found: the goal's number, and whether it stands before or after the symbol of the step. */
-export interface Reached {
-  readonly goal: number
+/** What a step has found: the target's number, and whether it stands before or after the symbol of the step. */
+export interface Accepted {
+  readonly target: number
   readonly before: boolean
 }
 
 // Kinds of instructions, each with two numbers. A char: what is next, and the number of its set. A split: both that are
-// next. An assertion: what is next, and its conditions. Acceptance: nothing, and its goal.
+// next. An assertion: what is next, and its conditions. Acceptance: nothing, and its target.
 export const CHAR = 0
 export const SPLIT = 1
 export const ASSERT = 2
@@ -52,10 +52,10 @@ const MANY = 128
 /** How many first steps are remembered, in states. */
 const MAX_FIRST_STEPS = 1 << 18
 
-/** An automaton that looks for its goals anywhere in a sequence of symbols. */
+/** An automaton that looks for its targets anywhere in a sequence of symbols. */
 export class Nfa {
   readonly alphabet: Alphabet
-  readonly goals: readonly Goal[]
+  readonly targets: readonly MatchTarget[]
   readonly size: number
   /** Does any instruction ask what stands around a place? */
   readonly asserts: boolean
@@ -67,12 +67,12 @@ export class Nfa {
   readonly #isStart: Uint8Array
   /** Where a symbol may lead. Only these are kept between symbols. */
   readonly #rests: Uint8Array
-  /** The goal that is reached in a state without a look ahead, or -1. */
+  /** The target that is reached in a state without a look ahead, or -1. */
   readonly #eager: Int32Array
   readonly #accepts: number[] = []
   /** What leads to an instruction by a symbol, and without. */
-  readonly #bySymbol: Arrivals
-  readonly #byNothing: Arrivals
+  readonly #bySymbol: ReverseEdges
+  readonly #byNothing: ReverseEdges
   readonly #firstSteps = new Map<number, Int32Array>()
   readonly #seen: Int32Array
   readonly #taken: Int32Array
@@ -80,15 +80,15 @@ export class Nfa {
   #firstStepCount = 0
   readonly #stack: number[] = []
   readonly #found: number[] = []
-  #bits: Bits | undefined
+  #stateSet: StateSet | undefined
   /** The instructions that read a symbol, by their bits, and the other way round. */
   readonly #readers: number[] = []
   readonly #bitOf: Int32Array
 
   private constructor(
-    { kind, first, second, alphabet, goals, starts }: NfaInit,
-    bySymbol: Arrivals,
-    byNothing: Arrivals,
+    { kind, first, second, alphabet, targets, starts }: NfaInit,
+    bySymbol: ReverseEdges,
+    byNothing: ReverseEdges,
   ) {
     this.#kind = kind
     this.#first = first
@@ -96,7 +96,7 @@ export class Nfa {
     this.#bySymbol = bySymbol
     this.#byNothing = byNothing
     this.alphabet = alphabet
-    this.goals = goals
+    this.targets = targets
     this.size = kind.length
     this.asserts = kind.includes(ASSERT)
     this.starts = starts
@@ -111,18 +111,18 @@ export class Nfa {
       else if (kind[state] === ACCEPT) this.#accepts[second[state]!] = state
     }
     this.#eager = new Int32Array(this.size).fill(-1)
-    for (const [goal, accept] of this.#accepts.entries()) {
-      for (const before of this.#gather(accept, 0)) this.#eager[before] = goal
+    for (const [target, accept] of this.#accepts.entries()) {
+      for (const before of this.#gather(accept, 0)) this.#eager[before] = target
     }
   }
 
-  static *of(init: NfaInit): Steps<Nfa> {
+  static *of(init: NfaInit): Task<Nfa> {
     const { kind, first, second } = init
     const { length } = kind
-    const bySymbol = yield* Arrivals.of(length, (state, add) => {
+    const bySymbol = yield* ReverseEdges.of(length, (state, add) => {
       if (kind[state] === CHAR) add(first[state]!)
     })
-    const byNothing = yield* Arrivals.of(length, (state, add) => {
+    const byNothing = yield* ReverseEdges.of(length, (state, add) => {
       if (kind[state] === SPLIT) add(second[state]!)
       if (kind[state] === SPLIT || kind[state] === ASSERT) add(first[state]!)
     })
@@ -147,9 +147,9 @@ export class Nfa {
     symbolClass: number,
     holds: number,
     into: number[],
-    reached: Reached[],
+    reached: Accepted[],
   ): void {
-    if (to - from > MANY) this.bits.ready(holds, 1)
+    if (to - from > MANY) this.stateSet.ready(holds, 1)
     const beginning = this.#begin(symbolClass, holds)
     const round = ++this.#round
     const stack = this.#stack
@@ -170,7 +170,7 @@ export class Nfa {
           } else if (kind === ASSERT) {
             if (this.#isOpen(state, holds)) stack.push(first)
           } else if (kind === ACCEPT) {
-            reached.push({ goal: second, before: true })
+            reached.push({ target: second, before: true })
           }
         }
         if (stack.length === 0) break
@@ -187,14 +187,14 @@ export class Nfa {
     to: number,
     base: number,
     holds: number,
-    reached: Reached[],
+    reached: Accepted[],
   ): void {
     const found = this.#spread(
       Array.from({ length: to - from }, (_, at) => states[from + at]! - base),
       holds,
     )
     for (const state of found) {
-      if (this.#kind[state] === ACCEPT) reached.push({ goal: this.#second[state]!, before: true })
+      if (this.#kind[state] === ACCEPT) reached.push({ target: this.#second[state]!, before: true })
     }
   }
 
@@ -212,7 +212,7 @@ export class Nfa {
     holds: number,
     into: number[],
   ): boolean {
-    if (to - from > MANY) this.bits.ready(holds, -1)
+    if (to - from > MANY) this.stateSet.ready(holds, -1)
     const round = ++this.#round
     const stack = this.#stack
     let begins = false
@@ -240,13 +240,13 @@ export class Nfa {
   }
 
   /** The same automaton for large sets. */
-  get bits(): Bits {
-    return (this.#bits ??= atOnce(this.#wire()))
+  get stateSet(): StateSet {
+    return (this.#stateSet ??= runSync(this.#wire()))
   }
 
   /** States as bits: those that lead to them by a symbol. */
   pack(states: ArrayLike<number>, from: number, to: number, base: number): Int32Array {
-    const packed = new Int32Array(this.bits.words)
+    const packed = new Int32Array(this.stateSet.words)
     for (let at = from; at < to; at++) {
       const rest = states[at]! - base
       const last = this.#bySymbol.first(rest + 1)
@@ -265,16 +265,16 @@ export class Nfa {
     for (const state of states) into.push(state)
   }
 
-  /** The states in which a goal is reached where these conditions hold. */
-  before(goal: number, holds: number): readonly number[] {
-    return this.#gather(this.#accepts[goal]!, holds).filter((state) => this.#rests[state] === 1)
+  /** The states in which a target is reached where these conditions hold. */
+  before(target: number, holds: number): readonly number[] {
+    return this.#gather(this.#accepts[target]!, holds).filter((state) => this.#rests[state] === 1)
   }
 
-  #take(state: number, base: number, into: number[], reached: Reached[]): void {
+  #take(state: number, base: number, into: number[], reached: Accepted[]): void {
     if (this.#taken[state] === this.#round) return
     this.#taken[state] = this.#round
-    const goal = this.#eager[state]!
-    if (goal !== -1) reached.push({ goal, before: false })
+    const target = this.#eager[state]!
+    if (target !== -1) reached.push({ target, before: false })
     // What has nothing left to read is not alive.
     if (this.#kind[state] !== ACCEPT) into.push(state + base)
   }
@@ -348,16 +348,16 @@ export class Nfa {
   }
 
   // What a large automaton would have to find out of all of its instructions with the first symbols that it reads.
-  *#prepare(): Steps<void> {
-    this.#bits = yield* this.#wire()
+  *#prepare(): Task<void> {
+    this.#stateSet = yield* this.#wire()
     const count = Math.min(this.alphabet.size, MOST_LEARNED)
     for (let symbolClass = 0; symbolClass < count; symbolClass++) {
       yield
-      yield* this.#bits.learn(symbolClass)
+      yield* this.#stateSet.learn(symbolClass)
     }
   }
 
-  #wire(): Steps<Bits> {
+  #wire(): Task<StateSet> {
     const [readers, bitOf] = [this.#readers, this.#bitOf]
     const next = (bit: number) => this.#first[readers[bit]!]!
     const begins = (from: readonly number[], holds: number, into: number[]) => {
@@ -365,7 +365,7 @@ export class Nfa {
         if (this.#kind[state] === CHAR) into.push(bitOf[state]!)
       }
     }
-    return Bits.of({
+    return StateSet.of({
       readers,
       asserts: this.asserts,
       begin: (holds, into) => begins(this.starts, holds, into),
@@ -394,8 +394,8 @@ export class Nfa {
     })
   }
 
-  // What follows by one symbol stands side by side wherever that is possible.
-  *#order(): Steps<void> {
+  // What follows by one symbol stands component by component wherever that is possible.
+  *#order(): Task<void> {
     const readers = this.#readers
     const seen = new Uint8Array(this.size)
     const stack = this.starts.toReversed()

@@ -1,12 +1,12 @@
 /** How automata read code points, and what they know of the place between two symbols. */
-import { BREAK, fold, isIgnorable, NEWLINE, readsAsLetter, SPACE } from './views/fold.ts'
+import { SEPARATOR_SYMBOL, fold, isIgnorable, NEWLINE, readsAsLetter, SPACE } from './views/fold.ts'
 import type { Ranges } from './alphabet.ts'
 
 /**
  * `plain` drops what cannot be seen; `folded` is view F, where a run of white space is one space and line feeds stay;
  * in `flat` they do not.
  */
-export type Reading = 'plain' | 'folded' | 'flat'
+export type Normalization = 'plain' | 'folded' | 'squeezed'
 
 // What an assertion may ask of a place. The values are those of RE2.
 const LINE_START = 1
@@ -46,15 +46,15 @@ const HOLDS = Uint8Array.from({ length: KINDS * KINDS }, (_, pair) =>
   holdsAt(Math.trunc(pair / KINDS), pair % KINDS),
 )
 
-/** The symbols of a code point, or of {@link BREAK}. */
-export function readAs(reading: Reading, codePoint: number): readonly number[] {
-  if (codePoint === BREAK) return [BREAK]
+/** The symbols of a code point, or of {@link SEPARATOR_SYMBOL}. */
+export function readAs(reading: Normalization, codePoint: number): readonly number[] {
+  if (codePoint === SEPARATOR_SYMBOL) return [SEPARATOR_SYMBOL]
   if (reading === 'plain') return isIgnorable(codePoint) ? [] : [codePoint]
-  return reading === 'flat' && codePoint === NEWLINE ? [SPACE] : fold(codePoint)
+  return reading === 'squeezed' && codePoint === NEWLINE ? [SPACE] : fold(codePoint)
 }
 
 /** @param asserts whether anyone asks about places */
-export function kindOf(symbol: number, reading: Reading, asserts: boolean): number {
+export function kindOf(symbol: number, reading: Normalization, asserts: boolean): number {
   if (symbol === SPACE && reading !== 'plain') return GAP
   if (!asserts) return OTHER
   if (symbol === NEWLINE) return LINE_FEED
@@ -69,7 +69,7 @@ export function holdsBetween(before: number, after: number): number {
 
 /** {@link LETTER}, {@link BLANK} and {@link AS_IS}, as far as they apply. */
 export function traitsOf(codePoint: number): number {
-  if (codePoint === BREAK) return 0
+  if (codePoint === SEPARATOR_SYMBOL) return 0
   const symbols = fold(codePoint)
   // What the views fold away counts as little as a blank.
   const isBlank = symbols.length === 0 || symbols[0] === SPACE || symbols[0] === NEWLINE

@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Origin, PatternMatch, PatternMatcher as MatcherContract } from '../plugin.ts'
-import { buildMachines, parsePattern, type Machines, type Parsed } from './build.ts'
+import { buildAutomata, parsePattern, type CompiledPatterns, type ParsedPattern } from './build.ts'
 import { mayContainMatch, mayMatch } from './search.ts'
 import { isUnbounded, PatternError } from './regex.ts'
 import { PatternScan, type SlicedScan } from './scan.ts'
@@ -38,7 +38,7 @@ export interface PatternCheck {
  */
 export const SLICE = 128
 
-/** Units times instructions of one step of a search: about a millisecond where code is cold. */
+/** Utf16 times instructions of one step of a search: about a millisecond where code is cold. */
 const STEP_SIZE = 1 << 18
 
 /** Of all patterns together, in instructions. */
@@ -54,7 +54,7 @@ const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
 
 /** A pattern on its own. */
 interface Read {
-  readonly parsed: Parsed
+  readonly parsed: ParsedPattern
   readonly isUnbounded: boolean
 }
 
@@ -171,10 +171,10 @@ export function warmUp(): void {
 
 /** Finds patterns in texts. An empty list matches nothing. */
 export class PatternMatcher implements MatcherContract {
-  readonly #machines: Machines
+  readonly #compiled: CompiledPatterns
 
-  constructor(machines: Machines) {
-    this.#machines = machines
+  constructor(compiled: CompiledPatterns) {
+    this.#compiled = compiled
   }
 
   /** The first match in a whole text. Takes as long as it takes; {@link search} does the same in time slices. */
@@ -195,7 +195,7 @@ export class PatternMatcher implements MatcherContract {
 
   /** A quick test of a text, at most a few milliseconds: false if nothing in it matches, true if only a search can tell. */
   mayMatch(text: string): boolean {
-    return mayMatch(this.#machines, text)
+    return mayMatch(this.#compiled, text)
   }
 
   isClean(text: string): boolean {
@@ -204,23 +204,23 @@ export class PatternMatcher implements MatcherContract {
 
   /** {@link find}, in steps: whatever the patterns and the text, they are short. */
   *searchTask(text: string): Task<PatternMatch | undefined> {
-    if (!(yield* mayContainMatch(this.#machines, text))) return undefined
-    const slice = Math.min(SLICE, Math.ceil(STEP_SIZE / this.#machines.text.size))
-    return yield* new PatternScan(this.#machines).search(text, slice)
+    if (!(yield* mayContainMatch(this.#compiled, text))) return undefined
+    const slice = Math.min(SLICE, Math.ceil(STEP_SIZE / this.#compiled.text.size))
+    return yield* new PatternScan(this.#compiled).search(text, slice)
   }
 
   /** Begins to read a text that comes in pieces. */
   scan(): SlicedScan {
-    return new PatternScan(this.#machines)
+    return new PatternScan(this.#compiled)
   }
 }
 
 export { PatternMatcher as CompiledMatcher }
 
 function* make(read: readonly Read[], origin: Origin, id: string): Task<PatternMatcher> {
-  const machines = yield* buildMachines(read.map(({ parsed }) => parsed))
-  const matcher = new PatternMatcher(machines)
-  const size = machines.text.size + (machines.decoded?.size ?? 0)
+  const compiled = yield* buildAutomata(read.map(({ parsed }) => parsed))
+  const matcher = new PatternMatcher(compiled)
+  const size = compiled.text.size + (compiled.decoded?.size ?? 0)
   caches[origin].set(id, matcher, { size: size + 1 })
   return matcher
 }

@@ -2,16 +2,16 @@
  * The automata of all views over one text, stepped together by its code points. What a code point is in each view is
  * worked out once, when it is first seen; from then on it is a class, and a step is a look into a table.
  */
-import type { Steps } from './time-slice.ts'
-import { BREAK } from './views/fold.ts'
+import type { Task } from './time-slice.ts'
+import { SEPARATOR_SYMBOL } from './views/fold.ts'
 import { countBits } from './state-set.ts'
 import type { Nfa } from './nfa.ts'
-import { traitsOf, type Reading } from './normalization.ts'
-import { KIND_BITS, Side, type Hit } from './component.ts'
-import { Lazy, type Step, type Table } from './lazy-dfa.ts'
+import { traitsOf, type Normalization } from './normalization.ts'
+import { KIND_BITS, Component, type MatchEnd } from './component.ts'
+import { LazyDfa, type Step, type TransitionTable } from './lazy-dfa.ts'
 
 /** Class of what no view sees. */
-export const NOTHING = 0
+export const UNSEEN_CLASS = 0
 
 /** Forward states in which nothing is alive have this mark. */
 export const IDLE = 1
@@ -19,7 +19,7 @@ export const IDLE = 1
 export const BEGINS = 1
 export const EMPTY = 2
 
-// A set is the numbers of its states, or bits if it is large: the words of each side. Its last element says which, and
+// A set is the numbers of its states, or bits if it is large: the words of each component. Its last element says which, and
 // holds a context, or whether a match may begin.
 const PACKED = 1 << 16
 /** More states than this are packed, fewer than half of it unpacked. */
@@ -35,28 +35,28 @@ const MAX_PAGES = 256
 const MAX_COLUMNS = 4_096
 const UNSEEN = 0xffff
 
-/** After so many characters there is a pause while a machine gets to know them. */
+/** After so many characters there is a pause while a dfa gets to know them. */
 const PIECE = 16
 
 /** Reads code points in its own way. */
 export interface Automaton {
-  readonly reading: Reading
+  readonly reading: Normalization
   readonly nfa: Nfa
 }
 
-export class Machine {
+export class ProductDfa {
   /** Columns are classes. */
-  readonly forward: Lazy
+  readonly forward: LazyDfa
   /** Columns are those of {@link columnOf}. */
-  readonly backward: Lazy
+  readonly backward: LazyDfa
   /** Classes of ASCII. */
   readonly ascii = new Uint16Array(128)
   /** Instructions of all automata. */
   readonly size: number
   /** Traits by class, as of `reading.ts`. */
   readonly traits: number[] = []
-  readonly #sides: readonly Side[]
-  /** Of the context: for each side, the kind of what it has seen last. */
+  readonly #components: readonly Component[]
+  /** Of the context: for each component, the kind of what it has seen last. */
   readonly #contextBits: number
   readonly #context: number
   readonly #classes = new Map<string, number>()
@@ -69,7 +69,7 @@ export class Machine {
   #columns = new Int32Array(0)
   readonly #beginning: Int32Array
   /** {@link begin} of the table that it was last asked for. */
-  #begun: Table | undefined
+  #begun: TransitionTable | undefined
   #begin = 0
   #largeSteps = 0
   /** For packed sets to come. */
@@ -77,22 +77,22 @@ export class Machine {
 
   private constructor(automata: readonly Automaton[]) {
     let base = 0
-    this.#sides = automata.map(({ reading, nfa }, index) => {
-      const side = new Side(reading, nfa, base, index)
-      base = side.top
-      return side
+    this.#components = automata.map(({ reading, nfa }, index) => {
+      const component = new Component(reading, nfa, base, index)
+      base = component.top
+      return component
     })
     this.size = base
     this.#contextBits = KIND_BITS * automata.length
     this.#context = (1 << this.#contextBits) - 1
     this.#beginning = Int32Array.of(
-      this.#sides.reduce((context, { beginning }) => context | beginning, 0),
+      this.#components.reduce((context, { beginning }) => context | beginning, 0),
     )
     this.#classOf(
-      this.#sides.map(() => []),
+      this.#components.map(() => []),
       0,
     )
-    this.forward = new Lazy(
+    this.forward = new LazyDfa(
       {
         step: (set, codeClass, spare) => this.#advance(set, codeClass, spare),
         mark: (set) => (set.length === 1 ? IDLE : 0),
@@ -100,7 +100,7 @@ export class Machine {
       },
       () => this.traits.length,
     )
-    this.backward = new Lazy(
+    this.backward = new LazyDfa(
       {
         step: (set, column, spare) => ({
           set: this.#retreat(set, this.#symbols[column]!, spare),
@@ -114,14 +114,14 @@ export class Machine {
     )
   }
 
-  static *of(automata: readonly Automaton[]): Steps<Machine> {
-    const machine = new Machine(automata)
+  static *of(automata: readonly Automaton[]): Task<ProductDfa> {
+    const dfa = new ProductDfa(automata)
     for (let code = 0; code < 128; code++) {
       if (code % PIECE === 0) yield
-      machine.ascii[code] = machine.#classify(code)
+      dfa.ascii[code] = dfa.#classify(code)
     }
-    machine.#breaks = machine.#classify(BREAK)
-    return machine
+    dfa.#breaks = dfa.#classify(SEPARATOR_SYMBOL)
+    return dfa
   }
 
   /** The state before any text. */
@@ -134,9 +134,10 @@ export class Machine {
     return this.#begin
   }
 
-  /** @param codePoint or {@link BREAK} */
+  /** @param codePoint or {@link SEPARATOR_SYMBOL} */
   classOf(codePoint: number): number {
-    if (codePoint < 128) return codePoint === BREAK ? this.#breaks : this.ascii[codePoint]!
+    if (codePoint < 128)
+      return codePoint === SEPARATOR_SYMBOL ? this.#breaks : this.ascii[codePoint]!
     let page = this.#pages[codePoint >>> 8]
     if (page === undefined) {
       if (++this.#pageCount > MAX_PAGES) {
@@ -165,7 +166,7 @@ export class Machine {
   }
 
   /** The backward state for all that is alive in a state of a forward table. */
-  alive(state: number, table: Table): number {
+  alive(state: number, table: TransitionTable): number {
     if (this.#symbols.length > MAX_COLUMNS) this.#forgetColumns()
     const to = this.backward.table
     if (table.mirror !== to.id) {
@@ -180,28 +181,28 @@ export class Machine {
     return (table.mirrored[row] = to.enter(states))
   }
 
-  /** The backward state of what leads to a hit, before the code point with which it was reached. */
-  undo(hit: Hit, symbol: number): number {
+  /** The backward state of what leads to a end, before the code point with which it was reached. */
+  undo(end: MatchEnd, symbol: number): number {
     const states: number[] = []
-    const begins = hit.side.undo(hit, this.classIn(symbol), symbol, states)
+    const begins = end.component.undo(end, this.classIn(symbol), symbol, states)
     if (this.#symbols.length > MAX_COLUMNS) this.#forgetColumns()
     return this.backward.table.enter(new Int32Array([...states, begins ? BEGINS : 0]))
   }
 
   /** What is reached by a code point: the same as the table says, in full. */
-  hits(set: Int32Array, codeClass: number): readonly Hit[] {
-    const hits: Hit[] = []
-    this.#advanceStates(this.#unpacked(set), codeClass, hits)
-    return hits
+  endsAfter(set: Int32Array, codeClass: number): readonly MatchEnd[] {
+    const ends: MatchEnd[] = []
+    this.#advanceStates(this.#unpacked(set), codeClass, ends)
+    return ends
   }
 
   /** What is reached where the text ends. */
-  hitsAtEnd(set: Int32Array): readonly Hit[] {
-    const hits: Hit[] = []
-    if (!this.#sides.some(({ nfa }) => nfa.asserts)) return hits
+  endsAtTextEnd(set: Int32Array): readonly MatchEnd[] {
+    const ends: MatchEnd[] = []
+    if (!this.#components.some(({ nfa }) => nfa.asserts)) return ends
     const states = this.#unpacked(set)
-    for (const side of this.#sides) side.finish(states, set[set.length - 1]!, hits)
-    return hits
+    for (const component of this.#components) component.finish(states, set[set.length - 1]!, ends)
+    return ends
   }
 
   #newColumn(symbol: number): number {
@@ -221,20 +222,20 @@ export class Machine {
   }
 
   #advance(set: Int32Array, codeClass: number, spare?: Int32Array): Step {
-    const hits: Hit[] = []
+    const ends: MatchEnd[] = []
     const next = this.#packs(set)
-      ? this.#advanceBits(this.#packed(set), codeClass, hits, spare)
-      : this.#advanceStates(set, codeClass, hits)
+      ? this.#advanceBits(this.#packed(set), codeClass, ends, spare)
+      : this.#advanceStates(set, codeClass, ends)
     // What is found in view L is looked at again.
-    const stops = hits.some(({ goal }) => goal.view !== 'leet')
-    return { set: next, stops, notable: hits.length > 0 }
+    const stops = ends.some(({ target }) => target.view !== 'leet')
+    return { set: next, stops, notable: ends.length > 0 }
   }
 
-  #advanceStates(set: Int32Array, codeClass: number, hits: Hit[]): Int32Array {
+  #advanceStates(set: Int32Array, codeClass: number, ends: MatchEnd[]): Int32Array {
     const next: number[] = []
     let context = 0
-    for (const side of this.#sides) {
-      context |= side.advance(set, codeClass, set[set.length - 1]!, next, hits)
+    for (const component of this.#components) {
+      context |= component.advance(set, codeClass, set[set.length - 1]!, next, ends)
     }
     next.push(context)
     return canonical(next)
@@ -243,17 +244,17 @@ export class Machine {
   #advanceBits(
     set: Int32Array,
     codeClass: number,
-    hits: Hit[],
+    ends: MatchEnd[],
     spare: Int32Array | undefined,
   ): Int32Array {
     const next = this.#spaceFor(set, spare)
     let context = 0
     let word = 0
-    for (const side of this.#sides) {
-      const end = word + side.nfa.bits.words
+    for (const component of this.#components) {
+      const end = word + component.nfa.stateSet.words
       const words = set.subarray(word, end)
       const into = next.subarray(word, end)
-      context |= side.advanceBits(words, codeClass, set[set.length - 1]!, into, hits)
+      context |= component.advanceBits(words, codeClass, set[set.length - 1]!, into, ends)
       word = end
     }
     next[word] = context
@@ -265,8 +266,8 @@ export class Machine {
     let begins = false
     if (!this.#packs(set)) {
       const before: number[] = []
-      for (const side of this.#sides) {
-        begins = side.retreat(set, codeClass, symbol, before) || begins
+      for (const component of this.#components) {
+        begins = component.retreat(set, codeClass, symbol, before) || begins
       }
       before.push(begins ? BEGINS : 0)
       return canonical(before)
@@ -274,10 +275,10 @@ export class Machine {
     const packed = this.#packed(set)
     const before = this.#spaceFor(packed, spare)
     let word = 0
-    for (const side of this.#sides) {
-      const end = word + side.nfa.bits.words
+    for (const component of this.#components) {
+      const end = word + component.nfa.stateSet.words
       const into = before.subarray(word, end)
-      begins = side.retreatBits(packed.subarray(word, end), codeClass, symbol, into) || begins
+      begins = component.retreatBits(packed.subarray(word, end), codeClass, symbol, into) || begins
       word = end
     }
     before[word] = begins ? BEGINS : 0
@@ -292,9 +293,9 @@ export class Machine {
   #packed(set: Int32Array): Int32Array {
     const last = set[set.length - 1]!
     if ((last & PACKED) !== 0) return set
-    const words = this.#sides.map((side) => {
-      const [from, to] = side.sliceOf(set)
-      return side.nfa.pack(set, from, to, side.base)
+    const words = this.#components.map((component) => {
+      const [from, to] = component.sliceOf(set)
+      return component.nfa.pack(set, from, to, component.base)
     })
     const packed = this.#allocate(words.reduce((sum, { length }) => sum + length, 1))
     let word = 0
@@ -311,8 +312,8 @@ export class Machine {
     if ((last & PACKED) === 0) return set
     const states: number[] = []
     let word = 0
-    for (const { nfa, base } of this.#sides) {
-      const end = word + nfa.bits.words
+    for (const { nfa, base } of this.#components) {
+      const end = word + nfa.stateSet.words
       nfa.unpack(set.subarray(word, end), base, states)
       word = end
     }
@@ -339,7 +340,7 @@ export class Machine {
   }
 
   #classify(codePoint: number): number {
-    const images = this.#sides.map((side) => side.imageOf(codePoint))
+    const images = this.#components.map((component) => component.imageOf(codePoint))
     const isSeen = images.some(({ length }) => length > 0)
     return this.#classOf(images, isSeen ? traitsOf(codePoint) : 0)
   }
@@ -350,7 +351,7 @@ export class Machine {
     if (codeClass === undefined) {
       codeClass = this.traits.push(traits) - 1
       this.#classes.set(key, codeClass)
-      for (const [index, side] of this.#sides.entries()) side.learn(images[index]!)
+      for (const [index, component] of this.#components.entries()) component.learn(images[index]!)
     }
     return codeClass
   }

@@ -1,6 +1,6 @@
 /** RE2 expressions, parsed and simplified by re2js, as instructions of our own. The only file that knows re2js. */
 import { RE2JS, RE2JSException } from 're2js'
-import type { Steps } from './time-slice.ts'
+import type { Task } from './time-slice.ts'
 import { rangesOf, type Ranges } from './alphabet.ts'
 
 /** One instruction; `next` and `other` are indices. Assertions are those of `nfa.ts`, which are RE2's. */
@@ -59,7 +59,7 @@ export function isLiteral(pattern: string): boolean {
  * Parses an expression; case does not count unless it says so.
  * @throws PatternError for what is not RE2, and for what is too large
  */
-export function* parseRegex(pattern: string): Steps<Regex> {
+export function* parseRegex(pattern: string): Task<Regex> {
   const { size, caseSensitive } = survey(pattern)
   if (size > MAX_SIZE) throw tooLarge(size)
   // The first time, re2js makes its tables: that is a step of its own.

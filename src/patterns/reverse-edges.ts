@@ -1,4 +1,4 @@
-import type { Steps } from './time-slice.ts'
+import type { Task } from './time-slice.ts'
 
 /** After so many states there is a pause. */
 const PIECE = 1 << 12
@@ -7,7 +7,7 @@ const PIECE = 1 << 12
 export type Edges = (state: number, add: (end: number) => void) => void
 
 /** Edges by their end, without an array for each. */
-export class Arrivals {
+export class ReverseEdges {
   readonly #offsets: Int32Array
   readonly #sources: Int32Array
 
@@ -17,7 +17,7 @@ export class Arrivals {
   }
 
   /** @param size how many states there are */
-  static *of(size: number, edges: Edges): Steps<Arrivals> {
+  static *of(size: number, edges: Edges): Task<ReverseEdges> {
     const offsets = new Int32Array(size + 2)
     const count = (end: number) => void offsets[end + 2]!++
     for (let state = 0; state < size; state++) {
@@ -33,7 +33,7 @@ export class Arrivals {
       if (from % PIECE === 0) yield
       edges(from, fill)
     }
-    return new Arrivals(offsets, sources)
+    return new ReverseEdges(offsets, sources)
   }
 
   /** Number of the first edge to a state; the next state's is behind its last. */

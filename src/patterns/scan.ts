@@ -1,10 +1,10 @@
 /** Follows a text through all views at once. */
 import type { PatternMatch, TextScan, ScanProgress } from '../plugin.ts'
 import { runSliced, runSync, type Task } from './time-slice.ts'
-import type { Machines } from './build.ts'
-import { HiddenText } from './encoded-scanner.ts'
-import { NOTHING, type Machine } from './product-dfa.ts'
-import { Track, type Found } from './match-cursor.ts'
+import type { CompiledPatterns } from './build.ts'
+import { EncodedScanner } from './encoded-scanner.ts'
+import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
+import { MatchCursor, type Found } from './match-cursor.ts'
 
 /** Longer pieces are read little by little, so many units at a time. */
 const LONG = 1 << 14
@@ -30,21 +30,21 @@ export interface SlicedScan extends TextScan {
 
 export type { SlicedScan as PatientScan }
 
-/** One way of reading a text with {@link Machines}. */
+/** One way of reading a text with {@link CompiledPatterns}. */
 export class PatternScan implements SlicedScan {
-  readonly #machine: Machine
-  readonly #text: Track
-  readonly #hidden: HiddenText | undefined
+  readonly #dfa: ProductDfa
+  readonly #text: MatchCursor
+  readonly #hidden: EncodedScanner | undefined
   /** How much has been read. */
   #position = 0
   /** The first half of a surrogate pair that waits for the second, or 0. */
   #high = 0
   #step: ScanProgress = { safeOffset: 0 }
 
-  constructor({ text, decoded }: Machines) {
-    this.#machine = text
-    this.#text = new Track(text)
-    this.#hidden = decoded && new HiddenText(decoded)
+  constructor({ text, decoded }: CompiledPatterns) {
+    this.#dfa = text
+    this.#text = new MatchCursor(text)
+    this.#hidden = decoded && new EncodedScanner(decoded)
   }
 
   push(text: string): ScanProgress {
@@ -165,10 +165,10 @@ export class PatternScan implements SlicedScan {
   #read(codePoint: number, units: number): void {
     const start = this.#position
     const end = start + units
-    const codeClass = this.#machine.classOf(codePoint)
+    const codeClass = this.#dfa.classOf(codePoint)
     const { since } = this.#text
     const isHit =
-      (codeClass !== NOTHING && this.#text.advance(codeClass, start, end)) ||
+      (codeClass !== UNSEEN_CLASS && this.#text.advance(codeClass, start, end)) ||
       (this.#hidden !== undefined && this.#hidden.read(codePoint, since))
     // A match is not read over.
     if (!isHit) this.#position = end

@@ -4,10 +4,10 @@
  */
 import { endianness } from 'node:os'
 import { Base64, MIN_BASE64, SEXTETS } from './views/base64.ts'
-import { Bytes, type Decoder } from './views/decode.ts'
+import { Utf8Decoder, type Decoder } from './views/decode.ts'
 import { ANY_ESCAPE, Escapes } from './views/escapes.ts'
 import { Hex } from './views/hex.ts'
-import type { Machines } from './build.ts'
+import type { CompiledPatterns } from './build.ts'
 import { DecodedReader, DfaCursor } from './dfa-cursor.ts'
 import {
   BASE64,
@@ -22,10 +22,10 @@ import {
   MIN_DIGITS,
   STATE,
 } from './encoded-candidates.ts'
-import { charge } from './memory-budget.ts'
-import { NOTHING, type Machine } from './product-dfa.ts'
+import { memoryBudget } from './memory-budget.ts'
+import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import type { Task } from './time-slice.ts'
-import { codePointAt, type Units } from './utf16.ts'
+import { codePointAt, type Utf16 } from './utf16.ts'
 
 /** Characters of known text between two pauses: up to 100 µs. */
 const PIECE = 1 << 13
@@ -36,16 +36,16 @@ const SHORT_RUN = 64
 /** In place of a class of characters. */
 const ANYTHING = 0
 /** Whether a text may match, if that takes a single step to tell; true where it takes more. */
-export function mayMatch(machines: Machines, text: string): boolean {
+export function mayMatch(compiled: CompiledPatterns, text: string): boolean {
   if (text.length > PIECE) return true
-  const { done, value } = mayContainMatch(machines, text).next()
+  const { done, value } = mayContainMatch(compiled, text).next()
   return !done || value
 }
 
 /** Whether a text may match. A no is certain, a yes nearly so. */
-export function* mayContainMatch(machines: Machines, text: string): Task<boolean> {
+export function* mayContainMatch(compiled: CompiledPatterns, text: string): Task<boolean> {
   const units = unitsOf(text)
-  const pass = new Pass(machines, units)
+  const pass = new Pass(compiled, units)
   const { length } = units
   for (let at = 0, pause = PIECE; at < length;) {
     at = pass.skip(at, Math.min(pause, length))
@@ -78,12 +78,12 @@ class Pass {
   readonly encoded: EncodedSearch | undefined
   /** What the last character that was not skipped reported; an escape is reported until the end. */
   reports = 0
-  readonly #units: Units
+  readonly #units: Utf16
   /** A state of {@link CANDIDATES}. */
   #candidates = 0
 
-  constructor({ text: machine, decoded }: Machines, units: Units) {
-    this.cursor = new DfaCursor(machine)
+  constructor({ text: dfa, decoded }: CompiledPatterns, units: Utf16) {
+    this.cursor = new DfaCursor(dfa)
     this.encoded = decoded && new EncodedSearch(decoded, units)
     this.#units = units
   }
@@ -92,7 +92,7 @@ class Pass {
   skip(from: number, to: number): number {
     const units = this.#units
     const { cursor } = this
-    const { ascii } = cursor.machine
+    const { ascii } = cursor.dfa
     const { cells } = cursor.table
     const table = this.encoded ? CANDIDATES : NO_CANDIDATES
     let { state } = cursor
@@ -123,11 +123,11 @@ class Pass {
       this.#candidates = after & STATE
       this.reports = (this.reports & ESCAPE_START) | (after & ~STATE)
     }
-    return cursor.step(cursor.machine.classOf(codePoint))
+    return cursor.step(cursor.dfa.classOf(codePoint))
   }
 }
 
-function unitsOf(text: string): Units {
+function unitsOf(text: string): Utf16 {
   const bytes = Buffer.from(text, 'utf16le')
   if (endianness() === 'BE') bytes.swap16()
   return new Uint16Array(bytes.buffer, bytes.byteOffset, text.length)
@@ -137,22 +137,22 @@ const NO_CANDIDATES = new Int32Array(128)
 
 /** Decodes parts of a text. */
 class EncodedSearch {
-  readonly #machine: Machine
-  readonly #units: Units
+  readonly #dfa: ProductDfa
+  readonly #units: Utf16
   readonly #beginnings: Uint8Array
   readonly #reader: DecodedReader
-  readonly #bytes: Bytes
+  readonly #bytes: Utf8Decoder
 
-  constructor(machine: Machine, units: Units) {
-    this.#machine = machine
+  constructor(dfa: ProductDfa, units: Utf16) {
+    this.#dfa = dfa
     this.#units = units
-    this.#beginnings = beginningsOf(machine)
-    this.#reader = new DecodedReader(machine)
-    this.#bytes = new Bytes(this.#reader)
+    this.#beginnings = beginningsOf(dfa)
+    this.#reader = new DecodedReader(dfa)
+    this.#bytes = new Utf8Decoder(this.#reader)
   }
 
   isVisible(codePoint: number): boolean {
-    return this.#machine.classOf(codePoint) !== NOTHING
+    return this.#dfa.classOf(codePoint) !== UNSEEN_CLASS
   }
 
   /** Whether there is a match in the run of base64 of which this is the character that makes it long enough. */
@@ -160,13 +160,13 @@ class EncodedSearch {
     const start = this.#startOf(at, BASE64, MIN_BASE64)
     const end = this.#endOfShortRun(start, at)
     if (end > 0) return this.#isInShortRun(start, end)
-    const readers = Array.from({ length: 4 }, () => new DecodedReader(this.#machine))
+    const readers = Array.from({ length: 4 }, () => new DecodedReader(this.#dfa))
     return this.#decode(start, BASE64, [new Base64(readers)], readers)
   }
 
   /** The same for the row of hexadecimal digits. */
   *isInRow(at: number): Task<boolean> {
-    const readers = [new DecodedReader(this.#machine), new DecodedReader(this.#machine)]
+    const readers = [new DecodedReader(this.#dfa), new DecodedReader(this.#dfa)]
     const decoders = readers.map((reader, offset) => new Hex(reader, offset))
     const start = this.#startOf(at, HEX_DIGIT, MIN_DIGITS)
     return yield* this.#decode(start, HEX_DIGIT | HEX_SEPARATOR, decoders, readers)
@@ -174,7 +174,7 @@ class EncodedSearch {
 
   /** Whether there is a match in the text with its escapes decoded. */
   *isInEscapes(): Task<boolean> {
-    const reader = new DecodedReader(this.#machine)
+    const reader = new DecodedReader(this.#dfa)
     return yield* this.#decode(0, ANYTHING, [new Escapes(reader)], [reader])
   }
 
@@ -284,15 +284,15 @@ class EncodedSearch {
 // Whether a match may begin with two bytes.
 const NO_BEGINNING = 1
 const MAY_BEGIN = 2
-const beginnings = new WeakMap<Machine, Uint8Array>()
+const beginnings = new WeakMap<ProductDfa, Uint8Array>()
 
 /** By two bytes: what is known of them, or 0. */
-function beginningsOf(machine: Machine): Uint8Array {
-  let known = beginnings.get(machine)
+function beginningsOf(dfa: ProductDfa): Uint8Array {
+  let known = beginnings.get(dfa)
   if (known === undefined) {
     known = new Uint8Array(1 << 16)
-    beginnings.set(machine, known)
-    charge({ drop: () => beginnings.delete(machine) }, known.length)
+    beginnings.set(dfa, known)
+    memoryBudget.reserve({ drop: () => beginnings.delete(dfa) }, known.length)
   }
   return known
 }

@@ -1,24 +1,24 @@
 /**
- * Steps of large sets of states, 32 at a time. A bit is one instruction that reads a symbol. In a row of those, going
+ * Task of large sets of states, 32 at a time. A bit is one instruction that reads a symbol. In a row of those, going
  * on is shifting; what leads elsewhere is linked, and links that neighbours share are followed once.
  */
-import { atOnce, type Steps } from './time-slice.ts'
-import { charge, release, type Owner } from './memory-budget.ts'
+import { runSync, type Task } from './time-slice.ts'
+import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 
 /** What a set of bits is made from. Readers are instructions that read a symbol; bits are their numbers in a row. */
-export interface Wiring {
+export interface StateSetInit {
   /** The readers in the order of their bits. */
   readonly readers: readonly number[]
   /** Does anything depend on conditions? */
   readonly asserts: boolean
-  /** Bits with which a match may begin. */
+  /** StateSet with which a match may begin. */
   begin(holds: number, into: number[]): void
-  /** Bits that come after a bit or before it where these conditions hold. */
+  /** StateSet that come after a bit or before it where these conditions hold. */
   after(bit: number, holds: number, into: number[]): void
   before(bit: number, holds: number, into: number[]): void
   /** Does a bit read this class? */
   reads(bit: number, symbolClass: number): boolean
-  /** The goal that is reached as soon as a bit has read, or -1; and whether nothing can follow. */
+  /** The target that is reached as soon as a bit has read, or -1; and whether nothing can follow. */
   goalOf(bit: number): number
   isLast(bit: number): boolean
   /** Goals that are reached behind a bit where these conditions hold. */
@@ -28,9 +28,9 @@ export interface Wiring {
 /** Links in one direction under the same conditions, found out bit by bit. */
 interface Links {
   readonly holds: number
-  /** Bits that lead to their neighbour. */
+  /** StateSet that lead to their neighbour. */
   readonly shift: Int32Array
-  /** Bits that lead elsewhere, and those that nobody has asked for. */
+  /** StateSet that lead elsewhere, and those that nobody has asked for. */
   readonly linked: Int32Array
   /** By bit: the number of its group; 0 if nobody has asked. */
   readonly groupOf: Int32Array
@@ -50,10 +50,10 @@ const PIECE = 1 << 12
 const MAX_CLASSES = 256
 const NONE = new Int32Array(0)
 
-export class Bits implements Owner {
+export class StateSet implements BudgetOwner {
   /** 32-bit words of a set. */
   readonly words: number
-  readonly #wiring: Wiring
+  readonly #init: StateSetInit
   readonly #eager: Int32Array
   readonly #last: Int32Array
   #forward = new Map<number, Links>()
@@ -66,8 +66,8 @@ export class Bits implements Owner {
   /** Zero between uses. */
   readonly #scratch: Int32Array
 
-  private constructor(wiring: Wiring, eager: Int32Array, last: Int32Array) {
-    this.#wiring = wiring
+  private constructor(init: StateSetInit, eager: Int32Array, last: Int32Array) {
+    this.#init = init
     this.words = eager.length
     this.#eager = eager
     this.#last = last
@@ -75,15 +75,15 @@ export class Bits implements Owner {
     this.#scratch = new Int32Array(this.words)
   }
 
-  static *of(wiring: Wiring): Steps<Bits> {
-    const { length } = wiring.readers
-    const eager = yield* maskOf(length, (bit) => wiring.goalOf(bit) >= 0)
-    const last = yield* maskOf(length, (bit) => wiring.isLast(bit))
-    return new Bits(wiring, eager, last)
+  static *of(init: StateSetInit): Task<StateSet> {
+    const { length } = init.readers
+    const eager = yield* maskOf(length, (bit) => init.goalOf(bit) >= 0)
+    const last = yield* maskOf(length, (bit) => init.isLast(bit))
+    return new StateSet(init, eager, last)
   }
 
   /** Finds out in advance which bits read a class. */
-  *learn(symbolClass: number): Steps<void> {
+  *learn(symbolClass: number): Task<void> {
     const readers = yield* this.#findReaders(symbolClass)
     this.#remembered(this.#reading, symbolClass, () => readers)
   }
@@ -92,13 +92,13 @@ export class Bits implements Owner {
     for (const map of [this.#forward, this.#backward, this.#begin, this.#behind, this.#reading]) {
       map.clear()
     }
-    release(this)
+    memoryBudget.release(this)
   }
 
   /** Finds out in advance where some of the bits lead: for all of them at once, others would have to wait. */
   ready(holds: number, direction: 1 | -1): void {
     const links = this.#linksWhere(holds, direction)
-    const { length } = this.#wiring.readers
+    const { length } = this.#init.readers
     for (let left = READY_AT_ONCE; left > 0 && links.ready < length; links.ready++) {
       const bit = links.ready
       const isUnknown = links.groupOf[bit] === 0 && (links.linked[bit >>> 5]! >>> (bit & 31)) & 1
@@ -110,14 +110,14 @@ export class Bits implements Owner {
 
   /**
    * Reads one symbol: from the readers that have read the one before, to those that read this one.
-   * @param reached gets goals, with whether they stand before the symbol
+   * @param reached gets targets, with whether they stand before the symbol
    */
   read(
     from: Int32Array,
     symbolClass: number,
     holds: number,
     to: Int32Array,
-    reached: { goal: number; before: boolean }[],
+    reached: { target: number; before: boolean }[],
   ): void {
     const behind = this.#behindWhere(holds)
     if (behind !== undefined) this.#reach(from, behind, holds, reached)
@@ -138,7 +138,7 @@ export class Bits implements Owner {
     }
     if (found === 0) return
     for (const bit of bitsOf(to, eager)) {
-      reached.push({ goal: this.#wiring.goalOf(bit), before: false })
+      reached.push({ target: this.#init.goalOf(bit), before: false })
     }
     for (let word = 0; word < to.length; word++) to[word]! &= ~this.#last[word]!
   }
@@ -174,11 +174,11 @@ export class Bits implements Owner {
     from: Int32Array,
     behind: Int32Array,
     holds: number,
-    reached: { goal: number; before: boolean }[],
+    reached: { target: number; before: boolean }[],
   ): void {
     for (const bit of bitsOf(from, behind)) {
-      for (const goal of this.#wiring.goalsBehind(bit, holds)) {
-        reached.push({ goal, before: true })
+      for (const target of this.#init.goalsBehind(bit, holds)) {
+        reached.push({ target, before: true })
       }
     }
   }
@@ -197,7 +197,7 @@ export class Bits implements Owner {
         ready: 0,
       }
       known.set(holds, links)
-      charge(this, this.words * 4 * 34)
+      memoryBudget.reserve(this, this.words * 4 * 34)
     }
     return links
   }
@@ -229,8 +229,8 @@ export class Bits implements Owner {
   ): number {
     const all = this.#targets
     all.length = 0
-    if (direction === 1) this.#wiring.after(bit, holds, all)
-    else this.#wiring.before(bit, holds, all)
+    if (direction === 1) this.#init.after(bit, holds, all)
+    else this.#init.before(bit, holds, all)
     const mask = 1 << (bit & 31)
     if (all.includes(bit + direction)) shift[bit >>> 5]! |= mask
     const others = this.#pack(all, bit + direction)
@@ -243,7 +243,7 @@ export class Bits implements Owner {
     if (number === undefined) {
       number = groups.push(others) - 1
       numbers.set(key, number)
-      charge(this, others.byteLength + key.length)
+      memoryBudget.reserve(this, others.byteLength + key.length)
     }
     groupOf[bit] = number
     return number
@@ -272,20 +272,20 @@ export class Bits implements Owner {
     return this.#remembered(this.#begin, holds, () => {
       const mask = new Int32Array(this.words)
       const bits: number[] = []
-      this.#wiring.begin(holds, bits)
+      this.#init.begin(holds, bits)
       for (const bit of bits) mask[bit >>> 5]! |= 1 << (bit & 31)
       return mask
     })
   }
 
-  // Bits behind which something is reached that is not known as soon as they have read; undefined for none.
+  // StateSet behind which something is reached that is not known as soon as they have read; undefined for none.
   #behindWhere(holds: number): Int32Array | undefined {
-    if (!this.#wiring.asserts) return undefined
+    if (!this.#init.asserts) return undefined
     const behind = this.#remembered(this.#behind, holds, () => {
-      const { length } = this.#wiring.readers
+      const { length } = this.#init.readers
       const isBefore = (bit: number) =>
-        this.#wiring.goalOf(bit) < 0 && this.#wiring.goalsBehind(bit, holds).length > 0
-      const mask = atOnce(maskOf(length, isBefore))
+        this.#init.goalOf(bit) < 0 && this.#init.goalsBehind(bit, holds).length > 0
+      const mask = runSync(maskOf(length, isBefore))
       return mask.some((word) => word !== 0) ? mask : NONE
     })
     return behind === NONE ? undefined : behind
@@ -294,7 +294,7 @@ export class Bits implements Owner {
   #readersOf(symbolClass: number): Int32Array {
     if (this.#reading.size >= MAX_CLASSES) this.#reading.clear()
     return this.#remembered(this.#reading, symbolClass, () =>
-      atOnce(this.#findReaders(symbolClass)),
+      runSync(this.#findReaders(symbolClass)),
     )
   }
 
@@ -303,18 +303,18 @@ export class Bits implements Owner {
     if (mask === undefined) {
       mask = make()
       known.set(key, mask)
-      charge(this, mask.byteLength)
+      memoryBudget.reserve(this, mask.byteLength)
     }
     return mask
   }
 
-  #findReaders(symbolClass: number): Steps<Int32Array> {
-    const wiring = this.#wiring
-    return maskOf(wiring.readers.length, (bit) => wiring.reads(bit, symbolClass))
+  #findReaders(symbolClass: number): Task<Int32Array> {
+    const init = this.#init
+    return maskOf(init.readers.length, (bit) => init.reads(bit, symbolClass))
   }
 }
 
-function* maskOf(length: number, has: (bit: number) => boolean): Steps<Int32Array> {
+function* maskOf(length: number, has: (bit: number) => boolean): Task<Int32Array> {
   const mask = new Int32Array((length + 31) >>> 5)
   for (let bit = 0; bit < length; bit++) {
     if (bit > 0 && bit % PIECE === 0) yield

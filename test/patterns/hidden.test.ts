@@ -1,14 +1,14 @@
 /** Most of a text is passed over by what decodes it. Nobody may be able to tell. */
 import fc from 'fast-check'
 import { afterEach, expect, it, vi } from 'vitest'
-import { buildMachines, parsePattern, type Machines } from '../../src/patterns/build.ts'
-import { DecodedText } from '../../src/patterns/decoders.ts'
+import { buildAutomata, parsePattern, type CompiledPatterns } from '../../src/patterns/build.ts'
+import { Decoders } from '../../src/patterns/decoders.ts'
 import { mayContainMatch } from '../../src/patterns/search.ts'
-import { NOTHING, type Machine } from '../../src/patterns/product-dfa.ts'
+import { UNSEEN_CLASS, type ProductDfa } from '../../src/patterns/product-dfa.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import { PatternScan } from '../../src/patterns/scan.ts'
-import { Track } from '../../src/patterns/match-cursor.ts'
-import { atOnce } from '../../src/patterns/time-slice.ts'
+import { MatchCursor } from '../../src/patterns/match-cursor.ts'
+import { runSync } from '../../src/patterns/time-slice.ts'
 import { Escapes } from '../../src/patterns/views/escapes.ts'
 import { LITERALS, ordinaryText } from '../guard/texts.ts'
 
@@ -153,16 +153,16 @@ it('finds a literal in every disguise, wherever in a text it stands', () => {
 
 /** How far a text may go, and what is found in it, when every decoder reads every character. */
 class Plain {
-  readonly #machines: Pick<Machines, 'text' | 'decoded'>
-  readonly #track: Track
-  readonly #decoded: DecodedText
+  readonly #compiled: Pick<CompiledPatterns, 'text' | 'decoded'>
+  readonly #track: MatchCursor
+  readonly #decoded: Decoders
   #position = 0
   #rest = ''
 
-  constructor(machines: { text: Machine; decoded: Machine }) {
-    this.#machines = machines
-    this.#track = new Track(machines.text)
-    this.#decoded = new DecodedText(machines.decoded)
+  constructor(compiled: { text: ProductDfa; decoded: ProductDfa }) {
+    this.#compiled = compiled
+    this.#track = new MatchCursor(compiled.text)
+    this.#decoded = new Decoders(compiled.decoded)
   }
 
   push(text: string) {
@@ -186,13 +186,14 @@ class Plain {
   }
 
   #read(text: string) {
-    const { text: machine, decoded } = this.#machines
+    const { text: dfa, decoded } = this.#compiled
     for (const character of text) {
       const codePoint = character.codePointAt(0)!
       const [start, end] = [this.#position, this.#position + character.length]
-      const codeClass = machine.classOf(codePoint)
-      if (codeClass !== NOTHING && this.#track.advance(codeClass, start, end)) return this.#stop()
-      if (decoded!.classOf(codePoint) !== NOTHING) {
+      const codeClass = dfa.classOf(codePoint)
+      if (codeClass !== UNSEEN_CLASS && this.#track.advance(codeClass, start, end))
+        return this.#stop()
+      if (decoded!.classOf(codePoint) !== UNSEEN_CLASS) {
         for (const decoder of this.#decoders) decoder.read(codePoint, start, end)
         if (this.#decoded.found) return this.#stop()
       }
@@ -202,7 +203,7 @@ class Plain {
   }
 
   #stop() {
-    const found = this.#track.isOver ? atOnce(this.#track.locate()) : this.#decoded.found!
+    const found = this.#track.isOver ? runSync(this.#track.locate()) : this.#decoded.found!
     const { pattern, view, start, end } = found
     return { safeOffset: Math.min(this.#hold(true), start), match: { pattern, view, start, end } }
   }
@@ -213,14 +214,14 @@ class Plain {
   }
 }
 
-function machinesOf(patterns: readonly string[]): Machines {
-  return atOnce(buildMachines(patterns.map((pattern) => atOnce(parsePattern(pattern)))))
+function machinesOf(patterns: readonly string[]): CompiledPatterns {
+  return runSync(buildAutomata(patterns.map((pattern) => runSync(parsePattern(pattern)))))
 }
 
 /** Goes through a text in pieces of so many characters. @returns whether there is a match */
-function compare(machines: Machines, text: string, sizes: () => number): boolean {
-  const plain = new Plain({ text: machines.text, decoded: machines.decoded! })
-  const scan = new PatternScan(machines)
+function compare(compiled: CompiledPatterns, text: string, sizes: () => number): boolean {
+  const plain = new Plain({ text: compiled.text, decoded: compiled.decoded! })
+  const scan = new PatternScan(compiled)
   for (let at = 0, next = 0; at < text.length; at = next) {
     next = at + sizes()
     const expected = plain.push(text.slice(at, next))
@@ -248,8 +249,8 @@ it('passes over what need not be decoded, and goes as far and finds the same as 
       fc.nat(40),
       fc.infiniteStream(fc.nat(12)),
       (patterns, said, encode, place, sizes) => {
-        const machines = machinesOf(patterns)
-        if (!machines.decoded) return
+        const compiled = machinesOf(patterns)
+        if (!compiled.decoded) return
         const hidden = place > 30 ? '' : encode('xyz'.slice(0, place % 4) + patterns[0]!)
         const middle = place % 5 > 0 ? hidden.length : place % (hidden.length + 1)
         // Something that cannot be seen in the middle of it changes nothing.
@@ -257,8 +258,8 @@ it('passes over what need not be decoded, and goes as far and finds the same as 
           hidden.slice(0, middle) + UNSEEN[place % UNSEEN.length] + hidden.slice(middle)
         const text = [...said.slice(0, place), secret, ...said.slice(place)].join('')
         // What it has learnt must not change anything.
-        const isSaid = atOnce(mayContainMatch(machines, text))
-        const isHit = compare(machines, text, () => 1 + sizes.next().value!)
+        const isSaid = runSync(mayContainMatch(compiled, text))
+        const isHit = compare(compiled, text, () => 1 + sizes.next().value!)
         if (isHit) expect(isSaid).toBe(true)
         if (isHit) hits++
       },
@@ -269,32 +270,32 @@ it('passes over what need not be decoded, and goes as far and finds the same as 
 })
 
 it('finds what is hidden behind a text of any length that says nothing', () => {
-  const machines = machinesOf(['heron', 'begin.*end'])
+  const compiled = machinesOf(['heron', 'begin.*end'])
   const words = 'All the words of it, 12 and 345. '.repeat(200)
   for (const before of [words, `begin ${words}`, `h${'\u200b'.repeat(5_000)}`, `${words}begin a`]) {
     const text = `${before}%65ron or h%65ron`
-    const found = new Plain({ text: machines.text, decoded: machines.decoded! }).push(text)
+    const found = new Plain({ text: compiled.text, decoded: compiled.decoded! }).push(text)
     expect(found).toMatchObject({ match: { view: 'decoded' } })
-    expect(new PatternScan(machines).push(text)).toEqual(found)
+    expect(new PatternScan(compiled).push(text)).toEqual(found)
   }
 })
 
 it('goes as far and finds the same, wherever something that cannot be seen stands', () => {
-  const machines = machinesOf(['heron', 'wörld'])
+  const compiled = machinesOf(['heron', 'wörld'])
   for (const secret of [...ENCODERS.map((encode) => encode('a heron')), ...ESCAPED]) {
     for (let cut = 0; cut <= secret.length; cut++) {
       for (const unseen of UNSEEN) {
         const text = `It is ${secret.slice(0, cut)}${unseen}${secret.slice(cut)}, 1.`
         for (const size of [1, 4, text.length])
-          expect(compare(machines, text, () => size)).toBe(true)
-        expect(atOnce(mayContainMatch(machines, text)), text).toBe(true)
+          expect(compare(compiled, text, () => size)).toBe(true)
+        expect(runSync(mayContainMatch(compiled, text)), text).toBe(true)
       }
     }
   }
 })
 
 it('holds what may be decoded and stands before a match, and nothing that comes after it', () => {
-  const machines = machinesOf(['heron', 'cd'])
+  const compiled = machinesOf(['heron', 'cd'])
   const befores = [
     'zzab',
     '12:34:',
@@ -310,7 +311,7 @@ it('holds what may be decoded and stands before a match, and nothing that comes 
     for (const after of ['', 'ef', ' efg', ':12 34', '.', '\u200bef', '🦅']) {
       for (const text of [`It is ${before}cd${after}`, `${before}cd${after}`]) {
         for (const size of [1, 3, text.length]) {
-          expect(compare(machines, text, () => size)).toBe(true)
+          expect(compare(compiled, text, () => size)).toBe(true)
         }
       }
     }
@@ -325,7 +326,7 @@ it('decodes nothing twice, however long something in the text itself is under wa
 })
 
 it('finds the same in a whole text, however long it is and wherever in it something is hidden', () => {
-  const machines = machinesOf(['heron'])
+  const compiled = machinesOf(['heron'])
   const words = 'All the words of it. '.repeat(3_500)
   const long = 'It is all about something else. '.repeat(90)
   for (const encode of ENCODERS) {
@@ -337,13 +338,13 @@ it('finds the same in a whole text, however long it is and wherever in it someth
       }
     }
     for (const text of texts) {
-      expect(atOnce(mayContainMatch(machines, text)), secret).toBe(true)
+      expect(runSync(mayContainMatch(compiled, text)), secret).toBe(true)
     }
   }
 })
 
 it('finds the same in a whole text, at whichever bit and digit it begins and ends', () => {
-  const machines = machinesOf(['heron', 'ivory', 'صلى الله'])
+  const compiled = machinesOf(['heron', 'ivory', 'صلى الله'])
   const [[base64], rows] = [ENCODERS, ENCODERS.slice(2, 4)]
   // Letters of one to four bytes.
   for (const word of [
@@ -363,17 +364,17 @@ it('finds the same in a whole text, at whichever bit and digit it begins and end
         texts.push('aaa'.slice(0, first) + base64!(before + word))
       for (const text of texts) {
         const hidden = text.replace(/=+$/, '')
-        if (hidden.length < 8 || !compare(machines, hidden, () => hidden.length)) continue
-        expect(atOnce(mayContainMatch(machines, hidden)), hidden).toBe(true)
+        if (hidden.length < 8 || !compare(compiled, hidden, () => hidden.length)) continue
+        expect(runSync(mayContainMatch(compiled, hidden)), hidden).toBe(true)
       }
       const whole = base64!(before + word).replace(/=+$/, '')
-      if (whole.length >= 8) expect(compare(machines, whole, () => 1)).toBe(true)
+      if (whole.length >= 8) expect(compare(compiled, whole, () => 1)).toBe(true)
     }
   }
   // One begins in the middle of the other's digits, and an escape ends with the text.
   for (const text of ['6976865726f6e', '06976865726f6e', 'hero&#110', 'hero&#x6e']) {
-    expect(compare(machines, text, () => text.length)).toBe(true)
-    expect(atOnce(mayContainMatch(machines, text)), text).toBe(true)
+    expect(compare(compiled, text, () => text.length)).toBe(true)
+    expect(runSync(mayContainMatch(compiled, text)), text).toBe(true)
   }
 })
 
@@ -387,28 +388,28 @@ it.each([
   `${Buffer.from('xxxxxhehe').toString('base64')}. ${Buffer.from('hexxxx').toString('base64')}`,
   `${Buffer.from('xxxxxhehe').toString('hex')}. ${Buffer.from('hexxxx').toString('hex')}`,
 ])('does not put together what does not belong together: %s', (text) => {
-  const machines = machinesOf(['heron', 'hehehe', 'éclair', '🦅nests'])
-  expect(compare(machines, text, () => text.length)).toBe(false)
-  expect(atOnce(mayContainMatch(machines, text))).toBe(false)
+  const compiled = machinesOf(['heron', 'hehehe', 'éclair', '🦅nests'])
+  expect(compare(compiled, text, () => text.length)).toBe(false)
+  expect(runSync(mayContainMatch(compiled, text))).toBe(false)
 })
 
 it('says nothing of ordinary texts, whatever figures are in them', () => {
-  const machines = machinesOf(LITERALS)
+  const compiled = machinesOf(LITERALS)
   const figures =
     ' On 2024-05-12 at 16:45:12, 12,345,678 bytes: 0x4f5e6a7b, 2d05-61fe-4c2b, 100 %, R&D, C:\\now.'
-  expect(atOnce(mayContainMatch(machines, ordinaryText(100_000, 3) + figures))).toBe(false)
+  expect(runSync(mayContainMatch(compiled, ordinaryText(100_000, 3) + figures))).toBe(false)
 })
 
 it('keeps texts apart that are looked at in turns', () => {
-  const machines = machinesOf(['heron'])
+  const compiled = machinesOf(['heron'])
   const words = 'All the words of it, 12 and 345. '.repeat(2_000)
   const secrets = ['', 'aGVyb24x', '', 'h%65ron', '68 65 72 6f 6e', `h%65r ${'x'.repeat(2_000)}`]
   const texts = [5_000, 15_000, 60_000].flatMap((length) =>
     secrets.map((secret) => words.slice(0, length) + secret),
   )
   // So that nothing has to be learnt, which would be a reason for a pause.
-  for (const text of texts) atOnce(mayContainMatch(machines, text))
-  const looks = texts.map((text) => mayContainMatch(machines, text))
+  for (const text of texts) runSync(mayContainMatch(compiled, text))
+  const looks = texts.map((text) => mayContainMatch(compiled, text))
   const said = texts.map((): boolean | undefined => undefined)
   while (said.includes(undefined)) {
     for (const [index, look] of looks.entries()) {

@@ -6,7 +6,7 @@
 import { leetGroup } from '../../src/patterns/views/leet.ts'
 import { fold, isIgnorable, readsAsLetter } from '../../src/patterns/views/fold.ts'
 import { isLiteral, parseRegex, type Instruction, type Regex } from '../../src/patterns/regex.ts'
-import { atOnce } from '../../src/patterns/time-slice.ts'
+import { runSync } from '../../src/patterns/time-slice.ts'
 
 /** A match in the raw text. */
 export interface Match {
@@ -57,7 +57,7 @@ export function judge(patterns: readonly string[], text: string): Judgement {
   const readings = new Map<string, Reading>([
     ['plain', plainReading()],
     ['folded', foldedReading(false)],
-    ['flat', foldedReading(true)],
+    ['squeezed', foldedReading(true)],
   ])
   for (const point of points) {
     for (const [name, reading] of readings) {
@@ -119,7 +119,7 @@ function foldedReading(isFlat: boolean): Reading {
 type CharInstruction = Instruction & { kind: 'char' }
 
 function followersOf(pattern: string, points: readonly Point[]): Record<string, Follower[]> {
-  const regex = atOnce(parseRegex(pattern))
+  const regex = runSync(parseRegex(pattern))
   const plain = [regexFollower(regex, 'raw', (one) => [one])]
   if (!isLiteral(pattern)) {
     return regex.caseSensitive
@@ -146,7 +146,7 @@ function followersOf(pattern: string, points: readonly Point[]): Record<string, 
     list.push(literalFollower(literal.map(rot13), 'derived', same))
     list.push(literalFollower(literal.toReversed(), 'derived', same))
   }
-  return { plain, flat: list }
+  return { plain, squeezed: list }
 }
 
 function literalFollower(
@@ -342,7 +342,7 @@ function hiddenIn(pattern: string, points: readonly Point[]): Spot[] {
 }
 
 type Symbols = { symbol: number; start: number; end: number }[]
-type Bytes = { byte: number; start: number; end: number }[]
+type Utf8Decoder = { byte: number; start: number; end: number }[]
 
 function find(literal: readonly number[], decoded: Symbols): Spot[] {
   const reading = foldedReading(true)
@@ -373,8 +373,8 @@ function bytesOf(
   points: readonly Point[],
   value: (codePoint: number) => number,
   bits: number,
-): Bytes {
-  const bytes: Bytes = []
+): Utf8Decoder {
+  const bytes: Utf8Decoder = []
   let buffer = 0
   let held = 0
   let start = 0
@@ -428,7 +428,7 @@ function unescaped(points: readonly Point[]): Symbols {
     .map(({ codePoint }) => (codePoint < 128 ? String.fromCharCode(codePoint) : '\u{fffd}'))
     .join('')
   const symbols: Symbols = []
-  let bytes: Bytes = []
+  let bytes: Utf8Decoder = []
   let high: { unit: number; start: number } | undefined
   const flush = () => {
     if (bytes.length > 0) symbols.push(...textsOf(bytes).flat())
@@ -472,7 +472,7 @@ function unescaped(points: readonly Point[]): Symbols {
 }
 
 // UTF-8, byte by byte, with the standard decoder.
-function textsOf(bytes: Bytes): Symbols[] {
+function textsOf(bytes: Utf8Decoder): Symbols[] {
   const symbols: Symbols = []
   const decoder = new TextDecoder('utf-8', { fatal: true })
   for (let at = 0; at < bytes.length;) {

@@ -1,10 +1,10 @@
 /** Long work is done in turns with others. */
 import { describe, expect, it, vi } from 'vitest'
-import { buildMachines, parsePattern } from '../../src/patterns/build.ts'
+import { buildAutomata, parsePattern } from '../../src/patterns/build.ts'
 import { mayContainMatch } from '../../src/patterns/search.ts'
 import { PatternScan } from '../../src/patterns/scan.ts'
 import { checking, compilePatterns, compiling } from '../../src/patterns/patterns.ts'
-import { atOnce, inTurns, yieldIfDue, type Steps } from '../../src/patterns/time-slice.ts'
+import { runSync, runSliced, yieldIfDue, type Task } from '../../src/patterns/time-slice.ts'
 import { preparePolicy, readPolicy } from '../../src/policy/policy.ts'
 import { hostilePatterns, randomNumbers } from '../guard/texts.ts'
 
@@ -41,7 +41,7 @@ async function turnsWhile(run: () => unknown): Promise<number> {
 }
 
 /** Works for a millisecond at each step. */
-function* busy(steps: number, worked: () => void = () => {}): Steps<number> {
+function* busy(steps: number, worked: () => void = () => {}): Task<number> {
   for (let step = 0; step < steps; step++) {
     const until = performance.now() + 1
     while (performance.now() < until);
@@ -51,13 +51,13 @@ function* busy(steps: number, worked: () => void = () => {}): Steps<number> {
   return steps
 }
 
-describe('inTurns', () => {
+describe('runSliced', () => {
   it('does short work at once', () => {
-    expect(inTurns(busy(0))).toBe(0)
+    expect(runSliced(busy(0))).toBe(0)
   })
 
   it('lets others have their turn in long work', async () => {
-    expect(await turnsWhile(() => inTurns(busy(40)))).toBeGreaterThan(8)
+    expect(await turnsWhile(() => runSliced(busy(40)))).toBeGreaterThan(8)
   })
 
   it('gives one work a turn at a time, however many there are', async () => {
@@ -67,7 +67,7 @@ describe('inTurns', () => {
       if (!isOver) setImmediate(turn)
     }
     const works = Array.from({ length: 20 }, () => {
-      return inTurns(busy(8, () => void (most = Math.max(most, ++inOne))))
+      return runSliced(busy(8, () => void (most = Math.max(most, ++inOne))))
     })
     inOne = most = 0
     turn()
@@ -79,7 +79,7 @@ describe('inTurns', () => {
 
   it('ends when nobody waits for it any more', async () => {
     let [steps, isClosed] = [0, false]
-    function* work(): Steps<number> {
+    function* work(): Task<number> {
       try {
         return yield* busy(1_000, () => steps++)
       } finally {
@@ -87,7 +87,7 @@ describe('inTurns', () => {
       }
     }
     const gone = new Error('gone')
-    const done = inTurns(work(), () => {
+    const done = runSliced(work(), () => {
       if (steps > 6) throw gone
     })
     await expect(done).rejects.toBe(gone)
@@ -127,13 +127,13 @@ describe('yieldIfDue', () => {
 describe('patterns that are new', () => {
   it('are checked and compiled in turns', async () => {
     const patterns = fresh()
-    expect(await turnsWhile(() => inTurns(checking(patterns)))).toBeGreaterThan(2)
-    expect(await turnsWhile(() => inTurns(compiling(patterns, 'request')))).toBeGreaterThan(2)
+    expect(await turnsWhile(() => runSliced(checking(patterns)))).toBeGreaterThan(2)
+    expect(await turnsWhile(() => runSliced(compiling(patterns, 'request')))).toBeGreaterThan(2)
   })
 
   it('are compiled in small steps', () => {
     const patterns = fresh()
-    atOnce(checking(patterns))
+    runSync(checking(patterns))
     expect([...compiling(patterns, 'request')].length).toBeGreaterThan(100)
   })
 
@@ -141,15 +141,15 @@ describe('patterns that are new', () => {
     const patterns = fresh()
     const matcher = compilePatterns(patterns, 'request')
     expect(compiling(patterns, 'request').next()).toEqual({ done: true, value: matcher })
-    atOnce(checking(patterns))
+    runSync(checking(patterns))
     expect(checking(patterns).next().done).toBe(true)
   })
 
   it('are compiled once for all who want them meanwhile', () => {
     const patterns = fresh()
-    atOnce(checking(patterns))
+    runSync(checking(patterns))
     const works = Array.from({ length: 3 }, () => compiling(patterns, 'request'))
-    const made = new Map<Steps<unknown>, unknown>()
+    const made = new Map<Task<unknown>, unknown>()
     let steps = 0
     while (made.size < works.length) {
       for (const work of works) {
@@ -161,20 +161,20 @@ describe('patterns that are new', () => {
     }
     expect(new Set(made.values())).toEqual(new Set([compilePatterns(patterns, 'request')]))
     const alone = fresh()
-    atOnce(checking(alone))
+    runSync(checking(alone))
     expect(steps).toBeLessThan(2 * [...compiling(alone, 'request')].length)
   })
 
   it('are compiled for those who stay', () => {
     const patterns = fresh()
-    atOnce(checking(patterns))
+    runSync(checking(patterns))
     const [one, other] = [compiling(patterns, 'request'), compiling(patterns, 'request')]
     for (let step = 0; step < 50; step++) {
       one.next()
       other.next()
     }
     one.return(undefined as never)
-    expect(atOnce(other)).toBe(compilePatterns(patterns, 'request'))
+    expect(runSync(other)).toBe(compilePatterns(patterns, 'request'))
   })
 
   it('are compiled anew where nobody stayed', () => {
@@ -232,10 +232,10 @@ describe('a match that may begin anywhere', () => {
   })
 
   it('is walked back to along with a stream, a little for each symbol', () => {
-    const machines = atOnce(buildMachines([atOnce(parsePattern('[ab]{60}a[ab]*!'))]))
+    const compiled = runSync(buildAutomata([runSync(parsePattern('[ab]{60}a[ab]*!'))]))
     const [half, whole] = [1 << 12, 1 << 13].map((length) => {
-      const columnOf = vi.spyOn(machines.text, 'columnOf')
-      const scan = new PatternScan(machines)
+      const columnOf = vi.spyOn(compiled.text, 'columnOf')
+      const scan = new PatternScan(compiled)
       let [most, before] = [0, 0]
       for (const letter of letters(length)) {
         expect(scan.push(letter).match).toBeUndefined()
@@ -254,23 +254,23 @@ describe('a match that may begin anywhere', () => {
   it('is found where it is where no set of states comes twice, and nothing is remembered', () => {
     const [, patterns, textOf] = hostilePatterns().find(([name]) => name === 'states without end')!
     const few = patterns.slice(0, 8)
-    const machines = atOnce(buildMachines(few.map((pattern) => atOnce(parsePattern(pattern)))))
-    const { forward } = machines.text
+    const compiled = runSync(buildAutomata(few.map((pattern) => runSync(parsePattern(pattern)))))
+    const { forward } = compiled.text
     const passing = vi.spyOn(forward, 'passing')
     const dropped = vi.spyOn(forward, 'drop')
     const letters = textOf(1 << 15)
     const text = `${letters}c!`
     const pattern = few.findIndex((_, index) => letters.at(-301 - index) === 'a')
     const hit = { pattern, start: 0, end: text.length, view: 'raw' }
-    expect(atOnce(mayContainMatch(machines, letters))).toBe(false)
-    expect(atOnce(mayContainMatch(machines, text))).toBe(true)
+    expect(runSync(mayContainMatch(compiled, letters))).toBe(false)
+    expect(runSync(mayContainMatch(compiled, text))).toBe(true)
     const looked = dropped.mock.calls.length
-    expect(atOnce(new PatternScan(machines).search(text, 128))).toEqual(hit)
+    expect(runSync(new PatternScan(compiled).search(text, 128))).toEqual(hit)
     expect(passing.mock.calls.slice(0, 3)).toEqual([[4_096], [8_192], [16_384]])
     // Now and then it is tried again.
     expect(looked).toBeGreaterThanOrEqual(passing.mock.calls.length)
     for (const size of [100, 5_000]) {
-      const scan = new PatternScan(machines)
+      const scan = new PatternScan(compiled)
       const steps = text.match(new RegExp(`.{1,${size}}`, 'gs'))!.map((piece) => scan.push(piece))
       expect(steps.at(-1)).toEqual({ safeOffset: 0, match: hit })
     }

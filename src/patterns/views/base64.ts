@@ -1,5 +1,5 @@
 /** Base64 in a text. */
-import { Bytes, valuesOf, type Decoder, type Reader } from './decode.ts'
+import { Utf8Decoder, valuesOf, type Decoder, type CodePointSink } from './decode.ts'
 
 /** Shorter runs are not decoded. */
 export const MIN_BASE64 = 8
@@ -12,7 +12,7 @@ SEXTETS[0x5f] = 63
 /** Runs of base64 characters, at each of the four places where a group of four may begin. */
 export class Base64 implements Decoder {
   /** By the place of the first character of a group, modulo 4. */
-  readonly #bytes: readonly Bytes[]
+  readonly #bytes: readonly Utf8Decoder[]
   #length = 0
   /** Until a run is long enough. */
   readonly #waiting: { value: number; start: number; end: number }[] = []
@@ -21,8 +21,8 @@ export class Base64 implements Decoder {
   #lastStart = 0
 
   /** @param readers four of them */
-  constructor(readers: readonly Reader[]) {
-    this.#bytes = readers.map((reader) => new Bytes(reader))
+  constructor(readers: readonly CodePointSink[]) {
+    this.#bytes = readers.map((reader) => new Utf8Decoder(reader))
     for (let at = 0; at < MIN_BASE64; at++) this.#waiting.push({ value: 0, start: 0, end: 0 })
   }
 

@@ -3,15 +3,15 @@
  * read code points with their places in the raw text and hand symbols with places to readers.
  */
 
-import { BREAK } from './fold.ts'
+import { SEPARATOR_SYMBOL } from './fold.ts'
 
 /** Takes what was decoded. */
-export interface Reader {
+export interface CodePointSink {
   /** Nothing of what was read may be part of a match with what follows. */
   readonly idle: boolean
   /** By byte of UTF-8: 0 if no match can begin with it. */
   readonly begins: Uint8Array
-  /** @param symbol a code point, or `BREAK` for what cannot be one */
+  /** @param symbol a code point, or `SEPARATOR_SYMBOL` for what cannot be one */
   read(symbol: number, start: number, end: number): void
   /** What follows does not belong to what was read. */
   restart(): void
@@ -31,15 +31,15 @@ export interface Decoder {
   hold(isExact: boolean): number
 }
 
-/** Bytes of UTF-8 to code points; breaks for what is not valid, and for controls. */
-export class Bytes {
-  readonly #reader: Reader
+/** Utf8Decoder of UTF-8 to code points; breaks for what is not valid, and for controls. */
+export class Utf8Decoder {
+  readonly #reader: CodePointSink
   #missing = 0
   #value = 0
   #least = 0
   #start = 0
 
-  constructor(reader: Reader) {
+  constructor(reader: CodePointSink) {
     this.#reader = reader
   }
 
@@ -63,19 +63,19 @@ export class Bytes {
       this.cut(start)
     }
     if (this.#reader.begins[byte] === 0 && this.#reader.idle) return
-    if (byte < 0x80) return this.#reader.read(isText(byte) ? byte : BREAK, start, end)
+    if (byte < 0x80) return this.#reader.read(isText(byte) ? byte : SEPARATOR_SYMBOL, start, end)
     this.#start = start
     if (byte >= 0xc2 && byte < 0xe0) this.#expect(1, byte & 0x1f, 0x80)
     else if (byte >= 0xe0 && byte < 0xf0) this.#expect(2, byte & 0x0f, 0x800)
     else if (byte >= 0xf0 && byte < 0xf5) this.#expect(3, byte & 0x07, 0x10000)
-    else this.#reader.read(BREAK, start, end)
+    else this.#reader.read(SEPARATOR_SYMBOL, start, end)
   }
 
   /** What is incomplete stays so. */
   cut(end: number): void {
     if (this.#missing === 0) return
     this.#missing = 0
-    if (!this.#reader.idle) this.#reader.read(BREAK, this.#start, end)
+    if (!this.#reader.idle) this.#reader.read(SEPARATOR_SYMBOL, this.#start, end)
   }
 
   restart(): void {
@@ -96,7 +96,7 @@ export class Bytes {
 
   #emit(value: number, end: number): void {
     const isValid = value >= this.#least && isText(value) && value >>> 11 !== 0x1b
-    this.#reader.read(isValid && value <= 0x10ffff ? value : BREAK, this.#start, end)
+    this.#reader.read(isValid && value <= 0x10ffff ? value : SEPARATOR_SYMBOL, this.#start, end)
   }
 }
 

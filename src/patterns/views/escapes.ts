@@ -1,8 +1,8 @@
 /** Escapes in a text. */
-import { Bytes, isText, type Decoder, type Reader } from './decode.ts'
-import { BREAK } from './fold.ts'
+import { Utf8Decoder, isText, type Decoder, type CodePointSink } from './decode.ts'
+import { SEPARATOR_SYMBOL } from './fold.ts'
 
-/** Bytes of a percent or of `\x`, a UTF-16 unit, a code point in braces, a code point of HTML. */
+/** Utf8Decoder of a percent or of `\x`, a UTF-16 unit, a code point in braces, a code point of HTML. */
 const ESCAPE =
   /^(?:(?:%|\\x)([\da-f]{2})|\\u([\da-f]{4})|\\u\{([\da-f]{1,6})\}|&#(\d{1,7});?|&#x([\da-f]{1,6});?)$/i
 const UNFINISHED =
@@ -20,8 +20,8 @@ export function mayEscape(codePoint: number): boolean {
 
 /** The running text with its escapes replaced. */
 export class Escapes implements Decoder {
-  readonly #reader: Reader
-  readonly #bytes: Bytes
+  readonly #reader: CodePointSink
+  readonly #bytes: Utf8Decoder
   /** What may become an escape, and where its characters are. */
   #open = ''
   readonly #starts: number[] = []
@@ -30,9 +30,9 @@ export class Escapes implements Decoder {
   #high = 0
   #highStart = 0
 
-  constructor(reader: Reader) {
+  constructor(reader: CodePointSink) {
     this.#reader = reader
-    this.#bytes = new Bytes(reader)
+    this.#bytes = new Utf8Decoder(reader)
   }
 
   read(codePoint: number, start: number, end: number): void {
@@ -118,7 +118,7 @@ export class Escapes implements Decoder {
       this.#highStart = start
       return
     }
-    this.#reader.read(isText(value) && value <= 0x10ffff ? value : BREAK, start, end)
+    this.#reader.read(isText(value) && value <= 0x10ffff ? value : SEPARATOR_SYMBOL, start, end)
   }
 
   #flush(end: number): void {
@@ -129,6 +129,6 @@ export class Escapes implements Decoder {
   #flushHigh(end: number): void {
     if (this.#high === 0) return
     this.#high = 0
-    this.#reader.read(BREAK, this.#highStart, end)
+    this.#reader.read(SEPARATOR_SYMBOL, this.#highStart, end)
   }
 }

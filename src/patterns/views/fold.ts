@@ -4,7 +4,7 @@ import { CONFUSABLES } from './confusables.ts'
 export const NEWLINE = 0x0a
 export const SPACE = 0x20
 /** In place of a symbol: what is no text, and part of no match. */
-export const BREAK = -1
+export const SEPARATOR_SYMBOL = -1
 
 // Our own expressions, over one code point.
 const IGNORABLE = /^[\p{Default_Ignorable_Code_Point}\p{Cc}\ufff9-\ufffb]$/u

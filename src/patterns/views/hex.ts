@@ -1,5 +1,5 @@
 /** Hexadecimal digits in a text. */
-import { Bytes, valuesOf, type Decoder, type Reader } from './decode.ts'
+import { Utf8Decoder, valuesOf, type Decoder, type CodePointSink } from './decode.ts'
 
 /** Shorter rows, in pairs of digits, are not decoded. */
 export const MIN_PAIRS = 4
@@ -10,7 +10,7 @@ for (const [index, code] of [...'ABCDEF'].entries()) DIGITS[code.charCodeAt(0)] 
 
 /** Pairs of hexadecimal digits, with at most one separator between two pairs. */
 export class Hex implements Decoder {
-  readonly #bytes: Bytes
+  readonly #bytes: Utf8Decoder
   /** How many digits are left out at the beginning of a run: 0 or 1. */
   readonly #offset: number
   #skip: number
@@ -21,8 +21,8 @@ export class Hex implements Decoder {
   #afterSeparator = false
   readonly #waiting: [byte: number, start: number, end: number][] = []
 
-  constructor(reader: Reader, offset: number) {
-    this.#bytes = new Bytes(reader)
+  constructor(reader: CodePointSink, offset: number) {
+    this.#bytes = new Utf8Decoder(reader)
     this.#offset = this.#skip = offset
   }
 
@@ -78,7 +78,12 @@ export class Hex implements Decoder {
  * stretch with too few for a row. What is no digit and no separator is passed over.
  * @returns a place in the stretch; Infinity if none waits
  */
-export function openRow(units: Uint16Array, from: number, to: number, offset: number): number {
+export function pendingHexStart(
+  units: Uint16Array,
+  from: number,
+  to: number,
+  offset: number,
+): number {
   let left = offset
   let count = 0
   let start = Infinity
