@@ -109,7 +109,7 @@ export class DecodedReader implements CodePointSink {
     this.#cursor.restart()
   }
 
-  hold(): number {
+  pendingStart(): number {
     return Infinity
   }
 }

@@ -1,76 +1,44 @@
 /**
- * View D over a text that grows. Decoders are at work only where there may be something to decode. The rest is counted,
- * and its end kept, so that they can be told of it later.
+ * View `decoded` over a text that grows. Decoders run only where there is something to decode; the end of the text is kept,
+ * so that a decoder that begins late can be told what came before.
  */
-import { MIN_BASE64 } from './views/base64.ts'
-import type { Decoder } from './views/decode.ts'
-import { MIN_PAIRS, pendingHexStart } from './views/hex.ts'
-import { Decoders } from './decoders.ts'
+import type { PatternMatch } from '../plugin.ts'
+import { Base64, MIN_BASE64 } from './views/base64.ts'
+import type { CodePointSink, Decoder } from './views/decode.ts'
+import { Escapes } from './views/escapes.ts'
+import { Hex, pendingHexStart } from './views/hex.ts'
+import { firstBytesOf } from './dfa-cursor.ts'
+import {
+  BASE64_RUN,
+  base64RunIn,
+  CANDIDATES,
+  CHAR_CLASS,
+  ESCAPE_START,
+  HEX_ROW,
+  hexRowIn,
+  INVISIBLE,
+  MIN_DIGITS,
+  STATE,
+} from './encoded-candidates.ts'
+import { MatchCursor } from './match-cursor.ts'
 import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
-import { DIGIT, ESCAPE, SEPARATOR, SEXTET, SORTS, UNSEEN } from './char-class.ts'
-const CODES = 128
-import type { Found } from './match-cursor.ts'
+import { runSync } from './time-slice.ts'
 import { codePointAt, type Utf16 } from './utf16.ts'
 
-const MIN_DIGITS = MIN_PAIRS * 2
-/** So many units are passed over at once, and have to be kept at most. */
-const STRETCH = 1_024
-
-// A state is made of what is counted, times the number of codes.
-const DIGIT_STATES = MIN_DIGITS * 2
-const stateOf = (run: number, digits: number, separated: boolean) =>
-  (run * DIGIT_STATES + digits * 2 + (separated ? 1 : 0)) * CODES
-const runIn = (state: number) => Math.floor(state / CODES / DIGIT_STATES)
-const digitsIn = (state: number) => Math.floor(state / CODES / 2) % MIN_DIGITS
-const isSeparatedIn = (state: number) => Math.floor(state / CODES) % 2 === 1
-
-/** By state plus ASCII code: the next state, or -1 for what has to be {@link EncodedScanner.read}. */
-const STEPS = new Int16Array(MIN_BASE64 * DIGIT_STATES * CODES)
-
-for (let run = 0; run < MIN_BASE64; run++) {
-  for (let digits = 0; digits < MIN_DIGITS; digits++) {
-    for (const separated of [false, true]) {
-      const state = stateOf(run, digits, separated)
-      for (let code = 0; code < CODES; code++) {
-        STEPS[state + code] = after(run, digits, separated, SORTS[code]!)
-      }
-    }
-  }
-}
-
-function after(run: number, digits: number, separated: boolean, sort: number): number {
-  if ((sort & (ESCAPE | UNSEEN)) !== 0) return -1
-  const nextRun = (sort & SEXTET) === 0 ? 0 : run + 1
-  const nextDigits = digitsAfter(digits, separated, sort)
-  if (nextRun === MIN_BASE64 || nextDigits === MIN_DIGITS) return -1
-  return stateOf(nextRun, nextDigits, separates(digits, separated, sort))
-}
-
-// With at most one separator between two digits.
-function digitsAfter(digits: number, separated: boolean, sort: number): number {
-  if ((sort & DIGIT) !== 0) return digits + 1
-  return separates(digits, separated, sort) ? digits : 0
-}
-
-function separates(digits: number, separated: boolean, sort: number): boolean {
-  return (sort & DIGIT) === 0 && (sort & SEPARATOR) !== 0 && digits > 0 && !separated
-}
-
-/** Goes through a text beside the track that looks for the same literals in the text itself. */
+/** Looks for encoded matches beside the cursor that reads the text itself. */
 export class EncodedScanner {
   readonly #dfa: ProductDfa
-  #decoded: Decoders | undefined
-  /** Of base64 characters component by component: how many, and where in the text. From {@link MIN_BASE64} on they are decoded. */
-  #run = 0
+  #made: Decoders | undefined
+  /** A state of {@link CANDIDATES}. */
+  #candidates = 0
+  /** Where the present run of base64 and the present row of digits begin, if there are any. */
   #runStart = 0
-  /** The same of hexadecimal digits with at most one separator between two. From {@link MIN_DIGITS} on they are decoded. */
-  #digits = 0
   #rowStart = 0
-  #separated = false
-  /** Escapes are decoded, or were, and what they are part of may go on. */
+  /** Escapes are decoded, or were, and a match with one inside may be under way. */
   #escaping = false
-  /** What is before this place has been done with. */
+  /** Where the text begins that the decoder of escapes has not read. */
   #escapesStart = 0
+  /** The end of the text, of which #kept units are in use. */
   #tail: Utf16 = new Uint16Array(64)
   #kept = 0
   #position = 0
@@ -79,175 +47,111 @@ export class EncodedScanner {
     this.#dfa = dfa
   }
 
-  /** The end of what has been read, in units, with room for more. */
-  get tail(): Utf16 {
-    return this.#tail
-  }
-
-  /** How much it is. */
-  get kept(): number {
-    return this.#kept
-  }
-
-  /** Of the matches that end at the same place, the first pattern's. */
-  get found(): Found | undefined {
-    return this.#decoded?.found
-  }
-
-  /**
-   * Reads what decoders need not be told of, as far as that goes.
-   * @param since from where on something in the text itself may be part of a match; Infinity if nothing is
-   * @returns how much: up to the end, a surrogate, something to be {@link read}, or just enough for once
-   */
-  skip(text: string, from: number, since: number): number {
-    if (this.#escaping || this.#run >= MIN_BASE64 || this.#digits >= MIN_DIGITS) return 0
-    const to = Math.min(text.length, from + STRETCH)
-    this.#makeSpace(to - from, since)
-    const tail = this.#tail
-    const kept = this.#kept - from
-    let state = stateOf(this.#run, this.#digits, this.#separated)
-    let at = from
-    for (; at < to; at++) {
-      const unit = text.charCodeAt(at)
-      if (unit >= CODES) {
-        if ((unit & 0xf800) === 0xd800 || this.#sortOf(unit) === UNSEEN) break
-        state = 0
-      } else {
-        const next = STEPS[state + unit]!
-        if (next < 0) break
-        state = next
-      }
-      tail[kept + at] = unit
-    }
-    this.#kept = kept + at
-    this.#position += at - from
-    this.#skipped(state, text, from, at)
-    return at - from
-  }
-
-  /** What counts at the end of a stretch began in it, unless there is too little of it. */
-  #skipped(state: number, text: string, from: number, to: number): void {
-    const left = this.#position - to
-    this.#run = runIn(state)
-    if (this.#run <= to - from) this.#runStart = left + to - this.#run
-    this.#digits = digitsIn(state)
-    this.#separated = isSeparatedIn(state)
-    let first = to
-    for (let missing = this.#digits; missing > 0;) {
-      if (first === from) return
-      if ((SORTS[text.charCodeAt(--first)]! & DIGIT) !== 0) missing--
-    }
-    this.#rowStart = left + first
-  }
-
-  /** Takes the last units back, of those that were skipped last. */
-  unread(units: number): void {
-    const tail = this.#tail.subarray(0, this.#kept - units)
-    this.#position -= this.#kept
-    this.#run = this.#digits = this.#kept = 0
-    this.#separated = false
-    // All that counts at the end begins in the tail.
-    while (this.#kept < tail.length) {
-      const codePoint = codePointAt(tail, this.#kept)
-      this.#count(this.#sortOf(codePoint), this.#position)
-      this.#kept += codePoint > 0xffff ? 2 : 1
-      this.#position += codePoint > 0xffff ? 2 : 1
-    }
+  /** The match, if there is one. Of several that end at the same place, that of the first pattern. */
+  get found(): PatternMatch | undefined {
+    return this.#made?.found
   }
 
   /**
    * Reads a code point.
-   * @param since see {@link skip}; before this code point
+   * @param since where the oldest match under way in the text itself may begin, before this code point; or Infinity
    * @returns whether there is a match; nothing may follow it
    */
   read(codePoint: number, since: number): boolean {
     const start = this.#position
     this.#keep(codePoint, since)
+    if (!this.#isVisible(codePoint)) return false
     const end = this.#position
-    const sort = this.#sortOf(codePoint)
-    if (sort === UNSEEN) return false
-    const [run, digits] = [this.#run, this.#digits]
-    this.#count(sort, start)
-    if (this.#run === MIN_BASE64) this.#tell(this.#decoders.base64, this.#runStart)
-    else if (this.#run > MIN_BASE64) this.#decoders.base64.read(codePoint, start, end)
-    else if (run >= MIN_BASE64) this.#decoders.base64.end()
-    for (let at = 0; at < 2; at++) {
-      if (this.#digits >= MIN_DIGITS) {
-        const hex = this.#decoders.hex[at]!
-        if (digits < MIN_DIGITS) this.#tell(hex, this.#rowStart)
-        else hex.read(codePoint, start, end)
-      } else if (digits >= MIN_DIGITS) this.#decoders.hex[at]!.end()
+    const before = this.#candidates
+    const after = codePoint < 128 ? CANDIDATES[before + codePoint]! : 0
+    this.#candidates = after & STATE
+    if (base64RunIn(before) === 0) this.#runStart = start
+    if (hexRowIn(before) === 0) this.#rowStart = start
+    if (after <= STATE && !this.#decodes(before)) return false
+    const { base64, hex } = this.#decoders
+    if ((after & BASE64_RUN) !== 0) this.#tell(base64, this.#runStart)
+    else if (base64RunIn(before) === MIN_BASE64) base64.read(codePoint, start, end)
+    for (const decoder of hex) {
+      if ((after & HEX_ROW) !== 0) this.#tell(decoder, this.#rowStart)
+      else if (hexRowIn(before) === MIN_DIGITS) decoder.read(codePoint, start, end)
     }
-    if (this.#escaping) this.#decoders.escapes.read(codePoint, start, end)
-    else if ((sort & ESCAPE) !== 0) {
-      // What is alive in the text until now may go on behind the escape.
-      this.#escaping = true
-      this.#tell(this.#decoders.escapes, Math.max(Math.min(since, start), this.#escapesStart))
-    }
-    if (this.found !== undefined) return true
-    if (this.#escaping && this.#decoders.escapes.idle) {
-      this.#decoders.escapes.restart()
-      this.#escaping = false
-      this.#escapesStart = end
-    }
-    return false
+    this.#endRuns(before, after & STATE)
+    this.#readEscapes(codePoint, start, (after & ESCAPE_START) !== 0, since)
+    return this.found !== undefined
   }
 
   /** The text is over. @returns whether there is a match */
   finish(): boolean {
-    if (this.#run >= MIN_BASE64) this.#decoders.base64.end()
-    if (this.#digits >= MIN_DIGITS) for (const hex of this.#decoders.hex) hex.end()
+    this.#endRuns(this.#candidates, 0)
+    this.#candidates = 0
     if (this.#escaping) this.#decoders.escapes.end()
-    this.#run = this.#digits = 0
     return this.found !== undefined
   }
 
-  /** From where on a match may be under way; Infinity if none is. See {@link MatchCursor.hold}. */
-  hold(isExact: boolean): number {
-    let held = Infinity
-    if (this.#run >= MIN_BASE64) held = this.#decoders.base64.hold(isExact)
-    else if (this.#run > 0) held = this.#runStart
-    if (this.#digits >= MIN_DIGITS) {
-      for (const hex of this.#decoders.hex) held = Math.min(held, hex.hold(isExact))
-    } else if (this.#digits > 0 && this.#rowStart < held) {
-      held = Math.min(held, this.#pendingHexStart())
+  /** Where the oldest match under way may begin; Infinity if there is none. See {@link MatchCursor.pendingStart}. */
+  pendingStart(isExact: boolean): number {
+    const [run, row] = [base64RunIn(this.#candidates), hexRowIn(this.#candidates)]
+    let pending = Infinity
+    if (run === MIN_BASE64) pending = this.#decoders.base64.pendingStart(isExact)
+    else if (run > 0) pending = this.#runStart
+    if (row === MIN_DIGITS) {
+      for (const hex of this.#decoders.hex) pending = Math.min(pending, hex.pendingStart(isExact))
+    } else if (row > 0 && this.#rowStart < pending) {
+      pending = Math.min(pending, this.#pendingRowStart())
     }
-    // While none is decoded, what would hold here holds in the text itself.
-    return this.#escaping ? Math.min(held, this.#decoders.escapes.hold(isExact)) : held
+    // Without an escape, the text itself tells what is under way.
+    return this.#escaping
+      ? Math.min(pending, this.#decoders.escapes.pendingStart(isExact))
+      : pending
   }
 
   get #decoders(): Decoders {
-    return (this.#decoded ??= new Decoders(this.#dfa))
+    return (this.#made ??= new Decoders(this.#dfa))
   }
 
-  #sortOf(codePoint: number): number {
-    if (codePoint < CODES) return SORTS[codePoint]!
-    return this.#dfa.classOf(codePoint) === UNSEEN_CLASS ? UNSEEN : 0
+  #isVisible(codePoint: number): boolean {
+    if (codePoint < 128) return CHAR_CLASS[codePoint] !== INVISIBLE
+    return this.#dfa.classOf(codePoint) !== UNSEEN_CLASS
   }
 
-  #count(sort: number, start: number): void {
-    if ((sort & UNSEEN) !== 0) return
-    if ((sort & SEXTET) === 0) this.#run = 0
-    else if (this.#run++ === 0) this.#runStart = start
-    const [digits, separated] = [this.#digits, this.#separated]
-    this.#digits = digitsAfter(digits, separated, sort)
-    this.#separated = separates(digits, separated, sort)
-    if (digits === 0) this.#rowStart = start
+  #decodes(candidates: number): boolean {
+    if (this.#escaping || base64RunIn(candidates) === MIN_BASE64) return true
+    return hexRowIn(candidates) === MIN_DIGITS
   }
 
-  /** Tells a decoder, which has just begun, of all that has been read from a place on. */
+  #endRuns(before: number, after: number): void {
+    if (base64RunIn(before) === MIN_BASE64 && base64RunIn(after) === 0) this.#decoders.base64.end()
+    if (hexRowIn(before) < MIN_DIGITS || hexRowIn(after) === MIN_DIGITS) return
+    for (const hex of this.#decoders.hex) hex.end()
+  }
+
+  #readEscapes(codePoint: number, start: number, begins: boolean, since: number): void {
+    const { escapes } = this.#decoders
+    if (this.#escaping) escapes.read(codePoint, start, this.#position)
+    else if (begins) {
+      // What is under way in the text so far may go on behind the escape.
+      this.#escaping = true
+      this.#tell(escapes, Math.max(Math.min(since, start), this.#escapesStart))
+    }
+    if (!this.#escaping || !escapes.idle || this.found) return
+    escapes.restart()
+    this.#escaping = false
+    this.#escapesStart = this.#position
+  }
+
+  /** Tells a decoder that has just begun all that was read from an offset on. */
   #tell(decoder: Decoder, from: number): void {
     const offset = this.#position - this.#kept
     const tail = this.#tail.subarray(0, this.#kept)
     for (let at = from - offset, next = at; at < tail.length; at = next) {
       const codePoint = codePointAt(tail, at)
       next += codePoint > 0xffff ? 2 : 1
-      if (this.#sortOf(codePoint) !== UNSEEN) decoder.read(codePoint, offset + at, offset + next)
+      if (this.#isVisible(codePoint)) decoder.read(codePoint, offset + at, offset + next)
     }
   }
 
-  /** Where the first digit is of which a row that is decoded later may begin; Infinity if there is none. */
-  #pendingHexStart(): number {
+  /** Where the first digit is with which a row that is decoded later may begin; Infinity if there is none. */
+  #pendingRowStart(): number {
     const offset = this.#position - this.#kept
     const from = this.#rowStart - offset
     const first = pendingHexStart(this.#tail, from, this.#kept, 0)
@@ -256,7 +160,7 @@ export class EncodedScanner {
   }
 
   #keep(codePoint: number, since: number): void {
-    this.#makeSpace(2, since)
+    if (this.#kept + 2 > this.#tail.length) this.#makeSpace(since)
     if (codePoint > 0xffff) {
       this.#tail[this.#kept++] = 0xd800 | ((codePoint - 0x10000) >> 10)
       this.#tail[this.#kept++] = 0xdc00 | (codePoint & 0x3ff)
@@ -267,21 +171,81 @@ export class EncodedScanner {
     }
   }
 
-  // Lets go of what nobody can ask for any more.
-  #makeSpace(units: number, since: number): void {
-    const size = this.#tail.length
-    if (this.#kept + units <= size) return
+  /** Drops what no decoder can ask for any more, and grows the tail if that is not enough. */
+  #makeSpace(since: number): void {
+    const [run, row] = [base64RunIn(this.#candidates), hexRowIn(this.#candidates)]
     let first = Math.min(since, this.#position)
-    if (this.#run > 0 && this.#run < MIN_BASE64) first = Math.min(first, this.#runStart)
-    if (this.#digits > 0 && this.#digits < MIN_DIGITS) first = Math.min(first, this.#rowStart)
+    if (run > 0 && run < MIN_BASE64) first = Math.min(first, this.#runStart)
+    if (row > 0 && row < MIN_DIGITS) first = Math.min(first, this.#rowStart)
     const gone = Math.max(0, this.#kept - (this.#position - first))
+    const rest = this.#tail.subarray(gone, this.#kept)
     this.#kept -= gone
-    if ((this.#kept + units) * 2 <= size) {
-      this.#tail.copyWithin(0, gone, gone + this.#kept)
-      return
-    }
-    const tail = new Uint16Array((this.#kept + units) * 2)
-    tail.set(this.#tail.subarray(gone, gone + this.#kept))
-    this.#tail = tail
+    if ((this.#kept + 2) * 2 > this.#tail.length) {
+      const tail = new Uint16Array((this.#kept + 2) * 2)
+      tail.set(rest)
+      this.#tail = tail
+    } else this.#tail.set(rest)
+  }
+}
+
+/** One decoder for each way in which a text may hold encoded text, and what they find. They ignore invisible characters. */
+export class Decoders {
+  /** Of several matches that end at the same place, that of the first pattern. */
+  found: PatternMatch | undefined
+  readonly base64: Decoder
+  /** For pairs of digits that begin with the first digit of a row, and with the second. */
+  readonly hex: readonly Decoder[]
+  readonly escapes: Escapes
+
+  constructor(dfa: ProductDfa) {
+    const sink = () => new CursorSink(dfa, (match) => this.#note(match))
+    this.hex = [new Hex(sink(), 0), new Hex(sink(), 1)]
+    this.escapes = new Escapes(sink())
+    this.base64 = new Base64(Array.from({ length: 4 }, sink))
+  }
+
+  #note(match: PatternMatch): void {
+    const { found } = this
+    const isFirst =
+      found === undefined ||
+      match.pattern < found.pattern ||
+      (match.pattern === found.pattern && match.start < found.start)
+    if (isFirst) this.found = match
+  }
+}
+
+/** Reads decoded text with positions. After a match it stays as it is: its pending start is that of the match. */
+class CursorSink implements CodePointSink {
+  readonly begins: Uint8Array
+  readonly #dfa: ProductDfa
+  readonly #cursor: MatchCursor
+  readonly #note: (match: PatternMatch) => void
+
+  constructor(dfa: ProductDfa, note: (match: PatternMatch) => void) {
+    this.#dfa = dfa
+    this.begins = firstBytesOf(dfa)
+    this.#cursor = new MatchCursor(dfa)
+    this.#note = note
+  }
+
+  get idle(): boolean {
+    return this.#cursor.since === Infinity
+  }
+
+  read(symbol: number, start: number, end: number): void {
+    const cursor = this.#cursor
+    if (cursor.isOver) return
+    const symbolClass = this.#dfa.classOf(symbol)
+    if (symbolClass === UNSEEN_CLASS || !cursor.advance(symbolClass, start, end)) return
+    // Only literals are looked for here, so the match began a few symbols ago.
+    this.#note(runSync(cursor.locate()))
+  }
+
+  restart(): void {
+    if (!this.#cursor.isOver) this.#cursor.restart()
+  }
+
+  pendingStart(isExact: boolean): number {
+    return this.#cursor.pendingStart(isExact)
   }
 }

@@ -1,83 +1,64 @@
 /**
- * One sequence of symbols on its way through a dfa, with as much of its past as something alive may need. How far
- * back that goes is found by running backwards from what is alive: the last place where a match may begin is the
- * oldest live start, which is the hold of the guard design, 3.3.
+ * Reads one sequence of symbols through a DFA and keeps as much of it as a match under way may need. Where a match begins
+ * is found by stepping the backward DFA over that past: the last place where a match may begin is the oldest one alive, and
+ * nothing from there on may be released.
  */
-import type { PatternView } from '../plugin.ts'
-import { runSync, type Task } from './time-slice.ts'
-import { BEGINS, EMPTY, IDLE, UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
-import { AS_IS, BLANK, LETTER } from './normalization.ts'
-import type { MatchEnd, Component } from './component.ts'
+import type { PatternMatch, PatternView } from '../plugin.ts'
+import type { Component, MatchEnd } from './component.ts'
 import { MOVED, UNKNOWN, type TransitionTable } from './lazy-dfa.ts'
-const CODES = 128
-import type { Utf16 } from './utf16.ts'
+import { AS_IS, BLANK, LETTER } from './normalization.ts'
+import { BEGINS, EMPTY, IDLE, type ProductDfa } from './product-dfa.ts'
+import { runSync, type Task } from './time-slice.ts'
 
-/** A match, where it stands in the raw text. */
-export interface Found {
-  readonly pattern: number
-  readonly view: PatternView
-  readonly start: number
-  readonly end: number
-}
-
-/** What a match is, as soon as it ends: where it begins is not known yet. */
+/** A match that has ended; where it begins is not known yet. */
 interface Ending {
-  readonly hit: MatchEnd
-  /** What was read when it was reached: a symbol, or nothing, and where it stands. */
+  readonly match: MatchEnd
+  /** The symbol with which it ended, and its offsets; {@link NO_SYMBOL} at the end of the text. */
   readonly symbol: number
   readonly start: number
   readonly end: number
 }
 
-/** Part of the way back. */
-interface Way {
-  /** What would be alive behind the symbol at `at`, and in which table. */
+/** A walk back over the past that may be interrupted. */
+interface WalkBack {
   table: TransitionTable
+  /** What is alive behind the symbol at `at`. */
   state: number
   at: number
   /** The oldest place so far where a match may begin, or -1. */
   oldest: number
 }
 
-/** Up to so many symbols the way back is walked whenever somebody asks. */
+/** A past of up to so many symbols is walked at every question. */
 const SHORT = 256
-/** A longer way is walked so many symbols at a time for each that came: what is held lags by less than an eighth. */
+/** A longer one is walked so many symbols for each that came since: the answer lags by less than an eighth of it. */
 const PACE = 16
-/** After so many there is a pause: each takes a microsecond or two where there is much to keep apart, and ten where it is new. */
-const PAUSE = 64
+/** Symbols between two pauses of a walk; a symbol takes 2 µs with large sets of states, and 10 when they are new. */
+const PIECE = 64
 
-/** Of the past: a symbol, and where it begins and ends in the raw text. */
+/** Numbers for each symbol of the past: the symbol, where it begins and where it ends in the text. */
 const WIDTH = 3
+const NO_SYMBOL = -1
 
-/** There is room for so many more of them before they come. */
-const STRETCH = 64
-
-const NONE = new Int32Array(0)
-/** There is no symbol where the text ends. */
-const NONE_LEFT = -1
-
-// V8 would look into the other module for each character.
-const codes = CODES
-const idle = IDLE
-const nothing = UNSEEN_CLASS
+/** Which view is reported where several match at the same place. */
+const ORDER: readonly PatternView[] = ['raw', 'folded', 'squeezed', 'leet', 'derived', 'decoded']
 
 export class MatchCursor {
-  /** What ended the text. */
-  found: Found | undefined
   readonly #dfa: ProductDfa
   #table: TransitionTable
   #state: number
-  // The past since the oldest live start that is known, from #first to #count, of so many numbers each as WIDTH says.
-  #past = NONE
+  /** Symbols from #first to #count, the first being the oldest place known where a match under way may begin. */
+  #past = new Int32Array(0)
   #first = 0
   #count = 0
-  /** Where it ended when the way back was last begun; 0 if all of it was forgotten since. */
+  /** #count when the last walk back began; 0 if all of that was dropped since. */
   #walked = 0
-  /** What has been walked of that, if there is more of it. */
-  #way: Way | undefined
-  /** Where it ended when somebody last asked. */
+  /** The rest of that walk, if it was interrupted. */
+  #walk: WalkBack | undefined
+  /** #count at the last question. */
   #asked = 0
   #ending: Ending | undefined
+  #found: PatternMatch | undefined
 
   constructor(dfa: ProductDfa) {
     this.#dfa = dfa
@@ -85,51 +66,16 @@ export class MatchCursor {
     this.#state = dfa.begin()
   }
 
-  /** Begins anew, before any text. */
-  reset(): void {
+  /** Begins again, as before any text. */
+  restart(): void {
     this.#table = this.#dfa.forward.table
     this.#state = this.#dfa.begin()
-    this.#first = this.#count = this.#walked = 0
+    this.#dropPast()
   }
 
-  /** Has a match ended? Nothing may follow it. */
+  /** A match has ended. Nothing may follow it. */
   get isOver(): boolean {
     return this.#ending !== undefined
-  }
-
-  /**
-   * Reads a code point of this class.
-   * @returns whether a match ends with it or before it; {@link locate} tells where it stands, and nothing may follow
-   */
-  advance(codeClass: number, start: number, end: number): boolean {
-    const table = this.#table
-    const next = codeClass < table.stride ? table.cells[this.#state + codeClass]! : UNKNOWN
-    if (next <= 0) return this.#fill(codeClass, start, end)
-    this.#follow(next, codeClass, start, end)
-    return false
-  }
-
-  /** @returns whether a match ends with the text; {@link locate} tells where it stands */
-  finish(): boolean {
-    return this.#choose(this.#dfa.endsAtTextEnd(this.#table.setOf(this.#state)), NONE_LEFT, 0, 0)
-  }
-
-  /**
-   * {@link advance} for units without surrogates.
-   * @param position of the first of them in all of the text
-   * @returns how far they were read; where {@link isOver}, that is where a match was reached
-   */
-  run(units: Utf16, from: number, to: number, position: number): number {
-    const dfa = this.#dfa
-    for (let at = from; at < to;) {
-      at = this.#runOn(units, at, Math.min(to, at + STRETCH), position - from)
-      if (at === to) break
-      const start = position + at - from
-      const codeClass = dfa.classOf(units[at]!)
-      if (codeClass !== UNSEEN_CLASS && this.advance(codeClass, start, start + 1)) return at
-      at++
-    }
-    return to
   }
 
   /** How many symbols of the past are kept. */
@@ -137,93 +83,101 @@ export class MatchCursor {
     return this.#count - this.#first
   }
 
-  /** Where the past begins that something alive may need; Infinity if nothing is. No more than {@link hold}. */
+  /** Where the kept past begins; Infinity if nothing is under way. At most {@link pendingStart}, and quicker. */
   get since(): number {
     return this.#first < this.#count ? this.#startAt(this.#first) : Infinity
   }
 
   /**
-   * Where the oldest match under way may begin; Infinity if there is none. Never less than before.
-   * @param isExact whether it matters now: if not, it may lag by an eighth of what is held, where that is long
+   * Reads a code point of a class that is not `UNSEEN_CLASS`.
+   * @param start its offsets in the text
+   * @returns whether a match ends with it or before it; {@link locate} tells where
    */
-  hold(isExact: boolean): number {
-    if (this.#isIdle) return Infinity
+  advance(codeClass: number, start: number, end: number): boolean {
+    const { stride, cells } = this.#table
+    let next = codeClass < stride ? cells[this.#state + codeClass]! : UNKNOWN
+    if (next === UNKNOWN) next = this.#build(codeClass)
+    if (next < 0) {
+      const ends = this.#dfa.endsAfter(this.#table.setOf(this.#state), codeClass)
+      if (this.#choose(ends, this.#symbolOf(codeClass), start, end)) return true
+      next = Math.abs(next)
+    }
+    if (this.#isIdle(next)) this.#dropPast()
+    else this.#remember(this.#symbolOf(codeClass), start, end)
+    this.#state = next
+    return false
+  }
+
+  /** The text is over. @returns whether a match ends with it; {@link locate} tells where */
+  finish(): boolean {
+    const ends = this.#dfa.endsAtTextEnd(this.#table.setOf(this.#state))
+    return this.#choose(ends, NO_SYMBOL, 0, 0)
+  }
+
+  /**
+   * Where the oldest match under way may begin; Infinity if there is none. Never decreases.
+   * @param isExact false: the answer may lag by an eighth of a long past, so that a stream pays for it little by little
+   */
+  pendingStart(isExact: boolean): number {
+    if (this.#isIdle(this.#state)) return Infinity
     const count = this.#count
     const came = count < this.#asked ? count : count - this.#asked
     this.#asked = count
-    if (isExact || count - this.#first <= SHORT) {
-      const way = this.#begin()
-      this.#walk(way, Infinity)
-      this.#arrive(way)
+    if (isExact || this.kept <= SHORT) {
+      const walk = this.#beginWalk()
+      this.#walkBack(walk, Infinity)
+      this.#drop(walk)
     } else {
-      // A long way is walked along with the text, so that nobody waits for all of it.
-      const way = (this.#walked > 0 && this.#way) || this.#begin()
-      if (this.#walk(way, came * PACE)) this.#arrive(way)
-      else this.#way = way
+      const walk = (this.#walked > 0 && this.#walk) || this.#beginWalk()
+      if (this.#walkBack(walk, came * PACE)) this.#drop(walk)
+      else this.#walk = walk
     }
     return this.#startAt(this.#first)
   }
 
-  /** Forgets what is over, if that is quickly told, in steps; for whoever looks for one match in all of a text. */
-  *forgetting(): Task<void> {
-    if (this.#count - this.#first <= SHORT) yield* this.holding()
-  }
-
-  /** {@link hold} that is exact, in steps. */
-  *holding(): Task<number> {
-    if (this.#isIdle) return Infinity
+  /** {@link pendingStart}, exact and in steps. */
+  *pendingStartTask(): Task<number> {
+    if (this.#isIdle(this.#state)) return Infinity
     this.#asked = this.#count
-    const way = this.#begin()
-    while (!this.#walk(way, PAUSE)) yield
-    this.#arrive(way)
+    const walk = this.#beginWalk()
+    while (!this.#walkBack(walk, PIECE)) yield
+    this.#drop(walk)
     return this.#startAt(this.#first)
   }
 
-  /** Where the match stands that has ended. */
-  *locate(): Task<Found> {
-    return (this.found ??= (yield* this.#locate(this.#ending!))!)
+  /** Drops what is over if the past is short; for a search of one match in a whole text. */
+  dropIfShort(): void {
+    if (this.kept <= SHORT) this.pendingStart(true)
   }
 
-  get #isIdle(): boolean {
-    return this.#table.marks[this.#state >> this.#table.shift] === IDLE
+  /** The match that has ended, in steps: it may have begun at any distance. */
+  *locate(): Task<PatternMatch> {
+    return (this.#found ??= (yield* this.#locate(this.#ending!))!)
   }
 
-  #follow(next: number, codeClass: number, start: number, end: number): void {
-    const table = this.#table
-    if (table.marks[next >> table.shift] === IDLE) this.#first = this.#count = this.#walked = 0
-    else this.#remember(this.#symbolOf(codeClass), start, end)
-    this.#state = next
+  #isIdle(state: number): boolean {
+    return this.#table.marks[state >> this.#table.shift] === IDLE
   }
 
-  #fill(codeClass: number, start: number, end: number): boolean {
-    if (codeClass === UNSEEN_CLASS) return false
-    for (;;) {
-      const table = this.#table
-      let next = codeClass < table.stride ? table.cells[this.#state + codeClass]! : UNKNOWN
-      if (next === UNKNOWN) next = table.fill(this.#state, codeClass)
-      if (next === MOVED) {
-        const set = table.setOf(this.#state)
-        this.#table = this.#dfa.forward.table
-        this.#state = this.#table.enter(set)
-        continue
-      }
-      if (next < 0) {
-        const hits = this.#dfa.endsAfter(table.setOf(this.#state), codeClass)
-        if (this.#choose(hits, this.#symbolOf(codeClass), start, end)) return true
-      }
-      this.#follow(Math.abs(next), codeClass, start, end)
-      return false
+  #build(codeClass: number): number {
+    let next = this.#table.fill(this.#state, codeClass)
+    while (next === MOVED) {
+      const set = this.#table.setOf(this.#state)
+      this.#table = this.#dfa.forward.table
+      this.#state = this.#table.enter(set)
+      next = this.#table.fill(this.#state, codeClass)
     }
+    return next
   }
 
-  // Of all that is reached at one place, the first pattern, and of its views the first.
-  #choose(hits: readonly MatchEnd[], symbol: number, start: number, end: number): boolean {
-    for (const hit of [...hits].sort(byOrder)) {
-      const ending = { hit, symbol, start, end }
-      if (hit.target.view === 'leet') {
-        // It counts only if it has enough letters. A literal: its beginning is never far, blanks aside.
-        this.found = runSync(this.#locate(ending))
-        if (this.found === undefined) continue
+  /** Of all matches that end at one place, takes the first pattern's, and of its views the first in {@link ORDER}. */
+  #choose(ends: readonly MatchEnd[], symbol: number, start: number, end: number): boolean {
+    for (const match of [...ends].sort(byOrder)) {
+      const ending = { match, symbol, start, end }
+      if (match.target.view === 'leet') {
+        // It counts only if enough of it are letters. A literal is short, so this takes no steps.
+        this.#found = runSync(this.#locate(ending))
+        if (this.#found === undefined) continue
       }
       this.#ending = ending
       return true
@@ -231,105 +185,102 @@ export class MatchCursor {
     return false
   }
 
-  *#locate({ hit, symbol, start, end }: Ending): Task<Found | undefined> {
-    const way = this.#undo(hit, symbol)
-    const begins = (way.table.marks[way.state >> way.table.shift]! & BEGINS) !== 0
-    while (!this.#walk(way, PAUSE)) yield
-    const { oldest } = way
-    const within = oldest >= 0
-    if (!within && !begins) return undefined
-    const { pattern, view, plain } = hit.target
-    const isWhole = hit.symbols > 0
-    const from = within ? oldest : this.#count
-    const last = isWhole ? symbol : NONE_LEFT
+  *#locate({ match, symbol, start, end }: Ending): Task<PatternMatch | undefined> {
+    const state = this.#dfa.undo(match, symbol)
+    const { table } = this.#dfa.backward
+    const begins = (table.marks[state >> table.shift]! & BEGINS) !== 0
+    const walk = { table, state, at: this.#count - 1, oldest: -1 }
+    while (!this.#walkBack(walk, PIECE)) yield
+    const { oldest } = walk
+    const isBefore = oldest >= 0
+    if (!isBefore && !begins) return undefined
+    const { pattern, view, plain } = match.target
+    const includesSymbol = match.symbols > 0
+    const from = isBefore ? oldest : this.#count
+    const last = includesSymbol ? symbol : NO_SYMBOL
     if (view === 'leet' && !this.#isMostlyLetters(from, last)) return undefined
     return {
       pattern,
       view: plain && this.#isAsIs(from, last) ? 'raw' : view,
-      start: within ? this.#startAt(oldest) : start,
-      end: isWhole ? end : this.#past[this.#lastSeen(hit.component) * WIDTH + 2]!,
+      start: isBefore ? this.#startAt(oldest) : start,
+      end: includesSymbol ? end : this.#past[this.#lastSeenBy(match.component) * WIDTH + 2]!,
     }
   }
 
-  #undo(hit: MatchEnd, symbol: number): Way {
-    const state = this.#dfa.undo(hit, symbol)
-    return { table: this.#dfa.backward.table, state, at: this.#count - 1, oldest: -1 }
-  }
-
-  #begin(): Way {
+  #beginWalk(): WalkBack {
     this.#walked = this.#count
-    this.#way = undefined
+    this.#walk = undefined
     const state = this.#dfa.alive(this.#state, this.#table)
     return { table: this.#dfa.backward.table, state, at: this.#count - 1, oldest: -1 }
   }
 
-  #arrive({ oldest }: Way): void {
-    this.#way = undefined
+  /** Drops the past before the oldest place where a match may begin. */
+  #drop({ oldest }: WalkBack): void {
+    this.#walk = undefined
     this.#first = Math.max(oldest, this.#first)
   }
 
-  // Walks back, at most so many symbols. Tells whether it has come to the end, with the oldest place in the past where a
-  // match may begin.
-  #walk(way: Way, most: number): boolean {
+  #dropPast(): void {
+    this.#first = this.#count = this.#walked = 0
+  }
+
+  /** Walks back over at most so many symbols. @returns whether the walk is complete */
+  #walkBack(walk: WalkBack, most: number): boolean {
     const { backward } = this.#dfa
-    let { table, state, at, oldest } = way
+    let { table, state, at, oldest } = walk
     if (table !== backward.table) {
-      // The same columns may mean something else by now.
+      // Columns of an older table may have another meaning by now.
       const set = table.setOf(state)
       ;({ table } = backward)
       state = table.enter(set)
     }
     const last = Math.max(this.#first, at - most + 1)
-    const past = this.#past
     let isOver = false
     for (; at >= last; at--) {
       if ((table.marks[state >> table.shift]! & EMPTY) !== 0) {
         isOver = true
         break
       }
-      const column = this.#dfa.columnOf(past[at * WIDTH]!)
+      const column = this.#dfa.columnOf(this.#past[at * WIDTH]!)
       let next = column < table.stride ? table.cells[state + column]! : UNKNOWN
       if (next === UNKNOWN) next = table.fill(state, column)
       while (next === MOVED) {
-        const here = table.setOf(state)
+        const set = table.setOf(state)
         ;({ table } = backward)
-        state = table.enter(here)
+        state = table.enter(set)
         next = table.fill(state, column)
       }
       state = next
       if ((table.marks[state >> table.shift]! & BEGINS) !== 0) oldest = at
     }
-    way.table = table
-    way.state = state
-    way.at = at
-    way.oldest = oldest
+    Object.assign(walk, { table, state, at, oldest })
     return isOver || at < this.#first
   }
 
   #isMostlyLetters(from: number, last: number): boolean {
     let surplus = 0
     for (let at = from; at <= this.#count; at++) {
-      const trait = this.#traitAt(at, last)
-      surplus += ((trait & LETTER) === 0 ? 0 : 2) - ((trait & BLANK) === 0 ? 1 : 0)
+      const traits = this.#traitsAt(at, last)
+      surplus += ((traits & LETTER) === 0 ? 0 : 2) - ((traits & BLANK) === 0 ? 1 : 0)
     }
     return surplus >= 0
   }
 
   #isAsIs(from: number, last: number): boolean {
     for (let at = from; at <= this.#count; at++) {
-      if ((this.#traitAt(at, last) & AS_IS) === 0) return false
+      if ((this.#traitsAt(at, last) & AS_IS) === 0) return false
     }
     return true
   }
 
-  // Behind the last symbol of the past comes another one, or nothing.
-  #traitAt(at: number, last: number): number {
+  /** Traits of a symbol of the past, or of the one that follows it. */
+  #traitsAt(at: number, last: number): number {
     const symbol = at < this.#count ? this.#past[at * WIDTH]! : last
-    return symbol === NONE_LEFT ? BLANK | AS_IS : this.#dfa.traits[this.#dfa.classIn(symbol)]!
+    return symbol === NO_SYMBOL ? BLANK | AS_IS : this.#dfa.traits[this.#dfa.classIn(symbol)]!
   }
 
-  /** The last symbol that a component saw; there is one, since a match ends behind it. */
-  #lastSeen(component: Component): number {
+  /** The last symbol of the past that a component saw; there is one, since it has a match that ends behind it. */
+  #lastSeenBy(component: Component): number {
     let at = this.#count - 1
     for (; at > this.#first; at--) {
       const symbol = this.#past[at * WIDTH]!
@@ -338,45 +289,10 @@ export class MatchCursor {
     return at
   }
 
-  /** What a code point of this class is here. */
+  /** The symbol that a code point of this class is in the present context. */
   #symbolOf(codeClass: number): number {
     const table = this.#table
     return this.#dfa.symbolOf(table.tags[this.#state >> table.shift]!, codeClass)
-  }
-
-  /** {@link run} as far as all is known, and ASCII: with nothing else in the way. @param to at most {@link STRETCH} further */
-  #runOn(units: Utf16, from: number, to: number, offset: number): number {
-    const dfa = this.#dfa
-    const { ascii } = dfa
-    const { cells, marks, tags, shift } = this.#table
-    this.#makeSpace(STRETCH)
-    const past = this.#past
-    let state = this.#state
-    let count = this.#count
-    let isNew = false
-    let at = from
-    for (; at < to; at++) {
-      const unit = units[at]!
-      if (unit >= codes) break
-      const codeClass = ascii[unit]!
-      const next = cells[state + codeClass]!
-      if (next <= 0 || codeClass === nothing) break
-      if (marks[next >> shift] === idle) {
-        isNew = true
-        count = 0
-      } else {
-        const place = count++ * WIDTH
-        const start = offset + at
-        past[place] = dfa.symbolOf(tags[state >> shift]!, codeClass)
-        past[place + 1] = start
-        past[place + 2] = start + 1
-      }
-      state = next
-    }
-    this.#state = state
-    this.#count = count
-    if (isNew) this.#first = this.#walked = 0
-    return at
   }
 
   #startAt(at: number): number {
@@ -384,7 +300,7 @@ export class MatchCursor {
   }
 
   #remember(symbol: number, start: number, end: number): void {
-    this.#makeSpace(1)
+    if ((this.#count + 1) * WIDTH > this.#past.length) this.#makeSpace()
     const past = this.#past
     const place = this.#count++ * WIDTH
     past[place] = symbol
@@ -392,26 +308,22 @@ export class MatchCursor {
     past[place + 2] = end
   }
 
-  #makeSpace(more: number): void {
+  #makeSpace(): void {
     const [first, count] = [this.#first, this.#count]
-    const past = this.#past
-    if ((count + more) * WIDTH <= past.length) return
-    const needed = (count - first + more) * WIDTH
-    if (needed * 2 > past.length) this.#past = new Int32Array(needed * 2)
-    if (count > first) this.#past.set(past.subarray(first * WIDTH, count * WIDTH))
+    const rest = this.#past.subarray(first * WIDTH, count * WIDTH)
+    const needed = (count - first + 1) * WIDTH
+    if (needed * 2 > this.#past.length) this.#past = new Int32Array(Math.max(32, needed * 2))
+    this.#past.set(rest)
     this.#first = 0
     this.#count -= first
     this.#walked -= first
     this.#asked -= first
-    if (this.#way !== undefined) {
-      this.#way.at -= first
-      this.#way.oldest -= first
+    if (this.#walk !== undefined) {
+      this.#walk.at -= first
+      this.#walk.oldest -= first
     }
   }
 }
-
-/** Of views that match at the same place, the one that says most plainly what was written. */
-const ORDER: readonly PatternView[] = ['raw', 'folded', 'squeezed', 'leet', 'derived', 'decoded']
 
 function byOrder(one: MatchEnd, other: MatchEnd): number {
   const [a, b] = [one.target, other.target]

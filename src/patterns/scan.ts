@@ -1,19 +1,16 @@
-/** Follows a text through all views at once. */
-import type { PatternMatch, TextScan, ScanProgress } from '../plugin.ts'
-import { runSliced, runSync, type Task } from './time-slice.ts'
+/** Reads a text that comes in pieces, in all views at once. */
+import type { PatternMatch, ScanProgress, TextScan } from '../plugin.ts'
 import type { CompiledPatterns } from './build.ts'
 import { EncodedScanner } from './encoded-scanner.ts'
+import { MatchCursor } from './match-cursor.ts'
 import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
-import { MatchCursor, type Found } from './match-cursor.ts'
+import { runSliced, runSync, type Task } from './time-slice.ts'
 
-/** Longer pieces are read little by little, so many units at a time. */
+/** Longer pieces are read in steps of so many units. */
 const LONG = 1 << 14
-const SLICE = 64
-/** Up to so many symbols are walked back at once when a match has ended: a few milliseconds, however hostile it is. */
+const STEP = 64
+/** With up to so many symbols kept, a match is located at once: a few milliseconds with hostile patterns. */
 const NEAR = 1 << 10
-
-/** What is read at once, where nobody else keeps it. */
-const scratch = new Uint16Array(1 << 10)
 
 /**
  * A scan whose reader can wait. After `pushSliced` or `endSliced` has returned a promise, nothing may be pushed until it
@@ -30,27 +27,31 @@ export interface SlicedScan extends TextScan {
 
 export type { SlicedScan as PatientScan }
 
-/** One way of reading a text with {@link CompiledPatterns}. */
+/** Reads the text itself with one cursor, and what is encoded in it beside. */
 export class PatternScan implements SlicedScan {
   readonly #dfa: ProductDfa
-  readonly #text: MatchCursor
-  readonly #hidden: EncodedScanner | undefined
-  /** How much has been read. */
+  readonly #cursor: MatchCursor
+  readonly #encoded: EncodedScanner | undefined
   #position = 0
   /** The first half of a surrogate pair that waits for the second, or 0. */
   #high = 0
-  #step: ScanProgress = { safeOffset: 0 }
+  #progress: ScanProgress = { safeOffset: 0 }
 
   constructor({ text, decoded }: CompiledPatterns) {
     this.#dfa = text
-    this.#text = new MatchCursor(text)
-    this.#hidden = decoded && new EncodedScanner(decoded)
+    this.#cursor = new MatchCursor(text)
+    this.#encoded = decoded && new EncodedScanner(decoded)
   }
 
   push(text: string): ScanProgress {
-    if (this.#step.match) return this.#step
-    this.#go(text)
+    if (this.#progress.match) return this.#progress
+    this.#read(text)
     return this.#isOver ? runSync(this.#stop()) : this.#pass()
+  }
+
+  end(): ScanProgress {
+    const progress = this.finish()
+    return 'next' in progress ? runSync(progress) : progress
   }
 
   pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress> {
@@ -64,82 +65,47 @@ export class PatternScan implements SlicedScan {
   }
 
   take(text: string): ScanProgress | Task<ScanProgress> {
-    if (this.#step.match) return this.#step
+    if (this.#progress.match) return this.#progress
     if (text.length > LONG) return this.#readLong(text)
-    this.#go(text)
+    this.#read(text)
     if (!this.#isOver) return this.#pass()
-    return this.#text.kept > NEAR ? this.#stop() : runSync(this.#stop())
-  }
-
-  end(): ScanProgress {
-    const step = this.finish()
-    return 'next' in step ? runSync(step) : step
+    return this.#cursor.kept > NEAR ? this.#stop() : runSync(this.#stop())
   }
 
   finish(): ScanProgress | Task<ScanProgress> {
-    if (this.#step.match) return this.#step
-    if (!this.#finish()) return (this.#step = { safeOffset: this.#position })
-    return this.#text.kept > NEAR ? this.#stop() : runSync(this.#stop())
+    if (this.#progress.match) return this.#progress
+    if (!this.#finish()) return (this.#progress = { safeOffset: this.#position })
+    return this.#cursor.kept > NEAR ? this.#stop() : runSync(this.#stop())
   }
 
-  /** The first match in all of a text, in steps. @param slice units at a time */
-  *search(text: string, slice: number): Task<PatternMatch | undefined> {
-    for (let at = 0; at < text.length && !this.#isOver; at += slice) {
-      this.#go(text.slice(at, at + slice))
-      yield* this.#text.forgetting()
+  /** The first match in a whole text. @param step units between two pauses */
+  *search(text: string, step: number): Task<PatternMatch | undefined> {
+    for (let at = 0; at < text.length && !this.#isOver; at += step) {
+      this.#read(text.slice(at, at + step))
+      if (!this.#isOver) this.#cursor.dropIfShort()
       yield
     }
-    return this.#isOver || this.#finish() ? hitOf(yield* this.#find()) : undefined
+    return this.#isOver || this.#finish() ? yield* this.#locate() : undefined
   }
 
   *#readLong(text: string): Task<ScanProgress> {
-    for (let at = 0; at < text.length && !this.#isOver; at += SLICE) {
-      this.#go(text.slice(at, at + SLICE))
-      yield* this.#text.forgetting()
+    for (let at = 0; at < text.length && !this.#isOver; at += STEP) {
+      this.#read(text.slice(at, at + STEP))
+      if (!this.#isOver) this.#cursor.dropIfShort()
       yield
     }
     if (this.#isOver) return yield* this.#stop()
-    const held = Math.min(this.#position, yield* this.#text.holding())
-    return (this.#step = { safeOffset: Math.min(held, this.#hidden?.hold(false) ?? held) })
-  }
-
-  #pass(): ScanProgress {
-    const safe = this.#hold(this.#position)
-    // Most pieces of a text release something, but not all.
-    return safe === this.#step.safeOffset ? this.#step : (this.#step = { safeOffset: safe })
+    yield* this.#cursor.pendingStartTask()
+    return this.#pass()
   }
 
   get #isOver(): boolean {
-    return this.#text.isOver || this.#hidden?.found !== undefined
+    return this.#cursor.isOver || this.#encoded?.found !== undefined
   }
 
   /** Reads up to a match, or all of it. */
-  #go(text: string): void {
-    for (let at = 0; at < text.length && !this.#isOver;) {
-      const from = at
-      if (this.#high === 0) at = this.#run(text, from)
-      if (at === from && !this.#isOver) this.#readUnit(text.charCodeAt(at++))
-    }
-  }
-
-  /** The text is over. @returns whether there is a match */
-  #finish(): boolean {
-    if (this.#high > 0) this.#readHigh()
-    return this.#isOver || this.#text.finish() || this.#hidden?.finish() === true
-  }
-
-  /** Reads as much of a piece as can be read at once. @returns up to where, or where a match ends */
-  #run(text: string, from: number): number {
-    const track = this.#text
-    const hidden = this.#hidden
-    const count = hidden ? hidden.skip(text, from, track.since) : copy(text, from)
-    const units = hidden ? hidden.tail : scratch
-    const end = hidden ? hidden.kept : count
-    const at = track.run(units, end - count, end, this.#position)
-    const missing = end - at
-    this.#position += count - missing
-    if (track.isOver) hidden?.unread(missing)
-    return from + count - missing
+  #read(text: string): void {
+    for (let at = 0; at < text.length && !this.#isOver; at++) this.#readUnit(text.charCodeAt(at))
   }
 
   #readUnit(unit: number): void {
@@ -147,63 +113,60 @@ export class PatternScan implements SlicedScan {
       if ((unit & 0xfc00) === 0xdc00) {
         const codePoint = 0x10000 + ((this.#high & 0x3ff) << 10) + (unit & 0x3ff)
         this.#high = 0
-        return this.#read(codePoint, 2)
+        return this.#readCodePoint(codePoint, 2)
       }
       this.#readHigh()
       if (this.#isOver) return
     }
     if ((unit & 0xfc00) === 0xd800) this.#high = unit
-    else this.#read(unit, 1)
+    else this.#readCodePoint(unit, 1)
   }
 
   #readHigh(): void {
     const unit = this.#high
     this.#high = 0
-    this.#read(unit, 1)
+    this.#readCodePoint(unit, 1)
   }
 
-  #read(codePoint: number, units: number): void {
+  #readCodePoint(codePoint: number, units: number): void {
     const start = this.#position
     const end = start + units
     const codeClass = this.#dfa.classOf(codePoint)
-    const { since } = this.#text
-    const isHit =
-      (codeClass !== UNSEEN_CLASS && this.#text.advance(codeClass, start, end)) ||
-      (this.#hidden !== undefined && this.#hidden.read(codePoint, since))
-    // A match is not read over.
-    if (!isHit) this.#position = end
+    const { since } = this.#cursor
+    const isMatch =
+      (codeClass !== UNSEEN_CLASS && this.#cursor.advance(codeClass, start, end)) ||
+      (this.#encoded !== undefined && this.#encoded.read(codePoint, since))
+    // The character that completes a match is not released.
+    if (!isMatch) this.#position = end
+  }
+
+  /** The text is over. @returns whether there is a match */
+  #finish(): boolean {
+    if (this.#high > 0) this.#readHigh()
+    return this.#isOver || this.#cursor.finish() || this.#encoded?.finish() === true
+  }
+
+  #pass(): ScanProgress {
+    const pending = this.#cursor.pendingStart(false)
+    const encoded = this.#encoded ? this.#encoded.pendingStart(false) : Infinity
+    const safeOffset = Math.min(this.#position, pending, encoded)
+    return safeOffset === this.#progress.safeOffset
+      ? this.#progress
+      : (this.#progress = { safeOffset })
   }
 
   *#stop(): Task<ScanProgress> {
-    const hit = hitOf(yield* this.#find())
-    let safe = Math.min(this.#position, hit.start, this.#hidden?.hold(true) ?? hit.start)
-    // Most matches begin where all that is alive does, and nothing has to be walked back once more.
-    if (this.#text.since < safe) safe = Math.min(safe, yield* this.#text.holding())
-    return (this.#step = { safeOffset: safe, match: hit })
+    const match = yield* this.#locate()
+    const encoded = this.#encoded?.pendingStart(true) ?? Infinity
+    let safeOffset = Math.min(this.#position, match.start, encoded)
+    // Most matches begin where the oldest match under way does: then there is nothing to walk back over.
+    if (this.#cursor.since < safeOffset) {
+      safeOffset = Math.min(safeOffset, yield* this.#cursor.pendingStartTask())
+    }
+    return (this.#progress = { safeOffset, match })
   }
 
-  *#find(): Task<Found> {
-    return this.#text.isOver ? yield* this.#text.locate() : this.#hidden!.found!
+  *#locate(): Task<PatternMatch> {
+    return this.#cursor.isOver ? yield* this.#cursor.locate() : this.#encoded!.found!
   }
-
-  #hold(position: number): number {
-    const held = Math.min(position, this.#text.hold(false))
-    return this.#hidden === undefined ? held : Math.min(held, this.#hidden.hold(false))
-  }
-}
-
-/** Up to a surrogate. @returns how much */
-function copy(text: string, from: number): number {
-  const most = Math.min(text.length - from, scratch.length)
-  let count = 0
-  for (; count < most; count++) {
-    const unit = text.charCodeAt(from + count)
-    if ((unit & 0xf800) === 0xd800) break
-    scratch[count] = unit
-  }
-  return count
-}
-
-function hitOf({ pattern, view, start, end }: Found): PatternMatch {
-  return { pattern, view, start, end }
 }

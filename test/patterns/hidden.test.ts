@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { afterEach, expect, it, vi } from 'vitest'
 import { buildAutomata, parsePattern, type CompiledPatterns } from '../../src/patterns/build.ts'
-import { Decoders } from '../../src/patterns/decoders.ts'
+import { Decoders } from '../../src/patterns/encoded-scanner.ts'
 import { mayContainMatch } from '../../src/patterns/search.ts'
 import { UNSEEN_CLASS, type ProductDfa } from '../../src/patterns/product-dfa.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
@@ -182,7 +182,7 @@ class Plain {
   }
 
   get #decoders() {
-    return [...this.#decoded.runs, this.#decoded.escapes]
+    return [this.#decoded.base64, ...this.#decoded.hex, this.#decoded.escapes]
   }
 
   #read(text: string) {
@@ -209,8 +209,8 @@ class Plain {
   }
 
   #hold(isExact: boolean): number {
-    const holds = this.#decoders.map((decoder) => decoder.hold(isExact))
-    return Math.min(this.#position, this.#track.hold(isExact), ...holds)
+    const holds = this.#decoders.map((decoder) => decoder.pendingStart(isExact))
+    return Math.min(this.#position, this.#track.pendingStart(isExact), ...holds)
   }
 }
 

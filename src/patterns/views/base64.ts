@@ -53,12 +53,12 @@ export class Base64 implements Decoder {
     for (const bytes of this.#bytes) bytes.restart()
   }
 
-  hold(isExact: boolean): number {
+  pendingStart(isExact: boolean): number {
     if (this.#length === 0) return Infinity
     if (this.#fed === 0) return this.#waiting[0]!.start
     // The last character is an unfinished byte for three of the four.
     let held = this.#lastStart
-    for (const bytes of this.#bytes) held = Math.min(held, bytes.hold(isExact))
+    for (const bytes of this.#bytes) held = Math.min(held, bytes.pendingStart(isExact))
     return held
   }
 

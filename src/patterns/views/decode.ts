@@ -19,7 +19,7 @@ export interface CodePointSink {
    * From where on the raw text may be part of a match; Infinity if nothing is.
    * @param isExact whether it may not lag
    */
-  hold(isExact: boolean): number
+  pendingStart(isExact: boolean): number
 }
 
 /** Decodes one sequence; never throws. */
@@ -28,7 +28,7 @@ export interface Decoder {
   /** The text is over. */
   end(): void
   /** From where on the raw text may be part of something that is not decided; Infinity if nothing is. */
-  hold(isExact: boolean): number
+  pendingStart(isExact: boolean): number
 }
 
 /** Utf8Decoder of UTF-8 to code points; breaks for what is not valid, and for controls. */
@@ -83,8 +83,8 @@ export class Utf8Decoder {
     this.#reader.restart()
   }
 
-  hold(isExact: boolean): number {
-    const held = this.#reader.hold(isExact)
+  pendingStart(isExact: boolean): number {
+    const held = this.#reader.pendingStart(isExact)
     return this.#missing > 0 ? Math.min(held, this.#start) : held
   }
 

@@ -78,8 +78,8 @@ export class Escapes implements Decoder {
     while (this.#open !== '') this.#close()
   }
 
-  hold(isExact: boolean): number {
-    let held = this.#bytes.hold(isExact)
+  pendingStart(isExact: boolean): number {
+    let held = this.#bytes.pendingStart(isExact)
     if (this.#open !== '') held = Math.min(held, this.#starts[0]!)
     return this.#high > 0 ? Math.min(held, this.#highStart) : held
   }

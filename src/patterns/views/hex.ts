@@ -43,9 +43,9 @@ export class Hex implements Decoder {
     this.#waiting.length = 0
   }
 
-  hold(isExact: boolean): number {
+  pendingStart(isExact: boolean): number {
     if (this.#pairs >= MIN_PAIRS) {
-      const held = this.#bytes.hold(isExact)
+      const held = this.#bytes.pendingStart(isExact)
       return this.#half < 0 ? held : Math.min(held, this.#halfStart)
     }
     return this.#pairs > 0 || this.#half >= 0 ? this.#start : Infinity
