@@ -2,8 +2,6 @@
  * Accounts and keys: creates, hashes, finds and changes them. The ledger decides whether a key is admitted; this module
  * sends it the limits of each key, with a revision that tells an outdated record from a current one.
  */
-import { hash, randomInt } from 'node:crypto'
-import { crc32 } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 import { InvalidRequest, NotFound } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
@@ -11,6 +9,7 @@ import type { CapScope, FreeTierLimits, KeyLimits, Ledger } from '../state/ledge
 import { formatPico, MAX_AMOUNT, parsePico } from '../money/money.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Records } from '../state/records.ts'
+import { hashSecret, hasValidChecksum, newSecret, PREFIX, startOf } from './secrets.ts'
 
 /** An account: the owner of keys and of a balance. */
 export interface Account {
@@ -47,7 +46,7 @@ export interface Key {
 }
 
 /** The most that a key can spend in a period. */
-export interface SpendCap {
+interface SpendCap {
   /** USD as decimal text. */
   readonly usd: string
   readonly scope: CapScope
@@ -66,7 +65,7 @@ export interface KeyChange {
 }
 
 /** A key to create. A secret is generated unless `secret` or `sha256` is given. */
-export interface NewKey extends KeyChange {
+interface NewKey extends KeyChange {
   readonly name: string
   readonly id?: string | undefined
   readonly secret?: string | undefined
@@ -74,7 +73,7 @@ export interface NewKey extends KeyChange {
 }
 
 /** Requests per minute and calls at a time. */
-export interface Limits {
+interface Limits {
   readonly rpm: number
   readonly concurrency: number
 }
@@ -86,7 +85,7 @@ export interface ResolvedKey {
 }
 
 /** What {@link Accounts} works with. */
-export interface AccountsOptions {
+interface AccountsOptions {
   readonly records: Records
   readonly ledger: Ledger
   /** Called at every use, so that a reloaded configuration applies. */
@@ -95,11 +94,6 @@ export interface AccountsOptions {
   readonly now?: () => number
 }
 
-const PREFIX = 'sk-sluice-'
-const BODY_LENGTH = 40
-const CHECK_LENGTH = 6
-const START_LENGTH = PREFIX.length + 4
-const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const ID = /^[a-z0-9_-]{1,64}$/
 const SHA256 = /^[0-9a-f]{64}$/
 const SECRET = /^[\x21-\x7e]{8,512}$/
@@ -110,21 +104,6 @@ const CACHE_ENTRIES = 10_000
 const TTL_MS = 60_000
 /** Short, so that a key created in another instance is soon known here. */
 const UNKNOWN_TTL_MS = 2000
-
-/** Hexadecimal SHA-256 of a secret, the form in which secrets are stored and looked up. */
-export function hashSecret(secret: string): string {
-  return hash('sha256', secret, 'hex')
-}
-
-/**
- * Whether a secret can be valid: false for one with our prefix and a wrong checksum, which is mistyped and does not need
- * a look-up. Secrets of another origin have no checksum and count as valid.
- */
-export function hasValidChecksum(secret: string): boolean {
-  if (!secret.startsWith(PREFIX)) return true
-  const body = secret.slice(0, PREFIX.length + BODY_LENGTH)
-  return secret === body + checksum(body)
-}
 
 /** The accounts and keys of one gateway. Stored as records; keys in use are cached. */
 export class Accounts {
@@ -347,24 +326,7 @@ function secretOf({ secret, sha256 }: NewKey): { secret: string; sha256: string;
     'secret',
     `complete and without a typing error, as "${PREFIX}" keys have a checksum`,
   )
-  // A secret of another origin may be short, so its first characters are not shown.
-  const start = given.startsWith(PREFIX) ? given.slice(0, START_LENGTH) : 'seeded'
-  return { secret: given, sha256: hashSecret(given), start }
-}
-
-function newSecret(): string {
-  const digits = Array.from({ length: BODY_LENGTH }, () => BASE62[randomInt(62)])
-  const body = PREFIX + digits.join('')
-  return body + checksum(body)
-}
-
-/** CRC-32 in base 62, most significant digit first. */
-function checksum(text: string): string {
-  let digits = ''
-  for (let rest = crc32(text); digits.length < CHECK_LENGTH; rest = Math.floor(rest / 62)) {
-    digits = BASE62[rest % 62]! + digits
-  }
-  return digits
+  return { secret: given, sha256: hashSecret(given), start: startOf(given) }
 }
 
 function present<T>(items: readonly (T | undefined)[]): T[] {

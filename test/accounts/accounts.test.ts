@@ -2,12 +2,8 @@ import { describe, expect, it, vi } from 'vitest'
 import * as fc from 'fast-check'
 import { createStorage } from 'unstorage'
 import memory from 'unstorage/drivers/memory'
-import {
-  Accounts,
-  hashSecret,
-  hasValidChecksum,
-  type ResolvedKey,
-} from '../../src/accounts/accounts.ts'
+import { Accounts, type ResolvedKey } from '../../src/accounts/accounts.ts'
+import { hashSecret, hasValidChecksum } from '../../src/accounts/secrets.ts'
 import type { Admission } from '../../src/state/ledger/ledger.ts'
 import { createRecords } from '../../src/state/records.ts'
 import type { SqliteLedger } from '../../src/state/sqlite/engine.ts'
@@ -15,7 +11,7 @@ import { openInMemory } from '../state/sqlite/_engine.ts'
 
 const FREE_TIER = { rpm: 20, perDay: 200, concurrency: 5 }
 
-/** Accounts over memory, with a clock to turn and the raw storage to look into. */
+/** Accounts over state in memory, with a settable clock and access to the raw storage. */
 function setUp() {
   const clock = { now: Date.UTC(2026, 5, 1) }
   const now = () => clock.now
@@ -283,7 +279,7 @@ describe('keys', () => {
     const { key } = await accounts.createKey('acme', { ...wanted, secret: 'another-secret' })
     expect((await accounts.find(key.sha256))!.key.id).toBe('late')
     expect(await accounts.listKeys('acme')).toHaveLength(2)
-    // What the first try left behind opens nothing.
+    // The records of the interrupted attempt admit no call.
     expect(await accounts.reload(hashSecret(wanted.secret))).toBeNull()
   })
 })

@@ -1,4 +1,5 @@
-import { hashSecret, hasValidChecksum, type ResolvedKey } from '../../accounts/accounts.ts'
+import type { ResolvedKey } from '../../accounts/accounts.ts'
+import { hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
 import type { Call, Stage } from '../pipeline.ts'
