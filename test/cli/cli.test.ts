@@ -35,7 +35,7 @@ const SYSTEM = `${process.platform} with ${process.arch}`
 const LARGE_PAGES = SYSTEM === 'linux with x64'
 const SLOW = CONFIG.replace('paceMs: 50', 'paceMs: 60000')
 
-/** The configuration that ships keeps its state in the package; no test may. */
+/** The built-in configuration keeps its state in the package, which a test must not do. */
 const inMemory = ({ cwd, env }: Where = {}): Where => ({
   ...(cwd !== undefined && { cwd }),
   env: { SLUICEGATE__STATE: '{"driver":"memory"}', ...env },
@@ -51,7 +51,7 @@ interface Served extends Running {
   readonly cwd: string
 }
 
-/** A gateway on a free port, with a configuration of its own. */
+/** A gateway on a free port, with its own configuration. */
 async function serve(config = CONFIG): Promise<Served> {
   const cwd = await folder({ 'gateway.config.yaml': config })
   const running = await start(['serve'], { cwd })
@@ -60,7 +60,7 @@ async function serve(config = CONFIG): Promise<Served> {
 
 const CHAT = '/v1/chat/completions'
 
-/** How many calls run, as the gateway says itself. */
+/** Number of running calls, from the metrics of the gateway. */
 async function callsAt(url: string): Promise<number> {
   const headers = { authorization: `Bearer ${TOKEN}` }
   const answer = await send(`${url}/admin/status`, 'GET', undefined, headers)
@@ -226,7 +226,7 @@ describe('serve', () => {
       headers: { authorization: `Bearer ${keyIn(said())}`, 'content-type': 'application/json' },
       body: JSON.stringify({ model: 'mock/echo', messages, stream: true }),
     })
-    // The head is there, most of the answer is not.
+    // The head has arrived, most of the answer has not.
     child.kill(signal)
     expect(await response.text()).toContain('data: [DONE]')
     expect(await ended).toMatchObject({ code: 0, signal: null })
@@ -308,7 +308,7 @@ describe('a gateway whose output is closed', () => {
     )
     child.stdout!.destroy()
     child.stderr!.destroy()
-    // Access lines are written when there are 64 KiB of them: this is twice as much.
+    // Access lines are written in batches of 64 KiB; this is twice as much.
     for (let round = 0; round < 10; round++) {
       const models = () => send(`${url}/v1/models`, 'GET', undefined, {})
       const answers = await Promise.all(Array.from({ length: 100 }, models))
@@ -421,7 +421,7 @@ describe('commands of a running gateway', () => {
   })
 
   it('print errors of the gateway', async () => {
-    // The token is the one of the configuration, unless told.
+    // By default the token of the configuration is used.
     const cwd = await folder({ 'gateway.config.yaml': CONFIG })
     const command = (...args: string[]) => call([...args, '--url', t.url], { cwd })
     const unknown = await command('accounts', 'show', 'nobody')
@@ -455,11 +455,11 @@ describe('commands of a running gateway', () => {
     expect(stranger.err).toMatch(/is not a gateway \(status 200\)/)
     other.close().closeAllConnections()
     await once(other, 'close')
-    const nobody = await call(['models', ...options])
-    expect(nobody.err).toBe(
+    const absent = await call(['models', ...options])
+    expect(absent.err).toBe(
       `No gateway answers at ${url}; start one with "npm start", or name it with --url.\n`,
     )
-    expect([stranger.code, nobody.code]).toEqual([1, 1])
+    expect([stranger.code, absent.code]).toEqual([1, 1])
   })
 
   it('explain how to enable the admin API', async () => {

@@ -17,16 +17,16 @@ models:
     pricing: { prompt: '0.000001', completion: '0.000002' }
     deployments: [{ provider: mock, model: echo }]
 `
-/** Several processes, one after the other. */
+/** Time-out for tests with several processes. */
 const PATIENT = { timeout: 120_000 }
 
 const run = (cwd: string, ...args: string[]) => cli.run(args, { cwd })
 const call = (cwd: string, ...args: string[]) => cli.call(args, { cwd })
-/** A folder whose configuration keeps state in `data`, unless told. */
+/** A folder with a configuration; by default its state is in `data`. */
 const place = (config = '', files = {}) =>
   folder({ 'gateway.config.yaml': CONFIG + config, ...files })
 
-/** A gateway of a folder, when it answers. */
+/** Starts a gateway in a folder and waits until it answers. */
 async function serve(cwd: string): Promise<Running & { readonly url: string }> {
   const running = await cli.start(['serve'], { cwd })
   return { ...running, url: await cli.urlOf(running) }
@@ -36,7 +36,7 @@ function withoutHeader(text: string): string {
   return text.slice(text.indexOf('\n') + 1)
 }
 
-/** The lines of an export with one more, before its end. */
+/** An export with one more line before its end. */
 function withLine(text: string, line: object): string {
   const lines = text.trimEnd().split('\n').slice(0, -1)
   const end = { kind: 'end', lines: lines.length + 2 }

@@ -16,7 +16,7 @@ import { folder } from '../_folder.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
-/** How long a machine under load may take to notice a change. */
+/** Time-out for noticing a change, for a machine under load. */
 const SOON = { timeout: 60_000 }
 
 const MODEL = {
@@ -680,7 +680,7 @@ describe('the configurations of the package', () => {
     OPENROUTER_API_KEY: 'four',
     GROQ_API_KEY: 'five',
   }
-  /** Nobody listens there. */
+  /** A port without a server. */
   const NO_OLLAMA = '127.0.0.1:9'
 
   it('start without any secret', async () => {
@@ -804,12 +804,12 @@ async function failure(options: LoadOptions): Promise<ConfigError> {
   return error as ConfigError
 }
 
-/** Counted by a configuration. */
+/** Incremented by a configuration. */
 function timesRead(): unknown {
   return Reflect.get(globalThis, 'timesRead')
 }
 
-/** A watch on the configuration of a folder, with all that it reported. */
+/** Watches the configuration of a folder and collects all reports. */
 async function watched(cwd: string) {
   const loads: LoadedConfig[] = []
   const errors: unknown[] = []

@@ -10,7 +10,7 @@ const chat = {
   seconds: 1,
 }
 
-/** What a scraper reads: sample name with labels → value. */
+/** The samples of a metrics text: name with labels → value. */
 function samples(text: string): Map<string, string> {
   const found = new Map<string, string>()
   for (const line of text.split('\n')) {

@@ -1,4 +1,4 @@
-/** A gateway that searches: a model's vendor and two search engines, all on real sockets. */
+/** A gateway with web search: a vendor and two search engines, all on real sockets. */
 import { expect } from 'vitest'
 import type { UserConfig } from '../../src/config/config.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
@@ -7,22 +7,22 @@ import { json, startUpstream, type Answer, type FakeUpstream } from '../upstream
 
 export interface Grounded extends AsyncDisposable {
   readonly t: TestGateway
-  /** Behind `acme/swift-1`. */
+  /** Vendor of `acme/swift-1`. */
   readonly vendor: FakeUpstream
-  /** Behind the engine `first`, the default, at 0.005 USD a search. */
+  /** Server of the engine `first`, the default, at 0.005 USD per search. */
   readonly web: FakeUpstream
-  /** Behind the engine `exact`, at 0.00700000007 USD; it reports costs. */
+  /** Server of the engine `exact`, at 0.00700000007 USD per search; it reports costs. */
   readonly other: FakeUpstream
-  /** What the model was told by the gateway in the last request, the system text with the results. */
+  /** The system text with the results in the last request to the model. */
   told(): string
-  /** Sums of the ledger after all calls have ended. */
+  /** Sums of the ledger once all calls have ended. */
   quiet(): Promise<void>
 }
 
 export const SEARCH_PRICE = '0.005'
 export const EXACT_PRICE = '0.00700000007'
 
-/** Starts everything. Whoever calls this disposes of it. */
+/** Starts everything. The caller disposes of it. */
 export async function setUp(config: Partial<UserConfig> = {}): Promise<Grounded> {
   const [vendor, web, other] = [await startUpstream(), await startUpstream(), await startUpstream()]
   const capabilities = ['STREAMING', 'TOOLS', 'VISION', 'STRUCTURED_OUTPUTS', 'CHOICES'] as const
@@ -97,7 +97,7 @@ export const BRIDGE: readonly Page[] = [
   { url: 'https://museum.example/arch_(steel)', title: 'The arch', text: 'Built of steel.' },
 ]
 
-/** An answer in the form of the engine `first`. */
+/** A response in the format of the engine `first`. */
 export function pages(found: readonly Page[]): Answer {
   const results = found.map(({ url, title = null, text, date = null }) => ({
     url,
@@ -108,7 +108,7 @@ export function pages(found: readonly Page[]): Answer {
   return json({ search_id: 'search_1', results, usage: [{ name: 'sku_search', count: 1 }] })
 }
 
-/** An answer in the form of the engine `exact`. */
+/** A response in the format of the engine `exact`. */
 export function exa(found: readonly Page[], total = 0.007): Answer {
   const results = found.map(({ url, title, text }) => ({ id: url, url, title, highlights: [text] }))
   return json({ requestId: 'r', results, costDollars: { total } })

@@ -8,10 +8,10 @@ const A = { url: 'https://a.example/page', title: 'A', content: 'About a.' }
 const B = { url: 'https://b.example/wiki/B_(letter)', title: 'B', content: 'About b.' }
 const RESULTS = [A, B]
 
-/** What `content[start:end]` is in Python. */
+/** The result of `content[start:end]` in Python. */
 const points = (text: string, start: number, end: number) => [...text].slice(start, end).join('')
 
-/** The cited stretches, with the title of what they cite. */
+/** The cited parts of a text, with the titles of their sources. */
 function cited(content: string, results = RESULTS): string[] {
   return annotationsOf(content, results).map(
     ({ url_citation: { title, start_index, end_index } }) => {
@@ -76,7 +76,7 @@ describe('citations', () => {
     expect(annotationsOf('[1]'.repeat(5000), RESULTS)).toHaveLength(100)
   })
 
-  // Were it quadratic, one of these would take longer than a test may.
+  // A quadratic search would exceed the time-out of the test.
   it.each(['[', '[[', '`', '```', '[1,', '[a](http', '[a](https://x(b)', 'https://x(', 'https://'])(
     'are looked for in linear time in a million characters of %j',
     (piece) => {

@@ -1,4 +1,4 @@
-/** Web grounding as a client sees it: one search before the answer, sources in the answer, both on the bill. */
+/** Web search as clients see it: a search before the answer, sources in the answer, the cost of both. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { readFileSync } from 'node:fs'
@@ -36,7 +36,7 @@ const schema = (name: string) =>
 const isCompletion = schema('chat-completion')
 const isChunk = schema('chat-completion-chunk')
 
-/** How often the engines were asked while something was done. */
+/** Number of requests to the engines while a function runs. */
 async function searchesDuring(run: () => Promise<unknown>): Promise<readonly [number, number]> {
   const before = [g.web.requests.length, g.other.requests.length] as const
   await run()
@@ -133,7 +133,7 @@ describe('a search', () => {
     expect(g.told()).not.toContain('museum.example')
     const { max_results, source_policy } = g.web.requests.at(-1)!.json.advanced_settings
     expect(max_results).toBe(10)
-    // `*.example` cannot be said to the engine, so nothing is: what it finds is looked at again.
+    // The engine has no filter for `*.example`, so its results are filtered by the gateway.
     expect(source_policy).toBeUndefined()
     const narrow = [{ ...WEB, include_domains: ['example.org/bridge', '*.docs.org'] }]
     await g.t.chat({ ...PLAIN, plugins: narrow })
@@ -227,7 +227,7 @@ describe('the text for the model', () => {
     const answer = await g.t.chat(ASK)
     expect(g.vendor.requests.at(-1)!.json.messages).toEqual(ASK.messages)
     expect(messageOf(answer).annotations).toEqual([])
-    // It was searched, and that costs.
+    // A search without results is charged.
     expect(answer.json.usage.server_tool_use_details).toEqual({ web_search_requests: 1 })
     expect(answer.json.usage.cost_details.web_search_cost).toBe(0.005)
   })

@@ -1,4 +1,4 @@
-/** Pages that want to be more than material. */
+/** Pages that try to inject instructions. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { grounding } from '../../src/endpoints/chat/grounding.ts'
@@ -9,7 +9,7 @@ import { user } from '../sdk/_setup.ts'
 
 const INPUT = { model: 'm', messages: [user('Hi')], plugins: [{ id: 'web' }] }
 
-/** The text that a model gets with these pages, as they come from an engine. */
+/** The text for the model with these pages as results. */
 function told(...pages: Partial<SearchResult>[]): string {
   const results = pages.map((page, i) => ({
     url: `https://${i}.example/`,
@@ -22,7 +22,7 @@ function told(...pages: Partial<SearchResult>[]): string {
   return outbound.messages[0]!.content as string
 }
 
-/** What stands between the marks of the results, whatever is written there. */
+/** The text between the marks of the results. */
 function between(text: string): string[][] {
   const [, mark] = /with the mark (\w+)\./.exec(text)!
   const lines = text.split('\n')
@@ -34,7 +34,7 @@ function between(text: string): string[][] {
     results.push(lines.slice(i + 1, end))
     i = end
   }
-  // Nothing of a page stands outside.
+  // No text of a page is outside the marks.
   const outside = lines.length - results.reduce((sum, one) => sum + one.length + 2, 0)
   expect(outside).toBe(4)
   return results

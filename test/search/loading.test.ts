@@ -1,4 +1,4 @@
-/** Search engines out of a configuration: found, checked, set up, closed. */
+/** Search engines of the configuration: found, checked, set up, closed. */
 import * as v from 'valibot'
 import { describe, expect, it, vi } from 'vitest'
 import { createGateway } from '../../src/gateway/gateway.ts'
@@ -10,7 +10,7 @@ import { user } from '../sdk/_setup.ts'
 
 const ASK = { model: 'mock/echo:online', messages: [user('It opened in 1932 [1].')] }
 
-/** What is wrong with a configuration with these engines. */
+/** The issues of a configuration with these engines. */
 async function issuesOf(engines: object, more: object = {}): Promise<string[]> {
   const config = { ...MOCK_CONFIG, log: { level: 'silent' as const }, search: { engines, ...more } }
   const error = await createGateway(loaded(config as typeof MOCK_CONFIG)).then(

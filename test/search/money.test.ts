@@ -1,4 +1,4 @@
-/** What grounding costs: the model plus one search, to the last digit, on the answer and in the ledger alike. */
+/** The cost of web search: model plus one search, exact, the same in the answer and in the ledger. */
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { LedgerRow } from '../../src/state/ledger/ledger.ts'
@@ -21,7 +21,7 @@ beforeEach(() => {
 
 const EXACT = { ...ASK, plugins: [{ id: 'web', engine: 'exact' }] }
 
-/** The last row of the ledger, when all calls have ended. */
+/** The last row of the ledger, once all calls have ended. */
 async function lastRow(): Promise<LedgerRow> {
   await g.quiet()
   for await (const row of g.t.gateway.runtime.ledger.usage('acme')) return row
@@ -150,7 +150,7 @@ describe('the free tier', () => {
   })
 })
 
-/** Asks, and leaves as soon as a text has come; without one it is for the caller to leave. */
+/** Sends a request and leaves when a text has arrived; without a text the caller leaves. */
 function leave(body: object, after?: string): Promise<{ destroy(): void }> {
   const { promise, resolve } = Promise.withResolvers<{ destroy(): void }>()
   const request = httpRequest(`${g.t.url}/v1/chat/completions`, {

@@ -19,14 +19,14 @@ const WISH: SearchRequest = {
 
 interface Scene {
   readonly search: Search
-  /** What the engine `first` was asked. */
+  /** Queries that the engine `first` received. */
   readonly queries: SearchQuery[]
   readonly logged: string[]
   readonly metrics: Metrics
   ask(wish?: Partial<SearchRequest>, branch?: AbortController): ReturnType<Search['find']>
 }
 
-/** Two engines; the first does what each answer says, in turn, the last one over and over. */
+/** Two engines; the first one gives the answers in turn and repeats the last one. */
 function scene(
   answers: readonly (() => Promise<SearchResponse> | SearchResponse)[],
   timeoutMs = 5000,

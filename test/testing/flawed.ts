@@ -1,4 +1,4 @@
-/** A provider for a vendor in OpenAI's form that does everything right, but for what it is told to do wrong. */
+/** A correct provider for a vendor in OpenAI's format, with configurable mistakes. */
 import * as v from 'valibot'
 import {
   defineProvider,
@@ -11,21 +11,21 @@ import {
 } from '../../src/plugin.ts'
 
 export interface Flaws {
-  /** Asked in place of the address it was given. */
+  /** Address that is used in place of the configured one. */
   readonly address?: string
   readonly signal?: (signal: AbortSignal) => AbortSignal
   readonly body?: (input: ChatInput, model: string) => object
-  /** In place of `host.sse`. */
+  /** Replaces `host.sse`. */
   readonly read?: (body: Flow<Uint8Array>, host: Host) => AsyncIterable<any>
-  /** What becomes of each chunk. */
+  /** Changes each chunk. */
   readonly chunk?: (chunk: any) => readonly ChatChunk[]
-  /** What becomes of all chunks. */
+  /** Changes the stream of chunks. */
   readonly chunks?: (chunks: AsyncIterable<ChatChunk>) => AsyncIterable<ChatChunk>
-  /** In place of what is thrown for an error status; undefined goes on as if all were well. */
+  /** Replaces the error for an error status; undefined ignores the status. */
   readonly refuse?: (response: UpstreamResponse, host: Host, apiKey: string) => Promise<unknown>
-  /** Thrown when the vendor cannot be reached. */
+  /** Replaces the error for an unreachable vendor. */
   readonly unreachable?: () => unknown
-  /** How often it asks when it is refused. */
+  /** Number of attempts after error statuses. */
   readonly attempts?: number
 }
 

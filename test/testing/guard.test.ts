@@ -13,7 +13,7 @@ const CASES = [
   { text: 'Here is something forbidden.', expect: 'deny:code' },
 ] as const
 
-/** Names of the checks that failed, and what they say. */
+/** Names and notes of the failed checks. */
 async function failures(guard: Partial<Guard>, remote = false): Promise<string[]> {
   const base = wordGuard('forbidden', remote ? { execution: 'remote' } : {})
   const { checks } = await checkGuard(guardPlugin('tricky', { ...base, ...guard }), CASES, {
@@ -27,7 +27,7 @@ async function failures(guard: Partial<Guard>, remote = false): Promise<string[]
 
 const PASS = { action: 'pass' } as const
 
-/** Follows a word as it should: nothing that may be part of it is safe. */
+/** A correct output check for a word: text that may be part of the word is not released. */
 function lane(change: (step: any, text: string) => unknown = (step) => step): Partial<Guard> {
   return {
     streamOutput() {
@@ -37,7 +37,7 @@ function lane(change: (step: any, text: string) => unknown = (step) => step): Pa
         if (at >= 0) return { safeOffset: at, verdict: { action: 'block', rule: 'deny:code' } }
         return { safeOffset: end ? text.length : Math.max(0, text.length - 8) }
       }
-      // Where it stops depends on the text alone: the last eight letters always wait.
+      // The safe offset depends on the text only: the last eight letters are always retained.
       return {
         push(piece) {
           let step: any = { safeOffset: 0 }

@@ -5,7 +5,7 @@ import { testProvider, type TestOptions, type Transcript } from '../../src/testi
 import { definePlugin } from '../_plugin.ts'
 import { flawed, type Flaws } from './flawed.ts'
 
-/** What a report says against a provider, as `check` or `check, on`. */
+/** The failed checks of a report, as `check` and as `check, on`. */
 async function failedBy(flaws: Flaws, options: Partial<TestOptions> = {}) {
   const report = await testProvider({
     provider: flawed(flaws),
@@ -52,7 +52,7 @@ describe('a provider without a flaw', () => {
   })
 })
 
-/** A vendor that tells tokens for each event, as some do. */
+/** Usage on every chunk, as some vendors send it. */
 const counting = (chunk: ChatChunk) => [
   { ...chunk, usage: { prompt_tokens: 11, completion_tokens: 9 } },
 ]
@@ -62,9 +62,9 @@ const adding = (delta: any) => (chunk: ChatChunk) =>
 const signature = { type: 'reasoning.text', text: 'a', signature: 'b', index: 0 } as const
 const FAR = 'http://vendor.example'
 
-/** For providers that get stuck. */
+/** For providers that stall. */
 const IMPATIENT = { timeoutMs: 1500 }
-/** Leaves out what takes time: cuts, and a reader that waits. */
+/** Skips the slow checks: splits and back-pressure. */
 const QUICK: readonly Transcript[] = [
   {
     name: 'refused',
@@ -374,7 +374,7 @@ function ownSignal(): AbortSignal {
   return new AbortController().signal
 }
 
-/** Knows nothing of reads that end in the middle of an event. */
+/** Takes each read for a whole event. */
 async function* eventPerRead(body: AsyncIterable<Uint8Array>) {
   for await (const bytes of body) yield* payloadsOf(Buffer.from(bytes).toString())
 }
@@ -410,7 +410,7 @@ async function* gathered(chunks: AsyncIterable<ChatChunk>): AsyncGenerator<ChatC
   yield* all
 }
 
-/** Fills a list as fast as it can, whoever reads it. */
+/** Reads ahead without limit, also when nothing is read from it. */
 async function* ahead(chunks: AsyncIterable<ChatChunk>): AsyncGenerator<ChatChunk> {
   const queue: ChatChunk[] = []
   let wake = Promise.withResolvers<void>()
