@@ -9,6 +9,7 @@ import { starterSearch } from './starter-search.ts'
 /** One file, in a folder next to this one; only one process can have it open. */
 const STATE: UserConfig['state'] = { driver: 'file', path: '../data' }
 
+/** The configuration for this environment. */
 export default async function configure({ env }: ConfigContext): Promise<UserConfig> {
   return {
     server: { host: '127.0.0.1', port: 8787 },

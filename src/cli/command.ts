@@ -1,7 +1,7 @@
 /** Types of commands. */
 
 /** An option of a command. */
-export interface OptionSpec {
+interface OptionSpec {
   /** Name of the value in the help, such as `file`; without it the option is a switch. */
   readonly value?: string
   readonly help: string

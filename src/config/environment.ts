@@ -11,7 +11,7 @@ import { below, didYouMean, members } from '../errors/issues.ts'
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** A configuration with overrides and references applied. */
-export interface Resolved {
+interface Resolved {
   readonly value: unknown
   /** Dotted paths of texts that contain a value of the environment. */
   readonly secrets: Set<string>

@@ -8,7 +8,7 @@ import type { FailureClass } from '../plugin.ts'
 const BRAND = Symbol.for('gateway.error')
 
 /** Optional parts of a {@link GatewayError}. */
-export interface ErrorOptions {
+interface ErrorOptions {
   /** Path of the request field that the error is about; null when it is about no field. */
   readonly param?: string | null
   readonly headers?: Readonly<Record<string, string>>
@@ -225,7 +225,7 @@ const FAILURES: Readonly<Record<FailureClass, FailureRow>> = {
 }
 
 /** Optional parts of an {@link UpstreamFailure}. */
-export interface FailureOptions {
+interface FailureOptions {
   /** OpenAI's error code, where the vendor named a precise one for a fault of the client. */
   readonly code?: string
   readonly param?: string | null

@@ -16,7 +16,7 @@ import { MAX_WORD, nearest } from '../errors/nearest.ts'
 import type { DeploymentLimits } from '../lifetime/abort-scope.ts'
 
 /** Families of endpoints. */
-export const MODALITIES = ['chat', 'image', 'ocr', 'speech', 'transcription'] as const
+const MODALITIES = ['chat', 'image', 'ocr', 'speech', 'transcription'] as const
 /** The family of endpoints that a model belongs to. */
 export type Modality = (typeof MODALITIES)[number]
 
@@ -53,7 +53,7 @@ export interface Deployment {
 }
 
 /** A model as `GET /v1/models` lists it. Prices are plain decimal strings of USD per unit. */
-export interface ModelListing {
+interface ModelListing {
   readonly id: string
   readonly object: 'model'
   /** Seconds since epoch. */
@@ -214,6 +214,7 @@ export class Catalog {
     })
   }
 
+  /** The model of an id; undefined if there is none. */
   get(id: string): Model | undefined {
     return this.#byId.get(id)
   }

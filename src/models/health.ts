@@ -6,10 +6,10 @@ import type { FailureClass } from '../plugin.ts'
  * `healthy`: calls go to the deployment. `cooldown`: calls avoid it while the model has another one. `probing`: the
  * cooldown is over, and one call at a time tests whether the deployment has recovered.
  */
-export type HealthState = 'healthy' | 'cooldown' | 'probing'
+type HealthState = 'healthy' | 'cooldown' | 'probing'
 
 /** A deployment's health at one moment. Times are ms since epoch. */
-export interface HealthReport {
+interface HealthReport {
   readonly state: HealthState
   /** When the deployment last became healthy or unhealthy; absent if it has been healthy since the start. */
   readonly since?: number

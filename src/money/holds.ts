@@ -13,7 +13,7 @@ export interface Estimate {
  * How much is held: the lower bound (`floor`), the upper bound (`ceiling`), or what calls of this key and model have cost
  * on average, kept between the two bounds (`expected`).
  */
-export type HoldPolicy = 'floor' | 'expected' | 'ceiling'
+type HoldPolicy = 'floor' | 'expected' | 'ceiling'
 
 /**
  * One million USD: above any balance, and far below the largest amount a ledger accepts. A client may ask for any number

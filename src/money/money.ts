@@ -41,7 +41,7 @@ export type Pricing = Readonly<Partial<Record<PriceName, string>>>
 export type Prices = Readonly<Partial<Record<PriceName, bigint>>>
 
 /** Members of `usage.cost_details` in a response. */
-export type CostMember =
+type CostMember =
   | 'prompt_cost'
   | 'cache_read_cost'
   | 'cache_write_cost'
@@ -82,7 +82,7 @@ export class Bill {
 }
 
 /** One part of a {@link Bill}. */
-export interface BillItem {
+interface BillItem {
   readonly member: CostMember
   readonly amount: Pico
 }
@@ -102,7 +102,7 @@ const DECIMAL = /^(\d{1,12})(?:\.(\d{1,30}))?(?:[eE]([+-]?\d{1,2}))?$/
  * Reads a decimal string as an integer of 10^-digits.
  * @throws RangeError for a sign, an empty string, characters that are not part of a number, or too many fractional digits
  */
-export function parseDecimal(text: string, digits: number): bigint {
+function parseDecimal(text: string, digits: number): bigint {
   const match = DECIMAL.exec(text)
   if (!match)
     throw new RangeError(

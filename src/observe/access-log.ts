@@ -31,7 +31,7 @@ export interface AccessRecord {
 }
 
 /** The decision of the guards about one call. Names and numbers; text only if the operator has configured evidence. */
-export interface DecisionRecord {
+interface DecisionRecord {
   /** When the decision became final, ms since epoch. */
   readonly at: number
   readonly requestId: RequestId
@@ -42,7 +42,7 @@ export interface DecisionRecord {
 }
 
 /** Settings of the access log. */
-export interface AccessLogOptions {
+interface AccessLogOptions {
   readonly format: 'pretty' | 'json'
   /** Receives batches; standard output by default. */
   readonly write?: (text: string) => void

@@ -19,7 +19,7 @@ import { formatPico, type Pico } from '../money/money.ts'
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** A call that has ended. */
-export interface EndedRequest {
+interface EndedRequest {
   readonly endpoint: string
   /** Only an id of the catalog: names that clients make up would add series without bound. */
   readonly model?: string | undefined
@@ -33,14 +33,14 @@ export interface EndedRequest {
 }
 
 /** One request to a vendor; `outcome` is `ok` or the class of the failure. */
-export interface UpstreamRequestEnded {
+interface UpstreamRequestEnded {
   readonly provider: string
   readonly outcome: string
   readonly seconds: number
 }
 
 /** One web search; `outcome` is `ok` or the class of the failure. */
-export interface SearchEnded {
+interface SearchEnded {
   /** The engine's name in the configuration. */
   readonly engine: string
   readonly outcome: string

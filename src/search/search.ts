@@ -46,7 +46,7 @@ export interface ConfiguredEngine {
 }
 
 /** The results of a search, and the usage to charge. */
-export interface SearchOutcome {
+interface SearchOutcome {
   readonly results: readonly SearchResult[]
   readonly usage: Usage
 }
@@ -74,7 +74,7 @@ const MAX_QUESTION_CHARACTERS = 20_000
 const TRANSIENT = new Set(['upstream_rate', 'overloaded', 'upstream_error'])
 
 /** Where searches are counted and failures logged. */
-export interface SearchContext {
+interface SearchContext {
   readonly metrics: Metrics
   readonly log: ConsolaInstance
 }

@@ -5,7 +5,7 @@ import type { ChatCompletion, OpenAIUsage } from '../plugin.ts'
 import type { Expected, ExpectedChoice } from './transcripts.ts'
 
 /** The content of one choice, in the form of transcripts. */
-export interface FullChoice {
+interface FullChoice {
   readonly text: string
   readonly refusal: string
   readonly reasoning: string

@@ -34,7 +34,7 @@ export interface Outcome {
 }
 
 /** An answer in progress. */
-export interface Answering {
+interface Answering {
   readonly parts: Flow<ChatChunk>
   /** Chunks that the provider has returned so far. */
   readonly raw: readonly ChatChunk[]
@@ -43,7 +43,7 @@ export interface Answering {
 }
 
 /** An operation of the plugin took longer than the kit waits. */
-export class StalledError extends Error {
+class StalledError extends Error {
   constructor(what: string, ms: number) {
     super(`${what} within ${ms / 1000} s`)
     this.name = 'StalledError'

@@ -1,7 +1,7 @@
 /** Splits bodies as a network may split them, and finds the boundaries of events. Pure functions. */
 
 /** Returns a whole number from 0 to `below` - 1. */
-export type Random = (below: number) => number
+type Random = (below: number) => number
 
 /**
  * A random generator that repeats its numbers for the same seed: xorshift (G. Marsaglia, "Xorshift RNGs", 2003).

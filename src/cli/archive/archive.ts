@@ -15,7 +15,7 @@ export interface State {
   readonly records: Records
 }
 
-export interface Transferred {
+interface Transferred {
   /** Number of lines in the file. */
   readonly lines: number
   /** Lines among them that changed the state. */
