@@ -43,8 +43,8 @@ class LiteralScan {
         if (!this.#text.endsWith(literal)) continue
         const end = this.#text.length
         const start = end - literal.length
-        const hit: PatternMatch = { start, end, pattern, view: 'raw' }
-        return { safeOffset: Math.min(hold, start), match: hit }
+        const match: PatternMatch = { start, end, pattern, view: 'raw' }
+        return { safeOffset: Math.min(hold, start), match }
       }
     }
     this.#safe = this.#hold()
@@ -89,7 +89,7 @@ export function wordGuard(word: string, guard: Partial<Guard> = {}): Guard {
   return {
     enforces: ['deny:code'],
     execution: 'local',
-    checkInput: (units) => units.map(judge),
+    checkInput: (items) => items.map(judge),
     checkOutput: judge,
     ...guard,
   }

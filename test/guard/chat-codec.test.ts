@@ -1,4 +1,4 @@
-/** Chunks as a screen takes them apart: nothing leaves in a member that nobody reads, and nothing changes its place. */
+/** Chat chunks through a screen: nothing goes out in a member that no guard reads, and nothing changes its place. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { guarding } from '../../src/endpoints/chat/guard.ts'
@@ -60,7 +60,7 @@ describe('an entry of reasoning', () => {
       'a summary beside no text',
       { type: 'reasoning.summary', text: null, summary: 'Fine. A heron.', index: 0 },
     ],
-    ['a member that nobody knows', { ...text('Fine.'), notes: 'A heron.' }],
+    ['an unknown member', { ...text('Fine.'), notes: 'A heron.' }],
     ['the same, and nothing else', { type: 'reasoning.text', notes: 'A heron.', index: 0 }],
     ['what should be opaque and stands beside a text', { ...text('Fine.'), data: 'A heron.' }],
     ['a text that is a list', { type: 'reasoning.text', text: ['A heron.'], index: 0 }],
@@ -239,7 +239,7 @@ function folded(chunks: readonly ChatChunk[]): any[] {
   return toCompletion(structuredClone(chunks)).choices
 }
 
-/** What is wrong with the order of a stream (wire contract, S3 and S9). */
+/** Violations of the order of a stream: choices open in ascending order, and nothing follows a finish. */
 function breachesIn(chunks: readonly ChatChunk[]): string[] {
   const [opened, ended] = [new Set<number>(), new Set<number>()]
   return chunks.flatMap(({ choices: [choice] }) => {

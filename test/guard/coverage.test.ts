@@ -1,4 +1,4 @@
-/** Who looks after the rules of a policy, and what is said where nobody does. */
+/** Which guards enforce the rules of a policy, and what the operator is told where none does. */
 import { describe, expect, it } from 'vitest'
 import { coverageOf, coverageWarnings } from '../../src/guard/coverage.ts'
 import { GuardRegistry, type GuardInstance } from '../../src/guard/plan.ts'
@@ -19,22 +19,22 @@ const guardsOf = (...all: GuardInstance[]) =>
   new GuardRegistry(all, compilePatternsSliced, () => false)
 const policyOf = (more: Partial<Policy> = {}) =>
   tighten({ version: 1, deny: ['code'], ...more }, undefined)
-const NOBODY = 'nothing on this gateway judges deny:code: the model is told about it, no more'
+const UNENFORCED = 'nothing on this gateway judges deny:code: the model is told about it, no more'
 
 describe('a rule that guards only look on for', () => {
-  it('is enforced by nobody, which is no failure, and is said', async () => {
+  it('leaves a rule unenforced, which is no fault, and the operator is told', async () => {
     const guards = guardsOf(loaded('words', { mode: 'monitor' }))
-    const roster = await guards.planFor(policyOf(), () => {})
-    expect(roster).toMatchObject({ faults: [], unenforced: ['deny:code'] })
-    expect(roster!.monitoring).toHaveLength(1)
+    const plan = await guards.planFor(policyOf(), () => {})
+    expect(plan).toMatchObject({ faults: [], unenforced: ['deny:code'] })
+    expect(plan!.monitoring).toHaveLength(1)
     expect(coverageOf(guards, policyOf())).toEqual([{ rule: 'deny:code', input: [], output: [] }])
-    expect(await coverageWarnings(guards, policyOf())).toEqual([NOBODY])
+    expect(await coverageWarnings(guards, policyOf())).toEqual([UNENFORCED])
   })
 
   it('is enforced where another one blocks for it', async () => {
     const guards = guardsOf(loaded('words', { mode: 'monitor' }), loaded('others'))
-    const roster = await guards.planFor(policyOf(), () => {})
-    expect(roster).toMatchObject({ faults: [], unenforced: [] })
+    const plan = await guards.planFor(policyOf(), () => {})
+    expect(plan).toMatchObject({ faults: [], unenforced: [] })
     expect(await coverageWarnings(guards, policyOf())).toEqual([])
   })
 })

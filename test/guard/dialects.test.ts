@@ -10,7 +10,7 @@ const RULES = { version: 1, bannedPatterns: ['heron'] } as const
 const BLOCKED: Said = { text: 'Out there stands a grey heron, and it waits.' }
 /** What violates here is left out, and the answer goes on. */
 const THOUGHT: Said = { thought: 'They want to hear about a heron.', text: 'A bird stands there.' }
-/** Seen by nobody who reads one piece, one form or one letter at a time. */
+/** Not visible to a reader of one piece, one form or one letter at a time. */
 const HIDDEN: Said = { text: 'It is a h\u200be\u0301R\uff4fn, look.' }
 
 let vendor: FakeUpstream

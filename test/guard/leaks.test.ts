@@ -10,7 +10,7 @@ import { recordedCases } from '../fixtures.ts'
 import { screenOf } from './_screen.ts'
 
 const NO = '[no]'
-/** A fixed seed repeats a run that failed; the torture run asks for more. */
+/** The torture run sets more runs; the seed in the title of a failed run repeats it. */
 const RUNS = Number(process.env.LEAK_RUNS ?? 1_000)
 const SEED = Number(process.env.LEAK_SEED ?? Date.now() % 2 ** 31)
 const input = { model: 'm', messages: [], stream: true } as never
@@ -67,7 +67,7 @@ function cutAt(text: string, cuts: readonly number[]): string[] {
   return places.slice(1).map((to, i) => text.slice(places[i], to))
 }
 
-/** The vendor's text as `conform` gives it out: never half a character. */
+/** The vendor's text as `normalizeChunks` emits it: never half a character. */
 function joinHalves(pieces: readonly string[]): string[] {
   const whole: string[] = []
   let rest = ''
@@ -93,7 +93,7 @@ const BITS = [
 ] // prettier-ignore
 
 describe('a screen with patterns', () => {
-  it('leaks nothing, loses nothing, and decides by the text alone', () => {
+  it(`leaks nothing, loses nothing, and decides by the text alone (seed ${SEED})`, () => {
     const text = fc.array(fc.constantFrom(...BITS), { minLength: 1, maxLength: 16 })
     const cuts = fc.array(fc.nat(60), { maxLength: 14 })
     fc.assert(
@@ -106,13 +106,13 @@ describe('a screen with patterns', () => {
         (patterns, bits, at, buffer, apart) => {
           const given = bits.join('')
           const whole = screened(patterns, [given])
-          const hit = compilePatterns(patterns).find(given)
+          const match = compilePatterns(patterns).find(given)
           const inside = at.filter((place) => place < given.length)
           const pieces = screened(patterns, joinHalves(cutAt(given, inside)), buffer, apart)
           expect(pieces.rules).toEqual(whole.rules)
-          expect(pieces.finish).toBe(hit ? 'content_filter' : 'stop')
-          expect(pieces.sent).toBe(hit && buffer ? '' : whole.sent)
-          if (hit) expect(pieces.sent.length).toBeLessThanOrEqual(hit.start)
+          expect(pieces.finish).toBe(match ? 'content_filter' : 'stop')
+          expect(pieces.sent).toBe(match && buffer ? '' : whole.sent)
+          if (match) expect(pieces.sent.length).toBeLessThanOrEqual(match.start)
           else expect(pieces.sent).toBe(given)
           expect(given.startsWith(pieces.sent)).toBe(true)
         },

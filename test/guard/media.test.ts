@@ -1,4 +1,4 @@
-/** Endpoints without turns: there is one way to say "no", and what was made is paid for (guard design, 3.7 and 3.10). */
+/** Endpoints without turns: a refusal is always an error, and what was generated is charged. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dataUrl, pdfOf } from '../_documents.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'

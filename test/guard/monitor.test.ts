@@ -35,9 +35,9 @@ const guards: [string, (through: Promise<void>) => Guard][] = [
     (through) =>
       wordGuard('x', {
         execution: 'remote',
-        checkInput: async (units) => {
+        checkInput: async (items) => {
           await through
-          return units.map(() => ({ action: 'pass' }))
+          return items.map(() => ({ action: 'pass' }))
         },
         checkOutput: () => through.then(() => ({ action: 'pass' })),
       }),

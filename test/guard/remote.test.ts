@@ -39,7 +39,7 @@ async function service(answer: Answer | ((request: Seen) => Answer), guard: Part
       return {
         enforces: ['deny:code'],
         execution: 'remote',
-        checkInput: (units, { signal }) => Promise.all(units.map(({ text }) => ask(text, signal))),
+        checkInput: (items, { signal }) => Promise.all(items.map(({ text }) => ask(text, signal))),
         checkOutput: ({ text }, { signal }) => ask(text, signal),
         ...guard,
       }
@@ -276,8 +276,8 @@ describe('a guard that is down', () => {
 })
 
 describe('a plugin that misbehaves', () => {
-  const lane = (step: object): Partial<Guard> => ({
-    checkInput: (units) => units.map(() => ({ action: 'pass' })),
+  const progress = (step: object): Partial<Guard> => ({
+    checkInput: (items) => items.map(() => ({ action: 'pass' })),
     streamOutput: () => ({ push: () => step as never, end: () => step as never }),
   })
   const tricks: [string, Partial<Guard>][] = [
@@ -292,32 +292,32 @@ describe('a plugin that misbehaves', () => {
     ['says too little', { checkInput: () => [] }],
     [
       'invents an action',
-      { checkInput: (units) => units.map(() => ({ action: 'redact' }) as never) },
+      { checkInput: (items) => items.map(() => ({ action: 'redact' }) as never) },
     ],
     [
       'invents a rule',
-      { checkInput: (units) => units.map(() => ({ action: 'block', rule: 'x:other/rule' })) },
+      { checkInput: (items) => items.map(() => ({ action: 'block', rule: 'x:other/rule' })) },
     ],
     [
       'marks what is not there',
       {
-        checkInput: (units) =>
-          units.map(() => ({
+        checkInput: (items) =>
+          items.map(() => ({
             action: 'block',
             rule: 'deny:code',
             spans: [{ start: 0, end: 999 }],
           })),
       },
     ],
-    ['agrees to more than there is', lane({ safeOffset: 999 })],
-    ['goes back', lane({ safeOffset: -1 })],
-    ['ends without a word', lane({ safeOffset: 0 })],
-    ['says nothing', lane(undefined as never)],
-    ['promises, though it is local', lane(Promise.resolve({ safeOffset: 0 }))],
+    ['agrees to more than there is', progress({ safeOffset: 999 })],
+    ['goes back', progress({ safeOffset: -1 })],
+    ['ends without a word', progress({ safeOffset: 0 })],
+    ['says nothing', progress(undefined as never)],
+    ['promises, though it is local', progress(Promise.resolve({ safeOffset: 0 }))],
     [
       'promises and breaks it, though it is local',
       {
-        checkInput: (units) => units.map(() => ({ action: 'pass' })),
+        checkInput: (items) => items.map(() => ({ action: 'pass' })),
         streamOutput: () => ({
           push: () => Promise.reject(new Error('secret words')),
           end: () => Promise.reject(new Error('secret words')),
@@ -327,14 +327,14 @@ describe('a plugin that misbehaves', () => {
     [
       'promises and breaks it for a segment, though it is local',
       {
-        checkInput: (units) => units.map(() => ({ action: 'pass' })),
+        checkInput: (items) => items.map(() => ({ action: 'pass' })),
         checkOutput: () => Promise.reject(new Error('secret words')),
       },
     ],
     [
-      'promises and breaks it for one unit',
+      'promises and breaks it for one text',
       {
-        checkInput: (units) => units.map(() => Promise.reject(new Error('secret words')) as never),
+        checkInput: (items) => items.map(() => Promise.reject(new Error('secret words')) as never),
       },
     ],
     ['is local and never done', { checkInput: () => new Promise<never>(() => {}) }],
@@ -359,12 +359,12 @@ describe('a guard that asks a model', () => {
       setup: (_, host) => ({
         enforces: ['deny:code', 'scope'],
         execution: 'remote',
-        async checkInput(units, context) {
+        async checkInput(items, context) {
           for (let i = 0; i < calls; i++) {
             const messages = [{ role: 'user' as const, content: 'Judge.' }]
             await host.askModel(context.judgeModel ?? 'acme/judge', { messages }, context)
           }
-          return units.map(() => ({ action: 'pass' }))
+          return items.map(() => ({ action: 'pass' }))
         },
       }),
     })
@@ -411,8 +411,8 @@ describe('a guard that asks a model', () => {
       setup: (_, host) => ({
         enforces: ['deny:code'],
         execution: 'remote',
-        async checkOutput(unit, context) {
-          const messages = [{ role: 'user' as const, content: unit.text }]
+        async checkOutput(item, context) {
+          const messages = [{ role: 'user' as const, content: item.text }]
           await host.askModel('acme/judge', { messages }, context)
           return { action: 'pass' }
         },
@@ -442,7 +442,7 @@ describe('a guard that asks a model', () => {
     }
   })
 
-  it('is left out where nobody would pay for it', async () => {
+  it('is left out where the account would not pay for it', async () => {
     const g = await start([judge()])
     g.vendor.answer(wholeOf({ content: 'Fine.' }))
     await g.t.newAccount('poor')

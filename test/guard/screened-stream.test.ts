@@ -67,7 +67,7 @@ function start(scanner: OutputScanner, stallMs = 60_000) {
 }
 
 describe('an answer that waits for guards', () => {
-  it('is read on only so far, and not at all while nobody asks for it', async () => {
+  it('is read ahead up to a bound, and not at all before a part is asked for', async () => {
     const { scanner, agree } = slowGuard()
     const { flow, read, stream, left } = start(scanner)
     expect(read.count).toBe(0)
@@ -95,7 +95,7 @@ describe('an answer that waits for guards', () => {
     expect(left.mock.calls[0]![0]).toBeGreaterThanOrEqual(15)
   })
 
-  it('lets go of everything when its reader leaves', async () => {
+  it('releases everything when its reader leaves', async () => {
     const { scanner } = slowGuard()
     const { flow, stream, read } = start(scanner)
     const waiting = flow.next()

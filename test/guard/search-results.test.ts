@@ -15,23 +15,23 @@ const FINE: SearchResult = {
   content: 'A sparrow sits there.',
 }
 
-let hits: readonly SearchResult[]
+let results: readonly SearchResult[]
 let judged: TextItem[]
 let g: Guarded
 
 const engine = defineSearch({
   name: 'found',
   options: v.strictObject({}),
-  setup: () => ({ search: async () => ({ results: hits }) }),
+  setup: () => ({ search: async () => ({ results }) }),
 })
 const judge = guardPlugin(
   'judge',
   wordGuard('verboten', {
     enforces: ['deny:math'],
     execution: 'remote',
-    checkInput(units) {
-      judged.push(...units)
-      return units.map(() => ({ action: 'pass' }))
+    checkInput(items) {
+      judged.push(...items)
+      return items.map(() => ({ action: 'pass' }))
     },
     checkOutput: () => ({ action: 'pass' }),
   }),
@@ -41,7 +41,7 @@ const exact = guardPlugin('exact', wordGuard('forbidden'))
 
 beforeEach(async () => {
   judged = []
-  hits = [FINE]
+  results = [FINE]
   const engines = { mine: { use: engine, price: '0.005' } }
   g = await guarded([exact, judge], {}, { search: { engines }, ...LOG })
   g.vendor.answer(wholeOf({ content: 'It sits [1], and stands [2].' }))
@@ -78,7 +78,7 @@ describe('a page with a banned word', () => {
     ['its date', page({ publishedAt: 'heron day' })],
     ['what a local guard reads', page({ content: 'It is forbidden.' })],
   ])('is neither shown to the model nor cited, for %s', async (_, bad) => {
-    hits = [bad, FINE]
+    results = [bad, FINE]
     const { json } = await g.ask({ ...BANNED, deny: ['code'] }, ONLINE)
     const sent = g.vendor.requests[0]!.body.toString()
     expect(sent).toContain(FINE.content)
@@ -94,7 +94,7 @@ describe('a page with a banned word', () => {
     ['the input only', { input: true, output: false }],
     ['the output only', { input: false, output: true }],
   ])('is left out where rules are for %s', async (_, sides) => {
-    hits = [page({ title: 'A heron' }), FINE]
+    results = [page({ title: 'A heron' }), FINE]
     await g.ask({ ...BANNED, guard: sides }, ONLINE)
     const sent = g.vendor.requests[0]!.body.toString()
     expect(sent).toContain(FINE.content)
@@ -103,7 +103,7 @@ describe('a page with a banned word', () => {
 
   it('is written down, and the search is paid for', async () => {
     const written = decisions()
-    hits = [page({ title: 'A heron' })]
+    results = [page({ title: 'A heron' })]
     const before = await g.t.balance()
     const { json } = await g.ask(BANNED, ONLINE)
     expect(json.choices[0].message.annotations).toEqual([])
@@ -127,7 +127,7 @@ describe('a page with a banned word', () => {
 
   it('is looked at and kept where the policy only monitors', async () => {
     const written = decisions()
-    hits = [page({ title: 'A heron' })]
+    results = [page({ title: 'A heron' })]
     await g.ask({ ...BANNED, guard: { mode: 'monitor' } }, ONLINE)
     expect(g.vendor.requests[0]!.body.toString()).toContain('heron')
     // What is written is written together, when the gateway closes at the latest.
@@ -143,9 +143,9 @@ describe('a page with a banned word', () => {
 describe('a guard that cannot look at what was found', () => {
   it('leaves nothing of it to the model, unless it is let off', async () => {
     const failing = wordGuard('x', {
-      checkInput(units) {
-        if (units.some(({ id }) => id.startsWith('search'))) throw new Error('broken')
-        return units.map(() => ({ action: 'pass' }))
+      checkInput(items) {
+        if (items.some(({ id }) => id.startsWith('search'))) throw new Error('broken')
+        return items.map(() => ({ action: 'pass' }))
       },
     })
     const engines = { mine: { use: engine, price: '0' } }
@@ -175,14 +175,14 @@ describe('a hostile page', () => {
     const shapes = []
     const asked = []
     for (const found of [FINE, hostile]) {
-      hits = [found]
+      results = [found]
       judged = []
       await g.ask(policy, ONLINE)
       const { messages } = g.vendor.requests.at(-1)!.json
-      const [results] = messages.slice(-2)
-      const lines = results.content.split('\n').filter((line: string) => line.startsWith('==='))
+      const [context] = messages.slice(-2)
+      const lines = context.content.split('\n').filter((line: string) => line.startsWith('==='))
       shapes.push([messages.map(({ role }: any) => role), lines.length])
-      expect(results.content).not.toContain('<|im_start|>')
+      expect(context.content).not.toContain('<|im_start|>')
       asked.push(judged.map(({ id, text }) => [id, text]))
     }
     expect(shapes[1]).toEqual(shapes[0])
@@ -191,7 +191,7 @@ describe('a hostile page', () => {
   })
 
   it('changes no verdict', async () => {
-    hits = [hostile]
+    results = [hostile]
     const messages = [{ role: 'user', content: 'What about the heron?' }]
     const refused = await g.ask(BANNED, { ...ONLINE, messages })
     expect(refused.json.guard).toMatchObject({ outcome: 'blocked', side: 'input' })

@@ -361,7 +361,6 @@ describe('tighten', () => {
     expect(policy).toMatchObject(expected)
   })
 
-  // Guard design, 2.3.
   const pair = [policies(), policies()] as const
 
   it('never loosens', () => {
@@ -547,7 +546,7 @@ describe('the preamble', () => {
       expect(system).toMatch(new RegExp(`^- ${category}: .{20}`, 'm'))
   })
 
-  it('tells patterns to nobody', () => {
+  it('never tells patterns to the model', () => {
     expect(instructions({ ...rules, bannedPatterns: ['kestrel'] })!.system).not.toContain('kestrel')
   })
 
@@ -683,7 +682,7 @@ function documents(): fc.Arbitrary<unknown> {
   )
 }
 
-/** In which members `a` is looser than `b` (guard design, 2.2). */
+/** In which members `a` is looser than `b`. */
 function loosened(a: EffectivePolicy, b: EffectivePolicy): string[] {
   const holds: Record<string, boolean> = {
     scopes: includesAll(a.scopes, b.scopes),

@@ -53,9 +53,9 @@ describe('a key without rules', () => {
 describe('a guard that cannot read one of several texts', () => {
   it('still blocks for another of them, whatever its errors mean', async () => {
     const seeing = wordGuard('forbidden')
-    const input: Guard['checkInput'] = (units, context) =>
-      (seeing.checkInput!(units, context) as readonly Verdict[]).map((verdict, index) =>
-        units[index]!.text.includes('unreadable')
+    const input: Guard['checkInput'] = (items, context) =>
+      (seeing.checkInput!(items, context) as readonly Verdict[]).map((verdict, index) =>
+        items[index]!.text.includes('unreadable')
           ? { action: 'abstain', why: 'unscannable' }
           : verdict,
       )
@@ -119,7 +119,7 @@ describe('an answer that passes', () => {
     expect(seen.tools).toBe(args + args)
   })
 
-  it('loses log probabilities and fields that nobody can read', async () => {
+  it('loses log probabilities and fields that no guard reads', async () => {
     const logprobs = { content: [{ token: 'heron', logprob: 0, bytes: null, top_logprobs: [] }] }
     const chunk = chunkOf({ content: 'Hello', secret_channel: 'heron' })
     const choices = [{ ...chunk.choices[0], logprobs }]
@@ -418,8 +418,8 @@ describe('rules of a request', () => {
     const guard: Guard = {
       enforces: ['scope'],
       execution: 'local',
-      checkInput: (units, { rules }) =>
-        units.map(({ text }) => (rules.scopes[0] && text.includes(rules.scopes[0]) ? reply : pass)),
+      checkInput: (items, { rules }) =>
+        items.map(({ text }) => (rules.scopes[0] && text.includes(rules.scopes[0]) ? reply : pass)),
       checkOutput: ({ text }, { rules }) => (text.includes(rules.scopes[0]!) ? reply : pass),
     }
     await using one = await guarded([guardPlugin('scopes', guard)])
@@ -482,7 +482,7 @@ describe('escalation', () => {
   })
 })
 
-describe('rules that nobody looks after', () => {
+describe('rules that no guard enforces', () => {
   it('are a guard that failed, except for the scope, which only a judge can see to', async () => {
     g.vendor.answer(wholeOf({ content: 'Fine.' }))
     const strict = await g.ask({ deny: ['math'] })

@@ -1,4 +1,4 @@
-/** A text that takes long to look at does not hold up the calls beside it. */
+/** An input that takes long to read does not delay other calls. */
 import { describe, expect, it, vi } from 'vitest'
 import type { PatternAssignment } from '../../src/guard/plan.ts'
 import { InputScreen } from '../../src/guard/input-screen.ts'
@@ -25,7 +25,7 @@ function screenOf(items: readonly TextItem[], matcher: unknown, proceed = () => 
   })
 }
 
-/** A matcher that works for a millisecond or more at each step. @param clean it needs only one to see that nothing is there */
+/** A matcher that works for a millisecond at each step. @param clean it needs only one to see that nothing matches */
 function busy(steps: number, worked: () => void, clean = false) {
   const work = () => {
     const until = performance.now() + 1
@@ -60,8 +60,8 @@ async function mostAtAStretch(run: (worked: () => void) => unknown): Promise<num
   return most
 }
 
-describe('looking at an input', () => {
-  it('lets others have their turn in a long text, and between short ones', async () => {
+describe('screening an input', () => {
+  it('gives other calls their turn within a long text, and between short ones', async () => {
     const long = (worked: () => void) => screenOf([item(0, 'x')], busy(60, worked)).local()
     const short = (worked: () => void) =>
       screenOf(
@@ -78,7 +78,7 @@ describe('looking at an input', () => {
     }
   })
 
-  it('ends when nobody waits for it any more', async () => {
+  it('ends when the verdict is no longer wanted', async () => {
     const gone = new Error('gone')
     let steps = 0
     const proceed = () => {
@@ -93,7 +93,7 @@ describe('looking at an input', () => {
     expect(steps).toBeLessThan(30)
   })
 
-  it('finds the turn of a violation without a look at all others', async () => {
+  it('finds the turn of a violation without searching all others', async () => {
     let looks = 0
     class Counted extends Set<string> {
       override has(id: string): boolean {
@@ -163,7 +163,7 @@ describe('a stream beside a call with hostile rules', () => {
     await expect.poll(() => reads).toBeGreaterThan(3)
     const policy = { version: 1, bannedPatterns: PATTERNS }
     const messages = [{ role: 'user', content: textOf(48_000) }]
-    // Compiled before: it is the looking that is looked at.
+    // Compiled before: only the search is measured.
     await g.ask(undefined, { policy })
     const before = reads
     const { json } = await g.ask(undefined, { policy, messages })
