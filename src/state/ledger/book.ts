@@ -236,8 +236,17 @@ export class AccountBook {
     }
   }
 
-  /** Every sum over running calls: as stored, and as computed again. */
-  *running(): Generator<readonly [what: string, kept: Pico, sum: Pico]> {
+  /** Every stored sum over running calls. */
+  *running(): Generator<readonly [what: string, amount: Pico]> {
+    yield ['held', this.#held]
+    for (const key of this.#keys.values()) {
+      yield [`calls of key ${key.id}`, BigInt(key.running)]
+      for (const [name, { held }] of key.named()) yield [`held, ${spendName(key.id, name)}`, held]
+    }
+  }
+
+  /** The sums of {@link running}, from the calls themselves. */
+  recomputeRunning(): Map<string, Pico> {
     const sums = new Map<string, Pico>()
     for (const { key, held } of this.#calls.values()) {
       addTo(sums, `calls of key ${key.id}`, 1n)
@@ -245,15 +254,7 @@ export class AccountBook {
       addTo(sums, 'held', held.amount)
       addSpend(sums, key.id, held.day, held.amount, 'held, ')
     }
-    yield ['held', this.#held, sums.get('held') ?? 0n]
-    for (const key of this.#keys.values()) {
-      const calls = `calls of key ${key.id}`
-      yield [calls, BigInt(key.running), sums.get(calls) ?? 0n]
-      for (const [name, spend] of key.named()) {
-        const what = `held, ${spendName(key.id, name)}`
-        yield [what, spend.held, sums.get(what) ?? 0n]
-      }
-    }
+    return sums
   }
 
   /**

@@ -1,7 +1,7 @@
 /** Windows in which spend is counted (lifetime, UTC day, UTC month), and the names of sums over them. */
 import type { Pico } from '../../money/money.ts'
 import { DAY_MS } from './clock.ts'
-import type { CapScope } from './ledger.ts'
+import type { CapScope, Discrepancy } from './ledger.ts'
 
 const SCOPES = ['lifetime', 'day', 'month'] as const
 
@@ -41,4 +41,16 @@ export function addSpend(
   prefix = '',
 ): void {
   for (const scope of SCOPES) addTo(sums, prefix + spendName(key, windowOf(scope, day)), amount)
+}
+
+/** Stored sums of an account that differ from recomputed ones; an absent recomputed sum is 0. */
+export function compareSums(
+  account: string,
+  stored: Iterable<readonly [what: string, amount: Pico]>,
+  recomputed: ReadonlyMap<string, Pico>,
+): Discrepancy[] {
+  return [...stored].flatMap(([what, amount]) => {
+    const sum = recomputed.get(what) ?? 0n
+    return amount === sum ? [] : [{ account, what, stored: amount, recomputed: sum }]
+  })
 }

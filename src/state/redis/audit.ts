@@ -1,7 +1,7 @@
 /** Compares the book of an account in Redis with its rows. */
 import type { Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
-import { addSpend, addTo, spendName } from '../ledger/windows.ts'
+import { addSpend, addTo, compareSums, spendName } from '../ledger/windows.ts'
 import { totalsIn, type DatedRow, type Snapshot } from './rows.ts'
 
 /** Sums of a snapshot that differ from the sums of its rows and running calls. */
@@ -29,12 +29,7 @@ export async function discrepancies(
     addTo(sums, 'held', BigInt(amount))
     addSpend(sums, keyOf(member), day, BigInt(amount), 'held, ')
   }
-  const found: Discrepancy[] = []
-  for (const [what, stored] of storedIn(book)) {
-    const recomputed = sums.get(what) ?? 0n
-    if (stored !== recomputed) found.push({ account, what, stored, recomputed })
-  }
-  return found
+  return compareSums(account, storedIn(book), sums)
 }
 
 /** Every sum of a book, under the name that `discrepancies` gives to the same sum of rows and calls. */

@@ -81,7 +81,7 @@ export async function openRedis({
   }
   try {
     const file = openOutbox(outbox)
-    const ledger = new RedisLedger({ connection, file, retentionDays, log })
+    const ledger = new RedisLedger(connection, file, { retentionDays, log })
     return { ledger, records: recordsIn(connection, driver) }
   } catch (error) {
     connection.close()
@@ -100,17 +100,11 @@ export class RedisLedger implements Ledger {
   /** Leases that could not be released, with the time of the attempt, steady ms. */
   readonly #unreleased = new Map<Lease, number>()
 
-  constructor({
-    connection,
-    file,
-    retentionDays,
-    log,
-  }: {
-    readonly connection: RedisConnection
-    readonly file: OutboxFile
-    readonly retentionDays: number | undefined
-    readonly log: Log
-  }) {
+  constructor(
+    connection: RedisConnection,
+    file: OutboxFile,
+    { retentionDays, log }: Pick<RedisOptions, 'retentionDays' | 'log'>,
+  ) {
     this.#connection = connection
     this.#store = connection.client as ScriptClient
     this.#history = new RedisHistory(connection)

@@ -143,10 +143,8 @@ export class RedisHistory {
   }
 
   async #foldedRows(account: string): Promise<number> {
-    const rows = await this.#connection.ask(() =>
-      this.#store.hget(`${accountPrefix(account)}f`, 'rows'),
-    )
-    return Number(rows ?? 0)
+    const [folded = ''] = keysOf(account, 'f')
+    return Number((await this.#connection.ask(() => this.#store.hget(folded, 'rows'))) ?? 0)
   }
 
   #pages(account: string, last: number): AsyncGenerator<readonly DatedRow[]> {

@@ -7,7 +7,7 @@
  */
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import type { Settlement } from '../ledger/ledger.ts'
 import { createFile, lockFile, transact } from '../sqlite/file.ts'
 
@@ -47,11 +47,7 @@ export class OutboxFile {
   readonly path: string
   readonly #db: DatabaseSync
   readonly #lock: DatabaseSync
-  readonly #insert: StatementSync
-  readonly #page: StatementSync
-  readonly #remove: StatementSync
-  readonly #quarantine: StatementSync
-  readonly #summary: StatementSync
+  readonly #sql: ReturnType<typeof prepare>
   #appends: Append[] = []
 
   /**
@@ -95,19 +91,7 @@ export class OutboxFile {
     this.#db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS })
     this.#db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     this.#db.exec(SCHEMA)
-    const prepare = (sql: string) => this.#db.prepare(sql)
-    this.#insert = prepare(
-      'INSERT OR IGNORE INTO waiting (account, request, at, body, quarantined) VALUES (?, ?, ?, ?, ?)',
-    )
-    this.#page = prepare(
-      'SELECT seq, at, body FROM waiting WHERE seq > ? AND quarantined = 0 ORDER BY seq LIMIT ?',
-    )
-    this.#remove = prepare('DELETE FROM waiting WHERE seq = ?')
-    this.#quarantine = prepare('UPDATE waiting SET quarantined = 1 WHERE seq = ?')
-    this.#summary = prepare(
-      `SELECT count(*) FILTER (WHERE quarantined = 0) AS waiting, min(at) FILTER (WHERE quarantined = 0) AS oldest,
-        count(*) FILTER (WHERE quarantined = 1) AS quarantined FROM waiting`,
-    )
+    this.#sql = prepare(this.#db)
   }
 
   /** Resolves when it is on the disk. @throws Error when it cannot be written */
@@ -120,7 +104,7 @@ export class OutboxFile {
 
   /** Pending settlements, oldest first. @param after a `seq` */
   page(after: number, limit: number): PendingSettlement[] {
-    const rows = this.#page.all(after, limit) as unknown as Row[]
+    const rows = this.#sql.page.all(after, limit) as unknown as Row[]
     return rows.map(({ seq, at, body }) => {
       const { cost, ...settlement } = JSON.parse(body)
       return { seq, at, settlement: { ...settlement, cost: BigInt(cost) } }
@@ -129,12 +113,12 @@ export class OutboxFile {
 
   /** Deletes settlements that are booked. */
   remove(seqs: readonly number[]): void {
-    transact(this.#db, () => seqs.forEach((seq) => this.#remove.run(seq)))
+    transact(this.#db, () => seqs.forEach((seq) => this.#sql.remove.run(seq)))
   }
 
   /** Marks settlements that are not to be sent any more. */
   quarantine(seqs: readonly number[]): void {
-    transact(this.#db, () => seqs.forEach((seq) => this.#quarantine.run(seq)))
+    transact(this.#db, () => seqs.forEach((seq) => this.#sql.quarantine.run(seq)))
   }
 
   /** Number of pending settlements, time of the oldest (ms since epoch), and number of quarantined ones. */
@@ -143,7 +127,7 @@ export class OutboxFile {
     readonly oldest: number | null
     readonly quarantined: number
   } {
-    return this.#summary.get() as ReturnType<OutboxFile['summary']>
+    return this.#sql.summary.get() as ReturnType<OutboxFile['summary']>
   }
 
   /** Writes pending appends and releases the file. A second call does nothing. */
@@ -163,7 +147,7 @@ export class OutboxFile {
         for (const { settlement } of appends) {
           const { account, request, cost } = settlement
           const body = JSON.stringify({ ...settlement, cost: String(cost) })
-          this.#insert.run(account, request, now, body, 0)
+          this.#sql.insert.run(account, request, now, body, 0)
         }
       })
     } catch (error) {
@@ -179,10 +163,28 @@ export class OutboxFile {
     if (rows.length === 0) return
     transact(this.#db, () => {
       for (const { account, request, at, body, quarantined } of rows) {
-        this.#insert.run(account!, request!, at!, body!, quarantined!)
+        this.#sql.insert.run(account!, request!, at!, body!, quarantined!)
       }
     })
     other.#db.exec('DELETE FROM waiting')
+  }
+}
+
+function prepare(db: DatabaseSync) {
+  return {
+    insert: db.prepare(
+      'INSERT OR IGNORE INTO waiting (account, request, at, body, quarantined) VALUES (?, ?, ?, ?, ?)',
+    ),
+    page: db.prepare(
+      'SELECT seq, at, body FROM waiting WHERE seq > ? AND quarantined = 0 ORDER BY seq LIMIT ?',
+    ),
+    remove: db.prepare('DELETE FROM waiting WHERE seq = ?'),
+    quarantine: db.prepare('UPDATE waiting SET quarantined = 1 WHERE seq = ?'),
+    summary: db.prepare(
+      `SELECT count(*) FILTER (WHERE quarantined = 0) AS waiting,
+         min(at) FILTER (WHERE quarantined = 0) AS oldest,
+         count(*) FILTER (WHERE quarantined = 1) AS quarantined FROM waiting`,
+    ),
   }
 }
 

@@ -38,21 +38,9 @@ export interface Script {
 }
 
 /** Names of the scripts. */
-export type ScriptName =
-  | 'enter'
-  | 'hold'
-  | 'settle'
-  | 'leave'
-  | 'renew'
-  | 'topUp'
-  | 'limits'
-  | 'look'
-  | 'takeRow'
-  | 'takeTotal'
-  | 'fold'
-  | 'index'
+export type ScriptName = keyof ReturnType<typeof scriptsWith>
 
-/** Reads the store's clock into `now`, ms since epoch. */
+/** Reads the clock of the server into `now`, ms since epoch. */
 export const STORE_CLOCK = `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`
@@ -61,7 +49,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`
 export const RECEIPT_MS = RECEIPT_HOURS * 3_600_000
 
 /** All scripts. @param clock Lua that defines `now`, ms since epoch: {@link STORE_CLOCK}, or the clock of a test */
-export function scriptsWith(clock: string): Readonly<Record<ScriptName, Script>> {
+export function scriptsWith(clock: string) {
   return {
     enter: script(
       ['book', 'leases', 'holds', 'rows', 'log', 'shared'],

@@ -1,7 +1,7 @@
 /** Adds up an account's rows, and compares the result with the stored sums. */
 import type { Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
-import { addSpend, addTo, spendName } from '../ledger/windows.ts'
+import { addSpend, addTo, compareSums, spendName } from '../ledger/windows.ts'
 import type { SpendColumns, Sql, TotalColumns } from './sql.ts'
 
 export interface AuditReport {
@@ -56,13 +56,10 @@ export class Audit {
       const { key, window, amount } = row as unknown as SpendColumns
       stored.set(spendName(key, window), amount)
     }
-    const names = new Set([...stored.keys(), ...this.#sums.keys()])
-    const discrepancies = [...names].flatMap((what) => {
-      const [kept, recomputed] = [stored.get(what) ?? 0n, this.#sums.get(what) ?? 0n]
-      return kept === recomputed ? [] : [{ account, what, stored: kept, recomputed }]
-    })
+    // A sum of the rows may lack a stored one.
+    for (const what of this.#sums.keys()) if (!stored.has(what)) stored.set(what, 0n)
     return {
-      discrepancies,
+      discrepancies: compareSums(account, stored, this.#sums),
       sums: new Map([...this.#sums].filter(([what]) => !isBefore(what, from))),
     }
   }

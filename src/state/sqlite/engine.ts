@@ -31,7 +31,7 @@ import type {
   TopUp,
 } from '../ledger/ledger.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
-import { addSpend, addTo } from '../ledger/windows.ts'
+import { addSpend, addTo, compareSums } from '../ledger/windows.ts'
 import { createRecords, type Records } from '../records.ts'
 import { isBefore } from './audit.ts'
 import { exportFile } from './export.ts'
@@ -344,16 +344,12 @@ export class SqliteLedger implements Ledger {
       addTo(sums, 'balance', -charge.cost)
       addSpend(sums, charge.key, charge.day, charge.cost)
     }
-    const found: Discrepancy[] = []
-    const compare = (what: string, stored: Pico, recomputed: Pico) => {
-      if (stored !== recomputed)
-        found.push({ account, what: `${what}, in memory`, stored, recomputed })
-    }
-    for (const [what, stored] of book.settled()) {
-      if (!isBefore(what, from)) compare(what, stored, sums.get(what) ?? 0n)
-    }
-    for (const [what, stored, recomputed] of book.running()) compare(what, stored, recomputed)
-    return found
+    const settled = [...book.settled()].filter(([what]) => !isBefore(what, from))
+    const found = [
+      ...compareSums(account, settled, sums),
+      ...compareSums(account, book.running(), book.recomputeRunning()),
+    ]
+    return found.map((one) => ({ ...one, what: `${one.what}, in memory` }))
   }
 }
 
