@@ -141,6 +141,18 @@ describe('architecture', () => {
     expect(sideways).toEqual([])
   })
 
+  it('keeps the client form of chat inside its dialect', () => {
+    // The kit for plugin authors checks events as clients get them.
+    const gateway = src.filter(({ path }) => !path.startsWith('src/testing/'))
+    const outside = gateway.filter(({ path }) => !path.startsWith('src/endpoints/chat/dialects/'))
+    const formed = outside.filter(({ text }) => text.includes('chat.completion'))
+    expect(formed.map(({ path }) => path)).toEqual([])
+    // `usage.cost` of chat is written from the receipt.
+    const chat = outside.filter(({ path }) => path.startsWith('src/endpoints/chat/'))
+    const priced = chat.filter(({ text }) => /\bcostJson\b|\bcost_details\b|\.cost\b/.test(text))
+    expect(priced.map(({ path }) => path)).toEqual([])
+  })
+
   it('gives plugins nothing of the gateway but its public contract', () => {
     const wrong = plugins.flatMap(({ path, imports }) => {
       const own = path.replace(/\.ts$/, '').split('/').slice(0, 2).join('/')

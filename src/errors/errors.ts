@@ -2,7 +2,7 @@
  * Every error that a client can receive: status, code, type, param and headers. Each class stands for one kind of status;
  * the table `FAILURES` says what becomes of a failure at an upstream.
  */
-import { costJson, type Bill } from '../money/money.ts'
+import type { Bill, UsageLine } from '../money/money.ts'
 import type { FailureClass } from '../plugin.ts'
 
 const BRAND = Symbol.for('gateway.error')
@@ -27,8 +27,8 @@ export class GatewayError extends Error {
   readonly type: string
   readonly param: string | null
   readonly headers: Readonly<Record<string, string>>
-  /** What the failed call was charged, with the quantities as the endpoint's `usage` shows them. */
-  charged?: { readonly bill: Bill; readonly usage: object }
+  /** Set on a failure for which the client is charged: the bill and the quantities. */
+  receipt?: { readonly bill: Bill; readonly meter: readonly UsageLine[] }
 
   constructor(
     status: number,
@@ -305,10 +305,8 @@ export function toGatewayError(error: unknown): GatewayError {
 
 /** The JSON body that the client receives. */
 export function toErrorBody(error: GatewayError): ErrorBody {
-  const { message, type, code, param, charged } = error
-  const body: ErrorBody = { error: { message, type, code, param } }
-  if (charged) body.error.usage = { ...charged.usage, ...costJson(charged.bill) }
-  return body
+  const { message, type, code, param } = error
+  return { error: { message, type, code, param } }
 }
 
 function retryHeaders(status: number, retryAfterMs = 1000): Record<string, string> {

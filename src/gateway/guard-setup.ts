@@ -3,6 +3,8 @@ import type { Catalog } from '../models/catalog.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import { CompletionBuilder } from '../endpoints/chat/chunks.ts'
+import { chatCompletions } from '../endpoints/chat/dialects/chat/dialect.ts'
+import type { ChatRequest } from '../endpoints/chat/request.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import type { GuardModelRequest } from '../guard/model-access.ts'
 import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
@@ -69,14 +71,26 @@ export function internalChat(track: (call: Call) => void) {
     const { id: requestId, path, runtime, account, incoming } = beside
     const model = runtime.catalog.get(id)
     if (model?.modality !== 'chat') throw new Error(`there is no chat model ${JSON.stringify(id)}`)
-    const call = new Call({ id: requestId, path, incoming, runtime })
-    const input = { ...request, model: id, stream: false }
-    call.endpoint = chat
+    const call = new Call({
+      id: requestId,
+      path,
+      endpoint: chat,
+      format: chatCompletions,
+      incoming,
+      runtime,
+    })
+    const input = { ...request, model: id, stream: false } as unknown as ChatRequest
     call.account = account
     call.model = model
-    call.input = input
-    call.session = null
-    call.outbound = chat.toUpstream(input as never, model)
+    call.request = {
+      input,
+      model: id,
+      stream: false,
+      policy: undefined,
+      session: undefined,
+      affinityToken: undefined,
+    }
+    call.outbound = chat.toUpstream(input, model)
     track(call)
     const giveUp = () => call.abort(signal.reason)
     signal.addEventListener('abort', giveUp, { once: true })

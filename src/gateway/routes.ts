@@ -1,13 +1,24 @@
-/** Which paths there are, and what happens to a request on its way. */
-import { credits, key, models, type GetRoute } from '../endpoints/account/endpoints.ts'
+/** The routes of the API, and the stages of each. */
+import { credits, formatOf, key, models, type GetRoute } from '../endpoints/account/endpoints.ts'
+import { chatCompletions } from '../endpoints/chat/dialects/chat/dialect.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
-import { edits, generations } from '../endpoints/images/endpoint.ts'
+import { editImage, generateImage } from '../endpoints/images/endpoint.ts'
+import { edits, generations } from '../endpoints/images/write.ts'
 import { ocr } from '../endpoints/ocr/endpoint.ts'
+import { ocrFormat } from '../endpoints/ocr/write.ts'
 import { speech } from '../endpoints/speech/endpoint.ts'
+import { speechFormat } from '../endpoints/speech/write.ts'
 import { transcription } from '../endpoints/transcription/endpoint.ts'
+import { transcriptionFormat } from '../endpoints/transcription/write.ts'
 import { flowOf } from '../stream/flow.ts'
-import type { Outgoing } from '../pipeline/http.ts'
-import { compose, type Call, type Endpoint, type Reply, type Stage } from '../pipeline/pipeline.ts'
+import {
+  compose,
+  type Call,
+  type Endpoint,
+  type Reply,
+  type Stage,
+  type WireFormat,
+} from '../pipeline/pipeline.ts'
 import { constrain } from '../pipeline/stages/constrain.ts'
 import { enter } from '../pipeline/stages/enter.ts'
 import { ground } from '../pipeline/stages/ground.ts'
@@ -18,7 +29,6 @@ import { resolve } from '../pipeline/stages/resolve.ts'
 import { route } from '../pipeline/stages/route.ts'
 import { settle } from '../pipeline/stages/settle.ts'
 import { trace } from '../pipeline/stages/trace.ts'
-import { writeJson } from '../endpoints/shared/write.ts'
 
 // What happens to a request? These two lines.
 const entered: readonly Stage[] = [trace, enter]
@@ -38,44 +48,33 @@ const served: readonly Stage[] = [
 export interface Route {
   readonly method: 'GET' | 'POST'
   readonly path: string
+  /** Absent where there is no work to be done by a model. */
   readonly endpoint?: Endpoint
+  readonly format: WireFormat
   run(call: Call): Promise<Reply>
-  write(call: Call, reply: Reply, out: Outgoing): Promise<void>
 }
 
+/** Every route of the API. */
 export const ROUTES: readonly Route[] = [
-  questionRoute(models),
-  questionRoute(key),
-  questionRoute(credits),
-  endpointRoute(chat),
-  endpointRoute(generations),
-  endpointRoute(edits),
-  endpointRoute(speech),
-  endpointRoute(transcription),
-  endpointRoute(ocr),
+  get(models),
+  get(key),
+  get(credits),
+  post(chat, chatCompletions),
+  post(generateImage, generations),
+  post(editImage, edits),
+  post(speech, speechFormat),
+  post(transcription, transcriptionFormat),
+  post(ocr, ocrFormat),
 ]
 
-function endpointRoute(endpoint: Endpoint): Route {
-  return {
-    method: 'POST',
-    path: endpoint.path,
-    endpoint,
-    run: compose(served),
-    write: (call, reply, out) => endpoint.write(call, reply, out),
-  }
+function post<In, Part>(endpoint: Endpoint<In, Part>, format: WireFormat<In, Part>): Route {
+  return { method: 'POST', path: format.path, endpoint, format, run: compose(served) }
 }
 
-function questionRoute(question: GetRoute): Route {
+function get(route: GetRoute): Route {
   const answer: Stage = async function answer(call) {
-    return { parts: flowOf(await question.answer(call)) }
+    return { parts: flowOf(await route.answer(call)) }
   }
-  return {
-    method: 'GET',
-    path: question.path,
-    run: compose(question.authenticated ? [...entered, answer] : [trace, answer]),
-    async write(call, reply, out) {
-      call.headers['cache-control'] = question.cacheControl
-      for await (const body of reply.parts) await writeJson(call, out, body)
-    },
-  }
+  const stages = route.authenticated ? [...entered, answer] : [trace, answer]
+  return { method: 'GET', path: route.path, format: formatOf(route), run: compose(stages) }
 }

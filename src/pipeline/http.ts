@@ -15,7 +15,7 @@ export interface Incoming {
    * @throws as `body`, with `invalid_multipart` in place of `invalid_json`
    */
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void>
-  /** @throws ClientGone where nobody waits for an answer any more */
+  /** @throws ClientDisconnected when the client has left */
   throwIfGone(): void
 }
 

@@ -1,6 +1,6 @@
 /**
- * The idea of the house: a request becomes a Call; stages, shaped like an onion, take the Call in and hand a Reply back.
- * A Reply is a sequence of parts, so there is one path for every endpoint, streaming or not.
+ * The pipeline: a request becomes a Call; stages, in layers, take the Call in and hand a Reply back. A Reply is a pulled
+ * sequence of parts, so that streamed and whole answers of every endpoint take the same way.
  */
 import type { ConsolaInstance } from 'consola'
 import type { Account, Accounts, Key } from '../accounts/accounts.ts'
@@ -9,9 +9,14 @@ import { Timeouts, type Timeout } from '../lifetime/timeouts.ts'
 import { AbortScope } from '../lifetime/abort-scope.ts'
 import type { Catalog, Modality, Model } from '../models/catalog.ts'
 import type { BodyLimits, Config } from '../config/config.ts'
-import { InternalError, UpstreamFailure, toGatewayError } from '../errors/errors.ts'
+import {
+  InternalError,
+  UpstreamFailure,
+  toGatewayError,
+  type GatewayError,
+} from '../errors/errors.ts'
 import type { GuardModelRequest } from '../guard/model-access.ts'
-import type { Decision } from '../guard/decision.ts'
+import type { Decision, GuardReport } from '../guard/decision.ts'
 import type { Escalations } from '../guard/escalations.ts'
 import type { GuardRegistry } from '../guard/plan.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
@@ -28,20 +33,22 @@ import { Scope } from '../lifetime/scope.ts'
 import type { RawJson } from '../stream/raw-json.ts'
 import type { Grounding, Search } from '../search/search.ts'
 
-/** Also the name of the provider's method. */
+/** A kind of work; also the name of the provider's method. */
 export type Operation = 'chat' | 'generateImage' | 'editImage' | 'ocr' | 'speech' | 'transcribe'
 
-/** What comes back up. `parts` come no faster than the client's socket takes them. */
+/** What comes back up. Parts are pulled by the client's socket; nothing is produced ahead of demand. */
 export interface Reply<Part = any> {
   readonly parts: Flow<Part>
 }
 
 export type Next = () => Promise<Reply>
+
+/** One layer of the pipeline. It acts before `next()`, on the parts of the Reply, or in place of both. */
 export type Stage = (call: Call, next: Next) => Promise<Reply>
 
 /**
  * Folds stages into one function, once per route. The last stage answers and does not call `next`.
- * `next` rejects once the call was aborted, and when a stage calls it twice.
+ * `next` rejects when the call was aborted, and when a stage calls it a second time.
  */
 export function compose(stages: readonly Stage[]): (call: Call) => Promise<Reply> {
   const deepest = (): never => {
@@ -66,105 +73,156 @@ export interface Runtime {
   readonly config: Config
   readonly catalog: Catalog
   readonly providers: ReadonlyMap<string, Provider>
-  /** Absent where no engine is configured. */
+  /** Undefined without a configured search engine. */
   readonly search: Search | undefined
   readonly guards: GuardRegistry
-  /** Absent where nobody wants to be told of escalated blocks. */
+  /** Undefined unless the operator configured a receiver of escalations. */
   readonly escalations: Escalations | undefined
-  /** Asks a model for a guard, beside a call: no policy, no guards, no limits of the key. */
+  /** Asks a chat model on behalf of a guard: without policy, guards or limits of the key. */
   readonly internalChat: (
-    beside: CallerContext,
-    question: GuardModelRequest,
+    caller: CallerContext,
+    request: GuardModelRequest,
   ) => Promise<ChatCompletion>
   readonly accounts: Accounts
   readonly ledger: Ledger
   readonly routing: Routing
   readonly holds: HoldEstimator
   readonly metrics: Metrics
-  /** Absent where the operator wants none. */
+  /** Undefined when the operator switched the access log off. */
   readonly access: AccessLog | undefined
   readonly log: ConsolaInstance
 }
 
-/** What a question to a model is asked beside. */
+/** The call for which a guard asks a model. */
 export type CallerContext = Pick<Call, 'id' | 'path' | 'incoming' | 'runtime' | 'account'>
 
-/** What a provider answered: parts in the endpoint's normal form, and the quantities that pass with them. */
+/** The answer of a provider: parts in the endpoint's normal form, and the quantities that pass with them. */
 export interface ProviderAnswer<Part = any> {
-  /** A list when the answer is there whole. */
+  /** A list when the answer is complete. */
   readonly parts: Flow<Part> | readonly Part[]
-  /** What was consumed so far: what the upstream reported, else an estimate. */
+  /** Consumed so far: as the upstream reported it, else an estimate. */
   usage(): Usage
-  /** All of it is consumed when the first part is there, and may be charged then; what follows changes nothing. */
+  /** The whole answer is consumed when its first part arrives, and is charged then. */
   readonly chargeAtFirstPart?: boolean
-  /** What in the answer means something only to whoever gave it, once all of it was read. */
+  /**
+   * Provider-specific token, such as a reasoning signature, that pins the conversation to its deployment. Known when all
+   * parts were read.
+   */
   affinityToken?: (() => string | undefined) | undefined
 }
 
-/** Where an endpoint's peculiarities live. Stages never ask which endpoint they serve. */
+/** One kind of work in its one normal form. Stages know nothing else of it, and never ask which endpoint they serve. */
 export interface Endpoint<In = any, Part = any> {
   readonly operation: Operation
-  readonly path: string
-  /** Which catalog models belong here. */
+  /** The kind of catalog models that serve it. */
   readonly modality: Modality
-  /** The field that errors about what the model was asked are about; `messages` without it. */
-  readonly errorField?: string | null
-  /** Parses and validates. @throws InvalidRequest */
-  read(incoming: Incoming, limits: BodyLimits): Promise<In>
-  modelOf(input: In): string
-  sessionOf(input: In): string | undefined
-  /** The source text behind the input, where parts of it are copied upstream. Released when the first part has arrived. */
-  rawJson?(input: In): RawJson | undefined
-  /** What in the input means something only to whoever answered before, such as the signature of a thought. */
-  bondOf?(input: In): string | undefined
-  policyOf(input: In): Policy | undefined
-  /** Whether the answer is sent as it comes. */
-  streams(input: In): boolean
-  /** The first part of an answer that is sent as it comes may take as long as a whole answer. */
+  /** `param` of errors about the prompt. */
+  readonly errorField: string | null
+  /** The first streamed part may take as long as a whole answer. */
   readonly slowStart?: boolean
   /**
-   * Capabilities the input needs and the model lacks.
-   * @param catalog for naming models that have them
+   * Compares what the input needs with what the model can do.
+   * @param catalog for naming models that can
    * @throws InvalidRequest
    */
   check(input: In, model: Model, catalog: Catalog): void
-  estimate(input: In, model: Model): Estimate
-  /** What goes upstream: the input less what is the gateway's own business. */
+  /** The input for providers: without members that are the gateway's own business. */
   toUpstream(input: In, model: Model): unknown
-  /** Puts system text and token ceiling where they belong; identity where they have no meaning. */
-  instruct(outbound: any, instructions: Instructions): unknown
-  /** Cuts an answer that runs past the policy's token ceiling. */
-  limit?(maxOutputTokens: number): Step<Part, Part>
-  /** Only where a web search makes sense. */
-  readonly grounding?: Grounding<In, Part>
-  /** What guards read, and how "no" is said; absent where nothing is text. */
-  readonly guard?: GuardAdapter<In, Part>
-  /** Takes in what the provider answered, whole or in parts. Once per attempt. */
+  /** Brings a provider's answer, whole or in parts, into normal form. Called once per attempt. */
   normalize(call: Call, answer: any): ProviderAnswer<Part>
-  /** Charges when the parts run out, and puts the cost where the client finds it. */
-  billed(call: Call, charge: Charge): Step<Part, Part>
-  /** Head, then parts as they come. Ends the call before the last byte. */
+  readonly billing: Billing<In, Part>
+  /** Absent where a policy's instructions have no meaning. */
+  readonly instructions?: {
+    /** Puts system text and token ceiling into the outbound request; returns a copy. */
+    apply(outbound: any, to: Instructions): unknown
+    /** Ends an answer that runs past the token ceiling of the policy. */
+    limit(maxOutputTokens: number): Step<Part, Part>
+  }
+  /** Absent where a web search has no meaning. */
+  readonly grounding?: Grounding<In, Part>
+  /** Texts that guards check, and the form of a refusal. */
+  readonly guard?: GuardAdapter<In, Part>
+}
+
+/** What a kind of work costs, and when it is charged. */
+export interface Billing<In = any, Part = any> {
+  /** Bounds of what the call will consume. */
+  estimate(input: In, model: Model): Estimate
+  /**
+   * Charges when the parts run out (or at the first), and puts a {@link Receipt} on the last part (or the first); on an
+   * error that is charged, on the error.
+   */
+  attach(call: Call, charge: Charge): Step<Part, Part>
+}
+
+/** The result of a charge, as data: each wire form writes it in its own way. */
+export interface Receipt {
+  readonly bill: Bill
+  /** Quantities of the call, by source. */
+  readonly meter: readonly UsageLine[]
+  /** Decisions of the guards, if any were at work. */
+  readonly guard?: GuardReport
+}
+
+/** How one path of the API reads requests and writes answers. */
+export interface WireFormat<In = any, Part = any> {
+  readonly path: string
+  /**
+   * Reads, bounds and validates the body.
+   * @throws InvalidRequest
+   */
+  read(incoming: Incoming, limits: BodyLimits): Promise<ParsedRequest<In>>
+  /** Writes head and parts as they come. Ends the call before the last byte. */
   write(call: Call, reply: Reply<Part>, out: Outgoing): Promise<void>
+  /** The error as a response; its body is also that of an error event. */
+  writeError(error: GatewayError, call: Call | undefined): ErrorResponse
+}
+
+export interface ErrorResponse {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** To be serialised as JSON. */
+  readonly body: unknown
+}
+
+/** A validated request. */
+export interface ParsedRequest<In = any> {
+  /** In the endpoint's normal form; never changed. */
+  readonly input: In
+  /** As the client wrote it. */
+  readonly model: string
+  /** Whether the answer is sent as it comes. */
+  readonly stream: boolean
+  readonly policy: Policy | undefined
+  /** Ties calls of one conversation together. */
+  readonly session: string | undefined
+  /** Has a meaning only for the deployment that gave it. */
+  readonly affinityToken: string | undefined
+  /** The source text behind the input, where members of it are copied upstream; released when the first part has arrived. */
+  readonly rawJson?: RawJson
 }
 
 /**
- * Books what the meter says, once; later calls get the same bill.
- * @param pays whether the client owes it: false, unless said otherwise, for a failed call
+ * Books the meter in the ledger, once; later calls get the same bill.
+ * @param pays whether the client owes it; by default not for a failed call
  */
 export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Bill>
 
-/** Who looks at what a web search found before anybody else does. */
+/** Checks search results before the model or the client sees them. */
 export interface ResultFilter {
-  /** @returns what may pass: hits that are left out are neither shown to the model nor cited */
+  /** @returns the results that may be shown to the model and cited */
   filterResults(
-    hits: readonly SearchResult[],
+    results: readonly SearchResult[],
   ): readonly SearchResult[] | Promise<readonly SearchResult[]>
 }
 
 export interface CallInit {
   readonly id: RequestId
-  /** The route's own path: bounded, unlike what the client wrote. */
+  /** Of the route: bounded, unlike the path that the client wrote. */
   readonly path: string
+  /** Absent for GET routes: their stages need none. */
+  readonly endpoint?: Endpoint | undefined
+  readonly format: WireFormat
   readonly incoming: Incoming
   readonly runtime: Runtime
 }
@@ -173,67 +231,71 @@ export interface CallInit {
 export class Call {
   readonly id: RequestId
   readonly path: string
+  readonly endpoint: Endpoint
+  readonly format: WireFormat
   readonly incoming: Incoming
   /** Snapshot of config, catalog and plugins: stable for the whole call. */
   readonly runtime: Runtime
+  /** Finalisers of everything the call acquires. */
   readonly scope: Scope
   /** Extra response headers, lower-case names. */
   readonly headers: Record<string, string> = {}
-  /** What was consumed so far: quantities and price tables, no totals. */
+  /** Consumed so far: quantities and price tables, no totals. */
   readonly meter: UsageLine[] = []
   /** ms since epoch */
   readonly startedAt: number = Date.now()
-  /** What providers receive. Replaced by copies, never changed in place. */
-  outbound: any = undefined
-  /** Set by a stage outside of `ground` that wants to. */
-  resultFilter: ResultFilter | undefined = undefined
-  /** What guards made of it; absent where none is at work. */
-  decision: Decision | undefined = undefined
-  // Written once, each by one stage, before a later stage reads it; undefined until then.
-  endpoint!: Endpoint
-  /** Whose key it is, and how the ledger let it in. Written by `enter`. */
+
+  // Each is written once, by the stage it names, before a later stage reads it; undefined until then.
+  /** By `enter`, with `account` and `entered`, the answer of the ledger. */
   key!: Key
   account!: Account
   entered!: Admitted
-  /** What the client sent, validated and never changed. Written by `read`. */
-  input!: any
-  /** Written by `read`: what ties this call to earlier ones; null without it. */
-  session!: string | null
-  /** Written by `resolve`. */
+  /** By `read`. */
+  request!: ParsedRequest
+  /** By `resolve`. */
   model!: Model
-  /** Whether the client asked for a web search by the suffix `:online`. Written by `resolve`. */
+  /** By `resolve`: whether the model id carried `:online`. */
   online!: boolean
-  /** The money set aside, and whether the call is billed. Written by `hold`. */
+  /** By `hold`: the money set aside, and whether the call is billed. */
   held!: HoldGranted
-  /** The key's policy, tightened by the request's. Written by `constrain`. */
+  /** By `constrain`: the key's policy, tightened by that of the request. */
   policy!: EffectivePolicy
+
+  /** The request for providers. Replaced by copies, never changed in place. */
+  outbound: any = undefined
+  /** Set by `guard` for `ground`. */
+  resultFilter: ResultFilter | undefined = undefined
+  /** Set by `guard`, if any guards are at work. */
+  decision: Decision | undefined = undefined
   outcome: Outcome | undefined = undefined
   /** The status the client got, for log and metrics. */
   status = 0
   /** The code of the error the client got. */
   errorCode: string | undefined = undefined
-  /** Which deployment answered; shown to operators only. */
+  /** The deployment that was asked last; shown to operators only. */
   deployment: string | undefined = undefined
-  /** Where it stands among the calls under way. */
+  /** Index in the list of running calls. */
   runningIndex = -1
-  /** What was charged, once it is. */
+  /** Set when the call is charged. */
   bill: Bill | undefined = undefined
   #reason: unknown = undefined
   /** Few at a time, so a list is cheaper than a Map. */
-  #branches: AbortScope[] | undefined = undefined
-  #alarms: Timeouts | undefined = undefined
+  #abortScopes: AbortScope[] | undefined = undefined
+  #timeouts: Timeouts | undefined = undefined
   #deadline: number
 
-  constructor({ id, path, incoming, runtime }: CallInit) {
+  constructor({ id, path, endpoint, format, incoming, runtime }: CallInit) {
     this.id = id
     this.path = path
+    this.endpoint = endpoint!
+    this.format = format
     this.incoming = incoming
     this.runtime = runtime
     this.scope = new Scope((error) => runtime.log.error(`${id}: a finaliser failed`, error))
     this.#deadline = this.startedAt + runtime.config.server.requestTimeout * 1000
   }
 
-  /** Why the call was aborted: the client is gone, a deadline has passed, or the gateway is going down. */
+  /** Why the call was aborted: the client disconnected, a deadline passed, or the gateway shuts down. */
   get aborted(): unknown {
     return this.#reason
   }
@@ -242,36 +304,35 @@ export class Call {
     if (this.#reason !== undefined) throw this.#reason
   }
 
-  /** The first reason counts; later ones end what outlives it. */
+  /** The first reason counts; a later one ends what survived the first. */
   abort(reason: Error): void {
     this.#reason ??= reason
-    this.#prune(reason)
+    this.#abortAll(reason)
   }
 
   /**
-   * A part that is aborted with the call but can be aborted alone: one attempt at an upstream. The call itself has no
-   * signal, because most calls need just this one, and a signal is dear.
-   * @param outlives a class of abort reasons that do not concern it
+   * A part of the call that is aborted with it, or alone: one attempt, one search. Released with {@link release}.
+   * @param survives a class of abort reasons that do not end this part
    */
-  abortScope(outlives?: new () => Error): AbortScope {
-    const branch = new AbortScope(outlives)
-    if (this.#branches) this.#branches.push(branch)
-    else this.#branches = [branch]
-    if (this.#reason !== undefined) this.#prune(this.#reason)
-    return branch
+  abortScope(survives?: new () => Error): AbortScope {
+    const scope = new AbortScope(survives)
+    if (this.#abortScopes) this.#abortScopes.push(scope)
+    else this.#abortScopes = [scope]
+    if (this.#reason !== undefined) this.#abortAll(this.#reason)
+    return scope
   }
 
-  /** Lets go of a branch that has served. */
-  release(branch: AbortScope): void {
-    if (this.#branches) removeUnordered(this.#branches, branch)
+  /** Forgets an abort scope that has served. */
+  release(scope: AbortScope): void {
+    if (this.#abortScopes) removeUnordered(this.#abortScopes, scope)
   }
 
-  #prune(reason: unknown): void {
-    if (!this.#branches) return
-    // A copy: whoever hears of it may drop a branch.
-    for (const branch of this.#branches.toReversed()) {
-      const { survives } = branch
-      if (!survives || !(reason instanceof survives)) branch.abort(reason)
+  #abortAll(reason: unknown): void {
+    if (!this.#abortScopes) return
+    // A copy: listeners may release scopes.
+    for (const scope of this.#abortScopes.toReversed()) {
+      const { survives } = scope
+      if (!survives || !(reason instanceof survives)) scope.abort(reason)
     }
   }
 
@@ -280,7 +341,7 @@ export class Call {
     this.#deadline = at
   }
 
-  /** Logs what nobody foresaw; what a client did wrong is no news. */
+  /** Logs an error that the gateway did not foresee; mistakes of clients are not logged. */
   report(error: unknown): void {
     const failure = toGatewayError(error)
     if (failure instanceof InternalError) {
@@ -289,8 +350,8 @@ export class Call {
   }
 
   /**
-   * Ends the call: everything acquired is released, what was consumed is charged. Idempotent.
-   * A `refused` outcome that was set before is kept when the call completes.
+   * Ends the call: releases everything acquired and charges what was consumed. Idempotent. A `refused` outcome that was set
+   * before is kept when the call completes.
    */
   async end(outcome: Outcome): Promise<void> {
     if (this.outcome === undefined || (this.outcome === 'refused' && outcome !== 'completed')) {
@@ -300,26 +361,26 @@ export class Call {
   }
 
   /**
-   * Rings once, at or up to a quarter of a second after `delayMs`, or as much before where it was put off. One shared
-   * timer drives all alarms, so one costs next to nothing.
+   * Calls back once, up to a quarter of a second after `delayMs`. One shared timer drives all timeouts, so that each is
+   * cheap. Restarting one may make it early by as much.
    */
-  timeout(delayMs: number, ring: (now: number) => void): Timeout {
-    return (this.#alarms ??= new Timeouts()).set(delayMs, ring)
+  timeout(delayMs: number, onTimeout: (now: number) => void): Timeout {
+    return (this.#timeouts ??= new Timeouts()).set(delayMs, onTimeout)
   }
 
-  /** Called by the gateway's one timer. */
+  /** Called by the gateway's one timer. @param now ms since epoch */
   tick(now: number): void {
     if (now > this.#deadline) {
       this.#deadline = Infinity
       this.abort(new UpstreamFailure('timeout', 'The model did not answer before the deadline.'))
     }
-    this.#alarms?.tick(now)
+    this.#timeouts?.tick(now)
   }
 }
 
 /**
- * The calls under way. A list whose gaps are filled from its end, not a Set: the tables that a Set leaves behind while
- * calls come and go keep finished calls alive until the next full garbage collection, which cost a quarter of a core.
+ * The calls under way. A list, not a Set: the tables of a Set kept finished calls alive until a full garbage collection,
+ * a quarter of a core at 300 streams.
  */
 export class RunningCalls implements Iterable<Call> {
   readonly #calls: Call[] = []
@@ -332,6 +393,7 @@ export class RunningCalls implements Iterable<Call> {
     call.runningIndex = this.#calls.push(call) - 1
   }
 
+  /** The last call takes the place of the one that ended. */
   delete(call: Call): void {
     const last = this.#calls.pop()
     if (!last || last === call) return
@@ -339,9 +401,9 @@ export class RunningCalls implements Iterable<Call> {
     last.runningIndex = call.runningIndex
   }
 
-  /** Those of this moment: calls may end while one looks at them. */
+  /** Iterates over a copy: calls may end meanwhile. */
   [Symbol.iterator](): Iterator<Call> {
-    return [...this.#calls.values()][Symbol.iterator]()
+    return [...this.#calls].values()
   }
 }
 
@@ -349,6 +411,6 @@ export class RunningCalls implements Iterable<Call> {
 export class ClientDisconnected extends Error {
   constructor() {
     super('the client closed the connection')
-    this.name = 'ClientGone'
+    this.name = 'ClientDisconnected'
   }
 }

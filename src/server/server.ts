@@ -191,29 +191,30 @@ async function serve(
   const incoming = new NodeIncoming(request, (onTimeout) =>
     call.timeout(bodyTimeout * 1000, onTimeout),
   )
-  const call = new Call({ id: requestId(), path: route.path, incoming, runtime })
+  const { path, endpoint, format } = route
+  const call = new Call({ id: requestId(), path, endpoint, format, incoming, runtime })
   gateway.track(call)
-  if (route.endpoint) call.endpoint = route.endpoint
   const out = new NodeOutgoing(response, call)
   response.on('close', () => {
     if (response.writableFinished) return
-    // Abort first: a generator that waits for a read does not hear of anything else.
+    // Abort first: a generator that waits for a read notices nothing else.
     call.abort(new ClientDisconnected())
     void call.end('cancelled')
   })
   try {
-    await route.write(call, await route.run(call), out)
+    await format.write(call, await route.run(call), out)
   } catch (thrown) {
     if (call.outcome === 'cancelled') return
     const error = toGatewayError(thrown)
     call.report(error)
-    call.status = error.status
+    const { status, headers, body } = format.writeError(error, call)
+    call.status = status
     call.errorCode = error.code
     await call.end('failed')
     if (out.headSent) return out.destroy()
-    const body = JSON.stringify(toErrorBody(error))
-    out.head(error.status, errorHeaders(request, error, body))
-    await finish(request, response, body)
+    const text = JSON.stringify(body)
+    out.head(status, errorHeaders(request, headers, text))
+    await finish(request, response, text)
   }
 }
 
@@ -225,16 +226,20 @@ async function refuse(
 ): Promise<void> {
   const body = JSON.stringify(toErrorBody(error))
   const headers = commonHeaders(requestId())
-  for (const [name, value] of Object.entries(errorHeaders(request, error, body))) {
+  for (const [name, value] of Object.entries(errorHeaders(request, error.headers, body))) {
     headers.push(name, value)
   }
   response.writeHead(error.status, headers)
   await finish(request, response, body)
 }
 
-function errorHeaders(request: IncomingMessage, error: GatewayError, body: string) {
+function errorHeaders(
+  request: IncomingMessage,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+) {
   return {
-    ...error.headers,
+    ...headers,
     'content-type': 'application/json',
     'content-length': String(Buffer.byteLength(body)),
     ...(request.complete || !hasBody(request) ? {} : { connection: 'close' }),

@@ -1,5 +1,6 @@
 /** Requests of transcripts in the form that providers receive. */
-import { outboundChat, readChatRequest, usesLegacyFunctions } from '../endpoints/chat/request.ts'
+import { readChatRequest } from '../endpoints/chat/dialects/chat/read.ts'
+import { outboundChat, usesLegacyFunctions } from '../endpoints/chat/request.ts'
 import type { Envelope } from '../endpoints/chat/normalize.ts'
 import { ConfigError, GatewayError } from '../errors/errors.ts'
 import { toConfigIssues } from '../errors/issues.ts'

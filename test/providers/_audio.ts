@@ -1,6 +1,7 @@
 /** Sets up a provider of speech or transcription on a real host, and calls it as the gateway does. */
 import { createConsola } from 'consola'
-import { TranscriptIntake, type DonePart } from '../../src/endpoints/transcription/answer.ts'
+import { NormalizeTranscript } from '../../src/endpoints/transcription/answer.ts'
+import type { DonePart } from '../../src/endpoints/transcription/parts.ts'
 import { toRequestedFormat } from '../../src/endpoints/speech/answer.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { flowOf, toFlow } from '../../src/stream/flow.ts'
@@ -71,7 +72,7 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
         Symbol.asyncIterator in answer
           ? toFlow(answer)
           : flowOf<TranscriptionEvent>({ type: 'done', ...answer })
-      ).through(new TranscriptIntake({ model: 'm', include: ['logprobs'], ...input }))
+      ).through(new NormalizeTranscript({ model: 'm', include: ['logprobs'], ...input }))
       const deltas: string[] = []
       for await (const part of parts) {
         if (part.type === 'delta') deltas.push(part.text)

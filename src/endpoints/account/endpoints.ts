@@ -1,14 +1,33 @@
-/** `GET /v1/models`, `/v1/key`, `/v1/credits` (wire contract, 5.1-5.3): small answers about the caller itself. */
+/** `GET /v1/models`, `/v1/key`, `/v1/credits`: the catalog, and answers about the caller itself. */
+import { toErrorBody } from '../../errors/errors.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
-import type { Call } from '../../pipeline/pipeline.ts'
+import type { Call, WireFormat } from '../../pipeline/pipeline.ts'
+import { writeJson } from '../shared/write.ts'
 
-/** A GET endpoint: a path, whether a key is needed, and what it says. */
+/** A GET route: no body, and an answer that the gateway gives itself. */
 export interface GetRoute {
   readonly path: string
+  /** Whether it needs a key. */
   readonly authenticated: boolean
   readonly cacheControl: string
   /** The JSON text of the answer. */
   answer(call: Call): string | Promise<string>
+}
+
+/** The wire format of a GET route. Its only part is the JSON text. */
+export function formatOf({ path, cacheControl }: GetRoute): WireFormat<never, string> {
+  return {
+    path,
+    read: () => Promise.reject(new Error(`${path} takes no body`)),
+    async write(call, reply, out) {
+      call.headers['cache-control'] = cacheControl
+      for await (const body of reply.parts) await writeJson(call, out, body)
+    },
+    writeError: (error) => {
+      const { status, headers } = error
+      return { status, headers, body: toErrorBody(error) }
+    },
+  }
 }
 
 export const models: GetRoute = {

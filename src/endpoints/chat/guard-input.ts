@@ -197,7 +197,6 @@ function placeOf(index: number): string {
 
 function readMessage(message: ChatMessage, at: string, current: boolean, units: TextItem[]): void {
   const role = ROLES[message.role]
-  if (isPlain(message)) return readPlain(message.content, at, current, role, units)
   const add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => {
     if (typeof text !== 'string' || (text === '' && !media?.length)) return
     units.push(unit(id, channel, text, current, role, media))
@@ -224,22 +223,6 @@ function readMessage(message: ChatMessage, at: string, current: boolean, units: 
   if (message.role !== 'function') return readRest(message, TOLD, at, add)
   add(`${at}.name`, 'tool_call', message.name)
   readRest(message, new Set([...TOLD, 'name']), at, add)
-}
-
-/** Whether a message is a text and nothing else, as nearly all are. */
-function isPlain(message: ChatMessage): message is ChatMessage & { content: string } {
-  for (const name in message) if (name !== 'role' && name !== 'content') return false
-  return typeof message.content === 'string' && message.role !== 'function'
-}
-
-function readPlain(
-  text: string,
-  at: string,
-  current: boolean,
-  role: TextItem['role'],
-  units: TextItem[],
-): void {
-  if (text !== '') units.push(unit(at, 'content', text, current, role))
 }
 
 type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => void

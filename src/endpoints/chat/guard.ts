@@ -58,20 +58,7 @@ class ChatLanes implements OutputCodec<ChatChunk> {
   readonly #blocks = new Map<number, number>()
 
   split(chunk: ChatChunk, take: Take, removed: (field: string) => void): void {
-    const { choices } = chunk
-    const first = choices[0]
-    if (choices.length === 1 && isPlainText(first!)) {
-      const { index = 0, delta } = first
-      return take({
-        kind: 'text',
-        choice: index,
-        channel: 'content',
-        text: delta.content,
-        textOnly: true,
-        part: chunk,
-      })
-    }
-    for (const choice of choices) this.#choice(chunk, choice, take, removed)
+    for (const choice of chunk.choices) this.#choice(chunk, choice, take, removed)
   }
 
   cut(
@@ -199,15 +186,6 @@ class ChatLanes implements OutputCodec<ChatChunk> {
   }
 }
 
-function isPlainText(
-  choice: ChatChunkChoice,
-): choice is ChatChunkChoice & { delta: { content: string }; index?: number } {
-  const { delta, logprobs, finish_reason } = choice
-  if (!delta?.content || logprobs || finish_reason) return false
-  for (const name in delta) if (name !== 'content') return false
-  return true
-}
-
 /** What an entry of reasoning can say, and of which type it is then. */
 const SAID = {
   text: 'reasoning.text',
@@ -318,7 +296,7 @@ function annotationsPiece(
 function envelope(input: ChatRequest, model: string): ChatChunk {
   const id = randomId('chatcmpl-')
   const created = Math.floor(Date.now() / 1000)
-  const common = { id, object: 'chat.completion.chunk', created, model, choices: [] }
+  const common = { id, created, model, choices: [] }
   return wantsUsageChunk(input) ? { ...common, usage: null } : common
 }
 

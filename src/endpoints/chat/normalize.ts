@@ -3,14 +3,7 @@
  * client library can read (wire contract, S1-S12). Pure: no clock, no socket, no money.
  */
 import { UpstreamFailure } from '../../errors/errors.ts'
-import type {
-  ChatChunk,
-  ChatChunkChoice,
-  ChatDelta,
-  ReasoningDetail,
-  Step,
-  ToolCallDelta,
-} from '../../plugin.ts'
+import type { ChatChunk, ChatDelta, ReasoningDetail, Step, ToolCallDelta } from '../../plugin.ts'
 
 /** What all chunks of one answer have in common (S1), and what the client asked for. */
 export interface Envelope {
@@ -51,65 +44,6 @@ export function normalizeChunks(
     end(emit) {
       answer.end(emit)
     },
-  }
-}
-
-/**
- * The same for an answer that came whole and leaves whole: one chunk that says everything.
- * @throws UpstreamFailure as {@link normalizeChunks}
- */
-export function normalizeCompletion(chunk: ChatChunk, envelope: Envelope): ChatChunk {
-  return plain(chunk, envelope) ?? gathered(chunk, envelope)
-}
-
-/** An answer that is one text and nothing else, as most are: there is nothing to put in order. */
-function plain(chunk: ChatChunk, envelope: Envelope): ChatChunk | undefined {
-  const { choices, error, system_fingerprint: fingerprint, service_tier: tier } = chunk
-  if (error || choices?.length !== 1 || envelope.logprobs || envelope.usageChunk) return undefined
-  const { index = 0, delta, finish_reason: reason } = choices[0]!
-  if (index !== 0 || !delta || !reason || reason === 'error') return undefined
-  for (const name in delta) {
-    const isNothing = delta[name] === null || delta[name] === undefined
-    if (name !== 'role' && name !== 'content' && !isNothing) return undefined
-  }
-  const content = delta.content ?? ''
-  if (typeof content !== 'string' || endsInHalf(content)) return undefined
-  const { id, created, model } = envelope
-  const whole: Partial<ChatChunk> = { id, object: 'chat.completion.chunk', created, model }
-  if (typeof fingerprint === 'string' && fingerprint) whole.system_fingerprint = fingerprint
-  if (typeof tier === 'string') whole.service_tier = tier
-  const finish_reason = FINISH_REASONS.get(reason) ?? 'stop'
-  const said = { role: 'assistant', content, refusal: null }
-  whole.choices = [{ index, delta: said, logprobs: null, finish_reason }]
-  return whole as ChatChunk
-}
-
-function gathered(chunk: ChatChunk, envelope: Envelope): ChatChunk {
-  const choices: ChatChunkChoice[] = []
-  const answer = new AnswerState(envelope)
-  const said: ChatChunk[] = []
-  const emit = (part: ChatChunk) => void said.push(part)
-  answer.push(chunk, emit)
-  answer.end(emit)
-  for (const {
-    choices: [part],
-  } of said) {
-    const { index = 0, delta, logprobs, finish_reason } = part!
-    const choice = (choices[index] ??= { index, delta: {}, logprobs: null, finish_reason: null })
-    gather(choice.delta!, delta!)
-    choice.logprobs ??= logprobs
-    choice.finish_reason ??= finish_reason ?? null
-  }
-  return { ...said[0]!, choices }
-}
-
-/** Of an answer that came whole every member is said once, tool calls one at a time. */
-function gather(whole: ChatDelta, delta: ChatDelta): void {
-  for (const name in delta) {
-    if (name === 'content') whole.content = (whole.content ?? '') + delta.content
-    else if (name === 'tool_calls')
-      whole.tool_calls = [...(whole.tool_calls ?? []), ...delta.tool_calls!]
-    else whole[name] = delta[name]
   }
 }
 
@@ -196,8 +130,7 @@ class AnswerState {
 
   #share(): ChatChunk {
     const { id, created, model, usageChunk } = this.#envelope
-    const object = 'chat.completion.chunk'
-    const shared: ChatChunk = { id, object, created, model, ...this.#extras, choices: [] }
+    const shared: ChatChunk = { id, created, model, ...this.#extras, choices: [] }
     if (usageChunk) shared.usage = null
     return shared
   }

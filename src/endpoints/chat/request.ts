@@ -2,10 +2,8 @@
  * A chat request: its type, what it asks of a model, and what of it goes upstream. Members that the wire contract does
  * not name pass unseen and untouched.
  */
-import { toInvalidRequest } from '../../errors/checks.ts'
-import type { ChatInput, ChatMessage, Reasoning } from '../../plugin.ts'
-import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { findInvalidField } from './fields.ts'
+import type { ChatInput, ChatMessage, Reasoning, ReasoningDetail } from '../../plugin.ts'
+import type { Policy } from '../../policy/policy.ts'
 
 /**
  * A valid chat body as the client sent it, less what means nothing: top-level members that are null, and empty `tools`,
@@ -69,9 +67,6 @@ export interface RequiredCapabilities {
   readonly choices: number
 }
 
-/** Empty, these mean that they are absent (D8). */
-const ABSENT_WHEN_EMPTY = new Set(['tools', 'stop', 'plugins'])
-
 /**
  * Top-level members that do not go upstream as they are: the gateway's own business, what it ignores, and what has
  * another form there. `__proto__` is among them because an assignment to it would not make a member.
@@ -112,19 +107,6 @@ const NEED_OF_PART = new Map<string, 'images' | 'audio' | 'files'>([
 ])
 
 /**
- * Validates a parsed chat body. The body itself is not changed. The first problem is reported: required fields, then
- * the others in the order of the document, then what fields say about each other, then the policy.
- * @throws InvalidRequest with the code and the path of what is wrong, such as `messages[2].content[0].image_url.url`
- */
-export function readChatRequest(body: object): ChatRequest {
-  const found = findInvalidField(body)
-  if (found) throw toInvalidRequest(found)
-  const request = withoutAbsent(body as ChatRequest)
-  const policy: unknown = (body as ChatRequest).policy
-  return policy === undefined ? request : { ...request, policy: readPolicy(policy) }
-}
-
-/**
  * What goes upstream: less what is the gateway's own business, in the newer of two forms. A new object; what did not
  * change is shared with the request.
  */
@@ -160,6 +142,26 @@ export function usesLegacyFunctions({ functions, tools }: ChatRequest): boolean 
   return functions !== undefined && tools === undefined
 }
 
+/** The last reasoning signature, or encrypted reasoning, among these. */
+export function lastSignature(details: readonly ReasoningDetail[]): string | undefined {
+  for (let i = details.length - 1; i >= 0; i--) {
+    const signature = details[i]?.signature || details[i]?.data
+    if (signature) return signature
+  }
+  return undefined
+}
+
+/** The signature of the last answer in a conversation that has one: only the vendor that gave it accepts it. */
+export function signatureIn(messages: readonly ChatMessage[]): string | undefined {
+  for (let i = messages.length - 1; i >= 0; i--) {
+    const { role, reasoning_details: details } = messages[i]!
+    if (role !== 'assistant' || !Array.isArray(details)) continue
+    const signature = lastSignature(details)
+    if (signature !== undefined) return signature
+  }
+  return undefined
+}
+
 /** What the input asks of a model. */
 export function requiredCapabilities(request: ChatRequest): RequiredCapabilities {
   const { messages, response_format, logprobs, n } = request
@@ -179,21 +181,6 @@ export function requiredCapabilities(request: ChatRequest): RequiredCapabilities
     }
   }
   return needs
-}
-
-function withoutAbsent(body: ChatRequest): ChatRequest {
-  for (const member in body) {
-    if (isAbsent(member, body[member])) {
-      const given = Object.entries(body).filter(([name, value]) => !isAbsent(name, value))
-      return Object.fromEntries(given) as unknown as ChatRequest
-    }
-  }
-  return body
-}
-
-function isAbsent(member: string, value: unknown): boolean {
-  if (value === null) return true
-  return Array.isArray(value) && value.length === 0 && ABSENT_WHEN_EMPTY.has(member)
 }
 
 /** The tools of types we know, in the newer form. `tools` wins over `functions`. */

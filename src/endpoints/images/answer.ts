@@ -3,9 +3,9 @@ import { UpstreamFailure } from '../../errors/errors.ts'
 import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
 import type { GeneratedImage, ImageEvent, ImageResult, Step, Usage } from '../../plugin.ts'
 import type { ImagePart, ImageProperties } from './parts.ts'
-import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './request.ts'
+import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './read.ts'
 
-export class ImageIntake implements Step<ImageEvent, ImagePart> {
+export class NormalizeImages implements Step<ImageEvent, ImagePart> {
   /** Nothing follows the finished images. */
   done = false
   /** How many were made, once they are. */

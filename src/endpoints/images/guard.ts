@@ -4,7 +4,7 @@ import { toBase64 } from '../shared/media.ts'
 import type { Media, MediaFile, TextItem } from '../../plugin.ts'
 import { stringsIn } from '../shared/texts.ts'
 import type { ImagePart } from './parts.ts'
-import type { ImageRequest } from './request.ts'
+import type { ImageRequest } from './read.ts'
 
 /** Members that are read in a way of their own, or of which the API says all that they can be. */
 const TOLD = new Set([

@@ -1,6 +1,6 @@
 /** What passes between a provider of images and the client. */
 import type { GeneratedImage } from '../../plugin.ts'
-import type { Receipt } from '../shared/billing.ts'
+import type { Billed } from '../shared/billing.ts'
 
 export type ImagePart =
   | {
@@ -11,8 +11,7 @@ export type ImagePart =
     }
   | CompletedPart
 
-/** What it took is there once it is charged. */
-export interface CompletedPart extends Partial<Receipt> {
+export interface CompletedPart extends Billed {
   readonly type: 'completed'
   /** As many as were asked for. */
   readonly images: readonly GeneratedImage[]

@@ -3,7 +3,7 @@ import type { GuardAdapter, OutputCodec, AtomicPiece, AtomicText } from '../../g
 import type { Channel, Media, OcrPage, TextItem } from '../../plugin.ts'
 import { stringsIn } from '../shared/texts.ts'
 import type { OcrPart } from './parts.ts'
-import type { OcrRequest } from './request.ts'
+import type { OcrRequest } from './read.ts'
 
 /** Members that are read in a way of their own, or hold no words. */
 const TOLD = new Set([

@@ -1,16 +1,15 @@
 /** What was read of a document on its way to the client: page by page, and then the end (wire contract, 5.7). */
 import { InvalidRequest, UpstreamFailure } from '../../errors/errors.ts'
 import type { OcrPage, OcrResult } from '../../plugin.ts'
-import type { Receipt } from '../shared/billing.ts'
-import type { OcrRequest } from './request.ts'
+import type { Billed } from '../shared/billing.ts'
+import type { OcrRequest } from './read.ts'
 
 export type OcrPart =
   | { readonly type: 'page'; readonly page: OcrPage }
   | { readonly type: 'annotation'; readonly text: string }
   | EndPart
 
-/** With its {@link Receipt} once it is charged. */
-export interface EndPart extends Partial<Receipt> {
+export interface EndPart extends Billed {
   readonly type: 'end'
   /** Of the document, where that is known. */
   readonly bytes: number | null

@@ -1,57 +1,51 @@
-/** How answers are charged that are good for nothing before they are whole. */
+/** Receipts, and the charge of answers that are of no use before they are complete. */
 import { GatewayError } from '../../errors/errors.ts'
-import type { GuardReport } from '../../guard/decision.ts'
 import type { Bill } from '../../money/money.ts'
-import type { Call, Charge } from '../../pipeline/pipeline.ts'
+import type { Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
 import type { Step } from '../../plugin.ts'
 
-export interface BilledInit<Part, End extends Part> {
-  readonly call: Call
-  readonly charge: Charge
-  readonly isEnd: (part: Part) => part is End
-  /** The quantities of a call in the form of the wire, with the cost once there is a bill. */
-  readonly usageOf: (call: Call, bill?: Bill) => object
+/** The receipt of a call that was charged. */
+export function receiptOf({ meter, decision }: Call, bill: Bill): Receipt {
+  const guard = decision?.report()
+  return { bill, meter, ...(guard && { guard }) }
 }
 
-/** What is put on the last part. */
-export interface Receipt {
-  readonly usage: object
-  /** What guards decided, where they were at work. */
-  readonly guard?: GuardReport
+/** The last part of an answer, with its receipt once it is charged. */
+export interface Billed {
+  readonly receipt?: Receipt
 }
 
 /**
- * Holds the last part back until the answer is charged, and puts usage, cost and what guards decided on it. What breaks
- * before that is free, unless guards refuse what was made (wire contract, D53).
+ * Retains the last part until the answer is charged, and puts the receipt on it. A failure before that is free, unless a
+ * guard refuses the answer: the receipt is on the error then.
  */
-export class ReceiptAtEnd<Part, End extends Part> implements Step<Part, Part | (End & Receipt)> {
-  readonly #init: BilledInit<Part, End>
+export class ReceiptAtEnd<Part, End extends Part & Billed> implements Step<Part, Part | End> {
+  readonly #call: Call
+  readonly #charge: Charge
+  readonly #isEnd: (part: Part) => part is End
   #end: End | undefined
 
-  constructor(init: BilledInit<Part, End>) {
-    this.#init = init
+  constructor(call: Call, charge: Charge, isEnd: (part: Part) => part is End) {
+    this.#call = call
+    this.#charge = charge
+    this.#isEnd = isEnd
   }
 
   push(part: Part, emit: (part: Part) => void): void {
-    if (this.#init.isEnd(part)) this.#end = part
+    if (this.#isEnd(part)) this.#end = part
     else emit(part)
   }
 
-  end(emit: (part: End & Receipt) => void): Promise<void> {
-    const { call, charge, usageOf } = this.#init
-    return charge().then((bill) => {
-      const guard = call.decision?.report()
-      emit({ ...this.#end!, usage: usageOf(call, bill), ...(guard && { guard }) })
-    })
+  async end(emit: (part: End) => void): Promise<void> {
+    const bill = await this.#charge()
+    emit({ ...this.#end!, receipt: receiptOf(this.#call, bill) })
   }
 
   async fail(error: unknown): Promise<unknown> {
-    const { call, charge, usageOf } = this.#init
+    const call = this.#call
     const violated = GatewayError.is(error) && error.code === 'policy_violation'
     if (!violated || call.meter.length === 0 || call.outcome === 'cancelled') return error
-    const bill = await charge('refused', true)
-    error.charged = { bill, usage: usageOf(call) }
-    call.headers['x-service-cost'] = bill.text
+    error.receipt = receiptOf(call, await this.#charge('refused', true))
     return error
   }
 }

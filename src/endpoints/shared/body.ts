@@ -1,7 +1,8 @@
 /** Request bodies: media type, size, JSON. Shared by the endpoints. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Incoming } from '../../pipeline/http.ts'
-import { preparePolicy } from '../../policy/policy.ts'
+import type { ParsedRequest } from '../../pipeline/pipeline.ts'
+import { preparePolicy, type Policy } from '../../policy/policy.ts'
 import { RawJson } from '../../stream/raw-json.ts'
 import { utf8ToText } from '../../upstream/exchange.ts'
 
@@ -43,6 +44,25 @@ export function readRawJson(
     const { policy } = body.value as { readonly policy?: unknown }
     return policy === undefined ? body : prepared(policy, incoming).then(() => body)
   })
+}
+
+/** Sessions with longer ids are cut to this. */
+const MAX_SESSION_LENGTH = 256
+
+/** The session of a request. @param given by a member of the body; it wins over the header `x-session-id` */
+export function sessionOf(incoming: Incoming, given?: string): string | undefined {
+  return (given ?? incoming.header('x-session-id'))?.slice(0, MAX_SESSION_LENGTH) || undefined
+}
+
+/** The parsed request of an endpoint whose input has `model` and `policy`, and no conversation. */
+export function parsedRequest<In extends { readonly model: string; readonly policy?: Policy }>(
+  incoming: Incoming,
+  input: In,
+  stream: boolean,
+): ParsedRequest<In> {
+  const { model, policy } = input
+  const session = sessionOf(incoming)
+  return { input, model, stream, policy, session, affinityToken: undefined }
 }
 
 /** However hard its patterns are, the policy in a body can be read at once after that. */

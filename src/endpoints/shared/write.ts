@@ -1,11 +1,11 @@
 /**
- * Answers on their way to the socket. Parts come only while it has room for them. The call is ended,
- * its lease released and its charge booked, before the last byte: a client that has read the end can trust what it asks next.
+ * Writes answers to the socket, and pulls parts only while the socket has room. The call ends before the last byte is
+ * written: a client that has read the end finds its balance charged and its concurrency slot free.
  */
 import { Buffer } from 'node:buffer'
 import { toErrorBody, toGatewayError, type ErrorBody } from '../../errors/errors.ts'
 import type { Outgoing } from '../../pipeline/http.ts'
-import type { Call, Reply } from '../../pipeline/pipeline.ts'
+import type { Call, Receipt, Reply, WireFormat } from '../../pipeline/pipeline.ts'
 import type { Batch, Flow } from '../../plugin.ts'
 
 const EVENT_HEADERS = {
@@ -15,35 +15,46 @@ const EVENT_HEADERS = {
 }
 const KEEP_ALIVE = ': keep-alive\n\n'
 
-/** Sends one JSON body, already serialised, and says what it cost if that is known. */
-export function writeJson(call: Call, out: Outgoing, body: string): void | Promise<void> {
+/**
+ * `writeError` for formats whose errors are OpenAI's error object. A failure that is charged says so in `usage` and in a
+ * header.
+ * @param usageJson quantities and cost in the form of the format's `usage`
+ */
+export function errorWriter(
+  usageJson: (receipt: Receipt, call: Call) => object,
+): WireFormat['writeError'] {
+  return (error, call) => {
+    const { status, headers, receipt } = error
+    const body = toErrorBody(error)
+    if (!receipt || !call) return { status, headers, body }
+    body.error.usage = usageJson(receipt, call)
+    return { status, headers: { ...headers, 'x-service-cost': receipt.bill.text }, body }
+  }
+}
+
+/** Ends the call and sends one JSON text, with the cost in a header if the call was charged. */
+export function writeJson(call: Call, out: Outgoing, body: string): Promise<void> {
   return writeWhole(call, out, body, 'application/json')
 }
 
-/** The same for a text. */
-export function writeText(call: Call, out: Outgoing, body: string): void | Promise<void> {
+/** Like {@link writeJson}, for plain text. */
+export function writeText(call: Call, out: Outgoing, body: string): Promise<void> {
   return writeWhole(call, out, body, 'text/plain; charset=utf-8')
 }
 
-/** A promise only while the end of the call needs time. */
-function writeWhole(call: Call, out: Outgoing, body: string, type: string): void | Promise<void> {
+async function writeWhole(call: Call, out: Outgoing, body: string, type: string): Promise<void> {
   call.status = 200
   if (call.bill) call.headers['x-service-cost'] = call.bill.text
-  const ending = call.end('completed')
-  if (ending) return ending.then(() => sendWhole(out, body, type))
-  sendWhole(out, body, type)
-}
-
-function sendWhole(out: Outgoing, body: string, type: string): void {
+  await call.end('completed')
   const bytes = Buffer.byteLength(body)
   out.head(200, { 'content-type': type, 'content-length': String(bytes) })
   out.end(body, bytes === body.length)
 }
 
 /**
- * Sends bytes as they come. The head waits for the first of them; what breaks after it breaks the connection, which is
- * the only way to say so.
- * @throws what the flow throws
+ * Sends bytes as they come. The head waits for the first of them; a failure after the head breaks the connection, the only
+ * sign of failure in a byte stream.
+ * @throws errors of the flow
  */
 export async function writeBytes(
   call: Call,
@@ -69,21 +80,22 @@ export async function writeBytes(
 export interface EventFormat<Part> {
   /** One part as one event, blank line included. */
   encode(part: Part): string
-  /** What follows the last event, be it good or bad. */
+  /** Text after the last event, also after an error. */
   readonly last: string
-  /** An error after the head as an event; without it, the error alone. */
-  fail?(body: ErrorBody): string
+  /** An error after the head as an event; by default, its body alone. */
+  fail?(body: unknown): string
 }
 
-/** The error event of streams whose events are told apart by their `type` (wire contract, 5.5.4). */
-export function typedErrorEvent({ error }: ErrorBody): string {
+/** The error event of streams whose events are told apart by their `type`. @param body OpenAI's error object */
+export function typedErrorEvent(body: unknown): string {
+  const { error } = body as ErrorBody
   return `event: error\ndata: ${JSON.stringify({ type: 'error', error })}\n\n`
 }
 
 /**
- * Sends parts as server-sent events (wire contract, section 4). The head waits for the first part, at most
- * `server.headTimeout`, so that early failures still get a status; errors after the head become one event.
- * @throws what the parts throw before the head was sent
+ * Sends parts as server-sent events. The head waits for the first part, at most `server.headTimeout`, so that early failures
+ * get a status; an error after the head becomes one event.
+ * @throws errors before the head
  */
 export async function writeEvents<Part>(
   call: Call,
@@ -120,11 +132,11 @@ export async function writeEvents<Part>(
     call.errorCode = failure.code
     call.report(error)
     await call.end('failed')
-    const body = toErrorBody(failure)
+    const { body } = call.format.writeError(failure, call)
     out.end((format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`) + format.last)
   }
 
-  /** What came together leaves together. */
+  /** The parts of one batch go out in one write. */
   function text({ parts }: Batch<Part>): string {
     let events = ''
     for (let i = 0; i < parts.length; i++) events += format.encode(parts[i]!)

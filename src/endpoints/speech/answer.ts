@@ -2,14 +2,14 @@
 import { PCM_RATE, Resample, ToWav } from '../audio/samples.ts'
 import { UpstreamFailure } from '../../errors/errors.ts'
 import { mediaTypeOf } from '../shared/media.ts'
-import type { Bill } from '../../money/money.ts'
+import type { Receipt } from '../../pipeline/pipeline.ts'
 import type { Flow, SpeechInput, Step } from '../../plugin.ts'
 
 /** A piece of sound. */
 export interface SpeechPart {
   readonly bytes: Uint8Array
-  /** With the first piece: what all of them cost. */
-  readonly charged?: Promise<Bill>
+  /** With the first piece: the charge for all of them. */
+  readonly receipt?: Promise<Receipt>
 }
 
 type Format = SpeechInput['response_format']

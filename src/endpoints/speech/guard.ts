@@ -2,7 +2,7 @@
 import type { GuardAdapter, OutputCodec } from '../../guard/adapter.ts'
 import type { TextItem } from '../../plugin.ts'
 import { stringsIn } from '../shared/texts.ts'
-import type { SpeechRequest } from './request.ts'
+import type { SpeechRequest } from './read.ts'
 import type { SpeechPart } from './answer.ts'
 
 /** Members whose strings nobody says and nobody obeys. */

@@ -1,43 +1,15 @@
-/** What a provider heard, on its way in: in order, complete, and counted. */
-import { secondsOf, billableSeconds } from '../audio/length.ts'
+/** Transcripts of providers: put in order, completed, and counted. */
+import { secondsOf } from '../audio/length.ts'
 import { segmentsFromWords } from '../audio/segments.ts'
 import { UpstreamFailure } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
-import type {
-  MediaFile,
-  Step,
-  Transcription,
-  TranscriptionEvent,
-  TranscriptSegment,
-  Usage,
-} from '../../plugin.ts'
-import type { Receipt } from '../shared/billing.ts'
-import type { TranscriptionRequest } from './request.ts'
+import type { Step, TranscriptionEvent, TranscriptSegment, Usage } from '../../plugin.ts'
+import { usageOf } from './billing.ts'
+import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
+import type { TranscriptionRequest } from './read.ts'
 
-/** What passes between the provider and the client. `done` is the last part, and the only one that is not streamed. */
-export type TranscriptPart = Exclude<TranscriptionEvent, { type: 'done' }> | DonePart
-
-export interface DonePart extends Omit<Transcription, 'usage'>, Partial<Receipt> {
-  readonly type: 'done'
-  /** Of the file, where nobody knows better. */
-  readonly duration?: number
-  /** As the vendor told it, and in the form of the wire once it is charged. */
-  readonly usage?: object
-}
-
-/** Whether it is the last one. */
-export function isDone(part: TranscriptPart): part is DonePart {
-  return part.type === 'done'
-}
-
-const CHARACTERS_PER_TOKEN = 4
-/** As vendors count that count sound in tokens. */
-const TOKENS_PER_SECOND = 10
-/** Of sound that nobody can measure: 32 kbit/s, which is speech at its smallest. */
-const BYTES_PER_SECOND = 4000
-
-/** Puts the parts of one answer in order, and reads the quantities. */
-export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart> {
+/** Brings a provider's transcript into normal form, and counts its quantities. */
+export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptPart> {
   readonly #request: TranscriptionRequest
   #said = ''
   #segments = 0
@@ -69,23 +41,8 @@ export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart
     throw new UpstreamFailure('upstream_error', 'The model provider closed the stream early.')
   }
 
-  /** Of what came so far. Quantities in tokens are estimated where they are what is paid for and nobody reported any. */
-  usage({ prices }: Model): Usage {
-    const { file, prompt } = this.#request
-    const reported: Usage | undefined = this.#done?.usage
-    const measured = secondsOf(file)
-    const heard = this.#done?.duration ?? measured
-    const exact = reported?.seconds ?? heard
-    const seconds = billableSeconds(exact ?? file.bytes.length / BYTES_PER_SECOND)
-    const byTokens = TOKEN_PRICES.some((name) => name in prices)
-    const hasTokens = (reported?.promptTokens ?? reported?.completionTokens) !== undefined
-    const guessed = (byTokens && !hasTokens) || (!byTokens && exact === undefined)
-    return {
-      ...(byTokens && !hasTokens && tokensFor(seconds, prompt, this.#done?.text ?? this.#said)),
-      ...reported,
-      seconds,
-      ...(guessed && { estimated: true }),
-    }
+  usage(model: Model): Usage {
+    return usageOf(this.#request, model, this.#done, this.#said)
   }
 
   #complete(event: TranscriptionEvent & { type: 'done' }): DonePart {
@@ -95,7 +52,7 @@ export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart
     const ends = [...(segments ?? []), ...words].map(({ end }) => end)
     const measured = secondsOf(this.#request.file)
     const known = rest.duration ?? measured
-    // A file may say less of itself than was heard in it.
+    // The length in a file's head may be too small.
     const duration =
       rest.duration === undefined && ends.length > 0 ? Math.max(known ?? 0, ...ends) : known
     const sorted = segments?.toSorted((a, b) => a.start - b.start)
@@ -108,7 +65,7 @@ export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart
     }
   }
 
-  /** An answer must not look as if somebody had told speakers apart when nobody did. */
+  /** @throws UpstreamFailure when the client asked for speakers and the provider did not tell them apart */
   #check(text: string, segments: readonly TranscriptSegment[] | undefined): void {
     if (this.#request.response_format !== 'diarized_json' || this.#request.stream) return
     if (segments?.some(({ speaker }) => speaker !== undefined) || text.trim() === '') return
@@ -116,7 +73,7 @@ export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart
     throw new UpstreamFailure('upstream_error', message)
   }
 
-  /** What a client that wants a stream has not heard yet: of a model that has none, everything (D48). */
+  /** Sends what a streaming client has not got yet: everything, from a model that cannot stream. */
   #tellRest({ text, segments = [] }: DonePart, emit: (part: TranscriptPart) => void): void {
     const silent = this.#said === ''
     const apart = this.#request.response_format === 'diarized_json' && segments.length > 0
@@ -130,43 +87,5 @@ export class TranscriptIntake implements Step<TranscriptionEvent, TranscriptPart
       if (silent && segment.text !== '') emit({ type: 'delta', text: segment.text, segmentId: id })
       emit({ type: 'segment', id, segment: nameSpeakers(segment) })
     })
-  }
-}
-
-const TOKEN_PRICES = ['prompt', 'audio', 'completion'] as const
-
-/** Lower and upper bound of what a file will cost: it is heard whole, whatever is said in it. */
-export function estimateOf(
-  file: MediaFile,
-  prompt: string | undefined,
-): { readonly least: Usage; readonly most: Usage } {
-  const seconds = billableSeconds(secondsOf(file) ?? file.bytes.length / BYTES_PER_SECOND)
-  const { completionTokens, ...heard } = tokensFor(seconds, prompt, '')
-  // Nobody says more than a word or two a second.
-  return {
-    least: { seconds, ...heard },
-    most: { seconds, ...heard, completionTokens: completionTokens + seconds * 4 },
-  }
-}
-
-export function segmentId(index: number): string {
-  return `seg_${String(index + 1).padStart(3, '0')}`
-}
-
-/** Speakers without a name are A, B and so on, after Z come AA and BB. */
-export function nameSpeakers(segment: TranscriptSegment): TranscriptSegment {
-  const { speaker = 0 } = segment
-  if (typeof speaker === 'string' && speaker !== '') return segment
-  const number = Number(speaker) || 0
-  const letter = String.fromCharCode(65 + (number % 26))
-  return { ...segment, speaker: letter.repeat(1 + Math.floor(number / 26)) }
-}
-
-function tokensFor(seconds: number, prompt: string | undefined, said: string) {
-  const audioInputTokens = seconds * TOKENS_PER_SECOND
-  return {
-    promptTokens: audioInputTokens + Math.ceil((prompt?.length ?? 0) / CHARACTERS_PER_TOKEN),
-    audioInputTokens,
-    completionTokens: Math.ceil(said.length / CHARACTERS_PER_TOKEN),
   }
 }

@@ -9,8 +9,8 @@ import type {
 import { toBase64 } from '../shared/media.ts'
 import type { Media, MediaFile, TextItem } from '../../plugin.ts'
 import { stringsIn } from '../shared/texts.ts'
-import type { DonePart, TranscriptPart } from './answer.ts'
-import type { TranscriptionRequest } from './request.ts'
+import type { DonePart, TranscriptPart } from './parts.ts'
+import type { TranscriptionRequest } from './read.ts'
 
 /** Members whose strings no model reads. */
 const SILENT = new Set([

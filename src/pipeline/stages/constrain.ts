@@ -1,20 +1,23 @@
 import { instructionsOf, tighten } from '../../policy/policy.ts'
 import type { Stage } from '../pipeline.ts'
 
-/** Lays the policy over the call: system text and token ceiling go upstream, looser wishes are named and ignored. */
+/**
+ * Applies the policy: system text and token ceiling go into the outbound request. Members of the request's policy that would
+ * loosen the key's are ignored and named in a header.
+ */
 export const constrain: Stage = async function constrain(call, next) {
-  const { endpoint, input, key, model } = call
-  const policy = tighten(key.policy, endpoint.policyOf(input))
+  const { endpoint, request, key, model } = call
+  const policy = tighten(key.policy, request.policy)
   call.policy = policy
   if (policy.ignored.length > 0)
     call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')
-  call.outbound = endpoint.toUpstream(input, model)
-  const instructions = instructionsOf(policy)
-  if (!instructions) return next()
-  call.outbound = endpoint.instruct(call.outbound, instructions)
-  const { maxOutputTokens } = instructions
-  if (maxOutputTokens === undefined || !endpoint.limit) return next()
-  const limit = endpoint.limit(maxOutputTokens)
+  call.outbound = endpoint.toUpstream(request.input, model)
+  const to = instructionsOf(policy)
+  const { instructions } = endpoint
+  if (!to || !instructions) return next()
+  call.outbound = instructions.apply(call.outbound, to)
+  if (to.maxOutputTokens === undefined) return next()
+  const limit = instructions.limit(to.maxOutputTokens)
   const { parts } = await next()
   return { parts: parts.through(limit) }
 }

@@ -10,29 +10,29 @@ import {
 } from '../../search/search.ts'
 
 /**
- * Searches the web, once, for a request that wants it: before the model is asked, whichever deployments will be. What is
- * found goes upstream with the request, and comes back as citations. A search that fails is no search, unless the operator
- * wants the call to fail with it.
+ * Searches the web once for a request that asks for it. The results go upstream with the request and come back as
+ * citations. A search that fails counts as no search, unless the operator configured that the call fails with it.
  */
 export const ground: Stage = async function ground(call, next) {
   const { grounding } = call.endpoint
-  const wish = grounding?.searchRequest(call.input, call.online)
-  if (!wish) return next()
+  const wanted = grounding?.searchRequest(call.request.input, call.online)
+  if (!wanted) return next()
   const { search } = call.runtime
-  // An answer must not look grounded and be none.
+  // Without a search the answer would look grounded and not be so.
   if (!search) throw noEngine(call)
-  const results = await searched(call, grounding!, search, wish)
+  const results = await searched(call, grounding!, search, wanted)
   const { parts } = await next()
   return { parts: parts.through(grounding!.cite(results)) }
 }
 
+/** The results that may be shown to the model; they are in `call.outbound` then. */
 async function searched(
   call: Call,
   grounding: Grounding<any, any>,
   search: Search,
-  wish: SearchRequest,
+  wanted: SearchRequest,
 ): Promise<readonly SearchResult[]> {
-  const { prices } = search.engineFor(wish)
+  const { prices } = search.engineFor(wanted)
   const price = searchPrice(prices)
   if (price > 0n && !call.held.billed) {
     throw new PaymentRequired(
@@ -40,29 +40,32 @@ async function searched(
         'Add credits, or drop ":online" and the web plugin.',
     )
   }
-  const found = await find(call, search, wish)
+  const found = await find(call, search, wanted)
   call.meter.push({ source: 'search', usage: found?.usage ?? { searches: 0 }, prices })
   if (!found) return []
-  const { results: hits } = found
-  const { resultFilter: hitScreen } = call
-  const passed = hits.length > 0 && hitScreen ? await hitScreen.filterResults(hits) : hits
+  const { results } = found
+  const { resultFilter } = call
+  const passed =
+    results.length > 0 && resultFilter ? await resultFilter.filterResults(results) : results
   if (passed.length > 0) {
-    call.outbound = grounding.addResults(call.outbound, passed, call.input, call.startedAt)
+    const { input } = call.request
+    call.outbound = grounding.addResults(call.outbound, passed, input, call.startedAt)
   }
   return passed
 }
 
-async function find(call: Call, search: Search, wish: SearchRequest) {
-  const branch = call.abortScope()
+/** Undefined when the search failed and the operator ignores that. */
+async function find(call: Call, search: Search, wanted: SearchRequest) {
+  const scope = call.abortScope()
   try {
-    return await search.find(wish, branch)
+    return await search.find(wanted, scope)
   } catch (error) {
     call.throwIfAborted()
     const ignores = call.runtime.config.search.onError === 'ignore'
     if (!ignores || !UpstreamFailure.is(error)) throw error
     return undefined
   } finally {
-    call.release(branch)
+    call.release(scope)
   }
 }
 

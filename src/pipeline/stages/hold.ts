@@ -5,7 +5,10 @@ import type { Pico } from '../../money/money.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
 
-/** Sets the money aside. Refuses when a cap, the balance, or what running calls leave of it is used up. */
+/**
+ * Reserves money for the call.
+ * @throws Forbidden for a spend cap, PaymentRequired for the balance, TooManyRequests while running calls hold the rest
+ */
 export const hold: Stage = async function hold(call, next) {
   const { id: request, account, key, entered, model, runtime } = call
   const amount = entered.paid ? amountFor(call) : 0n
@@ -23,19 +26,20 @@ export const hold: Stage = async function hold(call, next) {
   return next()
 }
 
-/** For the answer, and for the search it is wished to rest on. */
+/** The hold for the answer, and for the web search that the client wants. */
 function amountFor(call: Call): Pico {
-  const { key, model, endpoint, runtime, input } = call
+  const { key, model, endpoint, runtime, request } = call
+  const { input } = request
   const policy = runtime.config.billing.hold
-  const estimate = endpoint.estimate(input, model)
-  const wish = endpoint.grounding?.searchRequest(input, call.online)
-  if (!wish || !runtime.search) {
+  const estimate = endpoint.billing.estimate(input, model)
+  const wanted = endpoint.grounding?.searchRequest(input, call.online)
+  if (!wanted || !runtime.search) {
     return runtime.holds.of(policy, key.id, model.id, model.prices, estimate)
   }
   const promptTokens = (estimate.most.promptTokens ?? 0) + RESULT_TOKENS
   const most = { ...estimate.most, promptTokens }
   const amount = runtime.holds.of(policy, key.id, model.id, model.prices, { ...estimate, most })
-  return amount + searchPrice(runtime.search.engineFor(wish).prices)
+  return amount + searchPrice(runtime.search.engineFor(wanted).prices)
 }
 
 function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error {

@@ -5,28 +5,32 @@ import type { Call, Stage } from '../pipeline.ts'
 
 const ONLINE = ':online'
 
-/** Finds the model, and whether this key may use it here. */
+/**
+ * Finds the model and checks that the key may use it, that it belongs to this endpoint, and that it can do what the input
+ * needs.
+ * @throws NotFound, Forbidden, InvalidRequest
+ */
 export const resolve: Stage = async function resolve(call, next) {
-  const asked = call.endpoint.modelOf(call.input)
-  const online = asked.endsWith(ONLINE)
-  const id = online ? asked.slice(0, -ONLINE.length) : asked
+  const { endpoint, request } = call
+  const online = request.model.endsWith(ONLINE)
+  const id = online ? request.model.slice(0, -ONLINE.length) : request.model
   const model = call.runtime.catalog.get(id)
   if (!model) throw unknownModel(call, id)
   call.model = model
   call.online = online && model.modality === 'chat'
   allow(call, model)
-  if (model.modality !== call.endpoint.modality) {
+  if (model.modality !== endpoint.modality) {
     throw new InvalidRequest(
       'wrong_endpoint',
       `The model ${model.id} is served by POST ${ROUTES[model.modality]}, not here.`,
       { param: 'model' },
     )
   }
-  call.endpoint.check(call.input, model, call.runtime.catalog)
+  endpoint.check(request.input, model, call.runtime.catalog)
   return next()
 }
 
-/** Where each kind of model lives (wire contract, 1.1). */
+/** The path of each kind of model. */
 const ROUTES: Readonly<Record<Model['modality'], string>> = {
   chat: '/v1/chat/completions',
   image: '/v1/images/generations',

@@ -160,7 +160,7 @@ class FailoverSource implements Source<any> {
         const first = 'next' in parts ? await parts.next() : { parts, last: true }
         alarm?.clear()
         this.#intake = intake
-        call.endpoint.rawJson?.(call.input)?.release()
+        call.request.rawJson?.release()
         if (intake.chargeAtFirstPart) this.#meter(intake.usage())
         if ('next' in parts) this.#flow = parts
         const ms = performance.now() - started
@@ -208,7 +208,7 @@ class FailoverSource implements Source<any> {
   /** Ends an attempt whose stream does not begin. */
   #alarmFor({ provider, limits }: Deployment, branch: AbortScope): Timeout | undefined {
     const call = this.#call
-    if (!call.endpoint.streams(call.input) || call.endpoint.slowStart) return undefined
+    if (!call.request.stream || call.endpoint.slowStart) return undefined
     const { firstPartTimeout } = call.runtime.config.providers[provider]!
     return call.timeout((limits?.firstPartTimeout ?? firstPartTimeout) * 1000, () =>
       branch.abort(new UpstreamFailure('timeout', 'The model provider did not answer in time.')),
@@ -271,16 +271,15 @@ class FailoverSource implements Source<any> {
 
   /** Nothing came back, but the prompt went out. */
   #sent() {
-    const { endpoint, input, model } = this.#call
-    return { ...endpoint.estimate(input, model).least, estimated: true }
+    const { endpoint, request, model } = this.#call
+    return { ...endpoint.billing.estimate(request.input, model).least, estimated: true }
   }
 
   /** What was thrown, as what the client should hear. */
   #failureOf(error: unknown): unknown {
     const { aborted } = this.#call
     if (aborted) return aborted
-    const { errorField: subject } = this.#call.endpoint
-    if (UpstreamFailure.is(error)) return subject === undefined ? error : error.about(subject)
+    if (UpstreamFailure.is(error)) return error.about(this.#call.endpoint.errorField)
     if (GatewayError.is(error)) return error
     if (error instanceof RangeError && error.message.includes('call stack')) {
       // Serialising is recursive: no vendor is to blame for a body that is nested ten thousand levels deep.
@@ -291,12 +290,9 @@ class FailoverSource implements Source<any> {
   }
 }
 
-function affinityOf({ account, session, endpoint, input }: Call): SessionAffinity {
-  return {
-    account: account.id,
-    session: session ?? undefined,
-    affinityToken: endpoint.bondOf?.(input),
-  }
+function affinityOf({ account, request }: Call): SessionAffinity {
+  const { session, affinityToken } = request
+  return { account: account.id, session, affinityToken }
 }
 
 /** For the operator's log: names and codes, never a body, a key or an address with a query. */

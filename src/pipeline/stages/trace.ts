@@ -30,7 +30,7 @@ function headOf(call: Call, at: number) {
     endpoint: path,
     model: model.id,
     policyHash: hashOf(key.policy),
-    requestPolicyHash: hashOf(call.endpoint.policyOf(call.input)),
+    requestPolicyHash: hashOf(call.request.policy),
     ignored: policy.ignored,
     cost: call.bill?.text,
   }

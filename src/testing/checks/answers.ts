@@ -50,7 +50,9 @@ export async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]>
 export function checkRules(on: string | null, outcome: Outcome, logprobs: boolean): Check {
   const problems = schemaViolations(outcome.raw)
   if (outcome.error === undefined) {
-    problems.push(...streamViolations(outcome.chunks, { usage: 'none', logprobs }))
+    // The gateway's writer adds `object`; everything else of an event is in the chunk.
+    const payloads = outcome.chunks.map((one) => ({ object: 'chat.completion.chunk', ...one }))
+    problems.push(...streamViolations(payloads, { usage: 'none', logprobs }))
   }
   return toCheck('stream rules', on, problems.slice(0, 5))
 }

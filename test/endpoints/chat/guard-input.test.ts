@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { outboundChat, readChatRequest } from '../../../src/endpoints/chat/request.ts'
+import { readChatRequest } from '../../../src/endpoints/chat/dialects/chat/read.ts'
+import { outboundChat } from '../../../src/endpoints/chat/request.ts'
 import { chatUnits, withhold } from '../../../src/endpoints/chat/guard-input.ts'
 import type { TextItem } from '../../../src/plugin.ts'
 

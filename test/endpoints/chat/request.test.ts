@@ -1,10 +1,10 @@
 import * as fc from 'fast-check'
 import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
+import { readChatRequest } from '../../../src/endpoints/chat/dialects/chat/read.ts'
 import {
   requiredCapabilities,
   outboundChat,
-  readChatRequest,
   usesLegacyFunctions,
   type RequiredCapabilities,
 } from '../../../src/endpoints/chat/request.ts'

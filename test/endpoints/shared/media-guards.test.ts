@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { guarding as images } from '../../../src/endpoints/images/guard.ts'
 import { guarding as transcription } from '../../../src/endpoints/transcription/guard.ts'
-import type { TranscriptPart } from '../../../src/endpoints/transcription/answer.ts'
+import type { TranscriptPart } from '../../../src/endpoints/transcription/parts.ts'
 import type { OutputPiece } from '../../../src/guard/adapter.ts'
 
 describe('a request for images', () => {

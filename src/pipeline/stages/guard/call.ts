@@ -50,7 +50,7 @@ export class CallGuard implements ResultFilter {
       unenforced: plan.unenforced,
     })
     this.#reporter = new GuardReporter(call, call.decision)
-    const texts = adapter.inputTexts(call.input, knownRefusals(policy))
+    const texts = adapter.inputTexts(call.request.input, knownRefusals(policy))
     this.#runners = new GuardRunners(call, texts)
     this.#input = new InputGuard(call, adapter, texts, plan, this.#reporter, this.#runners)
     const { input, output } = policy.guard
@@ -115,7 +115,7 @@ export class CallGuard implements ResultFilter {
       return inputVerdict ? this.#stream({ parts: answer, inputVerdict, enforce: true }) : answer
     }
     const buffer =
-      !call.endpoint.streams(call.input) ||
+      !call.request.stream ||
       call.policy.guard.stream === 'buffer' ||
       scanners.some(({ needsFullText }) => needsFullText)
     const screen = this.#newScreen(scanners, buffer, true)
@@ -160,12 +160,13 @@ export class CallGuard implements ResultFilter {
     buffer: boolean,
     enforced: boolean,
   ): OutputScreen<any> {
-    const { input, policy, runtime, endpoint } = this.#call
+    const { policy, runtime, request } = this.#call
+    const { input } = request
     return new OutputScreen<any>({
       codec: this.#adapter.outputCodec(input),
       scanners,
       buffer,
-      atOnce: !endpoint.streams(input),
+      atOnce: !request.stream,
       errorForm: enforced && this.#errorForm,
       choices: this.#adapter.choices(input),
       onError: enforced ? policy.guard.onError : 'allow',
@@ -184,7 +185,7 @@ export class CallGuard implements ResultFilter {
     const fault = stop === 'blocked' ? undefined : stop
     const parts: any[] = []
     try {
-      for (let choice = 0; choice < this.#adapter.choices(this.#call.input); choice++) {
+      for (let choice = 0; choice < this.#adapter.choices(this.#call.request.input); choice++) {
         const denial = { choice, sample: parts[0], opened: false, hasText: false, fault }
         parts.push(...this.#refusalParts('input', denial))
       }
@@ -208,7 +209,7 @@ export class CallGuard implements ResultFilter {
     const text = refusalOf(call.policy)
     if (this.#errorForm) throw new PolicyViolation(text)
     call.outcome = 'refused'
-    return this.#adapter.refusalParts!({ text, ...denial }, call.input, call.model.id)
+    return this.#adapter.refusalParts!({ text, ...denial }, call.request.input, call.model.id)
   }
 
   /** An answer after whose end nothing is left to decide. */

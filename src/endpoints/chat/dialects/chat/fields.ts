@@ -26,7 +26,7 @@ import {
   type Check,
   type Members,
   type Problem,
-} from '../../errors/checks.ts'
+} from '../../../../errors/checks.ts'
 
 const EFFORTS = ['max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none']
 

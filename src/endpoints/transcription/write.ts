@@ -1,12 +1,43 @@
-/** A transcript in each of the forms a client may ask for (wire contract, 5.9.2 and 5.9.3). */
+/** `POST /v1/audio/transcriptions`, as the client sees it: a transcript in each format and as events. */
+import type { Call, WireFormat } from '../../pipeline/pipeline.ts'
 import type { TranscriptSegment, TranscriptWord } from '../../plugin.ts'
-import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './answer.ts'
-import type { TranscriptionRequest } from './request.ts'
+import { parsedRequest } from '../shared/body.ts'
+import { errorWriter, typedErrorEvent, writeEvents, writeJson, writeText } from '../shared/write.ts'
+import { usageJson } from './billing.ts'
+import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
+import { readTranscription, type TranscriptionRequest } from './read.ts'
+
+/** Formats that are plain text. */
+const TEXTS: ReadonlySet<string> = new Set(['text', 'srt', 'vtt'])
+
+export const transcriptionFormat: WireFormat<TranscriptionRequest, TranscriptPart> = {
+  path: '/v1/audio/transcriptions',
+
+  async read(incoming, limits) {
+    const input = await readTranscription(incoming, limits)
+    return parsedRequest(incoming, input, input.stream === true)
+  },
+
+  async write(call, reply, out) {
+    const input: TranscriptionRequest = call.request.input
+    if (call.request.stream) {
+      const encode = (part: TranscriptPart) => `data: ${JSON.stringify(payloadOf(part, call))}\n\n`
+      return writeEvents(call, reply, out, { encode, last: '', fail: typedErrorEvent })
+    }
+    for await (const part of reply.parts) {
+      if (part.type !== 'done') continue
+      if (TEXTS.has(input.response_format)) await writeText(call, out, textOf(part, input))
+      else await writeJson(call, out, JSON.stringify(jsonOf(part, input, call)))
+    }
+  },
+
+  writeError: errorWriter(usageJson),
+}
 
 /** The JSON body of a transcript, for the formats that are JSON. */
-export function jsonOf(done: DonePart, request: TranscriptionRequest): object {
-  const { text, usage, guard } = done
-  const rest = { usage, ...(guard && { guard }) }
+function jsonOf(done: DonePart, request: TranscriptionRequest, call: Call): object {
+  const { text } = done
+  const rest = billedJson(done, call)
   switch (request.response_format) {
     case 'verbose_json':
       return { task: 'transcribe', ...verbose(done, request), ...rest }
@@ -23,7 +54,7 @@ export function jsonOf(done: DonePart, request: TranscriptionRequest): object {
 }
 
 /** The text of a transcript, for the formats that are text. */
-export function textOf(done: DonePart, request: TranscriptionRequest): string {
+function textOf(done: DonePart, request: TranscriptionRequest): string {
   switch (request.response_format) {
     case 'srt':
       return cuesOf(done)
@@ -40,12 +71,13 @@ export function textOf(done: DonePart, request: TranscriptionRequest): string {
   }
 }
 
-/** One part of a stream as an event. */
-export function eventOf(part: TranscriptPart): string {
-  return `data: ${JSON.stringify(payloadOf(part))}\n\n`
+function billedJson({ receipt }: DonePart, call: Call): object {
+  const { guard } = receipt!
+  return { usage: usageJson(receipt!, call), ...(guard && { guard }) }
 }
 
-function payloadOf(part: TranscriptPart): object {
+/** The payload of an event. */
+function payloadOf(part: TranscriptPart, call: Call): object {
   switch (part.type) {
     case 'delta': {
       const { text: delta, segmentId: segment_id, logprobs } = part
@@ -53,14 +85,17 @@ function payloadOf(part: TranscriptPart): object {
     }
     case 'segment':
       return { type: 'transcript.text.segment', ...spoken(part.id, part.segment) }
-    case 'done': {
-      const { text, usage, guard } = part
-      return { type: 'transcript.text.done', text, ...said(part), usage, guard }
-    }
+    case 'done':
+      return {
+        type: 'transcript.text.done',
+        text: part.text,
+        ...said(part),
+        ...billedJson(part, call),
+      }
   }
 }
 
-/** What is known besides the text. A vendor's name of a language is no code. */
+/** Language and log probabilities, if known. Names of languages are left out: clients expect a code. */
 function said({ language, logprobs }: DonePart): object {
   const code = language !== undefined && /^[a-z]{2}$/.test(language)
   return { ...(code && { languages: [{ code: language }] }), ...(logprobs && { logprobs }) }
@@ -104,7 +139,7 @@ function whole({ temperature = 0 }: TranscriptionRequest) {
 const NUMBERS = ['id', 'seek', 'start', 'end', 'temperature', 'avg_logprob']
 const SHARES = ['compression_ratio', 'no_speech_prob']
 
-/** Those a vendor gave and that have the right type. */
+/** Members that the vendor gave with the right type. */
 function membersOf(segment: TranscriptSegment): Record<string, unknown> {
   const members: Record<string, unknown> = { text: segment.text }
   for (const name of [...NUMBERS, ...SHARES]) {
@@ -121,7 +156,7 @@ function languageName(language: string | undefined): string {
   if (!language) return 'unknown'
   if (language.length > 3 && !language.includes('-')) return language.toLowerCase()
   try {
-    // `und` and other codes of nothing.
+    // Codes without a language, such as `und`.
     const name = names.of(language) ?? 'unknown'
     return name === 'root' ? 'unknown' : name.toLowerCase()
   } catch {
@@ -135,7 +170,7 @@ interface Cue {
   readonly text: string
 }
 
-/** Text to be shown at a time; the whole of it where nobody told the times. */
+/** Cues by segment; one for the whole text where the times are unknown. */
 function cuesOf({ segments, text, duration = 0 }: DonePart): readonly Cue[] {
   const parts = segments?.length ? segments : [{ start: 0, end: duration, text }]
   return parts
@@ -143,7 +178,10 @@ function cuesOf({ segments, text, duration = 0 }: DonePart): readonly Cue[] {
     .filter((part) => part.text !== '')
 }
 
-/** A blank line would end a cue, and an arrow would begin one. Runs of blanks are tried from their beginning alone. */
+/**
+ * The text of a cue without blank lines, which would end it, and without arrows, which would begin one. The look-behind
+ * keeps long runs of blanks linear.
+ */
 function cueText(text: string): string {
   return text
     .trim()

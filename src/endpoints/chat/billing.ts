@@ -1,0 +1,161 @@
+/** What a chat costs: estimated before, counted from its chunks, charged at its end. */
+import { GatewayError } from '../../errors/errors.ts'
+import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
+import type { ChatChunk, ChatMessage, OpenAIUsage, Step, Usage } from '../../plugin.ts'
+import { receiptOf } from '../shared/billing.ts'
+import { lastSignature, type ChatRequest } from './request.ts'
+
+/** Good enough for a bound and for a stream that was cut; vendors count exactly. */
+export const CHARACTERS_PER_TOKEN = 4
+
+/** A chunk of the normal form. The last one of an answer has a receipt. */
+export interface BilledChunk extends ChatChunk {
+  receipt?: Receipt
+}
+
+export const billing: Billing<ChatRequest, BilledChunk> = {
+  estimate(input, model) {
+    const promptTokens = tokensIn(input.messages)
+    const asked = input.max_completion_tokens ?? input.max_tokens ?? model.maxOutputTokens ?? 0
+    const most = Math.min(asked, model.maxOutputTokens ?? model.contextLength ?? asked)
+    return {
+      least: { promptTokens, cachedTokens: promptTokens },
+      most: { promptTokens, completionTokens: most * (input.n ?? 1) },
+    }
+  },
+
+  attach: (call, charge) => new AttachReceipt(call, charge),
+}
+
+/**
+ * Retains the finish chunks until the charge is booked, and puts the receipt on the last one. A stream that fails after
+ * output is charged for it, and so is an answer that a guard refuses with an error: the receipt is on the error then.
+ */
+class AttachReceipt implements Step<ChatChunk, BilledChunk> {
+  readonly #call: Call
+  readonly #charge: Charge
+  readonly #finishes: ChatChunk[] = []
+  #sent = false
+
+  constructor(call: Call, charge: Charge) {
+    this.#call = call
+    this.#charge = charge
+  }
+
+  push(chunk: ChatChunk, emit: (chunk: BilledChunk) => void): void {
+    if (chunk.choices[0]?.finish_reason) {
+      this.#finishes.push(chunk)
+    } else {
+      this.#sent = true
+      emit(chunk)
+    }
+  }
+
+  async end(emit: (chunk: BilledChunk) => void): Promise<void> {
+    const bill = await this.#charge()
+    const last = this.#finishes.pop()!
+    for (const chunk of this.#finishes) emit(chunk)
+    emit({ ...last, receipt: receiptOf(this.#call, bill) })
+  }
+
+  async fail(error: unknown): Promise<unknown> {
+    const call = this.#call
+    if (!GatewayError.is(error) || call.outcome === 'cancelled') return error
+    const violated = error.code === 'policy_violation'
+    const broken = this.#sent && call.request.stream && error.code !== 'guard_unavailable'
+    if (!broken && !(violated && call.meter.length > 0)) return error
+    const bill = await this.#charge(violated ? 'refused' : 'failed', true)
+    error.receipt = receiptOf(call, bill)
+    return error
+  }
+}
+
+/** Counts the quantities of one answer: as the vendor reports them, else by characters. */
+export class UsageCounter {
+  /** The last reasoning signature. */
+  signature: string | undefined = undefined
+  readonly #call: Call
+  #reported: OpenAIUsage | undefined = undefined
+  #isPartial = false
+  #characters = 0
+
+  constructor(call: Call) {
+    this.#call = call
+  }
+
+  /** @param chunk as the provider sent it */
+  read(chunk: ChatChunk): void {
+    if (chunk.usage) {
+      this.#reported = chunk.usage
+      this.#isPartial = chunk.usageIsPartial === true
+    }
+    const { choices } = chunk
+    if (!choices) return
+    for (let i = 0; i < choices.length; i++) {
+      const { delta } = choices[i]!
+      this.#characters += charactersIn(delta)
+      if (delta?.reasoning_details) {
+        this.signature = lastSignature(delta.reasoning_details) ?? this.signature
+      }
+    }
+  }
+
+  usage(): Usage {
+    const reported = this.#reported
+    const counted = Math.ceil(this.#characters / CHARACTERS_PER_TOKEN)
+    if (!reported || (reported.prompt_tokens ?? reported.completion_tokens) == null) {
+      const promptTokens = tokensIn(this.#call.outbound.messages)
+      return { promptTokens, completionTokens: counted, estimated: true }
+    }
+    const usage = toUsage(reported)
+    if (!this.#isPartial) return usage
+    const completionTokens = Math.max(usage.completionTokens ?? 0, counted)
+    return { ...usage, completionTokens, estimated: true }
+  }
+}
+
+function toUsage(reported: OpenAIUsage): Usage {
+  const { prompt_tokens_details: input, completion_tokens_details: output } = reported
+  const usage: { -readonly [K in keyof Usage]: Usage[K] } = {
+    promptTokens: count(reported.prompt_tokens),
+    cachedTokens: count(input?.cached_tokens),
+    cacheWriteTokens: count(input?.cache_write_tokens),
+    audioInputTokens: count(input?.audio_tokens),
+    imageInputTokens: count(input?.image_tokens),
+    completionTokens: count(reported.completion_tokens),
+    reasoningTokens: count(output?.reasoning_tokens),
+    acceptedPredictionTokens: count(output?.accepted_prediction_tokens),
+    rejectedPredictionTokens: count(output?.rejected_prediction_tokens),
+    audioOutputTokens: count(output?.audio_tokens),
+    imageOutputTokens: count(output?.image_tokens),
+  }
+  if (reported.searches !== undefined) usage.searches = count(reported.searches)
+  if (reported.vendor_cost) usage.vendorCost = reported.vendor_cost
+  return usage
+}
+
+/** A vendor's count as a whole number that is not negative. */
+function count(value: unknown): number {
+  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.ceil(value) : 0
+}
+
+function tokensIn(messages: readonly ChatMessage[]): number {
+  let characters = 0
+  for (const { content } of messages) {
+    if (typeof content === 'string') characters += content.length
+    else if (content) for (const part of content) characters += part.text?.length ?? 0
+  }
+  return Math.ceil(characters / CHARACTERS_PER_TOKEN)
+}
+
+/** Characters of text, reasoning and tool arguments. */
+export function charactersIn(delta: ChatChunk['choices'][number]['delta']): number {
+  if (!delta) return 0
+  let characters = (delta.content?.length ?? 0) + (delta.reasoning?.length ?? 0)
+  if (delta.tool_calls) {
+    for (const call of delta.tool_calls) {
+      characters += call.function?.arguments?.length ?? call.custom?.input?.length ?? 0
+    }
+  }
+  return characters
+}

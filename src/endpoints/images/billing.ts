@@ -1,0 +1,82 @@
+/** What images cost: by the image, or by tokens. */
+import type { Model } from '../../models/catalog.ts'
+import { costJson } from '../../money/money.ts'
+import type { Billing, Call, Receipt } from '../../pipeline/pipeline.ts'
+import type { Usage } from '../../plugin.ts'
+import { ReceiptAtEnd } from '../shared/billing.ts'
+import { isCompleted, type ImagePart } from './parts.ts'
+import type { ImageRequest } from './read.ts'
+
+const CHARACTERS_PER_TOKEN = 4
+/** Tokens of a square image of the best quality, at vendors that count tokens. */
+const IMAGE_TOKENS = 4160
+
+export const billing: Billing<ImageRequest, ImagePart> = {
+  estimate: estimateOf,
+  attach: (call, charge) => new ReceiptAtEnd(call, charge, isCompleted),
+}
+
+/** Quantities that were read from an answer. */
+export interface ImageCount {
+  /** Finished images; undefined until there are any. */
+  readonly images: number | undefined
+  /** As the vendor counted. */
+  readonly reported: Usage | undefined
+}
+
+/** Consumed so far: as the vendor counts it, else an estimate where the price is by the token. */
+export function usageOf(
+  input: ImageRequest,
+  model: Model,
+  { images, reported }: ImageCount,
+): Usage {
+  const { least, most } = estimateOf(input)
+  if (images === undefined) return { ...least, estimated: true }
+  const isCounted = (reported?.promptTokens ?? reported?.completionTokens) !== undefined
+  if (isCounted || !isPaidByToken(model)) return { ...reported, images }
+  return { ...most, ...reported, images, estimated: true }
+}
+
+/** `usage` of an answer. Models that are paid by the image have no tokens. */
+export function usageJson({ bill, meter }: Receipt, { model }: Call): object {
+  const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
+  const tokens = isPaidByToken(model) ? consumed : {}
+  const { promptTokens = 0, imageInputTokens = 0 } = tokens
+  const { completionTokens = 0, imageOutputTokens = 0 } = tokens
+  return {
+    input_tokens: promptTokens,
+    output_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    input_tokens_details: split(promptTokens, imageInputTokens),
+    output_tokens_details: split(completionTokens, imageOutputTokens),
+    ...('image' in model.prices && { image_count: consumed.images ?? 0 }),
+    ...costJson(bill),
+  }
+}
+
+function estimateOf({ prompt, n = 1, images = [], mask }: ImageRequest): {
+  least: Usage
+  most: Usage
+} {
+  const words = Math.ceil(prompt.length / CHARACTERS_PER_TOKEN)
+  const imageInputTokens = (images.length + Number(mask !== undefined)) * IMAGE_TOKENS
+  const imageOutputTokens = n * IMAGE_TOKENS
+  return {
+    least: { promptTokens: words, cachedTokens: words, images: n },
+    most: {
+      promptTokens: words + imageInputTokens,
+      imageInputTokens,
+      completionTokens: imageOutputTokens,
+      imageOutputTokens,
+      images: n,
+    },
+  }
+}
+
+function isPaidByToken({ prices }: Model): boolean {
+  return ['prompt', 'completion', 'image_token', 'image_output'].some((name) => name in prices)
+}
+
+function split(tokens: number, image_tokens: number) {
+  return { text_tokens: Math.max(0, tokens - image_tokens), image_tokens }
+}

@@ -1,0 +1,64 @@
+/** `POST /v1/images/generations` and `/v1/images/edits`, as the client sees them. */
+import type { Incoming } from '../../pipeline/http.ts'
+import type { Call, WireFormat } from '../../pipeline/pipeline.ts'
+import type { BodyLimits } from '../../config/config.ts'
+import { parsedRequest } from '../shared/body.ts'
+import { errorWriter, typedErrorEvent, writeEvents, writeJson } from '../shared/write.ts'
+import { usageJson } from './billing.ts'
+import type { ImagePart } from './parts.ts'
+import { readEdit, readGeneration, type ImageRequest } from './read.ts'
+
+export const generations = imageFormat('/v1/images/generations', 'image_generation', readGeneration)
+
+export const edits = imageFormat('/v1/images/edits', 'image_edit', readEdit)
+
+/** @param event what the names of stream events begin with */
+function imageFormat(
+  path: string,
+  event: string,
+  read: (incoming: Incoming, limits: BodyLimits) => Promise<ImageRequest>,
+): WireFormat<ImageRequest, ImagePart> {
+  return {
+    path,
+    read: async (incoming, limits) => {
+      const input = await read(incoming, limits)
+      return parsedRequest(incoming, input, input.stream === true)
+    },
+
+    async write(call, reply, out) {
+      if (call.request.stream) {
+        const encode = (part: ImagePart) => eventOf(part, event, call)
+        return writeEvents(call, reply, out, { encode, last: '', fail: typedErrorEvent })
+      }
+      for await (const part of reply.parts) {
+        if (part.type !== 'completed') continue
+        const { images, look } = part
+        const created = createdAt(call)
+        const body = { created, data: images, ...look.known, ...billedJson(part, call) }
+        await writeJson(call, out, JSON.stringify(body))
+      }
+    },
+
+    writeError: errorWriter(usageJson),
+  }
+}
+
+function eventOf(part: ImagePart, event: string, call: Call): string {
+  const name = part.type === 'partial' ? `${event}.partial_image` : `${event}.completed`
+  const shown = { created_at: createdAt(call), ...part.look.all }
+  const payload =
+    part.type === 'partial'
+      ? { type: name, b64_json: part.b64_json, ...shown, partial_image_index: part.index }
+      : { type: name, b64_json: part.images[0]!.b64_json, ...shown, ...billedJson(part, call) }
+  return `event: ${name}\ndata: ${JSON.stringify(payload)}\n\n`
+}
+
+function billedJson({ receipt }: ImagePart & { type: 'completed' }, call: Call): object {
+  const { guard } = receipt!
+  return { usage: usageJson(receipt!, call), ...(guard && { guard }) }
+}
+
+/** Unix seconds. */
+function createdAt({ startedAt }: Call): number {
+  return Math.floor(startedAt / 1000)
+}

@@ -1,0 +1,93 @@
+/** What a transcript costs: by the second, or by tokens. */
+import type { Model } from '../../models/catalog.ts'
+import { costJson } from '../../money/money.ts'
+import type { Billing, Call, Receipt } from '../../pipeline/pipeline.ts'
+import type { MediaFile, Usage } from '../../plugin.ts'
+import { billableSeconds, secondsOf } from '../audio/length.ts'
+import { ReceiptAtEnd } from '../shared/billing.ts'
+import { isDone, type DonePart, type TranscriptPart } from './parts.ts'
+import type { TranscriptionRequest } from './read.ts'
+
+const CHARACTERS_PER_TOKEN = 4
+/** At vendors that count sound in tokens. */
+const TOKENS_PER_SECOND = 10
+/** For sound of unknown length: 32 kbit/s, the smallest rate of speech. */
+const BYTES_PER_SECOND = 4000
+/** People say fewer words a second. */
+const SPOKEN_TOKENS_PER_SECOND = 4
+const TOKEN_PRICES = ['prompt', 'audio', 'completion'] as const
+
+export const billing: Billing<TranscriptionRequest, TranscriptPart> = {
+  estimate({ file, prompt }) {
+    const seconds = secondsFor(file)
+    const { completionTokens, ...heard } = tokensFor(seconds, prompt, '')
+    const most = completionTokens + seconds * SPOKEN_TOKENS_PER_SECOND
+    // The file is heard whole, whatever is said in it.
+    return {
+      least: { seconds, ...heard },
+      most: { seconds, ...heard, completionTokens: most },
+    }
+  },
+
+  attach: (call, charge) => new ReceiptAtEnd(call, charge, isDone),
+}
+
+/**
+ * Consumed so far. Tokens are estimated where the price is by the token and the vendor reported none.
+ * @param text of the deltas so far
+ */
+export function usageOf(
+  { file, prompt }: TranscriptionRequest,
+  { prices }: Model,
+  done: DonePart | undefined,
+  text: string,
+): Usage {
+  const reported = done?.usage
+  const exact = reported?.seconds ?? done?.duration ?? secondsOf(file)
+  const seconds = billableSeconds(exact ?? file.bytes.length / BYTES_PER_SECOND)
+  const byTokens = TOKEN_PRICES.some((name) => name in prices)
+  const hasTokens = (reported?.promptTokens ?? reported?.completionTokens) !== undefined
+  const estimated = (byTokens && !hasTokens) || (!byTokens && exact === undefined)
+  return {
+    ...(byTokens && !hasTokens && tokensFor(seconds, prompt, done?.text ?? text)),
+    ...reported,
+    seconds,
+    ...(estimated && { estimated: true }),
+  }
+}
+
+/** `usage` of an answer: time, or tokens for models that are paid by them. */
+export function usageJson({ bill, meter }: Receipt, { model }: Call): object {
+  const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
+  const { promptTokens = 0, audioInputTokens = 0, completionTokens = 0, seconds = 0 } = consumed
+  const cost = costJson(bill)
+  if (!TOKEN_PRICES.some((name) => name in model.prices)) {
+    return { type: 'duration', seconds, ...cost }
+  }
+  return {
+    type: 'tokens',
+    input_tokens: promptTokens,
+    input_token_details: {
+      text_tokens: Math.max(0, promptTokens - audioInputTokens),
+      audio_tokens: audioInputTokens,
+    },
+    output_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    ...('second' in model.prices && { seconds }),
+    ...cost,
+  }
+}
+
+/** Seconds of a file, by its size where the length cannot be read. */
+function secondsFor(file: MediaFile): number {
+  return billableSeconds(secondsOf(file) ?? file.bytes.length / BYTES_PER_SECOND)
+}
+
+function tokensFor(seconds: number, prompt: string | undefined, said: string) {
+  const audioInputTokens = seconds * TOKENS_PER_SECOND
+  return {
+    promptTokens: audioInputTokens + Math.ceil((prompt?.length ?? 0) / CHARACTERS_PER_TOKEN),
+    audioInputTokens,
+    completionTokens: Math.ceil(said.length / CHARACTERS_PER_TOKEN),
+  }
+}
