@@ -1,97 +1,94 @@
 /**
- * `multipart/form-data` cut into its parts by busboy. For busboy a part is a file if it has a file name or the type
- * `application/octet-stream`, else a field; the wire contract goes by the names of parts (1.4). So either may be either.
+ * Splits `multipart/form-data` into parts with busboy. For busboy a part is a file if it has a file name or the type
+ * `application/octet-stream`; for the gateway the name of its field decides, because clients label files in many ways.
  */
 import { isUtf8 } from 'node:buffer'
 import busboy from 'busboy'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { fileTooLarge } from './media.ts'
-import { Borders, Gatherer } from './multipart-bytes.ts'
 
 export interface PartLimits {
   /** Whether a part with this name is a file, however it is labelled. */
   readonly files: (field: string) => boolean
-  /** Of each file. All texts together may have as much, and a MiB in any case. */
+  /** Of each file. */
   readonly fileLimitBytes: number
 }
 
 export interface Part {
   readonly name: string
   readonly isFile: boolean
-  /** Its last segment, cut to 255 characters. */
+  /** Its last path segment, at most 255 characters. */
   readonly filename?: string
-  /** In lower case, without parameters; `text/plain` for a part that names none. */
+  /** In lower case, without parameters; `text/plain` for a part without a type. */
   readonly mediaType: string
-  /** What it holds, as it was sent. */
+  /** The bytes, unless there is a `text`. */
   readonly pieces: readonly Buffer[]
-  /** In place of them: what a field holds. */
+  /** The value of a field that busboy has decoded. */
   readonly text?: string
 }
 
 const MAX_PARTS = 1000
 const MAX_NAME = 200
 const MAX_FILENAME = 255
-const LEAST_TEXT_BYTES = 1024 * 1024
-/** More than there is in any text of use: a policy may have 256 KiB. */
-const LONG_BYTES = 320 * 1024
+const MAX_TEXT_BYTES = 1024 * 1024
+const MAX_TEXTS_BYTES = 4 * 1024 * 1024
+/** So many pieces this small in a row are joined: a file sent byte by byte would take a hundred times its size. */
+const MANY = 1024
+const SMALL_BYTES = 1024
 
 /**
- * Takes a form piece by piece and keeps what is in it. Has to be destroyed, whatever comes of it.
+ * Takes a form piece by piece and keeps its parts. Must be destroyed in the end, also after an error.
  *
- * Parts that busboy passes over in silence (no form data, a head it cannot read, blanks behind the boundary, a place behind
- * the end) make the form invalid: nothing that a client sent is lost.
+ * busboy skips parts that it cannot read: parts without form data or with a malformed head, and everything after the last
+ * boundary. The parser counts boundaries and rejects such a form, so that nothing a client sent is lost silently.
  */
 export class MultipartParser {
-  readonly #isFile: (field: string) => boolean
-  readonly #fileLimitBytes: number
-  readonly #textLimitBytes: number
-  readonly #borders: Borders
-  readonly #gatherer = new Gatherer((bytes) => this.#feed(bytes))
+  readonly #limits: PartLimits
+  readonly #boundaries: BoundaryCounter
   readonly #parser: busboy.Busboy
   readonly #closed: Promise<unknown>
-  readonly #parts: Growing[] = []
-  #textBytes = 0
-  /** What comes next belongs to the last part. */
-  #goesOn = false
-  #over = false
+  readonly #parts: GrowingPart[] = []
+  #textsBytes = 0
+  #ended = false
   #failure: unknown
 
-  /** @param boundary 1 to 70 printable ASCII characters, neither quotes nor backslashes among them */
-  constructor(boundary: string, { files, fileLimitBytes }: PartLimits) {
-    this.#isFile = files
-    this.#fileLimitBytes = fileLimitBytes
-    this.#textLimitBytes = Math.max(fileLimitBytes, LEAST_TEXT_BYTES)
-    this.#borders = new Borders(boundary)
+  /** @param boundary 1 to 70 printable ASCII characters other than quotes and backslashes */
+  constructor(boundary: string, limits: PartLimits) {
+    const { fileLimitBytes } = limits
+    this.#limits = limits
+    this.#boundaries = new BoundaryCounter(boundary)
     this.#parser = busboy({
       headers: { 'content-type': `multipart/form-data; boundary="${boundary}"` },
-      // A character for each byte, so that the bytes of a field can be had back.
+      // One character per byte: the bytes of a field can be recovered.
       defCharset: 'latin1',
       defParamCharset: 'utf8',
-      // All of a file is kept: busboy has nobody to wait for.
+      // Files are kept in memory, so busboy never has to wait for a reader.
       fileHwm: fileLimitBytes + 1,
-      limits: { fieldSize: this.#textLimitBytes + 1 },
+      limits: { fieldSize: Math.max(fileLimitBytes, MAX_TEXT_BYTES) + 1 },
     })
     this.#closed = new Promise((resolve) => this.#parser.once('close', resolve))
     this.#parser
-      .on('field', (name, value, about) => this.#takeField(name, value, about))
-      .on('file', (name, stream, about) => this.#takeFile(name, stream, about))
+      .on('field', (name, value, labels) => this.#takeField(name, value, labels))
+      .on('file', (name, stream, labels) => this.#takeFile(name, stream, labels))
       .on('error', () => {
-        this.#fail(malformed(this.#over ? 'it is cut off before its last boundary' : NO_HEAD))
+        this.#fail(malformed(this.#ended ? 'it is cut off before its last boundary' : NO_HEAD))
       })
   }
 
   /** @throws InvalidRequest `invalid_multipart`, `file_too_large` with the part's name, `request_too_large` */
   push(piece: Buffer): void {
-    this.#gatherer.push(piece)
+    this.#parser.write(this.#boundaries.push(piece))
+    this.#check()
   }
 
-  /** The body is over. @throws InvalidRequest as `push` */
+  /** Ends the form. @throws InvalidRequest as {@link push} */
   async end(): Promise<readonly Part[]> {
-    this.#gatherer.flush()
-    this.#over = true
+    this.#ended = true
     this.#parser.end()
+    this.#check()
     await this.#closed
     this.#check()
+    if (this.#boundaries.count - 1 > this.#parts.length) throw malformed(NO_HEAD)
     return this.#parts
   }
 
@@ -99,45 +96,22 @@ export class MultipartParser {
     this.#parser.destroy()
   }
 
-  #feed(bytes: Buffer): void {
-    for (const piece of this.#borders.cut(bytes)) this.#parser.write(piece)
-    this.#check()
-    const { bytesSince, count } = this.#borders
-    const isField = this.#parts.length < count
-    if (isField && bytesSince > LONG_BYTES) this.#breakField()
-  }
-
-  /**
-   * busboy keeps all of a field, and tells its name at its end only. So a long one gets an end here and goes on as a file:
-   * it is known what it is while it comes, and it is not put together as text.
-   */
-  #breakField(): void {
-    const head = 'Content-Disposition: form-data; name="rest"; filename="rest"'
-    this.#goesOn = true
-    this.#parser.write(`${this.#borders.delimiter}\r\n${head}\r\n\r\n`)
-    this.#check()
-    if (this.#parts.length < this.#borders.count) throw malformed(NO_HEAD)
-  }
-
   #check(): void {
     if (this.#failure !== undefined) throw this.#failure
-    // Each but the first ends a part; where there is none, busboy has passed over it.
-    if (this.#borders.count - 1 > this.#parts.length) throw malformed(NO_HEAD)
   }
 
   #fail(reason: unknown): void {
     this.#failure ??= reason
   }
 
-  /** @param value nothing where the part names a character set that is not known */
-  #takeField(name: string | undefined, value: string | undefined, about: Labels): void {
-    const part = this.#begin(name, about)
+  /** @param value undefined when the part names an unknown character set */
+  #takeField(name: string | undefined, value: string | undefined, labels: Labels): void {
+    const part = this.#begin(name, labels)
     if (!part) return
-    const needsBytes = part.isFile || this.#goesOn
-    if (value === undefined || (needsBytes && WIDE.test(value))) {
-      const what = `the part ${JSON.stringify(name)} is labelled as text in some character set`
-      this.#fail(malformed(`${what}; expected it without "charset"`))
-    } else if (needsBytes) {
+    if (value === undefined || (part.isFile && WIDE.test(value))) {
+      const found = `the part ${JSON.stringify(name)} is labelled as text in some character set`
+      this.#fail(malformed(`${found}; expected it without "charset"`))
+    } else if (part.isFile) {
       this.#add(part, Buffer.from(value, 'latin1'))
     } else {
       part.text = textOf(value)
@@ -145,15 +119,16 @@ export class MultipartParser {
     }
   }
 
-  #takeFile(name: string | undefined, stream: FileStream, about: Labels): void {
-    const part = this.#goesOn ? this.#parts.at(-1) : this.#begin(name, about)
-    this.#goesOn = false
-    // It fails with the form, and has nothing to say of its own.
+  #takeFile(name: string | undefined, stream: FileStream, labels: Labels): void {
+    const part = this.#begin(name, labels)
+    // The stream fails with the form, which reports the error.
     stream.on('error', () => {})
+    // Without a reader the parser would never close.
     if (part) stream.on('data', (piece: Buffer) => this.#add(part, piece))
+    else stream.resume()
   }
 
-  #begin(name: string | undefined, about: Labels): Growing | undefined {
+  #begin(name: string | undefined, { mimeType, filename }: Labels): GrowingPart | undefined {
     if (!name) this.#fail(malformed(NO_HEAD))
     else if (name.length > MAX_NAME) {
       this.#fail(malformed(`the name of a part is longer than ${MAX_NAME} characters`))
@@ -161,40 +136,53 @@ export class MultipartParser {
       this.#fail(malformed(`it has more than ${MAX_PARTS} parts`))
     }
     if (!name || this.#failure !== undefined) return undefined
-    // Browsers write quotes so.
-    const filename = about.filename?.replaceAll('%22', '"').slice(0, MAX_FILENAME)
-    const part: Growing = {
+    // Browsers write a quote as `%22`.
+    const shown = filename?.replaceAll('%22', '"').slice(0, MAX_FILENAME)
+    const part: GrowingPart = {
       name,
-      isFile: this.#isFile(name),
-      mediaType: about.mimeType,
+      isFile: this.#limits.files(name),
+      mediaType: mimeType,
       pieces: [],
       bytes: 0,
-      ...(filename && { filename }),
+      smallPieces: 0,
+      ...(shown && { filename: shown }),
     }
     this.#parts.push(part)
     return part
   }
 
-  #add(part: Growing, piece: Buffer): void {
+  #add(part: GrowingPart, piece: Buffer): void {
     part.pieces.push(piece)
+    part.smallPieces = piece.length < SMALL_BYTES ? part.smallPieces + 1 : 0
+    if (part.smallPieces === MANY) {
+      part.pieces.push(Buffer.concat(part.pieces.splice(-MANY)))
+      part.smallPieces = 0
+    }
     this.#count(part, piece.length)
   }
 
-  #count(part: Growing, bytes: number): void {
-    if (!part.isFile) {
-      if ((this.#textBytes += bytes) > this.#textLimitBytes) {
-        this.#fail(tooMuchText(this.#textLimitBytes))
-      }
-    } else if ((part.bytes += bytes) > this.#fileLimitBytes) {
-      this.#fail(fileTooLarge(part.name, this.#fileLimitBytes))
+  #count(part: GrowingPart, bytes: number): void {
+    part.bytes += bytes
+    if (part.isFile) {
+      const { fileLimitBytes } = this.#limits
+      if (part.bytes > fileLimitBytes) this.#fail(fileTooLarge(part.name, fileLimitBytes))
+      return
+    }
+    this.#textsBytes += bytes
+    if (part.bytes > MAX_TEXT_BYTES) {
+      this.#fail(tooMuchText(`The field ${JSON.stringify(part.name)} is`, MAX_TEXT_BYTES))
+    } else if (this.#textsBytes > MAX_TEXTS_BYTES) {
+      this.#fail(tooMuchText('The fields of the form that are no files are', MAX_TEXTS_BYTES))
     }
   }
 }
 
-interface Growing extends Part {
+interface GrowingPart extends Part {
   readonly pieces: Buffer[]
   text?: string
   bytes: number
+  /** The latest pieces in a row that are small. */
+  smallPieces: number
 }
 
 type Labels = Pick<busboy.FileInfo, 'mimeType'> & { readonly filename?: string | undefined }
@@ -203,27 +191,67 @@ type FileStream = Parameters<busboy.BusboyEvents['file']>[1]
 const NO_HEAD =
   'a part does not begin with a head such as: Content-Disposition: form-data; name="file"'
 
-/** Characters that are no bytes. */
+/** Characters that stand for no byte. */
 const WIDE = /[^\0-\xff]/
 
 /**
- * busboy does not say whether it has decoded a field by a character set that the part names. What is UTF-8 byte by byte is
- * taken for that. So the one thing misread is a text with a character set that looks like misread UTF-8 itself, such as
- * "Ã©".
+ * The text of a field. busboy does not say whether it decoded the field by a character set of the part, so what is valid
+ * UTF-8 byte by byte is decoded as that. Only a text that looks like misread UTF-8, such as "Ã©", comes out wrong.
  */
 function textOf(value: string): string {
   const bytes = Buffer.from(value, 'latin1')
   return WIDE.test(value) || !isUtf8(bytes) ? value : new TextDecoder().decode(bytes)
 }
 
-/** 400 `invalid_multipart`. */
-export function malformed(what: string): InvalidRequest {
-  return new InvalidRequest('invalid_multipart', `The body is not a valid multipart form: ${what}.`)
+/** Counts the boundaries of a form, and finds the last one, however the form is cut into pieces. */
+class BoundaryCounter {
+  count = 0
+  ended = false
+  readonly #delimiter: Buffer
+  readonly #last: Buffer
+  /** The end of what came before. The first boundary may lack its line end. */
+  #tail: Buffer = Buffer.from('\r\n')
+
+  constructor(boundary: string) {
+    this.#delimiter = Buffer.from(`\r\n--${boundary}`)
+    this.#last = Buffer.from(`\r\n--${boundary}--`)
+  }
+
+  /** @returns the piece up to the last boundary: the rest is no part of the form */
+  push(piece: Buffer): Buffer {
+    const overlap = this.#last.length - 1
+    const tail = this.#tail
+    const seam = Buffer.concat([tail, piece.subarray(0, overlap)])
+    this.#tail =
+      piece.length >= overlap ? Buffer.from(piece.subarray(-overlap)) : seam.subarray(-overlap)
+    for (const at of placesOf(this.#delimiter, seam)) {
+      const isNew = at + this.#delimiter.length > tail.length
+      if (at < tail.length && isNew) this.count++
+    }
+    this.count += placesOf(this.#delimiter, piece).length
+    if (this.ended) return piece.subarray(0, 0)
+    const inSeam = seam.indexOf(this.#last)
+    const place = inSeam < 0 ? piece.indexOf(this.#last) : inSeam - tail.length
+    if (inSeam < 0 && place < 0) return piece
+    this.ended = true
+    return piece.subarray(0, place + this.#last.length)
+  }
 }
 
-function tooMuchText(limitBytes: number): InvalidRequest {
+function placesOf(sought: Buffer, bytes: Buffer): readonly number[] {
+  const places: number[] = []
+  for (let at = bytes.indexOf(sought); at >= 0; at = bytes.indexOf(sought, at + 1)) places.push(at)
+  return places
+}
+
+/** 400 `invalid_multipart`. */
+export function malformed(found: string): InvalidRequest {
   return new InvalidRequest(
-    'request_too_large',
-    `The fields of the form that are no files are larger than ${limitBytes} bytes together.`,
+    'invalid_multipart',
+    `The body is not a valid multipart form: ${found}.`,
   )
+}
+
+function tooMuchText(subject: string, limitBytes: number): InvalidRequest {
+  return new InvalidRequest('request_too_large', `${subject} larger than ${limitBytes} bytes.`)
 }

@@ -460,7 +460,10 @@ describe('edits', () => {
     const broken = await t.ask('POST', EDITS, { body: cut, headers })
     expectError(broken, 400, 'invalid_multipart', null)
     // Small on the wire, 9 MiB when it is unpacked.
-    const bomb = Buffer.concat([Buffer.from(part('image')), Buffer.alloc(9 * MIB)])
+    const bomb = Buffer.concat([
+      Buffer.from(part('image').replace('"image"', '"image"; filename="a.png"')),
+      Buffer.alloc(9 * MIB),
+    ])
     const large = await t.ask('POST', EDITS, { body: gzipSync(bomb), headers })
     expectError(large, 413, 'file_too_large', 'image')
   })

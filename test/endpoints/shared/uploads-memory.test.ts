@@ -64,9 +64,10 @@ const ANSWER = JSON.stringify({ data: [{ b64_json: PNG.toString('base64') }] })
 /** Uploads without copying the file, so that it is not this process that runs out of breath. */
 function edit(file: Buffer): Promise<number> {
   const boundary = 'uploads'
-  const field = (name: string) =>
-    `--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n`
-  const texts = `${field('model')}acme/painter\r\n${field('prompt')}a cat\r\n${field('image')}`
+  const field = (name: string, more = '') =>
+    `--${boundary}\r\ncontent-disposition: form-data; name="${name}"${more}\r\n\r\n`
+  const head = field('image', '; filename="a.png"')
+  const texts = `${field('model')}acme/painter\r\n${field('prompt')}a cat\r\n${head}`
   return new Promise((resolve, reject) => {
     const upload = request(`${baseURL}/images/edits`, {
       method: 'POST',
