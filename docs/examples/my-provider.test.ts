@@ -112,9 +112,13 @@ describe('sluicegate provider test', () => {
     [
       [at('my-provider.ts'), '--options', '{"apiKey": "s3cret", "colour": "blue"}'],
       1,
-      /options\.colour +unknown key[^]*--options gives/,
+      /options\.colour +unknown key[^]*Set options with --options/,
     ],
-    [[at('my-provider.ts'), '--transcripts', 'none'], 1, /none is not valid:\n.*no such folder/],
+    [
+      [at('my-provider.ts'), '--transcripts', 'none'],
+      1,
+      /none is not valid:\n.*the folder does not exist/,
+    ],
     [[at('my-provider.ts'), '--seed', 'x'], 2, /--seed takes a whole number, not "x"/],
   ])('%j is an error that says what would be right', async (args, status, message) => {
     const { code, out, err } = await run(...args)
