@@ -100,11 +100,11 @@ export class ProviderUnderTest {
   async outcome(request: TestRequest): Promise<Outcome> {
     const chunks: ChatChunk[] = []
     const whole = new CompletionBuilder()
-    const abort = new AbortController()
+    const client = new AbortController()
     let raw: readonly ChatChunk[] = []
     let error: unknown
     try {
-      const answering = await within(this.ask(request, abort.signal), 'no answer', this.#timeoutMs)
+      const answering = await within(this.ask(request, client.signal), 'no answer', this.#timeoutMs)
       raw = answering.raw
       for (let last = false; !last;) {
         const batch = await within(answering.parts.next(), 'no further part', this.#timeoutMs)
@@ -118,7 +118,7 @@ export class ProviderUnderTest {
       error = thrown ?? new Error(`${String(thrown)} was thrown`)
       this.thrown.push(error)
     } finally {
-      abort.abort()
+      client.abort()
     }
     const usage = raw.findLast((chunk) => chunk.usage)?.usage ?? undefined
     return { raw, chunks, completion: whole.completion(), usage, error }

@@ -35,13 +35,13 @@ export function streamViolations(payloads: readonly unknown[], form: StreamForm)
 export function usageViolations(reported: OpenAIUsage): string[] {
   const { prompt_tokens_details: input, completion_tokens_details: output } = reported
   const found: string[] = []
-  const describeError = {
+  const counts = {
     ...input,
     ...output,
     prompt: reported.prompt_tokens,
     completion: reported.completion_tokens,
   }
-  for (const [name, value] of Object.entries(describeError)) {
+  for (const [name, value] of Object.entries(counts)) {
     if (value !== null && value !== undefined && !v.is(count, value)) {
       found.push(`${name} is ${JSON.stringify(value)}, expected a whole number from 0`)
     }

@@ -56,8 +56,8 @@ export async function setUp(
 /** Sets of options to try, in this order. */
 function attempts(options: ProviderSetup, url: string, key: string): Attempt[] {
   const { options: given, addressOption } = options
-  const describeError = ADDRESS_OPTIONS.find((name) => given && Object.hasOwn(given, name))
-  const names = addressOption ?? describeError
+  const configured = ADDRESS_OPTIONS.find((name) => given && Object.hasOwn(given, name))
+  const names = addressOption ?? configured
   const addressed = (names === undefined ? ADDRESS_OPTIONS : [names]).flatMap((name) => {
     const address = { [name]: movedTo(url, given?.[name]) }
     const forms = given ? [{ ...given, ...address }] : [{ apiKey: key, ...address }, address]

@@ -30,19 +30,14 @@ export async function checkCancel(fixture: Fixture, one: Case): Promise<Check> {
   const beginning = answer && (await beginningWithOutput(fixture, one, answer))
   if (!beginning) return skipped('cancel', name, 'no part comes before the end of this answer')
   vendor.answer(toFakeResponse(answer, [beginning], 'hang'))
-  const abort = new AbortController()
-  try {
-    const answering = await within(provider.ask(one.request, abort.signal), 'no answer', timeoutMs)
+  return withClient('cancel', name, async (client) => {
+    const answering = await within(provider.ask(one.request, client.signal), 'no answer', timeoutMs)
     if (!answering.streamed) return skipped('cancel', name, 'it returns no stream')
     const what = 'no part came while the vendor was sending'
     await within(answering.parts.next(), what, timeoutMs)
-    abort.abort(new Error('the client left'))
+    client.abort(new Error('the client left'))
     return toCheck('cancel', name, await problemsAfterAbort(fixture, drain(answering.parts)))
-  } catch (error) {
-    return toCheck('cancel', name, [(error as Error).message])
-  } finally {
-    abort.abort()
-  }
+  })
 }
 
 /** Checks what happens when the client leaves before the vendor has responded. */
@@ -53,34 +48,21 @@ export async function checkHang(
 ): Promise<Check> {
   const { provider, vendor, timeoutMs } = fixture
   vendor.answer({ pieces: [], ending: 'silent' })
-  const abort = new AbortController()
   const before = vendor.requests.length
-  const reading = provider
-    .ask(request, abort.signal)
-    .then(({ parts }) => drain(parts))
-    .then(
-      () => 'ended' as const,
-      () => 'failed' as const,
-    )
-  try {
+  return withClient('hang', on, async (client) => {
+    const answered = provider.ask(request, client.signal).then(({ parts }) => drain(parts))
+    const reading = answered.catch(() => {})
     const asked = async () => {
       while (vendor.requests.length === before)
-        await sleep(POLL_MS, undefined, { signal: abort.signal })
+        await sleep(POLL_MS, undefined, { signal: client.signal })
       return 'asked' as const
     }
-    const first = await within(
-      Promise.race([reading, asked()]),
-      'no request reached the vendor',
-      timeoutMs,
-    )
+    const what = 'no request reached the vendor'
+    const first = await within(Promise.race([reading, asked()]), what, timeoutMs)
     if (first !== 'asked') return skipped('hang', on, NO_UPSTREAM)
-    abort.abort(new Error('the client left'))
+    client.abort(new Error('the client left'))
     return toCheck('hang', on, await problemsAfterAbort(fixture, reading))
-  } catch (error) {
-    return toCheck('hang', on, [(error as Error).message])
-  } finally {
-    abort.abort()
-  }
+  })
 }
 
 /** Run after the checks above: every request to the vendor needs the signal of its call. */
@@ -106,9 +88,8 @@ export async function checkPressure(fixture: Fixture, one: Case): Promise<Check>
   const loop = answer && (await repeatableEvent(fixture, one, answer))
   if (!loop) return skipped('back-pressure', name, 'no event of this answer can be repeated')
   vendor.answer(toFakeResponse(answer, endless(loop), 'hang'))
-  const abort = new AbortController()
-  try {
-    const answering = await within(provider.ask(one.request, abort.signal), 'no answer', timeoutMs)
+  return withClient('back-pressure', name, async (client) => {
+    const answering = await within(provider.ask(one.request, client.signal), 'no answer', timeoutMs)
     if (!answering.streamed) return skipped('back-pressure', name, 'it returns no stream')
     await within(answering.parts.next(), 'no part came from an endless answer', timeoutMs)
     const request = vendor.requests.at(-1)!
@@ -120,15 +101,27 @@ export async function checkPressure(fixture: Fixture, one: Case): Promise<Check>
       ])
     }
     const still = taken()
-    const goesOn = async () => {
+    const readOn = async () => {
       while (taken() === still) await answering.parts.next()
     }
-    await within(goesOn(), 'it did not continue when the client read again', timeoutMs)
+    await within(readOn(), 'it did not continue when the client read again', timeoutMs)
     return toCheck('back-pressure', name, [])
+  })
+}
+
+/** Runs a check with a client that leaves at its end. An error of the check is its problem. */
+async function withClient(
+  name: string,
+  on: string | null,
+  run: (client: AbortController) => Promise<Check>,
+): Promise<Check> {
+  const client = new AbortController()
+  try {
+    return await run(client)
   } catch (error) {
-    return toCheck('back-pressure', name, [(error as Error).message])
+    return toCheck(name, on, [(error as Error).message])
   } finally {
-    abort.abort()
+    client.abort()
   }
 }
 
@@ -140,16 +133,10 @@ async function problemsAfterAbort(
   const { aborted } = vendor.requests.at(-1)!
   const problems: string[] = []
   const note = (error: Error) => void problems.push(error.message)
-  await within(
-    reading.catch(() => {}),
-    'the answer did not end after the abort',
-    timeoutMs,
-  ).catch(note)
-  await within(
-    aborted,
-    'the connection to the vendor was not closed after the abort',
-    timeoutMs,
-  ).catch(note)
+  const ended = reading.catch(() => {})
+  await within(ended, 'the answer did not end after the abort', timeoutMs).catch(note)
+  const open = 'the connection to the vendor was not closed after the abort'
+  await within(aborted, open, timeoutMs).catch(note)
   return problems
 }
 
@@ -181,18 +168,18 @@ async function repeatableEvent(
   answer: RecordedResponse,
 ): Promise<Loop | undefined> {
   const { body } = answer
-  const said = async (...pieces: readonly Uint8Array[]) => {
+  const contentLength = async (...pieces: readonly Uint8Array[]) => {
     fixture.vendor.answer(toFakeResponse(answer, pieces))
     const { completion, error } = await fixture.provider.outcome(request)
     return error === undefined ? JSON.stringify(choicesIn(completion)).length : -1
   }
-  const length = await said(body)
+  const length = await contentLength(body)
   const ends = splitPoints(answer)
   for (const [i, end] of ends.entries()) {
     const next = ends[i + 1]
     if (next === undefined || length < 0) break
     const again = body.subarray(end, next)
-    const twice = await said(body.subarray(0, next), again, body.subarray(next))
+    const twice = await contentLength(body.subarray(0, next), again, body.subarray(next))
     if (twice > length) return { before: body.subarray(0, next), again }
   }
   return undefined
