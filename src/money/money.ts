@@ -222,7 +222,7 @@ interface PricedTerm extends Term {
 }
 const pricedTerms = new WeakMap<Prices, readonly PricedTerm[]>()
 
-/** Everything that the gateway's own searches, or its guards, cost is one part of the bill. */
+/** The gateway's own searches are one part of the bill; the requests of guards to models are another. */
 const SHOWN_AS: Partial<Record<UsageLine['source'], CostMember>> = {
   search: 'web_search_cost',
   guard: 'guard_cost',
