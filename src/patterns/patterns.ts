@@ -1,15 +1,14 @@
-/**
- * Banned patterns: RE2 expressions over every view of a text (guard design, 1.4, 3.2, 3.3). Linear in the text, exact
- * on streams: nothing that is part of a match is ever said to be safe.
- */
+/** Banned patterns: RE2 expressions and literals, looked for in whole texts and in texts that come in pieces. */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Origin, PatternMatch, PatternMatcher as MatcherContract } from '../plugin.ts'
 import { buildAutomata, parsePattern, type CompiledPatterns, type ParsedPattern } from './build.ts'
-import { mayContainMatch, mayMatch } from './search.ts'
 import { isUnbounded, PatternError } from './regex.ts'
 import { PatternScan, type SlicedScan } from './scan.ts'
+import { mayContainMatch, mayMatch } from './search.ts'
 import { runSliced, runSync, type Task } from './time-slice.ts'
+
+export { PatternError }
 
 /** A pattern that cannot be used. */
 export interface PatternProblem {
@@ -20,8 +19,9 @@ export interface PatternProblem {
   readonly suggestion?: string
 }
 
+/** A pattern that can be used, with a drawback. */
 export interface PatternWarning {
-  /** Text without end may be held while the pattern is undecided. */
+  /** While the pattern is undecided, text of any length may be retained. */
   readonly code: 'pattern_unbounded'
   readonly index: number
 }
@@ -32,55 +32,51 @@ export interface PatternCheck {
   readonly warnings: readonly PatternWarning[]
 }
 
-/**
- * So many UTF-16 units at once take a scan a few milliseconds at most, however hostile the patterns; 10 µs if they are
- * not. Whoever has more should let others have their turn in between.
- */
+/** Units that a search reads in one step: a few milliseconds with hostile patterns, 10 µs with others. */
 export const SLICE = 128
 
-/** Utf16 times instructions of one step of a search: about a millisecond where code is cold. */
+/** Units times instructions of a step: about a millisecond where code is cold. */
 const STEP_SIZE = 1 << 18
 
-/** Of all patterns together, in instructions. */
+/** Instructions of all patterns of a list. */
 const MAX_SIZE = 12_000
 
-/** Matchers of keys, and of requests: these must not push those out. The size is in instructions of all views. */
-const caches = {
+/** Matchers by list, apart by origin: requests must not evict those of keys. Sizes are in instructions of all views. */
+const matchers = {
   key: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 4_000_000 }),
   request: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 1_000_000 }),
 }
 
 const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
 
-/** A pattern on its own. */
-interface Read {
+/** One pattern, parsed. */
+interface Parsing {
   readonly parsed: ParsedPattern
   readonly isUnbounded: boolean
 }
 
-/** Patterns are checked first and compiled soon after. The size is in instructions. */
-const known = new LRUCache<string, Read | PatternError>({ max: 1_000, maxSize: 100_000 })
+/** Patterns are checked first and compiled soon after. Sizes are in instructions. */
+const parsings = new LRUCache<string, Parsing | PatternError>({ max: 1_000, maxSize: 100_000 })
 
-/** Matchers that are being made, by origin and list: whoever wants the same meanwhile helps. */
-const underWay = new Map<string, Making>()
+/** Compilations that are under way, by origin and list: all callers that want the same matcher advance the same task. */
+const compilations = new Map<string, Compilation>()
 
-interface Making {
-  readonly steps: Task<PatternMatcher>
-  made: PatternMatcher | undefined
-  /** How many wait for it. */
-  wanted: number
+interface Compilation {
+  readonly task: Task<PatternMatcher>
+  matcher: PatternMatcher | undefined
+  callers: number
 }
 
 /**
  * Compiles patterns; the same list again costs a look-up.
- * @param origin whose they are
+ * @param origin whose patterns they are; each origin has a cache of its own
  * @throws Error that says which pattern is wrong, and why
  */
 export function compilePatterns(
   patterns: readonly string[],
   origin: Origin = 'key',
 ): PatternMatcher {
-  return runSync(compiling(patterns, origin))
+  return runSync(compileTask(patterns, origin))
 }
 
 /**
@@ -92,39 +88,12 @@ export function compilePatternsSliced(
   origin: Origin,
   proceed?: () => void,
 ): PatternMatcher | Promise<PatternMatcher> {
-  return runSliced(compiling(patterns, origin), proceed)
-}
-
-/** {@link compilePatterns}, in steps. */
-export function* compiling(patterns: readonly string[], origin: Origin): Task<PatternMatcher> {
-  const id = idOf(patterns)
-  const matcher = caches[origin].get(id)
-  if (matcher) return matcher
-  const { read, problem } = yield* parse(patterns)
-  if (problem) throw new Error(`Pattern ${problem.index} ${problem.reason}.`)
-  const key = `${origin} ${id}`
-  const making = underWay.get(key) ?? { steps: make(read, origin, id), made: undefined, wanted: 0 }
-  underWay.set(key, making)
-  making.wanted++
-  try {
-    for (;;) {
-      if (making.made) return making.made
-      const { done, value } = making.steps.next()
-      if (done) return (making.made = value)
-      yield
-    }
-  } finally {
-    // Nobody goes on with what nobody wants.
-    if (--making.wanted === 0) {
-      underWay.delete(key)
-      making.steps.return(undefined as never)
-    }
-  }
+  return runSliced(compileTask(patterns, origin), proceed)
 }
 
 /** Looks for what would make {@link compilePatterns} throw, and for what is allowed but unwise. Never throws. */
 export function checkPatterns(patterns: readonly string[]): PatternCheck {
-  return runSync(checking(patterns))
+  return runSync(checkTask(patterns))
 }
 
 /**
@@ -135,22 +104,7 @@ export function checkPatternsSliced(
   patterns: readonly string[],
   proceed?: () => void,
 ): PatternCheck | Promise<PatternCheck> {
-  return runSliced(checking(patterns), proceed)
-}
-
-/** {@link checkPatterns}, in steps. */
-export function* checking(patterns: readonly string[]): Task<PatternCheck> {
-  const id = idOf(patterns)
-  let check = checks.get(id)
-  if (!check) {
-    const { read, problem } = yield* parse(patterns)
-    const warnings = read.flatMap(({ isUnbounded }, index) =>
-      isUnbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
-    )
-    check = problem ? { problem, warnings } : { warnings }
-    checks.set(id, check)
-  }
-  return check
+  return runSliced(checkTask(patterns), proceed)
 }
 
 /** A pattern that matches this text and nothing else. */
@@ -158,10 +112,7 @@ export function escapePattern(text: string): string {
   return text.replace(/[\\.^$|?*+()[\]{}]/g, '\\$&')
 }
 
-/**
- * What is compiled and searched first takes several times as long as ever after, 50 ms, some of it in one go. To be called
- * before there is anybody who would have to wait.
- */
+/** Compiles and searches once at start-up: the first time takes 50 ms, some of it in one piece, while code is cold. */
 export function warmUp(): void {
   const matcher = compilePatterns(['(?:a+|b?c){2,3}(?i:warm) up', 'warming up'])
   for (let time = 0; time < 3; time++) {
@@ -177,7 +128,7 @@ export class PatternMatcher implements MatcherContract {
     this.#compiled = compiled
   }
 
-  /** The first match in a whole text. Takes as long as it takes; {@link search} does the same in time slices. */
+  /** The first match in a whole text. Blocks for as long as it takes; {@link search} does not. */
   find(text: string): PatternMatch | undefined {
     return this.mayMatch(text) ? runSync(this.searchTask(text)) : undefined
   }
@@ -193,20 +144,16 @@ export class PatternMatcher implements MatcherContract {
     return this.mayMatch(text) ? runSliced(this.searchTask(text), proceed) : undefined
   }
 
-  /** A quick test of a text, at most a few milliseconds: false if nothing in it matches, true if only a search can tell. */
+  /** A quick test of a text, in a single step: false if nothing in it matches, true if only a search can tell. */
   mayMatch(text: string): boolean {
     return mayMatch(this.#compiled, text)
   }
 
-  isClean(text: string): boolean {
-    return !this.mayMatch(text)
-  }
-
-  /** {@link find}, in steps: whatever the patterns and the text, they are short. */
+  /** {@link search} as a task, for callers that measure its steps. */
   *searchTask(text: string): Task<PatternMatch | undefined> {
     if (!(yield* mayContainMatch(this.#compiled, text))) return undefined
-    const slice = Math.min(SLICE, Math.ceil(STEP_SIZE / this.#compiled.text.size))
-    return yield* new PatternScan(this.#compiled).search(text, slice)
+    const step = Math.min(SLICE, Math.ceil(STEP_SIZE / this.#compiled.text.size))
+    return yield* new PatternScan(this.#compiled).search(text, step)
   }
 
   /** Begins to read a text that comes in pieces. */
@@ -215,36 +162,82 @@ export class PatternMatcher implements MatcherContract {
   }
 }
 
-export { PatternMatcher as CompiledMatcher }
+function* compileTask(patterns: readonly string[], origin: Origin): Task<PatternMatcher> {
+  const id = idOf(patterns)
+  const known = matchers[origin].get(id)
+  if (known) return known
+  const { parsings, problem } = yield* parseAll(patterns)
+  if (problem) throw new Error(`Pattern ${problem.index} ${problem.reason}.`)
+  const key = `${origin} ${id}`
+  const compilation = compilations.get(key) ?? {
+    task: buildMatcher(parsings, origin, id),
+    matcher: undefined,
+    callers: 0,
+  }
+  compilations.set(key, compilation)
+  compilation.callers++
+  try {
+    for (;;) {
+      if (compilation.matcher) return compilation.matcher
+      const { done, value } = compilation.task.next()
+      if (done) return (compilation.matcher = value)
+      yield
+    }
+  } finally {
+    // The last caller that leaves ends the work.
+    if (--compilation.callers === 0) {
+      compilations.delete(key)
+      compilation.task.return(undefined as never)
+    }
+  }
+}
 
-function* make(read: readonly Read[], origin: Origin, id: string): Task<PatternMatcher> {
-  const compiled = yield* buildAutomata(read.map(({ parsed }) => parsed))
+function* buildMatcher(
+  parsings: readonly Parsing[],
+  origin: Origin,
+  id: string,
+): Task<PatternMatcher> {
+  const compiled = yield* buildAutomata(parsings.map(({ parsed }) => parsed))
   const matcher = new PatternMatcher(compiled)
   const size = compiled.text.size + (compiled.decoded?.size ?? 0)
-  caches[origin].set(id, matcher, { size: size + 1 })
+  matchers[origin].set(id, matcher, { size: size + 1 })
   return matcher
 }
 
-/** All patterns up to the first that cannot be used. */
-function* parse(
+function* checkTask(patterns: readonly string[]): Task<PatternCheck> {
+  const id = idOf(patterns)
+  let check = checks.get(id)
+  if (!check) {
+    const { parsings, problem } = yield* parseAll(patterns)
+    const warnings = parsings.flatMap(({ isUnbounded }, index) =>
+      isUnbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
+    )
+    check = problem ? { problem, warnings } : { warnings }
+    checks.set(id, check)
+  }
+  return check
+}
+
+/** Parses all patterns up to the first that cannot be used. */
+function* parseAll(
   patterns: readonly string[],
-): Task<{ readonly read: readonly Read[]; readonly problem?: PatternProblem }> {
-  const read: Read[] = []
+): Task<{ readonly parsings: readonly Parsing[]; readonly problem?: PatternProblem }> {
+  const parsings: Parsing[] = []
   let size = 0
   for (const [index, pattern] of patterns.entries()) {
     yield
-    const one = yield* readPattern(pattern)
-    if (one instanceof PatternError) {
-      return { read, problem: yield* problemOf(pattern, index, one) }
+    const parsing = yield* parse(pattern)
+    if (parsing instanceof PatternError) {
+      return { parsings, problem: yield* problemOf(pattern, index, parsing) }
     }
-    size += one.parsed.regex.size
+    size += parsing.parsed.regex.size
     if (size > MAX_SIZE) {
       const reason = `makes ${size} instructions with those before it, of which at most ${MAX_SIZE} are allowed`
-      return { read, problem: { index, reason } }
+      return { parsings, problem: { index, reason } }
     }
-    read.push(one)
+    parsings.push(parsing)
   }
-  return { read }
+  return { parsings }
 }
 
 function idOf(patterns: readonly string[]): string {
@@ -257,22 +250,21 @@ function* problemOf(
   { message }: PatternError,
 ): Task<PatternProblem> {
   const suggestion = escapePattern(pattern)
-  const isUsable =
-    suggestion !== pattern && !((yield* readPattern(suggestion)) instanceof PatternError)
+  const isUsable = suggestion !== pattern && !((yield* parse(suggestion)) instanceof PatternError)
   return { index, reason: message, ...(isUsable ? { suggestion } : {}) }
 }
 
-function* readPattern(pattern: string): Task<Read | PatternError> {
-  let read = known.get(pattern)
-  if (!read) {
-    read = yield* tryParse(pattern)
-    const size = read instanceof PatternError ? 1 : read.parsed.regex.size
-    known.set(pattern, read, { size: size + 1 })
+function* parse(pattern: string): Task<Parsing | PatternError> {
+  let parsing = parsings.get(pattern)
+  if (!parsing) {
+    parsing = yield* tryParse(pattern)
+    const size = parsing instanceof PatternError ? 1 : parsing.parsed.regex.size
+    parsings.set(pattern, parsing, { size: size + 1 })
   }
-  return read
+  return parsing
 }
 
-function* tryParse(pattern: string): Task<Read | PatternError> {
+function* tryParse(pattern: string): Task<Parsing | PatternError> {
   try {
     const parsed = yield* parsePattern(pattern)
     yield

@@ -21,11 +21,7 @@ export interface SlicedScan extends TextScan {
   pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress>
   /** {@link TextScan.end} likewise. */
   endSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress>
-  take(text: string): ScanProgress | Task<ScanProgress>
-  finish(): ScanProgress | Task<ScanProgress>
 }
-
-export type { SlicedScan as PatientScan }
 
 /** Reads the text itself with one cursor, and what is encoded in it beside. */
 export class PatternScan implements SlicedScan {
@@ -50,32 +46,22 @@ export class PatternScan implements SlicedScan {
   }
 
   end(): ScanProgress {
-    const progress = this.finish()
-    return 'next' in progress ? runSync(progress) : progress
+    if (this.#progress.match) return this.#progress
+    if (!this.#finish()) return (this.#progress = { safeOffset: this.#position })
+    return runSync(this.#stop())
   }
 
   pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress> {
-    const progress = this.take(text)
-    return 'next' in progress ? runSliced(progress, proceed) : progress
+    if (this.#progress.match) return this.#progress
+    if (text.length > LONG) return runSliced(this.#readLong(text), proceed)
+    this.#read(text)
+    return this.#isOver ? this.#stopSliced(proceed) : this.#pass()
   }
 
   endSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress> {
-    const progress = this.finish()
-    return 'next' in progress ? runSliced(progress, proceed) : progress
-  }
-
-  take(text: string): ScanProgress | Task<ScanProgress> {
-    if (this.#progress.match) return this.#progress
-    if (text.length > LONG) return this.#readLong(text)
-    this.#read(text)
-    if (!this.#isOver) return this.#pass()
-    return this.#cursor.kept > NEAR ? this.#stop() : runSync(this.#stop())
-  }
-
-  finish(): ScanProgress | Task<ScanProgress> {
     if (this.#progress.match) return this.#progress
     if (!this.#finish()) return (this.#progress = { safeOffset: this.#position })
-    return this.#cursor.kept > NEAR ? this.#stop() : runSync(this.#stop())
+    return this.#stopSliced(proceed)
   }
 
   /** The first match in a whole text. @param step units between two pauses */
@@ -153,6 +139,10 @@ export class PatternScan implements SlicedScan {
     return safeOffset === this.#progress.safeOffset
       ? this.#progress
       : (this.#progress = { safeOffset })
+  }
+
+  #stopSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress> {
+    return this.#cursor.kept > NEAR ? runSliced(this.#stop(), proceed) : runSync(this.#stop())
   }
 
   *#stop(): Task<ScanProgress> {

@@ -33,7 +33,7 @@ export function runSync<T>(task: Task<T>): T {
 }
 
 /** Runs at least one step, and further ones until the shared slice is used up. */
-export function runSlice<T>(task: Task<T>): IteratorResult<void, T> {
+function runSlice<T>(task: Task<T>): IteratorResult<void, T> {
   for (;;) {
     const result = task.next()
     if (result.done || isSliceUsedUp()) return result
@@ -50,7 +50,7 @@ export function runSliced<T>(task: Task<T>, proceed?: () => void): T | Promise<T
 }
 
 /** Calls back in a later turn of the event loop: one callback per turn, so that each finds an unused slice. */
-export function nextSlice(callback: () => void): void {
+function nextSlice(callback: () => void): void {
   waiting.push(callback)
   scheduleTurn()
 }
@@ -86,12 +86,4 @@ function scheduleTurn(): void {
     waiting.shift()?.()
     if (waiting.length > 0) scheduleTurn()
   })
-}
-
-export {
-  type Task as Steps,
-  runSync as atOnce,
-  runSliced as inTurns,
-  runSlice as someOf,
-  nextSlice as nextTurn,
 }

@@ -2,7 +2,7 @@
  * What looking for banned patterns costs: `node test/bench/guard.ts`. Prints medians of interleaved rounds beside the
  * figure that has to hold. Time is that of the process, so that a busy machine does not matter much.
  */
-import { compilePatterns, SLICE, type CompiledMatcher } from '../../src/patterns/patterns.ts'
+import { compilePatterns, SLICE, type PatternMatcher } from '../../src/patterns/patterns.ts'
 import { hostilePatterns, LITERALS, ordinaryText, PATTERNS } from '../guard/texts.ts'
 
 interface Case {
@@ -56,7 +56,7 @@ for (const salt of ['warm', 'measured']) {
   }
 }
 
-function inSlices(matcher: CompiledMatcher, text: string): Timing {
+function inSlices(matcher: PatternMatcher, text: string): Timing {
   const scan = matcher.scan()
   return timed(function* () {
     for (let at = 0; at < text.length; at += SLICE) {
@@ -66,7 +66,7 @@ function inSlices(matcher: CompiledMatcher, text: string): Timing {
   })
 }
 
-function inSteps(matcher: CompiledMatcher, text: string): Timing {
+function inSteps(matcher: PatternMatcher, text: string): Timing {
   return timed(function* () {
     if (yield* matcher.searchTask(text)) throw new Error('a hostile text matches')
   })

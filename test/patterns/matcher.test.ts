@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { describe, expect, it } from 'vitest'
-import { compilePatterns, type CompiledMatcher } from '../../src/patterns/patterns.ts'
+import { compilePatterns, type PatternMatcher } from '../../src/patterns/patterns.ts'
 import { judge, type Judgement } from './oracle.ts'
 import { hostilePatterns, ordinaryText, randomNumbers } from '../guard/texts.ts'
 
@@ -126,7 +126,7 @@ interface Bounds {
 
 /** Pushes a text in pieces, looks at each step, and gives the last one. */
 function follow(
-  matcher: CompiledMatcher,
+  matcher: PatternMatcher,
   text: string,
   cuts: Iterable<number>,
   boundsAt: (at: number, safe: number) => Bounds = () => ({}),
@@ -275,7 +275,7 @@ describe('a matcher', () => {
     let matches = 0
     fc.assert(
       fc.property(tree, fc.array(text, { minLength: 4, maxLength: 4 }), (pattern, all) => {
-        let matcher: CompiledMatcher
+        let matcher: PatternMatcher
         try {
           matcher = compilePatterns([pattern])
         } catch {

@@ -3,7 +3,7 @@ import {
   checkPatterns,
   compilePatterns,
   escapePattern,
-  type CompiledMatcher,
+  type PatternMatcher,
 } from '../../src/patterns/patterns.ts'
 import { CONFUSABLES } from '../../src/patterns/views/confusables.ts'
 import { fold } from '../../src/patterns/views/fold.ts'
@@ -11,7 +11,7 @@ import { recordedCases } from '../fixtures.ts'
 import { LITERALS, ordinaryText } from '../guard/texts.ts'
 
 /** What is sent of a text that comes in pieces, and which view stopped it. */
-function stream(matcher: CompiledMatcher, text: string, cuts: readonly number[]) {
+function stream(matcher: PatternMatcher, text: string, cuts: readonly number[]) {
   const scan = matcher.scan()
   let from = 0
   for (const cut of [...cuts, text.length]) {

@@ -1,16 +1,21 @@
-/** Long work is done in turns with others. */
+/** Long work leaves turns of the event loop to other calls. */
 import { describe, expect, it, vi } from 'vitest'
 import { buildAutomata, parsePattern } from '../../src/patterns/build.ts'
 import { mayContainMatch } from '../../src/patterns/search.ts'
 import { PatternScan } from '../../src/patterns/scan.ts'
-import { checking, compilePatterns, compiling } from '../../src/patterns/patterns.ts'
+import {
+  checkPatterns,
+  checkPatternsSliced,
+  compilePatterns,
+  compilePatternsSliced,
+} from '../../src/patterns/patterns.ts'
 import { runSync, runSliced, yieldIfDue, type Task } from '../../src/patterns/time-slice.ts'
 import { preparePolicy, readPolicy } from '../../src/policy/policy.ts'
 import { hostilePatterns, randomNumbers } from '../guard/texts.ts'
 
 let count = 0
 
-/** 32 hard patterns that nobody has seen before. */
+/** 32 hostile patterns that were never compiled before. */
 function fresh(): readonly string[] {
   const [, patterns] = hostilePatterns().find(([name]) => name === 'states without end')!
   count++
@@ -18,8 +23,8 @@ function fresh(): readonly string[] {
 }
 
 /**
- * How many turns of the event loop others have while something is done. Each look at the clock takes half a millisecond
- * meanwhile: so that is a matter of steps, and not of the machine.
+ * How many turns of the event loop others get while something is done. The clock advances by half a millisecond at each
+ * look meanwhile, so the number depends on steps and not on the machine.
  */
 async function turnsWhile(run: () => unknown): Promise<number> {
   let [turns, isOver, now] = [0, false, performance.now()]
@@ -56,11 +61,11 @@ describe('runSliced', () => {
     expect(runSliced(busy(0))).toBe(0)
   })
 
-  it('lets others have their turn in long work', async () => {
+  it('leaves turns of the event loop to others in long work', async () => {
     expect(await turnsWhile(() => runSliced(busy(40)))).toBeGreaterThan(8)
   })
 
-  it('gives one work a turn at a time, however many there are', async () => {
+  it('gives one task a slice at a time, however many there are', async () => {
     let [most, inOne, isOver] = [0, 0, false]
     const turn = () => {
       inOne = 0
@@ -73,11 +78,11 @@ describe('runSliced', () => {
     turn()
     await Promise.all(works)
     isOver = true
-    // A stretch in each of two turns, which may begin before and after the one that counts.
+    // One slice in each of two turns, since a turn that is counted may begin within one.
     expect(most).toBeLessThanOrEqual(8)
   })
 
-  it('ends when nobody waits for it any more', async () => {
+  it('ends when the result is no longer wanted', async () => {
     let [steps, isClosed] = [0, false]
     function* work(): Task<number> {
       try {
@@ -124,70 +129,62 @@ describe('yieldIfDue', () => {
   })
 })
 
-describe('patterns that are new', () => {
-  it('are checked and compiled in turns', async () => {
+describe('new patterns', () => {
+  it('are checked and compiled in many slices', async () => {
     const patterns = fresh()
-    expect(await turnsWhile(() => runSliced(checking(patterns)))).toBeGreaterThan(2)
-    expect(await turnsWhile(() => runSliced(compiling(patterns, 'request')))).toBeGreaterThan(2)
-  })
-
-  it('are compiled in small steps', () => {
-    const patterns = fresh()
-    runSync(checking(patterns))
-    expect([...compiling(patterns, 'request')].length).toBeGreaterThan(100)
+    expect(await turnsWhile(() => checkPatternsSliced(patterns))).toBeGreaterThan(2)
+    expect(await turnsWhile(() => compilePatternsSliced(patterns, 'request'))).toBeGreaterThan(20)
   })
 
   it('are there at once the next time', () => {
     const patterns = fresh()
     const matcher = compilePatterns(patterns, 'request')
-    expect(compiling(patterns, 'request').next()).toEqual({ done: true, value: matcher })
-    runSync(checking(patterns))
-    expect(checking(patterns).next().done).toBe(true)
+    expect(compilePatternsSliced(patterns, 'request')).toBe(matcher)
+    const check = checkPatterns(patterns)
+    expect(checkPatternsSliced(patterns)).toBe(check)
   })
 
-  it('are compiled once for all who want them meanwhile', () => {
+  it('are compiled once for all callers that want them meanwhile', async () => {
     const patterns = fresh()
-    runSync(checking(patterns))
-    const works = Array.from({ length: 3 }, () => compiling(patterns, 'request'))
-    const made = new Map<Task<unknown>, unknown>()
-    let steps = 0
-    while (made.size < works.length) {
-      for (const work of works) {
-        if (made.has(work)) continue
-        const { done, value } = work.next()
-        if (done) made.set(work, value)
-        else steps++
-      }
-    }
-    expect(new Set(made.values())).toEqual(new Set([compilePatterns(patterns, 'request')]))
+    checkPatterns(patterns)
+    let matchers: unknown[] = []
+    const turns = await turnsWhile(async () => {
+      const calls = [1, 2, 3].map(() => compilePatternsSliced(patterns, 'request'))
+      matchers = await Promise.all(calls)
+    })
+    expect(new Set(matchers)).toEqual(new Set([compilePatterns(patterns, 'request')]))
     const alone = fresh()
-    runSync(checking(alone))
-    expect(steps).toBeLessThan(2 * [...compiling(alone, 'request')].length)
+    checkPatterns(alone)
+    const turnsAlone = await turnsWhile(() => compilePatternsSliced(alone, 'request'))
+    expect(turns).toBeLessThan(2 * turnsAlone)
   })
 
-  it('are compiled for those who stay', () => {
+  it('are compiled for the callers that stay', async () => {
     const patterns = fresh()
-    runSync(checking(patterns))
-    const [one, other] = [compiling(patterns, 'request'), compiling(patterns, 'request')]
-    for (let step = 0; step < 50; step++) {
-      one.next()
-      other.next()
-    }
-    one.return(undefined as never)
-    expect(runSync(other)).toBe(compilePatterns(patterns, 'request'))
+    const leaving = compilePatternsSliced(patterns, 'request', leavesAfter(10))
+    const staying = compilePatternsSliced(patterns, 'request')
+    await expect(leaving).rejects.toThrow('left')
+    expect(await staying).toBe(compilePatterns(patterns, 'request'))
   })
 
-  it('are compiled anew where nobody stayed', () => {
+  it('are compiled anew after every caller has left', async () => {
     const patterns = fresh()
-    const work = compiling(patterns, 'request')
-    for (let step = 0; step < 200; step++) work.next()
-    work.return(undefined as never)
+    await expect(compilePatternsSliced(patterns, 'request', leavesAfter(10))).rejects.toThrow(
+      'left',
+    )
     expect(compilePatterns(patterns, 'request').find('nothing of it')).toBeUndefined()
   })
 })
 
+/** A caller that no longer wants the result after so many slices. */
+function leavesAfter(slices: number): () => void {
+  return () => {
+    if (slices-- === 0) throw new Error('left')
+  }
+}
+
 describe('a policy that is new', () => {
-  it('is prepared in turns, and read at once afterwards', async () => {
+  it('is prepared in slices, and read at once afterwards', async () => {
     const policy = { version: 1, bannedPatterns: fresh() }
     expect(await turnsWhile(() => preparePolicy(policy))).toBeGreaterThan(2)
     expect(preparePolicy(policy)).not.toBeInstanceOf(Promise)
@@ -195,7 +192,7 @@ describe('a policy that is new', () => {
     expect(readPolicy(policy)).toEqual(policy)
   })
 
-  it('is not prepared for whoever has left', async () => {
+  it('is not prepared for a client that has left', async () => {
     const gone = new Error('gone')
     const prepared = preparePolicy({ version: 1, bannedPatterns: fresh() }, () => {
       throw gone
@@ -204,7 +201,7 @@ describe('a policy that is new', () => {
   })
 
   it.each([null, 3, 'x', [], {}, { bannedPatterns: 'x' }, { bannedPatterns: Array(33).fill('x') }])(
-    'is left to whoever reads it where it is %j',
+    'is not prepared when it is %j',
     (value) => {
       expect(preparePolicy(value)).not.toBeInstanceOf(Promise)
     },
@@ -216,7 +213,7 @@ describe('a match that may begin anywhere', () => {
   const letters = (length: number) =>
     Array.from({ length }, () => 'ab'[Math.floor(random() * 2)]).join('')
 
-  it('is found where it ends and located once: twice the text, twice the steps', () => {
+  it('is located once, when it has ended: twice the text takes twice the steps', () => {
     const matcher = compilePatterns(['[ab]{60}a[ab]*!', '[ab]{50}b[ab]*?x'])
     const [half, whole] = [1 << 14, 1 << 15].map((length) => {
       const steps = matcher.searchTask(`${letters(length)}!`)
@@ -224,14 +221,14 @@ describe('a match that may begin anywhere', () => {
       let step = steps.next()
       for (; !step.done; step = steps.next()) count++
       expect(step.value).toMatchObject({ pattern: 0, view: 'raw', end: length + 1 })
-      // At most so much is done between two pauses.
+      // There is a pause at least every 256 characters.
       expect(count).toBeGreaterThan(length / 256)
       return count
     })
     expect(whole! / half!).toBeLessThanOrEqual(2.5)
   })
 
-  it('is walked back to along with a stream, a little for each symbol', () => {
+  it('is located along with a stream, a little for each symbol', () => {
     const compiled = runSync(buildAutomata([runSync(parsePattern('[ab]{60}a[ab]*!'))]))
     const [half, whole] = [1 << 12, 1 << 13].map((length) => {
       const columnOf = vi.spyOn(compiled.text, 'columnOf')
@@ -244,14 +241,14 @@ describe('a match that may begin anywhere', () => {
         before = walked
       }
       columnOf.mockRestore()
-      // A short way is walked at once.
+      // A short past is walked at once.
       expect(most).toBeLessThanOrEqual(256)
       return before
     })
     expect(whole! / half!).toBeLessThanOrEqual(2.5)
   })
 
-  it('is found where it is where no set of states comes twice, and nothing is remembered', () => {
+  it('is located where no set of states comes twice, and transitions are not cached', () => {
     const [, patterns, textOf] = hostilePatterns().find(([name]) => name === 'states without end')!
     const few = patterns.slice(0, 8)
     const compiled = runSync(buildAutomata(few.map((pattern) => runSync(parsePattern(pattern)))))
@@ -267,7 +264,7 @@ describe('a match that may begin anywhere', () => {
     const looked = dropped.mock.calls.length
     expect(runSync(new PatternScan(compiled).search(text, 128))).toEqual(hit)
     expect(passing.mock.calls.slice(0, 3)).toEqual([[4_096], [8_192], [16_384]])
-    // Now and then it is tried again.
+    // Between two uncached stretches, caching is tried again.
     expect(looked).toBeGreaterThanOrEqual(passing.mock.calls.length)
     for (const size of [100, 5_000]) {
       const scan = new PatternScan(compiled)
