@@ -15,7 +15,7 @@ export default defineProvider({
     const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
     return {
       async chat({ input, model, signal }) {
-        const body = JSON.stringify({ model, turns: input.messages, seed: input.seed })
+        const body = host.json({ model, turns: input.messages, seed: input.seed })
         const response = await host.request({ url, headers, body, signal, stream: true })
         if (response.status === 200) return host.sse(response.body).through(chunks)
         const failure = FAILURES[response.status] ?? 'upstream_error'
