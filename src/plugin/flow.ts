@@ -1,52 +1,56 @@
 /**
- * Sequences that come no faster than they are taken. What passes between a vendor's socket and a client's is a flow; what
- * happens to it on the way is a row of steps that run in one go, without a promise for each part.
+ * Sequences with back-pressure. Everything between the socket of a vendor and the socket of a client is a flow; each
+ * transformation on the way is a synchronous step, so there is no promise per part.
  */
 
 /**
- * One transformation of a flow, told part by part. A step may remember what it saw: it serves one flow only.
- * What a step throws ends the flow; what it and the steps before it gave out until then still goes out first.
+ * One transformation of a flow. A step may keep state, so it serves one flow only. Parts that were emitted before a step
+ * throws are delivered before the error.
  */
 export interface Step<In, Out> {
   /**
-   * Gives out, by calling `emit`, whatever follows from one part: nothing, one part or several. Without it every part goes
-   * on as it is.
+   * Takes one part and emits any number of parts for it, synchronously. A step without it passes every part on.
+   * What it throws ends the flow.
    */
   push?(part: In, emit: (part: Out) => void): void
-  /** All parts that were there together have been pushed. For what is better done once for all of them. */
+  /** Called after all parts of a batch were pushed, for work that is better done once per batch. */
   batchEnd?(emit: (part: Out) => void): void
-  /** The parts have run out, or the step before this one is `done`. */
+  /** Called after the last part, or when the step before this one is `done`. May still emit parts. */
   end?(emit: (part: Out) => void): void | Promise<void>
-  /** The flow breaks. What is returned is thrown in place of the error. */
+  /** Called when the flow fails. Returns the error to throw in place of this one; a promise is awaited. */
   fail?(error: unknown): unknown
-  /** Nothing more is wanted: the source is let go, and `end` is called for the steps after this one. */
+  /** True when the step needs no more parts: the source is closed, and `end` is called for the steps after this one. */
   readonly done?: boolean
 }
 
-/** Parts that were there at the same time. */
+/** Parts that were available at the same time. */
 export interface Batch<T> {
+  /** May be empty. */
   readonly parts: readonly T[]
-  /** Nothing follows. */
+  /** No batch follows. */
   readonly last: boolean
 }
 
-/** Where a flow comes from. */
+/** Produces the batches of a flow. */
 export interface Source<T> {
-  /** Asked again only after it has answered. */
+  /** Called again only after the promise of the last call was settled, and not after the last batch or an error. */
   next(): Promise<Batch<T>>
   /**
-   * Lets go of everything. Not called after an answer that was the last, or after an error.
-   * @param complete what was wanted has come; only the end of it is missing
+   * Releases everything. Not called after the last batch or an error.
+   * @param complete the reader has everything it wanted, and only the end of the source is outstanding
    */
   close(complete: boolean): void | Promise<void>
 }
 
-/** A sequence that is read once, from one place, as its reader asks for it. Leaving a loop over it early closes it. */
+/** A sequence for one reader, produced as it is read. Leaving a `for await` loop early closes it. */
 export interface Flow<T> extends AsyncIterable<T> {
-  /** Adds a step. The flow that comes back takes the place of this one. */
+  /**
+   * Adds a step. Use the returned flow in place of this one.
+   * @throws Error after the first read
+   */
   through<Out>(step: Step<T, Out>): Flow<Out>
-  /** What is there, at least one part unless it is the last; waits while there is nothing. */
+  /** The next batch: at least one part unless it is the last. Rejects with the error of the source or of a step. */
   next(): Promise<Batch<T>>
-  /** Ends it early. Idempotent. */
+  /** Ends the flow and closes its source. May be called more than once. */
   close(): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * JSON that goes on in the words it came in. Parsing a long conversation and writing it again costs more than anything else
- * that happens to a large body, so the source text of what did not change is copied.
+ * Source text of parsed JSON. Serialising a long conversation again costs more than anything else that happens to a large
+ * body (200 KB: 1.6 ms, 0.85 with the text copied), so what did not change is copied.
  */
 
 interface Span {
@@ -25,7 +25,7 @@ interface Member extends Span {
 const MIN_ITEM_LENGTH = 4096
 /** Deeper nesting is not looked into. */
 const MAX_DEPTH = 64
-/** After so many characters the end of a string is searched, not read. */
+/** The end of a string is searched with indexOf after so many characters. */
 const SHORT = 16
 
 const QUOTE = 34
@@ -37,9 +37,8 @@ const CLOSE_LIST = 93
 const OPEN_OBJECT = 123
 const CLOSE_OBJECT = 125
 
-/** A JSON object as a client sent it: its value and its text. */
+/** A JSON object with its source text. Objects in it are recognised by identity, so a changed object must be a new one. */
 export class RawJson {
-  /** A value that is changed is another object, so an object in here still means what its text says. */
   static readonly #places = new WeakMap<object, Place>()
 
   readonly value: object
@@ -51,7 +50,7 @@ export class RawJson {
     this.value = value
   }
 
-  /** The body that a list or one of its items was recorded in, if any; see {@link RawJson.record}. */
+  /** The body in which a list, or an item of it, was recorded; undefined for other objects. */
   static of(value: object): RawJson | undefined {
     return RawJson.#places.get(value)?.body
   }
@@ -83,7 +82,7 @@ export class RawJson {
 
   /**
    * The source text of a top-level member: the last one of that name, as for `JSON.parse`.
-   * @returns undefined where there is none, where it cannot be told apart, and after the release
+   * @returns undefined without such a member, after the release, and for names or nesting that {@link RawJson.record} refuses
    */
   member(name: string): string | undefined {
     const place = this.#text === undefined ? undefined : findMember(this.#text, name)
@@ -91,9 +90,9 @@ export class RawJson {
   }
 
   /**
-   * Remembers how a top-level list is written, and each long object in it, which may go into another list. Text that may
-   * mean something else to another reader is not recorded: readers do not agree which of two members with the same name
-   * counts.
+   * Records where a top-level list stands in the text, and each long object in it, which may go into another list. A list
+   * in which a member name is repeated is not recorded: readers do not agree which of the two members counts. Neither is
+   * one with an escaped top-level name before it, or in a body that nests deeper than 64 levels.
    */
   record(name: string): void {
     const list = (this.value as Readonly<Record<string, unknown>>)[name]
@@ -101,7 +100,7 @@ export class RawJson {
     const member = findMember(this.#text, name)
     if (!member) return
     const items = list as readonly unknown[]
-    // No value has more members than its text: equal sums mean that each item is written as it was read.
+    // A value never has more members than its text, so equal sums mean that no name is repeated in any item.
     if (membersIn(items) !== member.members) return
     for (let i = 0; i < items.length; i++) {
       const { start, end } = member.items[i]!
@@ -112,13 +111,13 @@ export class RawJson {
     RawJson.#places.set(items, { body: this, start: member.start, end: member.end })
   }
 
-  /** Frees the text. What was recorded is serialised from then on. */
+  /** Frees the text. Recorded objects are serialised from then on. */
   release(): void {
     this.#text = undefined
   }
 }
 
-/** How a value goes into a text without being serialised; undefined where nothing of it was recorded. */
+/** The JSON of a list that was recorded, or has recorded items; undefined for other values. */
 function copyOf(value: unknown): string | undefined {
   if (!Array.isArray(value)) return undefined
   const whole = RawJson.textOf(value)

@@ -8,7 +8,7 @@ const listen = (reason: unknown) => void unhandled.push(reason)
 process.on('unhandledRejection', listen)
 afterEach(() => void unhandled.splice(0))
 
-/** After it, Node has told of every rejection that nobody had taken. */
+/** Afterwards Node has reported every unhandled rejection. */
 async function settled(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve))
 }
@@ -26,7 +26,7 @@ describe('a flow whose source cannot be closed', () => {
     close,
   })
 
-  it('tells what a step threw, after what came before it', async () => {
+  it('rejects with what a step threw, after the parts before it', async () => {
     const flow = flowFrom<number>(source(() => Promise.reject(new Error('stuck')))).through(refuses)
     expect(await flow.next()).toEqual({ parts: [1], last: false })
     await expect(flow.next()).rejects.toThrow('refused')
@@ -35,7 +35,7 @@ describe('a flow whose source cannot be closed', () => {
     expect(unhandled).toEqual([])
   })
 
-  it('ends when a step wants no more', async () => {
+  it('ends when a step is done', async () => {
     const one: Step<number, number> & { done: boolean } = {
       done: false,
       push(part, emit) {
@@ -50,16 +50,16 @@ describe('a flow whose source cannot be closed', () => {
   })
 })
 
-it('parts pass a step that only waits for the end', async () => {
-  const heard: string[] = []
+it('parts pass a step without push', async () => {
+  const calls: string[] = []
   const flow = flowOf(1, 2)
-    .through<number>({ end: () => void heard.push('end') })
+    .through<number>({ end: () => void calls.push('end') })
     .through<number>({ push: (part, emit) => emit(part * 10) })
   expect(await flow.next()).toEqual({ parts: [10, 20], last: true })
-  expect(heard).toEqual(['end'])
+  expect(calls).toEqual(['end'])
 })
 
-it('a sequence that throws when it is left is left', async () => {
+it('a sequence whose return() throws can be closed', async () => {
   const sequence: AsyncIterable<number> = {
     [Symbol.asyncIterator]: () => ({
       next: async () => ({ value: 1, done: false }),
@@ -179,8 +179,8 @@ async function allOf<T>(flow: Flow<T>): Promise<T[]> {
   return parts
 }
 
-describe('a step that waits for the end of a batch', () => {
-  /** Says what came together as one. */
+describe('a step with batchEnd', () => {
+  /** Joins the parts of a batch. */
   class Joins implements Step<number, string> {
     #together: number[] = []
 
@@ -197,12 +197,12 @@ describe('a step that waits for the end of a batch', () => {
     return flowFrom({ next: async () => left.shift()!, close() {} })
   }
 
-  it('is told after each of them, before the flow ends', async () => {
+  it('is called after each batch, before the flow ends', async () => {
     const flow = batches([1, 2, 3], [], [4], [5, 6]).through(new Joins())
     expect(await allOf(flow)).toEqual(['1+2+3', '4', '5+6'])
   })
 
-  it('is told of what came before a step that wants no more, and before a failure', async () => {
+  it('is called for the parts before a step that is done, and before an error', async () => {
     const two = { done: false, count: 0 }
     const first: Step<number, number> & { done: boolean } = Object.assign(two, {
       push(part: number, emit: (part: number) => void) {
@@ -216,7 +216,7 @@ describe('a step that waits for the end of a batch', () => {
     await expect(flow.next()).rejects.toThrow('refused')
   })
 
-  it('may be the one that wants no more', async () => {
+  it('may be done in batchEnd', async () => {
     const joins = new Joins()
     const fed = Object.assign(joins, { done: false })
     const flush = joins.batchEnd.bind(joins)
