@@ -1,11 +1,12 @@
-/** What all plugins have in common: schemas of their options, quantities, failures, and the Host. */
+/** Shared by all plugins: option schemas, usage, failures, and the Host. */
 import type { ConsolaInstance } from 'consola'
 import type { $Fetch } from 'ofetch'
 import type { Flow } from './flow.ts'
 
+/** Version of this contract. `define…` puts it into the plugin; the gateway refuses other versions. */
 export const API_VERSION = 1
 
-/** Any validator that speaks Standard Schema (valibot in the house). https://standardschema.dev */
+/** A validator with the Standard Schema interface, such as a valibot or zod schema. https://standardschema.dev */
 export interface Schema<Output = unknown> {
   readonly '~standard': {
     readonly version: 1
@@ -14,152 +15,198 @@ export interface Schema<Output = unknown> {
     readonly types?: { readonly input: unknown; readonly output: Output } | undefined
   }
 }
+
+/** What a {@link Schema} makes of a value: the converted value, or what is wrong with it. */
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] }
+
+/** One thing that is wrong with a value. */
 export interface SchemaIssue {
   readonly message: string
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
 }
+
+/** The type of the values that a schema produces. */
 export type Output<S extends Schema> = NonNullable<S['~standard']['types']>['output']
 
 /**
- * Quantities, never money. Every member counts what its name says; a vendor's habits are undone in its plugin.
- * Integers, at least 0.
+ * What a request consumed: quantities, never money. Integers, at least 0; an absent member counts as 0. The plugin converts
+ * what its vendor reports to these definitions.
  */
 export interface Usage {
-  /** Everything that went in: cached, written, audio and image tokens included. */
+  /** All input tokens: those of the next four members are included. */
   readonly promptTokens?: number
-  /** Of these, read from a prompt cache; written to one (of any lifetime). */
+  /** Read from the vendor's prompt cache. */
   readonly cachedTokens?: number
+  /** Written to the vendor's prompt cache, whatever its lifetime. */
   readonly cacheWriteTokens?: number
   readonly audioInputTokens?: number
   readonly imageInputTokens?: number
-  /** Everything that came out: reasoning, audio and image tokens included. */
+  /** All output tokens: those of the next five members are included. */
   readonly completionTokens?: number
   readonly reasoningTokens?: number
-  /** Tokens of a predicted output that were used, or thrown away; billed as output like the rest. */
+  /** Tokens of a predicted output that the answer contains. */
   readonly acceptedPredictionTokens?: number
+  /** Tokens of a predicted output that the answer does not contain. */
   readonly rejectedPredictionTokens?: number
   readonly audioOutputTokens?: number
   readonly imageOutputTokens?: number
+  /** Images made. */
   readonly images?: number
+  /** Document pages processed. */
   readonly pages?: number
-  /** Unicode code points. */
+  /** Characters of text, in Unicode code points. */
   readonly characters?: number
+  /** Seconds of audio. */
   readonly seconds?: number
-  /** Searches the vendor ran itself; on the gateway's own search line, searches the gateway ran. */
+  /** Web searches that the vendor ran. On the gateway's own search line: searches that the gateway ran. */
   readonly searches?: number
-  /** The vendor reported nothing: characters ÷ 4. */
+  /** The vendor reported nothing, so tokens are estimated as characters ÷ 4. */
   readonly estimated?: boolean
-  /** USD as the vendor reports it: a cross-check for the operator, never the charge. */
+  /** What the vendor says the request cost, USD as decimal text. Shown to the operator as a check, never charged. */
   readonly vendorCost?: string
 }
 
 /**
- * What went wrong, in the plugin's judgement. Status, code, retry and fail-over follow from it:
- * the first four are the client's fault or nobody's, the others are tried on another deployment.
+ * What went wrong, in the plugin's judgement. The class decides the client's status and error code, and whether another
+ * deployment is tried: not for the first four, which every deployment would answer the same way.
  */
 export type FailureClass =
+  /** The vendor refuses the request: a parameter is invalid. */
   | 'bad_request'
+  /** The input is longer than the model's context. */
   | 'context_length'
+  /** The vendor's own filter refused the input or the output. */
   | 'content_blocked'
+  /** The vendor refuses the size of the body or of a file. */
   | 'payload_too_large'
+  /** The vendor does not know the model or the address. */
   | 'not_found'
+  /** The vendor refuses the operator's key. */
   | 'upstream_auth'
+  /** The operator's balance or quota at the vendor is used up. */
   | 'upstream_balance'
+  /** The vendor limits the rate. */
   | 'upstream_rate'
+  /** The vendor has no capacity. */
   | 'overloaded'
+  /** Any other fault of the vendor, including answers that cannot be read. */
   | 'upstream_error'
+  /** The vendor did not answer in time. */
   | 'timeout'
 
-/** A request on the hot path. */
+/** An HTTP request to a vendor, for {@link Host.request}. */
 export interface UpstreamRequest {
+  /** Absolute, http or https, with query string. */
   readonly url: string
   /** Default `POST`. */
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** A list goes out piece by piece, without being joined. */
+  /** Text is sent as UTF-8. The segments of a list are sent one after the other, without being joined in memory. */
   readonly body?: string | Uint8Array | readonly Uint8Array[]
+  /** Ends the request when it is aborted. Pass on the signal of the {@link ProviderRequest} or search: it has its time limits. */
   readonly signal: AbortSignal
-  /** Whether the answer is read as it comes: then the head must arrive within `firstPartTimeout`, else within `timeout`. */
+  /**
+   * Whether the answer is a stream. Its head then has to arrive within the provider's `firstPartTimeout`, and no pause may be
+   * longer than `idleTimeout`; any other answer has `timeout` for its head and for each pause.
+   */
   readonly stream?: boolean
 }
 
+/** The response to an {@link UpstreamRequest}. Read `body` or call `text`, not both. */
 export interface UpstreamResponse {
+  /** Any HTTP status from 200 on. */
   readonly status: number
   /** Lower-case names; a repeated header is joined with `, `. */
   readonly headers: Readonly<Record<string, string>>
-  /** Raw bytes with back-pressure, once. Leaving a loop over it early closes the connection. */
+  /** The bytes as they are read, with back-pressure. Can be read once; leaving a loop over it early closes the connection. */
   readonly body: Flow<Uint8Array>
-  /** The whole body as text. @throws the failure class `upstream_error` past `limit` bytes (default 64 MiB) */
+  /**
+   * The whole body, decoded as UTF-8.
+   * @param limit most bytes, 64 MiB by default
+   * @throws a failure of class `upstream_error` for a longer or broken body, and `timeout` for one that does not arrive
+   */
   text(limit?: number): Promise<string>
 }
 
-/** One field of a form: a text, or a file. */
+/** One field of a form: text or a file. */
 export interface FormField {
   readonly name: string
   readonly value:
     | string
     | {
         readonly bytes: Uint8Array | readonly Uint8Array[]
+        /** Such as `image/png`. */
         readonly mediaType: string
         readonly filename: string
       }
 }
 
-/** A form that can be sent. */
+/** An encoded form, to be sent with {@link Host.request}. */
 export interface Form {
-  /** Of the header; the boundary is in it. */
+  /** The value of the header `content-type`, with the boundary. */
   readonly contentType: string
   readonly body: readonly Uint8Array[]
 }
 
-/** What was found at an address. */
+/** A file that {@link Host.download} fetched. */
 export interface Download {
   readonly bytes: Uint8Array
-  /** As the server says it, in lower case and without parameters; empty when it says nothing. */
+  /** As the server declares it, in lower case and without parameters; empty when it declares none. */
   readonly contentType: string
 }
 
+/** Options of {@link Host.download}. */
 export interface DownloadOptions {
-  /** Below the limit of the configuration. */
+  /** Most bytes. Can only lower the limit of the configuration. */
   readonly limitBytes?: number
-  /** What the content type has to begin with; any by default. */
+  /** Accepted content types, as prefixes such as `image/`; all by default. */
   readonly types?: readonly string[]
-  /** The field of the request that holds the address, for the error. */
+  /** The field of the client's request that holds the address, such as `document.url`; becomes `param` of the error. */
   readonly param?: string
 }
 
-/** What the gateway offers a plugin. */
+/** What the gateway offers a plugin. One Host belongs to one configured instance. */
 export interface Host {
-  /** The instance name from the configuration. */
+  /** The name of the instance in the configuration. */
   readonly name: string
-  /** The hot path: status, headers, bytes. Network errors and timeouts are thrown as failures, HTTP statuses are not. */
+  /**
+   * Sends an HTTP request and resolves with the head of the response. Any HTTP status is a response, not an error; nothing
+   * is retried and no redirect is followed.
+   * @throws a failure of class `timeout` or `upstream_error` when no response arrives; the reason of an aborted signal
+   */
   request(request: UpstreamRequest): Promise<UpstreamResponse>
   /**
-   * `JSON.stringify` of a plain object, for the body of {@link Host.request}. Messages that the client sent and nothing
-   * changed are copied from the request as they are, with the digits of their numbers; a long conversation takes half the
-   * time. Objects of the input must not be changed in place: what changes is a new object.
+   * Serialises the body of a request: a plain object, with the result of `JSON.stringify`. Messages that the client sent and
+   * nothing changed are copied from the client's text, in half the time and with all digits of their numbers. This works by
+   * object identity, so do not change objects of the input in place: make a new object.
    */
   json(body: object): string
-  /** A `multipart/form-data` body for {@link Host.request}, its fields in this order. Files are not copied. */
+  /** Encodes `multipart/form-data` for {@link Host.request}, in the order of the fields. The bytes of files are not copied. */
   form(fields: readonly FormField[]): Form
   /**
-   * Fetches a document from an address that a client or a vendor supplied: https and public addresses only, bounded in size
-   * and time, redirects followed with the same care. For addresses that a vendor cannot be given, and no others.
-   * @throws an error that the client gets as 400 `fetch_failed`, whatever went wrong; the signal's reason when that is it
+   * Downloads a file from an address that a client or a vendor supplied, if the vendor cannot take the address itself. Only
+   * https and public addresses, with bounded size and time; up to 3 redirects, each checked in the same way.
+   * @throws an error that the client receives as 400 `fetch_failed`, whatever the reason; the reason of an aborted signal
    */
   download(url: string, signal: AbortSignal, options?: DownloadOptions): Promise<Download>
-  /** ofetch, for everything that is not hot; no retries. */
+  /** ofetch without retries, for requests that are not made for every call, such as token endpoints. */
   readonly http: $Fetch
+  /** Logs with the name of the instance. Never log bodies or keys. */
   readonly log: ConsolaInstance
   /**
-   * The JSON payloads of a server-sent event stream, in order. `[DONE]` ends it, with a last `{ choices: [], endOfStream: true }`.
-   * @throws the failure class `upstream_error` when a payload is not JSON
+   * Parses a stream of server-sent events and gives the JSON value of each event. `[DONE]` ends it: the last value is then
+   * `{ choices: [], endOfStream: true }`, which is missing when the stream was cut.
+   * @throws a failure of class `upstream_error` for an event that is not JSON or longer than 64 Mi characters
    */
   sse(body: AsyncIterable<Uint8Array>): Flow<any>
-  /** An error to throw. The message is shown to the client: name no account, key or host in it. */
+  /**
+   * Makes the error that a plugin throws when the vendor fails.
+   * @param message for the client: must not name accounts, keys or hosts
+   * @param options `code` and `param` of the client's error; `retryAfterMs`: when the vendor wants to be asked again;
+   * `cause`: for the operator's log
+   */
   fail(
     failure: FailureClass,
     message: string,
