@@ -1,7 +1,7 @@
 /**
- * The public contract between the gateway and its plugins. Interface version 1: a breaking change is version 2, never an
- * edit here. A plugin is a plain object; `define…` only brands it and gives types, so nothing of the gateway has to be
- * imported at run time.
+ * The contract between the gateway and its plugins, version 1. A plugin is a plain object; `define…` only marks it and checks
+ * its types, so a plugin needs nothing of the gateway at run time. Members may be added to the contract. None is changed or
+ * removed: that would be version 2.
  */
 export * from './plugin/base.ts'
 export * from './plugin/chat.ts'

@@ -1,30 +1,44 @@
-/** Chat in OpenAI's shapes (Chat Completions API); reasoning and annotations as in the wire contract. */
+/**
+ * Chat in the shapes of OpenAI's Chat Completions API, with `reasoning` and `annotations` as `docs/api.md` describes them.
+ * https://platform.openai.com/docs/api-reference/chat
+ */
 
-/** An OpenAI chat request, already constrained. Members we do not know are there too and belong upstream. */
+/**
+ * A chat request, with the key's policy applied. It also has all members that the gateway does not know: send them to the
+ * vendor. Nothing in it may be changed in place.
+ */
 export interface ChatInput {
   readonly messages: readonly ChatMessage[]
+  /** Whether the answer should come in chunks. Either form is accepted, whatever was asked for. */
   readonly stream?: boolean
+  /** Output limit in tokens; also holds the older `max_tokens`. */
   readonly max_completion_tokens?: number
   readonly reasoning?: Reasoning
+  /** Entries of type `function` and `custom`; also holds the older `functions`. */
   readonly tools?: readonly any[]
   readonly [member: string]: unknown
 }
 
+/** One message of a conversation, in OpenAI's shape. */
 export interface ChatMessage {
   readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool' | 'function'
+  /** Text, or a list of parts with a `type`. */
   readonly content?: string | readonly any[] | null
   readonly [member: string]: any
 }
 
+/** How much a model should think. Also holds the older `reasoning_effort` and `include_reasoning`. */
 export interface Reasoning {
   readonly effort?: 'max' | 'xhigh' | 'high' | 'medium' | 'low' | 'minimal' | 'none'
+  /** Limit of the thinking in tokens; given in place of `effort`. */
   readonly max_tokens?: number
+  /** The client does not want to see the thinking. The gateway removes it where the vendor does not. */
   readonly exclude?: boolean
   readonly enabled?: boolean
   readonly summary?: 'auto' | 'concise' | 'detailed'
 }
 
-/** One entry of `reasoning_details`. In a stream, text of the same block repeats its `index`. */
+/** One entry of `reasoning_details`. In a stream, entries of one block have the same `index`, and their texts are joined. */
 export interface ReasoningDetail {
   readonly type: 'reasoning.text' | 'reasoning.summary' | 'reasoning.encrypted'
   readonly text?: string | null
@@ -36,6 +50,7 @@ export interface ReasoningDetail {
   readonly index?: number
 }
 
+/** A part of a tool call in a stream. `arguments` and `input` of one call are joined. */
 export interface ToolCallDelta {
   index?: number
   id?: string | null
@@ -44,6 +59,7 @@ export interface ToolCallDelta {
   custom?: { name?: string | null; input?: string | null }
 }
 
+/** What one chunk adds to a choice. */
 export interface ChatDelta {
   role?: string | null
   content?: string | null
@@ -55,7 +71,9 @@ export interface ChatDelta {
   [member: string]: unknown
 }
 
+/** One choice in a chunk. */
 export interface ChatChunkChoice {
+  /** By default the position in the list. */
   index?: number
   delta?: ChatDelta | null
   finish_reason?: string | null
@@ -63,9 +81,10 @@ export interface ChatChunkChoice {
 }
 
 /**
- * One object of a chat stream. Providers may be as careless as vendors are about roles, tool indexes, repeated finish
- * reasons and absent members: the gateway puts streams in order. It relies on this only: text is in `delta.content`,
- * visible reasoning in `delta.reasoning`, and `usage` counts as {@link OpenAIUsage} says.
+ * One object of a chat stream. The gateway corrects roles, indexes of tool calls, repeated finish reasons and missing members.
+ * It relies on three rules: text is in `delta.content`, visible reasoning in `delta.reasoning`, and `usage` counts as
+ * {@link OpenAIUsage} says. A stream that ends without a finish reason for every choice, without `usage` and without
+ * `endOfStream` counts as cut and fails.
  */
 export interface ChatChunk {
   id?: string
@@ -74,14 +93,14 @@ export interface ChatChunk {
   model?: string
   choices: ChatChunkChoice[]
   usage?: OpenAIUsage | null
-  /** The usage is of what was consumed so far. Without this, usage says that the answer is complete. */
+  /** `usage` covers what was consumed so far. Otherwise `usage` means that the answer is complete. */
   usageIsPartial?: boolean
-  /** The vendor said that this is all, with a mark of its own such as `[DONE]`. */
+  /** The vendor marked the end of the stream, for example with `[DONE]`. */
   endOfStream?: boolean
   [member: string]: unknown
 }
 
-/** A whole chat answer. */
+/** A chat answer that is not streamed, in OpenAI's shape. */
 export interface ChatCompletion {
   choices: { index?: number; message: any; finish_reason?: string | null; logprobs?: any }[]
   usage?: OpenAIUsage | null
@@ -89,8 +108,8 @@ export interface ChatCompletion {
 }
 
 /**
- * OpenAI's usage object, in the gateway's sense: `prompt_tokens` includes everything cached, `completion_tokens`
- * includes reasoning. `total_tokens` is not read.
+ * OpenAI's usage object as the gateway reads it: `prompt_tokens` includes cached and written tokens, `completion_tokens`
+ * includes reasoning. `total_tokens` is ignored. Counts are integers, at least 0.
  */
 export interface OpenAIUsage {
   prompt_tokens?: number | null
@@ -108,9 +127,9 @@ export interface OpenAIUsage {
     accepted_prediction_tokens?: number | null
     rejected_prediction_tokens?: number | null
   } | null
-  /** Searches the vendor ran itself. */
+  /** Web searches that the vendor ran. */
   searches?: number
-  /** USD as the vendor reports it, decimal text. */
+  /** What the vendor says the request cost, USD as decimal text; see {@link Usage}. */
   vendor_cost?: string
   [member: string]: unknown
 }

@@ -1,7 +1,11 @@
-/** Guards look at texts and say whether they may pass. Offsets are UTF-16 code units (JavaScript string indices). */
+/**
+ * Guards decide whether texts may go to a model, and whether its answers may go to the client. Offsets and lengths of texts
+ * are in UTF-16 code units, as in JavaScript strings.
+ */
 import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
 import type { ChatInput, ChatCompletion } from './chat.ts'
 
+/** Subjects that a policy can forbid with `deny`. */
 export const CATEGORIES = [
   'code',
   'math',
@@ -11,9 +15,13 @@ export const CATEGORIES = [
   'financial-advice',
   'personal-data',
 ] as const
+/** One of {@link CATEGORIES}. */
 export type Category = (typeof CATEGORIES)[number]
 
-/** What a guard may answer for. Rules of its own are `x:<plugin>/<id>`. */
+/**
+ * A rule of a policy: all banned patterns or the one at an index, all scopes or the one at an index, a denied category,
+ * attempts to manipulate the model, or a rule of the guard's own, `x:<plugin>/<id>`.
+ */
 export type RuleRef =
   | 'bannedPatterns'
   | `bannedPatterns[${number}]`
@@ -23,22 +31,29 @@ export type RuleRef =
   | 'tampering'
   | `x:${string}`
 
+/** A range of a text. */
 export interface Span {
   readonly start: number
   /** Exclusive. */
   readonly end: number
+  /** What was found there, such as `email`; for the operator. */
   readonly label?: string
 }
 
+/**
+ * What a guard says about a text. `abstain` means that it did not judge: `unscannable`, a text or file that it cannot read,
+ * is treated as the policy's `onError` says; `not-applicable`, a text that its rules do not concern, passes.
+ */
 export type Verdict =
   | { readonly action: 'pass' }
   | {
       readonly action: 'block'
       readonly rule: RuleRef
-      /** 0 to 1, for information only: the guard applies its own threshold. */
+      /** 0 to 1, for the operator only: the guard applies its own threshold. */
       readonly score?: number
+      /** Where the violation is. */
       readonly spans?: readonly Span[]
-      /** For the operator's record, never for the client. */
+      /** For the operator. The client never sees it. */
       readonly reason?: string
     }
   | { readonly action: 'abstain'; readonly why: 'unscannable' | 'not-applicable' }
@@ -46,10 +61,10 @@ export type Verdict =
 /** Whether a text goes to a model or comes from it. */
 export type Side = 'input' | 'output'
 
-/** Whose rules a guard answers for: those of the key, or those that the request brought. */
+/** Where rules come from: the key's policy, or the policy in the request. */
 export type Origin = 'key' | 'request'
 
-/** Where a text stands. */
+/** The kind of place in a request or an answer that a text comes from. */
 export type Channel =
   | 'content'
   | 'refusal'
@@ -63,97 +78,119 @@ export type Channel =
   | 'document'
   | 'transcript'
 
-/** Something in a unit that is not text. */
+/** A part of an item that is not text. */
 export interface Media {
   readonly kind: 'image' | 'audio' | 'file'
   readonly mediaType?: string
-  /** A data URL or an address. */
+  /** A data URL or an https address. */
   readonly url?: string
 }
 
-/** One text with an address. Units are looked at one by one and never joined. */
+/** One text with its place. Items are judged one by one and never joined. */
 export interface TextItem {
-  /** Unique within its call, such as `messages[3]`. */
+  /** Unique within the call, such as `messages[3]`. */
   readonly id: string
   readonly side: 'input' | 'output'
   readonly channel: Channel
   readonly role?: 'system' | 'user' | 'assistant' | 'tool'
-  /** Part of the turn that is to be answered, or of the answer. */
+  /** Belongs to the last user turn or to the answer, not to the history. */
   readonly current: boolean
   readonly text: string
+  /** Images, audio and files in the same place. */
   readonly media?: readonly Media[]
-  /** Segments of an answer: what was said just before, and what was asked. */
+  /** Of a segment of an answer: the text just before it, and what the user asked. */
   readonly context?: { readonly before: string; readonly userTurn: string }
 }
 
-/** One stretch of an answer that is looked at as it grows. */
+/** One text of an answer that grows while it is streamed. */
 export interface TextStream {
   readonly channel: Channel
+  /** Index of the choice. */
   readonly choice: number
-  /** Which tool call or reasoning block. */
+  /** Index of the tool call or reasoning block; 0 for other channels. */
   readonly index: number
 }
 
-/** The rules of one origin that this guard answers and that are in force. */
+/** The rules of one origin that this guard enforces. Lists may be empty. */
 export interface ActiveRules {
+  /** Subjects that answers must keep to, in the operator's words. */
   readonly scopes: readonly string[]
   readonly deny: readonly Category[]
+  /** RE2 expressions. */
   readonly bannedPatterns: readonly string[]
 }
 
+/** What a guard sees of the conversation that a text belongs to. */
 export interface ConversationView {
-  /** The current user turn, at most 2,000 characters: head and tail. */
+  /** The last user turn. Of a long one the beginning and the end, together at most 2,000 characters. */
   readonly userTurn: string
 }
 
+/** The call that a text belongs to. Pass the same object to {@link GuardHost}. */
 export interface GuardContext {
   readonly requestId: string
   readonly accountId: string
   readonly keyId: string
   /** The operation, such as `chat`. */
   readonly operation: string
-  /** Catalog id. */
+  /** The model's id in the catalog. */
   readonly model: string
+  /** Which policy `rules` comes from. A guard is asked once for each origin that has rules for it. */
   readonly origin: Origin
   readonly rules: ActiveRules
-  /** The model that the key's policy wants to judge, where it names one. Catalog id. */
+  /** Catalog id of the model that should judge, where the key's policy names one. */
   readonly judgeModel?: string
   readonly conversation: ConversationView
+  /** Aborted when the verdict is no longer needed: the time is up, or the client has left. Pass it to every request. */
   readonly signal: AbortSignal
-  /** ms since epoch */
+  /** When the time is up, ms since epoch. */
   readonly deadline: number
 }
 
+/** What a guard says about a text that is not complete yet. */
 export interface CheckProgress {
-  /** Lane offset up to which the guard agrees; never decreases, never beyond what was pushed. */
+  /** Text before this offset may be released. Never decreases, and never exceeds the length of the text so far. */
   readonly safeOffset: number
+  /** Set as soon as the guard blocks. Nothing is pushed afterwards. */
   readonly verdict?: Verdict
 }
 
-/** Follows one lane. */
+/** The check of one {@link TextStream}. A local guard returns no promises. */
 export interface OutputCheck {
+  /** Takes the next piece of the text. Called again only after the last answer. */
   push(text: string): CheckProgress | Promise<CheckProgress>
+  /** The text is complete. A guard that agrees to all of it answers with its length. */
   end(): CheckProgress | Promise<CheckProgress>
 }
 
+/**
+ * A set-up guard. What it throws counts as a failure of the guard, and the policy's `onError` decides whether the text passes;
+ * a guard that could not judge never counts as one that agreed.
+ */
 export interface Guard {
+  /** The rules it can enforce. It is asked when a policy has one of them, or when the configuration says `applies: 'always'`. */
   readonly enforces: readonly RuleRef[]
-  /** Local guards run first, do no I/O, and answer at once: of what they say about an answer nothing is a promise. */
+  /**
+   * Local guards run first and do no I/O. Their `checkOutput` and `streamOutput` return no promises; a promise is a fault.
+   * Remote guards may return promises everywhere.
+   */
   readonly execution: 'local' | 'remote'
-  /** Can judge complete output only: the answer is buffered. */
+  /** The guard can judge complete output only, so the answer is held back until it is complete. */
   readonly needsFullText?: boolean
   /**
-   * One verdict per unit, in their order.
-   * @throws an error named `TooLarge` for more than the guard takes: the text is at fault then, and not the guard
+   * Judges the texts of a request, also its history.
+   * @returns one verdict per item, in the same order
+   * @throws an error with the name `TooLarge` for more text than the guard takes: then the text is at fault, not the guard
    */
   checkInput?(
-    units: readonly TextItem[],
+    items: readonly TextItem[],
     context: GuardContext,
   ): readonly Verdict[] | Promise<readonly Verdict[]>
-  /** A complete text, or one segment of it. */
-  checkOutput?(unit: TextItem, context: GuardContext): Verdict | Promise<Verdict>
-  /** One object per lane. */
-  streamOutput?(lane: TextStream, context: GuardContext): OutputCheck
+  /** Judges a complete text of an answer, or one segment of it. Used where there is no `streamOutput`. */
+  checkOutput?(item: TextItem, context: GuardContext): Verdict | Promise<Verdict>
+  /** Starts the check of one text of an answer while it is streamed. Called once per text. */
+  streamOutput?(stream: TextStream, context: GuardContext): OutputCheck
+  /** Releases what `setup` acquired. Called once, after the last check. */
   close?(): void | Promise<void>
 }
 
@@ -164,39 +201,50 @@ export interface Guard {
  */
 export type PatternView = 'raw' | 'folded' | 'squeezed' | 'leet' | 'decoded' | 'derived'
 
-/** Where patterns matched. */
+/** A match of a pattern. */
 export interface PatternMatch extends Span {
-  /** Position in the list that was compiled. */
+  /** Index of the pattern in the list that was compiled. */
   readonly pattern: number
   readonly view: PatternView
 }
 
-/** What is known after a piece of a text. */
+/** The state of a {@link TextScan}. */
 export interface ScanProgress {
-  /** Offset up to which nothing can be part of a match any more; never decreases. */
+  /** Text before this offset cannot be part of a match, whatever follows. Never decreases. */
   readonly safeOffset: number
-  /** The first match. Nothing is pushed after it. */
+  /** The first match. Push nothing after it. */
   readonly match?: PatternMatch
 }
 
-/** Follows one text, however it is cut. Synchronous. */
+/** Searches a text that arrives in pieces. The result is the same wherever the text is cut. */
 export interface TextScan {
   push(text: string): ScanProgress
+  /** The text is complete. */
   end(): ScanProgress
 }
 
-/** Patterns, compiled. Linear time, evasions undone, no match leaks for any cut of the text. */
+/** Compiled patterns. Every search takes linear time and also finds disguised matches; see {@link PatternView}. */
 export interface PatternMatcher {
-  /** The first match in a whole text. */
+  /** The first match in a complete text. */
   find(text: string): PatternMatch | undefined
+  /** Starts a search in a growing text. */
   scan(): TextScan
 }
 
-/** What the gateway offers a guard on top of a {@link Host}. */
+/** What the gateway offers a guard in addition to {@link Host}. */
 export interface GuardHost extends Host {
-  /** Asks a model through the gateway's own routing: no policy, no guards, no limits of the key; metered as guard usage. */
+  /**
+   * Asks a model of the catalog, without policy, guards and limits of the key. The account of the call pays for it as guard
+   * usage, unless the operator does.
+   * @param context as the guard received it
+   * @throws an error when the model fails, when the budget of the call for guards is used up, or when a free account would
+   * have to pay
+   */
   askModel(model: string, request: ChatInput, context: GuardContext): Promise<ChatCompletion>
-  /** RE2 expressions, case-insensitive. @throws Error that says which pattern is wrong, and why */
+  /**
+   * Compiles RE2 expressions, which match regardless of case.
+   * @throws Error that names the pattern and what is wrong with it
+   */
   compilePatterns(patterns: readonly string[]): PatternMatcher
   /**
    * Gives other calls their turn during long work on an input: `const due = host.yieldIfDue(context); if (due) await due`,
@@ -204,23 +252,28 @@ export interface GuardHost extends Host {
    * wanted.
    */
   yieldIfDue(context: GuardContext): void | Promise<void>
-  /** Values of one account never reach another. */
+  /** A bounded cache in memory. Entries belong to the account of the context; other accounts do not see them. */
   readonly cache: {
+    /** Undefined when there is no entry. */
     get(context: GuardContext, key: string): unknown
+    /** Kept for at most a day. */
     set(context: GuardContext, key: string, value: unknown, ttlSeconds: number): void
   }
 }
 
+/** A guard plugin; the default export of its module. */
 export interface GuardPlugin<S extends Schema = Schema<any>> {
   readonly kind: 'guard'
   readonly api: number
+  /** Name of the plugin, for messages and its own rules. */
   readonly name: string
   /** Validates `guards.use[].options`. */
   readonly options: S
+  /** Called once for each configured instance; has ten seconds. An error refuses the configuration. */
   setup(options: Output<S>, host: GuardHost): Guard | Promise<Guard>
 }
 
-/** Brands a guard plugin. */
+/** Marks a plain object as a guard plugin. Example: `plugins/guards/patterns.ts`. */
 export function defineGuard<S extends Schema>(
   plugin: Omit<GuardPlugin<S>, 'kind' | 'api'>,
 ): GuardPlugin<S> {

@@ -1,9 +1,10 @@
-/** For providers of images whose vendor makes one for each request. */
+/** Help for providers whose vendor makes one image per request. */
 import type { ImageResult } from './media.ts'
 
 /**
- * Asks `times` times at once and puts the images and counts together. The first request that fails ends the others.
- * @throws what that one threw
+ * Makes `times` requests at the same time and joins their images and usage. The first request that fails aborts the others.
+ * @param ask makes one request; must pass its signal on
+ * @throws what the first failed request threw
  */
 export async function requestEach(
   times: number,
@@ -11,12 +12,12 @@ export async function requestEach(
   ask: (signal: AbortSignal) => Promise<ImageResult>,
 ): Promise<ImageResult> {
   if (times === 1) return ask(signal)
-  const others = new AbortController()
-  const either = AbortSignal.any([signal, others.signal])
+  const failure = new AbortController()
+  const either = AbortSignal.any([signal, failure.signal])
   try {
     return joined(await Promise.all(Array.from({ length: times }, () => ask(either))))
   } catch (error) {
-    others.abort(error)
+    failure.abort(error)
     throw error
   }
 }

@@ -1,22 +1,26 @@
-/** Images, documents and audio: what providers take and give. Names are OpenAI's (OCR: Mistral's) where these have one. */
+/**
+ * Input and output of images, documents and audio. Names follow OpenAI's API, for OCR Mistral's. Inputs are validated, and
+ * also have all members that the gateway does not know: send them to the vendor.
+ */
 import type { Usage } from './base.ts'
 
-/** Bytes, and what they are. */
+/** A file from the client. */
 export interface MediaFile {
   readonly bytes: Uint8Array
-  /** The same as they arrived, for whoever only passes them on: joining a large file costs as much memory again. */
+  /** The same bytes as they arrived. Send these when you only pass a file on: `bytes` joins them, in as much memory again. */
   readonly segments?: readonly Uint8Array[]
-  /** Found in the bytes themselves where that is possible, such as `image/png`. */
+  /** Such as `image/png`; detected in the bytes where possible. */
   readonly mediaType: string
-  /** As the client named it; for a vendor's eyes only. */
+  /** As the client named it. Do not log it. */
   readonly filename?: string
 }
 
 // --- images ---
 
+/** A request for images; see `docs/api.md`. */
 export interface ImageInput {
   readonly prompt: string
-  /** 1 to 10 */
+  /** Number of images, 1 to 10; by default 1. */
   readonly n?: number
   readonly size?: string
   readonly quality?: string
@@ -30,19 +34,21 @@ export interface ImageInput {
   readonly [member: string]: unknown
 }
 
+/** A request to change images. */
 export interface ImageEditInput extends ImageInput {
   readonly images: readonly MediaFile[]
   readonly mask?: MediaFile
   readonly input_fidelity?: 'high' | 'low'
 }
 
+/** One image. */
 export interface GeneratedImage {
-  /** Standard alphabet, padded. */
+  /** The bytes in base64, standard alphabet with padding. */
   readonly b64_json: string
   readonly revised_prompt?: string
 }
 
-/** What was made, and how, where the vendor says so. */
+/** All images of a request, with the properties that the vendor reports. */
 export interface ImageResult {
   readonly data: readonly GeneratedImage[]
   readonly usage?: Usage
@@ -52,22 +58,23 @@ export interface ImageResult {
   readonly quality?: string
 }
 
-/** One event of an image that is shown while it is made; `completed` is the last one. */
+/** One event of a streamed image: previews, then `completed` with the result. */
 export type ImageEvent =
   | { readonly type: 'partial'; readonly b64_json: string; readonly index: number }
   | ({ readonly type: 'completed' } & ImageResult)
 
 // --- OCR ---
 
-/** Where a document is: its bytes, or the address a vendor that takes addresses gets. */
+/** A document: its bytes, or its address for vendors that take addresses. For others use {@link Host.download}. */
 export type DocumentSource = { readonly file: MediaFile } | { readonly url: string }
 
+/** A document to be read. */
 export interface OcrInput {
   readonly document: DocumentSource & {
     readonly kind: 'document' | 'image'
     readonly name?: string
   }
-  /** Zero-based, ascending, without repetition; all when absent. */
+  /** Indexes from 0, ascending, without repetition; all pages when absent. */
   readonly pages?: readonly number[]
   readonly include_image_base64?: boolean
   readonly image_limit?: number
@@ -78,8 +85,9 @@ export interface OcrInput {
   readonly [member: string]: unknown
 }
 
+/** The text of one page. */
 export interface OcrPage {
-  /** Position in the document. */
+  /** Index in the document, from 0. */
   readonly index: number
   readonly markdown: string
   readonly images?: readonly any[]
@@ -91,66 +99,71 @@ export interface OcrPage {
   readonly [member: string]: unknown
 }
 
+/** The result of OCR. */
 export interface OcrResult {
   readonly pages: readonly OcrPage[]
-  /** JSON text. */
+  /** JSON text in the format that `document_annotation_format` asks for. */
   readonly document_annotation?: string | null
-  /** How large the document is, where the vendor says so. */
+  /** Size of the document in bytes, where the vendor reports it. */
   readonly documentBytes?: number | null
-  /** `pages` are those that were processed; by default as many as there are in `pages`. */
+  /** `usage.pages` counts processed pages; by default the length of `pages`. */
   readonly usage?: Usage
 }
 
 // --- speech ---
 
+/** Text to be spoken. */
 export interface SpeechInput {
   readonly input: string
   readonly voice: string | { readonly id: string }
   readonly instructions?: string
   readonly response_format: 'mp3' | 'opus' | 'aac' | 'flac' | 'wav' | 'pcm'
-  /** 0.25 to 4 */
+  /** 0.25 to 4; by default 1. */
   readonly speed?: number
   readonly [member: string]: unknown
 }
 
-/** Sound, as it is made. */
+/** Audio, streamed as it is made. */
 export interface Speech {
-  /** In the format that was asked for. */
+  /** In the requested format, unless `pcmSampleRate` is set. */
   readonly bytes: AsyncIterable<Uint8Array>
   /**
-   * The bytes are bare samples instead (16 bits, signed, little-endian, mono), so many a second. The gateway makes `wav`
-   * and `pcm` of them; other formats it refuses.
+   * The bytes are raw PCM samples (16 bit, signed, little-endian, mono) at this rate per second. The gateway converts them to
+   * `wav` or `pcm`; requests for another format fail.
    */
   readonly pcmSampleRate?: number
-  /** Where the vendor counts something else than the characters of the input. */
+  /** Set it where the vendor counts something else than the characters of the input. */
   readonly usage?: Usage
 }
 
 // --- transcription ---
 
+/** Audio to be transcribed. */
 export interface TranscriptionInput {
   readonly file: MediaFile
-  /** ISO 639-1 */
+  /** ISO 639-1 code of the spoken language. */
   readonly language?: string
   readonly prompt?: string
   readonly temperature?: number
-  /** What has to be in the answer; text forms are made by the gateway. */
+  /** Which members the result needs: `verbose_json` segments or words, `diarized_json` speakers. The gateway makes text formats. */
   readonly response_format: 'json' | 'verbose_json' | 'diarized_json'
   readonly timestamp_granularities?: readonly ('word' | 'segment')[]
   readonly stream?: boolean
   readonly [member: string]: unknown
 }
 
+/** A sentence or phrase with its time. */
 export interface TranscriptSegment {
-  /** Seconds from the beginning. */
+  /** Seconds from the start of the audio. */
   readonly start: number
   readonly end: number
   readonly text: string
-  /** A number, from 0, for one without a name. */
+  /** A name, or a number from 0 for a speaker without one. */
   readonly speaker?: string | number
   readonly [member: string]: unknown
 }
 
+/** A word with its time, in seconds from the start of the audio. */
 export interface TranscriptWord {
   readonly word: string
   readonly start: number
@@ -158,20 +171,21 @@ export interface TranscriptWord {
   readonly speaker?: string | number
 }
 
+/** A complete transcript. */
 export interface Transcription {
   readonly text: string
-  /** English name in lower case, or a code. */
+  /** English name in lower case, or an ISO 639 code. */
   readonly language?: string
-  /** Seconds of sound. */
+  /** Length of the audio in seconds. */
   readonly duration?: number
-  /** Where a vendor gives words only, the gateway makes segments of them. */
+  /** May be left out where `words` are given: the gateway then makes segments of them. */
   readonly segments?: readonly TranscriptSegment[]
   readonly words?: readonly TranscriptWord[]
   readonly logprobs?: readonly any[]
   readonly usage?: Usage
 }
 
-/** One event of a transcript that is written while it is heard; `done` is the last one and says everything. */
+/** One event of a streamed transcript: new text, finished segments, then `done` with the complete transcript. */
 export type TranscriptionEvent =
   | {
       readonly type: 'delta'

@@ -1,3 +1,4 @@
+/** Providers answer requests with a vendor's models. */
 import type { ConsolaInstance } from 'consola'
 import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
 import type { ChatInput, ChatChunk, ChatCompletion } from './chat.ts'
@@ -17,43 +18,56 @@ import type {
 
 /** One request to a provider. */
 export interface ProviderRequest<In> {
-  /** OpenAI-shaped, already constrained and grounded; unknown members included. */
+  /** What the client asked for, with the policy and search results applied. Must not be changed in place. */
   readonly input: In
-  /** The upstream's model name from the deployment. */
+  /** The model's name at the vendor, from the deployment. */
   readonly model: string
-  /** The deployment's `options` from the catalog, as the provider's `deploymentOptions` schema put them out. */
+  /** The `options` of the deployment, as the schema `deploymentOptions` returned them; empty without that schema. */
   readonly options: Readonly<Record<string, unknown>>
+  /** The gateway's id of the call, `req_` and a ULID. */
   readonly requestId: string
-  /** Must be handed to every request made. */
+  /** Pass it to every request. Aborted when the client leaves, the time is up or another attempt takes over. */
   readonly signal: AbortSignal
   readonly log: ConsolaInstance
 }
 
-/** A method that is present is a capability offered. */
+/**
+ * A set-up provider. Each method is one capability; leave out what the vendor does not offer. A method throws what
+ * {@link Host.fail} makes; any other error counts as `upstream_error`. Where an async iterable is allowed, returning one means
+ * that the answer is streamed.
+ */
 export interface Provider {
-  chat?(job: ProviderRequest<ChatInput>): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
-  generateImage?(job: ProviderRequest<ImageInput>): Promise<ImageResult | AsyncIterable<ImageEvent>>
-  editImage?(job: ProviderRequest<ImageEditInput>): Promise<ImageResult | AsyncIterable<ImageEvent>>
-  ocr?(job: ProviderRequest<OcrInput>): Promise<OcrResult>
-  speech?(job: ProviderRequest<SpeechInput>): Promise<Speech>
+  chat?(request: ProviderRequest<ChatInput>): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
+  generateImage?(
+    request: ProviderRequest<ImageInput>,
+  ): Promise<ImageResult | AsyncIterable<ImageEvent>>
+  editImage?(
+    request: ProviderRequest<ImageEditInput>,
+  ): Promise<ImageResult | AsyncIterable<ImageEvent>>
+  ocr?(request: ProviderRequest<OcrInput>): Promise<OcrResult>
+  speech?(request: ProviderRequest<SpeechInput>): Promise<Speech>
   transcribe?(
-    job: ProviderRequest<TranscriptionInput>,
+    request: ProviderRequest<TranscriptionInput>,
   ): Promise<Transcription | AsyncIterable<TranscriptionEvent>>
+  /** Releases what `setup` acquired. Called once, after the last request. */
   close?(): void | Promise<void>
 }
 
+/** A provider plugin; the default export of its module. */
 export interface ProviderPlugin<S extends Schema = Schema<any>, D extends Schema = Schema<any>> {
   readonly kind: 'provider'
   readonly api: number
+  /** Name of the plugin, for messages. */
   readonly name: string
   /** Validates `providers.<name>.options`. */
   readonly options: S
-  /** Validates `models.<id>.deployments[].options`; without it a deployment has none. */
+  /** Validates `models.<id>.deployments[].options`; without it a deployment may have none. */
   readonly deploymentOptions?: D
+  /** Called once for each configured instance; has ten seconds. An error refuses the configuration. */
   setup(options: Output<S>, host: Host): Provider | Promise<Provider>
 }
 
-/** Brands a provider plugin. @example see `providers/openai-compatible.ts` */
+/** Marks a plain object as a provider plugin. Example: `providers/openai-compatible.ts`. */
 export function defineProvider<S extends Schema, D extends Schema = Schema<any>>(
   plugin: Omit<ProviderPlugin<S, D>, 'kind' | 'api'>,
 ): ProviderPlugin<S, D> {

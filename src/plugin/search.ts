@@ -1,66 +1,78 @@
-/** Search engines look a question up in the web and hand over what they found. */
+/** Search plugins run web searches whose results are given to the model. */
 import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
 
-/** A part of the web. */
+/** A host with its subdomains, or a path on it. */
 export interface DomainFilter {
-  /** This host and all below it; lower case, international names in their ASCII form. */
+  /** Lower case; international names in their ASCII form (`xn--…`). Subdomains are included. */
   readonly host: string
-  /** Only what is under this path, such as `/docs`. */
+  /** Only addresses below this path, such as `/docs`. */
   readonly path?: string
 }
 
-/** One question to the web. */
+/** One web search. */
 export interface SearchQuery {
-  /** What was asked, on one line, in at most so many characters (UTF-16 code units); at least one. */
+  /**
+   * The query on one line, not empty.
+   * @param limit most characters, in UTF-16 code units
+   */
   text(limit: number): string
-  /** How many hits are wanted, 1 to 10; those beyond may fill in for others. */
+  /** Number of results, 1 to 10. Further results may replace some that the gateway drops. */
   readonly maxResults: number
-  /** Of `content`, for each hit: what is longer is cut. */
+  /** Most characters of `content` per result. The gateway cuts longer ones. */
   readonly maxCharacters: number
   /**
-   * Where to look; empty for everywhere. A hint: the gateway holds every hit against what the caller asked for, wildcards
-   * included. An engine narrows its search as far as it can, and never further.
+   * Domains to search; empty for all. The gateway drops results from elsewhere, so an engine applies what it supports and
+   * must not narrow the search further.
    */
   readonly includeDomains: readonly DomainFilter[]
-  /** Where not to look; a hint too. */
+  /** Domains to leave out, in the same way. */
   readonly excludeDomains: readonly DomainFilter[]
 }
 
-/** One page that was found. */
+/** One page. */
 export interface SearchResult {
-  /** http or https. Hits with the same address count once. */
+  /** http or https. Of results with the same address the first is used. */
   readonly url: string
-  /** Empty when the engine has none. */
+  /** May be empty. */
   readonly title: string
-  /** What was found there, as plain text or Markdown. */
+  /** The relevant text of the page, plain or Markdown. */
   readonly content: string
-  /** As the engine says it. */
+  /** As the engine reports it, in any format. */
   readonly publishedAt?: string
 }
 
-/** What an engine found, best first. */
+/** The outcome of a search. */
 export interface SearchResponse {
+  /** Best first. */
   readonly results: readonly SearchResult[]
-  /** USD as the engine reports it, decimal text: a cross-check for the operator, never the charge. */
+  /** What the engine says the search cost, USD as decimal text. Shown to the operator as a check, never charged. */
   readonly vendorCost?: string
 }
 
+/** A set-up search engine. */
 export interface SearchEngine {
-  /** One request; no retries. @throws what `host.fail` makes */
+  /**
+   * Runs one search, without retries.
+   * @throws what {@link Host.fail} makes; the configuration's `search.onError` decides whether the call fails
+   */
   search(query: SearchQuery, signal: AbortSignal): Promise<SearchResponse>
+  /** Releases what `setup` acquired. Called once, after the last search. */
   close?(): void | Promise<void>
 }
 
+/** A search plugin; the default export of its module. */
 export interface SearchPlugin<S extends Schema = Schema<any>> {
   readonly kind: 'search'
   readonly api: number
+  /** Name of the plugin, for messages. */
   readonly name: string
   /** Validates `search.engines.<name>.options`. */
   readonly options: S
+  /** Called once for each configured instance; has ten seconds. An error refuses the configuration. */
   setup(options: Output<S>, host: Host): SearchEngine | Promise<SearchEngine>
 }
 
-/** Brands a search plugin. @example see `plugins/search/searxng.ts` */
+/** Marks a plain object as a search plugin. Example: `plugins/search/searxng.ts`. */
 export function defineSearch<S extends Schema>(
   plugin: Omit<SearchPlugin<S>, 'kind' | 'api'>,
 ): SearchPlugin<S> {
