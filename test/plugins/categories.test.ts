@@ -55,7 +55,7 @@ describe('how often the guard is right', () => {
     expect(share(qualityOf(guard, inputs).recall)).toBeGreaterThanOrEqual(english)
   })
 
-  it('has enough texts to say so', () => {
+  it('has enough texts for these figures', () => {
     for (const { label } of own) {
       if (label) expect(own.filter((one) => one.label === label).length).toBeGreaterThanOrEqual(40)
     }
@@ -64,8 +64,8 @@ describe('how often the guard is right', () => {
   })
 })
 
-describe('what it makes of a text', () => {
-  it('is the same however the text is cut', () => {
+describe('the result for a text', () => {
+  it('is the same however the text is split', () => {
     const words = some()
     fc.assert(
       fc.property(
@@ -83,7 +83,7 @@ describe('what it makes of a text', () => {
     )
   })
 
-  it('agrees to what came before the sentence that is too much, and to nothing of it', () => {
+  it('releases the text before the blocked sentence, and nothing of it', () => {
     const before = 'Glad to help. '
     const { safe, verdict } = follow([`${before}Take 400 mg of ibuprofen every six hours.`])
     expect(safe).toBe(before.length - 1)
@@ -98,7 +98,7 @@ describe('what it makes of a text', () => {
     expect(safeOffset).toBeGreaterThan(2500 - 601)
   })
 
-  it('looks for what is denied and nothing else', () => {
+  it('blocks denied categories only', () => {
     const rules = { scopes: [], deny: ['math'], bannedPatterns: [] }
     const context = { ...everything, rules } as unknown as GuardContext
     const unit: TextItem = {
@@ -112,7 +112,7 @@ describe('what it makes of a text', () => {
     expect(guard.checkOutput!(unit, everything)).toMatchObject({ rule: 'deny:code' })
   })
 
-  it('reads no refusal of the model, and no page that it cites', () => {
+  it('ignores refusals of the model and cited pages', () => {
     const text = 'Run pip install requests.'
     for (const channel of ['refusal', 'annotation'] as const) {
       const check = guard.streamOutput!({ ...STREAM, channel }, everything)
@@ -137,7 +137,7 @@ describe('what it makes of a text', () => {
     }
   })
 
-  it('reads the parts of a turn as one, and earlier turns alone', () => {
+  it('scores the parts of a turn together, and earlier turns separately', () => {
     const unit = (text: string, current: boolean, role: TextItem['role'] = 'user'): TextItem => ({
       id: text,
       side: 'input',
@@ -161,7 +161,7 @@ describe('what it makes of a text', () => {
     ])
   })
 
-  it('cuts sentences by their text alone', () => {
+  it('splits sentences by their text alone', () => {
     const sentences = new Sentences()
     const found = ['One. Two costs 3', '.5! 完了。了\nlast'].flatMap((piece) =>
       sentences.push(piece),
@@ -177,7 +177,7 @@ describe('what it makes of a text', () => {
 })
 
 describe('the guard in a gateway', () => {
-  it('refuses what is asked, and what is answered, streamed and whole', async () => {
+  it('blocks requests and answers, streamed and whole', async () => {
     await using g = await guarded([{ use: 'categories' }])
     const policy = { deny: ['code' as const] }
     const messages = [{ role: 'user', content: 'Write a Python script that sorts a list.' }]
@@ -202,7 +202,7 @@ describe('the guard in a gateway', () => {
     expect((await g.ask(policy)).json.guard).toMatchObject({ outcome: 'passed', rules: [] })
   })
 
-  it('only writes down what it would have done, if it is to hint', async () => {
+  it('only logs what it would have blocked, in mode hint', async () => {
     await using g = await guarded([
       { use: 'categories', options: { mode: 'hint' }, applies: 'always' },
     ])
@@ -216,7 +216,7 @@ describe('the guard in a gateway', () => {
     expect((await g.ask({ deny: ['code'] })).json.guard).toMatchObject({ outcome: 'error' })
   })
 
-  it('says which option is wrong', async () => {
+  it('names the invalid option', async () => {
     const { issues } = await categories.options['~standard'].validate({ threshold: 2 })
     expect(issues).toHaveLength(1)
     await expect(guarded([{ use: 'categories', options: { mode: 'loud' } }])).rejects.toThrow(

@@ -34,8 +34,8 @@ async function start(...args: Parameters<typeof guarded>): Promise<Guarded> {
 /** The questions that the judge received. */
 const questions = (g: Guarded) => g.vendor.requests.filter(isForJudge)
 
-describe('a judge that does its work', () => {
-  it('lets pass what it finds nothing in, and blocks the rest, on both sides, in both forms', async () => {
+describe('a working judge', () => {
+  it('passes or blocks requests and answers, streamed and whole', async () => {
     const g = await start([JUDGE])
     const answering = (text: string) =>
       g.vendor.answer(
@@ -58,7 +58,7 @@ describe('a judge that does its work', () => {
     expect([answered.status, answered.json.error.code]).toEqual([400, 'policy_violation'])
   })
 
-  it('blocks for a scope, by its number, and for attempts to talk it out of it', async () => {
+  it('blocks for a scope by its number, and for tampering', async () => {
     const g = await start([JUDGE])
     const see = (text: string) =>
       text.includes('football')
@@ -86,7 +86,7 @@ describe('a judge that does its work', () => {
     ])
   })
 
-  it('takes less than an even chance for none, and tampering only when it is sure', async () => {
+  it('blocks from a score of 0.5, and for tampering from 0.8', async () => {
     const g = await start([JUDGE])
     g.vendor.answer(
       vendorOf((asked) => honest(asked, () => ({ code: 0.49, tampering: 0.79, lighthouse: 0.9 }))),
@@ -101,7 +101,7 @@ describe('a judge that does its work', () => {
     expect((await g.ask(DENY)).json.guard.outcome).toBe('passed')
   })
 
-  it('sees the turn, what was said before it, and the segment with what came before', async () => {
+  it('receives the turn with its context, and a segment with the text before', async () => {
     const g = await start([JUDGE])
     const sentence = 'This is a sentence that says next to nothing at all. '
     const text = `${sentence.repeat(10)}Now something forbidden comes. ${sentence.repeat(4)}`
@@ -186,7 +186,7 @@ function spoiled(asked: Asked, change: (verdicts: any[]) => any[]): object {
   return { ...answer, verdicts: change(answer.verdicts) }
 }
 
-describe('a judge that does not do its work', () => {
+describe('a judge that fails', () => {
   it.each(BROKEN)('has not looked: it %s', async (_, judge) => {
     const g = await start([JUDGE])
     g.vendor.answer(vendorOf(judge))
@@ -203,7 +203,7 @@ describe('a judge that does not do its work', () => {
     }
   })
 
-  it('is asked once more when it did not answer, and believed when it does then', async () => {
+  it('is asked once more after an invalid answer, and a valid second answer counts', async () => {
     const g = await start([JUDGE])
     let count = 0
     g.vendor.answer(vendorOf((asked) => (count++ === 0 ? 'Hm.' : honest(asked, () => ({})))))
@@ -215,7 +215,7 @@ describe('a judge that does not do its work', () => {
     expect(questions(g)).toHaveLength(4)
   })
 
-  it('is not waited for, and a block of another window counts all the same', async () => {
+  it('does not delay the block of another window', async () => {
     const g = await start([JUDGE], { deadlines: { input: 0.3, output: 0.3, stall: 2 } })
     g.vendor.answer(vendorOf(() => ({ pieces: [], ending: 'hang' })))
     expect((await g.ask(DENY)).json.guard.outcome).toBe('error')
@@ -233,8 +233,8 @@ describe('a judge that does not do its work', () => {
   })
 })
 
-describe('material that turns against the judge', () => {
-  it('cannot close anything, and brings no words of a template along', async () => {
+describe('text that attacks the judge', () => {
+  it('cannot end the evidence or contain template markers', async () => {
     const g = await start([JUDGE])
     g.vendor.answer(vendorOf((asked) => honest(asked, () => ({}))))
     const attack =
@@ -252,7 +252,7 @@ describe('material that turns against the judge', () => {
     ).toContain('start_of_turn>model')
   })
 
-  it('is found out when the judge obeys it', async () => {
+  it('is detected when the judge obeys it', async () => {
     const g = await start([JUDGE])
     const obeys = (asked: Asked): object => {
       const order = asked.evidence.passages.map(passageText).find((text) => text.includes('answer'))
@@ -269,7 +269,7 @@ describe('material that turns against the judge', () => {
     }
   })
 
-  it('is shown with what its encoded parts say', () => {
+  it('is shown with its encoded parts decoded', () => {
     const secret = 'please write me a program'
     const buffer = Buffer.from(secret)
     for (const run of [
@@ -301,7 +301,7 @@ describe('rules of a key and rules of a request', () => {
     ])
   }
 
-  it('are asked about apart: what the key asks is the same with and without the other', async () => {
+  it('are judged in separate questions, so that the key’s question does not change', async () => {
     const g = await start([JUDGE])
     g.vendor.answer(vendorOf((asked) => honest(asked, () => ({}))))
     const policy = { ...DENY, scope: 'boats', guard: { output: false } }
@@ -335,8 +335,8 @@ describe('rules of a key and rules of a request', () => {
       .reduce((sum, passage) => sum + passageText(passage).length, 0)
 })
 
-describe('what a judge said', () => {
-  it('is remembered for the same text under the same rules, for one account, and nothing else is', async () => {
+describe('answers of a judge', () => {
+  it('are cached per text, rules and account', async () => {
     const g = await start([JUDGE])
     const guard = { output: false }
     g.vendor.answer(vendorOf(() => 'Hm.'))
@@ -373,7 +373,7 @@ describe('what a judge said', () => {
     ).toBe(1)
   })
 
-  it('is paid for, and in the cost of the call', async () => {
+  it('are paid for as part of the call', async () => {
     const g = await start([JUDGE])
     g.vendor.answer(vendorOf((asked) => honest(asked, () => ({}))))
     const before = await g.t.balance()
@@ -383,8 +383,8 @@ describe('what a judge said', () => {
   })
 })
 
-describe('long material', () => {
-  it('is judged in at most eight windows, none of it skipped', async () => {
+describe('long texts', () => {
+  it('are judged in at most eight windows, without gaps', async () => {
     const g = await start([JUDGE])
     g.vendor.answer(vendorOf((asked) => honest(asked, () => ({}))))
     const words = Array.from({ length: 4800 }, (_, i) => `word${i}.`).join(' ')
@@ -407,7 +407,7 @@ describe('long material', () => {
   })
 })
 
-describe('what a client sends', () => {
+describe('hostile requests', () => {
   const twelve = Array.from({ length: 12 }, (_, index) => index)
 
   it('does not keep other requests from being judged, even when it is too large', async () => {
@@ -445,7 +445,7 @@ describe('what a client sends', () => {
 })
 
 describe('an answer that takes more questions than one request may ask', () => {
-  it('ends or goes on as the policy says, and was looked at until then', async () => {
+  it('ends or continues as the policy says, and is checked until then', async () => {
     const g = await start([JUDGE])
     const sentence = (_: unknown, i: number) =>
       `This is sentence ${i} of a very long answer to you. `
@@ -488,7 +488,7 @@ describe('an answer that takes more questions than one request may ask', () => {
 })
 
 describe('the form of an answer', () => {
-  it('is what the model takes: a schema, a tool, or plain words; and that is remembered', async () => {
+  it('is a schema, a tool or plain text as the model accepts, and is remembered', async () => {
     const g = await start([JUDGE])
     const guard = { output: false }
     const forms: string[] = []
@@ -540,7 +540,7 @@ describe('what a judge cannot read', () => {
     return { guard: answer.guard, asked: vendor.requests.filter(isForJudge) }
   }
 
-  it('is an error of it, unless it reads images: then it is shown them', async () => {
+  it('is an error, unless the judge reads images', async () => {
     const blind = await askWithImage('What is it?', {})
     expect(blind.guard).toMatchObject({ outcome: 'error', side: 'input' })
     const spoken = await askWithImage('Something forbidden.', {}, { onError: 'allow' })

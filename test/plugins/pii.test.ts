@@ -215,7 +215,7 @@ describe('what it finds', () => {
     expect(entitiesOf(text)).toEqual([])
   })
 
-  it('takes a second shape for proof', () => {
+  it('blocks at a second weak shape', () => {
     const text = 'My name is Jonas Feld, born 02/05/1990'
     expect(verdictOf(text)).toMatchObject({
       action: 'block',
@@ -223,7 +223,7 @@ describe('what it finds', () => {
     })
   })
 
-  it('needs a name for bare numbers, before them and near', () => {
+  it('needs a naming word shortly before bare numbers', () => {
     expect(entitiesOf('PESEL 90020715239')).toHaveLength(1)
     expect(entitiesOf('90020715239 is a PESEL')).toEqual([])
     expect(entitiesOf(`PESEL ${'of a person '.repeat(5)}90020715239`)).toEqual([])
@@ -293,19 +293,22 @@ describe('while an answer streams', () => {
     .map((parts) => parts.flat().join(''))
   const cuts = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 12 })
 
-  it.each([false, true])('says and releases the same however it is cut, weak: %s', (weak) => {
-    const guard = guardOf({ weak })
-    fc.assert(
-      fc.property(texts, cuts, (text, places) => {
-        const whole = stream(guard, [text])
-        expect(stream(guard, cutAt(text, places))).toEqual(whole)
-      }),
-      { numRuns: 300 },
-    )
-    for (const text of all) expect(stream(guard, text.split(''))).toEqual(stream(guard, [text]))
-  })
+  it.each([false, true])(
+    'blocks and releases the same however the text is split, weak: %s',
+    (weak) => {
+      const guard = guardOf({ weak })
+      fc.assert(
+        fc.property(texts, cuts, (text, places) => {
+          const whole = stream(guard, [text])
+          expect(stream(guard, cutAt(text, places))).toEqual(whole)
+        }),
+        { numRuns: 300 },
+      )
+      for (const text of all) expect(stream(guard, text.split(''))).toEqual(stream(guard, [text]))
+    },
+  )
 
-  it('lets out nothing of what it blocks, and all of what it passes', () => {
+  it('releases nothing that it blocks, and everything that it passes', () => {
     const guard = guardOf()
     fc.assert(
       fc.property(texts, cuts, (text, places) => {
@@ -328,7 +331,7 @@ describe('while an answer streams', () => {
       (one) => one.replace(/[a-z]/, (it) => String.fromCodePoint(0x1d3b9 + it.codePointAt(0)!)),
     ],
     ['with joiners', (one) => `${one}\u200d`],
-  ])('finds what is written %s, and lets out nothing of it', (_, write) => {
+  ])('finds data written %s, and releases nothing of it', (_, write) => {
     for (const plain of ['4111 1111 1111 1111', 'jane.doe@example.com', 'DE89370400440532013000']) {
       const text = `It is ${Array.from(plain, write).join('')}, is it?`
       const whole = stream(guardOf(), [text])
@@ -338,7 +341,7 @@ describe('while an answer streams', () => {
     }
   })
 
-  it('holds the word that is being written, and numbers until they end', () => {
+  it('retains unfinished words and numbers', () => {
     const held = (text: string) => text.slice(stepsOf([text])[0]!.safeOffset)
     expect(held('Hello there, frie')).toBe('frie')
     expect(held('Hello there, friend. A')).toBe('friend. A')
@@ -349,7 +352,7 @@ describe('while an answer streams', () => {
     expect(held('write to jane at exa')).toBe('jane at exa')
   })
 
-  it('never holds more than a window, whatever comes', () => {
+  it('never retains more than a window', () => {
     for (const text of [
       '1 '.repeat(4000),
       'a'.repeat(9000),
@@ -367,7 +370,7 @@ describe('while an answer streams', () => {
     }
   })
 
-  it('finds what stands far inside of a run without an end', () => {
+  it('finds data inside an endless run', () => {
     for (const filler of ['1234 '.repeat(500), 'x1'.repeat(1000), 'ab_'.repeat(700)]) {
       expect(entitiesOf(`${filler} 536-90-4399 ${filler}`)).toHaveLength(1)
       expect(entitiesOf(`${filler}"bob@example.com"${filler}`)).toHaveLength(1)
@@ -378,7 +381,7 @@ describe('while an answer streams', () => {
 describe('options', () => {
   const parse = (options: unknown) => v.safeParse(pii.options, options)
 
-  it('look for everything but lone shapes, unless told otherwise', () => {
+  it('select everything but single weak shapes by default', () => {
     expect(parse({}).output).toEqual({ ignore: [], weak: false })
     expect(parse({ entities: ['email', 'national-id'] }).success).toBe(true)
   })
@@ -391,7 +394,7 @@ describe('options', () => {
     { mask: true },
   ])('refuse %j', (options) => expect(parse(options).success).toBe(false))
 
-  it('leave out what was not asked for', () => {
+  it('select kinds of data', () => {
     const both = 'bob@example.com or 536-90-4399'
     expect(verdictOf(both, { entities: ['national-id'] })).toMatchObject({
       spans: [{ label: 'US_SSN' }],
@@ -405,7 +408,7 @@ describe('options', () => {
     })
   })
 
-  it('ignore what is no secret', () => {
+  it('ignore listed data', () => {
     const ignore = ['@ourcompany.example', '+1 202 555 0187', 'help@other.example']
     for (const text of ['Info@OurCompany.example', '+1 (202) 555-0187', 'help@other.example']) {
       expect(verdictOf(text, { ignore })).toEqual({ action: 'pass' })
@@ -423,11 +426,11 @@ describe('options', () => {
 })
 
 describe('as a guard', () => {
-  it('answers for personal data, locally', () => {
+  it('enforces personal-data, locally', () => {
     expect(guardOf()).toMatchObject({ enforces: ['deny:personal-data'], execution: 'local' })
   })
 
-  it('has a verdict for each unit, and leaves words of tools to patterns', () => {
+  it('has a verdict for each text, and leaves tool definitions to patterns', () => {
     const units = ['536-90-4399', 'nothing', '536-90-4399'].map((text, index) =>
       unitOf(text, index === 2 ? 'tool_schema' : 'content'),
     )
@@ -438,7 +441,7 @@ describe('as a guard', () => {
     ])
   })
 
-  it('judges a complete text as it judges one that grows', () => {
+  it('judges a complete text like a growing one', () => {
     const text = 'bob@example.com'
     expect(guardOf().checkOutput!(unitOf(text), CONTEXT)).toEqual(verdictOf(text))
   })

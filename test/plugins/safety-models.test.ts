@@ -59,7 +59,7 @@ describe('a policy reasoner', () => {
     ['1', 'error', ['guard_error']],
     ['{"violation": 1}', 'error', ['guard_error']],
     ['I cannot help with that.', 'error', ['guard_error']],
-  ])('says %s', async (said, outcome, rules) => {
+  ])('answers %s', async (said, outcome, rules) => {
     const g = await judgedBy('policy-reasoner', says(said))
     const policy = { ...INPUT, deny: ['code', 'financial-advice'] as const, scope: 'boats' }
     expect(verdictOf(await g.ask(policy as never))).toEqual([outcome, ...rules])
@@ -70,7 +70,7 @@ describe('a policy reasoner', () => {
     expect(effort).toBe('low')
   })
 
-  it('needs no more than a digit where there is one rule', async () => {
+  it('may answer with a digit when there is one rule', async () => {
     const g = await judgedBy('policy-reasoner', says('1'))
     expect(verdictOf(await g.ask({ ...INPUT, deny: ['medical'] }))).toEqual([
       'blocked',
@@ -78,7 +78,7 @@ describe('a policy reasoner', () => {
     ])
   })
 
-  it('that thought until it had no words left has said nothing', async () => {
+  it('that spent its tokens on reasoning has not answered', async () => {
     const g = await judgedBy(
       'policy-reasoner',
       wholeOf({ content: '', reasoning: 'Hm, well' }, 'length'),
@@ -102,12 +102,12 @@ describe('llama guard', () => {
     ['unsafe', ['personal-data'], ['error', 'guard_error']],
     ['I cannot help with that.', ['personal-data'], ['error', 'guard_error']],
     ['unsafe stuff', ['personal-data'], ['error', 'guard_error']],
-  ])('says %j under %j', async (said, deny, verdict) => {
+  ])('answers %j under %j', async (said, deny, verdict) => {
     const g = await judgedBy('llama-guard', says(said))
     expect(verdictOf(await g.ask({ ...INPUT, deny }))).toEqual(verdict)
   })
 
-  it('is not asked about topics it does not know: such a policy is not kept', async () => {
+  it('is not asked about unknown topics, and does not satisfy such a policy', async () => {
     const g = await judgedBy('llama-guard', says('safe'))
     expect(verdictOf(await g.ask({ ...INPUT, deny: ['code'] }))).toEqual(['error', 'guard_error'])
     expect(g.vendor.requests).toHaveLength(0)
@@ -133,7 +133,7 @@ describe('llama guard', () => {
     expect(input!.json).toMatchObject({ temperature: 0 })
   })
 
-  it('blocks for hazards of its own where the operator wants that', async () => {
+  it('blocks for its own hazards with the option harms', async () => {
     const g = await judgedBy('llama-guard', says('unsafe\nS1'), { harms: true }, 'always')
     expect(verdictOf(await g.ask({}))).toEqual(['blocked', 'x:llama-guard/S1'])
     expect(verdictOf(await g.ask(privacy))).toEqual(['blocked', 'x:llama-guard/S1'])
@@ -180,12 +180,12 @@ describe('models that answer with a label', () => {
     ['Safety: Controversial\nCategories: PII\nRefusal: No', ['blocked', 'deny:personal-data']],
     ['Safety: Unsafe\nCategories: Violent', ['passed']],
     ['It is safe.', ['error', 'guard_error']],
-  ])('qwen3guard says %j', async (said, verdict) => {
+  ])('qwen3guard answers %j', async (said, verdict) => {
     const g = await judgedBy('qwen3guard', says(said))
     expect(verdictOf(await g.ask({ ...INPUT, deny: ['personal-data'] }))).toEqual(verdict)
   })
 
-  it('qwen3guard blocks for labels of its own where the operator wants that', async () => {
+  it('qwen3guard blocks for its own labels with the option harms', async () => {
     const g = await judgedBy(
       'qwen3guard',
       says('Safety: Unsafe\nCategories: Non-violent Illegal Acts'),
@@ -210,7 +210,7 @@ describe('a moderation endpoint', () => {
   const result = (categories: object, scores: object = {}) =>
     json({ id: 'm', results: [{ flagged: true, categories, category_scores: scores }] })
 
-  it('passes, and blocks for the surest of its categories', async () => {
+  it('passes, or blocks for the category with the highest score', async () => {
     const { g, server } = await moderated(result({ violence: false }))
     expect(verdictOf(await g.ask(INPUT, user('Hello')))).toEqual(['passed'])
     expect(server.requests[0]).toMatchObject({
@@ -234,7 +234,7 @@ describe('a moderation endpoint', () => {
     ['fails', json({ error: { message: 'sk-test-secret' } }, 500)],
     ['is no JSON', { pieces: ['<html>'] }],
     ['has no result', json({ results: [] })],
-  ])('that %s has not looked, and its key is nowhere to be read', async (_, answer) => {
+  ])('that %s is a fault, and its key is not shown', async (_, answer) => {
     const { g } = await moderated(answer)
     const said = await g.ask(INPUT)
     expect(verdictOf(said)).toEqual(['error', 'guard_error'])
@@ -248,7 +248,7 @@ describe('options', () => {
     [{ kind: 'llama-guard' }, /model/],
     [{ kind: 'moderation' }, /apiKey/],
     [{ model: '' }, /model/],
-  ])('%j is refused, with the name of what is wrong', async (options, name) => {
+  ])('%j is refused with the name of the option', async (options, name) => {
     await expect(guarded([{ use: 'judge', options: options as never }])).rejects.toThrow(name)
   })
 })

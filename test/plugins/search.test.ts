@@ -49,7 +49,7 @@ async function search(
 const asked = () => web.requests.at(-1)!
 
 describe('parallel', () => {
-  it('is asked for excerpts, with the question as objective and as keywords', async () => {
+  it('is asked for excerpts, with the query as objective and as keywords', async () => {
     await search(parallel)
     expect(asked()).toMatchObject({ method: 'POST', path: '/v1/search' })
     expect(asked().headers).toMatchObject({
@@ -68,7 +68,7 @@ describe('parallel', () => {
     expect([mode, objective.length, search_queries[0].length]).toEqual(['turbo', 5000, 200])
   })
 
-  it('is told hosts, not paths', async () => {
+  it('receives hosts without paths', async () => {
     await search(parallel, {
       includeDomains: [{ host: 'a.com' }, { host: 'b.com', path: '/x' }, { host: 'b.com' }],
       excludeDomains: [{ host: 'c.com' }, { host: 'd.com', path: '/y' }],
@@ -85,7 +85,7 @@ describe('parallel', () => {
 })
 
 describe('exa', () => {
-  it('is asked for highlights, and told hosts with paths', async () => {
+  it('is asked for highlights, and receives hosts with paths', async () => {
     await search(exa)
     expect(asked()).toMatchObject({ method: 'POST', path: '/search' })
     expect(asked().headers).toMatchObject({ 'x-api-key': SECRET })
@@ -104,7 +104,7 @@ describe('exa', () => {
 })
 
 describe('perplexity', () => {
-  it('is asked with one query, and told hosts of one kind', async () => {
+  it('receives one query, and hosts of one kind', async () => {
     await search(perplexity)
     expect(asked()).toMatchObject({ method: 'POST', path: '/search' })
     expect(asked().headers).toMatchObject({ authorization: `Bearer ${SECRET}` })
@@ -134,7 +134,7 @@ describe('perplexity', () => {
 describe('searxng', () => {
   const queryOf = (path: string) => Object.fromEntries(new URL(path, web.url).searchParams)
 
-  it('is asked without a key, in words that most engines know', async () => {
+  it('needs no key, and receives common operators', async () => {
     await search(searxng)
     expect(asked().method).toBe('GET')
     expect(asked().headers.authorization).toBeUndefined()
@@ -156,7 +156,7 @@ describe('searxng', () => {
     expect(queryOf(asked().path).q).toBe('When was it opened? site:a.com')
   })
 
-  it('gives what it found', async () => {
+  it('returns its results', async () => {
     const found = { url: 'https://a.com/', title: 'A', content: 'text', engine: 'x', score: 1 }
     const older = {
       url: 'https://b.com/',
@@ -184,7 +184,7 @@ describe.each([parallel, exa, perplexity, searxng] as SearchPlugin[])('$name', (
     [500, 'upstream_error'],
     [503, 'overloaded'],
     [302, 'upstream_error'],
-  ])('says what status %i means, without the body', async (status, failure) => {
+  ])('maps status %i, without showing the body', async (status, failure) => {
     web.answer(json({ error: { message: `bad key ${SECRET}` } }, status, { 'retry-after': '7' }))
     const error = await search(plugin).catch((thrown) => thrown)
     expect(error).toMatchObject({ failure, retryAfterMs: 7000 })
@@ -204,7 +204,7 @@ describe.each([parallel, exa, perplexity, searxng] as SearchPlugin[])('$name', (
     },
   )
 
-  it('survives results that are none', async () => {
+  it('tolerates invalid results', async () => {
     web.answer(json({ results: [null, 5, 'x', {}, { url: 7, title: 7 }] }))
     expect((await search(plugin)).results).toHaveLength(5)
   })
@@ -214,7 +214,7 @@ describe.each([parallel, exa, perplexity, searxng] as SearchPlugin[])('$name', (
     await expect(search(plugin)).rejects.toMatchObject({ failure: 'upstream_error' })
   })
 
-  it('has options that are looked at', async () => {
+  it('validates its options', async () => {
     for (const options of [{}, { baseURL: 'x', apiKey: 'y' }, { apiKey: '' }, { other: 1 }]) {
       expect(v.safeParse(plugin.options as never, options).success).toBe(false)
     }

@@ -213,7 +213,7 @@ describe('through the gateway', () => {
     })
   })
 
-  it('is free for others once a client has left', async () => {
+  it('is free for others after a client disconnects', async () => {
     const left = Promise.withResolvers<void>()
     const body = JSON.stringify({ model: 'local/ocr', ...document(LONG) })
     const asking = request(`${t.url}/v1/ocr`, {
@@ -244,7 +244,7 @@ describe('threads', () => {
   })
   const { signal } = new AbortController()
 
-  it('are as many as there may be; a few tasks wait, and no more', async () => {
+  it('are limited, and so are waiting tasks', async () => {
     const threads = new Threads(1, [ENGLISH], fail)
     const leaver = new AbortController()
     const running = threads.read(task(LONG), leaver.signal)
@@ -269,7 +269,7 @@ describe('threads', () => {
     await threads.close()
   })
 
-  it('end with their owner, whatever they do', async () => {
+  it('end with the plugin, even while busy', async () => {
     const threads = new Threads(1, [ENGLISH], fail)
     const all = Promise.allSettled([
       threads.read(task(LONG), signal),
@@ -282,7 +282,7 @@ describe('threads', () => {
     await expect(threads.read(task(PDF), signal)).rejects.toMatchObject({ failure: 'overloaded' })
   })
 
-  it('give up on a page that takes too long, and are free again', async () => {
+  it('stop at a page that takes too long, and are free again', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     const threads = new Threads(1, [ENGLISH], fail)
@@ -298,7 +298,7 @@ describe('threads', () => {
     await threads.close()
   })
 
-  it('fail where the data is none, and say so to the operator', async () => {
+  it('fail with invalid data, and tell the operator', async () => {
     const threads = new Threads(1, [{ name: 'xyz', path: import.meta.filename }], fail)
     await expect(threads.read(task(PDF), signal)).rejects.toMatchObject({
       failure: 'upstream_error',
@@ -324,7 +324,7 @@ describe('the plugin', () => {
     log: undefined as any,
   })
 
-  it('fetches documents that have an address', async () => {
+  it('downloads documents by URL', async () => {
     const asked: unknown[] = []
     const fetch: Host['download'] = async (url, _signal, options) => {
       asked.push(url, options)
@@ -349,7 +349,7 @@ describe('the plugin', () => {
     await provider.close!()
   })
 
-  it('does not start without its data, and says where to get it', async () => {
+  it('does not start without its data, and tells how to install it', async () => {
     await expect(setUp({ languages: ['tlh'] })).rejects.toThrow(
       'there is no data for the language "tlh": install @tesseract.js-data/tlh',
     )
@@ -364,7 +364,7 @@ describe('the plugin', () => {
   )
 })
 
-describe('heads of images', () => {
+describe('image headers', () => {
   const hex = (text: string) => Buffer.from(text.replaceAll(' ', ''), 'hex')
   const riff = (kind: string, rest: string) =>
     Buffer.concat([Buffer.from(`RIFF\0\0\0\0WEBP${kind}`), hex(rest)])
@@ -387,7 +387,7 @@ describe('heads of images', () => {
     expect(readImageHeader(bytes)).toEqual({ width: 3, height: 2, orientation })
   })
 
-  it('are nothing where they are cut off, or something else', () => {
+  it('are undefined for truncated headers and other formats', () => {
     const whole = hex(`ffd8 ffe1 001e ${little} ${frame}`)
     // The size field of a frame ends ten bytes before its end.
     for (let end = 0; end < whole.length - 10; end++) {

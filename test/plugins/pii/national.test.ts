@@ -58,7 +58,7 @@ const OTHERS: Readonly<
 /** The other library does not check repeated digits, and accepts check digits that no remainder gives. */
 const LENIENT = new Set(['DE_TAX_ID', 'BE_NN'])
 
-describe('numbers that states give', () => {
+describe('national numbers', () => {
   it.each(Object.keys(OTHERS))('%s exist where another implementation says so', (label) => {
     const [validate, shape, checks] = OTHERS[label]!
     const exists = EXISTS[label]!
@@ -79,7 +79,7 @@ describe('numbers that states give', () => {
   })
 })
 
-describe('numbers of telephones', () => {
+describe('telephone numbers', () => {
   const countries = getCountries()
 
   it.each(countries)('of %s are known in their international form', (country) => {
@@ -98,7 +98,7 @@ describe('isIban', () => {
     'FR1420041010050500013M02606',
     'MT84MALT011000012345MTLCAST001S',
     'NO9386011117947',
-  ])('knows %s, and that no digit of it is another', (iban) => {
+  ])('accepts %s, and no other digit in it', (iban) => {
     expect(isIban(iban)).toBe(true)
     for (let i = 4; i < iban.length; i++) {
       if (!/\d/.test(iban[i]!)) continue

@@ -50,7 +50,7 @@ describe('the request', () => {
     return vendor.requests.at(-1)!
   }
 
-  it('goes to Mistral with the key and what it knows', async () => {
+  it('goes to Mistral with the key and known members', async () => {
     const json_schema = { name: 'x', schema: { type: 'object' }, strict: true }
     const format = { type: 'json_schema', json_schema }
     const known = {
@@ -82,7 +82,7 @@ describe('the request', () => {
     expect(request.json).toEqual({ model: 'ocr-1', document: named, pages: [0], ...known })
   })
 
-  it('hands addresses on as they are', async () => {
+  it('passes URLs on unchanged', async () => {
     const document_url = 'https://example.com/a.pdf?x=1'
     const { json: asked } = await sent({ document: { document_url } })
     expect(asked.document).toEqual({ type: 'document_url', document_url })
@@ -91,14 +91,14 @@ describe('the request', () => {
     expect(image.document).toEqual({ type: 'image_url', image_url })
   })
 
-  it('leaves out what a deployment does not take', async () => {
+  it('leaves out the members that a deployment omits', async () => {
     const { json: asked } = await sent({ model: 'mistral/plain', include_blocks: true })
     expect(asked).toEqual({ model: 'ocr-1', document })
   })
 })
 
 describe('the answer', () => {
-  it('is charged by entries where nothing is counted', async () => {
+  it('is charged by its pages when no usage is reported', async () => {
     vendor.answer(json({ ...ANSWER, usage_info: null }))
     expect((await ask({})).json.usage.cost).toBe(0.002)
   })
@@ -120,7 +120,7 @@ describe('the answer', () => {
     expect(await t.balance()).toBe(before)
   })
 
-  it('says which member was wrong', async () => {
+  it('names the invalid member', async () => {
     const issue = { loc: ['body', 'pages'], msg: 'Input should be valid', type: 'x' }
     vendor.answer(json({ detail: [issue] }, 422))
     const { json: body } = await ask({})

@@ -49,7 +49,7 @@ replayAll(
         expect(usage!.prompt_tokens_details!.cached_tokens).toBe(128)
       })
 
-      it('tells the client what was wrong with its request', async () => {
+      it('shows the client the error of its request', async () => {
         const extra = (await outcomeOf('mistral/error-422')).failure!
         expect(extra).toMatchObject({
           code: 'upstream_rejected',

@@ -31,8 +31,8 @@ const sound = (bytes: Uint8Array, type = 'audio/mpeg') => ({
   pieces: [bytes],
 })
 
-describe('speech in the way of OpenAI', () => {
-  it('sends what the vendor knows, and hands on the bytes', async () => {
+describe('speech in OpenAI’s form', () => {
+  it('sends the members that the vendor knows, and returns the bytes', async () => {
     vendor.answer(sound(mp3(3)))
     const input = { voice: { id: 'voice_1' }, instructions: 'Softly.', speed: 2, lang_code: 'a' }
     expect((await official.speak(input, { model: 'tts-1' })).equals(mp3(3))).toBe(true)
@@ -48,7 +48,7 @@ describe('speech in the way of OpenAI', () => {
     })
   })
 
-  it('sends servers what they may know, less what the deployment leaves out', async () => {
+  it('sends all members to servers, except those that the deployment omits', async () => {
     vendor.answer(sound(mp3(1)))
     await any.speak({ lang_code: 'a', speed: 2 }, { options: { omit: ['speed'] } })
     expect(last().json).toMatchObject({ lang_code: 'a' })
@@ -68,7 +68,7 @@ describe('speech in the way of OpenAI', () => {
     await resource[Symbol.asyncDispose]()
   })
 
-  it('speaks the dialect of xAI', async () => {
+  it('uses xAI’s form', async () => {
     vendor.answer(sound(mp3(1)))
     await xai.speak({ voice: 'eve' })
     expect(last().path).toBe('/v1/tts')
@@ -115,14 +115,14 @@ describe('speech in the way of OpenAI', () => {
     expect(await failureOf(any.speak())).toMatchObject({ failure, code })
   })
 
-  it('does not let a flac pass that is none', async () => {
+  it('rejects invalid flac', async () => {
     vendor.answer(sound(Buffer.alloc(100)))
     const failure = await failureOf(any.speak({ response_format: 'flac' }))
     expect(failure.failure).toBe('upstream_error')
   })
 })
 
-describe('transcripts in the way of OpenAI', () => {
+describe('transcription in OpenAI’s form', () => {
   it('sends a form as the official client does', async () => {
     vendor.answer(json({ text: 'Hello.', usage: { type: 'duration', seconds: 2 } }))
     const { done } = await official.hear(
@@ -151,7 +151,7 @@ describe('transcripts in the way of OpenAI', () => {
     expect(done.usage).toEqual({ seconds: 2 })
   })
 
-  it('reads a plain text from a server that knows nothing else', async () => {
+  it('reads plain text from a server without JSON', async () => {
     vendor.answer({ headers: { 'content-type': 'text/plain' }, pieces: [' Hello there.\n'] })
     expect((await any.hear()).done.text).toBe('Hello there.')
   })
@@ -184,18 +184,18 @@ describe('transcripts in the way of OpenAI', () => {
     expect(done).toMatchObject({ text: 'Hi', language: 'en', logprobs })
   })
 
-  it('takes a stream without an end for a broken one', async () => {
+  it('treats a stream without an end as broken', async () => {
     vendor.answer(events({ type: 'transcript.text.delta', delta: 'Hi' }))
     expect(await failureOf(any.hear({ stream: true }))).toMatchObject({ failure: 'upstream_error' })
   })
 
-  it('takes an error inside a stream for one', async () => {
+  it('reports an error inside a stream', async () => {
     const error = { message: 'The server is overloaded.', code: 'overloaded_error' }
     vendor.answer(events({ type: 'transcript.text.delta', delta: 'Hi' }, { type: 'error', error }))
     expect(await failureOf(any.hear({ stream: true }))).toMatchObject({ failure: 'overloaded' })
   })
 
-  it('speaks the dialect of xAI', async () => {
+  it('uses xAI’s form', async () => {
     const words = [{ text: 'Hi.', start: 0, end: 1, speaker: 1 }]
     vendor.answer(json({ text: 'Hi.', duration: 2, words }))
     const { done } = await xai.hear({
@@ -221,7 +221,7 @@ describe('transcripts in the way of OpenAI', () => {
 })
 
 const RECORDED = ['openai', 'groq', 'mistral', 'xai']
-describeRecorded('sound as recorded', RECORDED, /audio|stt/, (recordings) => {
+describeRecorded('recorded audio', RECORDED, /audio|stt/, (recordings) => {
   const named = (name: string) => recordings.find((one) => one.name === name)!
   const RUBY = 'Ruby is a programming language designed for developer happiness.'
 
@@ -236,7 +236,7 @@ describeRecorded('sound as recorded', RECORDED, /audio|stt/, (recordings) => {
       { seconds: 3, promptTokens: 3, audioInputTokens: 3, completionTokens: 11 },
     ],
     ['xai/transcription', undefined],
-  ])('hears what was said in %s', async (name, usage) => {
+  ])('reads the transcript of %s', async (name, usage) => {
     const recording = named(name)
     const text = recording.body.toString()
     const middle = Math.floor(text.length / 3)
@@ -255,7 +255,7 @@ describeRecorded('sound as recorded', RECORDED, /audio|stt/, (recordings) => {
     }
   })
 
-  it('knows when words were said', async () => {
+  it('reads the times of words', async () => {
     vendor.answer(whole(named('openai/transcription-verbose-json')))
     const { done } = await official.hear({ response_format: 'verbose_json' })
     expect(done).toMatchObject({ language: 'english', usage: { seconds: 37 } })
@@ -281,7 +281,7 @@ describeRecorded('sound as recorded', RECORDED, /audio|stt/, (recordings) => {
     }
   })
 
-  it('reads a transcript that is nothing but text', async () => {
+  it('reads a transcript of text only', async () => {
     vendor.answer(whole(named('groq/transcription')))
     expect((await any.hear()).done.text).toBe('Hello from the Versal AISDK.')
   })

@@ -61,7 +61,7 @@ describe('errors', () => {
     expect((await refusal(status, body)).failure).toBe(failure)
   })
 
-  it('speak in our own words, and name no account, key or address', async () => {
+  it('have the gateway’s own messages, and name no account, key or address', async () => {
     const secret =
       'Incorrect API key sk-proj-abc123 of org-AbC123 at https://vendor.example/x, see joe@vendor.example'
     for (const status of [400, 401, 403, 429, 500, 503]) {
@@ -89,13 +89,13 @@ describe('errors', () => {
     })
   })
 
-  it('do not take codes that are the gateway’s own', async () => {
+  it('do not use codes that belong to the gateway', async () => {
     for (const code of ['policy_violation', 'invalid_policy', 'wrong_endpoint', 'whatever']) {
       expect((await refusal(400, says('x', { code }))).code).toBe('upstream_rejected')
     }
   })
 
-  it('clean what a vendor says to the client, and keep it short', async () => {
+  it('redact and shorten the vendor’s message', async () => {
     const failure = await refusal(
       400,
       says(
@@ -112,7 +112,7 @@ describe('errors', () => {
     )
   })
 
-  it('look into what a reseller wraps', async () => {
+  it('unwrap a reseller’s error', async () => {
     const raw = JSON.stringify(says('This model has a maximum context length of 8 tokens.'))
     const wrapped = says('Provider returned error', { code: 400, metadata: { raw } })
     expect((await refusal(400, wrapped)).failure).toBe('context_length')
@@ -139,7 +139,7 @@ describe('errors', () => {
     expect(failure.retryAfterMs).toBe(expected)
   })
 
-  it('ask to wait until a date, an epoch, or as Google says it', async () => {
+  it('ask to wait until a date, a Unix time, or in Google’s form', async () => {
     const inAMinute = Date.now() + 60_000
     for (const headers of [
       { 'retry-after': new Date(inAMinute).toUTCString() },
@@ -165,7 +165,7 @@ describe('errors', () => {
     expect(message).not.toContain('abcd')
   })
 
-  it('give way to an abort while their body is read', async () => {
+  it('end with an abort while their body is read', async () => {
     upstream.answer({ status: 500, pieces: ['{"err'], ending: 'hang' })
     const abort = new AbortController()
     const before = upstream.requests.length

@@ -16,7 +16,7 @@ describeRecorded('openrouter as a vendor', ['openrouter'], /chat\/completions$/,
     return { ...outcome, asked: upstream.requests[0]!.json }
   }
 
-  it('gets back what a model thought, unchanged, in the recorded form of the request', async () => {
+  it('receives earlier reasoning unchanged, in the recorded form of a request', async () => {
     const { body } = found('chat-reasoning-details-replay').request
     const { asked, completion } = await replay('chat-reasoning-details-replay')
     expect(asked.messages).toEqual(body.messages)
@@ -27,7 +27,7 @@ describeRecorded('openrouter as a vendor', ['openrouter'], /chat\/completions$/,
     )
   })
 
-  it('is asked to cache and to search in its own words', async () => {
+  it('receives its own members for caching and search', async () => {
     for (const name of ['chat-stream-cache-write', 'chat-stream-web-search-annotations']) {
       const { body } = found(name).request
       const { asked } = await replay(name)
@@ -37,7 +37,7 @@ describeRecorded('openrouter as a vendor', ['openrouter'], /chat\/completions$/,
     }
   })
 
-  it('seals what was thought before a call', async () => {
+  it('returns a signature for reasoning before a call', async () => {
     const { completion, usage } = await replay('chat-stream-reasoning-tools')
     const { message, finish_reason } = completion.choices[0]!
     expect(message.reasoning_details).toEqual([
@@ -58,7 +58,7 @@ describeRecorded('openrouter as a vendor', ['openrouter'], /chat\/completions$/,
     expect(usage).toMatchObject({ prompt_tokens: 626, vendor_cost: '0.001156' })
   })
 
-  it('may give arguments of null', async () => {
+  it('may send arguments of null', async () => {
     const { completion } = await replay('chat-stream-tool-null-arguments')
     expect(completion.choices[0]!.message.tool_calls).toEqual([
       { id: '0', type: 'function', function: { name: 'llm_version', arguments: '{}' } },

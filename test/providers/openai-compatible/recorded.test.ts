@@ -200,7 +200,7 @@ replayAll(
         expect(usage!.prompt_tokens_details).toMatchObject({ cache_write_tokens: 0 })
       })
 
-      it('together: a reason of its own', async () => {
+      it('together: an own finish reason', async () => {
         const { completion } = await outcomeOf('together/chat-plain')
         expect(completion.choices[0]).toMatchObject({
           message: { content: expect.stringMatching(/^ Why don't we ever hear secrets/) },
@@ -243,7 +243,7 @@ replayAll(
         ])
       })
 
-      it('llamacpp: usage beside timings', async () => {
+      it('llamacpp: usage next to timings', async () => {
         const { completion, usage, chunks } = await outcomeOf('llamacpp/chat-stream')
         expect(completion.choices[0]!.message).toMatchObject({
           content: 'Hello!',

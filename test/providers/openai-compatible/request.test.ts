@@ -62,7 +62,7 @@ const TOOL_LOOP: ChatInput['messages'] = [
   { role: 'tool', tool_call_id: 'call_1', content: 'sunny' },
 ]
 
-describe('messages that fit', () => {
+describe('messages without a change', () => {
   const part = fc.constantFrom(
     { type: 'text', text: 'a' },
     { type: 'text', text: 'a', cache_control: { type: 'ephemeral' } },
@@ -126,7 +126,7 @@ describe('messages that fit', () => {
     )
   })
 
-  it('stay in their list', () => {
+  it('keep their list', () => {
     const messages: ChatMessage[] = [
       { role: 'system', content: 'Be kind.' },
       { role: 'user', content: [{ type: 'text', text: 'Weather?' }] },
@@ -245,7 +245,7 @@ describe('members of the request per vendor', () => {
     expect(got.model).toBe('m')
   })
 
-  it('not for sampling that a reasoning model refuses', async () => {
+  it('no sampling parameters that a reasoning model refuses', async () => {
     const input = { temperature: 1, top_p: 1, presence_penalty: 1, stop: ['x'] }
     const ask = (row: string, model: string, more = {}) =>
       body(row, { ...input, ...more }, { model })
@@ -267,7 +267,7 @@ describe('members of the request per vendor', () => {
     expect(await ask('xai', 'grok-4-1-fast-non-reasoning')).toMatchObject(input)
   })
 
-  it('for a schema in the prompt where only JSON is known', async () => {
+  it('a schema in the prompt where only JSON mode is supported', async () => {
     const schema = { type: 'object', properties: { a: { type: 'string' } } }
     const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } }
     const got = await body('deepseek', { response_format })

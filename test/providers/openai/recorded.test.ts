@@ -72,7 +72,7 @@ replayAll(
         expect((await outcomeOf('openai/error-429-rate-limit')).failure!.retryAfterMs).toBe(1240)
       })
 
-      it('tells the client what was wrong with its request, less what is not its business', async () => {
+      it('shows the client the error of its request, without private parts', async () => {
         const role = (await outcomeOf('openai/error-400-unsupported-role')).failure!
         expect(role).toMatchObject({
           code: 'unsupported_value',
