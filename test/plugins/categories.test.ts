@@ -101,15 +101,15 @@ describe('the result for a text', () => {
   it('blocks denied categories only', () => {
     const rules = { scopes: [], deny: ['math'], bannedPatterns: [] }
     const context = { ...everything, rules } as unknown as GuardContext
-    const unit: TextItem = {
+    const item: TextItem = {
       id: 'a',
       side: 'output',
       channel: 'content',
       current: true,
       text: 'Run pip install requests.',
     }
-    expect(guard.checkOutput!(unit, context)).toEqual({ action: 'pass' })
-    expect(guard.checkOutput!(unit, everything)).toMatchObject({ rule: 'deny:code' })
+    expect(guard.checkOutput!(item, context)).toEqual({ action: 'pass' })
+    expect(guard.checkOutput!(item, everything)).toMatchObject({ rule: 'deny:code' })
   })
 
   it('ignores refusals of the model and cited pages', () => {
@@ -119,8 +119,8 @@ describe('the result for a text', () => {
       expect(check.push(text)).toEqual({ safeOffset: text.length })
       expect(check.push(text)).toEqual({ safeOffset: 2 * text.length })
       expect(check.end()).toEqual({ safeOffset: 2 * text.length })
-      const unit: TextItem = { id: 'a', side: 'output', channel, current: true, text }
-      expect(guard.checkOutput!(unit, everything)).toMatchObject({ action: 'abstain' })
+      const item: TextItem = { id: 'a', side: 'output', channel, current: true, text }
+      expect(guard.checkOutput!(item, everything)).toMatchObject({ action: 'abstain' })
     }
   })
 
@@ -138,7 +138,7 @@ describe('the result for a text', () => {
   })
 
   it('scores the parts of a turn together, and earlier turns separately', () => {
-    const unit = (text: string, current: boolean, role: TextItem['role'] = 'user'): TextItem => ({
+    const item = (text: string, current: boolean, role: TextItem['role'] = 'user'): TextItem => ({
       id: text,
       side: 'input',
       channel: 'content',
@@ -146,17 +146,17 @@ describe('the result for a text', () => {
       current,
       text,
     })
-    const ask = (...units: TextItem[]) =>
-      (guard.checkInput!(units, everything) as any[]).map(({ action }) => action)
-    expect(ask(unit('My knee hurts.', true), unit('My stomach and my chest too.', true))).toContain(
+    const ask = (...items: TextItem[]) =>
+      (guard.checkInput!(items, everything) as any[]).map(({ action }) => action)
+    expect(ask(item('My knee hurts.', true), item('My stomach and my chest too.', true))).toContain(
       'block',
     )
-    expect(ask(unit('Write a Python script.', false), unit('Thanks!', true))).toEqual([
+    expect(ask(item('Write a Python script.', false), item('Thanks!', true))).toEqual([
       'block',
       'pass',
     ])
-    expect(ask(unit('def a(): pass', false, 'assistant'))).toEqual(['abstain'])
-    expect(ask({ ...unit('Write a Python script.', true), channel: 'tool_schema' })).toEqual([
+    expect(ask(item('def a(): pass', false, 'assistant'))).toEqual(['abstain'])
+    expect(ask({ ...item('Write a Python script.', true), channel: 'tool_schema' })).toEqual([
       'abstain',
     ])
   })

@@ -431,10 +431,10 @@ describe('as a guard', () => {
   })
 
   it('has a verdict for each text, and leaves tool definitions to patterns', () => {
-    const units = ['536-90-4399', 'nothing', '536-90-4399'].map((text, index) =>
+    const items = ['536-90-4399', 'nothing', '536-90-4399'].map((text, index) =>
       unitOf(text, index === 2 ? 'tool_schema' : 'content'),
     )
-    expect(guardOf().checkInput!(units, CONTEXT)).toEqual([
+    expect(guardOf().checkInput!(items, CONTEXT)).toEqual([
       expect.objectContaining({ action: 'block' }),
       { action: 'pass' },
       { action: 'abstain', why: 'not-applicable' },

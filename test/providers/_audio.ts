@@ -19,18 +19,18 @@ import { wav } from '../endpoints/audio/_sounds.ts'
 export interface Setup extends AsyncDisposable {
   readonly provider: Provider
   /** The sound as the client gets it. */
-  speak(input?: Partial<SpeechInput>, how?: Asked): Promise<Buffer>
+  speak(input?: Partial<SpeechInput>, how?: RequestOptions): Promise<Buffer>
   /** The last part of the transcript, and the deltas before it. */
-  hear(input?: Partial<TranscriptionInput>, how?: Asked): Promise<Heard>
+  hear(input?: Partial<TranscriptionInput>, how?: RequestOptions): Promise<TranscriptOutcome>
 }
 
-export interface Asked {
+export interface RequestOptions {
   readonly model?: string
   readonly options?: Record<string, unknown>
   readonly signal?: AbortSignal
 }
 
-export interface Heard {
+export interface TranscriptOutcome {
   readonly done: DonePart
   readonly deltas: readonly string[]
 }
@@ -44,7 +44,10 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
   const settings = { timeoutMs: ms, firstPartTimeoutMs: ms, idleTimeoutMs: ms, connections: 8 }
   const { host, close } = createHost('test', settings, log)
   const provider = await plugin.setup(await valid(plugin.options, options), host)
-  const toRequest = async <In>(input: In, { model = 'm', options: own = {}, signal }: Asked) => ({
+  const toRequest = async <In>(
+    input: In,
+    { model = 'm', options: own = {}, signal }: RequestOptions,
+  ) => ({
     input,
     model,
     options: (plugin.deploymentOptions

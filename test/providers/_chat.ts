@@ -20,12 +20,12 @@ export const silent = createConsola({ level: -999 })
 export interface Setup extends AsyncDisposable {
   readonly provider: Provider
   /** The chunks that the provider returns. */
-  ask(input: Partial<ChatInput>, how?: Asked): Promise<ChatChunk[]>
+  ask(input: Partial<ChatInput>, how?: RequestOptions): Promise<ChatChunk[]>
   /** The whole pipeline: the merged answer, usage, and the failure if there was one. */
-  outcome(input: Partial<ChatInput>, how?: Asked): Promise<Outcome>
+  outcome(input: Partial<ChatInput>, how?: RequestOptions): Promise<Outcome>
 }
 
-export interface Asked {
+export interface RequestOptions {
   readonly model?: string
   /** Options of the deployment. */
   readonly options?: Record<string, unknown>
@@ -52,7 +52,10 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
   const { host, close } = createHost('test', settings, silent)
   const provider = await plugin.setup(await valid(plugin.options, options), host)
 
-  async function* ask(input: Partial<ChatInput>, how: Asked = {}): AsyncGenerator<ChatChunk> {
+  async function* ask(
+    input: Partial<ChatInput>,
+    how: RequestOptions = {},
+  ): AsyncGenerator<ChatChunk> {
     const answer = await provider.chat!({
       input: { messages: QUESTION, ...input },
       model: how.model ?? 'm',

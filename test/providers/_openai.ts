@@ -1,6 +1,6 @@
 /** Recorded traffic in OpenAI's form, of any vendor. */
 import type { Recording } from '../fixtures.ts'
-import { readEvents, type Said } from './_recorded.ts'
+import { readEvents, type RecordedContent } from './_recorded.ts'
 
 /** Paths of chat requests; some errors were recorded on a newer API. */
 export const CHATS = /\/(chat\/completions|responses)(\?|$)/
@@ -9,7 +9,7 @@ export const CHATS = /\/(chat\/completions|responses)(\?|$)/
 export const NO_CHAT = /image|transcription|speech|ocr|moderation/
 
 /** The content of a recorded chat, read without the code under test. */
-export function readBack(recording: Recording): Said {
+export function readBack(recording: Recording): RecordedContent {
   const payloads: any[] = recording.stream
     ? readEvents(recording.body.toString())
     : [JSON.parse(recording.body.toString())]

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { ChatInput } from '../../src/plugin.ts'
 import { byEvents, describeRecorded, whole, type Recording } from '../fixtures.ts'
 import { cutAt, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
-import type { Asked, Outcome, Setup } from './_chat.ts'
+import type { RequestOptions, Outcome, Setup } from './_chat.ts'
 
 /** What to replay, and how. */
 export interface Replays {
@@ -26,15 +26,15 @@ export interface Replays {
   /** Sets up the plugin so that it asks `url` instead of this vendor. Called once per vendor. */
   readonly setUp: (vendor: string, url: string) => Promise<Setup>
   /** The request; by default a single question, streamed if the recording is. */
-  readonly ask?: (recording: Recording) => readonly [Partial<ChatInput>, Asked?]
+  readonly ask?: (recording: Recording) => readonly [Partial<ChatInput>, RequestOptions?]
   /** The content of a recording, read without the code under test. */
-  readonly readBack: (recording: Recording) => Said
+  readonly readBack: (recording: Recording) => RecordedContent
   /** The recorded answer in pieces that end where its events or frames end; by default {@link byEvents}. */
-  readonly atBorders?: (recording: Recording) => Answer
+  readonly atEventEnds?: (recording: Recording) => Answer
 }
 
 /** The content of a recorded answer. */
-export interface Said {
+export interface RecordedContent {
   readonly content: string
   readonly reasoning: string
   readonly calls: readonly { readonly name: string; readonly arguments: string }[]
@@ -51,9 +51,9 @@ export interface Replayed {
   outcomeOf(name: string): Promise<Outcome>
 }
 
-/** Each recording is split this many times, at up to {@link MOST_CUTS} places. */
+/** Each recording is split this many times, at up to {@link MAX_SPLITS} places. */
 const RUNS = 50
-const MOST_CUTS = 24
+const MAX_SPLITS = 24
 
 const ajv = new Ajv2020({ strict: false })
 const isChunk = ajv.compile(schema('chat-completion-chunk'))
@@ -62,7 +62,7 @@ const isCompletion = ajv.compile(schema('chat-completion'))
 /** Describes the tests that every recording has to pass, and those of `more`. */
 export function replayAll(replays: Replays, more: (replayed: Replayed) => void = () => {}): void {
   const { title, vendors, path, wanted = () => true, failures, readBack } = replays
-  const { ask = askPlainly, atBorders = byEvents } = replays
+  const { ask = plainRequest, atEventEnds = byEvents } = replays
 
   describeRecorded(title, vendors, path, (found) => {
     const recordings = found.filter(wanted)
@@ -130,9 +130,9 @@ export function replayAll(replays: Replays, more: (replayed: Replayed) => void =
 
     it.each(recordings)('$name is the same wherever it is cut', async (recording) => {
       const expected = plain(await replay(recording, whole(recording)))
-      expect(plain(await replay(recording, atBorders(recording)))).toEqual(expected)
+      expect(plain(await replay(recording, atEventEnds(recording)))).toEqual(expected)
       const position = fc.noBias(fc.integer({ min: 1, max: recording.body.length - 1 }))
-      const cuts = fc.uniqueArray(position, { minLength: 1, maxLength: MOST_CUTS, size: 'max' })
+      const cuts = fc.uniqueArray(position, { minLength: 1, maxLength: MAX_SPLITS, size: 'max' })
       await fc.assert(
         fc.asyncProperty(cuts, async (positions) => {
           const answer = { ...whole(recording), pieces: cutAt(recording.body, positions) }
@@ -168,7 +168,7 @@ export function readEvents(text: string): any[] {
     .map((line) => JSON.parse(line))
 }
 
-function askPlainly({ stream }: Recording): readonly [Partial<ChatInput>] {
+function plainRequest({ stream }: Recording): readonly [Partial<ChatInput>] {
   return [{ stream }]
 }
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import azure from '../../providers/azure.ts'
 import type { ChatInput } from '../../src/plugin.ts'
 import { events, json, startUpstream, type FakeUpstream, type Seen } from '../upstream.ts'
-import { setUp, type Asked } from './_chat.ts'
+import { setUp, type RequestOptions } from './_chat.ts'
 
 const ANSWER = json({
   choices: [{ index: 0, message: { content: 'Hi' }, finish_reason: 'stop' }],
@@ -20,7 +20,7 @@ afterAll(() => upstream.close())
 async function sent(
   options: Record<string, unknown>,
   input: Partial<ChatInput> = {},
-  how: Asked = {},
+  how: RequestOptions = {},
 ): Promise<Seen> {
   await using setup = await setUp(azure, { baseURL: upstream.url, apiKey: 'k', ...options })
   upstream.answer(ANSWER)

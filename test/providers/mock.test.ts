@@ -3,16 +3,16 @@ import { describe, expect, it } from 'vitest'
 import mock from '../../providers/mock.ts'
 import { exampleOf } from '../../providers/mock/schema-example.ts'
 import type { ChatInput } from '../../src/plugin.ts'
-import { setUp, type Asked } from './_chat.ts'
+import { setUp, type RequestOptions } from './_chat.ts'
 
 const stream = { stream: true }
 
-async function outcome(input: Partial<ChatInput>, how?: Asked) {
+async function outcome(input: Partial<ChatInput>, how?: RequestOptions) {
   await using setup = await setUp(mock, {})
   return setup.outcome(input, how)
 }
 
-async function message(input: Partial<ChatInput>, how?: Asked): Promise<any> {
+async function message(input: Partial<ChatInput>, how?: RequestOptions): Promise<any> {
   const whole = await outcome(input, how)
   const streamed = await outcome({ ...input, ...stream }, how)
   // Streamed and whole answers are the same.

@@ -8,7 +8,7 @@ import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { flowOf } from '../../src/stream/flow.ts'
 import type { ChatChunk } from '../../src/plugin.ts'
 import { events, json, sse, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
-import { setUp, type Asked, type Setup } from './_chat.ts'
+import { setUp, type RequestOptions, type Setup } from './_chat.ts'
 
 let upstream: FakeUpstream
 let plain: Setup
@@ -36,7 +36,7 @@ async function row(quirks: string): Promise<Setup> {
   return setUp(openaiCompatible, { baseURL: upstream.url, quirks })
 }
 
-async function message(how: Asked = {}): Promise<any> {
+async function message(how: RequestOptions = {}): Promise<any> {
   const { completion, failure } = await plain.outcome(stream, how)
   expect(failure).toBeUndefined()
   return completion.choices[0]!.message

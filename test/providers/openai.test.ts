@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import openai from '../../providers/openai.ts'
 import type { ChatInput } from '../../src/plugin.ts'
 import { json, startUpstream, type FakeUpstream, type Seen } from '../upstream.ts'
-import { setUp, type Asked } from './_chat.ts'
+import { setUp, type RequestOptions } from './_chat.ts'
 
 let upstream: FakeUpstream
 
@@ -17,7 +17,7 @@ afterAll(() => upstream.close())
 async function sent(
   options: Record<string, unknown>,
   input: Partial<ChatInput> = {},
-  how?: Asked,
+  how?: RequestOptions,
 ): Promise<Seen> {
   const setup = await setUp(openai, { baseURL: `${upstream.url}/v1`, apiKey: 'sk-1', ...options })
   await using _ = setup

@@ -76,11 +76,11 @@ export const everything = {
 
 /** The rule that blocks a text, and the cues that counted. */
 export function ruleFor(guard: Guard, { text, side }: Pick<Labelled, 'text' | 'side'>) {
-  const unit: TextItem = { id: 'unit', side, channel: 'content', role: 'user', current: true, text }
+  const item: TextItem = { id: 'unit', side, channel: 'content', role: 'user', current: true, text }
   const answer =
     side === 'input'
-      ? guard.checkInput!([unit], everything)
-      : [guard.checkOutput!(unit, everything)]
+      ? guard.checkInput!([item], everything)
+      : [guard.checkOutput!(item, everything)]
   const [verdict] = answer as readonly any[]
   return verdict.action === 'block'
     ? { rule: verdict.rule.slice(5) as Category, why: verdict.reason }

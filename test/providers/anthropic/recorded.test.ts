@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import anthropic from '../../../providers/anthropic.ts'
 import type { Recording } from '../../fixtures.ts'
 import { setUp } from '../_chat.ts'
-import { readEvents, replayAll, type Said } from '../_recorded.ts'
+import { readEvents, replayAll, type RecordedContent } from '../_recorded.ts'
 
 const FAILURES = {
   'anthropic/error-400-effort': 'bad_request',
@@ -215,7 +215,7 @@ const REASONS: Readonly<Record<string, string>> = {
 }
 
 /** The content of a recording, read without the code under test. */
-function readBack({ stream, body }: Recording): Said {
+function readBack({ stream, body }: Recording): RecordedContent {
   const text = body.toString()
   const { content, stop_reason, usage } = stream ? gathered(readEvents(text)) : JSON.parse(text)
   const all = (type: string, member: string) =>

@@ -3,7 +3,7 @@ import bedrock from '../../../providers/bedrock.ts'
 import { whole, type Recording } from '../../fixtures.ts'
 import { cutAt } from '../../upstream.ts'
 import { setUp } from '../_chat.ts'
-import { replayAll, type Said } from '../_recorded.ts'
+import { replayAll, type RecordedContent } from '../_recorded.ts'
 
 const FAILURES: Readonly<Record<string, string>> = {
   'bedrock/error-400-model': 'not_found',
@@ -33,7 +33,7 @@ replayAll(
       ]
     },
     readBack,
-    atBorders: (recording) =>
+    atEventEnds: (recording) =>
       recording.stream
         ? { ...whole(recording), pieces: framesOf(recording.body) }
         : whole(recording),
@@ -159,7 +159,7 @@ function framesOf(body: Buffer): Uint8Array[] {
 }
 
 /** The content of a recording, read without the code under test. */
-function readBack({ name, stream, body }: Recording): Said {
+function readBack({ name, stream, body }: Recording): RecordedContent {
   const said = { content: '', reasoning: '', totalTokens: undefined as number | undefined }
   const calls = new Map<number, { name: string; arguments: string }>()
   const take = (block: any, index: number) => {

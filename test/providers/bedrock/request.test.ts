@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import bedrock from '../../../providers/bedrock.ts'
 import type { ChatInput } from '../../../src/plugin.ts'
 import { json, startUpstream, type FakeUpstream, type Seen } from '../../upstream.ts'
-import { setUp, type Asked } from '../_chat.ts'
+import { setUp, type RequestOptions } from '../_chat.ts'
 
 const CLAUDE = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'
 const OLD_CLAUDE = 'anthropic.claude-3-7-sonnet-20250219-v1:0'
@@ -20,7 +20,11 @@ beforeAll(async () => {
 
 afterAll(() => upstream.close())
 
-async function sent(input: Partial<ChatInput>, how: Asked = {}, options = {}): Promise<Seen> {
+async function sent(
+  input: Partial<ChatInput>,
+  how: RequestOptions = {},
+  options = {},
+): Promise<Seen> {
   const settings = { region: 'us-east-1', apiKey: 'k', baseURL: upstream.url, ...options }
   await using setup = await setUp(bedrock, settings)
   const count = upstream.requests.length

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import google from '../../../providers/google.ts'
 import type { Recording } from '../../fixtures.ts'
 import { setUp } from '../_chat.ts'
-import { readEvents, replayAll, type Said } from '../_recorded.ts'
+import { readEvents, replayAll, type RecordedContent } from '../_recorded.ts'
 
 /** Failure class of each recorded error. The last two came with status 200. */
 const FAILURES = {
@@ -167,7 +167,7 @@ function signaturesIn(recording: Recording): string[] {
   return partsOf(recording).flatMap((part) => part.thoughtSignature ?? [])
 }
 
-function readBack(recording: Recording): Said {
+function readBack(recording: Recording): RecordedContent {
   const payloads = payloadsOf(recording)
   const parts = partsOf(recording)
   const texts = (thought: boolean) =>

@@ -3,7 +3,7 @@ import google from '../../../providers/google.ts'
 import { UpstreamFailure } from '../../../src/errors/errors.ts'
 import type { ChatInput } from '../../../src/plugin.ts'
 import { json, startUpstream, type FakeUpstream, type Seen } from '../../upstream.ts'
-import { setUp, type Asked } from '../_chat.ts'
+import { setUp, type RequestOptions } from '../_chat.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAbElEQVR4nA=='
 const GIF = 'R0lGODlhAQABAAAAACwAAAAAAQABAAA='
@@ -26,7 +26,7 @@ const ANSWER = json({
 /** The request that Google receives. */
 async function sent(
   input: Partial<ChatInput>,
-  how?: Asked,
+  how?: RequestOptions,
   options: Record<string, unknown> = {},
 ): Promise<Seen> {
   upstream.answer(ANSWER)

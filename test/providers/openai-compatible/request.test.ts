@@ -9,7 +9,7 @@ import {
 import { ROW_NAMES } from '../../../providers/openai-compatible/quirks.ts'
 import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
 import { json, startUpstream, type FakeUpstream, type Seen } from '../../upstream.ts'
-import { setUp, type Asked } from '../_chat.ts'
+import { setUp, type RequestOptions } from '../_chat.ts'
 
 let upstream: FakeUpstream
 
@@ -25,14 +25,14 @@ afterAll(() => upstream.close())
 async function sent(
   options: Record<string, unknown>,
   input: Partial<ChatInput>,
-  how?: Asked,
+  how?: RequestOptions,
 ): Promise<Seen> {
   await using setup = await setUp(openaiCompatible, { baseURL: `${upstream.url}/v1`, ...options })
   await setup.ask(input, how)
   return upstream.requests.at(-1)!
 }
 
-async function body(quirks: string | undefined, input: Partial<ChatInput>, how?: Asked) {
+async function body(quirks: string | undefined, input: Partial<ChatInput>, how?: RequestOptions) {
   return (await sent(quirks ? { quirks } : {}, input, how)).json
 }
 
