@@ -34,21 +34,21 @@ export function readFrames(fail: Host['fail']): Step<Uint8Array, Frame> {
   let pieces: Uint8Array[] = []
   let held = 0
   /** Bytes needed before the next frame can be read. */
-  let wanted = PRELUDE_BYTES
+  let needed = PRELUDE_BYTES
   return {
     push(bytes, emit) {
       pieces.push(bytes)
       held += bytes.length
-      if (held < wanted) return
+      if (held < needed) return
       const buffer = pieces.length === 1 ? bytes : Buffer.concat(pieces, held)
       const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength)
       let start = 0
-      wanted = PRELUDE_BYTES
+      needed = PRELUDE_BYTES
       while (held - start >= PRELUDE_BYTES) {
         const length = view.getUint32(start)
         if (length < LEAST_BYTES || length > MOST_BYTES) throw damaged(fail)
         if (held - start < length) {
-          wanted = length
+          needed = length
           break
         }
         emit(decode(buffer.subarray(start, start + length), fail))

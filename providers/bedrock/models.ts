@@ -7,6 +7,7 @@ import { effortLevels, isOff } from '../openai-compatible/reasoning.ts'
 
 /** How a model gets a JSON schema: natively, as the input of a tool that it must call, or as text in the prompt. */
 export const SCHEMAS = ['native', 'tool', 'prompt'] as const
+/** A form of passing a JSON schema. */
 export type SchemaForm = (typeof SCHEMAS)[number]
 
 /** Sampling parameters in Converse's names. */

@@ -43,9 +43,9 @@ export function toConverse(
   const conversation = toConversation(input.messages, traits, fail)
   const { system, turns } = conversation
   addCachePoint(turns.at(-1)!.content, input.cache_control, traits)
-  const wanted = reasoningFor(input, traits, conversation)
-  const tools = toolsOf(input, traits, conversation, wanted)
-  const schema = schemaOf(input, traits, tools === undefined && isFree(traits, wanted))
+  const reasoning = reasoningFor(input, traits, conversation)
+  const tools = toolsOf(input, traits, conversation, reasoning)
+  const schema = schemaOf(input, traits, tools === undefined && isFree(traits, reasoning))
   if (schema.words) system.push({ text: schema.words })
   if (traits.noSystem && system.length > 0) turns[0]!.content.unshift(...system.splice(0))
   const toolConfig = tools ?? schema.toolConfig
@@ -54,10 +54,10 @@ export function toConverse(
     system,
     ...turns.map((t) => t.content),
   ])
-  const config = configOf(input, traits, wanted)
-  const topK = input.top_k !== undefined && !traits.refuses(wanted.thinks).includes('topK')
+  const config = configOf(input, traits, reasoning)
+  const topK = input.top_k !== undefined && !traits.refuses(reasoning.thinks).includes('topK')
   const fields = {
-    ...wanted.fields,
+    ...reasoning.fields,
     ...(topK && traits.topK?.(input.top_k)),
     ...options.fields,
   }
@@ -113,8 +113,8 @@ function reasoningFor(
   { reasoningLost }: Conversation,
 ): ReasoningRequest {
   if (!input.reasoning) return NO_REASONING
-  const wanted = traits.toReasoning(input.reasoning, input.max_completion_tokens)
-  return wanted.needsPriorReasoning && reasoningLost ? NO_REASONING : wanted
+  const reasoning = traits.toReasoning(input.reasoning, input.max_completion_tokens)
+  return reasoning.needsPriorReasoning && reasoningLost ? NO_REASONING : reasoning
 }
 
 interface ToolConfig {
@@ -127,7 +127,7 @@ function toolsOf(
   input: ChatInput,
   traits: Traits,
   { called }: Conversation,
-  wanted: ReasoningRequest,
+  reasoning: ReasoningRequest,
 ): ToolConfig | undefined {
   const choice = input.tool_choice as any
   const allowed = choice?.allowed_tools?.tools?.map((tool: any) => tool.function?.name)
@@ -140,7 +140,7 @@ function toolsOf(
   }
   const names = new Set(given.map((tool) => tool.function.name))
   for (const name of called) if (!names.has(name)) tools.push(specOf({ name }, traits))
-  const toolChoice = given.length > 0 ? choiceOf(choice, isFree(traits, wanted)) : undefined
+  const toolChoice = given.length > 0 ? choiceOf(choice, isFree(traits, reasoning)) : undefined
   return { tools, ...(toolChoice && { toolChoice }) }
 }
 

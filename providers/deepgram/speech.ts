@@ -1,5 +1,6 @@
 /** Deepgram's names of voices and formats. */
 import type { Host, SpeechInput } from '../../src/plugin.ts'
+import { voiceName } from '../shared/values.ts'
 
 /** A model name that contains voice and language, such as `aura-2-thalia-en`. */
 const COMPLETE = /^aura(-\d+)?-[a-z]+-[a-z]{2}$/
@@ -29,12 +30,12 @@ const VOICES: Readonly<Record<string, string>> = {
  */
 export function voiceModel(
   model: string,
-  asked: SpeechInput['voice'],
+  requested: SpeechInput['voice'],
   own: Readonly<Record<string, string>>,
   fail: Host['fail'],
 ): string {
   if (COMPLETE.test(model)) return model
-  const name = typeof asked === 'string' ? asked : asked.id
+  const name = voiceName(requested)
   const voice = own[name] ?? VOICES[name] ?? name.toLowerCase()
   if (COMPLETE.test(voice)) return voice
   if (/^[a-z]+$/.test(voice)) return `${model}-${voice}-en`

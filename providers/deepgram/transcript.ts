@@ -57,14 +57,14 @@ export function toTranscription(
 ): Transcription {
   const { metadata, results } = Object(parseAnswer(body, fail))
   if (!Array.isArray(results?.channels)) throw notAnAnswer(fail)
-  const heard = results.channels.map((channel: any) => Object(channel?.alternatives?.[0]))
+  const alternatives = results.channels.map((channel: any) => Object(channel?.alternatives?.[0]))
   const duration = Number(metadata?.duration)
   // Deepgram transcribes and charges each channel separately.
   const seconds = duration * Math.max(1, results.channels.length)
   const language = results.channels[0]?.detected_language
   const { utterances } = results
   return {
-    text: heard
+    text: alternatives
       .map(({ transcript }: any) => String(transcript ?? ''))
       .filter(Boolean)
       .join('\n'),
@@ -72,7 +72,7 @@ export function toTranscription(
     ...(duration > 0 && { duration, usage: { seconds } }),
     ...(Array.isArray(utterances) &&
       utterances.length > 0 && { segments: utterances.map(toSegment) }),
-    ...(format !== 'json' && { words: heard.flatMap(({ words }: any) => wordsOf(words)) }),
+    ...(format !== 'json' && { words: alternatives.flatMap(({ words }: any) => wordsOf(words)) }),
   }
 }
 

@@ -1,5 +1,6 @@
 /** ElevenLabs' names of voices and formats, and the body of a speech request. */
 import type { Host, SpeechInput } from '../../src/plugin.ts'
+import { voiceName } from '../shared/values.ts'
 
 /** OpenAI's voices, and similar default voices that every ElevenLabs account has. */
 const VOICES: Readonly<Record<string, string>> = {
@@ -23,11 +24,11 @@ const VOICES: Readonly<Record<string, string>> = {
  * @throws the failure class `bad_request` for an unknown voice
  */
 export function voiceId(
-  asked: SpeechInput['voice'],
+  requested: SpeechInput['voice'],
   own: Readonly<Record<string, string>>,
   fail: Host['fail'],
 ): string {
-  const name = typeof asked === 'string' ? asked : asked.id
+  const name = voiceName(requested)
   const id = own[name] ?? VOICES[name] ?? name
   if (/^[A-Za-z0-9]{20}$/.test(id)) return id
   throw fail(

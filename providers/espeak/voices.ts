@@ -1,5 +1,6 @@
 /** Voices and speed, in eSpeak's terms. */
 import type { Host, SpeechInput } from '../../src/plugin.ts'
+import { voiceName } from '../shared/values.ts'
 
 /** OpenAI's voices, as eSpeak variants, which exist for every language. */
 const VARIANTS: Readonly<Record<string, string>> = {
@@ -39,17 +40,17 @@ const NAME = /^([a-z]{2,4}(?:-[A-Za-z0-9]{1,8})*)(\+[A-Za-z0-9]{1,20})?$/
  * @throws the failure class `bad_request` for an unknown voice
  */
 export function resolveVoice(
-  asked: SpeechInput['voice'],
+  requested: SpeechInput['voice'],
   language: string,
   own: Readonly<Record<string, string>>,
   known: ReadonlySet<string>,
   fail: Host['fail'],
 ): string {
-  const name = typeof asked === 'string' ? asked : asked.id
+  const name = voiceName(requested)
   const variant = VARIANTS[name]
   const voice = own[name] ?? (variant ? `${language}+${variant}` : name)
-  const [, spoken] = NAME.exec(voice) ?? []
-  if (spoken && known.has(spoken.toLowerCase())) return voice
+  const [, voiceLanguage] = NAME.exec(voice) ?? []
+  if (voiceLanguage && known.has(voiceLanguage.toLowerCase())) return voice
   throw fail(
     'bad_request',
     `The voice is not known here. Ask for one of ${Object.keys(VARIANTS).join(', ')}, or for a language such as "de".`,

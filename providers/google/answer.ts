@@ -136,8 +136,8 @@ class AnswerState {
     if (candidates?.some((candidate: any) => FAILED.has(candidate?.finishReason))) {
       return this.#fail('upstream_error', 'The model provider gave up on this answer.')
     }
-    const asked = this.#candidates.size === 0 && !candidates?.length
-    return asked && promptFeedback?.blockReason ? blocked(this.#fail) : undefined
+    const isStart = this.#candidates.size === 0 && !candidates?.length
+    return isStart && promptFeedback?.blockReason ? blocked(this.#fail) : undefined
   }
 
   /** Empty for a candidate without content, so that another deployment can still be tried. */

@@ -16,10 +16,10 @@ const DIMENSIONS = { dpi: 200, height: 2200, width: 1700 }
 
 /** The requested pages that exist, and a small annotation that fits the requested schema. */
 export function readDocument(input: OcrInput, { reply, uncounted }: OcrScript): OcrResult {
-  const { document, pages: wanted, document_annotation_format: format } = input
+  const { document, pages: requested, document_annotation_format: format } = input
   const all = Array.from({ length: document.kind === 'image' ? 1 : PAGES }, (_, index) => index)
   const pages = all
-    .filter((index) => wanted?.includes(index) ?? true)
+    .filter((index) => requested?.includes(index) ?? true)
     .map((index): OcrPage => {
       const markdown = reply ?? `# Page ${index + 1}\n\n${document.name ?? 'A document'}`
       return { index, markdown, images: [], dimensions: DIMENSIONS }

@@ -1,5 +1,6 @@
 /** Differences between vendors in speech and transcription. */
 import type { SpeechInput, TranscriptionInput } from '../../src/plugin.ts'
+import { voiceName } from '../shared/values.ts'
 
 /** Paths of the audio API. */
 export type AudioPath = 'speech' | 'transcriptions'
@@ -58,9 +59,4 @@ export const XAI_AUDIO: AudioQuirks = {
     ...(Array.isArray(keywords) && { keyterm: keywords }),
     ...(response_format === 'diarized_json' && { diarize: true }),
   }),
-}
-
-/** Name of a voice, or id of a custom one. */
-function voiceName(voice: SpeechInput['voice']): string {
-  return typeof voice === 'string' ? voice : voice.id
 }

@@ -30,6 +30,7 @@ export function effortLevels(...levels: readonly [Effort, ...Effort[]]): ToReaso
 /** OpenRouter has the gateway's own form. */
 export const reasoningAsIs: ToReasoning = (reasoning) => ({ reasoning })
 
+/** Groq: an effort for gpt-oss, on or off for Qwen, and a format that separates reasoning from the text. */
 export const groqReasoning: ToReasoning = (reasoning, model, limit) => {
   const hidden = reasoning.exclude ? { include_reasoning: false } : undefined
   if (model.includes('gpt-oss')) return { ...lowToHigh(reasoning, model, limit), ...hidden }
@@ -40,6 +41,7 @@ export const groqReasoning: ToReasoning = (reasoning, model, limit) => {
   return { ...effort, ...(hidden ?? { reasoning_format: 'parsed' }) }
 }
 
+/** DeepSeek: `thinking`, with an effort when it is on. */
 export const deepSeekReasoning: ToReasoning = (reasoning, model, limit) =>
   isOff(reasoning)
     ? thinkingSwitch(reasoning, model, limit)
@@ -53,6 +55,7 @@ export const thinkingSwitch: ToReasoning = (reasoning) => ({
   thinking: { type: isOff(reasoning) ? 'disabled' : 'enabled' },
 })
 
+/** Together: an effort for gpt-oss, on or off for other models. */
 export const togetherReasoning: ToReasoning = (reasoning, model, limit) =>
   model.includes('gpt-oss')
     ? lowToHigh(reasoning, model, limit)
@@ -64,17 +67,20 @@ export const templateSwitch: ToReasoning = (reasoning, model, limit) =>
     ? lowToHigh(reasoning, model, limit)
     : { chat_template_kwargs: { enable_thinking: !isOff(reasoning) } }
 
+/** Alibaba: on or off, with a token budget. */
 export const alibabaReasoning: ToReasoning = (reasoning) => {
   if (isOff(reasoning)) return { enable_thinking: false }
   const budget = reasoning.max_tokens
   return { enable_thinking: true, ...(budget === undefined ? {} : { thinking_budget: budget }) }
 }
 
+/** Cerebras: an effort for gpt-oss, off for other models. */
 export const cerebrasReasoning: ToReasoning = (reasoning, model, limit) => {
   if (model.includes('gpt-oss')) return lowToHigh(reasoning, model, limit)
   return isOff(reasoning) ? { disable_reasoning: true } : {}
 }
 
+/** Mistral: a prompt mode for Magistral, an effort for other models. */
 export const mistralReasoning: ToReasoning = (reasoning, model) => {
   if (!model.includes('magistral')) return { reasoning_effort: isOff(reasoning) ? 'none' : 'high' }
   return isOff(reasoning) ? {} : { prompt_mode: 'reasoning' }

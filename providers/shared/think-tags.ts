@@ -8,6 +8,7 @@
  * opening tag.
  */
 export const THINK_TAGS = ['tags', 'thinking-tags', 'prefilled-tags'] as const
+/** One of these forms of tags. */
 export type ThinkTags = (typeof THINK_TAGS)[number]
 
 /** The reasoning and the text in a piece of an answer. Either may be empty. */

@@ -28,6 +28,7 @@ export interface Lexicon extends Readonly<Partial<Record<Category, CategoryCues>
   readonly operators?: string
 }
 
+/** Roles of cues. */
 export const ROLES = ['asks', 'leads', 'topics', 'loose', 'strong', 'against'] as const
 /** What a cue contributes. */
 export type Role = (typeof ROLES)[number]

@@ -206,6 +206,7 @@ const LISTED: readonly Shape[] = [
   },
 ]
 
+/** All shapes. */
 export const SHAPES: readonly Shape[] = LISTED.map((shape) => ({
   ...shape,
   pattern: expression(shape.pattern),

@@ -10,6 +10,7 @@ export function weigh(number: string, weights: readonly number[], from = 0): num
   return sum
 }
 
+/** One digit as a number. */
 export function digit(number: string, index: number): number {
   return number.charCodeAt(index) - 48
 }

@@ -205,6 +205,7 @@ const OF_PHONES = wholeWords(
 )
 const LABELLED = /(?:[:#.=]|number|no\.?|nummer|is|at|on|:)\s*\(?$/i
 
+/** Whether the words before a number announce a telephone number. */
 export function speaksOfPhones(before: string): boolean {
   return OF_PHONES.test(before)
 }
@@ -235,6 +236,7 @@ const LONGEST_DIGIT_WORD = 7
 /** Fewest spelled digits of a telephone number. */
 export const SPELLED_DIGITS = 9
 
+/** Whether a word names a digit in a supported language. */
 export function isDigitWord(word: string): boolean {
   return word.length <= LONGEST_DIGIT_WORD && DIGIT_WORDS.has(word.toLowerCase())
 }

@@ -1,9 +1,12 @@
 /** Ends every stretch: punctuation, line breaks, scripts without spaces. */
 export const BREAK = 0
+/** A letter of a script with spaces. */
 export const LETTER = 1
+/** A digit of any script. */
 export const DIGIT = 2
 /** Punctuation inside numbers and addresses. */
 export const MARK = 3
+/** White space inside a line. */
 export const SPACE = 4
 /** Invisible by itself: control characters, joiners, variation selectors, key caps, accents. */
 export const HIDDEN = 5
@@ -45,6 +48,7 @@ interface FoldedText {
   readonly places: readonly number[]
 }
 
+/** Folds a text. */
 export function foldText(raw: string): FoldedText {
   let text = ''
   const places: number[] = []

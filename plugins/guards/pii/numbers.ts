@@ -16,6 +16,7 @@ export const CLASSES = [
   'travel-document',
   'person',
 ] as const
+/** A class of personal data. */
 export type EntityClass = (typeof CLASSES)[number]
 
 /** One way to write one kind of number, as lengths of groups. */

@@ -31,6 +31,11 @@ export const HAS_SPELLED_AT = 128
 export const ZONE_WIDTH = 30
 const MOST_SHORT_LETTERS = 4
 
+/**
+ * The kind of a word.
+ * @param traits of the word
+ * @param letters number of its letters
+ */
 export function kindOf(word: string, traits: number, letters: number): number {
   if (traits & HAS_FILLER && word.length >= ZONE_WIDTH) return ZONE
   if (traits & HAS_DIGIT) return NUMBER
