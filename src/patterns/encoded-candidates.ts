@@ -97,3 +97,13 @@ export function base64RunIn(state: number): number {
 export function hexRowIn(state: number): number {
   return (state >> ROW_SHIFT) & 15
 }
+
+/** UTF-16 code units of a text: reading from an array is faster than from a string. */
+export type Utf16 = Uint16Array
+
+/** The code point that begins at an index; half of a surrogate pair where the other half is missing. */
+export function codePointAt(units: Utf16, at: number): number {
+  const unit = units[at]!
+  const next = (unit & 0xfc00) === 0xd800 && at + 1 < units.length ? units[at + 1]! : 0
+  return (next & 0xfc00) === 0xdc00 ? 0x10000 + ((unit & 0x3ff) << 10) + (next & 0x3ff) : unit
+}

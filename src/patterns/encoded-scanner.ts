@@ -13,17 +13,18 @@ import {
   base64RunIn,
   CANDIDATES,
   CHAR_CLASS,
+  codePointAt,
   ESCAPE_START,
   HEX_ROW,
   hexRowIn,
   INVISIBLE,
   MIN_DIGITS,
   STATE,
+  type Utf16,
 } from './encoded-candidates.ts'
 import { MatchCursor } from './match-cursor.ts'
 import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import { runSync } from './time-slice.ts'
-import { codePointAt, type Utf16 } from './utf16.ts'
 
 /** Looks for encoded matches beside the cursor that reads the text itself. */
 export class EncodedScanner {

@@ -6,7 +6,7 @@
 import type { PatternMatch, PatternView } from '../plugin.ts'
 import type { Component, MatchEnd } from './component.ts'
 import { MOVED, UNKNOWN, type TransitionTable } from './lazy-dfa.ts'
-import { AS_IS, BLANK, LETTER } from './normalization.ts'
+import { AS_IS, BLANK, LETTER } from './component.ts'
 import { BEGINS, EMPTY, IDLE, type ProductDfa } from './product-dfa.ts'
 import { runSync, type Task } from './time-slice.ts'
 

@@ -5,9 +5,7 @@
 import type { PatternView } from '../plugin.ts'
 import { runSync, type Task } from './time-slice.ts'
 import type { Alphabet } from './alphabet.ts'
-import { ReverseEdges } from './reverse-edges.ts'
 import { StateSet, bitsOf } from './state-set.ts'
-import { CONDITIONS } from './normalization.ts'
 
 /** What a match of an automaton means. */
 export interface MatchTarget {
@@ -48,6 +46,9 @@ const PIECE = 1 << 12
 const MOST_LEARNED = 64
 /** Of sets with more states it is likely that they are packed soon. */
 const MANY = 128
+
+/** Sets of conditions that may hold at a place; see `holdsBetween`. */
+const CONDITIONS = 64
 
 /** How many first steps are remembered, in states. */
 const MAX_FIRST_STEPS = 1 << 18
@@ -410,5 +411,49 @@ export class Nfa {
       if (kind === SPLIT) stack.push(this.#second[state]!)
       if (kind === SPLIT || kind === CHAR || kind === ASSERT) stack.push(this.#first[state]!)
     }
+  }
+}
+
+/** Tells the ends of all edges from a state. */
+type Edges = (state: number, add: (end: number) => void) => void
+
+/** Edges by their end, without an array for each. */
+class ReverseEdges {
+  readonly #offsets: Int32Array
+  readonly #sources: Int32Array
+
+  private constructor(offsets: Int32Array, sources: Int32Array) {
+    this.#offsets = offsets
+    this.#sources = sources
+  }
+
+  /** @param size how many states there are */
+  static *of(size: number, edges: Edges): Task<ReverseEdges> {
+    const offsets = new Int32Array(size + 2)
+    const count = (end: number) => void offsets[end + 2]!++
+    for (let state = 0; state < size; state++) {
+      if (state % PIECE === 0) yield
+      edges(state, count)
+    }
+    for (let at = 2; at < size + 2; at++) offsets[at]! += offsets[at - 1]!
+    const sources = new Int32Array(offsets[size + 1]!)
+    let from = 0
+    // Filling moves every offset to where the next state begins.
+    const fill = (end: number) => void (sources[offsets[end + 1]!++] = from)
+    for (; from < size; from++) {
+      if (from % PIECE === 0) yield
+      edges(from, fill)
+    }
+    return new ReverseEdges(offsets, sources)
+  }
+
+  /** Number of the first edge to a state; the next state's is behind its last. */
+  first(state: number): number {
+    return this.#offsets[state]!
+  }
+
+  /** Where an edge comes from. */
+  source(edge: number): number {
+    return this.#sources[edge]!
   }
 }

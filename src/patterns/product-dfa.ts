@@ -6,7 +6,7 @@ import type { Task } from './time-slice.ts'
 import { SEPARATOR_SYMBOL } from './views/fold.ts'
 import { countBits } from './state-set.ts'
 import type { Nfa } from './nfa.ts'
-import { traitsOf, type Normalization } from './normalization.ts'
+import { traitsOf, type Normalization } from './component.ts'
 import { KIND_BITS, Component, type MatchEnd } from './component.ts'
 import { LazyDfa, type Step, type TransitionTable } from './lazy-dfa.ts'
 

@@ -14,6 +14,7 @@ import {
   BASE64_RUN,
   CANDIDATES,
   CHAR_CLASS,
+  codePointAt,
   ESCAPE_START,
   HEX_DIGIT,
   HEX_ROW,
@@ -21,11 +22,11 @@ import {
   INVISIBLE,
   MIN_DIGITS,
   STATE,
+  type Utf16,
 } from './encoded-candidates.ts'
 import { memoryBudget } from './memory-budget.ts'
 import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import type { Task } from './time-slice.ts'
-import { codePointAt, type Utf16 } from './utf16.ts'
 
 /** Characters of known text between two pauses: up to 100 µs. */
 const PIECE = 1 << 13

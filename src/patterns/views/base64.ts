@@ -1,28 +1,28 @@
-/** Base64 in a text. */
-import { Utf8Decoder, valuesOf, type Decoder, type CodePointSink } from './decode.ts'
+/** Decodes base64 inside a text. */
+import { Utf8Decoder, valuesOf, type CodePointSink, type Decoder } from './decode.ts'
 
 /** Shorter runs are not decoded. */
 export const MIN_BASE64 = 8
 
-/** Values of base64 and base64url by ASCII code; -1 for others. */
+/** Values of base64 and base64url characters by ASCII code; -1 for others. */
 export const SEXTETS = valuesOf('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/')
 SEXTETS[0x2d] = 62
 SEXTETS[0x5f] = 63
 
-/** Runs of base64 characters, at each of the four places where a group of four may begin. */
+/** Decodes runs of base64 characters four times: with groups of four that begin at the first to the fourth character. */
 export class Base64 implements Decoder {
-  /** By the place of the first character of a group, modulo 4. */
+  /** By the position of a group's first character, modulo 4. */
   readonly #bytes: readonly Utf8Decoder[]
   #length = 0
-  /** Until a run is long enough. */
+  /** The characters of a run that is still too short. */
   readonly #waiting: { value: number; start: number; end: number }[] = []
   #fed = 0
   #last = 0
   #lastStart = 0
 
-  /** @param readers four of them */
-  constructor(readers: readonly CodePointSink[]) {
-    this.#bytes = readers.map((reader) => new Utf8Decoder(reader))
+  /** @param sinks four of them */
+  constructor(sinks: readonly CodePointSink[]) {
+    this.#bytes = sinks.map((sink) => new Utf8Decoder(sink))
     for (let at = 0; at < MIN_BASE64; at++) this.#waiting.push({ value: 0, start: 0, end: 0 })
   }
 
@@ -56,13 +56,13 @@ export class Base64 implements Decoder {
   pendingStart(isExact: boolean): number {
     if (this.#length === 0) return Infinity
     if (this.#fed === 0) return this.#waiting[0]!.start
-    // The last character is an unfinished byte for three of the four.
-    let held = this.#lastStart
-    for (const bytes of this.#bytes) held = Math.min(held, bytes.pendingStart(isExact))
-    return held
+    // For three of the four decoders the last character is part of an unfinished byte.
+    let pending = this.#lastStart
+    for (const bytes of this.#bytes) pending = Math.min(pending, bytes.pendingStart(isExact))
+    return pending
   }
 
-  // Each character ends a byte for three of the places: the first, second or third byte of their group.
+  // Each character completes a byte for three of the decoders: the first, second or third byte of their group.
   #feed(value: number, start: number, end: number): void {
     const at = this.#fed++
     const two = (this.#last << 6) | value

@@ -1,45 +1,45 @@
-/** Escapes in a text. */
-import { Utf8Decoder, isText, type Decoder, type CodePointSink } from './decode.ts'
+/** Decodes escapes inside a text: of URLs, JavaScript, JSON and HTML. */
+import { isText, Utf8Decoder, type CodePointSink, type Decoder } from './decode.ts'
 import { SEPARATOR_SYMBOL } from './fold.ts'
 
-/** Utf8Decoder of a percent or of `\x`, a UTF-16 unit, a code point in braces, a code point of HTML. */
+/** A byte after `%` or `\x`, a UTF-16 unit after `\u`, a code point in braces, a code point of HTML. */
 const ESCAPE =
   /^(?:(?:%|\\x)([\da-f]{2})|\\u([\da-f]{4})|\\u\{([\da-f]{1,6})\}|&#(\d{1,7});?|&#x([\da-f]{1,6});?)$/i
 const UNFINISHED =
   /^(?:%[\da-f]?|\\(?:x[\da-f]?|u(?:[\da-f]{0,3}|\{[\da-f]{0,6}))?|&(?:#(?:\d{0,7}|x[\da-f]{0,6}))?)$/i
 
-/** Does a text hold anything that {@link Escapes} may decode? What cannot be seen may stand in between. */
+/** Finds anything that {@link Escapes} may decode; invisible characters may stand in between. */
 export const ANY_ESCAPE =
   /%[^ -~\t\n\r]*[\da-f][^ -~\t\n\r]*[\da-f]|\\[^ -~\t\n\r]*[xu][^ -~\t\n\r]*[\da-f{]|&[^ -~\t\n\r]*#[^ -~\t\n\r]*[\dx]/i
 
-/** Can an escape begin with this? */
+/** Whether an escape may begin with this code point. */
 export function mayEscape(codePoint: number): boolean {
   // % & \
   return codePoint === 0x25 || codePoint === 0x26 || codePoint === 0x5c
 }
 
-/** The running text with its escapes replaced. */
+/** Passes a text on with its escapes decoded. */
 export class Escapes implements Decoder {
-  readonly #reader: CodePointSink
+  readonly #sink: CodePointSink
   readonly #bytes: Utf8Decoder
-  /** What may become an escape, and where its characters are. */
+  /** What may become an escape, with the offsets of its characters. */
   #open = ''
   readonly #starts: number[] = []
   readonly #ends: number[] = []
-  /** The first half of a surrogate pair. */
+  /** The first half of a surrogate pair, or 0. */
   #high = 0
   #highStart = 0
 
-  constructor(reader: CodePointSink) {
-    this.#reader = reader
-    this.#bytes = new Utf8Decoder(reader)
+  constructor(sink: CodePointSink) {
+    this.#sink = sink
+    this.#bytes = new Utf8Decoder(sink)
   }
 
   read(codePoint: number, start: number, end: number): void {
     if (this.#open === '') {
       if (!mayEscape(codePoint)) {
         this.#flush(start)
-        this.#reader.read(codePoint, start, end)
+        this.#sink.read(codePoint, start, end)
         return
       }
     } else if (codePoint >= 128) {
@@ -59,17 +59,17 @@ export class Escapes implements Decoder {
     this.read(codePoint, start, end)
   }
 
-  /** Something is not decided yet: what follows may not be read as it is. */
+  /** Something is undecided, so the next character may not stand for itself. */
   get pending(): boolean {
     return this.#open !== '' || this.#high !== 0 || this.#bytes.pending
   }
 
-  /** Nothing is open, and of what was read nothing is part of a match. */
+  /** Nothing is undecided, and no match is under way. */
   get idle(): boolean {
     return !this.pending && this.#bytes.idle
   }
 
-  /** What follows does not belong to what was read. Only while it is {@link idle}. */
+  /** The next character does not continue what was read. Only while {@link idle}. */
   restart(): void {
     this.#bytes.restart()
   }
@@ -79,19 +79,19 @@ export class Escapes implements Decoder {
   }
 
   pendingStart(isExact: boolean): number {
-    let held = this.#bytes.pendingStart(isExact)
-    if (this.#open !== '') held = Math.min(held, this.#starts[0]!)
-    return this.#high > 0 ? Math.min(held, this.#highStart) : held
+    let pending = this.#bytes.pendingStart(isExact)
+    if (this.#open !== '') pending = Math.min(pending, this.#starts[0]!)
+    return this.#high > 0 ? Math.min(pending, this.#highStart) : pending
   }
 
-  // It did not become an escape, or it is one of HTML without its semicolon.
+  // Not an escape after all, or one of HTML without its semicolon.
   #close(): void {
     const escape = ESCAPE.exec(this.#open)
     if (escape) return this.#decode(escape, this.#ends.at(-1)!)
     const [open, starts, ends] = [this.#open, this.#starts.splice(0), this.#ends.splice(0)]
     this.#open = ''
     this.#flush(starts[0]!)
-    this.#reader.read(open.charCodeAt(0), starts[0]!, ends[0]!)
+    this.#sink.read(open.charCodeAt(0), starts[0]!, ends[0]!)
     for (let at = 1; at < open.length; at++) {
       this.read(open.charCodeAt(at), starts[at]!, ends[at]!)
     }
@@ -110,7 +110,7 @@ export class Escapes implements Decoder {
     if (unit !== undefined && this.#high > 0 && (value & 0xfc00) === 0xdc00) {
       const pair = 0x10000 + ((this.#high & 0x3ff) << 10) + (value & 0x3ff)
       this.#high = 0
-      return this.#reader.read(pair, this.#highStart, end)
+      return this.#sink.read(pair, this.#highStart, end)
     }
     this.#flushHigh(start)
     if (unit !== undefined && (value & 0xfc00) === 0xd800) {
@@ -118,7 +118,7 @@ export class Escapes implements Decoder {
       this.#highStart = start
       return
     }
-    this.#reader.read(isText(value) && value <= 0x10ffff ? value : SEPARATOR_SYMBOL, start, end)
+    this.#sink.read(isText(value) && value <= 0x10ffff ? value : SEPARATOR_SYMBOL, start, end)
   }
 
   #flush(end: number): void {
@@ -129,6 +129,6 @@ export class Escapes implements Decoder {
   #flushHigh(end: number): void {
     if (this.#high === 0) return
     this.#high = 0
-    this.#reader.read(SEPARATOR_SYMBOL, this.#highStart, end)
+    this.#sink.read(SEPARATOR_SYMBOL, this.#highStart, end)
   }
 }

@@ -1,12 +1,12 @@
-/** What views see of a code point (guard design, 3.2). Pure; one code point at a time. */
+/** Folds code points, one at a time: compatibility forms, accents, case and look-alikes undone. */
 import { CONFUSABLES } from './confusables.ts'
 
 export const NEWLINE = 0x0a
 export const SPACE = 0x20
-/** In place of a symbol: what is no text, and part of no match. */
+/** Stands between texts that do not belong together; no pattern matches across it. */
 export const SEPARATOR_SYMBOL = -1
 
-// Our own expressions, over one code point.
+// Each over one code point.
 const IGNORABLE = /^[\p{Default_Ignorable_Code_Point}\p{Cc}\ufff9-\ufffb]$/u
 const KEPT_CONTROLS = new Set([0x09, 0x0a, 0x0d])
 const DIACRITIC = /^[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]$/u
@@ -16,20 +16,20 @@ const SINGLE_QUOTE = /^[\u2018-\u201b\u2032\u2035\u02b9\u02bb-\u02bd\u00b4\u275b
 const DOUBLE_QUOTE = /^[\u201c-\u201f\u2033\u2036\u00ab\u00bb\u301d-\u301f\u275d\u275e]$/u
 const LETTER = /^\p{L}$/u
 
-/** Tag characters shadow ASCII from U+E0020 to U+E007E. */
+/** Tag characters from U+E0020 to U+E007E repeat ASCII. */
 const TAGS = 0xe0000
 
 const ASCII = Array.from({ length: 128 }, (_, code) => foldAscii(code))
 
-/** Nothing to see: zero-width, bidirectional controls, fillers, variation selectors, tags, controls. */
+/** Whether a code point is invisible: zero-width, bidirectional control, filler, variation selector, tag, control. */
 export function isIgnorable(codePoint: number): boolean {
   if (codePoint >= 0x20 && codePoint < 0x7f) return false
   return !KEPT_CONTROLS.has(codePoint) && IGNORABLE.test(String.fromCodePoint(codePoint))
 }
 
 /**
- * The symbols of view F for a code point: compatibility forms, accents, case and look-alikes undone. Every white space
- * is {@link SPACE} but the line feed. Folding a symbol gives the symbol again.
+ * The symbols that a code point is folded to; none if it is invisible or an accent. All white space but the line feed is
+ * {@link SPACE}. Folding a folded symbol gives the same symbol.
  */
 export function fold(codePoint: number): readonly number[] {
   if (codePoint < 128) return ASCII[codePoint]!
@@ -53,7 +53,7 @@ export function foldAll(text: string): number[] {
   return Array.from(text).flatMap((character) => fold(character.codePointAt(0)!))
 }
 
-/** Letters as the views count them: what folds to letters only. */
+/** Whether a code point folds to letters and nothing else. */
 export function readsAsLetter(codePoint: number): boolean {
   const symbols = fold(codePoint)
   return symbols.length > 0 && symbols.every((symbol) => LETTER.test(String.fromCodePoint(symbol)))

@@ -1,5 +1,5 @@
-/** Hexadecimal digits in a text. */
-import { Utf8Decoder, valuesOf, type Decoder, type CodePointSink } from './decode.ts'
+/** Decodes hexadecimal digits inside a text. */
+import { Utf8Decoder, valuesOf, type CodePointSink, type Decoder } from './decode.ts'
 
 /** Shorter rows, in pairs of digits, are not decoded. */
 export const MIN_PAIRS = 4
@@ -8,10 +8,10 @@ export const MIN_PAIRS = 4
 export const DIGITS = valuesOf('0123456789abcdef')
 for (const [index, code] of [...'ABCDEF'].entries()) DIGITS[code.charCodeAt(0)] = 10 + index
 
-/** Pairs of hexadecimal digits, with at most one separator between two pairs. */
+/** Decodes rows of digits in pairs, with at most one separator between two pairs. */
 export class Hex implements Decoder {
   readonly #bytes: Utf8Decoder
-  /** How many digits are left out at the beginning of a run: 0 or 1. */
+  /** How many digits of a row are skipped before the first pair: 0 or 1. */
   readonly #offset: number
   #skip: number
   #half = -1
@@ -21,8 +21,8 @@ export class Hex implements Decoder {
   #afterSeparator = false
   readonly #waiting: [byte: number, start: number, end: number][] = []
 
-  constructor(reader: CodePointSink, offset: number) {
-    this.#bytes = new Utf8Decoder(reader)
+  constructor(sink: CodePointSink, offset: number) {
+    this.#bytes = new Utf8Decoder(sink)
     this.#offset = this.#skip = offset
   }
 
@@ -45,8 +45,8 @@ export class Hex implements Decoder {
 
   pendingStart(isExact: boolean): number {
     if (this.#pairs >= MIN_PAIRS) {
-      const held = this.#bytes.pendingStart(isExact)
-      return this.#half < 0 ? held : Math.min(held, this.#halfStart)
+      const pending = this.#bytes.pendingStart(isExact)
+      return this.#half < 0 ? pending : Math.min(pending, this.#halfStart)
     }
     return this.#pairs > 0 || this.#half >= 0 ? this.#start : Infinity
   }
@@ -74,9 +74,9 @@ export class Hex implements Decoder {
 }
 
 /**
- * Where the digits begin that wait for more of their row: those of the {@link Hex} with this offset, once it has read a
- * stretch with too few for a row. What is no digit and no separator is passed over.
- * @returns a place in the stretch; Infinity if none waits
+ * Where a row begins that is still too short, in a part of a text: what a {@link Hex} with this offset would wait with.
+ * Characters that are neither digits nor separators are skipped.
+ * @returns an index into the units; Infinity if there is no such row
  */
 export function pendingHexStart(
   units: Uint16Array,
@@ -107,7 +107,7 @@ export function pendingHexStart(
   return start
 }
 
-/** Space, colon, hyphen, comma. */
+/** Whether a code point may stand between two pairs: space, colon, hyphen or comma. */
 export function isSeparator(codePoint: number): boolean {
   return codePoint === 0x20 || codePoint === 0x3a || codePoint === 0x2d || codePoint === 0x2c
 }

@@ -1,4 +1,4 @@
-/** Digits and signs that stand for letters (guard design, 3.2, view L). */
+/** Digits and signs that are written in place of letters. */
 
 const STANDS_FOR: Readonly<Record<string, string>> = {
   o: '0',
@@ -15,7 +15,7 @@ const GROUPS = Object.entries(STANDS_FOR).map(([letter, others]) =>
 )
 const BY_SYMBOL = new Map(GROUPS.flatMap((group) => group.map((symbol) => [symbol, group])))
 
-/** All symbols that read as the same letter as this one, itself included. */
+/** All symbols that may stand for the same letter as this one, itself included. */
 export function leetGroup(symbol: number): readonly number[] {
   return BY_SYMBOL.get(symbol) ?? [symbol]
 }
