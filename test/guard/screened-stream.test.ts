@@ -1,7 +1,15 @@
+import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { flowFrom } from '../../src/stream/flow.ts'
 import type { OutputScanner, TextProgress } from '../../src/guard/scan-session.ts'
+import { CircuitBreaker } from '../../src/guard/circuit-breaker.ts'
+import { GuardRunner } from '../../src/guard/runner.ts'
+import { patternScanner, pluginScanner } from '../../src/guard/scanners.ts'
 import { ScreenedStream } from '../../src/guard/screened-stream.ts'
+import { VerdictCache } from '../../src/guard/verdict-cache.ts'
+import { compilePatterns } from '../../src/patterns/patterns.ts'
+import type { Guard } from '../../src/plugin.ts'
+import { wordGuard } from './_doubles.ts'
 import { bitCodec, type Bit } from './_bits.ts'
 import { screenOf } from './_screen.ts'
 
@@ -105,3 +113,95 @@ describe('an answer that waits for guards', () => {
     expect(read.closed).toBe(true)
   })
 })
+
+describe('an answer in batches of any size', () => {
+  const word = fc.constantFrom('ab', 'ban', 'banned', 'nedba', ' ', 'c', 'secret', 'sec', '😀', '.')
+  const text = fc.array(word, { maxLength: 60 }).map((words) => words.join(''))
+  const cuts = fc.array(fc.nat(200), { maxLength: 12 })
+  const batches = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 6 })
+  const banned = patternScanner(compilePatterns(['banned']), 0, 'key')
+  const secret = patternScanner(compilePatterns(['secret']), 1, 'request')
+
+  /** What goes out of a text, and the rules that it violates. */
+  async function screened(
+    given: string,
+    at: readonly number[],
+    sizes: readonly number[],
+    isRemote: boolean,
+  ) {
+    const places = [0, ...new Set(at.filter((cut) => cut < given.length).sort((a, b) => a - b))]
+    const pieces = places.map((from, i) => given.slice(from, places[i + 1])).filter(Boolean)
+    const bits: Bit[] = [{}, ...pieces.map((piece) => ({ text: piece })), { finish: true }]
+    const rules: string[] = []
+    const local = pluginScanner(runnerOf(wordGuard('nedba')), '')
+    const patient = pluginScanner(
+      runnerOf({
+        enforces: ['deny:code'],
+        execution: 'remote',
+        async checkOutput() {
+          await new Promise((resolve) => setImmediate(resolve))
+          return { action: 'pass' }
+        },
+      }),
+      '',
+    )
+    const screen = screenOf<Bit>(
+      {
+        codec: bitCodec,
+        scanners: [banned, secret, local, ...(isRemote ? [patient] : [])],
+        refuse: () => [{ refused: 'no' }],
+      },
+      {
+        found: ({ stop }) => void rules.push(stop.block!.rule),
+        failed: (guard, { kind }) => void rules.push(`${guard} ${kind}`),
+      },
+    )
+    let batch = 0
+    const parts = flowFrom<Bit>({
+      async next() {
+        const some = bits.splice(0, sizes[batch++ % sizes.length])
+        return { parts: some, last: bits.length === 0 }
+      },
+      close() {},
+    })
+    const init = { parts, screen, enforce: true, idleMs: 60_000, stallMs: 60_000 }
+    let sent = ''
+    for await (const part of flowFrom(new ScreenedStream<Bit>(init))) sent += part.text ?? ''
+    return { sent, rules }
+  }
+
+  it('leaks nothing, loses nothing, and depends on its text alone, with guards of every kind', async () => {
+    const run = fc.asyncProperty(
+      text,
+      cuts,
+      batches,
+      fc.boolean(),
+      async (given, at, sizes, isRemote) => {
+        const whole = await screened(given, [], [100], isRemote)
+        const cut = await screened(given, at, sizes, isRemote)
+        expect(cut.rules).toEqual(whole.rules)
+        // What a remote guard has agreed to before a block is a matter of time.
+        if (!isRemote) expect(cut.sent).toBe(whole.sent)
+        expect(given.startsWith(cut.sent)).toBe(true)
+        if (cut.rules.length === 0) expect(cut.sent).toBe(given)
+        for (const one of ['banned', 'secret', 'nedba']) expect(cut.sent).not.toContain(one)
+      },
+    )
+    await fc.assert(run, { numRuns: 100 })
+  })
+})
+
+function runnerOf(guard: Guard): GuardRunner {
+  return new GuardRunner({
+    name: guard.execution,
+    guard,
+    origin: 'key',
+    ruleFilter: (rule) => guard.enforces.includes(rule as never),
+    circuit: new CircuitBreaker(),
+    verdicts: new VerdictCache(),
+    observer: { asked: () => {} },
+    limitsMs: { input: 10_000, output: 10_000 },
+    signal: new AbortController().signal,
+    contextOf: () => ({ signal: new AbortController().signal }) as never,
+  })
+}
