@@ -11,7 +11,7 @@ export interface Thinking {
 }
 
 /** Smallest budget that the vendor accepts. */
-const LEAST_BUDGET = 1024
+const MIN_BUDGET = 1024
 /** Share of the answer's tokens for thinking, per effort. */
 const SHARES: Readonly<Record<string, number>> = {
   minimal: 0.1,
@@ -21,7 +21,7 @@ const SHARES: Readonly<Record<string, number>> = {
   xhigh: 0.9,
   max: 0.95,
 }
-const MOST_SHARE = 0.95
+const MAX_SHARE = 0.95
 
 const UNSET: Thinking = { on: false }
 
@@ -60,9 +60,9 @@ const OFF: Readonly<Record<Traits['off'], Thinking>> = {
 
 /** The budget stays within the limit, which is also what the account's hold covers. */
 function withBudget(wanted: number, limit: number): Thinking {
-  const most = Math.floor(limit * MOST_SHARE)
-  if (most < LEAST_BUDGET) return UNSET
-  const budget_tokens = Math.min(Math.max(Math.floor(wanted), LEAST_BUDGET), most)
+  const most = Math.floor(limit * MAX_SHARE)
+  if (most < MIN_BUDGET) return UNSET
+  const budget_tokens = Math.min(Math.max(Math.floor(wanted), MIN_BUDGET), most)
   return { on: true, thinking: { type: 'enabled', budget_tokens } }
 }
 

@@ -17,9 +17,9 @@ export interface Frame {
 /** Frame length, header length and their checksum: enough to know where a frame ends. */
 const PRELUDE_BYTES = 12
 /** The prelude and the checksum of the frame. */
-const LEAST_BYTES = 16
+const MIN_BYTES = 16
 /** Amazon's limits: headers of 128 KiB, a payload of 24 MiB. */
-const MOST_BYTES = LEAST_BYTES + 128 * 1024 + 24 * 1024 * 1024
+const MAX_BYTES = MIN_BYTES + 128 * 1024 + 24 * 1024 * 1024
 
 const codec = new EventStreamCodec(
   (bytes) => (typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString()),
@@ -46,7 +46,7 @@ export function readFrames(fail: Host['fail']): Step<Uint8Array, Frame> {
       needed = PRELUDE_BYTES
       while (held - start >= PRELUDE_BYTES) {
         const length = view.getUint32(start)
-        if (length < LEAST_BYTES || length > MOST_BYTES) throw damaged(fail)
+        if (length < MIN_BYTES || length > MAX_BYTES) throw damaged(fail)
         if (held - start < length) {
           needed = length
           break

@@ -63,8 +63,8 @@ export function formatOf(
   }
 }
 
-const SLOWEST = 0.7
-const FASTEST = 1.2
+const MIN_SPEED = 0.7
+const MAX_SPEED = 1.2
 
 /** Only the newer, faster models accept a language. */
 const TAKES_LANGUAGE = /flash|turbo/
@@ -76,7 +76,7 @@ export function speechBody(input: SpeechInput, model: string): object {
     text,
     model_id: model,
     ...(speed !== undefined && {
-      voice_settings: { speed: Math.min(FASTEST, Math.max(SLOWEST, speed)) },
+      voice_settings: { speed: Math.min(MAX_SPEED, Math.max(MIN_SPEED, speed)) },
     }),
     ...(typeof language === 'string' && TAKES_LANGUAGE.test(model) && { language_code: language }),
     ...(Number.isInteger(seed) && { seed }),

@@ -22,12 +22,12 @@ const VARIANTS: Readonly<Record<string, string>> = {
 /** Words per minute of eSpeak at normal speed. */
 const NORMAL = 175
 /** Lowest and highest speed that eSpeak accepts. */
-const SLOWEST = 80
-const FASTEST = 450
+const MIN_SPEED = 80
+const MAX_SPEED = 450
 
 /** The speed factor of a request as words per minute, within eSpeak's limits. */
 export function wordsPerMinute(speed: number): number {
-  return Math.round(Math.min(FASTEST, Math.max(SLOWEST, NORMAL * speed)))
+  return Math.round(Math.min(MAX_SPEED, Math.max(MIN_SPEED, NORMAL * speed)))
 }
 
 /** `de`, `en-gb-x-rp`, `en-us+f2`. A path does not match. */

@@ -30,12 +30,12 @@ const SEVERAL = 0xfffe
 
 /** Folds cues and texts alike: lower case, no accents, straight apostrophes, single spaces. */
 export function fold(text: string): string {
-  const units = new Uint16Array(text.length * MOST_UNITS)
+  const units = new Uint16Array(text.length * MAX_UNITS)
   return String.fromCharCode(...units.subarray(0, foldInto(text, units)))
 }
 
 /** Most units that one code unit folds to. */
-export const MOST_UNITS = 8
+export const MAX_UNITS = 8
 
 /** Folds a text into `units`. @returns the length of the folded text */
 export function foldInto(text: string, units: Uint16Array): number {
@@ -69,5 +69,5 @@ function letters(letter: string): string {
     .normalize('NFC')
     .toLowerCase()
     .replace(/[^\0-\x7f]/g, (one) => SPELT[one] ?? one)
-  return plain.slice(0, MOST_UNITS)
+  return plain.slice(0, MAX_UNITS)
 }

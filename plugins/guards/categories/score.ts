@@ -5,9 +5,9 @@
 import type { Category } from '../../../src/plugin.ts'
 import { expression } from '../text/expressions.ts'
 import { ROLES, type Cue, type Lexicon } from './cues.ts'
-import { MOST_UNITS, fold, foldInto } from './fold.ts'
+import { MAX_UNITS, fold, foldInto } from './fold.ts'
 import { CueIndex } from './cue-index.ts'
-import { LONGEST, type Sentence } from './sentences.ts'
+import { MAX_SENTENCE, type Sentence } from './sentences.ts'
 import { DIGITS, SHAPES, bitsOf, signsIn } from './structure.ts'
 
 /** Evidence that gives a score of one half. */
@@ -20,12 +20,12 @@ const FIRST_TOPIC = 2
 /** Further topics, in an input and in an output. */
 const NEXT_TOPIC = { input: 1, output: 1.6 }
 const LOOSE = 0.5
-const MOST_LOOSE = 3
+const MAX_LOOSE = 3
 const SECOND_STRONG = 2
 const AGAINST = 3.5
 /** Characters between a request and its topic, about twelve words. */
 const NEAR = 72
-const MOST_NAMED = 8
+const MAX_NAMED = 8
 
 const [ASKS, LEADS, TOPICS, LOOSES, STRONG, OPPOSED] = ROLES.map((_, role) => role) as [
   number,
@@ -81,7 +81,7 @@ export class Scorer {
   /** Per cue: the last sentence it occurred in. A cue counts once per sentence. */
   readonly #seenIn: Float64Array
   #sentence = 0
-  readonly #units = new Uint16Array(LONGEST * MOST_UNITS)
+  readonly #units = new Uint16Array(MAX_SENTENCE * MAX_UNITS)
   readonly #evidence: readonly Evidence[]
   readonly #operation: RegExp
 
@@ -182,7 +182,7 @@ function weigh(evidence: Evidence, side: 'input' | 'output'): number {
   else if (loosePair) sum += LIKELY
   else if (topics > 0) sum += FIRST_TOPIC
   if (topics > 1) sum += (topics - 1) * NEXT_TOPIC[side]
-  sum += Math.min(loose, MOST_LOOSE) * LOOSE
+  sum += Math.min(loose, MAX_LOOSE) * LOOSE
   if (strong > 0) sum += ENOUGH + (strong - 1) * SECOND_STRONG
   return sum
 }
@@ -228,7 +228,7 @@ function note(evidence: Evidence, role: number, cue: number, at: number): void {
 }
 
 function name({ named }: Evidence, cue: number): void {
-  if (named.length < MOST_NAMED) named.push(cue)
+  if (named.length < MAX_NAMED) named.push(cue)
 }
 
 function newEvidence(): Evidence {

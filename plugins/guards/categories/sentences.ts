@@ -1,5 +1,5 @@
 /** Most characters of a sentence. */
-export const LONGEST = 600
+export const MAX_SENTENCE = 600
 const SPACE = /\s/
 
 /** Ends a sentence anywhere. */
@@ -54,7 +54,7 @@ export class Sentences {
   #next(from: number): number {
     const rest = this.#rest
     const { length } = rest
-    const last = from + LONGEST - 1
+    const last = from + MAX_SENTENCE - 1
     let at = this.#seen
     for (; at < length; at++) {
       const kind = ends[rest.charCodeAt(at)]!
@@ -66,7 +66,7 @@ export class Sentences {
       }
       if (at < last) continue
       this.#seen = at + 1
-      for (let i = at; i > from + LONGEST / 2; i--) if (SPACE.test(rest[i]!)) return i
+      for (let i = at; i > from + MAX_SENTENCE / 2; i--) if (SPACE.test(rest[i]!)) return i
       const code = rest.charCodeAt(at)
       return code >= 0xd800 && code <= 0xdbff ? at : at + 1
     }

@@ -232,13 +232,13 @@ const DIGIT_WORDS = new Set(
   ).split(' '),
 )
 const WORD = expression(/[\p{L}\p{N}]+/gu)
-const LONGEST_DIGIT_WORD = 7
+const MAX_DIGIT_WORD = 7
 /** Fewest spelled digits of a telephone number. */
 export const SPELLED_DIGITS = 9
 
 /** Whether a word names a digit in a supported language. */
 export function isDigitWord(word: string): boolean {
-  return word.length <= LONGEST_DIGIT_WORD && DIGIT_WORDS.has(word.toLowerCase())
+  return word.length <= MAX_DIGIT_WORD && DIGIT_WORDS.has(word.toLowerCase())
 }
 
 /** Telephone numbers in words. The text consists of such words and their surroundings only. */

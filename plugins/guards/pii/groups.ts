@@ -7,15 +7,15 @@ import { BANK_NEAR, formsOf, nextForm, wholeWords, type EntityClass, type Form }
 type Add = (label: string, of: EntityClass, range: Range, rank: number) => void
 
 /** Most groups of a number, and most characters. */
-const MOST_GROUPS = 9
-const LONGEST_NUMBER = 34
-const LONGEST_PHONE = 17
+const MAX_GROUPS = 9
+const MAX_NUMBER = 34
+const MAX_PHONE = 17
 const SHORTEST_PHONE = 7
 /** How far back a word may stand that names a number. */
 const CONTEXT = 48
 /** How far back a word may stand that makes it a number of something else. */
 const NEAR = 24
-const LONGEST_GAP = 3
+const MAX_GAP = 3
 
 const GROUP = expression(/\d+(?![\p{L}\p{N}])|[\p{L}\p{N}]+/gu)
 
@@ -39,17 +39,17 @@ export function findNumbers(text: string, before: string, label: string, add: Ad
     let isDigits = true
     let phone: Range | undefined
     let phoneRank = 0
-    for (let last = first; last < groups.count && last < first + MOST_GROUPS; last++) {
+    for (let last = first; last < groups.count && last < first + MAX_GROUPS; last++) {
       if (last > first && !groups.joins(last)) break
       const own = groups.lengthOf(last)
       length += own
-      if (length > LONGEST_NUMBER) break
+      if (length > MAX_NUMBER) break
       form = nextForm(form, own)
       isDigits &&= groups.isDigits(last)
       if (!groups.endsAt(last)) continue
       const forms = groups.beginsAt(first) ? formsOf(form) : undefined
       if (forms) identify(groups, first, last, forms, add)
-      if (!isDigits || length < SHORTEST_PHONE || length > LONGEST_PHONE) continue
+      if (!isDigits || length < SHORTEST_PHONE || length > MAX_PHONE) continue
       const rank = phoneRankOf(groups, first, last)
       // The longest valid number wins.
       if (rank !== undefined) {
@@ -116,7 +116,7 @@ class Groups {
   /** Whether a group may continue the number of the group before. */
   joins(index: number): boolean {
     const [from, to] = [this.ends[index - 1]!, this.starts[index]!]
-    if (to - from > LONGEST_GAP) return false
+    if (to - from > MAX_GAP) return false
     for (let i = from; i < to; i++) if (!' .-/()'.includes(this.text[i]!)) return false
     return true
   }

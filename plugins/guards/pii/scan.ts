@@ -44,7 +44,7 @@ const MARGIN = 128
 /** Characters before the current position that are kept. */
 const MEMORY = LINE_MEMORY + 64
 const BEFORE = 64
-const LONGEST_GAP = 3
+const MAX_GAP = 3
 
 /** The scan of one text. Offsets count from its start. */
 export class PersonalDataScan {
@@ -153,8 +153,7 @@ export class PersonalDataScan {
       if (this.#start >= 0) {
         if (odd) this.#traits |= HAS_ODD
         this.#symbols++
-        if (at + width - this.#lastEnd > LONGEST_GAP && !(this.#traits & HAS_ODD))
-          this.#endStretch()
+        if (at + width - this.#lastEnd > MAX_GAP && !(this.#traits & HAS_ODD)) this.#endStretch()
       }
       if (this.#stopped) return
     } else {

@@ -29,7 +29,7 @@ export const HAS_SPELLED_AT = 128
 
 /** Shortest line of a machine-readable zone. */
 export const ZONE_WIDTH = 30
-const MOST_SHORT_LETTERS = 4
+const MAX_SHORT_LETTERS = 4
 
 /**
  * The kind of a word.
@@ -46,7 +46,7 @@ export function kindOf(word: string, traits: number, letters: number): number {
     if (bare === 'dot') return DOT
   }
   if (!(traits & (HAS_MARK | HAS_AT | HAS_ODD)) && isDigitWord(word)) return SPELLED
-  return letters <= MOST_SHORT_LETTERS ? SHORT_WORD : PLAIN
+  return letters <= MAX_SHORT_LETTERS ? SHORT_WORD : PLAIN
 }
 
 /**
