@@ -239,7 +239,7 @@ function transferExamples(example: Example): void {
     })
   })
 
-  example('adds to what is there', async (past, fresh) => {
+  example('adds to a ledger that has rows', async (past, fresh) => {
     await past.pay('acct')
     await past.spend('acct', 'key', 5n)
     const target = await fresh()
@@ -254,7 +254,7 @@ function transferExamples(example: Example): void {
   })
 
   example(
-    'refuses a row that contradicts one that is there, and all after it',
+    'refuses a row that contradicts a stored one, and all items after it',
     async (past, fresh) => {
       await past.pay('acct')
       await past.spend('acct', 'key', 5n)
@@ -274,7 +274,7 @@ function transferExamples(example: Example): void {
           const another: RowItem = { ...row, request: 'req_fresh', ...(row.usage && { cost: 1n }) }
           const refused = await target.import([row, { ...row, ...forgery }, another])
           expect(refused).toEqual({ taken: 1, added: 0, refused: expect.any(String) })
-          expect(refused.refused).toContain(`"${row.request}" of account acct is there already`)
+          expect(refused.refused).toContain(`"${row.request}" of account acct is stored already`)
           expect(await stateOf(target)).toEqual(state)
         }
       }
@@ -282,7 +282,7 @@ function transferExamples(example: Example): void {
   )
 
   example(
-    'refuses rows that may have been folded there, and totals of rows there',
+    'refuses rows that may be folded already, and totals of stored rows',
     async (past, fresh) => {
       await past.pay('acct')
       await past.spend('acct', 'key', 5n)
@@ -294,16 +294,20 @@ function transferExamples(example: Example): void {
       const folded = await collect(past.ledger.export())
 
       const into = await past.ledger.import(rows)
-      expect(into.refused).toMatch(/^request "req_2" of account acct may be part of the total/)
+      expect(into.refused).toMatch(
+        /^request "req_2" of account acct may be part of the stored total/,
+      )
       const over = await target.import(folded)
-      expect(over.refused).toMatch(/^the total of account acct, key key, \d{8} may be of rows/)
+      expect(over.refused).toMatch(
+        /^the total of account acct, key key, \d{8} may contain stored rows/,
+      )
       const total = folded.find((item) => item.kind === 'total')!
       const forged = await past.ledger.import([{ ...total, cost: 6n }])
       expect(forged).toEqual({
         taken: 0,
         added: 0,
         refused: expect.stringMatching(
-          / is 0\.000000000005 in 1 row there, not 0\.000000000006 in 1 row$/,
+          / is stored as 0\.000000000005 in 1 row, not 0\.000000000006 in 1 row$/,
         ),
       })
       for (const ledger of [past.ledger, target]) {

@@ -137,7 +137,7 @@ async function importRecord(
   const [kind] = key.split(':', 1)
   const stored = await records.get<object>(key)
   const next = stored === undefined ? value : MERGES[kind!]!(stored, value)
-  if (next === undefined) throw new LineError(number, `another ${kind} is there with the same id`)
+  if (next === undefined) throw new LineError(number, `another ${kind} with the same id exists`)
   if (isDeepStrictEqual(next, stored)) return false
   await records.put(key, next)
   return true

@@ -149,7 +149,7 @@ function parse(text: string, number: number): { readonly [name: string]: unknown
   throw new LineError(number, number === 1 ? NO_EXPORT : 'expected a JSON object')
 }
 
-const NO_EXPORT = 'this is no export: it does not begin with the header of one'
+const NO_EXPORT = 'this is not an export: its first line is not a header'
 
 function readHeader({ kind, version, at }: { readonly [name: string]: unknown }): Line {
   if (kind !== 'export') throw new LineError(1, NO_EXPORT)

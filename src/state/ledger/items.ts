@@ -44,14 +44,14 @@ export async function* inOrder(
 export function checkSameRow(item: RowItem, stored: RowItem): void {
   const other = COMPARED.find((name) => !isDeepStrictEqual(plain(item[name]), plain(stored[name])))
   if (other === undefined) return
-  throw new RangeError(`${nameOf(item)} is there already, with another ${WORDS[other]}`)
+  throw new RangeError(`${nameOf(item)} is stored already, with another ${WORDS[other]}`)
 }
 
 /** @param folded whether a total of the row's key and day is stored. @throws RangeError when the row may be part of it */
 export function checkUnfolded(item: RowItem, folded: boolean): void {
   if (!folded || item.unfolded) return
   const whose = `key ${item.key}, ${item.day}`
-  throw new RangeError(`${nameOf(item)} may be part of the total that is there of ${whose}`)
+  throw new RangeError(`${nameOf(item)} may be part of the stored total of ${whose}`)
 }
 
 /**
@@ -64,15 +64,13 @@ export function checkTotal(item: TotalItem, stored: TotalItem | undefined, spent
   const what = `the total of account ${account}, key ${key}, ${day}`
   if (!stored) {
     if (spent === 0n) return true
-    throw new RangeError(
-      `${what} may be of rows that are there, which come to ${formatPico(spent)}`,
-    )
+    throw new RangeError(`${what} may contain stored rows, which add up to ${formatPico(spent)}`)
   }
   if (stored.rows === rows && stored.cost === cost) return false
-  const [there, here] = [stored, item].map(
+  const [before, now] = [stored, item].map(
     (one) => `${formatPico(one.cost)} in ${one.rows} ${one.rows === 1 ? 'row' : 'rows'}`,
   )
-  throw new RangeError(`${what} is ${there} there, not ${here}`)
+  throw new RangeError(`${what} is stored as ${before}, not ${now}`)
 }
 
 const WORDS = {

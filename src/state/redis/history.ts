@@ -81,7 +81,7 @@ export class RedisHistory {
       totals.sort((a, b) => (a.day < b.day ? -1 : 1))
       yield* inOrder(totals, itemsOf(account, snapshot, this.#pages(account, snapshot.seq)))
       if ((await this.#foldedRows(account)) === foldedIn(snapshot)) continue
-      throw new Error(`account ${account} was folded while it was read: begin again`)
+      throw new Error(`account ${account} was folded while it was exported: export again`)
     }
   }
 

@@ -116,10 +116,7 @@ export class Outbox {
       await this.#file.append(settlement)
       this.#pending = true
     } catch (error) {
-      this.#log.error(
-        `${this.#file.path} cannot be written, and the store has not confirmed`,
-        error,
-      )
+      this.#log.error(`${this.#file.path} cannot be written, and Redis has not confirmed`, error)
       const message = 'The gateway cannot book this request right now.'
       throw new Unavailable('service_unavailable', message, { cause })
     }
@@ -132,7 +129,7 @@ export class Outbox {
     if (oldestMs < ALARM_MS || now - this.#alarmAt < ALARM_MS) return
     this.#alarmAt = now
     const seconds = Math.round(oldestMs / 1000)
-    this.#log.error(`${waiting} settlements wait for the store, the oldest for ${seconds} s`)
+    this.#log.error(`${waiting} settlements wait for Redis, the oldest for ${seconds} s`)
   }
 
   /** Runs once at a time; later settlements wait for the next tick. */
@@ -202,7 +199,7 @@ export class Outbox {
 
   async #sendConfirmed(): Promise<void> {
     this.#resendConfirmed = false
-    let forgotten = 0
+    let lost = 0
     const since = performance.now() - this.#options.receiptMs / 2
     const bookings = [...this.#confirmed].flatMap(([booking, at]) => (at > since ? [booking] : []))
     for (let i = 0; i < bookings.length; i += BATCH) {
@@ -211,7 +208,7 @@ export class Outbox {
       results.forEach((result, j) => {
         if (result.status === 'rejected') this.#resendConfirmed = true
         else if (result.value.state === 'charged') {
-          forgotten++
+          lost++
           // Its two minutes begin again.
           this.#confirmed.delete(batch[j]!)
           this.remember(batch[j]!)
@@ -219,15 +216,15 @@ export class Outbox {
       })
       if (this.#resendConfirmed) break
     }
-    if (forgotten > 0) {
-      this.#log.warn(`the store had forgotten ${forgotten} bookings; they are booked again`)
+    if (lost > 0) {
+      this.#log.warn(`Redis had lost ${lost} bookings; they are booked again`)
     }
   }
 
   #reportQuarantine(count: number): void {
     const { path } = this.#file
     this.#log.error(
-      `${count} settlements in ${path} are too old to be sent without a doubt, and are left to you: ` +
+      `${count} settlements in ${path} are too old to be sent safely. Decide about them yourself: ` +
         'their rows have "quarantined" set',
     )
   }

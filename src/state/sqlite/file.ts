@@ -136,7 +136,9 @@ export function openDatabase(file: string): DatabaseSync {
     checkVersion(String(db.prepare('SELECT sqlite_version() AS version').get()!.version))
     const { journal_mode: mode } = db.prepare('PRAGMA journal_mode = WAL').get()!
     if (mode !== 'wal')
-      throw new CannotOpen(`${file} is where SQLite cannot keep a write-ahead log.`)
+      throw new CannotOpen(
+        `${file} is on a file system where SQLite cannot keep a write-ahead log: take a folder on a local disk.`,
+      )
     db.exec(`PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
     migrate(db, file)
     return db

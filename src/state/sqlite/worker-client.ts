@@ -231,7 +231,7 @@ export class WorkerClient {
       return
     }
     if (!this.#failing) {
-      this.#log.error(`the ledger cannot be written, no calls are let in until it can: ${reason}`)
+      this.#log.error(`the ledger cannot be written, no calls are admitted until it can: ${reason}`)
     }
     this.#failing = true
     this.#writes = [...writes, ...this.#writes]

@@ -199,8 +199,8 @@ describe('an import', () => {
       changed(index, { [member]: { ...JSON.parse(lines[index]!)[member], ...change } })
     for (const [wrong, message] of [
       [[], 'line 1: the export ends early, its last lines are missing'],
-      [['hello'], 'line 1: this is no export: it does not begin with the header of one'],
-      [lines.slice(1), 'line 1: this is no export: it does not begin with the header of one'],
+      [['hello'], 'line 1: this is not an export: its first line is not a header'],
+      [lines.slice(1), 'line 1: this is not an export: its first line is not a header'],
       [
         changed(0, { version: 2 }),
         'line 1: the export has version 2; this gateway reads version 1',
@@ -268,7 +268,7 @@ describe('an import', () => {
     await take(target, lines)
     const forged = lines.with(usage, lines[usage]!.replace('0.000000000001', '0.000000000002'))
     await expect(take(target, forged)).rejects.toThrow(
-      `line ${usage + 1}: request "req_2" of account acct is there already, with another amount`,
+      `line ${usage + 1}: request "req_2" of account acct is stored already, with another amount`,
     )
     expect(await contentOf(target)).toEqual(parsed(lines.slice(1)))
   })
@@ -279,14 +279,12 @@ describe('an import', () => {
     const other = fresh()
     await other.accounts.createAccount({ id: 'acct', name: 'Acme' })
     await other.accounts.createKey('acct', { id: 'key', name: 'Another', sha256: SHA256 })
-    await expect(take(other, lines)).rejects.toThrow(
-      'line 6: another key is there with the same id',
-    )
+    await expect(take(other, lines)).rejects.toThrow('line 6: another key with the same id exists')
 
     const hash = JSON.parse(lines[4]!).key
     const twin = fresh()
     await twin.records.put(hash, { account: 'acct', key: 'twin' })
-    await expect(take(twin, lines)).rejects.toThrow('line 5: another hash is there')
+    await expect(take(twin, lines)).rejects.toThrow('line 5: another hash with the same id exists')
   })
 })
 

@@ -112,13 +112,13 @@ describe('the history of accounts in Redis', () => {
     expect(await ledger.import([row(9n), row(8n), row(1n, 'req_4')])).toEqual({
       taken: 1,
       added: 0,
-      refused: 'request "req_3" of account acct is there already, with another amount',
+      refused: 'request "req_3" of account acct is stored already, with another amount',
     })
     const { day } = nth(3)
     const total = { kind: 'total', account: 'acct', key: 'key0', day, rows: 1, cost: 9n } as const
     expect(await ledger.import([total])).toMatchObject({
       taken: 0,
-      refused: expect.stringContaining('may be of rows that are there'),
+      refused: expect.stringContaining('may contain stored rows'),
     })
     const much = { kind: 'top-up', account: 'acct', request: 'much', at: 1 } as const
     expect(await ledger.import([{ ...much, cost: -parsePico('4000000') }])).toMatchObject({

@@ -229,7 +229,7 @@ describe('after a failover', () => {
     await expect.poll(copied, PATIENCE).toBe(332)
     await expect
       .poll(() => logged, PATIENCE)
-      .toContain('warn the store had forgotten 301 bookings; they are booked again')
+      .toContain('warn Redis had lost 301 bookings; they are booked again')
     expect(await ledger.account('acct')).toMatchObject({ balance: parsePico('10') + 900n - 990n })
     expect((await usageRows(ledger)).map(({ request }) => request).toSorted()).toEqual(
       [...early, ...late].toSorted(),

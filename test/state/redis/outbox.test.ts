@@ -122,8 +122,8 @@ describe('an outbox', () => {
     expect(logged).toEqual([])
     await vi.advanceTimersByTimeAsync(90_000)
     expect(logged).toEqual([
-      'error 2 settlements wait for the store, the oldest for 60 s',
-      'error 2 settlements wait for the store, the oldest for 120 s',
+      'error 2 settlements wait for Redis, the oldest for 60 s',
+      'error 2 settlements wait for Redis, the oldest for 120 s',
     ])
   })
 
@@ -162,7 +162,7 @@ describe('an outbox', () => {
       store.booked.delete('req_old')
       store.sent.length = 0
       outbox.replay()
-      const warning = 'warn the store had forgotten 1 bookings; they are booked again'
+      const warning = 'warn Redis had lost 1 bookings; they are booked again'
       await eventually(() => expect(logged).toEqual([warning]))
       expect(store.sent).toEqual(requests)
       expect(store.booked.has('req_7')).toBe(true)

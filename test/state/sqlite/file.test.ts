@@ -52,7 +52,7 @@ describe('a disk that cannot be written', () => {
     const alsoSettled = ledger.settle(settlement(late.request, 2n))
     expect(await collect(ledger.usage('acct'))).toHaveLength(1)
     expect(state).toBe('running')
-    expect(logged.join()).toContain('no calls are let in')
+    expect(logged.join()).toContain('no calls are admitted')
 
     db.exec('ROLLBACK')
     expect(await settled).toMatchObject({ state: 'charged', cost: 40n })
