@@ -6,6 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import * as fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { ChatEvents } from '../../src/endpoints/chat/dialects/chat/events.ts'
 import type { ChatInput } from '../../src/plugin.ts'
 import { byEvents, describeRecorded, whole, type Recording } from '../fixtures.ts'
 import { cutAt, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
@@ -116,7 +117,11 @@ export function replayAll(replays: Replays, more: (replayed: Replayed) => void =
 
     it.each(answers)('$name becomes a valid answer', async (recording) => {
       const { chunks, completion, usage } = await replay(recording, whole(recording))
-      for (const chunk of chunks) expect(isChunk(chunk), ajv.errorsText(isChunk.errors)).toBe(true)
+      const events = new ChatEvents(false, () => ({}))
+      for (const chunk of chunks) {
+        const event = JSON.parse(events.encode(chunk).slice('data: '.length))
+        expect(isChunk(event), ajv.errorsText(isChunk.errors)).toBe(true)
+      }
       const bill = { total_tokens: 0, cost: 0, cost_details: {} }
       const counts = usage ?? { prompt_tokens: 0, completion_tokens: 0 }
       const details = {
@@ -124,7 +129,8 @@ export function replayAll(replays: Replays, more: (replayed: Replayed) => void =
         completion_tokens_details: { reasoning_tokens: 0 },
       }
       const { searches: _searches, vendor_cost: _cost, ...shown } = counts
-      const answer = { ...completion, usage: { ...details, ...shown, ...bill } }
+      const object = 'chat.completion'
+      const answer = { object, ...completion, usage: { ...details, ...shown, ...bill } }
       expect(isCompletion(answer), ajv.errorsText(isCompletion.errors)).toBe(true)
     })
 
