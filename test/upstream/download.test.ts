@@ -161,7 +161,7 @@ describe.skipIf(!certificate)('over TLS', () => {
     answer = (_, response) => response.end('hello')
   })
 
-  /** This machine plays the public internet, under names that are not `inside`. */
+  /** Names other than `inside` count as public, although all of them resolve to this machine. */
   const surroundings = (): DownloadEnvironment => ({
     ca: certificate!.cert,
     resolve: async (name) => (name === 'inside.example' ? ['127.0.0.2'] : ['127.0.0.1']),
@@ -313,7 +313,7 @@ describe.skipIf(!certificate)('over TLS', () => {
   })
 })
 
-/** Nothing in Node.js makes certificates. */
+/** Made with openssl: Node.js cannot make certificates. */
 function makeCertificate(): { key: string; cert: string } | undefined {
   const folder = mkdtempSync(join(tmpdir(), 'certificate-'))
   try {

@@ -87,7 +87,7 @@ describe('request', () => {
     const { body } = await get()
     const iterator = body[Symbol.asyncIterator]()
     await iterator.next()
-    // Nothing is read until the next pull: what the vendor could write is what sockets hold.
+    // Nothing is read until the next pull, so the vendor can write only what the sockets buffer.
     await expect.poll(() => written > 65_536 && written).toBeTruthy()
     expect(written).toBeLessThan(size)
     let read = 65_536
@@ -208,7 +208,7 @@ describe('events', () => {
       expect(await events((await get()).body)).toHaveLength(2)
       await new Promise((resolve) => void setImmediate(() => setImmediate(resolve)))
     }
-    // The end may come a moment after the next request went out; that it never comes in time is the fault.
+    // The end may arrive just after the next request was sent, but not every time.
     expect(connections).toBeLessThan(5)
   })
 
