@@ -26,7 +26,7 @@ export interface ProviderRequest<In> {
   readonly options: Readonly<Record<string, unknown>>
   /** The gateway's id of the call, `req_` and a ULID. */
   readonly requestId: string
-  /** Pass it to every request. Aborted when the client leaves, the time is up or another attempt takes over. */
+  /** Pass it to every request. Aborted when the client leaves or the time of the attempt is up. */
   readonly signal: AbortSignal
   readonly log: ConsolaInstance
 }
