@@ -26,13 +26,16 @@ import { addSpend, addTo, spendName, windowEnd, windowOf } from './windows.ts'
 /** Days, and months, for which a key's spend is kept. A cap needs one of each, late settlements a few more. */
 const KEPT_WINDOWS = 40
 
+/** Answer for an unknown account or key, and for a lower revision. */
 export const STALE: Admission = { ok: false, why: 'stale' }
 const DISABLED: Admission = { ok: false, why: 'disabled' }
 const EXPIRED: Admission = { ok: false, why: 'expired' }
+/** Answer for a call without a lease. */
 export const LOST: HoldResult = { ok: false, why: 'lost' }
 const NOT_FREE: HoldResult = { ok: false, why: 'tier' }
 const NO_CREDITS: HoldResult = { ok: false, why: 'credits' }
 const ALL_HELD: HoldResult = { ok: false, why: 'held', retryAfterMs: RETRY_MS }
+/** The spend of an unknown key. */
 export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFlight: 0 }
 
 /** A call that holds a lease. */

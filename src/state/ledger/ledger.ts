@@ -9,17 +9,22 @@ import type { Usage } from '../../plugin.ts'
 /** `req_` and a ULID, made by the gateway. The response header, the ledger and the logs carry the same id. */
 export type RequestId = string
 
-/** Input of `enter`; the engine looks nothing up elsewhere. */
-export interface AdmissionRequest {
-  readonly request: RequestId
+/** Identifies a call, and its lease. */
+export interface Lease {
   readonly account: string
   readonly key: string
+  readonly request: RequestId
+}
+
+/** Input of `enter`; the engine looks nothing up elsewhere. */
+export interface AdmissionRequest extends Lease {
   /** Revision of the key record that the caller has read. */
   readonly revision: number
   /** Applied to the account while it is unpaid. The lower of these limits and the key's own applies. */
   readonly freeTier: FreeTierLimits
 }
 
+/** Limits of an unpaid account. */
 export interface FreeTierLimits {
   /** Requests per minute. */
   readonly rpm: number
@@ -36,6 +41,7 @@ export interface RateStatus {
   readonly resetMs: number
 }
 
+/** Answer of `enter`. */
 export type Admission =
   | Admitted
   /** The caller reloads the key record and asks once more. */
@@ -48,6 +54,7 @@ export type Admission =
       readonly rate: RateStatus
     }
 
+/** A call that was admitted. */
 export interface Admitted {
   readonly ok: true
   /** The store's clock, ms since epoch. */
@@ -58,10 +65,8 @@ export interface Admitted {
   readonly rate: RateStatus
 }
 
-export interface HoldRequest {
-  readonly request: RequestId
-  readonly account: string
-  readonly key: string
+/** Input of `hold`. */
+export interface HoldRequest extends Lease {
   /** `at` of the admission. */
   readonly at: number
   /** Money reserved while the call runs; 0n is legal. */
@@ -70,6 +75,7 @@ export interface HoldRequest {
   readonly free: boolean
 }
 
+/** Answer of `hold`. */
 export type HoldResult =
   | HoldGranted
   | { readonly ok: false; readonly why: 'tier' | 'credits' }
@@ -84,6 +90,7 @@ export type HoldResult =
   /** The lease has expired: this process was paused for too long. */
   | { readonly ok: false; readonly why: 'lost' }
 
+/** The money of a call is held. */
 export interface HoldGranted {
   readonly ok: true
   /** UTC day of the hold, `YYYYMMDD`. The call is charged in the window that admitted it. */
@@ -92,6 +99,7 @@ export interface HoldGranted {
   readonly billed: boolean
 }
 
+/** The window in which a cap counts. */
 export type CapScope = 'lifetime' | 'day' | 'month'
 
 /** How a call ended. `refused` is a policy refusal that was delivered as a normal answer. */
@@ -107,10 +115,8 @@ export interface UsageRow {
   readonly lines: readonly { readonly source: string; readonly usage: Usage }[]
 }
 
-export interface Settlement {
-  readonly request: RequestId
-  readonly account: string
-  readonly key: string
+/** Input of `settle`. */
+export interface Settlement extends Lease {
   /** `day` of the hold; used when the hold has expired. */
   readonly day: string
   /** 0n is legal: on the free tier, and for failed calls. */
@@ -118,12 +124,14 @@ export interface Settlement {
   readonly usage: UsageRow
 }
 
+/** Answer of `settle` and `topUp`. */
 export interface Settled {
   readonly state: 'charged' | 'duplicate'
   readonly cost: Pico
   readonly balance: Pico
 }
 
+/** Input of `topUp`. */
 export interface TopUp {
   readonly account: string
   /** Above 0n and at most `MAX_AMOUNT`, else `topUp` throws a RangeError. */
@@ -131,13 +139,6 @@ export interface TopUp {
   /** Idempotency key: a reference is booked once per account. */
   readonly reference: string
   readonly note?: string
-}
-
-/** Identifies the lease of a call. */
-export interface Lease {
-  readonly account: string
-  readonly key: string
-  readonly request: RequestId
 }
 
 /** The limits of one key. */
@@ -150,6 +151,7 @@ export interface KeyLimits {
   readonly cap?: { readonly amount: Pico; readonly scope: CapScope }
 }
 
+/** Money of an account. */
 export interface AccountBalance {
   readonly balance: Pico
   /** The balance minus all live holds. */
@@ -157,6 +159,7 @@ export interface AccountBalance {
   readonly paid: boolean
 }
 
+/** Settled spend of a key, and its running calls. */
 export interface KeySpend {
   readonly lifetime: Pico
   readonly day: Pico
@@ -188,12 +191,14 @@ export interface Orphan extends LedgerRow {
  */
 export type LedgerItem = AccountItem | LimitsItem | TotalItem | RowItem
 
+/** An account of an export. */
 export interface AccountItem {
   readonly kind: 'account'
   readonly account: string
   readonly paid: boolean
 }
 
+/** The limits of a key. */
 export interface LimitsItem {
   readonly kind: 'limits'
   readonly account: string
@@ -223,6 +228,7 @@ export interface RowItem extends Omit<LedgerRow, 'seq'> {
   readonly unfolded?: true
 }
 
+/** Answer of `import`. */
 export interface Imported {
   /** Items that are in the ledger now. */
   readonly taken: number
@@ -240,6 +246,7 @@ export interface Discrepancy {
   readonly recomputed: Pico
 }
 
+/** What an engine implements. */
 export interface Ledger {
   /** First half of the admission: key state, rate, concurrency lease. A refusal changes nothing. */
   enter(entry: AdmissionRequest): Admission | Promise<Admission>

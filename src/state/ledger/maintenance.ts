@@ -3,6 +3,7 @@ import { formatPico } from '../../money/money.ts'
 import { DAY_MS } from './clock.ts'
 import type { Ledger, Log } from './ledger.ts'
 
+/** Options of {@link Maintenance}. */
 export interface MaintenanceOptions {
   readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health'>
   /** Whether the ledger is verified at the start. A store that several gateways share is too large for that. */

@@ -9,6 +9,7 @@ import { ConfigError, Unavailable } from '../../errors/errors.ts'
 import type { Log } from '../ledger/ledger.ts'
 import { inspectServers, isCluster, renewFiles } from './server-checks.ts'
 
+/** A connection that was opened. */
 export interface Connected {
   readonly connection: RedisConnection
   /** unstorage's driver, on the same connection. */

@@ -45,6 +45,7 @@ import {
 } from './replies.ts'
 import { RECEIPT_MS, scriptsWith, STORE_CLOCK } from './scripts.ts'
 
+/** Options of {@link openRedis}. */
 export interface RedisOptions {
   /** `redis://` or `rediss://`; for a cluster, a list of one or more of its nodes. */
   readonly url: string | readonly string[]

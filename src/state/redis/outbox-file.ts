@@ -11,6 +11,7 @@ import { DatabaseSync } from 'node:sqlite'
 import type { Settlement } from '../ledger/ledger.ts'
 import { createFile, lockFile, transact } from '../sqlite/file.ts'
 
+/** A settlement in the file. */
 export interface PendingSettlement {
   /** Ascending in the order of arrival. */
   readonly seq: number
@@ -188,8 +189,4 @@ function prepare(db: DatabaseSync) {
   }
 }
 
-interface Row {
-  readonly seq: number
-  readonly at: number
-  readonly body: string
-}
+type Row = Omit<PendingSettlement, 'settlement'> & { readonly body: string }

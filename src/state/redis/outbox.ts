@@ -7,6 +7,7 @@ import { Unavailable } from '../../errors/errors.ts'
 import type { Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
 import type { OutboxFile, PendingSettlement } from './outbox-file.ts'
 
+/** Options of an {@link Outbox}. */
 export interface OutboxOptions {
   readonly file: OutboxFile
   /** Books a settlement in Redis. Rejects unless Redis confirms by the deadline. */

@@ -1,6 +1,6 @@
 /** Reads an account in Redis: its rows in pages, and a snapshot of its sums. */
 import type { Cluster, Redis } from 'ioredis'
-import type { LedgerRow } from '../ledger/ledger.ts'
+import type { LedgerRow, TotalItem } from '../ledger/ledger.ts'
 
 /** A row with the UTC day that was charged, `YYYYMMDD`; '' when no day was. */
 export interface DatedRow {
@@ -22,13 +22,7 @@ export interface Snapshot {
 }
 
 /** The folded rows of one key and day. */
-export interface FoldedTotal {
-  readonly key: string
-  /** UTC, `YYYYMMDD`. */
-  readonly day: string
-  readonly rows: number
-  readonly cost: bigint
-}
+export type FoldedTotal = Omit<TotalItem, 'kind' | 'account'>
 
 /** Runs a read on a client, with a deadline. */
 export type RedisQuery = <T>(read: (client: Redis | Cluster) => Promise<T>) => Promise<T>

@@ -1,6 +1,7 @@
 /** Checks whether servers can hold a ledger, and which risks their settings carry. */
 import type { Cluster, Redis } from 'ioredis'
 
+/** Result of an inspection. */
 export interface ServerInfo {
   /** Why a server cannot be used, and what to change. */
   readonly refusal?: string

@@ -4,6 +4,7 @@ import type { Discrepancy } from '../ledger/ledger.ts'
 import { addSpend, addTo, compareSums, spendName } from '../ledger/windows.ts'
 import type { SpendColumns, Sql, TotalColumns } from './sql.ts'
 
+/** Result of an audit. */
 export interface AuditReport {
   /** Stored sums that differ from those of the rows. */
   readonly discrepancies: readonly Discrepancy[]

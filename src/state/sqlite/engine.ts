@@ -41,6 +41,7 @@ import { readBody } from './sql.ts'
 import type { Charge, CommandResult, Snapshot, StoredRow, WriteName } from './store.ts'
 import { WorkerClient } from './worker-client.ts'
 
+/** Options of {@link openSqlite}. */
 export interface SqliteOptions {
   /** The folder; created if it does not exist. */
   readonly path: string

@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 /** A folder or file cannot be used. The message tells the operator what to do, in one sentence. */
 export class CannotOpen extends Error {}
 
+/** The database of a folder that belongs to this process. */
 export interface OpenedFolder {
   readonly db: DatabaseSync
   /** Moves the write-ahead log into the database file, closes it, and releases the folder. */
@@ -14,6 +15,7 @@ export interface OpenedFolder {
   readonly warnings: readonly string[]
 }
 
+/** Name of the database in its folder. */
 export const LEDGER_FILE = 'ledger.db'
 const OWNER_FILE = 'owner.db'
 

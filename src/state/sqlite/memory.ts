@@ -11,6 +11,7 @@ import { sqliteDriver } from './records.ts'
 import { Store, type WorkerBatch } from './store.ts'
 import { WorkerClient, type StoreWorker } from './worker-client.ts'
 
+/** Options of {@link openMemory}. */
 export interface MemoryOptions {
   readonly log: Log
   /** The clock, ms since epoch; tests bring their own. */

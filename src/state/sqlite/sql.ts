@@ -21,6 +21,7 @@ const OLD_ROWS = `
 /** Usage rows up to a sequence. The `+` keeps SQLite from looking through all usage rows for them. */
 const FIRST_ROWS = `SELECT seq FROM usage WHERE +kind = 'usage' AND seq <= ?`
 
+/** The statements of a store. */
 export type Sql = ReturnType<typeof prepare>
 
 /** Of table `usage`. */

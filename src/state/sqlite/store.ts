@@ -16,7 +16,14 @@ import {
   type Sql,
   type UsageColumns,
 } from './sql.ts'
-import type { KeyLimits, LedgerItem, LedgerRow, LimitsItem } from '../ledger/ledger.ts'
+import type {
+  KeyLimits,
+  LedgerItem,
+  LedgerRow,
+  LimitsItem,
+  Settlement,
+  TopUp,
+} from '../ledger/ledger.ts'
 
 /** The state that the main thread loads at the start. */
 export interface Snapshot {
@@ -30,26 +37,15 @@ export interface Snapshot {
 }
 
 /** A settlement with the day to charge. */
-export interface Charge {
-  readonly request: string
-  readonly account: string
-  readonly key: string
-  readonly day: string
-  readonly cost: Pico
+export interface Charge extends Omit<Settlement, 'usage'> {
   /** ms since epoch */
   readonly at: number
   /** UsageRow as JSON. */
   readonly body: string
 }
 
-export interface Credit {
-  readonly reference: string
-  readonly account: string
-  readonly amount: Pico
-  /** ms since epoch */
-  readonly at: number
-  readonly note?: string | undefined
-}
+/** A top-up with its time, ms since epoch. */
+export type Credit = TopUp & { readonly at: number }
 
 /** A stored row, `fresh` if this command has stored it. `cost` is that of the first command with its request id. */
 export interface Booked {
@@ -67,6 +63,7 @@ export interface ImportedItems {
   readonly refused?: string
 }
 
+/** A record as a row. */
 export interface StoredRecord {
   readonly key: string
   readonly value: string
@@ -74,6 +71,7 @@ export interface StoredRecord {
   readonly expires: number | undefined
 }
 
+/** Methods of the store that write. */
 export type WriteName =
   | 'settle'
   | 'topUp'
@@ -84,6 +82,7 @@ export type WriteName =
   | 'import'
   | 'fold'
   | 'trim'
+/** Methods of the store that only read. */
 export type ReadName =
   | 'rows'
   | 'orphans'
@@ -111,6 +110,7 @@ export interface WorkerBatch {
   readonly reads: readonly StoreCommand<ReadName>[]
 }
 
+/** The results of a batch, in its order. */
 export interface WorkerBatchResult {
   /** One result per write, or why none of them was written. */
   readonly outcomes: readonly CommandResult[] | { readonly failure: string }
