@@ -1,5 +1,4 @@
-/** Symbols sorted into classes that no pattern tells apart, so that automata have few columns. */
-
+/** Sorts symbols into classes that no pattern tells apart, so that automata have few columns. */
 import { randomFillSync } from 'node:crypto'
 import type { Task } from './time-slice.ts'
 import { SEPARATOR_SYMBOL } from './views/fold.ts'
@@ -8,9 +7,9 @@ import { SEPARATOR_SYMBOL } from './views/fold.ts'
 export type Ranges = readonly number[]
 
 const LAST = 0x10ffff
-/** More sets than there can be: a border and a set are one number. */
+/** More sets than there can be: a border and the number of its set make one number. */
 const SETS = 2 ** 24
-/** After so many stretches of symbols there is a pause. */
+/** Intervals of symbols between two pauses. */
 const PIECE = 256
 
 /** @returns the ranges of these code points */
@@ -35,23 +34,23 @@ export function complement(ranges: Ranges): Ranges {
   return others
 }
 
-/** Stretches of symbols by where they begin; the class of each; the sets around each class. */
+/** Intervals of symbols by their beginning; the class of each; and by class, the sets that contain it. */
 interface Sorted {
   readonly bounds: readonly number[]
   readonly classes: readonly number[]
   readonly within: readonly (readonly number[])[]
 }
 
-/** The classes that a list of character sets makes of all symbols. */
+/** The classes into which a list of character sets divides all symbols. */
 export class Alphabet {
-  /** Classes are numbered from 0; the last one is {@link SEPARATOR_SYMBOL}'s. */
+  /** Number of classes; the last one is that of {@link SEPARATOR_SYMBOL}. */
   readonly size: number
   readonly #bounds: readonly number[]
   readonly #classes: readonly number[]
   readonly #ascii: Int32Array
-  /** The one class of a set, or -1 for a set of several. */
+  /** By set: its class if it is a single one, or -1. */
   readonly #only: Int32Array
-  /** A row of bits for every set, one for each class. */
+  /** By set: a bit for each class. */
   readonly #members: Uint32Array
   readonly #words: number
 
@@ -80,7 +79,7 @@ export class Alphabet {
     return symbol < 128 ? this.#ascii[symbol]! : this.#search(symbol)
   }
 
-  /** Is a class inside the set with this number? */
+  /** Whether the set with this number contains a class. */
   contains(set: number, symbolClass: number): boolean {
     const only = this.#only[set]!
     if (only !== -1) return only === symbolClass
@@ -100,8 +99,10 @@ export class Alphabet {
   }
 }
 
-// Sweeps over all borders. The sets around a stretch are told apart by the exclusive or of random numbers, one for each
-// set, of 64 bits: listing them for every stretch takes quadratic time.
+/**
+ * Sweeps over all borders. What sets contain an interval is told by the exclusive or of their random 64-bit numbers:
+ * listing the sets for every interval would take quadratic time.
+ */
 function* sorted(sets: readonly Ranges[]): Task<Sorted> {
   const borders = bordersOf(sets)
   yield
@@ -131,7 +132,7 @@ function* sorted(sets: readonly Ranges[]): Task<Sorted> {
   }
 }
 
-/** Where sets begin and where they are over, with the number of the set behind it; in order. */
+/** Where sets begin and end, each with the number of the set, in order. */
 function bordersOf(sets: readonly Ranges[]): Float64Array {
   const borders = new Float64Array(sets.reduce((sum, { length }) => sum + length, 0))
   let count = 0

@@ -1,4 +1,4 @@
-/** From patterns to the automata that read texts: which views apply to which pattern, and what it looks like there. */
+/** Makes automata of patterns: decides which views apply to a pattern, and writes its instructions for each of them. */
 import type { Task } from './time-slice.ts'
 import { fold, foldAll, isIgnorable, NEWLINE, SPACE } from './views/fold.ts'
 import { leetGroup } from './views/leet.ts'
@@ -21,24 +21,24 @@ import {
 /** A pattern that can be used. */
 export interface ParsedPattern {
   readonly regex: Regex
-  /** What it is in view F if it has no metacharacters; empty if nothing is left there. */
+  /** The folded symbols of a pattern without metacharacters; empty if folding removes all of it. */
   readonly literal?: readonly number[]
 }
 
-/** The automata of some patterns: over the text itself, and over what is decoded from it if any pattern applies there. */
+/** The automata of a list of patterns: over the text itself, and over decoded text if view `decoded` applies to any. */
 export interface CompiledPatterns {
   readonly text: ProductDfa
   readonly decoded: ProductDfa | undefined
 }
 
-// From how many letters a literal is looked for under these views (guard design, 3.2).
+// A literal needs so many letters or digits for these views: shorter ones would match ordinary text.
 const SQUEEZED = 5
 const LEET = 5
 const DERIVED = 6
 const DECODED = 5
-/** After so many instructions there is a pause while one pattern is written out. */
+/** Instructions of a pattern between two pauses. */
 const PIECE = 64
-/** Up to so many members a class also means what they fold to. */
+/** Classes of up to so many members also match what these fold to. */
 const WRITTEN_OUT = 32
 
 const LETTER = /^\p{L}$/u
@@ -46,7 +46,7 @@ const LETTER_OR_DIGIT = /^[\p{L}\p{N}]$/u
 
 let gaps: Ranges | undefined
 
-/** @throws PatternError */
+/** @throws PatternError for a pattern that cannot be used */
 export function* parsePattern(pattern: string): Task<ParsedPattern> {
   const regex = yield* parseRegex(pattern)
   yield
@@ -60,7 +60,7 @@ export function* parsePattern(pattern: string): Task<ParsedPattern> {
   return isLiteral(pattern) ? { regex, literal: flatten(foldAll(pattern)) } : { regex }
 }
 
-/** Pauses often, whatever the patterns. */
+/** Builds the automata of some patterns. Pauses often, whatever the patterns. */
 export function* buildAutomata(patterns: readonly ParsedPattern[]): Task<CompiledPatterns> {
   const plain = new NfaBuilder()
   const folded = new NfaBuilder()
@@ -69,7 +69,7 @@ export function* buildAutomata(patterns: readonly ParsedPattern[]): Task<Compile
   for (const [pattern, { regex, literal }] of patterns.entries()) {
     yield
     if (literal?.some((symbol) => symbol !== SPACE)) {
-      // In ASCII, what is there as written is there folded.
+      // An ASCII literal that stands in a text as written also stands in the folded text.
       const plain = literal.every((symbol) => symbol < 128) && isAscii(regex)
       addChain(flat, literal, { pattern, view: 'folded', plain })
       yield* addEvasions(flat, literal, pattern)
@@ -96,18 +96,17 @@ function* automataOf(
   builders: readonly (readonly [Normalization, NfaBuilder])[],
 ): Task<readonly Automaton[]> {
   const automata: Automaton[] = []
-  for (const [reading, builder] of builders) {
+  for (const [normalization, builder] of builders) {
     if (builder.size === 0) continue
     yield
-    // What the dfa has to tell apart, whatever the patterns say.
     for (const set of KIND_SETS) builder.set(set)
-    automata.push({ reading, nfa: yield* builder.build() })
+    automata.push({ normalization, nfa: yield* builder.build() })
   }
   yield
   return automata
 }
 
-/** White space runs become one space, as in what they are compared with. */
+/** Merges runs of white space, as the `squeezed` normalization does. */
 function flatten(symbols: readonly number[]): number[] {
   const flat: number[] = []
   for (const symbol of symbols) {
@@ -136,7 +135,7 @@ function* addEvasions(
   const letters = count(literal, LETTER)
   if (squeezed.length >= SQUEEZED) {
     yield
-    // All symbols that are neither letters nor digits: the first time, finding them out is a step of its own.
+    // Collecting all symbols that are neither letters nor digits takes a step of its own the first time.
     gaps ??= complement(classRanges('[\\pL\\pN]'))
     yield
     addSqueezed(builder, gaps, squeezed, pattern)
@@ -153,8 +152,10 @@ function* addEvasions(
   }
 }
 
-// Letters with gaps of up to three other symbols between them, and never more than two without one. States are built
-// from the last letter to the first, once for a letter that stands alone so far and once for a second one.
+/**
+ * View `squeezed`: gaps of up to three other symbols between letters, and at most two letters without a gap. Instructions
+ * are made from the last letter to the first: once for a letter behind a gap, once for a letter behind another letter.
+ */
 function addSqueezed(
   builder: NfaBuilder,
   gaps: Ranges,
@@ -175,7 +176,7 @@ function addSqueezed(
   builder.start(builder.char([letters[0]!, letters[0]!], alone))
 }
 
-/** What an instruction that reads looks like in a view: alternatives, each a row of sets. */
+/** What a `char` instruction becomes in a view: alternatives, each a sequence of sets. */
 type Shape = (one: Instruction & { kind: 'char' }, regex: Regex) => readonly (readonly Ranges[])[]
 
 function* addRegex(
@@ -205,8 +206,8 @@ function* addRegex(
 
 const asWritten: Shape = (one) => (isLost(one, isIgnorable) ? [[]] : [[one.set]])
 
-// Characters that were written go through the map. A class is what it is; a small one also means what its members fold
-// to. Of large ones that would make nonsense: \p{Cyrillic} would be an "a".
+// A literal character is folded. A class stays, and a small one also matches what its members fold to; a large one does
+// not, or \p{Cyrillic} would match an "a".
 const asFolded: Shape = (one, { instructions }) => {
   const { set, literal, next } = one
   if (literal !== undefined) {
@@ -236,7 +237,7 @@ const asFolded: Shape = (one, { instructions }) => {
   ]
 }
 
-/** Does an instruction read only what disappears? */
+/** Whether an instruction reads only characters that a view drops. */
 function isLost(one: Instruction, disappears: (codePoint: number) => boolean): boolean {
   if (one.kind !== 'char') return false
   if (one.literal !== undefined) return disappears(one.literal)
@@ -263,14 +264,14 @@ function is(symbol: number, kind: RegExp): boolean {
   return kind.test(String.fromCodePoint(symbol))
 }
 
-/** Collects instructions. Numbers may be reserved, so that loops can be tied. */
+/** Collects the instructions of an NFA. A number can be reserved before its instruction is known, as loops need it. */
 export class NfaBuilder {
   readonly #kind: number[] = []
   readonly #first: number[] = []
   readonly #second: number[] = []
   readonly #sets: Ranges[] = []
   readonly #setNumbers = new Map<string, number>()
-  /** Long sets come often, and as the same array. */
+  /** Long sets are often given several times, as the same array. */
   readonly #known = new Map<Ranges, number>()
   readonly #targets: MatchTarget[] = []
   readonly #starts: number[] = []
@@ -283,17 +284,17 @@ export class NfaBuilder {
     return this.#put(this.size, DEAD, -1, -1)
   }
 
-  /** One symbol of a set. */
+  /** Reads one symbol of a set. */
   char(set: Ranges, next: number, at = this.size): number {
     return this.#put(at, CHAR, next, this.set(set))
   }
 
-  /** Both ways at once; the same twice is a jump. */
+  /** Goes both ways; the same way twice is a jump. */
   split(first: number, second: number, at = this.size): number {
     return this.#put(at, SPLIT, first, second)
   }
 
-  /** Passes where all of these conditions hold. */
+  /** Goes on where all of these conditions hold. */
   assert(conditions: number, next: number, at = this.size): number {
     return this.#put(at, ASSERT, next, conditions)
   }
@@ -307,7 +308,7 @@ export class NfaBuilder {
     this.#starts.push(state)
   }
 
-  /** Makes sure that the alphabet tells a set from the rest. */
+  /** Makes the alphabet tell a set from all other symbols. @returns its number */
   set(ranges: Ranges): number {
     const known = this.#known.get(ranges)
     if (known !== undefined) return known

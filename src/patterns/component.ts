@@ -1,15 +1,15 @@
-/** One automaton and its reading of code points, as one component of a dfa. */
+/** One NFA of a product DFA with its normalization: what it makes of a code point, and what holds between two symbols. */
 import { fold, isIgnorable, NEWLINE, readsAsLetter, SEPARATOR_SYMBOL, SPACE } from './views/fold.ts'
 import type { Ranges } from './alphabet.ts'
 import type { MatchTarget, Nfa, Accepted } from './nfa.ts'
 
 /**
- * `plain` drops what cannot be seen; `folded` is view F, where a run of white space is one space and line feeds stay;
- * in `flat` they do not.
+ * How an NFA sees a text. `plain`: without invisible characters. `folded`: with look-alikes, accents, case and runs of white
+ * space undone, but for line feeds. `squeezed`: the same, and line feeds are white space.
  */
 export type Normalization = 'plain' | 'folded' | 'squeezed'
 
-// What an assertion may ask of a place. The values are those of RE2.
+// Conditions that an assertion may ask of a place between two symbols. The values are those of RE2.
 const LINE_START = 1
 const LINE_END = 2
 const TEXT_START = 4
@@ -17,23 +17,25 @@ const TEXT_END = 8
 const WORD_BORDER = 16
 const NO_WORD_BORDER = 32
 
-/** What stands before a place or behind it. */
+// Kinds of symbols before and behind a place.
+/** The beginning of the text. */
 export const BEGINNING = 0
 export const OTHER = 1
-/** A space that white space behind it joins. */
+/** A space, into which more white space behind it is merged. */
 export const GAP = 2
 const WORD = 3
 const LINE_FEED = 4
 export const END = 5
 const KINDS = 6
 
-/** What code points are to those who look at matches. */
+// Traits of a code point inside a match.
+
 export const LETTER = 1
 export const BLANK = 2
-/** In view F as it is, but for its case. */
+/** Folding changes nothing but its case. */
 export const AS_IS = 4
 
-/** What an alphabet has to tell apart so that all symbols of a class are of a kind. */
+/** Sets that every alphabet has to tell apart, so that all symbols of a class are of the same kind. */
 export const KIND_SETS: readonly Ranges[] = [
   [0x30, 0x39, 0x41, 0x5a, 0x5f, 0x5f, 0x61, 0x7a],
   [NEWLINE, NEWLINE],
@@ -44,65 +46,65 @@ const HOLDS = Uint8Array.from({ length: KINDS * KINDS }, (_, pair) =>
   holdsAt(Math.trunc(pair / KINDS), pair % KINDS),
 )
 
-/** What was reached, while one code point was read or at the end. */
+/** The end of a match, reached while a code point was read or at the end of the text. */
 export interface MatchEnd {
   readonly target: MatchTarget
   readonly component: Component
-  /** The number of the target. */
+  /** The target's number in its NFA. */
   readonly number: number
-  /** How many symbols of the code point were read before, and what then holds, if the match needs that. */
+  /** Symbols of the code point that belong to the match, and the conditions behind them if it needs any. */
   readonly symbols: number
   readonly holds: number
 }
 
-/** What a kind takes of a context. */
+/** Bits of a kind. A context holds the kind of the last symbol that each component saw. */
 export const KIND_BITS = 3
 const KIND_MASK = (1 << KIND_BITS) - 1
 
 export class Component {
   readonly nfa: Nfa
-  /** First number of its states in a set, and the first after them. */
+  /** In a set of the product, its states have the numbers from `base` to `top`. */
   readonly base: number
   readonly top: number
-  readonly #reading: Normalization
-  /** Where in a context the kind of what it has seen last stands. */
+  readonly #normalization: Normalization
+  /** Where its kind stands in a context. */
   readonly #shift: number
-  /** Classes of symbols by class of code points. */
+  /** By class of code points: the classes of their symbols. */
   readonly #images: (readonly number[])[] = []
-  /** By class of symbols. */
+  /** By class of symbols: their kind. */
   readonly #kinds: number[] = []
-  // The last thing that was asked for by #read.
+  // Results of #read: the classes of the symbols, and the conditions that hold before each.
   readonly #classes: number[] = []
   readonly #holds: number[] = []
 
-  constructor(reading: Normalization, nfa: Nfa, base: number, index: number) {
-    this.#reading = reading
+  constructor(normalization: Normalization, nfa: Nfa, base: number, index: number) {
+    this.#normalization = normalization
     this.nfa = nfa
     this.base = base
     this.top = base + nfa.size
     this.#shift = index * KIND_BITS
   }
 
-  /** Its part of the context before any text. */
+  /** Its part of the context at the beginning of a text. */
   get beginning(): number {
     return (this.nfa.asserts ? BEGINNING : OTHER) << this.#shift
   }
 
   /** The classes of the symbols of a code point. */
   imageOf(codePoint: number): readonly number[] {
-    return readAs(this.#reading, codePoint).map((symbol) => {
+    return readAs(this.#normalization, codePoint).map((symbol) => {
       const symbolClass = this.nfa.alphabet.classOf(symbol)
-      this.#kinds[symbolClass] = kindOf(symbol, this.#reading, this.nfa.asserts)
+      this.#kinds[symbolClass] = kindOf(symbol, this.#normalization, this.nfa.asserts)
       return symbolClass
     })
   }
 
-  /** Gives the next class of code points its image. */
+  /** Defines the next class of code points by the classes of their symbols. */
   learn(image: readonly number[]): void {
     this.#images.push(image)
   }
 
-  /** Does it see anything of a code point of this class in this context? */
+  /** Whether it sees any symbol of a code point of this class in this context. */
   sees(codeClass: number, context: number): boolean {
     this.#read(codeClass, context)
     return this.#classes.length > 0
@@ -110,7 +112,7 @@ export class Component {
 
   /**
    * Reads a code point.
-   * @param into gets the states after it
+   * @param into receives the states after it
    * @returns its part of the context after it
    */
   advance(
@@ -137,8 +139,8 @@ export class Component {
   }
 
   /**
-   * Takes a code point back.
-   * @param into gets the states before it
+   * Steps back over a code point.
+   * @param into receives the states before it
    * @returns whether a match may begin with it
    */
   retreat(set: Int32Array, codeClass: number, context: number, into: number[]): boolean {
@@ -148,7 +150,7 @@ export class Component {
     return this.#unread(set, from, to, this.#classes.length, into)
   }
 
-  /** {@link advance} for bits. */
+  /** {@link advance} for packed sets. */
   advanceBits(
     words: Int32Array,
     codeClass: number,
@@ -170,7 +172,7 @@ export class Component {
     return kind << this.#shift
   }
 
-  /** {@link retreat} for bits. */
+  /** {@link retreat} for packed sets. */
   retreatBits(words: Int32Array, codeClass: number, context: number, into: Int32Array): boolean {
     this.#read(codeClass, context)
     let begins = false
@@ -183,7 +185,7 @@ export class Component {
     return begins
   }
 
-  /** What is reached where the text ends. */
+  /** The matches that end where the text ends. */
   finish(set: Int32Array, context: number, ends: MatchEnd[]): void {
     if (!this.nfa.asserts) return
     const holds = holdsBetween((context >>> this.#shift) & KIND_MASK, END)
@@ -194,7 +196,7 @@ export class Component {
   }
 
   /**
-   * The states from which a end was reached, before the code point with which it was, if there was one.
+   * The states that lead to this end of a match, before the code point with which it was reached.
    * @returns whether a match may begin with that
    */
   undo(end: MatchEnd, codeClass: number, context: number, into: number[]): boolean {
@@ -207,7 +209,7 @@ export class Component {
     return this.#unread(states, 0, states.length, end.symbols, into)
   }
 
-  /** Where its states stand in a set. */
+  /** The part of a set that holds its states. */
   sliceOf(set: Int32Array): [from: number, to: number] {
     const count = set.length - 1
     let from = 0
@@ -217,7 +219,7 @@ export class Component {
     return [from, to]
   }
 
-  // Works out symbols, and what holds before each. Gives the kind of the last one, or what was there before.
+  /** Finds the symbols of a code point, and what holds before each. @returns the kind of the last symbol seen */
   #read(codeClass: number, context: number): number {
     this.#classes.length = 0
     this.#holds.length = 0
@@ -232,7 +234,7 @@ export class Component {
     return kind
   }
 
-  // Takes back the first symbols of what was read.
+  /** Steps back over the first symbols of what #read found. */
   #unread(
     states: ArrayLike<number>,
     from: number,
@@ -264,23 +266,23 @@ export class Component {
   }
 }
 
-/** The symbols of a code point, or of {@link SEPARATOR_SYMBOL}. */
-export function readAs(reading: Normalization, codePoint: number): readonly number[] {
+/** The symbols of a code point or of {@link SEPARATOR_SYMBOL}; none if it is invisible. */
+export function readAs(normalization: Normalization, codePoint: number): readonly number[] {
   if (codePoint === SEPARATOR_SYMBOL) return [SEPARATOR_SYMBOL]
-  if (reading === 'plain') return isIgnorable(codePoint) ? [] : [codePoint]
-  return reading === 'squeezed' && codePoint === NEWLINE ? [SPACE] : fold(codePoint)
+  if (normalization === 'plain') return isIgnorable(codePoint) ? [] : [codePoint]
+  return normalization === 'squeezed' && codePoint === NEWLINE ? [SPACE] : fold(codePoint)
 }
 
-/** @param asserts whether anyone asks about places */
-export function kindOf(symbol: number, reading: Normalization, asserts: boolean): number {
-  if (symbol === SPACE && reading !== 'plain') return GAP
+/** @param asserts whether the NFA has assertions; without, most kinds need not be told apart */
+export function kindOf(symbol: number, normalization: Normalization, asserts: boolean): number {
+  if (symbol === SPACE && normalization !== 'plain') return GAP
   if (!asserts) return OTHER
   if (symbol === NEWLINE) return LINE_FEED
-  // RE2's words are ASCII.
+  // As in RE2, only ASCII characters are part of words.
   return symbol >= 0 && /^\w$/.test(String.fromCodePoint(symbol)) ? WORD : OTHER
 }
 
-/** The conditions that hold between two kinds. */
+/** The conditions that hold between symbols of two kinds. */
 export function holdsBetween(before: number, after: number): number {
   return HOLDS[before * KINDS + after]!
 }
@@ -289,7 +291,7 @@ export function holdsBetween(before: number, after: number): number {
 export function traitsOf(codePoint: number): number {
   if (codePoint === SEPARATOR_SYMBOL) return 0
   const symbols = fold(codePoint)
-  // What the views fold away counts as little as a blank.
+  // What folding removes counts as little as a blank.
   const isBlank = symbols.length === 0 || symbols[0] === SPACE || symbols[0] === NEWLINE
   const isSame = symbols.length === 1 && symbols[0] === codePoint
   const isCapital = codePoint >= 0x41 && codePoint <= 0x5a

@@ -3,11 +3,12 @@ import type { CodePointSink } from './views/decode.ts'
 import { IDLE, UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import { MOVED, UNKNOWN, type TransitionTable } from './lazy-dfa.ts'
 
-// Where hardly a set of states comes twice, remembering them costs more than it saves. For so many steps nothing is
-// remembered then, and for twice as many if that goes on.
+// Where hardly a set of states comes twice, caching transitions costs more than it saves. They are not cached for so many
+// steps then, and for twice as many each time that goes on.
 const FIRST_UNCACHED = 1 << 12
 const MOST_UNCACHED = 1 << 16
 
+/** A place in a text. */
 export class DfaCursor {
   readonly dfa: ProductDfa
   table: TransitionTable
@@ -16,7 +17,7 @@ export class DfaCursor {
   steps = 0
   /** How many of them had to be built. */
   built = 0
-  /** Both when the present table was begun. */
+  /** Both numbers when the present table came into use. */
   #stepsBefore = 0
   #builtBefore = 0
   #uncached = 0
@@ -27,13 +28,13 @@ export class DfaCursor {
     this.state = dfa.begin()
   }
 
-  /** What is read next has nothing to do with what was read. */
+  /** Begins again, as before any text. */
   restart(): void {
     this.table = this.dfa.forward.table
     this.state = this.dfa.begin()
   }
 
-  /** Nothing that was read may be part of a match with what follows. */
+  /** No match is under way. */
   get idle(): boolean {
     return this.table.marks[this.state >> this.table.shift] === IDLE
   }
@@ -72,22 +73,22 @@ export class DfaCursor {
   #nextTable(): TransitionTable {
     const { forward } = this.dfa
     const wasUseful =
-      this.table.passes || (this.built - this.#builtBefore) * 2 < this.steps - this.#stepsBefore
+      this.table.isUncached || (this.built - this.#builtBefore) * 2 < this.steps - this.#stepsBefore
     if (!wasUseful) {
       this.#uncached = Math.min(Math.max(FIRST_UNCACHED, this.#uncached * 2), MOST_UNCACHED)
-      return forward.passing(this.#uncached)
+      return forward.uncached(this.#uncached)
     }
-    if (!this.table.passes) this.#uncached = 0
+    if (!this.table.isUncached) this.#uncached = 0
     this.#stepsBefore = this.steps
     this.#builtBefore = this.built
     return forward.table
   }
 }
 
-/** Takes what was decoded, without positions. */
+/** Looks for matches in decoded text, without positions. */
 export class DecodedReader implements CodePointSink {
   readonly begins: Uint8Array
-  /** There was a match. */
+  /** There was a match since this was last reset. */
   found = false
   readonly #cursor: DfaCursor
 

@@ -1,86 +1,85 @@
 /**
- * Deterministic automata that are built while texts pass: a state is a set of states of something slower, remembered
- * with where each column leads. All that is remembered is bounded; what does not fit is forgotten and built again.
+ * A DFA that is built while texts are read: a state is a set of states of something slower, kept with the transitions
+ * that were needed so far. Tables are bounded; a full one is dropped, and what is needed is built again.
  */
-
 import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 
-/** What a table is made of. Sets are not changed after they were handed over. */
+/** Computes transitions. No code changes a set that was handed over. */
 export interface StepFunction {
   /**
-   * Where a set goes from here by a column.
-   * @param spare space that the new set may be put in; if it is as long as the set, no other is taken
-   * @returns the set; with `stops` there is nowhere to go, with `notable` the caller wants to see every such step
+   * The transition from a set by a column.
+   * @param spare space for the new set, used if it has the right length
    */
   step(set: Int32Array, column: number, spare?: Int32Array): Step
-  /** What the caller wants to know about a set at a glance: 8 bits, and 16 more. */
+  /** What the reader of a table wants to know of a set without unpacking it: 8 bits, and 16 more. */
   mark(set: Int32Array): number
   tag(set: Int32Array): number
 }
 
 export interface Step {
   readonly set: Int32Array
+  /** There is nothing to read after it. */
   readonly stops: boolean
+  /** The reader has to be told whenever the transition is taken. */
   readonly notable: boolean
 }
 
-/** A cell that nobody has asked for. */
+/** A cell that was not needed yet. */
 export const UNKNOWN = 0
-/** A cell where the automaton stops. */
+/** A cell with a transition that stops. */
 export const STOP = -1
-/** The table has been replaced: go on with the new one, from the same set. */
+/** The table was replaced: the reader goes on with the new one, from the same set. */
 export const MOVED = -2_147_483_648
 
-/** Of one table: cells and sets, in bytes. */
+/** Size at which a table is replaced: cells and sets, in bytes. */
 const TABLE_BYTES = 1 << 20
 
-/** An automaton and its present table. */
+/** A DFA and its present table. */
 export class LazyDfa implements BudgetOwner {
-  readonly #stepper: StepFunction
+  readonly #steps: StepFunction
   readonly #columns: () => number
   #table: TransitionTable | undefined
 
-  /** @param columns how many there are now; their number may grow */
-  constructor(stepper: StepFunction, columns: () => number) {
-    this.#stepper = stepper
+  /** @param columns gives their number, which may grow */
+  constructor(steps: StepFunction, columns: () => number) {
+    this.#steps = steps
     this.#columns = columns
   }
 
   get table(): TransitionTable {
-    return (this.#table ??= new TransitionTable(this, this.#stepper, this.#columns()))
+    return (this.#table ??= new TransitionTable(this, this.#steps, this.#columns()))
   }
 
-  /** A table for one user, of so many steps, that remembers nothing. */
-  passing(steps: number): TransitionTable {
-    return new TransitionTable(this, this.#stepper, this.#columns(), steps)
+  /** A table for one reader and so many steps that keeps nothing, for texts in which hardly a set comes twice. */
+  uncached(steps: number): TransitionTable {
+    return new TransitionTable(this, this.#steps, this.#columns(), steps)
   }
 
-  /** Forgets all states. Whoever still has a table may go on using it. */
+  /** Drops the table. Readers that still hold it may go on with it. */
   drop(): void {
     this.#table = undefined
     memoryBudget.release(this)
   }
 
-  /** Notes that the table has grown by so many bytes. @returns false when it is time for a new one */
+  /** Notes that the table has grown by so many bytes. @returns false when it has to be replaced */
   grow(bytes: number): boolean {
     return memoryBudget.reserve(this, bytes) <= TABLE_BYTES
   }
 }
 
-/** How many there were. */
 let tables = 0
 
 /** A state is the offset of its row; none is 0. */
 export class TransitionTable {
-  /** By state plus column: a state, {@link UNKNOWN}, {@link STOP}, or the negative of a state after a notable step. */
+  /** By state plus column: a state, {@link UNKNOWN}, {@link STOP}, or the negative of a state after a notable transition. */
   cells: Int32Array
   /** {@link StepFunction.mark} of each state, by its row. */
   marks: Uint8Array
   /** {@link StepFunction.tag} likewise. */
   tags: Uint16Array
-  /** By row, what its user has worked out of a state with the help of {@link mirror}; 0 if nothing yet. */
+  /** By row: the state of another table that stands for the same set, or 0. */
   mirrored: Int32Array
-  /** The {@link id} of another table; 0 for none. */
+  /** The {@link id} of that table; 0 for none. */
   mirror = 0
   readonly id = ++tables
   /** `state >> shift` is a row. */
@@ -88,29 +87,29 @@ export class TransitionTable {
   /** How many columns a row has. */
   readonly stride: number
   readonly #dfa: LazyDfa
-  readonly #stepper: StepFunction
+  readonly #steps: StepFunction
   readonly #sets: Int32Array[] = [new Int32Array(0)]
-  /** By hash: the newest row, and from each row to the one before. */
+  /** By hash of a set: the newest row; and by row: the one before with the same hash. */
   readonly #rows = new Map<number, number>()
   readonly #older: number[] = [0]
   #full = false
-  /** It is one user's own, and remembers nothing but the last step: two rows take turns. */
-  readonly passes: boolean
-  /** Such steps that are left, the last one's cell, and space for sets by row. */
+  /** It keeps the last transition only; two rows are used in turns. */
+  readonly isUncached: boolean
+  /** Steps that are left then, the cell of the last one, and space for sets by row. */
   #left: number
   #cell = 0
   readonly #spare: (Int32Array | undefined)[] = []
 
-  /** @param passage for so many steps nothing is remembered; 0 for a table that remembers */
-  constructor(dfa: LazyDfa, stepper: StepFunction, columns: number, passage = 0) {
+  /** @param uncachedSteps for how many steps it keeps nothing; 0 for a table that keeps all */
+  constructor(dfa: LazyDfa, steps: StepFunction, columns: number, uncachedSteps = 0) {
     this.#dfa = dfa
-    this.#stepper = stepper
-    // Some space for columns to come.
+    this.#steps = steps
+    // With space for columns to come.
     this.shift = Math.max(5, Math.ceil(Math.log2(columns + (columns >> 2) + 1)))
     this.stride = 1 << this.shift
-    this.passes = passage > 0
-    this.#left = passage
-    const rows = this.passes ? 3 : 2
+    this.isUncached = uncachedSteps > 0
+    this.#left = uncachedSteps
+    const rows = this.isUncached ? 3 : 2
     this.cells = new Int32Array(this.stride * rows)
     this.marks = new Uint8Array(rows)
     this.tags = new Uint16Array(rows)
@@ -123,7 +122,7 @@ export class TransitionTable {
 
   /** @returns the state for a set */
   enter(set: Int32Array): number {
-    if (this.passes) return this.#put(1, set)
+    if (this.isUncached) return this.#put(1, set)
     const hash = hashOf(set)
     const newest = this.#rows.get(hash) ?? 0
     for (let row = newest; row !== 0; row = this.#older[row]!) {
@@ -139,25 +138,24 @@ export class TransitionTable {
       this.mirrored = doubled(this.mirrored, new Int32Array(this.mirrored.length * 2))
     }
     this.#put(row, set)
-    // About what a row costs besides its cells and the set.
     if (!this.#dfa.grow((this.stride + set.length) * 4 + 120)) this.#full = true
     return row << this.shift
   }
 
-  /** Builds a cell. @returns what is in it now, or {@link MOVED} */
+  /** Builds the transition of a cell. @returns what is in it now, or {@link MOVED} */
   fill(state: number, column: number): number {
-    if (this.passes) return this.#pass(state, column)
+    if (this.isUncached) return this.#fillUncached(state, column)
     if (this.#full || column >= this.stride || this.#dfa.table !== this) {
       if (this.#dfa.table === this) this.#dfa.drop()
       return MOVED
     }
-    const { set, stops, notable } = this.#stepper.step(this.#sets[state >> this.shift]!, column)
+    const { set, stops, notable } = this.#steps.step(this.#sets[state >> this.shift]!, column)
     const next = stops ? STOP : this.enter(set)
     return (this.cells[state + column] = notable && !stops ? -next : next)
   }
 
-  // Builds the one cell that there is.
-  #pass(state: number, column: number): number {
+  /** Builds the only transition that is kept. */
+  #fillUncached(state: number, column: number): number {
     if (column >= this.stride || this.#left-- === 0) return MOVED
     this.cells[this.#cell] = UNKNOWN
     this.#cell = state + column
@@ -165,7 +163,7 @@ export class TransitionTable {
     const other = 3 - row
     const from = this.#sets[row]!
     const spare = this.#spare[other]
-    const { set, stops, notable } = this.#stepper.step(from, column, spare)
+    const { set, stops, notable } = this.#steps.step(from, column, spare)
     if (set.length > (spare?.length ?? 0)) this.#spare[other] = set
     const next = stops ? STOP : this.#put(other, set)
     return (this.cells[this.#cell] = notable && !stops ? -next : next)
@@ -173,8 +171,8 @@ export class TransitionTable {
 
   #put(row: number, set: Int32Array): number {
     this.#sets[row] = set
-    this.marks[row] = this.#stepper.mark(set)
-    this.tags[row] = this.#stepper.tag(set)
+    this.marks[row] = this.#steps.mark(set)
+    this.tags[row] = this.#steps.tag(set)
     this.mirrored[row] = 0
     return row << this.shift
   }

@@ -1,22 +1,22 @@
 /**
- * Nondeterministic automata over classes of symbols. A state is the number of an instruction; between two symbols an
- * automaton is in a set of states. One step takes time linear in the number of instructions, forwards and backwards.
+ * Nondeterministic automata over classes of symbols. A state is the number of an instruction; between two symbols an NFA is
+ * in a set of states. A step forward or backward takes time linear in the number of instructions.
  */
 import type { PatternView } from '../plugin.ts'
 import { runSync, type Task } from './time-slice.ts'
 import type { Alphabet } from './alphabet.ts'
 import { StateSet, bitsOf } from './state-set.ts'
 
-/** What a match of an automaton means. */
+/** What it means that an ACCEPT instruction is reached. */
 export interface MatchTarget {
   /** Position in the list of patterns. */
   readonly pattern: number
   readonly view: PatternView
-  /** Stands for view R as well, where nothing had to be folded. */
+  /** The match counts as `raw` if nothing in it had to be folded. */
   readonly plain?: boolean
 }
 
-/** Instructions as columns, and where to begin. */
+/** Instructions as columns, and the states in which a match begins. */
 export interface NfaInit {
   readonly kind: Uint8Array
   readonly first: Int32Array
@@ -26,39 +26,39 @@ export interface NfaInit {
   readonly starts: readonly number[]
 }
 
-/** What a step has found: the target's number, and whether it stands before or after the symbol of the step. */
+/** A target that a step has reached, by number, and whether before the symbol of the step or after it. */
 export interface Accepted {
   readonly target: number
   readonly before: boolean
 }
 
-// Kinds of instructions, each with two numbers. A char: what is next, and the number of its set. A split: both that are
-// next. An assertion: what is next, and its conditions. Acceptance: nothing, and its target.
+// Kinds of instructions, each with two operands. CHAR: the next state, and the number of its set. SPLIT: both next states.
+// ASSERT: the next state, and its conditions. ACCEPT: none, and the number of its target.
 export const CHAR = 0
 export const SPLIT = 1
 export const ASSERT = 2
 export const ACCEPT = 3
 export const DEAD = 4
 
-/** After so many of them there is a pause while they are put in order. */
+/** States between two pauses while an NFA is prepared. */
 const PIECE = 1 << 12
-/** So many classes of symbols are got to know in advance. */
+/** Classes of symbols for which the state set of a large NFA is prepared. */
 const MOST_LEARNED = 64
-/** Of sets with more states it is likely that they are packed soon. */
+/** Sets with more states are probably packed soon. */
 const MANY = 128
 
 /** Sets of conditions that may hold at a place; see `holdsBetween`. */
 const CONDITIONS = 64
 
-/** How many first steps are remembered, in states. */
+/** States in the cache of first steps. */
 const MAX_FIRST_STEPS = 1 << 18
 
-/** An automaton that looks for its targets anywhere in a sequence of symbols. */
+/** Looks for its targets anywhere in a sequence of symbols. */
 export class Nfa {
   readonly alphabet: Alphabet
   readonly targets: readonly MatchTarget[]
   readonly size: number
-  /** Does any instruction ask what stands around a place? */
+  /** Any instruction is an assertion. */
   readonly asserts: boolean
   readonly #kind: Uint8Array
   readonly #first: Int32Array
@@ -66,12 +66,12 @@ export class Nfa {
   /** The states in which a match begins. */
   readonly starts: readonly number[]
   readonly #isStart: Uint8Array
-  /** Where a symbol may lead. Only these are kept between symbols. */
+  /** States to which a CHAR leads: only these are in a set between two symbols. */
   readonly #rests: Uint8Array
-  /** The target that is reached in a state without a look ahead, or -1. */
+  /** The target that a state has reached whatever follows, or -1. */
   readonly #eager: Int32Array
   readonly #accepts: number[] = []
-  /** What leads to an instruction by a symbol, and without. */
+  /** What leads to a state by reading a symbol, and without. */
   readonly #bySymbol: ReverseEdges
   readonly #byNothing: ReverseEdges
   readonly #firstSteps = new Map<number, Int32Array>()
@@ -82,7 +82,7 @@ export class Nfa {
   readonly #stack: number[] = []
   readonly #found: number[] = []
   #stateSet: StateSet | undefined
-  /** The instructions that read a symbol, by their bits, and the other way round. */
+  /** CHAR states by their bit in a packed set, and the other way round. */
   readonly #readers: number[] = []
   readonly #bitOf: Int32Array
 
@@ -136,9 +136,9 @@ export class Nfa {
 
   /**
    * Reads one symbol.
-   * @param states `states[from]` up to `states[to]`, each plus `base`
+   * @param states of which those from `from` to `to` count, each plus `base`
    * @param holds the conditions that hold before the symbol
-   * @param into gets the states after it, plus `base`
+   * @param into receives the states after it, plus `base`
    */
   read(
     states: ArrayLike<number>,
@@ -200,8 +200,8 @@ export class Nfa {
   }
 
   /**
-   * Takes one symbol back.
-   * @param into gets the states from which a symbol of this class leads to one of `states`
+   * Steps back over one symbol.
+   * @param into receives the states from which a symbol of this class leads to one of `states`
    * @returns whether a match may begin with this symbol
    */
   unread(
@@ -240,12 +240,12 @@ export class Nfa {
     return begins
   }
 
-  /** The same automaton for large sets. */
+  /** The same NFA for packed sets. */
   get stateSet(): StateSet {
     return (this.#stateSet ??= runSync(this.#wire()))
   }
 
-  /** States as bits: those that lead to them by a symbol. */
+  /** Packs a set: a state becomes the bits of the CHAR states that lead to it. */
   pack(states: ArrayLike<number>, from: number, to: number, base: number): Int32Array {
     const packed = new Int32Array(this.stateSet.words)
     for (let at = from; at < to; at++) {
@@ -259,7 +259,7 @@ export class Nfa {
     return packed
   }
 
-  /** The other way round. @param into gets the states, plus `base` */
+  /** Unpacks a set. @param into receives the states, plus `base` */
   unpack(packed: Int32Array, base: number, into: number[]): void {
     const states = new Set<number>()
     for (const bit of bitsOf(packed)) states.add(this.#first[this.#readers[bit]!]! + base)
@@ -276,12 +276,11 @@ export class Nfa {
     this.#taken[state] = this.#round
     const target = this.#eager[state]!
     if (target !== -1) reached.push({ target, before: false })
-    // What has nothing left to read is not alive.
+    // A state with nothing left to read is not kept.
     if (this.#kind[state] !== ACCEPT) into.push(state + base)
   }
 
-  // Where all that begins with this symbol stands after it. Beginnings are the same at every place but for the symbol
-  // and the conditions, so they are remembered.
+  /** The states after the first symbol of a match. They depend on the symbol and the conditions only, so they are cached. */
   #begin(symbolClass: number, holds: number): Int32Array {
     const key = symbolClass * CONDITIONS + holds
     const known = this.#firstSteps.get(key)
@@ -302,7 +301,7 @@ export class Nfa {
     return states
   }
 
-  // All states that need no symbol to get to, where these conditions hold. To be used at once.
+  /** All states that are reached without reading. The array is used again by the next call. */
   #spread(from: readonly number[], holds: number): readonly number[] {
     const round = ++this.#round
     const found = this.#found
@@ -321,7 +320,7 @@ export class Nfa {
     return found
   }
 
-  // All states that need no symbol to get there. To be used at once.
+  /** All states from which a state is reached without reading. The array is used again by the next call. */
   #gather(target: number, holds: number): readonly number[] {
     const round = ++this.#round
     const found = this.#found
@@ -343,12 +342,12 @@ export class Nfa {
     this.#found.push(state)
   }
 
-  /** Does a split or an assertion let anything pass where these conditions hold? */
+  /** Whether a SPLIT or ASSERT goes on where these conditions hold. */
   #isOpen(state: number, holds: number): boolean {
     return this.#kind[state] === SPLIT || (this.#second[state]! & ~holds) === 0
   }
 
-  // What a large automaton would have to find out of all of its instructions with the first symbols that it reads.
+  /** Prepares the state set of a large NFA, which would take too long within the first steps. */
   *#prepare(): Task<void> {
     this.#stateSet = yield* this.#wire()
     const count = Math.min(this.alphabet.size, MOST_LEARNED)
@@ -371,7 +370,7 @@ export class Nfa {
       asserts: this.asserts,
       begin: (holds, into) => begins(this.starts, holds, into),
       after: (bit, holds, into) => {
-        // Mostly it is one after the other.
+        // The usual case: one CHAR after another.
         if (this.#kind[next(bit)] === CHAR) into.push(bitOf[next(bit)]!)
         else begins([next(bit)], holds, into)
       },
@@ -414,10 +413,10 @@ export class Nfa {
   }
 }
 
-/** Tells the ends of all edges from a state. */
+/** Lists the ends of all edges from a state. */
 type Edges = (state: number, add: (end: number) => void) => void
 
-/** Edges by their end, without an array for each. */
+/** Edges by their end, in two arrays. */
 class ReverseEdges {
   readonly #offsets: Int32Array
   readonly #sources: Int32Array
@@ -427,7 +426,7 @@ class ReverseEdges {
     this.#sources = sources
   }
 
-  /** @param size how many states there are */
+  /** @param size number of states */
   static *of(size: number, edges: Edges): Task<ReverseEdges> {
     const offsets = new Int32Array(size + 2)
     const count = (end: number) => void offsets[end + 2]!++
@@ -438,7 +437,7 @@ class ReverseEdges {
     for (let at = 2; at < size + 2; at++) offsets[at]! += offsets[at - 1]!
     const sources = new Int32Array(offsets[size + 1]!)
     let from = 0
-    // Filling moves every offset to where the next state begins.
+    // Filling moves each offset to the beginning of the next state.
     const fill = (end: number) => void (sources[offsets[end + 1]!++] = from)
     for (; from < size; from++) {
       if (from % PIECE === 0) yield
@@ -447,7 +446,7 @@ class ReverseEdges {
     return new ReverseEdges(offsets, sources)
   }
 
-  /** Number of the first edge to a state; the next state's is behind its last. */
+  /** The first edge to a state; its last one is before the first edge to the next state. */
   first(state: number): number {
     return this.#offsets[state]!
   }

@@ -1,6 +1,6 @@
 /**
- * The automata of all views over one text, stepped together by its code points. What a code point is in each view is
- * worked out once, when it is first seen; from then on it is a class, and a step is a look into a table.
+ * The NFAs of all views over one text, stepped together by its code points. What a code point is in each view is found
+ * once; from then on it is a class, and a step is a look-up in a table.
  */
 import type { Task } from './time-slice.ts'
 import { SEPARATOR_SYMBOL } from './views/fold.ts'
@@ -10,75 +10,76 @@ import { traitsOf, type Normalization } from './component.ts'
 import { KIND_BITS, Component, type MatchEnd } from './component.ts'
 import { LazyDfa, type Step, type TransitionTable } from './lazy-dfa.ts'
 
-/** Class of what no view sees. */
+/** The class of code points that no view sees. */
 export const UNSEEN_CLASS = 0
 
-/** Forward states in which nothing is alive have this mark. */
+/** Mark of forward states in which no match is under way. */
 export const IDLE = 1
-/** Backward states: a match may begin here; nothing is left. */
+/** Marks of backward states: a match may begin here; no match is left to follow back. */
 export const BEGINS = 1
 export const EMPTY = 2
 
-// A set is the numbers of its states, or bits if it is large: the words of each component. Its last element says which, and
-// holds a context, or whether a match may begin.
+// A set is a list of states, or packed: the 32-bit words of each component's state set. Its last element says which, and
+// holds the context of a forward state or BEGINS of a backward state.
 const PACKED = 1 << 16
-/** More states than this are packed, fewer than half of it unpacked. */
+/** Sets with more states are packed, with fewer than half as many unpacked. */
 const LARGE = 64
-/** After so many steps of large sets they are packed. Finding out how bits hang together would not pay for fewer. */
+/** Large sets are packed only after so many steps: before, preparing the state sets would not pay. */
 const PATIENCE = 48
-/** How much is made ready for packed sets at once, in elements. */
+/** Elements that are allocated at once for packed sets. */
 const ROOM = 1 << 14
 
-/** Pages of classes that are kept. All of them would be 4,352, of 512 bytes each. */
+/** Pages of classes that are kept, of 512 bytes each. Unicode has 4,352. */
 const MAX_PAGES = 256
-/** Columns of the backward automaton that are kept. */
+/** Columns of the backward DFA that are kept. */
 const MAX_COLUMNS = 4_096
-const UNSEEN = 0xffff
+const UNCLASSIFIED = 0xffff
 
-/** After so many characters there is a pause while a dfa gets to know them. */
+/** Characters that are classified between two pauses. */
 const PIECE = 16
 
-/** Reads code points in its own way. */
+/** An NFA and how it sees a text. */
 export interface Automaton {
-  readonly reading: Normalization
+  readonly normalization: Normalization
   readonly nfa: Nfa
 }
 
+/** A state is a set of states of all components, and the context that their assertions depend on. */
 export class ProductDfa {
-  /** Columns are classes. */
+  /** Its columns are classes. */
   readonly forward: LazyDfa
-  /** Columns are those of {@link columnOf}. */
+  /** Its columns are those of {@link columnOf}. */
   readonly backward: LazyDfa
   /** Classes of ASCII. */
   readonly ascii = new Uint16Array(128)
-  /** Instructions of all automata. */
+  /** Instructions of all NFAs. */
   readonly size: number
-  /** Traits by class, as of `reading.ts`. */
+  /** Traits by class, as of `traitsOf`. */
   readonly traits: number[] = []
   readonly #components: readonly Component[]
-  /** Of the context: for each component, the kind of what it has seen last. */
+  /** A context holds the kind of the last symbol that each component saw. */
   readonly #contextBits: number
   readonly #context: number
   readonly #classes = new Map<string, number>()
-  #breaks = UNSEEN
-  /** Classes of 256 code points each, of those that were seen. */
+  #separatorClass = UNCLASSIFIED
+  /** Classes by code point, in pages of 256. */
   #pages: (Uint16Array | undefined)[] = []
   #pageCount = 0
-  /** The symbol of each backward column, and the other way round: plus 1, and 0 for those that have none. */
+  /** The symbol of each backward column; and the column of each symbol plus 1, or 0 for none. */
   readonly #symbols: number[] = []
   #columns = new Int32Array(0)
   readonly #beginning: Int32Array
-  /** {@link begin} of the table that it was last asked for. */
+  /** The table for which {@link begin} was last asked, and its answer. */
   #begun: TransitionTable | undefined
   #begin = 0
   #largeSteps = 0
-  /** For packed sets to come. */
+  /** Space for packed sets. */
   #room = new Int32Array(0)
 
   private constructor(automata: readonly Automaton[]) {
     let base = 0
-    this.#components = automata.map(({ reading, nfa }, index) => {
-      const component = new Component(reading, nfa, base, index)
+    this.#components = automata.map(({ normalization, nfa }, index) => {
+      const component = new Component(normalization, nfa, base, index)
       base = component.top
       return component
     })
@@ -120,7 +121,7 @@ export class ProductDfa {
       if (code % PIECE === 0) yield
       dfa.ascii[code] = dfa.#classify(code)
     }
-    dfa.#breaks = dfa.#classify(SEPARATOR_SYMBOL)
+    dfa.#separatorClass = dfa.#classify(SEPARATOR_SYMBOL)
     return dfa
   }
 
@@ -137,20 +138,20 @@ export class ProductDfa {
   /** @param codePoint or {@link SEPARATOR_SYMBOL} */
   classOf(codePoint: number): number {
     if (codePoint < 128)
-      return codePoint === SEPARATOR_SYMBOL ? this.#breaks : this.ascii[codePoint]!
+      return codePoint === SEPARATOR_SYMBOL ? this.#separatorClass : this.ascii[codePoint]!
     let page = this.#pages[codePoint >>> 8]
     if (page === undefined) {
       if (++this.#pageCount > MAX_PAGES) {
         this.#pages = []
         this.#pageCount = 1
       }
-      page = this.#pages[codePoint >>> 8] = new Uint16Array(256).fill(UNSEEN)
+      page = this.#pages[codePoint >>> 8] = new Uint16Array(256).fill(UNCLASSIFIED)
     }
     const known = page[codePoint & 0xff]!
-    return known === UNSEEN ? (page[codePoint & 0xff] = this.#classify(codePoint)) : known
+    return known === UNCLASSIFIED ? (page[codePoint & 0xff] = this.#classify(codePoint)) : known
   }
 
-  /** All that has to be known of a code point to take it back: its class, and the context, which is the tag of the state. */
+  /** What has to be kept of a code point to step back over it: its class, and the context before it. */
   symbolOf(context: number, codeClass: number): number {
     return (codeClass << this.#contextBits) | context
   }
@@ -159,13 +160,13 @@ export class ProductDfa {
     return symbol >>> this.#contextBits
   }
 
-  /** The backward column for a symbol. It is forgotten by {@link alive} at the earliest. */
+  /** The backward column of a symbol. It is valid until the next call of {@link alive} or {@link undo}. */
   columnOf(symbol: number): number {
     const known = symbol < this.#columns.length ? this.#columns[symbol]! : 0
     return known > 0 ? known - 1 : this.#newColumn(symbol)
   }
 
-  /** The backward state for all that is alive in a state of a forward table. */
+  /** The backward state of all matches that are under way in a state of a forward table. */
   alive(state: number, table: TransitionTable): number {
     if (this.#symbols.length > MAX_COLUMNS) this.#forgetColumns()
     const to = this.backward.table
@@ -189,14 +190,14 @@ export class ProductDfa {
     return this.backward.table.enter(new Int32Array([...states, begins ? BEGINS : 0]))
   }
 
-  /** What is reached by a code point: the same as the table says, in full. */
+  /** The matches that end with a code point; a table only says that there are any. */
   endsAfter(set: Int32Array, codeClass: number): readonly MatchEnd[] {
     const ends: MatchEnd[] = []
     this.#advanceStates(this.#unpacked(set), codeClass, ends)
     return ends
   }
 
-  /** What is reached where the text ends. */
+  /** The matches that end where the text ends. */
   endsAtTextEnd(set: Int32Array): readonly MatchEnd[] {
     const ends: MatchEnd[] = []
     if (!this.#components.some(({ nfa }) => nfa.asserts)) return ends
@@ -226,7 +227,7 @@ export class ProductDfa {
     const next = this.#packs(set)
       ? this.#advanceBits(this.#packed(set), codeClass, ends, spare)
       : this.#advanceStates(set, codeClass, ends)
-    // What is found in view L is looked at again.
+    // A match in view `leet` may turn out to have too few letters, so reading goes on.
     const stops = ends.some(({ target }) => target.view !== 'leet')
     return { set: next, stops, notable: ends.length > 0 }
   }
@@ -321,7 +322,7 @@ export class ProductDfa {
     return canonical(states)
   }
 
-  // Says that a set is packed, or unpacks it if it has become small.
+  /** Marks a set as packed, or unpacks it if it has become small. */
   #settled(set: Int32Array): Int32Array {
     set[set.length - 1]! |= PACKED
     return countBits(set, 0, set.length - 1) < LARGE >> 1 ? this.#unpacked(set) : set
@@ -331,7 +332,7 @@ export class ProductDfa {
     return spare?.length === set.length ? spare : this.#allocate(set.length)
   }
 
-  // Large arrays one by one cost more than what is done with them.
+  /** Allocating large arrays one by one costs more than the steps that fill them. */
   #allocate(length: number): Int32Array {
     if (this.#room.length < length) this.#room = new Int32Array(Math.max(length, ROOM))
     const set = this.#room.subarray(0, length)
@@ -357,8 +358,7 @@ export class ProductDfa {
   }
 }
 
-// Sorting makes equal sets of different descent one state. Large sets come in the same order anyway, more or less, and
-// sorting them would cost more than building them twice.
+/** Sorts small sets, so that equal ones are the same state. Large ones are mostly in the same order anyway. */
 function canonical(states: number[]): Int32Array {
   const set = new Int32Array(states)
   if (set.length <= 64) set.subarray(0, -1).sort()

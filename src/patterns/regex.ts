@@ -1,11 +1,11 @@
-/** RE2 expressions, parsed and simplified by re2js, as instructions of our own. The only file that knows re2js. */
+/** Turns RE2 expressions into instructions. re2js parses and simplifies them; no other file depends on it. */
 import { RE2JS, RE2JSException } from 're2js'
 import type { Task } from './time-slice.ts'
 import { rangesOf, type Ranges } from './alphabet.ts'
 
-/** One instruction; `next` and `other` are indices. Assertions are those of `nfa.ts`, which are RE2's. */
+/** One instruction; `next` and `other` are indices. Conditions of assertions are those of RE2. */
 export type Instruction =
-  /** `literal` is there if one character was written, in any case. */
+  /** `literal` is the character if a single one was written. */
   | {
       readonly kind: 'char'
       readonly set: Ranges
@@ -20,16 +20,16 @@ export type Instruction =
 export interface Regex {
   readonly instructions: readonly Instruction[]
   readonly start: number
-  /** Somewhere case counts. */
+  /** Case counts in a part of it. */
   readonly caseSensitive: boolean
-  /** What counts for limits. */
+  /** Instructions, as counted for limits. */
   readonly size: number
 }
 
-/** Says why a pattern cannot be used. */
+/** A pattern cannot be used; the message says why, in words that follow "the pattern". */
 export class PatternError extends Error {}
 
-/** Of one pattern, in instructions. */
+/** Instructions that a pattern may have. */
 export const MAX_SIZE = 1_500
 
 const LITERAL = /^[^\\.^$|?*+()[\]{}]*$/
@@ -44,25 +44,25 @@ const NOP = 7
 const RUNE = 8
 const RUNE_ANY_NOT_NL = 11
 
-/** Any letter. */
+/** Any letter whose case variants are looked up first. */
 const FIRST = 0x6b
 
-/** Case variants of characters that were needed. At most as many as Unicode has. */
+/** Case variants of the characters that were needed so far. */
 const variants = new Map<number, Ranges>()
 
-/** Has a pattern no metacharacters? */
+/** Whether a pattern has no metacharacters. */
 export function isLiteral(pattern: string): boolean {
   return LITERAL.test(pattern)
 }
 
 /**
- * Parses an expression; case does not count unless it says so.
+ * Parses an expression; case does not count unless the expression says so.
  * @throws PatternError for what is not RE2, and for what is too large
  */
 export function* parseRegex(pattern: string): Task<Regex> {
   const { size, caseSensitive } = survey(pattern)
   if (size > MAX_SIZE) throw tooLarge(size)
-  // The first time, re2js makes its tables: that is a step of its own.
+  // The first call makes the tables of re2js, which takes a step of its own.
   variantsOf(FIRST)
   yield
   const { inst, start } = compile(pattern)
@@ -75,7 +75,7 @@ export function* parseRegex(pattern: string): Task<Regex> {
   return { instructions, start, caseSensitive, size: counted }
 }
 
-/** Can an expression match nothing at all, if these instructions read nothing? */
+/** Whether an expression matches the empty text, if these instructions read nothing. */
 export function isNullable(regex: Regex, reads: (one: Instruction) => boolean): boolean {
   const seen = new Set([regex.start])
   for (const at of seen) {
@@ -88,9 +88,9 @@ export function isNullable(regex: Regex, reads: (one: Instruction) => boolean): 
   return false
 }
 
-/** Can text without end be part of a match before it is one? */
+/** Whether a match may be under way for a text of any length. */
 export function isUnbounded({ instructions, start }: Regex): boolean {
-  // Where nothing is left to wait for, a match ends: what comes after does not count.
+  // A match ends as soon as it is complete, so what may follow does not count.
   const ends = endsOf(instructions)
   const [NEW, OPEN, DONE] = [0, 1, 2]
   const seen = new Uint8Array(instructions.length)
@@ -102,7 +102,7 @@ export function isUnbounded({ instructions, start }: Regex): boolean {
       continue
     }
     seen[at] = OPEN
-    for (const next of waysFrom(instructions[at]!)) {
+    for (const next of nextOf(instructions[at]!)) {
       if (seen[next] === OPEN) return true
       if (seen[next] === NEW) stack.push(next)
     }
@@ -130,7 +130,7 @@ function compile(pattern: string): Compiled {
     return RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE).re2().prog
   } catch (error) {
     if (!(error instanceof RE2JSException)) throw error
-    // The flag in front is ours.
+    // The flag in front was not written by the user.
     const why = error.message.replace('error parsing regexp: ', '').replace('`(?i)', '`')
     throw new PatternError(`is not RE2 (${why})`)
   }
@@ -151,19 +151,19 @@ function translate({ op, out, arg, runes }: Compiled['inst'][number]): Instructi
 function variantsOf(literal: number): Ranges {
   let ranges = variants.get(literal)
   if (ranges === undefined) {
-    // In a class with a stranger, re2js lists all variants.
+    // re2js lists all variants of a character in a class with an unrelated one.
     const hex = literal.toString(16)
-    const stranger = literal === 0x10ffff ? 0 : 0x10ffff
-    const { runes } = compile(`[\\x{${hex}}\\x{${stranger.toString(16)}}]`).inst.find(
+    const unrelated = literal === 0x10ffff ? 0 : 0x10ffff
+    const { runes } = compile(`[\\x{${hex}}\\x{${unrelated.toString(16)}}]`).inst.find(
       ({ op }) => op === RUNE,
     )!
-    ranges = rangesOf(membersOf(rangesFrom(runes)).filter((one) => one !== stranger))
+    ranges = rangesOf(membersOf(rangesFrom(runes)).filter((one) => one !== unrelated))
     variants.set(literal, ranges)
   }
   return ranges
 }
 
-/** All code points of some ranges. */
+/** All code points in some ranges. */
 export function membersOf(ranges: Ranges): number[] {
   const members: number[] = []
   for (let at = 0; at < ranges.length; at += 2) {
@@ -172,12 +172,12 @@ export function membersOf(ranges: Ranges): number[] {
   return members
 }
 
-/** How many code points are in some ranges. */
+/** The number of code points in some ranges. */
 export function countOf(ranges: Ranges): number {
   return ranges.reduce((sum, bound, at) => sum + (at % 2 === 0 ? -bound : bound + 1), 0)
 }
 
-// Classes come sorted; neighbours may touch.
+/** Merges the sorted ranges of a class, which may touch. */
 function rangesFrom(runes: ArrayLike<number>): Ranges {
   const ranges: number[] = []
   for (let at = 0; at + 1 < runes.length; at += 2) {
@@ -190,19 +190,19 @@ function rangesFrom(runes: ArrayLike<number>): Ranges {
   return ranges
 }
 
-function waysFrom(one: Instruction): number[] {
+function nextOf(one: Instruction): number[] {
   if (one.kind === 'accept' || one.kind === 'fail') return []
   return one.kind === 'split' ? [one.next, one.other] : [one.next]
 }
 
-/** Marks where a match is complete, whatever follows. */
+/** Marks the instructions at which a match is complete whatever follows. */
 function endsOf(instructions: readonly Instruction[]): Uint8Array {
   const ends = new Uint8Array(instructions.length)
   const found: number[] = []
   const before: number[][] = instructions.map(() => [])
   for (const [at, one] of instructions.entries()) {
     if (one.kind === 'accept') found.push(at)
-    if (one.kind === 'split') for (const next of waysFrom(one)) before[next]!.push(at)
+    if (one.kind === 'split') for (const next of nextOf(one)) before[next]!.push(at)
   }
   for (const end of found) {
     if (ends[end] === 1) continue
@@ -215,7 +215,7 @@ function endsOf(instructions: readonly Instruction[]): Uint8Array {
 const TOKEN =
   /\\Q[^]*?(?:\\E|$)|\\[pPx]\{[^}]*\}|\\[^]|\(\?P?<\w*>|\(\?([a-zA-Z-]*)[:)]|\{(\d+)(?:,(\d*))?\}|[^]/gu
 
-// A first look, before re2js writes counted repeats out: a size that the program at least has.
+/** A lower bound of the program's size, found before re2js writes counted repetitions out. */
 function survey(pattern: string): { size: number; caseSensitive: boolean } {
   const open: number[] = []
   let size = 0

@@ -5,53 +5,53 @@
 import { runSync, type Task } from './time-slice.ts'
 import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 
-/** What a set of bits is made from. Readers are instructions that read a symbol; bits are their numbers in a row. */
+/** What a {@link StateSet} needs of an NFA. Readers are the instructions that read a symbol. */
 export interface StateSetInit {
   /** The readers in the order of their bits. */
   readonly readers: readonly number[]
-  /** Does anything depend on conditions? */
+  /** Anything depends on conditions. */
   readonly asserts: boolean
   /** StateSet with which a match may begin. */
   begin(holds: number, into: number[]): void
   /** StateSet that come after a bit or before it where these conditions hold. */
   after(bit: number, holds: number, into: number[]): void
   before(bit: number, holds: number, into: number[]): void
-  /** Does a bit read this class? */
+  /** Whether a bit reads this class. */
   reads(bit: number, symbolClass: number): boolean
-  /** The target that is reached as soon as a bit has read, or -1; and whether nothing can follow. */
+  /** The target that is reached as soon as a bit has read, or -1; and whether nothing follows the bit. */
   goalOf(bit: number): number
   isLast(bit: number): boolean
-  /** Goals that are reached behind a bit where these conditions hold. */
+  /** The targets that are reached behind a bit where these conditions hold. */
   goalsBehind(bit: number, holds: number): readonly number[]
 }
 
-/** Links in one direction under the same conditions, found out bit by bit. */
+/** Links in one direction under the same conditions, found bit by bit. */
 interface Links {
   readonly holds: number
   /** StateSet that lead to their neighbour. */
   readonly shift: Int32Array
   /** StateSet that lead elsewhere, and those that nobody has asked for. */
   readonly linked: Int32Array
-  /** By bit: the number of its group; 0 if nobody has asked. */
+  /** By bit: the number of its group; 0 if it is not known yet. */
   readonly groupOf: Int32Array
-  /** By group: words and bits of what it leads to. */
+  /** By group: the words it leads to, each followed by the bits. */
   readonly groups: Int32Array[]
   readonly numbers: Map<string, number>
-  /** How many bits were asked for ahead of time. */
+  /** How many bits were linked in advance. */
   ready: number
 }
 
-/** So much is made ready at once, in bits and what they lead to. */
+/** Bits and targets that are linked in advance in one step. */
 const READY_AT_ONCE = 512
-/** After so many bits of a mask there is a pause. */
+/** Bits of a mask between two pauses. */
 const PIECE = 1 << 12
 
-/** More classes are not kept at once. */
+/** Masks of classes that are kept. */
 const MAX_CLASSES = 256
 const NONE = new Int32Array(0)
 
 export class StateSet implements BudgetOwner {
-  /** 32-bit words of a set. */
+  /** Number of 32-bit words in a set. */
   readonly words: number
   readonly #init: StateSetInit
   readonly #eager: Int32Array
@@ -82,7 +82,7 @@ export class StateSet implements BudgetOwner {
     return new StateSet(init, eager, last)
   }
 
-  /** Finds out in advance which bits read a class. */
+  /** Finds in advance which bits read a class. */
   *learn(symbolClass: number): Task<void> {
     const readers = yield* this.#findReaders(symbolClass)
     this.#remembered(this.#reading, symbolClass, () => readers)
@@ -95,7 +95,7 @@ export class StateSet implements BudgetOwner {
     memoryBudget.release(this)
   }
 
-  /** Finds out in advance where some of the bits lead: for all of them at once, others would have to wait. */
+  /** Links some bits in advance; linking all of them in one step would take too long. */
   ready(holds: number, direction: 1 | -1): void {
     const links = this.#linksWhere(holds, direction)
     const { length } = this.#init.readers
@@ -110,7 +110,7 @@ export class StateSet implements BudgetOwner {
 
   /**
    * Reads one symbol: from the readers that have read the one before, to those that read this one.
-   * @param reached gets targets, with whether they stand before the symbol
+   * @param reached receives targets
    */
   read(
     from: Int32Array,
@@ -144,7 +144,7 @@ export class StateSet implements BudgetOwner {
   }
 
   /**
-   * Takes one symbol back: from readers that would be alive had they read it, to the same one symbol earlier.
+   * Steps back over one symbol: from readers that have read it to readers that have read the one before.
    * @returns whether a match may begin with the symbol
    */
   unread(from: Int32Array, symbolClass: number, holds: number, to: Int32Array): boolean {
@@ -202,7 +202,7 @@ export class StateSet implements BudgetOwner {
     return links
   }
 
-  // Goes where links lead, neighbours aside.
+  /** Adds what links lead to. */
   #follow(links: Links, direction: 1 | -1, from: Int32Array, to: Int32Array): void {
     const { linked, groupOf, groups } = links
     let last = 0
@@ -212,7 +212,7 @@ export class StateSet implements BudgetOwner {
         const bit = (word << 5) + 31 - Math.clz32(rest & -rest)
         rest &= rest - 1
         const group = groupOf[bit]! || this.#link(links, direction, bit)
-        // Neighbours are mostly of the same group.
+        // Neighbours are mostly in the same group.
         if (group === last) continue
         last = group
         const targets = groups[group]!
@@ -221,7 +221,7 @@ export class StateSet implements BudgetOwner {
     }
   }
 
-  // Finds out where a bit leads.
+  /** Finds the links of a bit. @returns its group */
   #link(
     { holds, shift, linked, groupOf, groups, numbers }: Links,
     direction: 1 | -1,
@@ -249,7 +249,7 @@ export class StateSet implements BudgetOwner {
     return number
   }
 
-  // Words and their bits, in the order of the words, without one bit.
+  /** Packs bits but one into words, each followed by its bits, in order. */
   #pack(bits: readonly number[], but: number): Int32Array {
     if (bits.length === 0 || (bits.length === 1 && bits[0] === but)) return NONE
     const words = this.#scratch
@@ -323,7 +323,7 @@ function* maskOf(length: number, has: (bit: number) => boolean): Task<Int32Array
   return mask
 }
 
-/** The numbers of all bits that are set in both. */
+/** The numbers of the bits that are set, in the mask too if there is one. */
 export function* bitsOf(words: Int32Array, mask?: Int32Array): Generator<number, void, undefined> {
   for (let word = 0; word < words.length; word++) {
     let rest = mask === undefined ? words[word]! : words[word]! & mask[word]!
