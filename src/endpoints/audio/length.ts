@@ -1,20 +1,20 @@
 /**
- * How long sound lasts, by its container alone: for vendors that bill by time and do not say how much of it there was.
- * What a file says of itself is checked against its bytes where that is cheap; nothing is decoded.
+ * The length of sound, read from its container without decoding: for vendors that bill by time and do not report it.
+ * Cheap checks compare the stated length with the bytes.
  */
 import type { MediaFile } from '../../plugin.ts'
 import { secondsOfMatroska } from './matroska.ts'
 import { secondsOfMp4 } from './mp4.ts'
 
 /**
- * A file that says it is longer than its bytes could be is not believed: what it says is what is paid. The slowest codecs of
- * speech have 56 bytes a second; only long silence takes less, and FLAC least.
+ * A file cannot be longer than its bytes at this rate: the stated length is what the client pays. The slowest speech
+ * codecs have 56 bytes a second; only long silence takes less, least of all in FLAC.
  */
 const LEAST_BYTES_PER_SECOND = 8
 
 const known = new WeakMap<MediaFile, number | undefined>()
 
-/** Seconds; undefined for types without a reader here, and where the file does not tell. Read once for each file. */
+/** Seconds, read once per file; undefined for formats without a reader here, and for files that do not tell. */
 export function secondsOf(file: MediaFile): number | undefined {
   if (!known.has(file)) known.set(file, measure(file))
   return known.get(file)
@@ -27,14 +27,14 @@ function measure({ bytes, mediaType }: MediaFile): number | undefined {
   try {
     seconds = read?.(view)
   } catch (error) {
-    // A file that promises more than it holds.
+    // The file states more than it holds.
     if (!(error instanceof RangeError)) throw error
   }
   const longest = bytes.byteLength / LEAST_BYTES_PER_SECOND
   return seconds !== undefined && seconds > 0 && seconds <= longest ? seconds : undefined
 }
 
-/** Whole seconds, upward; a millisecond of inexactness does not make another one. */
+/** Whole seconds, rounded up; an inexactness of a millisecond does not add one. */
 export function billableSeconds(seconds: number): number {
   return Math.ceil(Math.round(seconds * 1000) / 1000)
 }
@@ -52,13 +52,13 @@ const READERS: Readonly<Record<string, (bytes: Buffer) => number | undefined>> =
   'audio/x-matroska': secondsOfMatroska,
 }
 
-/** Nobody's file is cut into more pieces than this between two that matter; somebody's attack may be. */
+/** Upper bound on chunks scanned; protects against crafted files. */
 const MAX_TRIES = 10_000
 const PCM = 1
 const FLOAT = 3
 const EXTENSIBLE = 0xfffe
 
-/** RIFF/WAVE. Streams put any number where the length of their samples belongs; then what is there counts. */
+/** RIFF/WAVE. Streaming programs write any number as the length of the samples; then the bytes present count. */
 function secondsOfWav(bytes: Buffer): number | undefined {
   let bytesPerSecond = 0
   let tries = 0
@@ -79,7 +79,7 @@ function secondsOfWav(bytes: Buffer): number | undefined {
   return undefined
 }
 
-/** Samples a second of MPEG 1; MPEG 2 has half, MPEG 2.5 a quarter of it. */
+/** Samples per second of MPEG 1; MPEG 2 has half, MPEG 2.5 a quarter. */
 const MP3_RATES = [44_100, 48_000, 32_000]
 /** kbit/s by [MPEG 1, or 2 and 2.5][layer III, II, I][index]. */
 const MP3_BITRATES = [
@@ -100,7 +100,7 @@ interface Frame {
   readonly seconds: number
 }
 
-/** MPEG audio, frame by frame: bit rates vary, and the counts that encoders leave are not always there. */
+/** MPEG audio, frame by frame: bit rates vary, and the counts of encoders may be missing. */
 function secondsOfMp3(bytes: Buffer): number {
   return secondsOfFrames(bytes, afterId3(bytes), mp3Frame, (at) => isInfoFrame(bytes, at))
 }
@@ -110,7 +110,7 @@ function secondsOfAdts(bytes: Buffer): number {
   return secondsOfFrames(bytes, afterId3(bytes), adtsFrame)
 }
 
-/** Adds up frames. Bytes between them are passed over, and a first frame counts when another one, or the end, follows. */
+/** Adds up frames. Bytes between them are skipped; the first frame counts when another one, or the end, follows. */
 function secondsOfFrames(
   bytes: Buffer,
   start: number,
@@ -155,7 +155,7 @@ function mp3Frame(bytes: Buffer, at: number): Frame | undefined {
   return { bytes: length * slot, seconds: samples / samplesPerSecond }
 }
 
-/** A first frame that only says how many follow is no sound. */
+/** Whether a first frame only holds the encoder's frame count. */
 function isInfoFrame(bytes: Buffer, at: number): boolean {
   const head = bytes.toString('latin1', at, at + 64)
   return head.includes('Xing') || head.includes('Info') || head.includes('VBRI')
@@ -180,7 +180,7 @@ function afterId3(bytes: Buffer): number {
   return 10 + size + ((bytes[5]! & 0x10) === 0 ? 0 : 10)
 }
 
-/** FLAC: its first block tells (RFC 9639, 8.2); encoders that did not know leave 0. */
+/** FLAC: the first block holds the count of samples (RFC 9639, 8.2), 0 if the encoder did not know it. */
 function secondsOfFlac(bytes: Buffer): number | undefined {
   const rate = bytes.readUIntBE(18, 3) >> 4
   const samples = (bytes[21]! & 15) * 2 ** 32 + bytes.readUInt32BE(22)
@@ -190,13 +190,13 @@ function secondsOfFlac(bytes: Buffer): number | undefined {
 const OGG_PAGE = Buffer.from('OggS')
 const NOTHING_ENDS = 0xffffffffffffffffn
 
-/** Ogg (RFC 3533): the last page tells how many samples there were up to it. */
+/** Ogg (RFC 3533): the last page holds the number of samples up to it. */
 function secondsOfOgg(bytes: Buffer): number | undefined {
   const first = 27 + bytes[26]!
   let rate: number | undefined
   let skipped = 0
   if (bytes.toString('latin1', first, first + 8) === 'OpusHead') {
-    // Counted at 48 kHz, whatever went in (RFC 7845, 4).
+    // Counted at 48 kHz for any input rate (RFC 7845, 4).
     rate = 48_000
     skipped = bytes.readUInt16LE(first + 10)
   } else if (bytes.toString('latin1', first + 1, first + 7) === 'vorbis') {

@@ -9,14 +9,14 @@ const DURATION = 0x4489
 const CLUSTER_TIME = 0xe7
 const SIMPLE_BLOCK = 0xa3
 const BLOCK = 0xa1
-/** A file of the largest size has less than half as many. */
+/** Upper bound on elements read; a file of the largest size has less than half as many. */
 const MAX_ELEMENTS = 1_000_000
-/** Elements that are looked into. */
+/** Elements whose contents are read. */
 const OPEN: ReadonlySet<number> = new Set([SEGMENT, INFO, CLUSTER, BLOCK_GROUP])
 
 /**
- * Seconds: the duration in the header, or the time of the last block where that is later. Browsers record without a
- * duration, and without sizes of what they are still writing.
+ * Seconds: the duration in the header, or the time of the last block if that is later. Browsers record without a
+ * duration, and without sizes of elements that they are still writing.
  */
 export function secondsOfMatroska(bytes: Buffer): number | undefined {
   let scale = 1_000_000
@@ -33,7 +33,7 @@ export function secondsOfMatroska(bytes: Buffer): number | undefined {
       at = start
       continue
     }
-    // Of nothing else the size may be unknown.
+    // Only these elements may have an unknown size.
     if (size.value === undefined) break
     switch (id.value) {
       case TIMESTAMP_SCALE:
@@ -66,7 +66,7 @@ function idAt(
   return { value: bytes.readUIntBE(at, length), length }
 }
 
-/** Without a value where the size is unknown. */
+/** Without a value if the size is unknown. */
 function sizeAt(
   bytes: Buffer,
   at: number,

@@ -1,19 +1,22 @@
-/** The length of sound in MP4 and its kin (ISO 14496-12). */
+/** The length of sound in MP4 and related formats (ISO 14496-12). */
 
-/** A file of the largest size has less than half as many. */
+/** Upper bound on boxes read; a file of the largest size has less than half as many. */
 const MAX_BOXES = 500_000
 
 interface Box {
   readonly type: string
-  /** Where its contents begin and end. */
+  /** Start and end of the contents. */
   readonly start: number
   readonly end: number
-  /** How many boxes of the file may still be looked at. */
+  /** Boxes of the file that may still be read. */
   readonly budget: { boxes: number }
 }
 type Parent = Omit<Box, 'type'>
 
-/** Seconds of the longest track: what its samples add up to, in one piece or in fragments, else what its header says. */
+/**
+ * Seconds of the longest track: the sum of its samples, in one piece or in fragments, else the duration in its
+ * header.
+ */
 export function secondsOfMp4(bytes: Buffer): number | undefined {
   const top = { start: 0, end: bytes.length, budget: { boxes: MAX_BOXES } }
   const movie = childOf(bytes, top, 'moov')
@@ -44,12 +47,12 @@ export function secondsOfMp4(bytes: Buffer): number | undefined {
 
 interface Track {
   readonly id: number
-  /** Units a second. */
+  /** Units per second. */
   readonly timescale: number
   readonly seconds: number
-  /** Of fragments that do not say. */
+  /** For fragments that state none. */
   sampleDuration: number
-  /** Where the next fragment begins, in units. */
+  /** Start of the next fragment, in units. */
   position: number
 }
 
@@ -68,7 +71,7 @@ function trackOf(bytes: Buffer, trak: Box): Track | undefined {
   return { id, timescale, seconds, sampleDuration: 0, position: 0 }
 }
 
-/** What the table of sample durations adds up to. */
+/** The sum of a table of sample durations. */
 function unitsIn(bytes: Buffer, media: Box): number | undefined {
   let box: Box | undefined = media
   for (const type of ['minf', 'stbl', 'stts']) box = box && childOf(bytes, box, type)
@@ -90,7 +93,7 @@ function endOfFragment(bytes: Buffer, moof: Box, tracks: ReadonlyMap<number, Tra
     const track = head && tracks.get(bytes.readUInt32BE(head.start + 4))
     if (!head || !track) continue
     const flags = bytes.readUIntBE(head.start + 1, 3)
-    // Base offset and description stand before the duration, where they are there.
+    // Base offset and description come before the duration, if present.
     const at = head.start + 8 + ((flags & 1) === 0 ? 0 : 8) + ((flags & 2) === 0 ? 0 : 4)
     const usual = (flags & 8) === 0 ? track.sampleDuration : bytes.readUInt32BE(at)
     const time = childOf(bytes, traf, 'tfdt')
@@ -112,7 +115,7 @@ function unitsOfRun(bytes: Buffer, run: Box, usual: number): number {
   const flags = bytes.readUIntBE(run.start + 1, 3)
   const count = bytes.readUInt32BE(run.start + 4)
   if ((flags & 0x100) === 0) return count * usual
-  // Each sample has a duration and up to three numbers more.
+  // Each sample has a duration and up to three further numbers.
   const width = 4 * [0x100, 0x200, 0x400, 0x800].filter((flag) => (flags & flag) !== 0).length
   let at = run.start + 8 + ((flags & 1) === 0 ? 0 : 4) + ((flags & 4) === 0 ? 0 : 4)
   let units = 0

@@ -1,17 +1,17 @@
-/** Sound as samples (16 bits, signed, little-endian, mono) made into what a client asked for. */
+/** Sound as samples (16 bits, signed, little-endian, mono), converted to WAV or to another rate. */
 import type { Step } from '../../plugin.ts'
 
-/** Of `pcm` (wire contract, 5.8). */
+/** Samples per second of the format `pcm`. */
 export const PCM_RATE = 24_000
 
 const HEADER_BYTES = 44
-/** What is held for a header that is true: 11 minutes at 24 kHz, 4 at the highest rates. */
+/** Bytes retained for a correct WAV header: 11 minutes at 24 kHz, 4 at the highest rates. */
 const MAX_HELD_BYTES = 32 * 1024 * 1024
-/** In place of a length that is not known, as programs write it that stream. */
+/** Written for an unknown length, as streaming programs do. */
 const UNKNOWN_LENGTH = 0xffffffff
 
 /**
- * A WAV file of samples. Its header says how long it is, so it is held until that is known; what is too long for that
+ * Makes a WAV file of samples. Its header holds the length, so samples are retained until the end; longer sound
  * follows a header without a length.
  */
 export class ToWav implements Step<Uint8Array, Uint8Array> {
@@ -19,7 +19,7 @@ export class ToWav implements Step<Uint8Array, Uint8Array> {
   #held: Uint8Array[] | undefined = []
   #bytes = 0
 
-  /** @param rate samples a second */
+  /** @param rate samples per second */
   constructor(rate: number) {
     this.#rate = rate
   }
@@ -43,7 +43,7 @@ export class ToWav implements Step<Uint8Array, Uint8Array> {
   }
 }
 
-/** The 44 bytes before samples in a WAV file. */
+/** The 44 bytes before the samples of a WAV file. */
 export function wavHeader(rate: number, bytes: number): Uint8Array {
   const header = Buffer.alloc(HEADER_BYTES)
   header.write('RIFF', 0, 'latin1')
@@ -61,31 +61,31 @@ export function wavHeader(rate: number, bytes: number): Uint8Array {
   return header
 }
 
-/** Crossings of zero of the filter on either side of a sample; more are steeper. */
+/** Zero crossings of the filter on either side of a sample; more are steeper. */
 const CROSSINGS = 16
-/** Kaiser's window: about 80 dB of what is not wanted are gone. */
+/** Shape of Kaiser's window: unwanted frequencies are attenuated by about 80 dB. */
 const WINDOW_BETA = 8
-/** Of the band that both rates can hold: the rest is the slope of the filter. */
+/** Share of the common band that passes; the rest is the slope of the filter. */
 const PASSED = 0.95
 
 /**
- * The same sound at another rate, by a windowed-sinc filter for each of the places a sample can have between two. As
- * many samples come out as last as long as those that went in, whatever the pieces are.
+ * Converts sound to another rate with a windowed-sinc filter for each phase between two samples. The length stays the
+ * same, however the sound is cut into pieces.
  */
 export class Resample implements Step<Uint8Array, Uint8Array> {
-  /** Samples out for so many in, in lowest terms. */
+  /** Output samples for so many input samples, in lowest terms. */
   readonly #up: number
   readonly #down: number
-  /** How many samples around a place count. */
+  /** Samples around a position that count. */
   readonly #width: number
   readonly #weights: Float64Array
-  /** The samples from number `#from` on that are still needed. */
+  /** Input samples from number `#from` on that are still needed. */
   #held: Float64Array
   #from: number
   #count = 0
-  /** Of the next sample that comes out. */
+  /** Number of the next output sample. */
   #next = 0
-  /** Half a sample. */
+  /** The first byte of a sample that was cut. */
   #odd: number | undefined
 
   constructor(from: number, to: number) {
@@ -136,7 +136,7 @@ export class Resample implements Step<Uint8Array, Uint8Array> {
     this.#held = held
   }
 
-  /** Gives out the samples whose place is before `end`, in samples that came in. */
+  /** Emits the output samples before `end`, counted in input samples. */
   #make(end: number, emit: (bytes: Uint8Array) => void): void {
     const total = Math.ceil((end * this.#up) / this.#down)
     if (total <= this.#next) return
@@ -156,7 +156,7 @@ export class Resample implements Step<Uint8Array, Uint8Array> {
     emit(new Uint8Array(out.buffer))
   }
 
-  /** What comes before the neighbourhood of the next sample. */
+  /** Drops input samples before the neighbourhood of the next output sample. */
   #forget(): void {
     const needed = Math.floor((this.#next * this.#down) / this.#up) + 1 - this.#width / 2
     const done = Math.min(needed - this.#from, this.#count)
@@ -167,7 +167,7 @@ export class Resample implements Step<Uint8Array, Uint8Array> {
   }
 }
 
-/** Weights by [place between two samples][neighbour]; those of a place add up to one. */
+/** Weights by [phase][neighbour]; those of a phase add up to one. */
 function filterOf(places: number, width: number, band: number): Float64Array {
   const weights = new Float64Array(places * width)
   for (let place = 0; place < places; place++) {
@@ -187,7 +187,7 @@ function sinc(x: number): number {
   return x === 0 ? 1 : Math.sin(Math.PI * x) / (Math.PI * x)
 }
 
-/** Kaiser's window, for -1 to 1. */
+/** Kaiser's window, from -1 to 1. */
 function kaiser(x: number): number {
   return bessel(WINDOW_BETA * Math.sqrt(Math.max(0, 1 - x * x))) / bessel(WINDOW_BETA)
 }

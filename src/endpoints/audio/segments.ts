@@ -1,14 +1,14 @@
-/** Words with times, put together to what can be read at once. */
+/** Segments of a transcript, made from words with times. */
 import type { TranscriptSegment, TranscriptWord } from '../../plugin.ts'
 
 /** The end of a sentence, in any script that marks it. */
 const SENTENCE_END = /[.!?…。！？।؟]["'”’»)\]]*$/
-/** Seconds of silence that part what belongs together no more. */
+/** Seconds of silence that end a segment. */
 const PAUSE = 1.5
 /** Seconds after which a segment ends with its word. */
 const LONGEST = 12
 
-/** Segments of a text of which only the words have times: they end with sentences, pauses and speakers. */
+/** Segments of a text whose words have times. They end with sentences, pauses and speakers. */
 export function segmentsFromWords(
   text: string,
   words: readonly TranscriptWord[],
@@ -38,7 +38,7 @@ export function segmentsFromWords(
   return segments
 }
 
-/** Where each word stands in the text, which knows best what is between two; nothing if one is not there. */
+/** The place of each word in the text, whose blanks and punctuation count; undefined if a word is not found. */
 function placesOf(text: string, words: readonly TranscriptWord[]): number[] | undefined {
   const places: number[] = []
   let from = 0

@@ -1,6 +1,6 @@
 /**
- * Where an answer cites the pages it was given, as `annotations` (wire contract, 5.4.5, D34 and S8). A source is cited by
- * its number, `[2]`, or by its address, alone or in a Markdown link.
+ * Citations of search results in an answer, as `annotations`. A source is cited by its number, `[2]`, or by its
+ * address, alone or in a Markdown link.
  */
 import type { ChatChunk, ChatChunkChoice, SearchResult, Step } from '../../plugin.ts'
 import { urlKey } from '../../search/results.ts'
@@ -11,24 +11,24 @@ export interface Annotation {
   readonly url_citation: {
     readonly url: string
     readonly title: string
-    /** Unicode code points of the whole content; 0 where the source is not anchored in it. */
+    /** In Unicode code points of the whole content; 0 if the source is not anchored in it. */
     readonly start_index: number
     /** Exclusive. */
     readonly end_index: number
-    /** What the model was given to read; with the first citation of a source. */
+    /** The excerpt that the model got; with the first citation of a source only. */
     readonly content?: string
   }
 }
 
-/** A model that repeats itself must not make an answer of annotations. */
+/** Bound for a model that repeats itself. */
 const MAX_CITATIONS = 100
-/** UTF-16 code units of an answer, all its choices, that are looked through. */
+/** UTF-16 code units of an answer, all choices together, that are searched. */
 const MAX_CHARACTERS = 1_000_000
 
 const URL_PART = String.raw`(https?:\/\/(?:[^\s()<>]|\([^\s()<>]*\))+)`
 const CITATION = new RegExp(
   [
-    // Code, fenced or not: what looks like a number in brackets there is none of ours.
+    // Code, fenced or not: a number in brackets is no citation there.
     '```[^]*?(?:```|$)',
     '`[^`\\n]*`',
     // A Markdown link with its text, which may hold brackets, and its title.
@@ -41,7 +41,7 @@ const CITATION = new RegExp(
 )
 
 /**
- * One annotation for each place where a source is cited, in the order of the text; where none is, one for each source,
+ * One annotation for each place that cites a source, in the order of the text; without any, one for each source,
  * without a place.
  */
 export function annotationsOf(content: string, hits: readonly SearchResult[]): Annotation[] {
@@ -68,12 +68,12 @@ export function annotationsOf(content: string, hits: readonly SearchResult[]): A
   return cited
 }
 
-/** Adds the annotations of an answer: in a stream one chunk right before the finish of each choice (S8). */
+/** Adds the annotations of an answer: in a stream, one chunk right before the finish of each choice. */
 export class CitationStep implements Step<ChatChunk, ChatChunk> {
   readonly #hits: readonly SearchResult[]
   /** By choice. */
   readonly #contents: string[] = []
-  /** What the model's vendor found by itself. */
+  /** Annotations of the vendor's own search. */
   readonly #others: unknown[][] = []
   #left = MAX_CHARACTERS
 
@@ -117,7 +117,7 @@ export class CitationStep implements Step<ChatChunk, ChatChunk> {
 }
 
 interface Place {
-  /** UTF-16 code units. */
+  /** In UTF-16 code units. */
   readonly start: number
   readonly end: number
   readonly sources: readonly SearchResult[]
@@ -143,7 +143,7 @@ function* placesIn(content: string, hits: readonly SearchResult[]): Generator<Pl
   }
 }
 
-/** An address in running text may have the sentence's own marks at its end. */
+/** An address in running text, without punctuation of the sentence at its end. */
 function bareAddress(
   text: string,
   byAddress: ReadonlyMap<string, SearchResult>,
@@ -155,7 +155,7 @@ function bareAddress(
   }
 }
 
-/** Twice as long as that of any hit; what a model makes of it may be written in another way. */
+/** Twice the length of the longest result's address: a model may write an address in another way. */
 const MAX_ADDRESS = 4096
 
 function keyOf(address: string): string {

@@ -1,4 +1,4 @@
-/** Chat with results of a web search (wire contract, 5.4.4): what is asked, and how the model is told what was found. */
+/** Web search for chat: the question, and how the results are presented to the model. */
 import { randomId } from '../../state/ids.ts'
 import type { ChatInput, ChatChunk, SearchResult, ChatMessage } from '../../plugin.ts'
 import { MAX_RESULTS, type Grounding, type SearchRequest } from '../../search/search.ts'
@@ -7,7 +7,7 @@ import type { ChatRequest, Plugin } from './request.ts'
 
 const DEFAULT_RESULTS = 5
 
-/** One search of the web before the model is asked. */
+/** One web search before the model is asked. */
 export const grounding: Grounding<ChatRequest, ChatChunk> = {
   searchRequest(input, online): SearchRequest | undefined {
     const web = webPlugin(input)
@@ -34,7 +34,10 @@ export const grounding: Grounding<ChatRequest, ChatChunk> = {
   cite: (hits) => new CitationStep(hits),
 }
 
-/** Both ways of asking mean one search; the options are those of the first plugin that is not switched off. */
+/**
+ * The options of the search: of the first `web` plugin that is not disabled. `:online` and the plugin mean the same
+ * search.
+ */
 function webPlugin({ plugins }: ChatRequest): Plugin | undefined {
   return plugins?.find(({ id, enabled }) => id === 'web' && enabled !== false)
 }
@@ -60,8 +63,8 @@ function defaultPrompt(at: number): string {
 }
 
 /**
- * The results as a model reads them. Pages are written by strangers: each stands between marks that nobody outside of this
- * request can know, every line of it is quoted, and nothing in it looks like a template's own words.
+ * The results as the model reads them. Strangers wrote the pages: each stands between marks that cannot be guessed,
+ * every line is quoted, and control strings of chat templates are broken up.
  */
 function resultsText(prompt: string, hits: readonly SearchResult[]): string {
   const mark = randomId('')
@@ -79,8 +82,8 @@ function resultsText(prompt: string, hits: readonly SearchResult[]): string {
 }
 
 /**
- * Control strings of chat templates, broken up: `<|im_start|>`, `</s>`, `<<SYS>>`, `<start_of_turn>`, `[INST]`. Some servers
- * read them in plain text too.
+ * Breaks up control strings of chat templates: `<|im_start|>`, `</s>`, `<<SYS>>`, `<start_of_turn>`, `[INST]`. Some
+ * servers interpret them in plain text too.
  */
 function harmless(line: string): string {
   return line

@@ -1,7 +1,7 @@
 /**
- * What a chat request gives a model to read, as units for guards (guard design, 1.3). Everything is read, the history
- * too: an API without state lets a client put anything anywhere. What guards make of a unit follows from its channel and
- * role: `tool_schema` is read by patterns alone, `annotation` by exact rules alone.
+ * Texts of a chat request that a model reads, for guards. The history is read too: an API without state lets a client
+ * put anything anywhere. Channel and role decide which guards read a text: `tool_schema` is read by patterns alone,
+ * `annotation` by exact rules alone.
  */
 import { isUtf8 } from 'node:buffer'
 import { isObject } from '../../errors/checks.ts'
@@ -10,12 +10,12 @@ import type { Channel, ChatInput, Media, ChatMessage, TextItem } from '../../plu
 import type { ChatRequest } from './request.ts'
 import { stringsIn } from '../shared/texts.ts'
 
-/** What the model reads in place of a turn that was refused. */
+/** Replaces the text of a refused turn in the outbound request. */
 const WITHHELD = '[withheld]'
 
 /**
- * Top-level members whose strings no model reads: read elsewhere, or not text. What is not named here goes upstream and
- * is read, members we do not know included.
+ * Top-level members that are read elsewhere or hold no text for a model. All others go upstream and are read, unknown
+ * members included.
  */
 const SILENT = new Set([
   'model',
@@ -43,9 +43,9 @@ const SILENT = new Set([
   'cache_control',
 ])
 
-/** Members of a message that are read in a way of their own, or are no text: ids are handles, not words. */
+/** Members of a message that are read separately or hold no text; ids are handles, not words. */
 const TOLD = new Set(['role', 'content', 'tool_call_id', 'cache_control'])
-/** The same of an assistant's. Where others have them nobody has said what they are. */
+/** The same for assistant messages. In other messages these members have no defined meaning, and are read. */
 const TOLD_OF_ASSISTANT = new Set([
   ...TOLD,
   'refusal',
@@ -55,11 +55,11 @@ const TOLD_OF_ASSISTANT = new Set([
   'tool_calls',
   'function_call',
 ])
-/** Of what is in a part of a content. */
+/** The same for the object in a part of a content. */
 const TOLD_OF_MEDIA = new Set(['url', 'detail', 'data', 'format', 'filename', 'file_data'])
 const TOLD_OF_CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'cache_control'])
 const TOLD_OF_CALLED = new Set(['name', 'arguments', 'input'])
-/** Of an entry of reasoning. What only its vendor can read is no word either. */
+/** The same for a reasoning entry. Encrypted reasoning holds no words. */
 const TOLD_OF_THOUGHT = new Set(['type', 'data', 'signature', 'id', 'format', 'index'])
 
 const ROLES = {
@@ -74,14 +74,14 @@ const ROLES = {
 const NO_TURNS: readonly never[] = []
 
 /**
- * The units of a valid request, as the client sent it: without the gateway's own instructions.
- * @param refusals every form of the refusal text a client may have got
+ * Texts of a valid request as the client sent it, without the gateway's own instructions.
+ * @param refusals every form of the refusal text that a client may have got
  */
 export function chatUnits(input: ChatRequest, refusals: readonly string[]): InputTexts {
   const { messages } = input
   const firstCurrent = startOfCurrentTurn(messages)
   const units: TextItem[] = []
-  /** Where those of each message begin, up to the current turn. */
+  /** Start of each message's texts, up to the current turn. */
   const begins: number[] = []
   for (let index = 0; index < messages.length; index++) {
     if (index <= firstCurrent) begins.push(units.length)
@@ -106,8 +106,8 @@ export function chatUnits(input: ChatRequest, refusals: readonly string[]): Inpu
 }
 
 /**
- * The outbound request without the text of turns that were refused. What is left of a message is its role and whom it
- * answers. The request itself is not changed.
+ * A copy of the outbound request without the text of refused turns. Of their messages, only the role and what they
+ * answer is left.
  */
 export function withhold(outbound: ChatInput, turns: readonly RefusedTurn[]): ChatInput {
   if (turns.length === 0) return outbound
@@ -119,7 +119,7 @@ export function withhold(outbound: ChatInput, turns: readonly RefusedTurn[]): Ch
       messages[index] = {
         role,
         ...(role === 'tool' ? { tool_call_id } : {}),
-        // What answers a legacy function call has to name it.
+        // An answer to a legacy function call has to name it.
         ...(role === 'function' ? { name } : {}),
         content: WITHHELD,
       }
@@ -129,8 +129,8 @@ export function withhold(outbound: ChatInput, turns: readonly RefusedTurn[]): Ch
 }
 
 /**
- * The index after the last assistant message with text. Assistant messages at the very end are words that the client puts
- * into the model's mouth: they belong to the turn, however many.
+ * The index after the last assistant message with text. Assistant messages at the very end are words that the client
+ * puts into the model's mouth: they belong to the current turn.
  */
 function startOfCurrentTurn(messages: readonly ChatMessage[]): number {
   let index = messages.length - 1
@@ -139,12 +139,12 @@ function startOfCurrentTurn(messages: readonly ChatMessage[]): number {
   return index + 1
 }
 
-/** The name of a legacy function stays where its answer is withheld, so it is not among them. */
+/** Ids without tool calls: the name of a legacy function stays when its answer is withheld. */
 function idsOf(units: readonly TextItem[]): string[] {
   return units.filter(({ channel }) => channel !== 'tool_call').map(({ id }) => id)
 }
 
-/** User and tool messages of each turn before `end` that was answered with the refusal text, by index. */
+/** Indexes of user and tool messages of each turn before `end` that was answered with a refusal text. */
 function settledTurns(
   messages: readonly ChatMessage[],
   end: number,
@@ -173,12 +173,12 @@ function isRefusal(message: ChatMessage, refusals: ReadonlySet<string>): boolean
   return !tool_calls?.length && !function_call && refusals.has(wordsOf(message).trim())
 }
 
-/** What an assistant message says; where JSON was asked for, a refusal is in a member of its own. */
+/** The text of an assistant message. In answers with JSON, a refusal is in a member of its own. */
 function wordsOf({ content, refusal }: ChatMessage): string {
   return textOf(content) || refusal || ''
 }
 
-/** Text parts stand next to each other, without anything between them: so does the model read them. */
+/** The text parts of a content, joined without a separator, as models read them. */
 function textOf(content: ChatMessage['content']): string {
   if (!Array.isArray(content)) return (content as string | null | undefined) ?? ''
   let text = ''
@@ -227,7 +227,7 @@ function readMessage(message: ChatMessage, at: string, current: boolean, units: 
 
 type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => void
 
-/** Every text in the members that nobody knows. They go upstream, and what is there a model may read. */
+/** Every text in unknown members: they go upstream, and a model may read them. */
 function readRest(value: object, told: ReadonlySet<string>, at: string, add: Add): void {
   let others: Record<string, unknown> | undefined
   for (const name of Object.keys(value)) {
@@ -258,7 +258,7 @@ function readAssistant(message: ChatMessage, at: string, add: Add): void {
   if (function_call) readCall({ function: function_call }, `${at}.function_call`, add)
 }
 
-/** Name, arguments as they are written, and what is written in them once it is decoded. */
+/** Name, arguments as written, and the strings in the decoded arguments. */
 function readCall(call: any, at: string, add: Add): void {
   const { name, arguments: raw } = call.function ?? {}
   add(`${at}.name`, 'tool_call', name)
@@ -278,7 +278,7 @@ function readCall(call: any, at: string, add: Add): void {
   stringsIn(decoded, true).forEach((text, index) => add(`${at}#${index}`, 'tool_call', text))
 }
 
-/** A part that is more than text: its address or name to be read, what is readable in it, and what is not. */
+/** A part other than text: reads its address, name and readable contents, and returns its media. */
 function readPart(part: any, at: string, add: Add): Media | undefined {
   switch (part.type) {
     case 'image_url': {
@@ -308,9 +308,9 @@ function readFile({ filename, file_data }: any, at: string, add: Add): Media | u
   )
   const isText = isUtf8(bytes) && !bytes.includes(0)
   const isSaid = mediaType?.startsWith('text/') === true
-  // What is called a text is taken for one upstream, whatever bytes are in it that are not.
+  // Upstreams treat data of a text type as text, whatever its bytes.
   if (isText || isSaid) add(at, 'document', bytes.toString())
-  // What says that it is more than text is more than its text, such as a PDF.
+  // Data of another type, such as a PDF, holds more than its text.
   if (isText && (mediaType === undefined || isSaid)) return undefined
   return { kind: 'file', ...typed(file_data), ...(isDataUrl(file_data) ? { url: file_data } : {}) }
 }
@@ -324,17 +324,17 @@ function typed(url: string): { mediaType?: string } {
   return mediaType ? { mediaType: mediaType.toLowerCase() } : {}
 }
 
-/** A number says nothing, nor does a switch. */
+/** Numbers and booleans hold no text. */
 function hasText(value: unknown): boolean {
   return typeof value === 'string' || (typeof value === 'object' && value !== null)
 }
 
-/** Whether to use tools at all: a word of the wire format. Which tool to use is a name that the client gave. */
+/** Whether a tool choice is a word of the wire format. The name of a tool is the client's. */
 function isChoice(name: string, value: unknown): boolean {
   return (name === 'tool_choice' || name === 'function_call') && typeof value === 'string'
 }
 
-/** Tools, schemas, stop strings, predicted output, and what we do not know. */
+/** Tools, schemas, stop strings, predicted output, and unknown members. */
 function readOther(value: unknown, name: string, units: TextItem[]): void {
   const add = (item: unknown, at: string) =>
     stringsIn(item).forEach((text, index) =>

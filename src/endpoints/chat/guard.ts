@@ -1,4 +1,4 @@
-/** Chat as guards see it: what goes in, how chunks come apart into texts, how "no" is said (guard design, 1.3, 3.1-3.7). */
+/** What guards read of chat, how chunks are split into texts, and the form of a refusal. */
 import { randomId } from '../../state/ids.ts'
 import type {
   FragmentPiece,
@@ -19,7 +19,7 @@ import { wantsUsageChunk, type ChatRequest } from './request.ts'
 import { stringsIn } from '../shared/texts.ts'
 import { chatUnits, withhold } from './guard-input.ts'
 
-/** The guard side of chat. */
+/** The guard adapter of chat. */
 export const guarding: GuardAdapter<ChatRequest, ChatChunk> = {
   inputTexts: chatUnits,
   withhold,
@@ -39,7 +39,7 @@ export const guarding: GuardAdapter<ChatRequest, ChatChunk> = {
   },
 }
 
-/** Members of a delta that are read, or say nothing. */
+/** Members of a delta that are read, or that hold no text. */
 const KNOWN = new Set([
   'role',
   'content',
@@ -54,7 +54,7 @@ const KNOWN = new Set([
 type Take = (piece: OutputPiece<ChatChunk>) => void
 
 class ChatLanes implements OutputCodec<ChatChunk> {
-  /** The block of reasoning that each choice is at. */
+  /** The current block of reasoning of each choice. */
   readonly #blocks = new Map<number, number>()
 
   split(chunk: ChatChunk, take: Take, removed: (field: string) => void): void {
@@ -73,7 +73,7 @@ class ChatLanes implements OutputCodec<ChatChunk> {
     const entry = {
       ...rest,
       ...(detail!.text ? { text: stretch } : { summary: stretch }),
-      // Said once a block: at its beginning, and at its end (wire contract, S7).
+      // Id and format are sent at the beginning of a block, the signature at its end.
       ...(start === 0 && id !== undefined ? { id } : {}),
       ...(start === 0 && format !== undefined ? { format } : {}),
       ...(end === text.length && signature !== undefined ? { signature } : {}),
@@ -175,7 +175,8 @@ class ChatLanes implements OutputCodec<ChatChunk> {
         const lasting = type === 'reasoning.encrypted'
         take({ ...base, kind: 'mark', keptWhenDropped: lasting, part: part(said) })
       } else if (index < (this.#blocks.get(choice) ?? 0)) {
-        // Blocks are read one after the other: what comes back to an earlier one would be read in no order a client sees.
+        // Blocks are read one after the other: text that returns to an earlier one would be read in another order
+        // than shown.
         removed('reasoning_details')
       } else {
         this.#blocks.set(choice, index)
@@ -186,7 +187,7 @@ class ChatLanes implements OutputCodec<ChatChunk> {
   }
 }
 
-/** What an entry of reasoning can say, and of which type it is then. */
+/** Members of a reasoning entry that hold its content, and the type that each means. */
 const SAID = {
   text: 'reasoning.text',
   summary: 'reasoning.summary',
@@ -196,8 +197,8 @@ const TYPES: ReadonlySet<unknown> = new Set(Object.values(SAID))
 const WORDS = ['text', 'summary', 'data'] as const
 
 /**
- * An entry of reasoning as entries that say one thing each, as nearly all do. Members that nobody knows are left out and
- * named to `removed`, and so is what is opaque and stands where words are.
+ * Splits a reasoning entry into entries with one content each. Unknown members, and opaque data where text belongs,
+ * are left out and named to `removed`.
  */
 function entriesOf(
   detail: ReasoningDetail,
@@ -213,7 +214,7 @@ function entriesOf(
   const { type: _type, text: _text, summary: _summary, data: _data, ...handles } = known
   const { index } = handles
   return said.map((name, i) => {
-    // Handles are said once (wire contract, D36).
+    // Handles are sent once: client libraries concatenate repeated strings.
     return { type: SAID[name], [name]: known[name], ...(i === 0 ? handles : { index }) }
   })
 }
@@ -237,7 +238,7 @@ function isOfDetail(name: string, value: unknown, type: unknown): boolean {
   }
 }
 
-/** A chunk of the same answer that says this and nothing else. */
+/** A chunk of the same answer with this delta only. */
 function only(
   like: ChatChunk,
   index: number,
@@ -265,7 +266,7 @@ function wholeFunction(deltas: readonly ChatDelta[]) {
   return { delta: { function_call: { name, arguments: text } }, name, text }
 }
 
-/** What arguments say once they are decoded; nothing when they are not JSON. */
+/** The strings in arguments; none if they are not JSON. */
 function decoded(text: string) {
   try {
     return stringsIn(JSON.parse(text), true).map((one) => ({ text: one, duplicate: true }))
@@ -287,12 +288,12 @@ function annotationsPiece(
     index: 0,
     part: say(annotations),
     texts: annotations.flatMap((one, item) => stringsIn(one).map((text) => ({ text, item }))),
-    // An answer with none still says that the web was searched (wire contract, 5.4.5).
+    // An empty list still says that the web was searched.
     withoutItems: (items) => say(annotations.filter((_, index) => !items.has(index))),
   }
 }
 
-/** What all chunks of an answer have in common, where no vendor gave one. */
+/** The envelope of a refusal before the vendor has answered. */
 function envelope(input: ChatRequest, model: string): ChatChunk {
   const id = randomId('chatcmpl-')
   const created = Math.floor(Date.now() / 1000)

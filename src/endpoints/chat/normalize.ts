@@ -1,23 +1,23 @@
 /**
- * Chat streams in order. Providers hand over chunks as careless as their vendors are; `conform` makes of them what every
- * client library can read (wire contract, S1-S12). Pure: no clock, no socket, no money.
+ * Brings chat streams into normal form. Vendors differ in roles, tool indexes and finish reasons; the normal form is
+ * what every client library can read. Pure: no clock, no socket, no money.
  */
 import { UpstreamFailure } from '../../errors/errors.ts'
 import type { ChatChunk, ChatDelta, ReasoningDetail, Step, ToolCallDelta } from '../../plugin.ts'
 
-/** What all chunks of one answer have in common (S1), and what the client asked for. */
+/** The common members of all chunks of an answer, and options of the request. */
 export interface Envelope {
   readonly id: string
   /** Unix seconds. */
   readonly created: number
   /** Catalog id. */
   readonly model: string
-  /** Every chunk says `usage: null` until the one that carries it. */
+  /** Every chunk has `usage: null`: a chunk with the usage follows at the end. */
   readonly usageChunk: boolean
   readonly logprobs: boolean
-  /** The client spoke of `functions`: it gets `function_call`. */
+  /** The client sent `functions`: its answer has `function_call`. */
   readonly legacyFunctions: boolean
-  /** False: reasoning is not shown. */
+  /** False: reasoning is left out. */
   readonly reasoning: boolean
   readonly newCallId: () => string
 }
@@ -26,9 +26,9 @@ const MAX_CHOICES = 128
 const MAX_TOOL_CALLS = 128
 
 /**
- * Puts an upstream's chunks in order. Gives out role chunks first, then text, reasoning and tool calls, never interleaved,
+ * Brings an upstream's chunks into order: first role chunks, then text, reasoning and tool calls, not interleaved,
  * and at the very end one finish chunk per choice.
- * @param read sees every chunk as the upstream sent it: usage is not given out
+ * @param read gets every chunk as the upstream sent it, with usage, which the step does not pass on
  * @throws UpstreamFailure when the stream was cut: no finish reason, no usage, no mark of the end
  */
 export function normalizeChunks(
@@ -47,12 +47,12 @@ export function normalizeChunks(
   }
 }
 
-/** The state of one answer on its way to the client. */
+/** The state of one answer. */
 class AnswerState {
   readonly #envelope: Envelope
   readonly #choices: ChoiceState[] = []
   readonly #extras: { system_fingerprint?: string; service_tier?: string } = {}
-  /** What all chunks share, in their shape; made anew when the extras change. */
+  /** The common members of all chunks; made anew when the extras change. */
   #shared: ChatChunk | undefined = undefined
   #ended = false
   #emitTo: (chunk: ChatChunk) => void = () => {}
@@ -103,7 +103,7 @@ class AnswerState {
     for (const choice of this.#choices) this.#emit(choice.index, {}, null, choice.reason())
   }
 
-  /** Opens choices in ascending order (S3): a first chunk for choice 2 opens 0 and 1 too. */
+  /** Opens choices in ascending order, as OpenAI's clients expect: a first chunk for choice 2 opens 0 and 1 too. */
   #open(index: number): ChoiceState {
     if (!Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
       throw new UpstreamFailure(
@@ -142,14 +142,14 @@ interface ToolCall {
   readonly type: 'function' | 'custom'
   name: string
   readonly text: SurrogateJoiner
-  /** Arguments not sent yet. */
+  /** Arguments not emitted yet. */
   pending: string
-  /** No arguments have come. */
+  /** No arguments have arrived. */
   bare: boolean
   opened: boolean
 }
 
-/** Members of a delta that are put in order here; all others pass untouched. */
+/** Members of a delta that are normalized; all others pass unchanged. */
 const KNOWN = new Set([
   'role',
   'content',
@@ -162,7 +162,7 @@ const KNOWN = new Set([
   'annotations',
 ])
 
-/** What vendors call their reasons (wire contract, 5.4.5); unknown ones mean stop. */
+/** Finish reasons of vendors; unknown ones mean `stop`. */
 const FINISH_REASONS: ReadonlyMap<string, string> = new Map([
   ['length', 'length'],
   ['max_tokens', 'length'],
@@ -172,7 +172,7 @@ const FINISH_REASONS: ReadonlyMap<string, string> = new Map([
 
 type Emit = (delta: ChatDelta, logprobs: unknown) => void
 
-/** One choice of an answer. */
+/** The state of one choice. */
 class ChoiceState {
   readonly index: number
   finishReason: string | undefined = undefined
@@ -218,7 +218,7 @@ class ChoiceState {
     }
   }
 
-  /** Says what was held back, once nothing more can come. */
+  /** Emits everything that is still pending, at the end. */
   flush(): void {
     this.#say({ content: this.#content.rest() })
     this.#say({ refusal: this.#refusal.rest() })
@@ -231,11 +231,11 @@ class ChoiceState {
           'The model provider sent a tool call without a name.',
         )
       }
-      // Arguments are an object, and readers parse them; vendors say nothing where it is empty.
+      // Clients parse arguments as JSON; vendors send nothing for an empty object.
       if (call.bare && call.type === 'function' && complete) call.pending = '{}'
       this.#send(call)
     }
-    // An empty list says that a search found nothing; ordinary answers carry one by habit, and say nothing by it.
+    // Vendors send an empty list out of habit; it does not mean a search without results.
     if (this.#annotated && this.#annotations.length > 0) {
       this.#emit({ content: '', annotations: this.#annotations }, null)
     }
@@ -251,7 +251,7 @@ class ChoiceState {
     if (Object.values(delta)[0]) this.#emit(delta, null)
   }
 
-  /** Text and details say the same thing twice; whichever is missing is made from the other (S7). */
+  /** `reasoning` and `reasoning_details` have the same text; the missing one is made from the other. */
   #reason(text: string | undefined, details: readonly ReasoningDetail[]): void {
     const given =
       details.length > 0 ? details : [{ type: 'reasoning.text', text, index: 0 } as const]
@@ -266,7 +266,7 @@ class ChoiceState {
       if (typeof detail.text === 'string') visible += entry.text = block.take(detail.text)
       else if (typeof detail.summary === 'string')
         visible += entry.summary = block.take(detail.summary)
-      // Once a block only: client libraries add repeated strings up (D36).
+      // Once per block: client libraries concatenate repeated strings.
       if (!known) Object.assign(entry, { id: id ?? null, format: format ?? 'unknown' })
       entries.push({ ...entry, index } as ReasoningDetail)
     })
@@ -285,11 +285,11 @@ class ChoiceState {
       call.pending += call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
       call.bare = false
     }
-    // Later calls wait for the end: a vendor that interleaves would break readers of strict tools (S6).
+    // Later calls wait for the end: interleaved calls break clients that read tools strictly.
     if (call.index === 0 && call.name) this.#send(call)
   }
 
-  /** Finds or makes the call a fragment belongs to. Vendors omit indexes, start them above 0, or use one twice. */
+  /** Finds or makes the call of a fragment. Vendors omit indexes, start them above 0, or use one twice. */
   #callOf(fragment: ToolCallDelta, name: string): ToolCall {
     const id = fragment.id || undefined
     const slot =
@@ -336,7 +336,7 @@ class ChoiceState {
   }
 }
 
-/** Joins text and holds back half a surrogate pair until the other half arrives. */
+/** Joins text, and retains half a surrogate pair until the other half arrives. */
 class SurrogateJoiner {
   #held = ''
 
@@ -350,7 +350,7 @@ class SurrogateJoiner {
     return whole.slice(0, -1)
   }
 
-  /** What is left at the end can only be half a character. */
+  /** At the end, only half a character can be left. */
   rest(): string {
     const held = this.#held
     this.#held = ''
@@ -358,19 +358,19 @@ class SurrogateJoiner {
   }
 }
 
-/** Whether the last character lacks its other half. */
+/** Whether the last character lacks its second half. */
 function endsInHalf(text: string): boolean {
   const last = text.charCodeAt(text.length - 1)
   return last >= 0xd800 && last <= 0xdbff
 }
 
-/** A new name under a known index is a new call, unless the vendor only repeats itself. */
+/** Whether a fragment begins a new call. A new name under a known index does; a repeated one does not. */
 function isAnother(known: ToolCall, id: string | undefined, name: string): boolean {
   if (!name || !known.name) return false
   return id ? id !== known.id : name !== known.name
 }
 
-/** Says nothing but text, as nearly all do. */
+/** Whether a delta has text only, as most have. */
 function isText(delta: ChatDelta): delta is { content: string } {
   for (const name in delta) if (name !== 'content') return false
   return typeof delta.content === 'string'

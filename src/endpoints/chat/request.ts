@@ -1,13 +1,13 @@
 /**
- * A chat request: its type, what it asks of a model, and what of it goes upstream. Members that the wire contract does
- * not name pass unseen and untouched.
+ * The normal form of a chat request: its type, the capabilities it needs, and its form for providers. Unknown members
+ * pass unchanged.
  */
 import type { ChatInput, ChatMessage, Reasoning, ReasoningDetail } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 
 /**
- * A valid chat body as the client sent it, less what means nothing: top-level members that are null, and empty `tools`,
- * `stop` and `plugins`. Members we do not know are there too.
+ * A valid request as the client sent it, without top-level members that are null and without empty `tools`, `stop`
+ * and `plugins`. Unknown members are kept.
  */
 export interface ChatRequest {
   readonly model: string
@@ -39,13 +39,13 @@ interface Typed {
   readonly [member: string]: any
 }
 
-/** An entry of `plugins`. Only `web` is honoured; the other members are its options (wire contract, 5.4.4). */
+/** An entry of `plugins`. Only `web` is honoured; the other members are its options. */
 export interface Plugin {
   readonly id: string
   readonly enabled?: boolean | null
-  /** Anything at all: what is not an engine of ours means the default. */
+  /** Any value; one that names no configured engine means the default. */
   readonly engine?: unknown
-  /** Not clamped yet. */
+  /** As the client wrote it, out of bounds or not. */
   readonly max_results?: number | null
   readonly search_prompt?: string | null
   readonly include_domains?: readonly string[] | null
@@ -53,8 +53,7 @@ export interface Plugin {
 }
 
 /**
- * What a request asks of a model and a model may lack (wire contract, D31): for each, the path of the parameter that
- * asked first.
+ * Capabilities that a request needs and a model may lack: for each, the path of the first parameter that needs it.
  */
 export interface RequiredCapabilities {
   readonly tools?: string
@@ -68,8 +67,8 @@ export interface RequiredCapabilities {
 }
 
 /**
- * Top-level members that do not go upstream as they are: the gateway's own business, what it ignores, and what has
- * another form there. `__proto__` is among them because an assignment to it would not make a member.
+ * Top-level members that are left out or converted: the gateway's own, ignored ones, and those with another form
+ * upstream. `__proto__` is among them because an assignment to it would make no member.
  */
 const KEPT_BACK = new Set([
   'model',
@@ -107,8 +106,7 @@ const NEED_OF_PART = new Map<string, 'images' | 'audio' | 'files'>([
 ])
 
 /**
- * What goes upstream: less what is the gateway's own business, in the newer of two forms. A new object; what did not
- * change is shared with the request.
+ * The request for providers, in the newer of two forms. A new object that shares unchanged values with the request.
  */
 export function outboundChat(request: ChatRequest): ChatInput {
   const input: Record<string, unknown> = {}
@@ -120,8 +118,8 @@ export function outboundChat(request: ChatRequest): ChatInput {
   if (reasoning) input.reasoning = reasoning
   const tools = toolsOf(request)
   if (tools?.length) input.tools = mapped(tools, withoutInnerNulls)
-  // Vendors refuse what speaks of tools where there are none. A choice that needs a tool is not dropped: the vendor has
-  // to say that it cannot be made.
+  // Vendors refuse a tool choice without tools. A choice that requires a tool stays, so that the vendor reports the
+  // error.
   const choice = toolChoiceOf(request)
   if (choice !== undefined && (tools?.length || (choice !== 'none' && choice !== 'auto'))) {
     input.tool_choice = choice
@@ -132,12 +130,12 @@ export function outboundChat(request: ChatRequest): ChatInput {
   return input as unknown as ChatInput
 }
 
-/** Whether a stream ends with a chunk that has usage and nothing else (wire contract, S9). */
+/** Whether a stream ends with a chunk that has usage and no choices. */
 export function wantsUsageChunk({ stream, stream_options }: ChatRequest): boolean {
   return stream === true && stream_options?.include_usage === true
 }
 
-/** Whether the answer has to speak of `function_call`, as the client did. */
+/** Whether the answer has `function_call`, as the client sent `functions`. */
 export function usesLegacyFunctions({ functions, tools }: ChatRequest): boolean {
   return functions !== undefined && tools === undefined
 }
@@ -162,7 +160,7 @@ export function signatureIn(messages: readonly ChatMessage[]): string | undefine
   return undefined
 }
 
-/** What the input asks of a model. */
+/** The capabilities that the request needs. */
 export function requiredCapabilities(request: ChatRequest): RequiredCapabilities {
   const { messages, response_format, logprobs, n } = request
   const needs: { -readonly [Member in keyof RequiredCapabilities]: RequiredCapabilities[Member] } =
@@ -183,7 +181,7 @@ export function requiredCapabilities(request: ChatRequest): RequiredCapabilities
   return needs
 }
 
-/** The tools of types we know, in the newer form. `tools` wins over `functions`. */
+/** Tools of known types, in the newer form. `tools` wins over `functions`. */
 function toolsOf({ tools, functions }: ChatRequest): readonly Typed[] | undefined {
   if (tools === undefined) return functions?.map((item) => ({ type: 'function', function: item }))
   return tools.every(isKnownTool) ? tools : tools.filter(isKnownTool)
@@ -203,8 +201,8 @@ function toolChoiceOf(request: ChatRequest): ChatRequest['tool_choice'] {
 }
 
 /**
- * One form for `reasoning` and its aliases: `reasoning.effort` is the same as `reasoning_effort` where both are given,
- * `max_tokens` wins over an effort, and either way of asking for silence is enough.
+ * One form for `reasoning` and its aliases. `reasoning.effort` wins over `reasoning_effort`, `max_tokens` over an
+ * effort, and either way to hide reasoning is enough.
  */
 function reasoningOf(request: ChatRequest): Reasoning | undefined {
   const { reasoning, reasoning_effort, include_reasoning } = request
@@ -244,14 +242,14 @@ function typedCall(call: Typed): Typed {
   return call.type ? call : { ...call, type: 'function' }
 }
 
-/** For objects that keep their content in the member that their `type` names. */
+/** For objects whose content is in the member that their `type` names. */
 function withoutInnerNulls(item: Typed): Typed {
   const inner = item[item.type]
   const given = withoutNulls(inner)
   return given === inner ? item : { ...item, [item.type]: given }
 }
 
-/** The same object unless a member, `kept` aside, is null. */
+/** The same object unless a member other than `kept` is null. */
 function withoutNulls<T extends object>(value: T, kept?: string): T {
   for (const member in value) {
     if (value[member] !== null || member === kept) continue

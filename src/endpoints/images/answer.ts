@@ -1,4 +1,4 @@
-/** What a provider answers, in order: so many partial images, then all that were asked for, in the form of the wire. */
+/** Images of a provider in normal form: partial images, then all images that the client asked for. */
 import { UpstreamFailure } from '../../errors/errors.ts'
 import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
 import type { GeneratedImage, ImageEvent, ImageResult, Step, Usage } from '../../plugin.ts'
@@ -6,11 +6,11 @@ import type { ImagePart, ImageProperties } from './parts.ts'
 import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './read.ts'
 
 export class NormalizeImages implements Step<ImageEvent, ImagePart> {
-  /** Nothing follows the finished images. */
+  /** True after the finished images. */
   done = false
-  /** How many were made, once they are. */
+  /** The number of finished images; undefined until they arrive. */
   images: number | undefined = undefined
-  /** What the vendor counted. */
+  /** The vendor's count. */
   reported: Usage | undefined = undefined
   readonly #request: ImageRequest
   #partials = 0
@@ -66,7 +66,7 @@ function toImage({ b64_json, revised_prompt }: GeneratedImage): GeneratedImage {
 
 const STANDARD = /^[A-Za-z0-9+/]+={0,2}$/
 
-/** Standard alphabet, padded, without a head (wire contract, 1.5). */
+/** Standard alphabet, padded, without the head of a data URL. */
 function plainBase64(text: unknown): string {
   if (typeof text !== 'string') throw failure('The model provider sent an image without its bytes.')
   const comma = text.startsWith('data:') ? text.indexOf(',') : -1
@@ -79,7 +79,7 @@ function plainBase64(text: unknown): string {
   }
 }
 
-/** By the bytes, since vendors do not always make what was asked for. */
+/** The format by the bytes: vendors do not always make the format that was asked for. */
 function formatOf(base64: string): string | undefined {
   return mediaTypeOf(Buffer.from(base64.slice(0, 32), 'base64'))?.replace('image/', '')
 }

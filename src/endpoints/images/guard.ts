@@ -1,4 +1,4 @@
-/** Images as guards see them: words go in, and may come back beside the images (guard design, 1.3). */
+/** What guards read of image requests and answers: the prompt, and texts beside the images. */
 import type { GuardAdapter, OutputCodec } from '../../guard/adapter.ts'
 import { toBase64 } from '../shared/media.ts'
 import type { Media, MediaFile, TextItem } from '../../plugin.ts'
@@ -6,7 +6,7 @@ import { stringsIn } from '../shared/texts.ts'
 import type { ImagePart } from './parts.ts'
 import type { ImageRequest } from './read.ts'
 
-/** Members that are read in a way of their own, or of which the API says all that they can be. */
+/** Members that are read separately, or whose values the API lists. */
 const TOLD = new Set([
   'model',
   'policy',
@@ -26,7 +26,7 @@ const TOLD = new Set([
   'user',
 ])
 
-/** The guard side of images. There is no way to say "no" but an error. */
+/** The guard adapter of images. A refusal is always an error: there is no text to put it in. */
 export const guarding: GuardAdapter<ImageRequest, ImagePart> = {
   inputTexts(input) {
     const { prompt, images = [], mask } = input
@@ -60,7 +60,7 @@ function toMedia(file: MediaFile): Media {
   return {
     kind: 'image',
     mediaType,
-    // Few guards look at images, and as text they are large.
+    // Few guards check images, and their base64 is large: it is made on demand.
     get url() {
       return `data:${mediaType};base64,${toBase64(file.bytes)}`
     },

@@ -1,4 +1,4 @@
-/** What passes between a provider of images and the client. */
+/** Parts between a provider of images and the client. */
 import type { GeneratedImage } from '../../plugin.ts'
 import type { Billed } from '../shared/billing.ts'
 
@@ -13,16 +13,16 @@ export type ImagePart =
 
 export interface CompletedPart extends Billed {
   readonly type: 'completed'
-  /** As many as were asked for. */
+  /** As many as the client asked for. */
   readonly images: readonly GeneratedImage[]
   readonly look: ImageProperties
 }
 
-/** How images look. */
+/** Properties of images that an answer states. */
 export interface ImageProperties {
-  /** What is known of it. */
+  /** Known properties. */
   readonly known: Shown
-  /** The same, with what was asked for in place of what is not known. */
+  /** Known properties, and the requested ones for the rest. */
   readonly all: Required<Shown>
 }
 

@@ -1,4 +1,4 @@
-/** What a request for images may look like (wire contract, 5.5.1 and 5.6), and what of it goes upstream. */
+/** Requests for images: validated, and in the form that providers get. */
 import {
   boolean,
   filledText,
@@ -28,8 +28,8 @@ import {
 } from '../shared/media.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { ImageEditInput, ImageInput, MediaFile } from '../../plugin.ts'
-import { readPolicy, readPolicyJson, type Policy } from '../../policy/policy.ts'
-import { readJson } from '../shared/body.ts'
+import { readPolicy, type Policy } from '../../policy/policy.ts'
+import { givenMembers, outboundMembers, readAnyPolicy, readJson } from '../shared/body.ts'
 import {
   isMultipart,
   readMultipart,
@@ -38,11 +38,11 @@ import {
   type Form,
 } from '../shared/multipart.ts'
 
-/** A valid request, less members that are null. Members we do not know are there too. */
+/** A valid request without members that are null. Unknown members are kept. */
 export interface ImageRequest extends ImageInput {
   readonly model: string
   readonly policy?: Policy
-  /** What is to be changed or referred to; absent where images are made from words alone. */
+  /** Images to be edited or referred to; absent in generations. */
   readonly images?: readonly MediaFile[]
   readonly mask?: MediaFile
 }
@@ -52,7 +52,7 @@ export const FORMATS = ['png', 'jpeg', 'webp']
 export const SIZE = /^(auto|[1-9]\d{0,4}x[1-9]\d{0,4})$/
 
 const GENERATION_LIMIT_BYTES = 1024 * 1024
-/** Beside the files. */
+/** Room for everything but the files. */
 const FORM_LIMIT_BYTES = 4 * 1024 * 1024
 const MAX_PROMPT = 32_000
 const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/webp']
@@ -98,7 +98,7 @@ const FORM_TYPES: FieldTypes = {
   stream: 'boolean',
 }
 
-/** Names of optional texts that a form may say `null` for. */
+/** Optional texts for which a form may have the text `null`. */
 const NULLABLE = [
   'size',
   'quality',
@@ -115,9 +115,9 @@ export async function readGeneration(incoming: Incoming): Promise<ImageRequest> 
   return validated(body, generation, readPolicy)
 }
 
-/** A form, or JSON with data URLs (wire contract, D30). @throws InvalidRequest */
+/** Reads a form, or JSON with data URLs. @throws InvalidRequest */
 export async function readEdit(incoming: Incoming, limits: BodyLimits): Promise<ImageRequest> {
-  // Every image and a mask, each as large as it may be.
+  // All images and a mask, each of the largest size.
   const limitBytes = (limits.files + 1) * limits.image + FORM_LIMIT_BYTES
   if (isMultipart(incoming)) {
     const form = await readMultipart(incoming, {
@@ -131,33 +131,17 @@ export async function readEdit(incoming: Incoming, limits: BodyLimits): Promise<
   return editOfJson(await readJson(incoming, limitBytes, accepted), limits)
 }
 
-/**
- * Members that are the gateway's own business, or have another form upstream. `__proto__` is among them because an
- * assignment to it would not make a member.
- */
-const KEPT_BACK = new Set([
-  'model',
-  'policy',
-  'provider',
-  'plugins',
-  'response_format',
-  'stream',
-  'partial_images',
-  '__proto__',
-])
-
-/** What goes upstream: less what is the gateway's own business. @param streams whether the model can stream */
+/** The request for providers. @param streams whether the model can stream */
 export function outboundImage(
   request: ImageRequest,
   streams: boolean,
 ): ImageInput | ImageEditInput {
-  const input: Record<string, unknown> = {}
-  for (const name in request) if (!KEPT_BACK.has(name)) input[name] = request[name]
+  const input = outboundMembers(request, ['response_format', 'stream', 'partial_images'])
   if (request.stream && streams) {
     input.stream = true
     if (request.partial_images !== undefined) input.partial_images = request.partial_images
   }
-  return input as ImageInput
+  return input as unknown as ImageInput
 }
 
 const FILE_FIELD = /^(image(\[\d*\])?|mask)$/
@@ -166,9 +150,7 @@ function editOfForm({ fields, files }: Form, limits: BodyLimits): ImageRequest {
   const given = Object.entries(toJsonTypes(fields, FORM_TYPES)).filter(
     ([name, value]) => value !== 'null' || !NULLABLE.includes(name),
   )
-  const request = validated(Object.fromEntries(given), edit, (policy) =>
-    typeof policy === 'string' ? readPolicyJson(policy) : readPolicy(policy),
-  )
+  const request = validated(Object.fromEntries(given), edit, readAnyPolicy)
   const masks = files.filter(({ field }) => field === 'mask')
   const images = files.filter(({ field }) => field !== 'mask')
   if (masks.length > 1) {
@@ -183,7 +165,7 @@ function editOfForm({ fields, files }: Form, limits: BodyLimits): ImageRequest {
 
 function editOfJson(body: object, limits: BodyLimits): ImageRequest {
   const { images: given, mask: givenMask, ...others } = body as Record<string, any>
-  // Size goes before everything else that may be wrong, as in forms (wire contract, D18).
+  // Sizes are checked before everything else, as in forms.
   const all = Array.isArray(given) ? given : []
   all.forEach((one, index) => checkSize(one, `images[${index}].image_url`, limits))
   checkSize(givenMask, 'mask.image_url', limits)
@@ -209,9 +191,7 @@ function validated(
   const found = check(body)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as Record<string, unknown>
-  const request = Object.fromEntries(
-    Object.entries(others).filter(([, value]) => value !== null),
-  ) as unknown as ImageRequest
+  const request = givenMembers(others) as unknown as ImageRequest
   if (request.stream && (request.n ?? 1) > 1) {
     const expected = 'one image where they are streamed'
     throw invalid('n', problem('unsupported_value', expected, String(request.n)))
@@ -235,7 +215,7 @@ function inlineImage(url: string, param: string, types: readonly string[]): Medi
   return file
 }
 
-/** By its bytes: what somebody said about them does not count. */
+/** Checks the type by the bytes: labels of clients are unreliable. */
 function checkType(file: MediaFile, param: string, types: readonly string[]): void {
   const { mediaType, segments: pieces = [file.bytes] } = file
   if (types.includes(mediaType) && mediaTypeOf(firstBytes(pieces)) === mediaType) return

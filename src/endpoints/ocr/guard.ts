@@ -1,11 +1,13 @@
-/** OCR as guards see it: nobody can read what goes in, and everything that comes out (guard design, 1.3). */
+/**
+ * What guards read of OCR: the annotation prompt, and everything in the answer. They cannot read the document itself.
+ */
 import type { GuardAdapter, OutputCodec, AtomicPiece, AtomicText } from '../../guard/adapter.ts'
 import type { Channel, Media, OcrPage, TextItem } from '../../plugin.ts'
 import { stringsIn } from '../shared/texts.ts'
 import type { OcrPart } from './parts.ts'
 import type { OcrRequest } from './read.ts'
 
-/** Members that are read in a way of their own, or hold no words. */
+/** Members that are read separately, or hold no words. */
 const TOLD = new Set([
   'model',
   'policy',
@@ -17,7 +19,7 @@ const TOLD = new Set([
   'document_annotation_prompt',
 ])
 
-/** The guard side of OCR. There is no way to say "no" but an error. */
+/** The guard adapter of OCR. A refusal is always an error: there is no text to put it in. */
 export const guarding: GuardAdapter<OcrRequest, OcrPart> = {
   inputTexts(input) {
     const { document, document_annotation_prompt: prompt } = input
@@ -93,7 +95,7 @@ function whole(part: OcrPart, index: number, texts: readonly AtomicText[]): Atom
   return { kind: 'whole', choice: 0, channel: 'document', index, part, texts }
 }
 
-/** What a page says, and then, for guards that are cheap, everything else that is written in it. */
+/** The text of a page and, for local guards, every other string in it. */
 function textsOf({ markdown, header, footer, tables, images, ...rest }: any): AtomicText[] {
   const annotations = listed(images).map((image) => image?.image_annotation)
   const said = [markdown, header, footer, ...listed(tables).map((table) => table?.content)]
@@ -110,7 +112,7 @@ function listed(value: unknown): readonly any[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Every string in a value: words that are listed one by one as one text, and of images no bytes. */
+/** Every string in a value. Lists of words are one text; bytes of images are left out. */
 function formattedIn(value: unknown): readonly string[] {
   const strings = new Set<string>()
   JSON.stringify(value, (name, inner) => {
@@ -127,7 +129,7 @@ function formattedIn(value: unknown): readonly string[] {
   return [...strings]
 }
 
-/** What an annotation says once it is decoded; nothing when it is no JSON. */
+/** The strings of an annotation; none if it is not JSON. */
 function decoded(text: unknown): AtomicText[] {
   if (typeof text !== 'string') return []
   try {

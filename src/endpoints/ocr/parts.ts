@@ -1,4 +1,4 @@
-/** What was read of a document on its way to the client: page by page, and then the end (wire contract, 5.7). */
+/** Parts of a document on their way to the client: its pages, an annotation, the end. */
 import { InvalidRequest, UpstreamFailure } from '../../errors/errors.ts'
 import type { OcrPage, OcrResult } from '../../plugin.ts'
 import type { Billed } from '../shared/billing.ts'
@@ -11,18 +11,19 @@ export type OcrPart =
 
 export interface EndPart extends Billed {
   readonly type: 'end'
-  /** Of the document, where that is known. */
+  /** Size of the document; null if unknown. */
   readonly bytes: number | null
 }
 
-/** Whether it is the last one. */
+/** Whether it is the last part. */
 export function isEnd(part: OcrPart): part is EndPart {
   return part.type === 'end'
 }
 
 /**
- * The parts of an answer, in the form of the wire.
- * @throws InvalidRequest for a page that the document does not have; UpstreamFailure for no answer at all
+ * The parts of an answer.
+ * @throws InvalidRequest for a selected page that the document does not have; UpstreamFailure for an answer without
+ * pages
  */
 export function* partsOf(
   answer: OcrResult,
@@ -33,7 +34,7 @@ export function* partsOf(
     throw new UpstreamFailure('upstream_error', 'The model provider sent no pages.')
   }
   const last = pages.reduce((most, { index }) => Math.max(most, index), -1)
-  // A page in between that is missing is the vendor's business; one behind all others is none of the document.
+  // Vendors may leave out a page in between; a page behind the last one is not in the document.
   const beyond = wanted?.find((page) => page > last)
   if (beyond !== undefined) {
     const message = `Invalid 'pages': the document has no page ${beyond}; pages count from 0.`
@@ -45,7 +46,7 @@ export function* partsOf(
   yield { type: 'end', bytes: answer.documentBytes ?? own }
 }
 
-/** Readers of answers are strict about these members. */
+/** Clients require these members. */
 function shown({ images, dimensions, ...page }: OcrPage): OcrPage {
   return { ...page, images: images ?? [], dimensions: dimensions ?? null }
 }

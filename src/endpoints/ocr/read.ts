@@ -1,4 +1,4 @@
-/** What a request for OCR may look like (wire contract, 5.7), and what of it goes upstream. */
+/** Requests for OCR: validated, and in the form that providers get. */
 import {
   boolean,
   either,
@@ -28,18 +28,19 @@ import {
   mediaTypeOf,
   parseDataUrl,
 } from '../shared/media.ts'
+import { givenMembers, outboundMembers } from '../shared/body.ts'
 import type { DocumentSource, OcrInput } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
 
-/** A valid request, less members that are null. Members we do not know are there too. */
+/** A valid request without members that are null. Unknown members are kept. */
 export interface OcrRequest extends OcrInput {
   readonly model: string
   readonly policy?: Policy
 }
 
-/** Longer than any address that leads somewhere. */
+/** Servers refuse longer addresses. */
 const MAX_URL = 8192
-/** Ten times as many as vendors take. */
+/** Ten times the largest document that vendors take. */
 const MAX_PAGE = 9999
 const MAX_PAGES_TEXT = 65_536
 const ADDRESS = 'a data URL or an https URL'
@@ -102,7 +103,7 @@ const members = object(
 )
 
 /**
- * Validates a parsed body. Size goes before everything else that may be wrong (wire contract, D18).
+ * Validates a parsed body. The size is checked before everything else.
  * @param limitBytes of the document
  * @throws InvalidRequest
  */
@@ -114,9 +115,8 @@ export function readOcrRequest(body: object, limitBytes: number): OcrRequest {
   if (found) throw toInvalidRequest(found)
   const checked = policy === undefined ? undefined : readPolicy(policy)
   const source = sourceAt(place!)
-  const given = Object.entries(others).filter(([, value]) => value !== null)
   return {
-    ...(Object.fromEntries(given) as unknown as { model: string }),
+    ...(givenMembers(others) as unknown as { model: string }),
     document: {
       ...source,
       kind: place!.kind,
@@ -127,27 +127,19 @@ export function readOcrRequest(body: object, limitBytes: number): OcrRequest {
   }
 }
 
-/**
- * Members that are the gateway's own business. `__proto__` is among them because an assignment to it would not make a
- * member.
- */
-const KEPT_BACK = new Set(['model', 'policy', 'provider', 'plugins', '__proto__'])
-
-/** What goes upstream: less what is the gateway's own business. */
+/** The request for providers. */
 export function outboundOcr(request: OcrRequest): OcrInput {
-  const input: Record<string, unknown> = {}
-  for (const name in request) if (!KEPT_BACK.has(name)) input[name] = request[name]
-  return input as unknown as OcrInput
+  return outboundMembers(request) as unknown as OcrInput
 }
 
-/** Where the address of a document stands. */
+/** The address of a document, and the path of its member. */
 interface Place {
   readonly kind: 'document' | 'image'
   readonly url: string
   readonly param: string
 }
 
-/** Undefined where nothing is, or nothing that could be one. */
+/** Undefined without a text that could be an address. */
 function placeOf(written: any): Place | undefined {
   const kind = kindOf(written)
   if (kind === 'document' && typeof written.document_url === 'string') {
@@ -160,7 +152,7 @@ function placeOf(written: any): Place | undefined {
   return { kind, url: image.url, param: 'document.image_url.url' }
 }
 
-/** A type that is missing is inferred from the member that is there (wire contract, D42). */
+/** A missing type is inferred from the member that is present. */
 function kindOf(written: unknown): 'document' | 'image' | undefined {
   if (!isObject(written)) return undefined
   const type = written.type ?? (written.document_url == null ? 'image_url' : 'document_url')
@@ -183,12 +175,12 @@ function document(value: unknown): Problem | undefined {
   return (kind === 'document' ? documentUrl : imageUrl)(value)
 }
 
-/** A document has to be a PDF, and an image an image, by their bytes. */
+/** Checks by the bytes that a document is a PDF and an image an image. */
 function sourceAt({ kind, url, param }: Place): DocumentSource {
   if (!/^data:/i.test(url.slice(0, 5))) return { url }
   const file = parseDataUrl(url, param)
   const found = mediaTypeOf(file.bytes)
-  // Of types that have no mark in their first bytes, what was said of them has to do.
+  // Types without a signature in their first bytes go by their label.
   const type = found ?? (extensionOf(file.mediaType) === '' ? file.mediaType : '')
   if (kind === 'document' && type !== 'application/pdf') {
     const hint = type.startsWith('image/')
@@ -239,7 +231,7 @@ function pagesText(value: unknown): Problem | undefined {
   return fits ? undefined : wrong('invalid_value', given, expected)
 }
 
-/** Ascending, each once. */
+/** In ascending order, without duplicates. */
 function pagesOf(selected: string | readonly number[]): readonly number[] {
   const chosen = new Set<number>()
   if (typeof selected !== 'string') for (const page of selected) chosen.add(page)

@@ -1,15 +1,14 @@
-/** Request bodies: media type, size, JSON. Shared by the endpoints. */
+/** Request bodies: media type, size, JSON, and members that all endpoints have. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { ParsedRequest } from '../../pipeline/pipeline.ts'
-import { preparePolicy, type Policy } from '../../policy/policy.ts'
+import { preparePolicy, readPolicy, readPolicyJson, type Policy } from '../../policy/policy.ts'
 import { RawJson } from '../../stream/raw-json.ts'
 import { utf8ToText } from '../../upstream/exchange.ts'
 
 /**
- * Reads a JSON object (wire contract, 1.3): any parameters of the media type are ignored, an absent one is JSON, a BOM is
- * skipped.
- * @param accepted all types that the route takes, for the error
+ * Reads a JSON object. Parameters of the media type are ignored, a missing type means JSON, a BOM is skipped.
+ * @param accepted all media types that the route takes, for the error
  * @throws InvalidRequest `unsupported_content_type`, `invalid_json`, and what {@link Incoming.body} throws
  */
 export function readJson(
@@ -20,10 +19,7 @@ export function readJson(
   return readRawJson(incoming, limitBytes, accepted).then(({ value }) => value)
 }
 
-/**
- * The same, with its source text.
- * @throws InvalidRequest as {@link readJson}
- */
+/** Like {@link readJson}, with the source text. @throws InvalidRequest */
 export function readRawJson(
   incoming: Incoming,
   limitBytes: number,
@@ -54,6 +50,40 @@ export function sessionOf(incoming: Incoming, given?: string): string | undefine
   return (given ?? incoming.header('x-session-id'))?.slice(0, MAX_SESSION_LENGTH) || undefined
 }
 
+/** A body as valid members: without those that are null, which mean the same as absent ones. */
+export function givenMembers(body: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
+}
+
+/** The policy of a form, where it may be JSON text, or of a JSON body. @throws InvalidRequest */
+export function readAnyPolicy(policy: unknown): Policy {
+  return typeof policy === 'string' ? readPolicyJson(policy) : readPolicy(policy)
+}
+
+/**
+ * Members that are the gateway's own business in every request. `__proto__` is among them because an assignment to it would
+ * make no member.
+ */
+const OWN_MEMBERS: ReadonlySet<string> = new Set([
+  'model',
+  'policy',
+  'provider',
+  'plugins',
+  '__proto__',
+])
+
+/** A request for providers: without the gateway's own members and those of the endpoint. */
+export function outboundMembers(
+  request: object,
+  kept: readonly string[] = [],
+): Record<string, unknown> {
+  const outbound: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(request)) {
+    if (!OWN_MEMBERS.has(name) && !kept.includes(name)) outbound[name] = value
+  }
+  return outbound
+}
+
 /** The parsed request of an endpoint whose input has `model` and `policy`, and no conversation. */
 export function parsedRequest<In extends { readonly model: string; readonly policy?: Policy }>(
   incoming: Incoming,
@@ -65,7 +95,7 @@ export function parsedRequest<In extends { readonly model: string; readonly poli
   return { input, model, stream, policy, session, affinityToken: undefined }
 }
 
-/** However hard its patterns are, the policy in a body can be read at once after that. */
+/** Compiles the patterns of a request's policy in time slices, so that it can be read without a delay afterwards. */
 export async function prepared(policy: unknown, incoming: Incoming): Promise<void> {
   await preparePolicy(policy, () => incoming.throwIfGone())
 }
@@ -87,7 +117,7 @@ function parseObject(bytes: Buffer): RawJson {
   return new RawJson(text, value)
 }
 
-/** Says where, and not what: the engine's own message quotes the body. */
+/** Names the place only: the engine's own message quotes the body. */
 function invalidJson(bytes: Buffer, error: unknown): string {
   if (bytes.length === 0) return 'The body is empty; expected a JSON object.'
   const at = / at position (\d+)/.exec(error instanceof Error ? error.message : '')

@@ -1,19 +1,19 @@
-/** Files that come with requests: base64 and data URLs (wire contract, 1.5), and what bytes are by their first few. */
+/** Files in requests: base64, data URLs, and media types by the first bytes. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { MediaFile } from '../../plugin.ts'
 
 const HEAD_BYTES = 1024
 
-/** What nothing is known of. */
+/** The type of unknown bytes. */
 export const UNKNOWN_TYPE = 'application/octet-stream'
 
 const PREFIX = /^data:([^;,]*)((?:;[^;,]*)*),/i
-/** Type and parameters are short; what is longer is no head of a data URL. */
+/** The longest head of a data URL that is looked for; type and parameters are shorter. */
 const MAX_HEAD = 512
 
 /**
- * Reads `data:[type][;params];base64,<data>`. What the bytes say they are counts more than what the URL says.
- * @param param where the text stands in the request
+ * Reads `data:[type][;params];base64,<data>`. The type by the bytes wins over the type of the URL.
+ * @param param path of the text in the request
  * @throws InvalidRequest `invalid_base64`
  */
 export function parseDataUrl(text: string, param: string): MediaFile {
@@ -26,7 +26,7 @@ export function parseDataUrl(text: string, param: string): MediaFile {
   return { bytes, mediaType: mediaTypeOf(bytes) ?? (declared || UNKNOWN_TYPE) }
 }
 
-/** Whether something is a data URL of more bytes. They are not decoded; blanks are counted only where they could matter. */
+/** Whether a value is a data URL of more bytes, without decoding it. Blanks are counted only near the limit. */
 export function exceedsBytes(url: unknown, limitBytes: number): boolean {
   if (typeof url !== 'string' || !/^data:/i.test(url.slice(0, 5))) return false
   const start = url.indexOf(',') + 1
@@ -39,8 +39,8 @@ const NO_DIGIT = /[^A-Za-z0-9+/_-]/
 
 /**
  * Reads base64 in either alphabet, padded or not, with blanks and line breaks anywhere.
- * @param param where the text stands in the request
- * @throws InvalidRequest `invalid_base64` for anything else, and for nothing at all
+ * @param param path of the text in the request
+ * @throws InvalidRequest `invalid_base64`, also for an empty text
  */
 export function parseBase64(text: string, param: string): Uint8Array {
   const isPlain = digitsIn(text) !== undefined
@@ -50,19 +50,19 @@ export function parseBase64(text: string, param: string): Uint8Array {
   return Buffer.from(plain, 'base64')
 }
 
-/** How many digits come before the padding; nothing where something else follows. */
+/** The number of digits before the padding; undefined if anything else follows. */
 function digitsIn(text: string): number | undefined {
   const end = text.search(NO_DIGIT)
   if (end < 0) return text.length
   return /^={1,2}$/.test(text.slice(end, end + 3)) ? end : undefined
 }
 
-/** Standard alphabet, padded, without blanks. */
+/** Base64 in the standard alphabet, padded, without blanks. */
 export function toBase64({ buffer, byteOffset, byteLength }: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 }
 
-/** A file that arrived in pieces. They are joined only when somebody wants them so. */
+/** A file that arrived in pieces, which are joined on the first use of `bytes`. */
 export class ReceivedFile implements MediaFile {
   readonly mediaType: string
   readonly filename?: string
@@ -84,7 +84,7 @@ export class ReceivedFile implements MediaFile {
   }
 }
 
-/** As much of the beginning as it takes to tell what it is. */
+/** Enough of the beginning to tell the media type. */
 export function firstBytes(pieces: readonly Uint8Array[]): Uint8Array {
   const first: Uint8Array[] = []
   let missing = HEAD_BYTES
@@ -106,8 +106,8 @@ export function fileTooLarge(param: string, limitBytes: number): InvalidRequest 
 }
 
 /**
- * The type of an image, a document or sound, by its first bytes; undefined where they leave doubt. Containers that can
- * hold more than sound are named for the sound in them.
+ * The media type of an image, a document or sound by its first bytes; undefined in doubt. Containers that can hold
+ * more than sound get the type of their sound.
  */
 export function mediaTypeOf(bytes: Uint8Array): string | undefined {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, HEAD_BYTES))
@@ -120,17 +120,17 @@ export function mediaTypeOf(bytes: Uint8Array): string | undefined {
     return head.toString('latin1', 0, 64).includes('webm') ? 'audio/webm' : 'audio/x-matroska'
   }
   if (head[0] === 0xff && (head[1]! & 0xe0) === 0xe0) return frameTypeOf(head)
-  // Readers of PDF take some bytes before the mark.
+  // PDF readers accept some bytes before the signature.
   return head.includes('%PDF-') ? 'application/pdf' : undefined
 }
 
-/** The type that the name of a file suggests. */
+/** The media type that a file name suggests. */
 export function mediaTypeOfName(filename: string): string | undefined {
   const extension = /\.([a-z0-9]{2,5})$/i.exec(filename)?.[1]
   return extension && EXTENSIONS.get(extension.toLowerCase())
 }
 
-/** The usual ending of names of files of a type, with its dot; empty for types that are not known here. */
+/** The usual file extension of a type, with its dot; empty for unknown types. */
 export function extensionOf(mediaType: string): string {
   for (const [extension, type] of EXTENSIONS) if (type === mediaType) return `.${extension}`
   return ''
@@ -162,7 +162,7 @@ const BRANDS: Readonly<Record<string, string>> = {
   msf1: 'image/heif',
 }
 
-/** The first one of a type is its usual one. */
+/** The first extension of a type is its usual one. */
 const EXTENSIONS: ReadonlyMap<string, string> = new Map([
   ['png', 'image/png'],
   ['jpg', 'image/jpeg'],
@@ -190,7 +190,7 @@ const EXTENSIONS: ReadonlyMap<string, string> = new Map([
   ['aac', 'audio/aac'],
 ])
 
-/** MPEG audio and ADTS begin alike; the layer tells them apart. The fields that follow rule out most of what is neither. */
+/** Tells MPEG audio from ADTS, which begin alike, by the layer. The fields that follow rule out most other data. */
 function frameTypeOf(head: Buffer): string | undefined {
   const second = head[1]!
   const layer = (second >> 1) & 3

@@ -1,6 +1,6 @@
 /**
- * `multipart/form-data` (wire contract, 1.4; RFC 7578), read as it arrives: a file that is too large is refused while it
- * is sent. Which parts are files is decided by their names alone, so that a part without a file name stays binary.
+ * `multipart/form-data` (RFC 7578), read as it arrives: a file that is too large is refused while it is sent. The
+ * name of a field alone decides whether it is a file, so that a file without a file name stays binary.
  */
 import { isUtf8 } from 'node:buffer'
 import { InvalidRequest } from '../../errors/errors.ts'
@@ -10,18 +10,18 @@ import type { MediaFile } from '../../plugin.ts'
 import { prepared } from './body.ts'
 import { MultipartParser, malformed, type Part, type PartLimits } from './multipart-parts.ts'
 
-/** A form, its parts in the order of the document. */
+/** A form, with its parts in the order of the document. */
 export interface Form {
   /**
-   * Texts by name. A name that was there several times, or with `[]` or `[0]` behind it, is a list; `name[member]` makes
-   * an object. No prototype.
+   * Texts by name. A repeated name, and a name with `[]` or `[0]`, is a list; `name[member]` makes an object. It has
+   * no prototype.
    */
   readonly fields: Readonly<Record<string, unknown>>
   readonly files: readonly FormFile[]
 }
 
 export interface FormFile {
-  /** The name as it was sent, such as `image[]`. */
+  /** The name as the client wrote it, such as `image[]`. */
   readonly field: string
   readonly file: MediaFile
 }
@@ -30,15 +30,15 @@ export interface FormLimits extends PartLimits {
   readonly bodyLimitBytes: number
 }
 
-/** Whether the body says that it is a form. */
+/** Whether the content type is that of a form. */
 export function isMultipart(incoming: Incoming): boolean {
   return /^\s*multipart\/form-data\s*(;|$)/i.test(incoming.header('content-type') ?? '')
 }
 
 /**
  * Reads a form.
- * @throws InvalidRequest `invalid_multipart`, `file_too_large` with the part's name, `request_too_large`, and what
- * {@link Incoming.pieces} throws
+ * @throws InvalidRequest `invalid_multipart`, `file_too_large` with the part's name, `request_too_large`, and the
+ * errors of {@link Incoming.pieces}
  */
 export async function readMultipart(incoming: Incoming, limits: FormLimits): Promise<Form> {
   const reader = new MultipartParser(boundaryOf(incoming.header('content-type') ?? ''), limits)
@@ -58,7 +58,7 @@ export async function readMultipart(incoming: Incoming, limits: FormLimits): Pro
   }
 }
 
-/** What the texts of a form stand for; names that are not listed stay as they are. */
+/** JSON types of form fields; other fields stay texts. */
 export type FieldTypes = Readonly<Record<string, 'number' | 'boolean' | 'list' | 'json'>>
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i
@@ -70,8 +70,8 @@ const BOOLEANS = new Map([
 ])
 
 /**
- * Texts of a form as the JSON they stand for. What cannot be read stays text, for whoever validates it. `null` means that
- * a field is absent, unless it is JSON.
+ * Texts of a form as the JSON values that they stand for. A text that cannot be read stays, for the validation to
+ * report. The text `null` means that the field is absent, unless the field is JSON.
  */
 export function toJsonTypes(fields: Form['fields'], types: FieldTypes): Record<string, unknown> {
   const typed: Record<string, unknown> = { __proto__: null }
@@ -137,7 +137,7 @@ function inOrder(files: readonly FormFile[]): FormFile[] {
   )
 }
 
-/** `name`, `name[]`, `name[0]`, `name[member]`; anything else is a name as it stands. */
+/** Splits `name`, `name[]`, `name[0]` and `name[member]`; any other name stays whole. */
 function pathOf(name: string): { readonly base: string; readonly member?: string } {
   const match = /^([^[\]]+)\[([^[\]]*)\]$/.exec(name)
   return match ? { base: match[1]!, member: match[2]! } : { base: name }
@@ -147,12 +147,12 @@ function isPlace(member: string): boolean {
   return /^\d*$/.test(member)
 }
 
-/** Where it stands in its list, if it says so. */
+/** The index in its list; Infinity without one. */
 function placeOf(member: string | undefined): number {
   return member && isPlace(member) ? Number(member) : Infinity
 }
 
-/** Those that say where they stand come first; the others stay in their order. */
+/** Items with an index come first, in its order; the others keep theirs. */
 function byPlace<T extends { readonly place: number }>(items: readonly T[]): T[] {
   return items.toSorted((a, b) => (a.place === b.place ? 0 : a.place - b.place))
 }
@@ -166,14 +166,14 @@ function fileOf({ filename, mediaType, pieces }: Part): MediaFile {
   return new ReceivedFile(pieces, found, filename)
 }
 
-/** Types that clients send when they know nothing. */
+/** Types that clients send for any file. */
 const VAGUE: ReadonlySet<string> = new Set([
   UNKNOWN_TYPE,
   'text/plain',
   'application/x-www-form-urlencoded',
 ])
 
-/** Of a part with a file name, or a very long one, no character set is known. */
+/** The text of a part. A part with a file name has no character set. */
 function textOf({ name, text, pieces }: Part): string {
   if (text !== undefined) return text
   const bytes = Buffer.concat(pieces)

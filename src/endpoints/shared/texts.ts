@@ -1,6 +1,6 @@
-/** The texts inside of JSON, for those who have to read all of it. */
+/** The texts inside JSON values, for guards that read all of them. */
 
-/** Words of JSON Schema and of the wire format. As names of members they say nothing a client chose. */
+/** Words of JSON Schema and of the wire format. As member names they are not the client's words. */
 const FORMAL_NAMES = new Set(
   (
     '$anchor $comment $defs $dynamicAnchor $dynamicRef $id $ref $schema $vocabulary additionalItems additionalProperties ' +
@@ -12,7 +12,7 @@ const FORMAL_NAMES = new Set(
     'text then title tools type unevaluatedItems unevaluatedProperties uniqueItems writeOnly'
   ).split(' '),
 )
-/** The same for values, by the names of their members. */
+/** The same for values, by member name. */
 const FORMAL_VALUES = new Map([
   [
     'type',
@@ -27,8 +27,8 @@ const FORMAL_VALUES = new Map([
 ])
 
 /**
- * Every string in a value and every name of a member, once each, in the order of the document. However deep it is: what
- * a client sent may be deeper than the stack.
+ * Every string in a value and every member name, once each, in the order of the document. Not recursive: a client's
+ * JSON may nest deeper than the stack.
  * @param formal whether words of JSON Schema and of the wire format count too
  */
 export function stringsIn(value: unknown, formal = false): readonly string[] {

@@ -1,4 +1,4 @@
-/** Sound on its way through: in the format that was announced, or not at all (wire contract, 5.8). */
+/** Sound of a provider, in the format that the client asked for. */
 import { PCM_RATE, Resample, ToWav } from '../audio/samples.ts'
 import { UpstreamFailure } from '../../errors/errors.ts'
 import { mediaTypeOf } from '../shared/media.ts'
@@ -8,17 +8,17 @@ import type { Flow, SpeechInput, Step } from '../../plugin.ts'
 /** A piece of sound. */
 export interface SpeechPart {
   readonly bytes: Uint8Array
-  /** With the first piece: the charge for all of them. */
+  /** On the first piece: the charge for the whole answer. */
   readonly receipt?: Promise<Receipt>
 }
 
 type Format = SpeechInput['response_format']
 
 /**
- * What a provider gave, in the format that was asked for.
- * @param rate of samples, where the provider gave these
- * @throws UpstreamFailure `unsupported_value` where samples cannot become that format; the flow, where the sound is in
- * another one, or where there is none
+ * The sound of a provider in the requested format.
+ * @param rate samples per second, where the provider gave samples
+ * @throws UpstreamFailure `unsupported_value` when samples cannot become that format; the flow throws when the sound
+ * has another format, or none
  */
 export function toRequestedFormat(
   bytes: Flow<Uint8Array>,
@@ -35,7 +35,7 @@ function madeOf(samples: Flow<Uint8Array>, rate: number, format: Format): Flow<U
   return rate === PCM_RATE ? samples : samples.through(new Resample(rate, PCM_RATE))
 }
 
-/** By the first bytes. `pcm` has no mark of its own. */
+/** Media types by the first bytes. `pcm` has no signature. */
 const TYPES: Readonly<Record<Format, string | undefined>> = {
   mp3: 'audio/mpeg',
   opus: 'audio/ogg',
@@ -44,11 +44,11 @@ const TYPES: Readonly<Record<Format, string | undefined>> = {
   wav: 'audio/wav',
   pcm: undefined,
 }
-/** Marks that say it with certainty. */
+/** Signatures that other data does not have. */
 const SURE = new Set(['audio/wav', 'audio/flac', 'audio/ogg', 'audio/mp4', 'audio/webm'])
 const HEAD_BYTES = 12
 
-/** Lets sound pass that begins as its format does. */
+/** Passes sound that begins as its format does. */
 class ContainerCheck implements Step<Uint8Array, Uint8Array> {
   readonly #format: Format
   #head: Uint8Array | undefined = new Uint8Array(0)
@@ -76,7 +76,7 @@ class ContainerCheck implements Step<Uint8Array, Uint8Array> {
     if (found && found !== expected && (expected || SURE.has(found) || isTagged(head))) {
       throw cannotMake(this.#format)
     }
-    // Streams of these two may begin anywhere, and yet not with words.
+    // These two formats may begin anywhere in a stream, but not with text.
     const isLoose = this.#format === 'mp3' || this.#format === 'aac'
     if (!found && expected && !(isLoose && !isText(head))) {
       throw new UpstreamFailure(
@@ -93,7 +93,7 @@ function isTagged(head: Uint8Array): boolean {
   return Buffer.from(head.buffer, head.byteOffset, 3).toString('latin1') === 'ID3'
 }
 
-/** Nothing but printable ASCII, blanks and line breaks, such as the beginning of a page or of JSON. */
+/** Whether the bytes are printable ASCII, such as the beginning of a page or of JSON. */
 function isText(head: Uint8Array): boolean {
   return head.every((byte) => (byte >= 0x20 && byte < 0x7f) || (byte >= 0x09 && byte <= 0x0d))
 }

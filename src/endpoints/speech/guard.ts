@@ -1,14 +1,14 @@
-/** Speech as guards see it: words go in, and are what comes out (guard design, 1.3). */
+/** What guards read of speech: the input. The answer says the same. */
 import type { GuardAdapter, OutputCodec } from '../../guard/adapter.ts'
 import type { TextItem } from '../../plugin.ts'
 import { stringsIn } from '../shared/texts.ts'
 import type { SpeechRequest } from './read.ts'
 import type { SpeechPart } from './answer.ts'
 
-/** Members whose strings nobody says and nobody obeys. */
+/** Members that are not spoken and are no instructions. */
 const SILENT = new Set(['model', 'policy', 'voice', 'response_format', 'stream_format', 'provider'])
 
-/** The guard side of speech. There is no way to say "no" but an error. */
+/** The guard adapter of speech. A refusal is always an error: there is no text to put it in. */
 export const guarding: GuardAdapter<SpeechRequest, SpeechPart> = {
   outputRepeatsInput: true,
   inputTexts(input) {

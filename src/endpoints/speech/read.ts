@@ -1,4 +1,4 @@
-/** What a request for speech may look like (wire contract, 5.8), and what of it goes upstream. */
+/** Requests for speech: validated, and in the form that providers get. */
 import {
   either,
   filledText,
@@ -12,9 +12,9 @@ import {
 import type { Incoming } from '../../pipeline/http.ts'
 import type { SpeechInput } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { readJson } from '../shared/body.ts'
+import { givenMembers, outboundMembers, readJson } from '../shared/body.ts'
 
-/** A valid request, less members that are null. Members we do not know are there too. */
+/** A valid request without members that are null. Unknown members are kept. */
 export interface SpeechRequest extends SpeechInput {
   readonly model: string
   readonly stream_format?: 'audio' | 'sse'
@@ -49,22 +49,11 @@ export async function readSpeech(incoming: Incoming): Promise<SpeechRequest> {
   const found = request(body)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as Record<string, unknown>
-  const given = {
-    response_format: 'mp3',
-    ...Object.fromEntries(Object.entries(others).filter(([, value]) => value !== null)),
-  } as unknown as SpeechRequest
+  const given = { response_format: 'mp3', ...givenMembers(others) } as unknown as SpeechRequest
   return policy === undefined ? given : { ...given, policy: readPolicy(policy) }
 }
 
-/**
- * Members that are the gateway's own business. `__proto__` is among them because an assignment to it would not make a
- * member.
- */
-const KEPT_BACK = new Set(['model', 'policy', 'provider', 'plugins', 'stream_format', '__proto__'])
-
-/** What goes upstream: sound, always; events are made of it here. */
+/** The request for providers: always sound; the gateway makes events of it. */
 export function outboundSpeech(request: SpeechRequest): SpeechInput {
-  const outbound: Record<string, unknown> = {}
-  for (const name in request) if (!KEPT_BACK.has(name)) outbound[name] = request[name]
-  return outbound as unknown as SpeechInput
+  return outboundMembers(request, ['stream_format']) as unknown as SpeechInput
 }

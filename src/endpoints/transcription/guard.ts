@@ -1,4 +1,6 @@
-/** Transcripts as guards see them: sound goes in unread, beside words; words come out (guard design, 1.3). */
+/**
+ * What guards read of transcriptions: words of the request, and the transcript. They cannot read the sound itself.
+ */
 import type {
   GuardAdapter,
   OutputCodec,
@@ -27,7 +29,7 @@ const SILENT = new Set([
   'provider',
 ])
 
-/** The guard side of transcription. There is no way to say "no" but an error. */
+/** The guard adapter of transcriptions. A refusal is always an error: there is no text to put it in. */
 export const guarding: GuardAdapter<TranscriptionRequest, TranscriptPart> = {
   inputTexts(input) {
     const units: TextItem[] = [unit('file', '', [toMedia(input.file)])]
@@ -53,7 +55,7 @@ function toMedia(file: MediaFile): Media {
   return {
     kind: 'audio',
     mediaType,
-    // Few guards listen, and as text it is large.
+    // Few guards check sound, and its base64 is large: it is made on demand.
     get url() {
       return `data:${mediaType};base64,${toBase64(file.bytes)}`
     },
@@ -94,7 +96,7 @@ class TranscriptLanes implements OutputCodec<TranscriptPart> {
     return { ...piece.part, text: piece.text.slice(start, end) } as TranscriptPart
   }
 
-  /** Segments and words say the text again, and so does all of it after its pieces. */
+  /** Segments, words and the whole text repeat the deltas. */
   #textsOf({ text, segments = [], words = [] }: DonePart): readonly AtomicText[] {
     const again = [
       segments.map((one) => one.text).join(' '),
@@ -108,13 +110,13 @@ class TranscriptLanes implements OutputCodec<TranscriptPart> {
   }
 }
 
-/** What speakers are called, each once. A letter is a label, and ours. */
+/** Names of speakers, once each. Single letters are labels of the gateway. */
 function speakersOf(said: readonly { readonly speaker?: string | number }[]): readonly string[] {
   const names = said.flatMap(({ speaker }) => (typeof speaker === 'string' ? speaker : []))
   return [...new Set(names)].filter((name) => !/^([A-Z])\1*$/.test(name))
 }
 
-/** Alternatives to what was said spell out what was not. */
+/** Log probabilities spell out words that were not said. */
 function withoutLogprobs(part: TranscriptPart, removed: (field: string) => void): TranscriptPart {
   if (part.type === 'segment' || part.logprobs === undefined) return part
   removed('logprobs')

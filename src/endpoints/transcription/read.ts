@@ -1,4 +1,4 @@
-/** What a request for a transcript may look like (wire contract, 5.9.1), and what of it goes upstream. */
+/** Requests for transcripts: validated, and in the form that providers get. */
 import {
   boolean,
   either,
@@ -30,13 +30,13 @@ import {
 } from '../shared/media.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { MediaFile, TranscriptionInput } from '../../plugin.ts'
-import { readPolicy, readPolicyJson, type Policy } from '../../policy/policy.ts'
-import { readJson } from '../shared/body.ts'
+import { readPolicy, type Policy } from '../../policy/policy.ts'
+import { givenMembers, outboundMembers, readAnyPolicy, readJson } from '../shared/body.ts'
 import { isMultipart, readMultipart, toJsonTypes, type FieldTypes } from '../shared/multipart.ts'
 
 export type TranscriptFormat = 'json' | 'text' | 'srt' | 'verbose_json' | 'vtt' | 'diarized_json'
 
-/** A valid request, less members that are null. Members we do not know are there too. */
+/** A valid request without members that are null. Unknown members are kept. */
 export interface TranscriptionRequest extends Omit<Known, 'response_format'> {
   readonly model: string
   readonly response_format: TranscriptFormat
@@ -44,14 +44,14 @@ export interface TranscriptionRequest extends Omit<Known, 'response_format'> {
   readonly [member: string]: unknown
 }
 
-/** {@link TranscriptionInput} by its names alone. */
+/** The named members of {@link TranscriptionInput}. */
 type Known = {
   [K in keyof TranscriptionInput as string extends K ? never : K]: TranscriptionInput[K]
 } & {
   readonly include?: readonly 'logprobs'[]
 }
 
-/** What the body may be above the file, which is larger in base64. */
+/** Size of a body by that of its file: base64 takes a third more, and other members need room. */
 const BODY_PER_FILE = 1.44
 const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i
 const MAX_SPEAKERS = 4
@@ -108,10 +108,10 @@ const CHUNKING_TYPES: FieldTypes = {
   silence_duration_ms: 'number',
   threshold: 'number',
 }
-/** Names of optional texts that are no words, so that a form may say `null` for them. */
+/** Optional texts for which a form may have the text `null`. */
 const NULLABLE = ['language', 'response_format']
 
-/** A form, or JSON with a data URL. @throws InvalidRequest */
+/** Reads a form, or JSON with a data URL. @throws InvalidRequest */
 export async function readTranscription(
   incoming: Incoming,
   limits: BodyLimits,
@@ -135,9 +135,7 @@ export async function readTranscription(
       CHUNKING_TYPES,
     )
   }
-  const policyOf = (policy: unknown) =>
-    typeof policy === 'string' ? readPolicyJson(policy) : readPolicy(policy)
-  return validated(given, policyOf, () => {
+  return validated(given, readAnyPolicy, () => {
     if (files.length > 1) {
       const found = problem('invalid_value', 'one file', String(files.length))
       throw toInvalidRequest({ ...found, path: 'file' })
@@ -148,7 +146,7 @@ export async function readTranscription(
 
 const FILE_FIELD = /^file(\[\d*\])?$/
 
-/** Names under which JSON may hold the file as a data URL (wire contract, D45). */
+/** Members in which a JSON body may have the file as a data URL. */
 const URL_NAMES = ['file', 'audio', 'audio_url', 'file_url']
 
 function ofJson(body: Record<string, unknown>, limits: BodyLimits): TranscriptionRequest {
@@ -156,7 +154,7 @@ function ofJson(body: Record<string, unknown>, limits: BodyLimits): Transcriptio
   const name = URL_NAMES.find((one) => (others[one] ?? undefined) !== undefined)
   const url = name === undefined ? undefined : others[name]
   for (const one of URL_NAMES) delete others[one]
-  // Size goes before everything else that may be wrong, as in forms (wire contract, D18).
+  // The size is checked before everything else, as in forms.
   if (name !== undefined && exceedsBytes(url, limits.audio)) throw fileTooLarge(name, limits.audio)
   return validated(others, readPolicy, () => {
     if (name !== undefined) return fileAt(name, url, limits)
@@ -182,7 +180,7 @@ function inlineFile(inline: unknown, limits: BodyLimits): MediaFile {
   return sound({ bytes, mediaType }, 'input_audio.data', limits)
 }
 
-/** @param fileOf asked when everything else is as it should be */
+/** @param fileOf called when everything else is valid */
 function validated(
   body: object,
   policyOf: (policy: unknown) => Policy,
@@ -191,9 +189,7 @@ function validated(
   const found = request(body)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as Record<string, unknown>
-  const given = Object.fromEntries(
-    Object.entries(others).filter(([, value]) => value !== null),
-  ) as Partial<TranscriptionRequest>
+  const given = givenMembers(others) as Partial<TranscriptionRequest>
   const { response_format = 'json', known_speaker_references: references } = given
   if (given.stream && !STREAMED.has(response_format)) {
     throw new InvalidRequest(
@@ -215,10 +211,10 @@ function validated(
 
 const STREAMED: ReadonlySet<string> = new Set(['json', 'text', 'diarized_json'])
 
-/** Types that may hold sound. They become part of what vendors are sent, so nothing passes that does not look like one. */
+/** Media types that may hold sound. They are sent to vendors, so anything else is refused. */
 const TYPES = /^(audio|video)\/[a-z0-9][\w.+-]{0,63}$/i
 
-/** @throws InvalidRequest for no file, an empty one, one that is too large, and one that is something else */
+/** @throws InvalidRequest when the file is missing, empty, too large or no sound */
 function sound(file: MediaFile | undefined, param: string, { audio }: BodyLimits): MediaFile {
   if (!file) throw toInvalidRequest(missing(param, (value) => wrongType(value, 'a sound file')))
   if (file.bytes.length > audio) throw fileTooLarge(param, audio)
@@ -231,25 +227,18 @@ function sound(file: MediaFile | undefined, param: string, { audio }: BodyLimits
   )
 }
 
-/** Vendors go by the ending of the name. Clients' names may be wrong, and are nobody's business. */
+/** A neutral name with the right extension: vendors go by it, and names that clients give may be wrong or private. */
 function named({ bytes, mediaType, filename }: MediaFile): MediaFile {
   const ending = extensionOf(mediaType) || (/\.[a-z0-9]{2,5}$/i.exec(filename ?? '')?.[0] ?? '')
   return { bytes, mediaType, filename: `audio${ending}` }
 }
 
-/**
- * Members that are the gateway's own business, or have another form upstream. `__proto__` is among them because an
- * assignment to it would not make a member.
- */
-const KEPT_BACK = new Set(['model', 'policy', 'provider', 'plugins', 'stream', '__proto__'])
-
-/** What goes upstream. Texts with times are made here, of segments. @param streams whether the model can stream */
+/** The request for providers. Subtitles are made by the gateway, from segments. @param streams whether the model can stream */
 export function outboundTranscription(
   given: TranscriptionRequest,
   streams: boolean,
 ): TranscriptionInput {
-  const outbound: Record<string, unknown> = {}
-  for (const name in given) if (!KEPT_BACK.has(name)) outbound[name] = given[name]
+  const outbound = outboundMembers(given, ['stream'])
   const { response_format: format, stream } = given
   if (stream && streams) outbound.stream = true
   if (format === 'text') outbound.response_format = 'json'
@@ -257,7 +246,7 @@ export function outboundTranscription(
     outbound.response_format = 'verbose_json'
     outbound.timestamp_granularities = ['segment']
   }
-  // Elsewhere there is no room for times.
+  // Other formats have no times.
   if (outbound.response_format !== 'verbose_json') delete outbound.timestamp_granularities
   return outbound as unknown as TranscriptionInput
 }

@@ -1,7 +1,4 @@
-/**
- * What a chat body may look like: the tables of the wire contract (5.4.1, 5.4.3, 5.4.4) as checks, with OpenAI's
- * meaning of the error codes (2.2).
- */
+/** Checks of a chat body, as tables. Error codes have OpenAI's meaning. */
 import {
   anything,
   boolean,
@@ -36,7 +33,7 @@ const name: Check = (value) => {
   return (filledText(value) ?? shortText(64)(value)) || wrong('invalid_value', value, expected)
 }
 
-// --- messages (5.4.3) ---
+// --- messages ---
 
 const bareOrData = media({ bare: true, url: false })
 const bareDataOrUrl = media({ bare: true, url: true })
@@ -126,15 +123,15 @@ const toolChoice = either('none, auto, required or an object', {
   }),
 })
 
-// --- the other fields (5.4.1) ---
+// --- the other fields ---
 
 const schema: Check = (value) => {
   const found = object({})(value)
-  // The text that LangChain for Python looks for (wire contract, 2.2).
+  // LangChain for Python looks for this text.
   return found && { ...found, lead: 'Invalid schema for response_format' }
 }
 const jsonSchema = object({ name, schema, strict: boolean, description }, ['name', 'schema'])
-// Every result is held against every one of them; no engine takes more than some hundreds.
+// Upper bound on domains: every search result is compared with each; engines take at most a few hundred.
 const domains = list(text, 0, 1000)
 const webOptions = object({
   enabled: boolean,
@@ -165,7 +162,7 @@ const members = object(
     repetition_penalty: number(),
     n: integer(1, 128),
     stop: either('a string or an array of strings', { string: anything, array: list(text, 0, 4) }),
-    // The largest 64-bit integer is read as 2^63.
+    // JSON.parse reads the largest 64-bit integer as 2^63.
     seed: integer(-(2 ** 63), 2 ** 63),
     logit_bias: record(number(-100, 100)),
     logprobs: boolean,
@@ -206,7 +203,7 @@ const members = object(
   ['model', 'messages'],
 )
 
-/** A whole chat body, its policy left out. */
+/** A whole chat body without its policy. */
 export function findInvalidField(body: unknown): Problem | undefined {
   return members(body) ?? contradiction(body as Members)
 }
@@ -268,8 +265,8 @@ function modalities(value: unknown): Problem | undefined {
 }
 
 /**
- * Base64, without looking at more than its first characters: what it decodes to is for those who decode it.
- * @param takes.bare plain base64 without `data:` @param takes.url what http(s) can fetch
+ * Checks base64 by its first characters; decoding is left to the reader.
+ * @param takes.bare plain base64 without `data:` @param takes.url an http(s) address
  */
 function media(takes: { readonly bare: boolean; readonly url: boolean }): Check {
   const forms = ['a data URL', takes.url ? 'an http(s) URL' : '', takes.bare ? 'plain base64' : '']
