@@ -11,38 +11,40 @@ import type { Batch, Flow, ProviderRequest, Source, Usage } from '../../plugin.t
 import { retryDelayMs, type SessionAffinity } from '../../models/routing.ts'
 
 /**
- * Asks a deployment, and the next one while none has given a first part. The first pull dials: until then nothing has gone
- * upstream, and a failure still becomes a proper status.
+ * Chooses a deployment and asks its provider; fails over to the next one until a first part has arrived. Nothing goes
+ * upstream before the first pull, so that a failure still becomes a status.
  */
 export const route: Stage = async function route(call) {
-  const exchange = new FailoverSource(call)
-  // A generator that was never started, or that waits for a read, does not run its `finally` when the client leaves.
-  call.scope.defer(() => exchange.close())
-  return { parts: flowFrom(exchange) }
+  const source = new FailoverSource(call)
+  // A flow that was never pulled, or that waits for a read, is not closed when the client leaves.
+  call.scope.defer(() => source.close())
+  return { parts: flowFrom(source) }
 }
 
-const NOTHING_MORE: Batch<any> = { parts: [], last: true }
+const ENDED: Batch<any> = { parts: [], last: true }
 
-/** Everything between the first dial and the last part. Owns the upstream connection and the model's line on the meter. */
+/** Tries deployments until one answers, then passes its parts. Owns the upstream connection and the model's meter line. */
 class FailoverSource implements Source<any> {
   readonly #call: Call
+  /** Read on after the client has left, to learn the usage. */
   readonly #drains: boolean
-  #dialled = false
+  /** A request has gone upstream. */
+  #asked = false
   #finished = false
   #metered = false
   #closed = false
-  /** Its end, while that needs time. */
+  /** While closing needs time. */
   #closing: Promise<void> | undefined
-  #intake: ProviderAnswer | undefined
-  /** What is left of an answer that comes in parts. */
+  #answer: ProviderAnswer | undefined
+  /** The rest of an answer that comes in parts. */
   #flow: Flow<any> | undefined
-  #branch: AbortScope | undefined
+  /** Ends the current attempt. */
+  #attempt: AbortScope | undefined
   #deployment: Deployment | undefined
-  /** How the deployment has been doing; absent while it has nothing to do with this call. */
+  /** Health of the deployment, while the attempt counts in it. */
   #health: Health | undefined
-  /** What `#health` said when the call began. */
+  /** The token of `#health` for this attempt. */
   #began = 0
-  /** What is being waited for. */
   #pending: Promise<Batch<any>> | undefined
 
   constructor(call: Call) {
@@ -53,32 +55,32 @@ class FailoverSource implements Source<any> {
   async next(): Promise<Batch<any>> {
     if (this.#closed) {
       await this.#closing
-      return NOTHING_MORE
+      return ENDED
     }
     try {
-      this.#pending = this.#intake ? this.#flow!.next() : this.#dial()
+      this.#pending = this.#answer ? this.#flow!.next() : this.#firstBatch()
       const batch = await this.#pending
-      const ending = this.#passed(batch)
+      const ending = this.#note(batch)
       if (ending) await ending
       return batch
     } catch (error) {
-      throw await this.#broken(error)
+      throw await this.#toFailure(error)
     }
   }
 
-  /** Notes a batch on its way. A promise only if the end needs time. */
-  #passed(batch: Batch<any>): void | Promise<void> {
+  /** Notes a batch that is passed on. A promise only if closing needs time. */
+  #note(batch: Batch<any>): void | Promise<void> {
     this.#finished = batch.last
-    if (batch.last) this.#bind()
+    if (batch.last) this.#pin()
     if (!batch.last && !this.#closed) return undefined
     const ending = this.close()
-    // An answer may begin after its call has ended.
-    if (ending) return ending.then(() => this.#part())
-    this.#part()
+    // A first part may arrive after its call has ended.
+    if (ending) return ending.then(() => this.#leaveDeployment())
+    this.#leaveDeployment()
   }
 
-  /** What the client should hear of it. */
-  async #broken(error: unknown): Promise<unknown> {
+  /** Closes, and returns the error for the client. */
+  async #toFailure(error: unknown): Promise<unknown> {
     const failure = this.#failureOf(error)
     if (this.#health && UpstreamFailure.is(failure) && !this.#call.aborted) this.#blame(failure)
     await this.close()
@@ -86,19 +88,19 @@ class FailoverSource implements Source<any> {
   }
 
   /**
-   * Books what was consumed and lets the upstream go. Idempotent: whoever comes later waits for the same end. A promise
-   * only while that needs time.
+   * Puts the usage on the meter and closes the upstream. Idempotent: later calls wait for the first. A promise only while
+   * that needs time.
    */
   close(): void | Promise<void> {
     if (this.#closed) return this.#closing
     this.#closed = true
     const reads =
       this.#drains &&
-      this.#dialled &&
+      this.#asked &&
       !this.#metered &&
       this.#call.aborted instanceof ClientDisconnected
     if (!reads) return this.#release()
-    this.#closing = this.#readOn().then(() => this.#release())
+    this.#closing = this.#drain().then(() => this.#release())
     return this.#closing
   }
 
@@ -106,152 +108,166 @@ class FailoverSource implements Source<any> {
     this.#closing = undefined
     const call = this.#call
     const left = call.aborted instanceof ClientDisconnected
-    const usage = this.#intake?.usage() ?? (left && this.#dialled ? this.#sent() : undefined)
+    const usage = this.#answer?.usage() ?? (left && this.#asked ? this.#promptUsage() : undefined)
     if (usage) this.#meter(usage)
-    if (this.#branch) call.release(this.#branch)
-    this.#part()
+    if (this.#attempt) call.release(this.#attempt)
+    this.#leaveDeployment()
     if (this.#finished) return
-    this.#branch?.abort(new ClientDisconnected())
+    this.#attempt?.abort(new ClientDisconnected())
     void this.#flow?.close()
   }
 
-  /** The deployment has no more to do with this call. */
-  #part(): void {
+  /** Takes the attempt out of the deployment's health. */
+  #leaveDeployment(): void {
     this.#health?.end(this.#began, this.#finished)
     this.#health = undefined
   }
 
-  /** What goes on with this answer goes on where it was given. */
-  #bind(): void {
-    const bond = this.#intake?.affinityToken?.()
-    if (bond === undefined) return
+  /** Pins the conversation to the deployment if the answer carries a token that only it understands. */
+  #pin(): void {
+    const token = this.#answer?.affinityToken?.()
+    if (token === undefined) return
     const { runtime, account } = this.#call
-    runtime.routing.pin({ account: account.id }, bond, this.#deployment!)
+    runtime.routing.pin({ account: account.id }, token, this.#deployment!)
   }
 
-  /** Notes what was consumed, once. */
+  /** Puts the usage on the meter, once. */
   #meter(usage: Usage): void {
     if (this.#metered) return
     this.#metered = true
     this.#call.meter.push({ source: 'model', usage, prices: this.#call.model.prices })
   }
 
-  /** Tries deployments until one has given its first part. */
-  async #dial(): Promise<Batch<any>> {
+  /** Tries deployments until one has given its first parts. */
+  async #firstBatch(): Promise<Batch<any>> {
     const call = this.#call
     const { model, runtime } = call
-    const { routing, metrics, config, log } = runtime
-    const ties = model.deployments.length > 1 ? affinityOf(call) : undefined
-    let again = true
+    const { routing, config } = runtime
+    const affinity = model.deployments.length > 1 ? affinityOf(call) : undefined
+    let mayRepeat = true
     let tried: readonly Deployment[] | undefined
-    let deployment = routing.choose(model, ties)!
+    let deployment = routing.choose(model, affinity)!
     for (let attempt = 1; ; attempt++) {
-      const health = routing.healthOf(deployment)
-      const hopeful = health.isOpen()
-      this.#deployment = deployment
-      this.#health = health
-      this.#began = health.begin()
-      const started = performance.now()
-      const branch = this.#branchFor(deployment)
-      const alarm = this.#alarmFor(deployment, branch)
+      const wasOpen = routing.healthOf(deployment).isOpen()
       try {
-        const intake = call.endpoint.normalize(call, await this.#ask(deployment, branch.signal))
-        const { parts } = intake
-        const first = 'next' in parts ? await parts.next() : { parts, last: true }
-        alarm?.clear()
-        this.#intake = intake
-        call.request.rawJson?.release()
-        if (intake.chargeAtFirstPart) this.#meter(intake.usage())
-        if ('next' in parts) this.#flow = parts
-        const ms = performance.now() - started
-        metrics.upstream({ provider: deployment.provider, outcome: 'ok', seconds: ms / 1000 })
-        if (health.answered(this.#began, ms)) log.info(`${deployment.id} is well again`)
-        if (ties) routing.remember(model, ties, deployment)
-        return first
-      } catch (error) {
-        alarm?.clear()
-        const reason = branch.signal.aborted ? branch.signal.reason : error
-        branch.abort(reason)
-        call.release(branch)
-        const failure = this.#failureOf(reason)
-        // Whoever closed it does not want to know.
-        if (this.#closed) throw failure
-        if (UpstreamFailure.is(failure) && !call.aborted) {
-          const seconds = (performance.now() - started) / 1000
-          metrics.upstream({ provider: deployment.provider, outcome: failure.failure, seconds })
-          this.#blame(failure)
-        }
-        this.#part()
-        // Nobody who rests is asked after one who rests and has failed again.
-        const goesOn = hopeful && attempt < config.routing.attempts && !call.aborted
+        const batch = await this.#try(deployment)
+        if (affinity) routing.remember(model, affinity, deployment)
+        return batch
+      } catch (failure) {
+        if (this.#closed || call.aborted) throw failure
+        // No deployment in cooldown is asked after another one in cooldown has failed.
+        const goesOn = wasOpen && attempt < config.routing.attempts
         if (!goesOn || !UpstreamFailure.is(failure) || !failure.failover) throw failure
         tried = tried ? [...tried, deployment] : [deployment]
-        const next = routing.choose(model, ties, tried)
-        const pauseMs = next || !again ? undefined : retryDelayMs(failure)
-        if (!next && pauseMs === undefined) throw failure
+        const next = routing.choose(model, affinity, tried)
+        const delayMs = next || !mayRepeat ? undefined : retryDelayMs(failure)
+        if (!next && delayMs === undefined) throw failure
         if (next) deployment = next
-        else again = false
-        if (pauseMs) await this.#pause(pauseMs)
+        else mayRepeat = false
+        if (delayMs) await this.#pause(delayMs)
         if (this.#closed) throw failure
       }
     }
   }
 
-  /** Ends one attempt, and not the call. */
-  #branchFor({ limits }: Deployment): AbortScope {
-    const branch = this.#call.abortScope(this.#drains ? ClientDisconnected : undefined)
-    branch.limits = limits
-    this.#branch = branch
-    return branch
+  /** Asks one deployment and waits for its first parts. @throws the error for the client */
+  async #try(deployment: Deployment): Promise<Batch<any>> {
+    const call = this.#call
+    const { routing, metrics, log } = call.runtime
+    const { provider } = deployment
+    const health = routing.healthOf(deployment)
+    this.#deployment = deployment
+    this.#health = health
+    this.#began = health.begin()
+    const started = performance.now()
+    const scope = this.#startAttempt(deployment)
+    const timeout = this.#firstPartTimeout(deployment, scope)
+    try {
+      const answer = call.endpoint.normalize(call, await this.#ask(deployment, scope.signal))
+      const { parts } = answer
+      const batch = 'next' in parts ? await parts.next() : { parts, last: true }
+      timeout?.clear()
+      this.#answer = answer
+      call.request.rawJson?.release()
+      if (answer.chargeAtFirstPart) this.#meter(answer.usage())
+      if ('next' in parts) this.#flow = parts
+      const ms = performance.now() - started
+      metrics.upstream({ provider, outcome: 'ok', seconds: ms / 1000 })
+      if (health.answered(this.#began, ms)) log.info(`${deployment.id} is well again`)
+      return batch
+    } catch (error) {
+      timeout?.clear()
+      const reason = scope.signal.aborted ? scope.signal.reason : error
+      scope.abort(reason)
+      call.release(scope)
+      const failure = this.#failureOf(reason)
+      if (this.#closed) throw failure
+      if (UpstreamFailure.is(failure) && !call.aborted) {
+        const seconds = (performance.now() - started) / 1000
+        metrics.upstream({ provider, outcome: failure.failure, seconds })
+        this.#blame(failure)
+      }
+      this.#leaveDeployment()
+      throw failure
+    }
   }
 
-  /** Ends an attempt whose stream does not begin. */
-  #alarmFor({ provider, limits }: Deployment, branch: AbortScope): Timeout | undefined {
+  /** The abort scope of one attempt. It survives a client that left where the answer is read on. */
+  #startAttempt({ limits }: Deployment): AbortScope {
+    const scope = this.#call.abortScope(this.#drains ? ClientDisconnected : undefined)
+    scope.limits = limits
+    this.#attempt = scope
+    return scope
+  }
+
+  /** Aborts an attempt whose stream does not begin; undefined where a whole answer is awaited. */
+  #firstPartTimeout({ provider, limits }: Deployment, attempt: AbortScope): Timeout | undefined {
     const call = this.#call
     if (!call.request.stream || call.endpoint.slowStart) return undefined
     const { firstPartTimeout } = call.runtime.config.providers[provider]!
     return call.timeout((limits?.firstPartTimeout ?? firstPartTimeout) * 1000, () =>
-      branch.abort(new UpstreamFailure('timeout', 'The model provider did not answer in time.')),
+      attempt.abort(new UpstreamFailure('timeout', 'The model provider did not answer in time.')),
     )
   }
 
-  /** What the provider answers. May throw at once. */
+  /** Calls the provider's method. May throw at once. */
   #ask({ id, provider: name, model, options }: Deployment, signal: AbortSignal): Promise<unknown> {
     const call = this.#call
     const { endpoint, runtime } = call
-    this.#dialled = true
+    this.#asked = true
     call.deployment = id
     const { outbound: input, id: requestId } = call
-    const job: ProviderRequest<any> = { input, model, options, requestId, signal, log: runtime.log }
+    const { log } = runtime
+    const request: ProviderRequest<any> = { input, model, options, requestId, signal, log }
     const provider = runtime.providers.get(name)!
-    const serve = provider[endpoint.operation] as (job: ProviderRequest<any>) => Promise<unknown>
-    return serve.call(provider, job)
+    type Method = (request: ProviderRequest<any>) => Promise<unknown>
+    return (provider[endpoint.operation] as Method).call(provider, request)
   }
 
-  /** Waits, and stops waiting when the call does. */
+  /** @throws when the call is aborted meanwhile */
   async #pause(ms: number): Promise<void> {
-    const branch = this.#call.abortScope()
+    const scope = this.#call.abortScope()
     try {
-      await sleep(ms, undefined, { signal: branch.signal })
+      await sleep(ms, undefined, { signal: scope.signal })
     } catch (error) {
       throw this.#failureOf(error)
     } finally {
-      this.#call.release(branch)
+      this.#call.release(scope)
     }
   }
 
-  /** Counts a failure against the deployment, and tells the operator. */
+  /** Counts a failure in the deployment's health, and logs it. */
   #blame(failure: UpstreamFailure): void {
     if (!failure.unhealthy) return
     const { log, config } = this.#call.runtime
-    const restMs = this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
-    const rests = restMs === undefined ? '' : `; it rests for ${restMs / 1000} s`
-    const what = `${this.#deployment!.id} failed: ${failure.failure}${causeOf(failure)}${rests}`
-    log[concernsOperator(failure) ? 'error' : 'warn'](`${this.#call.id}: ${what}`)
+    const cooldownMs = this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
+    const rests = cooldownMs === undefined ? '' : `; it rests for ${cooldownMs / 1000} s`
+    const message = `${this.#deployment!.id} failed: ${failure.failure}${causeOf(failure)}${rests}`
+    log[concernsOperator(failure) ? 'error' : 'warn'](`${this.#call.id}: ${message}`)
   }
 
-  /** The client left, and the operator wants to know what the answer would have cost: read on, within bounds. */
-  async #readOn(): Promise<void> {
+  /** Reads on after the client has left, within bounds, to learn the usage of the answer. */
+  async #drain(): Promise<void> {
     const { drainSeconds, drainBytes } = this.#call.runtime.config.billing
     const { promise: timeUp, resolve } = Promise.withResolvers<undefined>()
     const timer = setTimeout(resolve, drainSeconds * 1000, undefined)
@@ -263,26 +279,26 @@ class FailoverSource implements Source<any> {
         batch = await Promise.race([this.#flow!.next(), timeUp])
       }
     } catch {
-      // What was seen until here is what is charged.
+      // The usage that was read so far is charged.
     } finally {
       clearTimeout(timer)
     }
   }
 
-  /** Nothing came back, but the prompt went out. */
-  #sent() {
+  /** For a request that went upstream and was not answered: the prompt. */
+  #promptUsage() {
     const { endpoint, request, model } = this.#call
     return { ...endpoint.billing.estimate(request.input, model).least, estimated: true }
   }
 
-  /** What was thrown, as what the client should hear. */
+  /** An error as the client gets it. */
   #failureOf(error: unknown): unknown {
     const { aborted } = this.#call
     if (aborted) return aborted
     if (UpstreamFailure.is(error)) return error.about(this.#call.endpoint.errorField)
     if (GatewayError.is(error)) return error
     if (error instanceof RangeError && error.message.includes('call stack')) {
-      // Serialising is recursive: no vendor is to blame for a body that is nested ten thousand levels deep.
+      // Serialising is recursive, and fails for a body that nests ten thousand levels deep.
       return new InvalidRequest('invalid_value', 'The request body is nested too deeply.')
     }
     const message = 'The model provider failed in an unforeseen way.'
@@ -290,12 +306,13 @@ class FailoverSource implements Source<any> {
   }
 }
 
+/** Ties of the call to earlier calls, for the choice of a deployment. */
 function affinityOf({ account, request }: Call): SessionAffinity {
   const { session, affinityToken } = request
   return { account: account.id, session, affinityToken }
 }
 
-/** For the operator's log: names and codes, never a body, a key or an address with a query. */
+/** The cause of a failure for the log: names and codes, never a body, a key or an address. */
 function causeOf(failure: UpstreamFailure): string {
   const { cause } = failure
   if (!(cause instanceof Error)) return ''
