@@ -1,4 +1,4 @@
-/** Composition root: a configuration becomes the Runtime snapshot that calls use, and is closed again. */
+/** Composition root: makes the Runtime snapshot of a configuration, and closes it again. */
 import { createConsola, type ConsolaInstance } from 'consola'
 import { readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
@@ -33,21 +33,21 @@ export interface Gateway {
   readonly version: string
   /** Calls under way. */
   readonly running: RunningCalls
-  /** Puts a call on the list of those under way, until it ends. */
+  /** Adds a call to the running ones until it ends. */
   track(call: Call): void
   /**
-   * Swaps in another configuration; running calls keep theirs, and its plugins are closed after the last of them.
-   * @throws ConfigError and changes nothing
+   * Replaces the configuration. Running calls keep the old one, whose plugins are closed after the last of them.
+   * @throws ConfigError without having changed anything
    */
   reload(next: LoadedConfig): Promise<void>
-  /** Closes plugins and state. Whoever serves has drained the calls before. */
+  /** Closes plugins and state. The caller has drained the calls before. */
   close(): Promise<void>
 }
 
 const TICK_MS = 250
 const RENEW_MS = 10_000
 
-/** @throws ConfigError for plugins that cannot be used, and what the state engine says of its files */
+/** Opens a gateway. @throws ConfigError for plugins that cannot be used, and the errors of the state engine */
 export async function createGateway(
   loaded: LoadedConfig,
   options: { readonly log?: ConsolaInstance } = {},
@@ -62,9 +62,9 @@ export async function createGateway(
     call.scope.defer(() => running.delete(call))
   })
   const common = { access, log, metrics, routing, holds: new HoldEstimator(), internalChat: chat }
-  // Files are opened by another thread while plugins are set up in this one.
+  // Another thread opens the files while this one sets up plugins.
   const opening = openState(loaded, log)
-  // Whoever waits for it below is told.
+  // The await below reports the error.
   opening.catch(() => {})
   const assembled = await assemble(loaded, common).catch(async (error: unknown) => {
     await opening.then(closeState, () => {})
@@ -81,7 +81,7 @@ export async function createGateway(
   let generation = generationOf(assembled, shared)
   const retired = new Set<Generation>()
 
-  // By a clock that nobody sets: leases do not wait for ours.
+  // By the monotonic clock: leases expire by another clock than the wall clock.
   let renewAt = performance.now() + RENEW_MS
   const timer = setInterval(() => {
     const now = Date.now()
@@ -140,14 +140,14 @@ export async function createGateway(
   }
 }
 
-/** One configuration's share of the gateway, with the number of calls that still use it. */
+/** The snapshot of one configuration, with the number of calls that use it. */
 interface Generation {
   readonly runtime: Runtime
   calls: number
   close(): Promise<void>
 }
 
-/** What one configuration brings along, and how it is let go again. */
+/** Everything that one configuration creates. */
 interface Assembled {
   readonly own: Omit<Runtime, keyof Shared> & Pick<Runtime, 'access'>
   close(): Promise<void>
@@ -164,7 +164,7 @@ interface Shared extends Common {
 }
 
 interface Common {
-  /** One for all configurations: calls of an old one still end. */
+  /** Shared by all configurations: calls of an old one still end. */
   readonly access: AccessLog
   readonly log: ConsolaInstance
   readonly metrics: Metrics
@@ -223,7 +223,7 @@ async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled
   }
 }
 
-/** Loads every provider into the map, and answers with the plugins. Reports all that fail, not just the first. */
+/** Loads every provider into the map and returns the plugins. Reports all failures, not only the first. */
 async function loadAll(
   { config, directory, secrets }: LoadedConfig,
   createOwnHost: (name: string) => Host,
@@ -246,7 +246,7 @@ async function loadAll(
   return plugins
 }
 
-/** Loads every search engine into the list, in the order of the configuration. Reports all that fail. */
+/** Loads every search engine into the list, in the order of the configuration. Reports all failures. */
 async function loadEngines(
   { config, directory, secrets }: LoadedConfig,
   createEngineHost: (name: string) => Host,
@@ -267,13 +267,13 @@ async function loadEngines(
   if (issues.length > 0) throw new ConfigError('the configuration', issues)
 }
 
-/** What outlives a gateway. */
+/** State that outlives a gateway. */
 export interface OpenState {
   readonly ledger: Ledger
   readonly records: Records
 }
 
-/** Records and ledger; who opens them closes them. @throws ConfigError where they cannot be kept */
+/** Opens records and ledger; the caller closes them. @throws ConfigError when they cannot be opened */
 export async function openState(
   { config: { state } }: LoadedConfig,
   log: ConsolaInstance,
@@ -282,7 +282,7 @@ export async function openState(
     return openSqlite({ path: state.path, retentionDays: state.retention, log })
   }
   if (state.driver === 'redis') {
-    // Not loaded where it is not used: its client is an optional package.
+    // Imported on demand: its client is an optional package.
     const { openRedis } = await import('../state/redis/engine.ts')
     const { url, outbox, retention: retentionDays } = state
     return openRedis({ url, outbox, retentionDays, log })
@@ -320,7 +320,7 @@ function upstreamSettings(settings: ProviderSettings) {
   }
 }
 
-/** A guard has its own deadlines, which are shorter. */
+/** Upper bounds: a guard has shorter deadlines of its own. */
 const GUARD_SETTINGS: UpstreamSettings = {
   timeoutMs: 30_000,
   firstPartTimeoutMs: 30_000,
@@ -346,7 +346,7 @@ function createLog({ config }: LoadedConfig): ConsolaInstance {
 
 const LEVELS = { silent: -999, error: 0, warn: 1, info: 3, debug: 4, trace: 5 } as const
 
-/** What is bound once, at the start. */
+/** Warns of changes that take effect after a restart only. */
 function warnOfRestart(
   log: ConsolaInstance,
   old: Runtime['config'],

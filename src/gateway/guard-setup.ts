@@ -1,4 +1,4 @@
-/** A configuration's guards, set up; and how they ask models. */
+/** Sets up the guards of a configuration, and lets them ask models. */
 import type { Catalog } from '../models/catalog.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
@@ -16,13 +16,13 @@ import { Call, type CallerContext } from '../pipeline/pipeline.ts'
 import type { ChatCompletion, Host } from '../plugin.ts'
 import { route } from '../pipeline/stages/route.ts'
 
-/** Models that guards ask at once, all together. */
+/** Upper bound on models that guards ask at the same time. */
 const MOST_QUESTIONS = 64
 
 /**
  * Loads the guards of a configuration.
- * @param made gets every guard that was set up, in order: whoever passes it in closes them
- * @throws ConfigError with everything that is wrong
+ * @param made gets every guard that was set up, in order; the caller closes them
+ * @throws ConfigError with all problems
  */
 export async function setUpGuards(
   { config, directory, secrets }: LoadedConfig,
@@ -59,9 +59,9 @@ export async function setUpGuards(
 }
 
 /**
- * Asks a model beside a call, by the same routing: no policy, no guards, no limits of the key, no row of its own in the
+ * Asks a model for a guard, by the same routing as calls: without policy, guards, limits of the key, or a row in the
  * ledger.
- * @param track puts a call on the list of those under way
+ * @param track adds a call to the running ones
  */
 export function internalChat(track: (call: Call) => void) {
   return async function ask(

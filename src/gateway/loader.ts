@@ -1,6 +1,6 @@
 /**
- * Finds, imports, checks and sets up plugins. Plugins are trusted code; what can go wrong with them is reported at the
- * setting that names them.
+ * Finds, imports, checks and sets up plugins. Plugins are trusted code; a problem is reported at the setting that
+ * names the plugin.
  */
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
@@ -25,9 +25,9 @@ import {
 } from '../plugin.ts'
 
 export interface PluginSource<H extends Host = Host> {
-  /** Folder of the configuration file: where relative paths and packages are looked for. */
+  /** Folder of the configuration file, for relative paths and packages. */
   readonly directory: string
-  /** Dotted paths of settings that must not be shown; without it no text of the options is. */
+  /** Dotted paths of secret settings. Without it, no text of the options is shown in errors. */
   readonly secrets?: ReadonlySet<string>
   readonly createHost: (instance: string) => H
 }
@@ -40,17 +40,17 @@ export interface LoadedProvider {
 type Plugin = ProviderPlugin | SearchPlugin | GuardPlugin
 type Kind = Plugin['kind']
 
-/** What differs between the kinds of plugins. */
+/** The differences between kinds of plugins. */
 interface KindOfPlugin {
-  /** Where those are that come with the gateway. */
+  /** Folder of the built-in plugins. */
   readonly folder: URL
-  /** The function that makes one. */
+  /** The function that defines one. */
   readonly define: string
-  /** What a plugin sets up. */
+  /** The name of the result of `setup`. */
   readonly noun: string
 }
 
-/** What the configuration says about one instance of a plugin. */
+/** One instance of a plugin, as configured. */
 interface PluginSettings {
   readonly use: unknown
   readonly options: unknown
@@ -78,12 +78,13 @@ const KINDS: Readonly<Record<Kind, KindOfPlugin>> = {
     noun: 'guard',
   },
 }
-/** The built-ins are TypeScript in a checkout and JavaScript in a build, as this file is. */
+/** Built-in plugins are TypeScript in a checkout and JavaScript in a build, like this file. */
 const EXTENSION = extname(import.meta.url)
 
 const SETUP_LIMIT_SECONDS = 10
 
 /**
+ * Loads a provider.
  * @param instance the name under `providers`
  * @throws ConfigError with issues at `providers.<instance>.use` and `.options`
  */
@@ -100,7 +101,8 @@ export async function loadProvider(
 }
 
 /**
- * @param name that of the engine, under `search.engines`
+ * Loads a search engine.
+ * @param name under `search.engines`
  * @throws ConfigError with issues at `search.engines.<name>.use` and `.options`
  */
 export async function loadSearch(
@@ -115,7 +117,8 @@ export async function loadSearch(
 }
 
 /**
- * @param index position under `guards.use`; without a name of its own the instance is called like its plugin
+ * Loads a guard.
+ * @param index position under `guards.use`; an instance without a name has that of its plugin
  * @throws ConfigError with issues at `guards.use.<index>.use` and `.options`
  */
 export async function loadGuard(
@@ -136,7 +139,7 @@ export async function loadGuard(
 }
 
 /**
- * The catalog with the options of its deployments as the plugins' `deploymentOptions` put them out.
+ * The catalog with the options of its deployments, as the plugins' `deploymentOptions` return them.
  * @param plugins by instance name
  * @throws ConfigError with issues at `models.<id>.deployments.<index>.options`
  */
@@ -175,12 +178,12 @@ export async function checkDeployments(
   return new Catalog(models)
 }
 
-/** What every plugin makes of itself. */
+/** Members of every plugin. */
 interface Closable {
   close?(): void | Promise<void>
 }
 
-/** Finds the plugin of an instance, checks it, validates the options, and sets it up within a limit of time. */
+/** Finds the plugin of an instance, checks it, validates the options, and sets it up within a time limit. */
 async function load<P extends Plugin, Made extends Closable>(
   kind: P['kind'],
   path: readonly string[],
@@ -211,7 +214,7 @@ async function importPlugin(
   try {
     const module = (await import(/* @vite-ignore */ url.href)) as { default?: unknown }
     const plugin = module.default
-    // A CommonJS module that was compiled from an ES module holds its default export one level down.
+    // A CommonJS module that was compiled from an ES module has its default export one level down.
     return isObject(plugin) && 'default' in plugin ? plugin.default : plugin
   } catch (error) {
     const file = fileURLToPath(url)
@@ -225,7 +228,7 @@ async function importPlugin(
   }
 }
 
-/** A path, a built-in, or a package: the first that there is. */
+/** Tries a path, a built-in plugin, and a package, in this order. */
 async function locate(kind: Kind, use: string, directory: string, path: string): Promise<URL> {
   const { folder } = KINDS[kind]
   if (/^(?:\.{1,2}[/\\]|file:)/.test(use) || isAbsolute(use)) {
@@ -258,7 +261,7 @@ function findManifest(name: string, directory: string): string | undefined {
   }
 }
 
-/** The main module of a package, by Node's rules for importers. */
+/** The main module of a package, by Node's rules for imports. */
 async function packageEntry(manifest: string, path: string): Promise<URL> {
   try {
     const { exports, main } = JSON.parse(await readFile(manifest, 'utf8')) as Manifest
@@ -302,7 +305,7 @@ async function inTime<Made extends Closable>(setup: Promise<Made>, noun: string)
   const late = Promise.withResolvers<never>()
   const timer = setTimeout(() => {
     late.reject(new Error(`it took more than ${SETUP_LIMIT_SECONDS} seconds`))
-    // Should it get ready after all, nobody is waiting for it.
+    // The instance is not awaited any more, but must be closed if it gets ready.
     setup.then((made) => made.close?.()).catch(() => {})
   }, SETUP_LIMIT_SECONDS * 1000)
   try {

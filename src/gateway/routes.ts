@@ -30,7 +30,7 @@ import { route } from '../pipeline/stages/route.ts'
 import { settle } from '../pipeline/stages/settle.ts'
 import { trace } from '../pipeline/stages/trace.ts'
 
-// What happens to a request? These two lines.
+// Everything that happens to a request is in these two lists.
 const entered: readonly Stage[] = [trace, enter]
 const served: readonly Stage[] = [
   ...entered,
@@ -48,7 +48,7 @@ const served: readonly Stage[] = [
 export interface Route {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  /** Absent where there is no work to be done by a model. */
+  /** Absent where no model does any work. */
   readonly endpoint?: Endpoint
   readonly format: WireFormat
   run(call: Call): Promise<Reply>

@@ -1,6 +1,6 @@
 /**
- * What is there before the first request: the accounts and keys that the configuration seeds, else one account to try
- * the gateway with; and what a start tells the person who started it.
+ * Accounts and keys before the first request: those that the configuration seeds, else one account to try the gateway
+ * with; and the text that a start prints.
  */
 import { styleText } from 'node:util'
 import type { KeyChange } from '../accounts/accounts.ts'
@@ -10,11 +10,11 @@ import type { Gateway } from './gateway.ts'
 import { formatPico, parsePico } from '../money/money.ts'
 import { readPolicy } from '../policy/policy.ts'
 
-/** What a start has created; empty when everything was there. */
+/** Created by a start; empty when everything existed. */
 export interface SeedReport {
   readonly accounts: readonly string[]
   readonly keys: readonly string[]
-  /** Only of a key that was made up: shown once, stored nowhere. */
+  /** Only of a generated key: shown once, stored nowhere. */
   readonly secret?: string
 }
 
@@ -40,22 +40,22 @@ export interface KeySettings {
 
 const LOCAL = { id: 'local', name: 'Local', usd: '10' }
 
-/** How to get an admin token, for those who have none. */
+/** How to set an admin token. */
 export const NO_TOKEN =
   'set SLUICEGATE_ADMIN_TOKEN (8 characters or more) and, in a configuration of your own, ' +
   'admin: { token: "${SLUICEGATE_ADMIN_TOKEN}" }; then start the gateway again.'
 
 /**
- * Creates what the configuration's `seed` names and is not there yet; without a seed and without any account, a local
- * account with 10 USD and one key. Does nothing a second time.
- * @throws ConfigError for an account or key that cannot be made
+ * Creates the accounts and keys of the configuration's `seed` that do not exist; without a seed and without any
+ * account, a local account with 10 USD and one key. Idempotent.
+ * @throws ConfigError for an account or key that cannot be created
  */
 export async function seed(gateway: Gateway): Promise<SeedReport> {
   const { accounts, config } = gateway.runtime
   if (config.seed.accounts.length > 0) return seedFrom(gateway, config.seed)
   const { id, name, usd } = LOCAL
   const there = await accounts.listAccounts()
-  // A start that broke off has left the account without a key.
+  // A start that was interrupted has left the account without a key.
   const begun = there.length === 1 && there[0]!.id === id && !(await accounts.listKeys(id)).length
   if (there.length > 0 && !begun) return { accounts: [], keys: [] }
   const isThere = async () => (await accounts.account(id)) !== undefined
@@ -66,7 +66,7 @@ export async function seed(gateway: Gateway): Promise<SeedReport> {
   return { accounts: isNew ? [id] : [], keys: [key.id], secret }
 }
 
-/** The settings as a key's record takes them. @throws InvalidRequest `invalid_policy` */
+/** The settings in the form of a key record. @throws InvalidRequest `invalid_policy` */
 export function toKeyChange(settings: KeySettings): KeyChange {
   const { name, disabled, models, expires_at, policy } = settings
   return {
@@ -81,13 +81,13 @@ export function toKeyChange(settings: KeySettings): KeyChange {
   }
 }
 
-/** A URL with an address to call in place of one to listen on: that of all interfaces belongs to none. */
+/** A URL that clients can call: the address of all interfaces is replaced by a local one. */
 export function callableUrl(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }
 
 /**
- * What a start prints: where the gateway is, what to call it with, where to look next.
+ * The text that a start prints: address, key, next steps.
  * @param listening the server's URL, without `/v1`
  */
 export function welcome(report: SeedReport, gateway: Gateway, listening: string): string {
@@ -124,7 +124,7 @@ async function seedFrom(
     if (await made(`account "${id}"`, isThere, () => accounts.createAccount({ id, name }))) {
       created.accounts.push(id)
     }
-    // The reference makes it once and for all, also where a start broke off before it.
+    // The reference makes the top-up idempotent, also after an interrupted start.
     if (credits !== undefined) await credit(gateway, id, credits)
     for (const { id: key, name: keyName, secret, sha256, ...settings } of keys) {
       const own = { id: key, name: keyName, secret, sha256 }
@@ -142,9 +142,9 @@ async function credit({ runtime }: Gateway, account: string, usd: string): Promi
 }
 
 /**
- * Makes what is not there yet. Of several gateways that start together one makes it, and the others find it there.
- * @returns whether this one made it
- * @throws ConfigError in the words of a configuration: at a start there is no request that could be invalid
+ * Creates a record. Of several gateways that start together, one creates it and the others find it.
+ * @returns whether this one created it
+ * @throws ConfigError: at a start there is no request that could be invalid
  */
 async function made(
   what: string,
@@ -185,7 +185,7 @@ function curlLines(url: string, secret: string, model: string): string[] {
   ]
 }
 
-/** Only where somebody looks: codes in a file or a pipe are noise. */
+/** Colours for a terminal only: in a file or a pipe they are noise. */
 function bold(text: string): string {
   return styleText('bold', text, { stream: process.stdout })
 }

@@ -1,4 +1,4 @@
-/** The Node request and response as the pipeline sees them. Raw Node objects: web ones cost several times as much. */
+/** The pipeline's view of Node's request and response. Node's own objects: web objects cost several times as much. */
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable, Transform } from 'node:stream'
@@ -8,7 +8,7 @@ import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
 import type { Incoming, Outgoing } from '../pipeline/http.ts'
 import { ClientDisconnected, type Call } from '../pipeline/pipeline.ts'
 
-/** Content codings a body may have (wire contract, 1.3). */
+/** Content codings that a body may have. */
 const DECODERS: Readonly<Record<string, () => Transform>> = {
   gzip: zlib.createGunzip,
   'x-gzip': zlib.createGunzip,
@@ -17,14 +17,14 @@ const DECODERS: Readonly<Record<string, () => Transform>> = {
   zstd: zlib.createZstdDecompress,
 }
 
-/** A body that is slow but not stuck brings so much within each `server.bodyTimeout`. */
+/** A slow body must bring this much within each `server.bodyTimeout`. */
 const PACE_BYTES = 1024 * 1024
 
-/** So many pieces this small, one after the other, are put together at once. */
+/** So many pieces this small in a row are joined at once. */
 const SMALL_BYTES = 1024
 const MANY = 1024
 
-/** For bodies that belong to no call. @param ms until it rings */
+/** A timeout for bodies that belong to no call. @param ms until it fires, again and again */
 export function bodyTimer(ms: number): (ring: () => void) => Timeout {
   return (ring) => {
     const timer = setInterval(ring, ms)
@@ -36,7 +36,7 @@ export class NodeIncoming implements Incoming {
   readonly #request: IncomingMessage
   readonly #alarm: (ring: () => void) => Timeout
 
-  /** @param alarm rings when `server.bodyTimeout` is over */
+  /** @param alarm starts a timeout of `server.bodyTimeout` */
   constructor(request: IncomingMessage, alarm: (ring: () => void) => Timeout) {
     this.#request = request
     this.#alarm = alarm
@@ -58,7 +58,7 @@ export class NodeIncoming implements Incoming {
       chunks.push(chunk)
       small = chunk.length < SMALL_BYTES ? small + 1 : 0
       if (small < MANY) return
-      // A body sent byte by byte would otherwise take a hundred times its size.
+      // Without this, a body sent byte by byte would take a hundred times its size.
       chunks.push(Buffer.concat(chunks.splice(-small)))
       small = 0
     }
@@ -74,7 +74,7 @@ export class NodeIncoming implements Incoming {
     if (this.#request.socket.destroyed) throw new ClientDisconnected()
   }
 
-  /** @param whole what is there when all of it was taken */
+  /** @param whole makes the result when all of it was taken */
   #read<T>(
     limitBytes: number,
     undecodable: InvalidCode,
@@ -115,7 +115,7 @@ function tooLarge(limitBytes: number): InvalidRequest {
 
 interface BodyReaderInit<T> {
   readonly request: IncomingMessage
-  /** The request, or what decodes it. */
+  /** The request, or the stream that decodes it. */
   readonly source: Readable
   readonly limitBytes: number
   readonly undecodable: InvalidCode
@@ -125,7 +125,7 @@ interface BodyReaderInit<T> {
   readonly reject: (error: unknown) => void
 }
 
-/** A body on its way in. */
+/** Reads one body: bounds its size and its time. */
 class BodyReader<T> {
   readonly #init: BodyReaderInit<T>
   readonly #onData = this.#take.bind(this)
@@ -190,7 +190,7 @@ class BodyReader<T> {
     this.#init.reject(error)
   }
 
-  /** Nothing more is looked at. */
+  /** Stops reading and releases the timeout. */
   #release(): void {
     const { request, source } = this.#init
     this.#over = true
@@ -217,7 +217,7 @@ const EXPOSED = [
   'x-ratelimit-reset-requests',
 ].join(', ')
 
-/** On every response (wire contract, 1.6 and 3). */
+/** Headers of every response: CORS and the request id. */
 export function commonHeaders(id: string): string[] {
   return [
     'access-control-allow-origin',
@@ -262,17 +262,17 @@ export class NodeOutgoing implements Outgoing {
 
   write(bytes: Uint8Array | string): void | Promise<void> {
     const response = this.#response
-    // Node sends what was written in one turn as one write; with `response.cork()` it would make four of a chunk.
+    // Node sends the writes of one turn together; with `response.cork()` it would make four of a chunk.
     if (response.write(bytes) || response.destroyed) return
     return (this.#drained ??= this.#drain())
   }
 
-  /** Until there is room again, or nobody to write to. */
+  /** Resolves when the socket has room again, or is closed. */
   #drain(): Promise<void> {
     const response = this.#response
     const call = this.#call
     const branch = call.abortScope()
-    // A client that does not read would keep a call that was given up, and would not learn why either.
+    // A client that does not read would keep an aborted call alive, and would not notice the end either.
     const giveUp = () => void response.destroy()
     branch.on(giveUp)
     if (branch.signal.aborted) giveUp()
@@ -293,7 +293,7 @@ export class NodeOutgoing implements Outgoing {
     const { socket } = response
     const encoding = ascii ? 'latin1' : 'utf8'
     if (!bytes || !socket || response.chunkedEncoding) return void response.end(bytes, encoding)
-    // Alone, head and body are one write. `end` would add an empty one, and a list of two costs more to write.
+    // Head and body in one write: `end` alone would add an empty one.
     socket.cork()
     response.write(bytes, encoding)
     socket.uncork()

@@ -29,7 +29,7 @@ import { ROUTES, type Route } from '../gateway/routes.ts'
 export interface Server {
   /** Without a trailing slash. */
   readonly url: string
-  /** Stops accepting, waits for running calls up to the grace, aborts the rest, which charges them. */
+  /** Stops accepting, waits for running calls up to the grace, then aborts the rest, which charges them. */
   close(graceSeconds?: number): Promise<void>
 }
 
@@ -39,16 +39,16 @@ export interface ListenOptions {
   readonly host?: string
 }
 
-/** Longer than the reverse proxies in front: they, not we, close idle connections. */
+/** Longer than in the usual reverse proxies, so that they close idle connections and not the gateway. */
 const KEEP_ALIVE_MS = 75_000
 const DEFAULT_HEADERS_ALLOWED = 'authorization, content-type, x-session-id'
-/** How much of a refused upload is still read, so that the client gets to read the refusal. */
+/** Bytes of a refused upload that are still read, so that the client reads the refusal. */
 const LINGER_BYTES = 16 * 1024 * 1024
 const LINGER_MS = 5_000
-/** After the grace: what aborted calls get to say goodbye. */
+/** Time after the grace in which aborted calls send their last bytes. */
 const FAREWELL_MS = 2_000
 
-/** @throws Error when the address cannot be had; listhen does not say why */
+/** Starts to serve. @throws Error when the address cannot be opened; listhen does not say why */
 export async function listen(gateway: Gateway, options: ListenOptions = {}): Promise<Server> {
   const settings = gateway.runtime.config.server
   const host = options.host ?? settings.host
@@ -78,7 +78,7 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
   }
 }
 
-/** listhen opens the port; it cannot be asked for any free one, so that is done here. */
+/** Opens the port with listhen, or any free one without it, which listhen cannot do. */
 async function bind(handler: RequestListener, hostname: string, port: number): Promise<NodeServer> {
   if (port === 0) {
     const server = createServer(handler)
@@ -92,13 +92,13 @@ async function bind(handler: RequestListener, hostname: string, port: number): P
     hostname,
     port,
     public: open,
-    // Without these three it ends running streams on SIGTERM, and a busy port silently becomes another one.
+    // Without these three, listhen ends running streams on SIGTERM and takes another port when this one is busy.
     autoClose: false,
     isProd: true,
     showURL: false,
   })
   const server = listener.server as NodeServer
-  // It counts requests for a way to close that is not used here, and puts a listener on each of them.
+  // listhen adds a listener that counts requests for its own way of closing, which is not used.
   const listeners = server.listeners('request') as RequestListener[]
   if (listeners.includes(handler)) {
     for (const one of listeners) if (one !== handler) server.off('request', one)
@@ -172,14 +172,14 @@ function refusing(errorOf: (request: IncomingMessage) => GatewayError): EventHan
   return nodeHandler((request, response) => refuse(request, response, errorOf(request)))
 }
 
-/** For routes that answer through h3: headers that every response has. */
+/** Sets the headers of every response, for routes that answer through h3. */
 function setCommonHeaders({ runtime }: H3Event): void {
   const response = runtime!.node!.res!
   const headers = commonHeaders(requestId())
   for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i]!, headers[i + 1]!)
 }
 
-/** Runs one call from its first byte to its last. Every way out ends the call. */
+/** Runs one call from its first byte to its last. Every path ends the call. */
 async function serve(
   gateway: Gateway,
   route: Route,
@@ -197,7 +197,7 @@ async function serve(
   const out = new NodeOutgoing(response, call)
   response.on('close', () => {
     if (response.writableFinished) return
-    // Abort first: a generator that waits for a read notices nothing else.
+    // Abort first: a flow that waits for a read notices nothing else.
     call.abort(new ClientDisconnected())
     void call.end('cancelled')
   })
@@ -291,7 +291,10 @@ function preflight(request: IncomingMessage, response: ServerResponse): void {
   response.end()
 }
 
-/** Runs of `/` in the path collapse, a trailing `/` is dropped, a doubled `/v1` becomes one: base URLs are often mis-set. */
+/**
+ * Collapses runs of `/` in the path, drops a trailing `/`, and makes a doubled `/v1` one: base URLs are often mis-
+ * set.
+ */
 export function tidyUrl(url: string): string {
   const query = url.indexOf('?')
   const path = query < 0 ? url : url.slice(0, query)
@@ -317,7 +320,7 @@ function unknownUrl(url: string): NotFound {
   return new NotFound('unknown_url', `There is no route ${shown}.${hint}`)
 }
 
-/** What h3 caught: our own errors as they are, its own by their status. */
+/** An error that h3 caught, for the client: the gateway's own as it is, h3's by its status. */
 function toPublicError(thrown: HTTPError): GatewayError {
   if (GatewayError.is(thrown)) return thrown
   if (GatewayError.is(thrown.cause)) return thrown.cause
@@ -330,7 +333,7 @@ function toPublicError(thrown: HTTPError): GatewayError {
   return toGatewayError(thrown.cause ?? thrown)
 }
 
-/** Resolves true when no call is running any more, false when `withinMs` have passed. */
+/** Resolves true when no call is running, false after `withinMs`. */
 async function drained(gateway: Gateway, withinMs: number): Promise<boolean> {
   const end = performance.now() + withinMs
   while (gateway.running.size > 0) {

@@ -35,7 +35,7 @@ function leave({ runtime, account, key, id: request }: Call): void | Promise<voi
   return runtime.ledger.leave({ account: account.id, key: key.id, request })
 }
 
-/** Asks the ledger. @throws Unauthenticated where there is no such key */
+/** Asks the ledger to admit the call. @throws Unauthenticated without a known key */
 async function admit(call: Call, known: ResolvedKey | null): Promise<Admission> {
   if (!known) throw new Unauthenticated('The API key is not valid.')
   const { ledger, config } = call.runtime
@@ -100,7 +100,7 @@ function setRateHeaders(call: Call, rate: RateStatus): void {
   headers['x-ratelimit-reset-requests'] = durationOf(rate.resetMs)
 }
 
-/** OpenAI's form of a duration: `120ms`, `1.5s`, `1m0s`. */
+/** A duration in OpenAI's form: `120ms`, `1.5s`, `1m0s`. */
 export function durationOf(ms: number): string {
   const whole = Math.max(0, Math.ceil(ms))
   if (whole < 1000) return `${whole}ms`

@@ -10,7 +10,7 @@ export const trace: Stage = async function trace(call, next) {
   return next()
 }
 
-/** What guards decided. */
+/** Writes the decision of the guards to log and metrics. */
 function recordDecision(call: Call, decision: Decision, at: number): void {
   const { access, metrics } = call.runtime
   const { mode, outcome, rules } = decision.summary()
@@ -19,7 +19,7 @@ function recordDecision(call: Call, decision: Decision, at: number): void {
   else access?.decided({ at, requestId: call.id, mode, outcome, rules })
 }
 
-/** Whose decision it is. */
+/** The call that a decision belongs to. */
 function headOf(call: Call, at: number) {
   const { path, policy, key, account, model } = call
   return {
@@ -36,7 +36,7 @@ function headOf(call: Call, at: number) {
   }
 }
 
-/** Of policies that are kept; a key's is the same object for many calls. */
+/** By policy object: that of a key is the same object for many calls. */
 const hashes = new WeakMap<Policy, string>()
 
 /** Equal for equal policies. */
@@ -67,7 +67,7 @@ function record(call: Call): void {
     completionTokens: usage?.completionTokens,
   })
   const { decision } = call
-  // Written when the last of them has looked: those who only look on may take longer.
+  // Guards in monitor mode may take longer than the call.
   const looking = decision?.complete()
   if (looking) void looking.then(() => recordDecision(call, decision!, Date.now()))
   else if (decision) recordDecision(call, decision, now)

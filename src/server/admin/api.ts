@@ -1,7 +1,7 @@
 /**
- * The admin API: accounts, keys, credits, the ledger's rows, models, the state of the gateway. Bearer `admin.token`;
- * without one there is no admin API. Members have the wire's snake_case names, amounts are JSON numbers in USD, answers
- * are wrapped in `data`, lists say in `next` where they go on.
+ * The admin API: accounts, keys, credits, ledger rows, models, the state of the gateway. Needs the bearer token
+ * `admin.token`; without one in the configuration there is no admin API. Members have snake_case names, amounts are
+ * JSON numbers in USD, answers are wrapped in `data`, and `next` of a list is where it goes on.
  */
 import { H3, HTTPResponse, type H3Event } from 'h3'
 import { hash, randomUUID, timingSafeEqual } from 'node:crypto'
@@ -35,7 +35,7 @@ import {
   statusView,
 } from './views.ts'
 
-/** Bytes of a body: the longest policy, twice over. */
+/** Largest body: twice the longest policy. */
 const BODY_LIMIT = 262_144
 
 /** An authorised request, with the `:id` of its path. */
@@ -47,7 +47,7 @@ interface Asked {
   readonly id: string
 }
 
-/** 200 unless it says otherwise. */
+/** Status 200 by default. */
 interface Answer {
   readonly status?: number
   readonly body: {
@@ -75,7 +75,10 @@ const ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   '/status': { GET: ({ gateway }) => ({ body: { data: statusView(gateway) } }) },
 }
 
-/** An app to be mounted at `/admin`. It throws GatewayErrors; whoever mounts it turns them into bodies. */
+/**
+ * The app that is mounted at `/admin`. It throws GatewayErrors, which the app around it turns into bodies.
+ * @param begin called for every request, before its key is checked
+ */
 export function adminApp(gateway: Gateway, begin: (event: H3Event) => void): H3 {
   const app = new H3()
   app.use((event) => {
@@ -111,8 +114,8 @@ export function healthOf(gateway: Gateway): HTTPResponse {
 }
 
 /**
- * Metrics as Prometheus text, for whoever `admin.metrics` lets read them.
- * @throws NotFound where they are switched off, Unauthenticated without the admin token
+ * Metrics as Prometheus text, for the readers that `admin.metrics` admits.
+ * @throws NotFound when metrics are disabled, Unauthenticated without the admin token
  */
 export function metricsOf(gateway: Gateway, authorization: string | null): HTTPResponse {
   const { config, metrics } = gateway.runtime
@@ -162,7 +165,7 @@ async function listRows({ runtime, id, query }: Asked): Promise<Answer> {
   await accountOf(runtime, id)
   const data = []
   for await (const row of runtime.ledger.usage(id, before)) {
-    // One more than asked for says that the list goes on.
+    // One row more than requested tells that the list goes on.
     if (data.length === limit) return { body: { data, next: data.at(-1)!.seq } }
     data.push(rowView(row))
   }
@@ -206,7 +209,7 @@ async function verify(asked: Asked): Promise<Answer> {
   return { body: { data: { ok: found.length === 0, discrepancies } } }
 }
 
-/** The part of the orphans that was asked for with `?limit=` and `?after=<request id>`. */
+/** The page of the orphans that `?limit=` and `?after=<request id>` select. */
 async function listOrphans(asked: Asked): Promise<Answer> {
   const limit = readLimit(asked.query.get('limit'))
   const after = asked.query.get('after')
@@ -238,7 +241,7 @@ function authorize(gateway: Gateway, authorization: string | null): void {
   if (given === undefined) {
     throw new Unauthenticated('Send the admin token as "Authorization: Bearer <token>".')
   }
-  // Digests have one length, which the comparison needs, and a token of another length takes no less time.
+  // The comparison needs equal lengths; digests have them, and tokens of any length take the same time.
   if (!timingSafeEqual(hash('sha256', given, 'buffer'), hash('sha256', token, 'buffer'))) {
     throw new Unauthenticated('The admin token is wrong.')
   }
@@ -259,7 +262,7 @@ function incomingOf({ event, runtime }: Asked): NodeIncoming {
   return new NodeIncoming(request, alarm)
 }
 
-/** The part of a list that was asked for with `?limit=` and `?after=<id>`. */
+/** The page of a list that `?limit=` and `?after=<id>` select. */
 function page<Item extends { readonly id: string }>({ query }: Asked, all: readonly Item[]) {
   const after = query.get('after')
   const start = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1
@@ -273,7 +276,7 @@ function notInList(): InvalidRequest {
   return new InvalidRequest('invalid_value', message, { param: 'after' })
 }
 
-/** The account that `?account=` narrows an answer to. @throws NotFound */
+/** The account that `?account=` filters by. @throws NotFound */
 async function filterOf({ runtime, query }: Asked): Promise<string | undefined> {
   const id = query.get('account')
   return id === null ? undefined : (await accountOf(runtime, id)).id
@@ -288,7 +291,7 @@ function missing(what: string, id: string): never {
   throw new NotFound('not_found', `There is no ${what} ${shown}.`)
 }
 
-/** The ledger has a bound for balances, too; and one that does not answer may have booked. */
+/** The ledger bounds balances too; a ledger that does not answer may have booked. */
 function explain(error: unknown, reference: string): never {
   if (error instanceof Unavailable) {
     const again = `Repeat it with the reference ${JSON.stringify(reference)}, which books it once.`

@@ -1,4 +1,4 @@
-/** What the admin API is sent: strict objects; a refusal has the path of the member and says what would be right. */
+/** Bodies of the admin API: strict objects. A refusal names the path of the member and the expected value. */
 import * as v from 'valibot'
 import { InvalidRequest, type InvalidCode } from '../../errors/errors.ts'
 import { toConfigIssues } from '../../errors/issues.ts'
@@ -17,7 +17,7 @@ import { readPolicy, type Policy } from '../../policy/policy.ts'
 const MAX_PAGE = 200
 const DEFAULT_PAGE = 50
 
-/** Settings of a key; null stands for the default, or for no limit. */
+/** Settings of a key; null means the default, or no limit. */
 const settings = {
   rpm_limit: v.nullish(rpmLimit),
   concurrency_limit: v.nullish(concurrencyLimit),
@@ -50,7 +50,7 @@ const trial = v.strictObject({
   ask: v.optional(FLAG),
 })
 
-/** A policy and texts to try it on. */
+/** A policy and the texts to test it on. */
 export interface PolicyTrial {
   readonly policy: Policy
   readonly input: string | undefined
@@ -59,11 +59,11 @@ export interface PolicyTrial {
   readonly ask: boolean
 }
 
-/** @throws InvalidRequest, as all of these */
+/** @throws InvalidRequest, as all functions of this file */
 export const readAccount = (body: object) => withoutNulls(read(account, body))
 export const readCredits = (body: object) => withoutNulls(read(credits, body))
 export const readKey = (body: object) => withoutNulls(read(key, body))
-/** A change: a member that is null is cleared, one that is absent stays. */
+/** A change: null clears a member, an absent member stays. */
 export const readKeyChange = (body: object) => read(keyChange, body)
 
 export function readTrial(body: object): PolicyTrial {
@@ -95,7 +95,7 @@ function read<Shape extends v.GenericSchema>(schema: Shape, body: object): v.Inf
   const result = v.safeParse(schema, body)
   if (result.success) return result.output
   const [issue] = result.issues
-  // Nothing here comes out of the environment, so nothing is hidden but what is named like a secret.
+  // The values come from the request, so only secrets by name are hidden.
   const source = { path: [], value: body, secrets: new Set<string>() }
   const [found] = toConfigIssues([issue!], source, schema)
   const { path, message } = found!
@@ -115,7 +115,7 @@ function codeOf(issue: v.BaseIssue<unknown>): InvalidCode {
 
 type WithoutNulls<Body> = { [Name in keyof Body]: Exclude<Body[Name], null> }
 
-/** On something new, null and absent are the same. */
+/** For new records, null and absent mean the same. */
 function withoutNulls<Body extends object>(body: Body): WithoutNulls<Body> {
   const entries = Object.entries(body).filter(([, value]) => value !== null)
   return Object.fromEntries(entries) as WithoutNulls<Body>

@@ -1,4 +1,4 @@
-/** Trying a policy on texts before a key gets it. */
+/** Tests a policy on texts before a key gets it. */
 import type { Side } from '../../plugin.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { GuardBudget, grantModelAccess } from '../../guard/model-access.ts'
@@ -12,7 +12,7 @@ import { policyWarnings, refusalOf, tighten, type Policy } from '../../policy/po
 import type { PolicyTrial } from './bodies.ts'
 
 /**
- * What every rule of a policy says of the texts. Models are asked only if that is wanted, at the operator's expense.
+ * The verdict of every rule of a policy on the texts. Models are asked only on request, at the operator's expense.
  * @param incoming of the admin's request
  */
 export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: PolicyTrial) {
@@ -70,7 +70,7 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
   }
 }
 
-/** @throws InvalidRequest for a judge that there is not */
+/** @throws InvalidRequest for an unknown judge model */
 export function requireJudge({ guards }: Runtime, policy: Policy | null | undefined): void {
   const judge = policy?.guard?.model
   if (judge === undefined || guards.hasJudge(judge)) return

@@ -1,4 +1,4 @@
-/** What the admin API shows of accounts, keys, rows, models and the gateway itself. */
+/** Accounts, keys, rows, models and the gateway itself, as the admin API shows them. */
 import type { Account, Key } from '../../accounts/accounts.ts'
 import { isAllowed } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
@@ -12,7 +12,7 @@ import type { Usage } from '../../plugin.ts'
 import { policyWarnings, tighten } from '../../policy/policy.ts'
 import type { Routing } from '../../models/routing.ts'
 
-/** Running calls that the status lists. */
+/** Upper bound on running calls in the status. */
 const SHOWN_CALLS = 100
 
 /** An account with its money and the ids of its keys. */
@@ -23,7 +23,7 @@ export async function accountView(runtime: Runtime, account: Account) {
     id: account.id,
     name: account.name,
     balance_usd: usdJson(balance),
-    /** Less what running calls have set aside. */
+    /** The balance without the holds of running calls. */
     available_usd: usdJson(available),
     free_tier: !paid,
     keys: keys.map(({ id }) => id),
@@ -32,8 +32,8 @@ export async function accountView(runtime: Runtime, account: Account) {
 }
 
 /**
- * A key as it was set: null stands for a default, or for no limit. `spend_cap.usd` is text, as in a request, so that
- * what was read can be sent back.
+ * A key with its settings: null means a default, or no limit. `spend_cap.usd` is text, as in a request, so that a
+ * client can send back what it read.
  */
 export async function keyView(runtime: Runtime, key: Key) {
   const { lifetime } = await runtime.ledger.key(key.account, key.id)
@@ -59,8 +59,8 @@ export async function keyView(runtime: Runtime, key: Key) {
 }
 
 /**
- * A row of the ledger. `amount_usd` is what it did to the balance, so that the rows of an account sum to it, unless some
- * were folded.
+ * A row of the ledger. `amount_usd` is its effect on the balance: the rows of an account add up to its balance,
+ * unless some were folded.
  */
 export function rowView({ seq, kind, request, key, at, cost, usage, note }: LedgerRow) {
   return {
@@ -81,18 +81,18 @@ export function rowView({ seq, kind, request, key, at, cost, usage, note }: Ledg
   }
 }
 
-/** A call that was let in and never settled. */
+/** A call that was admitted and never settled. */
 export function orphanView({ account, key, request, at }: Orphan) {
   return { request_id: request, account_id: account, key_id: key, at: moment(at) }
 }
 
-/** Settlements that are not confirmed yet, and for how long the oldest of them has waited. */
+/** Settlements that are not confirmed yet, and the age of the oldest. */
 export function outboxView({ runtime }: Gateway) {
   const { ok, outbox, oldestMs } = runtime.ledger.health()
   return { ok, outbox, oldest_ms: oldestMs }
 }
 
-/** A model with the ways to serve it and how these have been doing. */
+/** A model with its deployments and their health. */
 export function modelView(model: Model, routing: Routing) {
   return {
     id: model.id,
@@ -122,7 +122,7 @@ export function modelView(model: Model, routing: Routing) {
   }
 }
 
-/** What runs, for how long, on what state. */
+/** Version, uptime, state engine and running calls of the gateway. */
 export function statusView(gateway: Gateway) {
   const { runtime, startedAt, version, running } = gateway
   const now = Date.now()
@@ -146,7 +146,7 @@ export function statusView(gateway: Gateway) {
   }
 }
 
-/** Settings of a key that will not do what they look like. */
+/** Warnings about settings of a key that have no effect. */
 async function warningsOf(
   { models, policy }: Key,
   { catalog, guards }: Runtime,
