@@ -35,6 +35,8 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
   /** The answer, where it goes out as a whole. */
   #buffer: OutputPiece<Part>[] = []
   #ended = false
+  /** Pieces that wait until a guard has read the text before them. */
+  #waiting: OutputPiece<Part>[] = []
   /** The text with characters that guards have not been told of. */
   #untold: ScreenedText<Part> | undefined
   /** The text of which guards were told last. */
@@ -92,8 +94,7 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
   end(): void {
     this.#tell()
     this.#ended = true
-    for (const choice of this.#choices) choice.finish()
-    this.#replay()
+    this.#finish()
   }
 
   /** Guards have answered. */
@@ -103,7 +104,8 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
       choice.settle()
       if (!choice.over) this.checkRetained(choice)
     }
-    this.#replay()
+    this.#takeWaiting()
+    this.#finish()
   }
 
   /** No text came for a while: what is there may be judged. */
@@ -128,6 +130,7 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
   /** Nothing more is read; what is retained stays so. */
   close(): void {
     this.done = true
+    this.#takeWaiting()
     for (const { allTexts } of this.#choices) for (const text of allTexts) text.drop()
   }
 
@@ -181,15 +184,36 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
   }
 
   #takePiece(piece: OutputPiece<Part>): void {
+    if (this.#waiting.length === 0 && this.#process(piece)) return
+    this.#waiting.push(piece)
+    this.retained += sizeOf(piece)
+  }
+
+  #takeWaiting(): void {
+    while (this.#waiting.length > 0 && this.#process(this.#waiting[0]!)) {
+      this.retained -= sizeOf(this.#waiting.shift()!)
+    }
+    if (this.#waiting.length === 0) this.#tell()
+  }
+
+  /** @returns false if the piece has to wait */
+  #process(piece: OutputPiece<Part>): boolean {
+    if (this.done) return true
     if (this.#untold && !isTextOf(this.#untold, piece)) this.#tell()
-    if (this.done) return
+    if (this.busy) return false
     const choice = this.#choices[piece.choice] ?? this.#openUpTo(piece.choice)
-    if (choice.over) return
+    if (this.done || choice.over) return true
     if (this.buffering) this.#buffer.push(piece)
     choice.take(piece)
-    if (piece.kind !== 'text') return
+    if (piece.kind !== 'text') return true
     this.#untold = choice.texts.get(piece.channel)
     if (this.#untold && this.#untold.untoldLength >= MAX_TOGETHER) this.#tell()
+    return true
+  }
+
+  #finish(): void {
+    if (this.#ended && !this.busy) for (const choice of this.#choices) choice.finish()
+    this.#replay()
   }
 
   #openUpTo(index: number): ScreenedChoice<Part> {
@@ -254,4 +278,11 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
 /** Whether a piece is more of a text. */
 function isTextOf<Part>({ stream }: ScreenedText<Part>, piece: OutputPiece<Part>): boolean {
   return piece.kind === 'text' && piece.channel === stream.channel && piece.choice === stream.choice
+}
+
+/** Characters of a piece. */
+function sizeOf<Part>(piece: OutputPiece<Part>): number {
+  if (piece.kind === 'text') return piece.text.length
+  if (piece.kind === 'fragment') return piece.size
+  return piece.kind === 'whole' ? piece.texts.reduce((sum, { text }) => sum + text.length, 0) : 0
 }

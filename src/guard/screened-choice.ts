@@ -100,9 +100,8 @@ export class ScreenedChoice<Part> {
 
   /** Tells guards of the characters of a text that came together. */
   tell(text: ScreenedText<Part>): void {
-    const said = text.tell()
-    this.#retain(said.length)
-    if (!text.busy) this.#checkStopped(text, said)
+    this.#retain(text.tell())
+    if (!text.busy) this.#checkStopped(text)
     if (this.over || text.blockedAt) return
     if (this.texts.has(text.stream.channel)) this.#release(text)
     this.#answer.checkRetained(this)
@@ -125,7 +124,7 @@ export class ScreenedChoice<Part> {
   /** Acts on what guards have said. */
   look(): void {
     for (const text of this.texts.values()) {
-      if (!this.over && !text.busy) this.#checkStopped(text, '')
+      if (!this.over && !text.busy) this.#checkStopped(text)
     }
     if (!this.over) this.#lookAtItems()
   }
@@ -263,11 +262,10 @@ export class ScreenedChoice<Part> {
     if (!this.over && buffering) this.#answer.checkRetained(this)
   }
 
-  /** @param last the characters of which guards were told last */
-  #checkStopped(text: ScreenedText<Part>, last: string): void {
+  #checkStopped(text: ScreenedText<Part>): void {
     const stopped = this.#blockOf(text)
     if (!stopped) return
-    const blocked = this.#locate(text, stopped, last)
+    const blocked = this.#locate(text, stopped)
     if (blocked === 'locating') return
     this.#release(text, blocked.safeOffset)
     this.#report(blocked, text, text.droppable)
@@ -281,9 +279,9 @@ export class ScreenedChoice<Part> {
   }
 
   /** Where a text is blocked, once that is known. */
-  #locate(text: ScreenedText<Part>, stopped: Stopped, last: string): BlockedAt | 'locating' {
+  #locate(text: ScreenedText<Part>, stopped: Stopped): BlockedAt | 'locating' {
     if (text.blockedAt) return text.blockedAt
-    const located = text.locate(stopped, last, () => {
+    const located = text.locate(stopped, () => {
       if (this.over || this.#answer.done) throw OVER
     })
     if (!(located instanceof Promise)) return located

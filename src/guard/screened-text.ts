@@ -38,8 +38,10 @@ export class ScreenedText<Part> {
   #text = ''
   /** What guards have not been told of yet. */
   #untold = ''
-  #tellings = 0
+  /** Up to here no guard has stopped the text. */
+  #clearUpTo = 0
   readonly #keeps: boolean
+  readonly #atOnce: boolean
   readonly #retained: Retained<Part>[] = []
 
   /** @param changed called when a guard has answered that was waited for */
@@ -52,6 +54,7 @@ export class ScreenedText<Part> {
     this.stream = stream
     this.droppable = droppable
     this.#scanners = scanners
+    this.#atOnce = atOnce
     const options = { atOnce, changed }
     this.#sessions = scanners.map((scanner) => new ScanSession(scanner, stream, options))
     this.#keeps = scanners.filter(({ local }) => local).length > 1
@@ -110,14 +113,15 @@ export class ScreenedText<Part> {
     this.#retained.push({ piece, start, end: this.length })
   }
 
-  /** Tells guards what came since they were told last. @returns that */
-  tell(): string {
+  /** Tells guards what came since they were told last. @returns its length */
+  tell(): number {
     const text = this.#untold
     this.#untold = ''
-    this.#tellings++
+    // Guards that check at the end may stop any of the text.
+    if (!this.#atOnce) this.#clearUpTo = this.#text.length
     if (this.#keeps && this.length <= MAX_KEPT) this.#text += text
     for (const session of this.#sessions) session.push(text)
-    return text
+    return text.length
   }
 
   /** Nothing follows. Idempotent. */
@@ -155,22 +159,18 @@ export class ScreenedText<Part> {
 
   /**
    * Where a stopped text is blocked, and by which guard: see {@link BlockLocator}.
-   * @param last the piece in which it was stopped; empty at the end of the text
    * @param proceed throws when the answer is no longer wanted
    */
-  locate(
-    { session, stop }: Stopped,
-    last: string,
-    proceed: () => void,
-  ): BlockedAt | Promise<BlockedAt> {
+  locate({ session, stop }: Stopped, proceed: () => void): BlockedAt | Promise<BlockedAt> {
     const known = { session, stop, safeOffset: this.safeOffset }
     const text = this.#text
-    const piece = last === '' && this.#tellings === 1 ? text : last
-    if (!this.#keeps || !stop.block || piece.length < 2 || text.length < this.length) return known
+    const from = Math.max(this.#clearUpTo, this.#earliestEnd() - 1)
+    if (!this.#keeps || !stop.block || text.length - from < 2 || text.length < this.length) {
+      return known
+    }
     const locals = this.#scanners.filter(
       (scanner) => scanner.local && this.#sessions.some((one) => isOf(one, scanner)),
     )
-    const from = Math.max(text.length - piece.length, this.#earliestEnd() - 1)
     return new BlockLocator(locals, this.stream, text, from).locate(known, proceed)
   }
 
