@@ -88,10 +88,10 @@ export function oneOf(values: readonly string[]): Check {
 export function list(item: Check, min = 0, max = Infinity): Check {
   return (value) => {
     if (!Array.isArray(value)) return wrongType(value, 'an array')
-    const count = `${value.length} items`
     if (value.length < min) return problem('empty_array', 'an array with at least one item', 'none')
     if (value.length > max) {
-      return problem('array_above_max_length', `an array of at most ${max} items`, count)
+      const expected = `an array of at most ${max} items`
+      return problem('array_above_max_length', expected, `${value.length} items`)
     }
     for (let i = 0; i < value.length; i++) {
       const found = item(value[i])
