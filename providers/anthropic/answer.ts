@@ -7,7 +7,7 @@ import { FORMAT, toId } from './thoughts.ts'
 import { toUsage, withLater, type Counts } from './usage.ts'
 
 /** What the request says about how to read its answer. */
-export interface AnswerContext {
+interface AnswerContext {
   /** The answer comes as the input of the tool {@link ANSWER_TOOL}. */
   readonly answersByTool: boolean
   readonly fail: Host['fail']

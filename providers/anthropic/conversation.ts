@@ -19,7 +19,7 @@ import { withThoughts } from './thoughts.ts'
 import { CallIds, callsOf, NO_RESULT, type Call } from './tool-calls.ts'
 
 /** A conversation for the Messages API. */
-export interface Conversation {
+interface Conversation {
   readonly system: readonly TextBlock[]
   /** Starts with a user turn. Roles alternate. */
   readonly turns: readonly Turn[]

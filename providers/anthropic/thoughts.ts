@@ -9,7 +9,7 @@ import type { Block, TextBlock, ThoughtBlock, ToolUseBlock } from './blocks.ts'
 export const FORMAT = 'anthropic-claude-v1'
 
 /** Position of a block: UTF-16 units of text and number of calls before it. */
-export interface Position {
+interface Position {
   readonly characters: number
   readonly calls: number
 }

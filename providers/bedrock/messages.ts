@@ -18,7 +18,7 @@ import { audioBlock, fileBlock, imageBlock, type Block } from './media.ts'
 import type { Traits } from './models.ts'
 
 /** One turn of a conversation. */
-export interface Turn {
+interface Turn {
   readonly role: 'user' | 'assistant'
   readonly content: Block[]
 }

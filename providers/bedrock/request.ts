@@ -11,7 +11,7 @@ import {
 } from './models.ts'
 
 /** Options of a deployment that change its requests. */
-export interface RequestOptions {
+interface RequestOptions {
   readonly cache?: boolean | undefined
   readonly schema?: SchemaForm | undefined
   readonly fields?: Readonly<Record<string, unknown>> | undefined

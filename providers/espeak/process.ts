@@ -36,7 +36,7 @@ function run(command: string, args: readonly string[]): Promise<{ readonly stdou
 }
 
 /** A text, and how eSpeak is to speak it. */
-export interface Text {
+interface Text {
   readonly command: string
   readonly voice: string
   /** Words per minute. */

@@ -4,7 +4,7 @@ import { mergeHeaders, parseAnswer, send } from '../shared/http.ts'
 import { httpFailure } from './errors.ts'
 
 /** Address and credentials. */
-export interface ClientOptions {
+interface ClientOptions {
   /** Without `/models/…`. */
   readonly baseURL: string
   readonly apiKey?: string | undefined

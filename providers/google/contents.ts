@@ -4,13 +4,13 @@ import { textOf, toParts, type Part } from './media.ts'
 import { isBefore } from './thinking.ts'
 
 /** One turn of a conversation. */
-export interface Content {
+interface Content {
   readonly role: 'user' | 'model'
   readonly parts: Part[]
 }
 
 /** A conversation for Google. */
-export interface Conversation {
+interface Conversation {
   readonly contents: Content[]
   readonly systemInstruction?: { readonly parts: Part[] }
 }

@@ -5,7 +5,7 @@ import { toThinkingConfig, type Thinking } from './thinking.ts'
 import { toTools } from './tools.ts'
 
 /** Options that change requests. */
-export interface RequestOptions {
+interface RequestOptions {
   /** Threshold from which answers are blocked. By default Google's own. */
   readonly safety?: string | undefined
   /** How the model is told to think. By default this follows from its name. */

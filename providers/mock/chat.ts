@@ -3,7 +3,7 @@ import type { ChatChunk, ChatCompletion, ChatInput } from '../../src/plugin.ts'
 import { exampleOf } from './schema-example.ts'
 
 /** What the deployment's options script. */
-export interface ChatScript {
+interface ChatScript {
   readonly reply?: string | undefined
   readonly reasoning?: string | undefined
   readonly toolCalls?: readonly { name: string; arguments: unknown }[] | undefined

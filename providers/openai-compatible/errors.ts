@@ -37,7 +37,7 @@ export function sendRequest(host: Host, request: UpstreamRequest): Promise<Upstr
  * The failure for an answer with an error status.
  * @param body JSON, HTML or empty
  */
-export function httpFailure(
+function httpFailure(
   fail: Host['fail'],
   { status, headers }: UpstreamResponse,
   body: string,

@@ -138,7 +138,7 @@ function propertiesOf({
 }
 
 /** Usage in either of OpenAI's two forms. Output tokens count as image tokens unless the vendor says otherwise. */
-export function toUsage(reported: any): Usage | undefined {
+function toUsage(reported: any): Usage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
   const input = reported.input_tokens_details ?? reported.prompt_tokens_details ?? {}
   const output = reported.output_tokens_details ?? reported.completion_tokens_details ?? {}

@@ -285,7 +285,7 @@ const ROWS = {
 } satisfies Record<string, Quirks>
 
 /** Name of a row. */
-export type Row = keyof typeof ROWS
+type Row = keyof typeof ROWS
 
 /** Values of the option `quirks`. */
 export const ROW_NAMES = Object.keys(ROWS) as [Row, ...Row[]]

@@ -6,7 +6,7 @@ import type { Quirks } from './quirks.ts'
 import { isOff } from './reasoning.ts'
 
 /** Options of a deployment that change its requests. */
-export interface RequestOptions {
+interface RequestOptions {
   /** Whether reasoning of earlier turns is sent to the model. By default as the vendor expects. */
   readonly replayReasoning?: boolean | undefined
   /** Members, in the vendor's names, that this model refuses. */

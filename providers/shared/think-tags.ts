@@ -12,7 +12,7 @@ export const THINK_TAGS = ['tags', 'thinking-tags', 'prefilled-tags'] as const
 export type ThinkTags = (typeof THINK_TAGS)[number]
 
 /** The reasoning and the text in a piece of an answer. Either may be empty. */
-export interface Thought {
+interface Thought {
   readonly reasoning: string
   readonly content: string
 }

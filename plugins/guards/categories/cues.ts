@@ -65,7 +65,7 @@ export function* entriesOf(
 }
 
 /** Splits one list into its entries. */
-export function split(table: string | undefined): string[] {
+function split(table: string | undefined): string[] {
   return (table ?? '')
     .split(',')
     .map((entry) => entry.replace(/\s+/g, ' ').trim())

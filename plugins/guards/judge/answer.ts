@@ -3,7 +3,7 @@ import type { ChatCompletion } from '../../../src/plugin.ts'
 import { InvalidAnswer } from './judge-model.ts'
 
 /** What a valid answer contains. */
-export interface Expected {
+interface Expected {
   readonly nonce: string
   /** Ids of the passages. */
   readonly ids: readonly string[]
@@ -12,7 +12,7 @@ export interface Expected {
 }
 
 /** Score per rule, from 0 to 1. */
-export type Scores = Readonly<Record<string, number>>
+type Scores = Readonly<Record<string, number>>
 
 /**
  * The scores of every passage.

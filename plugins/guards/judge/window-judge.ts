@@ -8,7 +8,7 @@ const REMEMBERED_SECONDS = 600
 const secret = randomBytes(32)
 
 /** A blocking verdict, and the index of the text. */
-export interface Block {
+interface Block {
   readonly index: number
   readonly verdict: Verdict
 }

@@ -24,7 +24,7 @@ export interface Entity extends Range {
 }
 
 /** What is already known about a stretch and the start of its line. */
-export interface Traits {
+interface Traits {
   /** The start of the line up to a colon, when it is far away. */
   readonly label: string
   readonly digits: boolean

@@ -8,7 +8,7 @@ const NOT_CHECKED: Verdict = { action: 'abstain', why: 'not-applicable' }
 const SLICE = 256
 
 /** Checks one text, piece by piece, without waiting. */
-export interface LocalCheck {
+interface LocalCheck {
   push(text: string): CheckProgress
   end(): CheckProgress
 }
