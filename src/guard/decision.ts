@@ -8,7 +8,7 @@ import type { OutputLocation } from './screen-types.ts'
 import type { BlockVerdict, FaultKind } from './verdicts.ts'
 
 type GuardOutcome = 'passed' | 'blocked' | 'error'
-export type Evidence = 'none' | 'hash' | 'text'
+type Evidence = 'none' | 'hash' | 'text'
 
 /** One violation, as the event reports it. */
 export interface Finding {

@@ -9,7 +9,7 @@ import { InvalidRequest } from '../errors/errors.ts'
 import type { DownloadOptions, Download } from '../plugin.ts'
 
 /** The member `fetch` of the configuration. */
-export interface DownloadSettings {
+interface DownloadSettings {
   readonly enabled: boolean
   /** Largest file, in bytes. */
   readonly limit: number

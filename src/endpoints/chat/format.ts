@@ -7,7 +7,7 @@ import type { BilledChunk } from './billing.ts'
 import { signatureIn, type ChatRequest } from './request.ts'
 
 /** The pure translation between one client form of chat and the normal form: no state, no money, no policy. */
-export interface Dialect {
+interface Dialect {
   readonly name: 'chat' | 'messages' | 'responses'
   readonly path: string
   /**

@@ -17,7 +17,7 @@ export const billing: Billing<ImageRequest, ImagePart> = {
 }
 
 /** Quantities that were read from an answer. */
-export interface ImageCount {
+interface ImageCount {
   /** Finished images; undefined until there are any. */
   readonly images: number | undefined
   /** As the vendor counted. */

@@ -39,7 +39,7 @@ const ALL_HELD: HoldResult = { ok: false, why: 'held', retryAfterMs: RETRY_MS }
 export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFlight: 0 }
 
 /** A call that holds a lease. */
-export interface RunningCall {
+interface RunningCall {
   readonly request: RequestId
   readonly key: KeyBook
   /** Calendar time of the admission. */
@@ -331,13 +331,13 @@ export class AccountBook {
 }
 
 /** A key's spend in one window; `held` belongs to running calls. */
-export interface WindowSpend {
+interface WindowSpend {
   settled: Pico
   held: Pico
 }
 
 /** A key's part of an account book. */
-export class KeyBook {
+class KeyBook {
   readonly id: string
   limits: KeyLimits | undefined = undefined
   revision = -Infinity

@@ -32,7 +32,7 @@ import {
 import { RATE, UNCOUNT } from './script-rate.ts'
 
 /** As ioredis defines a command. */
-export interface Script {
+interface Script {
   readonly lua: string
   readonly numberOfKeys: number
 }
