@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, it } from 'vitest'
-import { cutAtEvents, type Answer } from './upstream.ts'
+import { boundariesOf, cutAt, type FakeResponse } from './upstream.ts'
 
 /** One recorded exchange. */
 export interface Recording {
@@ -78,13 +78,16 @@ export function readJsonLines(file: string): any[] {
 }
 
 /** The recorded answer in one piece. */
-export function whole({ status, headers, body }: Recording): Answer {
+export function whole({ status, headers, body }: Recording): FakeResponse {
   return { status, headers, pieces: [body] }
 }
 
 /** The same answer, one piece an event. */
-export function byEvents(recording: Recording): Answer {
-  return { ...whole(recording), pieces: cutAtEvents(recording.body) }
+export function byEvents(recording: Recording): FakeResponse {
+  return {
+    ...whole(recording),
+    pieces: cutAt(recording.body, boundariesOf(recording.body, 'text/event-stream')),
+  }
 }
 
 function read(vendor: string, name: string): Recording {

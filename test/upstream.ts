@@ -1,11 +1,11 @@
-/** A vendor on a real socket, and bodies cut as a network may cut them: what plugin authors get, for the tests of the house. */
-export { cutAt, cutAtEvents } from '../src/testing/splits.ts'
+/** The fake upstream of the kit for plugin authors, for the tests of this repository. */
+export { boundariesOf, cutAt } from '../src/testing/splits.ts'
 export {
   events,
   json,
   sse,
   startUpstream,
-  type FakeResponse as Answer,
+  type FakeResponse,
   type FakeUpstream,
-  type ReceivedRequest as Seen,
+  type ReceivedRequest,
 } from '../src/testing/fake-upstream.ts'

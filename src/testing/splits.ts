@@ -27,11 +27,6 @@ export function cutAt(body: Uint8Array, positions: readonly number[]): Uint8Arra
   return [...ends, body.length].map((end, i) => body.subarray(ends[i - 1] ?? 0, end))
 }
 
-/** Splits a body after each server-sent event, whatever line ends it uses. */
-export function cutAtEvents(body: Uint8Array): Uint8Array[] {
-  return cutAt(body, eventEnds(body))
-}
-
 /**
  * Offsets at which the parts of a body end, by its content type: server-sent events, lines of JSON, or frames of a binary
  * event stream. Empty for a body without parts.

@@ -1,6 +1,6 @@
 /** The same reply in the words of every kind of vendor. */
 import { EventStreamCodec } from '@smithy/eventstream-codec'
-import { events, json, sse, type Answer } from '../upstream.ts'
+import { events, json, sse, type FakeResponse } from '../upstream.ts'
 
 /** What a vendor says: thoughts, where there are any, and a text. */
 export interface Said {
@@ -16,8 +16,8 @@ export interface Dialect {
   readonly deployment?: Record<string, unknown>
   /** It can say what it thought. */
   readonly thinks: boolean
-  readonly stream: (said: Said) => Answer
-  readonly whole: (said: Said) => Answer
+  readonly stream: (said: Said) => FakeResponse
+  readonly whole: (said: Said) => FakeResponse
 }
 
 /** Texts come in pieces of six characters. */
@@ -25,7 +25,7 @@ const cut = (text = '') => text.match(/.{1,6}/gs) ?? []
 const keyed = (url: string) => ({ baseURL: url, apiKey: 'sk-test' })
 
 /** OpenAI's events, with deltas that say what was said. */
-function chunks(deltas: readonly object[]): Answer {
+function chunks(deltas: readonly object[]): FakeResponse {
   const chunk = (delta: object, finish_reason: string | null = null) => ({
     id: 'c',
     object: 'chat.completion.chunk',
@@ -36,7 +36,7 @@ function chunks(deltas: readonly object[]): Answer {
   return events(...deltas.map((delta) => chunk(delta)), chunk({}, 'stop'), '[DONE]')
 }
 
-function completion(message: object): Answer {
+function completion(message: object): FakeResponse {
   const choices = [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: 'stop' }]
   return json({ id: 'c', object: 'chat.completion', created: 1, model: 'm', choices })
 }
@@ -51,7 +51,7 @@ const tagged = ({ thought, text }: Said): Said =>
   thought === undefined ? { text } : { text: `<think>${thought}</think>${text}` }
 
 /** Anthropic's events, each named by its type. */
-function anthropic(...payloads: readonly Record<string, unknown>[]): Answer {
+function anthropic(...payloads: readonly Record<string, unknown>[]): FakeResponse {
   const lines = payloads.map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`)
   return sse(lines.join(''))
 }

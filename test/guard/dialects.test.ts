@@ -1,7 +1,7 @@
 /** The same words through every kind of vendor: guards read what the gateway makes of it, so none is a way around. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, type Answer as Got, type TestGateway } from '../_setup.ts'
-import { startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import { startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 import { DIALECTS, type Dialect, type Said } from './_dialects.ts'
 import { readStream } from './_setup.ts'
 
@@ -45,7 +45,7 @@ afterAll(async () => {
   await vendor.close()
 })
 
-function ask(dialect: Dialect, answer: Answer, key: string, stream: boolean): Promise<Got> {
+function ask(dialect: Dialect, answer: FakeResponse, key: string, stream: boolean): Promise<Got> {
   vendor.answer(answer)
   const model = `acme/${DIALECTS.indexOf(dialect)}`
   const messages = [{ role: 'user', content: 'Hi' }]

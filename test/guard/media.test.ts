@@ -4,7 +4,14 @@ import { dataUrl, pdfOf } from '../_documents.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 import { mp3, wav } from '../endpoints/audio/_sounds.ts'
 import { formatPico } from '../../src/money/money.ts'
-import { events, json, sse, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import {
+  events,
+  json,
+  sse,
+  startUpstream,
+  type FakeResponse,
+  type FakeUpstream,
+} from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
 
 const PNG =
@@ -26,7 +33,7 @@ interface Form {
   /** A request with these words. */
   readonly body: (words: string) => object
   /** What the vendor answers, with these words where it says any. */
-  readonly answer: (words: string) => Answer
+  readonly answer: (words: string) => FakeResponse
   /** What an answer costs, in USD. */
   readonly cost: number
   /** Words come out. */
@@ -44,7 +51,7 @@ const hear = (prompt: string, more: object = {}) => ({
   prompt,
   ...more,
 })
-const sound: Answer = { headers: { 'content-type': 'audio/mpeg' }, pieces: [mp3(3)] }
+const sound: FakeResponse = { headers: { 'content-type': 'audio/mpeg' }, pieces: [mp3(3)] }
 const named = (type: string, payload: object) =>
   `event: ${type}\ndata: ${JSON.stringify({ type, ...payload })}\n\n`
 

@@ -2,7 +2,13 @@ import * as v from 'valibot'
 import { afterEach, describe, expect, it } from 'vitest'
 import { formatPico } from '../../src/money/money.ts'
 import { defineGuard, type Guard, type GuardPlugin, type Verdict } from '../../src/plugin.ts'
-import { json, startUpstream, type Answer, type FakeUpstream, type Seen } from '../upstream.ts'
+import {
+  json,
+  startUpstream,
+  type FakeResponse,
+  type FakeUpstream,
+  type ReceivedRequest,
+} from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
 import { chunkOf, guarded, readStream, streamOf, wholeOf, type Guarded } from './_setup.ts'
 
@@ -22,7 +28,10 @@ async function start(...args: Parameters<typeof guarded>): Promise<Guarded> {
 }
 
 /** A guard behind a socket: it asks about every text, and says what it is told. */
-async function service(answer: Answer | ((request: Seen) => Answer), guard: Partial<Guard> = {}) {
+async function service(
+  answer: FakeResponse | ((request: ReceivedRequest) => FakeResponse),
+  guard: Partial<Guard> = {},
+) {
   const server: FakeUpstream = await startUpstream()
   opened.push(server)
   server.answer(answer)
@@ -51,7 +60,7 @@ async function service(answer: Answer | ((request: Seen) => Answer), guard: Part
 /** Blocks texts with this word. */
 const against =
   (word: string) =>
-  ({ json: { text } }: Seen) =>
+  ({ json: { text } }: ReceivedRequest) =>
     json(text.includes(word) ? { action: 'block', rule: 'deny:code' } : { action: 'pass' })
 
 const LONG = 'This is a sentence that says next to nothing at all. '.repeat(12)
@@ -194,7 +203,7 @@ describe('a guard whose answer does not matter any more', () => {
 })
 
 describe('a guard that is down', () => {
-  const broken: [string, Answer][] = [
+  const broken: [string, FakeResponse][] = [
     ['refuses', json({}, 500)],
     ['answers nonsense', { pieces: ['<html></html>'] }],
     ['answers nothing', { pieces: [''] }],

@@ -3,7 +3,7 @@ import { decodeRuns, sanitize } from '../../plugins/guards/judge/sanitize.ts'
 import { formatPico } from '../../src/money/money.ts'
 import { guarded, readStream, streamOf, wholeOf, type Guarded } from '../guard/_setup.ts'
 import { createTestGateway } from '../_setup.ts'
-import { json, startUpstream, type Answer, type Seen } from '../upstream.ts'
+import { json, startUpstream, type FakeResponse, type ReceivedRequest } from '../upstream.ts'
 import {
   against,
   askedIn,
@@ -147,7 +147,7 @@ describe('a working judge', () => {
 })
 
 /** Ways in which a judge model can fail to judge. */
-const BROKEN: readonly (readonly [string, (asked: Asked) => Answer | object | string])[] = [
+const BROKEN: readonly (readonly [string, (asked: Asked) => FakeResponse | object | string])[] = [
   ['is down', () => json({}, 500)],
   ['answers a web page', () => ({ pieces: ['<html></html>'] })],
   ['answers nothing', () => ({ pieces: [''] })],
@@ -290,7 +290,7 @@ describe('text that attacks the judge', () => {
 
 describe('rules of a key and rules of a request', () => {
   /** A question without its random parts. */
-  const settled = (request: Seen): string => {
+  const settled = (request: ReceivedRequest): string => {
     const { system, evidence } = askedIn(request)
     const judged = evidence.passages.filter(({ texts }) => texts[0]!.text.startsWith('Hello'))
     return JSON.stringify([
@@ -329,7 +329,7 @@ describe('rules of a key and rules of a request', () => {
     expect(askedIn(request!).system).not.toContain('boats')
   })
 
-  const lengthOfDecoys = (request: Seen): number =>
+  const lengthOfDecoys = (request: ReceivedRequest): number =>
     askedIn(request)
       .evidence.passages.filter(({ texts }) => !texts[0]!.text.startsWith('Hello'))
       .reduce((sum, passage) => sum + passageText(passage).length, 0)

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { guarded, wholeOf, type Guarded } from '../guard/_setup.ts'
 import { describeRecorded, whole, type Recording } from '../fixtures.ts'
-import { json, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import { json, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 
 const INPUT = { guard: { output: false } } as const
 const user = (content: string) => ({ messages: [{ role: 'user', content }] })
@@ -14,7 +14,7 @@ afterEach(async () => {
 /** A gateway whose judge is of this kind and gives this answer. */
 async function judgedBy(
   kind: string,
-  said: Answer,
+  said: FakeResponse,
   options: object = {},
   applies?: 'always',
 ): Promise<Guarded> {
@@ -27,7 +27,7 @@ async function judgedBy(
   return g
 }
 
-const says = (content: string, logprobs: unknown = null): Answer =>
+const says = (content: string, logprobs: unknown = null): FakeResponse =>
   json({
     id: 'x',
     created: 1,
@@ -156,7 +156,7 @@ describe('models that answer with a label', () => {
     ],
   })
 
-  it.each<[string, Answer, string[]]>([
+  it.each<[string, FakeResponse, string[]]>([
     ['shieldgemma', says('No'), ['passed']],
     ['shieldgemma', says('Yes', top(0.9, 0.1)), ['blocked', 'x:shieldgemma/dangerous']],
     ['shieldgemma', says('Yes', top(0.4, 0.6)), ['passed']],
@@ -197,7 +197,7 @@ describe('models that answer with a label', () => {
 })
 
 describe('a moderation endpoint', () => {
-  async function moderated(answer: Answer): Promise<{ g: Guarded; server: FakeUpstream }> {
+  async function moderated(answer: FakeResponse): Promise<{ g: Guarded; server: FakeUpstream }> {
     const server = await startUpstream(answer)
     opened.push(server)
     const options = { kind: 'moderation', baseURL: `${server.url}/v1`, apiKey: 'sk-test-secret' }
@@ -230,7 +230,7 @@ describe('a moderation endpoint', () => {
     ])
   })
 
-  it.each<[string, Answer]>([
+  it.each<[string, FakeResponse]>([
     ['fails', json({ error: { message: 'sk-test-secret' } }, 500)],
     ['is no JSON', { pieces: ['<html>'] }],
     ['has no result', json({ results: [] })],

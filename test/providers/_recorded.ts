@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { ChatEvents } from '../../src/endpoints/chat/dialects/chat/events.ts'
 import type { ChatInput } from '../../src/plugin.ts'
 import { byEvents, describeRecorded, whole, type Recording } from '../fixtures.ts'
-import { cutAt, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import { cutAt, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 import type { RequestOptions, Outcome, Setup } from './_chat.ts'
 
 /** What to replay, and how. */
@@ -31,7 +31,7 @@ export interface Replays {
   /** The content of a recording, read without the code under test. */
   readonly readBack: (recording: Recording) => RecordedContent
   /** The recorded answer in pieces that end where its events or frames end; by default {@link byEvents}. */
-  readonly atEventEnds?: (recording: Recording) => Answer
+  readonly atEventEnds?: (recording: Recording) => FakeResponse
 }
 
 /** The content of a recorded answer. */
@@ -84,7 +84,7 @@ export function replayAll(replays: Replays, more: (replayed: Replayed) => void =
       await upstream.close()
     })
 
-    function replay(recording: Recording, answer: Answer): Promise<Outcome> {
+    function replay(recording: Recording, answer: FakeResponse): Promise<Outcome> {
       upstream.answer(answer)
       return setups.get(recording.vendor)!.outcome(...ask(recording))
     }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import anthropic from '../../providers/anthropic.ts'
 import type { ChatInput, Schema } from '../../src/plugin.ts'
 import { createTestGateway } from '../_setup.ts'
-import { events, json, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import { events, json, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 import { setUp, type Setup } from './_chat.ts'
 
 let upstream: FakeUpstream
@@ -46,7 +46,7 @@ const ends = (stop_reason: string) => ({
 const END = [ends('end_turn'), { type: 'message_stop' }]
 
 /** The stream of a message. Each block opens empty and comes in two pieces. */
-function streamed(blocks: readonly any[], stop_reason = 'end_turn'): Answer {
+function streamed(blocks: readonly any[], stop_reason = 'end_turn'): FakeResponse {
   return events(
     begin,
     ...blocks.flatMap((block, index) => [...inPieces(block, index), { type: 'ping' }]),
@@ -81,14 +81,14 @@ function inPieces(block: any, index: number): object[] {
   }
 }
 
-async function answered(answer: Answer, input: object = stream, model = MODEL) {
+async function answered(answer: FakeResponse, input: object = stream, model = MODEL) {
   upstream.answer(answer)
   const { completion, usage, failure } = await setup.outcome(input as Partial<ChatInput>, { model })
   const [choice] = completion.choices
   return { message: choice?.message, finish_reason: choice?.finish_reason, usage, failure }
 }
 
-async function failed(answer: Answer, input: object = stream) {
+async function failed(answer: FakeResponse, input: object = stream) {
   const { failure } = await answered(answer, input)
   return failure!
 }
@@ -324,7 +324,7 @@ describe('failures', () => {
   })
 
   it('of proxies are recognised by their status', async () => {
-    const html = (status: number): Answer => ({
+    const html = (status: number): FakeResponse => ({
       status,
       headers: { 'content-type': 'text/html' },
       pieces: ['<html>request too large</html>'],

@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import azure from '../../providers/azure.ts'
 import type { ChatInput } from '../../src/plugin.ts'
-import { events, json, startUpstream, type FakeUpstream, type Seen } from '../upstream.ts'
+import {
+  events,
+  json,
+  startUpstream,
+  type FakeUpstream,
+  type ReceivedRequest,
+} from '../upstream.ts'
 import { setUp, type RequestOptions } from './_chat.ts'
 
 const ANSWER = json({
@@ -21,7 +27,7 @@ async function sent(
   options: Record<string, unknown>,
   input: Partial<ChatInput> = {},
   how: RequestOptions = {},
-): Promise<Seen> {
+): Promise<ReceivedRequest> {
   await using setup = await setUp(azure, { baseURL: upstream.url, apiKey: 'k', ...options })
   upstream.answer(ANSWER)
   await setup.ask(input, { model: 'my gpt', ...how })

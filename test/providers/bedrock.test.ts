@@ -12,9 +12,9 @@ import {
   cutAt,
   json,
   startUpstream,
-  type Answer,
+  type FakeResponse,
   type FakeUpstream,
-  type Seen,
+  type ReceivedRequest,
 } from '../upstream.ts'
 import { setUp, type Setup } from './_chat.ts'
 
@@ -60,11 +60,11 @@ const closes = (contentBlockIndex: number) => frame('contentBlockStop', { conten
 const stops = (stopReason: string) => frame('messageStop', { stopReason })
 const USAGE = frame('metadata', { usage: { inputTokens: 3, outputTokens: 2, totalTokens: 5 } })
 
-function binary(...pieces: Uint8Array[]): Answer {
+function binary(...pieces: Uint8Array[]): FakeResponse {
   return { headers: { 'content-type': 'application/vnd.amazon.eventstream' }, pieces }
 }
 
-function whole(content: object[], stopReason = 'end_turn'): Answer {
+function whole(content: object[], stopReason = 'end_turn'): FakeResponse {
   return json({ output: { message: { content } }, stopReason, usage: { inputTokens: 1 } })
 }
 
@@ -568,7 +568,7 @@ describe('any payload of Amazon', () => {
 
 /** Signature Version 4, implemented from Amazon's description. */
 function authorization(
-  { method, path, headers, body }: Seen,
+  { method, path, headers, body }: ReceivedRequest,
   region: string,
   key: { accessKeyId: string; secretAccessKey: string },
 ): string {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import deepgram from '../../providers/deepgram.ts'
 import { mp3 } from '../endpoints/audio/_sounds.ts'
 import { describeRecorded, whole } from '../fixtures.ts'
-import { json, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import { json, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 import { failureOf, setUp, type Setup } from './_audio.ts'
 
 let vendor: FakeUpstream
@@ -23,7 +23,7 @@ afterAll(async () => {
 
 const last = () => vendor.requests.at(-1)!
 const query = () => Object.fromEntries(new URL(last().path, 'http://x').searchParams)
-const sound = (bytes: Buffer, type = 'audio/mpeg'): Answer => ({
+const sound = (bytes: Buffer, type = 'audio/mpeg'): FakeResponse => ({
   headers: { 'content-type': type },
   pieces: [bytes],
 })

@@ -7,7 +7,14 @@ import type { VendorProfile } from '../../providers/openai-compatible/vendor-pro
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { flowOf } from '../../src/stream/flow.ts'
 import type { ChatChunk } from '../../src/plugin.ts'
-import { events, json, sse, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import {
+  events,
+  json,
+  sse,
+  startUpstream,
+  type FakeResponse,
+  type FakeUpstream,
+} from '../upstream.ts'
 import { setUp, type RequestOptions, type Setup } from './_chat.ts'
 
 let upstream: FakeUpstream
@@ -550,7 +557,7 @@ function abortable() {
   }
 }
 
-function answer(...pieces: readonly string[]): Answer {
+function answer(...pieces: readonly string[]): FakeResponse {
   return events(...pieces.map((content) => says({ content })), STOP, '[DONE]')
 }
 

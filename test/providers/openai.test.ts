@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import openai from '../../providers/openai.ts'
 import type { ChatInput } from '../../src/plugin.ts'
-import { json, startUpstream, type FakeUpstream, type Seen } from '../upstream.ts'
+import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../upstream.ts'
 import { setUp, type RequestOptions } from './_chat.ts'
 
 let upstream: FakeUpstream
@@ -18,7 +18,7 @@ async function sent(
   options: Record<string, unknown>,
   input: Partial<ChatInput> = {},
   how?: RequestOptions,
-): Promise<Seen> {
+): Promise<ReceivedRequest> {
   const setup = await setUp(openai, { baseURL: `${upstream.url}/v1`, apiKey: 'sk-1', ...options })
   await using _ = setup
   await setup.ask(input, how)

@@ -9,11 +9,11 @@ import {
 } from 'openai'
 import { expect, vi } from 'vitest'
 import type { Call } from '../../src/pipeline/pipeline.ts'
-import { json, type Answer } from '../upstream.ts'
+import { json, type FakeResponse } from '../upstream.ts'
 import { HELLO, rejected, user, type Setup } from './_setup.ts'
 
 /** A vendor's refusal, in OpenAI's form. */
-export function failing(status: number, error: object = {}, headers = {}): Answer {
+export function failing(status: number, error: object = {}, headers = {}): FakeResponse {
   return json({ error: { message: 'boom', ...error } }, status, headers)
 }
 

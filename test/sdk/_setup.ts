@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import type { UserConfig } from '../../src/config/config.ts'
 import type { Call } from '../../src/pipeline/pipeline.ts'
 import { MOCK_CONFIG, createTestGateway, type TestGateway } from '../_setup.ts'
-import { events, json, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import { events, json, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 
 export interface Setup extends AsyncDisposable {
   readonly t: TestGateway
@@ -109,12 +109,12 @@ export const says = (delta: object, finish_reason: string | null = null) => ({
 export const USAGE_CHUNK = { ...says({}), choices: [], usage: USAGE }
 
 /** A stream as OpenAI sends it: these deltas, a finish reason, usage. */
-export function streamed(deltas: readonly object[], finish_reason = 'stop'): Answer {
+export function streamed(deltas: readonly object[], finish_reason = 'stop'): FakeResponse {
   return events(...deltas.map((one) => says(one)), says({}, finish_reason), USAGE_CHUNK, '[DONE]')
 }
 
 /** A whole answer as OpenAI sends it. */
-export function answered(message: object, finish_reason = 'stop', more: object = {}): Answer {
+export function answered(message: object, finish_reason = 'stop', more: object = {}): FakeResponse {
   return json({
     id: 'chatcmpl-vendor',
     object: 'chat.completion',
@@ -129,7 +129,7 @@ export function answered(message: object, finish_reason = 'stop', more: object =
 }
 
 /** A stream that says so much and then nothing more, until somebody leaves. */
-export function stalling(...deltas: readonly object[]): Answer {
+export function stalling(...deltas: readonly object[]): FakeResponse {
   return { ...events(...deltas.map((one) => says(one))), ending: 'hang' }
 }
 

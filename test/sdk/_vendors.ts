@@ -3,7 +3,7 @@ import { describe, expect, it, afterAll, beforeAll } from 'vitest'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 import { describeRecorded, whole, type Recording } from '../fixtures.ts'
 import { NO_CHAT, readBack } from '../providers/_openai.ts'
-import { json, startUpstream, type FakeUpstream, type Seen } from '../upstream.ts'
+import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../upstream.ts'
 import {
   anthropic,
   bedrock,
@@ -331,6 +331,6 @@ function heard(
 }
 
 /** How many results of tools each request holds. */
-function resultsIn(requests: readonly Seen[]): number[] {
+function resultsIn(requests: readonly ReceivedRequest[]): number[] {
   return requests.map(({ body }) => body.toString().split('nice and warm').length - 1)
 }

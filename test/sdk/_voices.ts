@@ -1,6 +1,6 @@
 /** How vendors speak: what a model says, in the format of each of them, whole or streamed as the request wants it. */
 import { EventStreamCodec } from '@smithy/eventstream-codec'
-import { events, json, sse, type Answer, type Seen } from '../upstream.ts'
+import { events, json, sse, type FakeResponse, type ReceivedRequest } from '../upstream.ts'
 
 /** What a model says in one turn. */
 export interface Line {
@@ -11,7 +11,7 @@ export interface Line {
   readonly calls?: readonly { readonly name: string; readonly input: object }[]
 }
 
-export type Voice = (line: Line, request: Seen) => Answer
+export type Voice = (line: Line, request: ReceivedRequest) => FakeResponse
 
 /** What every turn consumes. Each vendor counts it in its own way. */
 export const CONSUMED = { prompt: 42, cached: 12, completion: 17, reasoning: 5 }

@@ -1,7 +1,7 @@
 /** Errors as the official client raises them. */
 import { APIError, NotFoundError } from 'openai'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { events, type Answer } from '../upstream.ts'
+import { events, type FakeResponse } from '../upstream.ts'
 import { failing, FINAL, INVALID, PASSING, provoke } from './_failures.ts'
 import { answered, HELLO, rejected, says, setUp, type Setup } from './_setup.ts'
 
@@ -52,7 +52,7 @@ describe('an error', () => {
 })
 
 describe('an error in mid-stream', () => {
-  const broken: readonly [string, Answer, string][] = [
+  const broken: readonly [string, FakeResponse, string][] = [
     ['cut', { ...events(says({ content: 'one ' })), ending: 'cut' }, 'upstream_error'],
     ['ended too early', events(says({ content: 'one ' })), 'upstream_error'],
     [

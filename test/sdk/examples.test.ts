@@ -9,7 +9,7 @@ import * as v from 'valibot'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { defineProvider } from '../../src/plugin.ts'
 import { createTestGateway, eventsOf, type Answer as Got } from '../_setup.ts'
-import { events, type Answer } from '../upstream.ts'
+import { events, type FakeResponse } from '../upstream.ts'
 import {
   billed,
   COST,
@@ -96,7 +96,7 @@ const WEB_STREAM = events(
 )
 
 /** Name of the file, what the vendor sends, what the client asks. */
-const SCENES: Readonly<Record<string, readonly [Answer, object]>> = {
+const SCENES: Readonly<Record<string, readonly [FakeResponse, object]>> = {
   'chat-plain': [HELLO_STREAM, { stream: true }],
   'chat-include-usage': [HELLO_STREAM, WITH_USAGE],
   'chat-two-choices': [

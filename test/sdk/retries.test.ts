@@ -3,7 +3,7 @@ import { RateLimitError } from 'openai'
 import type OpenAI from 'openai'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Call } from '../../src/pipeline/pipeline.ts'
-import type { Answer } from '../upstream.ts'
+import type { FakeResponse } from '../upstream.ts'
 import { failing, FINAL, onFreeTier, PASSING, provoke } from './_failures.ts'
 import { answered, HELLO, rejected, setUp, stalling, streamed, type Setup } from './_setup.ts'
 
@@ -205,7 +205,7 @@ function listening(options: { apiKey?: string; heard?: (response: Response) => v
 }
 
 /** Answers this as often as said, then well. */
-function failTimes(times: number, answer: Answer): void {
+function failTimes(times: number, answer: FakeResponse): void {
   let left = times
   s.vendor.answer((request) => {
     if (left-- > 0) return answer

@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import type { UserConfig } from '../../src/config/config.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 import { PRICING, user } from '../sdk/_setup.ts'
-import { json, startUpstream, type Answer, type FakeUpstream } from '../upstream.ts'
+import { json, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 
 export interface Grounded extends AsyncDisposable {
   readonly t: TestGateway
@@ -98,7 +98,7 @@ export const BRIDGE: readonly Page[] = [
 ]
 
 /** A response in the format of the engine `first`. */
-export function pages(found: readonly Page[]): Answer {
+export function pages(found: readonly Page[]): FakeResponse {
   const results = found.map(({ url, title = null, text, date = null }) => ({
     url,
     title,
@@ -109,7 +109,7 @@ export function pages(found: readonly Page[]): Answer {
 }
 
 /** A response in the format of the engine `exact`. */
-export function exa(found: readonly Page[], total = 0.007): Answer {
+export function exa(found: readonly Page[], total = 0.007): FakeResponse {
   const results = found.map(({ url, title, text }) => ({ id: url, url, title, highlights: [text] }))
   return json({ requestId: 'r', results, costDollars: { total } })
 }

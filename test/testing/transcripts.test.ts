@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { parseHttp, readTranscripts } from '../../src/testing.ts'
 import {
   boundariesOf,
+  cutAt,
   splitBytewise,
-  cutAtEvents,
   randomFrom,
   splitRandomly,
 } from '../../src/testing/splits.ts'
@@ -90,7 +90,7 @@ describe('cuts', () => {
         for (const pieces of [
           splitBytewise(bytes, 16),
           splitRandomly(bytes, random, 5),
-          cutAtEvents(bytes),
+          cutAt(bytes, boundariesOf(bytes, 'text/event-stream')),
         ]) {
           expect(Buffer.concat(pieces)).toEqual(Buffer.from(bytes))
         }

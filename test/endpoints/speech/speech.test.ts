@@ -3,7 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, eventsOf, type TestGateway } from '../../_setup.ts'
 import { adts, mp3, wav } from '../audio/_sounds.ts'
-import { json, startUpstream, type Answer, type FakeUpstream } from '../../upstream.ts'
+import { json, startUpstream, type FakeResponse, type FakeUpstream } from '../../upstream.ts'
 
 const SPEECH = '/v1/audio/speech'
 const ajv = new Ajv2020({ strict: false })
@@ -54,7 +54,7 @@ afterAll(async () => {
   await vendor.close()
 })
 
-const sound = (bytes: Uint8Array, more: Partial<Answer> = {}): Answer => ({
+const sound = (bytes: Uint8Array, more: Partial<FakeResponse> = {}): FakeResponse => ({
   headers: { 'content-type': 'audio/mpeg' },
   pieces: [bytes],
   ...more,

@@ -9,9 +9,9 @@ import {
   events,
   json,
   startUpstream,
-  type Answer,
+  type FakeResponse,
   type FakeUpstream,
-  type Seen,
+  type ReceivedRequest,
 } from '../../upstream.ts'
 
 const TOKEN = 'admin-token'
@@ -41,7 +41,7 @@ const says = (content: string, finish_reason: string | null = null) => ({
   choices: [{ index: 0, delta: { content }, finish_reason }],
 })
 const usage = { prompt_tokens: 3, completion_tokens: 2 }
-const FINE = (request: Seen): Answer => {
+const FINE = (request: ReceivedRequest): FakeResponse => {
   if (request.json.stream) return events(says('Fine.', 'stop'), { choices: [], usage }, '[DONE]')
   const message = { role: 'assistant', content: 'Fine.' }
   return json({ choices: [{ index: 0, message, finish_reason: 'stop' }], usage })
@@ -53,7 +53,7 @@ const LIMITED = json({ error: { message: 'slow down' } }, 429, {
 const REFUSED = json({ error: { message: 'Incorrect API key: vendor-key-a' } }, 401)
 
 interface Vendor {
-  readonly answer: Answer | ((request: Seen) => Answer)
+  readonly answer: FakeResponse | ((request: ReceivedRequest) => FakeResponse)
   readonly priority?: number
   readonly timeout?: number
   readonly firstPartTimeout?: number
@@ -340,7 +340,7 @@ describe('a conversation with signed thoughts', () => {
   it.each([false, true])(
     'goes on where they were made, without a session (stream: %s)',
     async (stream) => {
-      const thinking = (request: Seen): Answer => {
+      const thinking = (request: ReceivedRequest): FakeResponse => {
         const sealed = {
           type: 'reasoning.encrypted',
           data: `made at ${request.headers.host}`,

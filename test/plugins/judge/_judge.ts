@@ -1,5 +1,5 @@
 /** A fake judge model that a test can make honest, wrong or broken. */
-import { json, type Answer, type Seen } from '../../upstream.ts'
+import { json, type FakeResponse, type ReceivedRequest } from '../../upstream.ts'
 import { wholeOf } from '../../guard/_setup.ts'
 
 /** A parsed question to the judge. */
@@ -26,11 +26,11 @@ export interface Asked {
 /** Score per rule; 0 for rules that are not named. */
 export type Marks = Readonly<Record<string, number | undefined>>
 
-export function isForJudge({ json: body }: Seen): boolean {
+export function isForJudge({ json: body }: ReceivedRequest): boolean {
   return body.model === 'judge'
 }
 
-export function askedIn({ json: body }: Seen): Asked {
+export function askedIn({ json: body }: ReceivedRequest): Asked {
   const [{ content: system }, { content }] = body.messages
   const text: string = typeof content === 'string' ? content : content[0].text
   const nonce = /number of this question is ([0-9a-f]{32})\./.exec(text)![1]!
@@ -69,13 +69,13 @@ export function honest(asked: Asked, see: (text: string) => Marks): object {
 
 /** Answers for the judge model and for the model that it judges. */
 export function vendorOf(
-  judge: (asked: Asked, request: Seen) => Answer | object | string,
-  model: Answer | (() => Answer) = wholeOf({ content: 'Fine.' }),
+  judge: (asked: Asked, request: ReceivedRequest) => FakeResponse | object | string,
+  model: FakeResponse | (() => FakeResponse) = wholeOf({ content: 'Fine.' }),
 ) {
-  return (request: Seen): Answer => {
+  return (request: ReceivedRequest): FakeResponse => {
     if (!isForJudge(request)) return typeof model === 'function' ? model() : model
     const said = judge(askedIn(request), request)
-    if (typeof said === 'object' && 'pieces' in said) return said as Answer
+    if (typeof said === 'object' && 'pieces' in said) return said as FakeResponse
     return wholeOf({ content: typeof said === 'string' ? said : JSON.stringify(said) })
   }
 }
@@ -88,7 +88,7 @@ export const against =
 
 /** Refuses requests with one of these members, as vendors do. */
 export function refusing(...members: readonly string[]) {
-  return (request: Seen): Answer | undefined =>
+  return (request: ReceivedRequest): FakeResponse | undefined =>
     members.some((member) => member in request.json)
       ? json({ error: { message: `unknown member`, type: 'invalid_request_error' } }, 400)
       : undefined

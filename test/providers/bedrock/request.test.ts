@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import bedrock from '../../../providers/bedrock.ts'
 import type { ChatInput } from '../../../src/plugin.ts'
-import { json, startUpstream, type FakeUpstream, type Seen } from '../../upstream.ts'
+import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../../upstream.ts'
 import { setUp, type RequestOptions } from '../_chat.ts'
 
 const CLAUDE = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'
@@ -24,7 +24,7 @@ async function sent(
   input: Partial<ChatInput>,
   how: RequestOptions = {},
   options = {},
-): Promise<Seen> {
+): Promise<ReceivedRequest> {
   const settings = { region: 'us-east-1', apiKey: 'k', baseURL: upstream.url, ...options }
   await using setup = await setUp(bedrock, settings)
   const count = upstream.requests.length

@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import google from '../../../providers/google.ts'
 import type { ChatInput } from '../../../src/plugin.ts'
-import { events, json, sse, startUpstream, type Answer, type FakeUpstream } from '../../upstream.ts'
+import {
+  events,
+  json,
+  sse,
+  startUpstream,
+  type FakeResponse,
+  type FakeUpstream,
+} from '../../upstream.ts'
 import { setUp, type Outcome, type Setup } from '../_chat.ts'
 
 const FORMAT = 'google-gemini-v1'
@@ -19,7 +26,7 @@ afterAll(async () => {
   await upstream.close()
 })
 
-function outcome(answer: Answer, input: Partial<ChatInput> = {}): Promise<Outcome> {
+function outcome(answer: FakeResponse, input: Partial<ChatInput> = {}): Promise<Outcome> {
   upstream.answer(answer)
   return setup.outcome(input)
 }

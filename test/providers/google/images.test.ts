@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import google from '../../../providers/google.ts'
 import type { ImageEditInput, ImageInput } from '../../../src/plugin.ts'
-import { json, startUpstream, type Answer, type FakeUpstream } from '../../upstream.ts'
+import { json, startUpstream, type FakeResponse, type FakeUpstream } from '../../upstream.ts'
 import { setUp, silent, type Setup } from '../_chat.ts'
 
 let vendor: FakeUpstream
@@ -24,7 +24,7 @@ const imageRequest = (input: Partial<ImageInput>, model = 'gemini-3-image') => (
   log: silent,
   input: { prompt: 'a cat', ...input },
 })
-const generate = (answer: Answer, input: Partial<ImageInput> = {}, model?: string) => {
+const generate = (answer: FakeResponse, input: Partial<ImageInput> = {}, model?: string) => {
   vendor.answer(answer)
   return own.provider.generateImage!(imageRequest(input, model))
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import google from '../../../providers/google.ts'
 import { UpstreamFailure } from '../../../src/errors/errors.ts'
 import type { ChatInput } from '../../../src/plugin.ts'
-import { json, startUpstream, type FakeUpstream, type Seen } from '../../upstream.ts'
+import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../../upstream.ts'
 import { setUp, type RequestOptions } from '../_chat.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAbElEQVR4nA=='
@@ -28,7 +28,7 @@ async function sent(
   input: Partial<ChatInput>,
   how?: RequestOptions,
   options: Record<string, unknown> = {},
-): Promise<Seen> {
+): Promise<ReceivedRequest> {
   upstream.answer(ANSWER)
   await using setup = await setUp(google, { baseURL: `${upstream.url}/v1beta`, ...options })
   await setup.ask(input, { model: 'gemini-3.5-flash', ...how })

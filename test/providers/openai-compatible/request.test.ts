@@ -8,7 +8,7 @@ import {
 } from '../../../providers/openai-compatible/messages.ts'
 import { ROW_NAMES } from '../../../providers/openai-compatible/quirks.ts'
 import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
-import { json, startUpstream, type FakeUpstream, type Seen } from '../../upstream.ts'
+import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../../upstream.ts'
 import { setUp, type RequestOptions } from '../_chat.ts'
 
 let upstream: FakeUpstream
@@ -26,7 +26,7 @@ async function sent(
   options: Record<string, unknown>,
   input: Partial<ChatInput>,
   how?: RequestOptions,
-): Promise<Seen> {
+): Promise<ReceivedRequest> {
   await using setup = await setUp(openaiCompatible, { baseURL: `${upstream.url}/v1`, ...options })
   await setup.ask(input, how)
   return upstream.requests.at(-1)!

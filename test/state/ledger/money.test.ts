@@ -12,9 +12,9 @@ import {
   events,
   json,
   startUpstream,
-  type Answer,
+  type FakeResponse,
   type FakeUpstream,
-  type Seen,
+  type ReceivedRequest,
 } from '../../upstream.ts'
 
 /** `MONEY_REQUESTS` changes it; `npm run torture` sends 10,000. */
@@ -416,7 +416,7 @@ function bodyOf(n: number): object {
 
 // --- the vendor ---
 
-function play(request: Seen): Answer {
+function play(request: ReceivedRequest): FakeResponse {
   const { messages, stream } = request.json
   const n = Number(/^#(\d+) /.exec(messages[0].content)![1])
   const plan = program[n]!
@@ -454,9 +454,9 @@ function says(content: string, finish_reason: string | null = null): object {
   return { choices: [{ index: 0, delta: content ? { content } : {}, finish_reason }] }
 }
 
-function failure(way: number): Answer {
+function failure(way: number): FakeResponse {
   const error = { message: 'no', type: 'invalid_request_error' }
-  const failures: readonly Answer[] = [
+  const failures: readonly FakeResponse[] = [
     json({ error }, 400),
     json({ error }, 413),
     json({ error: { message: 'no' } }, 500),
@@ -467,13 +467,13 @@ function failure(way: number): Answer {
   return failures[way % failures.length]!
 }
 
-function breakage(plan: Plan): Answer {
+function breakage(plan: Plan): FakeResponse {
   const said = plan.words.map((word) => says(word))
   if (isCounted(plan)) {
     // Usage comes last.
     return events(...said, { error: { message: 'overloaded' }, usage: wireUsage(plan) })
   }
-  const breakages: readonly Answer[] = [
+  const breakages: readonly FakeResponse[] = [
     events(...said),
     { ...events(...said), ending: 'cut' },
     events(...said, { error: { message: 'overloaded' } }),
