@@ -11,7 +11,7 @@ import { formatPico, parsePico } from '../money/money.ts'
 import { readPolicy } from '../policy/policy.ts'
 
 /** Created by a start; empty when everything existed. */
-export interface SeedReport {
+interface SeedReport {
   readonly accounts: readonly string[]
   readonly keys: readonly string[]
   /** Only of a generated key: shown once, stored nowhere. */
@@ -19,7 +19,7 @@ export interface SeedReport {
 }
 
 /** Settings of a key as operators write them. Null clears, absent stays. */
-export interface KeySettings {
+interface KeySettings {
   readonly name?: string | undefined
   readonly disabled?: boolean | undefined
   readonly rpm_limit?: number | null | undefined

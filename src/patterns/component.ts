@@ -19,13 +19,13 @@ const NO_WORD_BORDER = 32
 
 // Kinds of symbols before and behind a place.
 /** The beginning of the text. */
-export const BEGINNING = 0
-export const OTHER = 1
+const BEGINNING = 0
+const OTHER = 1
 /** A space, into which more white space behind it is merged. */
-export const GAP = 2
+const GAP = 2
 const WORD = 3
 const LINE_FEED = 4
-export const END = 5
+const END = 5
 const KINDS = 6
 
 // Traits of a code point inside a match.
@@ -267,14 +267,14 @@ export class Component {
 }
 
 /** The symbols of a code point or of {@link SEPARATOR_SYMBOL}; none if it is invisible. */
-export function readAs(normalization: Normalization, codePoint: number): readonly number[] {
+function readAs(normalization: Normalization, codePoint: number): readonly number[] {
   if (codePoint === SEPARATOR_SYMBOL) return [SEPARATOR_SYMBOL]
   if (normalization === 'plain') return isIgnorable(codePoint) ? [] : [codePoint]
   return normalization === 'squeezed' && codePoint === NEWLINE ? [SPACE] : fold(codePoint)
 }
 
 /** @param asserts whether the NFA has assertions; without, most kinds need not be told apart */
-export function kindOf(symbol: number, normalization: Normalization, asserts: boolean): number {
+function kindOf(symbol: number, normalization: Normalization, asserts: boolean): number {
   if (symbol === SPACE && normalization !== 'plain') return GAP
   if (!asserts) return OTHER
   if (symbol === NEWLINE) return LINE_FEED
@@ -283,7 +283,7 @@ export function kindOf(symbol: number, normalization: Normalization, asserts: bo
 }
 
 /** The conditions that hold between symbols of two kinds. */
-export function holdsBetween(before: number, after: number): number {
+function holdsBetween(before: number, after: number): number {
   return HOLDS[before * KINDS + after]!
 }
 

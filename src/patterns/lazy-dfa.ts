@@ -5,7 +5,7 @@
 import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 
 /** Computes transitions. No code changes a set that was handed over. */
-export interface StepFunction {
+interface StepFunction {
   /**
    * The transition from a set by a column.
    * @param spare space for the new set, used if it has the right length
@@ -27,7 +27,7 @@ export interface Step {
 /** A cell that was not needed yet. */
 export const UNKNOWN = 0
 /** A cell with a transition that stops. */
-export const STOP = -1
+const STOP = -1
 /** The table was replaced: the reader goes on with the new one, from the same set. */
 export const MOVED = -2_147_483_648
 

@@ -5,7 +5,7 @@ export interface BudgetOwner {
 }
 
 /** Bounds the memory of all owners together: the one that has not grown for the longest time drops its share first. */
-export class MemoryBudget {
+class MemoryBudget {
   readonly #limit: number
   /** Bytes by owner; the one that grew last is last. */
   readonly #owners = new Map<BudgetOwner, number>()

@@ -30,7 +30,7 @@ export interface Regex {
 export class PatternError extends Error {}
 
 /** Instructions that a pattern may have. */
-export const MAX_SIZE = 1_500
+const MAX_SIZE = 1_500
 
 const LITERAL = /^[^\\.^$|?*+()[\]{}]*$/
 

@@ -33,7 +33,7 @@ export interface Server {
   close(graceSeconds?: number): Promise<void>
 }
 
-export interface ListenOptions {
+interface ListenOptions {
   /** Default `server.port` of the configuration; 0 takes any free port. */
   readonly port?: number
   readonly host?: string

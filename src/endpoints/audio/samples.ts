@@ -44,7 +44,7 @@ export class ToWav implements Step<Uint8Array, Uint8Array> {
 }
 
 /** The 44 bytes before the samples of a WAV file. */
-export function wavHeader(rate: number, bytes: number): Uint8Array {
+function wavHeader(rate: number, bytes: number): Uint8Array {
   const header = Buffer.alloc(HEADER_BYTES)
   header.write('RIFF', 0, 'latin1')
   header.writeUInt32LE(Math.min(bytes + HEADER_BYTES - 8, UNKNOWN_LENGTH), 4)

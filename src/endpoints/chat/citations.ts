@@ -6,7 +6,7 @@ import type { ChatChunk, ChatChunkChoice, SearchResult, Step } from '../../plugi
 import { urlKey } from '../../search/results.ts'
 
 /** One citation, in the form of OpenAI's annotations. */
-export interface Annotation {
+interface Annotation {
   readonly type: 'url_citation'
   readonly url_citation: {
     readonly url: string

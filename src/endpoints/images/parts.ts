@@ -11,7 +11,7 @@ export type ImagePart =
     }
   | CompletedPart
 
-export interface CompletedPart extends Billed {
+interface CompletedPart extends Billed {
   readonly type: 'completed'
   /** As many as the client asked for. */
   readonly images: readonly GeneratedImage[]

@@ -20,13 +20,13 @@ export interface Form {
   readonly files: readonly FormFile[]
 }
 
-export interface FormFile {
+interface FormFile {
   /** The name as the client wrote it, such as `image[]`. */
   readonly field: string
   readonly file: MediaFile
 }
 
-export interface FormLimits extends PartLimits {
+interface FormLimits extends PartLimits {
   readonly bodyLimitBytes: number
 }
 

@@ -34,7 +34,7 @@ import { readPolicy, type Policy } from '../../policy/policy.ts'
 import { givenMembers, outboundMembers, readAnyPolicy, readJson } from '../shared/body.ts'
 import { isMultipart, readMultipart, toJsonTypes, type FieldTypes } from '../shared/multipart.ts'
 
-export type TranscriptFormat = 'json' | 'text' | 'srt' | 'verbose_json' | 'vtt' | 'diarized_json'
+type TranscriptFormat = 'json' | 'text' | 'srt' | 'verbose_json' | 'vtt' | 'diarized_json'
 
 /** A valid request without members that are null. Unknown members are kept. */
 export interface TranscriptionRequest extends Omit<Known, 'response_format'> {

@@ -101,7 +101,7 @@ function setRateHeaders(call: Call, rate: RateStatus): void {
 }
 
 /** A duration in OpenAI's form: `120ms`, `1.5s`, `1m0s`. */
-export function durationOf(ms: number): string {
+function durationOf(ms: number): string {
   const whole = Math.max(0, Math.ceil(ms))
   if (whole < 1000) return `${whole}ms`
   if (whole < 60_000) return `${whole / 1000}s`

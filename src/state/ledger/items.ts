@@ -8,7 +8,7 @@ const HOUR_MS = 3_600_000
 const COMPARED = ['key', 'day', 'at', 'cost', 'usage', 'note'] as const
 
 /** A fold takes usage rows that are below both bounds. */
-export interface FoldBounds {
+interface FoldBounds {
   /** UTC, `YYYYMMDD`. */
   readonly day: string
   /** ms since epoch */

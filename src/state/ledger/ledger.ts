@@ -192,7 +192,7 @@ export interface Orphan extends LedgerRow {
 export type LedgerItem = AccountItem | LimitsItem | TotalItem | RowItem
 
 /** An account of an export. */
-export interface AccountItem {
+interface AccountItem {
   readonly kind: 'account'
   readonly account: string
   readonly paid: boolean

@@ -10,7 +10,7 @@ import type { Log } from '../ledger/ledger.ts'
 import { inspectServers, isCluster, renewFiles } from './server-checks.ts'
 
 /** A connection that was opened. */
-export interface Connected {
+interface Connected {
   readonly connection: RedisConnection
   /** unstorage's driver, on the same connection. */
   readonly driver: Driver

@@ -46,7 +46,7 @@ import {
 import { RECEIPT_MS, scriptsWith, STORE_CLOCK } from './scripts.ts'
 
 /** Options of {@link openRedis}. */
-export interface RedisOptions {
+interface RedisOptions {
   /** `redis://` or `rediss://`; for a cluster, a list of one or more of its nodes. */
   readonly url: string | readonly string[]
   /** Folder of the outbox; created if it does not exist. Several gateways may share it. */

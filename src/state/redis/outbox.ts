@@ -8,7 +8,7 @@ import type { Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
 import type { OutboxFile, PendingSettlement } from './outbox-file.ts'
 
 /** Options of an {@link Outbox}. */
-export interface OutboxOptions {
+interface OutboxOptions {
   readonly file: OutboxFile
   /** Books a settlement in Redis. Rejects unless Redis confirms by the deadline. */
   readonly send: (settlement: Settlement, deadlineMs: number) => Promise<Settled>

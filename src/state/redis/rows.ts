@@ -22,7 +22,7 @@ export interface Snapshot {
 }
 
 /** The folded rows of one key and day. */
-export type FoldedTotal = Omit<TotalItem, 'kind' | 'account'>
+type FoldedTotal = Omit<TotalItem, 'kind' | 'account'>
 
 /** Runs a read on a client, with a deadline. */
 export type RedisQuery = <T>(read: (client: Redis | Cluster) => Promise<T>) => Promise<T>

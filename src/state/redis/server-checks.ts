@@ -2,7 +2,7 @@
 import type { Cluster, Redis } from 'ioredis'
 
 /** Result of an inspection. */
-export interface ServerInfo {
+interface ServerInfo {
   /** Why a server cannot be used, and what to change. */
   readonly refusal?: string
   /** What a crash could lose, one sentence each. */

@@ -42,7 +42,7 @@ import type { Charge, CommandResult, Snapshot, StoredRow, WriteName } from './st
 import { WorkerClient } from './worker-client.ts'
 
 /** Options of {@link openSqlite}. */
-export interface SqliteOptions {
+interface SqliteOptions {
   /** The folder; created if it does not exist. */
   readonly path: string
   /** Days after which usage rows are folded. Without it they are kept for ever. */

@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 export class CannotOpen extends Error {}
 
 /** The database of a folder that belongs to this process. */
-export interface OpenedFolder {
+interface OpenedFolder {
   readonly db: DatabaseSync
   /** Moves the write-ahead log into the database file, closes it, and releases the folder. */
   close(): void

@@ -45,10 +45,10 @@ export interface Charge extends Omit<Settlement, 'usage'> {
 }
 
 /** A top-up with its time, ms since epoch. */
-export type Credit = TopUp & { readonly at: number }
+type Credit = TopUp & { readonly at: number }
 
 /** A stored row, `fresh` if this command has stored it. `cost` is that of the first command with its request id. */
-export interface Booked {
+interface Booked {
   readonly fresh: boolean
   readonly cost: Pico
 }
@@ -57,7 +57,7 @@ export interface Booked {
 export type StoredRow = Omit<LedgerRow, 'usage' | 'note'> & { readonly body: string | null }
 
 /** The result of an import; `refused` says why the next item was not imported. */
-export interface ImportedItems {
+interface ImportedItems {
   /** One per imported item: whether it is new. */
   readonly added: readonly boolean[]
   readonly refused?: string
