@@ -261,8 +261,8 @@ class FailoverSource implements Source<any> {
     if (!failure.unhealthy) return
     const { log, config } = this.#call.runtime
     const cooldownMs = this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
-    const rests = cooldownMs === undefined ? '' : `; it rests for ${cooldownMs / 1000} s`
-    const message = `${this.#deployment!.id} failed: ${failure.failure}${causeOf(failure)}${rests}`
+    const cooldown = cooldownMs === undefined ? '' : `; calls avoid it for ${cooldownMs / 1000} s`
+    const message = `${this.#deployment!.id} failed: ${failure.failure}${causeOf(failure)}${cooldown}`
     log[concernsOperator(failure) ? 'error' : 'warn'](`${this.#call.id}: ${message}`)
   }
 

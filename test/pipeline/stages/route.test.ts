@@ -225,7 +225,7 @@ describe('a vendor that does not take our key', () => {
       last_failure: 'upstream_auth',
     })
     const told = s.t.logged.find((line) => line.includes('a/swift failed: upstream_auth'))
-    expect(told).toContain('it rests for 30 s')
+    expect(told).toContain('calls avoid it for 30 s')
     expect(s.t.logged.join('\n')).not.toContain('vendor-key')
     const metrics = await s.t.ask('GET', '/metrics', { key: TOKEN })
     expect(metrics.text).toContain('gateway_deployment_up{deployment="a/swift"} 0')
