@@ -1,6 +1,6 @@
 /** The routes of the API, and the stages of each. */
 import { credits, formatOf, key, models, type GetRoute } from '../endpoints/account/endpoints.ts'
-import { chatCompletions } from '../endpoints/chat/dialects/chat/dialect.ts'
+import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import { editImage, generateImage } from '../endpoints/images/endpoint.ts'
 import { edits, generations } from '../endpoints/images/write.ts'

@@ -336,6 +336,12 @@ export class Call {
     }
   }
 
+  /** The receipt of the call for this bill. */
+  receipt(bill: Bill): Receipt {
+    const guard = this.decision?.report()
+    return { bill, meter: this.meter, ...(guard && { guard }) }
+  }
+
   /** Moves the moment, ms since epoch, at which the call is given up with `upstream_timeout`. */
   deadline(at: number): void {
     this.#deadline = at

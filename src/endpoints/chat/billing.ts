@@ -2,7 +2,6 @@
 import { GatewayError } from '../../errors/errors.ts'
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
 import type { ChatChunk, ChatMessage, OpenAIUsage, Step, Usage } from '../../plugin.ts'
-import { receiptOf } from '../shared/billing.ts'
 import { lastSignature, type ChatRequest } from './request.ts'
 
 /** Good enough for a bound and for a stream that was cut; vendors count exactly. */
@@ -55,7 +54,7 @@ class AttachReceipt implements Step<ChatChunk, BilledChunk> {
     const bill = await this.#charge()
     const last = this.#finishes.pop()!
     for (const chunk of this.#finishes) emit(chunk)
-    emit({ ...last, receipt: receiptOf(this.#call, bill) })
+    emit({ ...last, receipt: this.#call.receipt(bill) })
   }
 
   async fail(error: unknown): Promise<unknown> {
@@ -65,7 +64,7 @@ class AttachReceipt implements Step<ChatChunk, BilledChunk> {
     const broken = this.#sent && call.request.stream && error.code !== 'guard_unavailable'
     if (!broken && !(violated && call.meter.length > 0)) return error
     const bill = await this.#charge(violated ? 'refused' : 'failed', true)
-    error.receipt = receiptOf(call, bill)
+    error.receipt = call.receipt(bill)
     return error
   }
 }

@@ -1,14 +1,7 @@
-/** Receipts, and the charge of answers that are of no use before they are complete. */
+/** The charge of answers that are of no use before they are complete. */
 import { GatewayError } from '../../errors/errors.ts'
-import type { Bill } from '../../money/money.ts'
 import type { Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
 import type { Step } from '../../plugin.ts'
-
-/** The receipt of a call that was charged. */
-export function receiptOf({ meter, decision }: Call, bill: Bill): Receipt {
-  const guard = decision?.report()
-  return { bill, meter, ...(guard && { guard }) }
-}
 
 /** The last part of an answer, with its receipt once it is charged. */
 export interface Billed {
@@ -38,14 +31,14 @@ export class ReceiptAtEnd<Part, End extends Part & Billed> implements Step<Part,
 
   async end(emit: (part: End) => void): Promise<void> {
     const bill = await this.#charge()
-    emit({ ...this.#end!, receipt: receiptOf(this.#call, bill) })
+    emit({ ...this.#end!, receipt: this.#call.receipt(bill) })
   }
 
   async fail(error: unknown): Promise<unknown> {
     const call = this.#call
     const violated = GatewayError.is(error) && error.code === 'policy_violation'
     if (!violated || call.meter.length === 0 || call.outcome === 'cancelled') return error
-    error.receipt = receiptOf(call, await this.#charge('refused', true))
+    error.receipt = call.receipt(await this.#charge('refused', true))
     return error
   }
 }

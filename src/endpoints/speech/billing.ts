@@ -4,7 +4,6 @@ import { GatewayError } from '../../errors/errors.ts'
 import { costJson } from '../../money/money.ts'
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
 import type { SpeechInput, Step } from '../../plugin.ts'
-import { receiptOf } from '../shared/billing.ts'
 import type { SpeechPart } from './answer.ts'
 import type { SpeechRequest } from './read.ts'
 
@@ -47,7 +46,7 @@ class ReceiptAtStart implements Step<SpeechPart, SpeechPart> {
 
   push(part: SpeechPart, emit: (part: SpeechPart) => void): void {
     if (this.#receipt) return emit(part)
-    const receipt = this.#charge().then((bill) => receiptOf(this.#call, bill))
+    const receipt = this.#charge().then((bill) => this.#call.receipt(bill))
     // Who waits for it gets the failure; after the client has left nothing waits.
     receipt.catch(() => {})
     this.#receipt = receipt

@@ -4,15 +4,22 @@ import type { Call, Receipt, Reply } from '../../../../pipeline/pipeline.ts'
 import { errorWriter, writeEvents, writeJson } from '../../../shared/write.ts'
 import type { BilledChunk } from '../../billing.ts'
 import { CompletionBuilder } from '../../chunks.ts'
+import { chatFormat } from '../../format.ts'
 import { wantsUsageChunk } from '../../request.ts'
 import { ChatEvents } from './events.ts'
+import { readChatRequest } from './read.ts'
+
+/** OpenAI's Chat Completions API. Its requests and chunks are the normal form of chat. */
+export const chatCompletions = chatFormat({
+  name: 'chat',
+  path: '/v1/chat/completions',
+  read: (body) => ({ input: readChatRequest(body.value) }),
+  write: writeChat,
+  writeError: errorWriter(usageJson),
+})
 
 /** Writes a stream of events, or one completion built from the chunks. */
-export async function writeChat(
-  call: Call,
-  reply: Reply<BilledChunk>,
-  out: Outgoing,
-): Promise<void> {
+async function writeChat(call: Call, reply: Reply<BilledChunk>, out: Outgoing): Promise<void> {
   const { stream, input } = call.request
   if (stream) {
     return writeEvents(call, reply, out, new ChatEvents(wantsUsageChunk(input), usageJson))
@@ -41,9 +48,6 @@ export async function writeChat(
     }),
   )
 }
-
-/** OpenAI's error object, with the usage of a failure that is charged. */
-export const writeChatError = errorWriter(usageJson)
 
 /** Quantities and cost in the form of OpenAI's chat usage. */
 function usageJson({ bill, meter }: Receipt): object {
