@@ -13,9 +13,9 @@ export class DfaCursor {
   readonly dfa: ProductDfa
   table: TransitionTable
   state: number
-  /** Task so far, those included that callers take along {@link table} themselves. */
+  /** Steps so far, including those that callers take with {@link table} themselves. */
   steps = 0
-  /** How many of them had to be built. */
+  /** Steps that had to be built. */
   built = 0
   /** Both numbers when the present table came into use. */
   #stepsBefore = 0

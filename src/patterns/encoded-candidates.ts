@@ -32,7 +32,7 @@ export const MIN_DIGITS = MIN_PAIRS * 2
 
 /** Characters that count towards a run and a row, up to the length from which they are decoded. */
 interface EncodedCandidate {
-  /** Base64 characters component by component. */
+  /** Base64 characters in a row. */
   readonly base64Run: number
   /** Hexadecimal digits with at most one separator between two of them. */
   readonly hexRow: number
@@ -53,7 +53,7 @@ function countIn(before: EncodedCandidate, charClass: number): EncodedCandidate 
   }
 }
 
-// A state is the counters component by component, so that adding an ASCII code gives a place in the table.
+// A state holds the counters in bits of their own, and adding an ASCII code to it gives an index into the table.
 const RUN_SHIFT = 12
 const ROW_SHIFT = 8
 const SEPARATED_SHIFT = 7

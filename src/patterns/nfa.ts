@@ -385,16 +385,16 @@ export class Nfa {
       },
       reads: (bit, symbolClass) =>
         this.alphabet.contains(this.#second[readers[bit]!]!, symbolClass),
-      goalOf: (bit) => this.#eager[next(bit)]!,
+      targetOf: (bit) => this.#eager[next(bit)]!,
       isLast: (bit) => this.#kind[next(bit)] === ACCEPT,
-      goalsBehind: (bit, holds) =>
+      targetsBehind: (bit, holds) =>
         this.#spread([next(bit)], holds)
           .filter((state) => this.#kind[state] === ACCEPT)
           .map((state) => this.#second[state]!),
     })
   }
 
-  // What follows by one symbol stands component by component wherever that is possible.
+  /** Numbers the CHAR states so that one that follows another is its neighbour wherever that is possible. */
   *#order(): Task<void> {
     const readers = this.#readers
     const seen = new Uint8Array(this.size)

@@ -1,6 +1,7 @@
 /**
- * Task of large sets of states, 32 at a time. A bit is one instruction that reads a symbol. In a row of those, going
- * on is shifting; what leads elsewhere is linked, and links that neighbours share are followed once.
+ * Steps large sets of NFA states, 32 at a time. A bit is an instruction that reads a symbol. A step from an instruction to
+ * its neighbour is a shift; other steps follow links, which neighbours often share. Without this, hostile patterns with
+ * thousands of live states take minutes.
  */
 import { runSync, type Task } from './time-slice.ts'
 import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
@@ -11,26 +12,26 @@ export interface StateSetInit {
   readonly readers: readonly number[]
   /** Anything depends on conditions. */
   readonly asserts: boolean
-  /** StateSet with which a match may begin. */
+  /** Lists the bits with which a match may begin. */
   begin(holds: number, into: number[]): void
-  /** StateSet that come after a bit or before it where these conditions hold. */
+  /** Lists the bits after a bit, and before it, where these conditions hold. */
   after(bit: number, holds: number, into: number[]): void
   before(bit: number, holds: number, into: number[]): void
   /** Whether a bit reads this class. */
   reads(bit: number, symbolClass: number): boolean
   /** The target that is reached as soon as a bit has read, or -1; and whether nothing follows the bit. */
-  goalOf(bit: number): number
+  targetOf(bit: number): number
   isLast(bit: number): boolean
   /** The targets that are reached behind a bit where these conditions hold. */
-  goalsBehind(bit: number, holds: number): readonly number[]
+  targetsBehind(bit: number, holds: number): readonly number[]
 }
 
 /** Links in one direction under the same conditions, found bit by bit. */
 interface Links {
   readonly holds: number
-  /** StateSet that lead to their neighbour. */
+  /** Bits that lead to their neighbour. */
   readonly shift: Int32Array
-  /** StateSet that lead elsewhere, and those that nobody has asked for. */
+  /** Bits that lead elsewhere, or of which that is not known yet. */
   readonly linked: Int32Array
   /** By bit: the number of its group; 0 if it is not known yet. */
   readonly groupOf: Int32Array
@@ -50,6 +51,7 @@ const PIECE = 1 << 12
 const MAX_CLASSES = 256
 const NONE = new Int32Array(0)
 
+/** The transitions of an NFA on packed sets. What it has learnt of links can be dropped. */
 export class StateSet implements BudgetOwner {
   /** Number of 32-bit words in a set. */
   readonly words: number
@@ -77,7 +79,7 @@ export class StateSet implements BudgetOwner {
 
   static *of(init: StateSetInit): Task<StateSet> {
     const { length } = init.readers
-    const eager = yield* maskOf(length, (bit) => init.goalOf(bit) >= 0)
+    const eager = yield* maskOf(length, (bit) => init.targetOf(bit) >= 0)
     const last = yield* maskOf(length, (bit) => init.isLast(bit))
     return new StateSet(init, eager, last)
   }
@@ -138,7 +140,7 @@ export class StateSet implements BudgetOwner {
     }
     if (found === 0) return
     for (const bit of bitsOf(to, eager)) {
-      reached.push({ target: this.#init.goalOf(bit), before: false })
+      reached.push({ target: this.#init.targetOf(bit), before: false })
     }
     for (let word = 0; word < to.length; word++) to[word]! &= ~this.#last[word]!
   }
@@ -177,7 +179,7 @@ export class StateSet implements BudgetOwner {
     reached: { target: number; before: boolean }[],
   ): void {
     for (const bit of bitsOf(from, behind)) {
-      for (const target of this.#init.goalsBehind(bit, holds)) {
+      for (const target of this.#init.targetsBehind(bit, holds)) {
         reached.push({ target, before: true })
       }
     }
@@ -278,13 +280,13 @@ export class StateSet implements BudgetOwner {
     })
   }
 
-  // StateSet behind which something is reached that is not known as soon as they have read; undefined for none.
+  /** Bits behind which a target is reached under these conditions only; undefined for none. */
   #behindWhere(holds: number): Int32Array | undefined {
     if (!this.#init.asserts) return undefined
     const behind = this.#remembered(this.#behind, holds, () => {
       const { length } = this.#init.readers
       const isBefore = (bit: number) =>
-        this.#init.goalOf(bit) < 0 && this.#init.goalsBehind(bit, holds).length > 0
+        this.#init.targetOf(bit) < 0 && this.#init.targetsBehind(bit, holds).length > 0
       const mask = runSync(maskOf(length, isBefore))
       return mask.some((word) => word !== 0) ? mask : NONE
     })

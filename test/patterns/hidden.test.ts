@@ -1,4 +1,4 @@
-/** Most of a text is passed over by what decodes it. Nobody may be able to tell. */
+/** Encoded text: the scanner decodes only parts of a text, and must find what decoding all of it finds. */
 import fc from 'fast-check'
 import { afterEach, expect, it, vi } from 'vitest'
 import { buildAutomata, parsePattern, type CompiledPatterns } from '../../src/patterns/build.ts'
@@ -40,7 +40,7 @@ const PATTERNS = [
   ['a.*b', 'he(r|ro)n?x', '\\bhen\\b', 'x\\s+y'],
 ].flat()
 
-// What decoders begin, go on and end with.
+// What encoded text begins with, goes on with and ends with.
 const PIECES = [
   [
     'a',
@@ -111,7 +111,7 @@ const ESCAPED = [
   ['&#104;eron', '&#104eron', '&#x68;eron', '&#X68;eron', '&#xff48;eron', '&#XFF48;eron'],
 ].flat()
 
-const UNSEEN = ['', '\u200b', '\u0001', '\u200b\u200b', '\u{e0100}', '\u007f', '\u0308']
+const INVISIBLE = ['', '\u200b', '\u0001', '\u200b\u200b', '\u{e0100}', '\u007f', '\u0308']
 
 const DISGUISES: readonly ((text: string) => string)[] = [
   (text) => text,
@@ -151,17 +151,17 @@ it('finds a literal in every disguise, wherever in a text it stands', () => {
   }
 })
 
-/** How far a text may go, and what is found in it, when every decoder reads every character. */
-class Plain {
+/** A slow reference scanner: every decoder reads every character. */
+class ReferenceScan {
   readonly #compiled: Pick<CompiledPatterns, 'text' | 'decoded'>
-  readonly #track: MatchCursor
+  readonly #cursor: MatchCursor
   readonly #decoded: Decoders
   #position = 0
   #rest = ''
 
   constructor(compiled: { text: ProductDfa; decoded: ProductDfa }) {
     this.#compiled = compiled
-    this.#track = new MatchCursor(compiled.text)
+    this.#cursor = new MatchCursor(compiled.text)
     this.#decoded = new Decoders(compiled.decoded)
   }
 
@@ -176,7 +176,7 @@ class Plain {
   end() {
     const step = this.#read(this.#rest)
     if (step) return step
-    if (this.#track.finish()) return this.#stop()
+    if (this.#cursor.finish()) return this.#stop()
     for (const decoder of this.#decoders) decoder.end()
     return this.#decoded.found ? this.#stop() : { safeOffset: this.#position }
   }
@@ -191,7 +191,7 @@ class Plain {
       const codePoint = character.codePointAt(0)!
       const [start, end] = [this.#position, this.#position + character.length]
       const codeClass = dfa.classOf(codePoint)
-      if (codeClass !== UNSEEN_CLASS && this.#track.advance(codeClass, start, end))
+      if (codeClass !== UNSEEN_CLASS && this.#cursor.advance(codeClass, start, end))
         return this.#stop()
       if (decoded!.classOf(codePoint) !== UNSEEN_CLASS) {
         for (const decoder of this.#decoders) decoder.read(codePoint, start, end)
@@ -203,14 +203,14 @@ class Plain {
   }
 
   #stop() {
-    const found = this.#track.isOver ? runSync(this.#track.locate()) : this.#decoded.found!
+    const found = this.#cursor.isOver ? runSync(this.#cursor.locate()) : this.#decoded.found!
     const { pattern, view, start, end } = found
     return { safeOffset: Math.min(this.#hold(true), start), match: { pattern, view, start, end } }
   }
 
   #hold(isExact: boolean): number {
     const holds = this.#decoders.map((decoder) => decoder.pendingStart(isExact))
-    return Math.min(this.#position, this.#track.pendingStart(isExact), ...holds)
+    return Math.min(this.#position, this.#cursor.pendingStart(isExact), ...holds)
   }
 }
 
@@ -218,23 +218,23 @@ function machinesOf(patterns: readonly string[]): CompiledPatterns {
   return runSync(buildAutomata(patterns.map((pattern) => runSync(parsePattern(pattern)))))
 }
 
-/** Goes through a text in pieces of so many characters. @returns whether there is a match */
+/** Scans a text in pieces of these sizes beside the reference. @returns whether there is a match */
 function compare(compiled: CompiledPatterns, text: string, sizes: () => number): boolean {
-  const plain = new Plain({ text: compiled.text, decoded: compiled.decoded! })
+  const reference = new ReferenceScan({ text: compiled.text, decoded: compiled.decoded! })
   const scan = new PatternScan(compiled)
   for (let at = 0, next = 0; at < text.length; at = next) {
     next = at + sizes()
-    const expected = plain.push(text.slice(at, next))
+    const expected = reference.push(text.slice(at, next))
     expect(scan.push(text.slice(at, next)), text).toEqual(expected)
     if ('match' in expected) return true
   }
-  const expected = plain.end()
+  const expected = reference.end()
   expect(scan.end(), text).toEqual(expected)
   return 'match' in expected
 }
 
-it('passes over what need not be decoded, and goes as far and finds the same as without', () => {
-  let hits = 0
+it('says and finds the same as a scanner that decodes everything', () => {
+  let matches = 0
   const pieces = fc.oneof(
     fc.array(fc.constantFrom(...PIECES), { maxLength: 30 }),
     fc
@@ -253,39 +253,39 @@ it('passes over what need not be decoded, and goes as far and finds the same as 
         if (!compiled.decoded) return
         const hidden = place > 30 ? '' : encode('xyz'.slice(0, place % 4) + patterns[0]!)
         const middle = place % 5 > 0 ? hidden.length : place % (hidden.length + 1)
-        // Something that cannot be seen in the middle of it changes nothing.
+        // An invisible character inside it changes nothing.
         const secret =
-          hidden.slice(0, middle) + UNSEEN[place % UNSEEN.length] + hidden.slice(middle)
+          hidden.slice(0, middle) + INVISIBLE[place % INVISIBLE.length] + hidden.slice(middle)
         const text = [...said.slice(0, place), secret, ...said.slice(place)].join('')
-        // What it has learnt must not change anything.
-        const isSaid = runSync(mayContainMatch(compiled, text))
-        const isHit = compare(compiled, text, () => 1 + sizes.next().value!)
-        if (isHit) expect(isSaid).toBe(true)
-        if (isHit) hits++
+        // Cached transitions must not change the result.
+        const isSuspect = runSync(mayContainMatch(compiled, text))
+        const isMatch = compare(compiled, text, () => 1 + sizes.next().value!)
+        if (isMatch) expect(isSuspect).toBe(true)
+        if (isMatch) matches++
       },
     ),
     { numRuns: 1_500 },
   )
-  expect(hits).toBeGreaterThan(150)
+  expect(matches).toBeGreaterThan(150)
 })
 
-it('finds what is hidden behind a text of any length that says nothing', () => {
+it('finds what is encoded behind a text of any length', () => {
   const compiled = machinesOf(['heron', 'begin.*end'])
   const words = 'All the words of it, 12 and 345. '.repeat(200)
   for (const before of [words, `begin ${words}`, `h${'\u200b'.repeat(5_000)}`, `${words}begin a`]) {
     const text = `${before}%65ron or h%65ron`
-    const found = new Plain({ text: compiled.text, decoded: compiled.decoded! }).push(text)
+    const found = new ReferenceScan({ text: compiled.text, decoded: compiled.decoded! }).push(text)
     expect(found).toMatchObject({ match: { view: 'decoded' } })
     expect(new PatternScan(compiled).push(text)).toEqual(found)
   }
 })
 
-it('goes as far and finds the same, wherever something that cannot be seen stands', () => {
+it('says and finds the same, wherever an invisible character stands', () => {
   const compiled = machinesOf(['heron', 'wörld'])
   for (const secret of [...ENCODERS.map((encode) => encode('a heron')), ...ESCAPED]) {
     for (let cut = 0; cut <= secret.length; cut++) {
-      for (const unseen of UNSEEN) {
-        const text = `It is ${secret.slice(0, cut)}${unseen}${secret.slice(cut)}, 1.`
+      for (const invisible of INVISIBLE) {
+        const text = `It is ${secret.slice(0, cut)}${invisible}${secret.slice(cut)}, 1.`
         for (const size of [1, 4, text.length])
           expect(compare(compiled, text, () => size)).toBe(true)
         expect(runSync(mayContainMatch(compiled, text)), text).toBe(true)
@@ -294,7 +294,7 @@ it('goes as far and finds the same, wherever something that cannot be seen stand
   }
 })
 
-it('holds what may be decoded and stands before a match, and nothing that comes after it', () => {
+it('retains what may be decoded before a match, and nothing behind it', () => {
   const compiled = machinesOf(['heron', 'cd'])
   const befores = [
     'zzab',
@@ -318,14 +318,14 @@ it('holds what may be decoded and stands before a match, and nothing that comes 
   }
 })
 
-it('decodes nothing twice, however long something in the text itself is under way', () => {
+it('decodes nothing twice, however long a match in the text itself is under way', () => {
   const read = vi.spyOn(Escapes.prototype, 'read')
   const text = `begin ${'%41 and so on '.repeat(300)}`
   expect(new PatternScan(machinesOf(['heron', 'begin.*end'])).push(text)).toEqual({ safeOffset: 0 })
   expect(read.mock.calls.length).toBeLessThan(text.length)
 })
 
-it('finds the same in a whole text, however long it is and wherever in it something is hidden', () => {
+it('finds encoded text in a whole text, however long it is and wherever it stands', () => {
   const compiled = machinesOf(['heron'])
   const words = 'All the words of it. '.repeat(3_500)
   const long = 'It is all about something else. '.repeat(90)
@@ -343,7 +343,7 @@ it('finds the same in a whole text, however long it is and wherever in it someth
   }
 })
 
-it('finds the same in a whole text, at whichever bit and digit it begins and ends', () => {
+it('finds encoded text in a whole text, at whichever bit and digit it begins and ends', () => {
   const compiled = machinesOf(['heron', 'ivory', 'صلى الله'])
   const [[base64], rows] = [ENCODERS, ENCODERS.slice(2, 4)]
   // Letters of one to four bytes.
@@ -393,21 +393,21 @@ it.each([
   expect(runSync(mayContainMatch(compiled, text))).toBe(false)
 })
 
-it('says nothing of ordinary texts, whatever figures are in them', () => {
+it('finds nothing in ordinary texts, whatever figures are in them', () => {
   const compiled = machinesOf(LITERALS)
   const figures =
     ' On 2024-05-12 at 16:45:12, 12,345,678 bytes: 0x4f5e6a7b, 2d05-61fe-4c2b, 100 %, R&D, C:\\now.'
   expect(runSync(mayContainMatch(compiled, ordinaryText(100_000, 3) + figures))).toBe(false)
 })
 
-it('keeps texts apart that are looked at in turns', () => {
+it('keeps texts apart that are searched at the same time', () => {
   const compiled = machinesOf(['heron'])
   const words = 'All the words of it, 12 and 345. '.repeat(2_000)
   const secrets = ['', 'aGVyb24x', '', 'h%65ron', '68 65 72 6f 6e', `h%65r ${'x'.repeat(2_000)}`]
   const texts = [5_000, 15_000, 60_000].flatMap((length) =>
     secrets.map((secret) => words.slice(0, length) + secret),
   )
-  // So that nothing has to be learnt, which would be a reason for a pause.
+  // Afterwards all transitions are built, which would be a reason to pause.
   for (const text of texts) runSync(mayContainMatch(compiled, text))
   const looks = texts.map((text) => mayContainMatch(compiled, text))
   const said = texts.map((): boolean | undefined => undefined)

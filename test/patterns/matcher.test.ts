@@ -118,13 +118,13 @@ const texts = fc.oneof(
 )
 const encodings = fc.constantFrom('base64', 'base64url', 'hex', 'utf8')
 
-/** How far a matcher may, or has to, agree to a text that may go on. */
+/** How much of a growing text may be safe, and has to be. */
 interface Bounds {
   readonly least?: number
   readonly most?: number
 }
 
-/** Pushes a text in pieces, looks at each step, and gives the last one. */
+/** Pushes a text in pieces and checks the progress after each. @returns the last progress */
 function follow(
   matcher: PatternMatcher,
   text: string,
@@ -161,7 +161,7 @@ function randomCuts(text: string, random: () => number): number[] {
   return cuts
 }
 
-/** Holds a matcher against what should be known, for many ways to cut a text. @returns how many */
+/** Compares a matcher with the reference for many ways to cut a text. @returns how many */
 function compare(
   patterns: readonly string[],
   text: string,
@@ -186,13 +186,13 @@ function compare(
     const cuts = round === 0 ? [] : randomCuts(text, random)
     const step = follow(matcher, text, cuts, (at, safe) => {
       const hold = expected.holds.get(at)
-      // Half of a pair waits for the other half.
+      // Half of a surrogate pair waits for the other half.
       if (hold === undefined || /[\ud800-\udbff]/.test(text.charAt(at - 1))) return {}
-      // Long holds may lag; what is decoded holds more.
+      // For long pasts the answer may lag, and decoders retain more.
       return !expected.decodes && at - safe <= 256 ? { least: hold, most: hold } : { most: hold }
     })
     expect(step.match).toEqual(found)
-    // Nothing of any match was sent, and nothing of other texts is lost.
+    // Nothing of any match is safe, and all of a text without one is.
     if (step.match) expect(step.safeOffset).toBeLessThanOrEqual(oldest)
     else expect(step.safeOffset).toBe(text.length)
     if (round > 0) expect(step).toEqual(last)
@@ -279,7 +279,7 @@ describe('a matcher', () => {
         try {
           matcher = compilePatterns([pattern])
         } catch {
-          // Those that match nothing at all, mostly.
+          // Mostly patterns that match the empty text.
           return
         }
         const reference = RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE)
@@ -290,7 +290,7 @@ describe('a matcher', () => {
           const step = follow(matcher, one, [...one].keys())
           expect(step.match !== undefined).toBe(expected)
           if (!step.match) continue
-          // The match itself, and that none of it was sent.
+          // It is a match, and none of it is safe.
           const { start, end } = step.match
           expect(reference.matcher(one).find(start)).toBe(true)
           expect(end).toBeGreaterThan(start)
@@ -302,7 +302,7 @@ describe('a matcher', () => {
     expect(matches).toBeGreaterThan(100)
   })
 
-  it('sends nothing of a longer match when a shorter one inside it is complete', () => {
+  it('releases nothing of a longer match when a shorter one inside it is complete', () => {
     const matcher = compilePatterns(['abcdef', 'cd'])
     for (const cuts of [[], [1, 2, 3, 4], [3]]) {
       expect(follow(matcher, 'x abcdef', cuts)).toMatchObject({
@@ -312,7 +312,7 @@ describe('a matcher', () => {
     }
   })
 
-  it('holds the beginning of a word through any number of characters that cannot be seen', () => {
+  it('retains the beginning of a word through any number of invisible characters', () => {
     const matcher = compilePatterns(['heron'])
     const text = `see h${'\u200b'.repeat(5_000)}eron`
     const step = follow(matcher, text, text.split('').keys(), (at) =>
@@ -332,7 +332,7 @@ describe('a matcher', () => {
     expect(follow(matcher, '\ud83e\ud83e\udd84\ud83e', [1, 2, 3])).toEqual({ safeOffset: 4 })
   })
 
-  it('gives the same answer to the same text, for long matches too', () => {
+  it('gives the same answer for the same text, for long matches too', () => {
     const matcher = compilePatterns(['begin.{300,}end', 'a[ab]{280}b[ab]{20}c', 'xx'])
     const random = randomNumbers(11)
     const noise = Array.from({ length: 500 }, () => (random() < 0.5 ? 'a' : 'b')).join('')
@@ -347,7 +347,7 @@ describe('a matcher', () => {
     }
   })
 
-  it('lets go of long holds soon after they are over', () => {
+  it('releases a long past soon after it is over', () => {
     const matcher = compilePatterns(['a[ab]{600}c'])
     const random = randomNumbers(12)
     const noise = Array.from({ length: 4_000 }, () => (random() < 0.5 ? 'a' : 'b')).join('')
@@ -355,7 +355,7 @@ describe('a matcher', () => {
     follow(matcher, noise, noise.split('').keys(), bounds)
   })
 
-  it('holds back no more than part of a word for literals', () => {
+  it('retains no more than part of a word for literals', () => {
     const words = ['blue heron', 'project falcon', 'casino']
     const matcher = compilePatterns(words)
     const text = ordinaryText(20_000, 13)
@@ -368,7 +368,7 @@ describe('a matcher', () => {
     expect(held / text.length).toBeLessThan(6)
   })
 
-  it('forgets what it has learnt when that is too much, and goes on', () => {
+  it('drops its tables when they are full, and goes on', () => {
     const matcher = compilePatterns(['[ab]*a[ab]{14}c', 'ab{20}a'])
     const random = randomNumbers(14)
     const noise = Array.from({ length: 30_000 }, () => (random() < 0.5 ? 'a' : 'b')).join('')

@@ -1,7 +1,6 @@
 /**
- * What views and holds are, said once more as plainly as possible and without regard to speed: threads that remember
- * where they began, one list for each view, one symbol at a time (guard design, 3.2 and 3.3). View D is decoded from
- * whole texts.
+ * A slow reference implementation of all views: threads that remember where they began, one list for each view, one symbol
+ * at a time. View `decoded` is computed from whole texts.
  */
 import { leetGroup } from '../../src/patterns/views/leet.ts'
 import { fold, isIgnorable, readsAsLetter } from '../../src/patterns/views/fold.ts'
@@ -16,16 +15,16 @@ export interface Match {
   readonly end: number
 }
 
-/** What is known of a text, offset by offset. */
+/** The matches in a text, and what has to be retained of it at each offset. */
 export interface Judgement {
-  /** After so many units: the oldest live start, or the offset itself. Views but D. */
+  /** By offset: where the oldest match under way may begin, or the offset itself. For all views but `decoded`. */
   readonly holds: ReadonlyMap<number, number>
   /** All matches, in the order in which they are complete. */
   readonly matches: readonly (Match & {
-    /** With what the match was complete: the end of a code point, or Infinity for the end of the text. */
+    /** The end of the code point that completed the match; Infinity for the end of the text. */
     readonly known: number
   })[]
-  /** Does D apply to any pattern? */
+  /** View `decoded` applies to any pattern. */
   readonly decodes: boolean
 }
 
@@ -40,10 +39,10 @@ interface Spot {
   readonly end: number
 }
 
-/** Follows one view of one pattern. */
-interface Follower {
+/** Reads one view for one pattern. */
+interface ViewReader {
   readonly view: string
-  /** @returns matches that are now complete */
+  /** @returns matches that this symbol completes */
   read(symbol: number, spot: Spot): Spot[]
   end(): Spot[]
   alive(): number
@@ -51,7 +50,7 @@ interface Follower {
 
 export function judge(patterns: readonly string[], text: string): Judgement {
   const points = pointsOf(text)
-  const lists = patterns.map((pattern) => followersOf(pattern, points))
+  const lists = patterns.map((pattern) => readersOf(pattern, points))
   const holds = new Map<number, number>([[0, 0]])
   const matches: { pattern: number; view: string; start: number; end: number; known: number }[] = []
   const readings = new Map<string, Reading>([
@@ -63,9 +62,9 @@ export function judge(patterns: readonly string[], text: string): Judgement {
     for (const [name, reading] of readings) {
       for (const symbol of reading(point.codePoint)) {
         for (const [pattern, list] of lists.entries()) {
-          for (const follower of list[name] ?? []) {
-            for (const spot of follower.read(symbol, point)) {
-              matches.push({ pattern, view: follower.view, ...spot, known: point.end })
+          for (const reader of list[name] ?? []) {
+            for (const spot of reader.read(symbol, point)) {
+              matches.push({ pattern, view: reader.view, ...spot, known: point.end })
             }
           }
         }
@@ -77,9 +76,9 @@ export function judge(patterns: readonly string[], text: string): Judgement {
     holds.set(point.end, Math.min(point.end, ...alive))
   }
   for (const [pattern, list] of lists.entries()) {
-    for (const follower of Object.values(list).flat()) {
-      for (const spot of follower.end()) {
-        matches.push({ pattern, view: follower.view, ...spot, known: Infinity })
+    for (const reader of Object.values(list).flat()) {
+      for (const spot of reader.end()) {
+        matches.push({ pattern, view: reader.view, ...spot, known: Infinity })
       }
     }
   }
@@ -118,23 +117,23 @@ function foldedReading(isFlat: boolean): Reading {
 
 type CharInstruction = Instruction & { kind: 'char' }
 
-function followersOf(pattern: string, points: readonly Point[]): Record<string, Follower[]> {
+function readersOf(pattern: string, points: readonly Point[]): Record<string, ViewReader[]> {
   const regex = runSync(parseRegex(pattern))
-  const plain = [regexFollower(regex, 'raw', (one) => [one])]
+  const plain = [regexViewReader(regex, 'raw', (one) => [one])]
   if (!isLiteral(pattern)) {
     return regex.caseSensitive
       ? { plain }
-      : { plain, folded: [regexFollower(regex, 'folded', fold)] }
+      : { plain, folded: [regexViewReader(regex, 'folded', fold)] }
   }
   const literal = flat(pattern)
   if (!literal.some((symbol) => symbol !== 32)) return { plain }
   const letters = literal.filter((symbol) => /\p{L}/u.test(String.fromCodePoint(symbol))).length
   const same = (one: number, other: number) => one === other
-  const list = [literalFollower(literal, 'folded', same)]
-  if (alnum(literal).length >= 5) list.push(squeezedFollower(alnum(literal)))
+  const list = [literalViewReader(literal, 'folded', same)]
+  if (alnum(literal).length >= 5) list.push(squeezedViewReader(alnum(literal)))
   if (letters >= 5) {
     list.push(
-      literalFollower(
+      literalViewReader(
         literal,
         'L',
         (one, other) => leetGroup(one).includes(other),
@@ -143,18 +142,18 @@ function followersOf(pattern: string, points: readonly Point[]): Record<string, 
     )
   }
   if (letters >= 6) {
-    list.push(literalFollower(literal.map(rot13), 'derived', same))
-    list.push(literalFollower(literal.toReversed(), 'derived', same))
+    list.push(literalViewReader(literal.map(rot13), 'derived', same))
+    list.push(literalViewReader(literal.toReversed(), 'derived', same))
   }
   return { plain, squeezed: list }
 }
 
-function literalFollower(
+function literalViewReader(
   literal: readonly number[],
   view: string,
   matches: (expected: number, symbol: number) => boolean,
   allows: (spot: Spot) => boolean = () => true,
-): Follower {
+): ViewReader {
   let threads: { at: number; start: number }[] = []
   return {
     view,
@@ -173,7 +172,7 @@ function literalFollower(
   }
 }
 
-function squeezedFollower(letters: readonly number[]): Follower {
+function squeezedViewReader(letters: readonly number[]): ViewReader {
   let threads: { at: number; run: number; gap: number; start: number }[] = []
   return {
     view: 'squeezed',
@@ -200,12 +199,12 @@ function squeezedFollower(letters: readonly number[]): Follower {
   }
 }
 
-// A thread is between two symbols: in front of an instruction, or inside the image of a character that was written.
-function regexFollower(
+// A thread is between two symbols: before an instruction, or inside the symbols that a literal character is folded to.
+function regexViewReader(
   regex: Regex,
   view: string,
   image: (one: number) => readonly number[],
-): Follower {
+): ViewReader {
   const { instructions } = regex
   let threads = new Map<string, { at: number; inside: number; start: number }>()
   let before = -1
@@ -248,7 +247,7 @@ function regexFollower(
       (!(conditions & 16) || isBorder) &&
       (!(conditions & 32) || !isBorder)
   }
-  // All ways on from an instruction without reading: rows to read, or acceptance.
+  // What is reached from an instruction without reading: instructions that read, or acceptance.
   const waysFrom = (from: number, holds: (conditions: number) => boolean) => {
     const seen = new Set([from])
     const readers: number[] = []
@@ -316,7 +315,7 @@ function regexFollower(
   }
 }
 
-/** What depends on nothing else is found out once. */
+/** Caches the results of a pure function. */
 function remembered<From, To>(find: (from: From) => To): (from: From) => To {
   const known = new Map<From, To>()
   return (from) => {
@@ -326,7 +325,7 @@ function remembered<From, To>(find: (from: From) => To): (from: From) => To {
   }
 }
 
-/** Everything in base64, hexadecimal digits and escapes, by looking at every place again. */
+/** All matches in base64, hexadecimal digits and escapes. */
 function hiddenIn(pattern: string, points: readonly Point[]): Spot[] {
   if (!isLiteral(pattern)) return []
   const literal = flat(pattern)
