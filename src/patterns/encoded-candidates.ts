@@ -12,7 +12,7 @@ export const BASE64 = 1
 export const HEX_DIGIT = 2
 export const HEX_SEPARATOR = 4
 /** An escape may begin with it. */
-export const ESCAPE = 8
+const ESCAPE = 8
 /** Every view ignores it. */
 export const INVISIBLE = 16
 

@@ -17,7 +17,7 @@ export interface MatchTarget {
 }
 
 /** Instructions as columns, and the states in which a match begins. */
-export interface NfaInit {
+interface NfaInit {
   readonly kind: Uint8Array
   readonly first: Int32Array
   readonly second: Int32Array

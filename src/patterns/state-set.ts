@@ -7,7 +7,7 @@ import { runSync, type Task } from './time-slice.ts'
 import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 
 /** What a {@link StateSet} needs of an NFA. Readers are the instructions that read a symbol. */
-export interface StateSetInit {
+interface StateSetInit {
   /** The readers in the order of their bits. */
   readonly readers: readonly number[]
   /** Anything depends on conditions. */

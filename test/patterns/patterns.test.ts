@@ -10,7 +10,7 @@ import { fold } from '../../src/patterns/views/fold.ts'
 import { recordedCases } from '../fixtures.ts'
 import { LITERALS, ordinaryText } from '../guard/texts.ts'
 
-/** What is sent of a text that comes in pieces, and which view stopped it. */
+/** How much of a text in pieces is safe, and the match that stopped it. */
 function stream(matcher: PatternMatcher, text: string, cuts: readonly number[]) {
   const scan = matcher.scan()
   let from = 0
@@ -68,7 +68,7 @@ describe('checkPatterns', () => {
     expect(none).toBeUndefined()
   })
 
-  it('warns of what may hold text without end, but not of what ends a match', () => {
+  it('warns of patterns that may retain text of any length, but not where the match is complete', () => {
     expect(warnings).toEqual([
       { code: 'pattern_unbounded', index: 1 },
       { code: 'pattern_unbounded', index: 4 },
