@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { commentsOf } from './_comments.ts'
+import { brokenLink, filesBelow, root } from './_markdown.ts'
+
+const FOLDERS = ['src', 'providers', 'plugins', 'config']
+
+const comments = FOLDERS.flatMap((folder) =>
+  filesBelow(folder, (name) => name.endsWith('.ts')).flatMap((path) =>
+    commentsOf(readFileSync(join(root, path), 'utf8')).map((comment) => ({ path, ...comment })),
+  ),
+)
+
+/** Documents and codes that are no files of the repository. */
+const CITATIONS = [
+  /\b(wire|state|guard|performance) (contract|design)\b/i,
+  /\b(contract|design),? (section )?[A-Z]?\d/i,
+  /\([^()]*\b[DSH]\d{1,2}\b[^()]*\)/,
+  /^(Decision )?[DSH]\d{1,2}\b/,
+  /\bsection \d+(\.\d+)? of\b(?! RFC)/i,
+]
+
+const PATH = /(?<![\w/.:-])((?:\.{0,2}\/)?[\w.-]+(?:\/[\w.-]+)*\.md(?:#[\w-]+)?)/g
+
+describe('comments', () => {
+  it('are found', () => {
+    expect(comments.length).toBeGreaterThan(1000)
+    const source = "const url = 'https://host' // why\n/** One.\n * Two. */\nconst a = `// no`\n"
+    expect(commentsOf(source)).toEqual([
+      { line: 1, text: 'why' },
+      { line: 2, text: '* One. Two.' },
+    ])
+  })
+
+  it.each(FOLDERS)('cite no document that is not here: %s', (folder) => {
+    const found = comments
+      .filter(({ path }) => path.startsWith(`${folder}/`))
+      .filter(({ text }) => CITATIONS.some((citation) => citation.test(text.replace(/^\*\s*/, ''))))
+      .map(({ path, line, text }) => `${path}:${line}: ${text}`)
+    expect(found).toEqual([])
+  })
+
+  it('name files of the repository, and headings that there are', () => {
+    const broken = comments.flatMap(({ path, line, text }) =>
+      [...text.matchAll(PATH)].flatMap(([, target]) => {
+        const bases = [path, 'README.md', 'src/README.md']
+        const found = bases.map((base) => brokenLink(base, target!))
+        return found.includes(undefined) ? [] : [`${path}:${line}: ${target}: ${found[1]}`]
+      }),
+    )
+    expect(broken).toEqual([])
+  })
+
+  it.each(FOLDERS)('are plain: no persons without a role: %s', (folder) => {
+    const found = comments
+      .filter(({ path }) => path.startsWith(`${folder}/`))
+      .filter(({ text }) => /\b(whoever|somebody|nobody|the house)\b/i.test(text))
+      .map(({ path, line, text }) => `${dirname(path)}: ${path}:${line}: ${text}`)
+    expect(found).toEqual([])
+  })
+})
