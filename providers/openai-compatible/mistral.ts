@@ -1,6 +1,6 @@
 /** Conversations for Mistral. */
 import { hash } from 'node:crypto'
-import type { Outgoing } from './messages.ts'
+import type { Outgoing } from './request.ts'
 
 /** Members that Mistral accepts per role. Others are refused. */
 const MEMBERS: Readonly<Record<string, readonly string[]>> = {

@@ -1,7 +1,7 @@
 /** Differences between vendors, one row each. An absent member means that the vendor behaves like OpenAI. */
 import { OPENAI_AUDIO, XAI_AUDIO, type AudioQuirks } from './audio-quirks.ts'
 import type { ImageQuirks } from './images-request.ts'
-import { takeTurns, type MessageQuirks, type Outgoing, type Replay } from './messages.ts'
+import { takeTurns, type MessageQuirks, type Outgoing, type Replay } from './request.ts'
 import { toMistral } from './mistral.ts'
 import {
   alibabaReasoning,

@@ -1,3 +1,5 @@
+/** What a call acquires, how it is released, and the parts of a call that can be aborted alone. */
+
 /** Releases what was acquired, for example a lease at the ledger or a connection. */
 type Finalizer = () => unknown
 
@@ -45,4 +47,84 @@ export class Scope {
     }
     return undefined
   }
+}
+
+/** Abort controllers for parts of a call: one attempt at a deployment, one search, one wait. */
+
+/** Time limits of a deployment, in seconds. They replace those of its provider; see `docs/configuration.md#providers`. */
+export interface DeploymentLimits {
+  readonly timeout?: number | undefined
+  readonly firstPartTimeout?: number | undefined
+  readonly idleTimeout?: number | undefined
+}
+
+const SCOPE = Symbol('abort scope')
+
+interface ScopeSignal extends AbortSignal {
+  [SCOPE]?: AbortScope
+}
+
+/**
+ * An AbortController with a list of listeners of its own, which cost less than listeners of an EventTarget (figures in the
+ * README of this folder). Its signal is an ordinary AbortSignal for everyone else.
+ */
+export class AbortScope extends AbortController {
+  /** Abort reasons of this class do not end the scope, although they end the call. */
+  readonly survives: (new () => Error) | undefined
+  /** Requests with the signal of this scope use these limits instead of those of their host. */
+  limits: DeploymentLimits | undefined = undefined
+  readonly #listeners: (() => void)[] = []
+
+  /** @param survives a class of abort reasons that do not end the scope */
+  constructor(survives?: new () => Error) {
+    super()
+    this.survives = survives
+    const signal: ScopeSignal = this.signal
+    signal[SCOPE] = this
+  }
+
+  /** Aborts the signal, then calls the listeners. Only the first call has an effect. */
+  override abort(reason?: unknown): void {
+    super.abort(reason)
+    for (const listener of this.#listeners.splice(0)) listener()
+  }
+
+  /** @param listener called once, after the signal was aborted; must not throw */
+  on(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  off(listener: () => void): void {
+    removeUnordered(this.#listeners, listener)
+  }
+}
+
+/** The scope that a signal belongs to; undefined for any other signal, also for one derived from it. */
+export function abortScopeOf(signal: AbortSignal): AbortScope | undefined {
+  return (signal as ScopeSignal)[SCOPE]
+}
+
+/**
+ * Adds a listener to the scope of a signal, or to the signal itself where it has none.
+ * @param listener called once, when the signal is aborted; must not throw
+ */
+export function onAbort(signal: AbortSignal, listener: () => void): void {
+  const scope = abortScopeOf(signal)
+  if (scope) scope.on(listener)
+  else signal.addEventListener('abort', listener, { once: true })
+}
+
+/** Removes a listener that {@link onAbort} added. */
+export function offAbort(signal: AbortSignal, listener: () => void): void {
+  const scope = abortScopeOf(signal)
+  if (scope) scope.off(listener)
+  else signal.removeEventListener('abort', listener)
+}
+
+/** Removes an item from a list, if it is there. The last item takes its place. */
+export function removeUnordered<T>(list: T[], item: T): void {
+  const at = list.lastIndexOf(item)
+  if (at < 0) return
+  list[at] = list.at(-1)!
+  list.pop()
 }

@@ -1,5 +1,5 @@
 /** Restartable timeouts driven by one shared timer. */
-import { removeUnordered } from './lists.ts'
+import { removeUnordered } from './scope.ts'
 
 /** A function that will be called unless the timeout is restarted or cleared in time. */
 export interface Timeout {

@@ -13,7 +13,7 @@ import {
   type Pricing,
 } from '../money/money.ts'
 import { MAX_WORD, nearest } from '../errors/nearest.ts'
-import type { DeploymentLimits } from '../lifetime/abort-scope.ts'
+import type { DeploymentLimits } from '../lifetime/scope.ts'
 
 /** Families of endpoints. */
 const MODALITIES = ['chat', 'image', 'ocr', 'speech', 'transcription'] as const

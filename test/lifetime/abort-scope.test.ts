@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { AbortScope, abortScopeOf, offAbort, onAbort } from '../../src/lifetime/abort-scope.ts'
+import { AbortScope, abortScopeOf, offAbort, onAbort } from '../../src/lifetime/scope.ts'
 
 describe('an abort scope', () => {
   it('calls its own listeners and those of its signal, once', () => {

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { AbortScope } from '../../lifetime/abort-scope.ts'
+import type { AbortScope } from '../../lifetime/scope.ts'
 import type { Deployment } from '../../models/catalog.ts'
 import { GatewayError, InvalidRequest, UpstreamFailure } from '../../errors/errors.ts'
 import { concernsOperator, type Health } from '../../models/health.ts'

@@ -5,7 +5,7 @@ import {
   toMessages,
   type MessageQuirks,
   type Replay,
-} from '../../../providers/openai-compatible/messages.ts'
+} from '../../../providers/openai-compatible/request.ts'
 import { ROW_NAMES } from '../../../providers/openai-compatible/quirks.ts'
 import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
 import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../../upstream.ts'
