@@ -1,4 +1,4 @@
 /** Policies: validation, merge, and instructions for the model. Pure functions; see `README.md`. */
-export * from './instructions.ts'
+export * from './merge.ts'
 export * from './merge.ts'
 export * from './schema.ts'

@@ -2,9 +2,8 @@
  * One account in memory, as admission needs it: balance, spend, limits, leases and holds. Rows and receipts are not here:
  * the engine stores them, and keeps one book per account as a mirror of their sums.
  */
-import type { Pico } from '../../money/money.ts'
-import { checkAmount, checkLimits } from './checks.ts'
-import { DAY_MS, type Clock } from './clock.ts'
+import { type Pico, formatPico, MAX_AMOUNT } from '../../money/money.ts'
+import { DAY_MS, type Clock, addSpend, addTo, spendName, windowEnd, windowOf } from './clock.ts'
 import {
   LEASE_MS,
   type AccountBalance,
@@ -21,7 +20,6 @@ import {
   type Settlement,
 } from './ledger.ts'
 import { RateLog } from './rate.ts'
-import { addSpend, addTo, spendName, windowEnd, windowOf } from './windows.ts'
 
 /** Days, and months, for which a key's spend is kept. A cap needs one of each, late settlements a few more. */
 const KEPT_WINDOWS = 40
@@ -373,5 +371,21 @@ class KeyBook {
     yield ['lifetime', this.lifetime]
     yield* this.#days
     yield* this.#months
+  }
+}
+
+/** @throws RangeError for an amount below `least` or above MAX_AMOUNT. @param what names the amount in the message */
+export function checkAmount(what: string, amount: Pico, least?: Pico): void {
+  if (amount <= MAX_AMOUNT && (least === undefined || amount >= least)) return
+  const lower = least === undefined ? '' : least === 0n ? 'at least 0 and ' : 'above 0 and '
+  const upper = `at most ${formatPico(MAX_AMOUNT)} USD`
+  throw new RangeError(`${what} has to be ${lower}${upper}, not ${formatPico(amount)}`)
+}
+
+/** @throws RangeError for a rate or concurrency that is not a whole number of at least 1 */
+export function checkLimits({ rpm, concurrency }: KeyLimits): void {
+  for (const [name, value] of Object.entries({ rpm, concurrency })) {
+    if (Number.isSafeInteger(value) && value >= 1) continue
+    throw new RangeError(`${name} has to be a whole number of at least 1, not ${value}`)
   }
 }

@@ -1,7 +1,7 @@
 /** Compares the book of an account in Redis with its rows. */
 import type { Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
-import { addSpend, addTo, compareSums, spendName } from '../ledger/windows.ts'
+import { addSpend, addTo, compareSums, spendName } from '../ledger/clock.ts'
 import { totalsIn, type DatedRow, type Snapshot } from './rows.ts'
 
 /** Sums of a snapshot that differ from the sums of its rows and running calls. */

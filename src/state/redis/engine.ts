@@ -5,7 +5,7 @@
  */
 import { ConfigError } from '../../errors/errors.ts'
 import type { Records } from '../records.ts'
-import { checkAmount, checkLimits } from '../ledger/checks.ts'
+import { checkAmount, checkLimits } from '../ledger/book.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {
   LEASE_MS,

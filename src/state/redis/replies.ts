@@ -10,7 +10,7 @@ import {
   type RateStatus,
   type Settled,
 } from '../ledger/ledger.ts'
-import { windowEnd } from '../ledger/windows.ts'
+import { windowEnd } from '../ledger/clock.ts'
 import type { ScriptName } from './scripts.ts'
 
 /** Strings; integers are strings too, and null is an absent value. */

@@ -1,7 +1,7 @@
 /** Adds up an account's rows, and compares the result with the stored sums. */
 import type { Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
-import { addSpend, addTo, compareSums, spendName } from '../ledger/windows.ts'
+import { addSpend, addTo, compareSums, spendName } from '../ledger/clock.ts'
 import type { SpendColumns, Sql, TotalColumns } from './sql.ts'
 
 /** Result of an audit. */

@@ -6,9 +6,8 @@ import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { createStorage } from 'unstorage'
 import type { Pico } from '../../money/money.ts'
-import { AccountBook, LOST, NOTHING_SPENT, STALE } from '../ledger/book.ts'
-import { checkAmount } from '../ledger/checks.ts'
-import { Clock, DAY_MS } from '../ledger/clock.ts'
+import { AccountBook, LOST, NOTHING_SPENT, STALE, checkAmount } from '../ledger/book.ts'
+import { Clock, DAY_MS, addSpend, addTo, compareSums } from '../ledger/clock.ts'
 import { foldBounds } from '../ledger/items.ts'
 import type {
   AccountBalance,
@@ -31,7 +30,6 @@ import type {
   TopUp,
 } from '../ledger/ledger.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
-import { addSpend, addTo, compareSums } from '../ledger/windows.ts'
 import { createRecords, type Records } from '../records.ts'
 import { isBefore } from './audit.ts'
 import { exportFile } from './export.ts'

@@ -1,9 +1,9 @@
 /** The SQL statements of the store, and the shapes of its rows. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
-import { checkAmount } from '../ledger/checks.ts'
+import { checkAmount } from '../ledger/book.ts'
 import type { KeyLimits, LedgerRow, LimitsItem, RowItem } from '../ledger/ledger.ts'
-import { windowOf } from '../ledger/windows.ts'
+import { windowOf } from '../ledger/clock.ts'
 
 /** Every account with a row or a sum. It steps through the index from account to account, not through all rows. */
 export const OWNERS = `
