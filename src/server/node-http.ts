@@ -25,21 +25,21 @@ const SMALL_BYTES = 1024
 const MANY = 1024
 
 /** A timeout for bodies that belong to no call. @param ms until it fires, again and again */
-export function bodyTimer(ms: number): (ring: () => void) => Timeout {
-  return (ring) => {
-    const timer = setInterval(ring, ms)
+export function bodyTimer(ms: number): (onTimeout: () => void) => Timeout {
+  return (onTimeout) => {
+    const timer = setInterval(onTimeout, ms)
     return { restart() {}, clear: () => clearInterval(timer) }
   }
 }
 
 export class NodeIncoming implements Incoming {
   readonly #request: IncomingMessage
-  readonly #alarm: (ring: () => void) => Timeout
+  readonly #startTimeout: (onTimeout: () => void) => Timeout
 
-  /** @param alarm starts a timeout of `server.bodyTimeout` */
-  constructor(request: IncomingMessage, alarm: (ring: () => void) => Timeout) {
+  /** @param startTimeout starts a timeout of `server.bodyTimeout` */
+  constructor(request: IncomingMessage, startTimeout: (onTimeout: () => void) => Timeout) {
     this.#request = request
-    this.#alarm = alarm
+    this.#startTimeout = startTimeout
   }
 
   get method(): string {
@@ -88,7 +88,7 @@ export class NodeIncoming implements Incoming {
       }
       const request = this.#request
       const init = { request, source, limitBytes, undecodable, take, whole, resolve, reject }
-      new BodyReader(init).begin(this.#alarm)
+      new BodyReader(init).begin(this.#startTimeout)
     })
   }
 
@@ -138,9 +138,9 @@ class BodyReader<T> {
     this.#init = init
   }
 
-  begin(alarm: (ring: () => void) => Timeout): void {
+  begin(startTimeout: (onTimeout: () => void) => Timeout): void {
     const { request, source } = this.#init
-    this.#slow = alarm(this.#check.bind(this))
+    this.#slow = startTimeout(this.#check.bind(this))
     source.on('data', this.#onData)
     source.on('end', this.#end.bind(this))
     source.on('error', this.#broken.bind(this))

@@ -1,7 +1,7 @@
 /** Chat chunks through a screen: nothing goes out in a member that no guard reads, and nothing changes its place. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { guarding } from '../../src/endpoints/chat/guard.ts'
+import { guardAdapter } from '../../src/endpoints/chat/guard.ts'
 import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
 import { normalizeChunks } from '../../src/endpoints/chat/normalize.ts'
 import { patternScanner } from '../../src/guard/scanners.ts'
@@ -22,7 +22,7 @@ function heronScreen(
 ) {
   return screenOf<ChatChunk>(
     {
-      codec: guarding.outputCodec({ model: 'm', messages: [] }),
+      codec: guardAdapter.outputCodec({ model: 'm', messages: [] }),
       scanners: [patternScanner(compilePatterns(['heron']), 0, 'key')],
       refuse: ({ choice }) => [said({ content: 'NO' }, choice, 'content_filter')],
       ...change,
@@ -220,7 +220,7 @@ async function through(
   const screen = heronScreen({
     buffer,
     choices,
-    refuse: (denial) => guarding.refusalParts!({ text: 'NO', ...denial }, input, 'm'),
+    refuse: (denial) => guardAdapter.refusalParts!({ text: 'NO', ...denial }, input, 'm'),
   })
   const given = structuredClone([...chunks])
   const parts = flowFrom<ChatChunk>({

@@ -1,7 +1,7 @@
 /** Patterns, the screen and chat together: nothing leaks, nothing is lost, and the text alone decides. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { guarding } from '../../src/endpoints/chat/guard.ts'
+import { guardAdapter } from '../../src/endpoints/chat/guard.ts'
 import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
 import { patternScanner } from '../../src/guard/scanners.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
@@ -29,11 +29,11 @@ function screened(
   const out: ChatChunk[] = []
   const screen = screenOf<ChatChunk>(
     {
-      codec: guarding.outputCodec(input),
+      codec: guardAdapter.outputCodec(input),
       scanners: [patternScanner(compilePatterns(patterns), 0, 'key')],
       buffer,
       limits: { maxHeld: 65_536, maxBuffer: 4_194_304, maxToolCall: 262_144 },
-      refuse: (denial) => guarding.refusalParts!({ text: NO, ...denial }, input, 'm'),
+      refuse: (denial) => guardAdapter.refusalParts!({ text: NO, ...denial }, input, 'm'),
     },
     {
       found: ({ stop }) => void rules.push(stop.block!.rule),

@@ -44,41 +44,41 @@ const CITATION = new RegExp(
  * One annotation for each place that cites a source, in the order of the text; without any, one for each source,
  * without a place.
  */
-export function annotationsOf(content: string, hits: readonly SearchResult[]): Annotation[] {
+export function annotationsOf(content: string, results: readonly SearchResult[]): Annotation[] {
   const cited: Annotation[] = []
   const described = new Set<SearchResult>()
-  const cite = (hit: SearchResult, start_index: number, end_index: number) => {
-    const { url, title, content: excerpt } = hit
-    const known = described.has(hit)
-    described.add(hit)
+  const cite = (result: SearchResult, start_index: number, end_index: number) => {
+    const { url, title, content: excerpt } = result
+    const known = described.has(result)
+    described.add(result)
     const place = { url, title, start_index, end_index }
     const url_citation = known ? place : { ...place, content: excerpt }
     cited.push({ type: 'url_citation', url_citation })
   }
   let units = 0
   let points = 0
-  for (const { start, end, sources } of placesIn(content, hits)) {
+  for (const { start, end, sources } of placesIn(content, results)) {
     const from = points + codePoints(content.slice(units, start))
     points = from + codePoints(content.slice(start, end))
     units = end
-    for (const hit of sources) cite(hit, from, points)
+    for (const result of sources) cite(result, from, points)
     if (cited.length >= MAX_CITATIONS) break
   }
-  if (cited.length === 0) for (const hit of hits) cite(hit, 0, 0)
+  if (cited.length === 0) for (const result of results) cite(result, 0, 0)
   return cited
 }
 
 /** Adds the annotations of an answer: in a stream, one chunk right before the finish of each choice. */
 export class CitationStep implements Step<ChatChunk, ChatChunk> {
-  readonly #hits: readonly SearchResult[]
+  readonly #results: readonly SearchResult[]
   /** By choice. */
   readonly #contents: string[] = []
   /** Annotations of the vendor's own search. */
   readonly #others: unknown[][] = []
   #left = MAX_CHARACTERS
 
-  constructor(hits: readonly SearchResult[]) {
-    this.#hits = hits
+  constructor(results: readonly SearchResult[]) {
+    this.#results = results
   }
 
   push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
@@ -111,7 +111,7 @@ export class CitationStep implements Step<ChatChunk, ChatChunk> {
   }
 
   #annotations(index: number): unknown[] {
-    const own = annotationsOf(this.#contents[index] ?? '', this.#hits)
+    const own = annotationsOf(this.#contents[index] ?? '', this.#results)
     return [...own, ...(this.#others[index] ?? [])]
   }
 }
@@ -123,22 +123,22 @@ interface Place {
   readonly sources: readonly SearchResult[]
 }
 
-function* placesIn(content: string, hits: readonly SearchResult[]): Generator<Place> {
-  if (hits.length === 0) return
-  const byAddress = new Map(hits.map((hit) => [urlKey(new URL(hit.url)), hit]))
+function* placesIn(content: string, results: readonly SearchResult[]): Generator<Place> {
+  if (results.length === 0) return
+  const byAddress = new Map(results.map((result) => [urlKey(new URL(result.url)), result]))
   for (const match of content.matchAll(CITATION)) {
     const [whole, linked, bare, numbers] = match
     const start = match.index
     if (numbers) {
-      const sources = [...new Set(numbers.split(',').map((number) => hits[Number(number) - 1]))]
-      const known = sources.filter((hit) => hit !== undefined)
+      const sources = [...new Set(numbers.split(',').map((number) => results[Number(number) - 1]))]
+      const known = sources.filter((result) => result !== undefined)
       if (known.length > 0) yield { start, end: start + whole.length, sources: known }
     } else if (linked) {
-      const hit = byAddress.get(keyOf(linked))
-      if (hit) yield { start, end: start + whole.length, sources: [hit] }
+      const result = byAddress.get(keyOf(linked))
+      if (result) yield { start, end: start + whole.length, sources: [result] }
     } else if (bare) {
       const found = bareAddress(bare, byAddress)
-      if (found) yield { start, end: start + found.length, sources: [found.hit] }
+      if (found) yield { start, end: start + found.length, sources: [found.result] }
     }
   }
 }
@@ -147,10 +147,10 @@ function* placesIn(content: string, hits: readonly SearchResult[]): Generator<Pl
 function bareAddress(
   text: string,
   byAddress: ReadonlyMap<string, SearchResult>,
-): { readonly length: number; readonly hit: SearchResult } | undefined {
+): { readonly length: number; readonly result: SearchResult } | undefined {
   for (let { length } = text; ; length--) {
-    const hit = byAddress.get(keyOf(text.slice(0, length)))
-    if (hit) return { length, hit }
+    const result = byAddress.get(keyOf(text.slice(0, length)))
+    if (result) return { length, result }
     if (text.length - length > 8 || !/[.,;:!?'"\])}*_~]/.test(text[length - 1]!)) return undefined
   }
 }

@@ -7,7 +7,7 @@ import type { ChatInput, ChatChunk, ChatCompletion, ChatMessage, Step } from '..
 import { CHARACTERS_PER_TOKEN, UsageCounter, billing, charactersIn } from './billing.ts'
 import { toChunk } from './chunks.ts'
 import { grounding } from './grounding.ts'
-import { guarding } from './guard.ts'
+import { guardAdapter } from './guard.ts'
 import { normalizeChunks, type Envelope } from './normalize.ts'
 import {
   outboundChat,
@@ -23,7 +23,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   errorField: 'messages',
   billing,
   grounding,
-  guard: guarding,
+  guard: guardAdapter,
 
   check(input, model) {
     const required = requiredCapabilities(input)

@@ -17,7 +17,7 @@ const WITHHELD = '[withheld]'
  * Top-level members that are read elsewhere or hold no text for a model. All others go upstream and are read, unknown
  * members included.
  */
-const SILENT = new Set([
+const NO_TEXT = new Set([
   'model',
   'messages',
   'plugins',
@@ -44,10 +44,10 @@ const SILENT = new Set([
 ])
 
 /** Members of a message that are read separately or hold no text; ids are handles, not words. */
-const TOLD = new Set(['role', 'content', 'tool_call_id', 'cache_control'])
+const READ_OF_MESSAGE = new Set(['role', 'content', 'tool_call_id', 'cache_control'])
 /** The same for assistant messages. In other messages these members have no defined meaning, and are read. */
-const TOLD_OF_ASSISTANT = new Set([
-  ...TOLD,
+const READ_OF_ASSISTANT = new Set([
+  ...READ_OF_MESSAGE,
   'refusal',
   'reasoning',
   'reasoning_content',
@@ -56,11 +56,11 @@ const TOLD_OF_ASSISTANT = new Set([
   'function_call',
 ])
 /** The same for the object in a part of a content. */
-const TOLD_OF_MEDIA = new Set(['url', 'detail', 'data', 'format', 'filename', 'file_data'])
-const TOLD_OF_CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'cache_control'])
-const TOLD_OF_CALLED = new Set(['name', 'arguments', 'input'])
+const READ_OF_MEDIA = new Set(['url', 'detail', 'data', 'format', 'filename', 'file_data'])
+const READ_OF_CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'cache_control'])
+const READ_OF_FUNCTION = new Set(['name', 'arguments', 'input'])
 /** The same for a reasoning entry. Encrypted reasoning holds no words. */
-const TOLD_OF_THOUGHT = new Set(['type', 'data', 'signature', 'id', 'format', 'index'])
+const READ_OF_REASONING = new Set(['type', 'data', 'signature', 'id', 'format', 'index'])
 
 const ROLES = {
   system: 'system',
@@ -77,32 +77,33 @@ const NO_TURNS: readonly never[] = []
  * Texts of a valid request as the client sent it, without the gateway's own instructions.
  * @param refusals every form of the refusal text that a client may have got
  */
-export function chatUnits(input: ChatRequest, refusals: readonly string[]): InputTexts {
+export function chatTexts(input: ChatRequest, refusals: readonly string[]): InputTexts {
   const { messages } = input
   const firstCurrent = startOfCurrentTurn(messages)
-  const units: TextItem[] = []
+  const items: TextItem[] = []
   /** Start of each message's texts, up to the current turn. */
   const begins: number[] = []
   for (let index = 0; index < messages.length; index++) {
-    if (index <= firstCurrent) begins.push(units.length)
-    readMessage(messages[index]!, placeOf(index), index >= firstCurrent, units)
+    if (index <= firstCurrent) begins.push(items.length)
+    readMessage(messages[index]!, placeOf(index), index >= firstCurrent, items)
   }
   for (const name in input) {
     const value = input[name]
-    if (hasText(value) && !SILENT.has(name) && !isChoice(name, value)) readOther(value, name, units)
+    if (hasText(value) && !NO_TEXT.has(name) && !isChoice(name, value))
+      readOther(value, name, items)
   }
   input.plugins?.forEach(({ id, enabled, search_prompt }, index) => {
     if (id !== 'web' || enabled === false || !search_prompt) return
-    units.push(unit(`plugins[${index}].search_prompt`, 'search', search_prompt, true))
+    items.push(itemOf(`plugins[${index}].search_prompt`, 'search', search_prompt, true))
   })
-  if (firstCurrent === 0) return { items: units, refusedTurns: NO_TURNS }
+  if (firstCurrent === 0) return { items, refusedTurns: NO_TURNS }
   const shown = new Set(refusals.map((text) => text.trim()))
-  const unitsOf = (index: number) => units.slice(begins[index], begins[index + 1])
-  const settled = settledTurns(messages, firstCurrent, shown).map((turn) => ({
-    items: new Set(turn.flatMap((index) => idsOf(unitsOf(index)))),
+  const itemsOf = (index: number) => items.slice(begins[index], begins[index + 1])
+  const refusedTurns = refusedTurnsIn(messages, firstCurrent, shown).map((turn) => ({
+    items: new Set(turn.flatMap((index) => idsOf(itemsOf(index)))),
     messages: turn.map((index) => index - messages.length),
   }))
-  return { items: units, refusedTurns: settled }
+  return { items, refusedTurns }
 }
 
 /**
@@ -135,17 +136,17 @@ export function withhold(outbound: ChatInput, turns: readonly RefusedTurn[]): Ch
 function startOfCurrentTurn(messages: readonly ChatMessage[]): number {
   let index = messages.length - 1
   while (index >= 0 && messages[index]!.role === 'assistant') index--
-  while (index >= 0 && !isSpoken(messages[index]!)) index--
+  while (index >= 0 && !hasAnswerText(messages[index]!)) index--
   return index + 1
 }
 
 /** Ids without tool calls: the name of a legacy function stays when its answer is withheld. */
-function idsOf(units: readonly TextItem[]): string[] {
-  return units.filter(({ channel }) => channel !== 'tool_call').map(({ id }) => id)
+function idsOf(items: readonly TextItem[]): string[] {
+  return items.filter(({ channel }) => channel !== 'tool_call').map(({ id }) => id)
 }
 
 /** Indexes of user and tool messages of each turn before `end` that was answered with a refusal text. */
-function settledTurns(
+function refusedTurnsIn(
   messages: readonly ChatMessage[],
   end: number,
   refusals: ReadonlySet<string>,
@@ -154,7 +155,7 @@ function settledTurns(
   let turn: number[] = []
   for (let index = 0; index < end; index++) {
     const message = messages[index]!
-    if (isSpoken(message)) {
+    if (hasAnswerText(message)) {
       if (turn.length > 0 && isRefusal(message, refusals)) turns.push(turn)
       turn = []
     } else if (ROLES[message.role] === 'user' || ROLES[message.role] === 'tool') {
@@ -164,17 +165,17 @@ function settledTurns(
   return turns
 }
 
-function isSpoken(message: ChatMessage): boolean {
-  return message.role === 'assistant' && wordsOf(message).trim() !== ''
+function hasAnswerText(message: ChatMessage): boolean {
+  return message.role === 'assistant' && answerText(message).trim() !== ''
 }
 
 function isRefusal(message: ChatMessage, refusals: ReadonlySet<string>): boolean {
   const { tool_calls, function_call } = message
-  return !tool_calls?.length && !function_call && refusals.has(wordsOf(message).trim())
+  return !tool_calls?.length && !function_call && refusals.has(answerText(message).trim())
 }
 
 /** The text of an assistant message. In answers with JSON, a refusal is in a member of its own. */
-function wordsOf({ content, refusal }: ChatMessage): string {
+function answerText({ content, refusal }: ChatMessage): string {
   return textOf(content) || refusal || ''
 }
 
@@ -195,11 +196,11 @@ function placeOf(index: number): string {
   return places[index] ?? `messages[${index}]`
 }
 
-function readMessage(message: ChatMessage, at: string, current: boolean, units: TextItem[]): void {
+function readMessage(message: ChatMessage, at: string, current: boolean, items: TextItem[]): void {
   const role = ROLES[message.role]
   const add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => {
     if (typeof text !== 'string' || (text === '' && !media?.length)) return
-    units.push(unit(id, channel, text, current, role, media))
+    items.push(itemOf(id, channel, text, current, role, media))
   }
   const media: Media[] = []
   const { content } = message
@@ -211,27 +212,27 @@ function readMessage(message: ChatMessage, at: string, current: boolean, units: 
       if (found) media.push(found)
       const { type } = part
       readRest(part, new Set(['type', 'cache_control', type]), place, add)
-      if (isObject(part[type])) readRest(part[type], TOLD_OF_MEDIA, `${place}.${type}`, add)
+      if (isObject(part[type])) readRest(part[type], READ_OF_MEDIA, `${place}.${type}`, add)
     })
   }
   add(at, 'content', text, media)
   if (message.role === 'assistant') {
     if (message.refusal !== text) add(`${at}.refusal`, 'refusal', message.refusal)
     readAssistant(message, at, add)
-    return readRest(message, TOLD_OF_ASSISTANT, at, add)
+    return readRest(message, READ_OF_ASSISTANT, at, add)
   }
-  if (message.role !== 'function') return readRest(message, TOLD, at, add)
+  if (message.role !== 'function') return readRest(message, READ_OF_MESSAGE, at, add)
   add(`${at}.name`, 'tool_call', message.name)
-  readRest(message, new Set([...TOLD, 'name']), at, add)
+  readRest(message, new Set([...READ_OF_MESSAGE, 'name']), at, add)
 }
 
 type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => void
 
 /** Every text in unknown members: they go upstream, and a model may read them. */
-function readRest(value: object, told: ReadonlySet<string>, at: string, add: Add): void {
+function readRest(value: object, readAlready: ReadonlySet<string>, at: string, add: Add): void {
   let others: Record<string, unknown> | undefined
   for (const name of Object.keys(value)) {
-    if (told.has(name)) continue
+    if (readAlready.has(name)) continue
     others ??= Object.create(null) as Record<string, unknown>
     others[name] = value[name as keyof typeof value]
   }
@@ -251,7 +252,7 @@ function readAssistant(message: ChatMessage, at: string, add: Add): void {
     add(place, 'reasoning', detail.text)
     add(`${place}.summary`, 'reasoning', detail.summary)
     const said = ['text', 'summary'].filter((name) => typeof detail[name] === 'string')
-    readRest(detail, new Set([...TOLD_OF_THOUGHT, ...said]), place, add)
+    readRest(detail, new Set([...READ_OF_REASONING, ...said]), place, add)
   })
   const calls: readonly any[] = tool_calls ?? []
   calls.forEach((call, index) => readCall(call, `${at}.tool_calls[${index}]`, add))
@@ -265,9 +266,9 @@ function readCall(call: any, at: string, add: Add): void {
   add(at, 'tool_call', raw)
   add(`${at}.custom.name`, 'tool_call', call.custom?.name)
   add(`${at}.custom`, 'tool_call', call.custom?.input)
-  readRest(call, TOLD_OF_CALL, `${at}.call`, add)
-  if (isObject(call.function)) readRest(call.function, TOLD_OF_CALLED, `${at}.function`, add)
-  if (isObject(call.custom)) readRest(call.custom, TOLD_OF_CALLED, `${at}.custom`, add)
+  readRest(call, READ_OF_CALL, `${at}.call`, add)
+  if (isObject(call.function)) readRest(call.function, READ_OF_FUNCTION, `${at}.function`, add)
+  if (isObject(call.custom)) readRest(call.custom, READ_OF_FUNCTION, `${at}.custom`, add)
   if (typeof raw !== 'string') return
   let decoded: unknown
   try {
@@ -335,16 +336,16 @@ function isChoice(name: string, value: unknown): boolean {
 }
 
 /** Tools, schemas, stop strings, predicted output, and unknown members. */
-function readOther(value: unknown, name: string, units: TextItem[]): void {
+function readOther(value: unknown, name: string, items: TextItem[]): void {
   const add = (item: unknown, at: string) =>
     stringsIn(item).forEach((text, index) =>
-      units.push(unit(`${at}#${index}`, 'tool_schema', text, true)),
+      items.push(itemOf(`${at}#${index}`, 'tool_schema', text, true)),
     )
   if (Array.isArray(value)) value.forEach((item, index) => add(item, `${name}[${index}]`))
   else add(value, name)
 }
 
-function unit(
+function itemOf(
   id: string,
   channel: Channel,
   text: string,

@@ -17,14 +17,14 @@ import type {
 } from '../../plugin.ts'
 import { wantsUsageChunk, type ChatRequest } from './request.ts'
 import { stringsIn } from '../shared/texts.ts'
-import { chatUnits, withhold } from './guard-input.ts'
+import { chatTexts, withhold } from './guard-input.ts'
 
 /** The guard adapter of chat. */
-export const guarding: GuardAdapter<ChatRequest, ChatChunk> = {
-  inputTexts: chatUnits,
+export const guardAdapter: GuardAdapter<ChatRequest, ChatChunk> = {
+  inputTexts: chatTexts,
   withhold,
   choices: (input) => input.n ?? 1,
-  outputCodec: () => new ChatLanes(),
+  outputCodec: () => new ChatCodec(),
 
   refusalParts({ text, choice, sample: like, opened, hasText: said }, input, model) {
     const base = like ?? envelope(input, model)
@@ -53,7 +53,7 @@ const KNOWN = new Set([
 
 type Take = (piece: OutputPiece<ChatChunk>) => void
 
-class ChatLanes implements OutputCodec<ChatChunk> {
+class ChatCodec implements OutputCodec<ChatChunk> {
   /** The current block of reasoning of each choice. */
   readonly #blocks = new Map<number, number>()
 
@@ -188,12 +188,12 @@ class ChatLanes implements OutputCodec<ChatChunk> {
 }
 
 /** Members of a reasoning entry that hold its content, and the type that each means. */
-const SAID = {
+const CONTENT_TYPES = {
   text: 'reasoning.text',
   summary: 'reasoning.summary',
   data: 'reasoning.encrypted',
 } as const
-const TYPES: ReadonlySet<unknown> = new Set(Object.values(SAID))
+const TYPES: ReadonlySet<unknown> = new Set(Object.values(CONTENT_TYPES))
 const WORDS = ['text', 'summary', 'data'] as const
 
 /**
@@ -215,7 +215,7 @@ function entriesOf(
   const { index } = handles
   return said.map((name, i) => {
     // Handles are sent once: client libraries concatenate repeated strings.
-    return { type: SAID[name], [name]: known[name], ...(i === 0 ? handles : { index }) }
+    return { type: CONTENT_TYPES[name], [name]: known[name], ...(i === 0 ? handles : { index }) }
   })
 }
 
@@ -226,7 +226,7 @@ function isOfDetail(name: string, value: unknown, type: unknown): boolean {
     case 'index':
       return Number.isInteger(value)
     case 'data':
-      return type === SAID.data && typeof value === 'string'
+      return type === CONTENT_TYPES.data && typeof value === 'string'
     case 'text':
     case 'summary':
     case 'id':

@@ -29,7 +29,7 @@ export class NormalizeImages implements Step<ImageEvent, ImagePart> {
     this.images = images.length
     this.reported = event.usage
     this.done = true
-    emit({ type: 'completed', images, look: this.#look(images[0]!.b64_json, event) })
+    emit({ type: 'completed', images, properties: this.#properties(images[0]!.b64_json, event) })
   }
 
   end(): void {
@@ -41,10 +41,10 @@ export class NormalizeImages implements Step<ImageEvent, ImagePart> {
     if (!stream || this.#partials >= most) return
     const b64_json = plainBase64(base64)
     const index = this.#partials++
-    emit({ type: 'partial', b64_json, index, look: this.#look(b64_json, {}) })
+    emit({ type: 'partial', b64_json, index, properties: this.#properties(b64_json, {}) })
   }
 
-  #look(base64: string, said: Partial<ImageResult>): ImageProperties {
+  #properties(base64: string, said: Partial<ImageResult>): ImageProperties {
     const { size = 'auto', quality = 'auto', background = 'auto', output_format } = this.#request
     const format = formatOf(base64) ?? said.output_format
     const known: Record<string, string> = {}

@@ -6,7 +6,7 @@ import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { ImageEvent, ImageResult } from '../../plugin.ts'
 import { NormalizeImages } from './answer.ts'
 import { billing, usageOf } from './billing.ts'
-import { guarding } from './guard.ts'
+import { guardAdapter } from './guard.ts'
 import type { ImagePart } from './parts.ts'
 import { outboundImage, type ImageRequest } from './read.ts'
 
@@ -15,7 +15,7 @@ const common = {
   slowStart: true,
   errorField: 'prompt',
   billing,
-  guard: guarding,
+  guard: guardAdapter,
 
   toUpstream: (input, model) => outboundImage(input, model.capabilities.has('STREAMING')),
 

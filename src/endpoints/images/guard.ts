@@ -7,7 +7,7 @@ import type { ImagePart } from './parts.ts'
 import type { ImageRequest } from './read.ts'
 
 /** Members that are read separately, or whose values the API lists. */
-const TOLD = new Set([
+const READ_SEPARATELY = new Set([
   'model',
   'policy',
   'provider',
@@ -27,19 +27,19 @@ const TOLD = new Set([
 ])
 
 /** The guard adapter of images. A refusal is always an error: there is no text to put it in. */
-export const guarding: GuardAdapter<ImageRequest, ImagePart> = {
+export const guardAdapter: GuardAdapter<ImageRequest, ImagePart> = {
   inputTexts(input) {
     const { prompt, images = [], mask } = input
     const base = { side: 'input', role: 'user', current: true } as const
     const media = images.length > 0 && { media: [...images, ...(mask ? [mask] : [])].map(toMedia) }
-    const units: TextItem[] = [{ ...base, id: 'prompt', channel: 'prompt', text: prompt, ...media }]
+    const items: TextItem[] = [{ ...base, id: 'prompt', channel: 'prompt', text: prompt, ...media }]
     for (const name in input) {
-      if (TOLD.has(name)) continue
+      if (READ_SEPARATELY.has(name)) continue
       stringsIn(input[name]).forEach((text, index) =>
-        units.push({ ...base, id: `${name}#${index}`, channel: 'tool_schema', text }),
+        items.push({ ...base, id: `${name}#${index}`, channel: 'tool_schema', text }),
       )
     }
-    return { items: units, refusedTurns: [] }
+    return { items, refusedTurns: [] }
   },
   choices: () => 1,
   outputCodec: () => LANES,

@@ -7,7 +7,7 @@ export type ImagePart =
       readonly type: 'partial'
       readonly b64_json: string
       readonly index: number
-      readonly look: ImageProperties
+      readonly properties: ImageProperties
     }
   | CompletedPart
 
@@ -15,7 +15,7 @@ interface CompletedPart extends Billed {
   readonly type: 'completed'
   /** As many as the client asked for. */
   readonly images: readonly GeneratedImage[]
-  readonly look: ImageProperties
+  readonly properties: ImageProperties
 }
 
 /** Properties of images that an answer states. */

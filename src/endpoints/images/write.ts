@@ -32,9 +32,9 @@ function imageFormat(
       }
       for await (const part of reply.parts) {
         if (part.type !== 'completed') continue
-        const { images, look } = part
+        const { images, properties } = part
         const created = createdAt(call)
-        const body = { created, data: images, ...look.known, ...billedJson(part, call) }
+        const body = { created, data: images, ...properties.known, ...billedJson(part, call) }
         await writeJson(call, out, JSON.stringify(body))
       }
     },
@@ -45,7 +45,7 @@ function imageFormat(
 
 function eventOf(part: ImagePart, event: string, call: Call): string {
   const name = part.type === 'partial' ? `${event}.partial_image` : `${event}.completed`
-  const shown = { created_at: createdAt(call), ...part.look.all }
+  const shown = { created_at: createdAt(call), ...part.properties.all }
   const payload =
     part.type === 'partial'
       ? { type: name, b64_json: part.b64_json, ...shown, partial_image_index: part.index }

@@ -3,7 +3,7 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { OcrResult } from '../../plugin.ts'
 import { billing } from './billing.ts'
-import { guarding } from './guard.ts'
+import { guardAdapter } from './guard.ts'
 import { partsOf, type OcrPart } from './parts.ts'
 import { outboundOcr, type OcrRequest } from './read.ts'
 
@@ -15,7 +15,7 @@ export const ocr: Endpoint<OcrRequest, OcrPart> = {
   modality: 'ocr',
   errorField: null,
   billing,
-  guard: guarding,
+  guard: guardAdapter,
 
   check(input, model) {
     const param = ANNOTATION_FORMATS.find((name) => input[name] !== undefined)

@@ -8,7 +8,7 @@ import type { OcrPart } from './parts.ts'
 import type { OcrRequest } from './read.ts'
 
 /** Members that are read separately, or hold no words. */
-const TOLD = new Set([
+const READ_SEPARATELY = new Set([
   'model',
   'policy',
   'provider',
@@ -20,12 +20,12 @@ const TOLD = new Set([
 ])
 
 /** The guard adapter of OCR. A refusal is always an error: there is no text to put it in. */
-export const guarding: GuardAdapter<OcrRequest, OcrPart> = {
+export const guardAdapter: GuardAdapter<OcrRequest, OcrPart> = {
   inputTexts(input) {
     const { document, document_annotation_prompt: prompt } = input
-    const units: TextItem[] = []
+    const items: TextItem[] = []
     const add = (id: string, channel: Channel, text: string, media?: Media) =>
-      units.push({
+      items.push({
         id,
         side: 'input',
         channel,
@@ -41,10 +41,10 @@ export const guarding: GuardAdapter<OcrRequest, OcrPart> = {
     if (document.name) add('document.document_name', 'annotation', document.name)
     if (prompt) add('document_annotation_prompt', 'prompt', prompt)
     for (const name in input) {
-      if (TOLD.has(name)) continue
+      if (READ_SEPARATELY.has(name)) continue
       stringsIn(input[name]).forEach((text, index) => add(`${name}#${index}`, 'tool_schema', text))
     }
-    return { items: units, refusedTurns: [] }
+    return { items, refusedTurns: [] }
   },
   choices: () => 1,
   outputCodec: () => LANES,

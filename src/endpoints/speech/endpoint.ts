@@ -4,7 +4,7 @@ import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { Speech, SpeechInput } from '../../plugin.ts'
 import { toRequestedFormat, type SpeechPart } from './answer.ts'
 import { billing, charactersOf } from './billing.ts'
-import { guarding } from './guard.ts'
+import { guardAdapter } from './guard.ts'
 import { outboundSpeech, type SpeechRequest } from './read.ts'
 
 export const speech: Endpoint<SpeechRequest, SpeechPart> = {
@@ -14,7 +14,7 @@ export const speech: Endpoint<SpeechRequest, SpeechPart> = {
   slowStart: true,
   errorField: 'input',
   billing,
-  guard: guarding,
+  guard: guardAdapter,
   check: () => {},
   toUpstream: outboundSpeech,
 

@@ -6,17 +6,24 @@ import type { SpeechRequest } from './read.ts'
 import type { SpeechPart } from './answer.ts'
 
 /** Members that are not spoken and are no instructions. */
-const SILENT = new Set(['model', 'policy', 'voice', 'response_format', 'stream_format', 'provider'])
+const NO_TEXT = new Set([
+  'model',
+  'policy',
+  'voice',
+  'response_format',
+  'stream_format',
+  'provider',
+])
 
 /** The guard adapter of speech. A refusal is always an error: there is no text to put it in. */
-export const guarding: GuardAdapter<SpeechRequest, SpeechPart> = {
+export const guardAdapter: GuardAdapter<SpeechRequest, SpeechPart> = {
   outputRepeatsInput: true,
   inputTexts(input) {
-    const units: TextItem[] = []
+    const items: TextItem[] = []
     for (const name in input) {
-      if (SILENT.has(name)) continue
+      if (NO_TEXT.has(name)) continue
       stringsIn(input[name]).forEach((text, index) => {
-        units.push({
+        items.push({
           id: typeof input[name] === 'string' ? name : `${name}#${index}`,
           side: 'input',
           channel: 'speech',
@@ -26,7 +33,7 @@ export const guarding: GuardAdapter<SpeechRequest, SpeechPart> = {
         })
       })
     }
-    return { items: units, refusedTurns: [] }
+    return { items, refusedTurns: [] }
   },
   choices: () => 1,
   outputCodec: () => LANES,

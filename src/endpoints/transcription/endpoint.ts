@@ -6,7 +6,7 @@ import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { Transcription, TranscriptionEvent } from '../../plugin.ts'
 import { NormalizeTranscript } from './answer.ts'
 import { billing } from './billing.ts'
-import { guarding } from './guard.ts'
+import { guardAdapter } from './guard.ts'
 import type { TranscriptPart } from './parts.ts'
 import { outboundTranscription, type TranscriptionRequest } from './read.ts'
 
@@ -17,7 +17,7 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
   slowStart: true,
   errorField: null,
   billing,
-  guard: guarding,
+  guard: guardAdapter,
   check: checkCapabilities,
   toUpstream: (input, model) => outboundTranscription(input, model.capabilities.has('STREAMING')),
 

@@ -15,7 +15,7 @@ import type { DonePart, TranscriptPart } from './parts.ts'
 import type { TranscriptionRequest } from './read.ts'
 
 /** Members whose strings no model reads. */
-const SILENT = new Set([
+const NO_TEXT = new Set([
   'model',
   'policy',
   'file',
@@ -30,22 +30,22 @@ const SILENT = new Set([
 ])
 
 /** The guard adapter of transcriptions. A refusal is always an error: there is no text to put it in. */
-export const guarding: GuardAdapter<TranscriptionRequest, TranscriptPart> = {
+export const guardAdapter: GuardAdapter<TranscriptionRequest, TranscriptPart> = {
   inputTexts(input) {
-    const units: TextItem[] = [unit('file', '', [toMedia(input.file)])]
+    const items: TextItem[] = [itemOf('file', '', [toMedia(input.file)])]
     for (const name in input) {
-      if (SILENT.has(name)) continue
+      if (NO_TEXT.has(name)) continue
       stringsIn(input[name]).forEach((text, index) => {
-        units.push(unit(typeof input[name] === 'string' ? name : `${name}[${index}]`, text))
+        items.push(itemOf(typeof input[name] === 'string' ? name : `${name}[${index}]`, text))
       })
     }
-    return { items: units, refusedTurns: [] }
+    return { items, refusedTurns: [] }
   },
   choices: () => 1,
-  outputCodec: () => new TranscriptLanes(),
+  outputCodec: () => new TranscriptCodec(),
 }
 
-function unit(id: string, text: string, media?: readonly Media[]): TextItem {
+function itemOf(id: string, text: string, media?: readonly Media[]): TextItem {
   const base = { id, side: 'input', channel: 'prompt', role: 'user', current: true, text } as const
   return media ? { ...base, media } : base
 }
@@ -66,7 +66,7 @@ type Take = (piece: OutputPiece<TranscriptPart>) => void
 
 const CHANNEL = 'transcript'
 
-class TranscriptLanes implements OutputCodec<TranscriptPart> {
+class TranscriptCodec implements OutputCodec<TranscriptPart> {
   #said = ''
   #segments = 0
 

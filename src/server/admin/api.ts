@@ -258,8 +258,8 @@ function bodyOf(asked: Asked): Promise<object> {
 
 function incomingOf({ event, runtime }: Asked): NodeIncoming {
   const request = event.runtime!.node!.req as IncomingMessage
-  const alarm = bodyTimer(runtime.config.server.bodyTimeout * 1000)
-  return new NodeIncoming(request, alarm)
+  const startTimeout = bodyTimer(runtime.config.server.bodyTimeout * 1000)
+  return new NodeIncoming(request, startTimeout)
 }
 
 /** The page of a list that `?limit=` and `?after=<id>` select. */

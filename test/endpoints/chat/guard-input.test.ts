@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readChatRequest } from '../../../src/endpoints/chat/dialects/chat/read.ts'
 import { outboundChat } from '../../../src/endpoints/chat/request.ts'
-import { chatUnits, withhold } from '../../../src/endpoints/chat/guard-input.ts'
+import { chatTexts, withhold } from '../../../src/endpoints/chat/guard-input.ts'
 import type { TextItem } from '../../../src/plugin.ts'
 
 const REFUSALS = ['No.\n\nCall us.', 'No.']
@@ -17,7 +17,7 @@ const calling = (args: string) =>
     tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'look', arguments: args } }],
   })
 
-describe('chatUnits', () => {
+describe('chatTexts', () => {
   it.each<[string, object, Partial<TextItem>]>([
     ['a system message', { messages: [system(BANNED), user('hi')] }, { role: 'system' }],
     [
@@ -533,7 +533,7 @@ describe('withhold', () => {
     user('hello'),
   ]
   const request = readChatRequest({ model: 'a/b', messages })
-  const { refusedTurns: settled } = chatUnits(request, REFUSALS)
+  const { refusedTurns: settled } = chatTexts(request, REFUSALS)
 
   it('leaves nothing of the turn, whatever instructions were put before it', () => {
     const outbound = outboundChat(request)
@@ -575,7 +575,7 @@ describe('withhold', () => {
     fc.assert(
       fc.property(fc.array(message, { minLength: 1, maxLength: 8 }), (conversation) => {
         const input = readChatRequest({ model: 'a/b', messages: conversation })
-        const found = chatUnits(input, REFUSALS)
+        const found = chatTexts(input, REFUSALS)
         const violating = found.items.filter(({ text }) => text.includes(BANNED))
         const turns = found.refusedTurns.filter(({ items }) =>
           violating.some(({ id }) => items.has(id)),
@@ -594,7 +594,7 @@ describe('withhold', () => {
 })
 
 function unitsOf(body: object) {
-  return chatUnits(readChatRequest({ model: 'a/b', ...body }), REFUSALS)
+  return chatTexts(readChatRequest({ model: 'a/b', ...body }), REFUSALS)
 }
 
 function file(file_data: string) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { guarding } from '../../../src/endpoints/ocr/guard.ts'
+import { guardAdapter } from '../../../src/endpoints/ocr/guard.ts'
 import type { OcrPart } from '../../../src/endpoints/ocr/parts.ts'
 import type { OutputPiece } from '../../../src/guard/adapter.ts'
 
@@ -11,7 +11,7 @@ const input = {
 function split(part: OcrPart) {
   const pieces: OutputPiece<OcrPart>[] = []
   const removed: string[] = []
-  guarding.outputCodec(input).split(
+  guardAdapter.outputCodec(input).split(
     part,
     (piece) => pieces.push(piece),
     (field) => removed.push(field),

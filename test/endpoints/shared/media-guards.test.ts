@@ -1,7 +1,7 @@
 /** Images and transcripts as guards see them. */
 import { describe, expect, it } from 'vitest'
-import { guarding as images } from '../../../src/endpoints/images/guard.ts'
-import { guarding as transcription } from '../../../src/endpoints/transcription/guard.ts'
+import { guardAdapter as images } from '../../../src/endpoints/images/guard.ts'
+import { guardAdapter as transcription } from '../../../src/endpoints/transcription/guard.ts'
 import type { TranscriptPart } from '../../../src/endpoints/transcription/parts.ts'
 import type { OutputPiece } from '../../../src/guard/adapter.ts'
 
