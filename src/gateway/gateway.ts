@@ -25,6 +25,7 @@ import { Routing } from '../models/routing.ts'
 import { Search, type ConfiguredEngine } from '../search/search.ts'
 import { createHost, type ClosableHost, type UpstreamSettings } from '../upstream/host.ts'
 
+/** A running gateway without its server. */
 export interface Gateway {
   /** The current snapshot; a call keeps the one it started with. */
   readonly runtime: Runtime

@@ -24,6 +24,7 @@ import {
   type SearchPlugin,
 } from '../plugin.ts'
 
+/** Where a plugin may come from, and the host it gets. */
 export interface PluginSource<H extends Host = Host> {
   /** Folder of the configuration file, for relative paths and packages. */
   readonly directory: string
@@ -32,6 +33,7 @@ export interface PluginSource<H extends Host = Host> {
   readonly createHost: (instance: string) => H
 }
 
+/** A plugin and the provider it has set up. */
 export interface LoadedProvider {
   readonly provider: Provider
   readonly plugin: ProviderPlugin

@@ -39,6 +39,7 @@ export interface Reply<Part = any> {
   readonly parts: Flow<Part>
 }
 
+/** Runs the rest of the pipeline. */
 export type Next = () => Promise<Reply>
 
 /** One layer of the pipeline. It acts before `next()`, on the parts of the Reply, or in place of both. */
@@ -176,6 +177,7 @@ export interface WireFormat<In = any, Part = any> {
   writeError(error: GatewayError, call: Call | undefined): ErrorResponse
 }
 
+/** An error in the form of the wire. */
 export interface ErrorResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -214,6 +216,7 @@ export interface ResultFilter {
   ): readonly SearchResult[] | Promise<readonly SearchResult[]>
 }
 
+/** The fixed fields of a call. */
 export interface CallInit {
   readonly id: RequestId
   /** Of the route: bounded, unlike the path that the client wrote. */

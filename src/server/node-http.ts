@@ -32,6 +32,7 @@ export function bodyTimer(ms: number): (onTimeout: () => void) => Timeout {
   }
 }
 
+/** Reads one request. Its body is read once. */
 export class NodeIncoming implements Incoming {
   readonly #request: IncomingMessage
   readonly #startTimeout: (onTimeout: () => void) => Timeout
@@ -231,6 +232,7 @@ export function commonHeaders(id: string): string[] {
   ]
 }
 
+/** Writes one response, with the common headers and those of the call. */
 export class NodeOutgoing implements Outgoing {
   readonly #response: ServerResponse
   readonly #call: Call

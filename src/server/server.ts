@@ -26,6 +26,7 @@ import { requestId } from '../state/ids.ts'
 import { Call, ClientDisconnected } from '../pipeline/pipeline.ts'
 import { ROUTES, type Route } from '../gateway/routes.ts'
 
+/** A listening gateway. */
 export interface Server {
   /** Without a trailing slash. */
   readonly url: string

@@ -30,6 +30,7 @@ export function formatOf({ path, cacheControl }: GetRoute): WireFormat<never, st
   }
 }
 
+/** The models that clients can use. Needs no key. */
 export const models: GetRoute = {
   path: '/v1/models',
   authenticated: false,
@@ -37,6 +38,7 @@ export const models: GetRoute = {
   answer: (call) => call.runtime.catalog.listing,
 }
 
+/** Limits, spend and expiry of the key itself. */
 export const key: GetRoute = {
   path: '/v1/key',
   authenticated: true,
@@ -64,6 +66,7 @@ export const key: GetRoute = {
   },
 }
 
+/** The balance of the key's account. */
 export const credits: GetRoute = {
   path: '/v1/credits',
   authenticated: true,

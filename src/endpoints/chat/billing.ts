@@ -12,6 +12,7 @@ export interface BilledChunk extends ChatChunk {
   receipt?: Receipt
 }
 
+/** Tokens, estimated before and charged when the answer is complete. */
 export const billing: Billing<ChatRequest, BilledChunk> = {
   estimate(input, model) {
     const promptTokens = tokensIn(input.messages)

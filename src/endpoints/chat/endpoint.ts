@@ -17,6 +17,7 @@ import {
   type ChatRequest,
 } from './request.ts'
 
+/** The chat endpoint, for every dialect. */
 export const chat: Endpoint<ChatRequest, ChatChunk> = {
   operation: 'chat',
   modality: 'chat',

@@ -5,6 +5,7 @@ import type { GeneratedImage, ImageEvent, ImageResult, Step, Usage } from '../..
 import type { ImagePart, ImageProperties } from './parts.ts'
 import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './read.ts'
 
+/** Checks a provider's images and counts them. @throws UpstreamFailure for missing or broken images */
 export class NormalizeImages implements Step<ImageEvent, ImagePart> {
   /** True after the finished images. */
   done = false

@@ -11,6 +11,7 @@ const CHARACTERS_PER_TOKEN = 4
 /** Tokens of a square image of the best quality, at vendors that count tokens. */
 const IMAGE_TOKENS = 4160
 
+/** Estimate and charge of images; they are charged when all are there. */
 export const billing: Billing<ImageRequest, ImagePart> = {
   estimate: estimateOf,
   attach: (call, charge) => new ReceiptAtEnd(call, charge, isCompleted),

@@ -29,12 +29,14 @@ const common = {
   },
 } satisfies Omit<Endpoint<ImageRequest, ImagePart>, 'operation' | 'check'>
 
+/** Images from words alone. */
 export const generateImage: Endpoint<ImageRequest, ImagePart> = {
   ...common,
   operation: 'generateImage',
   check: () => {},
 }
 
+/** Images from other images. Needs a model that takes references. */
 export const editImage: Endpoint<ImageRequest, ImagePart> = {
   ...common,
   operation: 'editImage',

@@ -2,6 +2,7 @@
 import type { GeneratedImage } from '../../plugin.ts'
 import type { Billed } from '../shared/billing.ts'
 
+/** A partial image of a stream, or all finished images. */
 export type ImagePart =
   | {
       readonly type: 'partial'
@@ -33,6 +34,7 @@ interface Shown {
   readonly quality?: string
 }
 
+/** Whether it is the last part. */
 export function isCompleted(part: ImagePart): part is CompletedPart {
   return part.type === 'completed'
 }

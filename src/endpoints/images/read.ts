@@ -47,8 +47,11 @@ export interface ImageRequest extends ImageInput {
   readonly mask?: MediaFile
 }
 
+/** Values of `quality`. */
 export const QUALITIES = ['low', 'medium', 'high', 'auto', 'standard', 'hd']
+/** Values of `output_format`. */
 export const FORMATS = ['png', 'jpeg', 'webp']
+/** `auto`, or width and height in pixels. */
 export const SIZE = /^(auto|[1-9]\d{0,4}x[1-9]\d{0,4})$/
 
 const GENERATION_LIMIT_BYTES = 1024 * 1024

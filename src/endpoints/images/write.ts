@@ -8,8 +8,10 @@ import { usageJson } from './billing.ts'
 import type { ImagePart } from './parts.ts'
 import { readEdit, readGeneration, type ImageRequest } from './read.ts'
 
+/** `POST /v1/images/generations`, with a JSON body. */
 export const generations = imageFormat('/v1/images/generations', 'image_generation', readGeneration)
 
+/** `POST /v1/images/edits`, with a form or a JSON body. */
 export const edits = imageFormat('/v1/images/edits', 'image_edit', readEdit)
 
 /** @param event what the names of stream events begin with */

@@ -8,6 +8,7 @@ import type { OcrRequest } from './read.ts'
 /** The most pages that vendors read of one document. */
 const MAX_PAGES = 1000
 
+/** Pages: estimated by the selection, charged as the vendor counts them. */
 export const billing: Billing<OcrRequest, OcrPart> = {
   estimate({ pages, document: { kind } }) {
     const most = kind === 'image' ? 1 : MAX_PAGES
@@ -17,6 +18,7 @@ export const billing: Billing<OcrRequest, OcrPart> = {
   attach: (call, charge) => new ReceiptAtEnd(call, charge, isEnd),
 }
 
+/** The billed pages, in the form of the wire. */
 export function pagesIn({ meter }: Receipt): { readonly pages_processed: number } {
   const { pages = 0 } = meter.find(({ source }) => source === 'model')?.usage ?? {}
   return { pages_processed: pages }

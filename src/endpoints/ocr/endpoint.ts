@@ -10,6 +10,7 @@ import { outboundOcr, type OcrRequest } from './read.ts'
 /** Annotations are answers in the form of a schema, and have a price of their own. */
 const ANNOTATION_FORMATS = ['bbox_annotation_format', 'document_annotation_format'] as const
 
+/** The OCR endpoint. */
 export const ocr: Endpoint<OcrRequest, OcrPart> = {
   operation: 'ocr',
   modality: 'ocr',

@@ -4,11 +4,13 @@ import type { OcrPage, OcrResult } from '../../plugin.ts'
 import type { Billed } from '../shared/billing.ts'
 import type { OcrRequest } from './read.ts'
 
+/** A page, the annotation of the document, or the end. */
 export type OcrPart =
   | { readonly type: 'page'; readonly page: OcrPage }
   | { readonly type: 'annotation'; readonly text: string }
   | EndPart
 
+/** The last part. */
 export interface EndPart extends Billed {
   readonly type: 'end'
   /** Size of the document; null if unknown. */

@@ -10,6 +10,7 @@ import { readOcrRequest, type OcrRequest } from './read.ts'
 /** Size of a body by that of its document: base64 takes a third more, and other members need room. */
 const BODY_PER_DOCUMENT = 1.4
 
+/** One JSON body in, one JSON body out. */
 export const ocrFormat: WireFormat<OcrRequest, OcrPart> = {
   path: '/v1/ocr',
 

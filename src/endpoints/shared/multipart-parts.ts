@@ -7,6 +7,7 @@ import busboy from 'busboy'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { fileTooLarge } from './media.ts'
 
+/** Limits of a route's forms. */
 export interface PartLimits {
   /** Whether a part with this name is a file, however it is labelled. */
   readonly files: (field: string) => boolean
@@ -14,6 +15,7 @@ export interface PartLimits {
   readonly fileLimitBytes: number
 }
 
+/** One part of a form. */
 export interface Part {
   readonly name: string
   readonly isFile: boolean

@@ -77,6 +77,7 @@ export async function writeBytes(
   out.end()
 }
 
+/** The form of a stream's events. */
 export interface EventFormat<Part> {
   /** One part as one event, blank line included. */
   encode(part: Part): string

@@ -7,6 +7,7 @@ import type { SpeechInput, Step } from '../../plugin.ts'
 import type { SpeechPart } from './answer.ts'
 import type { SpeechRequest } from './read.ts'
 
+/** Characters: known before, charged with the first sound. */
 export const billing: Billing<SpeechRequest, SpeechPart> = {
   estimate(input) {
     const usage = charactersOf(input)
@@ -16,6 +17,7 @@ export const billing: Billing<SpeechRequest, SpeechPart> = {
   attach: (call, charge) => new ReceiptAtStart(call, charge),
 }
 
+/** Unicode code points of the input. */
 export function charactersOf({ input }: SpeechInput): { readonly characters: number } {
   return { characters: codePointsIn(input) }
 }
@@ -47,7 +49,7 @@ class ReceiptAtStart implements Step<SpeechPart, SpeechPart> {
   push(part: SpeechPart, emit: (part: SpeechPart) => void): void {
     if (this.#receipt) return emit(part)
     const receipt = this.#charge().then((bill) => this.#call.receipt(bill))
-    // Who waits for it gets the failure; after the client has left nothing waits.
+    // The writer gets the failure; after the client has left, it is ignored.
     receipt.catch(() => {})
     this.#receipt = receipt
     emit({ ...part, receipt })

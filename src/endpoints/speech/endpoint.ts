@@ -7,6 +7,7 @@ import { billing, charactersOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'
 import { outboundSpeech, type SpeechRequest } from './read.ts'
 
+/** The speech endpoint. */
 export const speech: Endpoint<SpeechRequest, SpeechPart> = {
   operation: 'speech',
   modality: 'speech',

@@ -9,6 +9,7 @@ import type { SpeechPart } from './answer.ts'
 import { usageJson } from './billing.ts'
 import { readSpeech, type SpeechRequest } from './read.ts'
 
+/** Raw sound, or events with base64. */
 export const speechFormat: WireFormat<SpeechRequest, SpeechPart> = {
   path: '/v1/audio/speech',
 

@@ -17,6 +17,7 @@ const BYTES_PER_SECOND = 4000
 const SPOKEN_TOKENS_PER_SECOND = 4
 const TOKEN_PRICES = ['prompt', 'audio', 'completion'] as const
 
+/** Seconds or tokens: estimated by the length of the file, charged when the transcript is complete. */
 export const billing: Billing<TranscriptionRequest, TranscriptPart> = {
   estimate({ file, prompt }) {
     const seconds = secondsFor(file)

@@ -10,6 +10,7 @@ import { guardAdapter } from './guard.ts'
 import type { TranscriptPart } from './parts.ts'
 import { outboundTranscription, type TranscriptionRequest } from './read.ts'
 
+/** The transcription endpoint. */
 export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
   operation: 'transcribe',
   modality: 'transcription',

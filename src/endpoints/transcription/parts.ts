@@ -5,6 +5,7 @@ import type { Billed } from '../shared/billing.ts'
 /** `done` is the last part, and the only one of an answer that is not streamed. */
 export type TranscriptPart = Exclude<TranscriptionEvent, { type: 'done' }> | DonePart
 
+/** The complete transcript. */
 export interface DonePart extends Transcription, Billed {
   readonly type: 'done'
 }

@@ -10,6 +10,7 @@ import { readTranscription, type TranscriptionRequest } from './read.ts'
 /** Formats that are plain text. */
 const TEXTS: ReadonlySet<string> = new Set(['text', 'srt', 'vtt'])
 
+/** JSON, plain text, subtitles, or events. */
 export const transcriptionFormat: WireFormat<TranscriptionRequest, TranscriptPart> = {
   path: '/v1/audio/transcriptions',
 

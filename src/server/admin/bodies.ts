@@ -61,11 +61,14 @@ export interface PolicyTrial {
 
 /** @throws InvalidRequest, as all functions of this file */
 export const readAccount = (body: object) => withoutNulls(read(account, body))
+/** Credits to add. @throws InvalidRequest */
 export const readCredits = (body: object) => withoutNulls(read(credits, body))
+/** A new key. @throws InvalidRequest */
 export const readKey = (body: object) => withoutNulls(read(key, body))
 /** A change: null clears a member, an absent member stays. */
 export const readKeyChange = (body: object) => read(keyChange, body)
 
+/** A policy test. @throws InvalidRequest */
 export function readTrial(body: object): PolicyTrial {
   const { policy, input, output, ask = false } = read(trial, body)
   if (input !== undefined || output !== undefined) {
