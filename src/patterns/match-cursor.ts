@@ -145,9 +145,9 @@ export class MatchCursor {
     return this.#startAt(this.#first)
   }
 
-  /** Drops what is over if the past is short; for a search of one match in a whole text. */
-  dropIfShort(): void {
-    if (this.kept <= SHORT) this.pendingStart(true)
+  /** Drops what is over if the past is short, in steps; for a search of one match in a whole text. */
+  *dropIfShort(): Task<void> {
+    if (this.kept <= SHORT) yield* this.pendingStartTask()
   }
 
   /** The match that has ended, in steps: it may have begun at any distance. */

@@ -68,7 +68,7 @@ export class PatternScan implements SlicedScan {
   *search(text: string, step: number): Task<PatternMatch | undefined> {
     for (let at = 0; at < text.length && !this.#isOver; at += step) {
       this.#read(text.slice(at, at + step))
-      if (!this.#isOver) this.#cursor.dropIfShort()
+      if (!this.#isOver) yield* this.#cursor.dropIfShort()
       yield
     }
     return this.#isOver || this.#finish() ? yield* this.#locate() : undefined
@@ -77,7 +77,7 @@ export class PatternScan implements SlicedScan {
   *#readLong(text: string): Task<ScanProgress> {
     for (let at = 0; at < text.length && !this.#isOver; at += STEP) {
       this.#read(text.slice(at, at + STEP))
-      if (!this.#isOver) this.#cursor.dropIfShort()
+      if (!this.#isOver) yield* this.#cursor.dropIfShort()
       yield
     }
     if (this.#isOver) return yield* this.#stop()
