@@ -1,0 +1,34 @@
+/**
+ * `node test/torture/laws.ts [--steps 100000] [--requests 10000] [--cuts 10000] [--calls 1000]`: longer runs of tests that
+ * `npm test` runs briefly. Every ledger engine takes a random walk beside the model of its rules, a gateway answers requests
+ * of every kind whose costs have to add up, guarded answers are cut in random places, and a thousand calls are answered
+ * while deployments fail.
+ */
+import { spawnSync } from 'node:child_process'
+import { parseArgs } from 'node:util'
+
+const { values } = parseArgs({
+  options: {
+    steps: { type: 'string', default: '100000' },
+    requests: { type: 'string', default: '10000' },
+    cuts: { type: 'string', default: '10000' },
+    calls: { type: 'string', default: '1000' },
+  },
+})
+const runs: readonly (readonly string[])[] = [
+  ['test/state', '-t', 'random steps|requests of every kind'],
+  ['test/guard/leaks.test.ts'],
+  ['test/pipeline/stages/route.test.ts', '-t', 'calls are answered'],
+]
+const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--testTimeout=1800000']
+const env = {
+  ...process.env,
+  LEDGER_STEPS: values.steps,
+  MONEY_REQUESTS: values.requests,
+  LEAK_RUNS: values.cuts,
+  FAILOVER_CALLS: values.calls,
+}
+for (const tests of runs) {
+  const { status } = spawnSync(process.execPath, [...vitest, ...tests], { env, stdio: 'inherit' })
+  if (status !== 0) process.exitCode = status ?? 1
+}
