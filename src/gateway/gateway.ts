@@ -63,18 +63,7 @@ export async function createGateway(
     call.scope.defer(() => running.delete(call))
   })
   const common = { access, log, metrics, routing, holds: new HoldEstimator(), internalChat: chat }
-  // Another thread opens the files while this one sets up plugins.
-  const opening = openState(loaded, log)
-  // The await below reports the error.
-  opening.catch(() => {})
-  const assembled = await assemble(loaded, common).catch(async (error: unknown) => {
-    await opening.then(closeState, () => {})
-    throw error
-  })
-  const state = await opening.catch(async (error: unknown) => {
-    await assembled.close()
-    throw error
-  })
+  const { assembled, state } = await open(loaded, common)
   const { ledger } = state
   let { defaults } = loaded.config
   const accounts = new Accounts({ ...state, defaults: () => defaults })
@@ -82,19 +71,7 @@ export async function createGateway(
   let generation = generationOf(assembled, shared)
   const retired = new Set<Generation>()
 
-  // By the monotonic clock: leases expire by another clock than the wall clock.
-  let renewAt = performance.now() + RENEW_MS
-  const timer = setInterval(() => {
-    const now = Date.now()
-    for (const call of running) call.tick(now)
-    access.flush()
-    if (performance.now() < renewAt) return
-    renewAt = performance.now() + RENEW_MS
-    void renewLeases(running, state.ledger).catch((error) =>
-      log.error('renewing leases failed', error),
-    )
-  }, TICK_MS)
-  timer.unref()
+  const timer = startTimer(running, access, ledger, log)
 
   return {
     startedAt: Date.now(),
@@ -139,6 +116,47 @@ export async function createGateway(
     retired.delete(old)
     await old.close()
   }
+}
+
+/** Opens state and plugins; closes the one when the other fails. */
+async function open(
+  loaded: LoadedConfig,
+  common: Common,
+): Promise<{ readonly assembled: Assembled; readonly state: OpenState }> {
+  // Another thread opens the files while this one sets up plugins.
+  const opening = openState(loaded, common.log)
+  // The await below reports the error.
+  opening.catch(() => {})
+  const assembled = await assemble(loaded, common).catch(async (error: unknown) => {
+    await opening.then(closeState, () => {})
+    throw error
+  })
+  const state = await opening.catch(async (error: unknown) => {
+    await assembled.close()
+    throw error
+  })
+  return { assembled, state }
+}
+
+/** The one timer of a gateway: deadlines and timeouts of calls, the access log, leases. */
+function startTimer(
+  running: RunningCalls,
+  access: AccessLog,
+  ledger: Ledger,
+  log: ConsolaInstance,
+): NodeJS.Timeout {
+  // By the monotonic clock: leases expire by another clock than the wall clock.
+  let renewAt = performance.now() + RENEW_MS
+  const timer = setInterval(() => {
+    const now = Date.now()
+    for (const call of running) call.tick(now)
+    access.flush()
+    if (performance.now() < renewAt) return
+    renewAt = performance.now() + RENEW_MS
+    void renewLeases(running, ledger).catch((error) => log.error('renewing leases failed', error))
+  }, TICK_MS)
+  timer.unref()
+  return timer
 }
 
 /** The snapshot of one configuration, with the number of calls that use it. */
