@@ -172,7 +172,7 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
   }
 
   #some(test: (text: ScreenedText<Part>) => boolean): boolean {
-    return this.#choices.some((choice) => !choice.over && choice.allTexts.some(test))
+    return this.#choices.some((choice) => !choice.over && choice.someText(test))
   }
 
   #hasChanged(): void {

@@ -81,6 +81,12 @@ export class ScreenedChoice<Part> {
     ]
   }
 
+  /** Whether a text of it passes a test. */
+  someText(test: (text: ScreenedText<Part>) => boolean): boolean {
+    for (const text of this.texts.values()) if (test(text)) return true
+    return this.#items.some((item) => item.texts.some(({ text }) => test(text)))
+  }
+
   take(piece: OutputPiece<Part>): void {
     switch (piece.kind) {
       case 'text':
