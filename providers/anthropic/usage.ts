@@ -1,6 +1,6 @@
 /** Converts usage. Anthropic counts cached input separately; the gateway's prompt tokens include it. */
 import type { OpenAIUsage } from '../../src/plugin.ts'
-import { tokenCount } from '../shared/values.ts'
+import { tokenCount } from '../shared/http.ts'
 
 /** Counts as reported. Each report of a stream covers everything so far. */
 export type Counts = Readonly<Record<string, any>>

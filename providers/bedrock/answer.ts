@@ -8,9 +8,8 @@ import type {
   Step,
 } from '../../src/plugin.ts'
 import { FORMAT, toId } from '../anthropic/thoughts.ts'
-import { notAnAnswer } from '../shared/http.ts'
+import { notAnAnswer, tokenCount } from '../shared/http.ts'
 import { ThinkSplitter, type ThinkTags } from '../shared/think-tags.ts'
-import { tokenCount } from '../shared/values.ts'
 import { frameFailure } from './errors.ts'
 import type { Frame } from './frames.ts'
 

@@ -1,6 +1,6 @@
 /** Deepgram's names of voices and formats. */
 import type { Host, SpeechInput } from '../../src/plugin.ts'
-import { voiceName } from '../shared/values.ts'
+import { voiceName } from '../shared/http.ts'
 
 /** A model name that contains voice and language, such as `aura-2-thalia-en`. */
 const COMPLETE = /^aura(-\d+)?-[a-z]+-[a-z]{2}$/

@@ -1,6 +1,6 @@
 /** ElevenLabs' names of voices and formats, and the body of a speech request. */
 import type { Host, SpeechInput } from '../../src/plugin.ts'
-import { voiceName } from '../shared/values.ts'
+import { voiceName } from '../shared/http.ts'
 
 /** OpenAI's voices, and similar default voices that every ElevenLabs account has. */
 const VOICES: Readonly<Record<string, string>> = {

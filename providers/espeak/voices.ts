@@ -1,6 +1,6 @@
 /** Voices and speed, in eSpeak's terms. */
 import type { Host, SpeechInput } from '../../src/plugin.ts'
-import { voiceName } from '../shared/values.ts'
+import { voiceName } from '../shared/http.ts'
 
 /** OpenAI's voices, as eSpeak variants, which exist for every language. */
 const VARIANTS: Readonly<Record<string, string>> = {

@@ -10,8 +10,7 @@ import {
   type Provider,
   type Usage,
 } from '../../src/plugin.ts'
-import { notAnAnswer } from '../shared/http.ts'
-import { toBase64 } from '../shared/values.ts'
+import { notAnAnswer, toBase64 } from '../shared/http.ts'
 import { readJson, type Client } from './client.ts'
 import { blocked, inbandFailure } from './errors.ts'
 import { safetyOf } from './request.ts'

@@ -1,6 +1,6 @@
 /** Converts Google's token counts. */
 import type { OpenAIUsage } from '../../src/plugin.ts'
-import { tokenCount } from '../shared/values.ts'
+import { tokenCount } from '../shared/http.ts'
 
 /**
  * The usage so far. Google counts tool prompts and thoughts separately; here they are part of the prompt and the

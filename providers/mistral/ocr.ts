@@ -1,8 +1,7 @@
 /** Mistral's OCR, `POST /ocr`. The gateway's own OCR path uses the same names. */
 import type { Host, OcrInput, OcrPage, Provider } from '../../src/plugin.ts'
 import { inbandFailure, sendRequest } from '../openai-compatible/errors.ts'
-import { notAnAnswer, tryParse } from '../shared/http.ts'
-import { toDataUrl } from '../shared/values.ts'
+import { notAnAnswer, tryParse, toDataUrl } from '../shared/http.ts'
 
 /** URL and headers of requests. */
 interface OcrTarget {

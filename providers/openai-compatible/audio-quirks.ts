@@ -1,6 +1,6 @@
 /** Differences between vendors in speech and transcription. */
 import type { SpeechInput, TranscriptionInput } from '../../src/plugin.ts'
-import { voiceName } from '../shared/values.ts'
+import { voiceName } from '../shared/http.ts'
 
 /** Paths of the audio API. */
 export type AudioPath = 'speech' | 'transcriptions'

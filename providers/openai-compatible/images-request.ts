@@ -1,6 +1,6 @@
 /** Bodies of image requests. */
 import type { Form, Host, ImageEditInput, ImageInput, MediaFile } from '../../src/plugin.ts'
-import { toDataUrl } from '../shared/values.ts'
+import { toDataUrl } from '../shared/http.ts'
 
 /** Differences between vendors in image generation. */
 export interface ImageQuirks {

@@ -12,8 +12,7 @@ import {
   type Step,
   type Usage,
 } from '../../src/plugin.ts'
-import { notAnAnswer, parseAnswer } from '../shared/http.ts'
-import { toBase64, tokenCount } from '../shared/values.ts'
+import { notAnAnswer, parseAnswer, toBase64, tokenCount } from '../shared/http.ts'
 import { inbandFailure, sendRequest } from './errors.ts'
 import { toEdit, toGeneration, type ImageBody, type ImageQuirks } from './images-request.ts'
 import { vendorCost } from './usage.ts'

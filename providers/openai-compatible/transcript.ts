@@ -8,8 +8,7 @@ import type {
   TranscriptWord,
   Usage,
 } from '../../src/plugin.ts'
-import { notAnAnswer } from '../shared/http.ts'
-import { tokenCount } from '../shared/values.ts'
+import { notAnAnswer, tokenCount } from '../shared/http.ts'
 import { inbandFailure } from './errors.ts'
 
 /**

@@ -3,7 +3,7 @@
  * `completion_tokens` include reasoning.
  */
 import type { OpenAIUsage } from '../../src/plugin.ts'
-import { tokenCount } from '../shared/values.ts'
+import { tokenCount } from '../shared/http.ts'
 
 /** Differences between vendors in usage. */
 export interface UsageQuirks {

@@ -1,5 +1,11 @@
-/** Requests to vendors: addresses, headers, answers with an error status, and answers that are JSON. */
-import type { Host, UpstreamRequest, UpstreamResponse } from '../../src/plugin.ts'
+/** Requests to vendors: addresses, headers, answers with an error status, answers that are JSON, and conversions of values. */
+import type {
+  Host,
+  UpstreamRequest,
+  UpstreamResponse,
+  MediaFile,
+  SpeechInput,
+} from '../../src/plugin.ts'
 
 const MAX_ERROR_BYTES = 1024 * 1024
 
@@ -95,4 +101,24 @@ export function notAnAnswer(fail: Host['fail']): Error {
 /** Finished parts as the asynchronous sequence that a provider returns. */
 export async function* asSequence<T>(parts: readonly T[]): AsyncGenerator<T, void, undefined> {
   yield* parts
+}
+
+/** A vendor's token count as a whole number; 0 for anything but a positive number. */
+export function tokenCount(value: unknown): number {
+  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
+}
+
+/** Bytes as base64. */
+export function toBase64({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
+}
+
+/** A file as a data URL. */
+export function toDataUrl({ bytes, mediaType }: Pick<MediaFile, 'bytes' | 'mediaType'>): string {
+  return `data:${mediaType};base64,${toBase64(bytes)}`
+}
+
+/** Name of a voice, or id of a custom one. */
+export function voiceName(voice: SpeechInput['voice']): string {
+  return typeof voice === 'string' ? voice : voice.id
 }

@@ -1,15 +1,16 @@
 /**
- * Accounts and keys: creates, hashes, finds and changes them. The ledger decides whether a key is admitted; this module
+ * Accounts and keys: creates, finds and changes them; makes, hashes and checks secrets. The ledger decides whether a key is admitted; this module
  * sends it the limits of each key, with a revision that tells an outdated record from a current one.
  */
 import { LRUCache } from 'lru-cache'
+import { hash, randomInt } from 'node:crypto'
+import { crc32 } from 'node:zlib'
 import { InvalidRequest, NotFound } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
 import type { CapScope, FreeTierLimits, KeyLimits, Ledger } from '../state/ledger/ledger.ts'
 import { formatPico, MAX_AMOUNT, parsePico } from '../money/money.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Records } from '../state/records.ts'
-import { hashSecret, hasValidChecksum, newSecret, PREFIX, startOf } from './secrets.ts'
 
 /** An account: the owner of keys and of a balance. */
 export interface Account {
@@ -371,4 +372,47 @@ function need(holds: boolean, param: string, expected: string): void {
 
 function missing(kind: string, id: string): NotFound {
   return new NotFound('not_found', `There is no ${kind} ${JSON.stringify(id.slice(0, 64))}.`)
+}
+
+/** Beginning of every secret that is generated here. */
+export const PREFIX = 'sk-sluice-'
+const BODY_LENGTH = 40
+const CHECK_LENGTH = 6
+const START_LENGTH = PREFIX.length + 4
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+/** Hexadecimal SHA-256 of a secret, the form in which secrets are stored and looked up. */
+export function hashSecret(secret: string): string {
+  return hash('sha256', secret, 'hex')
+}
+
+/**
+ * Whether a secret can be valid: false for one with our prefix and a wrong checksum, which is mistyped and does not need
+ * a look-up. Secrets of another origin have no checksum and count as valid.
+ */
+export function hasValidChecksum(secret: string): boolean {
+  if (!secret.startsWith(PREFIX)) return true
+  const body = secret.slice(0, PREFIX.length + BODY_LENGTH)
+  return secret === body + checksum(body)
+}
+
+/** A new random secret: prefix, forty base-62 digits (238 bits) and a checksum. */
+export function newSecret(): string {
+  const digits = Array.from({ length: BODY_LENGTH }, () => BASE62[randomInt(62)])
+  const body = PREFIX + digits.join('')
+  return body + checksum(body)
+}
+
+/** CRC-32 in base 62, most significant digit first. */
+function checksum(text: string): string {
+  let digits = ''
+  for (let rest = crc32(text); digits.length < CHECK_LENGTH; rest = Math.floor(rest / 62)) {
+    digits = BASE62[rest % 62]! + digits
+  }
+  return digits
+}
+
+/** The first characters of a secret, for lists. A secret of another origin may be short, so nothing of it is shown. */
+export function startOf(secret: string): string {
+  return secret.startsWith(PREFIX) ? secret.slice(0, START_LENGTH) : 'seeded'
 }

@@ -2,8 +2,12 @@ import { describe, expect, it, vi } from 'vitest'
 import * as fc from 'fast-check'
 import { createStorage } from 'unstorage'
 import memory from 'unstorage/drivers/memory'
-import { Accounts, type ResolvedKey } from '../../src/accounts/accounts.ts'
-import { hashSecret, hasValidChecksum } from '../../src/accounts/secrets.ts'
+import {
+  Accounts,
+  type ResolvedKey,
+  hashSecret,
+  hasValidChecksum,
+} from '../../src/accounts/accounts.ts'
 import type { Admission } from '../../src/state/ledger/ledger.ts'
 import { createRecords } from '../../src/state/records.ts'
 import type { SqliteLedger } from '../../src/state/sqlite/engine.ts'

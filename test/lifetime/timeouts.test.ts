@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { Timeouts, type Timeout } from '../../src/lifetime/timeouts.ts'
+import { Timeouts, type Timeout } from '../../src/lifetime/scope.ts'
 
 beforeEach(() => void vi.useFakeTimers({ now: 0, toFake: ['Date'] }))
 afterEach(() => void vi.useRealTimers())

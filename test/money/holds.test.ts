@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { HoldEstimator } from '../../src/money/holds.ts'
-import { compilePrices, parsePico } from '../../src/money/money.ts'
+import { HoldEstimator, compilePrices, parsePico } from '../../src/money/money.ts'
 import { definePlugin } from '../_plugin.ts'
 import { createTestGateway, hello, MOCK_CONFIG } from '../_setup.ts'
 

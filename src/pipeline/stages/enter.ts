@@ -1,5 +1,4 @@
-import type { ResolvedKey } from '../../accounts/accounts.ts'
-import { hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
+import { type ResolvedKey, hashSecret, hasValidChecksum } from '../../accounts/accounts.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
 import type { Call, Stage } from '../pipeline.ts'

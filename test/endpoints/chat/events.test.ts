@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ChatEvents } from '../../../src/endpoints/chat/dialects/chat/events.ts'
+import { ChatEvents } from '../../../src/endpoints/chat/dialects/chat/write.ts'
 import { NO_COST } from '../../../src/money/money.ts'
 import type { ChatChunkChoice } from '../../../src/plugin.ts'
 

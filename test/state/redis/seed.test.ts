@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Accounts } from '../../../src/accounts/accounts.ts'
-import { hashSecret } from '../../../src/accounts/secrets.ts'
+import { Accounts, hashSecret } from '../../../src/accounts/accounts.ts'
 import { openRedis } from '../../../src/state/redis/engine.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 import { mkdtempSync, rmSync } from 'node:fs'

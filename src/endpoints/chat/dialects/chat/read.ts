@@ -1,7 +1,32 @@
-import { toInvalidRequest } from '../../../../errors/checks.ts'
+/** Reads a body of OpenAI's Chat Completions API: checks as tables, with error codes of OpenAI's meaning. */
+import {
+  toInvalidRequest,
+  anything,
+  boolean,
+  either,
+  filledText,
+  inside,
+  integer,
+  isObject,
+  list,
+  longerThan,
+  missing,
+  number,
+  object,
+  oneOf,
+  problem,
+  record,
+  shortText,
+  text,
+  variant,
+  wrong,
+  wrongType,
+  type Check,
+  type Members,
+  type Problem,
+} from '../../../../errors/checks.ts'
 import { readPolicy } from '../../../../policy/policy.ts'
 import type { ChatRequest } from '../../request.ts'
-import { findInvalidField } from './fields.ts'
 
 /** Members that mean the same empty as absent. */
 const ABSENT_WHEN_EMPTY = new Set(['tools', 'stop', 'plugins'])
@@ -32,4 +57,269 @@ function withoutAbsent(body: ChatRequest): ChatRequest {
 function isAbsent(member: string, value: unknown): boolean {
   if (value === null) return true
   return Array.isArray(value) && value.length === 0 && ABSENT_WHEN_EMPTY.has(member)
+}
+
+const EFFORTS = ['max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none']
+
+const name: Check = (value) => {
+  if (typeof value === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(value)) return undefined
+  const expected = '1 to 64 letters, digits, underscores or dashes'
+  return (filledText(value) ?? shortText(64)(value)) || wrong('invalid_value', value, expected)
+}
+
+// --- messages ---
+
+const bareOrData = media({ bare: true, url: false })
+const bareDataOrUrl = media({ bare: true, url: true })
+const dataOrUrl = media({ bare: false, url: true })
+
+const imageUrl = either('a string or an object', {
+  string: dataOrUrl,
+  object: object({ url: dataOrUrl, detail: oneOf(['auto', 'low', 'high', 'original']) }, ['url']),
+})
+const inputAudio = object({ data: bareOrData, format: text }, ['data', 'format'])
+const fileMembers = object({ filename: text, file_data: bareDataOrUrl, file_id: noFileStore })
+
+const part = variant('type', {
+  text: object({ text }, ['text']),
+  image_url: object({ image_url: imageUrl }, ['image_url']),
+  input_audio: object({ input_audio: inputAudio }, ['input_audio']),
+  file: object({ file }, ['file']),
+  refusal: object({ refusal: text }, ['refusal']),
+})
+
+const content = either('a string or an array of content parts', {
+  string: anything,
+  array: list(part, 1),
+})
+const calledFunction = object({ name: text, arguments: text }, ['name', 'arguments'])
+const toolCall = variant(
+  'type',
+  {
+    function: object({ id: text, function: calledFunction }, ['id', 'function']),
+    custom: object({ id: text, custom: object({ name: text, input: text }, ['name', 'input']) }, [
+      'id',
+      'custom',
+    ]),
+  },
+  { absent: 'function' },
+)
+const assistantMembers = object({
+  content,
+  name: text,
+  tool_calls: list(toolCall),
+  function_call: calledFunction,
+  refusal: text,
+  reasoning: text,
+  reasoning_content: text,
+  reasoning_details: list(object({})),
+})
+const contentMessage = object({ content, name: text }, ['content'])
+
+const message = variant('role', {
+  system: contentMessage,
+  developer: contentMessage,
+  user: contentMessage,
+  assistant,
+  tool: object({ content, name: text, tool_call_id: text }, ['tool_call_id', 'content']),
+  function: object({ content, name: text }, ['name', 'content']),
+})
+
+// --- tools ---
+
+const description = text
+const definition = object({ name, description, parameters: object({}), strict: boolean }, ['name'])
+const tool = variant(
+  'type',
+  {
+    function: object({ function: definition }, ['function']),
+    custom: object({ custom: object({ name, description, format: object({}) }, ['name']) }, [
+      'custom',
+    ]),
+  },
+  { others: anything },
+)
+const named = object({ name }, ['name'])
+const toolChoice = either('none, auto, required or an object', {
+  string: oneOf(['none', 'auto', 'required']),
+  object: variant('type', {
+    function: object({ function: named }, ['function']),
+    custom: object({ custom: named }, ['custom']),
+    allowed_tools: object(
+      {
+        allowed_tools: object({ mode: oneOf(['auto', 'required']), tools: list(object({})) }, [
+          'mode',
+          'tools',
+        ]),
+      },
+      ['allowed_tools'],
+    ),
+  }),
+})
+
+// --- the other fields ---
+
+const schema: Check = (value) => {
+  const found = object({})(value)
+  // LangChain for Python looks for this text.
+  return found && { ...found, lead: 'Invalid schema for response_format' }
+}
+const jsonSchema = object({ name, schema, strict: boolean, description }, ['name', 'schema'])
+// Upper bound on domains: every search result is compared with each; engines take at most a few hundred.
+const domains = list(text, 0, 1000)
+const webOptions = object({
+  enabled: boolean,
+  max_results: integer(),
+  search_prompt: text,
+  include_domains: domains,
+  exclude_domains: domains,
+})
+const metadataValues = record(shortText(512))
+const modalityNames = list(text)
+const plugin = variant('id', { web: webOptions }, { others: anything })
+
+const members = object(
+  {
+    model: filledText,
+    messages: list(message, 1),
+    stream: boolean,
+    stream_options: object({ include_usage: boolean }),
+    max_completion_tokens: integer(1, Number.MAX_SAFE_INTEGER),
+    max_tokens: integer(1, Number.MAX_SAFE_INTEGER),
+    temperature: number(0, 2),
+    top_p: number(0, 1),
+    frequency_penalty: number(-2, 2),
+    presence_penalty: number(-2, 2),
+    top_k: number(),
+    min_p: number(),
+    top_a: number(),
+    repetition_penalty: number(),
+    n: integer(1, 128),
+    stop: either('a string or an array of strings', { string: anything, array: list(text, 0, 4) }),
+    // JSON.parse reads the largest 64-bit integer as 2^63.
+    seed: integer(-(2 ** 63), 2 ** 63),
+    logit_bias: record(number(-100, 100)),
+    logprobs: boolean,
+    top_logprobs: integer(0, 20),
+    response_format: variant('type', {
+      text: anything,
+      json_object: anything,
+      json_schema: object({ json_schema: jsonSchema }, ['json_schema']),
+    }),
+    tools: list(tool, 0, 128),
+    tool_choice: toolChoice,
+    parallel_tool_calls: boolean,
+    functions: list(object({ name, description, parameters: object({}) }, ['name']), 1, 128),
+    function_call: either('none, auto or an object', {
+      string: oneOf(['none', 'auto']),
+      object: named,
+    }),
+    reasoning: object({
+      effort: oneOf(EFFORTS),
+      max_tokens: integer(1, Number.MAX_SAFE_INTEGER),
+      exclude: boolean,
+      enabled: boolean,
+      summary: oneOf(['auto', 'concise', 'detailed']),
+    }),
+    reasoning_effort: oneOf(EFFORTS),
+    include_reasoning: boolean,
+    verbosity: oneOf(['low', 'medium', 'high']),
+    cache_control: object({}),
+    session_id: shortText(256),
+    plugins: list(plugin),
+    user: text,
+    safety_identifier: text,
+    prompt_cache_key: text,
+    metadata,
+    prediction: object({}),
+    modalities,
+  },
+  ['model', 'messages'],
+)
+
+/** A whole chat body without its policy. */
+export function findInvalidField(body: unknown): Problem | undefined {
+  return members(body) ?? contradiction(body as Members)
+}
+
+function contradiction(body: Members): Problem | undefined {
+  const { top_logprobs, logprobs, reasoning, reasoning_effort } = body
+  if (isGiven(top_logprobs) && logprobs !== true) {
+    const expected = 'logprobs to be true where top_logprobs is given'
+    return inside(
+      'top_logprobs',
+      problem('invalid_value', expected, `logprobs ${logprobs ?? 'absent'}`),
+    )
+  }
+  const effort = isGiven(reasoning) ? (reasoning as Members).effort : undefined
+  if (isGiven(effort) && isGiven(reasoning_effort) && effort !== reasoning_effort) {
+    const expected = `the same as reasoning.effort (${String(effort)})`
+    return inside('reasoning_effort', wrong('invalid_value', reasoning_effort, expected))
+  }
+  return undefined
+}
+
+function assistant(value: unknown): Problem | undefined {
+  const found = assistantMembers(value)
+  if (found) return found
+  const { content, tool_calls, function_call, refusal } = value as Members
+  if (isGiven(content) || isGiven(function_call) || isGiven(refusal)) return undefined
+  if (isGiven(tool_calls) && (tool_calls as readonly unknown[]).length > 0) return undefined
+  const expected = 'content, or tool_calls, function_call or refusal in its place'
+  return content === null
+    ? inside('content', wrongType(null, expected))
+    : missing('content', () => wrongType(undefined, expected))
+}
+
+function file(value: unknown): Problem | undefined {
+  const found = fileMembers(value)
+  if (found) return found
+  return isGiven((value as Members).file_data) ? undefined : missing('file_data', bareDataOrUrl)
+}
+
+function noFileStore(): Problem {
+  return problem('unsupported_value', 'the file itself in file_data', 'a file id')
+}
+
+function metadata(value: unknown): Problem | undefined {
+  if (!isObject(value)) return wrongType(value, 'an object')
+  const keys = Object.keys(value)
+  if (keys.length > 16) return problem('invalid_value', 'at most 16 pairs', `${keys.length}`)
+  if (keys.some((key) => longerThan(key, 64))) {
+    return problem('string_above_max_length', 'keys of at most 64 characters', 'a longer one')
+  }
+  return metadataValues(value)
+}
+
+function modalities(value: unknown): Problem | undefined {
+  const found = modalityNames(value)
+  if (found) return found
+  const other = (value as readonly string[]).find((modality) => modality !== 'text')
+  return other === undefined ? undefined : wrong('unsupported_value', other, 'only "text"')
+}
+
+/**
+ * Checks base64 by its first characters; decoding is left to the reader.
+ * @param takes.bare plain base64 without `data:` @param takes.url an http(s) address
+ */
+function media(takes: { readonly bare: boolean; readonly url: boolean }): Check {
+  const forms = ['a data URL', takes.url ? 'an http(s) URL' : '', takes.bare ? 'plain base64' : '']
+  const expected = forms.filter(Boolean).join(' or ')
+  return (value) => {
+    if (typeof value !== 'string' || value === '') return filledText(value)
+    const scheme = /^[a-z][a-z0-9+.-]*:/.exec(value.slice(0, 32).toLowerCase())?.[0]
+    if (scheme === undefined && takes.bare) return undefined
+    if (takes.url && (scheme === 'https:' || scheme === 'http:')) return undefined
+    if (scheme !== 'data:') {
+      const found = scheme === undefined ? 'no scheme' : 'another scheme'
+      return problem(takes.url ? 'invalid_value' : 'invalid_base64', expected, found)
+    }
+    const comma = value.indexOf(',')
+    if (value.slice(comma - 7, comma).toLowerCase() === ';base64') return undefined
+    return problem('invalid_base64', 'a data URL with ";base64,"', 'one without')
+  }
+}
+
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null
 }

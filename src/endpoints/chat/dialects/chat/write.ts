@@ -1,13 +1,13 @@
 import { costJson } from '../../../../money/money.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
 import type { Call, Receipt, Reply } from '../../../../pipeline/pipeline.ts'
-import { errorWriter, writeEvents, writeJson } from '../../../shared/write.ts'
+import { errorWriter, writeEvents, writeJson, type EventFormat } from '../../../shared/write.ts'
 import type { BilledChunk } from '../../billing.ts'
 import { CompletionBuilder } from '../../chunks.ts'
 import { chatFormat } from '../../format.ts'
 import { wantsUsageChunk } from '../../request.ts'
-import { ChatEvents } from './events.ts'
 import { readChatRequest } from './read.ts'
+import type { ChatChunk } from '../../../../plugin.ts'
 
 /** OpenAI's Chat Completions API. Its requests and chunks are the normal form of chat. */
 export const chatCompletions = chatFormat({
@@ -75,4 +75,69 @@ function usageJson({ bill, meter }: Receipt): object {
       searches <= 1 && { server_tool_use_details: { web_search_requests: searches } }),
     ...costJson(bill),
   }
+}
+
+/** Between the two halves of an event with a piece of text. Other strings of the event cannot hold it: quotes are escaped. */
+const EMPTY_TEXT = '"content":""'
+
+/**
+ * Chunks of one answer as server-sent events. Most chunks differ in one piece of text only: the rest of the event is
+ * serialised once (0.15 instead of 1.7 µs per event).
+ */
+export class ChatEvents implements EventFormat<BilledChunk> {
+  readonly last = 'data: [DONE]\n\n'
+  readonly #usageChunk: boolean
+  readonly #usageJson: (receipt: Receipt) => object
+  /** The chunk that `#before` and `#after` were made of. */
+  #like: ChatChunk | undefined
+  #before = ''
+  #after = ''
+
+  /** @param usageChunk whether usage has a last chunk of its own, as `stream_options` asks */
+  constructor(usageChunk: boolean, usageJson: (receipt: Receipt) => object) {
+    this.#usageChunk = usageChunk
+    this.#usageJson = usageJson
+  }
+
+  encode(chunk: BilledChunk): string {
+    const text = textOf(chunk)
+    if (text === undefined) return chunk.receipt ? this.#end(chunk, chunk.receipt) : eventOf(chunk)
+    if (!this.#like || !isLike(chunk, this.#like)) {
+      const choices = [{ ...chunk.choices[0], delta: { content: '' } }]
+      const [before, after] = eventOf({ ...chunk, choices }).split(EMPTY_TEXT)
+      this.#like = chunk
+      this.#before = `${before}"content":`
+      this.#after = after!
+    }
+    return this.#before + JSON.stringify(text) + this.#after
+  }
+
+  #end({ receipt: _receipt, ...chunk }: BilledChunk, receipt: Receipt): string {
+    const { guard } = receipt
+    const billed: object = { usage: this.#usageJson(receipt), ...(guard && { guard }) }
+    return this.#usageChunk
+      ? eventOf(chunk) + eventOf({ ...chunk, choices: [], ...billed })
+      : eventOf({ ...chunk, ...billed })
+  }
+}
+
+function eventOf({ id, ...chunk }: ChatChunk): string {
+  return `data: ${JSON.stringify({ id, object: 'chat.completion.chunk', ...chunk })}\n\n`
+}
+
+/** The piece of text, if the chunk says nothing else. */
+function textOf({ choices, receipt }: BilledChunk): string | undefined {
+  const choice = choices[0]
+  if (choices.length !== 1 || receipt || !choice?.delta) return undefined
+  if (choice.finish_reason !== null || choice.logprobs !== null) return undefined
+  for (const name in choice.delta) if (name !== 'content') return undefined
+  return choice.delta.content ?? undefined
+}
+
+/** Whether two chunks that say a piece of text differ in that only. */
+function isLike(chunk: ChatChunk, other: ChatChunk): boolean {
+  if (chunk.choices[0]!.index !== other.choices[0]!.index) return false
+  for (const name in chunk) if (name !== 'choices' && chunk[name] !== other[name]) return false
+  for (const name in other) if (!(name in chunk)) return false
+  return true
 }
