@@ -9,9 +9,9 @@ import {
   sliced,
   streamCheck,
   type Matcher,
+  segmentCheck,
 } from './text-checks.ts'
 import type { GuardRunner } from './runner.ts'
-import { segmentCheck } from './segment-check.ts'
 
 /** Longer pieces are read in slices of time. */
 const LONG = 1 << 14

@@ -3,10 +3,16 @@
  * all views but `decoded` and finds what that view may have to decode. Only what may match is read again, with positions.
  */
 import { endianness } from 'node:os'
-import { Base64, MIN_BASE64, SEXTETS } from './views/base64.ts'
-import { Utf8Decoder, type Decoder } from './views/decode.ts'
-import { ANY_ESCAPE, Escapes } from './views/escapes.ts'
-import { Hex } from './views/hex.ts'
+import {
+  Base64,
+  MIN_BASE64,
+  SEXTETS,
+  Utf8Decoder,
+  type Decoder,
+  ANY_ESCAPE,
+  Escapes,
+  Hex,
+} from './views/decode.ts'
 import type { CompiledPatterns } from './build.ts'
 import { DecodedReader, DfaCursor } from './dfa-cursor.ts'
 import {
@@ -23,7 +29,7 @@ import {
   MIN_DIGITS,
   STATE,
   type Utf16,
-} from './encoded-candidates.ts'
+} from './encoded-scanner.ts'
 import { memoryBudget } from './memory-budget.ts'
 import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import type { Task } from './time-slice.ts'

@@ -1,8 +1,7 @@
 /**
- * What all decoders of view `decoded` share. A decoder reads code points with their offsets in the text and hands decoded
+ * View `decoded`: base64, hexadecimal digits, and escapes of URLs, JavaScript, JSON and HTML. A decoder reads code points with their offsets in the text and hands decoded
  * symbols with the offsets of what they were decoded from to a sink. Only one level is decoded.
  */
-
 import { SEPARATOR_SYMBOL } from './fold.ts'
 
 /** Receives decoded symbols. */
@@ -113,4 +112,320 @@ export function valuesOf(alphabet: string): Int8Array {
     values[character.charCodeAt(0)] = value
   }
   return values
+}
+
+/** Shorter runs are not decoded. */
+export const MIN_BASE64 = 8
+
+/** Values of base64 and base64url characters by ASCII code; -1 for others. */
+export const SEXTETS = valuesOf('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/')
+SEXTETS[0x2d] = 62
+SEXTETS[0x5f] = 63
+
+/** Decodes runs of base64 characters four times: with groups of four that begin at the first to the fourth character. */
+export class Base64 implements Decoder {
+  /** By the position of a group's first character, modulo 4. */
+  readonly #bytes: readonly Utf8Decoder[]
+  #length = 0
+  /** The characters of a run that is still too short. */
+  readonly #waiting: { value: number; start: number; end: number }[] = []
+  #fed = 0
+  #last = 0
+  #lastStart = 0
+
+  /** @param sinks four of them */
+  constructor(sinks: readonly CodePointSink[]) {
+    this.#bytes = sinks.map((sink) => new Utf8Decoder(sink))
+    for (let at = 0; at < MIN_BASE64; at++) this.#waiting.push({ value: 0, start: 0, end: 0 })
+  }
+
+  read(codePoint: number, start: number, end: number): void {
+    const value = codePoint < 128 ? SEXTETS[codePoint]! : -1
+    if (value < 0) {
+      if (this.#length > 0) this.end()
+      return
+    }
+    if (this.#length >= MIN_BASE64) {
+      this.#length++
+      this.#feed(value, start, end)
+      return
+    }
+    const waiting = this.#waiting[this.#length++]!
+    waiting.value = value
+    waiting.start = start
+    waiting.end = end
+    if (this.#length === MIN_BASE64) {
+      for (const one of this.#waiting) this.#feed(one.value, one.start, one.end)
+    }
+  }
+
+  end(): void {
+    this.#length = 0
+    if (this.#fed === 0) return
+    this.#fed = 0
+    for (const bytes of this.#bytes) bytes.restart()
+  }
+
+  pendingStart(isExact: boolean): number {
+    if (this.#length === 0) return Infinity
+    if (this.#fed === 0) return this.#waiting[0]!.start
+    // For three of the four decoders the last character is part of an unfinished byte.
+    let pending = this.#lastStart
+    for (const bytes of this.#bytes) pending = Math.min(pending, bytes.pendingStart(isExact))
+    return pending
+  }
+
+  // Each character completes a byte for three of the decoders: the first, second or third byte of their group.
+  #feed(value: number, start: number, end: number): void {
+    const at = this.#fed++
+    const two = (this.#last << 6) | value
+    const from = this.#lastStart
+    if (at >= 1) this.#bytes[(at - 1) & 3]!.read((two >>> 4) & 0xff, from, end)
+    if (at >= 2) this.#bytes[(at - 2) & 3]!.read((two >>> 2) & 0xff, from, end)
+    if (at >= 3) this.#bytes[(at - 3) & 3]!.read(two & 0xff, from, end)
+    this.#last = value
+    this.#lastStart = start
+  }
+}
+
+/** A byte after `%` or `\x`, a UTF-16 unit after `\u`, a code point in braces, a code point of HTML. */
+const ESCAPE =
+  /^(?:(?:%|\\x)([\da-f]{2})|\\u([\da-f]{4})|\\u\{([\da-f]{1,6})\}|&#(\d{1,7});?|&#x([\da-f]{1,6});?)$/i
+const UNFINISHED =
+  /^(?:%[\da-f]?|\\(?:x[\da-f]?|u(?:[\da-f]{0,3}|\{[\da-f]{0,6}))?|&(?:#(?:\d{0,7}|x[\da-f]{0,6}))?)$/i
+
+/** Finds anything that {@link Escapes} may decode; invisible characters may stand in between. */
+export const ANY_ESCAPE =
+  /%[^ -~\t\n\r]*[\da-f][^ -~\t\n\r]*[\da-f]|\\[^ -~\t\n\r]*[xu][^ -~\t\n\r]*[\da-f{]|&[^ -~\t\n\r]*#[^ -~\t\n\r]*[\dx]/i
+
+/** Whether an escape may begin with this code point. */
+export function mayEscape(codePoint: number): boolean {
+  // % & \
+  return codePoint === 0x25 || codePoint === 0x26 || codePoint === 0x5c
+}
+
+/** Passes a text on with its escapes decoded. */
+export class Escapes implements Decoder {
+  readonly #sink: CodePointSink
+  readonly #bytes: Utf8Decoder
+  /** What may become an escape, with the offsets of its characters. */
+  #open = ''
+  readonly #starts: number[] = []
+  readonly #ends: number[] = []
+  /** The first half of a surrogate pair, or 0. */
+  #high = 0
+  #highStart = 0
+
+  constructor(sink: CodePointSink) {
+    this.#sink = sink
+    this.#bytes = new Utf8Decoder(sink)
+  }
+
+  read(codePoint: number, start: number, end: number): void {
+    if (this.#open === '') {
+      if (!mayEscape(codePoint)) {
+        this.#flush(start)
+        this.#sink.read(codePoint, start, end)
+        return
+      }
+    } else if (codePoint >= 128) {
+      this.#close()
+      return this.read(codePoint, start, end)
+    }
+    const open = this.#open + String.fromCharCode(codePoint)
+    if (this.#open === '' || UNFINISHED.test(open)) {
+      this.#open = open
+      this.#starts.push(start)
+      this.#ends.push(end)
+      return
+    }
+    const escape = ESCAPE.exec(open)
+    if (escape) return this.#decode(escape, end)
+    this.#close()
+    this.read(codePoint, start, end)
+  }
+
+  /** Something is undecided, so the next character may not stand for itself. */
+  get pending(): boolean {
+    return this.#open !== '' || this.#high !== 0 || this.#bytes.pending
+  }
+
+  /** Nothing is undecided, and no match is under way. */
+  get idle(): boolean {
+    return !this.pending && this.#bytes.idle
+  }
+
+  /** The next character does not continue what was read. Only while {@link idle}. */
+  restart(): void {
+    this.#bytes.restart()
+  }
+
+  end(): void {
+    while (this.#open !== '') this.#close()
+  }
+
+  pendingStart(isExact: boolean): number {
+    let pending = this.#bytes.pendingStart(isExact)
+    if (this.#open !== '') pending = Math.min(pending, this.#starts[0]!)
+    return this.#high > 0 ? Math.min(pending, this.#highStart) : pending
+  }
+
+  // Not an escape after all, or one of HTML without its semicolon.
+  #close(): void {
+    const escape = ESCAPE.exec(this.#open)
+    if (escape) return this.#decode(escape, this.#ends.at(-1)!)
+    const [open, starts, ends] = [this.#open, this.#starts.splice(0), this.#ends.splice(0)]
+    this.#open = ''
+    this.#flush(starts[0]!)
+    this.#sink.read(open.charCodeAt(0), starts[0]!, ends[0]!)
+    for (let at = 1; at < open.length; at++) {
+      this.read(open.charCodeAt(at), starts[at]!, ends[at]!)
+    }
+  }
+
+  #decode([, byte, unit, point, decimal, hex]: RegExpExecArray, end: number): void {
+    const start = this.#starts[0]!
+    this.#open = ''
+    this.#starts.length = this.#ends.length = 0
+    if (byte !== undefined) {
+      this.#flushHigh(start)
+      return this.#bytes.read(Number.parseInt(byte, 16), start, end)
+    }
+    const value = decimal ? Number(decimal) : Number.parseInt((unit ?? point ?? hex)!, 16)
+    this.#bytes.cut(start)
+    if (unit !== undefined && this.#high > 0 && (value & 0xfc00) === 0xdc00) {
+      const pair = 0x10000 + ((this.#high & 0x3ff) << 10) + (value & 0x3ff)
+      this.#high = 0
+      return this.#sink.read(pair, this.#highStart, end)
+    }
+    this.#flushHigh(start)
+    if (unit !== undefined && (value & 0xfc00) === 0xd800) {
+      this.#high = value
+      this.#highStart = start
+      return
+    }
+    this.#sink.read(isText(value) && value <= 0x10ffff ? value : SEPARATOR_SYMBOL, start, end)
+  }
+
+  #flush(end: number): void {
+    this.#bytes.cut(end)
+    this.#flushHigh(end)
+  }
+
+  #flushHigh(end: number): void {
+    if (this.#high === 0) return
+    this.#high = 0
+    this.#sink.read(SEPARATOR_SYMBOL, this.#highStart, end)
+  }
+}
+
+/** Shorter rows, in pairs of digits, are not decoded. */
+export const MIN_PAIRS = 4
+
+/** Values of hexadecimal digits by ASCII code; -1 for others. */
+export const DIGITS = valuesOf('0123456789abcdef')
+for (const [index, code] of [...'ABCDEF'].entries()) DIGITS[code.charCodeAt(0)] = 10 + index
+
+/** Decodes rows of digits in pairs, with at most one separator between two pairs. */
+export class Hex implements Decoder {
+  readonly #bytes: Utf8Decoder
+  /** How many digits of a row are skipped before the first pair: 0 or 1. */
+  readonly #offset: number
+  #skip: number
+  #half = -1
+  #halfStart = 0
+  #pairs = 0
+  #start = 0
+  #afterSeparator = false
+  readonly #waiting: [byte: number, start: number, end: number][] = []
+
+  constructor(sink: CodePointSink, offset: number) {
+    this.#bytes = new Utf8Decoder(sink)
+    this.#offset = this.#skip = offset
+  }
+
+  read(codePoint: number, start: number, end: number): void {
+    const value = codePoint < 128 ? DIGITS[codePoint]! : -1
+    if (value >= 0) return this.#digit(value, start, end)
+    const goesOn = this.#pairs > 0 && this.#half < 0 && !this.#afterSeparator
+    if (goesOn && isSeparator(codePoint)) this.#afterSeparator = true
+    else this.end()
+  }
+
+  end(): void {
+    if (this.#pairs >= MIN_PAIRS) this.#bytes.restart()
+    this.#skip = this.#offset
+    this.#half = -1
+    this.#pairs = 0
+    this.#afterSeparator = false
+    this.#waiting.length = 0
+  }
+
+  pendingStart(isExact: boolean): number {
+    if (this.#pairs >= MIN_PAIRS) {
+      const pending = this.#bytes.pendingStart(isExact)
+      return this.#half < 0 ? pending : Math.min(pending, this.#halfStart)
+    }
+    return this.#pairs > 0 || this.#half >= 0 ? this.#start : Infinity
+  }
+
+  #digit(value: number, start: number, end: number): void {
+    this.#afterSeparator = false
+    if (this.#skip > 0) {
+      this.#skip--
+      return
+    }
+    if (this.#half < 0) {
+      if (this.#pairs === 0) this.#start = start
+      this.#half = value
+      this.#halfStart = start
+      return
+    }
+    const byte = (this.#half << 4) | value
+    this.#half = -1
+    if (++this.#pairs > MIN_PAIRS) return this.#bytes.read(byte, this.#halfStart, end)
+    this.#waiting.push([byte, this.#halfStart, end])
+    if (this.#pairs < MIN_PAIRS) return
+    for (const one of this.#waiting) this.#bytes.read(...one)
+    this.#waiting.length = 0
+  }
+}
+
+/**
+ * Where a row begins that is still too short, in a part of a text: what a {@link Hex} with this offset would wait with.
+ * Characters that are neither digits nor separators are skipped.
+ * @returns an index into the units; Infinity if there is no such row
+ */
+export function pendingHexStart(
+  units: Uint16Array,
+  from: number,
+  to: number,
+  offset: number,
+): number {
+  let left = offset
+  let count = 0
+  let start = Infinity
+  let afterSeparator = false
+  for (let at = from; at < to; at++) {
+    const unit = units[at]!
+    if (unit < 128 && DIGITS[unit]! >= 0) {
+      afterSeparator = false
+      if (left > 0) left--
+      else if (count++ === 0) start = at
+    } else if (isSeparator(unit)) {
+      if (count > 0 && count % 2 === 0 && !afterSeparator) afterSeparator = true
+      else {
+        left = offset
+        count = 0
+        start = Infinity
+        afterSeparator = false
+      }
+    }
+  }
+  return start
+}
+
+/** Whether a code point may stand between two pairs: space, colon, hyphen or comma. */
+export function isSeparator(codePoint: number): boolean {
+  return codePoint === 0x20 || codePoint === 0x3a || codePoint === 0x2d || codePoint === 0x2c
 }
