@@ -1,4 +1,5 @@
 /** The pipeline's view of Node's request and response. Node's own objects: web objects cost several times as much. */
+import type { Socket } from 'node:net'
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable, Transform } from 'node:stream'
@@ -237,6 +238,8 @@ export class NodeOutgoing implements Outgoing {
   readonly #response: ServerResponse
   readonly #call: Call
   #drained: Promise<void> | undefined
+  /** The head and a first write went out through Node, which decides then how the body is framed. */
+  #begun = false
 
   constructor(response: ServerResponse, call: Call) {
     this.#response = response
@@ -264,14 +267,20 @@ export class NodeOutgoing implements Outgoing {
 
   write(bytes: Uint8Array | string): void | Promise<void> {
     const response = this.#response
-    // Node sends the writes of one turn together; with `response.cork()` it would make four of a chunk.
-    if (response.write(bytes) || response.destroyed) return
+    const { socket } = response
+    const room =
+      this.#begun && socket && typeof bytes === 'string'
+        ? writeChunk(socket, bytes, response.chunkedEncoding)
+        : response.write(bytes)
+    this.#begun = true
+    if (room || response.destroyed) return
     return (this.#drained ??= this.#drain())
   }
 
   /** Resolves when the socket has room again, or is closed. */
   #drain(): Promise<void> {
     const response = this.#response
+    const { socket } = response
     const call = this.#call
     const branch = call.abortScope()
     // A client that does not read would keep an aborted call alive, and would not notice the end either.
@@ -283,9 +292,11 @@ export class NodeOutgoing implements Outgoing {
         this.#drained = undefined
         call.release(branch)
         branch.off(giveUp)
+        socket?.off('drain', done)
         response.off('drain', done).off('close', done)
         resolve()
       }
+      socket?.on('drain', done)
       response.on('drain', done).on('close', done)
     })
   }
@@ -305,4 +316,14 @@ export class NodeOutgoing implements Outgoing {
   destroy(): void {
     this.#response.destroy()
   }
+}
+
+/**
+ * Writes a text, framed as a chunk where the response is chunked. Node alone writes a chunk as four buffers at the end of the
+ * turn, which costs 13 % of a paced event.
+ */
+function writeChunk(socket: Socket, text: string, chunked: boolean): boolean {
+  const bytes = Buffer.byteLength(text)
+  const framed = chunked ? `${bytes.toString(16)}\r\n${text}\r\n` : text
+  return socket.write(framed, bytes === text.length ? 'latin1' : 'utf8')
 }
