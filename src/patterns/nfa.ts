@@ -1,6 +1,7 @@
 /**
  * Nondeterministic automata over classes of symbols. A state is the number of an instruction; between two symbols an NFA is
- * in a set of states. A step forward or backward takes time linear in the number of instructions.
+ * in a set of states. A step forward or backward takes time linear in the number of instructions. The builder and the
+ * automaton share the layout of instructions, so they are in one file.
  */
 import type { PatternView } from '../plugin.ts'
 import { runSync, type Task } from './time-slice.ts'

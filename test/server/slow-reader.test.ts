@@ -24,7 +24,7 @@ beforeAll(async () => {
     deployments: [{ provider: 'vendor', model: 'm' }],
   })
   t = await createTestGateway({
-    server: { streamTimeout: 1 },
+    server: { streamTimeout: 3 },
     providers: {
       vendor: { use: 'openai-compatible', options: { baseURL: `${vendor.url}/v1` } },
     },
