@@ -126,8 +126,11 @@ export function createHandler(gateway: Gateway, isDraining: () => boolean): Requ
   const refuseNew = refusing(
     () => new Unavailable('service_unavailable', 'The gateway is shutting down.'),
   )
+  const refuseUnknown = refusing(({ url }) => unknownUrl(url!))
   app.use((event, next) => {
     if (event.req.method === 'OPTIONS') return answerPreflight(event)
+    // h3 decodes paths before it looks for a route. Those of the API are compared as received.
+    if (isEncodedPath(event.runtime!.node!.req.url!)) return refuseUnknown(event)
     return isDraining() ? refuseNew(event) : next()
   })
   for (const route of ROUTES) {
@@ -148,10 +151,7 @@ export function createHandler(gateway: Gateway, isDraining: () => boolean): Requ
     return metricsOf(gateway, event.req.headers.get('authorization'))
   })
   app.mount('/admin', adminApp(gateway, setCommonHeaders))
-  app.all(
-    '/**',
-    refusing(({ url }) => unknownUrl(url!)),
-  )
+  app.all('/**', refuseUnknown)
   const handle = toNodeHandler(app) as RequestListener
   return (request, response) => {
     request.url = tidyUrl(request.url ?? '/')
@@ -309,6 +309,11 @@ function wrongMethod(method = '', { path, method: own }: Route): InvalidRequest 
   const allow = own === 'GET' ? 'GET, HEAD, OPTIONS' : 'POST, OPTIONS'
   const message = `${path} does not take ${method}. Allowed: ${allow}.`
   return new InvalidRequest('method_not_allowed', message, { headers: { allow } })
+}
+
+/** Whether a path outside of the admin API, whose ids may be encoded, has encoded characters. */
+function isEncodedPath(url: string): boolean {
+  return !url.startsWith('/admin/') && url.split('?', 1)[0]!.includes('%')
 }
 
 function unknownUrl(url: string): NotFound {

@@ -161,7 +161,7 @@ describe('new patterns', () => {
 
   it('are compiled for the callers that stay', async () => {
     const patterns = fresh()
-    const leaving = compilePatternsSliced(patterns, 'request', leavesAfter(10))
+    const leaving = compilePatternsSliced(patterns, 'request', leavesAfter(3))
     const staying = compilePatternsSliced(patterns, 'request')
     await expect(leaving).rejects.toThrow('left')
     expect(await staying).toBe(compilePatterns(patterns, 'request'))
@@ -169,9 +169,7 @@ describe('new patterns', () => {
 
   it('are compiled anew after every caller has left', async () => {
     const patterns = fresh()
-    await expect(compilePatternsSliced(patterns, 'request', leavesAfter(10))).rejects.toThrow(
-      'left',
-    )
+    await expect(compilePatternsSliced(patterns, 'request', leavesAfter(3))).rejects.toThrow('left')
     expect(compilePatterns(patterns, 'request').find('nothing of it')).toBeUndefined()
   })
 })

@@ -40,6 +40,8 @@ describe('paths', () => {
     ['/chat/completions', /Did you mean \/v1\/chat\/completions/],
     ['/v1/chat/completions/chat/completions', /base URL/],
     ['/v1/models/mock%2Fecho', /no route/],
+    ['/v1/%6Dodels', /no route/],
+    ['/v1%2Fmodels', /no route/],
     ['/v2/models', /no route/],
     ['/V1/models', /no route/],
     ['/', /no route/],
