@@ -27,7 +27,7 @@ export interface Billed {
   readonly server_tool_use_details?: { readonly web_search_requests: number }
 }
 
-/** Those of the examples of the wire contract. */
+/** As in `test/wire/examples`. */
 export const PRICING = { prompt: '0.00000015', completion: '0.0000006', web_search: '0.005' }
 export const USAGE = { prompt_tokens: 42, completion_tokens: 17, total_tokens: 59 }
 /** What {@link USAGE} costs at {@link PRICING}. */

@@ -62,7 +62,7 @@ describe('audio.speech', () => {
     expect(secondsOf({ bytes: await readFile(path), mediaType: 'audio/wav' })).toBe(1)
   })
 
-  it('raises what the wire contract says', async () => {
+  it('raises the documented errors', async () => {
     const speech = { model: 'mock/voice', voice: 'alloy', input: 'Hello.' }
     const error = await rejected(client.audio.speech.create({ ...speech, response_format: 'flac' }))
     expect(error).toBeInstanceOf(OpenAI.BadRequestError)
@@ -158,7 +158,7 @@ describe('audio.transcriptions', () => {
     expect(error.code).toBe('upstream_error')
   })
 
-  it('raises what the wire contract says', async () => {
+  it('raises the documented errors', async () => {
     const error = await rejected(
       client.audio.transcriptions.create({
         model: 'mock/plain',

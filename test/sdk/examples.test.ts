@@ -1,5 +1,5 @@
 /**
- * The reference streams of the wire contract: each is what the gateway makes of a vendor that is not that tidy, byte for
+ * The reference streams of `test/wire/examples/streams`: each is what the gateway makes of a vendor that is not that tidy, byte for
  * byte but for id, moment and model; and the official client reads it.
  */
 import { readFileSync } from 'node:fs'

@@ -321,7 +321,7 @@ async function outage(): Promise<void> {
   await Promise.all(gateways.map((one) => one.kill()))
 }
 
-/** How far below zero the last calls may take a balance (state design, 4.4). */
+/** How far below zero the last calls may take a balance. */
 async function overrun(hold: HoldPolicy): Promise<void> {
   await using redis = await RedisServer.start()
   const concurrency = 30

@@ -1,10 +1,10 @@
 /**
- * The tables of the wire contract (5.4.1, 5.4.3, 5.4.4) once more, as a schema: the oracle for the hand-written checker.
+ * The rules of a chat request once more, as a schema: the oracle for the hand-written checker.
  * Both have to accept and refuse the same bodies. Only whether, not why: codes and paths have tests of their own.
  */
 import * as v from 'valibot'
 
-/** `null` means absent (D8). */
+/** `null` means absent. */
 const maybe = <S extends v.GenericSchema>(schema: S) => v.nullish(schema)
 // First in the pipe: an object schema turns an array into an object.
 const isJsonObject = v.custom<object>(

@@ -24,7 +24,7 @@ const isResponse = schemaOf('images-response')
 const isEvent = schemaOf('images-stream-event')
 const isError = schemaOf('error')
 
-/** As in the examples of the wire contract. */
+/** As in `test/wire/examples`. */
 const BY_TOKEN = { prompt: '0.000005', image_token: '0.00001', image_output: '0.00004' }
 
 let vendor: FakeUpstream
@@ -144,7 +144,7 @@ describe('generations', () => {
     expect(answer.json).toMatchObject({ size: '1024x1024', quality: 'low', background: 'opaque' })
   })
 
-  it('are charged by the image where that is the price (D40)', async () => {
+  it('are charged by the image where that is the price', async () => {
     vendor.answer(drawn(3, USAGE))
     const { json: body } = await ask({ model: 'acme/flat', n: 3 })
     expect(isResponse(body), JSON.stringify(isResponse.errors)).toBe(true)
@@ -349,7 +349,7 @@ describe('a stream', () => {
     expect(events[2]).toMatchObject({ ...look, b64_json: PNG, usage: { cost: 0.042295 } })
   })
 
-  it('of a model that cannot stream is the whole image alone (D41)', async () => {
+  it('of a model that cannot stream is the whole image alone', async () => {
     vendor.answer(drawn(1, USAGE))
     const answer = await ask({ model: 'acme/whole', stream: true, partial_images: 3 })
     expect(vendor.requests.at(-1)!.json).not.toHaveProperty('stream')
@@ -432,7 +432,7 @@ describe('edits', () => {
     expect(Buffer.from(await first!.arrayBuffer())).toEqual(Buffer.from(PNG, 'base64'))
   })
 
-  it('are taken as JSON too (D30)', async () => {
+  it('are taken as JSON too', async () => {
     vendor.answer(drawn(1, USAGE))
     const image_url = `data:image/gif;base64,${PNG}`
     const answer = await editJson({
