@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it } from 'vitest'
 
 const MIB = 1024 * 1024
 const FILES = 20
@@ -17,7 +17,7 @@ let gateway: ChildProcess
 let baseURL: string
 let key: string
 
-beforeAll(async () => {
+beforeEach(async () => {
   vendor = createServer((incoming, outgoing) => {
     incoming.resume().once('end', () => {
       void received().then(() => outgoing.setHeader('content-type', 'application/json').end(ANSWER))
@@ -43,7 +43,7 @@ beforeAll(async () => {
   ;({ baseURL, key } = started)
 })
 
-afterAll(async () => {
+afterEach(async () => {
   const gone = once(gateway, 'exit')
   gateway.disconnect()
   await gone
@@ -87,7 +87,10 @@ function edit(file: Buffer): Promise<number> {
   })
 }
 
-it(`${FILES} uploads of 8 MiB at once take no more than the files and 40 MiB`, async () => {
+const TITLE = `${FILES} uploads of 8 MiB at once take no more than the files and 40 MiB`
+
+// Late garbage collection on a busy machine can raise one peak. A copy of the files would raise it in every process.
+it(TITLE, { retry: 2 }, async () => {
   received = () => Promise.resolve()
   expect(await edit(image.subarray(0, 64 * 1024))).toBe(200)
   const { rss: idle } = await memory()
