@@ -86,7 +86,7 @@ const RETENTION = 'a whole number of days from 2 to 36500'
 const state = v.variant('driver', [
   v.strictObject({ driver: v.literal('memory') }),
   v.strictObject({
-    driver: v.literal('file'),
+    driver: v.optional(v.literal('file'), 'file'),
     path: v.optional(text('a path'), './data'),
     retention: v.optional(number(2, 36_500, RETENTION)),
   }),
@@ -251,7 +251,7 @@ const seed = v.strictObject({
 export const configSchema = v.strictObject({
   server: v.optional(server, {}),
   log: v.optional(log, {}),
-  state: v.optional(state, { driver: 'file' }),
+  state: v.optional(state, {}),
   providers: v.optional(v.record(name, provider), {}),
   models: v.optional(modelsSchema, {}),
   search: v.optional(search, {}),

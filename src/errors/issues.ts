@@ -107,11 +107,13 @@ function inWords(issue: BaseIssue<unknown>, source: Source, schema: GenericSchem
     if (Array.isArray(parent)) {
       return [toIssue(source, keys.slice(0, -1), 'expected an object, found a list')]
     }
-    const known = members(keys.slice(0, -1).reduce<GenericSchema[]>(below, [schema]))
+    const parents = keys.slice(0, -1).reduce<GenericSchema[]>(below, [schema])
+    const known = members(parents)
     const unknown = Object.keys(parent).filter((key) => !known.includes(key))
     if (unknown.length === 0) {
       // The key exists in another variant, but not in the one that the other members belong to.
-      return [toIssue(source, keys, 'cannot be combined with the other members that are set here')]
+      const message = 'cannot be combined with the other members that are set here: it needs '
+      return [toIssue(source, keys, message + constantsWith(keys.at(-1)!, parents))]
     }
     return unknown.map((key) =>
       toIssue(source, [...keys.slice(0, -1), key], `unknown key; ${didYouMean(key, known)}`),
@@ -143,7 +145,21 @@ function phrase(schemas: readonly GenericSchema[]): string {
 }
 
 function typeInWords(expected: string): string {
-  return TYPES[expected] ?? expected.replace(/^\((.*)\)$/, '$1').replaceAll(' | ', ' or ')
+  return TYPES[expected] ?? expected.replaceAll(/[()]| \| undefined/g, '').replaceAll(' | ', ' or ')
+}
+
+/** The constants of the variants that have a member, such as `driver "redis"`. */
+function constantsWith(member: string, schemas: readonly GenericSchema[]): string {
+  const constants = schemas.flatMap(unwrap).flatMap((variant) => {
+    const names = members([variant])
+    if (!names.includes(member)) return []
+    return names.flatMap((name) =>
+      below([variant], name)
+        .flatMap(unwrap)
+        .flatMap(({ type, expects }) => (type === 'literal' ? [`${name} ${expects}`] : [])),
+    )
+  })
+  return constants.join(' or ')
 }
 
 function unwrap(schema: GenericSchema): GenericSchema[] {

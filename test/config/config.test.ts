@@ -245,8 +245,9 @@ describe('issues', () => {
     [
       { state: { driver: 'memory', path: './data' } },
       'state.path',
-      'cannot be combined with the other members that are set here',
+      'cannot be combined with the other members that are set here: it needs driver "file"',
     ],
+    [{ state: { url: 'redis://localhost' } }, 'state.url', 'it needs driver "redis"'],
     [{ log: { zzzzzz: 1 } }, 'log.zzzzzz', 'unknown key; expected one of level, format, access'],
     [
       { admin: { metrics: true } },
@@ -484,6 +485,13 @@ describe('the environment', () => {
     expect(config.providers['my-own']!.options).toEqual({ apiKey: '1234${HOME}', retries: 5 })
     expect(config.models['a/b-1.5']!.deployments[0]!.weight).toBe(2)
     expect(config.models['a/b-1.5']!.pricing).toEqual({ prompt: '3' })
+  })
+
+  it('keeps state in the folder that a variable names, where no driver is named', async () => {
+    const { config } = await load({}, { SLUICEGATE__STATE__PATH: '/var/lib/gateway' })
+    expect(config.state).toEqual({ driver: 'file', path: '/var/lib/gateway' })
+    const { config: written } = await load({ state: { retention: 30 } })
+    expect(written.state).toMatchObject({ driver: 'file', retention: 30 })
   })
 
   it('overrides existing settings only; messages name the variable of a bad value', async () => {

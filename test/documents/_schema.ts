@@ -42,7 +42,8 @@ export function membersOf(schema: unknown): Members {
       case 'array':
         if (isObject(node.item)) visit(node.item, `${path}[]`, undefined, true)
     }
-    leaves.set(path, { default: written(given), required })
+    // One variant of several may have the default.
+    leaves.set(path, { default: written(given) ?? leaves.get(path)?.default, required })
   }
 }
 
