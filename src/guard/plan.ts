@@ -71,8 +71,8 @@ export class GuardRegistry {
   readonly verdicts: VerdictCache = new VerdictCache()
   readonly #compile: Compile
   readonly #hasModel: (id: string) => boolean
-  /** Some guard runs for every call. */
-  readonly #hasAlways: boolean
+  /** Some guard runs for every call, also without a policy. */
+  readonly hasAlways: boolean
   readonly #circuits = new Map<string, CircuitBreaker>()
   readonly #plans = new WeakMap<EffectivePolicy, { readonly plan: GuardPlan | undefined }>()
 
@@ -81,7 +81,7 @@ export class GuardRegistry {
     this.all = all
     this.#compile = compile
     this.#hasModel = hasModel
-    this.#hasAlways = all.some(({ applies }) => applies === 'always')
+    this.hasAlways = all.some(({ applies }) => applies === 'always')
     for (const { name } of all) {
       for (const origin of ORIGINS) this.#circuits.set(`${name} ${origin}`, new CircuitBreaker())
     }
@@ -103,7 +103,7 @@ export class GuardRegistry {
     const { guard, scopes, deny, bannedPatterns } = policy
     if (!guard.input && !guard.output) return undefined
     const hasRules = scopes.length + deny.length + bannedPatterns.length > 0
-    if (!hasRules && !this.#hasAlways && !guard.model?.startsWith(BY_NAME)) return undefined
+    if (!hasRules && !this.hasAlways && !guard.model?.startsWith(BY_NAME)) return undefined
     const known = this.#plans.get(policy)
     if (known) return known.plan
     return this.#makePlan(policy, proceed).then((made) => {

@@ -33,15 +33,15 @@ const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
 /** A key's policy is used for many calls. */
 const bases = new WeakMap<Policy, EffectivePolicy>()
 
-/** A key without a policy is the same as one with the empty policy. */
-const FREE = effective({ version: 1 })
+/** In force where neither key nor request has a policy: the same as the empty policy of a key. */
+export const NO_POLICY = effective({ version: 1 })
 
 /**
  * The key's policy, tightened by the request's. Members of the request that would loosen it, or cannot be compared, have no
  * effect and are named in `ignored`.
  */
 export function tighten(key: Policy | undefined, request: Policy | undefined): EffectivePolicy {
-  const base = key === undefined ? FREE : baseOf(key)
+  const base = key === undefined ? NO_POLICY : baseOf(key)
   return request === undefined ? base : tightened(base, request)
 }
 

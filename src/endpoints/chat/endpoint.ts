@@ -1,10 +1,17 @@
-/** Chat in its one normal form: requests of OpenAI's Chat Completions API, and chunks. */
+/** Chat in its one normal form, requests of OpenAI's Chat Completions API and chunks; and what all client forms of it share. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
 import { randomId } from '../../state/ids.ts'
-import type { Call, Endpoint } from '../../pipeline/pipeline.ts'
+import type { Call, Endpoint, WireFormat } from '../../pipeline/pipeline.ts'
 import type { ChatInput, ChatChunk, ChatCompletion, ChatMessage, Step } from '../../plugin.ts'
-import { CHARACTERS_PER_TOKEN, UsageCounter, billing, charactersIn } from './billing.ts'
+import { readRawJson, sessionOf } from '../shared/body.ts'
+import {
+  CHARACTERS_PER_TOKEN,
+  UsageCounter,
+  billing,
+  charactersIn,
+  type BilledChunk,
+} from './billing.ts'
 import { toChunk } from './chunks.ts'
 import { grounding } from './grounding.ts'
 import { guardAdapter } from './guard.ts'
@@ -12,6 +19,7 @@ import { normalizeChunks, type Envelope } from './normalize.ts'
 import {
   outboundChat,
   requiredCapabilities,
+  signatureIn,
   usesLegacyFunctions,
   wantsUsageChunk,
   type ChatRequest,
@@ -77,6 +85,46 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
 
     limit: (maxOutputTokens) => new OutputLimit(maxOutputTokens),
   },
+}
+
+/** The pure translation between one client form of chat and the normal form: no state, no money, no policy. */
+interface Dialect extends Pick<
+  WireFormat<ChatRequest, BilledChunk>,
+  'path' | 'write' | 'writeError'
+> {
+  /**
+   * Validates a parsed body.
+   * @throws InvalidRequest
+   */
+  read(body: object): ChatRequest
+}
+
+/** The wire format of a dialect: bounds the body and takes model, policy, session and affinity from the request. */
+export function chatFormat({
+  path,
+  read,
+  write,
+  writeError,
+}: Dialect): WireFormat<ChatRequest, BilledChunk> {
+  return {
+    path,
+    async read(incoming, limits) {
+      const body = await readRawJson(incoming, limits.chat)
+      const input = read(body.value)
+      body.record('messages')
+      return {
+        input,
+        model: input.model,
+        stream: input.stream === true,
+        policy: input.policy,
+        session: sessionOf(incoming, input.session_id),
+        affinityToken: signatureIn(input.messages),
+        rawJson: body,
+      }
+    },
+    write,
+    writeError,
+  }
 }
 
 /** Members of {@link requiredCapabilities}, and the capability of a model that each stands for. */

@@ -1,26 +1,13 @@
-/** Web search for chat: the question, and how the results are presented to the model. */
+/** Web search for chat: how the results are presented to the model. */
 import { randomId } from '../../state/ids.ts'
 import type { ChatInput, ChatChunk, SearchResult, ChatMessage } from '../../plugin.ts'
-import { MAX_RESULTS, type Grounding, type SearchRequest } from '../../search/search.ts'
+import type { Grounding } from '../../search/search.ts'
 import { CitationStep } from './citations.ts'
-import type { ChatRequest, Plugin } from './request.ts'
-
-const DEFAULT_RESULTS = 5
+import { searchRequest, webPlugin, type ChatRequest } from './request.ts'
 
 /** One web search before the model is asked. */
 export const grounding: Grounding<ChatRequest, ChatChunk> = {
-  searchRequest(input, online): SearchRequest | undefined {
-    const web = webPlugin(input)
-    if (!web && !online) return undefined
-    const results = web?.max_results ?? DEFAULT_RESULTS
-    return {
-      question: questionOf(input.messages),
-      engine: web?.engine,
-      maxResults: Math.min(Math.max(results, 1), MAX_RESULTS),
-      includeDomains: web?.include_domains ?? [],
-      excludeDomains: web?.exclude_domains ?? [],
-    }
-  },
+  searchRequest,
 
   addResults(outbound: ChatInput, results, input, at): ChatInput {
     const prompt = webPlugin(input)?.search_prompt ?? defaultPrompt(at)
@@ -32,24 +19,6 @@ export const grounding: Grounding<ChatRequest, ChatChunk> = {
   },
 
   cite: (results) => new CitationStep(results),
-}
-
-/**
- * The options of the search: of the first `web` plugin that is not disabled. `:online` and the plugin mean the same
- * search.
- */
-function webPlugin({ plugins }: ChatRequest): Plugin | undefined {
-  return plugins?.find(({ id, enabled }) => id === 'web' && enabled !== false)
-}
-
-/** The text of the latest user message. */
-function questionOf(messages: readonly ChatMessage[]): string {
-  const content = messages.findLast(({ role }) => role === 'user')?.content
-  if (!Array.isArray(content)) return typeof content === 'string' ? content : ''
-  return content
-    .filter(({ type }) => type === 'text')
-    .map(({ text }) => text)
-    .join('\n')
 }
 
 function defaultPrompt(at: number): string {

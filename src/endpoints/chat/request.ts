@@ -1,9 +1,10 @@
 /**
- * The normal form of a chat request: its type, the capabilities it needs, and its form for providers. Unknown members
- * pass unchanged.
+ * The normal form of a chat request: its type, the capabilities and the web search it needs, and its form for providers.
+ * Unknown members pass unchanged.
  */
 import type { ChatInput, ChatMessage, Reasoning, ReasoningDetail } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
+import { MAX_RESULTS, type SearchRequest } from '../../search/search.ts'
 
 /**
  * A valid request as the client sent it, without top-level members that are null and without empty `tools`, `stop`
@@ -40,7 +41,7 @@ interface Typed {
 }
 
 /** An entry of `plugins`. Only `web` is honoured; the other members are its options. */
-export interface Plugin {
+interface Plugin {
   readonly id: string
   readonly enabled?: boolean | null
   /** Any value; one that names no configured engine means the default. */
@@ -96,6 +97,9 @@ const KEPT_BACK = new Set([
   'function_call',
   '__proto__',
 ])
+
+/** Results of a search where the request names no number. */
+const DEFAULT_RESULTS = 5
 
 const KNOWN_TOOLS = new Set(['function', 'custom'])
 
@@ -179,6 +183,35 @@ export function requiredCapabilities(request: ChatRequest): RequiredCapabilities
     }
   }
   return needs
+}
+
+/** The web search that a request asks for. @param online the model id carried `:online`, which means the same as the plugin */
+export function searchRequest(input: ChatRequest, online: boolean): SearchRequest | undefined {
+  const web = webPlugin(input)
+  if (!web && !online) return undefined
+  const results = web?.max_results ?? DEFAULT_RESULTS
+  return {
+    question: questionOf(input.messages),
+    engine: web?.engine,
+    maxResults: Math.min(Math.max(results, 1), MAX_RESULTS),
+    includeDomains: web?.include_domains ?? [],
+    excludeDomains: web?.exclude_domains ?? [],
+  }
+}
+
+/** The options of the search: of the first `web` plugin that is not disabled. */
+export function webPlugin({ plugins }: ChatRequest): Plugin | undefined {
+  return plugins?.find(({ id, enabled }) => id === 'web' && enabled !== false)
+}
+
+/** The text of the latest user message. */
+function questionOf(messages: readonly ChatMessage[]): string {
+  const content = messages.findLast(({ role }) => role === 'user')?.content
+  if (!Array.isArray(content)) return typeof content === 'string' ? content : ''
+  return content
+    .filter(({ type }) => type === 'text')
+    .map(({ text }) => text)
+    .join('\n')
 }
 
 /** Tools of known types, in the newer form. `tools` wins over `functions`. */

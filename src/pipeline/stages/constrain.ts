@@ -1,4 +1,4 @@
-import { instructionsOf, tighten } from '../../policy/policy.ts'
+import { instructionsOf, NO_POLICY, tighten } from '../../policy/policy.ts'
 import type { Stage } from '../pipeline.ts'
 
 /**
@@ -7,11 +7,13 @@ import type { Stage } from '../pipeline.ts'
  */
 export const constrain: Stage = async function constrain(call, next) {
   const { endpoint, request, key, model } = call
+  call.outbound = endpoint.toUpstream(request.input, model)
+  call.policy = NO_POLICY
+  if (!key.policy && !request.policy) return next()
   const policy = tighten(key.policy, request.policy)
   call.policy = policy
   if (policy.ignored.length > 0)
     call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')
-  call.outbound = endpoint.toUpstream(request.input, model)
   const to = instructionsOf(policy)
   const { instructions } = endpoint
   if (!to || !instructions) return next()

@@ -1,4 +1,5 @@
 import { CallGuard } from './guard/call.ts'
+import { NO_POLICY } from '../../policy/policy.ts'
 import type { Stage } from '../pipeline.ts'
 
 /**
@@ -8,7 +9,7 @@ import type { Stage } from '../pipeline.ts'
 export const guard: Stage = async function guard(call, next) {
   const { policy, runtime, endpoint } = call
   for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
-  if (!endpoint.guard) return next()
+  if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return next()
   const plan = await runtime.guards.planFor(policy, () => call.throwIfAborted())
   if (!plan) return next()
   const callGuard = new CallGuard(call, endpoint.guard, plan)

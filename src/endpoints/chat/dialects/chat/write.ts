@@ -4,16 +4,15 @@ import type { Call, Receipt, Reply } from '../../../../pipeline/pipeline.ts'
 import { errorWriter, writeEvents, writeJson, type EventFormat } from '../../../shared/write.ts'
 import type { BilledChunk } from '../../billing.ts'
 import { CompletionBuilder } from '../../chunks.ts'
-import { chatFormat } from '../../format.ts'
+import { chatFormat } from '../../endpoint.ts'
 import { wantsUsageChunk } from '../../request.ts'
 import { readChatRequest } from './read.ts'
 import type { ChatChunk } from '../../../../plugin.ts'
 
 /** OpenAI's Chat Completions API. Its requests and chunks are the normal form of chat. */
 export const chatCompletions = chatFormat({
-  name: 'chat',
   path: '/v1/chat/completions',
-  read: (body) => ({ input: readChatRequest(body.value) }),
+  read: readChatRequest,
   write: writeChat,
   writeError: errorWriter(usageJson),
 })

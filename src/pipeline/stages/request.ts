@@ -5,6 +5,13 @@ import type { Call, Stage } from '../pipeline.ts'
 
 const ONLINE = ':online'
 
+/** Reads and validates the request. @throws InvalidRequest */
+export const read: Stage = async function read(call, next) {
+  const { format, incoming, runtime } = call
+  call.request = await format.read(incoming, runtime.config.server.limits)
+  return next()
+}
+
 /**
  * Finds the model and checks that the key may use it, that it belongs to this endpoint, and that it can do what the input
  * needs.
