@@ -54,9 +54,7 @@ export default defineProvider({
         const { body, answersByTool } = toRequest(input, model, traits, host.fail)
         const stream = body.stream === true
         const request = { url, headers: sent, body: JSON.stringify(body), signal, stream }
-        const response = await send(host, request, ({ status, headers: received }, text) =>
-          httpFailure(host.fail, status, received, text),
-        )
+        const response = await send(host, request, httpFailure)
         const context = { answersByTool, fail: host.fail }
         if (isEventStream(response, stream)) {
           return host.sse(response.body).through(readEvents(context))

@@ -33,7 +33,7 @@ export default defineProvider({
     const api = joinUrl(base, 'v1')
     const sent = mergeHeaders({ authorization: `Token ${apiKey}` }, headers)
     const post = (request: UpstreamRequest): Promise<UpstreamResponse> =>
-      send(host, request, (response, body) => httpFailure(host.fail, response, body))
+      send(host, request, httpFailure)
     return {
       async speech({ input, model, signal }) {
         const { response_format: format } = input

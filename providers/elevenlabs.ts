@@ -22,7 +22,7 @@ export default defineProvider({
     const api = joinUrl(base, 'v1')
     const sent = mergeHeaders({ 'xi-api-key': apiKey }, headers)
     const post = (request: UpstreamRequest): Promise<UpstreamResponse> =>
-      send(host, request, (response, body) => httpFailure(host.fail, response, body))
+      send(host, request, httpFailure)
     return {
       async speech({ input, model, signal }) {
         const voice = voiceId(input.voice, voices, host.fail)

@@ -1,7 +1,7 @@
 /** Maps Anthropic's errors to failures. */
 import type { FailureClass, Host } from '../../src/plugin.ts'
 import { clean, SENTENCES } from '../shared/error-messages.ts'
-import { tryParse } from '../shared/http.ts'
+import { tryParse, type HttpFailure } from '../shared/http.ts'
 
 type Headers = Readonly<Record<string, string>>
 
@@ -45,18 +45,9 @@ const BY_MESSAGE: readonly (readonly [says: RegExp, FailureClass])[] = [
   [/content filter|usage polic/, 'content_blocked'],
 ]
 
-/**
- * The failure for an answer with an error status.
- * @param body JSON, HTML or empty
- */
-export function httpFailure(
-  fail: Host['fail'],
-  status: number,
-  headers: Headers,
-  body: string,
-): Error {
-  return toFailure(fail, tryParse(body)?.error, status, headers)
-}
+/** The failure for an answer with an error status. */
+export const httpFailure: HttpFailure = (fail, { status, headers }, body) =>
+  toFailure(fail, tryParse(body)?.error, status, headers)
 
 /** The failure for an error event in a stream. */
 export function inbandFailure(fail: Host['fail'], error: unknown): Error {

@@ -45,9 +45,7 @@ export function createClient({ baseURL, apiKey, headers: own }: ClientOptions, h
       const path = encodeURI(model.includes('/') ? model : `models/${model}`)
       const url = `${base}/${path}:${verb}`
       const request = { url, headers: sent, body: JSON.stringify(body), signal, stream }
-      return send(host, request, ({ status, headers }, text) =>
-        httpFailure(host.fail, status, headers, text),
-      )
+      return send(host, request, httpFailure)
     },
   }
 }

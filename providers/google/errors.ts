@@ -1,7 +1,7 @@
 /** Maps Google's errors to failures. */
 import type { FailureClass, Host } from '../../src/plugin.ts'
 import { clean, SENTENCES } from '../shared/error-messages.ts'
-import { tryParse } from '../shared/http.ts'
+import { tryParse, type HttpFailure } from '../shared/http.ts'
 
 type Fail = Host['fail']
 
@@ -15,18 +15,9 @@ interface Problem {
   readonly details: readonly any[]
 }
 
-/**
- * The failure for an answer with an error status.
- * @param body JSON, HTML or empty
- */
-export function httpFailure(
-  fail: Fail,
-  status: number,
-  headers: Readonly<Record<string, string>>,
-  body: string,
-): Error {
-  return toFailure(fail, problemOf(tryParse(body)), status, headers['retry-after'])
-}
+/** The failure for an answer with an error status. */
+export const httpFailure: HttpFailure = (fail, { status, headers }, body) =>
+  toFailure(fail, problemOf(tryParse(body)), status, headers['retry-after'])
 
 /** The failure for an error in an answer with status 200; undefined when there is none. */
 export function inbandFailure(fail: Fail, payload: any): Error | undefined {

@@ -1,7 +1,7 @@
 /** Mistral's OCR, `POST /ocr`. The gateway's own OCR path uses the same names. */
 import type { Host, OcrInput, OcrPage, Provider } from '../../src/plugin.ts'
-import { inbandFailure, sendRequest } from '../openai-compatible/errors.ts'
-import { notAnAnswer, tryParse, toDataUrl } from '../shared/http.ts'
+import { httpFailure, inbandFailure } from '../openai-compatible/errors.ts'
+import { notAnAnswer, send, toDataUrl, tryParse } from '../shared/http.ts'
 
 /** URL and headers of requests. */
 interface OcrTarget {
@@ -39,7 +39,7 @@ export function createOcr(host: Host, { url, headers }: OcrTarget): NonNullable<
   return async ({ input, model, options, signal }) => {
     const { omit = [] } = options as Options
     const body = JSON.stringify(toBody(input, model, omit))
-    const response = await sendRequest(host, { url, headers, body, signal })
+    const response = await send(host, { url, headers, body, signal }, httpFailure)
     const answer = tryParse(await response.text(MAX_ANSWER_BYTES))
     const { pages, document_annotation, usage_info } = answer ?? {}
     if (!Array.isArray(pages) || !pages.every(isPage)) {

@@ -14,8 +14,16 @@ import type {
 } from '../../src/plugin.ts'
 import { notAnAnswer } from '../shared/http.ts'
 import { inbandFailure, type Failed } from './errors.ts'
-import { toCitations, detailsOf, isText, textOf, toAnnotations, toToolCall } from './parts.ts'
-import { toUsage } from './usage.ts'
+import {
+  toCitations,
+  detailsOf,
+  isError,
+  isText,
+  textOf,
+  toAnnotations,
+  toToolCall,
+  toUsage,
+} from './members.ts'
 import type { VendorProfile } from './vendor-profile.ts'
 import { ThinkSplitter, type ThinkTags } from '../shared/think-tags.ts'
 
@@ -92,8 +100,8 @@ function failureIn(payload: any, fail: Host['fail']): Failed | undefined {
   if (typeof payload !== 'object' || payload === null) {
     return { failure: 'upstream_error', error: notAnAnswer(fail) }
   }
-  const failed = inbandFailure(fail, payload)
-  if (failed || !hasFailed(payload.choices)) return failed
+  if (isError(payload)) return inbandFailure(fail, payload)
+  if (!hasFailed(payload.choices)) return undefined
   const error = fail('upstream_error', 'The model provider gave up on this answer.')
   return { failure: 'upstream_error', error }
 }

@@ -1,8 +1,8 @@
 /** Speech and transcription for vendors with OpenAI's audio API. */
 import type { FormField, Host, Provider, SpeechInput, UpstreamResponse } from '../../src/plugin.ts'
 import type { AudioPath, AudioQuirks } from './audio-quirks.ts'
-import { asSequence, notAnAnswer, parseAnswer } from '../shared/http.ts'
-import { inbandFailure, sendRequest } from './errors.ts'
+import { asSequence, notAnAnswer, parseAnswer, send } from '../shared/http.ts'
+import { httpFailure, inbandFailure } from './errors.ts'
 import { toTranscription, TranscriptEvents } from './transcript.ts'
 
 /** URL, headers and quirks for requests to a model. */
@@ -35,13 +35,17 @@ export function createAudio<Own extends Options>(
       if (audio.formats?.includes(format) === false) throw unsupportedFormat(host, format)
       const body = audio.toSpeech?.(input) ?? { model, ...pick(input, audio.speechMembers) }
       for (const name of own.omit ?? []) delete body[name]
-      const response = await sendRequest(host, {
-        url,
-        headers: { ...headers, accept: '*/*' },
-        body: JSON.stringify(body),
-        signal,
-        stream: true,
-      })
+      const response = await send(
+        host,
+        {
+          url,
+          headers: { ...headers, accept: '*/*' },
+          body: JSON.stringify(body),
+          signal,
+          stream: true,
+        },
+        httpFailure,
+      )
       return isText(response) ? soundIn(response, host) : { bytes: response.body }
     },
 
@@ -58,13 +62,17 @@ export function createAudio<Own extends Options>(
         ...toFields(fields, audio.bareLists ? '' : '[]'),
         { name: 'file', value: { bytes, mediaType, filename } },
       ])
-      const response = await sendRequest(host, {
-        url,
-        headers: { ...headers, 'content-type': contentType },
-        body,
-        signal,
-        stream: input.stream === true,
-      })
+      const response = await send(
+        host,
+        {
+          url,
+          headers: { ...headers, 'content-type': contentType },
+          body,
+          signal,
+          stream: input.stream === true,
+        },
+        httpFailure,
+      )
       const type = response.headers['content-type'] ?? ''
       if (type.includes('event-stream')) {
         return host.sse(response.body).through(new TranscriptEvents(host.fail))

@@ -1,8 +1,8 @@
 /** Chat for vendors with OpenAI's chat completions API. */
 import type { Host, Provider } from '../../src/plugin.ts'
-import { isEventStream, parseAnswer } from '../shared/http.ts'
+import { isEventStream, parseAnswer, send } from '../shared/http.ts'
 import { readChunks, readCompletion } from './answer.ts'
-import { sendRequest } from './errors.ts'
+import { httpFailure } from './errors.ts'
 import type { DeploymentOptions } from './options.ts'
 import type { Quirks } from './quirks.ts'
 import { toBody } from './request.ts'
@@ -29,7 +29,7 @@ export function createChat<Options extends DeploymentOptions>(
     const { url, headers, quirks } = targetOf(model, deployment)
     const stream = input.stream === true
     const body = host.json(toBody(input, model, quirks, deployment))
-    const response = await sendRequest(host, { url, headers, body, signal, stream })
+    const response = await send(host, { url, headers, body, signal, stream }, httpFailure)
     const profile: VendorProfile = { quirks, tags: deployment.reasoning, fail: host.fail }
     if (isEventStream(response, stream)) return host.sse(response.body).through(readChunks(profile))
     return readCompletion(parseAnswer(await response.text(), host.fail), profile)

@@ -1,7 +1,8 @@
 /** Maps the error bodies of all compatible vendors to failure classes, with messages for clients. */
-import type { FailureClass, Host, UpstreamRequest, UpstreamResponse } from '../../src/plugin.ts'
+import type { FailureClass, Host } from '../../src/plugin.ts'
 import { clean, SENTENCES } from '../shared/error-messages.ts'
-import { send, tryParse } from '../shared/http.ts'
+import { tryParse, type HttpFailure } from '../shared/http.ts'
+import { isError } from './members.ts'
 import { retryAfter, retryInfoDelay, waitInText } from './retry-delay.ts'
 
 /** The readable members of an error body. */
@@ -28,30 +29,13 @@ export interface Failed {
   readonly error: Error
 }
 
-/** Sends a request. @throws the failure for an answer with an error status */
-export function sendRequest(host: Host, request: UpstreamRequest): Promise<UpstreamResponse> {
-  return send(host, request, (response, body) => httpFailure(host.fail, response, body))
-}
+/** The failure for an answer with an error status. */
+export const httpFailure: HttpFailure = (fail, { status, headers }, body) =>
+  toFailure(fail, problemOf(tryParse(body)), status, headers).error
 
-/**
- * The failure for an answer with an error status.
- * @param body JSON, HTML or empty
- */
-function httpFailure(
-  fail: Host['fail'],
-  { status, headers }: UpstreamResponse,
-  body: string,
-): Error {
-  return toFailure(fail, problemOf(tryParse(body)), status, headers).error
-}
-
-/**
- * The failure for an error in a started answer: `{"error": …}`, alone or beside choices, or an error object without a
- * wrapper. Undefined when the payload is not an error.
- */
+/** The failure for an error in a started answer; undefined when the payload is not an error. */
 export function inbandFailure(fail: Host['fail'], payload: any): Failed | undefined {
-  const bare = !Array.isArray(payload.choices) && (payload.message ?? payload.detail) !== undefined
-  if (!payload.error && payload.object !== 'error' && !bare) return undefined
+  if (!isError(payload)) return undefined
   const problem = problemOf(payload)
   return toFailure(fail, problem, problem.status, {})
 }

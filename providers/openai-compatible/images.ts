@@ -12,10 +12,10 @@ import {
   type Step,
   type Usage,
 } from '../../src/plugin.ts'
-import { notAnAnswer, parseAnswer, toBase64, tokenCount } from '../shared/http.ts'
-import { inbandFailure, sendRequest } from './errors.ts'
+import { notAnAnswer, parseAnswer, send, toBase64, tokenCount } from '../shared/http.ts'
+import { httpFailure, inbandFailure } from './errors.ts'
 import { toEdit, toGeneration, type ImageBody, type ImageQuirks } from './images-request.ts'
-import { vendorCost } from './usage.ts'
+import { vendorCost } from './members.ts'
 
 /** URL, headers and quirks for requests to a model. */
 interface ImageTarget {
@@ -80,7 +80,7 @@ async function post(
 ): Promise<ImageResult | AsyncIterable<ImageEvent>> {
   // Not marked as a stream, because streams must start early and images take long.
   const sent = { ...headers, 'content-type': contentType }
-  const response = await sendRequest(host, { url, headers: sent, body, signal })
+  const response = await send(host, { url, headers: sent, body, signal }, httpFailure)
   if ((response.headers['content-type'] ?? '').includes('event-stream')) {
     return host.sse(response.body).through(new ImageEvents(host.fail))
   }

@@ -16,7 +16,7 @@ import {
   effortLevels,
   type ToReasoning,
 } from './reasoning.ts'
-import type { UsageQuirks } from './usage.ts'
+import type { UsageQuirks } from './members.ts'
 
 /** Differences of one vendor from OpenAI. */
 export interface Quirks extends MessageQuirks, UsageQuirks {

@@ -24,19 +24,18 @@ export function mergeHeaders(
   return headers
 }
 
-/**
- * Sends a request.
- * @param toError makes the failure for an answer with another status than 2xx, from the text of its body
- * @throws that failure; the signal's reason after an abort
- */
+/** Makes the failure for an answer with another status than 2xx. @param body JSON, HTML or empty */
+export type HttpFailure = (fail: Host['fail'], response: UpstreamResponse, body: string) => Error
+
+/** Sends a request. @throws the failure for another status than 2xx; the signal's reason after an abort */
 export async function send(
   host: Host,
   request: UpstreamRequest,
-  toError: (response: UpstreamResponse, body: string) => Error,
+  httpFailure: HttpFailure,
 ): Promise<UpstreamResponse> {
   const response = await host.request(request)
   if (response.status >= 200 && response.status <= 299) return response
-  throw toError(response, await readErrorBody(response, request.signal))
+  throw httpFailure(host.fail, response, await readErrorBody(response, request.signal))
 }
 
 /**

@@ -5,14 +5,14 @@ import { dataUrl, pdfOf, pngOfPixels } from '../_documents.ts'
 import { createTestGateway, type AskOptions, type TestGateway } from '../_setup.ts'
 import { wav } from '../endpoints/audio/_sounds.ts'
 
-/** Fields that are written once, and the stage that writes each. */
+/** Fields that are written once, and the file of the stage that writes each. */
 const WRITERS: Readonly<Record<string, string>> = {
   key: 'enter',
   account: 'enter',
   entered: 'enter',
-  request: 'read',
-  model: 'resolve',
-  online: 'resolve',
+  request: 'request',
+  model: 'request',
+  online: 'request',
   held: 'hold',
   policy: 'constrain',
 }

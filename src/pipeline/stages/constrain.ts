@@ -8,10 +8,10 @@ import type { Stage } from '../pipeline.ts'
 export const constrain: Stage = async function constrain(call, next) {
   const { endpoint, request, key, model } = call
   call.outbound = endpoint.toUpstream(request.input, model)
-  call.policy = NO_POLICY
-  if (!key.policy && !request.policy) return next()
-  const policy = tighten(key.policy, request.policy)
+  const isFree = !key.policy && !request.policy
+  const policy = isFree ? NO_POLICY : tighten(key.policy, request.policy)
   call.policy = policy
+  if (isFree) return next()
   if (policy.ignored.length > 0)
     call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')
   const to = instructionsOf(policy)

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { toUsage } from '../../../providers/openai-compatible/usage.ts'
+import { toUsage } from '../../../providers/openai-compatible/members.ts'
 
 describe('usage', () => {
   const count = fc.option(fc.integer({ min: -5, max: 5000 }), { nil: undefined })

@@ -1,0 +1,253 @@
+/** Reads the members of answers in all vendors' forms: text, reasoning, tool calls, citations, usage, errors. */
+import type { OpenAIUsage, ReasoningDetail, ToolCallDelta } from '../../src/plugin.ts'
+import { tokenCount } from '../shared/http.ts'
+
+/** Whether a payload is an error: `{"error": …}`, alone or beside choices, or an error object without a wrapper. */
+export function isError({ error, object, choices, message, detail }: any): boolean {
+  if (error || object === 'error') return true
+  return !Array.isArray(choices) && (message ?? detail) !== undefined
+}
+
+/** Whether a delta contains text only, as nearly all do, so that the rest need not be looked for. */
+export function isText(delta: any): delta is { content: string } {
+  return (
+    typeof delta.content === 'string' &&
+    isAbsent(delta.reasoning_content) &&
+    isAbsent(delta.reasoning) &&
+    isAbsent(delta.reasoning_details) &&
+    isAbsent(delta.refusal) &&
+    isAbsent(delta.tool_calls) &&
+    isAbsent(delta.annotations) &&
+    isAbsent(delta.extra_content)
+  )
+}
+
+function isAbsent(value: unknown): boolean {
+  return value === undefined || value === null || (Array.isArray(value) && value.length === 0)
+}
+
+/** Text and reasoning. Servers that send reasoning under two names send it twice; it counts once. */
+export function textOf(delta: any): { content: string; reasoning: string } {
+  let content = ''
+  let reasoning = ''
+  if (typeof delta.content === 'string') content = delta.content
+  // Mistral sends reasoning and text as parts.
+  else if (Array.isArray(delta.content)) {
+    for (const part of delta.content) {
+      if (part?.type === 'text') content += part.text ?? ''
+      else if (part?.type !== 'thinking' || !Array.isArray(part.thinking)) continue
+      else for (const thought of part.thinking) reasoning += thought?.text ?? ''
+    }
+  }
+  for (const name of ['reasoning_content', 'reasoning']) {
+    if (!reasoning && typeof delta[name] === 'string') reasoning = delta[name]
+  }
+  return { content, reasoning }
+}
+
+const TYPES: ReadonlySet<unknown> = new Set([
+  'reasoning.text',
+  'reasoning.summary',
+  'reasoning.encrypted',
+])
+/** Formats that clients know. */
+const FORMATS: ReadonlySet<unknown> = new Set([
+  'openai-responses-v1',
+  'azure-openai-responses-v1',
+  'xai-responses-v1',
+  'anthropic-claude-v1',
+  'google-gemini-v1',
+])
+
+/** Valid entries of `reasoning_details`, and signatures of Mistral and Google as such entries. */
+export function detailsOf(delta: any): ReasoningDetail[] {
+  const details: ReasoningDetail[] = []
+  if (Array.isArray(delta.reasoning_details)) {
+    for (const detail of delta.reasoning_details) {
+      const { type, text, signature, summary, data, id, format, index } = detail ?? {}
+      if (!TYPES.has(type) || !(text || signature || summary || data)) continue
+      details.push({
+        type,
+        ...(text ? { text } : {}),
+        ...(signature ? { signature } : {}),
+        ...(summary ? { summary } : {}),
+        ...(data ? { data } : {}),
+        ...(id ? { id } : {}),
+        format: FORMATS.has(format) ? format : 'unknown',
+        ...(Number.isInteger(index) ? { index } : {}),
+      })
+    }
+  }
+  if (Array.isArray(delta.content)) {
+    for (const part of delta.content) {
+      if (part?.type !== 'thinking' || typeof part.signature !== 'string') continue
+      details.push({ type: 'reasoning.text', signature: part.signature, format: 'unknown' })
+    }
+  }
+  const bearers = [delta, ...(Array.isArray(delta.tool_calls) ? delta.tool_calls : [])]
+  for (const bearer of bearers) {
+    const signature = bearer?.extra_content?.google?.thought_signature
+    if (typeof signature !== 'string') continue
+    details.push({ type: 'reasoning.encrypted', data: signature, format: 'google-gemini-v1' })
+  }
+  return details
+}
+
+/** A fragment of a tool call, without empty members and vendor extensions. */
+export function toToolCall(fragment: any): ToolCallDelta {
+  const { index, id, type, function: called, custom } = fragment ?? {}
+  const call: ToolCallDelta = {}
+  if (index !== undefined && index !== null) call.index = index
+  if (id) call.id = id
+  if (type === 'function' || type === 'custom') call.type = type
+  if (called) {
+    call.function = {}
+    if (called.name) call.function.name = called.name
+    const text = called.arguments
+    // Some servers send an object.
+    if (text) call.function.arguments = typeof text === 'string' ? text : JSON.stringify(text)
+  }
+  if (custom) call.custom = { name: custom.name, input: custom.input }
+  return call
+}
+
+/** URL citations in OpenAI's nested form; some vendors send them flat. Entries without a URL are dropped. */
+export function toAnnotations(given: readonly any[]): object[] {
+  return given
+    .map((annotation) => annotation?.url_citation ?? annotation)
+    .filter((citation) => typeof citation?.url === 'string')
+    .map(({ url, title, content, start_index, end_index }) => ({
+      type: 'url_citation',
+      url_citation: {
+        url,
+        title: title ?? '',
+        start_index: start_index ?? 0,
+        end_index: end_index ?? 0,
+        ...(content ? { content } : {}),
+      },
+    }))
+}
+
+/**
+ * Sources beside a text as citations, each at the first `[n]` in the text. Positions are code points; the end is
+ * exclusive.
+ */
+export function toCitations(sources: readonly any[], text: string): object[] {
+  const citations = sources.map((source, position) => {
+    const marker = `[${position + 1}]`
+    const at = text.indexOf(marker)
+    const start_index = at < 0 ? 0 : Array.from(text.slice(0, at)).length
+    const end_index = at < 0 ? 0 : start_index + marker.length
+    const page = typeof source === 'string' ? { url: source } : source
+    return { ...page, content: page?.snippet, start_index, end_index }
+  })
+  return toAnnotations(citations)
+}
+
+/** Differences between vendors in usage. */
+export interface UsageQuirks {
+  /** Reasoning is counted beside the completion, where the total does not tell. */
+  readonly reasoningBeside?: true
+  /** Reasoning is the rest of the total after prompt and completion. */
+  readonly reasoningIsTheRest?: true
+  /** Reasoning is part of the completion and not counted; it is estimated from its share of the text. */
+  readonly reasoningByShare?: true
+  /** Each answer counts as one search, unless the vendor counts searches. */
+  readonly searchesAlways?: true
+}
+
+/**
+ * Usage in OpenAI's form, where `prompt_tokens` include cached tokens and `completion_tokens` include reasoning.
+ * @param share reasoning's share of the text, 0 to 1, for vendors that do not count it
+ * @returns undefined for no usage, or for zero tokens, which servers report that do not count
+ */
+export function toUsage(reported: any, quirks: UsageQuirks, share = 0): OpenAIUsage | undefined {
+  if (typeof reported !== 'object' || reported === null) return undefined
+  // An older spelling of Mistral.
+  const prompt = reported.prompt_tokens_details ?? reported.prompt_token_details ?? {}
+  const completion = reported.completion_tokens_details ?? {}
+  const cached = tokenCount(
+    prompt.cached_tokens ??
+      reported.cached_tokens ??
+      reported.num_cached_tokens ??
+      reported.prompt_cache_hit_tokens,
+  )
+  const promptTokens =
+    tokenCount(reported.prompt_tokens) ||
+    tokenCount(reported.prompt_cache_hit_tokens) + tokenCount(reported.prompt_cache_miss_tokens)
+  const reportedReasoning = completion.reasoning_tokens ?? reported.reasoning_tokens
+  const estimated = quirks.reasoningByShare ? tokenCount(reported.completion_tokens) * share : 0
+  const [completionTokens, reasoning] = withReasoning(
+    promptTokens,
+    tokenCount(reported.completion_tokens),
+    tokenCount(reportedReasoning ?? estimated),
+    tokenCount(reported.total_tokens),
+    quirks,
+  )
+  if (promptTokens === 0 && completionTokens === 0) return undefined
+  const usage: OpenAIUsage = {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    prompt_tokens_details: {
+      cached_tokens: Math.min(cached, promptTokens),
+      cache_write_tokens: tokenCount(prompt.cache_write_tokens),
+      audio_tokens: tokenCount(prompt.audio_tokens),
+      image_tokens: tokenCount(prompt.image_tokens),
+    },
+    completion_tokens_details: {
+      reasoning_tokens: reasoning,
+      audio_tokens: tokenCount(completion.audio_tokens),
+      image_tokens: tokenCount(completion.image_tokens),
+      accepted_prediction_tokens: tokenCount(completion.accepted_prediction_tokens),
+      rejected_prediction_tokens: tokenCount(completion.rejected_prediction_tokens),
+    },
+  }
+  const searches =
+    reported.server_tool_use_details?.web_search_requests ?? reported.num_search_queries
+  if (searches !== undefined) usage.searches = tokenCount(searches)
+  else if (quirks.searchesAlways) usage.searches = 1
+  const cost = vendorCost(reported)
+  if (cost !== undefined) usage.vendor_cost = cost
+  return usage
+}
+
+/** Completion tokens including reasoning, and reasoning, which is never larger. */
+function withReasoning(
+  prompt: number,
+  completion: number,
+  reasoning: number,
+  total: number,
+  quirks: UsageQuirks,
+): [completion: number, reasoning: number] {
+  if (quirks.reasoningIsTheRest) {
+    const estimated = Math.max(0, total - prompt - completion)
+    return [completion + estimated, estimated || Math.min(reasoning, completion)]
+  }
+  const inside = total === prompt + completion
+  const beside = total === prompt + completion + reasoning
+  if (!inside && (beside || quirks.reasoningBeside)) return [completion + reasoning, reasoning]
+  return [completion, Math.min(reasoning, completion)]
+}
+
+/** The vendor's cost in USD as decimal text. */
+export function vendorCost(reported: any): string | undefined {
+  const { cost, cost_details: details, is_byok: ownKey, cost_in_usd_ticks: ticks } = reported
+  // With the operator's own vendor key, `cost` is only the reseller's fee.
+  if (typeof cost === 'number') {
+    return decimal(cost + (ownKey ? amountOf(details?.upstream_inference_cost) : 0))
+  }
+  if (typeof cost?.total_cost === 'number') return decimal(cost.total_cost)
+  // 1e10 ticks are one dollar. Resellers of xAI's models report 0, which is not a price.
+  if (typeof ticks === 'number' && ticks > 0) return decimal(ticks / 1e10)
+  return undefined
+}
+
+function decimal(usd: number): string | undefined {
+  if (!Number.isFinite(usd) || usd < 0) return undefined
+  return usd.toFixed(12).replace(/\.?0+$/, '')
+}
+
+/** A number, also as text; 0 for anything else. */
+function amountOf(value: unknown): number {
+  return typeof value === 'number' || typeof value === 'string' ? Number(value) : 0
+}
