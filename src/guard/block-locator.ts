@@ -6,7 +6,7 @@
 import type { TextStream } from '../plugin.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
 import { ScanSession, type BlockedAt, type OutputScanner } from './scan-session.ts'
-import { wholeCharacters } from './text-checks.ts'
+import { wholeCharacters } from './segments.ts'
 
 /** Characters that guards are told of at a time where the exact place does not matter, and between two looks at the clock. */
 const STRIDE = 256

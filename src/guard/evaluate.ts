@@ -3,7 +3,7 @@ import type { ActiveRules, Guard, GuardContext, RuleRef, Side, Span, TextItem } 
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { CircuitBreaker } from './circuit-breaker.ts'
 import { ScanSession, type StopReason } from './scan-session.ts'
-import { pluginScanner } from './scanners.ts'
+import { pluginScanner } from './scan-session.ts'
 import type { GuardRegistry, GuardInstance } from './plan.ts'
 import { VerdictCache } from './verdict-cache.ts'
 import type { PatternMatcher } from '../patterns/patterns.ts'

@@ -5,7 +5,7 @@
 import type { Origin } from '../plugin.ts'
 import type { OutputPiece } from './adapter.ts'
 import { backlogsOf, largestBacklogs } from './backlog.ts'
-import { ScannerSet } from './scanners.ts'
+import { ScannerSet } from './scan-session.ts'
 import { ScreenedChoice, tooLarge, type AnswerScreen } from './screened-choice.ts'
 import type { ScreenedText } from './screened-text.ts'
 import type { ScreenInit } from './screen-types.ts'

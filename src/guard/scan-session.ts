@@ -1,6 +1,20 @@
-/** One guard reading one text of an answer: what it has agreed to, whether it stopped the text, what it is waiting for. */
-import type { Channel, Origin, TextStream } from '../plugin.ts'
-import { toFault, type BlockVerdict, type GuardFault } from './verdicts.ts'
+/**
+ * One guard reading one text of an answer: how it is asked (by patterns, piece by piece, segment by segment, or once at the
+ * end), what it has agreed to, whether it stopped the text, and what it is waiting for.
+ */
+import type {
+  Channel,
+  Origin,
+  OutputCheck,
+  PatternMatch,
+  ScanProgress,
+  TextStream,
+} from '../plugin.ts'
+import type { PatternMatcher } from '../patterns/patterns.ts'
+import { yieldIfDue } from '../patterns/time-slice.ts'
+import { SegmentCheck } from './segments.ts'
+import type { GuardRunner } from './runner.ts'
+import { GuardFault, checkProgress, toFault, type BlockVerdict } from './verdicts.ts'
 
 /** Why nothing more of a text may pass: a guard blocked it, or could not look. `view`: the reading a pattern matched in. */
 export type StopReason =
@@ -187,4 +201,197 @@ export class ScanSession {
   #proceed(): void {
     if (this.#closed) throw CLOSED
   }
+}
+
+/** Longer pieces are read in slices of time. */
+const LONG = 1 << 14
+/** Patterns of a request, which its author can make slow, look at the clock after every piece. */
+const LONG_FOR_REQUESTS = 0
+
+/** Channels that only exact rules read: the model's own refusals, and pages that it cites. */
+const EXACT_ONLY: ReadonlySet<Channel> = new Set(['refusal', 'annotation'])
+
+/** Scans for banned patterns. @param offset position of the first of them in the effective list */
+export function patternScanner(matcher: Matcher, offset: number, origin: Origin): OutputScanner {
+  return {
+    guard: 'patterns',
+    origin,
+    local: true,
+    needsFullText: false,
+    reads: () => true,
+    check(_stream, atOnce, proceed) {
+      if (atOnce) return fullText((text) => searchPatterns(matcher, offset, text, proceed))
+      const check = patternCheck(matcher, offset, proceed)
+      return proceed && origin === 'request' ? sliced(check, LONG_FOR_REQUESTS, proceed) : check
+    },
+  }
+}
+
+/** Asks a plugin. @param userTurn what the user asked, shown with every segment */
+export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScanner {
+  const { guard, name, origin, local } = runner
+  const needsFullText = guard.needsFullText === true
+  const followsStreams = guard.streamOutput && !(needsFullText && guard.checkOutput)
+  return {
+    guard: name,
+    origin,
+    local,
+    needsFullText,
+    reads: (channel) =>
+      (guard.streamOutput !== undefined || guard.checkOutput !== undefined) &&
+      (local || !EXACT_ONLY.has(channel)),
+    check(stream, atOnce, proceed) {
+      if (!followsStreams && needsFullText) {
+        return fullText((text) => new SegmentCheck(runner, stream, userTurn).judge(text))
+      }
+      const check = followsStreams
+        ? streamCheck(runner, stream)
+        : new SegmentCheck(runner, stream, userTurn)
+      if (!local || !proceed) return check
+      const inSlices = sliced(check, LONG, proceed)
+      return atOnce ? fullText((text) => pushAll(inSlices, text)) : inSlices
+    },
+  }
+}
+
+/** The scanners of an answer, by channel. */
+export class ScannerSet {
+  readonly all: readonly OutputScanner[]
+  readonly #byChannel = new Map<Channel, readonly OutputScanner[]>()
+
+  /** @param all local ones first */
+  constructor(all: readonly OutputScanner[]) {
+    this.all = all
+  }
+
+  /** Those that read a channel, in the order of all. */
+  of(channel: Channel): readonly OutputScanner[] {
+    let some = this.#byChannel.get(channel)
+    if (!some) this.#byChannel.set(channel, (some = this.all.filter((one) => one.reads(channel))))
+    return some
+  }
+}
+
+/** Characters that a local guard reads between two looks at the clock: a few ms at most with the worst patterns. */
+const SLICE = 128
+
+const NOTHING_SAFE: TextProgress = { safeOffset: 0 }
+
+/** What a check of banned patterns needs of a matcher. */
+export interface Matcher extends Pick<PatternMatcher, 'search'> {
+  scan(): Pick<ReturnType<PatternMatcher['scan']>, 'push' | 'end' | 'pushSliced' | 'endSliced'>
+}
+
+/**
+ * Banned patterns on every piece of a text.
+ * @param offset position of the first pattern in the effective list
+ * @param proceed throws when the answer is no longer wanted; without it no answer is a promise
+ */
+function patternCheck(matcher: Matcher, offset: number, proceed?: () => void): TextCheck {
+  const scan = matcher.scan()
+  const progressOf = (known: ScanProgress): TextProgress =>
+    known.match ? matched(known.match, offset, known.safeOffset) : known
+  return {
+    push: (text) =>
+      proceed ? then(scan.pushSliced(text, proceed), progressOf) : progressOf(scan.push(text)),
+    end: () => (proceed ? then(scan.endSliced(proceed), progressOf) : progressOf(scan.end())),
+  }
+}
+
+/** Searches a complete text, which is many times faster than {@link patternCheck}. */
+function searchPatterns(
+  matcher: Matcher,
+  offset: number,
+  text: string,
+  proceed?: () => void,
+): Answer {
+  return then(matcher.search(text, proceed), (match) =>
+    match ? matched(match, offset, 0) : { safeOffset: text.length },
+  )
+}
+
+function matched(
+  { pattern, start, end, view }: PatternMatch,
+  offset: number,
+  safeOffset: number,
+): TextProgress {
+  const rule = `bannedPatterns[${pattern + offset}]` as const
+  return { safeOffset, verdict: { action: 'block', rule, spans: [{ start, end }] }, view }
+}
+
+/** A plugin that follows the text itself. A remote one is asked one question at a time. */
+function streamCheck(runner: GuardRunner, stream: TextStream): TextCheck {
+  let output: OutputCheck | undefined
+  let length = 0
+  let safeOffset = 0
+  const open = () => (output ??= runner.guard.streamOutput!(stream, runner.context))
+  const checked = (answer: unknown, complete: boolean): TextProgress => {
+    const { safeOffset: safe, verdict } = checkProgress(answer, safeOffset, length)
+    const block = verdict && runner.blockIn(verdict, length)
+    safeOffset = safe
+    if (block) return { safeOffset, verdict: block }
+    if (complete && safe < length) {
+      throw new GuardFault('invalid', 'the guard ended without a word about the end')
+    }
+    return { safeOffset }
+  }
+  const ask = (question: (output: OutputCheck) => unknown, complete: boolean): Answer =>
+    runner.local
+      ? runner.work(() => checked(question(open()), complete))
+      : runner.ask('output', async () => checked(await question(open()), complete), false)
+  return {
+    push(text) {
+      length += text.length
+      return ask((check) => check.push(text), false)
+    },
+    end: () => ask((check) => check.end(), true),
+  }
+}
+
+/**
+ * A local check that reads in slices and gives other calls their turn in between.
+ * @param longest pieces up to this many characters are read in one go; 0: the clock is looked at after every piece
+ */
+function sliced(check: TextCheck, longest: number, proceed: () => void): TextCheck {
+  return {
+    push: (text) => (text.length > longest ? pushSlices(check, text, proceed) : check.push(text)),
+    end: () => check.end(),
+  }
+}
+
+function pushSlices(check: TextCheck, text: string, proceed: () => void): Answer {
+  for (let at = SLICE; ; at += SLICE) {
+    const answer = check.push(text.slice(at - SLICE, at))
+    const goOn = (known: TextProgress): Answer =>
+      known.verdict || at >= text.length ? known : pushSlices(check, text.slice(at), proceed)
+    if (answer instanceof Promise) return answer.then(goOn)
+    const due = answer.verdict ? undefined : yieldIfDue(proceed)
+    if (due) return due.then(() => goOn(answer))
+    if (answer.verdict || at >= text.length) return answer
+  }
+}
+
+/** Collects a text and asks once, at its end. */
+function fullText(ask: (text: string) => Answer): TextCheck {
+  let all = ''
+  return {
+    push(text) {
+      all += text
+      return NOTHING_SAFE
+    },
+    end: () => ask(all),
+  }
+}
+
+/** All a check says of a complete text. */
+function pushAll(check: TextCheck, text: string): Answer {
+  return then(check.push(text), (progress) => (progress.verdict ? progress : check.end()))
+}
+
+/** Goes on with what is there, or once it is there. */
+function then<In, Out>(
+  value: In | Promise<In>,
+  goOn: (value: In) => Out | Promise<Out>,
+): Out | Promise<Out> {
+  return value instanceof Promise ? value.then(goOn) : goOn(value)
 }

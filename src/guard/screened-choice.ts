@@ -8,7 +8,7 @@ import type {
   TextPiece,
 } from './adapter.ts'
 import { AtomicItem } from './atomic-item.ts'
-import type { ScannerSet } from './scanners.ts'
+import type { ScannerSet } from './scan-session.ts'
 import type { BlockedAt, ScanSession, Stopped } from './scan-session.ts'
 import { ScreenedText } from './screened-text.ts'
 import type { ScreenInit } from './screen-types.ts'

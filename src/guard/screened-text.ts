@@ -3,7 +3,7 @@ import type { Origin, TextStream } from '../plugin.ts'
 import type { OutputCodec, PassthroughPiece, TextPiece } from './adapter.ts'
 import { BlockLocator } from './block-locator.ts'
 import { ScanSession, type BlockedAt, type OutputScanner, type Stopped } from './scan-session.ts'
-import { wholeCharacters } from './text-checks.ts'
+import { wholeCharacters } from './segments.ts'
 
 /** Texts are kept for {@link BlockLocator} up to this length; in longer ones it has no say. */
 const MAX_KEPT = 1_048_576

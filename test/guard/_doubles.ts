@@ -1,6 +1,6 @@
 /** Guards and patterns that tests can see through. */
 import * as v from 'valibot'
-import type { Matcher } from '../../src/guard/text-checks.ts'
+import type { Matcher } from '../../src/guard/scan-session.ts'
 import {
   defineGuard,
   type Guard,

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { OutputScanner } from '../../src/guard/scan-session.ts'
-import { patternScanner, pluginScanner } from '../../src/guard/scanners.ts'
+import { patternScanner, pluginScanner } from '../../src/guard/scan-session.ts'
 import { CircuitBreaker } from '../../src/guard/circuit-breaker.ts'
 import { VerdictCache } from '../../src/guard/verdict-cache.ts'
 import type { ScreenObserver } from '../../src/guard/screen-types.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { CircuitBreaker } from '../../src/guard/circuit-breaker.ts'
-import { Segmenter, type Segment } from '../../src/guard/text-checks.ts'
+import { Segmenter, type Segment } from '../../src/guard/segments.ts'
 import { FairSemaphore } from '../../src/guard/semaphore.ts'
 
 function segmentsOf(text: string, cuts: readonly number[] = []): Segment[] {

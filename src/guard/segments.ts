@@ -1,134 +1,7 @@
-/** The ways in which a guard is asked about one text: by patterns, piece by piece, segment by segment, or once at its end. */
-import type { OutputCheck, PatternMatch, ScanProgress, TextStream, TextItem } from '../plugin.ts'
-import type { PatternMatcher } from '../patterns/patterns.ts'
-import { yieldIfDue } from '../patterns/time-slice.ts'
-import type { Answer, TextCheck, TextProgress } from './scan-session.ts'
+/** Guards that judge a text segment by segment: where the text is cut, and what is asked at once. */
+import type { TextItem, TextStream } from '../plugin.ts'
 import type { GuardRunner } from './runner.ts'
-import { GuardFault, checkProgress, type BlockVerdict } from './verdicts.ts'
-
-/** Characters that a local guard reads between two looks at the clock: a few ms at most with the worst patterns. */
-const SLICE = 128
-
-const NOTHING_SAFE: TextProgress = { safeOffset: 0 }
-
-/** What a check of banned patterns needs of a matcher. */
-export interface Matcher extends Pick<PatternMatcher, 'search'> {
-  scan(): Pick<ReturnType<PatternMatcher['scan']>, 'push' | 'end' | 'pushSliced' | 'endSliced'>
-}
-
-/**
- * Banned patterns on every piece of a text.
- * @param offset position of the first pattern in the effective list
- * @param proceed throws when the answer is no longer wanted; without it no answer is a promise
- */
-export function patternCheck(matcher: Matcher, offset: number, proceed?: () => void): TextCheck {
-  const scan = matcher.scan()
-  const progressOf = (known: ScanProgress): TextProgress =>
-    known.match ? matched(known.match, offset, known.safeOffset) : known
-  return {
-    push: (text) =>
-      proceed ? then(scan.pushSliced(text, proceed), progressOf) : progressOf(scan.push(text)),
-    end: () => (proceed ? then(scan.endSliced(proceed), progressOf) : progressOf(scan.end())),
-  }
-}
-
-/** Searches a complete text, which is many times faster than {@link patternCheck}. */
-export function searchPatterns(
-  matcher: Matcher,
-  offset: number,
-  text: string,
-  proceed?: () => void,
-): Answer {
-  return then(matcher.search(text, proceed), (match) =>
-    match ? matched(match, offset, 0) : { safeOffset: text.length },
-  )
-}
-
-function matched(
-  { pattern, start, end, view }: PatternMatch,
-  offset: number,
-  safeOffset: number,
-): TextProgress {
-  const rule = `bannedPatterns[${pattern + offset}]` as const
-  return { safeOffset, verdict: { action: 'block', rule, spans: [{ start, end }] }, view }
-}
-
-/** A plugin that follows the text itself. A remote one is asked one question at a time. */
-export function streamCheck(runner: GuardRunner, stream: TextStream): TextCheck {
-  let output: OutputCheck | undefined
-  let length = 0
-  let safeOffset = 0
-  const open = () => (output ??= runner.guard.streamOutput!(stream, runner.context))
-  const checked = (answer: unknown, complete: boolean): TextProgress => {
-    const { safeOffset: safe, verdict } = checkProgress(answer, safeOffset, length)
-    const block = verdict && runner.blockIn(verdict, length)
-    safeOffset = safe
-    if (block) return { safeOffset, verdict: block }
-    if (complete && safe < length) {
-      throw new GuardFault('invalid', 'the guard ended without a word about the end')
-    }
-    return { safeOffset }
-  }
-  const ask = (question: (output: OutputCheck) => unknown, complete: boolean): Answer =>
-    runner.local
-      ? runner.work(() => checked(question(open()), complete))
-      : runner.ask('output', async () => checked(await question(open()), complete), false)
-  return {
-    push(text) {
-      length += text.length
-      return ask((check) => check.push(text), false)
-    },
-    end: () => ask((check) => check.end(), true),
-  }
-}
-
-/**
- * A local check that reads in slices and gives other calls their turn in between.
- * @param longest pieces up to this many characters are read in one go; 0: the clock is looked at after every piece
- */
-export function sliced(check: TextCheck, longest: number, proceed: () => void): TextCheck {
-  return {
-    push: (text) => (text.length > longest ? pushSlices(check, text, proceed) : check.push(text)),
-    end: () => check.end(),
-  }
-}
-
-function pushSlices(check: TextCheck, text: string, proceed: () => void): Answer {
-  for (let at = SLICE; ; at += SLICE) {
-    const answer = check.push(text.slice(at - SLICE, at))
-    const goOn = (known: TextProgress): Answer =>
-      known.verdict || at >= text.length ? known : pushSlices(check, text.slice(at), proceed)
-    if (answer instanceof Promise) return answer.then(goOn)
-    const due = answer.verdict ? undefined : yieldIfDue(proceed)
-    if (due) return due.then(() => goOn(answer))
-    if (answer.verdict || at >= text.length) return answer
-  }
-}
-
-/** Collects a text and asks once, at its end. */
-export function fullText(ask: (text: string) => Answer): TextCheck {
-  let all = ''
-  return {
-    push(text) {
-      all += text
-      return NOTHING_SAFE
-    },
-    end: () => ask(all),
-  }
-}
-
-/** All a check says of a complete text. */
-export function pushAll(check: TextCheck, text: string): Answer {
-  return then(check.push(text), (progress) => (progress.verdict ? progress : check.end()))
-}
-
-/** Goes on with what is there, or once it is there. */
-function then<In, Out>(
-  value: In | Promise<In>,
-  goOn: (value: In) => Out | Promise<Out>,
-): Out | Promise<Out> {
-  return value instanceof Promise ? value.then(goOn) : goOn(value)
-}
+import type { BlockVerdict } from './verdicts.ts'
 
 /** Segments of one text that a remote guard is asked about at once. */
 const IN_FLIGHT = 3
@@ -142,23 +15,19 @@ interface Question {
   passed: boolean
 }
 
-/** A check that can also be asked about a text as a whole, in place of `push` and `end`. */
-type SegmentCheck = TextCheck & { judge(text: string): Answer }
-
-/**
- * A plugin that judges segments. Of a remote guard up to three answers are outstanding at once; it agrees to segments in
- * their order. A local guard answers at once.
- * @param userTurn what the user asked, shown with every segment
- */
-export function segmentCheck(
-  runner: GuardRunner,
-  stream: TextStream,
-  userTurn: string,
-): SegmentCheck {
-  return new Segments(runner, stream, userTurn)
+/** What a guard said of the segments so far. */
+interface SegmentProgress {
+  readonly safeOffset: number
+  readonly verdict?: BlockVerdict
 }
 
-class Segments implements SegmentCheck {
+type Answer = SegmentProgress | Promise<SegmentProgress>
+
+/**
+ * Asks a plugin about segments of one text. Of a remote guard up to three answers are outstanding at once; it agrees to
+ * segments in their order. A local guard answers at once.
+ */
+export class SegmentCheck {
   readonly concurrent = true
   readonly #runner: GuardRunner
   readonly #stream: TextStream
@@ -175,8 +44,9 @@ class Segments implements SegmentCheck {
   #verdict: BlockVerdict | undefined
   #failure: { readonly error: unknown } | undefined
   /** The promise of the next answer. */
-  #next: { readonly promise: Promise<TextProgress>; readonly resolve: () => void } | undefined
+  #next: { readonly promise: Promise<SegmentProgress>; readonly resolve: () => void } | undefined
 
+  /** @param userTurn what the user asked, shown with every segment */
   constructor(runner: GuardRunner, stream: TextStream, userTurn: string) {
     this.#runner = runner
     this.#stream = stream
@@ -198,6 +68,7 @@ class Segments implements SegmentCheck {
     if (rest) this.#add(rest)
   }
 
+  /** Asks about a text as a whole, in place of `push` and `end`. */
   judge(text: string): Answer {
     this.#add({ start: 0, end: text.length, text })
     return this.#answer()
@@ -232,7 +103,7 @@ class Segments implements SegmentCheck {
     return this.#next.promise
   }
 
-  #progress(): TextProgress {
+  #progress(): SegmentProgress {
     if (this.#failure) throw this.#failure.error
     return this.#verdict
       ? { safeOffset: this.#safeOffset, verdict: this.#verdict }
@@ -303,11 +174,6 @@ class Segments implements SegmentCheck {
   }
 }
 
-/**
- * Cuts a growing text into segments for guards that judge one segment at a time. Where the cuts are depends on the text
- * alone, not on how it arrived.
- */
-
 /** Characters of the first segments, and of all later ones. The first are short, so that the first words go out soon. */
 const TARGETS = [120, 240, 480, 800]
 /** A segment is cut at this many times its target, even within a sentence. */
@@ -326,7 +192,10 @@ export interface Segment {
   readonly text: string
 }
 
-/** Cuts one text. */
+/**
+ * Cuts a growing text into segments for guards that judge one segment at a time. Where the cuts are depends on the text
+ * alone, not on how it arrived.
+ */
 export class Segmenter {
   #rest = ''
   #start = 0
