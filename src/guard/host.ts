@@ -1,9 +1,16 @@
-/** What the gateway offers guard plugins. */
+/** What the gateway offers guard plugins. They ask models through its own routing: who pays, how much, how many at once. */
 import { LRUCache } from 'lru-cache'
-import type { GuardHost, Host, PatternMatcher } from '../plugin.ts'
-import { askModel } from './model-access.ts'
+import { parsePico, priceUsage, type Pico, type UsageLine } from '../money/money.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
-import type { FairSemaphore } from './semaphore.ts'
+import type {
+  ChatCompletion,
+  ChatInput,
+  GuardContext,
+  GuardHost,
+  Host,
+  PatternMatcher,
+} from '../plugin.ts'
+import { GuardFault } from './verdicts.ts'
 
 const MAX_CACHED = 20_000
 const MAX_TTL_SECONDS = 86_400
@@ -31,5 +38,156 @@ export function guardHost(
         if (ttl > 0) cached.set(`${accountId}\n${key}`, { value }, { ttl })
       },
     },
+  }
+}
+
+/** What guards may spend on one request for the rules of one origin. */
+const MAX_CALLS = 24
+const MAX_COST: Pico = parsePico('0.02')
+
+/** The budget of one call and origin. The rules of a request cannot use up that of the key's rules. */
+export class GuardBudget {
+  #calls = 0
+  #spent: Pico = 0n
+
+  /** @throws GuardFault `budget` */
+  beginCall(): void {
+    if (this.#calls >= MAX_CALLS || this.#spent >= MAX_COST) {
+      throw new GuardFault('budget', 'guards have used up what one request may spend')
+    }
+    this.#calls++
+  }
+
+  spend(amount: Pico): void {
+    this.#spent += amount
+  }
+}
+
+/** One question to a model. */
+export interface GuardModelRequest {
+  /** Catalog id. */
+  readonly model: string
+  readonly request: ChatInput
+  readonly signal: AbortSignal
+  /** Called with what was consumed, also for a question that failed. */
+  readonly book: (line: UsageLine) => void
+}
+
+/** The right to ask models for one call. */
+export interface ModelAccess {
+  readonly account: string
+  readonly budget: GuardBudget
+  /** Whether the cost of this model is covered. */
+  pays(model: string): boolean
+  ask(question: GuardModelRequest): Promise<ChatCompletion>
+  /** Books what was consumed. */
+  book(line: UsageLine, cost: Pico): void
+  /** A question was answered, or failed. */
+  ended(ok: boolean): void
+}
+
+const granted = new WeakMap<GuardContext, ModelAccess>()
+
+/** Lets the holder of a context ask models. @returns the context */
+export function grantModelAccess(context: GuardContext, access: ModelAccess): GuardContext {
+  granted.set(context, access)
+  return context
+}
+
+/**
+ * Asks a model on behalf of the call that a context belongs to.
+ * @throws GuardFault `budget`, `unpaid`; Error for a context that the gateway did not give
+ */
+export async function askModel(
+  semaphore: FairSemaphore,
+  model: string,
+  request: ChatInput,
+  context: GuardContext,
+): Promise<ChatCompletion> {
+  const access = granted.get(context)
+  if (!access) throw new Error('a guard has to hand on the context that it was given')
+  if (!access.pays(model)) {
+    throw new GuardFault('unpaid', 'this account is free, and the model is not')
+  }
+  access.budget.beginCall()
+  const leave = await semaphore.enter(access.account, context.signal)
+  try {
+    const book = (line: UsageLine) => {
+      const { cost } = priceUsage([line])
+      access.budget.spend(cost)
+      access.book(line, cost)
+    }
+    const completion = await access.ask({ model, request, signal: context.signal, book })
+    access.ended(true)
+    return completion
+  } catch (error) {
+    access.ended(false)
+    throw error
+  } finally {
+    leave()
+  }
+}
+
+interface Waiting {
+  readonly enter: () => void
+}
+
+/** Bounds how many tasks run at once; owners that wait take turns. */
+export class FairSemaphore {
+  readonly #limit: number
+  #running = 0
+  /** Owners in the order of their turn, each with its waiting tasks. */
+  readonly #queues = new Map<string, Waiting[]>()
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  /**
+   * Waits until a task may run.
+   * @returns gives the place back; further calls do nothing
+   * @throws the signal's reason when it is aborted before that
+   */
+  async enter(owner: string, signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted()
+    if (this.#running < this.#limit) this.#running++
+    else await this.#wait(owner, signal)
+    let released = false
+    return () => {
+      if (released) return
+      released = true
+      this.#next()
+    }
+  }
+
+  #wait(owner: string, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const queue = this.#queues.get(owner) ?? []
+      this.#queues.set(owner, queue)
+      const waiting: Waiting = {
+        enter() {
+          signal.removeEventListener('abort', giveUp)
+          resolve()
+        },
+      }
+      const giveUp = () => {
+        queue.splice(queue.indexOf(waiting), 1)
+        if (queue.length === 0) this.#queues.delete(owner)
+        reject(signal.reason)
+      }
+      signal.addEventListener('abort', giveUp, { once: true })
+      queue.push(waiting)
+    })
+  }
+
+  /** Hands a place on. The owner moves to the end of the line. */
+  #next(): void {
+    for (const [owner, queue] of this.#queues) {
+      const waiting = queue.shift()!
+      this.#queues.delete(owner)
+      if (queue.length > 0) this.#queues.set(owner, queue)
+      return waiting.enter()
+    }
+    this.#running--
   }
 }

@@ -1,8 +1,7 @@
 /** The guards of one configuration, and which of them a policy calls for. */
 import type { ActiveRules, Category, Guard, Origin, RuleRef } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
-import { CircuitBreaker } from './circuit-breaker.ts'
-import { VerdictCache } from './verdict-cache.ts'
+import { CircuitBreaker, VerdictCache } from './runner.ts'
 import { checkPatternsSliced, escapePattern, type PatternMatcher } from '../patterns/patterns.ts'
 import { ruleFilter, type RuleFilter, type FaultKind } from './verdicts.ts'
 

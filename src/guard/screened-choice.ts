@@ -7,9 +7,8 @@ import type {
   PassthroughPiece,
   TextPiece,
 } from './adapter.ts'
-import { AtomicItem } from './atomic-item.ts'
 import type { ScannerSet } from './scan-session.ts'
-import type { BlockedAt, ScanSession, Stopped } from './scan-session.ts'
+import type { BlockedAt, OutputScanner, ScanSession, Stopped } from './scan-session.ts'
 import { ScreenedText } from './screened-text.ts'
 import type { ScreenInit } from './screen-types.ts'
 import { GuardFault, isTolerated } from './verdicts.ts'
@@ -366,4 +365,57 @@ export class ScreenedChoice<Part> {
 /** The fault of a guard that retains too much. */
 export function tooLarge(): GuardFault {
   return new GuardFault('too_large', 'more text than may be retained')
+}
+
+/** Something of an answer that goes out whole or not at all, such as a tool call, with the guards that read it. */
+class AtomicItem<Part> {
+  readonly piece: AtomicPiece<Part>
+  readonly texts: readonly { readonly text: ScreenedText<Part>; readonly index: number }[]
+  /** Characters that are retained for it. */
+  readonly size: number
+  readonly #dropped = new Set<number>()
+
+  /**
+   * @param scanners local ones first
+   * @param changed called when a guard has answered that was waited for
+   * @param retained characters of it that are retained already
+   */
+  constructor(
+    piece: AtomicPiece<Part>,
+    scanners: readonly OutputScanner[],
+    changed: () => void,
+    retained: number,
+  ) {
+    const { choice, channel, index, part } = piece
+    const locals = scanners.filter((scanner) => scanner.local)
+    let size = retained
+    this.piece = piece
+    this.texts = piece.texts.map(({ text: said, duplicate, item = 0 }) => {
+      const stream = { channel, choice, index }
+      const readers = duplicate ? locals : scanners
+      const text = new ScreenedText<Part>(stream, readers, changed, { atOnce: true })
+      text.retain({ kind: 'text', choice, part, channel, text: said })
+      text.tell()
+      text.end()
+      if (!retained && !duplicate) size += said.length
+      return { text, index: item }
+    })
+    this.size = size
+  }
+
+  /** All guards have agreed to it, or to what is left of it. */
+  get hasPassed(): boolean {
+    return this.texts.every(({ text }) => !text.isPending)
+  }
+
+  /** The part that goes out; nothing if nothing is left. */
+  get part(): Part | undefined {
+    return this.#dropped.size > 0 ? this.piece.withoutItems!(this.#dropped) : this.piece.part
+  }
+
+  /** Leaves one item of several out. */
+  drop(index: number, text: ScreenedText<Part>): void {
+    this.#dropped.add(index)
+    text.drop()
+  }
 }

@@ -14,7 +14,7 @@ import {
   toGatewayError,
   type GatewayError,
 } from '../errors/errors.ts'
-import type { GuardModelRequest } from '../guard/model-access.ts'
+import type { GuardModelRequest } from '../guard/host.ts'
 import type { Decision, GuardReport } from '../guard/decision.ts'
 import type { Escalations } from '../guard/escalations.ts'
 import type { GuardRegistry } from '../guard/plan.ts'

@@ -1,6 +1,6 @@
 /** Which guards enforce the rules of a policy, and what the operator is told where none does. */
 import { describe, expect, it } from 'vitest'
-import { coverageOf, coverageWarnings } from '../../src/guard/coverage.ts'
+import { coverageOf, coverageWarnings } from '../../src/guard/policy-check.ts'
 import { GuardRegistry, type GuardInstance } from '../../src/guard/plan.ts'
 import { compilePatternsSliced } from '../../src/patterns/patterns.ts'
 import { tighten, type Policy } from '../../src/policy/policy.ts'

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CircuitBreaker } from '../../src/guard/circuit-breaker.ts'
+import { CircuitBreaker } from '../../src/guard/runner.ts'
 import { Segmenter, type Segment } from '../../src/guard/segments.ts'
-import { FairSemaphore } from '../../src/guard/semaphore.ts'
+import { FairSemaphore } from '../../src/guard/host.ts'
 
 function segmentsOf(text: string, cuts: readonly number[] = []): Segment[] {
   const segmenter = new Segmenter()

@@ -1,12 +1,14 @@
 /** Sessions that read something long give other calls their turn, and say the same as without it. */
 import { describe, expect, it, vi } from 'vitest'
-import { CircuitBreaker } from '../../src/guard/circuit-breaker.ts'
+import { CircuitBreaker, GuardRunner, VerdictCache } from '../../src/guard/runner.ts'
 import { GuardRegistry } from '../../src/guard/plan.ts'
-import { GuardRunner } from '../../src/guard/runner.ts'
-import { ScanSession, type OutputScanner } from '../../src/guard/scan-session.ts'
-import { patternScanner, pluginScanner } from '../../src/guard/scan-session.ts'
+import {
+  ScanSession,
+  type OutputScanner,
+  patternScanner,
+  pluginScanner,
+} from '../../src/guard/scan-session.ts'
 import { ScreenedStream } from '../../src/guard/screened-stream.ts'
-import { VerdictCache } from '../../src/guard/verdict-cache.ts'
 import { compilePatterns, compilePatternsSliced } from '../../src/patterns/patterns.ts'
 import type { CheckProgress, Origin } from '../../src/plugin.ts'
 import { tighten } from '../../src/policy/policy.ts'

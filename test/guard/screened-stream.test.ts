@@ -1,12 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { flowFrom } from '../../src/stream/flow.ts'
-import type { OutputScanner, TextProgress } from '../../src/guard/scan-session.ts'
-import { CircuitBreaker } from '../../src/guard/circuit-breaker.ts'
-import { GuardRunner } from '../../src/guard/runner.ts'
-import { patternScanner, pluginScanner } from '../../src/guard/scan-session.ts'
+import {
+  type OutputScanner,
+  type TextProgress,
+  patternScanner,
+  pluginScanner,
+} from '../../src/guard/scan-session.ts'
+import { CircuitBreaker, GuardRunner, VerdictCache } from '../../src/guard/runner.ts'
 import { ScreenedStream } from '../../src/guard/screened-stream.ts'
-import { VerdictCache } from '../../src/guard/verdict-cache.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import type { Guard } from '../../src/plugin.ts'
 import { wordGuard } from './_doubles.ts'

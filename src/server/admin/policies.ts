@@ -1,9 +1,8 @@
 /** Tests a policy on texts before a key gets it. */
 import type { Side } from '../../plugin.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { GuardBudget, grantModelAccess } from '../../guard/model-access.ts'
-import { coverageWarnings } from '../../guard/coverage.ts'
-import { testPolicy, type PolicyTestResult } from '../../guard/evaluate.ts'
+import { GuardBudget, grantModelAccess } from '../../guard/host.ts'
+import { coverageWarnings, testPolicy, type PolicyTestResult } from '../../guard/policy-check.ts'
 import { compilePatternsSliced } from '../../patterns/patterns.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'

@@ -1,7 +1,6 @@
 /** The guards of a policy at work for one call: with which rules, until when, at whose expense. */
-import { GuardBudget, grantModelAccess, type ModelAccess } from '../../../guard/model-access.ts'
-import type { OutputScanner } from '../../../guard/scan-session.ts'
-import { patternScanner, pluginScanner } from '../../../guard/scan-session.ts'
+import { GuardBudget, grantModelAccess, type ModelAccess } from '../../../guard/host.ts'
+import { type OutputScanner, patternScanner, pluginScanner } from '../../../guard/scan-session.ts'
 import type { Assignment, GuardInstance, PatternAssignment } from '../../../guard/plan.ts'
 import type { InputTexts } from '../../../guard/adapter.ts'
 import { GuardRunner } from '../../../guard/runner.ts'

@@ -1,14 +1,85 @@
-/** Tests a policy on texts, rule by rule, without a call: for operators who write policies. */
+/** What operators learn of a policy without a call: the guards that enforce its rules, and their verdicts on texts. */
+import type { PatternMatcher } from '../patterns/patterns.ts'
 import type { ActiveRules, Guard, GuardContext, RuleRef, Side, Span, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
-import { CircuitBreaker } from './circuit-breaker.ts'
-import { ScanSession, type StopReason } from './scan-session.ts'
-import { pluginScanner } from './scan-session.ts'
-import type { GuardRegistry, GuardInstance } from './plan.ts'
-import { VerdictCache } from './verdict-cache.ts'
-import type { PatternMatcher } from '../patterns/patterns.ts'
+import { isSelected, type GuardInstance, type GuardRegistry } from './plan.ts'
+import { CircuitBreaker, GuardRunner, VerdictCache } from './runner.ts'
+import { ScanSession, pluginScanner, type StopReason } from './scan-session.ts'
 import { ruleFilter, toFault, type BlockVerdict, type FaultKind } from './verdicts.ts'
-import { GuardRunner } from './runner.ts'
+
+/** One rule, and the names of the guards that enforce it on each side. */
+interface Coverage {
+  readonly rule: string
+  readonly input: readonly string[]
+  readonly output: readonly string[]
+}
+
+/** The rules of a policy with the guards that enforce them, on the sides that the policy has screened. */
+export function coverageOf(guards: GuardRegistry, policy: EffectivePolicy): readonly Coverage[] {
+  const { scopes, deny, bannedPatterns, guard } = policy
+  const enforcing = (rule: string, reads: (one: GuardInstance) => boolean) =>
+    guards.all
+      .filter((one) => one.guard.enforces.includes(rule as never))
+      .filter((one) => one.applies !== 'selected' || isSelected(one, policy))
+      .filter(({ mode }) => mode === 'block')
+      .filter(reads)
+      .map(({ name }) => name)
+  const of = (rule: string, family = rule): Coverage => {
+    const core = family === 'bannedPatterns' ? ['patterns'] : []
+    return {
+      rule,
+      input: guard.input ? [...core, ...enforcing(family, readsInput)] : [],
+      output: guard.output ? [...core, ...enforcing(family, readsOutput)] : [],
+    }
+  }
+  return [
+    ...(scopes.length > 0 ? [of('scope')] : []),
+    ...deny.map((category) => of(`deny:${category}`)),
+    ...bannedPatterns.map((_, index) => of(`bannedPatterns[${index}]`, 'bannedPatterns')),
+  ]
+}
+
+/**
+ * Warnings for the owner of a policy, without a full stop.
+ * @param proceed throws when they are no longer wanted
+ */
+export async function coverageWarnings(
+  guards: GuardRegistry,
+  policy: EffectivePolicy,
+  proceed: () => void = () => {},
+): Promise<readonly string[]> {
+  const { guard } = policy
+  if (!guard.input && !guard.output) return []
+  const plan = await guards.planFor(policy, proceed)
+  const covered = coverageOf(guards, policy)
+  const after = guard.onError === 'block' ? 'will be refused' : 'will go on without it'
+  return [
+    ...(plan?.faults ?? []).map(({ guard: name, kind }) =>
+      kind === 'unanswered'
+        ? `nothing on this gateway looks after ${name}: calls with this key ${after}`
+        : `${name} are not all valid any more: calls with this key ${after}`,
+    ),
+    ...(plan?.unenforced ?? []).map(
+      (rule) =>
+        `nothing on this gateway judges ${rule === 'scope' ? 'the scope' : rule}: ` +
+        'the model is told about it, no more',
+    ),
+    ...covered.flatMap(({ rule, input, output }) => {
+      if (input.length + output.length === 0) return []
+      if (guard.input && input.length === 0) return [`nothing looks for ${rule} in the input`]
+      if (guard.output && output.length === 0) return [`nothing looks for ${rule} in the output`]
+      return []
+    }),
+  ]
+}
+
+function readsInput({ guard }: GuardInstance): boolean {
+  return guard.checkInput !== undefined
+}
+
+function readsOutput({ guard }: GuardInstance): boolean {
+  return guard.checkOutput !== undefined || guard.streamOutput !== undefined
+}
 
 /** The verdict of one guard on one text under one rule. */
 export interface PolicyTestResult {
