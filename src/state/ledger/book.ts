@@ -3,7 +3,16 @@
  * the engine stores them, and keeps one book per account as a mirror of their sums.
  */
 import { type Pico, formatPico, MAX_AMOUNT } from '../../money/money.ts'
-import { DAY_MS, type Clock, addSpend, addTo, spendName, windowEnd, windowOf } from './clock.ts'
+import {
+  DAY_MS,
+  RateLog,
+  type Clock,
+  addSpend,
+  addTo,
+  spendName,
+  windowEnd,
+  windowOf,
+} from './clock.ts'
 import {
   LEASE_MS,
   type AccountBalance,
@@ -19,7 +28,6 @@ import {
   type RequestId,
   type Settlement,
 } from './ledger.ts'
-import { RateLog } from './rate.ts'
 
 /** Days, and months, for which a key's spend is kept. A cap needs one of each, late settlements a few more. */
 const KEPT_WINDOWS = 40
