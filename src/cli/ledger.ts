@@ -59,8 +59,9 @@ async function withState<Result>(
     )
   }
   const state = { ...config.state }
-  // Without retention, because an export has to contain all rows.
+  // Without retention, because an export has to contain all rows; without copies, which are the gateway's.
   delete state.retention
+  if ('copies' in state) delete state.copies
   // Standard output is reserved for the export.
   const log = createConsola({ level: 1, stdout: process.stderr })
   const opened = await openState({ ...loaded, config: { ...config, state } }, log).catch(

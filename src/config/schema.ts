@@ -89,6 +89,7 @@ const state = v.variant('driver', [
     driver: v.optional(v.literal('file'), 'file'),
     path: v.optional(text('a path'), './data'),
     retention: v.optional(number(2, 36_500, RETENTION)),
+    copies: v.optional(number(2, 366, 'a whole number of copies from 2 to 366')),
   }),
   v.strictObject({
     driver: v.literal('redis'),

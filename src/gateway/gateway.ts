@@ -297,7 +297,8 @@ export async function openState(
   log: ConsolaInstance,
 ): Promise<OpenState> {
   if (state.driver === 'file') {
-    return openSqlite({ path: state.path, retentionDays: state.retention, log })
+    const { path, retention: retentionDays, copies } = state
+    return openSqlite({ path, retentionDays, copies, log })
   }
   if (state.driver === 'redis') {
     // Imported on demand: its client is an optional package.

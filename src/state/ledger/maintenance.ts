@@ -1,4 +1,4 @@
-/** Runs beside a ledger that is in use: verifies it at the start, folds old rows, updates statistics. */
+/** Runs beside a ledger that is in use: verifies it at the start, folds old rows, copies it, updates statistics. */
 import { formatPico } from '../../money/money.ts'
 import { DAY_MS } from './clock.ts'
 import type { Ledger, Log } from './ledger.ts'
@@ -8,6 +8,8 @@ export interface MaintenanceOptions {
   readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health'>
   /** Whether the ledger is verified at the start. A store that several gateways share is too large for that. */
   readonly verifies: boolean
+  /** Writes the copy of a day, where copies are kept. */
+  readonly copy?: (() => Promise<void>) | undefined
   /** Updates the database's own statistics, where it has any. */
   readonly optimize?: () => Promise<void>
   /** Days after which usage rows are folded. Without it they are kept for ever. */
@@ -31,7 +33,7 @@ export class Maintenance {
     this.#options = options
     this.#timer = setInterval(() => {
       this.#days++
-      void this.#attempt('folded', () => this.#fold())
+      void this.#daily()
       const { optimize } = options
       if (optimize && this.#days % WEEK_DAYS === 0) void this.#attempt('optimized', optimize)
     }, DAY_MS)
@@ -45,7 +47,13 @@ export class Maintenance {
 
   async #begin(): Promise<void> {
     if (this.#options.verifies) await this.#attempt('verified', () => this.#verify())
+    await this.#daily()
+  }
+
+  async #daily(): Promise<void> {
     await this.#attempt('folded', () => this.#fold())
+    const { copy } = this.#options
+    if (copy) await this.#attempt('copied', copy)
   }
 
   async #verify(): Promise<void> {

@@ -1,17 +1,36 @@
-/** Copies a ledger that is in use. */
+/** Dated copies of a ledger that is in use. */
 import { once } from 'node:events'
-import { extname, join, resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { BackupJob } from './backup-worker.ts'
 import { LEDGER_FILE } from './file.ts'
 
+/** Folder of the copies, in the folder of the ledger. */
+const COPIES = 'copies'
+const NAME = /^ledger-\d{8}\.db$/
+
 /**
- * Writes a copy of a folder's ledger as of one moment, while it is in use, and checks it.
- * @param target a file that does not exist yet
- * @throws Error when the file exists, or cannot be written
+ * Writes a day's copy of a folder's ledger, unless there is one, and then removes the oldest copies. A copy has the ledger
+ * as of one moment. It is checked before it gets its name, so an older copy is never given up for a damaged one.
+ * @param day `YYYYMMDD`. @param keep how many copies stay
+ * @throws Error when a copy cannot be written, or is damaged
  */
-export async function backupLedger(folder: string, target: string): Promise<void> {
-  const job: BackupJob = { source: join(folder, LEDGER_FILE), target: resolve(target) }
+export async function copyLedger(folder: string, day: string, keep: number): Promise<void> {
+  const copies = join(folder, COPIES)
+  const file = join(copies, `ledger-${day}.db`)
+  if (existsSync(file)) return
+  await mkdir(copies, { recursive: true, mode: 0o700 })
+  const unfinished = join(copies, 'unfinished.db')
+  await rm(unfinished, { force: true })
+  const job: BackupJob = { source: join(folder, LEDGER_FILE), target: unfinished }
   const script = new URL(`./backup-worker${extname(import.meta.url)}`, import.meta.url)
-  await once(new Worker(script, { name: 'ledger copy', workerData: job, execArgv: [] }), 'exit')
+  const worker = new Worker(script, { name: 'ledger copy', workerData: job, execArgv: [] })
+  // A process that stops does not wait for it.
+  worker.unref()
+  await once(worker, 'exit')
+  await rename(unfinished, file)
+  const names = (await readdir(copies)).filter((name) => NAME.test(name)).sort()
+  for (const name of names.slice(0, -keep)) await rm(join(copies, name))
 }

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { createStorage } from 'unstorage'
 import type { Pico } from '../../money/money.ts'
 import { AccountBook, LOST, NOTHING_SPENT, STALE, checkAmount } from '../ledger/book.ts'
-import { Clock, DAY_MS, addSpend, addTo, compareSums } from '../ledger/clock.ts'
+import { Clock, DAY_MS, addSpend, addTo, compareSums, dayOf } from '../ledger/clock.ts'
 import { foldBounds } from '../ledger/items.ts'
 import type {
   AccountBalance,
@@ -32,6 +32,7 @@ import type {
 import { Maintenance } from '../ledger/maintenance.ts'
 import { createRecords, type Records } from '../records.ts'
 import { isBefore } from './audit.ts'
+import { copyLedger } from './backup.ts'
 import { exportFile } from './export.ts'
 import { LEDGER_FILE } from './file.ts'
 import { sqliteDriver } from './records.ts'
@@ -45,6 +46,8 @@ interface SqliteOptions {
   readonly path: string
   /** Days after which usage rows are folded. Without it they are kept for ever. */
   readonly retentionDays?: number | undefined
+  /** How many dated copies are kept. Without it none is made. */
+  readonly copies?: number | undefined
   readonly log: Log
   /** The clock, ms since epoch; tests bring their own. */
   readonly now?: () => number
@@ -63,6 +66,7 @@ export const FOLDED_ROWS = 500
 export async function openSqlite({
   path,
   retentionDays,
+  copies,
   log,
   now = () => Date.now(),
 }: SqliteOptions): Promise<{
@@ -81,6 +85,7 @@ export async function openSqlite({
     snapshot,
     exportItems,
     retentionDays,
+    ...(copies && { copy: () => copyLedger(folder, dayOf(now()), copies) }),
     log,
   })
   const records = createRecords(createStorage({ driver: sqliteDriver(client, now) }))
@@ -115,9 +120,10 @@ export class SqliteLedger implements Ledger {
     /** Reads the whole database as of one moment. */
     readonly exportItems: () => AsyncIterable<LedgerItem>
     readonly retentionDays?: number | undefined
+    readonly copy?: () => Promise<void>
     readonly log: Log
   }) {
-    const { client, clock, retentionDays, log } = parts
+    const { client, clock, retentionDays, copy, log } = parts
     this.#client = client
     this.#clock = clock
     this.#from = parts.from
@@ -134,6 +140,7 @@ export class SqliteLedger implements Ledger {
     this.#maintenance = new Maintenance({
       ledger: this,
       verifies: true,
+      copy,
       optimize: () => client.read('optimize'),
       retentionDays,
       now: () => clock.now(),

@@ -45,7 +45,11 @@ export interface Opened {
 }
 
 /** Opens the ledger of a folder, by default a new one; it is closed with the test. */
-export async function open(path?: string, now: () => number = () => NOON): Promise<Opened> {
+export async function open(
+  path?: string,
+  now: () => number = () => NOON,
+  copies?: number,
+): Promise<Opened> {
   path ??= await folder({})
   const logged: string[] = []
   const write =
@@ -53,7 +57,7 @@ export async function open(path?: string, now: () => number = () => NOON): Promi
     (...args: unknown[]) =>
       void logged.push([level, ...args].join(' '))
   const log = { info: write('info'), warn: write('warn'), error: write('error') } as unknown as Log
-  const { ledger, records } = await openSqlite({ path, log, now })
+  const { ledger, records } = await openSqlite({ path, copies, log, now })
   onTestFinished(() => ledger.close())
   return { path, ledger, records, logged }
 }

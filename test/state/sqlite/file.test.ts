@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
-import { backupLedger } from '../../../src/state/sqlite/backup.ts'
 import { checkVersion, judgeFileSystem, openDatabase } from '../../../src/state/sqlite/file.ts'
 import { Store, type StoreCommand, type WriteName } from '../../../src/state/sqlite/store.ts'
 import { folder } from '../../_folder.ts'
@@ -14,7 +13,6 @@ import {
   admit,
   collect,
   DAY,
-  integrityOf,
   KEY,
   LIMITS,
   NOON,
@@ -228,32 +226,6 @@ describe('a folder', () => {
       expect(() => checkVersion(version)).toThrow(`SQLite ${version} in this Node.js`)
     }
     for (const version of ['3.51.3', '3.52.0', '4.0.0']) checkVersion(version)
-  })
-})
-
-describe('a backup', () => {
-  it('is a copy of the ledger as of one moment, taken while it is in use', async () => {
-    const { ledger, path } = await openPaid()
-    await ledger.settle(settlement('req_before', 40n))
-    const target = join(await folder({}), 'ledger.db')
-    const settle = async (writer: number) => {
-      for (let i = 0; i < 100; i++) await ledger.settle(settlement(`req_${writer}_${i}`, 1n))
-    }
-    await Promise.all([backupLedger(path, target), ...[1, 2, 3].map(settle)])
-    expect(statSync(target).mode & 0o777).toBe(0o600)
-    const copy = await open(join(target, '..'))
-    const rows = await collect(copy.ledger.usage('acct'))
-    expect(rows.map(({ request }) => request)).toContain('req_before')
-    expect(await copy.ledger.verify()).toEqual([])
-    expect((await collect(ledger.usage('acct'))).length).toBe(302)
-    expect(integrityOf(path)).toBe('ok')
-  })
-
-  it('never overwrites a file', async () => {
-    const { path: source } = await openPaid()
-    const path = await folder({ 'copy.db': 'precious' })
-    await expect(backupLedger(source, join(path, 'copy.db'))).rejects.toThrow('EEXIST')
-    await expect(backupLedger(source, join(path, 'no', 'copy.db'))).rejects.toThrow('ENOENT')
   })
 })
 
