@@ -92,6 +92,7 @@ export function loaded(config: UserConfig): LoadedConfig {
     directory: import.meta.dirname,
     secrets: new Set(),
     folders: [],
+    otherDataFolders: [],
   }
 }
 

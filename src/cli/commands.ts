@@ -7,6 +7,10 @@ const CONFIG: OptionSpecs = {
     help: 'the configuration (default: gateway.config.* here or in config/)',
   },
 }
+/** Commands that open the state. */
+const DATA: OptionSpecs = {
+  data: { value: 'folder', help: 'the data folder (default: SLUICEGATE_DATA, else as configured)' },
+}
 const JSON_OUTPUT: OptionSpecs = { json: { help: 'print JSON' } }
 const LOCAL: OptionSpecs = { ...CONFIG, ...JSON_OUTPUT }
 /** Commands that talk to a running gateway. */
@@ -43,6 +47,7 @@ export const COMMANDS: readonly Command[] = [
     options: {
       port: { value: 'n', help: 'the port to listen on (default: as configured)' },
       host: { value: 'address', help: 'the address to listen on (default: as configured)' },
+      ...DATA,
       ...CONFIG,
     },
     run: async (args) => (await import('./serve.ts')).serve(args),
@@ -119,6 +124,7 @@ export const COMMANDS: readonly Command[] = [
     help: 'Write accounts, keys and ledger as lines of JSON, while no gateway runs.',
     options: {
       out: { value: 'file', help: 'write to this file instead of standard output' },
+      ...DATA,
       ...LOCAL,
     },
     run: async (args) => (await import('./ledger.ts')).exportLedger(args),
@@ -127,7 +133,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'ledger import',
     help: 'Read an export, while no gateway runs. May be repeated.',
     arguments: ['file'],
-    options: LOCAL,
+    options: { ...DATA, ...LOCAL },
     run: async (args) => (await import('./ledger.ts')).importLedger(args),
   },
   {

@@ -1,26 +1,26 @@
 /** Finds the configuration that a command uses. */
-import { globSync } from 'node:fs'
+import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { loadConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
 import type { Arguments } from './command.ts'
 
+/** The configuration of the package: TypeScript in a checkout and JavaScript in a build, like this file. */
+const BUILT_IN = fileURLToPath(
+  new URL(`../../config/gateway.config${extname(import.meta.url)}`, import.meta.url),
+)
+
 /**
- * The file that `--config` names, else the one in the working folder, else the one of the package.
+ * The file that `--config` names, else the one in the working folder, else the one of the package; with the data folder of
+ * `--data`.
  * @throws ConfigError
  */
-export async function configurationOf(
-  args: Arguments,
-): Promise<{ readonly loaded: LoadedConfig; readonly options: LoadOptions }> {
-  const options = optionsOf(args)
+export async function configurationOf({
+  text: { config: file, data },
+}: Arguments): Promise<{ readonly loaded: LoadedConfig; readonly options: LoadOptions }> {
+  const options: LoadOptions = {
+    builtIn: BUILT_IN,
+    ...(file !== undefined && { file }),
+    ...(data !== undefined && { data }),
+  }
   return { loaded: await loadConfig(options), options }
-}
-
-function optionsOf({ text }: Arguments): LoadOptions {
-  if (text.config !== undefined) return { file: text.config }
-  if (globSync(['gateway.config.*', 'config/gateway.config.*']).length > 0) return {}
-  // A checkout has its configuration one level above `src/`, a build two above `dist/src/`.
-  const [file] = ['../../config/', '../../../config/']
-    .map((folder) => fileURLToPath(new URL(folder, import.meta.url)))
-    .flatMap((cwd) => globSync('gateway.config.*', { cwd }).map((name) => `${cwd}${name}`))
-  return file === undefined ? {} : { file }
 }

@@ -11,6 +11,9 @@ import { configurationOf } from './configuration.ts'
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
+const NO_MODELS =
+  'the configuration has no models, so clients can use none: add some under "models", see docs/models-and-prices.md'
+
 /**
  * One object of `process.nextTick`, kept so that V8 keeps their hidden class over a garbage collection in idle time.
  * Without it each request costs 4 % more.
@@ -24,6 +27,7 @@ export async function serve(args: Arguments): Promise<void> {
   const { loaded, options } = await configurationOf(args)
   const gateway = await createGateway(loaded)
   const { log } = gateway.runtime
+  if (gateway.runtime.catalog.all().length === 0) log.warn(NO_MODELS)
   try {
     const report = await seed(gateway)
     const server = await open(gateway, where)

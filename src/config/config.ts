@@ -37,12 +37,14 @@ export interface LoadedConfig {
   readonly config: Config
   /** Absolute path of the file. */
   readonly file: string
-  /** Folder of the file, to which relative paths refer. */
+  /** Folder to which relative paths refer: that of the file; for the built-in configuration the working folder. */
   readonly directory: string
   /** Dotted paths of the values that were taken from `${NAME}` and must not be shown. */
   readonly secrets: ReadonlySet<string>
   /** Folders of all files that were read. */
   readonly folders: readonly string[]
+  /** Other folders in which an earlier start, with other settings, may have left a ledger. Absolute. */
+  readonly otherDataFolders: readonly string[]
 }
 
 /** Where to look for the configuration. */
@@ -52,10 +54,17 @@ export interface LoadOptions {
   /** Folder where the search starts; by default the working folder. */
   readonly cwd?: string
   readonly env?: Environment
+  /** Path of the configuration that is used where there is no other one. Its relative paths refer to `cwd`. */
+  readonly builtIn?: string
+  /** The data folder, relative to `cwd`. Replaces `SLUICEGATE_DATA` and the folder of the configuration. */
+  readonly data?: string
 }
 
 const NAME = 'gateway.config'
 const EXTENSIONS = ['.ts', '.mts', '.js', '.yaml', '.yml', '.json']
+/** Name of the variable that chooses the data folder, and the folder's name by default. */
+const DATA = 'SLUICEGATE_DATA'
+const DATA_FOLDER = 'data'
 const DATA_EXTENSIONS = ['.yaml', '.yml', '.json']
 
 /** Editors write a file in several steps: the reload starts after this many ms without a further event. */
@@ -76,11 +85,11 @@ const METHODS: Readonly<Record<Modality, keyof Provider>> = {
 /** Loads and validates the configuration. @throws ConfigError with all issues */
 export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfig> {
   const { cwd = process.cwd(), env = process.env } = options
-  const file = await find(cwd, options.file)
-  const directory = dirname(file)
+  const file = await find(cwd, options)
+  const directory = file === options.builtIn ? resolve(cwd) : dirname(file)
   const label = labelOf(file, cwd)
-  const environment = await readEnvironment(env, [cwd, directory])
-  const folders = new Set([directory, resolve(cwd)])
+  const environment = await readEnvironment(env, [cwd, dirname(file)])
+  const folders = new Set([dirname(file), resolve(cwd)])
 
   const raw = await read(file, label, environment)
   let resolved = resolveEnvironment(raw, configSchema, environment)
@@ -94,10 +103,33 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
   }
 
   const config = await validate(resolved, label)
-  const { state } = config
-  if (state.driver === 'file') state.path = resolve(directory, state.path)
-  if (state.driver === 'redis') state.outbox = resolve(directory, state.outbox)
-  return { config, file, directory, secrets: resolved.secrets, folders: [...folders] }
+  const otherDataFolders = placeState(config, directory, environment, options)
+  const { secrets } = resolved
+  return { config, file, directory, secrets, folders: [...folders], otherDataFolders }
+}
+
+/**
+ * Makes the folder of the state absolute: that of `--data`, else of `SLUICEGATE_DATA`, else of the configuration.
+ * @returns folders that were not chosen; none where `--data` chose
+ */
+function placeState(
+  { state }: Config,
+  directory: string,
+  environment: Environment,
+  { cwd = process.cwd(), builtIn, data }: LoadOptions,
+): string[] {
+  const chosen = data || environment[DATA]
+  if (state.driver === 'redis') {
+    state.outbox = chosen ? resolve(cwd, chosen, 'outbox') : resolve(directory, state.outbox)
+  }
+  if (state.driver !== 'file') return []
+  const configured = resolve(directory, state.path)
+  state.path = chosen ? resolve(cwd, chosen) : configured
+  if (data) return []
+  // Earlier versions kept the ledger of the built-in configuration beside it.
+  const earlier = builtIn === undefined ? [] : [resolve(dirname(builtIn), '..', DATA_FOLDER)]
+  const places = [configured, resolve(directory, DATA_FOLDER), resolve(cwd, DATA_FOLDER)]
+  return [...new Set([...places, ...earlier])].filter((place) => place !== state.path)
 }
 
 /**
@@ -178,7 +210,7 @@ export function checkProviders(
   })
 }
 
-async function find(cwd: string, file: string | undefined): Promise<string> {
+async function find(cwd: string, { file, builtIn }: LoadOptions): Promise<string> {
   if (file !== undefined) {
     const path = resolve(cwd, file)
     if (!(await isFile(path))) fail(file, 'the file does not exist')
@@ -194,6 +226,7 @@ async function find(cwd: string, file: string | undefined): Promise<string> {
       if (await isFile(path)) return path
     }
   }
+  if (builtIn !== undefined) return builtIn
   const names = `${NAME}{${EXTENSIONS.join(',')}}`
   return fail('the configuration', `there is no ${names} in ${folders.join(' or ')}`)
 }

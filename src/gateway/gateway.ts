@@ -1,6 +1,7 @@
 /** Composition root: makes the Runtime snapshot of a configuration, and closes it again. */
 import { createConsola, type ConsolaInstance } from 'consola'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { AccessLog } from '../observe/access-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
@@ -13,6 +14,7 @@ import { Escalations } from '../guard/escalations.ts'
 import type { GuardInstance } from '../guard/plan.ts'
 import { HoldEstimator, compilePrices } from '../money/money.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
+import { LEDGER_FILE } from '../state/sqlite/file.ts'
 import { openSqlite } from '../state/sqlite/engine.ts'
 import { openMemory } from '../state/sqlite/memory.ts'
 import { checkDeployments, loadProvider, loadSearch } from './loader.ts'
@@ -293,10 +295,11 @@ export interface OpenState {
 
 /** Opens records and ledger; the caller closes them. @throws ConfigError when they cannot be opened */
 export async function openState(
-  { config: { state } }: LoadedConfig,
+  { config: { state }, file, otherDataFolders }: LoadedConfig,
   log: ConsolaInstance,
 ): Promise<OpenState> {
   if (state.driver === 'file') {
+    refuseOtherLedger(file, state.path, otherDataFolders)
     const { path, retention: retentionDays, copies } = state
     return openSqlite({ path, retentionDays, copies, log })
   }
@@ -307,6 +310,17 @@ export async function openState(
     return openRedis({ url, outbox, retentionDays, log })
   }
   return openMemory({ log })
+}
+
+/** No ledger begins at zero because another folder was chosen by accident. @throws ConfigError that names both folders */
+function refuseOtherLedger(file: string, path: string, others: readonly string[]): void {
+  const hasLedger = (folder: string) => existsSync(join(folder, LEDGER_FILE))
+  const other = hasLedger(path) ? undefined : others.find(hasLedger)
+  if (other === undefined) return
+  const message =
+    `there is no ledger in ${path}, but one in ${other}: ` +
+    `start with --data ${other} to use it, or with --data ${path} to begin a new one`
+  throw new ConfigError(file, [{ path: 'state.path', message }])
 }
 
 /** Resolves when everything is written. */

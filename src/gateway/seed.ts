@@ -100,6 +100,7 @@ export function welcome(report: SeedReport, gateway: Gateway, listening: string)
     '',
     `  Base URL  ${url}/v1`,
     ...keyLines(report),
+    ...(config.state.driver === 'file' ? [`  Data      ${config.state.path}`] : []),
     ...(model ? ['', 'Try it:', '', ...curlLines(url, secret, model.id)] : []),
     '',
     `Models: ${url}/v1/models`,

@@ -35,7 +35,7 @@ const SYSTEM = `${process.platform} with ${process.arch}`
 const LARGE_PAGES = SYSTEM === 'linux with x64'
 const SLOW = CONFIG.replace('paceMs: 50', 'paceMs: 60000')
 
-/** The built-in configuration keeps its state in the package, which a test must not do. */
+/** State that is forgotten, unless a test is about its folder. */
 const inMemory = ({ cwd, env }: Where = {}): Where => ({
   ...(cwd !== undefined && { cwd }),
   env: { SLUICEGATE__STATE: '{"driver":"memory"}', ...env },
@@ -346,6 +346,44 @@ describe('a gateway with its state in a file', () => {
       expect(third.err).toMatch(/one process/i)
     },
   )
+})
+
+describe('the data folder of a gateway', () => {
+  const FILE = CONFIG.replace('{ driver: memory }', '{ driver: file, path: ./old }')
+  const inFolder = async (cwd: string, args: readonly string[] = [], env = {}) => {
+    const running = await startOf(['serve', ...args], { cwd, env })
+    await urlOf(running)
+    running.child.kill('SIGTERM')
+    return running.ended
+  }
+
+  it('is printed, and belongs to its user alone', PATIENT, async () => {
+    const cwd = await folder({ 'gateway.config.yaml': FILE })
+    const { out } = await inFolder(cwd, ['--data', 'there'])
+    expect(out).toMatch(new RegExp(`^  Data +${cwd}/there$`, 'm'))
+    expect((await stat(join(cwd, 'there'))).mode & 0o777).toBe(0o700)
+    expect((await stat(join(cwd, 'there/ledger.db'))).mode & 0o777).toBe(0o600)
+  })
+
+  it('is not changed by accident: a ledger in another place is named', PATIENT, async () => {
+    const cwd = await folder({ 'gateway.config.yaml': FILE })
+    await inFolder(cwd)
+    const env = { SLUICEGATE_DATA: 'new' }
+    const { code, err } = await callOf(['serve'], { cwd, env })
+    expect(err).toContain(`there is no ledger in ${cwd}/new, but one in ${cwd}/old`)
+    expect(err).toContain(`--data ${cwd}/old`)
+    expect(code).toBe(1)
+    expect(await inFolder(cwd, ['--data', 'new'])).toMatchObject({ code: 0 })
+    // Now there is one in both, and the settings decide.
+    expect(await inFolder(cwd, [], env)).toMatchObject({ code: 0 })
+  })
+})
+
+describe('a configuration without models', () => {
+  it('is served with a warning', PATIENT, async () => {
+    const running = await serve(CONFIG.slice(0, CONFIG.indexOf('models:')))
+    await expect.poll(running.said, PATIENT).toMatch(/has no models.*docs\/models-and-prices\.md/)
+  })
 })
 
 describe('commands of a running gateway', () => {

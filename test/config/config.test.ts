@@ -130,6 +130,20 @@ describe('the file', () => {
     expect(loaded.directory).toBe(join(cwd, 'etc'))
   })
 
+  it('is that of the package where there is no other, with paths from the working folder', async () => {
+    const builtIn = join(
+      await folder({ 'config/gateway.config.yaml': withPort(9) }),
+      'config/gateway.config.yaml',
+    )
+    const cwd = await folder({ 'gateway.config.d.ts': 'export {}' })
+    const loaded = await loadConfig({ cwd, builtIn, env: {} })
+    expect(loaded.config.server.port).toBe(9)
+    expect(loaded.config.state).toMatchObject({ path: join(cwd, 'data') })
+    expect(loaded.directory).toBe(cwd)
+    await writeFile(join(cwd, 'gateway.config.yaml'), withPort(3))
+    expect((await loadConfig({ cwd, builtIn, env: {} })).config.server.port).toBe(3)
+  })
+
   it('has to exist', async () => {
     const cwd = await folder({ 'config.toml': '' })
     const missing = await failure({ cwd, env: {} })
@@ -528,6 +542,33 @@ describe('the environment', () => {
           'expected a whole number from 1 to 10, found "many" (set by SLUICEGATE__ROUTING__ATTEMPTS)',
       },
     ])
+  })
+})
+
+describe('the data folder', () => {
+  const FILE = { 'etc/gateway.config.yaml': 'state: { driver: file, path: ./ledger }\n' }
+  const REDIS = { 'etc/gateway.config.yaml': 'state: { driver: redis, url: "redis://x" }\n' }
+
+  it('is that of the option, of the variable, of the configuration, in this order', async () => {
+    const cwd = await folder(FILE)
+    const file = 'etc/gateway.config.yaml'
+    const env = { SLUICEGATE_DATA: 'from/env' }
+    const place = async (options: LoadOptions) =>
+      (await loadConfig({ cwd, file, env, ...options })).config.state
+    expect(await place({ data: 'here' })).toMatchObject({ path: join(cwd, 'here') })
+    expect(await place({})).toMatchObject({ path: join(cwd, 'from/env') })
+    expect(await place({ env: {} })).toMatchObject({ path: join(cwd, 'etc/ledger') })
+    const absolute = { SLUICEGATE_DATA: '/var/lib/sluicegate' }
+    expect(await place({ env: absolute })).toMatchObject({ path: '/var/lib/sluicegate' })
+  })
+
+  it('holds the outbox of gateways on Redis', async () => {
+    const cwd = await folder(REDIS)
+    const file = 'etc/gateway.config.yaml'
+    const chosen = await loadConfig({ cwd, file, data: 'here', env: {} })
+    expect(chosen.config.state).toMatchObject({ outbox: join(cwd, 'here/outbox') })
+    const configured = await loadConfig({ cwd, file, env: {} })
+    expect(configured.config.state).toMatchObject({ outbox: join(cwd, 'etc/outbox') })
   })
 })
 

@@ -1,6 +1,14 @@
 /** The folder of a ledger: checks it, claims it for this process, and opens its database. Runs in the worker thread. */
-import { accessSync, closeSync, constants, mkdirSync, openSync, statfsSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  statfsSync,
+} from 'node:fs'
+import { join, sep } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
 /** A folder or file cannot be used. The message tells the operator what to do, in one sentence. */
@@ -18,6 +26,15 @@ interface OpenedFolder {
 /** Name of the database in its folder. */
 export const LEDGER_FILE = 'ledger.db'
 const OWNER_FILE = 'owner.db'
+const CHOOSE = 'Choose another folder with --data or SLUICEGATE_DATA.'
+/** Names by which a folder is known as one of a gateway. */
+const OWN_FILES: ReadonlySet<string> = new Set([
+  LEDGER_FILE,
+  OWNER_FILE,
+  'cache',
+  'copies',
+  'outbox',
+])
 
 /** Before this version, a checkpoint could lose committed transactions (https://sqlite.org/wal.html#walresetbug). */
 const OLDEST_SQLITE = '3.51.3'
@@ -182,11 +199,22 @@ export function checkVersion(version: string): void {
 }
 
 function prepareFolder(path: string): void {
+  if (path.split(sep).includes('node_modules')) {
+    throw new CannotOpen(
+      `${path} is below node_modules, which the next installation deletes. ${CHOOSE}`,
+    )
+  }
+  let names
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 })
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+    names = readdirSync(path)
   } catch (error) {
-    throw unusable(path, error)
+    throw new CannotOpen(`${unusable(path, error).message} ${CHOOSE}`, { cause: error })
+  }
+  const foreign = names.filter((name) => !name.startsWith('.') && name !== 'lost+found')
+  if (foreign.length > 0 && !foreign.some((name) => OWN_FILES.has(name))) {
+    throw new CannotOpen(`${path} holds files of something else, such as ${foreign[0]}. ${CHOOSE}`)
   }
 }
 

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, statSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -177,6 +177,23 @@ describe('a folder', () => {
     const path = await folder({ file: '' })
     expect(await refusalOf(join(path, 'file'))).toContain('cannot be used: EEXIST')
     expect(await refusalOf(join(path, 'file', 'x'))).toContain('cannot be used: ENOTDIR')
+  })
+
+  it('is not below node_modules, which the next installation deletes', async () => {
+    const path = join(await folder({}), 'node_modules/sluicegate/data')
+    expect(await refusalOf(path)).toMatch(/is below node_modules.* --data or SLUICEGATE_DATA\.$/)
+    expect(existsSync(path)).toBe(false)
+  })
+
+  it('holds nothing of something else', async () => {
+    const path = await folder({ 'novel.txt': 'Chapter one', '.hidden': '' })
+    expect(await refusalOf(path)).toMatch(
+      /holds files of something else, such as novel\.txt\..*--data/,
+    )
+    expect(readdirSync(path).sort()).toEqual(['.hidden', 'novel.txt'])
+    rmSync(join(path, 'novel.txt'))
+    mkdirSync(join(path, 'lost+found'))
+    await open(path)
   })
 
   it.runIf(process.getuid?.() !== 0)('has to be writable', async () => {

@@ -1,0 +1,118 @@
+/** The package as users get it: built, packed, and unpacked into the `node_modules` of an empty folder. */
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync } from 'node:fs'
+import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { ask, keyIn, PATIENT, urlOf, type Running } from '../_cli.ts'
+import { folder } from '../_folder.ts'
+import { hello, send } from '../_setup.ts'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const exec = promisify(execFile)
+
+let temporary: string
+/** The folder `node_modules` that every test links to. */
+let modules: string
+
+beforeAll(async () => {
+  temporary = await realpath(await mkdtemp(join(tmpdir(), 'gateway-package-')))
+  const copy = join(temporary, 'copy')
+  const { files } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+  const sources = ['src', 'providers', 'plugins', 'package.json', 'tsconfig.json']
+  const shipped = files.filter((name: string) => !name.startsWith('!') && name !== 'dist')
+  for (const name of new Set([...sources, 'tsconfig.build.json', ...shipped])) {
+    await cp(join(ROOT, name), join(copy, name), { recursive: true })
+  }
+  await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
+  const { stdout } = await exec('npm', ['pack', '--json', '--pack-destination', temporary], {
+    cwd: copy,
+  })
+  const [{ filename }] = JSON.parse(stdout.slice(stdout.indexOf('[\n')))
+
+  // What `npm install` does, without a registry: the dependencies are those of this repository.
+  modules = join(temporary, 'node_modules')
+  await mkdir(join(modules, 'sluicegate'), { recursive: true })
+  await mkdir(join(modules, '.bin'))
+  const target = ['-C', join(modules, 'sluicegate'), '--strip-components=1']
+  await exec('tar', ['-xzf', join(temporary, filename), ...target])
+  for (const name of readdirSync(join(ROOT, 'node_modules'))) {
+    if (name.startsWith('.')) continue
+    await symlink(join(ROOT, 'node_modules', name), join(modules, name))
+  }
+  await chmod(join(modules, 'sluicegate/dist/src/cli.js'), 0o755)
+  await symlink('../sluicegate/dist/src/cli.js', join(modules, '.bin/sluicegate'))
+}, 300_000)
+
+afterAll(() => rm(temporary, { recursive: true, force: true }))
+
+describe('the package', () => {
+  it(
+    'serves its own configuration and keeps the ledger in the working folder',
+    PATIENT,
+    async () => {
+      const cwd = await project()
+      const first = await npx(cwd, 'serve', '--port', '0')
+      const url = await urlOf(first)
+      const models = await send(`${url}/v1/models`, 'GET', undefined, {})
+      const ids = models.json.data.map(({ id }: { id: string }) => id)
+      expect(ids).toContain('mock/echo')
+      const secret = keyIn(first.said())
+      const answer = await ask(url, secret, '/v1/chat/completions', hello)
+      expect(answer.json.usage.cost).toBeGreaterThan(0)
+      const credits = (await ask(url, secret, '/v1/credits')).text
+      expect(first.said()).toContain(join(cwd, 'data'))
+      expect(existsSync(join(cwd, 'data/ledger.db'))).toBe(true)
+      expect(
+        filesOf(join(modules, 'sluicegate')).filter((name) => /\.db|data\//.test(name)),
+      ).toEqual([])
+
+      // The next installation replaces the package and keeps the accounts.
+      process.kill(-first.child.pid!, 'SIGTERM')
+      await first.ended
+      const second = await npx(cwd, 'serve', '--port', '0')
+      expect((await ask(await urlOf(second), secret, '/v1/credits')).text).toBe(credits)
+    },
+  )
+})
+
+/** An empty project with the package installed. */
+async function project(): Promise<string> {
+  const cwd = await folder({ 'package.json': '{ "name": "project", "private": true }' })
+  await mkdir(join(cwd, 'node_modules/.bin'), { recursive: true })
+  await symlink('../sluicegate/dist/src/cli.js', join(cwd, 'node_modules/.bin/sluicegate'))
+  for (const name of readdirSync(modules)) {
+    if (name.startsWith('.')) continue
+    await symlink(join(modules, name), join(cwd, 'node_modules', name))
+  }
+  return cwd
+}
+
+/** Starts the command of the package; the whole process group is killed with the test. */
+async function npx(cwd: string, ...args: readonly string[]): Promise<Running> {
+  const child = spawn('npx', ['--no-install', 'sluicegate', ...args], {
+    cwd,
+    env: { PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH}`, HOME: cwd },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
+  onTestFinished(() => {
+    try {
+      process.kill(-child.pid!, 'SIGKILL')
+    } catch {
+      // All of them have ended.
+    }
+  })
+  let [out, err] = ['', '']
+  child.stdout.on('data', (text: Buffer) => (out += text))
+  child.stderr.on('data', (text: Buffer) => (err += text))
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, out, err }))
+  return { child, said: () => out + err, ended }
+}
+
+function filesOf(path: string): string[] {
+  return readdirSync(path, { recursive: true }) as string[]
+}
