@@ -1,66 +1,161 @@
-/** Building blocks of Prometheus text (exposition format 0.0.4). */
+/** Metrics with a value for each combination of their labels, as Prometheus text (exposition format 0.0.4). */
+import { formatPico, type Pico } from '../money/money.ts'
 
-/** A metric with all its samples. */
-export interface Family {
+/** Name and meaning of a metric. */
+interface Definition {
   readonly name: string
-  readonly type: 'counter' | 'gauge' | 'histogram'
   readonly help: string
-  readonly samples: Iterable<string>
+  readonly labels?: readonly string[]
+  /** Above this many combinations, further ones count as `other`: vendors and guards may invent values. */
+  readonly limit?: number
+  /** The labels that become `other` then; all by default. */
+  readonly open?: readonly string[]
 }
 
-/** Observed values, counted by upper bound. */
-export interface Histogram {
-  readonly bounds: readonly number[]
+/** What all kinds of metrics share. A metric without labels is shown from the start. */
+abstract class Metric<Value> {
+  protected readonly name: string
+  readonly #about: readonly string[]
+  readonly #labels: readonly string[]
+  readonly #limit: number
+  readonly #open: readonly string[]
+  /** By label values, joined. */
+  readonly #series = new Map<string, { readonly labels: string; readonly value: Value }>()
+
+  constructor(type: string, { name, help, labels = [], limit = Infinity, open }: Definition) {
+    this.name = name
+    this.#about = [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
+    this.#labels = labels
+    this.#limit = limit
+    this.#open = open ?? labels
+  }
+
+  /** All lines of the metric. */
+  lines(): string[] {
+    if (this.#labels.length === 0) this.of([])
+    const series = [...this.#series.values()]
+    return [...this.#about, ...series.flatMap(({ labels, value }) => this.samples(labels, value))]
+  }
+
+  protected abstract make(): Value
+  protected abstract samples(labels: string, value: Value): readonly string[]
+
+  /** The value for these label values. */
+  protected of(values: readonly string[]): Value {
+    const key = values.join('\n')
+    const known = this.#series.get(key)
+    if (known) return known.value
+    if (this.#series.size >= this.#limit) {
+      const shown = values.map((value, i) =>
+        this.#open.includes(this.#labels[i]!) ? OTHER : value,
+      )
+      const other = shown.join('\n')
+      if (other !== key) return this.of(shown)
+    }
+    const labels = this.#labels.map((label, i) => `${label}="${escape(values[i]!)}"`).join(',')
+    const made = { labels, value: this.make() }
+    this.#series.set(key, made)
+    return made.value
+  }
+}
+
+const OTHER = 'other'
+
+/** Counts, or values that add up. */
+export class Counter extends Metric<{ count: number }> {
+  constructor(definition: Definition, type: 'counter' | 'gauge' = 'counter') {
+    super(type, definition)
+  }
+
+  add(by: number, ...values: readonly string[]): void {
+    this.of(values).count += by
+  }
+
+  protected make() {
+    return { count: 0 }
+  }
+
+  protected samples(labels: string, { count }: { count: number }): readonly string[] {
+    return [`${this.name}${labels && `{${labels}}`} ${count}`]
+  }
+}
+
+/** Sums of money in USD, exact. */
+export class Amounts extends Metric<{ sum: Pico }> {
+  constructor(definition: Definition) {
+    super('counter', definition)
+  }
+
+  add(amount: Pico, ...values: readonly string[]): void {
+    this.of(values).sum += amount
+  }
+
+  protected make() {
+    return { sum: 0n }
+  }
+
+  protected samples(labels: string, { sum }: { sum: Pico }): readonly string[] {
+    return [`${this.name}{${labels}} ${formatPico(sum)}`]
+  }
+}
+
+interface Distribution {
   /** Values per bound; one more than bounds, the last one counts everything above. */
   readonly counts: number[]
   sum: number
 }
 
-/** An empty histogram. @param bounds upper bounds, ascending */
-export function histogram(bounds: readonly number[]): Histogram {
-  return { bounds, counts: Array.from({ length: bounds.length + 1 }, () => 0), sum: 0 }
-}
+/** Observed values, counted by upper bound. */
+export class Histogram extends Metric<Distribution> {
+  readonly #bounds: readonly number[]
 
-/** Adds one value to a histogram. */
-export function observe(target: Histogram, seconds: number): void {
-  const { bounds, counts } = target
-  let i = 0
-  while (i < bounds.length && seconds > bounds[i]!) i++
-  counts[i]!++
-  target.sum += seconds
-}
+  /** @param bounds upper bounds, ascending */
+  constructor(bounds: readonly number[], definition: Definition) {
+    super('histogram', definition)
+    this.#bounds = bounds
+  }
 
-/** The value of a key; created and stored if it is absent. */
-export function getOrCreate<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
-  let value = map.get(key)
-  if (value === undefined) map.set(key, (value = make()))
-  return value
-}
+  observe(value: number, ...values: readonly string[]): void {
+    const distribution = this.of(values)
+    const i = this.#bounds.findIndex((bound) => value <= bound)
+    distribution.counts[i < 0 ? this.#bounds.length : i]!++
+    distribution.sum += value
+  }
 
-/** The lines of a family: help, type, samples. */
-export function familyLines({ name, type, help, samples }: Family): string[] {
-  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...samples]
-}
+  protected make(): Distribution {
+    return { counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 }
+  }
 
-/** Samples of histograms, one for each set of labels. */
-export function* histogramLines(
-  name: string,
-  histograms: Iterable<readonly [labels: string, Histogram]>,
-): Generator<string> {
-  for (const [labels, { bounds, counts, sum }] of histograms) {
+  protected samples(labels: string, { counts, sum }: Distribution): readonly string[] {
     const own = labels && `{${labels}}`
     const before = labels && `${labels},`
     let below = 0
-    for (const [i, count] of counts.entries()) {
+    const buckets = counts.map((count, i) => {
       below += count
-      yield `${name}_bucket{${before}le="${bounds[i] ?? '+Inf'}"} ${below}`
-    }
-    yield `${name}_sum${own} ${sum}`
-    yield `${name}_count${own} ${below}`
+      return `${this.name}_bucket{${before}le="${this.#bounds[i] ?? '+Inf'}"} ${below}`
+    })
+    return [...buckets, `${this.name}_sum${own} ${sum}`, `${this.name}_count${own} ${below}`]
   }
 }
 
+/** A value that is read when the text is built, such as the length of a queue. */
+export interface Gauge {
+  readonly name: string
+  readonly help: string
+  /** One value, or one for each value of a label. */
+  readonly value: number | { readonly label: string; readonly of: ReadonlyMap<string, number> }
+}
+
+/** A gauge with its present values. */
+export function gaugeOf({ name, help, value }: Gauge): Counter {
+  const values = typeof value === 'number' ? new Map([['', value]]) : value.of
+  const labels = typeof value === 'number' ? [] : [value.label]
+  const gauge = new Counter({ name, help, labels }, 'gauge')
+  for (const [of, one] of values) gauge.add(one, of)
+  return gauge
+}
+
 /** Escapes the value of a label. */
-export function escape(label: string): string {
+function escape(label: string): string {
   return label.replace(/[\\"\n]/g, (found) => (found === '\n' ? '\\n' : `\\${found}`))
 }

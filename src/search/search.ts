@@ -143,7 +143,7 @@ export class Search {
     const started = performance.now()
     const report = (outcome: string) => {
       const seconds = (performance.now() - started) / 1000
-      metrics.searched({ engine: name, outcome, seconds })
+      metrics.searched(name, outcome, seconds)
     }
     try {
       const response = await ask(engine, query, abort)

@@ -86,7 +86,7 @@ describe('the registry', () => {
     metrics.entered('rpm')
     metrics.held('credits')
     metrics.settled(0.003)
-    metrics.upstream({ provider: 'mock', outcome: 'timeout', seconds: 7 })
+    metrics.upstream('mock', 'timeout', 7)
     const read = samples(metrics.text())
     expect(read.get('gateway_entries_total{result="rpm"}')).toBe('2')
     expect(read.get('gateway_entries_total{result="ok"}')).toBe('1')

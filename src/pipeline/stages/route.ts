@@ -191,7 +191,7 @@ class FailoverSource implements Source<any> {
       if (answer.chargeAtFirstPart) this.#meter(answer.usage())
       if ('next' in parts) this.#flow = parts
       const ms = performance.now() - started
-      metrics.upstream({ provider, outcome: 'ok', seconds: ms / 1000 })
+      metrics.upstream(provider, 'ok', ms / 1000)
       if (health.answered(this.#began, ms)) log.info(`${deployment.id} is well again`)
       return batch
     } catch (error) {
@@ -203,7 +203,7 @@ class FailoverSource implements Source<any> {
       if (this.#closed) throw failure
       if (UpstreamFailure.is(failure) && !call.aborted) {
         const seconds = (performance.now() - started) / 1000
-        metrics.upstream({ provider, outcome: failure.failure, seconds })
+        metrics.upstream(provider, failure.failure, seconds)
         this.#blame(failure)
       }
       this.#leaveDeployment()
