@@ -6,7 +6,6 @@ import type { PatternMatch } from '../plugin.ts'
 import {
   Base64,
   MIN_BASE64,
-  type CodePointSink,
   type Decoder,
   Escapes,
   Hex,
@@ -17,10 +16,8 @@ import {
   isSeparator,
   MIN_PAIRS,
 } from './views/decode.ts'
-import { firstBytesOf } from './dfa-cursor.ts'
-import { MatchCursor } from './match-cursor.ts'
+import { DecodedText } from './cursor.ts'
 import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
-import { runSync } from './time-slice.ts'
 import { fold } from './views/fold.ts'
 
 /** Looks for encoded matches beside the cursor that reads the text itself. */
@@ -196,7 +193,7 @@ export class Decoders {
   readonly escapes: Escapes
 
   constructor(dfa: ProductDfa) {
-    const sink = () => new CursorSink(dfa, (match) => this.#note(match))
+    const sink = () => new DecodedText(dfa, (match) => this.#note(match))
     this.hex = [new Hex(sink(), 0), new Hex(sink(), 1)]
     this.escapes = new Escapes(sink())
     this.base64 = new Base64(Array.from({ length: 4 }, sink))
@@ -209,42 +206,6 @@ export class Decoders {
       match.pattern < found.pattern ||
       (match.pattern === found.pattern && match.start < found.start)
     if (isFirst) this.found = match
-  }
-}
-
-/** Reads decoded text with positions. After a match it stays as it is: its pending start is that of the match. */
-class CursorSink implements CodePointSink {
-  readonly begins: Uint8Array
-  readonly #dfa: ProductDfa
-  readonly #cursor: MatchCursor
-  readonly #note: (match: PatternMatch) => void
-
-  constructor(dfa: ProductDfa, note: (match: PatternMatch) => void) {
-    this.#dfa = dfa
-    this.begins = firstBytesOf(dfa)
-    this.#cursor = new MatchCursor(dfa)
-    this.#note = note
-  }
-
-  get idle(): boolean {
-    return this.#cursor.since === Infinity
-  }
-
-  read(symbol: number, start: number, end: number): void {
-    const cursor = this.#cursor
-    if (cursor.isOver) return
-    const symbolClass = this.#dfa.classOf(symbol)
-    if (symbolClass === UNSEEN_CLASS || !cursor.advance(symbolClass, start, end)) return
-    // Only literals are looked for here, so the match began a few symbols ago.
-    this.#note(runSync(cursor.locate()))
-  }
-
-  restart(): void {
-    if (!this.#cursor.isOver) this.#cursor.restart()
-  }
-
-  pendingStart(isExact: boolean): number {
-    return this.#cursor.pendingStart(isExact)
   }
 }
 

@@ -6,11 +6,8 @@ import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 
 /** Computes transitions. No code changes a set that was handed over. */
 interface StepFunction {
-  /**
-   * The transition from a set by a column.
-   * @param spare space for the new set, used if it has the right length
-   */
-  step(set: Int32Array, column: number, spare?: Int32Array): Step
+  /** The transition from a set by a column. */
+  step(set: Int32Array, column: number): Step
   /** What the reader of a table wants to know of a set without unpacking it: 8 bits, and 16 more. */
   mark(set: Int32Array): number
   tag(set: Int32Array): number
@@ -48,11 +45,6 @@ export class LazyDfa implements BudgetOwner {
 
   get table(): TransitionTable {
     return (this.#table ??= new TransitionTable(this, this.#steps, this.#columns()))
-  }
-
-  /** A table for one reader and so many steps that keeps nothing, for texts in which hardly a set comes twice. */
-  uncached(steps: number): TransitionTable {
-    return new TransitionTable(this, this.#steps, this.#columns(), steps)
   }
 
   /** Drops the table. Readers that still hold it may go on with it. */
@@ -93,23 +85,14 @@ export class TransitionTable {
   readonly #rows = new Map<number, number>()
   readonly #older: number[] = [0]
   #full = false
-  /** It keeps the last transition only; two rows are used in turns. */
-  readonly isUncached: boolean
-  /** Steps that are left then, the cell of the last one, and space for sets by row. */
-  #left: number
-  #cell = 0
-  readonly #spare: (Int32Array | undefined)[] = []
 
-  /** @param uncachedSteps for how many steps it keeps nothing; 0 for a table that keeps all */
-  constructor(dfa: LazyDfa, steps: StepFunction, columns: number, uncachedSteps = 0) {
+  constructor(dfa: LazyDfa, steps: StepFunction, columns: number) {
     this.#dfa = dfa
     this.#steps = steps
     // With space for columns to come.
     this.shift = Math.max(5, Math.ceil(Math.log2(columns + (columns >> 2) + 1)))
     this.stride = 1 << this.shift
-    this.isUncached = uncachedSteps > 0
-    this.#left = uncachedSteps
-    const rows = this.isUncached ? 3 : 2
+    const rows = 2
     this.cells = new Int32Array(this.stride * rows)
     this.marks = new Uint8Array(rows)
     this.tags = new Uint16Array(rows)
@@ -122,7 +105,6 @@ export class TransitionTable {
 
   /** @returns the state for a set */
   enter(set: Int32Array): number {
-    if (this.isUncached) return this.#put(1, set)
     const hash = hashOf(set)
     const newest = this.#rows.get(hash) ?? 0
     for (let row = newest; row !== 0; row = this.#older[row]!) {
@@ -137,14 +119,15 @@ export class TransitionTable {
       this.tags = doubled(this.tags, new Uint16Array(this.tags.length * 2))
       this.mirrored = doubled(this.mirrored, new Int32Array(this.mirrored.length * 2))
     }
-    this.#put(row, set)
+    this.#sets[row] = set
+    this.marks[row] = this.#steps.mark(set)
+    this.tags[row] = this.#steps.tag(set)
     if (!this.#dfa.grow((this.stride + set.length) * 4 + 120)) this.#full = true
     return row << this.shift
   }
 
   /** Builds the transition of a cell. @returns what is in it now, or {@link MOVED} */
   fill(state: number, column: number): number {
-    if (this.isUncached) return this.#fillUncached(state, column)
     if (this.#full || column >= this.stride || this.#dfa.table !== this) {
       if (this.#dfa.table === this) this.#dfa.drop()
       return MOVED
@@ -152,29 +135,6 @@ export class TransitionTable {
     const { set, stops, notable } = this.#steps.step(this.#sets[state >> this.shift]!, column)
     const next = stops ? STOP : this.enter(set)
     return (this.cells[state + column] = notable && !stops ? -next : next)
-  }
-
-  /** Builds the only transition that is kept. */
-  #fillUncached(state: number, column: number): number {
-    if (column >= this.stride || this.#left-- === 0) return MOVED
-    this.cells[this.#cell] = UNKNOWN
-    this.#cell = state + column
-    const row = state >> this.shift
-    const other = 3 - row
-    const from = this.#sets[row]!
-    const spare = this.#spare[other]
-    const { set, stops, notable } = this.#steps.step(from, column, spare)
-    if (set.length > (spare?.length ?? 0)) this.#spare[other] = set
-    const next = stops ? STOP : this.#put(other, set)
-    return (this.cells[this.#cell] = notable && !stops ? -next : next)
-  }
-
-  #put(row: number, set: Int32Array): number {
-    this.#sets[row] = set
-    this.marks[row] = this.#steps.mark(set)
-    this.tags[row] = this.#steps.tag(set)
-    this.mirrored[row] = 0
-    return row << this.shift
   }
 }
 

@@ -13,7 +13,7 @@ import { isUnbounded, PatternError } from './regex.ts'
 import { mayContainMatch, mayMatch } from './search.ts'
 import { runSliced, runSync, type Task } from './time-slice.ts'
 import { EncodedScanner } from './encoded-scanner.ts'
-import { MatchCursor } from './match-cursor.ts'
+import { MatchCursor } from './cursor.ts'
 import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 
 export { PatternError }

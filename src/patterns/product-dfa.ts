@@ -95,7 +95,7 @@ export class ProductDfa {
     )
     this.forward = new LazyDfa(
       {
-        step: (set, codeClass, spare) => this.#advance(set, codeClass, spare),
+        step: (set, codeClass) => this.#advance(set, codeClass),
         mark: (set) => (set.length === 1 ? IDLE : 0),
         tag: (set) => set[set.length - 1]! & this.#context,
       },
@@ -103,8 +103,8 @@ export class ProductDfa {
     )
     this.backward = new LazyDfa(
       {
-        step: (set, column, spare) => ({
-          set: this.#retreat(set, this.#symbols[column]!, spare),
+        step: (set, column) => ({
+          set: this.#retreat(set, this.#symbols[column]!),
           stops: false,
           notable: false,
         }),
@@ -222,10 +222,10 @@ export class ProductDfa {
     this.backward.drop()
   }
 
-  #advance(set: Int32Array, codeClass: number, spare?: Int32Array): Step {
+  #advance(set: Int32Array, codeClass: number): Step {
     const ends: MatchEnd[] = []
     const next = this.#packs(set)
-      ? this.#advanceBits(this.#packed(set), codeClass, ends, spare)
+      ? this.#advanceBits(this.#packed(set), codeClass, ends)
       : this.#advanceStates(set, codeClass, ends)
     // A match in view `leet` may turn out to have too few letters, so reading goes on.
     const stops = ends.some(({ target }) => target.view !== 'leet')
@@ -242,13 +242,8 @@ export class ProductDfa {
     return canonical(next)
   }
 
-  #advanceBits(
-    set: Int32Array,
-    codeClass: number,
-    ends: MatchEnd[],
-    spare: Int32Array | undefined,
-  ): Int32Array {
-    const next = this.#spaceFor(set, spare)
+  #advanceBits(set: Int32Array, codeClass: number, ends: MatchEnd[]): Int32Array {
+    const next = this.#allocate(set.length)
     let context = 0
     let word = 0
     for (const component of this.#components) {
@@ -262,7 +257,7 @@ export class ProductDfa {
     return this.#settled(next)
   }
 
-  #retreat(set: Int32Array, symbol: number, spare: Int32Array | undefined): Int32Array {
+  #retreat(set: Int32Array, symbol: number): Int32Array {
     const codeClass = this.classIn(symbol)
     let begins = false
     if (!this.#packs(set)) {
@@ -274,7 +269,7 @@ export class ProductDfa {
       return canonical(before)
     }
     const packed = this.#packed(set)
-    const before = this.#spaceFor(packed, spare)
+    const before = this.#allocate(packed.length)
     let word = 0
     for (const component of this.#components) {
       const end = word + component.nfa.stateSet.words
@@ -326,10 +321,6 @@ export class ProductDfa {
   #settled(set: Int32Array): Int32Array {
     set[set.length - 1]! |= PACKED
     return countBits(set, 0, set.length - 1) < LARGE >> 1 ? this.#unpacked(set) : set
-  }
-
-  #spaceFor(set: Int32Array, spare: Int32Array | undefined): Int32Array {
-    return spare?.length === set.length ? spare : this.#allocate(set.length)
   }
 
   /** Allocating large arrays one by one costs more than the steps that fill them. */

@@ -14,7 +14,7 @@ import {
   Hex,
 } from './views/decode.ts'
 import type { CompiledPatterns } from './build.ts'
-import { DecodedReader, DfaCursor } from './dfa-cursor.ts'
+import { DecodedText, DfaCursor, firstBytesOf } from './cursor.ts'
 import {
   BASE64,
   BASE64_RUN,
@@ -116,7 +116,6 @@ class Pass {
       candidates = after
     }
     cursor.state = state
-    cursor.steps += at - from
     this.#candidates = candidates
     return at
   }
@@ -148,15 +147,22 @@ class EncodedSearch {
   readonly #dfa: ProductDfa
   readonly #units: Utf16
   readonly #beginnings: Uint8Array
-  readonly #reader: DecodedReader
+  /** For short runs. */
   readonly #bytes: Utf8Decoder
+  #found = false
+  /** By byte: 0 if no match begins with it. */
+  readonly #begins: Uint8Array
 
   constructor(dfa: ProductDfa, units: Utf16) {
     this.#dfa = dfa
     this.#units = units
     this.#beginnings = beginningsOf(dfa)
-    this.#reader = new DecodedReader(dfa)
-    this.#bytes = new Utf8Decoder(this.#reader)
+    this.#begins = firstBytesOf(dfa)
+    this.#bytes = new Utf8Decoder(this.#sink())
+  }
+
+  #sink(): DecodedText {
+    return new DecodedText(this.#dfa, () => (this.#found = true))
   }
 
   isVisible(codePoint: number): boolean {
@@ -168,22 +174,20 @@ class EncodedSearch {
     const start = this.#startOf(at, BASE64, MIN_BASE64)
     const end = this.#endOfShortRun(start, at)
     if (end > 0) return this.#isInShortRun(start, end)
-    const readers = Array.from({ length: 4 }, () => new DecodedReader(this.#dfa))
-    return this.#decode(start, BASE64, [new Base64(readers)], readers)
+    const decoder = new Base64(Array.from({ length: 4 }, () => this.#sink()))
+    return this.#decode(start, BASE64, [decoder])
   }
 
   /** The same for a row of hexadecimal digits. */
   *isInRow(at: number): Task<boolean> {
-    const readers = [new DecodedReader(this.#dfa), new DecodedReader(this.#dfa)]
-    const decoders = readers.map((reader, offset) => new Hex(reader, offset))
+    const decoders = [new Hex(this.#sink(), 0), new Hex(this.#sink(), 1)]
     const start = this.#startOf(at, HEX_DIGIT, MIN_DIGITS)
-    return yield* this.#decode(start, HEX_DIGIT | HEX_SEPARATOR, decoders, readers)
+    return yield* this.#decode(start, HEX_DIGIT | HEX_SEPARATOR, decoders)
   }
 
   /** Whether there is a match in the text with its escapes decoded. */
   *isInEscapes(): Task<boolean> {
-    const reader = new DecodedReader(this.#dfa)
-    return yield* this.#decode(0, ANYTHING, [new Escapes(reader)], [reader])
+    return yield* this.#decode(0, ANYTHING, [new Escapes(this.#sink())])
   }
 
   /** Goes back over so many characters of a class, of which the last is at this place. @returns where the first is */
@@ -211,7 +215,7 @@ class EncodedSearch {
    */
   #isInShortRun(start: number, end: number): boolean {
     const units = this.#units
-    const { begins } = this.#reader
+    const begins = this.#begins
     // Four characters are 24 bits: two bytes at each of three places.
     let four = 0
     for (let at = start; at < start + 3; at++) four = (four << 6) | SEXTETS[units[at]!]!
@@ -235,13 +239,12 @@ class EncodedSearch {
   #mayBegin(two: number): boolean {
     const known = this.#beginnings[two]!
     if (known !== 0) return known === MAY_BEGIN
-    const [reader, bytes] = [this.#reader, this.#bytes]
-    bytes.restart()
+    const bytes = new Utf8Decoder(this.#sink())
     bytes.read(two >>> 8, 0, 0)
     if (!bytes.idle) bytes.read(two & 0xff, 0, 0)
     // A single code point may fold to a whole literal.
-    const may = reader.found || !bytes.idle
-    reader.found = false
+    const may = this.#found || !bytes.idle
+    this.#found = false
     this.#beginnings[two] = may ? MAY_BEGIN : NO_BEGINNING
     return may
   }
@@ -249,24 +252,19 @@ class EncodedSearch {
   /** Whether there is a match in the bytes from a bit on, as long as anything is alive. */
   #isAtBit(bit: number, end: number): boolean {
     const units = this.#units
-    const [reader, bytes] = [this.#reader, this.#bytes]
+    const bytes = this.#bytes
     bytes.restart()
-    for (; bit + 8 <= end && !reader.found; bit += 8) {
+    for (; bit + 8 <= end && !this.#found; bit += 8) {
       const at = Math.trunc(bit / 6)
       const two = (SEXTETS[units[at]!]! << 6) | SEXTETS[units[at + 1]!]!
       bytes.read((two >>> (4 - (bit % 6))) & 0xff, 0, 0)
       if (bytes.idle) break
     }
-    return reader.found
+    return this.#found
   }
 
   /** Decodes from a place on while characters are of a class. @returns whether there is a match */
-  *#decode(
-    from: number,
-    charClass: number,
-    decoders: readonly Decoder[],
-    readers: readonly DecodedReader[],
-  ): Task<boolean> {
+  *#decode(from: number, charClass: number, decoders: readonly Decoder[]): Task<boolean> {
     const units = this.#units
     let separated = false
     for (let at = from, pause = from + DECODED_PIECE; at < units.length;) {
@@ -285,10 +283,10 @@ class EncodedSearch {
         separated = separates
       }
       for (const decoder of decoders) decoder.read(codePoint, start, at)
-      if (readers.some(({ found }) => found)) return true
+      if (this.#found) return true
     }
     for (const decoder of decoders) decoder.end()
-    return readers.some(({ found }) => found)
+    return this.#found
   }
 }
 

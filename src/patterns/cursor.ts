@@ -1,14 +1,80 @@
 /**
- * Reads one sequence of symbols through a DFA and keeps as much of it as a match under way may need. Where a match begins
- * is found by stepping the backward DFA over that past: the last place where a match may begin is the oldest one alive, and
- * nothing from there on may be released.
+ * Places in a text that is read through a DFA. A {@link DfaCursor} knows whether a match has ended. A {@link MatchCursor}
+ * also keeps as much of the text as a match under way may need: where a match begins is found by stepping the backward DFA
+ * over that past. The last place where a match may begin is the oldest one alive, and nothing from there on may be released.
  */
 import type { PatternMatch, PatternView } from '../plugin.ts'
-import type { Component, MatchEnd } from './component.ts'
+import { AS_IS, BLANK, LETTER, type Component, type MatchEnd } from './component.ts'
 import { MOVED, UNKNOWN, type TransitionTable } from './lazy-dfa.ts'
-import { AS_IS, BLANK, LETTER } from './component.ts'
-import { BEGINS, EMPTY, IDLE, type ProductDfa } from './product-dfa.ts'
+import { BEGINS, EMPTY, IDLE, UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import { runSync, type Task } from './time-slice.ts'
+import type { CodePointSink } from './views/decode.ts'
+
+/** A place in a text, without its past. */
+export class DfaCursor {
+  readonly dfa: ProductDfa
+  /** The present table, and the state in it. */
+  table: TransitionTable
+  state: number
+  /** Steps that had to be built. */
+  built = 0
+
+  constructor(dfa: ProductDfa) {
+    this.dfa = dfa
+    this.table = dfa.forward.table
+    this.state = dfa.begin()
+  }
+
+  /** Begins again, as before any text. */
+  restart(): void {
+    this.table = this.dfa.forward.table
+    this.state = this.dfa.begin()
+  }
+
+  /** No match is under way. */
+  get idle(): boolean {
+    return this.isIdle(this.state)
+  }
+
+  /**
+   * Reads a code point of this class: a look-up, or up to 50 µs for a step that has to be built.
+   * @returns whether a match may end with it; then nothing may follow
+   */
+  step(codeClass: number): boolean {
+    const next = this.next(codeClass)
+    if (next < 0) return true
+    this.state = next
+    return false
+  }
+
+  /** Whether a match ends where the text ends. */
+  endsInMatch(): boolean {
+    return this.dfa.endsAtTextEnd(this.table.setOf(this.state)).length > 0
+  }
+
+  protected isIdle(state: number): boolean {
+    return this.table.marks[state >> this.table.shift] === IDLE
+  }
+
+  /** What is in the cell of the present state and a class. */
+  protected next(codeClass: number): number {
+    const { table } = this
+    const next = codeClass < table.stride ? table.cells[this.state + codeClass]! : UNKNOWN
+    return next === UNKNOWN ? this.#build(codeClass) : next
+  }
+
+  #build(codeClass: number): number {
+    this.built++
+    let next = this.table.fill(this.state, codeClass)
+    while (next === MOVED) {
+      const set = this.table.setOf(this.state)
+      this.table = this.dfa.forward.table
+      this.state = this.table.enter(set)
+      next = this.table.fill(this.state, codeClass)
+    }
+    return next
+  }
+}
 
 /** A match that has ended; where it begins is not known yet. */
 interface Ending {
@@ -43,10 +109,8 @@ const NO_SYMBOL = -1
 /** Which view is reported where several match at the same place. */
 const ORDER: readonly PatternView[] = ['raw', 'folded', 'squeezed', 'leet', 'derived', 'decoded']
 
-export class MatchCursor {
-  readonly #dfa: ProductDfa
-  #table: TransitionTable
-  #state: number
+/** A place in a text with its past. */
+export class MatchCursor extends DfaCursor {
   /** Symbols from #first to #count, the first being the oldest place known where a match under way may begin. */
   #past = new Int32Array(0)
   #first = 0
@@ -60,16 +124,8 @@ export class MatchCursor {
   #ending: Ending | undefined
   #found: PatternMatch | undefined
 
-  constructor(dfa: ProductDfa) {
-    this.#dfa = dfa
-    this.#table = dfa.forward.table
-    this.#state = dfa.begin()
-  }
-
-  /** Begins again, as before any text. */
-  restart(): void {
-    this.#table = this.#dfa.forward.table
-    this.#state = this.#dfa.begin()
+  override restart(): void {
+    super.restart()
     this.#dropPast()
   }
 
@@ -94,23 +150,21 @@ export class MatchCursor {
    * @returns whether a match ends with it or before it; {@link locate} tells where
    */
   advance(codeClass: number, start: number, end: number): boolean {
-    const { stride, cells } = this.#table
-    let next = codeClass < stride ? cells[this.#state + codeClass]! : UNKNOWN
-    if (next === UNKNOWN) next = this.#build(codeClass)
+    let next = this.next(codeClass)
     if (next < 0) {
-      const ends = this.#dfa.endsAfter(this.#table.setOf(this.#state), codeClass)
+      const ends = this.dfa.endsAfter(this.table.setOf(this.state), codeClass)
       if (this.#choose(ends, this.#symbolOf(codeClass), start, end)) return true
       next = Math.abs(next)
     }
-    if (this.#isIdle(next)) this.#dropPast()
+    if (this.isIdle(next)) this.#dropPast()
     else this.#remember(this.#symbolOf(codeClass), start, end)
-    this.#state = next
+    this.state = next
     return false
   }
 
   /** The text is over. @returns whether a match ends with it; {@link locate} tells where */
   finish(): boolean {
-    const ends = this.#dfa.endsAtTextEnd(this.#table.setOf(this.#state))
+    const ends = this.dfa.endsAtTextEnd(this.table.setOf(this.state))
     return this.#choose(ends, NO_SYMBOL, 0, 0)
   }
 
@@ -119,25 +173,20 @@ export class MatchCursor {
    * @param isExact false: the answer may lag by an eighth of a long past, so that a stream pays for it little by little
    */
   pendingStart(isExact: boolean): number {
-    if (this.#isIdle(this.#state)) return Infinity
+    if (this.idle) return Infinity
     const count = this.#count
     const came = count < this.#asked ? count : count - this.#asked
     this.#asked = count
-    if (isExact || this.kept <= SHORT) {
-      const walk = this.#beginWalk()
-      this.#walkBack(walk, Infinity)
-      this.#drop(walk)
-    } else {
-      const walk = (this.#walked > 0 && this.#walk) || this.#beginWalk()
-      if (this.#walkBack(walk, came * PACE)) this.#drop(walk)
-      else this.#walk = walk
-    }
+    const isWhole = isExact || this.kept <= SHORT
+    const walk = (!isWhole && this.#walked > 0 && this.#walk) || this.#beginWalk()
+    if (this.#walkBack(walk, isWhole ? Infinity : came * PACE)) this.#drop(walk)
+    else this.#walk = walk
     return this.#startAt(this.#first)
   }
 
   /** {@link pendingStart}, exact and in steps. */
   *pendingStartTask(): Task<number> {
-    if (this.#isIdle(this.#state)) return Infinity
+    if (this.idle) return Infinity
     this.#asked = this.#count
     const walk = this.#beginWalk()
     while (!this.#walkBack(walk, PIECE)) yield
@@ -153,21 +202,6 @@ export class MatchCursor {
   /** The match that has ended, in steps: it may have begun at any distance. */
   *locate(): Task<PatternMatch> {
     return (this.#found ??= (yield* this.#locate(this.#ending!))!)
-  }
-
-  #isIdle(state: number): boolean {
-    return this.#table.marks[state >> this.#table.shift] === IDLE
-  }
-
-  #build(codeClass: number): number {
-    let next = this.#table.fill(this.#state, codeClass)
-    while (next === MOVED) {
-      const set = this.#table.setOf(this.#state)
-      this.#table = this.#dfa.forward.table
-      this.#state = this.#table.enter(set)
-      next = this.#table.fill(this.#state, codeClass)
-    }
-    return next
   }
 
   /** Of all matches that end at one place, takes the first pattern's, and of its views the first in {@link ORDER}. */
@@ -186,8 +220,8 @@ export class MatchCursor {
   }
 
   *#locate({ match, symbol, start, end }: Ending): Task<PatternMatch | undefined> {
-    const state = this.#dfa.undo(match, symbol)
-    const { table } = this.#dfa.backward
+    const state = this.dfa.undo(match, symbol)
+    const { table } = this.dfa.backward
     const begins = (table.marks[state >> table.shift]! & BEGINS) !== 0
     const walk = { table, state, at: this.#count - 1, oldest: -1 }
     while (!this.#walkBack(walk, PIECE)) yield
@@ -210,8 +244,8 @@ export class MatchCursor {
   #beginWalk(): WalkBack {
     this.#walked = this.#count
     this.#walk = undefined
-    const state = this.#dfa.alive(this.#state, this.#table)
-    return { table: this.#dfa.backward.table, state, at: this.#count - 1, oldest: -1 }
+    const state = this.dfa.alive(this.state, this.table)
+    return { table: this.dfa.backward.table, state, at: this.#count - 1, oldest: -1 }
   }
 
   /** Drops the past before the oldest place where a match may begin. */
@@ -226,7 +260,7 @@ export class MatchCursor {
 
   /** Walks back over at most so many symbols. @returns whether the walk is complete */
   #walkBack(walk: WalkBack, most: number): boolean {
-    const { backward } = this.#dfa
+    const { backward } = this.dfa
     let { table, state, at, oldest } = walk
     if (table !== backward.table) {
       // Columns of an older table may have another meaning by now.
@@ -241,7 +275,7 @@ export class MatchCursor {
         isOver = true
         break
       }
-      const column = this.#dfa.columnOf(this.#past[at * WIDTH]!)
+      const column = this.dfa.columnOf(this.#past[at * WIDTH]!)
       let next = column < table.stride ? table.cells[state + column]! : UNKNOWN
       if (next === UNKNOWN) next = table.fill(state, column)
       while (next === MOVED) {
@@ -276,7 +310,7 @@ export class MatchCursor {
   /** Traits of a symbol of the past, or of the one that follows it. */
   #traitsAt(at: number, last: number): number {
     const symbol = at < this.#count ? this.#past[at * WIDTH]! : last
-    return symbol === NO_SYMBOL ? BLANK | AS_IS : this.#dfa.traits[this.#dfa.classIn(symbol)]!
+    return symbol === NO_SYMBOL ? BLANK | AS_IS : this.dfa.traits[this.dfa.classIn(symbol)]!
   }
 
   /** The last symbol of the past that a component saw; there is one, since it has a match that ends behind it. */
@@ -284,15 +318,15 @@ export class MatchCursor {
     let at = this.#count - 1
     for (; at > this.#first; at--) {
       const symbol = this.#past[at * WIDTH]!
-      if (component.sees(this.#dfa.classIn(symbol), symbol)) break
+      if (component.sees(this.dfa.classIn(symbol), symbol)) break
     }
     return at
   }
 
   /** The symbol that a code point of this class is in the present context. */
   #symbolOf(codeClass: number): number {
-    const table = this.#table
-    return this.#dfa.symbolOf(table.tags[this.#state >> table.shift]!, codeClass)
+    const table = this.table
+    return this.dfa.symbolOf(table.tags[this.state >> table.shift]!, codeClass)
   }
 
   #startAt(at: number): number {
@@ -328,4 +362,56 @@ export class MatchCursor {
 function byOrder(one: MatchEnd, other: MatchEnd): number {
   const [a, b] = [one.target, other.target]
   return a.pattern - b.pattern || ORDER.indexOf(a.view) - ORDER.indexOf(b.view)
+}
+
+/** Looks for matches in decoded text. After a match it stays as it is: its pending start is that of the match. */
+export class DecodedText implements CodePointSink {
+  readonly begins: Uint8Array
+  readonly #cursor: MatchCursor
+  readonly #note: (match: PatternMatch) => void
+
+  /** @param note is told of the match, at most once */
+  constructor(dfa: ProductDfa, note: (match: PatternMatch) => void) {
+    this.begins = firstBytesOf(dfa)
+    this.#cursor = new MatchCursor(dfa)
+    this.#note = note
+  }
+
+  get idle(): boolean {
+    return this.#cursor.since === Infinity
+  }
+
+  read(symbol: number, start: number, end: number): void {
+    const cursor = this.#cursor
+    if (cursor.isOver) return
+    const codeClass = cursor.dfa.classOf(symbol)
+    if (codeClass === UNSEEN_CLASS || !cursor.advance(codeClass, start, end)) return
+    // Only literals are looked for here, so the match began a few symbols ago.
+    this.#note(runSync(cursor.locate()))
+  }
+
+  restart(): void {
+    if (!this.#cursor.isOver) this.#cursor.restart()
+  }
+
+  pendingStart(isExact: boolean): number {
+    return this.#cursor.pendingStart(isExact)
+  }
+}
+
+const firstBytes = new WeakMap<ProductDfa, Uint8Array>()
+
+/** By byte of UTF-8: 0 if no match can begin with it. The first of several bytes may begin anything. */
+export function firstBytesOf(dfa: ProductDfa): Uint8Array {
+  let bytes = firstBytes.get(dfa)
+  if (bytes === undefined) {
+    const cursor = new DfaCursor(dfa)
+    bytes = Uint8Array.from({ length: 256 }, (_, byte) => {
+      if (byte >= 0x80) return byte >= 0xc2 && byte <= 0xf4 ? 1 : 0
+      cursor.restart()
+      return cursor.step(dfa.classOf(byte)) || !cursor.idle ? 1 : 0
+    })
+    firstBytes.set(dfa, bytes)
+  }
+  return bytes
 }
