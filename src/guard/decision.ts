@@ -1,32 +1,31 @@
 /**
  * What guards made of one call: for the client (header and `guard` object) and for the operator (the event
- * `guard.decision`). Names and numbers; matched text only where the operator wants it.
+ * `guard.decision`, metrics and log). Names and numbers; matched text only where the operator wants it.
  */
-import type { Origin, Side } from '../plugin.ts'
 import { createHmac, randomBytes } from 'node:crypto'
-import type { OutputLocation } from './screen-types.ts'
-import type { BlockVerdict, FaultKind } from './verdicts.ts'
+import type { GuardMetrics } from '../observe/guard-metrics.ts'
+import type { Channel, Origin, Side } from '../plugin.ts'
+import type { Block, FaultKind, GuardFault } from './verdicts.ts'
 
 type GuardOutcome = 'passed' | 'blocked' | 'error'
-type Evidence = 'none' | 'hash' | 'text'
 
-/** One violation, as the event reports it. */
-export interface Finding {
+/** One violation, as the event reports it; members without a value are left out there. */
+interface Finding {
   readonly side: Side
   readonly rule: string
   readonly origin: Origin
   readonly guard: string
-  readonly channel: string
+  readonly channel: Channel
   /** Id of the text of the input. */
-  readonly unit?: string
+  readonly unit: string | undefined
   /** The choice of the answer. */
-  readonly choice?: number
+  readonly choice: number | undefined
   /** The reading of the text in which a pattern matched. */
-  readonly view?: string
+  readonly view: string | undefined
   readonly spanLengths: readonly number[]
-  readonly score?: number
+  readonly score: number | undefined
   /** Hashes of what matched, or the text, as the operator wants it. */
-  readonly evidence?: readonly string[]
+  readonly evidence: readonly string[] | undefined
   /** ms since the call arrived. */
   readonly latencyMs: number
   /** `seen` where nothing is enforced. */
@@ -45,24 +44,57 @@ export interface GuardReport {
 
 interface DecisionInit {
   readonly mode: 'block' | 'monitor'
-  readonly evidence: Evidence
+  readonly onError: 'block' | 'allow'
+  readonly evidence: 'none' | 'hash' | 'text'
   /** ms since epoch */
   readonly startedAt: number
   /** Rules that the model is told of and no guard enforces. */
   readonly unenforced: readonly string[]
+  readonly metrics: Pick<GuardMetrics, 'decided' | 'failed' | 'removed' | 'unscanned'>
+  /** Writes to the operator's log. */
+  readonly warn: (message: string) => void
+  /** Tells the operator of a block; absent where the policy does not escalate. */
+  readonly escalate?: ((decision: Summary) => void) | undefined
+}
+
+interface Summary {
+  readonly mode: 'block' | 'monitor'
+  readonly outcome: GuardOutcome
+  readonly rules: readonly string[]
 }
 
 /** A block of a guard. */
 export interface Violation {
   readonly guard: string
   readonly origin: Origin
-  readonly block: BlockVerdict
-  readonly view?: string | undefined
+  readonly block: Block
 }
 
 /** Where a violation is. */
-export type Location = OutputLocation & {
-  /** Id of the text of the input. */ readonly unit?: string
+interface Location {
+  readonly channel: Channel
+  /** Id of the text, where that is of the input. */
+  readonly unit?: string
+  /** The choice, where the text is of an answer. */
+  readonly choice?: number
+  /** The texts that matched, where the guard said where. */
+  readonly matched: readonly string[]
+}
+
+/** Told of what guards find in the texts of one side, and what becomes of these. */
+export interface ScreenObserver {
+  /** @param ends false where only the text, its channel or its turn is left out for it */
+  found(violation: Violation, location: Location, ends: boolean): void
+  /** A guard could not look. @returns whether the policy ends the choice or the call for that */
+  failed(guard: string, fault: GuardFault): boolean
+  /** A field was left out because no guard can read it. */
+  removed(field: string): void
+  /** Media went by that guards of texts cannot read. */
+  unscanned(kind: string): void
+  /** Characters that went out. */
+  released(count: number): void
+  /** Characters that never will. */
+  withheld(count: number): void
 }
 
 /** A guard that could not look. */
@@ -80,11 +112,6 @@ const MAX_ERRORS = 100
 const MAX_FIELDS = 20
 
 export class Decision {
-  /** The block was escalated. */
-  escalated = false
-  /** Characters of the answer. */
-  released = 0
-  withheld = 0
   /** Guards have not seen all of it. */
   incomplete = false
   /** Nothing is left to decide. */
@@ -93,6 +120,10 @@ export class Decision {
   readonly #findings: Finding[] = []
   readonly #errors: Failure[] = []
   readonly #pending: Promise<unknown>[] = []
+  /** Characters of the answer. */
+  #released = 0
+  #withheld = 0
+  #escalated = false
   /** Rules of all findings, and those that the call was refused for. */
   readonly #seenRules = new Set<string>()
   readonly #rules = new Set<string>()
@@ -107,50 +138,80 @@ export class Decision {
     this.#init = init
   }
 
-  get outcome(): GuardOutcome {
-    return this.#outcome
-  }
-
   get findings(): readonly Finding[] {
     return this.#findings
   }
 
-  /** The rules that the call was refused for. */
-  get rules(): readonly string[] {
-    return [...this.#rules]
+  /**
+   * Takes down what guards find on one side.
+   * @param enforced false where they only monitor
+   * @param spared what becomes of a text that violates a rule and ends nothing
+   */
+  observer(side: Side, enforced: boolean, spared: 'dropped' | 'withheld'): ScreenObserver {
+    return {
+      found: (violation, location, ends) => {
+        this.#found(side, violation, location, !enforced ? 'seen' : ends ? 'blocked' : spared)
+      },
+      failed: (guard, fault) => this.failed(side, guard, fault, enforced),
+      removed: (field) => {
+        if (!enforced) return
+        if (this.#removed.size < MAX_FIELDS) this.#removed.add(field)
+        this.#init.metrics.removed(field)
+      },
+      unscanned: (kind) => this.unscanned(kind),
+      released: (count) => void (this.#released += enforced ? count : 0),
+      withheld: (count) => void (this.#withheld += enforced ? count : 0),
+    }
   }
 
-  found(
+  #found(
     side: Side,
-    { guard, origin, block, view }: Violation,
+    { guard, origin, block }: Violation,
     { matched, channel, unit, choice }: Location,
     effect: Finding['effect'],
   ): void {
-    const { rule, score, spans = [] } = block
+    const { mode, metrics, evidence, startedAt } = this.#init
+    const { rule, score, view, spans = [] } = block
+    metrics.decided(side, rule, mode, effect)
     if (effect === 'blocked') this.#decide('blocked', side, rule, choice)
     const isFull = this.#findings.length >= MAX_FINDINGS
-    if (isFull && effect !== 'blocked' && this.#seenRules.has(rule)) return
-    this.#seenRules.add(rule)
-    this.#findings.push({
-      side,
-      rule,
-      origin,
-      guard,
-      channel,
-      ...(unit === undefined ? { choice } : { unit }),
-      ...(view === undefined ? {} : { view }),
-      spanLengths: spans.map(({ start, end }) => end - start),
-      ...(score === undefined ? {} : { score }),
-      ...evidenceOf(matched, this.#init.evidence),
-      latencyMs: Date.now() - this.#init.startedAt,
-      effect,
-    })
+    if (!isFull || effect === 'blocked' || !this.#seenRules.has(rule)) {
+      this.#seenRules.add(rule)
+      this.#findings.push({
+        side,
+        rule,
+        origin,
+        guard,
+        channel,
+        unit,
+        choice,
+        view,
+        spanLengths: spans.map(({ start, end }) => end - start),
+        score,
+        evidence: evidenceOf(matched, evidence),
+        latencyMs: Date.now() - startedAt,
+        effect,
+      })
+    }
+    if (mode === 'monitor') this.escalate()
   }
 
-  /** A guard could not look. @param tolerated the call goes on without it */
-  failed(side: Side, guard: string, kind: FaultKind, tolerated: boolean): void {
+  /**
+   * A guard could not look.
+   * @param enforced false where guards only monitor
+   * @returns whether the policy ends the choice or the call for that
+   */
+  failed(side: Side, guard: string, fault: GuardFault, enforced: boolean): boolean {
+    const { onError, metrics, warn } = this.#init
+    const { kind, message, cause } = fault
+    const ends = enforced && onError === 'block' && kind !== 'unpaid'
     if (this.#errors.length < MAX_ERRORS) this.#errors.push({ guard, kind, side })
-    if (tolerated) this.#degraded.add(guard)
+    if (!ends) this.#degraded.add(guard)
+    metrics.failed(guard, kind, onError)
+    // Our own words and the kind of error, never what a guard quotes.
+    const reason = cause instanceof Error ? `${message}: ${cause.name}` : message
+    warn(`guard ${guard} could not look (${kind}): ${reason}`)
+    return ends
   }
 
   /** The failure of a guard ends a choice. */
@@ -158,16 +219,17 @@ export class Decision {
     this.#decide('error', side, 'guard_error', choice)
   }
 
-  /** Media that guards of texts cannot read. @returns whether the kind is new */
-  unscanned(kind: string): boolean {
-    const isNew = !this.#unscanned.has(kind)
+  /** Media went by that guards of texts cannot read. */
+  unscanned(kind: string): void {
+    if (!this.#unscanned.has(kind)) this.#init.metrics.unscanned(kind)
     this.#unscanned.add(kind)
-    return isNew
   }
 
-  /** A field that no guard can read was left out of the answer. */
-  removed(field: string): void {
-    if (this.#removed.size < MAX_FIELDS) this.#removed.add(field)
+  /** Escalates a block if the policy says so, once for each call. @returns whether it does */
+  escalate(): boolean {
+    const { escalate } = this.#init
+    if (!this.#escalated) escalate?.(this.summary())
+    return (this.#escalated = escalate !== undefined)
   }
 
   /** Guards that only monitor may take longer than the call. A rejection makes the decision incomplete. */
@@ -186,7 +248,7 @@ export class Decision {
     const isPending = this.#outcome === 'passed' && !this.final
     let value = isPending ? 'outcome=pending' : `outcome=${this.#outcome}`
     if (this.#side) value += `; side=${this.#side}`
-    if (this.#rules.size > 0) value += `; rules=${this.rules.join(',')}`
+    if (this.#rules.size > 0) value += `; rules=${[...this.#rules].join(',')}`
     if (this.#removed.has('logprobs')) value += '; logprobs=removed'
     return value
   }
@@ -197,7 +259,7 @@ export class Decision {
     return {
       outcome: this.#outcome,
       ...(this.#side && { side: this.#side }),
-      rules: this.rules,
+      rules: [...this.#rules],
       choices: [...this.#choices].sort((a, b) => a - b),
       unscanned: [...this.#unscanned],
       degraded: [...this.#degraded],
@@ -205,10 +267,10 @@ export class Decision {
   }
 
   /** For metrics and the access log; in monitor mode with the rules that would have blocked. */
-  summary() {
+  summary(): Summary {
     const { mode } = this.#init
-    const rules = mode === 'monitor' ? [...this.#seenRules] : this.rules
-    return { mode, outcome: this.#outcome, rules }
+    const rules = mode === 'monitor' ? this.#seenRules : this.#rules
+    return { mode, outcome: this.#outcome, rules: [...rules] }
   }
 
   /** The event `guard.decision`. @param head members that say whose decision it is */
@@ -225,15 +287,15 @@ export class Decision {
       unenforced: this.#init.unenforced,
       removed: [...this.#removed],
       degraded: [...this.#degraded],
-      released: this.released,
-      withheld: this.withheld,
-      escalate: this.escalated,
+      released: this.#released,
+      withheld: this.#withheld,
+      escalate: this.#escalated,
       // Guards have not seen the end of an answer that broke off.
       incomplete: this.incomplete || (mode === 'block' && outcome === 'passed' && !this.final),
     }
   }
 
-  #decide(outcome: 'blocked' | 'error', side: Side, rule: string, choice: number): void {
+  #decide(outcome: 'blocked' | 'error', side: Side, rule: string, choice = 0): void {
     if (this.#outcome !== 'blocked') this.#outcome = outcome
     this.#side ??= side
     this.#rules.add(rule)
@@ -241,9 +303,9 @@ export class Decision {
   }
 }
 
-function evidenceOf(matched: readonly string[], evidence: Evidence) {
-  if (evidence === 'none' || matched.length === 0) return {}
-  return { evidence: evidence === 'text' ? matched : matched.map(hashOf) }
+function evidenceOf(matched: readonly string[], evidence: DecisionInit['evidence']) {
+  if (evidence === 'none' || matched.length === 0) return undefined
+  return evidence === 'text' ? matched : matched.map(hashOf)
 }
 
 function hashOf(text: string): string {

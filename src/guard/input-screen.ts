@@ -1,10 +1,10 @@
 /** Guards on the texts of an input, before anything of it leaves the gateway. */
-import type { TextItem } from '../plugin.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
-import type { Violation } from './decision.ts'
+import type { GuardContext, Origin, TextItem } from '../plugin.ts'
+import type { ScreenObserver } from './decision.ts'
 import type { PatternAssignment } from './plan.ts'
 import type { InputTexts, RefusedTurn } from './adapter.ts'
-import { GuardFault, toFault } from './verdicts.ts'
+import { GuardFault, patternBlock, toFault, type Block } from './verdicts.ts'
 import type { GuardRunner } from './runner.ts'
 
 interface InputInit {
@@ -12,17 +12,9 @@ interface InputInit {
   readonly patterns: readonly PatternAssignment[]
   /** Local ones before remote ones. */
   readonly runners: readonly GuardRunner[]
-  readonly observer: InputObserver
-}
-
-/** Told of everything that happens while an input is screened. */
-export interface InputObserver {
-  /** @param blocks false where the text is left out and has no further effect */
-  found(violation: Violation, item: TextItem, blocks: boolean): void
-  /** A guard could not look. @returns whether that ends the call */
-  failed(guard: string, fault: GuardFault): boolean
+  readonly observer: Pick<ScreenObserver, 'found' | 'failed'>
   /** Throws when the verdict is no longer wanted; asked now and then. */
-  proceed(): void
+  readonly proceed: () => void
 }
 
 export interface InputVerdict {
@@ -32,14 +24,15 @@ export interface InputVerdict {
   readonly withheld: readonly RefusedTurn[]
 }
 
-interface LocatedViolation {
-  readonly violation: Violation
+/** A text that a guard blocks. */
+interface Blocked {
   readonly item: TextItem
+  readonly block: Block
 }
 
-/** What one guard says of an input: violations, and why it could not judge something of it. */
+/** What one guard says of an input: what it blocks, and why it could not judge something of it. */
 interface Judgement {
-  readonly violations: readonly LocatedViolation[]
+  readonly blocked: readonly Blocked[]
   readonly fault: unknown
 }
 
@@ -59,7 +52,7 @@ export class InputScreen {
   async local(): Promise<InputVerdict> {
     const { patterns, runners } = this.#init
     let stop: InputVerdict['stop']
-    for (const assignment of patterns) stop ??= this.#apply(await this.#match(assignment))
+    for (const assignment of patterns) stop ??= await this.#match(assignment)
     for (const runner of runners) if (runner.local) stop ??= await this.#ask(runner, this.#items())
     return this.#verdict(stop)
   }
@@ -93,15 +86,10 @@ export class InputScreen {
     })
   }
 
-  /** All violations up to the first that blocks. */
-  async #match({
-    matcher,
-    offset,
-    origin,
-  }: PatternAssignment): Promise<readonly LocatedViolation[]> {
-    const { input, observer } = this.#init
-    const proceed = observer.proceed.bind(observer)
-    const violations: LocatedViolation[] = []
+  /** Searches up to the first match that blocks. */
+  async #match({ matcher, offset, origin }: PatternAssignment): Promise<'blocked' | undefined> {
+    const { input, proceed } = this.#init
+    const blocked: Blocked[] = []
     for (const item of input.items) {
       const { text } = item
       if (text === '') continue
@@ -110,46 +98,40 @@ export class InputScreen {
       const due = yieldIfDue(proceed)
       if (due) await due
       if (!match) continue
-      const { pattern, view, start, end } = match
-      const rule = `bannedPatterns[${pattern + offset}]` as const
-      const block = { action: 'block', rule, spans: [{ start, end }] } as const
-      violations.push({ item, violation: { guard: 'patterns', origin, block, view } })
+      blocked.push({ item, block: patternBlock(match, offset) })
       if (!this.#turnOf(item)) break
     }
-    return violations
+    return this.#apply('patterns', origin, blocked)
   }
 
   async #ask(runner: GuardRunner, items: readonly TextItem[]): Promise<InputVerdict['stop']> {
-    const { guard } = runner
+    const { guard, name, origin } = runner
     if (!guard.checkInput || items.length === 0) return undefined
+    const ask = (context: GuardContext) => guard.checkInput!(items, context)
     try {
-      const { violations, fault } = runner.local
-        ? judgementOf(
-            runner,
-            items,
-            await runner.inTime(
-              'input',
-              runner.work((context) => guard.checkInput!(items, context)),
-            ),
-          )
+      const { blocked, fault } = runner.local
+        ? judgementOf(runner, items, await runner.inTime('input', runner.work(ask)))
         : await runner.ask('input', async (context) =>
-            judgementOf(runner, items, await guard.checkInput!(items, context)),
+            judgementOf(runner, items, await ask(context)),
           )
-      const stop = this.#apply(violations)
+      const stop = this.#apply(name, origin, blocked)
       // What it could not read does not undo what it did read.
       if (stop === undefined && fault) throw fault
       return stop
     } catch (error) {
       const fault = toFault(error)
-      return this.#init.observer.failed(runner.name, fault) ? fault : undefined
+      return this.#init.observer.failed(name, fault) ? fault : undefined
     }
   }
 
-  /** Violations of turns that were refused before are withheld; the first other one blocks. */
-  #apply(violations: readonly LocatedViolation[]): 'blocked' | undefined {
-    for (const { violation, item } of violations) {
+  /** Turns that were refused before are withheld; the first other text that is blocked ends the call. */
+  #apply(guard: string, origin: Origin, all: readonly Blocked[]): 'blocked' | undefined {
+    for (const { item, block } of all) {
+      const { id, channel, text } = item
       const turn = this.#turnOf(item)
-      this.#init.observer.found(violation, item, turn === undefined)
+      const matched = (block.spans ?? []).map(({ start, end }) => text.slice(start, end))
+      const location = { unit: id, channel, matched }
+      this.#init.observer.found({ guard, origin, block }, location, !turn)
       if (!turn) return 'blocked'
       this.#withheld.add(turn)
     }
@@ -174,17 +156,16 @@ function judgementOf(
   if (!Array.isArray(verdicts) || verdicts.length !== items.length) {
     throw new GuardFault('invalid', 'the guard answered with the wrong number of verdicts')
   }
-  const violations: LocatedViolation[] = []
+  const blocked: Blocked[] = []
   let fault: unknown
   items.forEach((item, index) => {
     try {
       const block = runner.blockIn(verdicts[index], item.text.length)
-      const { name: guard, origin } = runner
-      if (block) violations.push({ item, violation: { guard, origin, block } })
+      if (block) blocked.push({ item, block })
     } catch (error) {
       fault ??= error
     }
   })
-  if (fault && violations.length === 0) throw fault
-  return { violations, fault }
+  if (fault && blocked.length === 0) throw fault
+  return { blocked, fault }
 }

@@ -2,17 +2,26 @@
  * Screens one answer: splits its parts into texts, has guards read them, emits what all guards agree to, and refuses what
  * one of them blocks. Synchronous; where a guard answers later, `changed` is called, and `update` emits what follows.
  */
-import type { Origin } from '../plugin.ts'
+import type { Channel, Origin } from '../plugin.ts'
 import type { OutputPiece } from './adapter.ts'
-import { backlogsOf, largestBacklogs } from './backlog.ts'
-import { ScannerSet } from './scan-session.ts'
-import { ScreenedChoice, tooLarge, type AnswerScreen } from './screened-choice.ts'
+import type { OutputScanner, ScanSession } from './scan-session.ts'
+import { ScreenedChoice, tooLarge, type AnswerScreen, type ScreenInit } from './screened-choice.ts'
 import type { ScreenedText } from './screened-text.ts'
-import type { ScreenInit } from './screen-types.ts'
 import { GuardFault } from './verdicts.ts'
 
 /** Guards are told of text that comes together up to this many characters. */
 const MAX_TOGETHER = 1 << 14
+
+const ORIGINS: readonly Origin[] = ['key', 'request']
+
+/** Text that a guard retains although it waits for nothing but more of it. */
+interface Backlog<Part> {
+  readonly choice: ScreenedChoice<Part>
+  readonly text: ScreenedText<Part>
+  readonly session: ScanSession
+  /** Characters. */
+  readonly size: number
+}
 
 export class OutputScreen<Part> implements AnswerScreen<Part> {
   /** Takes the parts that go out. */
@@ -22,7 +31,6 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
   readonly init: ScreenInit<Part>
   /** Some guard asks elsewhere. */
   readonly isRemote: boolean
-  scanners: ScannerSet
   buffering: boolean
   /** Nothing more of the answer is wanted. */
   done = false
@@ -30,7 +38,8 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
   /** The most that was {@link retained} after any batch. */
   mostRetained = 0
   locating = 0
-  readonly onChange: () => void = this.#hasChanged.bind(this)
+  readonly onChange = (): void => this.changed()
+  #scanners: readonly OutputScanner[]
   readonly #choices: ScreenedChoice<Part>[] = []
   /** The answer, where it goes out as a whole. */
   #buffer: OutputPiece<Part>[] = []
@@ -43,23 +52,23 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
   #told: ScreenedText<Part> | undefined
   #sample: Part | undefined
   readonly #take = this.#takePiece.bind(this)
-  readonly #removed = this.#reportRemoved.bind(this)
+  readonly #removed = (field: string): void => this.init.observer.removed(field)
 
   constructor(init: ScreenInit<Part>) {
     this.init = init
-    this.scanners = new ScannerSet(init.scanners)
+    this.#scanners = init.scanners
     this.buffering = init.buffer
     this.isRemote = init.scanners.some(({ local }) => !local)
   }
 
   /** Some guard may still answer. */
   get pending(): boolean {
-    return this.locating > 0 || this.#some((text) => text.isPending)
+    return this.locating > 0 || this.#some((text) => text.pending)
   }
 
   /** Some guard of these rules may still answer. */
   waitsFor(origin: Origin): boolean {
-    return this.#some((text) => text.waitsFor(origin))
+    return this.#some(({ sessions }) => sessions.some((one) => waits(one, origin)))
   }
 
   /** A guard still reads text that has come, and later text has to wait: the result must not depend on how fast it is. */
@@ -118,8 +127,8 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
     const fault = new GuardFault('timeout', 'guards kept the answer waiting')
     for (const choice of this.#choices) {
       for (const text of choice.allTexts) {
-        for (const session of text.pending) {
-          if (!choice.over && session.origin === origin) choice.excuse(text, session, fault)
+        for (const session of text.sessions) {
+          if (!choice.over && waits(session, origin)) choice.excuse(text, session, fault)
         }
       }
       choice.settle()
@@ -132,6 +141,10 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
     this.done = true
     this.#takeWaiting()
     for (const { allTexts } of this.#choices) for (const text of allTexts) text.drop()
+  }
+
+  readersOf(channel: Channel): readonly OutputScanner[] {
+    return this.#scanners.filter((one) => one.reads(channel))
   }
 
   /** Choices open in ascending order, as OpenAI's clients expect. */
@@ -151,12 +164,12 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
     }
     // What came at once is in memory anyway, and is read when it is complete.
     if (this.retained <= maxHeld || this.init.atOnce) return
-    for (const { text, session } of backlogsOf(choice, maxHeld)) {
-      if (choice.excuse(text, session, tooLarge())) return
+    for (const { text, session, size } of backlogsOf([choice])) {
+      if (size > maxHeld && choice.excuse(text, session, tooLarge())) return
     }
     if (this.overflows) {
-      for (const largest of largestBacklogs(this.#choices, 4 * maxHeld)) {
-        largest.choice.excuse(largest.text, largest.session, tooLarge())
+      for (const one of largestBacklogs(backlogsOf(this.#choices), 4 * maxHeld)) {
+        one.choice.excuse(one.text, one.session, tooLarge())
       }
     }
     choice.settle()
@@ -173,14 +186,6 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
 
   #some(test: (text: ScreenedText<Part>) => boolean): boolean {
     return this.#choices.some((choice) => !choice.over && choice.someText(test))
-  }
-
-  #hasChanged(): void {
-    this.changed()
-  }
-
-  #reportRemoved(field: string): void {
-    this.init.observer.removed(field)
   }
 
   #takePiece(piece: OutputPiece<Part>): void {
@@ -233,10 +238,10 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
 
   /** Too much for guards that need the full text. Where the answer may go on without them, it goes out as it comes. */
   #stopBuffering(choice: ScreenedChoice<Part>): void {
-    const { all } = this.scanners
+    const all = this.#scanners
     const { guard } = all.find(({ needsFullText }) => needsFullText) ?? all[0]!
     if (choice.deny(guard, tooLarge())) return
-    this.scanners = new ScannerSet(all.filter(({ needsFullText }) => !needsFullText))
+    this.#scanners = all.filter(({ needsFullText }) => !needsFullText)
     this.buffering = false
     this.#buffer = []
     for (const one of this.#choices) {
@@ -285,4 +290,35 @@ function sizeOf<Part>(piece: OutputPiece<Part>): number {
   if (piece.kind === 'text') return piece.text.length
   if (piece.kind === 'fragment') return piece.size
   return piece.kind === 'whole' ? piece.texts.reduce((sum, { text }) => sum + text.length, 0) : 0
+}
+
+/** Whether a guard of these rules may agree or stop its text without more of it. */
+function waits({ scanner, state }: ScanSession, origin: Origin): boolean {
+  return scanner.origin === origin && state !== 'ready'
+}
+
+function backlogsOf<Part>(choices: readonly ScreenedChoice<Part>[]): readonly Backlog<Part>[] {
+  return choices
+    .flatMap((choice) => [...choice.texts.values()].map((text) => ({ choice, text })))
+    .flatMap(({ choice, text }) =>
+      text.sessions
+        .filter(({ state, stop }) => state === 'ready' && !stop)
+        .map((session) => ({ choice, text, session, size: text.length - session.safeOffset })),
+    )
+    .filter(({ size }) => size > 0)
+}
+
+/**
+ * For each origin whose guards together retain more than `limit` characters, the guard that retains most. Each origin has a
+ * share of its own, so that rules of a request cannot cost the key its guards.
+ */
+function largestBacklogs<Part>(
+  all: readonly Backlog<Part>[],
+  limit: number,
+): readonly Backlog<Part>[] {
+  return ORIGINS.flatMap((origin) => {
+    const own = all.filter(({ session }) => session.scanner.origin === origin)
+    const sum = own.reduce((total, { size }) => total + size, 0)
+    return sum > limit ? own.toSorted((a, b) => b.size - a.size).slice(0, 1) : []
+  })
 }

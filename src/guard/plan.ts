@@ -3,7 +3,7 @@ import type { ActiveRules, Category, Guard, Origin, RuleRef } from '../plugin.ts
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { CircuitBreaker, VerdictCache } from './runner.ts'
 import { checkPatternsSliced, escapePattern, type PatternMatcher } from '../patterns/patterns.ts'
-import { ruleFilter, type RuleFilter, type FaultKind } from './verdicts.ts'
+import { referencesTo, ruleFilter, type RuleFilter, type FaultKind } from './verdicts.ts'
 
 /** A guard of the configuration, set up. */
 export interface GuardInstance {
@@ -37,13 +37,18 @@ export interface PatternAssignment {
   readonly offset: number
 }
 
-/** The guards that a policy calls for. */
-export interface GuardPlan {
+/** What reads a text: patterns first, then guards. */
+export interface GuardSet {
   readonly patterns: readonly PatternAssignment[]
   /** Local guards before remote ones, each in the order of the configuration, the key's rules first. */
-  readonly enforcing: readonly Assignment[]
-  /** The same for guards in monitor mode. */
-  readonly monitoring: readonly Assignment[]
+  readonly assignments: readonly Assignment[]
+}
+
+/** The guards that a policy calls for. */
+export interface GuardPlan {
+  readonly enforcing: GuardSet
+  /** Their verdicts are recorded and have no effect: all of them where the policy only monitors. */
+  readonly monitoring: GuardSet
   /** Guards that should be there and cannot look. */
   readonly faults: readonly { readonly guard: string; readonly kind: FaultKind }[]
   /** Rules that no guard enforces: the model is told of them, and nothing else happens. */
@@ -62,6 +67,7 @@ type Compile = (
 ) => PatternMatcher | Promise<PatternMatcher>
 
 const ORIGINS: readonly Origin[] = ['key', 'request']
+const NONE: GuardSet = { patterns: [], assignments: [] }
 /** Before the name of a guard that a policy names as its judge. */
 const BY_NAME = 'guard/'
 
@@ -106,7 +112,8 @@ export class GuardRegistry {
     const known = this.#plans.get(policy)
     if (known) return known.plan
     return this.#makePlan(policy, proceed).then((made) => {
-      const isNeeded = made.enforcing.length + made.monitoring.length > 0 || hasRules
+      const { enforcing, monitoring } = made
+      const isNeeded = hasRules || enforcing.assignments.length + monitoring.assignments.length > 0
       const plan = isNeeded ? made : undefined
       this.#plans.set(policy, { plan })
       return plan
@@ -127,19 +134,25 @@ export class GuardRegistry {
     const assignments = this.all
       .flatMap((one) => ORIGINS.flatMap((origin) => this.#assign(one, policy, origin) ?? []))
       .sort((a, b) => Number(isRemote(a)) - Number(isRemote(b)))
-    const enforcing = assignments.filter(({ instance }) => instance.mode === 'block')
-    const monitoring = assignments.filter(({ instance }) => instance.mode === 'monitor')
+    const blocking = assignments.filter(({ instance }) => instance.mode === 'block')
+    const others = assignments.filter(({ instance }) => instance.mode === 'monitor')
+    const monitors = policy.guard.mode === 'monitor'
     const answered = rulesOf(assignments)
-    // Where the policy only monitors, all guards do.
-    const enforced = policy.guard.mode === 'monitor' ? answered : rulesOf(enforcing)
-    const judged = referencesOf(policy).filter((rule) => rule !== 'bannedPatterns')
+    const enforced = monitors ? answered : rulesOf(blocking)
+    const judged = referencesTo(policy).filter((rule) => rule !== 'bannedPatterns')
     const unanswered = judged.filter((rule) => rule !== 'scope' && !answered.has(rule))
     const judge = judgeOf(policy)
     if (unanswered.length > 0 || (judge && !this.#canJudge(judge))) {
       faults.push({ guard: judge ?? unanswered.join(','), kind: 'unanswered' })
     }
     const unenforced = judged.filter((rule) => !enforced.has(rule) && !unanswered.includes(rule))
-    return { patterns, enforcing, monitoring, faults, unenforced }
+    const all = { patterns, assignments: [...blocking, ...others] }
+    return {
+      enforcing: monitors ? NONE : { patterns, assignments: blocking },
+      monitoring: monitors ? all : { patterns: [], assignments: others },
+      faults,
+      unenforced,
+    }
   }
 
   /** A stored pattern that has become invalid stands for its own letters. */
@@ -170,10 +183,9 @@ export class GuardRegistry {
     const selected = isSelected(instance, policy)
     if (applies === 'selected' && !selected) return undefined
     const rules = rulesFor(guard, policy.rules[origin])
-    const references = referencesOf(rules)
     const anyway = origin === 'key' && (applies === 'always' || selected)
-    if (references.length === 0 && !anyway) return undefined
-    const filter = ruleFilter(plugin, guard.enforces, new Set<string>(references))
+    if (referencesTo(rules).length === 0 && !anyway) return undefined
+    const filter = ruleFilter(plugin, guard.enforces, rules)
     const circuit = this.#circuits.get(`${name} ${origin}`)!
     return { instance, origin, rules, ruleFilter: filter, circuit }
   }
@@ -210,17 +222,8 @@ function rulesFor({ enforces }: Guard, rules: ActiveRules): ActiveRules {
   })
 }
 
-/** Rules by the names under which guards enforce them. */
-function referencesOf({ scopes, deny, bannedPatterns }: ActiveRules): RuleRef[] {
-  return [
-    ...(scopes.length > 0 ? (['scope'] as const) : []),
-    ...deny.map((category) => `deny:${category}` as const),
-    ...(bannedPatterns.length > 0 ? (['bannedPatterns'] as const) : []),
-  ]
-}
-
 function rulesOf(assignments: readonly Assignment[]): ReadonlySet<RuleRef> {
-  return new Set(assignments.flatMap(({ rules }) => referencesOf(rules)))
+  return new Set(assignments.flatMap(({ rules }) => referencesTo(rules)))
 }
 
 function isRemote({ instance }: Assignment): boolean {

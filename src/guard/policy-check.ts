@@ -177,12 +177,11 @@ async function ask(
   text: string,
 ): Promise<Omit<PolicyTestResult, 'rule' | 'side' | 'guard'>> {
   if (guard.execution === 'remote' && !remote) return { verdict: 'not-asked' }
-  const inForce = rules.scopes.length > 0 ? ['scope'] : rules.deny.map((one) => `deny:${one}`)
   const runner = new GuardRunner({
     name,
     guard,
     origin: 'key',
-    ruleFilter: ruleFilter(plugin, guard.enforces, new Set(inForce)),
+    ruleFilter: ruleFilter(plugin, guard.enforces, rules),
     circuit: new CircuitBreaker(),
     verdicts: new VerdictCache(),
     observer: { asked: () => {} },

@@ -2,32 +2,23 @@
  * One guard reading one text of an answer: how it is asked (by patterns, piece by piece, segment by segment, or once at the
  * end), what it has agreed to, whether it stopped the text, and what it is waiting for.
  */
-import type {
-  Channel,
-  Origin,
-  OutputCheck,
-  PatternMatch,
-  ScanProgress,
-  TextStream,
-} from '../plugin.ts'
+import type { Channel, Origin, OutputCheck, ScanProgress, TextStream } from '../plugin.ts'
 import type { PatternMatcher } from '../patterns/patterns.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
 import { SegmentCheck } from './segments.ts'
 import type { GuardRunner } from './runner.ts'
-import { GuardFault, checkProgress, toFault, type BlockVerdict } from './verdicts.ts'
+import { GuardFault, checkProgress, patternBlock, toFault, type Block } from './verdicts.ts'
 
-/** Why nothing more of a text may pass: a guard blocked it, or could not look. `view`: the reading a pattern matched in. */
+/** Why nothing more of a text may pass: a guard blocked it, or could not look. */
 export type StopReason =
-  | { readonly block: BlockVerdict; readonly fault?: undefined; readonly view?: string | undefined }
-  | { readonly fault: GuardFault; readonly block?: undefined; readonly view?: undefined }
+  | { readonly block: Block; readonly fault?: undefined }
+  | { readonly fault: GuardFault; readonly block?: undefined }
 
 /** What a check knows of its text. */
 export interface TextProgress {
   /** Offset up to which the guard agrees; never decreases. */
   readonly safeOffset: number
-  readonly verdict?: BlockVerdict
-  /** The reading of the text in which a pattern matched. */
-  readonly view?: string
+  readonly verdict?: Block
 }
 
 /** A promise where the answer takes time. */
@@ -68,14 +59,9 @@ export interface OutputScanner {
   check(stream: TextStream, atOnce: boolean, proceed?: () => void): TextCheck
 }
 
-/** A guard that stopped a text, and why. */
-export interface Stopped {
+/** A guard that blocks a text, and the offset up to which the text may still go out. */
+export interface BlockedAt {
   readonly session: ScanSession
-  readonly stop: StopReason
-}
-
-/** The same, with the offset up to which text may still go out. */
-export interface BlockedAt extends Stopped {
   readonly safeOffset: number
 }
 
@@ -91,15 +77,13 @@ const CLOSED = new Error('the scan session is closed')
 
 /** One guard on one text. Text that is pushed while an answer is outstanding is queued. */
 export class ScanSession {
-  readonly guard: string
-  readonly origin: Origin
+  readonly scanner: OutputScanner
   /** Offset up to which the guard agrees; never decreases. */
   safeOffset = 0
   stop: StopReason | undefined = undefined
   /** `busy`: later text of the answer has to wait for this guard. `pending`: the guard may answer without more text. */
   state: 'ready' | 'busy' | 'pending' = 'ready'
   readonly #check: TextCheck
-  readonly #waiting: 'busy' | 'pending'
   readonly #changed: (() => void) | undefined
   #outstanding: Promise<TextProgress> | undefined
   #queue = ''
@@ -108,9 +92,7 @@ export class ScanSession {
 
   /** @param options without them every answer of a local guard comes at once */
   constructor(scanner: OutputScanner, stream: TextStream, options?: SessionOptions) {
-    this.guard = scanner.guard
-    this.origin = scanner.origin
-    this.#waiting = scanner.local ? 'busy' : 'pending'
+    this.scanner = scanner
     this.#changed = options?.changed
     this.#check = options
       ? scanner.check(stream, options.atOnce, this.#proceed.bind(this))
@@ -118,30 +100,14 @@ export class ScanSession {
   }
 
   push(text: string): void {
-    if (this.stop || this.#closed) return
-    if (this.#outstanding && !this.#check.concurrent) {
-      this.#queue += text
-      return
-    }
-    try {
-      this.#take(this.#check.push(text))
-    } catch (error) {
-      this.#fail(error)
-    }
+    if (this.#waits) this.#queue += text
+    else this.#ask(() => this.#check.push(text))
   }
 
   /** The text is complete. */
   end(): void {
-    if (this.stop || this.#closed) return
-    if (this.#outstanding && !this.#check.concurrent) {
-      this.#ending = true
-      return
-    }
-    try {
-      this.#take(this.#check.end())
-    } catch (error) {
-      this.#fail(error)
-    }
+    if (this.#waits) this.#ending = true
+    else this.#ask(() => this.#check.end())
   }
 
   /** No text came for a while: what is there may be judged. */
@@ -157,19 +123,30 @@ export class ScanSession {
     this.state = 'ready'
   }
 
-  #take(answer: Answer): void {
-    if (!(answer instanceof Promise)) this.#advance(answer)
-    else if (answer !== this.#outstanding) void this.#wait(answer)
+  /** Whether the guard has to answer before it may be asked again. */
+  get #waits(): boolean {
+    return this.#outstanding !== undefined && !this.#check.concurrent
   }
 
-  #advance({ safeOffset, verdict, view }: TextProgress): void {
+  #ask(question: () => Answer): void {
+    if (this.stop || this.#closed) return
+    try {
+      const answer = question()
+      if (!(answer instanceof Promise)) this.#advance(answer)
+      else if (answer !== this.#outstanding) void this.#wait(answer)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  #advance({ safeOffset, verdict }: TextProgress): void {
     if (safeOffset > this.safeOffset) this.safeOffset = safeOffset
-    if (verdict) this.stop ??= { block: verdict, view }
+    if (verdict) this.stop ??= { block: verdict }
   }
 
   async #wait(answer: Promise<TextProgress>): Promise<void> {
     this.#outstanding = answer
-    this.state = this.#waiting
+    this.state = this.scanner.local ? 'busy' : 'pending'
     try {
       this.#advance(await answer)
     } catch (error) {
@@ -220,7 +197,14 @@ export function patternScanner(matcher: Matcher, offset: number, origin: Origin)
     needsFullText: false,
     reads: () => true,
     check(_stream, atOnce, proceed) {
-      if (atOnce) return fullText((text) => searchPatterns(matcher, offset, text, proceed))
+      if (atOnce)
+        return fullText((text) =>
+          andThen(matcher.search(text, proceed), (match) =>
+            match
+              ? { safeOffset: 0, verdict: patternBlock(match, offset) }
+              : { safeOffset: text.length },
+          ),
+        )
       const check = patternCheck(matcher, offset, proceed)
       return proceed && origin === 'request' ? sliced(check, LONG_FOR_REQUESTS, proceed) : check
     },
@@ -254,24 +238,6 @@ export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScan
   }
 }
 
-/** The scanners of an answer, by channel. */
-export class ScannerSet {
-  readonly all: readonly OutputScanner[]
-  readonly #byChannel = new Map<Channel, readonly OutputScanner[]>()
-
-  /** @param all local ones first */
-  constructor(all: readonly OutputScanner[]) {
-    this.all = all
-  }
-
-  /** Those that read a channel, in the order of all. */
-  of(channel: Channel): readonly OutputScanner[] {
-    let some = this.#byChannel.get(channel)
-    if (!some) this.#byChannel.set(channel, (some = this.all.filter((one) => one.reads(channel))))
-    return some
-  }
-}
-
 /** Characters that a local guard reads between two looks at the clock: a few ms at most with the worst patterns. */
 const SLICE = 128
 
@@ -289,34 +255,13 @@ export interface Matcher extends Pick<PatternMatcher, 'search'> {
  */
 function patternCheck(matcher: Matcher, offset: number, proceed?: () => void): TextCheck {
   const scan = matcher.scan()
-  const progressOf = (known: ScanProgress): TextProgress =>
-    known.match ? matched(known.match, offset, known.safeOffset) : known
+  const progressOf = ({ safeOffset, match }: ScanProgress): TextProgress =>
+    match ? { safeOffset, verdict: patternBlock(match, offset) } : { safeOffset }
   return {
     push: (text) =>
-      proceed ? then(scan.pushSliced(text, proceed), progressOf) : progressOf(scan.push(text)),
-    end: () => (proceed ? then(scan.endSliced(proceed), progressOf) : progressOf(scan.end())),
+      proceed ? andThen(scan.pushSliced(text, proceed), progressOf) : progressOf(scan.push(text)),
+    end: () => (proceed ? andThen(scan.endSliced(proceed), progressOf) : progressOf(scan.end())),
   }
-}
-
-/** Searches a complete text, which is many times faster than {@link patternCheck}. */
-function searchPatterns(
-  matcher: Matcher,
-  offset: number,
-  text: string,
-  proceed?: () => void,
-): Answer {
-  return then(matcher.search(text, proceed), (match) =>
-    match ? matched(match, offset, 0) : { safeOffset: text.length },
-  )
-}
-
-function matched(
-  { pattern, start, end, view }: PatternMatch,
-  offset: number,
-  safeOffset: number,
-): TextProgress {
-  const rule = `bannedPatterns[${pattern + offset}]` as const
-  return { safeOffset, verdict: { action: 'block', rule, spans: [{ start, end }] }, view }
 }
 
 /** A plugin that follows the text itself. A remote one is asked one question at a time. */
@@ -385,11 +330,11 @@ function fullText(ask: (text: string) => Answer): TextCheck {
 
 /** All a check says of a complete text. */
 function pushAll(check: TextCheck, text: string): Answer {
-  return then(check.push(text), (progress) => (progress.verdict ? progress : check.end()))
+  return andThen(check.push(text), (progress) => (progress.verdict ? progress : check.end()))
 }
 
 /** Goes on with what is there, or once it is there. */
-function then<In, Out>(
+export function andThen<In, Out>(
   value: In | Promise<In>,
   goOn: (value: In) => Out | Promise<Out>,
 ): Out | Promise<Out> {

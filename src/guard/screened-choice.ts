@@ -3,20 +3,58 @@ import type { Channel } from '../plugin.ts'
 import type {
   AtomicPiece,
   FragmentPiece,
+  OutputCodec,
   OutputPiece,
   PassthroughPiece,
   TextPiece,
 } from './adapter.ts'
-import type { ScannerSet } from './scan-session.ts'
-import type { BlockedAt, OutputScanner, ScanSession, Stopped } from './scan-session.ts'
+import type { ScreenObserver } from './decision.ts'
+import type { BlockedAt, OutputScanner, ScanSession } from './scan-session.ts'
 import { ScreenedText } from './screened-text.ts'
-import type { ScreenInit } from './screen-types.ts'
-import { GuardFault, isTolerated } from './verdicts.ts'
+import { GuardFault } from './verdicts.ts'
+
+interface ScreenLimits {
+  /** Characters that may be retained of one text, and a quarter of what may be retained of all. */
+  readonly maxHeld: number
+  /** Characters of a buffered answer. */
+  readonly maxBuffer: number
+  /** Characters of one tool call. */
+  readonly maxToolCall: number
+}
+
+/** A choice that is refused. */
+export interface Denial<Part> {
+  readonly choice: number
+  /** A part of the answer. */
+  readonly sample: Part | undefined
+  /** Whether a part of this choice went out, and whether text of it did. */
+  readonly opened: boolean
+  readonly hasText: boolean
+  /** Set when a guard could not look; otherwise a violation was found. */
+  readonly fault: GuardFault | undefined
+}
+
+export interface ScreenInit<Part> {
+  readonly codec: OutputCodec<Part>
+  /** Local ones first. */
+  readonly scanners: readonly OutputScanner[]
+  /** Nothing goes out before all of it has passed. */
+  readonly buffer: boolean
+  /** The answer comes as a whole. Without `buffer`, only where nothing is enforced. */
+  readonly atOnce?: boolean
+  /** A block ends the whole answer: `refuse` throws. The first part waits for the next, so that it may get a status. */
+  readonly errorForm: boolean
+  /** How many choices were asked for. */
+  readonly choices: number
+  readonly limits: ScreenLimits
+  readonly observer: ScreenObserver
+  /** The parts of a refusal. @throws in the error form */
+  readonly refuse: (denial: Denial<Part>) => readonly Part[]
+}
 
 /** What the choices of one answer share. */
 export interface AnswerScreen<Part> {
   readonly init: ScreenInit<Part>
-  readonly scanners: ScannerSet
   /** Nothing goes out before the end. */
   readonly buffering: boolean
   readonly done: boolean
@@ -26,6 +64,8 @@ export interface AnswerScreen<Part> {
   locating: number
   /** Called when a guard has answered that was waited for. */
   readonly onChange: () => void
+  /** The guards that read a channel, local ones first. */
+  readersOf(channel: Channel): readonly OutputScanner[]
   emitPart(choice: number, part: Part): void
   /** Bounds what is retained. */
   checkRetained(choice: ScreenedChoice<Part>): void
@@ -161,23 +201,23 @@ export class ScreenedChoice<Part> {
 
   /** Goes on without a guard that could not look, where the policy allows that. @returns whether it ended the choice */
   excuse(text: ScreenedText<Part>, session: ScanSession, fault: GuardFault): boolean {
-    if (this.deny(session.guard, fault)) return true
+    if (this.deny(session.scanner.guard, fault)) return true
     text.without(session)
     return false
   }
 
   /** A guard could not look. @returns whether that ended the choice */
   deny(guard: string, fault: GuardFault): boolean {
-    const { observer, onError } = this.#answer.init
-    observer.failed(guard, fault)
-    if (isTolerated(fault, onError)) return false
-    this.#refuse(fault)
-    return true
+    const ends = this.#answer.init.observer.failed(guard, fault)
+    if (ends) this.#refuse(fault)
+    return ends
   }
 
   /** Goes on as it comes, without the guards that need the full text. */
   stopBuffering(): void {
-    for (const text of this.allTexts) text.withoutFullText()
+    for (const text of this.allTexts) {
+      for (const session of text.sessions) if (session.scanner.needsFullText) text.without(session)
+    }
     for (const group of this.#fragments.values()) if (group.loose) this.#emitLoose(group)
     this.over = this.denial !== undefined
     if (this.over) this.opening.length = 0
@@ -211,11 +251,16 @@ export class ScreenedChoice<Part> {
   #textFor({ channel, droppable, text }: TextPiece<Part>): ScreenedText<Part> | undefined {
     const known = this.texts.get(channel)
     if (known) return known
-    const { init, scanners, onChange } = this.#answer
+    const { init, onChange } = this.#answer
     if (this.#dropped.has(channel)) return void init.observer.withheld(text.length)
     const stream = { channel, choice: this.index, index: 0 }
     const options = { droppable, atOnce: init.atOnce === true }
-    const opened = new ScreenedText<Part>(stream, scanners.of(channel), onChange, options)
+    const opened = new ScreenedText<Part>(
+      stream,
+      this.#answer.readersOf(channel),
+      onChange,
+      options,
+    )
     this.texts.set(channel, opened)
     return opened
   }
@@ -237,8 +282,8 @@ export class ScreenedChoice<Part> {
     group.pieces.push(piece)
     group.size += piece.size
     this.#retain(piece.size)
-    const { init, scanners, retained } = this.#answer
-    const [reader] = scanners.of(piece.channel)
+    const { init, retained } = this.#answer
+    const [reader] = this.#answer.readersOf(piece.channel)
     if (reader && !group.loose) {
       const { maxToolCall, maxBuffer } = init.limits
       if (group.size <= maxToolCall && retained <= maxBuffer) return
@@ -258,9 +303,9 @@ export class ScreenedChoice<Part> {
 
   /** @param retained characters of it that are retained already */
   #takeItem(piece: AtomicPiece<Part>, retained = 0): void {
-    const { init, scanners, onChange, buffering } = this.#answer
+    const { init, onChange, buffering } = this.#answer
     if (piece.unscanned) init.observer.unscanned(piece.unscanned)
-    const item = new AtomicItem(piece, scanners.of(piece.channel), onChange, retained)
+    const item = new AtomicItem(piece, this.#answer.readersOf(piece.channel), onChange, retained)
     this.#retain(item.size - retained)
     this.#items.push(item)
     this.#lookAtItems()
@@ -273,7 +318,7 @@ export class ScreenedChoice<Part> {
     const blocked = this.#locate(text, stopped)
     if (blocked === 'locating') return
     this.#release(text, blocked.safeOffset)
-    this.#report(blocked, text, text.droppable)
+    this.#report(blocked.session, text, text.droppable)
     if (!text.droppable) return this.#refuse(undefined)
     const { channel } = text.stream
     this.#dropped.add(channel)
@@ -284,7 +329,7 @@ export class ScreenedChoice<Part> {
   }
 
   /** Where a text is blocked, once that is known. */
-  #locate(text: ScreenedText<Part>, stopped: Stopped): BlockedAt | 'locating' {
+  #locate(text: ScreenedText<Part>, stopped: ScanSession): BlockedAt | 'locating' {
     if (text.blockedAt) return text.blockedAt
     const located = text.locate(stopped, () => {
       if (this.over || this.#answer.done) throw OVER
@@ -293,7 +338,7 @@ export class ScreenedChoice<Part> {
     text.blockedAt = 'locating'
     this.#answer.locating++
     void located
-      .catch(() => ({ ...stopped, safeOffset: text.released }))
+      .catch(() => ({ session: stopped, safeOffset: text.released }))
       .then((blocked) => {
         text.blockedAt = blocked
         this.#answer.locating--
@@ -317,20 +362,22 @@ export class ScreenedChoice<Part> {
   }
 
   /** The guard that blocks a text, if any. Guards that could not look are left out, or end the choice. */
-  #blockOf(text: ScreenedText<Part>): Stopped | undefined {
-    for (let stopped = text.stopped; stopped; stopped = text.stopped) {
-      const { session, stop } = stopped
-      if (!stop.fault) return stopped
-      if (this.excuse(text, session, stop.fault)) return undefined
+  #blockOf(text: ScreenedText<Part>): ScanSession | undefined {
+    for (let session = text.stopped; session; session = text.stopped) {
+      const { fault } = session.stop!
+      if (!fault) return session
+      if (this.excuse(text, session, fault)) return undefined
     }
     return undefined
   }
 
-  #report(stopped: Stopped, text: ScreenedText<Part>, dropped: boolean): void {
-    const spans = stopped.stop.block?.spans ?? []
-    const matched = spans.map(({ start, end }) => text.textBetween(start, end))
+  #report({ scanner, stop }: ScanSession, text: ScreenedText<Part>, dropped: boolean): void {
+    const { guard, origin } = scanner
+    const block = stop!.block!
     const { choice, channel } = text.stream
-    this.#answer.init.observer.found(stopped, { choice, channel, matched }, dropped)
+    const matched = (block.spans ?? []).map(({ start, end }) => text.textBetween(start, end))
+    const { observer } = this.#answer.init
+    observer.found({ guard, origin, block }, { choice, channel, matched }, !dropped)
   }
 
   #release(text: ScreenedText<Part>, safeOffset: number = text.safeOffset): void {
@@ -405,7 +452,7 @@ class AtomicItem<Part> {
 
   /** All guards have agreed to it, or to what is left of it. */
   get hasPassed(): boolean {
-    return this.texts.every(({ text }) => !text.isPending)
+    return this.texts.every(({ text }) => !text.pending)
   }
 
   /** The part that goes out; nothing if nothing is left. */

@@ -1,11 +1,11 @@
 /** One text of an answer as it grows: what guards have agreed to, and what of it is still retained. */
-import type { Origin, TextStream } from '../plugin.ts'
+import type { TextStream } from '../plugin.ts'
 import type { OutputCodec, PassthroughPiece, TextPiece } from './adapter.ts'
-import { BlockLocator } from './block-locator.ts'
-import { ScanSession, type BlockedAt, type OutputScanner, type Stopped } from './scan-session.ts'
+import { locateBlock } from './block-locator.ts'
+import { ScanSession, type BlockedAt, type OutputScanner } from './scan-session.ts'
 import { wholeCharacters } from './segments.ts'
 
-/** Texts are kept for {@link BlockLocator} up to this length; in longer ones it has no say. */
+/** Texts are kept for {@link locateBlock} up to this length; in longer ones it has no say. */
 const MAX_KEPT = 1_048_576
 
 interface Retained<Part> {
@@ -31,9 +31,9 @@ export class ScreenedText<Part> {
   released = 0
   /** Where the text is blocked: `locating` while that is being found out. */
   blockedAt: BlockedAt | 'locating' | undefined = undefined
+  /** Guards that read it, in their order. */
+  sessions: readonly ScanSession[]
   #ended = false
-  #sessions: readonly ScanSession[]
-  readonly #scanners: readonly OutputScanner[]
   /** All of it, kept only where several local guards read it. */
   #text = ''
   /** What guards have not been told of yet. */
@@ -53,17 +53,16 @@ export class ScreenedText<Part> {
   ) {
     this.stream = stream
     this.droppable = droppable
-    this.#scanners = scanners
     this.#atOnce = atOnce
     const options = { atOnce, changed }
-    this.#sessions = scanners.map((scanner) => new ScanSession(scanner, stream, options))
+    this.sessions = scanners.map((scanner) => new ScanSession(scanner, stream, options))
     this.#keeps = scanners.filter(({ local }) => local).length > 1
   }
 
   /** Offset up to which all guards agree. */
   get safeOffset(): number {
     let safe = this.length
-    for (const { safeOffset } of this.#sessions) if (safeOffset < safe) safe = safeOffset
+    for (const { safeOffset } of this.sessions) if (safeOffset < safe) safe = safeOffset
     return safe
   }
 
@@ -76,31 +75,19 @@ export class ScreenedText<Part> {
     return this.#retained.length === 0
   }
 
-  /** Guards that may agree or stop the text without more of it. */
-  get pending(): readonly ScanSession[] {
-    return this.#sessions.filter(({ state }) => state !== 'ready')
-  }
-
-  get isPending(): boolean {
-    return this.#sessions.some(({ state }) => state !== 'ready')
-  }
-
-  /** Whether a guard of this origin is {@link pending}. */
-  waitsFor(origin: Origin): boolean {
-    return this.#sessions.some((one) => one.origin === origin && one.state !== 'ready')
+  /** Some guard may agree or stop the text without more of it. */
+  get pending(): boolean {
+    return this.sessions.some(({ state }) => state !== 'ready')
   }
 
   /** Some guard has not come to the end of what was pushed: what follows has to wait. */
   get busy(): boolean {
-    return this.#sessions.some(({ state }) => state === 'busy')
+    return this.sessions.some(({ state }) => state === 'busy')
   }
 
-  /** The first guard that stopped the text, in the order of guards. */
-  get stopped(): Stopped | undefined {
-    for (const session of this.#sessions) {
-      if (session.stop) return { session, stop: session.stop }
-    }
-    return undefined
+  /** The first guard that stopped the text. */
+  get stopped(): ScanSession | undefined {
+    return this.sessions.find(({ stop }) => stop)
   }
 
   /** Takes in a further piece. Guards are told of it by {@link tell}. */
@@ -120,7 +107,7 @@ export class ScreenedText<Part> {
     // Guards that check at the end may stop any of the text.
     if (!this.#atOnce) this.#clearUpTo = this.#text.length
     if (this.#keeps && this.length <= MAX_KEPT) this.#text += text
-    for (const session of this.#sessions) session.push(text)
+    for (const session of this.sessions) session.push(text)
     return text.length
   }
 
@@ -128,55 +115,35 @@ export class ScreenedText<Part> {
   end(): void {
     if (this.#ended) return
     this.#ended = true
-    for (const session of this.#sessions) session.end()
+    for (const session of this.sessions) session.end()
   }
 
   idle(): void {
-    for (const session of this.#sessions) session.idle()
+    for (const session of this.sessions) session.idle()
   }
 
   /** Goes on without this guard. */
   without(session: ScanSession): void {
     session.close()
-    this.#sessions = this.#sessions.filter((one) => one !== session)
-  }
-
-  /** Goes on without the guards that need the full text. */
-  withoutFullText(): void {
-    for (const scanner of this.#scanners) {
-      if (!scanner.needsFullText) continue
-      for (const session of this.#sessions) if (isOf(session, scanner)) this.without(session)
-    }
-  }
-
-  /** Guards that retain more than `limit` characters and wait for nothing but more text. */
-  retaining(limit: number): readonly ScanSession[] {
-    return this.#sessions.filter(
-      ({ state, stop, safeOffset }) =>
-        state === 'ready' && !stop && this.length - safeOffset > limit,
-    )
+    this.sessions = this.sessions.filter((one) => one !== session)
   }
 
   /**
-   * Where a stopped text is blocked, and by which guard: see {@link BlockLocator}.
+   * Where a text is blocked that a guard stopped, and by which guard: see {@link locateBlock}.
    * @param proceed throws when the answer is no longer wanted
    */
-  locate({ session, stop }: Stopped, proceed: () => void): BlockedAt | Promise<BlockedAt> {
-    const known = { session, stop, safeOffset: this.safeOffset }
+  locate(session: ScanSession, proceed: () => void): BlockedAt | Promise<BlockedAt> {
+    const known = { session, safeOffset: this.safeOffset }
     const text = this.#text
     const from = Math.max(this.#clearUpTo, this.#earliestEnd() - 1)
-    if (!this.#keeps || !stop.block || text.length - from < 2 || text.length < this.length) {
-      return known
-    }
-    const locals = this.#scanners.filter(
-      (scanner) => scanner.local && this.#sessions.some((one) => isOf(one, scanner)),
-    )
-    return new BlockLocator(locals, this.stream, text, from).locate(known, proceed)
+    if (!this.#keeps || text.length - from < 2 || text.length < this.length) return known
+    const locals = this.sessions.map(({ scanner }) => scanner).filter(({ local }) => local)
+    return locateBlock(locals, this.stream, text, from, known, proceed)
   }
 
   /** Where the first span ends that a guard blocks for: no guard can block earlier. 0 if one does not say. */
   #earliestEnd(): number {
-    const blocks = this.#sessions.flatMap(({ stop }) => stop?.block ?? [])
+    const blocks = this.sessions.flatMap(({ stop }) => stop?.block ?? [])
     return Math.min(
       ...blocks.flatMap(({ spans }) => (spans?.length ? spans.map(({ end }) => end) : 0)),
     )
@@ -234,8 +201,8 @@ export class ScreenedText<Part> {
 
   /** No guard reads on, and nothing more goes out. @returns characters that were retained */
   drop(): number {
-    for (const session of this.#sessions) session.close()
-    this.#sessions = []
+    for (const session of this.sessions) session.close()
+    this.sessions = []
     this.#retained.length = 0
     return this.length - this.released
   }
@@ -246,8 +213,4 @@ function charactersBefore<Part>(retained: Retained<Part> | undefined, offset: nu
   if (retained?.piece.kind !== 'text' || offset <= retained.start || offset >= retained.end)
     return 0
   return wholeCharacters(retained.piece.text, offset - retained.start)
-}
-
-function isOf({ guard, origin }: ScanSession, scanner: OutputScanner): boolean {
-  return scanner.guard === guard && scanner.origin === origin
 }

@@ -1,7 +1,7 @@
 /** Guards that judge a text segment by segment: where the text is cut, and what is asked at once. */
 import type { TextItem, TextStream } from '../plugin.ts'
 import type { GuardRunner } from './runner.ts'
-import type { BlockVerdict } from './verdicts.ts'
+import type { Block } from './verdicts.ts'
 
 /** Segments of one text that a remote guard is asked about at once. */
 const IN_FLIGHT = 3
@@ -18,7 +18,7 @@ interface Question {
 /** What a guard said of the segments so far. */
 interface SegmentProgress {
   readonly safeOffset: number
-  readonly verdict?: BlockVerdict
+  readonly verdict?: Block
 }
 
 type Answer = SegmentProgress | Promise<SegmentProgress>
@@ -41,7 +41,7 @@ export class SegmentCheck {
   readonly #asked: Question[] = []
   #outstanding = 0
   #safeOffset = 0
-  #verdict: BlockVerdict | undefined
+  #verdict: Block | undefined
   #failure: { readonly error: unknown } | undefined
   /** The promise of the next answer. */
   #next: { readonly promise: Promise<SegmentProgress>; readonly resolve: () => void } | undefined
@@ -164,7 +164,7 @@ export class SegmentCheck {
   }
 
   /** @returns a block with its spans placed in the whole text */
-  #blockIn(verdict: unknown, { segment: { start, text } }: Question): BlockVerdict | undefined {
+  #blockIn(verdict: unknown, { segment: { start, text } }: Question): Block | undefined {
     const block = this.#runner.blockIn(verdict, text.length)
     if (!block?.spans || start === 0) return block
     const spans = block.spans.map((span) => {

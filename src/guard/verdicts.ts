@@ -1,9 +1,30 @@
 /** Verdicts of guards, and faults in their place. A guard that misbehaves has not passed a text: that is a fault. */
 import { isObject } from '../errors/checks.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
-import type { CheckProgress, RuleRef, Span, Verdict } from '../plugin.ts'
+import type {
+  ActiveRules,
+  CheckProgress,
+  PatternMatch,
+  PatternView,
+  RuleRef,
+  Span,
+  Verdict,
+} from '../plugin.ts'
 
 export type BlockVerdict = Extract<Verdict, { action: 'block' }>
+
+/** A block, and where a pattern matched the reading of the text in which it did. */
+export type Block = BlockVerdict & { readonly view?: PatternView }
+
+/** The block for a match of a banned pattern. @param offset position of the first pattern in the effective list */
+export function patternBlock({ pattern, start, end, view }: PatternMatch, offset: number): Block {
+  return {
+    action: 'block',
+    rule: `bannedPatterns[${pattern + offset}]`,
+    spans: [{ start, end }],
+    view,
+  }
+}
 
 /** Why a guard could not look. */
 export type FaultKind =
@@ -64,7 +85,9 @@ export function checkVerdict(
       if (verdict.why === 'not-applicable') return undefined
       throw new GuardFault('unreadable', 'the guard cannot read this')
     case 'block': {
-      const { rule, spans = [], score } = verdict
+      // The view is a matter of patterns alone.
+      const { view: _view, ...block } = verdict
+      const { rule, spans = [], score } = block
       if (typeof rule !== 'string' || !RULE.test(rule) || !mayBlockFor(rule)) {
         throw invalid('a rule that it does not answer')
       }
@@ -72,7 +95,7 @@ export function checkVerdict(
         throw invalid('spans outside of the text')
       if (score !== undefined && !(typeof score === 'number' && score >= 0 && score <= 1))
         throw invalid('a score that is not from 0 to 1')
-      return verdict as unknown as BlockVerdict
+      return block as unknown as BlockVerdict
     }
     default:
       throw invalid('an action that does not exist')
@@ -145,24 +168,32 @@ function refusePromise(answer: unknown): void {
   throw invalid('a promise')
 }
 
-/** Whether a call goes on without a guard that could not look. */
-export function isTolerated({ kind }: GuardFault, onError: 'block' | 'allow'): boolean {
-  return onError === 'allow' || kind === 'unpaid'
-}
-
-/** Accepts the rules that a guard enforces and that are in force. @param plugin whose own rules begin with its name */
+/**
+ * Accepts the rules that a guard enforces and that are in force.
+ * @param plugin whose own rules begin with its name
+ */
 export function ruleFilter(
   plugin: string,
   enforces: readonly RuleRef[],
-  inForce: ReadonlySet<string>,
+  rules: ActiveRules,
 ): RuleFilter {
   const own = `x:${plugin}/`
+  const inForce: readonly string[] = referencesTo(rules)
   return (rule) => {
     if (rule.startsWith('x:')) return rule.startsWith(own) || enforces.includes(rule as RuleRef)
     if (rule === 'tampering') return enforces.includes('tampering')
     const family = rule.startsWith('scope:') ? 'scope' : rule.replace(/\[\d+\]$/, '')
-    return enforces.includes(family as RuleRef) && inForce.has(family)
+    return enforces.includes(family as RuleRef) && inForce.includes(family)
   }
+}
+
+/** Rules by the names under which guards enforce them. */
+export function referencesTo({ scopes, deny, bannedPatterns }: ActiveRules): RuleRef[] {
+  return [
+    ...(scopes.length > 0 ? (['scope'] as const) : []),
+    ...deny.map((category) => `deny:${category}` as const),
+    ...(bannedPatterns.length > 0 ? (['bannedPatterns'] as const) : []),
+  ]
 }
 
 function isSpan(span: unknown, length: number): span is Span {

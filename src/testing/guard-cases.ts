@@ -153,11 +153,8 @@ function contextOf(fixture: GuardFixture, one: GuardCase): GuardContext {
 }
 
 function ruleFilterFor(fixture: GuardFixture, one: GuardCase): RuleFilter {
-  const { deny, scopes, bannedPatterns } = rulesOf(fixture, one)
-  const inForce = new Set<string>(deny.map((category) => `deny:${category}`))
-  if (scopes.length > 0) inForce.add('scope')
-  if (bannedPatterns.length > 0) inForce.add('bannedPatterns')
-  return ruleFilter(fixture.plugin.name, fixture.guard.enforces, inForce)
+  const { plugin, guard } = fixture
+  return ruleFilter(plugin.name, guard.enforces, rulesOf(fixture, one))
 }
 
 function countOf(answer: unknown): string {

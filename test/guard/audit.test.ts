@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Decision } from '../../src/guard/decision.ts'
 import { Escalations, type EscalationEvent } from '../../src/guard/escalations.ts'
+import { GuardMetrics } from '../../src/observe/guard-metrics.ts'
 import { startUpstream } from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
 import { guarded, readStream, streamOf, wholeOf } from './_setup.ts'
@@ -26,16 +27,19 @@ describe('what is written down of a call', () => {
   it('does not grow with what is found, and forgets no rule', () => {
     const decision = new Decision({
       mode: 'monitor',
+      onError: 'block',
       evidence: 'hash',
       startedAt: 0,
       unenforced: [],
+      metrics: new GuardMetrics(),
+      warn: () => {},
     })
+    const observer = decision.observer('input', false, 'withheld')
     const find = (rule: 'deny:code' | 'deny:math') =>
-      decision.found(
-        'input',
+      observer.found(
         { guard: 'words', origin: 'key', block: { action: 'block', rule } },
-        { unit: 'messages[0]', choice: 0, channel: 'content', matched: [] },
-        'seen',
+        { unit: 'messages[0]', channel: 'content', matched: [] },
+        true,
       )
     for (let i = 0; i < 5000; i++) find('deny:code')
     find('deny:math')

@@ -26,7 +26,7 @@ describe('a rule that guards only look on for', () => {
     const guards = guardsOf(loaded('words', { mode: 'monitor' }))
     const plan = await guards.planFor(policyOf(), () => {})
     expect(plan).toMatchObject({ faults: [], unenforced: ['deny:code'] })
-    expect(plan!.monitoring).toHaveLength(1)
+    expect(plan!.monitoring.assignments).toHaveLength(1)
     expect(coverageOf(guards, policyOf())).toEqual([{ rule: 'deny:code', input: [], output: [] }])
     expect(await coverageWarnings(guards, policyOf())).toEqual([UNENFORCED])
   })

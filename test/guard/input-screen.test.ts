@@ -21,7 +21,8 @@ function screenOf(items: readonly TextItem[], matcher: unknown, proceed = () => 
     input: { items, refusedTurns: [] },
     patterns: [{ origin: 'key', offset: 0, matcher } as PatternAssignment],
     runners: [],
-    observer: { found: () => {}, failed: () => true, proceed },
+    observer: { found: () => {}, failed: () => true },
+    proceed,
   })
 }
 
@@ -113,7 +114,8 @@ describe('screening an input', () => {
       input: { items: [...items, item(200, 'fine')], refusedTurns },
       patterns: [{ origin: 'key', offset: 0, matcher: compilePatterns(['blue heron']) }],
       runners: [runner as never],
-      observer: { found: () => {}, failed: () => false, proceed: () => {} },
+      observer: { found: () => {}, failed: () => false },
+      proceed: () => {},
     })
     const { stop, withheld } = await screen.local()
     expect([stop, withheld.length, asked]).toEqual([undefined, 200, [1]])

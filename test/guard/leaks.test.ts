@@ -36,7 +36,7 @@ function screened(
       refuse: (denial) => guardAdapter.refusalParts!({ text: NO, ...denial }, input, 'm'),
     },
     {
-      found: ({ stop }) => void rules.push(stop.block!.rule),
+      found: ({ block }) => void rules.push(block.rule),
       failed: (guard, { kind }) => void rules.push(`${guard} ${kind}`),
     },
   )

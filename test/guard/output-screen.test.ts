@@ -2,11 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type OutputScanner, patternScanner, pluginScanner } from '../../src/guard/scan-session.ts'
 import { CircuitBreaker, VerdictCache, GuardRunner } from '../../src/guard/runner.ts'
-import type { ScreenObserver } from '../../src/guard/screen-types.ts'
 import type { Guard } from '../../src/plugin.ts'
 import { literalMatcher, wordGuard } from './_doubles.ts'
 import { bitCodec, type Bit } from './_bits.ts'
-import { LIMITS, screenOf, type Settings } from './_screen.ts'
+import { LIMITS, screenOf, type Observer, type Settings } from './_screen.ts'
 
 interface Run {
   readonly out: readonly Bit[]
@@ -22,7 +21,7 @@ interface Run {
 function bitScreen(
   scanners: readonly OutputScanner[],
   change: Partial<Settings<Bit>> = {},
-  observer: Partial<ScreenObserver> = {},
+  observer: Partial<Observer> = {},
 ) {
   return screenOf<Bit>(
     {
@@ -50,7 +49,7 @@ function run(
   const faults: string[] = []
   const count = { released: 0, withheld: 0 }
   const screen = bitScreen(scanners, change, {
-    found: ({ stop }) => void rules.push(stop.block!.rule),
+    found: ({ block }) => void rules.push(block.rule),
     failed: (guard, { kind }) => void faults.push(`${guard}: ${kind}`),
     released: (n) => void (count.released += n),
     withheld: (n) => void (count.withheld += n),

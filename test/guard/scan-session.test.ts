@@ -158,7 +158,7 @@ describe('a text that several guards block', () => {
         refuse: () => [{ refused: 'no' }],
         limits: { maxHeld: 1_000, maxBuffer: 100_000, maxToolCall: 100 },
       },
-      { found: ({ session }) => void found.push(session.guard) },
+      { found: ({ guard }) => void found.push(guard) },
     )
     const given = pieces.map((piece) => ({ text: piece }))
     const parts = flowFrom<Bit>({
@@ -224,7 +224,7 @@ describe('a policy that is new', () => {
     const first = guards.planFor(policy, () => {})
     expect(first).toBeInstanceOf(Promise)
     const plan = await first
-    expect(plan!.patterns).toHaveLength(1)
+    expect(plan!.enforcing.patterns).toHaveLength(1)
     expect(guards.planFor(policy, () => {})).toBe(plan)
   })
 })

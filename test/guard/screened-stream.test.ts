@@ -154,7 +154,7 @@ describe('an answer in batches of any size', () => {
         refuse: () => [{ refused: 'no' }],
       },
       {
-        found: ({ stop }) => void rules.push(stop.block!.rule),
+        found: ({ block }) => void rules.push(block.rule),
         failed: (guard, { kind }) => void rules.push(`${guard} ${kind}`),
       },
     )

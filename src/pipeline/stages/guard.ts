@@ -1,6 +1,27 @@
-import { CallGuard } from './guard/call.ts'
-import { NO_POLICY } from '../../policy/policy.ts'
-import type { Stage } from '../pipeline.ts'
+/** The guard stage: what guards see of input and answer, in which order, and what follows from it. */
+import { PolicyViolation, Unavailable } from '../../errors/errors.ts'
+import type { GuardAdapter, InputTexts } from '../../guard/adapter.ts'
+import { Decision } from '../../guard/decision.ts'
+import { InputScreen, type InputVerdict } from '../../guard/input-screen.ts'
+import { OutputScreen } from '../../guard/output-screen.ts'
+import type { GuardPlan, GuardSet } from '../../guard/plan.ts'
+import type { Denial } from '../../guard/screened-choice.ts'
+import {
+  ScreenedStream,
+  type ScreenedStreamInit,
+  type ScreeningEnd,
+} from '../../guard/screened-stream.ts'
+import { GuardFault } from '../../guard/verdicts.ts'
+import type { Flow, SearchResult, Side, TextItem } from '../../plugin.ts'
+import { knownRefusals, refusalOf } from '../../policy/policy.ts'
+import { flowFrom, flowOf } from '../../stream/flow.ts'
+import type { Call, Next, Reply, ResultFilter, Stage } from '../pipeline.ts'
+import { GuardRunners, type RunnerGroup } from './guard/runners.ts'
+
+/** ms without new text after which an unfinished segment is judged. */
+const IDLE_MS = 1500
+const UNAVAILABLE = 'A guard of this key could not look at this request. Try again later.'
+const UNANSWERED = 'no guard looks after a rule'
 
 /**
  * Has guards look at the input before anything of it goes upstream, and at the answer before the client gets it. A call
@@ -9,9 +30,303 @@ import type { Stage } from '../pipeline.ts'
 export const guard: Stage = async function guard(call, next) {
   const { policy, runtime, endpoint } = call
   for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
-  if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return next()
+  if (!endpoint.guard) return next()
   const plan = await runtime.guards.planFor(policy, () => call.throwIfAborted())
-  if (!plan) return next()
-  const callGuard = new CallGuard(call, endpoint.guard, plan)
-  return policy.guard.mode === 'monitor' ? callGuard.monitored(next) : callGuard.screened(next)
+  return plan ? new CallGuard(call, endpoint.guard, plan).run(next) : next()
+}
+
+/** Why a call goes no further, if it does not. */
+type Stop = InputVerdict['stop']
+
+/** The guards of one call. Those that monitor change, delay and refuse nothing. */
+class CallGuard implements ResultFilter {
+  readonly #call: Call
+  readonly #adapter: GuardAdapter
+  readonly #plan: GuardPlan
+  readonly #decision: Decision
+  readonly #input: InputTexts
+  readonly #runners: GuardRunners
+  /** Whether the input is looked at, and the answer. */
+  readonly #readsInput: boolean
+  readonly #readsOutput: boolean
+  /** A block ends the call with an error. */
+  readonly #errorForm: boolean
+
+  constructor(call: Call, adapter: GuardAdapter, plan: GuardPlan) {
+    const { policy, runtime, id, request } = call
+    const { mode, onError, onBlock, input, output } = policy.guard
+    const repeats = adapter.outputRepeatsInput === true
+    this.#call = call
+    this.#adapter = adapter
+    this.#plan = plan
+    this.#decision = call.decision = new Decision({
+      mode,
+      onError,
+      evidence: runtime.config.guards.evidence,
+      startedAt: call.startedAt,
+      unenforced: plan.unenforced,
+      metrics: runtime.metrics.guard,
+      warn: (message) => runtime.log.warn(`${id}: ${message}`),
+      escalate: policy.escalate.enabled ? (decision) => this.#escalate(decision) : undefined,
+    })
+    this.#input = adapter.inputTexts(request.input, knownRefusals(policy))
+    this.#runners = new GuardRunners(call, this.#input)
+    this.#readsInput = input || (repeats && output)
+    this.#readsOutput = output && !repeats
+    this.#errorForm = onBlock === 'error' || !adapter.refusalParts
+    this.#updateHeader()
+    for (const { media = [] } of this.#input.items) {
+      for (const { kind } of media) this.#decision.unscanned(kind)
+    }
+  }
+
+  /** Nothing goes upstream, and nothing goes out, that a guard has not agreed to. */
+  async run(next: Next): Promise<Reply> {
+    const enforced = this.#call.policy.guard.mode === 'block'
+    for (const { guard: name, kind } of this.#plan.faults) {
+      const fault = new GuardFault(kind, UNANSWERED)
+      if (this.#decision.failed('input', name, fault, enforced)) return this.#refused(fault)
+    }
+    const { stop, later } = this.#readsInput ? await this.#screenInput() : {}
+    if (stop) return this.#refused(stop)
+    // Search results go in, and come out as citations: either side is reason enough to read them.
+    this.#call.resultFilter = this
+    const { parts } = await next()
+    if (this.#readsOutput || later) return this.#decided(this.#screenOutput(parts, later))
+    this.#decide()
+    return { parts }
+  }
+
+  /**
+   * Search results that keep to the exact rules: the others are neither shown to the model nor cited. Judges are not
+   * asked. Where a guard could not look there are none.
+   */
+  async filterResults(results: readonly SearchResult[]): Promise<readonly SearchResult[]> {
+    const { enforcing, monitoring } = this.#plan
+    const texts = textsOf(results)
+    this.#monitorInput(texts, localOf(monitoring))
+    const group = this.#runners.start(localOf(enforcing), true)
+    try {
+      const { stop, withheld } = await this.#inputScreen(texts, group, 'dropped').local()
+      if (stop) return []
+      return results.filter((_, index) => !withheld.includes(texts.refusedTurns[index]!))
+    } finally {
+      group.end()
+    }
+  }
+
+  /**
+   * Nothing of the input goes upstream before the local guards have agreed, and as a rule the remote ones.
+   * @returns `later`: the verdict of guards that still look while the model is asked
+   */
+  async #screenInput(): Promise<{ readonly stop?: Stop; readonly later?: Promise<Stop> }> {
+    const { enforcing, monitoring } = this.#plan
+    this.#monitorInput(this.#input, monitoring)
+    const group = this.#runners.start(enforcing, true)
+    const screen = this.#inputScreen(this.#input, group, 'withheld')
+    const stop = this.#apply(await screen.local())
+    if (stop || !screen.isRemote) {
+      group.end()
+      return { stop }
+    }
+    const remote = async () => {
+      try {
+        return this.#apply(await screen.remote())
+      } finally {
+        group.end()
+      }
+    }
+    // A turn that may have to be withheld must not go upstream before.
+    const { overlapInput } = this.#call.runtime.config.guards
+    const overlaps = overlapInput && this.#input.refusedTurns.length === 0
+    return overlaps ? { later: remote() } : { stop: await remote() }
+  }
+
+  /** Records what guards would do about an input. */
+  #monitorInput(texts: InputTexts, set: GuardSet): void {
+    if (set.patterns.length + set.assignments.length === 0) return
+    const group = this.#runners.start(set, false)
+    const screen = this.#inputScreen(texts, group, 'withheld')
+    const looking = async () => {
+      const { stop } = await screen.local()
+      if (!stop) await screen.remote()
+    }
+    this.#decision.waitFor(looking().finally(group.end))
+  }
+
+  /** @param spared what becomes of a turn that violates a rule and need not end the call */
+  #inputScreen(
+    input: InputTexts,
+    { patterns, runners, signal, enforced }: RunnerGroup,
+    spared: 'withheld' | 'dropped',
+  ): InputScreen {
+    const { found, failed } = this.#decision.observer('input', enforced, spared)
+    const observer = {
+      found,
+      // A guard that is called off, because another one has blocked or the client has left, has not failed.
+      failed: (name: string, fault: GuardFault) =>
+        (enforced && signal?.aborted === true) || failed(name, fault),
+    }
+    const proceed = () => this.#call.throwIfAborted()
+    return new InputScreen({ input, patterns, runners, observer, proceed })
+  }
+
+  /** Withholds turns that have to be. */
+  #apply({ stop, withheld }: InputVerdict): Stop {
+    const call = this.#call
+    call.throwIfAborted()
+    if (!stop && withheld.length > 0) {
+      call.outbound = this.#adapter.withhold!(call.outbound, withheld)
+    }
+    return stop
+  }
+
+  /** @param later the verdict of guards that still look at the input */
+  #screenOutput(parts: Flow<any>, later: Promise<Stop> | undefined): Flow<any> {
+    const inputVerdict = later?.then((stop) => stop && this.#refusal(stop))
+    if (!this.#readsOutput) return this.#stream({ parts, inputVerdict, enforce: true })
+    const { enforcing, monitoring } = this.#plan
+    return this.#read(this.#read(parts, monitoring, false), enforcing, true, inputVerdict)
+  }
+
+  /** Has guards read an answer. @param enforced false: nothing of it changes */
+  #read(
+    parts: Flow<any>,
+    set: GuardSet,
+    enforced: boolean,
+    inputVerdict?: Promise<Flow<any> | undefined>,
+  ): Flow<any> {
+    const { policy, runtime, request } = this.#call
+    const group = this.#runners.start(set, enforced)
+    const scanners = this.#runners.scanners(group)
+    if (scanners.length === 0) {
+      group.end()
+      return inputVerdict ? this.#stream({ parts, inputVerdict, enforce: true }) : parts
+    }
+    const buffer =
+      !request.stream ||
+      policy.guard.stream === 'buffer' ||
+      scanners.some(({ needsFullText }) => needsFullText)
+    const screen = new OutputScreen<any>({
+      codec: this.#adapter.outputCodec(request.input),
+      scanners,
+      buffer: enforced && buffer,
+      atOnce: !request.stream,
+      errorForm: enforced && this.#errorForm,
+      choices: this.#adapter.choices(request.input),
+      limits: runtime.config.guards.limits,
+      observer: this.#decision.observer('output', enforced, 'dropped'),
+      refuse: enforced ? (denial) => this.#refusalParts('output', denial) : () => [],
+    })
+    const { promise, resolve } = Promise.withResolvers<void>()
+    if (!enforced) this.#decision.waitFor(promise)
+    const closed = ({ stalledMs, complete }: ScreeningEnd) => {
+      if (enforced) runtime.metrics.guard.screened(screen.mostRetained, stalledMs)
+      else if (!complete) this.#decision.incomplete = true
+      group.end()
+      resolve()
+    }
+    return this.#stream({ parts, screen, inputVerdict, enforce: enforced, closed })
+  }
+
+  #stream(init: Omit<ScreenedStreamInit<any>, 'idleMs' | 'stallMs'>): Flow<any> {
+    const { scope, runtime } = this.#call
+    const stallMs = runtime.config.guards.deadlines.stall * 1000
+    const stream = new ScreenedStream<any>({ ...init, idleMs: IDLE_MS, stallMs })
+    scope.defer(() => stream.close())
+    return flowFrom(stream)
+  }
+
+  /** Refuses the whole call; the model has said nothing. */
+  #refused(stop: NonNullable<Stop>): Reply {
+    return this.#decided(this.#refusal(stop))
+  }
+
+  #refusal(stop: NonNullable<Stop>): Flow<any> {
+    const fault = stop === 'blocked' ? undefined : stop
+    const parts: any[] = []
+    try {
+      for (let choice = 0; choice < this.#adapter.choices(this.#call.request.input); choice++) {
+        const denial = { choice, sample: parts[0], opened: false, hasText: false, fault }
+        parts.push(...this.#refusalParts('input', denial))
+      }
+    } catch (error) {
+      // Billing sees it like any other answer that fails.
+      return flowFrom({ next: () => Promise.reject(error), close: () => {} })
+    }
+    return flowOf(...parts)
+  }
+
+  /** @throws PolicyViolation or Unavailable in the error form */
+  #refusalParts(side: Side, { fault, ...denial }: Denial<any>): readonly any[] {
+    const call = this.#call
+    if (fault) this.#decision.failedFor(side, denial.choice)
+    if (fault && this.#errorForm) {
+      this.#updateHeader()
+      throw new Unavailable('guard_unavailable', UNAVAILABLE)
+    }
+    this.#decision.escalate()
+    this.#updateHeader()
+    const text = refusalOf(call.policy)
+    if (this.#errorForm) throw new PolicyViolation(text)
+    call.outcome = 'refused'
+    return this.#adapter.refusalParts!({ text, ...denial }, call.request.input, call.model.id)
+  }
+
+  #escalate({ mode, outcome, rules }: ReturnType<Decision['summary']>): void {
+    const { runtime, headers, id, account, key, path, model } = this.#call
+    if (mode === 'block') headers['x-service-guard-escalate'] = 'true'
+    runtime.escalations?.add({
+      event: 'guard.escalation',
+      at: new Date().toISOString(),
+      request_id: id,
+      account_id: account.id,
+      key_id: key.id,
+      endpoint: path,
+      model: model.id,
+      mode,
+      outcome,
+      rules,
+    })
+  }
+
+  /** An answer after whose end nothing is left to decide. */
+  #decided(parts: Flow<any>): Reply {
+    return { parts: parts.through({ end: () => this.#decide() }) }
+  }
+
+  #decide(): void {
+    this.#decision.final = true
+    this.#updateHeader()
+  }
+
+  /** Puts what is known into a header; without effect once the head is out. */
+  #updateHeader(): void {
+    this.#call.headers['x-service-guard'] = this.#decision.header()
+  }
+}
+
+/**
+ * What the model would be shown of search results; each result is a turn of its own that can be left out. Exact rules
+ * read their channel, heuristics do not.
+ */
+function textsOf(results: readonly SearchResult[]): InputTexts {
+  const base = { side: 'input', channel: 'annotation', role: 'tool', current: true } as const
+  const items = results.map(({ title, url, content, publishedAt }, index) =>
+    Object.entries({ title, url, content, publishedAt }).flatMap(([name, text]): TextItem[] =>
+      text ? [{ ...base, id: `search[${index}].${name}`, text }] : [],
+    ),
+  )
+  const refusedTurns = items.map((some) => {
+    return { items: new Set(some.map(({ id }) => id)), messages: [] }
+  })
+  return { items: items.flat(), refusedTurns }
+}
+
+/** What reads without asking elsewhere. */
+function localOf({ patterns, assignments }: GuardSet): GuardSet {
+  return {
+    patterns,
+    assignments: assignments.filter(({ instance }) => instance.guard.execution === 'local'),
+  }
 }

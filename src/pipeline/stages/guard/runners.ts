@@ -1,7 +1,7 @@
 /** The guards of a policy at work for one call: with which rules, until when, at whose expense. */
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../../guard/host.ts'
 import { type OutputScanner, patternScanner, pluginScanner } from '../../../guard/scan-session.ts'
-import type { Assignment, GuardInstance, PatternAssignment } from '../../../guard/plan.ts'
+import type { Assignment, GuardInstance, GuardSet, PatternAssignment } from '../../../guard/plan.ts'
 import type { InputTexts } from '../../../guard/adapter.ts'
 import { GuardRunner } from '../../../guard/runner.ts'
 import type { Call } from '../../pipeline.ts'
@@ -11,16 +11,17 @@ import type { GuardContext, Origin } from '../../../plugin.ts'
 const TURN_HEAD = 1200
 const TURN_TAIL = 800
 
-/** Plugins that work on one task, such as the input of a call. */
+/** Guards that work on one task, such as the input of a call. */
 export interface RunnerGroup {
+  readonly patterns: readonly PatternAssignment[]
   readonly runners: readonly GuardRunner[]
+  /** False for guards that only monitor. */
+  readonly enforced: boolean
   /** Aborted with the call, and by {@link end}. */
   readonly signal?: AbortSignal
   /** Their answers do not matter any more. Idempotent. */
   readonly end: () => void
 }
-
-const NO_RUNNERS: RunnerGroup = { runners: [], end() {} }
 
 export class GuardRunners {
   readonly #call: Call
@@ -34,26 +35,24 @@ export class GuardRunners {
   }
 
   /**
-   * Plugins for one task. The caller ends the group.
+   * Puts guards to one task. The caller ends the group.
    * @param enforced false for guards that only monitor, which do so at the operator's expense
    */
-  start(assignments: readonly Assignment[], enforced: boolean): RunnerGroup {
-    if (assignments.length === 0) return NO_RUNNERS
+  start({ patterns, assignments }: GuardSet, enforced: boolean): RunnerGroup {
+    if (assignments.length === 0) return { patterns, runners: [], enforced, end() {} }
     const call = this.#call
     const scope = call.abortScope()
+    const { signal } = scope
     const end = () => {
       call.release(scope)
       scope.abort()
     }
-    const runners = assignments.map((one) => this.#runnerOf(one, scope.signal, enforced))
-    return { runners, signal: scope.signal, end }
+    const runners = assignments.map((one) => this.#runnerOf(one, signal, enforced))
+    return { patterns, runners, enforced, signal, end }
   }
 
   /** Scanners of the answer, patterns before plugins. */
-  scanners(
-    patterns: readonly PatternAssignment[],
-    { runners }: RunnerGroup,
-  ): readonly OutputScanner[] {
+  scanners({ patterns, runners }: RunnerGroup): readonly OutputScanner[] {
     return [
       ...patterns.map(({ matcher, offset, origin }) => patternScanner(matcher, offset, origin)),
       ...runners
