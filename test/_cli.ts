@@ -11,8 +11,6 @@ import { folder } from './_folder.ts'
 import { send } from './_setup.ts'
 
 const CLI = resolve(import.meta.dirname, '../src/cli.ts')
-/** On a busy machine a process takes its time to start. */
-export const PATIENT = { timeout: 60_000 }
 
 export interface Said {
   readonly code: number | null
@@ -92,7 +90,7 @@ export async function call(args: readonly string[], { cwd, env = {} }: Where = {
 
 /** Where a gateway answers, once it does. */
 export async function urlOf({ said }: Running): Promise<string> {
-  await expect.poll(said, PATIENT).toMatch(/Base URL +\S+\n[^]*\nModels: \S+\n/)
+  await expect.poll(said).toMatch(/Base URL +\S+\n[^]*\nModels: \S+\n/)
   return /Base URL +(\S+)\/v1\n/.exec(said())![1]!
 }
 

@@ -8,7 +8,6 @@ import {
   ask,
   call as callOf,
   keyIn,
-  PATIENT,
   run as runOf,
   start as startOf,
   urlOf,
@@ -144,9 +143,7 @@ describe('serve', () => {
   it('works in an empty folder: prints a URL and a key that answers', async () => {
     const running = await start(['serve', '--port', '0'])
     const url = await urlOf(running)
-    await expect
-      .poll(running.said, PATIENT)
-      .toContain('The admin API is off: set SLUICEGATE_ADMIN_TOKEN')
+    await expect.poll(running.said).toContain('The admin API is off: set SLUICEGATE_ADMIN_TOKEN')
     const said = running.said()
     const body = JSON.parse(/-d '(.*)'\n/.exec(said)![1]!)
     const answer = await ask(url, keyIn(said), CHAT, body)
@@ -212,9 +209,9 @@ describe('serve', () => {
     }
     expect(await ids()).toEqual(['mock/echo'])
     await writeFile(file, CONFIG.replace('mock/echo', 'mock/other'))
-    await expect.poll(ids, PATIENT).toEqual(['mock/other'])
+    await expect.poll(ids).toEqual(['mock/other'])
     await writeFile(file, 'models: 7\n')
-    await expect.poll(said, PATIENT).toContain('the previous one stays in use')
+    await expect.poll(said).toContain('the previous one stays in use')
     expect(await ids()).toEqual(['mock/other'])
   })
 
@@ -235,9 +232,9 @@ describe('serve', () => {
   it('ends at once on the second signal', async () => {
     const { url, child, said, ended } = await serve(SLOW)
     const answer = ask(url, keyIn(said()), CHAT, { ...hello, stream: true }).catch(() => 'cut off')
-    await expect.poll(() => callsAt(url), PATIENT).toBe(1)
+    await expect.poll(() => callsAt(url)).toBe(1)
     child.kill('SIGTERM')
-    await expect.poll(said, PATIENT).toContain('waiting for running calls')
+    await expect.poll(said).toContain('waiting for running calls')
     child.kill('SIGTERM')
     expect(await ended).toMatchObject({ code: 1 })
     expect(await answer).toBe('cut off')
@@ -302,7 +299,7 @@ describe('init and check', () => {
 })
 
 describe('a gateway whose output is closed', () => {
-  it('continues to serve', PATIENT, async () => {
+  it('continues to serve', async () => {
     const { child, url } = await serve(
       CONFIG.replace('access: false', 'access: true, format: json'),
     )
@@ -318,34 +315,30 @@ describe('a gateway whose output is closed', () => {
 })
 
 describe('a gateway with its state in a file', () => {
-  it(
-    'knows accounts, keys and money again after it was killed, and shows the key once',
-    PATIENT,
-    async () => {
-      const cwd = await folder({
-        'gateway.config.yaml': CONFIG.replace('driver: memory', 'driver: file'),
-      })
-      const env = { SLUICEGATE__STATE: '{"driver":"file","path":"./data"}' }
-      const first = await start(['serve'], { cwd, env })
-      await expect.poll(first.said, PATIENT).toMatch(/sk-sluice-/)
-      const secret = keyIn(first.said())
-      const of = async (running: Running, path: string, body?: object) =>
-        ask(await urlOf(running), secret, path, body)
-      const { usage } = (await of(first, CHAT, hello)).json
-      expect(usage.cost).toBeGreaterThan(0)
-      const credits = (await of(first, '/v1/credits')).text
-      first.child.kill('SIGKILL')
-      await first.ended
+  it('knows accounts, keys and money again after it was killed, and shows the key once', async () => {
+    const cwd = await folder({
+      'gateway.config.yaml': CONFIG.replace('driver: memory', 'driver: file'),
+    })
+    const env = { SLUICEGATE__STATE: '{"driver":"file","path":"./data"}' }
+    const first = await start(['serve'], { cwd, env })
+    await expect.poll(first.said).toMatch(/sk-sluice-/)
+    const secret = keyIn(first.said())
+    const of = async (running: Running, path: string, body?: object) =>
+      ask(await urlOf(running), secret, path, body)
+    const { usage } = (await of(first, CHAT, hello)).json
+    expect(usage.cost).toBeGreaterThan(0)
+    const credits = (await of(first, '/v1/credits')).text
+    first.child.kill('SIGKILL')
+    await first.ended
 
-      const second = await start(['serve'], { cwd, env })
-      expect((await of(second, '/v1/credits')).text).toBe(credits)
-      expect((await of(second, '/v1/key')).json.data.spend_usd).toBe(usage.cost)
-      expect(second.said()).not.toContain('sk-sluice-')
-      const third = await call(['serve', '--port', '0'], { cwd, env })
-      expect(third.code).toBe(1)
-      expect(third.err).toMatch(/one process/i)
-    },
-  )
+    const second = await start(['serve'], { cwd, env })
+    expect((await of(second, '/v1/credits')).text).toBe(credits)
+    expect((await of(second, '/v1/key')).json.data.spend_usd).toBe(usage.cost)
+    expect(second.said()).not.toContain('sk-sluice-')
+    const third = await call(['serve', '--port', '0'], { cwd, env })
+    expect(third.code).toBe(1)
+    expect(third.err).toMatch(/one process/i)
+  })
 })
 
 describe('the data folder of a gateway', () => {

@@ -18,7 +18,6 @@ models:
     deployments: [{ provider: mock, model: echo }]
 `
 /** Time-out for tests with several processes. */
-const PATIENT = { timeout: 120_000 }
 
 const run = (cwd: string, ...args: string[]) => cli.run(args, { cwd })
 const call = (cwd: string, ...args: string[]) => cli.call(args, { cwd })
@@ -44,7 +43,7 @@ function withLine(text: string, line: object): string {
 }
 
 describe('moving a ledger', () => {
-  it('moves accounts, keys and money, once', PATIENT, async () => {
+  it('moves accounts, keys and money, once', async () => {
     const [here, there] = [await place('state: { driver: file, retention: 2 }\n'), await place()]
     const first = await serve(here)
     const secret = keyIn(first.said())

@@ -17,7 +17,6 @@ import { folder } from '../_folder.ts'
 const ROOT = join(import.meta.dirname, '../..')
 
 /** Time-out for noticing a change, for a machine under load. */
-const SOON = { timeout: 60_000 }
 
 const MODEL = {
   pricing: { prompt: '0.0000025' },
@@ -644,10 +643,10 @@ describe('watching', () => {
     const cwd = await folder({ 'gateway.config.yaml': withPort(1) })
     const { ports, errors, file } = await watched(cwd)
     await writeFile(file, withPort(2))
-    await expect.poll(ports, SOON).toEqual([2])
+    await expect.poll(ports).toEqual([2])
     await writeFile(`${file}.tmp`, withPort(3))
     await rename(`${file}.tmp`, file)
-    await expect.poll(ports, SOON).toEqual([2, 3])
+    await expect.poll(ports).toEqual([2, 3])
     expect(errors).toEqual([])
   })
 
@@ -656,9 +655,9 @@ describe('watching', () => {
     const cwd = await folder({ 'gateway.config.ts': text })
     const { loads, errors, file } = await watched(cwd)
     await writeFile(file, `${text}\n`)
-    await expect.poll(timesRead, SOON).toBe(2)
+    await expect.poll(timesRead).toBe(2)
     await writeFile(file, text.replace('{}', '{ server: { port: 6 } }'))
-    await expect.poll(() => loads.length, SOON).toBe(1)
+    await expect.poll(() => loads.length).toBe(1)
     expect(loads[0]!.config.server.port).toBe(6)
     expect(errors).toEqual([])
   })
@@ -667,11 +666,11 @@ describe('watching', () => {
     const cwd = await folder({ 'gateway.config.yaml': withPort(1) })
     const { ports, errors, file } = await watched(cwd)
     await writeFile(file, 'server: { port: high }')
-    await expect.poll(() => errors.length, SOON).toBe(1)
+    await expect.poll(() => errors.length).toBe(1)
     expect(errors[0]).toBeInstanceOf(ConfigError)
     expect(ports()).toEqual([])
     await writeFile(file, withPort(5))
-    await expect.poll(ports, SOON).toEqual([5])
+    await expect.poll(ports).toEqual([5])
   })
 
   it('sees the models file, .env and imported modules', async () => {
@@ -689,11 +688,11 @@ describe('watching', () => {
     const { loads } = await watched(cwd)
     const last = () => loads.at(-1)?.config
     await writeFile(join(cwd, 'config/port.ts'), 'export const port = 2')
-    await expect.poll(() => last()?.server.port, SOON).toBe(2)
+    await expect.poll(() => last()?.server.port).toBe(2)
     await writeFile(join(cwd, '.env'), 'HOST=some.test')
-    await expect.poll(() => last()?.server.host, SOON).toBe('some.test')
+    await expect.poll(() => last()?.server.host).toBe('some.test')
     await writeFile(join(cwd, 'config/models/all.json'), JSON.stringify({ 'a/b': MODEL }))
-    await expect.poll(() => Object.keys(last()?.models ?? {}), SOON).toEqual(['a/b'])
+    await expect.poll(() => Object.keys(last()?.models ?? {})).toEqual(['a/b'])
   })
 
   it('follows the models file to another folder', async () => {
@@ -705,9 +704,9 @@ describe('watching', () => {
     const { loads, file } = await watched(cwd)
     const models = () => Object.keys(loads.at(-1)?.config.models ?? {})
     await writeFile(file, withModels('b/m.json'))
-    await expect.poll(models, SOON).toEqual(['b/one'])
+    await expect.poll(models).toEqual(['b/one'])
     await writeFile(join(cwd, 'b/m.json'), JSON.stringify({ 'b/two': MODEL }))
-    await expect.poll(models, SOON).toEqual(['b/two'])
+    await expect.poll(models).toEqual(['b/two'])
   })
 
   it('ends when it is closed', async () => {
@@ -716,7 +715,7 @@ describe('watching', () => {
     const second = await watched(cwd)
     await first.close()
     await writeFile(first.file, withPort(2))
-    await expect.poll(second.ports, SOON).toEqual([2])
+    await expect.poll(second.ports).toEqual([2])
     expect(first.ports()).toEqual([])
   })
 })

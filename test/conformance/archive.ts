@@ -39,7 +39,7 @@ export function archiveConformance(
     title: string,
     run: (past: Past, fresh: () => Promise<Ledger>) => Promise<void>,
   ) =>
-    it(title, { timeout: 30_000 }, async () => {
+    it(title, async () => {
       const clock = await clockOf()
       const opened: Ledger[] = []
       const fresh = async () => {
@@ -59,7 +59,7 @@ export function archiveConformance(
     describe('folding', () => foldExamples(example))
     describe('exporting and importing', () => transferExamples(example))
 
-    it('agrees with itself after any history', { timeout: 120_000 }, async () => {
+    it('agrees with itself after any history', async () => {
       await fc.assert(
         fc.asyncProperty(histories, async (history) => {
           const clock = await clockOf()

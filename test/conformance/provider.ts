@@ -13,6 +13,8 @@ export interface Conforming {
   readonly exempt?: readonly string[]
 }
 
+/** Every operation of a correct provider comes to an end, however busy the machine is. */
+const PATIENCE_MS = 60_000
 const FOLDERS = new URL('../providers/transcripts/', import.meta.url)
 
 /** Describes the kit's run for one built-in provider. */
@@ -24,6 +26,7 @@ export function conforms({ name, options, unchecked = [], exempt = [] }: Conform
         provider: name,
         directory: import.meta.dirname,
         transcripts,
+        timeoutMs: PATIENCE_MS,
         ...(options && { options }),
       })
       const failed = checks.filter(({ name, on, result }) => {

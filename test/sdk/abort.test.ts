@@ -106,7 +106,7 @@ describe('a client that leaves', () => {
 
   it('because its patience is at an end', async () => {
     s.vendor.answer(stalling())
-    const error = await rejected(client.chat.completions.create(HELLO, { timeout: 300 }))
+    const error = await rejected(client.chat.completions.create(HELLO, { timeout: 3000 }))
     expect(error).toBeInstanceOf(APIConnectionTimeoutError)
     await expectLeft(PROMPT)
   })

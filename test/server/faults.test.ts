@@ -21,11 +21,14 @@ let t: TestGateway
 beforeAll(async () => {
   vendor = await startUpstream()
   spare = await startUpstream()
-  const settings = { timeout: 1, firstPartTimeout: 1, idleTimeout: 1 }
   const provider = (url: string) => ({
     use: 'openai-compatible',
     options: { baseURL: `${url}/v1` },
-    ...settings,
+  })
+  const withLimits = (limits: object) => ({
+    pricing: PRICES,
+    capabilities: ['STREAMING' as const],
+    deployments: [{ provider: 'vendor', model: 'swift', ...limits }],
   })
   t = await createTestGateway({
     providers: {
@@ -34,16 +37,14 @@ beforeAll(async () => {
       gone: provider('http://127.0.0.1:9'),
     },
     models: {
-      'acme/swift': {
-        pricing: PRICES,
-        capabilities: ['STREAMING'],
-        deployments: [{ provider: 'vendor', model: 'swift' }],
-      },
+      'acme/swift': withLimits({}),
+      'acme/silent': withLimits({ timeout: 1, firstPartTimeout: 1 }),
+      'acme/stalling': withLimits({ idleTimeout: 1 }),
       'acme/double': {
         pricing: PRICES,
         capabilities: ['STREAMING'],
         deployments: [
-          { provider: 'vendor', model: 'a' },
+          { provider: 'vendor', model: 'a', timeout: 1, firstPartTimeout: 1 },
           { provider: 'spare', model: 'b', priority: 1 },
         ],
       },
@@ -149,7 +150,9 @@ describe('an upstream', () => {
         ['never answers', { pieces: [], ending: 'hang' as const }, 504, 'upstream_timeout'],
       ])('%s', async (_name, answer, status, code) => {
         vendor.answer(answer)
-        const got = await t.chat(request)
+        // Only a vendor that never answers has to be quick.
+        const model = status === 504 ? 'acme/silent' : 'acme/swift'
+        const got = await t.chat({ ...request, model })
         expect([got.status, got.json.error.code]).toEqual([status, code])
         expect(got.text).not.toMatch(/sk-vendor|html/)
         if (status === 503) {
@@ -193,7 +196,8 @@ describe('an upstream', () => {
     ],
   ])('%s: the client hears of it and pays for what came', async (_name, answer, code) => {
     vendor.answer(answer)
-    const got = await t.chat({ ...body, stream: true })
+    const model = code === 'upstream_timeout' ? 'acme/stalling' : 'acme/swift'
+    const got = await t.chat({ ...body, model, stream: true })
     expect(got.status).toBe(200)
     const all = eventsOf(got.text)
     expect(all.at(-1)).toBe('[DONE]')

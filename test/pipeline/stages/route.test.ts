@@ -310,15 +310,15 @@ describe('limits of time', () => {
   it('of a deployment are its own: the next one is asked, a stalled stream breaks off', async () => {
     await using s = await setUp({
       a: { answer: { pieces: [], ending: 'hang' }, firstPartTimeout: 0.2, timeout: 0.2 },
-      b: { answer: FINE, priority: 1, idleTimeout: 0.2 },
+      b: { answer: FINE, priority: 1 },
     })
     const answers = await Promise.all([s.ask({ stream: true }), s.ask()])
     expect(answers.map(({ status }) => status)).toEqual([200, 200])
     expect(s.a.requests.length).toBe(2)
     expect((await s.health()).a.last_failure).toBe('timeout')
-    s.a.answer(BROKEN)
-    s.b.answer({ ...events(says('one ')), ending: 'hang' })
-    const stalled = await s.ask({ stream: true })
+    const hanging: FakeResponse = { ...events(says('one ')), ending: 'hang' }
+    await using t = await setUp({ a: { answer: hanging, idleTimeout: 0.2 } })
+    const stalled = await t.ask({ stream: true })
     expect(eventsOf(stalled.text).at(-2).error.code).toBe('upstream_timeout')
   })
 

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 
 export const NOT_INSTALLED = 'redis-server is not installed'
-const PATIENCE_MS = 15_000
+const PATIENCE_MS = 60_000
 
 export interface ServerOptions {
   readonly appendfsync?: 'always' | 'everysec'

@@ -4,7 +4,6 @@ import { collect, LIMITS, settlement } from '../sqlite/_engine.ts'
 import { admit, installed, needRedis, open, startedCluster } from './_engine.ts'
 import { addReplica, startCluster, type RedisServer } from './_redis.ts'
 
-const PATIENCE = { timeout: 60_000 }
 const ACCOUNTS = Array.from({ length: 30 }, (_, i) => `acct_${i}`)
 let cluster: RedisServer[] = []
 
@@ -58,31 +57,27 @@ describe('the redis engine on a cluster', () => {
     expect(logged.filter((line) => line.startsWith('error'))).toEqual([])
   })
 
-  it(
-    'books the settlements that a node missed while it was down',
-    { timeout: 60_000 },
-    async () => {
-      const { ledger } = await open(cluster.map(({ url }) => url))
-      const accounts = ACCOUNTS.map((account) => `missed_${account}`)
-      for (const account of accounts) await ledger.limits(account, 'key', LIMITS, 1)
-      await cluster[1]!.kill()
-      const settle = (account: string) =>
-        ledger.settle({ ...settlement(`req_${account}`, 3n), account })
-      const settled = await Promise.all(accounts.map(settle))
-      expect(settled.every(({ state }) => state === 'charged')).toBe(true)
-      const { outbox } = ledger.health()
-      expect(outbox).toBeGreaterThan(0)
-      expect(outbox).toBeLessThan(30)
-      await cluster[1]!.start()
-      await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
-      for (const account of accounts) {
-        expect(await ledger.account(account)).toMatchObject({ balance: -3n })
-      }
-      expect(await ledger.verify()).toEqual([])
-    },
-  )
+  it('books the settlements that a node missed while it was down', async () => {
+    const { ledger } = await open(cluster.map(({ url }) => url))
+    const accounts = ACCOUNTS.map((account) => `missed_${account}`)
+    for (const account of accounts) await ledger.limits(account, 'key', LIMITS, 1)
+    await cluster[1]!.kill()
+    const settle = (account: string) =>
+      ledger.settle({ ...settlement(`req_${account}`, 3n), account })
+    const settled = await Promise.all(accounts.map(settle))
+    expect(settled.every(({ state }) => state === 'charged')).toBe(true)
+    const { outbox } = ledger.health()
+    expect(outbox).toBeGreaterThan(0)
+    expect(outbox).toBeLessThan(30)
+    await cluster[1]!.start()
+    await expect.poll(() => ledger.health().outbox).toBe(0)
+    for (const account of accounts) {
+      expect(await ledger.account(account)).toMatchObject({ balance: -3n })
+    }
+    expect(await ledger.verify()).toEqual([])
+  })
 
-  it('sends the bookings of the old primary to the new one', { timeout: 60_000 }, async () => {
+  it('sends the bookings of the old primary to the new one', async () => {
     const servers = await startedCluster(2)
     const replica = await addReplica(servers)
     onTestFinished(() => replica[Symbol.asyncDispose]())
@@ -94,7 +89,7 @@ describe('the redis engine on a cluster', () => {
       server.ask(async (client) => (await client.keys('gw:{*}:book')).length)
     const owned = await books(servers[0]!)
     expect(owned).toBeGreaterThan(0)
-    await expect.poll(() => books(replica), PATIENCE).toBe(owned)
+    await expect.poll(() => books(replica)).toBe(owned)
     await servers[0]!.kill()
     await replica.ask((client) => client.call('CLUSTER', 'FAILOVER', 'TAKEOVER'))
     const asked = async () => {
@@ -102,7 +97,7 @@ describe('the redis engine on a cluster', () => {
       const counts = [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)]
       return counts.reduce((sum, [, calls]) => sum + Number(calls), 0)
     }
-    await expect.poll(asked, PATIENCE).toBeGreaterThanOrEqual(owned)
+    await expect.poll(asked).toBeGreaterThanOrEqual(owned)
     expect(await ledger.verify()).toEqual([])
   })
 })

@@ -51,7 +51,7 @@ describe('a Redis that cannot be used', () => {
 describe('a start', () => {
   needRedis()
 
-  it('waits for a server, and reports why none answers', { timeout: 30_000 }, async () => {
+  it('waits for a server, and reports why none answers', async () => {
     const server = await serverForTest()
     await server.kill()
     const opened = open(server.url)

@@ -10,7 +10,6 @@ import { Address, startReplica, type RedisServer } from './_redis.ts'
 
 const HOUR_MS = 3_600_000
 const AWAY = { status: 503, code: 'service_unavailable', headers: { 'retry-after': '1' } }
-const PATIENCE = { timeout: 60_000 }
 
 needRedis()
 
@@ -80,9 +79,9 @@ describe('while Redis hangs', () => {
     expect(ledger.health()).toMatchObject({ ok: false, outbox: 250 })
     await ledger.leave(pending)
     server.resume()
-    await expect.poll(() => ledger.health(), PATIENCE).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+    await expect.poll(() => ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
     await expectBooked(ledger, requests, 3n)
-    await expect.poll(async () => (await ledger.key('acct', 'key')).inFlight, PATIENCE).toBe(0)
+    await expect.poll(async () => (await ledger.key('acct', 'key')).inFlight).toBe(0)
     expect(await enter(ledger, 'req_new')).toMatchObject({ ok: true })
     expect(logged).toContain('warn the connection to Redis is lost')
     expect(logged).toContain('info Redis is back')
@@ -98,7 +97,7 @@ describe('while Redis hangs', () => {
     await ledger.leave(call)
     server.resume()
     // The leases themselves would last for 30 s.
-    await expect.poll(async () => (await ledger.key('acct', 'key')).inFlight, PATIENCE).toBe(0)
+    await expect.poll(async () => (await ledger.key('acct', 'key')).inFlight).toBe(0)
     expect(await ledger.verify()).toEqual([])
   })
 
@@ -120,7 +119,7 @@ describe('while Redis hangs', () => {
       expect.stringMatching(/^error Redis refuses: NOREPLICAS .*write\.$/),
     ])
     await server.ask((client) => client.config('SET', 'min-replicas-to-write', '0'))
-    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+    await expect.poll(() => ledger.health().outbox).toBe(0)
     expect(await ledger.account('acct')).toMatchObject({ balance: parsePico('10') - 3n })
     expect(await ledger.verify()).toEqual([])
     expect(refusals()).toHaveLength(1)
@@ -134,41 +133,37 @@ describe('while Redis hangs', () => {
     server.pause()
     const settled = ledger.settle(settlement('req_1', 3n))
     // The settlement was sent: the server reads it when it resumes.
-    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(1)
+    await expect.poll(() => ledger.health().outbox).toBe(1)
     expect(await settled).toMatchObject({ state: 'charged', cost: 3n })
     server.resume()
-    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+    await expect.poll(() => ledger.health().outbox).toBe(0)
     await expectBooked(ledger, ['req_1'], 3n)
   })
 })
 
 describe('when Redis is killed', () => {
-  it(
-    'continues after its restart, and books every settlement once',
-    { timeout: 60_000 },
-    async () => {
-      const server = await serverForTest({ appendfsync: 'always' })
-      const { ledger } = await open(server.url)
-      await pay(ledger)
-      const requests: string[] = []
-      for (let round = 0; round < 3; round++) {
-        const before = names(40, `before_${round}`)
-        const during = names(40, `during_${round}`)
-        for (const request of [...before, ...during]) await admit(ledger, request, 2n)
-        const settling = before.map((request) => ledger.settle(settlement(request, 7n)))
-        await server.kill()
-        settling.push(...during.map((request) => ledger.settle(settlement(request, 7n))))
-        await Promise.all(settling)
-        expect(ledger.health()).toMatchObject({ ok: false })
-        await server.start()
-        await expect.poll(() => ledger.health(), PATIENCE).toMatchObject({ ok: true, outbox: 0 })
-        // Before the rewrite, Redis itself may lose data when it is killed again.
-        await server.wholeFile()
-        requests.push(...before, ...during)
-      }
-      await expectBooked(ledger, requests, 7n)
-    },
-  )
+  it('continues after its restart, and books every settlement once', async () => {
+    const server = await serverForTest({ appendfsync: 'always' })
+    const { ledger } = await open(server.url)
+    await pay(ledger)
+    const requests: string[] = []
+    for (let round = 0; round < 3; round++) {
+      const before = names(40, `before_${round}`)
+      const during = names(40, `during_${round}`)
+      for (const request of [...before, ...during]) await admit(ledger, request, 2n)
+      const settling = before.map((request) => ledger.settle(settlement(request, 7n)))
+      await server.kill()
+      settling.push(...during.map((request) => ledger.settle(settlement(request, 7n))))
+      await Promise.all(settling)
+      expect(ledger.health()).toMatchObject({ ok: false })
+      await server.start()
+      await expect.poll(() => ledger.health()).toMatchObject({ ok: true, outbox: 0 })
+      // Before the rewrite, Redis itself may lose data when it is killed again.
+      await server.wholeFile()
+      requests.push(...before, ...during)
+    }
+    await expectBooked(ledger, requests, 7n)
+  })
 
   it('books nothing twice after Redis left a script half written', async () => {
     const server = await serverForTest({ appendfsync: 'always' })
@@ -180,12 +175,12 @@ describe('when Redis is killed', () => {
     await server.kill()
     server.tearFile()
     await server.start()
-    await expect.poll(async () => (await usageRows(ledger)).length, PATIENCE).toBe(1)
+    await expect.poll(async () => (await usageRows(ledger)).length).toBe(1)
     await server.wholeFile()
     await ledger.settle(settlement('req_2', 7n))
     await server.kill()
     await server.start()
-    await expect.poll(() => ledger.health(), PATIENCE).toMatchObject({ ok: true, outbox: 0 })
+    await expect.poll(() => ledger.health()).toMatchObject({ ok: true, outbox: 0 })
     await expectBooked(ledger, ['req_1', 'req_2'], 7n)
   })
 
@@ -200,14 +195,14 @@ describe('when Redis is killed', () => {
     await first.close()
     await server.start()
     const { ledger, logged } = await open(server.url, { outbox })
-    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+    await expect.poll(() => ledger.health().outbox).toBe(0)
     await expectBooked(ledger, ['req_1'], 3n)
     expect(logged).toContain('info 1 settlements of the outbox are booked')
   })
 })
 
 describe('after a failover', () => {
-  it('books again the settlements that the new primary lacks', { timeout: 60_000 }, async () => {
+  it('books again the settlements that the new primary lacks', async () => {
     const primary = await serverForTest()
     const link = await addressOf(primary)
     const replica = await replicaOf(link)
@@ -218,7 +213,7 @@ describe('after a failover', () => {
     for (const request of [...early, ...late]) await admit(ledger, request, 2n)
     for (const request of early) await ledger.settle(settlement(request, 3n))
     const copied = async () => replica.ask((client) => client.xlen('gw:{acct}:u'))
-    await expect.poll(copied, PATIENCE).toBe(31)
+    await expect.poll(copied).toBe(31)
     link.hold()
     await ledger.topUp({ account: 'acct', amount: 900n, reference: 'second' })
     for (const request of late) await ledger.settle(settlement(request, 3n))
@@ -226,9 +221,9 @@ describe('after a failover', () => {
     await promote(replica)
     expect(await copied()).toBe(31)
     address.leadTo(replica)
-    await expect.poll(copied, PATIENCE).toBe(332)
+    await expect.poll(copied).toBe(332)
     await expect
-      .poll(() => logged, PATIENCE)
+      .poll(() => logged)
       .toContain('warn Redis had lost 301 bookings; they are booked again')
     expect(await ledger.account('acct')).toMatchObject({ balance: parsePico('10') + 900n - 990n })
     expect((await usageRows(ledger)).map(({ request }) => request).toSorted()).toEqual(
@@ -246,14 +241,14 @@ describe('after a failover', () => {
     const requests = names(20)
     for (const request of requests) await admit(ledger, request, 2n)
     const copied = async () => replica.ask((client) => client.hlen('gw:{acct}:h'))
-    await expect.poll(copied, PATIENCE).toBe(20)
+    await expect.poll(copied).toBe(20)
     address.leadTo(replica)
     await primary.kill()
     await Promise.all(requests.map((request) => ledger.settle(settlement(request, 3n))))
     await expect(enter(ledger, 'req_new')).rejects.toMatchObject(AWAY)
     expect(ledger.health()).toMatchObject({ ok: false, outbox: 20 })
     await promote(replica)
-    await expect.poll(() => ledger.health(), PATIENCE).toMatchObject({ ok: true, outbox: 0 })
+    await expect.poll(() => ledger.health()).toMatchObject({ ok: true, outbox: 0 })
     await expectBooked(ledger, requests, 3n)
   })
 })
@@ -279,7 +274,7 @@ describe('settlements older than half the life of a receipt', () => {
     await before.ledger.settle(settlement('req_booked', 3n))
     await server.ask((client) => client.del('gw:{acct}:r:req_booked'))
     const { ledger } = await open(server.url, { outbox })
-    await expect.poll(() => ledger.health().outbox, PATIENCE).toBe(0)
+    await expect.poll(() => ledger.health().outbox).toBe(0)
     await expectBooked(ledger, ['req_booked', 'req_new'], 3n)
   })
 
@@ -292,7 +287,7 @@ describe('settlements older than half the life of a receipt', () => {
     await before.ledger.settle(settlement('req_2', 3n))
     await server.ask((client) => client.xtrim('gw:{acct}:u', 'MAXLEN', 1))
     const engine = await open(server.url, { outbox })
-    await expect.poll(() => engine.ledger.health().outbox, PATIENCE).toBe(0)
+    await expect.poll(() => engine.ledger.health().outbox).toBe(0)
     expect((await usageRows(engine.ledger)).map(({ request }) => request)).toEqual(['req_2'])
     const quarantine = expect.stringMatching(/^error 1 settlements in .*outbox-1\.db are too old/)
     expect(engine.logged).toContainEqual(quarantine)

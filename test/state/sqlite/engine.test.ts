@@ -182,7 +182,7 @@ describe('a folder that is opened again', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
-  it('has everything that was acknowledged before a kill, once', { timeout: 60_000 }, async () => {
+  it('has everything that was acknowledged before a kill, once', async () => {
     const path = await folder({})
     const promised = new Map<string, string>()
     for (let run = 0; run < 4; run++) {
