@@ -350,7 +350,7 @@ describe('the data folder of a gateway', () => {
     return running.ended
   }
 
-  it('is printed, and belongs to its user alone', PATIENT, async () => {
+  it('is printed, and belongs to its user alone', async () => {
     const cwd = await folder({ 'gateway.config.yaml': FILE })
     const { out } = await inFolder(cwd, ['--data', 'there'])
     expect(out).toMatch(new RegExp(`^  Data +${cwd}/there$`, 'm'))
@@ -358,7 +358,7 @@ describe('the data folder of a gateway', () => {
     expect((await stat(join(cwd, 'there/ledger.db'))).mode & 0o777).toBe(0o600)
   })
 
-  it('is not changed by accident: a ledger in another place is named', PATIENT, async () => {
+  it('is not changed by accident: a ledger in another place is named', async () => {
     const cwd = await folder({ 'gateway.config.yaml': FILE })
     await inFolder(cwd)
     const env = { SLUICEGATE_DATA: 'new' }
@@ -373,9 +373,9 @@ describe('the data folder of a gateway', () => {
 })
 
 describe('a configuration without models', () => {
-  it('is served with a warning', PATIENT, async () => {
+  it('is served with a warning', async () => {
     const running = await serve(CONFIG.slice(0, CONFIG.indexOf('models:')))
-    await expect.poll(running.said, PATIENT).toMatch(/has no models.*docs\/models-and-prices\.md/)
+    await expect.poll(running.said).toMatch(/has no models.*docs\/models-and-prices\.md/)
   })
 })
 

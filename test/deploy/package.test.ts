@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { ask, keyIn, PATIENT, urlOf, type Running } from '../_cli.ts'
+import { ask, keyIn, urlOf, type Running } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { hello, send } from '../_setup.ts'
 
@@ -50,33 +50,29 @@ beforeAll(async () => {
 afterAll(() => rm(temporary, { recursive: true, force: true }))
 
 describe('the package', () => {
-  it(
-    'serves its own configuration and keeps the ledger in the working folder',
-    PATIENT,
-    async () => {
-      const cwd = await project()
-      const first = await npx(cwd, 'serve', '--port', '0')
-      const url = await urlOf(first)
-      const models = await send(`${url}/v1/models`, 'GET', undefined, {})
-      const ids = models.json.data.map(({ id }: { id: string }) => id)
-      expect(ids).toContain('mock/echo')
-      const secret = keyIn(first.said())
-      const answer = await ask(url, secret, '/v1/chat/completions', hello)
-      expect(answer.json.usage.cost).toBeGreaterThan(0)
-      const credits = (await ask(url, secret, '/v1/credits')).text
-      expect(first.said()).toContain(join(cwd, 'data'))
-      expect(existsSync(join(cwd, 'data/ledger.db'))).toBe(true)
-      expect(
-        filesOf(join(modules, 'sluicegate')).filter((name) => /\.db|data\//.test(name)),
-      ).toEqual([])
+  it('serves its own configuration and keeps the ledger in the working folder', async () => {
+    const cwd = await project()
+    const first = await npx(cwd, 'serve', '--port', '0')
+    const url = await urlOf(first)
+    const models = await send(`${url}/v1/models`, 'GET', undefined, {})
+    const ids = models.json.data.map(({ id }: { id: string }) => id)
+    expect(ids).toContain('mock/echo')
+    const secret = keyIn(first.said())
+    const answer = await ask(url, secret, '/v1/chat/completions', hello)
+    expect(answer.json.usage.cost).toBeGreaterThan(0)
+    const credits = (await ask(url, secret, '/v1/credits')).text
+    expect(first.said()).toContain(join(cwd, 'data'))
+    expect(existsSync(join(cwd, 'data/ledger.db'))).toBe(true)
+    expect(filesOf(join(modules, 'sluicegate')).filter((name) => /\.db|data\//.test(name))).toEqual(
+      [],
+    )
 
-      // The next installation replaces the package and keeps the accounts.
-      process.kill(-first.child.pid!, 'SIGTERM')
-      await first.ended
-      const second = await npx(cwd, 'serve', '--port', '0')
-      expect((await ask(await urlOf(second), secret, '/v1/credits')).text).toBe(credits)
-    },
-  )
+    // The next installation replaces the package and keeps the accounts.
+    process.kill(-first.child.pid!, 'SIGTERM')
+    await first.ended
+    const second = await npx(cwd, 'serve', '--port', '0')
+    expect((await ask(await urlOf(second), secret, '/v1/credits')).text).toBe(credits)
+  })
 })
 
 /** An empty project with the package installed. */
