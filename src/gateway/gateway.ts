@@ -7,7 +7,7 @@ import { AccessLog } from '../observe/access-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { buildCatalog } from '../models/catalog.ts'
 import { checkProviders, type LoadedConfig } from '../config/config.ts'
-import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
+import { ConfigError } from '../errors/errors.ts'
 import { createDownloader } from '../upstream/download.ts'
 import { internalChat, setUpGuards } from './guard-setup.ts'
 import { Escalations } from '../guard/escalations.ts'
@@ -17,10 +17,10 @@ import type { Ledger } from '../state/ledger/ledger.ts'
 import { LEDGER_FILE } from '../state/sqlite/file.ts'
 import { openSqlite } from '../state/sqlite/engine.ts'
 import { openMemory } from '../state/sqlite/memory.ts'
-import { checkDeployments, loadProvider, loadSearch } from './loader.ts'
+import { checkDeployments, loadEach, loadProvider, loadSearch } from './loader.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { RunningCalls, type Call, type Runtime } from '../pipeline/pipeline.ts'
-import type { Host, Provider, ProviderPlugin } from '../plugin.ts'
+import type { Provider, ProviderPlugin } from '../plugin.ts'
 import type { Records } from '../state/records.ts'
 import { Routing } from '../models/routing.ts'
 import { Search, type ConfiguredEngine } from '../search/search.ts'
@@ -221,14 +221,23 @@ async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled
     hosts.push(owned)
     return owned.host
   }
-  const createOwnHost = (name: string) => ownHost(name, upstreamSettings(config.providers[name]!))
-  const createEngineHost = (name: string) =>
-    ownHost(name, engineSettings(config.search.engines[name]!.timeout))
+  const { directory, secrets } = loaded
   try {
-    const plugins = await loadAll(loaded, createOwnHost, providers)
-    const catalog = await checkDeployments(buildCatalog(config.models), plugins, loaded.secrets)
-    await loadEngines(loaded, createEngineHost, engines)
-    const createGuardHost = (name: string) => ownHost(name, GUARD_SETTINGS)
+    const plugins = new Map<string, ProviderPlugin>()
+    await loadEach(Object.entries(config.providers), async ([name, settings]) => {
+      const createHost = () => ownHost(name, upstreamSettings(settings))
+      const made = await loadProvider(name, settings, { directory, secrets, createHost })
+      providers.set(name, made.provider)
+      plugins.set(name, made.plugin)
+    })
+    const catalog = await checkDeployments(buildCatalog(config.models), plugins, secrets)
+    await loadEach(Object.entries(config.search.engines), async ([name, settings]) => {
+      const createHost = () => ownHost(name, sameLimits(settings.timeout))
+      const engine = await loadSearch(name, settings, { directory, secrets, createHost })
+      const prices = compilePrices({ web_search: settings.price })
+      engines.push({ name, engine, prices, timeoutMs: settings.timeout * 1000 })
+    })
+    const createGuardHost = (name: string) => ownHost(name, sameLimits(GUARD_SECONDS))
     const guards = await setUpGuards(loaded, catalog, createGuardHost, guardsMade)
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
@@ -241,50 +250,6 @@ async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled
     await close()
     throw error instanceof ConfigError ? new ConfigError(file, error.issues) : error
   }
-}
-
-/** Loads every provider into the map and returns the plugins. Reports all failures, not only the first. */
-async function loadAll(
-  { config, directory, secrets }: LoadedConfig,
-  createOwnHost: (name: string) => Host,
-  providers: Map<string, Provider>,
-): Promise<Map<string, ProviderPlugin>> {
-  const plugins = new Map<string, ProviderPlugin>()
-  const issues: ConfigIssue[] = []
-  for (const [name, settings] of Object.entries(config.providers)) {
-    try {
-      const origin = { directory, secrets, createHost: createOwnHost }
-      const { provider, plugin } = await loadProvider(name, settings, origin)
-      providers.set(name, provider)
-      plugins.set(name, plugin)
-    } catch (error) {
-      if (!(error instanceof ConfigError)) throw error
-      issues.push(...error.issues)
-    }
-  }
-  if (issues.length > 0) throw new ConfigError('the configuration', issues)
-  return plugins
-}
-
-/** Loads every search engine into the list, in the order of the configuration. Reports all failures. */
-async function loadEngines(
-  { config, directory, secrets }: LoadedConfig,
-  createEngineHost: (name: string) => Host,
-  engines: ConfiguredEngine[],
-): Promise<void> {
-  const issues: ConfigIssue[] = []
-  for (const [name, settings] of Object.entries(config.search.engines)) {
-    try {
-      const origin = { directory, secrets, createHost: createEngineHost }
-      const engine = await loadSearch(name, settings, origin)
-      const prices = compilePrices({ web_search: settings.price })
-      engines.push({ name, engine, prices, timeoutMs: settings.timeout * 1000 })
-    } catch (error) {
-      if (!(error instanceof ConfigError)) throw error
-      issues.push(...error.issues)
-    }
-  }
-  if (issues.length > 0) throw new ConfigError('the configuration', issues)
 }
 
 /** State that outlives a gateway. */
@@ -353,24 +318,12 @@ function upstreamSettings(settings: ProviderSettings) {
   }
 }
 
-/** Upper bounds: a guard has shorter deadlines of its own. */
-const GUARD_SETTINGS: UpstreamSettings = {
-  timeoutMs: 30_000,
-  firstPartTimeoutMs: 30_000,
-  idleTimeoutMs: 30_000,
-  connections: 64,
-}
+/** Upper bound: a guard has shorter deadlines of its own. */
+const GUARD_SECONDS = 30
 
-const ENGINE_CONNECTIONS = 64
-
-function engineSettings(timeoutSeconds: number): UpstreamSettings {
-  const ms = timeoutSeconds * 1000
-  return {
-    timeoutMs: ms,
-    firstPartTimeoutMs: ms,
-    idleTimeoutMs: ms,
-    connections: ENGINE_CONNECTIONS,
-  }
+function sameLimits(seconds: number): UpstreamSettings {
+  const ms = seconds * 1000
+  return { timeoutMs: ms, firstPartTimeoutMs: ms, idleTimeoutMs: ms, connections: 64 }
 }
 
 function createLog({ config }: LoadedConfig): ConsolaInstance {

@@ -5,11 +5,10 @@ import { chat } from '../endpoints/chat/endpoint.ts'
 import { CompletionBuilder } from '../endpoints/chat/chunks.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import type { ChatRequest } from '../endpoints/chat/request.ts'
-import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { type GuardModelRequest, guardHost, FairSemaphore } from '../guard/host.ts'
 import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
 import { compilePatterns, compilePatternsSliced } from '../patterns/patterns.ts'
-import { loadGuard } from './loader.ts'
+import { fail, loadEach, loadGuard } from './loader.ts'
 import { Call, type CallerContext } from '../pipeline/pipeline.ts'
 import type { ChatCompletion, Host } from '../plugin.ts'
 import { route } from '../pipeline/stages/route.ts'
@@ -29,26 +28,18 @@ export async function setUpGuards(
   made: GuardInstance[],
 ): Promise<GuardRegistry> {
   const places = new FairSemaphore(MOST_QUESTIONS)
-  const issues: ConfigIssue[] = []
-  for (const [index, settings] of config.guards.use.entries()) {
+  const createGuardHost = (name: string) =>
+    guardHost(createHost(name), places, (patterns) => compilePatterns(patterns))
+  await loadEach(config.guards.use.entries(), async ([index, settings]) => {
     const { applies, mode, billing } = settings
-    const createGuardHost = (name: string) =>
-      guardHost(createHost(name), places, (patterns) => compilePatterns(patterns))
-    try {
-      const origin = { directory, secrets, createHost: createGuardHost }
-      const { guard, plugin } = await loadGuard(index, settings, origin)
-      const name = settings.name ?? plugin.name
-      if (made.some((one) => one.name === name)) {
-        const path = `guards.use.${index}.name`
-        issues.push({ path, message: `there is a guard ${JSON.stringify(name)} already` })
-      }
-      made.push({ name, plugin: plugin.name, guard, applies, mode, billing })
-    } catch (error) {
-      if (!(error instanceof ConfigError)) throw error
-      issues.push(...error.issues)
-    }
-  }
-  if (issues.length > 0) throw new ConfigError('the configuration', issues)
+    const origin = { directory, secrets, createHost: createGuardHost }
+    const { guard, plugin } = await loadGuard(index, settings, origin)
+    const name = settings.name ?? plugin.name
+    const isTaken = made.some((one) => one.name === name)
+    made.push({ name, plugin: plugin.name, guard, applies, mode, billing })
+    if (isTaken)
+      fail(`guards.use.${index}.name`, `there is a guard ${JSON.stringify(name)} already`)
+  })
   return new GuardRegistry(
     made,
     compilePatternsSliced,
@@ -69,14 +60,8 @@ export function internalChat(track: (call: Call) => void) {
     const { id: requestId, path, runtime, account, incoming } = beside
     const model = runtime.catalog.get(id)
     if (model?.modality !== 'chat') throw new Error(`there is no chat model ${JSON.stringify(id)}`)
-    const call = new Call({
-      id: requestId,
-      path,
-      endpoint: chat,
-      format: chatCompletions,
-      incoming,
-      runtime,
-    })
+    const init = { id: requestId, path, endpoint: chat, format: chatCompletions, incoming, runtime }
+    const call = new Call(init)
     const input = { ...request, model: id, stream: false } as unknown as ChatRequest
     call.account = account
     call.model = model

@@ -85,6 +85,23 @@ const EXTENSION = extname(import.meta.url)
 
 const SETUP_LIMIT_SECONDS = 10
 
+/** Loads one entry after the other. @throws ConfigError with the issues of all of them, not only the first */
+export async function loadEach<Entry>(
+  entries: Iterable<Entry>,
+  load: (entry: Entry) => Promise<void>,
+): Promise<void> {
+  const issues: ConfigIssue[] = []
+  for (const entry of entries) {
+    try {
+      await load(entry)
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      issues.push(...error.issues)
+    }
+  }
+  if (issues.length > 0) throw broken(issues)
+}
+
 /**
  * Loads a provider.
  * @param instance the name under `providers`
@@ -331,6 +348,7 @@ function broken(issues: readonly ConfigIssue[]): ConfigError {
   return new ConfigError('the configuration', issues)
 }
 
-function fail(path: string, message: string): never {
+/** Refuses a setting. @param path dotted @throws ConfigError */
+export function fail(path: string, message: string): never {
   throw broken([{ path, message }])
 }
