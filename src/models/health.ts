@@ -86,9 +86,9 @@ export class Health {
   }
 
   /** Whether a call may go to the deployment: it is healthy, or the cooldown is over and no other call is probing it. */
-  isOpen(now?: number): boolean {
+  isOpen(): boolean {
     if (this.#state === 'healthy') return true
-    return this.#state === 'cooldown' && (now ?? this.#now()) >= this.#cooldownUntil
+    return this.#state === 'cooldown' && this.#now() >= this.#cooldownUntil
   }
 
   /**

@@ -58,30 +58,16 @@ export class Routing {
   choose(model: Model, affinity?: SessionAffinity, tried = NONE_TRIED): Deployment | undefined {
     const { deployments } = model
     if (deployments.length === 1) return tried.length > 0 ? undefined : deployments[0]
-    const now = this.#now()
-    let priority = Infinity
-    let candidate: Deployment | undefined
-    let count = 0
-    let weight = 0
-    for (const deployment of deployments) {
-      if (deployment.priority > priority || !this.#isOpen(deployment, now, tried)) continue
-      if (deployment.priority < priority) {
-        priority = deployment.priority
-        count = 0
-        weight = 0
-      }
-      candidate = deployment
-      count++
-      weight += deployment.weight
-    }
-    if (!candidate) return this.#firstToRecover(deployments, tried)
+    const open = deployments.filter((one) => this.healthOf(one).isOpen() && !tried.includes(one))
+    if (open.length === 0) return this.#firstToRecover(deployments, tried)
     const pinned = affinity && this.#pinned(model, affinity)
-    if (pinned && this.#isOpen(pinned, now, tried)) return pinned
-    if (count === 1) return candidate
-    const candidates = { deployments, priority, now, tried, weight }
+    if (pinned && open.includes(pinned)) return pinned
+    const priority = Math.min(...open.map((one) => one.priority))
+    const candidates = open.filter((one) => one.priority === priority)
+    if (candidates.length === 1) return candidates[0]
     return affinity?.session === undefined
       ? this.#betterOfTwo(candidates)
-      : this.#rendezvous(affinity.account, affinity.session, candidates)
+      : rendezvous(affinity.account, affinity.session, candidates)
   }
 
   /**
@@ -111,22 +97,17 @@ export class Routing {
     for (const id of this.#health.keys()) if (!kept.has(id)) this.#health.delete(id)
   }
 
-  #isOpen(deployment: Deployment, now: number, tried: readonly Deployment[]): boolean {
-    return this.healthOf(deployment).isOpen(now) && !tried.includes(deployment)
-  }
-
   #firstToRecover(
     deployments: readonly Deployment[],
     tried: readonly Deployment[],
   ): Deployment | undefined {
-    let best: Deployment | undefined
-    for (const one of deployments) {
-      if (tried.includes(one)) continue
-      if (!best || this.healthOf(one).cooldownUntil < this.healthOf(best).cooldownUntil) {
-        best = one
-      }
-    }
-    return best
+    const until = (one: Deployment) => this.healthOf(one).cooldownUntil
+    return deployments
+      .filter((one) => !tried.includes(one))
+      .reduce<Deployment | undefined>(
+        (best, one) => (best && until(best) <= until(one) ? best : one),
+        undefined,
+      )
   }
 
   #pinned(
@@ -141,53 +122,29 @@ export class Routing {
     return id === undefined ? undefined : model.deployments.find((one) => one.id === id)
   }
 
-  #rendezvous(account: string, session: string, candidates: Candidates): Deployment {
-    let best: Deployment | undefined
-    let least = Infinity
-    for (const deployment of candidates.deployments) {
-      if (!this.#isCandidate(deployment, candidates)) continue
-      // The smallest of -ln(u)/w, for uniform u, is a draw by weight w.
-      const score = -Math.log(uniform(account, session, deployment.id)) / deployment.weight
-      if (score >= least) continue
-      best = deployment
-      least = score
-    }
-    return best!
-  }
-
   /** Draws two by weight and returns the first one, unless it is clearly slower or busier than the second one. */
-  #betterOfTwo(candidates: Candidates): Deployment {
+  #betterOfTwo(candidates: readonly Deployment[]): Deployment {
     const first = this.#draw(candidates)
-    const second = this.#draw(candidates, first)
+    const second = this.#draw(candidates.filter((one) => one !== first))
     const share = first.weight / second.weight
     return this.healthOf(first).isWorseThan(this.healthOf(second), share) ? second : first
   }
 
-  #draw(candidates: Candidates, except?: Deployment): Deployment {
-    let left = this.#random() * (candidates.weight - (except?.weight ?? 0))
-    let drawn: Deployment | undefined
-    for (const deployment of candidates.deployments) {
-      if (deployment === except || !this.#isCandidate(deployment, candidates)) continue
-      drawn = deployment
-      left -= deployment.weight
-      if (left < 0) break
-    }
-    return drawn!
-  }
-
-  #isCandidate(deployment: Deployment, { priority, now, tried }: Candidates): boolean {
-    return deployment.priority === priority && this.#isOpen(deployment, now, tried)
+  #draw(candidates: readonly Deployment[]): Deployment {
+    let left = this.#random() * candidates.reduce((sum, { weight }) => sum + weight, 0)
+    return candidates.find(({ weight }) => (left -= weight) < 0) ?? candidates.at(-1)!
   }
 }
 
-/** Deployments to choose from: of one priority, accepting calls, not tried. */
-interface Candidates {
-  readonly deployments: readonly Deployment[]
-  readonly priority: number
-  readonly now: number
-  readonly tried: readonly Deployment[]
-  /** Sum of the weights of all candidates. */
-  readonly weight: number
+/** The deployment with the smallest of -ln(u)/w, for uniform u: a draw by weight w. */
+function rendezvous(
+  account: string,
+  session: string,
+  candidates: readonly Deployment[],
+): Deployment {
+  const score = ({ id, weight }: Deployment) => -Math.log(uniform(account, session, id)) / weight
+  const scores = candidates.map(score)
+  return candidates[scores.indexOf(Math.min(...scores))]!
 }
 
 /**
