@@ -225,6 +225,12 @@ export function longerThan(value: string, max: number): boolean {
   return false
 }
 
+/** An offset in a text, or the one before it if it lies between the halves of a surrogate pair. */
+export function wholeCharacters(text: string, end: number): number {
+  const code = text.charCodeAt(end - 1)
+  return code >= 0xd800 && code <= 0xdbff ? end - 1 : end
+}
+
 /** Number of Unicode code points of a text. */
 export function codePointsIn(text: string): number {
   let count = 0

@@ -3,10 +3,10 @@
  * and more text would go out, the longer the pieces are in which text comes. So the guards read the text again, character
  * by character, and the text alone decides.
  */
+import { wholeCharacters } from '../errors/checks.ts'
 import type { TextStream } from '../plugin.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
 import { ScanSession, andThen, type BlockedAt, type OutputScanner } from './scan-session.ts'
-import { wholeCharacters } from './segments.ts'
 
 /** Characters that guards are told of at a time where the exact place does not matter. */
 const STRIDE = 256

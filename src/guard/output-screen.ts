@@ -5,7 +5,13 @@
 import type { Channel, Origin } from '../plugin.ts'
 import type { OutputPiece } from './adapter.ts'
 import type { OutputScanner, ScanSession } from './scan-session.ts'
-import { ScreenedChoice, tooLarge, type AnswerScreen, type ScreenInit } from './screened-choice.ts'
+import {
+  ScreenedChoice,
+  sizeOf,
+  tooLarge,
+  type AnswerScreen,
+  type ScreenInit,
+} from './screened-choice.ts'
 import type { ScreenedText } from './screened-text.ts'
 import { GuardFault } from './verdicts.ts'
 
@@ -34,10 +40,8 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
   buffering: boolean
   /** Nothing more of the answer is wanted. */
   done = false
-  retained = 0
   /** The most that was {@link retained} after any batch. */
   mostRetained = 0
-  locating = 0
   readonly onChange = (): void => this.changed()
   #scanners: readonly OutputScanner[]
   readonly #choices: ScreenedChoice<Part>[] = []
@@ -45,7 +49,8 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
   #buffer: OutputPiece<Part>[] = []
   #ended = false
   /** Pieces that wait until a guard has read the text before them. */
-  #waiting: OutputPiece<Part>[] = []
+  readonly #waiting: OutputPiece<Part>[] = []
+  #waitingSize = 0
   /** The text with characters that guards have not been told of. */
   #untold: ScreenedText<Part> | undefined
   /** The text of which guards were told last. */
@@ -61,19 +66,23 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
     this.isRemote = init.scanners.some(({ local }) => !local)
   }
 
+  get retained(): number {
+    return this.#choices.reduce((sum, { retained }) => sum + retained, this.#waitingSize)
+  }
+
   /** Some guard may still answer. */
   get pending(): boolean {
-    return this.locating > 0 || this.#some((text) => text.pending)
+    return this.#texts().some((text) => text.pending)
   }
 
   /** Some guard of these rules may still answer. */
   waitsFor(origin: Origin): boolean {
-    return this.#some(({ sessions }) => sessions.some((one) => waits(one, origin)))
+    return this.#texts().some(({ sessions }) => sessions.some((one) => waits(one, origin)))
   }
 
   /** A guard still reads text that has come, and later text has to wait: the result must not depend on how fast it is. */
   get busy(): boolean {
-    return !this.done && (this.locating > 0 || this.#told?.busy === true)
+    return !this.done && this.#told?.busy === true
   }
 
   /** Whether more of the answer may come before guards have answered. */
@@ -155,8 +164,8 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
 
   /** Bounds what is retained: of each text, of all texts for the rules of each origin, and of a buffered answer. */
   checkRetained(choice: ScreenedChoice<Part>): void {
-    // What is blocked is not retained for long.
-    if (this.locating > 0) return
+    // What a guard still reads, or blocks, is not retained for long.
+    if (this.busy) return
     const { maxHeld, maxBuffer } = this.init.limits
     if (this.buffering) {
       if (this.retained > maxBuffer) this.#stopBuffering(choice)
@@ -184,19 +193,20 @@ export class OutputScreen<Part> implements AnswerScreen<Part> {
     this.#replay()
   }
 
-  #some(test: (text: ScreenedText<Part>) => boolean): boolean {
-    return this.#choices.some((choice) => !choice.over && choice.someText(test))
+  /** The texts that guards look at. */
+  #texts(): readonly ScreenedText<Part>[] {
+    return this.#choices.flatMap(({ over, allTexts }) => (over ? [] : allTexts))
   }
 
   #takePiece(piece: OutputPiece<Part>): void {
     if (this.#waiting.length === 0 && this.#process(piece)) return
     this.#waiting.push(piece)
-    this.retained += sizeOf(piece)
+    this.#waitingSize += sizeOf(piece)
   }
 
   #takeWaiting(): void {
     while (this.#waiting.length > 0 && this.#process(this.#waiting[0]!)) {
-      this.retained -= sizeOf(this.#waiting.shift()!)
+      this.#waitingSize -= sizeOf(this.#waiting.shift()!)
     }
     if (this.#waiting.length === 0) this.#tell()
   }
@@ -285,13 +295,6 @@ function isTextOf<Part>({ stream }: ScreenedText<Part>, piece: OutputPiece<Part>
   return piece.kind === 'text' && piece.channel === stream.channel && piece.choice === stream.choice
 }
 
-/** Characters of a piece. */
-function sizeOf<Part>(piece: OutputPiece<Part>): number {
-  if (piece.kind === 'text') return piece.text.length
-  if (piece.kind === 'fragment') return piece.size
-  return piece.kind === 'whole' ? piece.texts.reduce((sum, { text }) => sum + text.length, 0) : 0
-}
-
 /** Whether a guard of these rules may agree or stop its text without more of it. */
 function waits({ scanner, state }: ScanSession, origin: Origin): boolean {
   return scanner.origin === origin && state !== 'ready'
@@ -300,6 +303,7 @@ function waits({ scanner, state }: ScanSession, origin: Origin): boolean {
 function backlogsOf<Part>(choices: readonly ScreenedChoice<Part>[]): readonly Backlog<Part>[] {
   return choices
     .flatMap((choice) => [...choice.texts.values()].map((text) => ({ choice, text })))
+    .filter(({ text }) => !text.busy)
     .flatMap(({ choice, text }) =>
       text.sessions
         .filter(({ state, stop }) => state === 'ready' && !stop)

@@ -9,7 +9,7 @@ import type {
   TextPiece,
 } from './adapter.ts'
 import type { ScreenObserver } from './decision.ts'
-import type { BlockedAt, OutputScanner, ScanSession } from './scan-session.ts'
+import type { OutputScanner, ScanSession } from './scan-session.ts'
 import { ScreenedText } from './screened-text.ts'
 import { GuardFault } from './verdicts.ts'
 
@@ -59,9 +59,7 @@ export interface AnswerScreen<Part> {
   readonly buffering: boolean
   readonly done: boolean
   /** Characters of all choices that came in and did not go out. */
-  retained: number
-  /** Texts of which it takes a while to find out where they are blocked. */
-  locating: number
+  readonly retained: number
   /** Called when a guard has answered that was waited for. */
   readonly onChange: () => void
   /** The guards that read a channel, local ones first. */
@@ -81,8 +79,15 @@ interface FragmentGroup<Part> {
   loose: boolean
 }
 
-/** Ends sliced work for a choice that is over. */
-const OVER = new Error('the choice is over')
+/** Something that goes out whole or not at all, such as a tool call, with the guards that read it. */
+interface AtomicItem<Part> {
+  readonly piece: AtomicPiece<Part>
+  readonly texts: readonly { readonly text: ScreenedText<Part>; readonly index: number }[]
+  /** Characters that are retained for it. */
+  readonly size: number
+  /** Of several items, those that are left out. */
+  readonly dropped: Set<number>
+}
 
 export class ScreenedChoice<Part> {
   readonly index: number
@@ -120,16 +125,10 @@ export class ScreenedChoice<Part> {
     ]
   }
 
-  /** Whether a text of it passes a test. */
-  someText(test: (text: ScreenedText<Part>) => boolean): boolean {
-    for (const text of this.texts.values()) if (test(text)) return true
-    return this.#items.some((item) => item.texts.some(({ text }) => test(text)))
-  }
-
   take(piece: OutputPiece<Part>): void {
     switch (piece.kind) {
       case 'text':
-        return this.#textFor(piece)?.retain(piece)
+        return this.#takeText(piece)
       case 'mark':
         return this.#passThrough(piece)
       case 'fragment':
@@ -145,9 +144,9 @@ export class ScreenedChoice<Part> {
 
   /** Tells guards of the characters of a text that came together. */
   tell(text: ScreenedText<Part>): void {
-    this.#retain(text.tell())
+    this.retained += text.tell()
     if (!text.busy) this.#checkStopped(text)
-    if (this.over || text.blockedAt) return
+    if (this.over || text.busy) return
     if (this.texts.has(text.stream.channel)) this.#release(text)
     this.#answer.checkRetained(this)
   }
@@ -178,21 +177,21 @@ export class ScreenedChoice<Part> {
   settle(): void {
     if (this.over) return
     for (const text of this.texts.values()) {
-      if (text.blockedAt) return
+      if (text.busy) return
       this.#release(text)
     }
     for (const text of this.texts.values()) if (text.safeOffset < text.length) return
     const { buffering, init } = this.#answer
     const items = this.#items
     if (buffering) {
-      this.over = this.#finished && items.every(({ hasPassed }) => hasPassed)
+      this.over = this.#finished && items.every(hasPassed)
       return
     }
-    while (items[0]?.hasPassed) {
-      const { size, part } = items.shift()!
-      this.#retain(-size)
-      init.observer.released(size)
-      if (part !== undefined) this.emit(part)
+    while (items[0] && hasPassed(items[0])) {
+      const item = items.shift()!
+      this.retained -= item.size
+      init.observer.released(item.size)
+      this.#emitItem(item)
     }
     if (!this.#finished || items.length > 0) return
     this.over = true
@@ -229,8 +228,8 @@ export class ScreenedChoice<Part> {
     const isKept = piece.kind === 'mark' && piece.keptWhenDropped
     if (channel && !isKept && this.#dropped.has(channel)) return
     const item = this.#items.find((one) => one.piece === piece)
-    const part = item ? item.part : piece.part
-    if (part !== undefined) this.emit(part, piece.kind === 'text' ? piece.channel : undefined)
+    if (item) this.#emitItem(item)
+    else this.emit(piece.part, piece.kind === 'text' ? piece.channel : undefined)
   }
 
   /** Emits first parts that wait. */
@@ -247,22 +246,19 @@ export class ScreenedChoice<Part> {
     this.#answer.emitPart(this.index, part)
   }
 
-  /** The text that a piece continues; nothing where its channel was left out. */
-  #textFor({ channel, droppable, text }: TextPiece<Part>): ScreenedText<Part> | undefined {
-    const known = this.texts.get(channel)
-    if (known) return known
-    const { init, onChange } = this.#answer
-    if (this.#dropped.has(channel)) return void init.observer.withheld(text.length)
-    const stream = { channel, choice: this.index, index: 0 }
-    const options = { droppable, atOnce: init.atOnce === true }
-    const opened = new ScreenedText<Part>(
-      stream,
-      this.#answer.readersOf(channel),
-      onChange,
-      options,
-    )
-    this.texts.set(channel, opened)
-    return opened
+  #takeText(piece: TextPiece<Part>): void {
+    const { channel, droppable } = piece
+    const { init, onChange: changed } = this.#answer
+    if (this.#dropped.has(channel)) return init.observer.withheld(piece.text.length)
+    let text = this.texts.get(channel)
+    if (!text) {
+      const stream = { channel, choice: this.index, index: 0 }
+      const scanners = this.#answer.readersOf(channel)
+      const atOnce = init.atOnce === true
+      text = new ScreenedText<Part>({ stream, scanners, droppable, atOnce, changed })
+      this.texts.set(channel, text)
+    }
+    text.retain(piece)
   }
 
   #passThrough(piece: PassthroughPiece<Part>): void {
@@ -281,7 +277,7 @@ export class ScreenedChoice<Part> {
     if (!group) this.#fragments.set(key, (group = { pieces: [], size: 0, loose: false }))
     group.pieces.push(piece)
     group.size += piece.size
-    this.#retain(piece.size)
+    this.retained += piece.size
     const { init, retained } = this.#answer
     const [reader] = this.#answer.readersOf(piece.channel)
     if (reader && !group.loose) {
@@ -297,26 +293,43 @@ export class ScreenedChoice<Part> {
   #emitLoose(group: FragmentGroup<Part>): void {
     if (this.#answer.buffering) return
     for (const { part } of group.pieces.splice(0)) this.emit(part)
-    this.#retain(-group.size)
+    this.retained -= group.size
     group.size = 0
   }
 
   /** @param retained characters of it that are retained already */
   #takeItem(piece: AtomicPiece<Part>, retained = 0): void {
-    const { init, onChange, buffering } = this.#answer
-    if (piece.unscanned) init.observer.unscanned(piece.unscanned)
-    const item = new AtomicItem(piece, this.#answer.readersOf(piece.channel), onChange, retained)
-    this.#retain(item.size - retained)
-    this.#items.push(item)
+    const { init, onChange: changed, buffering } = this.#answer
+    const { choice, channel, index, part, unscanned } = piece
+    if (unscanned) init.observer.unscanned(unscanned)
+    const all = this.#answer.readersOf(channel)
+    const texts = piece.texts.map(({ text: said, duplicate, item = 0 }) => {
+      const scanners = duplicate ? all.filter(({ local }) => local) : all
+      const stream = { channel, choice, index }
+      const text = new ScreenedText<Part>({ stream, scanners, atOnce: true, changed })
+      text.retain({ kind: 'text', choice, part, channel, text: said })
+      text.tell()
+      text.end()
+      return { text, index: item }
+    })
+    const size = retained || sizeOf(piece)
+    this.retained += size - retained
+    this.#items.push({ piece, texts, size, dropped: new Set() })
     this.#lookAtItems()
     if (!this.over && buffering) this.#answer.checkRetained(this)
+  }
+
+  /** Emits what is left of an item, if anything is. */
+  #emitItem({ piece, dropped }: AtomicItem<Part>): void {
+    const part = dropped.size > 0 ? piece.withoutItems!(dropped) : piece.part
+    if (part !== undefined) this.emit(part)
   }
 
   #checkStopped(text: ScreenedText<Part>): void {
     const stopped = this.#blockOf(text)
     if (!stopped) return
-    const blocked = this.#locate(text, stopped)
-    if (blocked === 'locating') return
+    const blocked = text.locate(stopped)
+    if (!blocked) return
     this.#release(text, blocked.safeOffset)
     this.#report(blocked.session, text, text.droppable)
     if (!text.droppable) return this.#refuse(undefined)
@@ -328,35 +341,17 @@ export class ScreenedChoice<Part> {
     if (!this.#answer.buffering) for (const part of keptWhenDropped) this.emit(part)
   }
 
-  /** Where a text is blocked, once that is known. */
-  #locate(text: ScreenedText<Part>, stopped: ScanSession): BlockedAt | 'locating' {
-    if (text.blockedAt) return text.blockedAt
-    const located = text.locate(stopped, () => {
-      if (this.over || this.#answer.done) throw OVER
-    })
-    if (!(located instanceof Promise)) return located
-    text.blockedAt = 'locating'
-    this.#answer.locating++
-    void located
-      .catch(() => ({ session: stopped, safeOffset: text.released }))
-      .then((blocked) => {
-        text.blockedAt = blocked
-        this.#answer.locating--
-        this.#answer.onChange()
-      })
-    return 'locating'
-  }
-
   #lookAtItems(): void {
-    for (const item of this.#items) {
-      for (const { text, index } of item.texts) {
+    for (const { piece, texts, dropped } of this.#items) {
+      for (const { text, index } of texts) {
         const stopped = this.#blockOf(text)
         if (this.over) return
         if (!stopped) continue
-        const isDroppable = item.piece.withoutItems !== undefined
+        const isDroppable = piece.withoutItems !== undefined
         this.#report(stopped, text, isDroppable)
         if (!isDroppable) return this.#refuse(undefined)
-        item.drop(index, text)
+        dropped.add(index)
+        text.drop()
       }
     }
   }
@@ -386,17 +381,12 @@ export class ScreenedChoice<Part> {
     const { channel } = text.stream
     const released = text.release(safeOffset, init.codec, (part) => this.emit(part, channel))
     if (released === 0) return
-    this.#retain(-released)
+    this.retained -= released
     init.observer.released(released)
   }
 
-  #retain(count: number): void {
-    this.retained += count
-    this.#answer.retained += count
-  }
-
   #withhold(count: number): void {
-    this.#retain(-count)
+    this.retained -= count
     this.#answer.init.observer.withheld(count)
   }
 
@@ -414,55 +404,15 @@ export function tooLarge(): GuardFault {
   return new GuardFault('too_large', 'more text than may be retained')
 }
 
-/** Something of an answer that goes out whole or not at all, such as a tool call, with the guards that read it. */
-class AtomicItem<Part> {
-  readonly piece: AtomicPiece<Part>
-  readonly texts: readonly { readonly text: ScreenedText<Part>; readonly index: number }[]
-  /** Characters that are retained for it. */
-  readonly size: number
-  readonly #dropped = new Set<number>()
+/** Characters of a piece. */
+export function sizeOf<Part>(piece: OutputPiece<Part>): number {
+  if (piece.kind === 'text') return piece.text.length
+  if (piece.kind === 'fragment') return piece.size
+  if (piece.kind !== 'whole') return 0
+  return piece.texts.reduce((sum, { text, duplicate }) => sum + (duplicate ? 0 : text.length), 0)
+}
 
-  /**
-   * @param scanners local ones first
-   * @param changed called when a guard has answered that was waited for
-   * @param retained characters of it that are retained already
-   */
-  constructor(
-    piece: AtomicPiece<Part>,
-    scanners: readonly OutputScanner[],
-    changed: () => void,
-    retained: number,
-  ) {
-    const { choice, channel, index, part } = piece
-    const locals = scanners.filter((scanner) => scanner.local)
-    let size = retained
-    this.piece = piece
-    this.texts = piece.texts.map(({ text: said, duplicate, item = 0 }) => {
-      const stream = { channel, choice, index }
-      const readers = duplicate ? locals : scanners
-      const text = new ScreenedText<Part>(stream, readers, changed, { atOnce: true })
-      text.retain({ kind: 'text', choice, part, channel, text: said })
-      text.tell()
-      text.end()
-      if (!retained && !duplicate) size += said.length
-      return { text, index: item }
-    })
-    this.size = size
-  }
-
-  /** All guards have agreed to it, or to what is left of it. */
-  get hasPassed(): boolean {
-    return this.texts.every(({ text }) => !text.pending)
-  }
-
-  /** The part that goes out; nothing if nothing is left. */
-  get part(): Part | undefined {
-    return this.#dropped.size > 0 ? this.piece.withoutItems!(this.#dropped) : this.piece.part
-  }
-
-  /** Leaves one item of several out. */
-  drop(index: number, text: ScreenedText<Part>): void {
-    this.#dropped.add(index)
-    text.drop()
-  }
+/** All guards have agreed to an item, or to what is left of it. */
+function hasPassed<Part>({ texts }: AtomicItem<Part>): boolean {
+  return texts.every(({ text }) => !text.pending)
 }

@@ -1,9 +1,9 @@
 /** One text of an answer as it grows: what guards have agreed to, and what of it is still retained. */
+import { wholeCharacters } from '../errors/checks.ts'
 import type { TextStream } from '../plugin.ts'
 import type { OutputCodec, PassthroughPiece, TextPiece } from './adapter.ts'
 import { locateBlock } from './block-locator.ts'
 import { ScanSession, type BlockedAt, type OutputScanner } from './scan-session.ts'
-import { wholeCharacters } from './segments.ts'
 
 /** Texts are kept for {@link locateBlock} up to this length; in longer ones it has no say. */
 const MAX_KEPT = 1_048_576
@@ -14,12 +14,20 @@ interface Retained<Part> {
   readonly end: number
 }
 
-interface TextOptions {
+interface TextInit {
+  readonly stream: TextStream
+  /** Guards that read it, local ones first. */
+  readonly scanners: readonly OutputScanner[]
   /** A violation ends this text only. */
   readonly droppable?: boolean | undefined
   /** Nothing goes out before the text is complete. */
-  readonly atOnce?: boolean
+  readonly atOnce: boolean
+  /** Called when a guard has answered that was waited for. */
+  readonly changed: () => void
 }
+
+/** Ends sliced work for a text that was dropped. */
+const DROPPED = new Error('the text is dropped')
 
 export class ScreenedText<Part> {
   readonly stream: TextStream
@@ -29,11 +37,12 @@ export class ScreenedText<Part> {
   length = 0
   /** How many of them went out. */
   released = 0
-  /** Where the text is blocked: `locating` while that is being found out. */
-  blockedAt: BlockedAt | 'locating' | undefined = undefined
-  /** Guards that read it, in their order. */
+  /** Guards that read it, in their order; none of a text that was dropped. */
   sessions: readonly ScanSession[]
   #ended = false
+  readonly #changed: () => void
+  #blockedAt: BlockedAt | undefined
+  #locating = false
   /** All of it, kept only where several local guards read it. */
   #text = ''
   /** What guards have not been told of yet. */
@@ -44,16 +53,11 @@ export class ScreenedText<Part> {
   readonly #atOnce: boolean
   readonly #retained: Retained<Part>[] = []
 
-  /** @param changed called when a guard has answered that was waited for */
-  constructor(
-    stream: TextStream,
-    scanners: readonly OutputScanner[],
-    changed: () => void,
-    { droppable = false, atOnce = false }: TextOptions = {},
-  ) {
+  constructor({ stream, scanners, droppable = false, atOnce, changed }: TextInit) {
     this.stream = stream
     this.droppable = droppable
     this.#atOnce = atOnce
+    this.#changed = changed
     const options = { atOnce, changed }
     this.sessions = scanners.map((scanner) => new ScanSession(scanner, stream, options))
     this.#keeps = scanners.filter(({ local }) => local).length > 1
@@ -77,12 +81,12 @@ export class ScreenedText<Part> {
 
   /** Some guard may agree or stop the text without more of it. */
   get pending(): boolean {
-    return this.sessions.some(({ state }) => state !== 'ready')
+    return this.#locating || this.sessions.some(({ state }) => state !== 'ready')
   }
 
-  /** Some guard has not come to the end of what was pushed: what follows has to wait. */
+  /** What follows has to wait: some guard has not read all that was pushed, or it is being found out where one blocks. */
   get busy(): boolean {
-    return this.sessions.some(({ state }) => state === 'busy')
+    return this.#locating || this.sessions.some(({ state }) => state === 'busy')
   }
 
   /** The first guard that stopped the text. */
@@ -128,17 +132,27 @@ export class ScreenedText<Part> {
     this.sessions = this.sessions.filter((one) => one !== session)
   }
 
-  /**
-   * Where a text is blocked that a guard stopped, and by which guard: see {@link locateBlock}.
-   * @param proceed throws when the answer is no longer wanted
-   */
-  locate(session: ScanSession, proceed: () => void): BlockedAt | Promise<BlockedAt> {
+  /** Where a text is blocked that a guard stopped, see {@link locateBlock}; nothing while that is being found out. */
+  locate(session: ScanSession): BlockedAt | undefined {
     const known = { session, safeOffset: this.safeOffset }
     const text = this.#text
     const from = Math.max(this.#clearUpTo, this.#earliestEnd() - 1)
+    if (this.#blockedAt) return this.#blockedAt
     if (!this.#keeps || text.length - from < 2 || text.length < this.length) return known
     const locals = this.sessions.map(({ scanner }) => scanner).filter(({ local }) => local)
-    return locateBlock(locals, this.stream, text, from, known, proceed)
+    const located = locateBlock(locals, this.stream, text, from, known, () => {
+      if (this.sessions.length === 0) throw DROPPED
+    })
+    if (!(located instanceof Promise)) return located
+    this.#locating = true
+    void located
+      .catch(() => ({ session, safeOffset: this.released }))
+      .then((blockedAt) => {
+        this.#locating = false
+        this.#blockedAt = blockedAt
+        this.#changed()
+      })
+    return undefined
   }
 
   /** Where the first span ends that a guard blocks for: no guard can block earlier. 0 if one does not say. */
@@ -203,6 +217,7 @@ export class ScreenedText<Part> {
   drop(): number {
     for (const session of this.sessions) session.close()
     this.sessions = []
+    this.#locating = false
     this.#retained.length = 0
     return this.length - this.released
   }

@@ -1,4 +1,5 @@
 /** Guards that judge a text segment by segment: where the text is cut, and what is asked at once. */
+import { wholeCharacters } from '../errors/checks.ts'
 import type { TextItem, TextStream } from '../plugin.ts'
 import type { GuardRunner } from './runner.ts'
 import type { Block } from './verdicts.ts'
@@ -259,10 +260,4 @@ export class Segmenter {
     this.#count++
     return { start, end: this.#start, text }
   }
-}
-
-/** An offset, or the one before it if it lies between the halves of a surrogate pair. */
-export function wholeCharacters(text: string, end: number): number {
-  const code = text.charCodeAt(end - 1)
-  return code >= 0xd800 && code <= 0xdbff ? end - 1 : end
 }

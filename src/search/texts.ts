@@ -1,4 +1,5 @@
 /** Cleans and shortens texts from the web, and queries. */
+import { wholeCharacters } from '../errors/checks.ts'
 
 /**
  * Control characters, bidirectional marks, zero-width spaces and "tag" characters: invisible, without information, and able
@@ -36,7 +37,5 @@ export function shorten(text: string, limit: number, mark = ''): string {
   const room = Math.max(0, limit - mark.length)
   const blank = text.lastIndexOf(' ', room)
   const end = blank > room * 0.8 ? blank : room
-  // Half of a surrogate pair at the end is dropped.
-  const cut = /[\ud800-\udbff]$/.test(text.slice(0, end)) ? end - 1 : end
-  return text.slice(0, cut).trimEnd() + mark
+  return text.slice(0, wholeCharacters(text, end)).trimEnd() + mark
 }
