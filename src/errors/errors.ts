@@ -224,6 +224,9 @@ const FAILURES: Readonly<Record<FailureClass, FailureRow>> = {
   timeout: server(504, 'upstream_timeout'),
 }
 
+/** All classes of failures. */
+export const FAILURE_CLASSES = Object.keys(FAILURES) as readonly FailureClass[]
+
 /** Optional parts of an {@link UpstreamFailure}. */
 interface FailureOptions {
   /** OpenAI's error code, where the vendor named a precise one for a fault of the client. */

@@ -14,6 +14,7 @@ import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { didYouMean, redact, show, toConfigIssues, type Source } from '../errors/issues.ts'
 import {
   API_VERSION,
+  type Closable,
   type Guard,
   type GuardHost,
   type GuardPlugin,
@@ -39,8 +40,8 @@ export interface LoadedProvider {
   readonly plugin: ProviderPlugin
 }
 
-type Plugin = ProviderPlugin | SearchPlugin | GuardPlugin
-type Kind = Plugin['kind']
+type AnyPlugin = ProviderPlugin | SearchPlugin | GuardPlugin
+type Kind = AnyPlugin['kind']
 
 /** The differences between kinds of plugins. */
 interface KindOfPlugin {
@@ -113,9 +114,7 @@ export async function loadProvider(
   origin: PluginSource,
 ): Promise<LoadedProvider> {
   const path = ['providers', instance]
-  const setup = async (plugin: ProviderPlugin, options: unknown): Promise<Provider> =>
-    plugin.setup(options, origin.createHost(instance))
-  const { plugin, made } = await load('provider', path, settings, origin, setup)
+  const { plugin, made } = await load<ProviderPlugin>('provider', path, settings, origin, instance)
   return { plugin, provider: made }
 }
 
@@ -130,9 +129,7 @@ export async function loadSearch(
   origin: PluginSource,
 ): Promise<SearchEngine> {
   const path = ['search', 'engines', name]
-  const setup = async (plugin: SearchPlugin, options: unknown): Promise<SearchEngine> =>
-    plugin.setup(options, origin.createHost(name))
-  return (await load('search', path, settings, origin, setup)).made
+  return (await load<SearchPlugin>('search', path, settings, origin, name)).made
 }
 
 /**
@@ -146,12 +143,10 @@ export async function loadGuard(
   origin: PluginSource<GuardHost>,
 ): Promise<{ readonly guard: Guard; readonly plugin: GuardPlugin }> {
   const path = ['guards', 'use', String(index)]
-  const setup = async (plugin: GuardPlugin, options: unknown): Promise<Guard> =>
-    plugin.setup(options, origin.createHost(settings.name ?? plugin.name))
-  const { plugin, made } = await load('guard', path, settings, origin, setup)
+  const { plugin, made } = await load<GuardPlugin>('guard', path, settings, origin, settings.name)
   const answers: unknown = made.enforces
   if (!Array.isArray(answers) || (made.execution !== 'local' && made.execution !== 'remote')) {
-    const message = `expected ${show(plugin.name)} to make a guard with "answers" and a "cost"`
+    const message = `expected ${show(plugin.name)} to make a guard with "enforces" and an "execution"`
     fail([...path, 'use'].join('.'), message)
   }
   return { guard: made, plugin }
@@ -197,19 +192,17 @@ export async function checkDeployments(
   return new Catalog(models)
 }
 
-/** Members of every plugin. */
-interface Closable {
-  close?(): void | Promise<void>
-}
-
-/** Finds the plugin of an instance, checks it, validates the options, and sets it up within a time limit. */
-async function load<P extends Plugin, Made extends Closable>(
+/**
+ * Finds the plugin of an instance, checks it, validates the options, and sets it up within a time limit.
+ * @param instance its name; that of the plugin when absent
+ */
+async function load<P extends AnyPlugin>(
   kind: P['kind'],
   path: readonly string[],
   { use, options }: PluginSettings,
-  { directory, secrets }: PluginSource,
-  setup: (plugin: P, options: unknown) => Promise<Made>,
-): Promise<{ readonly plugin: P; readonly made: Made }> {
+  { directory, secrets, createHost }: PluginSource<Parameters<P['setup']>[1]>,
+  instance?: string,
+): Promise<{ readonly plugin: P; readonly made: Awaited<ReturnType<P['setup']>> }> {
   const where = [...path, 'use'].join('.')
   const found = typeof use === 'string' ? await importPlugin(kind, use, directory, where) : use
   const plugin = checkPlugin(kind, found, where) as P
@@ -217,7 +210,9 @@ async function load<P extends Plugin, Made extends Closable>(
   const result = await plugin.options['~standard'].validate(options)
   if (result.issues) throw broken(toConfigIssues(result.issues, source, plugin.options))
   try {
-    return { plugin, made: await inTime(setup(plugin, result.value), KINDS[kind].noun) }
+    const setup = async () =>
+      plugin.setup(result.value, createHost(instance ?? plugin.name) as never)
+    return { plugin, made: (await inTime(setup(), KINDS[kind].noun)) as never }
   } catch (error) {
     return fail(where, `the plugin could not be set up: ${redact(messageOf(error), source)}`)
   }
@@ -302,7 +297,7 @@ function exported(target: unknown): string | undefined {
   return undefined
 }
 
-function checkPlugin(kind: Kind, plugin: unknown, path: string): Plugin {
+function checkPlugin(kind: Kind, plugin: unknown, path: string): AnyPlugin {
   if (!isObject(plugin) || !('kind' in plugin)) {
     const expected = `a default export made with ${KINDS[kind].define}`
     return fail(path, `expected ${expected}, found ${show(plugin)}`)
@@ -313,11 +308,11 @@ function checkPlugin(kind: Kind, plugin: unknown, path: string): Plugin {
     const version = `${show(name)} is written for interface version ${String(api)}`
     return fail(path, `${version}; this gateway knows version ${API_VERSION}`)
   }
-  const validates = options as Plugin['options'] | undefined
+  const validates = options as AnyPlugin['options'] | undefined
   if (typeof setup !== 'function' || typeof validates?.['~standard']?.validate !== 'function') {
     return fail(path, `expected ${show(name)} to have "options" (a Standard Schema) and "setup"`)
   }
-  return plugin as unknown as Plugin
+  return plugin as unknown as AnyPlugin
 }
 
 async function inTime<Made extends Closable>(setup: Promise<Made>, noun: string): Promise<Made> {

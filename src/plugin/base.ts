@@ -30,6 +30,24 @@ export interface SchemaIssue {
 /** The type of the values that a schema produces. */
 export type Output<S extends Schema> = NonNullable<S['~standard']['types']>['output']
 
+/** What every plugin has; a plugin is the default export of its module. `I` is what it makes, `H` what the gateway offers it. */
+export interface Plugin<K extends string, S extends Schema, I, H = Host> {
+  readonly kind: K
+  readonly api: number
+  /** Name of the plugin, for messages and a guard's own rules. */
+  readonly name: string
+  /** Validates the options of a configured instance. */
+  readonly options: S
+  /** Called once for each configured instance; has ten seconds. An error refuses the configuration. */
+  setup(options: Output<S>, host: H): I | Promise<I>
+}
+
+/** What a plugin makes for a configured instance. */
+export interface Closable {
+  /** Releases what `setup` acquired. Called once, after the last use. */
+  close?(): void | Promise<void>
+}
+
 /**
  * What a request consumed: quantities, never money. Integers, at least 0; an absent member counts as 0. The plugin converts
  * what its vendor reports to these definitions.

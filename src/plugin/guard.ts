@@ -2,7 +2,7 @@
  * Guards decide whether texts may go to a model, and whether its answers may go to the client. Offsets and lengths of texts
  * are in UTF-16 code units, as in JavaScript strings.
  */
-import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
+import { API_VERSION, type Closable, type Host, type Plugin, type Schema } from './base.ts'
 import type { ChatInput, ChatCompletion } from './chat.ts'
 
 /** Subjects that a policy can forbid with `deny`. */
@@ -167,7 +167,7 @@ export interface OutputCheck {
  * A set-up guard. What it throws counts as a failure of the guard, and the policy's `onError` decides whether the text passes;
  * a guard that could not judge never counts as one that agreed.
  */
-export interface Guard {
+export interface Guard extends Closable {
   /** The rules it can enforce. It is asked when a policy has one of them, or when the configuration says `applies: 'always'`. */
   readonly enforces: readonly RuleRef[]
   /**
@@ -190,8 +190,6 @@ export interface Guard {
   checkOutput?(item: TextItem, context: GuardContext): Verdict | Promise<Verdict>
   /** Starts the check of one text of an answer while it is streamed. Called once per text. */
   streamOutput?(stream: TextStream, context: GuardContext): OutputCheck
-  /** Releases what `setup` acquired. Called once, after the last check. */
-  close?(): void | Promise<void>
 }
 
 /**
@@ -261,17 +259,8 @@ export interface GuardHost extends Host {
   }
 }
 
-/** A guard plugin; the default export of its module. */
-export interface GuardPlugin<S extends Schema = Schema<any>> {
-  readonly kind: 'guard'
-  readonly api: number
-  /** Name of the plugin, for messages and its own rules. */
-  readonly name: string
-  /** Validates `guards.use[].options`. */
-  readonly options: S
-  /** Called once for each configured instance; has ten seconds. An error refuses the configuration. */
-  setup(options: Output<S>, host: GuardHost): Guard | Promise<Guard>
-}
+/** A guard plugin. */
+export type GuardPlugin<S extends Schema = Schema<any>> = Plugin<'guard', S, Guard, GuardHost>
 
 /** Marks a plain object as a guard plugin. Example: `plugins/guards/patterns.ts`. */
 export function defineGuard<S extends Schema>(

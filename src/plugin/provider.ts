@@ -1,6 +1,6 @@
 /** Providers answer requests with a vendor's models. */
 import type { ConsolaInstance } from 'consola'
-import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
+import { API_VERSION, type Closable, type Plugin, type Schema } from './base.ts'
 import type { ChatInput, ChatChunk, ChatCompletion } from './chat.ts'
 import type {
   ImageEditInput,
@@ -36,7 +36,7 @@ export interface ProviderRequest<In> {
  * {@link Host.fail} makes; any other error counts as `upstream_error`. Where an async iterable is allowed, returning one means
  * that the answer is streamed.
  */
-export interface Provider {
+export interface Provider extends Closable {
   chat?(request: ProviderRequest<ChatInput>): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
   generateImage?(
     request: ProviderRequest<ImageInput>,
@@ -49,22 +49,15 @@ export interface Provider {
   transcribe?(
     request: ProviderRequest<TranscriptionInput>,
   ): Promise<Transcription | AsyncIterable<TranscriptionEvent>>
-  /** Releases what `setup` acquired. Called once, after the last request. */
-  close?(): void | Promise<void>
 }
 
-/** A provider plugin; the default export of its module. */
-export interface ProviderPlugin<S extends Schema = Schema<any>, D extends Schema = Schema<any>> {
-  readonly kind: 'provider'
-  readonly api: number
-  /** Name of the plugin, for messages. */
-  readonly name: string
-  /** Validates `providers.<name>.options`. */
-  readonly options: S
+/** A provider plugin. */
+export interface ProviderPlugin<
+  S extends Schema = Schema<any>,
+  D extends Schema = Schema<any>,
+> extends Plugin<'provider', S, Provider> {
   /** Validates `models.<id>.deployments[].options`; without it a deployment may have none. */
   readonly deploymentOptions?: D
-  /** Called once for each configured instance; has ten seconds. An error refuses the configuration. */
-  setup(options: Output<S>, host: Host): Provider | Promise<Provider>
 }
 
 /** Marks a plain object as a provider plugin. Example: `providers/openai-compatible.ts`. */

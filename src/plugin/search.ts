@@ -1,5 +1,5 @@
 /** Search plugins run web searches whose results are given to the model. */
-import { API_VERSION, type Host, type Output, type Schema } from './base.ts'
+import { API_VERSION, type Closable, type Plugin, type Schema } from './base.ts'
 
 /** A host with its subdomains, or a path on it. */
 export interface DomainFilter {
@@ -50,27 +50,16 @@ export interface SearchResponse {
 }
 
 /** A set-up search engine. */
-export interface SearchEngine {
+export interface SearchEngine extends Closable {
   /**
    * Runs one search, without retries.
    * @throws what {@link Host.fail} makes; the configuration's `search.onError` decides whether the call fails
    */
   search(query: SearchQuery, signal: AbortSignal): Promise<SearchResponse>
-  /** Releases what `setup` acquired. Called once, after the last search. */
-  close?(): void | Promise<void>
 }
 
-/** A search plugin; the default export of its module. */
-export interface SearchPlugin<S extends Schema = Schema<any>> {
-  readonly kind: 'search'
-  readonly api: number
-  /** Name of the plugin, for messages. */
-  readonly name: string
-  /** Validates `search.engines.<name>.options`. */
-  readonly options: S
-  /** Called once for each configured instance; has ten seconds. An error refuses the configuration. */
-  setup(options: Output<S>, host: Host): SearchEngine | Promise<SearchEngine>
-}
+/** A search plugin. */
+export type SearchPlugin<S extends Schema = Schema<any>> = Plugin<'search', S, SearchEngine>
 
 /** Marks a plain object as a search plugin. Example: `plugins/search/searxng.ts`. */
 export function defineSearch<S extends Schema>(

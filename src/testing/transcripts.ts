@@ -6,7 +6,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as v from 'valibot'
-import { ConfigError } from '../errors/errors.ts'
+import { ConfigError, FAILURE_CLASSES } from '../errors/errors.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import type { FailureClass, OpenAIUsage } from '../plugin.ts'
 
@@ -54,20 +54,6 @@ export interface Expected extends ExpectedChoice {
   readonly retry_after_ms?: number
 }
 
-const FAILURES = [
-  'bad_request',
-  'context_length',
-  'content_blocked',
-  'payload_too_large',
-  'not_found',
-  'upstream_auth',
-  'upstream_balance',
-  'upstream_rate',
-  'overloaded',
-  'upstream_error',
-  'timeout',
-] as const satisfies readonly FailureClass[]
-
 const text = v.string('a text')
 const count = v.pipe(v.number('a count'), v.integer(), v.minValue(0))
 const counts = v.record(v.string(), count)
@@ -93,7 +79,7 @@ const file = v.strictObject({
       }),
     ),
     sent: v.optional(v.looseObject({})),
-    failure: v.optional(v.picklist(FAILURES)),
+    failure: v.optional(v.picklist(FAILURE_CLASSES)),
     retry_after_ms: v.optional(count),
   }),
 })
