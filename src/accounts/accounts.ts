@@ -397,7 +397,7 @@ export function hasValidChecksum(secret: string): boolean {
 }
 
 /** A new random secret: prefix, forty base-62 digits (238 bits) and a checksum. */
-export function newSecret(): string {
+function newSecret(): string {
   const digits = Array.from({ length: BODY_LENGTH }, () => BASE62[randomInt(62)])
   const body = PREFIX + digits.join('')
   return body + checksum(body)
@@ -413,6 +413,6 @@ function checksum(text: string): string {
 }
 
 /** The first characters of a secret, for lists. A secret of another origin may be short, so nothing of it is shown. */
-export function startOf(secret: string): string {
+function startOf(secret: string): string {
   return secret.startsWith(PREFIX) ? secret.slice(0, START_LENGTH) : 'seeded'
 }

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { guardAdapter } from '../../src/endpoints/chat/guard.ts'
-import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
+import { toCompletion } from '../endpoints/chat/_completion.ts'
 import { patternScanner } from '../../src/guard/scan-session.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'

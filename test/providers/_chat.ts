@@ -1,7 +1,8 @@
 /** Sets up a provider on a real host, calls it as the gateway does, and reads its answer as the client gets it. */
 import { createConsola } from 'consola'
 import { normalizeChunks } from '../../src/endpoints/chat/normalize.ts'
-import { toCompletion, toChunk } from '../../src/endpoints/chat/chunks.ts'
+import { toChunk } from '../../src/endpoints/chat/chunks.ts'
+import { toCompletion } from '../endpoints/chat/_completion.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { toFlow } from '../../src/stream/flow.ts'
 import type {

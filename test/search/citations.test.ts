@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { annotationsOf, CitationStep } from '../../src/endpoints/chat/citations.ts'
-import { toCompletion } from '../../src/endpoints/chat/chunks.ts'
+import { CitationStep } from '../../src/endpoints/chat/citations.ts'
+import { toCompletion } from '../endpoints/chat/_completion.ts'
 import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
 
 const A = { url: 'https://a.example/page', title: 'A', content: 'About a.' }
@@ -162,8 +162,14 @@ function chunk(delta: ChatDelta, finish_reason: string | null = null, index = 0)
   return { id: 'c', choices: [{ index, delta, logprobs: null, finish_reason }] }
 }
 
-function ran(chunks: readonly ChatChunk[]): ChatChunk[] {
-  const cite = new CitationStep(RESULTS)
+/** The annotations of an answer with this text. */
+function annotationsOf(content: string, results: typeof RESULTS): any[] {
+  const said = ran([chunk({ content }), chunk({}, 'stop')], results)
+  return said.at(-2)!.choices[0]!.delta!.annotations as any[]
+}
+
+function ran(chunks: readonly ChatChunk[], results = RESULTS): ChatChunk[] {
+  const cite = new CitationStep(results)
   const out: ChatChunk[] = []
   for (const one of chunks) cite.push(one, (part) => void out.push(part))
   return out

@@ -34,7 +34,7 @@ interface Choice {
   finish_reason: any
 }
 
-/** Builds a completion of the chunks of one answer. The inverse of {@link toChunk}. */
+/** Builds a completion of the chunks of one answer: of `toChunk(c)` again `c`, for any completion in normal form. */
 export class CompletionBuilder {
   readonly #choices: Choice[] = []
   #envelope: Record<string, unknown> = {}
@@ -67,13 +67,6 @@ export class CompletionBuilder {
     }
     return { ...this.#envelope, choices, usage: this.#usage }
   }
-}
-
-/** The completion that chunks make up: `toCompletion([toChunk(c)])` equals `c` for any completion in normal form. */
-export function toCompletion(chunks: Iterable<ChatChunk>): ChatCompletion {
-  const builder = new CompletionBuilder()
-  for (const chunk of chunks) builder.add(chunk)
-  return builder.completion()
 }
 
 function indexed(call: any, index: number): any {

@@ -3,6 +3,7 @@
  * address, alone or in a Markdown link.
  */
 import type { ChatChunk, ChatChunkChoice, SearchResult, Step } from '../../plugin.ts'
+import { codePointsIn } from '../../errors/checks.ts'
 import { urlKey } from '../../search/results.ts'
 
 /** One citation, in the form of OpenAI's annotations. */
@@ -44,7 +45,7 @@ const CITATION = new RegExp(
  * One annotation for each place that cites a source, in the order of the text; without any, one for each source,
  * without a place.
  */
-export function annotationsOf(content: string, results: readonly SearchResult[]): Annotation[] {
+function annotationsOf(content: string, results: readonly SearchResult[]): Annotation[] {
   const cited: Annotation[] = []
   const described = new Set<SearchResult>()
   const cite = (result: SearchResult, start_index: number, end_index: number) => {
@@ -58,8 +59,8 @@ export function annotationsOf(content: string, results: readonly SearchResult[])
   let units = 0
   let points = 0
   for (const { start, end, sources } of placesIn(content, results)) {
-    const from = points + codePoints(content.slice(units, start))
-    points = from + codePoints(content.slice(start, end))
+    const from = points + codePointsIn(content.slice(units, start))
+    points = from + codePointsIn(content.slice(start, end))
     units = end
     for (const result of sources) cite(result, from, points)
     if (cited.length >= MAX_CITATIONS) break
@@ -161,16 +162,6 @@ const MAX_ADDRESS = 4096
 function keyOf(address: string): string {
   const url = address.length > MAX_ADDRESS ? null : URL.parse(address)
   return url ? urlKey(url) : ''
-}
-
-function codePoints(text: string): number {
-  let count = text.length
-  for (let i = 0; i < text.length - 1; i++) {
-    const pair =
-      (text.charCodeAt(i) & 0xfc00) === 0xd800 && (text.charCodeAt(i + 1) & 0xfc00) === 0xdc00
-    if (pair) count--
-  }
-  return count
 }
 
 function isEmpty(delta: object | null | undefined): boolean {

@@ -17,6 +17,7 @@ import { grounding } from './grounding.ts'
 import { guardAdapter } from './guard.ts'
 import { normalizeChunks, type Envelope } from './normalize.ts'
 import {
+  CAPABILITIES,
   outboundChat,
   requiredCapabilities,
   signatureIn,
@@ -36,8 +37,8 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
 
   check(input, model) {
     const required = requiredCapabilities(input)
-    for (const [need, capability] of CAPABILITIES) {
-      const param = need === 'choices' ? (required.choices > 1 ? 'n' : undefined) : required[need]
+    for (const capability of CAPABILITIES) {
+      const param = required[capability]
       if (param === undefined || model.capabilities.has(capability)) continue
       throw new InvalidRequest(
         'unsupported_parameter',
@@ -126,17 +127,6 @@ export function chatFormat({
     writeError,
   }
 }
-
-/** Members of {@link requiredCapabilities}, and the capability of a model that each stands for. */
-const CAPABILITIES = [
-  ['tools', 'TOOLS'],
-  ['structuredOutputs', 'STRUCTURED_OUTPUTS'],
-  ['images', 'VISION'],
-  ['audio', 'AUDIO_INPUT'],
-  ['files', 'FILE_INPUT'],
-  ['choices', 'CHOICES'],
-  ['logprobs', 'LOGPROBS'],
-] as const
 
 function envelopeOf({ request, model, startedAt }: Call): Envelope {
   const input: ChatRequest = request.input

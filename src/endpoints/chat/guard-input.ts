@@ -8,7 +8,7 @@ import { isObject } from '../../errors/checks.ts'
 import type { InputTexts, RefusedTurn } from '../../guard/adapter.ts'
 import type { Channel, ChatInput, Media, ChatMessage, TextItem } from '../../plugin.ts'
 import type { ChatRequest } from './request.ts'
-import { stringsIn } from '../shared/texts.ts'
+import { stringsIn, stringsInJson } from '../shared/texts.ts'
 
 /** Replaces the text of a refused turn in the outbound request. */
 const WITHHELD = '[withheld]'
@@ -270,13 +270,7 @@ function readCall(call: any, at: string, add: Add): void {
   if (isObject(call.function)) readRest(call.function, READ_OF_FUNCTION, `${at}.function`, add)
   if (isObject(call.custom)) readRest(call.custom, READ_OF_FUNCTION, `${at}.custom`, add)
   if (typeof raw !== 'string') return
-  let decoded: unknown
-  try {
-    decoded = JSON.parse(raw)
-  } catch {
-    return
-  }
-  stringsIn(decoded, true).forEach((text, index) => add(`${at}#${index}`, 'tool_call', text))
+  stringsInJson(raw).forEach(({ text }, index) => add(`${at}#${index}`, 'tool_call', text))
 }
 
 /** A part other than text: reads its address, name and readable contents, and returns its media. */

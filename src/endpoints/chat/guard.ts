@@ -16,7 +16,7 @@ import type {
   ReasoningDetail,
 } from '../../plugin.ts'
 import { wantsUsageChunk, type ChatRequest } from './request.ts'
-import { stringsIn } from '../shared/texts.ts'
+import { stringsIn, stringsInJson } from '../shared/texts.ts'
 import { chatTexts, withhold } from './guard-input.ts'
 
 /** The guard adapter of chat. */
@@ -93,7 +93,7 @@ class ChatCodec implements OutputCodec<ChatChunk> {
       channel,
       index,
       part: only(part, choice, delta),
-      texts: [{ text: name }, { text }, ...decoded(text)],
+      texts: [{ text: name }, { text }, ...stringsInJson(text)],
     }
   }
 
@@ -264,15 +264,6 @@ function wholeFunction(deltas: readonly ChatDelta[]) {
   const text = calls.map((call) => call.arguments ?? '').join('')
   const { name = '' } = calls[0]!
   return { delta: { function_call: { name, arguments: text } }, name, text }
-}
-
-/** The strings in arguments; none if they are not JSON. */
-function decoded(text: string) {
-  try {
-    return stringsIn(JSON.parse(text), true).map((one) => ({ text: one, duplicate: true }))
-  } catch {
-    return []
-  }
 }
 
 function annotationsPiece(

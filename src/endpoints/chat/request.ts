@@ -53,19 +53,19 @@ interface Plugin {
   readonly exclude_domains?: readonly string[] | null
 }
 
-/**
- * Capabilities that a request needs and a model may lack: for each, the path of the first parameter that needs it.
- */
-export interface RequiredCapabilities {
-  readonly tools?: string
-  readonly structuredOutputs?: string
-  readonly images?: string
-  readonly audio?: string
-  readonly files?: string
-  readonly logprobs?: string
-  /** `n` */
-  readonly choices: number
-}
+/** Capabilities that a request may need, in the order in which a lack is reported. */
+export const CAPABILITIES = [
+  'TOOLS',
+  'STRUCTURED_OUTPUTS',
+  'VISION',
+  'AUDIO_INPUT',
+  'FILE_INPUT',
+  'CHOICES',
+  'LOGPROBS',
+] as const
+
+/** For each capability that a request needs, the path of the first parameter that needs it. */
+type Needs = Partial<Record<(typeof CAPABILITIES)[number], string>>
 
 /**
  * Top-level members that are left out or converted: the gateway's own, ignored ones, and those with another form
@@ -103,10 +103,10 @@ const DEFAULT_RESULTS = 5
 
 const KNOWN_TOOLS = new Set(['function', 'custom'])
 
-const NEED_OF_PART = new Map<string, 'images' | 'audio' | 'files'>([
-  ['image_url', 'images'],
-  ['input_audio', 'audio'],
-  ['file', 'files'],
+const NEED_OF_PART = new Map<string, 'VISION' | 'AUDIO_INPUT' | 'FILE_INPUT'>([
+  ['image_url', 'VISION'],
+  ['input_audio', 'AUDIO_INPUT'],
+  ['file', 'FILE_INPUT'],
 ])
 
 /**
@@ -165,14 +165,14 @@ export function signatureIn(messages: readonly ChatMessage[]): string | undefine
 }
 
 /** The capabilities that the request needs. */
-export function requiredCapabilities(request: ChatRequest): RequiredCapabilities {
-  const { messages, response_format, logprobs, n } = request
-  const needs: { -readonly [Member in keyof RequiredCapabilities]: RequiredCapabilities[Member] } =
-    { choices: n ?? 1 }
-  if (response_format?.type === 'json_schema') needs.structuredOutputs = 'response_format'
-  if (logprobs) needs.logprobs = 'logprobs'
+export function requiredCapabilities(request: ChatRequest): Needs {
+  const { messages, response_format, logprobs, n = 1 } = request
+  const needs: Needs = {}
+  if (n > 1) needs.CHOICES = 'n'
+  if (response_format?.type === 'json_schema') needs.STRUCTURED_OUTPUTS = 'response_format'
+  if (logprobs) needs.LOGPROBS = 'logprobs'
   if (toolsOf(request)?.length && toolChoiceOf(request) !== 'none') {
-    needs.tools = usesLegacyFunctions(request) ? 'functions' : 'tools'
+    needs.TOOLS = usesLegacyFunctions(request) ? 'functions' : 'tools'
   }
   for (let i = 0; i < messages.length; i++) {
     const parts = messages[i]!.content

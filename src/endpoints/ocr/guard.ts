@@ -3,7 +3,7 @@
  */
 import type { GuardAdapter, OutputCodec, AtomicPiece, AtomicText } from '../../guard/adapter.ts'
 import type { Channel, Media, OcrPage, TextItem } from '../../plugin.ts'
-import { stringsIn } from '../shared/texts.ts'
+import { stringsIn, stringsInJson } from '../shared/texts.ts'
 import type { OcrPart } from './parts.ts'
 import type { OcrRequest } from './read.ts'
 
@@ -69,7 +69,7 @@ const LANES: OutputCodec<OcrPart> = {
       case 'page':
         return take(pagePiece(part.page, removed))
       case 'annotation':
-        return take(whole(part, 0, [{ text: part.text }, ...decoded(part.text)]))
+        return take(whole(part, 0, [{ text: part.text }, ...stringsInJson(part.text)]))
       case 'end':
         return take({ kind: 'finish', choice: 0, part })
     }
@@ -104,7 +104,7 @@ function textsOf({ markdown, header, footer, tables, images, ...rest }: any): At
   return [
     ...texts.map((text) => ({ text })),
     ...written.map((text) => ({ text, duplicate: true })),
-    ...annotations.flatMap(decoded),
+    ...annotations.flatMap((text) => (typeof text === 'string' ? stringsInJson(text) : [])),
   ]
 }
 
@@ -127,14 +127,4 @@ function formattedIn(value: unknown): readonly string[] {
   })
   strings.delete('')
   return [...strings]
-}
-
-/** The strings of an annotation; none if it is not JSON. */
-function decoded(text: unknown): AtomicText[] {
-  if (typeof text !== 'string') return []
-  try {
-    return stringsIn(JSON.parse(text), true).map((one) => ({ text: one, duplicate: true }))
-  } catch {
-    return []
-  }
 }

@@ -1,4 +1,5 @@
 /** The texts inside JSON values, for guards that read all of them. */
+import type { AtomicText } from '../../guard/adapter.ts'
 
 /** Words of JSON Schema and of the wire format. As member names they are not the client's words. */
 const FORMAL_NAMES = new Set(
@@ -50,4 +51,13 @@ export function stringsIn(value: unknown, formal = false): readonly string[] {
     }
   }
   return [...texts]
+}
+
+/** The strings in a JSON text, as duplicates of it for local guards; none if it is not JSON. */
+export function stringsInJson(text: string): AtomicText[] {
+  try {
+    return stringsIn(JSON.parse(text), true).map((one) => ({ text: one, duplicate: true }))
+  } catch {
+    return []
+  }
 }

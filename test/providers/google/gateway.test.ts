@@ -1,7 +1,7 @@
 /** Gemini behind a whole gateway, called by the official OpenAI client. */
 import OpenAI, { APIError } from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { toCompletion } from '../../../src/endpoints/chat/chunks.ts'
+import { toCompletion } from '../../endpoints/chat/_completion.ts'
 import { createTestGateway, type TestGateway } from '../../_setup.ts'
 import { events, json, startUpstream, type FakeUpstream } from '../../upstream.ts'
 

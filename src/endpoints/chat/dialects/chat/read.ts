@@ -37,7 +37,7 @@ const ABSENT_WHEN_EMPTY = new Set(['tools', 'stop', 'plugins'])
  * @throws InvalidRequest with the code and path of the problem, such as `messages[2].content[0].image_url.url`
  */
 export function readChatRequest(body: object): ChatRequest {
-  const found = findInvalidField(body)
+  const found = members(body) ?? contradiction(body as Members)
   if (found) throw toInvalidRequest(found)
   const request = withoutAbsent(body as ChatRequest)
   const policy: unknown = (body as ChatRequest).policy
@@ -236,11 +236,6 @@ const members = object(
   },
   ['model', 'messages'],
 )
-
-/** A whole chat body without its policy. */
-export function findInvalidField(body: unknown): Problem | undefined {
-  return members(body) ?? contradiction(body as Members)
-}
 
 function contradiction(body: Members): Problem | undefined {
   const { top_logprobs, logprobs, reasoning, reasoning_effort } = body
