@@ -1,16 +1,18 @@
 /** Finds the command, parses its options, runs it, and prints errors. */
 import { parseArgs } from 'node:util'
 import { nearest } from '../errors/nearest.ts'
-import { ConfigError } from '../errors/errors.ts'
+import { ConfigError, UnbookedSettlements } from '../errors/errors.ts'
 import { CommandError, type Arguments, type Command, type OptionSpecs } from './command.ts'
 import { COMMANDS } from './commands.ts'
 
 const PROGRAM = 'sluicegate'
+/** EX_IOERR of sysexits.h. */
+const UNBOOKED = 74
 const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
 
 /**
  * Runs the command line.
- * @returns the exit status: 0 for success, 1 for a failure, 2 for wrong arguments
+ * @returns the exit status: 0 for success, 1 for a failure, 2 for wrong arguments, 74 when settlements are only in the log
  */
 export async function main(argv: readonly string[]): Promise<number> {
   // The reader of the output may close the pipe, as `head` does; a gateway has to continue.
@@ -32,10 +34,18 @@ export async function main(argv: readonly string[]): Promise<number> {
     await command.run(argumentsOf(command, argv.slice(command.name.split(' ').length)))
     return 0
   } catch (error) {
-    if (!(error instanceof CommandError || error instanceof ConfigError)) throw error
-    process.stderr.write(`${error.message}\n`)
-    return error instanceof CommandError ? error.exitCode : 1
+    const status = statusOf(error)
+    if (status === undefined) throw error
+    process.stderr.write(`${(error as Error).message}\n`)
+    return status
   }
+}
+
+/** The exit status for an error that is told in one sentence. */
+function statusOf(error: unknown): number | undefined {
+  if (error instanceof CommandError) return error.exitCode
+  if (error instanceof ConfigError) return 1
+  return error instanceof UnbookedSettlements ? UNBOOKED : undefined
 }
 
 function commandOf(words: readonly string[]): Command {

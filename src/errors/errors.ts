@@ -174,6 +174,12 @@ export class Unavailable extends GatewayError {
   }
 }
 
+/** 503 of calls that cannot be written to the ledger: before they start, or instead of an answer that was not charged. */
+export function cannotBook(cause?: unknown): Unavailable {
+  const message = 'The gateway cannot write to its ledger right now. Try again later.'
+  return new Unavailable('service_unavailable', message, { cause })
+}
+
 /** 500. The message is fixed; the cause only goes to the log. */
 export class InternalError extends GatewayError {
   constructor(cause: unknown) {
@@ -298,6 +304,15 @@ export class ConfigError extends Error {
     super(`${source} is not valid:\n${lines.join('\n')}`)
     this.name = 'ConfigError'
     this.issues = issues
+  }
+}
+
+/** Settlements could not be booked before the gateway ended. The log has one line for each. */
+export class UnbookedSettlements extends Error {
+  constructor(count: number) {
+    const which = count === 1 ? '1 settlement' : `${count} settlements`
+    super(`${which} could not be booked: see "settlement not booked" in the log`)
+    this.name = 'UnbookedSettlements'
   }
 }
 

@@ -177,7 +177,7 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
       const { member, price, quantity, unit } = terms[j]!
       const count = price === 'request' ? Number(source === 'model') : (quantity(usage) ?? 0)
       if (!(count > 0)) continue
-      const product = BigInt(Math.ceil(count)) * unit
+      const product = BigInt(Math.ceil(Math.min(count, Number.MAX_SAFE_INTEGER))) * unit
       sum += product
       const shownAs = SHOWN_AS[source] ?? member
       const item = items.find((known) => known.member === shownAs)

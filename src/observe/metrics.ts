@@ -65,6 +65,14 @@ export class Metrics {
     name: 'gateway_settlement_duration_seconds',
     help: 'From a charge to the moment it was durable.',
   })
+  readonly #deferred = new Counter({
+    name: 'gateway_settlements_deferred_total',
+    help: 'Charges that were not durable in time; the ledger goes on trying.',
+  })
+  readonly #waived = new Counter({
+    name: 'gateway_settlements_waived_total',
+    help: 'Deferred charges that cost nothing, because the answer was not sent.',
+  })
   readonly #upstream = new Histogram(REQUEST_BOUNDS, {
     name: 'gateway_upstream_duration_seconds',
     help: 'Requests to vendors, up to the first part of the answer.',
@@ -108,9 +116,15 @@ export class Metrics {
     this.#holds.add(1, result)
   }
 
-  /** A settlement is durable. @param seconds since the charge */
-  settled(seconds: number): void {
-    this.#settlements.observe(seconds)
+  /** The ledger has answered a charge. @param state `deferred`: it is not durable. @param seconds since the charge */
+  settled(state: string, seconds: number): void {
+    if (state === 'deferred') this.#deferred.add(1)
+    else this.#settlements.observe(seconds)
+  }
+
+  /** A deferred charge costs nothing, because its answer was not sent. */
+  waived(): void {
+    this.#waived.add(1)
   }
 
   /** A request to a vendor has its first part, or has failed. @param outcome `ok` or the class of the failure */
@@ -139,6 +153,8 @@ export class Metrics {
       this.#entries,
       this.#holds,
       this.#settlements,
+      this.#deferred,
+      this.#waived,
       this.#upstream,
       this.#searches,
     ].flatMap((metric) => metric.lines())

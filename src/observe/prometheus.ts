@@ -142,15 +142,17 @@ export class Histogram extends Metric<Distribution> {
 export interface Gauge {
   readonly name: string
   readonly help: string
+  /** By default `gauge`. */
+  readonly type?: 'gauge' | 'counter'
   /** One value, or one for each value of a label. */
   readonly value: number | { readonly label: string; readonly of: ReadonlyMap<string, number> }
 }
 
 /** A gauge with its present values. */
-export function gaugeOf({ name, help, value }: Gauge): Counter {
+export function gaugeOf({ name, help, value, type = 'gauge' }: Gauge): Counter {
   const values = typeof value === 'number' ? new Map([['', value]]) : value.of
   const labels = typeof value === 'number' ? [] : [value.label]
-  const gauge = new Counter({ name, help, labels }, 'gauge')
+  const gauge = new Counter({ name, help, labels }, type)
   for (const [of, one] of values) gauge.add(one, of)
   return gauge
 }

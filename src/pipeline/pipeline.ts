@@ -21,7 +21,14 @@ import type { GuardRegistry } from '../guard/plan.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
 import type { Estimate, HoldEstimator, Bill, UsageLine } from '../money/money.ts'
 import type { Incoming, Outgoing } from './http.ts'
-import type { Admitted, HoldGranted, Ledger, Outcome, RequestId } from '../state/ledger/ledger.ts'
+import type {
+  Admitted,
+  HoldGranted,
+  Ledger,
+  Outcome,
+  RequestId,
+  Settled,
+} from '../state/ledger/ledger.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { ChatCompletion, Flow, SearchResult, Provider, Step, Usage } from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
@@ -201,10 +208,19 @@ export interface ParsedRequest<In = any> {
 }
 
 /**
- * Books the meter in the ledger, once; later calls get the same bill.
+ * Books the meter in the ledger, once; later calls get the same answer. Never rejects.
  * @param pays whether the client owes it; by default not for a failed call
  */
-export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Bill>
+export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Charged>
+
+/** What became of a charge. */
+export interface Charged {
+  readonly bill: Bill
+  /** `deferred`: it is durable nowhere yet, so the client must not be told a cost. */
+  readonly state: Settled['state']
+  /** Makes a deferred charge cost nothing, because its answer was not sent. */
+  waive(): void
+}
 
 /** Checks search results before the model or the client sees them. */
 export interface ResultFilter {
@@ -275,7 +291,7 @@ export class Call {
   deployment: string | undefined = undefined
   /** Index in the list of running calls. */
   runningIndex = -1
-  /** Set when the call is charged. */
+  /** Set when the charge of the call is durable. */
   bill: Bill | undefined = undefined
   #reason: unknown = undefined
   /** Few at a time, so a list is cheaper than a Map. */

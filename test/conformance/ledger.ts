@@ -786,11 +786,46 @@ function settlementExamples(example: Example): void {
     expect(await fixture.ledger.verify()).toEqual([])
   })
 
-  example('a negative cost is an error', async (fixture) => {
-    await expect(
-      fixture.settle({ request: 'req_1', at: fixture.clock.now() }, -1n),
-    ).rejects.toThrow(RangeError)
+  example(
+    'a cost out of bounds is never booked, and ends its call all the same',
+    async (fixture) => {
+      await fixture.limit(ROOMY)
+      await fixture.pay('10')
+      for (const cost of [-1n, MAX_AMOUNT + 1n]) {
+        const call = await fixture.admit()
+        expect(await fixture.settle(call, cost)).toMatchObject({ state: 'deferred', cost })
+        await fixture.ledger.leave({ account: 'acct', key: 'key', request: call.request })
+      }
+      expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ lifetime: 0n, inFlight: 0 })
+      // It can never be booked, so no call has to wait for it.
+      expect(fixture.ledger.health()).toMatchObject({ ok: true, outbox: 0 })
+      await fixture.admit()
+    },
+  )
+
+  example('a settlement that is booked cannot be waived', async (fixture) => {
+    await fixture.limit(ROOMY)
+    await fixture.pay('10')
+    const call = await fixture.admit()
+    await fixture.settle(call, 40n)
+    await fixture.ledger.waive({ account: 'acct', key: 'key', request: call.request })
+    expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ lifetime: 40n })
+    expect(await fixture.ledger.verify()).toEqual([])
   })
+
+  example(
+    'a repeated settlement with another cost is counted, and the first one stands',
+    async (fixture) => {
+      await fixture.limit(ROOMY)
+      await fixture.pay('10')
+      const call = await fixture.admit()
+      await fixture.settle(call, 40n)
+      await fixture.settle(call, 40n)
+      expect(fixture.ledger.conflicts).toBe(0)
+      expect(await fixture.settle(call, 41n)).toMatchObject({ state: 'duplicate', cost: 40n })
+      expect(fixture.ledger.conflicts).toBe(1)
+    },
+  )
 }
 
 function topUpExamples(example: Example): void {

@@ -88,6 +88,8 @@ const items = v.variant('kind', [
           usage: v.record(v.string(), v.union([v.number(), v.boolean(), v.string()])),
         }),
       ),
+      flags: v.optional(v.array(v.picklist(['estimated', 'suspicious']))),
+      reported: v.optional(v.record(v.string(), v.unknown())),
     }),
     unfolded: v.optional(v.literal(true)),
   }),

@@ -2,6 +2,7 @@
 import { GatewayError } from '../../errors/errors.ts'
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
 import type { ChatChunk, ChatMessage, OpenAIUsage, Step, Usage } from '../../plugin.ts'
+import { receiptOf, withReceipt } from '../shared/billing.ts'
 import { lastSignature, type ChatRequest } from './request.ts'
 
 /** Good enough for a bound and for a stream that was cut; vendors count exactly. */
@@ -52,21 +53,25 @@ class AttachReceipt implements Step<ChatChunk, BilledChunk> {
   }
 
   async end(emit: (chunk: BilledChunk) => void): Promise<void> {
-    const bill = await this.#charge()
+    const receipt = await receiptOf(this.#call, this.#charge(), this.#hasOutput)
     const last = this.#finishes.pop()!
     for (const chunk of this.#finishes) emit(chunk)
-    emit({ ...last, receipt: this.#call.receipt(bill) })
+    emit({ ...last, receipt })
   }
 
   async fail(error: unknown): Promise<unknown> {
     const call = this.#call
     if (!GatewayError.is(error) || call.outcome === 'cancelled') return error
     const violated = error.code === 'policy_violation'
-    const broken = this.#sent && call.request.stream && error.code !== 'guard_unavailable'
+    const broken = this.#hasOutput && error.code !== 'guard_unavailable'
     if (!broken && !(violated && call.meter.length > 0)) return error
-    const bill = await this.#charge(violated ? 'refused' : 'failed', true)
-    error.receipt = call.receipt(bill)
-    return error
+    const charged = this.#charge(violated ? 'refused' : 'failed', true)
+    return withReceipt(error, receiptOf(call, charged, this.#hasOutput))
+  }
+
+  /** Whether the client has some of the answer; a whole one goes out after its charge. */
+  get #hasOutput(): boolean {
+    return this.#sent && this.#call.request.stream
   }
 }
 

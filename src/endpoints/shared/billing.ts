@@ -1,7 +1,36 @@
 /** The charge of answers that are of no use before they are complete. */
-import { GatewayError } from '../../errors/errors.ts'
-import type { Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
+import { cannotBook, GatewayError, toGatewayError } from '../../errors/errors.ts'
+import type { Call, Charge, Charged, Receipt } from '../../pipeline/pipeline.ts'
 import type { Step } from '../../plugin.ts'
+
+/**
+ * The receipt of a call.
+ * @param sent whether the client has any of the answer. One without costs nothing where the charge is deferred.
+ * @throws Unavailable when the charge is deferred: a cost that a client is told is durable
+ */
+export async function receiptOf(
+  call: Call,
+  charged: Promise<Charged>,
+  sent = false,
+): Promise<Receipt> {
+  const { bill, state, waive } = await charged
+  if (state !== 'deferred') return call.receipt(bill)
+  if (!sent) waive()
+  throw cannotBook()
+}
+
+/** Puts the receipt on an error that is charged. @returns the error for the client: another one where that failed */
+export async function withReceipt(
+  error: GatewayError,
+  receipt: Promise<Receipt>,
+): Promise<GatewayError> {
+  try {
+    error.receipt = await receipt
+    return error
+  } catch (unbooked) {
+    return toGatewayError(unbooked)
+  }
+}
 
 /** The last part of an answer, with its receipt once it is charged. */
 export interface Billed {
@@ -30,15 +59,14 @@ export class ReceiptAtEnd<Part, End extends Part & Billed> implements Step<Part,
   }
 
   async end(emit: (part: End) => void): Promise<void> {
-    const bill = await this.#charge()
-    emit({ ...this.#end!, receipt: this.#call.receipt(bill) })
+    const receipt = await receiptOf(this.#call, this.#charge())
+    emit({ ...this.#end!, receipt })
   }
 
   async fail(error: unknown): Promise<unknown> {
     const call = this.#call
     const violated = GatewayError.is(error) && error.code === 'policy_violation'
     if (!violated || call.meter.length === 0 || call.outcome === 'cancelled') return error
-    error.receipt = call.receipt(await this.#charge('refused', true))
-    return error
+    return withReceipt(error, receiptOf(call, this.#charge('refused', true)))
   }
 }

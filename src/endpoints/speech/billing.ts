@@ -4,6 +4,7 @@ import { GatewayError } from '../../errors/errors.ts'
 import { costJson } from '../../money/money.ts'
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
 import type { SpeechInput, Step } from '../../plugin.ts'
+import { receiptOf, withReceipt } from '../shared/billing.ts'
 import type { SpeechPart } from './answer.ts'
 import type { SpeechRequest } from './read.ts'
 
@@ -48,7 +49,7 @@ class ReceiptAtStart implements Step<SpeechPart, SpeechPart> {
 
   push(part: SpeechPart, emit: (part: SpeechPart) => void): void {
     if (this.#receipt) return emit(part)
-    const receipt = this.#charge().then((bill) => this.#call.receipt(bill))
+    const receipt = receiptOf(this.#call, this.#charge())
     // The writer gets the failure; after the client has left, it is ignored.
     receipt.catch(() => {})
     this.#receipt = receipt
@@ -56,7 +57,6 @@ class ReceiptAtStart implements Step<SpeechPart, SpeechPart> {
   }
 
   async fail(error: unknown): Promise<unknown> {
-    if (this.#receipt && GatewayError.is(error)) error.receipt = await this.#receipt
-    return error
+    return this.#receipt && GatewayError.is(error) ? withReceipt(error, this.#receipt) : error
   }
 }

@@ -1,14 +1,15 @@
 import { performance } from 'node:perf_hooks'
-import type { Outcome } from '../../state/ledger/ledger.ts'
+import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
+import type { Outcome, Settled, Settlement } from '../../state/ledger/ledger.ts'
 import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
-import type { Call, Charge, Stage } from '../pipeline.ts'
+import type { Call, Charge, Charged, Stage } from '../pipeline.ts'
 
 /** Charges exactly once: when the reply ends or, if it never ends, when the call does. */
 export const settle: Stage = async function settle(call, next) {
-  let bill: Promise<Bill> | undefined
+  let charged: Promise<Charged> | undefined
   const charge: Charge = (outcome = call.outcome ?? 'completed', pays = outcome !== 'failed') =>
-    (bill ??= settleOnce(call, outcome, pays))
-  call.scope.defer(() => (call.bill ? undefined : charge(call.outcome ?? 'failed')))
+    (charged ??= settleOnce(call, outcome, pays).catch((error: unknown) => unsettled(call, error)))
+  call.scope.defer(() => charge(call.outcome ?? 'failed'))
   const { parts } = await next()
   return { parts: parts.through(call.endpoint.billing.attach(call, charge)) }
 }
@@ -17,32 +18,76 @@ export const settle: Stage = async function settle(call, next) {
  * Prices the meter and books it. Failed calls and calls of the free tier are booked with a cost of 0.
  * @param pays false: the call costs nothing
  */
-async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Bill> {
-  const { id: request, account, key, held, model, path, meter, runtime } = call
+async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
   const started = performance.now()
-  const bill = pays && held.billed ? priceUsage(meter) : NO_COST
-  await runtime.ledger.settle({
+  const bill = pays && call.held.billed ? priceUsage(call.meter) : NO_COST
+  const { state } = await book(call, settlementOf(call, outcome, bill))
+  const { metrics } = call.runtime
+  metrics.settled(state, (performance.now() - started) / 1000)
+  if (state !== 'deferred') {
+    call.bill = bill
+    learn(call, outcome, bill)
+  }
+  return { bill, state, waive: () => waive(call) }
+}
+
+/** A call whose charge could not even be made up. */
+function unsettled({ id, runtime }: Call, error: unknown): Charged {
+  runtime.log.error(`${id}: the charge failed`, error)
+  return { bill: NO_COST, state: 'deferred', waive: () => {} }
+}
+
+function settlementOf(call: Call, outcome: Outcome, { cost }: Bill): Settlement {
+  const { id: request, account, key, held, model, path, meter, entered, deployment } = call
+  return {
     request,
     account: account.id,
     key: key.id,
     day: held.day,
-    cost: bill.cost,
+    cost,
     usage: {
-      at: call.entered.at,
+      at: entered.at,
       endpoint: path,
       model: model.id,
-      deployment: call.deployment,
+      ...(deployment !== undefined && { deployment }),
       outcome,
       lines: meter.map(({ source, usage }) => ({ source, usage })),
     },
-  })
-  call.bill = bill
-  const { hold } = runtime.config.billing
-  if (hold === 'expected' && outcome === 'completed') {
-    // A search has a hold of its own, by its price.
-    const search = priceUsage(meter.filter(({ source }) => source === 'search')).cost
-    runtime.holds.learn(key.id, model.id, bill.cost - (bill.cost > search ? search : bill.cost))
   }
-  runtime.metrics.settled((performance.now() - started) / 1000)
-  return bill
+}
+
+/** The answer of the ledger; `deferred` when there is none in time. A fault of the ledger ends with this call. */
+async function book(call: Call, settlement: Settlement): Promise<Pick<Settled, 'state'>> {
+  const { ledger, log } = call.runtime
+  const late = Promise.withResolvers<undefined>()
+  const timeout = call.timeout(SETTLE_MS, () => late.resolve(undefined))
+  try {
+    const settled = await Promise.race([ledger.settle(settlement), late.promise])
+    if (settled) return settled
+    log.error(`${call.id}: the ledger has not answered a charge in time; it may still be booked`)
+  } catch (error) {
+    log.error(unbookedLine(settlement, 'the ledger has failed'), error)
+  } finally {
+    timeout.clear()
+  }
+  return { state: 'deferred' }
+}
+
+/** Not awaited: the client gets its error, whatever the ledger answers. */
+function waive({ id: request, account, key, runtime }: Call): void {
+  const { ledger, metrics, log } = runtime
+  const waiving = async () => {
+    const { state, cost } = await ledger.waive({ request, account: account.id, key: key.id })
+    if (state === 'deferred') metrics.waived()
+    else if (cost > 0n) log.error(`${request} is charged although its answer was not sent`)
+  }
+  waiving().catch((error: unknown) => log.error(`${request}: waiving its charge failed`, error))
+}
+
+/** Teaches the estimates of holds what such a call costs. */
+function learn({ runtime, meter, key, model }: Call, outcome: Outcome, { cost }: Bill): void {
+  if (runtime.config.billing.hold !== 'expected' || outcome !== 'completed') return
+  // A search has a hold of its own, by its price.
+  const search = priceUsage(meter.filter(({ source }) => source === 'search')).cost
+  runtime.holds.learn(key.id, model.id, cost - (cost > search ? search : cost))
 }

@@ -305,8 +305,8 @@ function explain(error: unknown, reference: string): never {
 }
 
 function gaugesOf({ runtime, startedAt }: Gateway): Gauge[] {
-  const { ok, outbox, oldestMs } = runtime.ledger.health()
-  const { catalog, routing } = runtime
+  const { catalog, routing, ledger } = runtime
+  const { ok, outbox, oldestMs } = ledger.health()
   const deployments = catalog.all().flatMap((model) => model.deployments)
   const up = deployments.map((one) => [one.id, routing.healthOf(one).isOpen() ? 1 : 0] as const)
   return [
@@ -316,6 +316,12 @@ function gaugesOf({ runtime, startedAt }: Gateway): Gauge[] {
       name: 'gateway_outbox_age_seconds',
       help: 'Age of the oldest of them.',
       value: oldestMs / 1000,
+    },
+    {
+      name: 'gateway_settlements_conflicting_total',
+      help: 'Charges that were booked before with another cost.',
+      type: 'counter',
+      value: ledger.conflicts,
     },
     {
       name: 'gateway_start_time_seconds',

@@ -113,7 +113,14 @@ export interface UsageRow {
   readonly deployment?: string
   readonly outcome: Outcome
   readonly lines: readonly { readonly source: string; readonly usage: Usage }[]
+  /** What an operator should look at; see {@link UsageFlag}. */
+  readonly flags?: readonly UsageFlag[]
+  /** What a vendor reported, where it was out of bounds: figures by deployment. */
+  readonly reported?: Readonly<Record<string, unknown>>
 }
+
+/** `estimated`: a vendor's count was missing or unusable; `suspicious`: a count was above what is plausible. */
+export type UsageFlag = 'estimated' | 'suspicious'
 
 /** Input of `settle`. */
 export interface Settlement extends Lease {
@@ -124,9 +131,13 @@ export interface Settlement extends Lease {
   readonly usage: UsageRow
 }
 
-/** Answer of `settle` and `topUp`. */
+/** Answer of `settle`, `waive` and `topUp`; a top-up is never deferred. */
 export interface Settled {
-  readonly state: 'charged' | 'duplicate'
+  /**
+   * `duplicate`: booked before, with the cost of the answer. `deferred`: durable nowhere yet; the engine keeps the
+   * settlement and goes on trying, the balance is unknown.
+   */
+  readonly state: 'charged' | 'duplicate' | 'deferred'
   readonly cost: Pico
   readonly balance: Pico
 }
@@ -252,8 +263,16 @@ export interface Ledger {
   enter(entry: AdmissionRequest): Admission | Promise<Admission>
   /** Second half of the admission: tier, cap, balance, money hold. */
   hold(hold: HoldRequest): HoldResult | Promise<HoldResult>
-  /** Charges once per request id, and releases lease and hold. Resolves only when the charge is durable. */
+  /**
+   * Charges once per request id, and releases lease and hold. Resolves when the charge is durable, or as `deferred` when it
+   * is not within ten seconds. Never rejects.
+   */
   settle(settlement: Settlement): Promise<Settled>
+  /**
+   * A deferred settlement whose answer was not sent costs 0, unless it was booked meanwhile. Resolves with `deferred` and 0,
+   * or with the receipt. Never rejects.
+   */
+  waive(lease: Lease): Promise<Settled>
   /** Releases lease and hold without a charge, a receipt or a row, for a call that is never settled. */
   leave(lease: Lease): void | Promise<void>
   /** Extends leases. A lease that has expired or was settled stays gone. */
@@ -283,8 +302,21 @@ export interface Ledger {
    * @returns the number of rows folded
    */
   fold(before: Date): Promise<number>
-  health(): { readonly ok: boolean; readonly outbox: number; readonly oldestMs: number }
+  health(): LedgerHealth
+  /** Settlements since the start that were booked before with another cost. The first cost stands. */
+  readonly conflicts: number
+  /** @throws UnbookedSettlements when settlements are left that only the log holds now */
   close(): Promise<void>
+}
+
+/** What operators see of an engine. */
+export interface LedgerHealth {
+  /** Whether calls are admitted: the store can be written, and no settlement is deferred. */
+  readonly ok: boolean
+  /** Settlements that the store has not confirmed. */
+  readonly outbox: number
+  /** How long the oldest of them has waited. */
+  readonly oldestMs: number
 }
 
 /** A settlement can be repeated for at least this long without being charged twice. */

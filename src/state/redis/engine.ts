@@ -3,7 +3,7 @@
  * round trip. All keys of an account are in one slot of a cluster. While Redis cannot be reached no call is admitted,
  * running calls finish, and their settlements wait in the outbox.
  */
-import { ConfigError } from '../../errors/errors.ts'
+import { cannotBook, ConfigError } from '../../errors/errors.ts'
 import type { Records } from '../records.ts'
 import { checkAmount, checkLimits } from '../ledger/book.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
@@ -20,6 +20,7 @@ import {
   type KeySpend,
   type Lease,
   type Ledger,
+  type LedgerHealth,
   type LedgerItem,
   type LedgerRow,
   type Log,
@@ -125,8 +126,9 @@ export class RedisLedger implements Ledger {
     })
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
+  /** @throws Unavailable while Redis cannot be reached, or while a settlement is deferred */
   async enter(entry: AdmissionRequest): Promise<Admission> {
+    this.#checkOutbox()
     const { request, account, key, revision, freeTier } = entry
     const keys = keysOf(account, 'book', 'ls', 'h', 'u', `rl:${key}`, 'rl:@account')
     const { rpm, perDay, concurrency } = freeTier
@@ -146,11 +148,12 @@ export class RedisLedger implements Ledger {
   }
 
   /**
-   * @throws Unavailable while Redis cannot be reached; RangeError for a negative hold, one above MAX_AMOUNT, or a key
+   * @throws Unavailable as `enter`; RangeError for a negative hold, one above MAX_AMOUNT, or a key
    * whose spend has passed it
    */
   async hold(hold: HoldRequest): Promise<HoldResult> {
     const { request, account, key, at, hold: amount, free } = hold
+    this.#checkOutbox()
     checkAmount('a hold', amount, 0n)
     const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`)
     const args = [key, `${key}|${request}`, `${at}`, `${amount}`, free ? '1' : '0']
@@ -159,14 +162,13 @@ export class RedisLedger implements Ledger {
     return toHoldResult(reply)
   }
 
-  /**
-   * Does not fail while Redis cannot be reached: the outbox stores the settlement, and the answer's balance is 0n, because
-   * it is unknown.
-   * @throws RangeError for a negative cost; Unavailable when neither Redis nor the outbox can store it
-   */
-  async settle(settlement: Settlement): Promise<Settled> {
-    checkAmount('a cost', settlement.cost, 0n)
+  /** While Redis cannot be reached, the outbox stores the settlement; the answer's balance is 0n then, because it is unknown. */
+  settle(settlement: Settlement): Promise<Settled> {
     return this.#outbox.settle(settlement)
+  }
+
+  async waive(lease: Lease): Promise<Settled> {
+    return this.#outbox.waive(lease)
   }
 
   /** Never fails: a lease that could not be released is released when Redis is back. */
@@ -263,15 +265,24 @@ export class RedisLedger implements Ledger {
     return this.#history.fold(before, Number(now))
   }
 
-  health(): { ok: boolean; outbox: number; oldestMs: number } {
+  health(): LedgerHealth {
     const { waiting, oldestMs } = this.#outbox.health()
-    return { ok: this.#connection.ok, outbox: waiting, oldestMs }
+    return { ok: this.#connection.ok && this.#outbox.ok, outbox: waiting, oldestMs }
+  }
+
+  get conflicts(): number {
+    return this.#outbox.conflicts
   }
 
   /** Releases the outbox. The records close the connection. */
   async close(): Promise<void> {
     this.#maintenance.stop()
     await this.#outbox.close()
+  }
+
+  /** @throws Unavailable while a settlement is deferred: its cost is nowhere yet but in this process */
+  #checkOutbox(): void {
+    if (!this.#outbox.ok) throw cannotBook()
   }
 
   async #admission(send: () => Promise<ScriptReply>): Promise<ScriptReply> {

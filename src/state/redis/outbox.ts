@@ -3,8 +3,8 @@
  * does not confirm in time goes to a local file and is sent when Redis is back. A confirmed one stays in memory for two
  * minutes and is sent again whenever another server may have become primary. Receipts make repetition harmless.
  */
-import { Unavailable } from '../../errors/errors.ts'
-import type { Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
+import { DeferredSettlements } from '../ledger/deferred.ts'
+import type { Lease, Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
 import type { OutboxFile, PendingSettlement } from './outbox-file.ts'
 
 /** Options of an {@link Outbox}. */
@@ -42,6 +42,7 @@ export class Outbox {
   readonly #options: OutboxOptions
   readonly #file: OutboxFile
   readonly #log: Log
+  readonly #deferred: DeferredSettlements
   /** Confirmed bookings with the time of confirmation, steady ms; oldest first. */
   readonly #confirmed = new Map<Booking, number>()
   /** Whether the file may hold settlements. */
@@ -56,6 +57,7 @@ export class Outbox {
     this.#options = options
     this.#file = options.file
     this.#log = options.log
+    this.#deferred = new DeferredSettlements(options.log)
     const { quarantined } = this.#file.summary()
     if (quarantined > 0) this.#reportQuarantine(quarantined)
     this.#timer = setInterval(() => this.#tick(), RETRY_MS)
@@ -63,17 +65,24 @@ export class Outbox {
   }
 
   /**
-   * Resolves when Redis has confirmed, or else when the settlement is on the local disk. In the second case the balance is
-   * unknown, and 0n in the answer.
-   * @throws Unavailable when neither can store it
+   * Resolves when Redis has confirmed, or else when the settlement is on the local disk; the balance is unknown then, and 0n
+   * in the answer. When neither can store it, the settlement is deferred.
    */
   async settle(settlement: Settlement): Promise<Settled> {
+    if (!this.#deferred.accepts(settlement)) {
+      return { state: 'deferred', cost: settlement.cost, balance: 0n }
+    }
     try {
       return await this.#book(settlement, SETTLE_MS)
-    } catch (error) {
-      await this.#append(settlement, error)
-      return { state: 'charged', cost: settlement.cost, balance: 0n }
+    } catch {
+      return this.#append(settlement)
     }
+  }
+
+  /** See {@link Ledger.waive}. */
+  waive(lease: Lease): Settled {
+    const answer = this.#deferred.waive(lease)
+    return 'state' in answer ? answer : { state: 'deferred', cost: answer.cost, balance: 0n }
   }
 
   /** Keeps a booking that was just confirmed. It has to be idempotent. */
@@ -92,39 +101,86 @@ export class Outbox {
     void this.#send()
   }
 
-  health(): { readonly waiting: number; readonly oldestMs: number } {
-    const { waiting, oldest } = this.#pending ? this.#file.summary() : { waiting: 0, oldest: null }
-    return { waiting, oldestMs: oldest === null ? 0 : Math.max(0, Date.now() - oldest) }
+  /** Whether every settlement so far is durable. */
+  get ok(): boolean {
+    return this.#deferred.size === 0
   }
 
+  /** See {@link Ledger.conflicts}. */
+  get conflicts(): number {
+    return this.#deferred.conflicts
+  }
+
+  /** Settlements that Redis has not confirmed, deferred ones included. */
+  health(): { readonly waiting: number; readonly oldestMs: number } {
+    const { waiting, oldest } = this.#pending ? this.#file.summary() : { waiting: 0, oldest: null }
+    const { size, oldestMs } = this.#deferred
+    const onDiskMs = oldest === null ? 0 : Math.max(0, Date.now() - oldest)
+    return { waiting: waiting + size, oldestMs: Math.max(onDiskMs, oldestMs) }
+  }
+
+  /** Tries deferred settlements once more. @throws UnbookedSettlements when that fails */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#replay
-    this.#file.close()
-    // The next process that opens the file sends the rest.
-    this.#pending = false
+    try {
+      await this.#sendDeferred()
+      this.#deferred.close()
+    } finally {
+      this.#file.close()
+      // The next process that opens the file sends the rest.
+      this.#pending = false
+    }
   }
 
   async #book(settlement: Settlement, deadlineMs: number): Promise<Settled> {
     const { send } = this.#options
     const settled = await send(settlement, deadlineMs)
     this.remember(() => send(settlement, REPLAY_MS))
-    return settled
+    return this.#deferred.booked(settlement, settled)
   }
 
-  async #append(settlement: Settlement, cause: unknown): Promise<void> {
+  /** Stores a settlement in the file, or keeps it in memory where the file cannot be written. */
+  async #append(settlement: Settlement): Promise<Settled> {
     try {
       await this.#file.append(settlement)
       this.#pending = true
+      return this.#deferred.booked(settlement, {
+        state: 'charged',
+        cost: settlement.cost,
+        balance: 0n,
+      })
     } catch (error) {
-      this.#log.error(`${this.#file.path} cannot be written, and Redis has not confirmed`, error)
-      const message = 'The gateway cannot book this request right now.'
-      throw new Unavailable('service_unavailable', message, { cause })
+      if (this.#deferred.size === 0) {
+        const where = this.#file.path
+        this.#log.error(
+          `${where} cannot be written, and Redis has not confirmed; no calls are admitted until one of them can`,
+          error,
+        )
+      }
+      return this.#deferred.keep(settlement)
     }
   }
 
+  /** Stores deferred settlements, oldest first, up to the first that cannot be stored. */
+  async #sendDeferred(): Promise<void> {
+    let booked = 0
+    for (const { request } of this.#deferred) {
+      const settlement = this.#deferred.get(request)
+      if (!settlement) continue
+      try {
+        await this.#book(settlement, REPLAY_MS)
+      } catch {
+        const { state } = await this.#append(this.#deferred.get(request) ?? settlement)
+        if (state === 'deferred') break
+      }
+      booked++
+    }
+    if (booked > 0) this.#log.info(`${booked} deferred settlements are stored`)
+  }
+
   #tick(): void {
-    if (this.#pending || this.#resendConfirmed) void this.#send()
+    if (this.#pending || this.#resendConfirmed || this.#deferred.size > 0) void this.#send()
     const { waiting, oldestMs } = this.health()
     const now = performance.now()
     if (oldestMs < ALARM_MS || now - this.#alarmAt < ALARM_MS) return
@@ -142,6 +198,7 @@ export class Outbox {
   }
 
   async #sendAll(): Promise<void> {
+    await this.#sendDeferred()
     if (this.#pending) await this.#sendFile()
     if (this.#resendConfirmed) await this.#sendConfirmed()
   }

@@ -5,6 +5,7 @@
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { createStorage } from 'unstorage'
+import { cannotBook } from '../../errors/errors.ts'
 import type { Pico } from '../../money/money.ts'
 import { AccountBook, LOST, NOTHING_SPENT, STALE, checkAmount } from '../ledger/book.ts'
 import { Clock, DAY_MS, addSpend, addTo, compareSums, dayOf } from '../ledger/clock.ts'
@@ -21,6 +22,7 @@ import type {
   KeySpend,
   Lease,
   Ledger,
+  LedgerHealth,
   LedgerItem,
   LedgerRow,
   Log,
@@ -37,7 +39,8 @@ import { exportFile } from './export.ts'
 import { LEDGER_FILE } from './file.ts'
 import { sqliteDriver } from './records.ts'
 import { readBody } from './sql.ts'
-import type { Charge, CommandResult, Snapshot, StoredRow, WriteName } from './store.ts'
+import type { CommandResult, Snapshot, StoredRow, WriteName } from './store.ts'
+import { UnwrittenCharges } from './unwritten.ts'
 import { WorkerClient } from './worker-client.ts'
 
 /** Options of {@link openSqlite}. */
@@ -105,8 +108,7 @@ export class SqliteLedger implements Ledger {
   readonly #from: string
   readonly #exportItems: () => AsyncIterable<LedgerItem>
   readonly #books = new Map<string, AccountBook>()
-  /** Charges that are in the books and not yet in the file. */
-  readonly #unwritten = new Set<Charge>()
+  readonly #unwritten: UnwrittenCharges
   /** Limits that are in the file as they are here. */
   readonly #storedLimits = new WeakSet<KeyLimits>()
   readonly #maintenance: Maintenance
@@ -128,6 +130,7 @@ export class SqliteLedger implements Ledger {
     this.#clock = clock
     this.#from = parts.from
     this.#exportItems = parts.exportItems
+    this.#unwritten = new UnwrittenCharges(client, log)
     const { accounts, spend, limits } = parts.snapshot
     for (const { id, balance, paid } of accounts) Object.assign(this.#book(id), { balance, paid })
     for (const { account, key, window, amount } of spend) {
@@ -153,46 +156,32 @@ export class SqliteLedger implements Ledger {
     return this.#client.commits
   }
 
-  /** @throws Unavailable while the disk cannot be written */
+  /** @throws Unavailable while the disk cannot be written, or while a settlement is deferred */
   enter(entry: AdmissionRequest): Admission {
-    this.#client.check()
+    this.#check()
     return this.#books.get(entry.account)?.enter(entry) ?? STALE
   }
 
   /**
-   * @throws Unavailable while the disk cannot be written; RangeError for a negative hold, one above MAX_AMOUNT, or a key
+   * @throws Unavailable as `enter`; RangeError for a negative hold, one above MAX_AMOUNT, or a key
    * whose spend has passed it
    */
   hold(hold: HoldRequest): HoldResult {
-    this.#client.check()
+    this.#check()
     return this.#books.get(hold.account)?.hold(hold) ?? LOST
   }
 
-  /**
-   * Resolves when the charge is on disk, however long the disk cannot be written: a cost that a client has seen is durable.
-   * @throws RangeError for a negative cost
-   */
-  async settle(settlement: Settlement): Promise<Settled> {
-    const { request, account, key, cost, usage } = settlement
-    checkAmount('a cost', cost, 0n)
+  /** Resolves when the charge is on disk, or after ten seconds as `deferred`; the write is still tried then. */
+  settle(settlement: Settlement): Promise<Settled> {
+    const { request, account, key, day } = settlement
     const book = this.#book(account)
     // Ends the call, whichever day is charged and whether or not it was settled before.
-    const held = book.charge({ ...settlement, cost: 0n })
-    const body = JSON.stringify(usage)
-    const charge = { request, account, key, cost, day: held ?? settlement.day, at: usage.at, body }
-    // A call that still had its hold was not settled before. For other calls only the file can tell.
-    const chargedEarly = held !== undefined
-    if (chargedEarly) {
-      book.move(key, charge.day, cost)
-      this.#unwritten.add(charge)
-    }
-    return this.#client.write('settle', [charge], (result) => {
-      this.#unwritten.delete(charge)
-      const fresh = 'value' in result && result.value.fresh
-      if (fresh !== chargedEarly) book.move(key, charge.day, fresh ? cost : -cost)
-      const booked = valueOf(result)
-      return { state: fresh ? 'charged' : 'duplicate', cost: booked.cost, balance: book.balance }
-    })
+    const held = book.charge({ request, key, day, cost: 0n })
+    return this.#unwritten.write(settlement, book, held)
+  }
+
+  async waive(lease: Lease): Promise<Settled> {
+    return this.#unwritten.waive(lease, this.#book(lease.account))
   }
 
   leave(lease: Lease): void {
@@ -306,15 +295,30 @@ export class SqliteLedger implements Ledger {
     }
   }
 
-  health(): { ok: boolean; outbox: number; oldestMs: number } {
+  health(): LedgerHealth {
     const { count, oldestMs } = this.#client.backlog
-    return { ok: this.#client.ok, outbox: count, oldestMs }
+    const { size, oldestMs: deferredMs } = this.#unwritten.deferred
+    return {
+      ok: this.#client.ok && size === 0,
+      outbox: Math.max(count, size),
+      oldestMs: Math.max(oldestMs, deferredMs),
+    }
   }
 
-  /** Writes what is left and releases the folder. */
+  get conflicts(): number {
+    return this.#unwritten.deferred.conflicts
+  }
+
+  /** Writes what is left and releases the folder. @throws UnbookedSettlements when the disk does not let it */
   async close(): Promise<void> {
     this.#maintenance.stop()
     await this.#client.close()
+    this.#unwritten.close()
+  }
+
+  #check(): void {
+    this.#client.check()
+    if (this.#unwritten.deferred.size > 0) throw cannotBook()
   }
 
   #book(account: string): AccountBook {
@@ -345,10 +349,10 @@ export class SqliteLedger implements Ledger {
   #inMemory(account: string, sums: Map<string, Pico>, from: string): Discrepancy[] {
     const book = this.#books.get(account)
     if (!book) return []
-    for (const charge of this.#unwritten) {
-      if (charge.account !== account) continue
-      addTo(sums, 'balance', -charge.cost)
-      addSpend(sums, charge.key, charge.day, charge.cost)
+    for (const { charge, moved } of this.#unwritten) {
+      if (charge.account !== account || moved === 0n) continue
+      addTo(sums, 'balance', -moved)
+      addSpend(sums, charge.key, charge.day, moved)
     }
     const settled = [...book.settled()].filter(([what]) => !isBefore(what, from))
     const found = [

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { getCompileCacheDir } from 'node:module'
 import { dirname, extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { ConfigError, Unavailable } from '../../errors/errors.ts'
+import { cannotBook, ConfigError } from '../../errors/errors.ts'
 import type { Log } from '../ledger/ledger.ts'
 import type {
   CommandResult,
@@ -117,10 +117,7 @@ export class WorkerClient {
   /** @throws Unavailable while the disk cannot be written */
   check(): void {
     if (this.ok) return
-    throw new Unavailable(
-      'service_unavailable',
-      'The gateway cannot write to its ledger right now. Try again later.',
-    )
+    throw cannotBook()
   }
 
   /**

@@ -9,12 +9,20 @@ import { OutboxFile } from '../../../src/state/redis/outbox-file.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 import { Outbox, type ReceiptLookup } from '../../../src/state/redis/outbox.ts'
 import { folder } from '../../_folder.ts'
-import { settlement } from '../sqlite/_engine.ts'
+import { KEY, settlement } from '../sqlite/_engine.ts'
 import { eventually } from '../../_wait.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 const HOLDER = join(import.meta.dirname, '_outbox-holder.ts')
+
+/** The requests of the settlements that the log has. */
+function unbooked(logged: readonly string[]): string[] {
+  return logged.flatMap((line) => {
+    const [, row] = /settlement not booked \(.*?\): (.*)$/.exec(line) ?? []
+    return row === undefined ? [] : [JSON.parse(row).request]
+  })
+}
 
 /** A Redis that books each request once, and can be unreachable. */
 class FakeStore {
@@ -78,7 +86,7 @@ describe('an outbox', () => {
     store.away = true
     const requests = Array.from({ length: 450 }, (_, i) => `req_${i}`)
     for (const request of requests.slice(0, 50)) await outbox.settle(settlement(request, 3n))
-    const cost = 2n ** 62n
+    const cost = 2n ** 61n
     await Promise.all(requests.slice(50).map((request) => outbox.settle(settlement(request, cost))))
     expect(outbox.health().waiting).toBe(450)
     using db = new DatabaseSync(join(path, 'outbox-1.db'), { readOnly: true })
@@ -127,15 +135,89 @@ describe('an outbox', () => {
     ])
   })
 
-  it('fails when neither Redis nor the disk can store a settlement', async () => {
-    const store = new FakeStore()
-    const { outbox, file, logged } = await open(store)
-    store.away = true
-    vi.spyOn(file, 'append').mockRejectedValue(new Error('disk full'))
-    const away = { status: 503, code: 'service_unavailable' }
-    await expect(outbox.settle(settlement('req_1', 3n))).rejects.toMatchObject(away)
-    expect(logged).toEqual([expect.stringMatching(/^error .*outbox-1\.db cannot be written/)])
-    expect(logged[0]).toContain('disk full')
+  describe('that can be written nowhere', () => {
+    async function stuck() {
+      const store = new FakeStore()
+      const opened = await open(store)
+      store.away = true
+      const append = vi.spyOn(opened.file, 'append').mockRejectedValue(new Error('disk full'))
+      return { ...opened, store, append }
+    }
+    const ids = (n: number) => Array.from({ length: n }, (_, i) => `req_${i}`)
+
+    it('defers settlements, says so once, and books them in their order', async () => {
+      const { outbox, store, logged } = await stuck()
+      for (const request of ids(50)) {
+        const settled = await outbox.settle(settlement(request, 3n))
+        expect(settled).toEqual({ state: 'deferred', cost: 3n, balance: 0n })
+      }
+      expect(logged).toEqual([expect.stringMatching(/^error .*outbox-1\.db cannot be written/)])
+      expect(logged[0]).toContain('disk full')
+      expect([outbox.ok, outbox.health().waiting]).toEqual([false, 50])
+      await vi.advanceTimersByTimeAsync(5000)
+      expect(outbox.health()).toEqual({ waiting: 50, oldestMs: 5000 })
+      // One attempt a second, of the oldest.
+      expect(new Set(store.sent.slice(50))).toEqual(new Set(['req_0']))
+      store.away = false
+      store.sent.length = 0
+      await vi.advanceTimersByTimeAsync(1000)
+      await eventually(() => expect(outbox.ok).toBe(true))
+      expect(store.sent).toEqual(ids(50))
+      expect(outbox.health()).toEqual({ waiting: 0, oldestMs: 0 })
+    })
+
+    it('stores them on the disk when that can be written first', async () => {
+      const { outbox, store, append } = await stuck()
+      await outbox.settle(settlement('req_1', 3n))
+      append.mockRestore()
+      await vi.advanceTimersByTimeAsync(1000)
+      await eventually(() => expect(outbox.ok).toBe(true))
+      expect(outbox.health().waiting).toBe(1)
+      store.away = false
+      await vi.advanceTimersByTimeAsync(1000)
+      await eventually(() => expect(outbox.health().waiting).toBe(0))
+      expect(store.booked).toEqual(new Map([['req_1', 3n]]))
+    })
+
+    it('books a waived settlement with 0', async () => {
+      const { outbox, store } = await stuck()
+      await outbox.settle(settlement('req_1', 3n))
+      await outbox.settle(settlement('req_2', 5n))
+      const waived = { state: 'deferred', cost: 0n, balance: 0n }
+      expect(outbox.waive({ ...KEY, request: 'req_1' })).toEqual(waived)
+      store.away = false
+      await vi.advanceTimersByTimeAsync(1000)
+      await eventually(() => expect(outbox.ok).toBe(true))
+      expect(Object.fromEntries(store.booked)).toEqual({ req_1: 0n, req_2: 5n })
+      expect(outbox.conflicts).toBe(0)
+    })
+
+    it('lets a booking stand whose answer was lost, and counts it', async () => {
+      const { outbox, store, logged } = await stuck()
+      await outbox.settle(settlement('req_1', 3n))
+      store.booked.set('req_1', 3n)
+      outbox.waive({ ...KEY, request: 'req_1' })
+      store.away = false
+      await vi.advanceTimersByTimeAsync(1000)
+      await eventually(() => expect(outbox.ok).toBe(true))
+      expect(store.booked.get('req_1')).toBe(3n)
+      expect(outbox.conflicts).toBe(1)
+      expect(logged.join('\n')).toContain('req_1 was booked before with 0.000000000003 USD, not 0')
+      expect(outbox.waive({ ...KEY, request: 'req_1' })).toMatchObject({
+        state: 'duplicate',
+        cost: 3n,
+      })
+    })
+
+    it('logs what does not fit, and at the end what is left, as lines of an export', async () => {
+      const { outbox, logged } = await stuck()
+      const all = ids(10_001)
+      await Promise.all(all.map((request) => outbox.settle(settlement(request, 3n))))
+      expect(outbox.health().waiting).toBe(10_000)
+      expect(unbooked(logged)).toEqual(['req_10000'])
+      await expect(outbox.close()).rejects.toThrow('10000 settlements could not be booked')
+      expect(unbooked(logged)).toEqual(['req_10000', ...all.slice(0, -1)])
+    })
   })
 
   it('reports nothing pending after it was closed', async () => {

@@ -61,14 +61,21 @@ describe('a disk that cannot be written', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
-  it('rejects pending writes when the ledger is closed first', async () => {
+  it('logs settlements that are not written when the ledger is closed', async () => {
     const { ledger, path, logged } = await openPaid()
     const db = new DatabaseSync(join(path, 'ledger.db'))
     onTestFinished(() => db.close())
     db.exec('BEGIN IMMEDIATE')
     const settled = ledger.settle(settlement('req_1', 40n))
-    await Promise.all([expect(settled).rejects.toThrow('cannot be written'), ledger.close()])
+    await expect(ledger.close()).rejects.toThrow('1 settlement could not be booked')
+    expect(await settled).toMatchObject({ state: 'deferred', cost: 40n })
     expect(logged.join()).toContain('closed with 1 entries unwritten')
+    const [, row] = /settlement not booked \(.*?\): (.*)$/m.exec(logged.join('\n'))!
+    expect(JSON.parse(row!)).toMatchObject({
+      kind: 'usage',
+      request: 'req_1',
+      cost: '0.00000000004',
+    })
   })
 
   it('stores nothing of a batch for which there was no space', async () => {

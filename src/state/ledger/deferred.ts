@@ -1,0 +1,132 @@
+/**
+ * Settlements that are durable nowhere yet: neither the store nor the local disk has confirmed them. An engine keeps them in
+ * memory and goes on trying; what cannot be kept, or is left at the end, is written to the log.
+ */
+import { UnbookedSettlements } from '../../errors/errors.ts'
+import { formatPico, MAX_AMOUNT } from '../../money/money.ts'
+import type { Lease, Log, RequestId, Settled, Settlement } from './ledger.ts'
+
+/** How long a caller waits for a settlement before it is deferred. */
+export const SETTLE_MS = 10_000
+/** The most settlements that are kept. No call is admitted while there is one, so only running calls can add to them. */
+const MOST_KEPT = 10_000
+
+interface Kept {
+  settlement: Settlement
+  /** Steady ms. */
+  readonly since: number
+}
+
+/** The deferred settlements of one engine, oldest first. */
+export class DeferredSettlements implements Iterable<Settlement> {
+  readonly #log: Log
+  readonly #mostKept: number
+  readonly #kept = new Map<RequestId, Kept>()
+  /** Receipts of settlements that were deferred and are booked now. */
+  readonly #receipts = new Map<RequestId, Settled>()
+  #conflicts = 0
+
+  constructor(log: Log, mostKept = MOST_KEPT) {
+    this.#log = log
+    this.#mostKept = mostKept
+  }
+
+  get size(): number {
+    return this.#kept.size
+  }
+
+  /** How long the oldest has waited. */
+  get oldestMs(): number {
+    for (const { since } of this.#kept.values()) return performance.now() - since
+    return 0
+  }
+
+  /** Settlements since the start that were booked before with another cost. The first cost stands. */
+  get conflicts(): number {
+    return this.#conflicts
+  }
+
+  /** A kept settlement as it is to be booked now: with a cost of 0 once it was waived. */
+  get(request: RequestId): Settlement | undefined {
+    return this.#kept.get(request)?.settlement
+  }
+
+  /** Keeps a settlement; one that does not fit any more is logged. */
+  keep(settlement: Settlement): Settled {
+    const { request, cost } = settlement
+    if (!this.#kept.has(request)) {
+      if (this.#kept.size < this.#mostKept) {
+        this.#kept.set(request, { settlement, since: performance.now() })
+      } else this.drop(settlement, `${this.#mostKept} others wait already`)
+    }
+    return { state: 'deferred', cost, balance: 0n }
+  }
+
+  /** Writes a settlement to the log that will never be booked. */
+  drop(settlement: Settlement, reason: string): void {
+    this.#kept.delete(settlement.request)
+    this.#log.error(unbookedLine(settlement, reason))
+  }
+
+  /** Whether a settlement can be booked at all; one whose amount is out of bounds is logged. */
+  accepts(settlement: Settlement): boolean {
+    const { cost } = settlement
+    if (cost >= 0n && cost <= MAX_AMOUNT) return true
+    this.drop(settlement, 'its amount is out of bounds')
+    return false
+  }
+
+  /** The store has booked a settlement, now or before. */
+  booked({ request, cost }: Settlement, settled: Settled): Settled {
+    const kept = this.#kept.get(request)
+    if (kept) {
+      this.#kept.delete(request)
+      if (this.#receipts.size < this.#mostKept) {
+        this.#receipts.set(request, { ...settled, state: 'duplicate' })
+      }
+    }
+    const due = kept?.settlement.cost ?? cost
+    if (due !== settled.cost) {
+      this.#conflicts++
+      const [booked, now] = [settled.cost, due].map(formatPico)
+      this.#log.error(`${request} was booked before with ${booked} USD, not ${now}; this stands`)
+    }
+    return settled
+  }
+
+  /**
+   * Sets the cost of a kept settlement to 0: its answer was not sent.
+   * @returns the settlement as it will be booked, or the answer of the store that has booked it meanwhile
+   */
+  waive({ request }: Lease): Settlement | Settled {
+    const kept = this.#kept.get(request)
+    if (kept) return (kept.settlement = waived(kept.settlement))
+    const receipt = this.#receipts.get(request)
+    this.#receipts.delete(request)
+    return receipt ?? { state: 'duplicate', cost: 0n, balance: 0n }
+  }
+
+  *[Symbol.iterator](): Iterator<Settlement> {
+    for (const { settlement } of this.#kept.values()) yield settlement
+  }
+
+  /** Writes what is left to the log. @throws UnbookedSettlements when there was something */
+  close(): void {
+    const left = this.#kept.size
+    for (const settlement of this) this.drop(settlement, 'the gateway ends')
+    if (left > 0) throw new UnbookedSettlements(left)
+  }
+}
+
+/** A settlement that costs nothing: its call has failed. */
+export function waived(settlement: Settlement): Settlement {
+  return { ...settlement, cost: 0n, usage: { ...settlement.usage, outcome: 'failed' } }
+}
+
+/** A line for the log that ends in the row as `ledger export` writes it, so that `ledger import` can book it. */
+export function unbookedLine(settlement: Settlement, reason: string): string {
+  const { account, key, request, day, cost, usage } = settlement
+  const { at } = usage
+  const row = { kind: 'usage', account, key, request, day, at, cost: formatPico(cost), usage }
+  return `settlement not booked (${reason}): ${JSON.stringify(row)}`
+}

@@ -1,0 +1,151 @@
+/**
+ * Charges on their way to the file: an account book has them already, the file not yet. One that waits for too long is
+ * deferred: its caller gets an answer, and the write is still tried.
+ */
+import type { Pico } from '../../money/money.ts'
+import type { AccountBook } from '../ledger/book.ts'
+import { DeferredSettlements, SETTLE_MS, waived } from '../ledger/deferred.ts'
+import type { Lease, Log, Settled, Settlement } from '../ledger/ledger.ts'
+import type { Charge, CommandResult } from './store.ts'
+import type { WorkerClient } from './worker-client.ts'
+
+/** Pause between two looks for charges that have waited for too long. */
+const WATCH_MS = 500
+
+/** The charges of one engine that are not in the file, oldest first. */
+export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
+  readonly deferred: DeferredSettlements
+  readonly #client: WorkerClient
+  readonly #charges = new Set<UnwrittenCharge>()
+  /** One timer for all charges, while there are any. */
+  #watcher: NodeJS.Timeout | undefined
+
+  constructor(client: WorkerClient, log: Log) {
+    this.#client = client
+    this.deferred = new DeferredSettlements(log)
+  }
+
+  /**
+   * Writes a charge. Resolves when it is in the file, or as `deferred`; never rejects.
+   * @param held the day of the call's own hold. Such a call was not settled before, so its book is charged at once; for
+   * other calls only the file can tell.
+   */
+  write(settlement: Settlement, book: AccountBook, held: string | undefined): Promise<Settled> {
+    const { cost, day } = settlement
+    if (!this.deferred.accepts(settlement)) {
+      return Promise.resolve({ state: 'deferred', cost, balance: book.balance })
+    }
+    return new Promise((resolve) => {
+      const unwritten = new UnwrittenCharge(settlement, held ?? day, book, resolve)
+      if (held !== undefined) unwritten.moveTo(cost)
+      this.#charges.add(unwritten)
+      this.#watch()
+      const written = this.#client.write('settle', [unwritten.charge], (result) =>
+        this.#written(unwritten, result),
+      )
+      // The thread has ended, or the ledger is closed.
+      written.catch(() => this.#defer(unwritten))
+    })
+  }
+
+  /** See {@link Ledger.waive}. @param book of the account */
+  waive(lease: Lease, book: AccountBook): Settled {
+    for (const unwritten of this.#charges) {
+      if (unwritten.charge.request !== lease.request) continue
+      this.#defer(unwritten)
+      unwritten.waive()
+    }
+    const answer = this.deferred.waive(lease)
+    if ('state' in answer) return answer
+    return { state: 'deferred', cost: answer.cost, balance: book.balance }
+  }
+
+  [Symbol.iterator](): Iterator<UnwrittenCharge> {
+    return this.#charges.values()
+  }
+
+  /** Called after the client was closed. @throws UnbookedSettlements when charges are left */
+  close(): void {
+    clearTimeout(this.#watcher)
+    this.deferred.close()
+  }
+
+  /** A charge is in the file, or was refused. */
+  #written(unwritten: UnwrittenCharge, result: CommandResult<'settle'>): void {
+    this.#charges.delete(unwritten)
+    const { settlement } = unwritten
+    if ('refused' in result) {
+      const balance = unwritten.moveTo(0n)
+      this.deferred.drop(settlement, result.refused)
+      return unwritten.answer({ state: 'deferred', cost: settlement.cost, balance })
+    }
+    const { fresh, cost } = result.value
+    const balance = unwritten.moveTo(fresh ? cost : 0n)
+    const state = fresh ? 'charged' : 'duplicate'
+    unwritten.answer(this.deferred.booked(settlement, { state, cost, balance }))
+  }
+
+  #defer(unwritten: UnwrittenCharge): void {
+    unwritten.answer(this.deferred.keep(unwritten.settlement))
+  }
+
+  #watch(): void {
+    this.#watcher ??= setTimeout(() => {
+      this.#watcher = undefined
+      const before = performance.now() - SETTLE_MS
+      for (const unwritten of this.#charges) {
+        if (unwritten.since <= before) this.#defer(unwritten)
+      }
+      if (this.#charges.size > 0) this.#watch()
+    }, WATCH_MS).unref()
+  }
+}
+
+/** One charge, from its call to its commit. */
+class UnwrittenCharge {
+  /** Steady ms. */
+  readonly since: number = performance.now()
+  /** What the store is asked to write. */
+  readonly charge: Charge & { cost: Pico; body: string }
+  /** Answers the caller; only the first answer counts. */
+  readonly answer: (settled: Settled) => void
+  settlement: Settlement
+  readonly #book: AccountBook
+  #moved: Pico = 0n
+
+  /** @param day that is charged */
+  constructor(
+    settlement: Settlement,
+    day: string,
+    book: AccountBook,
+    answer: (settled: Settled) => void,
+  ) {
+    const { request, account, key, cost, usage } = settlement
+    const body = JSON.stringify(usage)
+    this.charge = { request, account, key, cost, day, at: usage.at, body }
+    this.settlement = settlement
+    this.answer = answer
+    this.#book = book
+  }
+
+  /** What the book has of this charge. */
+  get moved(): Pico {
+    return this.#moved
+  }
+
+  /** Makes the book have this cost. @returns the balance after it */
+  moveTo(cost: Pico): Pico {
+    const { key, day } = this.charge
+    this.#book.move(key, day, cost - this.#moved)
+    this.#moved = cost
+    return this.#book.balance
+  }
+
+  /** From now on it costs 0, unless it was sent to the store already and is booked there. */
+  waive(): void {
+    this.settlement = waived(this.settlement)
+    this.charge.cost = 0n
+    this.charge.body = JSON.stringify(this.settlement.usage)
+    this.moveTo(0n)
+  }
+}

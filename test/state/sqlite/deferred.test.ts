@@ -1,0 +1,148 @@
+/** Settlements that a store does not write: after ten seconds their callers get an answer all the same. */
+import { EventEmitter } from 'node:events'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { Clock } from '../../../src/state/ledger/clock.ts'
+import type { Log } from '../../../src/state/ledger/ledger.ts'
+import { firstDay, SqliteLedger } from '../../../src/state/sqlite/engine.ts'
+import { openMemoryDatabase } from '../../../src/state/sqlite/file.ts'
+import { Store, type WorkerBatch } from '../../../src/state/sqlite/store.ts'
+import { WorkerClient, type StoreWorker } from '../../../src/state/sqlite/worker-client.ts'
+import { admit, collect, LIMITS, NOON, settlement } from './_engine.ts'
+
+/** Runs batches at once, or fails them. */
+class FaultyWorker extends EventEmitter implements StoreWorker {
+  readonly store = new Store(openMemoryDatabase())
+  fault: 'none' | 'fails' | 'hangs' = 'none'
+  #hanging: WorkerBatch | undefined
+
+  postMessage(message: WorkerBatch | 'close'): void {
+    if (message === 'close') this.emit('exit')
+    else if (this.fault === 'fails') this.#fail(message)
+    else if (this.fault === 'hangs') this.#hanging = structuredClone(message)
+    else this.emit('message', this.store.run(message))
+  }
+
+  /** Answers the batch that hangs. */
+  answer(): void {
+    this.fault = 'none'
+    this.emit('message', this.store.run(this.#hanging!))
+  }
+
+  ref(): void {}
+
+  unref(): void {}
+
+  #fail({ reads }: WorkerBatch): void {
+    const answers = reads.map(() => ({ error: 'disk full' }))
+    this.emit('message', { outcomes: { failure: 'disk full' }, answers })
+  }
+}
+
+async function open() {
+  const worker = new FaultyWorker()
+  const logged: string[] = []
+  const write = (...args: unknown[]) => void logged.push(args.join(' '))
+  const log = { info: write, warn: write, error: write } as unknown as Log
+  const clock = new Clock(() => NOON)
+  const from = firstDay(clock)
+  const ledger = new SqliteLedger({
+    client: new WorkerClient(worker, log),
+    clock,
+    from,
+    snapshot: worker.store.load(from),
+    exportItems: async function* () {},
+    log,
+  })
+  onTestFinished(() => ledger.close())
+  await ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'first' })
+  await ledger.limits('acct', 'key', LIMITS, 1)
+  return { worker, ledger, logged }
+}
+
+const usageRows = async (ledger: SqliteLedger) =>
+  (await collect(ledger.usage('acct'))).filter(({ kind }) => kind === 'usage')
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+})
+afterEach(() => vi.useRealTimers())
+
+describe('a store that does not write', () => {
+  it('defers settlements after ten seconds, and admits nothing until all are written', async () => {
+    const { worker, ledger } = await open()
+    const calls = [admit(ledger, 'req_1', 50n), admit(ledger, 'req_2', 50n)]
+    worker.fault = 'fails'
+    let answered = 0
+    const settled = calls.map(async ({ request }) => {
+      const answer = await ledger.settle(settlement(request, 40n))
+      answered++
+      return answer
+    })
+    await vi.advanceTimersByTimeAsync(9500)
+    expect(answered).toBe(0)
+    await vi.advanceTimersByTimeAsync(1000)
+    expect(await Promise.all(settled)).toMatchObject([
+      { state: 'deferred', cost: 40n },
+      { state: 'deferred', cost: 40n },
+    ])
+    expect(() => admit(ledger, 'req_3')).toThrow('cannot write to its ledger')
+    // What is deferred is in the balance: the next admission after the repair sees it.
+    expect(await ledger.account('acct')).toMatchObject({ available: 10n ** 13n - 80n })
+    worker.fault = 'none'
+    await vi.advanceTimersByTimeAsync(250)
+    expect(ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+    expect((await usageRows(ledger)).map(({ request, cost }) => [request, cost])).toEqual([
+      ['req_2', 40n],
+      ['req_1', 40n],
+    ])
+    admit(ledger, 'req_3')
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('writes a waived settlement with 0', async () => {
+    const { worker, ledger } = await open()
+    const call = admit(ledger, 'req_1', 50n)
+    worker.fault = 'fails'
+    const settled = ledger.settle(settlement('req_1', 40n))
+    await vi.advanceTimersByTimeAsync(10_500)
+    await settled
+    expect(await ledger.waive(call)).toMatchObject({ state: 'deferred', cost: 0n })
+    expect(await ledger.account('acct')).toMatchObject({ available: 10n ** 13n })
+    worker.fault = 'none'
+    await vi.advanceTimersByTimeAsync(250)
+    expect(await usageRows(ledger)).toMatchObject([
+      { request: 'req_1', cost: 0n, usage: { outcome: 'failed' } },
+    ])
+    expect(ledger.conflicts).toBe(0)
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('lets a booking stand that was under way when it was waived, and counts it', async () => {
+    const { worker, ledger, logged } = await open()
+    const call = admit(ledger, 'req_1', 50n)
+    worker.fault = 'hangs'
+    const settled = ledger.settle(settlement('req_1', 40n))
+    await new Promise((resolve) => setImmediate(resolve))
+    // Before its ten seconds are over, too.
+    expect(await ledger.waive(call)).toMatchObject({ state: 'deferred', cost: 0n })
+    expect(await settled).toMatchObject({ state: 'deferred', cost: 40n })
+    worker.answer()
+    expect(await ledger.account('acct')).toMatchObject({ balance: 10n ** 13n - 40n })
+    expect(ledger.conflicts).toBe(1)
+    expect(logged.join()).toContain('req_1 was booked before with 0.00000000004 USD, not 0')
+    expect(await ledger.waive(call)).toMatchObject({ state: 'duplicate', cost: 40n })
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('logs what the end of its thread has left unwritten', async () => {
+    const { worker, ledger, logged } = await open()
+    admit(ledger, 'req_1', 50n)
+    worker.fault = 'hangs'
+    const settled = ledger.settle(settlement('req_1', 40n))
+    await new Promise((resolve) => setImmediate(resolve))
+    worker.emit('error', new Error('the thread is gone'))
+    expect(await settled).toMatchObject({ state: 'deferred' })
+    await expect(ledger.close()).rejects.toThrow('1 settlement could not be booked')
+    expect(logged.join('\n')).toMatch(/settlement not booked \(the gateway ends\): \{.*req_1/)
+  })
+})
