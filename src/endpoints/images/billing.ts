@@ -4,7 +4,7 @@ import { costJson } from '../../money/money.ts'
 import type { Billing, Call, Receipt } from '../../pipeline/pipeline.ts'
 import type { Usage } from '../../plugin.ts'
 import { ReceiptAtEnd } from '../shared/billing.ts'
-import { isCompleted, type ImagePart } from './parts.ts'
+import { isCompleted, type ImagePart } from './answer.ts'
 import type { ImageRequest } from './read.ts'
 
 const CHARACTERS_PER_TOKEN = 4

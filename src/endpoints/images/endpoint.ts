@@ -4,10 +4,9 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { ImageEvent, ImageResult } from '../../plugin.ts'
-import { NormalizeImages } from './answer.ts'
+import { NormalizeImages, type ImagePart } from './answer.ts'
 import { billing, usageOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'
-import type { ImagePart } from './parts.ts'
 import { outboundImage, type ImageRequest } from './read.ts'
 
 const common = {

@@ -1,16 +1,11 @@
 /** What guards read of image requests and answers: the prompt, and texts beside the images. */
-import type { GuardAdapter, OutputCodec } from '../../guard/adapter.ts'
-import { toBase64 } from '../shared/media.ts'
-import type { Media, MediaFile, TextItem } from '../../plugin.ts'
-import { stringsIn } from '../shared/texts.ts'
-import type { ImagePart } from './parts.ts'
+import type { OutputCodec } from '../../guard/adapter.ts'
+import { itemOf, mediaOf, oneTurnGuard, otherItems } from '../shared/guard.ts'
+import type { ImagePart } from './answer.ts'
 import type { ImageRequest } from './read.ts'
 
 /** Members that are read separately, or whose values the API lists. */
 const READ_SEPARATELY = new Set([
-  'model',
-  'policy',
-  'provider',
   'plugins',
   'prompt',
   'images',
@@ -26,24 +21,19 @@ const READ_SEPARATELY = new Set([
   'user',
 ])
 
-/** The guard adapter of images. A refusal is always an error: there is no text to put it in. */
-export const guardAdapter: GuardAdapter<ImageRequest, ImagePart> = {
-  inputTexts(input) {
+/** The guard adapter of images. */
+export const guardAdapter = oneTurnGuard<ImageRequest, ImagePart>(
+  (input) => {
     const { prompt, images = [], mask } = input
-    const base = { side: 'input', role: 'user', current: true } as const
-    const media = images.length > 0 && { media: [...images, ...(mask ? [mask] : [])].map(toMedia) }
-    const items: TextItem[] = [{ ...base, id: 'prompt', channel: 'prompt', text: prompt, ...media }]
-    for (const name in input) {
-      if (READ_SEPARATELY.has(name)) continue
-      stringsIn(input[name]).forEach((text, index) =>
-        items.push({ ...base, id: `${name}#${index}`, channel: 'tool_schema', text }),
-      )
-    }
-    return { items, refusedTurns: [] }
+    const files = images.length > 0 && mask ? [...images, mask] : images
+    const media = files.map((file) => mediaOf('image', file))
+    return [
+      itemOf('prompt', 'prompt', prompt, media),
+      ...otherItems(input, READ_SEPARATELY, 'tool_schema'),
+    ]
   },
-  choices: () => 1,
-  outputCodec: () => LANES,
-}
+  () => LANES,
+)
 
 const LANES: OutputCodec<ImagePart> = {
   split(part, take) {
@@ -53,16 +43,4 @@ const LANES: OutputCodec<ImagePart> = {
     take({ kind: 'whole', choice: 0, channel: 'prompt', index: 0, part, texts, unscanned })
   },
   cut: ({ part }) => part,
-}
-
-function toMedia(file: MediaFile): Media {
-  const { mediaType } = file
-  return {
-    kind: 'image',
-    mediaType,
-    // Few guards check images, and their base64 is large: it is made on demand.
-    get url() {
-      return `data:${mediaType};base64,${toBase64(file.bytes)}`
-    },
-  }
 }

@@ -1,11 +1,17 @@
 /** `POST /v1/images/generations` and `/v1/images/edits`, as the client sees them. */
 import type { Incoming } from '../../pipeline/http.ts'
-import type { Call, WireFormat } from '../../pipeline/pipeline.ts'
+import type { Call, Receipt, WireFormat } from '../../pipeline/pipeline.ts'
 import type { BodyLimits } from '../../config/config.ts'
 import { parsedRequest } from '../shared/body.ts'
-import { errorWriter, typedErrorEvent, writeEvents, writeJson } from '../shared/write.ts'
+import {
+  billedJson,
+  errorWriter,
+  typedErrorEvent,
+  writeEvents,
+  writeJson,
+} from '../shared/write.ts'
 import { usageJson } from './billing.ts'
-import type { ImagePart } from './parts.ts'
+import type { ImagePart } from './answer.ts'
 import { readEdit, readGeneration, type ImageRequest } from './read.ts'
 
 /** `POST /v1/images/generations`, with a JSON body. */
@@ -36,7 +42,7 @@ function imageFormat(
         if (part.type !== 'completed') continue
         const { images, properties } = part
         const created = createdAt(call)
-        const body = { created, data: images, ...properties.known, ...billedJson(part, call) }
+        const body = { created, data: images, ...properties.known, ...billed(part.receipt!, call) }
         await writeJson(call, out, JSON.stringify(body))
       }
     },
@@ -51,13 +57,12 @@ function eventOf(part: ImagePart, event: string, call: Call): string {
   const payload =
     part.type === 'partial'
       ? { type: name, b64_json: part.b64_json, ...shown, partial_image_index: part.index }
-      : { type: name, b64_json: part.images[0]!.b64_json, ...shown, ...billedJson(part, call) }
+      : { type: name, b64_json: part.images[0]!.b64_json, ...shown, ...billed(part.receipt!, call) }
   return `event: ${name}\ndata: ${JSON.stringify(payload)}\n\n`
 }
 
-function billedJson({ receipt }: ImagePart & { type: 'completed' }, call: Call): object {
-  const { guard } = receipt!
-  return { usage: usageJson(receipt!, call), ...(guard && { guard }) }
+function billed(receipt: Receipt, call: Call): object {
+  return billedJson(receipt, usageJson(receipt, call))
 }
 
 /** Unix seconds. */

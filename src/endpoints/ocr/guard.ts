@@ -1,17 +1,15 @@
 /**
  * What guards read of OCR: the annotation prompt, and everything in the answer. They cannot read the document itself.
  */
-import type { GuardAdapter, OutputCodec, AtomicPiece, AtomicText } from '../../guard/adapter.ts'
-import type { Channel, Media, OcrPage, TextItem } from '../../plugin.ts'
-import { stringsIn, stringsInJson } from '../shared/texts.ts'
+import type { OutputCodec, AtomicPiece, AtomicText } from '../../guard/adapter.ts'
+import type { OcrPage } from '../../plugin.ts'
+import { itemOf, oneTurnGuard, otherItems } from '../shared/guard.ts'
+import { stringsInJson } from '../shared/texts.ts'
 import type { OcrPart } from './parts.ts'
 import type { OcrRequest } from './read.ts'
 
 /** Members that are read separately, or hold no words. */
 const READ_SEPARATELY = new Set([
-  'model',
-  'policy',
-  'provider',
   'document',
   'pages',
   'table_format',
@@ -19,36 +17,20 @@ const READ_SEPARATELY = new Set([
   'document_annotation_prompt',
 ])
 
-/** The guard adapter of OCR. A refusal is always an error: there is no text to put it in. */
-export const guardAdapter: GuardAdapter<OcrRequest, OcrPart> = {
-  inputTexts(input) {
+/** The guard adapter of OCR. */
+export const guardAdapter = oneTurnGuard<OcrRequest, OcrPart>(
+  (input) => {
     const { document, document_annotation_prompt: prompt } = input
-    const items: TextItem[] = []
-    const add = (id: string, channel: Channel, text: string, media?: Media) =>
-      items.push({
-        id,
-        side: 'input',
-        channel,
-        role: 'user',
-        current: true,
-        text,
-        ...(media && { media: [media] }),
-      })
     const kind = document.kind === 'image' ? 'image' : 'file'
     const type = 'file' in document ? { mediaType: document.file.mediaType } : {}
-    add('document', 'document', '', { kind, ...type })
-    if ('url' in document) add('document.url', 'annotation', document.url)
-    if (document.name) add('document.document_name', 'annotation', document.name)
-    if (prompt) add('document_annotation_prompt', 'prompt', prompt)
-    for (const name in input) {
-      if (READ_SEPARATELY.has(name)) continue
-      stringsIn(input[name]).forEach((text, index) => add(`${name}#${index}`, 'tool_schema', text))
-    }
-    return { items, refusedTurns: [] }
+    const items = [itemOf('document', 'document', '', [{ kind, ...type }])]
+    if ('url' in document) items.push(itemOf('document.url', 'annotation', document.url))
+    if (document.name) items.push(itemOf('document.document_name', 'annotation', document.name))
+    if (prompt) items.push(itemOf('document_annotation_prompt', 'prompt', prompt))
+    return [...items, ...otherItems(input, READ_SEPARATELY, 'tool_schema')]
   },
-  choices: () => 1,
-  outputCodec: () => LANES,
-}
+  () => LANES,
+)
 
 const KNOWN = new Set([
   'index',

@@ -2,7 +2,7 @@
 import type { WireFormat } from '../../pipeline/pipeline.ts'
 import type { OcrPage } from '../../plugin.ts'
 import { parsedRequest, readJson } from '../shared/body.ts'
-import { errorWriter, writeJson } from '../shared/write.ts'
+import { billedJson, errorWriter, writeJson } from '../shared/write.ts'
 import { pagesIn, usageJson } from './billing.ts'
 import type { EndPart, OcrPart } from './parts.ts'
 import { readOcrRequest, type OcrRequest } from './read.ts'
@@ -29,14 +29,12 @@ export const ocrFormat: WireFormat<OcrRequest, OcrPart> = {
       else end = part
     }
     const { bytes, receipt } = end!
-    const { guard } = receipt!
     const body = {
       pages,
       model: call.model.id,
       document_annotation,
       usage_info: { ...pagesIn(receipt!), doc_size_bytes: bytes },
-      usage: usageJson(receipt!),
-      ...(guard && { guard }),
+      ...billedJson(receipt!, usageJson(receipt!)),
     }
     await writeJson(call, out, JSON.stringify(body))
   },

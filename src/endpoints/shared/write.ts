@@ -32,6 +32,11 @@ export function errorWriter(
   }
 }
 
+/** The members of a charged answer: its `usage`, and the decisions of guards if any were at work. */
+export function billedJson({ guard }: Receipt, usage: object): object {
+  return { usage, ...(guard && { guard }) }
+}
+
 /** Ends the call and sends one JSON text, with the cost in a header if the call was charged. */
 export function writeJson(call: Call, out: Outgoing, body: string): Promise<void> {
   return writeWhole(call, out, body, 'application/json')

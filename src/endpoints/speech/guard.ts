@@ -1,42 +1,22 @@
 /** What guards read of speech: the input. The answer says the same. */
 import type { GuardAdapter, OutputCodec } from '../../guard/adapter.ts'
-import type { TextItem } from '../../plugin.ts'
-import { stringsIn } from '../shared/texts.ts'
+import { itemOf, oneTurnGuard, otherItems } from '../shared/guard.ts'
 import type { SpeechRequest } from './read.ts'
 import type { SpeechPart } from './answer.ts'
 
-/** Members that are not spoken and are no instructions. */
-const NO_TEXT = new Set([
-  'model',
-  'policy',
-  'voice',
-  'response_format',
-  'stream_format',
-  'provider',
-])
+/** Members that are read separately, or are not spoken and are no instructions. */
+const READ_SEPARATELY = new Set(['input', 'voice', 'response_format', 'stream_format'])
 
-/** The guard adapter of speech. A refusal is always an error: there is no text to put it in. */
+/** The guard adapter of speech. */
 export const guardAdapter: GuardAdapter<SpeechRequest, SpeechPart> = {
+  ...oneTurnGuard<SpeechRequest, SpeechPart>(
+    (input) => [
+      itemOf('input', 'speech', input.input),
+      ...otherItems(input, READ_SEPARATELY, 'speech'),
+    ],
+    () => LANES,
+  ),
   outputRepeatsInput: true,
-  inputTexts(input) {
-    const items: TextItem[] = []
-    for (const name in input) {
-      if (NO_TEXT.has(name)) continue
-      stringsIn(input[name]).forEach((text, index) => {
-        items.push({
-          id: typeof input[name] === 'string' ? name : `${name}#${index}`,
-          side: 'input',
-          channel: 'speech',
-          role: 'user',
-          current: true,
-          text,
-        })
-      })
-    }
-    return { items, refusedTurns: [] }
-  },
-  choices: () => 1,
-  outputCodec: () => LANES,
 }
 
 const LANES: OutputCodec<SpeechPart> = {

@@ -1,23 +1,13 @@
 /**
  * What guards read of transcriptions: words of the request, and the transcript. They cannot read the sound itself.
  */
-import type {
-  GuardAdapter,
-  OutputCodec,
-  OutputPiece,
-  TextPiece,
-  AtomicText,
-} from '../../guard/adapter.ts'
-import { toBase64 } from '../shared/media.ts'
-import type { Media, MediaFile, TextItem } from '../../plugin.ts'
-import { stringsIn } from '../shared/texts.ts'
+import type { OutputCodec, OutputPiece, TextPiece, AtomicText } from '../../guard/adapter.ts'
+import { itemOf, mediaOf, oneTurnGuard, otherItems } from '../shared/guard.ts'
 import type { DonePart, TranscriptPart } from './parts.ts'
 import type { TranscriptionRequest } from './read.ts'
 
 /** Members whose strings no model reads. */
 const NO_TEXT = new Set([
-  'model',
-  'policy',
   'file',
   'language',
   'languages',
@@ -26,41 +16,16 @@ const NO_TEXT = new Set([
   'timestamp_granularities',
   'chunking_strategy',
   'known_speaker_references',
-  'provider',
 ])
 
-/** The guard adapter of transcriptions. A refusal is always an error: there is no text to put it in. */
-export const guardAdapter: GuardAdapter<TranscriptionRequest, TranscriptPart> = {
-  inputTexts(input) {
-    const items: TextItem[] = [itemOf('file', '', [toMedia(input.file)])]
-    for (const name in input) {
-      if (NO_TEXT.has(name)) continue
-      stringsIn(input[name]).forEach((text, index) => {
-        items.push(itemOf(typeof input[name] === 'string' ? name : `${name}[${index}]`, text))
-      })
-    }
-    return { items, refusedTurns: [] }
-  },
-  choices: () => 1,
-  outputCodec: () => new TranscriptCodec(),
-}
-
-function itemOf(id: string, text: string, media?: readonly Media[]): TextItem {
-  const base = { id, side: 'input', channel: 'prompt', role: 'user', current: true, text } as const
-  return media ? { ...base, media } : base
-}
-
-function toMedia(file: MediaFile): Media {
-  const { mediaType } = file
-  return {
-    kind: 'audio',
-    mediaType,
-    // Few guards check sound, and its base64 is large: it is made on demand.
-    get url() {
-      return `data:${mediaType};base64,${toBase64(file.bytes)}`
-    },
-  }
-}
+/** The guard adapter of transcriptions. */
+export const guardAdapter = oneTurnGuard<TranscriptionRequest, TranscriptPart>(
+  (input) => [
+    itemOf('file', 'prompt', '', [mediaOf('audio', input.file)]),
+    ...otherItems(input, NO_TEXT, 'prompt'),
+  ],
+  () => new TranscriptCodec(),
+)
 
 type Take = (piece: OutputPiece<TranscriptPart>) => void
 

@@ -2,7 +2,14 @@
 import type { Call, WireFormat } from '../../pipeline/pipeline.ts'
 import type { TranscriptSegment, TranscriptWord } from '../../plugin.ts'
 import { parsedRequest } from '../shared/body.ts'
-import { errorWriter, typedErrorEvent, writeEvents, writeJson, writeText } from '../shared/write.ts'
+import {
+  billedJson,
+  errorWriter,
+  typedErrorEvent,
+  writeEvents,
+  writeJson,
+  writeText,
+} from '../shared/write.ts'
 import { usageJson } from './billing.ts'
 import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
 import { readTranscription, type TranscriptionRequest } from './read.ts'
@@ -38,7 +45,7 @@ export const transcriptionFormat: WireFormat<TranscriptionRequest, TranscriptPar
 /** The JSON body of a transcript, for the formats that are JSON. */
 function jsonOf(done: DonePart, request: TranscriptionRequest, call: Call): object {
   const { text } = done
-  const rest = billedJson(done, call)
+  const rest = billed(done, call)
   switch (request.response_format) {
     case 'verbose_json':
       return { task: 'transcribe', ...verbose(done, request), ...rest }
@@ -72,9 +79,8 @@ function textOf(done: DonePart, request: TranscriptionRequest): string {
   }
 }
 
-function billedJson({ receipt }: DonePart, call: Call): object {
-  const { guard } = receipt!
-  return { usage: usageJson(receipt!, call), ...(guard && { guard }) }
+function billed({ receipt }: DonePart, call: Call): object {
+  return billedJson(receipt!, usageJson(receipt!, call))
 }
 
 /** The payload of an event. */
@@ -91,7 +97,7 @@ function payloadOf(part: TranscriptPart, call: Call): object {
         type: 'transcript.text.done',
         text: part.text,
         ...said(part),
-        ...billedJson(part, call),
+        ...billed(part, call),
       }
   }
 }

@@ -1,7 +1,13 @@
 import { costJson } from '../../../../money/money.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
 import type { Call, Receipt, Reply } from '../../../../pipeline/pipeline.ts'
-import { errorWriter, writeEvents, writeJson, type EventFormat } from '../../../shared/write.ts'
+import {
+  billedJson,
+  errorWriter,
+  writeEvents,
+  writeJson,
+  type EventFormat,
+} from '../../../shared/write.ts'
 import type { BilledChunk } from '../../billing.ts'
 import { CompletionBuilder } from '../../chunks.ts'
 import { chatFormat } from '../../endpoint.ts'
@@ -34,18 +40,9 @@ async function writeChat(call: Call, reply: Reply<BilledChunk>, out: Outgoing): 
     last = batch.last
   }
   const { id, ...completion } = builder.completion()
-  const { guard } = receipt!
-  await writeJson(
-    call,
-    out,
-    JSON.stringify({
-      id,
-      object: 'chat.completion',
-      ...completion,
-      usage: usageJson(receipt!),
-      ...(guard && { guard }),
-    }),
-  )
+  const billed = billedJson(receipt!, usageJson(receipt!))
+  const body = { id, object: 'chat.completion', ...completion, ...billed }
+  await writeJson(call, out, JSON.stringify(body))
 }
 
 /** Quantities and cost in the form of OpenAI's chat usage. */
@@ -112,8 +109,7 @@ export class ChatEvents implements EventFormat<BilledChunk> {
   }
 
   #end({ receipt: _receipt, ...chunk }: BilledChunk, receipt: Receipt): string {
-    const { guard } = receipt
-    const billed: object = { usage: this.#usageJson(receipt), ...(guard && { guard }) }
+    const billed = billedJson(receipt, this.#usageJson(receipt))
     return this.#usageChunk
       ? eventOf(chunk) + eventOf({ ...chunk, choices: [], ...billed })
       : eventOf({ ...chunk, ...billed })

@@ -1,0 +1,55 @@
+/** What guards read of endpoints whose requests are one turn, and whose answers are one choice. */
+import type { GuardAdapter, OutputCodec } from '../../guard/adapter.ts'
+import type { Channel, Media, MediaFile, TextItem } from '../../plugin.ts'
+import { toBase64 } from './media.ts'
+import { stringsIn } from './texts.ts'
+
+/** Their guard adapter. A refusal is always an error: there is no text to put it in. */
+export function oneTurnGuard<In, Part>(
+  itemsOf: (input: In) => readonly TextItem[],
+  outputCodec: () => OutputCodec<Part>,
+): GuardAdapter<In, Part> {
+  return {
+    inputTexts: (input) => ({ items: itemsOf(input), refusedTurns: [] }),
+    choices: () => 1,
+    outputCodec,
+  }
+}
+
+/** A text that the client wrote, or media without one. */
+export function itemOf(
+  id: string,
+  channel: Channel,
+  text: string,
+  media: readonly Media[] = [],
+): TextItem {
+  const item = { id, side: 'input', channel, role: 'user', current: true, text } as const
+  return media.length > 0 ? { ...item, media } : item
+}
+
+/** Every text in the members of a request, but for these and the gateway's own. */
+export function otherItems(
+  input: object,
+  except: ReadonlySet<string>,
+  channel: Channel,
+): readonly TextItem[] {
+  return Object.entries(input).flatMap(([name, value]) =>
+    except.has(name) || OWN.has(name)
+      ? []
+      : stringsIn(value).map((text, index) => itemOf(`${name}#${index}`, channel, text)),
+  )
+}
+
+const OWN: ReadonlySet<string> = new Set(['model', 'policy', 'provider'])
+
+/** A file as guards see it. Few guards check it, and its base64 is large: that is made on demand. */
+export function mediaOf(kind: Media['kind'], file: MediaFile): Media {
+  const { mediaType } = file
+  return {
+    kind,
+    mediaType,
+    get url() {
+      return `data:${mediaType};base64,${toBase64(file.bytes)}`
+    },
+  }
+}
