@@ -205,7 +205,10 @@ export class GuardRegistry {
 }
 
 /** Whether a policy names a guard as its judge. */
-export function isSelected({ name }: GuardInstance, { guard }: EffectivePolicy): boolean {
+export function isSelected(
+  { name }: Pick<GuardInstance, 'name'>,
+  { guard }: EffectivePolicy,
+): boolean {
   return guard.model === BY_NAME + name
 }
 

@@ -1,43 +1,22 @@
-/** What operators learn of a policy without a call: the guards that enforce its rules, and their verdicts on texts. */
+/** What operators learn of a policy without a call: the rules that no guard enforces, and what guards say of texts. */
 import type { PatternMatcher } from '../patterns/patterns.ts'
-import type { ActiveRules, Guard, GuardContext, RuleRef, Side, Span, TextItem } from '../plugin.ts'
+import type { ActiveRules, GuardContext, RuleRef, Side, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { isSelected, type GuardInstance, type GuardRegistry } from './plan.ts'
 import { CircuitBreaker, GuardRunner, VerdictCache } from './runner.ts'
 import { ScanSession, pluginScanner, type StopReason } from './scan-session.ts'
-import { ruleFilter, toFault, type BlockVerdict, type FaultKind } from './verdicts.ts'
+import {
+  patternBlock,
+  referencesTo,
+  ruleFilter,
+  toFault,
+  type Block,
+  type FaultKind,
+} from './verdicts.ts'
 
-/** One rule, and the names of the guards that enforce it on each side. */
-interface Coverage {
-  readonly rule: string
-  readonly input: readonly string[]
-  readonly output: readonly string[]
-}
-
-/** The rules of a policy with the guards that enforce them, on the sides that the policy has screened. */
-export function coverageOf(guards: GuardRegistry, policy: EffectivePolicy): readonly Coverage[] {
-  const { scopes, deny, bannedPatterns, guard } = policy
-  const enforcing = (rule: string, reads: (one: GuardInstance) => boolean) =>
-    guards.all
-      .filter((one) => one.guard.enforces.includes(rule as never))
-      .filter((one) => one.applies !== 'selected' || isSelected(one, policy))
-      .filter(({ mode }) => mode === 'block')
-      .filter(reads)
-      .map(({ name }) => name)
-  const of = (rule: string, family = rule): Coverage => {
-    const core = family === 'bannedPatterns' ? ['patterns'] : []
-    return {
-      rule,
-      input: guard.input ? [...core, ...enforcing(family, readsInput)] : [],
-      output: guard.output ? [...core, ...enforcing(family, readsOutput)] : [],
-    }
-  }
-  return [
-    ...(scopes.length > 0 ? [of('scope')] : []),
-    ...deny.map((category) => of(`deny:${category}`)),
-    ...bannedPatterns.map((_, index) => of(`bannedPatterns[${index}]`, 'bannedPatterns')),
-  ]
-}
+const SIDES: readonly Side[] = ['input', 'output']
+const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
+const LIMITS_MS = { input: 10_000, output: 10_000 }
 
 /**
  * Warnings for the owner of a policy, without a full stop.
@@ -48,11 +27,18 @@ export async function coverageWarnings(
   policy: EffectivePolicy,
   proceed: () => void = () => {},
 ): Promise<readonly string[]> {
-  const { guard } = policy
-  if (!guard.input && !guard.output) return []
+  const sides = SIDES.filter((side) => policy.guard[side])
+  if (sides.length === 0) return []
   const plan = await guards.planFor(policy, proceed)
-  const covered = coverageOf(guards, policy)
-  const after = guard.onError === 'block' ? 'will be refused' : 'will go on without it'
+  const after = policy.guard.onError === 'block' ? 'will be refused' : 'will go on without it'
+  const enforces = (rule: RuleRef, side: Side) =>
+    // The gateway itself looks for patterns.
+    rule === 'bannedPatterns' ||
+    guards.all.some(({ guard, applies, mode, name }) => {
+      const runs = mode === 'block' && (applies !== 'selected' || isSelected({ name }, policy))
+      const reads = side === 'input' ? guard.checkInput : (guard.checkOutput ?? guard.streamOutput)
+      return runs && reads && guard.enforces.includes(rule)
+    })
   return [
     ...(plan?.faults ?? []).map(({ guard: name, kind }) =>
       kind === 'unanswered'
@@ -64,34 +50,25 @@ export async function coverageWarnings(
         `nothing on this gateway judges ${rule === 'scope' ? 'the scope' : rule}: ` +
         'the model is told about it, no more',
     ),
-    ...covered.flatMap(({ rule, input, output }) => {
-      if (input.length + output.length === 0) return []
-      if (guard.input && input.length === 0) return [`nothing looks for ${rule} in the input`]
-      if (guard.output && output.length === 0) return [`nothing looks for ${rule} in the output`]
-      return []
+    ...referencesTo(policy).flatMap((rule) => {
+      const uncovered = sides.filter((side) => !enforces(rule, side))
+      // A rule that nothing enforces on any side is among those above.
+      if (uncovered.length === sides.length) return []
+      return uncovered.map((side) => `nothing looks for ${rule} in the ${side}`)
     }),
   ]
 }
 
-function readsInput({ guard }: GuardInstance): boolean {
-  return guard.checkInput !== undefined
-}
-
-function readsOutput({ guard }: GuardInstance): boolean {
-  return guard.checkOutput !== undefined || guard.streamOutput !== undefined
-}
-
 /** The verdict of one guard on one text under one rule. */
-export interface PolicyTestResult {
+export interface PolicyTestResult extends Verdict {
   readonly rule: string
   readonly side: Side
   readonly guard: string
+}
+
+interface Verdict extends Partial<Pick<Block, 'spans' | 'view' | 'score' | 'reason'>> {
   /** `not-asked`: a remote guard, where `remote` was not wanted. */
   readonly verdict: 'pass' | 'block' | 'error' | 'not-asked'
-  readonly spans?: readonly Span[]
-  readonly view?: string
-  readonly score?: number
-  readonly reason?: string
   readonly error?: FaultKind
 }
 
@@ -108,63 +85,33 @@ interface PolicyTest {
   readonly contextOf: (rules: ActiveRules, signal: AbortSignal, deadline: number) => GuardContext
 }
 
-interface Rule {
-  readonly rule: string
-  /** The name under which guards enforce it. */
-  readonly family: RuleRef
-  readonly only: ActiveRules
-}
-
-const SIDES: readonly Side[] = ['input', 'output']
-const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
-const LIMITS_MS = { input: 10_000, output: 10_000 }
-
 /** Tests every rule in force on every text, by every guard that enforces it, in either `guard.mode`. Never throws for a guard. */
 export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestResult[]> {
-  const { policy, guards, texts } = test
-  const rules = rulesOf(policy)
+  const { policy, guards, texts, compile, proceed } = test
+  const { scopes, deny, bannedPatterns } = policy
+  /** Every judged rule on its own. */
+  const judged: readonly ActiveRules[] = [
+    ...scopes.map((scope) => ({ ...NO_RULES, scopes: [scope] })),
+    ...deny.map((category) => ({ ...NO_RULES, deny: [category] })),
+  ]
   const results: PolicyTestResult[] = []
   for (const side of SIDES) {
     const text = texts[side]
     if (text === undefined || !policy.guard[side]) continue
-    results.push(...(await testPatterns(test, side, text)))
-    for (const { rule, family, only } of rules) {
+    for (const [index, pattern] of bannedPatterns.entries()) {
+      const match = await (await compile([pattern])).search(text, proceed)
+      const verdict = verdictOf(match && patternBlock(match, index))
+      results.push({ rule: `bannedPatterns[${index}]`, side, guard: 'patterns', ...verdict })
+    }
+    for (const [index, rules] of judged.entries()) {
+      const [reference] = referencesTo(rules) as [RuleRef]
+      const rule = reference === 'scope' ? `scope:${index}` : reference
       for (const instance of guards.all) {
         const { name, guard } = instance
-        if (!guard.enforces.includes(family) || !reads(guard, side)) continue
-        results.push({ rule, side, guard: name, ...(await ask(test, instance, only, side, text)) })
+        if (!guard.enforces.includes(reference) || !reads(instance, side)) continue
+        results.push({ rule, side, guard: name, ...(await ask(test, instance, rules, side, text)) })
       }
     }
-  }
-  return results
-}
-
-/** Every judged rule on its own. */
-function rulesOf({ scopes, deny }: EffectivePolicy): readonly Rule[] {
-  return [
-    ...scopes.map((scope, index): Rule => {
-      return { rule: `scope:${index}`, family: 'scope', only: { ...NO_RULES, scopes: [scope] } }
-    }),
-    ...deny.map((category): Rule => {
-      const rule = `deny:${category}` as const
-      return { rule, family: rule, only: { ...NO_RULES, deny: [category] } }
-    }),
-  ]
-}
-
-async function testPatterns(
-  { policy, compile, proceed }: PolicyTest,
-  side: Side,
-  text: string,
-): Promise<PolicyTestResult[]> {
-  const results: PolicyTestResult[] = []
-  for (const [index, pattern] of policy.bannedPatterns.entries()) {
-    const match = await (await compile([pattern])).search(text, proceed)
-    const result = { rule: `bannedPatterns[${index}]`, side, guard: 'patterns' }
-    if (match) {
-      const { start, end, view } = match
-      results.push({ ...result, verdict: 'block', spans: [{ start, end }], view })
-    } else results.push({ ...result, verdict: 'pass' })
   }
   return results
 }
@@ -175,7 +122,7 @@ async function ask(
   rules: ActiveRules,
   side: Side,
   text: string,
-): Promise<Omit<PolicyTestResult, 'rule' | 'side' | 'guard'>> {
+): Promise<Verdict> {
   if (guard.execution === 'remote' && !remote) return { verdict: 'not-asked' }
   const runner = new GuardRunner({
     name,
@@ -190,25 +137,19 @@ async function ask(
     contextOf: (signal, deadline) => contextOf(rules, signal, deadline),
   })
   try {
-    const block = await blockIn(runner, side, text)
-    if (!block) return { verdict: 'pass' }
-    const { spans, score, reason } = block
-    return {
-      verdict: 'block',
-      ...(spans && { spans }),
-      ...(score === undefined ? {} : { score }),
-      ...(reason === undefined ? {} : { reason }),
-    }
+    return verdictOf(await blockIn(runner, side, text))
   } catch (error) {
     return { verdict: 'error', error: toFault(error).kind }
   }
 }
 
-async function blockIn(
-  runner: GuardRunner,
-  side: Side,
-  text: string,
-): Promise<BlockVerdict | undefined> {
+function verdictOf(block: Block | undefined): Verdict {
+  if (!block) return { verdict: 'pass' }
+  const { action, rule: _rule, ...found } = block
+  return { verdict: action, ...found }
+}
+
+async function blockIn(runner: GuardRunner, side: Side, text: string): Promise<Block | undefined> {
   const { guard, local } = runner
   if (side === 'output' && local) {
     const stop = await stopIn(runner, text)
@@ -217,15 +158,14 @@ async function blockIn(
   }
   const role = side === 'input' ? 'user' : 'assistant'
   const item: TextItem = { id: side, side, channel: 'content', role, current: true, text }
-  if (side === 'output') {
-    return runner.ask('output', async (context) =>
-      runner.blockIn(await guard.checkOutput!(item, context), text.length),
-    )
+  const judge = async (context: GuardContext) => {
+    const verdict =
+      side === 'input'
+        ? (await guard.checkInput!([item], context))[0]
+        : await guard.checkOutput!(item, context)
+    return runner.blockIn(verdict, text.length)
   }
-  const first = (verdicts: readonly unknown[]) => runner.blockIn(verdicts[0], text.length)
-  return local
-    ? first(await runner.work((context) => guard.checkInput!([item], context)))
-    : runner.ask('input', async (context) => first(await guard.checkInput!([item], context)))
+  return local ? runner.work(judge) : runner.ask(side, judge)
 }
 
 /** What stops a complete answer, according to a local guard. */
@@ -240,11 +180,9 @@ async function stopIn(runner: GuardRunner, text: string): Promise<StopReason | u
   return session.stop
 }
 
-function reads(guard: Guard, side: Side): boolean {
+function reads({ guard }: GuardInstance, side: Side): boolean {
   if (side === 'input') return guard.checkInput !== undefined
   // A remote guard that follows streams has to see the answer grow.
-  return (
-    guard.checkOutput !== undefined ||
-    (guard.streamOutput !== undefined && guard.execution === 'local')
-  )
+  const followsStreams = guard.streamOutput !== undefined && guard.execution === 'local'
+  return guard.checkOutput !== undefined || followsStreams
 }

@@ -74,14 +74,12 @@ export class GuardRunner {
 
   /** Whether the guard agreed to the same text in the same context a while ago. */
   hasPassed(item: TextItem): boolean {
-    const { verdicts } = this.#init
-    return verdicts.has(verdicts.keyOf(this.name, this.context, item))
+    return this.#init.verdicts.has(this.name, this.context, item)
   }
 
   /** Remembers that the guard agreed to a text. */
   passed(item: TextItem): void {
-    const { verdicts } = this.#init
-    verdicts.add(verdicts.keyOf(this.name, this.context, item))
+    this.#init.verdicts.add(this.name, this.context, item)
   }
 
   /**
@@ -103,11 +101,7 @@ export class GuardRunner {
   async inTime<T>(side: Side, answer: T | PromiseLike<T>): Promise<T> {
     if (!isPromise(answer)) return answer
     const { signal, clear } = this.#until(side)
-    try {
-      return await unlessAborted(signal, Promise.resolve(answer))
-    } finally {
-      clear()
-    }
+    return unlessAborted(signal, Promise.resolve(answer)).finally(clear)
   }
 
   /**
@@ -141,8 +135,12 @@ export class GuardRunner {
     if (!circuit.admit(started)) throw new GuardFault('circuit', 'the guard fails too often')
     const { signal, timer, clear } = this.#until(side)
     const context = contextOf(signal, Date.now() + limitsMs[side])
+    const question = async () => unlessAborted(signal, run(context))
     try {
-      const answer = await twice(() => unlessAborted(signal, run(context)), signal, again)
+      const answer = await question().catch((error: unknown) => {
+        if (!again || signal.aborted || !isTransportFailure(error)) throw error
+        return question()
+      })
       circuit.ended(true, performance.now())
       return answer
     } catch (error) {
@@ -176,15 +174,6 @@ function caught<T>(run: () => T): T | GuardFault {
   }
 }
 
-async function twice<T>(run: () => Promise<T>, signal: AbortSignal, again: boolean): Promise<T> {
-  try {
-    return await run()
-  } catch (error) {
-    if (!again || signal.aborted || !isTransportFailure(error)) throw error
-    return run()
-  }
-}
-
 /** No response came; an error status is a response. */
 function isTransportFailure(error: unknown): boolean {
   if (UpstreamFailure.is(error)) return error.failure === 'upstream_error' && error.cause != null
@@ -197,17 +186,13 @@ function isTransportFailure(error: unknown): boolean {
 }
 
 /** A guard may ignore the signal; it is not waited for after that. */
-function unlessAborted<T>(signal: AbortSignal, answer: T | Promise<T>): Promise<T> {
-  if (!(answer instanceof Promise)) return Promise.resolve(answer)
-  if (signal.aborted) return Promise.reject(signal.reason)
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason)
-    signal.addEventListener('abort', abort, { once: true })
-    answer
-      .then(resolve, reject)
-      .finally(() => signal.removeEventListener('abort', abort))
-      .catch(() => {})
-  })
+async function unlessAborted<T>(signal: AbortSignal, answer: T | Promise<T>): Promise<T> {
+  if (!(answer instanceof Promise)) return answer
+  const { promise, reject } = Promise.withResolvers<never>()
+  const abort = () => reject(signal.reason)
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort, { once: true })
+  return Promise.race([promise, answer]).finally(() => signal.removeEventListener('abort', abort))
 }
 
 const WINDOW_MS = 30_000
@@ -291,19 +276,19 @@ export class VerdictCache {
   readonly #secret = randomBytes(32)
 
   /** @param guard the instance's name */
-  keyOf(guard: string, context: GuardContext, item: TextItem): string {
+  has(guard: string, context: GuardContext, item: TextItem): boolean {
+    return this.#passed.has(this.#keyOf(guard, context, item))
+  }
+
+  add(guard: string, context: GuardContext, item: TextItem): void {
+    this.#passed.set(this.#keyOf(guard, context, item), true)
+  }
+
+  #keyOf(guard: string, context: GuardContext, item: TextItem): string {
     const { accountId, keyId, operation, model, origin, rules, judgeModel } = context
     const { side, channel, text, context: shown } = item
     const asked = [guard, accountId, keyId, operation, model, origin, rules, judgeModel]
     const parts = JSON.stringify([...asked, side, channel, shown, text])
     return createHmac('sha256', this.#secret).update(parts).digest('base64')
-  }
-
-  has(key: string): boolean {
-    return this.#passed.has(key)
-  }
-
-  add(key: string): void {
-    this.#passed.set(key, true)
   }
 }

@@ -13,7 +13,7 @@ const CONTEXT_CHARACTERS = 1200
 interface Question {
   readonly segment: Segment
   readonly item: TextItem
-  passed: boolean
+  state: 'waiting' | 'asked' | 'passed'
 }
 
 /** What a guard said of the segments so far. */
@@ -37,9 +37,8 @@ export class SegmentCheck {
   /** The text before the next segment, as far as it is shown. */
   #before = ''
   #count = 0
-  /** Not asked about yet; asked about and not agreed to, in order. */
-  readonly #queue: Question[] = []
-  readonly #asked: Question[] = []
+  /** Not agreed to yet, in their order. */
+  readonly #questions: Question[] = []
   #outstanding = 0
   #safeOffset = 0
   #verdict: Block | undefined
@@ -76,7 +75,7 @@ export class SegmentCheck {
   }
 
   #add(segment: Segment): void {
-    this.#queue.push({ segment, item: this.#itemOf(segment), passed: false })
+    this.#questions.push({ segment, item: this.#itemOf(segment), state: 'waiting' })
   }
 
   #itemOf({ text }: Segment): TextItem {
@@ -112,11 +111,11 @@ export class SegmentCheck {
   }
 
   #ask(): void {
-    while (this.#outstanding < IN_FLIGHT && this.#queue.length > 0 && !this.#isOver) {
-      const question = this.#queue.shift()!
-      this.#asked.push(question)
+    for (const question of this.#questions) {
+      if (this.#verdict || this.#failure || this.#outstanding === IN_FLIGHT) break
+      if (question.state !== 'waiting') continue
       if (this.#runner.local) this.#judge(question)
-      else if (this.#runner.hasPassed(question.item)) question.passed = true
+      else if (this.#runner.hasPassed(question.item)) question.state = 'passed'
       else this.#judgeLater(question)
     }
     this.#agree()
@@ -124,11 +123,9 @@ export class SegmentCheck {
 
   /** Agrees to segments in their order. */
   #agree(): void {
-    while (this.#asked[0]?.passed) this.#safeOffset = this.#asked.shift()!.segment.end
-  }
-
-  get #isOver(): boolean {
-    return this.#verdict !== undefined || this.#failure !== undefined
+    while (this.#questions[0]?.state === 'passed') {
+      this.#safeOffset = this.#questions.shift()!.segment.end
+    }
   }
 
   #judge(question: Question): void {
@@ -136,11 +133,12 @@ export class SegmentCheck {
     this.#verdict = this.#runner.work((context) =>
       this.#blockIn(guard.checkOutput!(question.item, context), question),
     )
-    question.passed = !this.#verdict
+    if (!this.#verdict) question.state = 'passed'
   }
 
   #judgeLater(question: Question): void {
     const { guard } = this.#runner
+    question.state = 'asked'
     this.#outstanding++
     void this.#runner
       .ask('output', async (context) =>
@@ -150,7 +148,7 @@ export class SegmentCheck {
         (block) => {
           this.#verdict ??= block
           if (block) return
-          question.passed = true
+          question.state = 'passed'
           this.#runner.passed(question.item)
         },
         (error: unknown) => void (this.#failure ??= { error }),

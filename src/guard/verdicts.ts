@@ -62,6 +62,9 @@ export class GuardFault extends Error {
 /** Rules are named in a header. */
 const RULE = /^[\w:./[\]-]{1,120}$/
 
+/** Members of a block that a guard may set. */
+const MEMBERS = new Set(['action', 'rule', 'score', 'spans', 'reason'])
+
 /** Whether a guard may block for this rule. */
 export type RuleFilter = (rule: string) => boolean
 
@@ -85,9 +88,7 @@ export function checkVerdict(
       if (verdict.why === 'not-applicable') return undefined
       throw new GuardFault('unreadable', 'the guard cannot read this')
     case 'block': {
-      // The view is a matter of patterns alone.
-      const { view: _view, ...block } = verdict
-      const { rule, spans = [], score } = block
+      const { rule, spans = [], score } = verdict
       if (typeof rule !== 'string' || !RULE.test(rule) || !mayBlockFor(rule)) {
         throw invalid('a rule that it does not answer')
       }
@@ -95,7 +96,8 @@ export function checkVerdict(
         throw invalid('spans outside of the text')
       if (score !== undefined && !(typeof score === 'number' && score >= 0 && score <= 1))
         throw invalid('a score that is not from 0 to 1')
-      return block as unknown as BlockVerdict
+      const known = Object.entries(verdict).filter(([name]) => MEMBERS.has(name))
+      return Object.fromEntries(known) as unknown as BlockVerdict
     }
     default:
       throw invalid('an action that does not exist')
