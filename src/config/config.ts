@@ -17,7 +17,7 @@ import { configSchema, crossCheck } from './schema.ts'
 
 /** A validated configuration with all defaults: durations in seconds, sizes in bytes, paths of `state` absolute. */
 export type Config = Readonly<v.InferOutput<typeof configSchema>>
-/** Limits of request bodies in bytes; `files` is a number of files. */
+/** Limits of request bodies: sizes in bytes, and what else makes a body expensive (`docs/configuration.md#server`). */
 export type BodyLimits = Readonly<Config['server']['limits']>
 
 /** The configuration as the operator writes it. */

@@ -61,6 +61,13 @@ const limits = v.strictObject({
   document: v.optional(size, '50mib'),
   audio: v.optional(size, '25mib'),
   files: v.optional(count, 16),
+  ratio: v.optional(count, 100),
+  // Serialising is recursive, and fails at ten thousand levels.
+  depth: v.optional(number(1, 1000, 'a whole number from 1 to 1000'), 128),
+  containers: v.optional(count, 100_000),
+  values: v.optional(count, 500_000),
+  literal: v.optional(count, 1_024),
+  key: v.optional(count, 65_536),
 })
 
 const server = v.strictObject({

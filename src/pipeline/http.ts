@@ -5,14 +5,16 @@ export interface Incoming {
   readonly method: string
   header(name: string): string | undefined
   /**
-   * The whole body, decoded by its content coding; its size is bounded while it is read.
+   * The whole body, decoded by its content coding, so far bounded that `JSON.parse` is not dear: its size, its ratio to what
+   * was sent, and its structure are checked while it is read.
    * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, and `invalid_json`
-   * when it cannot be decoded
+   * when it cannot be decoded, nests too deeply, or has too long a number or name
    */
-  body(limitBytes: number): Promise<Buffer>
+  json(limitBytes: number): Promise<Buffer>
   /**
-   * The same body in pieces as they arrive. An error of `take` ends the reading.
-   * @throws as `body`, with `invalid_multipart` in place of `invalid_json`
+   * A body that is no JSON, decoded, in pieces as they arrive; its size and ratio are bounded. An error of `take` ends the
+   * reading.
+   * @throws as `json`, with `invalid_multipart` in place of `invalid_json`
    */
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void>
   /** @throws ClientDisconnected when the client has left */

@@ -2,24 +2,12 @@
 import type { Socket } from 'node:net'
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Readable, Transform } from 'node:stream'
-import zlib from 'node:zlib'
 import type { Timeout } from '../lifetime/scope.ts'
-import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
+import type { BodyLimits } from '../config/config.ts'
 import type { Incoming, Outgoing } from '../pipeline/http.ts'
 import { ClientDisconnected, type Call } from '../pipeline/pipeline.ts'
-
-/** Content codings that a body may have. */
-const DECODERS: Readonly<Record<string, () => Transform>> = {
-  gzip: zlib.createGunzip,
-  'x-gzip': zlib.createGunzip,
-  deflate: zlib.createInflate,
-  br: zlib.createBrotliDecompress,
-  zstd: zlib.createZstdDecompress,
-}
-
-/** A slow body must bring this much within each `server.bodyTimeout`. */
-const PACE_BYTES = 1024 * 1024
+import { JsonScan } from '../stream/json-scan.ts'
+import { readBody, type BodyReading } from './body-reader.ts'
 
 /** So many pieces this small in a row are joined at once. */
 const SMALL_BYTES = 1024
@@ -36,11 +24,16 @@ export function bodyTimer(ms: number): (onTimeout: () => void) => Timeout {
 /** Reads one request. Its body is read once. */
 export class NodeIncoming implements Incoming {
   readonly #request: IncomingMessage
-  readonly #startTimeout: (onTimeout: () => void) => Timeout
+  readonly #limits: BodyLimits
+  readonly #startTimeout: BodyReading['startTimeout']
 
-  /** @param startTimeout starts a timeout of `server.bodyTimeout` */
-  constructor(request: IncomingMessage, startTimeout: (onTimeout: () => void) => Timeout) {
+  constructor(
+    request: IncomingMessage,
+    limits: BodyLimits,
+    startTimeout: BodyReading['startTimeout'],
+  ) {
     this.#request = request
+    this.#limits = limits
     this.#startTimeout = startTimeout
   }
 
@@ -53,7 +46,7 @@ export class NodeIncoming implements Incoming {
     return Array.isArray(value) ? value.join(', ') : value
   }
 
-  body(limitBytes: number): Promise<Buffer> {
+  async json(limitBytes: number): Promise<Buffer> {
     const chunks: Buffer[] = []
     let small = 0
     const take = (chunk: Buffer) => {
@@ -64,142 +57,22 @@ export class NodeIncoming implements Incoming {
       chunks.push(Buffer.concat(chunks.splice(-small)))
       small = 0
     }
-    const whole = () => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))
-    return this.#read(limitBytes, 'invalid_json', take, whole)
+    const scan = new JsonScan(this.#limits)
+    await this.#read({ limitBytes, undecodable: 'invalid_json', scan, take })
+    return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
   }
 
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void> {
-    return this.#read(limitBytes, 'invalid_multipart', take, () => {})
+    return this.#read({ limitBytes, undecodable: 'invalid_multipart', take })
   }
 
   throwIfGone(): void {
     if (this.#request.socket.destroyed) throw new ClientDisconnected()
   }
 
-  /** @param whole makes the result when all of it was taken */
-  #read<T>(
-    limitBytes: number,
-    undecodable: InvalidCode,
-    take: (chunk: Buffer) => void,
-    whole: () => T,
-  ): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const source = this.#decoded()
-      if (source === this.#request && Number(this.header('content-length')) > limitBytes) {
-        throw tooLarge(limitBytes)
-      }
-      const request = this.#request
-      const init = { request, source, limitBytes, undecodable, take, whole, resolve, reject }
-      new BodyReader(init).begin(this.#startTimeout)
-    })
-  }
-
-  #decoded(): Readable {
-    const coding = this.header('content-encoding')?.trim().toLowerCase()
-    if (!coding || coding === 'identity') return this.#request
-    const create = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined
-    if (!create) {
-      throw new InvalidRequest(
-        'unsupported_content_encoding',
-        'Bodies may be encoded with gzip, deflate, br or zstd; this one names another coding.',
-      )
-    }
-    return this.#request.pipe(create())
-  }
-}
-
-function tooLarge(limitBytes: number): InvalidRequest {
-  return new InvalidRequest(
-    'request_too_large',
-    `The request body is larger than ${limitBytes} bytes, the limit of this route.`,
-  )
-}
-
-interface BodyReaderInit<T> {
-  readonly request: IncomingMessage
-  /** The request, or the stream that decodes it. */
-  readonly source: Readable
-  readonly limitBytes: number
-  readonly undecodable: InvalidCode
-  readonly take: (chunk: Buffer) => void
-  readonly whole: () => T
-  readonly resolve: (whole: T) => void
-  readonly reject: (error: unknown) => void
-}
-
-/** Reads one body: bounds its size and its time. */
-class BodyReader<T> {
-  readonly #init: BodyReaderInit<T>
-  readonly #onData = this.#take.bind(this)
-  #slow: Timeout | undefined
-  #size = 0
-  #sizeThen = 0
-  #over = false
-
-  constructor(init: BodyReaderInit<T>) {
-    this.#init = init
-  }
-
-  begin(startTimeout: (onTimeout: () => void) => Timeout): void {
-    const { request, source } = this.#init
-    this.#slow = startTimeout(this.#check.bind(this))
-    source.on('data', this.#onData)
-    source.on('end', this.#end.bind(this))
-    source.on('error', this.#broken.bind(this))
-    request.on('close', this.#closed.bind(this))
-    if (request.destroyed) this.#closed()
-  }
-
-  #take(chunk: Buffer): void {
-    const { limitBytes, take } = this.#init
-    this.#size += chunk.length
-    if (this.#size > limitBytes) return this.#fail(tooLarge(limitBytes))
-    try {
-      take(chunk)
-    } catch (error) {
-      this.#fail(error)
-    }
-  }
-
-  #end(): void {
-    if (this.#over) return
-    this.#release()
-    this.#init.resolve(this.#init.whole())
-  }
-
-  #check(): void {
-    if (this.#size - this.#sizeThen < PACE_BYTES) {
-      const message = 'The request body did not arrive in time.'
-      return this.#fail(new InvalidRequest('request_timeout', message))
-    }
-    this.#sizeThen = this.#size
-    this.#slow!.restart()
-  }
-
-  #broken(): void {
-    const message = 'The request body cannot be decoded: it is corrupt or cut off.'
-    this.#fail(new InvalidRequest(this.#init.undecodable, message))
-  }
-
-  #closed(): void {
-    if (!this.#init.request.complete) this.#fail(new ClientDisconnected())
-  }
-
-  #fail(error: unknown): void {
-    if (this.#over) return
-    this.#release()
-    this.#init.source.off('data', this.#onData)
-    this.#init.reject(error)
-  }
-
-  /** Stops reading and releases the timeout. */
-  #release(): void {
-    const { request, source } = this.#init
-    this.#over = true
-    this.#slow!.clear()
-    if (source === request) return
-    request.unpipe()
-    source.destroy()
+  #read(how: Pick<BodyReading, 'limitBytes' | 'undecodable' | 'scan' | 'take'>): Promise<void> {
+    const request = this.#request
+    return readBody({ request, limits: this.#limits, startTimeout: this.#startTimeout, ...how })
   }
 }
 

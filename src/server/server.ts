@@ -188,8 +188,8 @@ async function serve(
   response: ServerResponse,
 ): Promise<void> {
   const { runtime } = gateway
-  const { bodyTimeout } = runtime.config.server
-  const incoming = new NodeIncoming(request, (onTimeout) =>
+  const { bodyTimeout, limits } = runtime.config.server
+  const incoming = new NodeIncoming(request, limits, (onTimeout) =>
     call.timeout(bodyTimeout * 1000, onTimeout),
   )
   const { path, endpoint, format } = route

@@ -43,6 +43,12 @@ describe('an absent member', () => {
           document: 52_428_800,
           audio: 26_214_400,
           files: 16,
+          ratio: 100,
+          depth: 128,
+          containers: 100_000,
+          values: 500_000,
+          literal: 1024,
+          key: 65_536,
         },
       },
       guards: {

@@ -224,7 +224,7 @@ describe('an upstream', () => {
     const got = await t.chat(
       `{"model":"acme/swift","messages":[{"role":"user","content":"hi"}],"x":${deep}}`,
     )
-    expect([got.status, got.json.error.code]).toEqual([400, 'invalid_value'])
+    expect([got.status, got.json.error.code]).toEqual([400, 'invalid_json'])
     expect((await t.chat(body)).status).toBe(200)
     await expectQuiet()
   })

@@ -9,7 +9,7 @@ import { utf8ToText } from '../../upstream/host.ts'
 /**
  * Reads a JSON object. Parameters of the media type are ignored, a missing type means JSON, a BOM is skipped.
  * @param accepted all media types that the route takes, for the error
- * @throws InvalidRequest `unsupported_content_type`, `invalid_json`, and what {@link Incoming.body} throws
+ * @throws InvalidRequest `unsupported_content_type`, `invalid_json`, and what {@link Incoming.json} throws
  */
 export function readJson(
   incoming: Incoming,
@@ -35,7 +35,7 @@ export function readRawJson(
       )
     }
   }
-  return incoming.body(limitBytes).then((bytes) => {
+  return incoming.json(limitBytes).then((bytes) => {
     const body = parseObject(bytes)
     const { policy } = body.value as { readonly policy?: unknown }
     return policy === undefined ? body : prepared(policy, incoming).then(() => body)

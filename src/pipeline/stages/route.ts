@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AbortScope, Timeout } from '../../lifetime/scope.ts'
 import type { Deployment } from '../../models/catalog.ts'
-import { GatewayError, InvalidRequest, UpstreamFailure } from '../../errors/errors.ts'
+import { GatewayError, UpstreamFailure } from '../../errors/errors.ts'
 import { concernsOperator, type Health } from '../../models/health.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import { flowFrom } from '../../stream/flow.ts'
@@ -296,10 +296,6 @@ class FailoverSource implements Source<any> {
     if (aborted) return aborted
     if (UpstreamFailure.is(error)) return error.about(this.#call.endpoint.errorField)
     if (GatewayError.is(error)) return error
-    if (error instanceof RangeError && error.message.includes('call stack')) {
-      // Serialising is recursive, and fails for a body that nests ten thousand levels deep.
-      return new InvalidRequest('invalid_value', 'The request body is nested too deeply.')
-    }
     const message = 'The model provider failed in an unforeseen way.'
     return new UpstreamFailure('upstream_error', message, { cause: error })
   }

@@ -259,8 +259,8 @@ function bodyOf(asked: Asked): Promise<object> {
 
 function incomingOf({ event, runtime }: Asked): NodeIncoming {
   const request = event.runtime!.node!.req as IncomingMessage
-  const startTimeout = bodyTimer(runtime.config.server.bodyTimeout * 1000)
-  return new NodeIncoming(request, startTimeout)
+  const { bodyTimeout, limits } = runtime.config.server
+  return new NodeIncoming(request, limits, bodyTimer(bodyTimeout * 1000))
 }
 
 /** The page of a list that `?limit=` and `?after=<id>` select. */

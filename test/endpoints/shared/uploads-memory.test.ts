@@ -37,7 +37,7 @@ beforeEach(async () => {
       },
     },
   }
-  const script = fileURLToPath(new URL('_uploads-gateway.ts', import.meta.url))
+  const script = fileURLToPath(new URL('../../_gateway-process.ts', import.meta.url))
   gateway = fork(script, [JSON.stringify(config)])
   const [started] = await once(gateway, 'message')
   ;({ baseURL, key } = started)

@@ -1,0 +1,195 @@
+/** Reads one request body and refuses it before it becomes expensive: size, ratio and structure are checked as it arrives. */
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import zlib from 'node:zlib'
+import type { Timeout } from '../lifetime/scope.ts'
+import type { BodyLimits } from '../config/config.ts'
+import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
+import { ClientDisconnected } from '../pipeline/pipeline.ts'
+import { jsonRefusal, type JsonScan } from '../stream/json-scan.ts'
+
+/** Decodes one body; `bytesWritten` is what was consumed of the encoded one. */
+type Decoder = Readable & NodeJS.WritableStream & { readonly bytesWritten: number }
+
+const PIECE = { chunkSize: 64 * 1024 }
+/** 8 MiB: what `zstd -19` uses, and a decoder has to keep. */
+const ZSTD_WINDOW = { [zlib.constants.ZSTD_d_windowLogMax]: 23 }
+
+/** Content codings that a body may have. */
+const DECODERS: ReadonlyMap<string, () => Decoder> = new Map([
+  ['gzip', () => zlib.createGunzip(PIECE)],
+  ['x-gzip', () => zlib.createGunzip(PIECE)],
+  ['deflate', () => zlib.createInflate(PIECE)],
+  ['br', () => zlib.createBrotliDecompress(PIECE)],
+  ['zstd', () => zlib.createZstdDecompress({ ...PIECE, params: ZSTD_WINDOW })],
+])
+
+/** A slow body must bring this much within each `server.bodyTimeout`. */
+const PACE_BYTES = 1024 * 1024
+/** The ratio of a smaller decoded body is no concern. */
+const RATIO_FROM_BYTES = 1024 * 1024
+
+/** How to read a body. */
+export interface BodyReading {
+  readonly request: IncomingMessage
+  /** Most decoded bytes. */
+  readonly limitBytes: number
+  readonly limits: BodyLimits
+  /** The code for a body that cannot be decoded. */
+  readonly undecodable: InvalidCode
+  /** Scans the decoded body; absent for bodies that are no JSON. */
+  readonly scan?: JsonScan
+  /** Starts a timeout of `server.bodyTimeout`. */
+  readonly startTimeout: (onTimeout: () => void) => Timeout
+  /** Gets each decoded piece that passed; an error that it throws ends the reading. */
+  readonly take: (piece: Buffer) => void
+}
+
+/**
+ * Reads a body to its end.
+ * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, `invalid_json` for a scan
+ * that failed, the code for a body that cannot be decoded, and what `take` throws; ClientDisconnected
+ */
+export async function readBody(reading: BodyReading): Promise<void> {
+  const { request, limitBytes } = reading
+  const decoder = decoderOf(request)
+  if (!decoder && Number(request.headers['content-length']) > limitBytes) throw tooLarge(limitBytes)
+  return new Promise((resolve, reject) => {
+    new BodyReader(reading, decoder, resolve, reject).begin()
+  })
+}
+
+/** @throws InvalidRequest `unsupported_content_encoding` for other codings, and for several */
+function decoderOf({ headers }: IncomingMessage): Decoder | undefined {
+  const coding = headers['content-encoding']?.trim().toLowerCase()
+  if (!coding || coding === 'identity') return undefined
+  const create = DECODERS.get(coding)
+  if (create) return create()
+  throw new InvalidRequest(
+    'unsupported_content_encoding',
+    'Bodies may be encoded with one of gzip, deflate, br and zstd; this one names another coding, or several.',
+  )
+}
+
+function tooLarge(limitBytes: number): InvalidRequest {
+  return new InvalidRequest(
+    'request_too_large',
+    `The request body is larger than ${limitBytes} bytes, the limit of this route.`,
+  )
+}
+
+class BodyReader {
+  readonly #reading: BodyReading
+  readonly #decoder: Decoder | undefined
+  readonly #resolve: () => void
+  readonly #reject: (error: unknown) => void
+  readonly #onReceived = this.#receive.bind(this)
+  readonly #onData = this.#take.bind(this)
+  #slow: Timeout | undefined
+  /** Bytes as they were sent. */
+  #received = 0
+  #size = 0
+  #sizeThen = 0
+  #over = false
+
+  constructor(
+    reading: BodyReading,
+    decoder: Decoder | undefined,
+    resolve: () => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#reading = reading
+    this.#decoder = decoder
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  begin(): void {
+    const { request, startTimeout } = this.#reading
+    this.#slow = startTimeout(this.#check.bind(this))
+    const source = this.#decoder ?? request
+    source.on('data', this.#onData)
+    source.on('end', this.#end.bind(this))
+    source.on('error', this.#broken.bind(this))
+    request.on('close', this.#closed.bind(this))
+    if (this.#decoder) request.on('data', this.#onReceived).pipe(this.#decoder)
+    if (request.destroyed) this.#closed()
+  }
+
+  #receive(piece: Buffer): void {
+    this.#received += piece.length
+  }
+
+  #take(piece: Buffer): void {
+    if (this.#over) return
+    try {
+      this.#size += piece.length
+      this.#bound(piece)
+      this.#reading.take(piece)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  /** @throws InvalidRequest */
+  #bound(piece: Buffer): void {
+    const { limitBytes, limits, scan } = this.#reading
+    if (this.#size > limitBytes) throw tooLarge(limitBytes)
+    const encoded = this.#decoder?.bytesWritten
+    if (
+      encoded !== undefined &&
+      this.#size > RATIO_FROM_BYTES &&
+      this.#size > encoded * limits.ratio
+    ) {
+      throw new InvalidRequest(
+        'request_too_large',
+        `The request body decodes to more than ${limits.ratio} times the bytes that were sent.`,
+      )
+    }
+    const excess = scan?.push(piece)
+    if (excess) throw jsonRefusal(excess, limits, 'The request body')
+  }
+
+  #end(): void {
+    if (this.#over) return
+    // Decoders end where their format does, and ignore what comes after it.
+    if (this.#decoder && this.#decoder.bytesWritten < this.#received) return this.#broken()
+    this.#release()
+    this.#resolve()
+  }
+
+  #check(): void {
+    if (this.#size - this.#sizeThen < PACE_BYTES) {
+      const message = 'The request body did not arrive in time.'
+      return this.#fail(new InvalidRequest('request_timeout', message))
+    }
+    this.#sizeThen = this.#size
+    this.#slow!.restart()
+  }
+
+  #broken(): void {
+    const message = 'The request body cannot be decoded: it is corrupt or cut off.'
+    this.#fail(new InvalidRequest(this.#reading.undecodable, message))
+  }
+
+  #closed(): void {
+    if (!this.#reading.request.complete) this.#fail(new ClientDisconnected())
+  }
+
+  #fail(error: unknown): void {
+    if (this.#over) return
+    this.#release()
+    this.#reject(error)
+  }
+
+  /** Stops reading and releases the timeout. */
+  #release(): void {
+    const { request } = this.#reading
+    this.#over = true
+    this.#slow!.clear()
+    request.off('data', this.#onData).off('data', this.#onReceived)
+    if (!this.#decoder) return
+    request.unpipe()
+    this.#decoder.destroy()
+  }
+}

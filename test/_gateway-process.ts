@@ -1,0 +1,14 @@
+/**
+ * A gateway in a process of its own, so that what it takes of memory and processor time can be seen. Started with a
+ * configuration as JSON; tells its address and a key, and then what it has used whenever it is asked.
+ */
+import { createTestGateway } from './_setup.ts'
+
+const t = await createTestGateway(JSON.parse(process.argv[2]!))
+process.send!({ url: t.url, baseURL: t.baseURL, key: t.key.secret })
+process.on('message', () => {
+  const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
+  const cpuMs = (userCPUTime + systemCPUTime) / 1000
+  process.send!({ rss: process.memoryUsage.rss(), most: maxRSS * 1024, cpuMs })
+})
+process.on('disconnect', () => process.exit())

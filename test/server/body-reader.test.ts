@@ -1,0 +1,201 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, request as httpRequest, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { deflateSync, gzipSync } from 'node:zlib'
+import * as v from 'valibot'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { configSchema } from '../../src/config/schema.ts'
+import type { InvalidRequest } from '../../src/errors/errors.ts'
+import { NodeIncoming } from '../../src/server/node-http.ts'
+import { readBody } from '../../src/server/body-reader.ts'
+import { JsonScan } from '../../src/stream/json-scan.ts'
+import { CODINGS, hostileBodies } from './_hostile-bodies.ts'
+
+const MIB = 1024 * 1024
+const { limits } = v.parse(configSchema, { providers: {}, models: {} }).server
+const noTimeout = () => ({ restart() {}, clear() {} })
+
+interface Outcome {
+  readonly status: number
+  readonly code: string | undefined
+  /** Decoded bytes that were taken. */
+  readonly taken: number
+}
+
+let server: Server
+let url: string
+
+beforeAll(async () => {
+  server = createServer(async (request, response) => {
+    let taken = 0
+    const outcome: Outcome = await readBody({
+      request,
+      limits,
+      limitBytes: limits.chat,
+      undecodable: 'invalid_json',
+      scan: new JsonScan(limits),
+      startTimeout: noTimeout,
+      take: (piece) => void (taken += piece.length),
+    }).then(
+      () => ({ status: 200, code: undefined, taken }),
+      ({ status, code }: InvalidRequest) => ({ status, code, taken }),
+    )
+    if (!request.readableEnded) await once(request.resume(), 'end')
+    response.end(JSON.stringify(outcome))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+
+afterAll(() => {
+  server.closeAllConnections()
+  server.close()
+})
+
+/** @param pieces each is sent on its own */
+async function sent(coding: string, pieces: readonly Buffer[]): Promise<Outcome> {
+  const request = httpRequest(url, {
+    method: 'POST',
+    agent: false,
+    headers: { 'content-encoding': coding },
+  })
+  for (const piece of pieces) await new Promise((resolve) => request.write(piece, resolve))
+  request.end()
+  const [response] = await once(request, 'response')
+  const chunks = await response.toArray()
+  return JSON.parse(Buffer.concat(chunks).toString())
+}
+
+describe.each(Object.entries(CODINGS))('a body in %s', (coding, encode) => {
+  const hostile = hostileBodies(8 * MIB)
+
+  it.each([
+    ['brackets', 400, 'invalid_json', 0],
+    ['braces', 400, 'invalid_json', 0],
+    ['objects', 413, 'request_too_large', MIB],
+    ['lists', 413, 'request_too_large', MIB],
+    ['members', 413, 'request_too_large', 2 * MIB],
+    ['strings', 413, 'request_too_large', 2 * MIB],
+    ['numbers', 413, 'request_too_large', 2 * MIB],
+    ['digits', 400, 'invalid_json', 0],
+  ] as const)('of %s is refused before it was read', async (name, status, code, most) => {
+    const outcome = await sent(coding, [encode(hostile[name]!)])
+    expect(outcome).toMatchObject({ status, code })
+    expect(outcome.taken).toBeLessThanOrEqual(most)
+  })
+
+  it('may have long texts, many messages, large schemas, many numbers and deep schemas', async () => {
+    for (const [name, body] of Object.entries(ordinaryBodies())) {
+      const outcome = await sent(coding, [encode(body)])
+      expect(outcome, name).toEqual({ status: 200, code: undefined, taken: body.length })
+    }
+  })
+})
+
+describe('a compressed body', () => {
+  const zeros = Buffer.alloc(8 * MIB, ' ')
+  const small = Buffer.from('{"a":"b"}')
+
+  it('may not grow more than a hundredfold', async () => {
+    for (const coding of ['gzip', 'br', 'zstd']) {
+      const outcome = await sent(coding, [CODINGS[coding]!(zeros)])
+      expect(outcome, coding).toMatchObject({ status: 413, code: 'request_too_large' })
+      expect(outcome.taken).toBeLessThanOrEqual(MIB)
+    }
+    // Repetitive histories are far below.
+    const turns = Array.from({ length: 20_000 }, (_, i) => `{"n":${i},"t":"and then?"},`)
+    const history = Buffer.from(`[${turns.join('')}0]`)
+    for (const coding of ['gzip', 'br', 'zstd']) {
+      expect((await sent(coding, [CODINGS[coding]!(history)])).status, coding).toBe(200)
+    }
+  })
+
+  it('ends where its format ends', async () => {
+    for (const coding of ['gzip', 'br', 'zstd', 'deflate']) {
+      const body = coding === 'deflate' ? deflateSync(small) : CODINGS[coding]!(small)
+      const good = { status: 200, code: undefined, taken: small.length }
+      expect(await sent(coding, [body]), coding).toEqual(good)
+      expect(await sent(coding, [body.subarray(0, 5), body.subarray(5)]), coding).toEqual(good)
+      for (const more of [Buffer.from('more'), Buffer.alloc(4), body.subarray(0, 5)]) {
+        for (const pieces of [[Buffer.concat([body, more])], [body, more]]) {
+          const { status, code } = await sent(coding, pieces)
+          expect([status, code], `${coding}, ${more.toString('hex')}`).toEqual([
+            400,
+            'invalid_json',
+          ])
+        }
+      }
+      for (let cut = 1; cut < body.length; cut++) {
+        const { status } = await sent(coding, [body.subarray(0, cut)])
+        expect(status, `${coding}, ${cut} bytes`).toBe(400)
+      }
+    }
+  })
+
+  it('may have several members of gzip', async () => {
+    const members = [gzipSync(small.subarray(0, 4)), gzipSync(small.subarray(4))]
+    const good = { status: 200, code: undefined, taken: small.length }
+    expect(await sent('gzip', [Buffer.concat(members)])).toEqual(good)
+    expect(await sent('gzip', members)).toEqual(good)
+  })
+
+  it('has one coding', async () => {
+    for (const coding of ['gzip, gzip', 'gzip, br', 'identity, gzip', 'zstd,', 'constructor']) {
+      const { status, code } = await sent(coding, [gzipSync(small)])
+      expect([status, code], coding).toEqual([415, 'unsupported_content_encoding'])
+    }
+  })
+})
+
+it('a body that comes byte by byte takes no more memory than its bytes', async () => {
+  const body = Buffer.from(JSON.stringify({ text: 'x'.repeat(3000) }))
+  const own = createServer(async (request, response) => {
+    const incoming = new NodeIncoming(request, limits, noTimeout)
+    response.end(await incoming.json(10_000))
+  }).listen(0, '127.0.0.1')
+  await once(own, 'listening')
+  const { port } = own.address() as AddressInfo
+  const request = httpRequest({ port, method: 'POST', agent: false })
+  for (const byte of body) request.write(Buffer.from([byte]))
+  request.end()
+  const [response] = await once(request, 'response')
+  expect(Buffer.concat(await response.toArray())).toEqual(body)
+  own.close()
+})
+
+/** Large bodies that clients send. */
+function ordinaryBodies(): Readonly<Record<string, Buffer>> {
+  const image = (bytes: number) => ({
+    type: 'image_url',
+    image_url: { url: `data:image/png;base64,${randomBytes(bytes).toString('base64')}` },
+  })
+  const asking = (content: unknown) => ({ model: 'm', messages: [{ role: 'user', content }] })
+  const members = Object.fromEntries(
+    Array.from({ length: 200 }, (_, i) => [`member_${i}`, { type: 'string' }]),
+  )
+  const tool = (i: number) => ({
+    type: 'function',
+    function: { name: `tool_${i}`, parameters: { type: 'object', properties: members } },
+  })
+  let schema: object = { type: 'string' }
+  for (let level = 0; level < 40; level++) {
+    schema = { type: 'object', properties: { next: schema }, required: ['next'] }
+  }
+  const bodies = {
+    'one image of 37 MiB': asking([image(37 * MIB)]),
+    '500 images of 75 KB': asking(Array.from({ length: 500 }, () => image(75_000))),
+    'messages and tools': {
+      model: 'm',
+      messages: Array.from({ length: 2000 }, (_, i) => ({ role: 'user', content: `turn ${i}` })),
+      tools: Array.from({ length: 128 }, (_, i) => tool(i)),
+    },
+    tokens: { model: 'm', input: Array.from({ length: 300_000 }, (_, i) => (i * 7919) % 100_000) },
+    'a deep schema': { ...asking('hi'), response_format: { type: 'json_schema', schema } },
+  }
+  const texts = Object.entries(bodies).map(([name, body]) => [
+    name,
+    Buffer.from(JSON.stringify(body)),
+  ])
+  return Object.fromEntries(texts)
+}
