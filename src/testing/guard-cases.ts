@@ -18,7 +18,7 @@ import {
   type TextItem,
 } from '../plugin.ts'
 import { within } from './provider-under-test.ts'
-import type { TestHost } from './guard-host.ts'
+import type { TestHost } from './hosts.ts'
 
 /** A text, and the expected verdict. */
 export interface GuardCase {

@@ -5,7 +5,7 @@ import { toConfigIssues } from '../errors/issues.ts'
 import { CATEGORIES, type Guard, type GuardHost, type GuardPlugin, type Span } from '../plugin.ts'
 import { toCheck, describeError, skipped, type Check } from './fixture.ts'
 import { cutAt, randomFrom } from './splits.ts'
-import { TestHost, type FakeModel } from './guard-host.ts'
+import { TestHost, type FakeModel } from './hosts.ts'
 import {
   streamText,
   answered,
@@ -58,7 +58,7 @@ export async function checkGuard(
   const host = new TestHost(options.ask)
   const checks: Check[] = []
   try {
-    const guard = await setUp(plugin, options.options ?? {}, host.host(plugin.name))
+    const guard = await setUp(plugin, options.options ?? {}, host.hostOf(plugin.name))
     checks.push(checkShape(plugin, guard))
     const timeoutMs = options.timeoutMs ?? TIMEOUT_MS
     const fixture: GuardFixture = { plugin, guard, host, seed, timeoutMs }

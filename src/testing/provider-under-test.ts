@@ -12,7 +12,7 @@ import type {
   ProviderPlugin,
 } from '../plugin.ts'
 import type { TestRequest } from './requests.ts'
-import type { IsolatedHost } from './isolated-host.ts'
+import type { IsolatedHost } from './hosts.ts'
 
 /** A set of options to try. */
 export interface Attempt {

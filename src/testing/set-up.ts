@@ -3,7 +3,7 @@ import { ConfigError } from '../errors/errors.ts'
 import { loadProvider } from '../gateway/loader.ts'
 import type { ProviderPlugin } from '../plugin.ts'
 import { ProviderUnderTest, type Attempt } from './provider-under-test.ts'
-import { IsolatedHost } from './isolated-host.ts'
+import { IsolatedHost } from './hosts.ts'
 
 /** The provider to test, and its options. */
 export interface ProviderSetup {

@@ -1,0 +1,150 @@
+/** The hosts of plugins under test. */
+import { createConsola, type ConsolaInstance } from 'consola'
+import { UpstreamFailure } from '../errors/errors.ts'
+import { compilePatterns } from '../patterns/patterns.ts'
+import { yieldIfDue } from '../patterns/time-slice.ts'
+import type { ChatCompletion, ChatInput, GuardHost, Host, UpstreamRequest } from '../plugin.ts'
+import { createHost } from '../upstream/host.ts'
+
+/** Answers in place of a model: with a text, or a whole completion. */
+export type FakeModel = (request: ChatInput, model: string) => string | ChatCompletion
+
+const TIMEOUT_MS = 60_000
+const SETTINGS = {
+  timeoutMs: TIMEOUT_MS,
+  firstPartTimeoutMs: TIMEOUT_MS,
+  idleTimeoutMs: TIMEOUT_MS,
+  connections: 16,
+}
+
+/** Hosts whose requests are looked at before they are sent, and end with the test. */
+abstract class WatchedHosts {
+  readonly #closed = new AbortController()
+  readonly #closing: (() => Promise<void>)[] = []
+
+  /** Aborted when the test is over. */
+  get signal(): AbortSignal {
+    return this.#closed.signal
+  }
+
+  /** Aborts all requests and closes all connections. */
+  async close(): Promise<void> {
+    this.#closed.abort(new Error('the test is over'))
+    for (const close of this.#closing) await close()
+  }
+
+  /** @param look called with each request, or with the address of one made with `http`; what it throws refuses the request */
+  protected create(
+    name: string,
+    log: ConsolaInstance,
+    look: (url: string, request?: UpstreamRequest) => void,
+  ): Host {
+    const { host, close } = createHost(name, SETTINGS, log)
+    this.#closing.push(close)
+    return {
+      ...host,
+      request: async (request) => {
+        look(request.url, request)
+        // A request without the signal of its call still has to end with the test.
+        const signal = AbortSignal.any([request.signal ?? [], this.signal].flat())
+        return host.request({ ...request, signal })
+      },
+      http: host.http.create({
+        onRequest: ({ request }) => look(typeof request === 'string' ? request : request.url),
+      }),
+    }
+  }
+}
+
+/** A host that allows requests to one origin only, and records requests and log lines. Its creator closes it. */
+export class IsolatedHost extends WatchedHosts {
+  /** Requests made with `host.request`. */
+  readonly requests: UpstreamRequest[] = []
+  /** Other origins to which the provider tried to send requests. */
+  readonly refusedOrigins = new Set<string>()
+  readonly logLines: string[] = []
+  readonly log: ConsolaInstance
+  readonly #origin: string
+
+  /** @param url an address of the allowed origin */
+  constructor(url: string) {
+    super()
+    this.#origin = new URL(url).origin
+    const log = ({ args }: { args: unknown[] }) =>
+      void this.logLines.push(args.map(textOf).join(' '))
+    this.log = createConsola({ level: 5, reporters: [{ log }], throttle: 0 })
+  }
+
+  /** The host for a provider of this name. */
+  hostOf(name: string): Host {
+    return this.create(name, this.log, (url, request) => {
+      const { origin } = new URL(url)
+      if (origin !== this.#origin) {
+        this.refusedOrigins.add(origin)
+        throw new Error('a provider under test can send requests to its test vendor only')
+      }
+      if (request) this.requests.push(request)
+    })
+  }
+}
+
+/** Hosts for a guard under test. Counts requests, and can fail them. Its creator closes it. */
+export class TestHost extends WatchedHosts {
+  /** Number of requests to models and services. */
+  requestCount = 0
+  readonly #fakeModel: FakeModel | undefined
+  #unreachable = false
+
+  constructor(fakeModel: FakeModel | undefined) {
+    super()
+    this.#fakeModel = fakeModel
+  }
+
+  /** Fails all requests while `run` runs. */
+  async whileUnreachable<T>(run: () => Promise<T>): Promise<T> {
+    this.#unreachable = true
+    try {
+      return await run()
+    } finally {
+      this.#unreachable = false
+    }
+  }
+
+  /** The host for a guard of this name. */
+  hostOf(name: string): GuardHost {
+    const cached = new Map<string, unknown>()
+    const reach = () => {
+      this.requestCount++
+      if (!this.#unreachable) return
+      throw new UpstreamFailure('upstream_error', 'The service cannot be reached.')
+    }
+    return {
+      ...this.create(name, createConsola({ level: -999 }), reach),
+      askModel: async (model, request) => {
+        reach()
+        const said = this.#fakeModel?.(request, model)
+        if (said === undefined) {
+          throw new Error(
+            `it asked ${model}, but the test has no option "ask" that answers for models`,
+          )
+        }
+        return typeof said === 'string' ? completionOf(said) : said
+      },
+      compilePatterns: (patterns) => compilePatterns(patterns),
+      yieldIfDue: ({ signal }) => yieldIfDue(() => signal.throwIfAborted()),
+      cache: {
+        get: ({ accountId }, key) => cached.get(`${accountId}\n${key}`),
+        set: ({ accountId }, key, value) => void cached.set(`${accountId}\n${key}`, value),
+      },
+    }
+  }
+}
+
+function textOf(value: unknown): string {
+  if (value instanceof Error) return value.stack ?? value.message
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
+}
+
+function completionOf(content: string): ChatCompletion {
+  return { choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }] }
+}
