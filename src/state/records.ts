@@ -43,70 +43,70 @@ export interface Records {
 const SEGMENT = /^[\w-]{1,200}$/
 
 /** Records in a storage. There is one such object per storage, because adds to an index have to queue in one place. */
-export function createRecords(storage: Storage): Records {
-  const adds = new Map<string, Promise<void>>()
+export class StoredRecords implements Records {
+  readonly #storage: Storage
+  /** The last add to each index. */
+  readonly #adds = new Map<string, Promise<void>>()
 
-  async function get<T extends object>(key: string): Promise<T | undefined> {
+  constructor(storage: Storage) {
+    this.#storage = storage
+  }
+
+  async get<T extends object>(key: string): Promise<T | undefined> {
     checkKey(key)
-    const value = await storage.getItem<T>(key)
+    const value = await this.#storage.getItem<T>(key)
     if (value === null) return undefined
     if (!isObject(value))
       throw new Error(`a stored ${key.split(':', 1)[0]} record is not an object`)
     return value
   }
 
-  async function put(
+  async put(
     key: string,
     value: object,
     { ttlSeconds }: { readonly ttlSeconds?: number | undefined } = {},
   ): Promise<void> {
     checkKey(key)
     if (!isObject(value)) throw new TypeError('a record has to be an object')
-    await storage.setItem(key, value, ttlSeconds === undefined ? {} : { ttl: ttlSeconds })
+    await this.#storage.setItem(key, value, ttlSeconds === undefined ? {} : { ttl: ttlSeconds })
   }
 
-  async function list(index: string): Promise<readonly string[]> {
-    return (await get<Index>(`index:${index}`))?.ids ?? []
+  // The storage belongs to this process, whose callers create records one after the other.
+  async create(key: string, value: object): Promise<boolean> {
+    if (await this.get(key)) return false
+    await this.put(key, value)
+    return true
   }
 
-  async function addAfter(
-    previous: Promise<void> | undefined,
-    index: string,
-    added: readonly string[],
-  ) {
+  async del(key: string): Promise<void> {
+    checkKey(key)
+    await this.#storage.removeItem(key)
+  }
+
+  async list(index: string): Promise<readonly string[]> {
+    return (await this.get<Index>(`index:${index}`))?.ids ?? []
+  }
+
+  async add(index: string, ...ids: readonly string[]): Promise<void> {
+    const added = this.#addAfter(this.#adds.get(index), index, ids)
+    this.#adds.set(index, added)
+    try {
+      await added
+    } finally {
+      if (this.#adds.get(index) === added) this.#adds.delete(index)
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#storage.dispose()
+  }
+
+  async #addAfter(previous: Promise<void> | undefined, index: string, added: readonly string[]) {
     // The caller of the failed add has the error.
     await previous?.catch(() => undefined)
-    const stored = await list(index)
+    const stored = await this.list(index)
     const ids = [...new Set([...stored, ...added])]
-    if (ids.length > stored.length) await put(`index:${index}`, { ids })
-  }
-
-  return {
-    get,
-    put,
-    list,
-    // The storage belongs to this process, whose callers create records one after the other.
-    async create(key, value) {
-      if (await get(key)) return false
-      await put(key, value)
-      return true
-    },
-    async del(key) {
-      checkKey(key)
-      await storage.removeItem(key)
-    },
-    async add(index, ...ids) {
-      const added = addAfter(adds.get(index), index, ids)
-      adds.set(index, added)
-      try {
-        await added
-      } finally {
-        if (adds.get(index) === added) adds.delete(index)
-      }
-    },
-    async close() {
-      await storage.dispose()
-    },
+    if (ids.length > stored.length) await this.put(`index:${index}`, { ids })
   }
 }
 

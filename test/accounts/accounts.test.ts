@@ -9,7 +9,7 @@ import {
   hasValidChecksum,
 } from '../../src/accounts/accounts.ts'
 import type { Admission } from '../../src/state/ledger/ledger.ts'
-import { createRecords } from '../../src/state/records.ts'
+import { StoredRecords } from '../../src/state/records.ts'
 import type { SqliteLedger } from '../../src/state/sqlite/engine.ts'
 import { openInMemory } from '../state/sqlite/_engine.ts'
 
@@ -22,7 +22,7 @@ function setUp() {
   const config = { limits: { rpm: 600, concurrency: 1000 } }
   const driver = memory()
   const stored = driver.getInstance!() as Map<string, string>
-  const records = createRecords(createStorage({ driver }))
+  const records = new StoredRecords(createStorage({ driver }))
   const { ledger } = openInMemory({ now })
   const instance = () => new Accounts({ records, ledger, defaults: () => config, now })
   let requests = 0
@@ -267,17 +267,10 @@ describe('keys', () => {
   })
 
   it('can be created again after an interrupted attempt', async () => {
-    const { accounts, records, ledger, config } = await setUpKey()
-    const failing = {
-      ...records,
-      create: async (key: string, value: object) => {
-        if (key === 'key:late') throw new Error('disk full')
-        return records.create(key, value)
-      },
-    }
-    const unlucky = new Accounts({ records: failing, ledger, defaults: () => config })
+    const { accounts, records } = await setUpKey()
+    vi.spyOn(records, 'create').mockRejectedValueOnce(new Error('disk full'))
     const wanted = { id: 'late', name: 'Late', secret: 'a-secret-of-my-own' }
-    await expect(unlucky.createKey('acme', wanted)).rejects.toThrow('disk full')
+    await expect(accounts.createKey('acme', wanted)).rejects.toThrow('disk full')
     expect(await accounts.find(hashSecret(wanted.secret))).toBeNull()
     expect(await accounts.listKeys('acme')).toHaveLength(1)
     const { key } = await accounts.createKey('acme', { ...wanted, secret: 'another-secret' })

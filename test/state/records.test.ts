@@ -1,10 +1,10 @@
 import { describe, expect, it, vi } from 'vitest'
 import { createStorage } from 'unstorage'
 import memory from 'unstorage/drivers/memory'
-import { createRecords, type Records } from '../../src/state/records.ts'
+import { StoredRecords, type Records } from '../../src/state/records.ts'
 
 function memoryRecords(): Records {
-  return createRecords(createStorage({ driver: memory() }))
+  return new StoredRecords(createStorage({ driver: memory() }))
 }
 
 describe('records', () => {
@@ -37,7 +37,7 @@ describe('records', () => {
 
   it('fail when a stored value is not an object', async () => {
     const storage = createStorage({ driver: memory() })
-    const records = createRecords(storage)
+    const records = new StoredRecords(storage)
     for (const torn of ['', 'garbage', '12', '[1]']) {
       await storage.setItem('account:acct_1', torn)
       await expect(records.get('account:acct_1')).rejects.toThrow('account record is not an object')
@@ -72,7 +72,7 @@ describe('records', () => {
   it('pass a time to live to the storage, in seconds', async () => {
     const seen: unknown[] = []
     const driver = { ...memory(), setItem: (...args: unknown[]) => void seen.push(args) }
-    const records = createRecords(createStorage({ driver }))
+    const records = new StoredRecords(createStorage({ driver }))
     await records.put('pin:1', { to: 'west' }, { ttlSeconds: 3600 })
     await records.put('pin:2', { to: 'east' })
     expect(seen).toEqual([
@@ -99,7 +99,7 @@ describe('records', () => {
     it('works after an add that failed', async () => {
       const driver = memory()
       const setItem = vi.fn(driver.setItem!).mockRejectedValueOnce(new Error('disk full'))
-      const records = createRecords(createStorage({ driver: { ...driver, setItem } }))
+      const records = new StoredRecords(createStorage({ driver: { ...driver, setItem } }))
       const failed = records.add('accounts', 'a')
       const next = records.add('accounts', 'b')
       await expect(failed).rejects.toThrow('disk full')
@@ -111,7 +111,7 @@ describe('records', () => {
   it('close their storage', async () => {
     let closed = 0
     const driver = { ...memory(), dispose: () => void closed++ }
-    await createRecords(createStorage({ driver })).close()
+    await new StoredRecords(createStorage({ driver })).close()
     expect(closed).toBe(1)
   })
 })

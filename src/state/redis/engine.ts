@@ -34,7 +34,7 @@ import { Outbox } from './outbox.ts'
 import { connect, keysOf, type RedisConnection } from './connection.ts'
 import { RedisHistory } from './history.ts'
 import { RedisImport } from './import.ts'
-import { recordsIn } from './records.ts'
+import { RedisRecords } from './records.ts'
 import {
   toAdmission,
   toHoldResult,
@@ -84,7 +84,7 @@ export async function openRedis({
   try {
     const file = openOutbox(outbox)
     const ledger = new RedisLedger(connection, file, { retentionDays, log })
-    return { ledger, records: recordsIn(connection, driver) }
+    return { ledger, records: new RedisRecords(connection, driver) }
   } catch (error) {
     connection.close()
     throw error

@@ -32,7 +32,7 @@ import type {
   TopUp,
 } from '../ledger/ledger.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
-import { createRecords, type Records } from '../records.ts'
+import { StoredRecords, type Records } from '../records.ts'
 import { isBefore } from './audit.ts'
 import { copyLedger } from './backup.ts'
 import { exportFile } from './export.ts'
@@ -91,7 +91,7 @@ export async function openSqlite({
     ...(copies && { copy: () => copyLedger(folder, dayOf(now()), copies) }),
     log,
   })
-  const records = createRecords(createStorage({ driver: sqliteDriver(client, now) }))
+  const records = new StoredRecords(createStorage({ driver: sqliteDriver(client, now) }))
   return { ledger, records }
 }
 

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import { createStorage } from 'unstorage'
 import { Clock } from '../ledger/clock.ts'
 import type { LedgerItem, Log } from '../ledger/ledger.ts'
-import { createRecords, type Records } from '../records.ts'
+import { StoredRecords, type Records } from '../records.ts'
 import { firstDay, FOLDED_ROWS, SqliteLedger } from './engine.ts'
 import { exportDatabase } from './export.ts'
 import { openMemoryDatabase } from './file.ts'
@@ -53,7 +53,10 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
     exportItems,
     log,
   })
-  return { ledger, records: createRecords(createStorage({ driver: sqliteDriver(client, now) })) }
+  return {
+    ledger,
+    records: new StoredRecords(createStorage({ driver: sqliteDriver(client, now) })),
+  }
 }
 
 /** Runs batches in this thread, each in a turn of the event loop of its own. */

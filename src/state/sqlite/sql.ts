@@ -173,7 +173,7 @@ function foldStatements(db: DatabaseSync, rows: string) {
   }
 }
 
-/** The prepared statements of a store. */
+/** The prepared statements of a store. Longer than other functions, because it is a list. */
 export function prepare(db: DatabaseSync) {
   return {
     mark: db.prepare('SAVEPOINT one'),
