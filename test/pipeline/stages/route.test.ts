@@ -185,7 +185,7 @@ describe('one of three deployments is well', () => {
       })
     }
     expect(s.t.logged.filter((line) => line.endsWith('broken/swift is well again'))).toHaveLength(1)
-  }, 30_000)
+  })
 
   it('while one call probes, the others keep away', async () => {
     await using s = await setUp({
