@@ -6,7 +6,7 @@ type Reviver = (
   context: { source?: string },
 ) => unknown
 
-const raw = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON
+const raw = (JSON as { rawJSON(text: string): unknown }).rawJSON
 
 /**
  * Parses JSON so that `JSON.stringify` writes every number with its original digits, such as ids above 2^53. Such
@@ -37,5 +37,5 @@ export function toInput(text: string): unknown {
 
 function isPlainObject(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  return !(JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)
+  return !(JSON as { isRawJSON(value: unknown): boolean }).isRawJSON(value)
 }

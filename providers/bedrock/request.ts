@@ -88,7 +88,7 @@ function without(input: ChatInput, names: readonly string[] = []): ChatInput {
   const given = Object.entries(input).filter(
     ([name]) => name === 'messages' || !names.includes(name),
   )
-  return Object.fromEntries(given) as unknown as ChatInput
+  return Object.fromEntries(given) as ChatInput
 }
 
 /** Refuses parameters that cannot be dropped without changing the answer. */

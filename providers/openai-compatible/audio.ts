@@ -28,7 +28,7 @@ export function createAudio<Own extends Options>(
 ): Required<Pick<Provider, 'speech' | 'transcribe'>> {
   return {
     async speech({ input, model, options, signal }) {
-      const own = options as unknown as Own
+      const own = options as Own
       const { url, headers, quirks } = targetOf('speech', model, own)
       const { audio = {} } = quirks
       const { response_format: format } = input
@@ -50,7 +50,7 @@ export function createAudio<Own extends Options>(
     },
 
     async transcribe({ input, model, options, signal }) {
-      const own = options as unknown as Own
+      const own = options as Own
       const { url, headers, quirks } = targetOf('transcriptions', model, own)
       const { audio = {} } = quirks
       const { file, ...rest } = input

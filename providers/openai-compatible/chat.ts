@@ -25,7 +25,7 @@ export function createChat<Options extends DeploymentOptions>(
   targetOf: (model: string, options: Options) => ChatTarget,
 ): NonNullable<Provider['chat']> {
   return async ({ input, model, options, signal }) => {
-    const deployment = options as unknown as Options
+    const deployment = options as Options
     const { url, headers, quirks } = targetOf(model, deployment)
     const stream = input.stream === true
     const body = host.json(toBody(input, model, quirks, deployment))

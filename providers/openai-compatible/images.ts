@@ -47,7 +47,7 @@ export function createImages<Own extends Options>(
     toBody: (input: In, quirks: ImageQuirks, omit: readonly string[]) => ImageBody,
   ): Promise<ImageResult | AsyncIterable<ImageEvent>> => {
     const { input, model } = request
-    const options = request.options as unknown as Own
+    const options = request.options as Own
     const target = targetOf(path, model, options)
     const { images: quirks = {} } = target.quirks
     const { n = 1 } = input

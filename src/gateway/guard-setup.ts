@@ -62,7 +62,7 @@ export function internalChat(track: (call: Call) => void) {
     if (model?.modality !== 'chat') throw new Error(`there is no chat model ${JSON.stringify(id)}`)
     const init = { id: requestId, path, endpoint: chat, format: chatCompletions, incoming, runtime }
     const call = new Call(init)
-    const input = { ...request, model: id, stream: false } as unknown as ChatRequest
+    const input = { ...request, model: id, stream: false } as ChatRequest
     call.account = account
     call.model = model
     call.request = {

@@ -205,7 +205,8 @@ async function load<P extends AnyPlugin>(
 ): Promise<{ readonly plugin: P; readonly made: Awaited<ReturnType<P['setup']>> }> {
   const where = [...path, 'use'].join('.')
   const found = typeof use === 'string' ? await importPlugin(kind, use, directory, where) : use
-  const plugin = checkPlugin(kind, found, where) as P
+  checkPlugin(kind, found, where)
+  const plugin = found as P
   const source: Source = { path: [...path, 'options'], value: options, ...(secrets && { secrets }) }
   const result = await plugin.options['~standard'].validate(options)
   if (result.issues) throw broken(toConfigIssues(result.issues, source, plugin.options))
@@ -297,22 +298,22 @@ function exported(target: unknown): string | undefined {
   return undefined
 }
 
-function checkPlugin(kind: Kind, plugin: unknown, path: string): AnyPlugin {
+/** @throws ConfigError for anything but a plugin of this kind */
+function checkPlugin(kind: Kind, plugin: unknown, path: string): void {
   if (!isObject(plugin) || !('kind' in plugin)) {
     const expected = `a default export made with ${KINDS[kind].define}`
-    return fail(path, `expected ${expected}, found ${show(plugin)}`)
+    fail(path, `expected ${expected}, found ${show(plugin)}`)
   }
   const { kind: found, api, name, options, setup } = plugin as Partial<Record<string, unknown>>
-  if (found !== kind) return fail(path, `expected a ${kind} plugin, found kind ${show(found)}`)
+  if (found !== kind) fail(path, `expected a ${kind} plugin, found kind ${show(found)}`)
   if (api !== API_VERSION) {
     const version = `${show(name)} is written for interface version ${String(api)}`
-    return fail(path, `${version}; this gateway knows version ${API_VERSION}`)
+    fail(path, `${version}; this gateway knows version ${API_VERSION}`)
   }
   const validates = options as AnyPlugin['options'] | undefined
   if (typeof setup !== 'function' || typeof validates?.['~standard']?.validate !== 'function') {
-    return fail(path, `expected ${show(name)} to have "options" (a Standard Schema) and "setup"`)
+    fail(path, `expected ${show(name)} to have "options" (a Standard Schema) and "setup"`)
   }
-  return plugin as unknown as AnyPlugin
 }
 
 async function inTime<Made extends Closable>(setup: Promise<Made>, noun: string): Promise<Made> {

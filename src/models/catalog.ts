@@ -52,22 +52,6 @@ export interface Deployment {
   readonly limits?: DeploymentLimits
 }
 
-/** A model as `GET /v1/models` lists it. Prices are plain decimal strings of USD per unit. */
-interface ModelListing {
-  readonly id: string
-  readonly object: 'model'
-  /** Seconds since epoch. */
-  readonly created: number
-  readonly owned_by: string
-  readonly free_tier: boolean
-  readonly pricing: Pricing
-  readonly capabilities: readonly string[]
-  readonly name?: string
-  readonly description?: string
-  readonly context_length?: number
-  readonly max_output_tokens?: number
-}
-
 /** A model that clients can use. */
 export interface Model {
   /** `<vendor>/<model>` */
@@ -75,6 +59,7 @@ export interface Model {
   readonly vendor: string
   readonly modality: Modality
   readonly freeTier: boolean
+  /** Plain decimal strings of USD per unit. */
   readonly pricing: Pricing
   readonly prices: Prices
   readonly capabilities: ReadonlySet<string>
@@ -83,7 +68,8 @@ export interface Model {
   /** Tokens. */
   readonly maxOutputTokens?: number
   readonly deployments: readonly Deployment[]
-  readonly listing: ModelListing
+  /** As `GET /v1/models` lists it. */
+  readonly listing: object
 }
 
 /** Longest duration that may be configured; a timer of Node.js cannot run longer than 24 days. */

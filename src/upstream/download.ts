@@ -41,17 +41,16 @@ const MAX_REDIRECTS = 3
  */
 export function createDownloader(
   { enabled, limit, timeout }: DownloadSettings,
-  { resolve = resolveAll, isPublic = isPublicAddress, ca }: DownloadEnvironment = {},
+  environment: DownloadEnvironment = {},
 ): Downloader {
-  return async (url, signal, options = {}) => {
-    const { limitBytes = limit, types, param = null } = options
-    const timeUp = AbortSignal.timeout(timeout * 1000)
-    const ended = AbortSignal.any([signal, timeUp])
+  return async (url, signal, { limitBytes = limit, types, param = null } = {}) => {
+    const ended = AbortSignal.any([signal, AbortSignal.timeout(timeout * 1000)])
+    const wanted = { signal: ended, limitBytes: Math.min(limitBytes, limit), types }
     try {
       if (!enabled) throw new Error('downloads are disabled')
       let next = url
       for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
-        const result = await get(next, ended, Math.min(limitBytes, limit), types)
+        const result = await get(next, wanted, environment)
         if (typeof result !== 'string') return result
         next = result
       }
@@ -61,48 +60,54 @@ export function createDownloader(
       throw new InvalidRequest('fetch_failed', REFUSED, { param, cause })
     }
   }
+}
 
-  /** @returns the file, or the address of a redirect */
-  async function get(
-    address: string,
-    signal: AbortSignal,
-    limitBytes: number,
-    types: DownloadOptions['types'],
-  ): Promise<Download | string> {
-    const url = new URL(address)
-    if (url.protocol !== 'https:' || url.username || url.password) throw new Error('not https')
-    const addresses = await abortable(checked(url.hostname), signal)
-    const agent = new Agent({
-      connect: { lookup: pinned(addresses), ...(ca === undefined ? {} : { ca }) },
-      pipelining: 0,
+interface Wanted {
+  readonly signal: AbortSignal
+  readonly limitBytes: number
+  readonly types: DownloadOptions['types']
+}
+
+/** @returns the file, or the address of a redirect */
+async function get(
+  address: string,
+  wanted: Wanted,
+  environment: DownloadEnvironment,
+): Promise<Download | string> {
+  const { signal } = wanted
+  const url = new URL(address)
+  if (url.protocol !== 'https:' || url.username || url.password) throw new Error('not https')
+  const addresses = await abortable(checked(url.hostname, environment), signal)
+  const { ca } = environment
+  const connect = { lookup: pinned(addresses), ...(ca !== undefined && { ca }) }
+  const agent = new Agent({ connect, pipelining: 0 })
+  try {
+    const answer = await agent.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: 'GET',
+      headers: { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'sluicegate' },
+      signal,
     })
-    try {
-      const answer = await agent.request({
-        origin: url.origin,
-        path: url.pathname + url.search,
-        method: 'GET',
-        headers: { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'sluicegate' },
-        signal,
-      })
-      const { statusCode, headers, body } = answer
-      // Destroying the agent breaks a body that was not read to its end.
-      body.once('error', () => {})
-      if (REDIRECTS.has(statusCode)) return new URL(String(headers.location), url).href
-      if (statusCode !== 200) throw new Error(`status ${statusCode}`)
-      return await read(answer, limitBytes, types)
-    } finally {
-      await agent.destroy()
-    }
+    const { statusCode, headers, body } = answer
+    // Destroying the agent breaks a body that was not read to its end.
+    body.once('error', () => {})
+    if (REDIRECTS.has(statusCode)) return new URL(String(headers.location), url).href
+    if (statusCode !== 200) throw new Error(`status ${statusCode}`)
+    return await read(answer, wanted)
+  } finally {
+    await agent.destroy()
   }
+}
 
-  async function checked(hostname: string): Promise<readonly string[]> {
-    const literal = hostname.replace(/^\[|\]$/g, '')
-    const addresses = isIP(literal) ? [literal] : await resolve(hostname)
-    if (addresses.length === 0 || !addresses.every((one) => isPublic(one))) {
-      throw new Error('not a public address')
-    }
-    return addresses
-  }
+async function checked(
+  hostname: string,
+  { resolve = resolveAll, isPublic = isPublicAddress }: DownloadEnvironment,
+): Promise<readonly string[]> {
+  const literal = hostname.replace(/^\[|\]$/g, '')
+  const addresses = isIP(literal) ? [literal] : await resolve(hostname)
+  if (addresses.length > 0 && addresses.every((one) => isPublic(one))) return addresses
+  throw new Error('not a public address')
 }
 
 const REFUSED =
@@ -113,8 +118,7 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
 async function read(
   { headers, body }: Dispatcher.ResponseData,
-  limitBytes: number,
-  types: DownloadOptions['types'],
+  { limitBytes, types }: Wanted,
 ): Promise<Download> {
   const contentType = String(headers['content-type'] ?? '')
   const media = contentType.split(';', 1)[0]!.trim().toLowerCase()

@@ -131,7 +131,7 @@ export function outboundChat(request: ChatRequest): ChatInput {
   if (request.parallel_tool_calls !== undefined && tools?.length) {
     input.parallel_tool_calls = request.parallel_tool_calls
   }
-  return input as unknown as ChatInput
+  return input as ChatInput
 }
 
 /** Whether a stream ends with a chunk that has usage and no choices. */

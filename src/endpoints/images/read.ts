@@ -144,7 +144,7 @@ export function outboundImage(
     input.stream = true
     if (request.partial_images !== undefined) input.partial_images = request.partial_images
   }
-  return input as unknown as ImageInput
+  return input as ImageInput
 }
 
 const FILE_FIELD = /^(image(\[\d*\])?|mask)$/
@@ -194,7 +194,7 @@ function validated(
   const found = check(body)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as Record<string, unknown>
-  const request = givenMembers(others) as unknown as ImageRequest
+  const request = givenMembers(others) as ImageRequest
   if (request.stream && (request.n ?? 1) > 1) {
     const expected = 'one image where they are streamed'
     throw invalid('n', problem('unsupported_value', expected, String(request.n)))

@@ -65,7 +65,7 @@ function pagePiece(page: OcrPage, removed: (field: string) => void): AtomicPiece
     if (KNOWN.has(name)) known[name] = page[name]
     else removed(name)
   }
-  const part: OcrPart = { type: 'page', page: known as unknown as OcrPage }
+  const part: OcrPart = { type: 'page', page: known as OcrPage }
   const shown = (page.images ?? []).some((image) => image?.image_base64)
   return {
     ...whole(part, page.index + 1, textsOf(known)),

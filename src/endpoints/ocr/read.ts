@@ -116,7 +116,7 @@ export function readOcrRequest(body: object, limitBytes: number): OcrRequest {
   const checked = policy === undefined ? undefined : readPolicy(policy)
   const source = sourceAt(place!)
   return {
-    ...(givenMembers(others) as unknown as { model: string }),
+    ...(givenMembers(others) as { model: string }),
     document: {
       ...source,
       kind: place!.kind,
@@ -129,7 +129,7 @@ export function readOcrRequest(body: object, limitBytes: number): OcrRequest {
 
 /** The request for providers. */
 export function outboundOcr(request: OcrRequest): OcrInput {
-  return outboundMembers(request) as unknown as OcrInput
+  return outboundMembers(request) as OcrInput
 }
 
 /** The address of a document, and the path of its member. */

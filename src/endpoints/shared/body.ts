@@ -51,7 +51,7 @@ export function sessionOf(incoming: Incoming, given?: string): string | undefine
 }
 
 /** A body as valid members: without those that are null, which mean the same as absent ones. */
-export function givenMembers(body: object): Record<string, unknown> {
+export function givenMembers(body: object): Record<string, any> {
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
 }
 
@@ -76,8 +76,8 @@ const OWN_MEMBERS: ReadonlySet<string> = new Set([
 export function outboundMembers(
   request: object,
   kept: readonly string[] = [],
-): Record<string, unknown> {
-  const outbound: Record<string, unknown> = {}
+): Record<string, any> {
+  const outbound: Record<string, any> = {}
   for (const [name, value] of Object.entries(request)) {
     if (!OWN_MEMBERS.has(name) && !kept.includes(name)) outbound[name] = value
   }

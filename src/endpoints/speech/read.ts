@@ -49,11 +49,11 @@ export async function readSpeech(incoming: Incoming): Promise<SpeechRequest> {
   const found = request(body)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as Record<string, unknown>
-  const given = { response_format: 'mp3', ...givenMembers(others) } as unknown as SpeechRequest
+  const given = { response_format: 'mp3', ...givenMembers(others) } as SpeechRequest
   return policy === undefined ? given : { ...given, policy: readPolicy(policy) }
 }
 
 /** The request for providers: always sound; the gateway makes events of it. */
 export function outboundSpeech(request: SpeechRequest): SpeechInput {
-  return outboundMembers(request, ['stream_format']) as unknown as SpeechInput
+  return outboundMembers(request, ['stream_format']) as SpeechInput
 }

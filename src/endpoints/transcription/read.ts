@@ -248,5 +248,5 @@ export function outboundTranscription(
   }
   // Other formats have no times.
   if (outbound.response_format !== 'verbose_json') delete outbound.timestamp_granularities
-  return outbound as unknown as TranscriptionInput
+  return outbound as TranscriptionInput
 }

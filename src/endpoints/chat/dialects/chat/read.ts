@@ -48,7 +48,7 @@ function withoutAbsent(body: ChatRequest): ChatRequest {
   for (const member in body) {
     if (isAbsent(member, body[member])) {
       const given = Object.entries(body).filter(([name, value]) => !isAbsent(name, value))
-      return Object.fromEntries(given) as unknown as ChatRequest
+      return Object.fromEntries(given) as ChatRequest
     }
   }
   return body
