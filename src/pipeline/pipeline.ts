@@ -140,7 +140,7 @@ export interface Endpoint<In = any, Part = any> {
     /** Puts system text and token ceiling into the outbound request; returns a copy. */
     apply(outbound: any, to: Instructions): unknown
     /** Ends an answer that runs past the token ceiling of the policy. */
-    limit(maxOutputTokens: number): Step<Part, Part>
+    limit(maxOutputTokens: number, input: In): Step<Part, Part>
   }
   /** Absent where a web search has no meaning. */
   readonly grounding?: Grounding<In, Part>

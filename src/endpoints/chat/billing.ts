@@ -1,12 +1,26 @@
 /** What a chat costs: estimated before, counted from its chunks, charged at its end. */
 import { GatewayError } from '../../errors/errors.ts'
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
-import type { ChatChunk, ChatMessage, OpenAIUsage, Step, Usage } from '../../plugin.ts'
+import type {
+  ChatChunk,
+  ChatMessage,
+  OpenAIUsage,
+  Step,
+  ToolCallDelta,
+  Usage,
+} from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
 import { lastSignature, type ChatRequest } from './request.ts'
 
 /** Good enough for a bound and for a stream that was cut; vendors count exactly. */
 export const CHARACTERS_PER_TOKEN = 4
+
+/** An answer this many times above its token ceiling has run over for certain, whatever the vendor's tokenizer. */
+const CERTAIN_OVERRUN = 1.5
+const GRACE_TOKENS = 32
+
+/** The most tokens of one choice that a token ceiling explains. */
+export const mostTokens = (ceiling: number): number => ceiling * CERTAIN_OVERRUN + GRACE_TOKENS
 
 /** A chunk of the normal form. The last one of an answer has a receipt. */
 export interface BilledChunk extends ChatChunk {
@@ -153,14 +167,18 @@ function tokensIn(messages: readonly ChatMessage[]): number {
   return Math.ceil(characters / CHARACTERS_PER_TOKEN)
 }
 
-/** Characters of text, reasoning and tool arguments. */
+/** Characters of text, refusal, reasoning and tool arguments. */
 export function charactersIn(delta: ChatChunk['choices'][number]['delta']): number {
   if (!delta) return 0
-  let characters = (delta.content?.length ?? 0) + (delta.reasoning?.length ?? 0)
-  if (delta.tool_calls) {
-    for (const call of delta.tool_calls) {
+  const { content, refusal, reasoning, tool_calls, function_call } = delta
+  let characters = (content?.length ?? 0) + (reasoning?.length ?? 0) + (refusal?.length ?? 0)
+  if (tool_calls) {
+    for (const call of tool_calls) {
       characters += call.function?.arguments?.length ?? call.custom?.input?.length ?? 0
     }
+  }
+  if (function_call) {
+    characters += (function_call as ToolCallDelta['function'])?.arguments?.length ?? 0
   }
   return characters
 }

@@ -3,19 +3,14 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
 import { randomId } from '../../state/ids.ts'
 import type { Call, Endpoint, WireFormat } from '../../pipeline/pipeline.ts'
-import type { ChatInput, ChatChunk, ChatCompletion, ChatMessage, Step } from '../../plugin.ts'
+import type { ChatInput, ChatChunk, ChatCompletion, ChatMessage } from '../../plugin.ts'
 import { readRawJson, sessionOf } from '../shared/body.ts'
-import {
-  CHARACTERS_PER_TOKEN,
-  UsageCounter,
-  billing,
-  charactersIn,
-  type BilledChunk,
-} from './billing.ts'
+import { UsageCounter, billing, type BilledChunk } from './billing.ts'
 import { toChunk } from './chunks.ts'
 import { grounding } from './grounding.ts'
 import { guardAdapter } from './guard.ts'
 import { normalizeChunks, type Envelope } from './normalize.ts'
+import { OutputLimit } from './output-limit.ts'
 import {
   CAPABILITIES,
   outboundChat,
@@ -84,7 +79,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
       }
     },
 
-    limit: (maxOutputTokens) => new OutputLimit(maxOutputTokens),
+    limit: (maxOutputTokens, { n = 1 }) => new OutputLimit(maxOutputTokens, n),
   },
 }
 
@@ -139,37 +134,5 @@ function envelopeOf({ request, model, startedAt }: Call): Envelope {
     legacyFunctions: usesLegacyFunctions(input),
     reasoning: input.reasoning?.exclude !== true && input.include_reasoning !== false,
     newCallId: () => randomId('call_'),
-  }
-}
-
-/** An answer this many times above its token ceiling has run over for certain, whatever the vendor's tokenizer. */
-const CERTAIN_OVERRUN = 1.5
-const GRACE_TOKENS = 32
-
-/** Ends an answer that runs past its token ceiling although the upstream knew it: reason `length`, upstream closed. */
-class OutputLimit implements Step<ChatChunk, ChatChunk> {
-  done = false
-  readonly #limit: number
-  /** Characters of each choice. */
-  readonly #characters: number[] = []
-  /** Choices that have ended: a guard may refuse one before the others end. */
-  readonly #ended = new Set<number>()
-
-  constructor(maxOutputTokens: number) {
-    this.#limit = (maxOutputTokens * CERTAIN_OVERRUN + GRACE_TOKENS) * CHARACTERS_PER_TOKEN
-  }
-
-  push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
-    const choice = chunk.choices[0]!
-    const characters = this.#characters
-    const total = (characters[choice.index!] ?? 0) + charactersIn(choice.delta)
-    characters[choice.index!] = total
-    if (choice.finish_reason) this.#ended.add(choice.index!)
-    if (total <= this.#limit) return emit(chunk)
-    this.done = true
-    for (let index = 0; index < characters.length; index++) {
-      if (this.#ended.has(index)) continue
-      emit({ ...chunk, choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }] })
-    }
   }
 }

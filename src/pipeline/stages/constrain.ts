@@ -19,7 +19,7 @@ export const constrain: Stage = async function constrain(call, next) {
   if (!to || !instructions) return next()
   call.outbound = instructions.apply(call.outbound, to)
   if (to.maxOutputTokens === undefined) return next()
-  const limit = instructions.limit(to.maxOutputTokens)
+  const limit = instructions.limit(to.maxOutputTokens, request.input)
   const { parts } = await next()
   return { parts: parts.through(limit) }
 }
