@@ -7,7 +7,6 @@ import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import type { ChatRequest } from '../endpoints/chat/request.ts'
 import { type GuardModelRequest, guardHost, FairSemaphore } from '../guard/host.ts'
 import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
-import { compilePatterns, compilePatternsSliced } from '../patterns/patterns.ts'
 import { fail, loadEach, loadGuard } from './loader.ts'
 import { Call, type CallerContext } from '../pipeline/pipeline.ts'
 import type { ChatCompletion, Host } from '../plugin.ts'
@@ -28,8 +27,7 @@ export async function setUpGuards(
   made: GuardInstance[],
 ): Promise<GuardRegistry> {
   const places = new FairSemaphore(MOST_QUESTIONS)
-  const createGuardHost = (name: string) =>
-    guardHost(createHost(name), places, (patterns) => compilePatterns(patterns))
+  const createGuardHost = (name: string) => guardHost(createHost(name), places)
   await loadEach(config.guards.use.entries(), async ([index, settings]) => {
     const { applies, mode, billing } = settings
     const origin = { directory, secrets, createHost: createGuardHost }
@@ -40,11 +38,7 @@ export async function setUpGuards(
     if (isTaken)
       fail(`guards.use.${index}.name`, `there is a guard ${JSON.stringify(name)} already`)
   })
-  return new GuardRegistry(
-    made,
-    compilePatternsSliced,
-    (id) => catalog.get(id)?.modality === 'chat',
-  )
+  return new GuardRegistry(made, (id) => catalog.get(id)?.modality === 'chat')
 }
 
 /**

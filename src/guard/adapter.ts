@@ -38,7 +38,7 @@ export interface RefusedTurn {
 }
 
 /** A refusal that is to be written. */
-interface Refusal<Part> {
+export interface Refusal<Part> {
   readonly text: string
   readonly choice: number
   /** A part of the answer that it replaces; absent where the input was refused. */

@@ -9,28 +9,8 @@ import type { Block, FaultKind, GuardFault } from './verdicts.ts'
 
 type GuardOutcome = 'passed' | 'blocked' | 'error'
 
-/** One violation, as the event reports it; members without a value are left out there. */
-interface Finding {
-  readonly side: Side
-  readonly rule: string
-  readonly origin: Origin
-  readonly guard: string
-  readonly channel: Channel
-  /** Id of the text of the input. */
-  readonly unit: string | undefined
-  /** The choice of the answer. */
-  readonly choice: number | undefined
-  /** The reading of the text in which a pattern matched. */
-  readonly view: string | undefined
-  readonly spanLengths: readonly number[]
-  readonly score: number | undefined
-  /** Hashes of what matched, or the text, as the operator wants it. */
-  readonly evidence: readonly string[] | undefined
-  /** ms since the call arrived. */
-  readonly latencyMs: number
-  /** `seen` where nothing is enforced. */
-  readonly effect: 'blocked' | 'dropped' | 'withheld' | 'seen'
-}
+/** What became of a text that violates a rule; `seen` where nothing is enforced. */
+type Effect = 'blocked' | 'dropped' | 'withheld' | 'seen'
 
 /** The `guard` member of an answer. */
 export interface GuardReport {
@@ -97,13 +77,6 @@ export interface ScreenObserver {
   withheld(count: number): void
 }
 
-/** A guard that could not look. */
-interface Failure {
-  readonly guard: string
-  readonly kind: FaultKind
-  readonly side: Side
-}
-
 /** Key of evidence hashes: repeats can be seen within one process, and nothing else. */
 const secret = randomBytes(32)
 /** Bounds of the event. */
@@ -117,8 +90,9 @@ export class Decision {
   /** Nothing is left to decide. */
   final = false
   readonly #init: DecisionInit
-  readonly #findings: Finding[] = []
-  readonly #errors: Failure[] = []
+  readonly #findings: object[] = []
+  /** Guards that could not look. */
+  readonly #errors: { readonly guard: string; readonly kind: FaultKind; readonly side: Side }[] = []
   readonly #pending: Promise<unknown>[] = []
   /** Characters of the answer. */
   #released = 0
@@ -138,7 +112,8 @@ export class Decision {
     this.#init = init
   }
 
-  get findings(): readonly Finding[] {
+  /** The violations that were found, as the event reports them. */
+  get findings(): readonly object[] {
     return this.#findings
   }
 
@@ -168,7 +143,7 @@ export class Decision {
     side: Side,
     { guard, origin, block }: Violation,
     { matched, channel, unit, choice }: Location,
-    effect: Finding['effect'],
+    effect: Effect,
   ): void {
     const { mode, metrics, evidence, startedAt } = this.#init
     const { rule, score, view, spans = [] } = block
@@ -186,6 +161,7 @@ export class Decision {
         unit,
         choice,
         view,
+        // Never the text itself.
         spanLengths: spans.map(({ start, end }) => end - start),
         score,
         evidence: evidenceOf(matched, evidence),

@@ -31,7 +31,6 @@ const DELAYS_MS = [1000, 5000, 25_000]
 export class Escalations {
   readonly #target: EscalationTarget
   readonly #report: (message: string) => void
-  readonly #delays: readonly number[]
   readonly #queue: EscalationEvent[] = []
   /** Ends retries. */
   readonly #closing = new AbortController()
@@ -40,14 +39,9 @@ export class Escalations {
   #posting: Promise<void> | undefined
 
   /** @param report called for events that were lost, with no part of the target but its host */
-  constructor(
-    target: EscalationTarget,
-    report: (message: string) => void,
-    delaysMs: readonly number[] = DELAYS_MS,
-  ) {
+  constructor(target: EscalationTarget, report: (message: string) => void) {
     this.#target = target
     this.#report = report
-    this.#delays = delaysMs
   }
 
   add(event: EscalationEvent): void {
@@ -77,7 +71,7 @@ export class Escalations {
   async #post(event: EscalationEvent): Promise<boolean> {
     const { signal } = this.#closing
     const { url, headers } = this.#target
-    for (const delay of [0, ...this.#delays]) {
+    for (const delay of [0, ...DELAYS_MS]) {
       try {
         if (delay > 0) await sleep(delay, undefined, { signal, ref: false })
         const inTime = AbortSignal.any([this.#over.signal, AbortSignal.timeout(TIMEOUT_MS)])

@@ -1,15 +1,9 @@
 /** What the gateway offers guard plugins. They ask models through its own routing: who pays, how much, how many at once. */
 import { LRUCache } from 'lru-cache'
 import { parsePico, priceUsage, type Pico, type UsageLine } from '../money/money.ts'
+import { compilePatterns } from '../patterns/patterns.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
-import type {
-  ChatCompletion,
-  ChatInput,
-  GuardContext,
-  GuardHost,
-  Host,
-  PatternMatcher,
-} from '../plugin.ts'
+import type { ChatCompletion, ChatInput, GuardContext, GuardHost, Host } from '../plugin.ts'
 import { GuardFault } from './verdicts.ts'
 
 const MAX_CACHED = 20_000
@@ -20,16 +14,12 @@ const MAX_TTL_SECONDS = 86_400
  * @param host what every plugin gets
  * @param semaphore bounds the models that all guards ask at once
  */
-export function guardHost(
-  host: Host,
-  semaphore: FairSemaphore,
-  compile: (patterns: readonly string[]) => PatternMatcher,
-): GuardHost {
+export function guardHost(host: Host, semaphore: FairSemaphore): GuardHost {
   const cached = new LRUCache<string, { readonly value: unknown }>({ max: MAX_CACHED })
   return {
     ...host,
     askModel: (model, request, context) => askModel(semaphore, model, request, context),
-    compilePatterns: compile,
+    compilePatterns: (patterns) => compilePatterns(patterns),
     yieldIfDue: ({ signal }) => yieldIfDue(() => signal.throwIfAborted()),
     cache: {
       get: ({ accountId }, key) => cached.get(`${accountId}\n${key}`)?.value,
@@ -98,7 +88,7 @@ export function grantModelAccess(context: GuardContext, access: ModelAccess): Gu
  * Asks a model on behalf of the call that a context belongs to.
  * @throws GuardFault `budget`, `unpaid`; Error for a context that the gateway did not give
  */
-export async function askModel(
+async function askModel(
   semaphore: FairSemaphore,
   model: string,
   request: ChatInput,
@@ -128,16 +118,12 @@ export async function askModel(
   }
 }
 
-interface Waiting {
-  readonly enter: () => void
-}
-
 /** Bounds how many tasks run at once; owners that wait take turns. */
 export class FairSemaphore {
   readonly #limit: number
   #running = 0
-  /** Owners in the order of their turn, each with its waiting tasks. */
-  readonly #queues = new Map<string, Waiting[]>()
+  /** Owners in the order of their turn, each with the tasks that wait. */
+  readonly #queues = new Map<string, (() => void)[]>()
 
   constructor(limit: number) {
     this.#limit = limit
@@ -152,11 +138,10 @@ export class FairSemaphore {
     signal.throwIfAborted()
     if (this.#running < this.#limit) this.#running++
     else await this.#wait(owner, signal)
-    let released = false
+    let isInside = true
     return () => {
-      if (released) return
-      released = true
-      this.#next()
+      if (isInside) this.#next()
+      isInside = false
     }
   }
 
@@ -164,29 +149,27 @@ export class FairSemaphore {
     return new Promise((resolve, reject) => {
       const queue = this.#queues.get(owner) ?? []
       this.#queues.set(owner, queue)
-      const waiting: Waiting = {
-        enter() {
-          signal.removeEventListener('abort', giveUp)
-          resolve()
-        },
+      const enter = () => {
+        signal.removeEventListener('abort', giveUp)
+        resolve()
       }
       const giveUp = () => {
-        queue.splice(queue.indexOf(waiting), 1)
+        queue.splice(queue.indexOf(enter), 1)
         if (queue.length === 0) this.#queues.delete(owner)
         reject(signal.reason)
       }
       signal.addEventListener('abort', giveUp, { once: true })
-      queue.push(waiting)
+      queue.push(enter)
     })
   }
 
   /** Hands a place on. The owner moves to the end of the line. */
   #next(): void {
     for (const [owner, queue] of this.#queues) {
-      const waiting = queue.shift()!
+      const enter = queue.shift()!
       this.#queues.delete(owner)
       if (queue.length > 0) this.#queues.set(owner, queue)
-      return waiting.enter()
+      return enter()
     }
     this.#running--
   }

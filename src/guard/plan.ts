@@ -2,7 +2,12 @@
 import type { ActiveRules, Category, Guard, Origin, RuleRef } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { CircuitBreaker, VerdictCache } from './runner.ts'
-import { checkPatternsSliced, escapePattern, type PatternMatcher } from '../patterns/patterns.ts'
+import {
+  checkPatternsSliced,
+  compilePatternsSliced,
+  escapePattern,
+  type PatternMatcher,
+} from '../patterns/patterns.ts'
 import { referencesTo, ruleFilter, type RuleFilter, type FaultKind } from './verdicts.ts'
 
 /** A guard of the configuration, set up. */
@@ -55,17 +60,6 @@ export interface GuardPlan {
   readonly unenforced: readonly string[]
 }
 
-/**
- * Compiles patterns.
- * @param proceed throws when the matcher is no longer wanted
- * @throws for an invalid pattern
- */
-type Compile = (
-  patterns: readonly string[],
-  origin: Origin,
-  proceed: () => void,
-) => PatternMatcher | Promise<PatternMatcher>
-
 const ORIGINS: readonly Origin[] = ['key', 'request']
 const NONE: GuardSet = { patterns: [], assignments: [] }
 /** Before the name of a guard that a policy names as its judge. */
@@ -74,7 +68,6 @@ const BY_NAME = 'guard/'
 export class GuardRegistry {
   readonly all: readonly GuardInstance[]
   readonly verdicts: VerdictCache = new VerdictCache()
-  readonly #compile: Compile
   readonly #hasModel: (id: string) => boolean
   /** Some guard runs for every call, also without a policy. */
   readonly hasAlways: boolean
@@ -82,9 +75,8 @@ export class GuardRegistry {
   readonly #plans = new WeakMap<EffectivePolicy, { readonly plan: GuardPlan | undefined }>()
 
   /** @param hasModel whether the catalog has a model */
-  constructor(all: readonly GuardInstance[], compile: Compile, hasModel: (id: string) => boolean) {
+  constructor(all: readonly GuardInstance[], hasModel: (id: string) => boolean) {
     this.all = all
-    this.#compile = compile
     this.#hasModel = hasModel
     this.hasAlways = all.some(({ applies }) => applies === 'always')
     for (const { name } of all) {
@@ -127,7 +119,7 @@ export class GuardRegistry {
       const { bannedPatterns } = policy.rules[origin]
       if (bannedPatterns.length === 0) continue
       const offset = origin === 'key' ? 0 : policy.rules.key.bannedPatterns.length
-      const { matcher, allValid } = await this.#compileAll(bannedPatterns, origin, proceed)
+      const { matcher, allValid } = await compileAll(bannedPatterns, origin, proceed)
       patterns.push({ origin, offset, matcher })
       if (!allValid) faults.push({ guard: 'patterns', kind: 'invalid' })
     }
@@ -152,25 +144,6 @@ export class GuardRegistry {
       monitoring: monitors ? all : { patterns: [], assignments: others },
       faults,
       unenforced,
-    }
-  }
-
-  /** A stored pattern that has become invalid stands for its own letters. */
-  async #compileAll(
-    patterns: readonly string[],
-    origin: Origin,
-    proceed: () => void,
-  ): Promise<{ readonly matcher: PatternMatcher; readonly allValid: boolean }> {
-    try {
-      return { matcher: await this.#compile(patterns, origin, proceed), allValid: true }
-    } catch {
-      proceed()
-      const valid: string[] = []
-      for (const pattern of patterns) {
-        const { problem } = await checkPatternsSliced([pattern], proceed)
-        valid.push(problem ? escapePattern(pattern) : pattern)
-      }
-      return { matcher: await this.#compile(valid, origin, proceed), allValid: false }
     }
   }
 
@@ -231,4 +204,23 @@ function rulesOf(assignments: readonly Assignment[]): ReadonlySet<RuleRef> {
 
 function isRemote({ instance }: Assignment): boolean {
   return instance.guard.execution === 'remote'
+}
+
+/** A stored pattern that has become invalid stands for its own letters. */
+async function compileAll(
+  patterns: readonly string[],
+  origin: Origin,
+  proceed: () => void,
+): Promise<{ readonly matcher: PatternMatcher; readonly allValid: boolean }> {
+  try {
+    return { matcher: await compilePatternsSliced(patterns, origin, proceed), allValid: true }
+  } catch {
+    proceed()
+    const valid: string[] = []
+    for (const pattern of patterns) {
+      const { problem } = await checkPatternsSliced([pattern], proceed)
+      valid.push(problem ? escapePattern(pattern) : pattern)
+    }
+    return { matcher: await compilePatternsSliced(valid, origin, proceed), allValid: false }
+  }
 }

@@ -1,5 +1,5 @@
 /** What operators learn of a policy without a call: the rules that no guard enforces, and what guards say of texts. */
-import type { PatternMatcher } from '../patterns/patterns.ts'
+import { compilePatternsSliced } from '../patterns/patterns.ts'
 import type { ActiveRules, GuardContext, RuleRef, Side, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { isSelected, type GuardInstance, type GuardRegistry } from './plan.ts'
@@ -78,7 +78,6 @@ interface PolicyTest {
   readonly texts: { readonly input?: string; readonly output?: string }
   /** Whether remote guards are asked. */
   readonly remote: boolean
-  readonly compile: (patterns: readonly string[]) => PatternMatcher | Promise<PatternMatcher>
   /** Throws when the result is no longer wanted; asked now and then. */
   readonly proceed: () => void
   /** The context of a guard. */
@@ -87,7 +86,7 @@ interface PolicyTest {
 
 /** Tests every rule in force on every text, by every guard that enforces it, in either `guard.mode`. Never throws for a guard. */
 export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestResult[]> {
-  const { policy, guards, texts, compile, proceed } = test
+  const { policy, guards, texts, proceed } = test
   const { scopes, deny, bannedPatterns } = policy
   /** Every judged rule on its own. */
   const judged: readonly ActiveRules[] = [
@@ -99,7 +98,8 @@ export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestR
     const text = texts[side]
     if (text === undefined || !policy.guard[side]) continue
     for (const [index, pattern] of bannedPatterns.entries()) {
-      const match = await (await compile([pattern])).search(text, proceed)
+      const matcher = await compilePatternsSliced([pattern], 'key', proceed)
+      const match = await matcher.search(text, proceed)
       const verdict = verdictOf(match && patternBlock(match, index))
       results.push({ rule: `bannedPatterns[${index}]`, side, guard: 'patterns', ...verdict })
     }

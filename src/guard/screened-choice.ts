@@ -6,6 +6,7 @@ import type {
   OutputCodec,
   OutputPiece,
   PassthroughPiece,
+  Refusal,
   TextPiece,
 } from './adapter.ts'
 import type { ScreenObserver } from './decision.ts'
@@ -22,14 +23,8 @@ interface ScreenLimits {
   readonly maxToolCall: number
 }
 
-/** A choice that is refused. */
-export interface Denial<Part> {
-  readonly choice: number
-  /** A part of the answer. */
-  readonly sample: Part | undefined
-  /** Whether a part of this choice went out, and whether text of it did. */
-  readonly opened: boolean
-  readonly hasText: boolean
+/** A refusal of which the text is not known yet. */
+export interface Denial<Part> extends Omit<Refusal<Part>, 'text'> {
   /** Set when a guard could not look; otherwise a violation was found. */
   readonly fault: GuardFault | undefined
 }

@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest'
 import { coverageWarnings } from '../../src/guard/policy-check.ts'
 import { GuardRegistry, type GuardInstance } from '../../src/guard/plan.ts'
-import { compilePatternsSliced } from '../../src/patterns/patterns.ts'
 import { tighten, type Policy } from '../../src/policy/policy.ts'
 import { wordGuard } from './_doubles.ts'
 
@@ -15,8 +14,7 @@ const loaded = (name: string, more: Partial<GuardInstance> = {}): GuardInstance 
   billing: 'account',
   ...more,
 })
-const guardsOf = (...all: GuardInstance[]) =>
-  new GuardRegistry(all, compilePatternsSliced, () => false)
+const guardsOf = (...all: GuardInstance[]) => new GuardRegistry(all, () => false)
 const policyOf = (more: Partial<Policy> = {}) =>
   tighten({ version: 1, deny: ['code'], ...more }, undefined)
 const UNENFORCED = 'nothing on this gateway judges deny:code: the model is told about it, no more'

@@ -9,7 +9,7 @@ import {
   pluginScanner,
 } from '../../src/guard/scan-session.ts'
 import { ScreenedStream } from '../../src/guard/screened-stream.ts'
-import { compilePatterns, compilePatternsSliced } from '../../src/patterns/patterns.ts'
+import { compilePatterns } from '../../src/patterns/patterns.ts'
 import type { CheckProgress, Origin } from '../../src/plugin.ts'
 import { tighten } from '../../src/policy/policy.ts'
 import { flowFrom } from '../../src/stream/flow.ts'
@@ -218,7 +218,7 @@ describe('a match that begins far back in a stream', () => {
 
 describe('a policy that is new', () => {
   it('has its plan later, and at once the next time', async () => {
-    const guards = new GuardRegistry([], compilePatternsSliced, () => false)
+    const guards = new GuardRegistry([], () => false)
     const [, patterns] = hostilePatterns().find(([name]) => name === 'states without end')!
     const policy = tighten(undefined, { version: 1, bannedPatterns: patterns })
     const first = guards.planFor(policy, () => {})

@@ -3,7 +3,6 @@ import type { Side } from '../../plugin.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { GuardBudget, grantModelAccess } from '../../guard/host.ts'
 import { coverageWarnings, testPolicy, type PolicyTestResult } from '../../guard/policy-check.ts'
-import { compilePatternsSliced } from '../../patterns/patterns.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { requestId } from '../../state/ids.ts'
@@ -29,7 +28,6 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
       ...(output === undefined ? {} : { output }),
     },
     remote,
-    compile: (patterns) => compilePatternsSliced(patterns, 'key', proceed),
     proceed,
     contextOf(rules, signal, deadline) {
       const judge = effective.guard.model
