@@ -1,7 +1,8 @@
 /** One NFA of a product DFA with its normalization: what it makes of a code point, and what holds between two symbols. */
 import { fold, isIgnorable, NEWLINE, readsAsLetter, SEPARATOR_SYMBOL, SPACE } from './views/fold.ts'
 import type { Ranges } from './alphabet.ts'
-import type { MatchTarget, Nfa, Accepted } from './nfa.ts'
+import type { MatchTarget, Nfa } from './nfa.ts'
+import { NfaStepper, PairList, type Accepted } from './nfa-stepper.ts'
 
 /**
  * How an NFA sees a text. `plain`: without invisible characters. `folded`: with look-alikes, accents, case and runs of white
@@ -63,9 +64,9 @@ const KIND_MASK = (1 << KIND_BITS) - 1
 
 export class Component {
   readonly nfa: Nfa
-  /** In a set of the product, its states have the numbers from `base` to `top`. */
-  readonly base: number
+  /** In a set of the product, its words have the numbers below `top` that no component before has. */
   readonly top: number
+  readonly #stepper: NfaStepper
   readonly #normalization: Normalization
   /** Where its kind stands in a context. */
   readonly #shift: number
@@ -80,8 +81,8 @@ export class Component {
   constructor(normalization: Normalization, nfa: Nfa, base: number, index: number) {
     this.#normalization = normalization
     this.nfa = nfa
-    this.base = base
-    this.top = base + nfa.size
+    this.#stepper = new NfaStepper(nfa, base)
+    this.top = this.#stepper.top
     this.#shift = index * KIND_BITS
   }
 
@@ -112,111 +113,79 @@ export class Component {
 
   /**
    * Reads a code point.
-   * @param into receives the states after it
+   * @param set of which its part is from `from` to `to`
+   * @param into receives its part of the set after it
    * @returns its part of the context after it
    */
   advance(
     set: Int32Array,
+    from: number,
+    to: number,
     codeClass: number,
     context: number,
-    into: number[],
+    into: PairList,
     ends: MatchEnd[],
   ): number {
     const kind = this.#read(codeClass, context)
-    let [from, to] = this.sliceOf(set)
-    let states: ArrayLike<number> = set
+    let pairs = set
     const count = this.#classes.length
-    if (count === 0) for (let at = from; at < to; at++) into.push(set[at]!)
+    if (count === 0) this.#copy(set, from, to, into)
     for (let at = 0; at < count; at++) {
-      const next = at === count - 1 ? into : []
+      const next = at === count - 1 ? into : this.#newList()
       const holds = this.#holds[at]!
       const reached: Accepted[] = []
-      this.nfa.read(states, from, to, this.base, this.#classes[at]!, holds, next, reached)
+      this.#stepper.read(pairs, from, to, this.#classes[at]!, holds, next, reached)
       this.#note(reached, at, holds, ends)
-      ;[states, from, to] = [next, 0, next.length]
+      ;[pairs, from, to] = [next.pairs, 0, next.length]
     }
     return kind << this.#shift
   }
 
   /**
    * Steps back over a code point.
-   * @param into receives the states before it
+   * @param into receives its part of the set before it
    * @returns whether a match may begin with it
    */
-  retreat(set: Int32Array, codeClass: number, context: number, into: number[]): boolean {
+  retreat(
+    set: Int32Array,
+    from: number,
+    to: number,
+    codeClass: number,
+    context: number,
+    into: PairList,
+  ): boolean {
     this.#read(codeClass, context)
-    const [from, to] = this.sliceOf(set)
-    if (this.#classes.length === 0) for (let at = from; at < to; at++) into.push(set[at]!)
+    if (this.#classes.length === 0) this.#copy(set, from, to, into)
     return this.#unread(set, from, to, this.#classes.length, into)
   }
 
-  /** {@link advance} for packed sets. */
-  advanceBits(
-    words: Int32Array,
-    codeClass: number,
-    context: number,
-    into: Int32Array,
-    ends: MatchEnd[],
-  ): number {
-    const kind = this.#read(codeClass, context)
-    const count = this.#classes.length
-    if (count === 0) into.set(words)
-    for (let at = 0; at < count; at++) {
-      const next = at === count - 1 ? into : new Int32Array(into.length)
-      const holds = this.#holds[at]!
-      const reached: Accepted[] = []
-      this.nfa.stateSet.read(words, this.#classes[at]!, holds, next, reached)
-      this.#note(reached, at, holds, ends)
-      words = next
-    }
-    return kind << this.#shift
-  }
-
-  /** {@link retreat} for packed sets. */
-  retreatBits(words: Int32Array, codeClass: number, context: number, into: Int32Array): boolean {
-    this.#read(codeClass, context)
-    let begins = false
-    if (this.#classes.length === 0) into.set(words)
-    for (let at = this.#classes.length - 1; at >= 0; at--) {
-      const next = at === 0 ? into : new Int32Array(into.length)
-      begins = this.nfa.stateSet.unread(words, this.#classes[at]!, this.#holds[at]!, next) || begins
-      words = next
-    }
-    return begins
-  }
-
   /** The matches that end where the text ends. */
-  finish(set: Int32Array, context: number, ends: MatchEnd[]): void {
-    if (!this.nfa.asserts) return
+  finish(set: Int32Array, from: number, to: number, context: number, ends: MatchEnd[]): void {
     const holds = holdsBetween((context >>> this.#shift) & KIND_MASK, END)
     const reached: Accepted[] = []
-    const [from, to] = this.sliceOf(set)
-    this.nfa.end(set, from, to, this.base, holds, reached)
+    this.#stepper.end(set, from, to, holds, reached)
     this.#note(reached, 0, holds, ends)
   }
 
   /**
-   * The states that lead to this end of a match, before the code point with which it was reached.
+   * What leads to this end of a match, before the code point with which it was reached.
    * @returns whether a match may begin with that
    */
-  undo(end: MatchEnd, codeClass: number, context: number, into: number[]): boolean {
-    const states = this.nfa.before(end.number, end.holds).map((state) => state + this.base)
+  undo(end: MatchEnd, codeClass: number, context: number, into: PairList): boolean {
+    const { pairs, length } = this.#stepper.before(end.number, end.holds)
     if (end.symbols === 0) {
-      into.push(...states)
+      this.#copy(pairs, 0, length, into)
       return false
     }
     this.#read(codeClass, context)
-    return this.#unread(states, 0, states.length, end.symbols, into)
+    return this.#unread(pairs, 0, length, end.symbols, into)
   }
 
-  /** The part of a set that holds its states. */
-  sliceOf(set: Int32Array): [from: number, to: number] {
-    const count = set.length - 1
-    let from = 0
-    while (from < count && set[from]! < this.base) from++
+  /** Where its part of a set ends that begins at an index. */
+  endIn(set: Int32Array, from: number): number {
     let to = from
-    while (to < count && set[to]! < this.top) to++
-    return [from, to]
+    while (to < set.length - 1 && set[to]! < this.top) to += 2
+    return to
   }
 
   /** Finds the symbols of a code point, and what holds before each. @returns the kind of the last symbol seen */
@@ -235,22 +204,23 @@ export class Component {
   }
 
   /** Steps back over the first symbols of what #read found. */
-  #unread(
-    states: ArrayLike<number>,
-    from: number,
-    to: number,
-    count: number,
-    into: number[],
-  ): boolean {
+  #unread(pairs: Int32Array, from: number, to: number, count: number, into: PairList): boolean {
     let begins = false
     for (let at = count - 1; at >= 0; at--) {
-      const before = at === 0 ? into : []
+      const before = at === 0 ? into : this.#newList()
       const [symbolClass, holds] = [this.#classes[at]!, this.#holds[at]!]
-      const isBeginning = this.nfa.unread(states, from, to, this.base, symbolClass, holds, before)
-      begins ||= isBeginning
-      ;[states, from, to] = [before, 0, before.length]
+      begins = this.#stepper.unread(pairs, from, to, symbolClass, holds, before) || begins
+      ;[pairs, from, to] = [before.pairs, 0, before.length]
     }
     return begins
+  }
+
+  #copy(pairs: Int32Array, from: number, to: number, into: PairList): void {
+    for (let at = from; at < to; at += 2) into.add(pairs[at]!, pairs[at + 1]!)
+  }
+
+  #newList(): PairList {
+    return new PairList(this.top)
   }
 
   #note(reached: readonly Accepted[], at: number, holds: number, ends: MatchEnd[]): void {

@@ -4,10 +4,9 @@
  */
 import type { Task } from './time-slice.ts'
 import { SEPARATOR_SYMBOL } from './views/fold.ts'
-import { countBits } from './state-set.ts'
 import type { Nfa } from './nfa.ts'
-import { traitsOf, type Normalization } from './component.ts'
-import { KIND_BITS, Component, type MatchEnd } from './component.ts'
+import { Component, KIND_BITS, traitsOf, type MatchEnd, type Normalization } from './component.ts'
+import { PairList } from './nfa-stepper.ts'
 import { LazyDfa, type Step, type TransitionTable } from './lazy-dfa.ts'
 
 /** The class of code points that no view sees. */
@@ -19,15 +18,8 @@ export const IDLE = 1
 export const BEGINS = 1
 export const EMPTY = 2
 
-// A set is a list of states, or packed: the 32-bit words of each component's state set. Its last element says which, and
-// holds the context of a forward state or BEGINS of a backward state.
-const PACKED = 1 << 16
-/** Sets with more states are packed, with fewer than half as many unpacked. */
-const LARGE = 64
-/** Large sets are packed only after so many steps: before, preparing the state sets would not pay. */
-const PATIENCE = 48
-/** Elements that are allocated at once for packed sets. */
-const ROOM = 1 << 14
+// A set is a list of words and their bits in turns, see `nfa-stepper.ts`, of one component after the other. Its last element
+// holds the context of a forward state, or BEGINS of a backward state.
 
 /** Pages of classes that are kept, of 512 bytes each. Unicode has 4,352. */
 const MAX_PAGES = 256
@@ -72,9 +64,7 @@ export class ProductDfa {
   /** The table for which {@link begin} was last asked, and its answer. */
   #begun: TransitionTable | undefined
   #begin = 0
-  #largeSteps = 0
-  /** Space for packed sets. */
-  #room = new Int32Array(0)
+  readonly #list: PairList
 
   private constructor(automata: readonly Automaton[]) {
     let base = 0
@@ -83,7 +73,8 @@ export class ProductDfa {
       base = component.top
       return component
     })
-    this.size = base
+    this.size = automata.reduce((sum, { nfa }) => sum + nfa.size, 0)
+    this.#list = new PairList(base)
     this.#contextBits = KIND_BITS * automata.length
     this.#context = (1 << this.#contextBits) - 1
     this.#beginning = Int32Array.of(
@@ -178,31 +169,29 @@ export class ProductDfa {
     const known = table.mirrored[row]!
     if (known > 0) return known
     const states = table.setOf(state).slice()
-    states[states.length - 1]! &= PACKED
+    states[states.length - 1] = 0
     return (table.mirrored[row] = to.enter(states))
   }
 
   /** The backward state of what leads to a end, before the code point with which it was reached. */
   undo(end: MatchEnd, symbol: number): number {
-    const states: number[] = []
-    const begins = end.component.undo(end, this.classIn(symbol), symbol, states)
+    const list = this.#newList()
+    const begins = end.component.undo(end, this.classIn(symbol), symbol, list)
     if (this.#symbols.length > MAX_COLUMNS) this.#forgetColumns()
-    return this.backward.table.enter(new Int32Array([...states, begins ? BEGINS : 0]))
+    return this.backward.table.enter(this.#setOf(list, begins ? BEGINS : 0))
   }
 
   /** The matches that end with a code point; a table only says that there are any. */
   endsAfter(set: Int32Array, codeClass: number): readonly MatchEnd[] {
     const ends: MatchEnd[] = []
-    this.#advanceStates(this.#unpacked(set), codeClass, ends)
+    this.#next(set, codeClass, ends)
     return ends
   }
 
   /** The matches that end where the text ends. */
   endsAtTextEnd(set: Int32Array): readonly MatchEnd[] {
     const ends: MatchEnd[] = []
-    if (!this.#components.some(({ nfa }) => nfa.asserts)) return ends
-    const states = this.#unpacked(set)
-    for (const component of this.#components) component.finish(states, set[set.length - 1]!, ends)
+    this.#each(set, (component, from, to, last) => component.finish(set, from, to, last, ends))
     return ends
   }
 
@@ -224,111 +213,53 @@ export class ProductDfa {
 
   #advance(set: Int32Array, codeClass: number): Step {
     const ends: MatchEnd[] = []
-    const next = this.#packs(set)
-      ? this.#advanceBits(this.#packed(set), codeClass, ends)
-      : this.#advanceStates(set, codeClass, ends)
+    const next = this.#next(set, codeClass, ends)
     // A match in view `leet` may turn out to have too few letters, so reading goes on.
     const stops = ends.some(({ target }) => target.view !== 'leet')
     return { set: next, stops, notable: ends.length > 0 }
   }
 
-  #advanceStates(set: Int32Array, codeClass: number, ends: MatchEnd[]): Int32Array {
-    const next: number[] = []
+  #next(set: Int32Array, codeClass: number, ends: MatchEnd[]): Int32Array {
+    const next = this.#newList()
     let context = 0
-    for (const component of this.#components) {
-      context |= component.advance(set, codeClass, set[set.length - 1]!, next, ends)
-    }
-    next.push(context)
-    return canonical(next)
-  }
-
-  #advanceBits(set: Int32Array, codeClass: number, ends: MatchEnd[]): Int32Array {
-    const next = this.#allocate(set.length)
-    let context = 0
-    let word = 0
-    for (const component of this.#components) {
-      const end = word + component.nfa.stateSet.words
-      const words = set.subarray(word, end)
-      const into = next.subarray(word, end)
-      context |= component.advanceBits(words, codeClass, set[set.length - 1]!, into, ends)
-      word = end
-    }
-    next[word] = context
-    return this.#settled(next)
+    this.#each(set, (component, from, to, last) => {
+      context |= component.advance(set, from, to, codeClass, last, next, ends)
+    })
+    return this.#setOf(next, context)
   }
 
   #retreat(set: Int32Array, symbol: number): Int32Array {
     const codeClass = this.classIn(symbol)
+    const before = this.#newList()
     let begins = false
-    if (!this.#packs(set)) {
-      const before: number[] = []
-      for (const component of this.#components) {
-        begins = component.retreat(set, codeClass, symbol, before) || begins
-      }
-      before.push(begins ? BEGINS : 0)
-      return canonical(before)
-    }
-    const packed = this.#packed(set)
-    const before = this.#allocate(packed.length)
-    let word = 0
-    for (const component of this.#components) {
-      const end = word + component.nfa.stateSet.words
-      const into = before.subarray(word, end)
-      begins = component.retreatBits(packed.subarray(word, end), codeClass, symbol, into) || begins
-      word = end
-    }
-    before[word] = begins ? BEGINS : 0
-    return this.#settled(before)
-  }
-
-  #packs(set: Int32Array): boolean {
-    if ((set[set.length - 1]! & PACKED) !== 0) return true
-    return set.length > LARGE && ++this.#largeSteps > PATIENCE
-  }
-
-  #packed(set: Int32Array): Int32Array {
-    const last = set[set.length - 1]!
-    if ((last & PACKED) !== 0) return set
-    const words = this.#components.map((component) => {
-      const [from, to] = component.sliceOf(set)
-      return component.nfa.pack(set, from, to, component.base)
+    this.#each(set, (component, from, to) => {
+      begins = component.retreat(set, from, to, codeClass, symbol, before) || begins
     })
-    const packed = this.#allocate(words.reduce((sum, { length }) => sum + length, 1))
-    let word = 0
-    for (const one of words) {
-      packed.set(one, word)
-      word += one.length
-    }
-    packed[word] = last | PACKED
-    return packed
+    return this.#setOf(before, begins ? BEGINS : 0)
   }
 
-  #unpacked(set: Int32Array): Int32Array {
+  #newList(): PairList {
+    this.#list.length = 0
+    return this.#list
+  }
+
+  #setOf({ pairs, length }: PairList, last: number): Int32Array {
+    pairs[length] = last
+    return pairs.slice(0, length + 1)
+  }
+
+  /** Calls back with each component, where its part of a set is, and the last element of the set. */
+  #each(
+    set: Int32Array,
+    use: (component: Component, from: number, to: number, last: number) => void,
+  ): void {
     const last = set[set.length - 1]!
-    if ((last & PACKED) === 0) return set
-    const states: number[] = []
-    let word = 0
-    for (const { nfa, base } of this.#components) {
-      const end = word + nfa.stateSet.words
-      nfa.unpack(set.subarray(word, end), base, states)
-      word = end
+    let from = 0
+    for (const component of this.#components) {
+      const to = component.endIn(set, from)
+      use(component, from, to, last)
+      from = to
     }
-    states.push(last & ~PACKED)
-    return canonical(states)
-  }
-
-  /** Marks a set as packed, or unpacks it if it has become small. */
-  #settled(set: Int32Array): Int32Array {
-    set[set.length - 1]! |= PACKED
-    return countBits(set, 0, set.length - 1) < LARGE >> 1 ? this.#unpacked(set) : set
-  }
-
-  /** Allocating large arrays one by one costs more than the steps that fill them. */
-  #allocate(length: number): Int32Array {
-    if (this.#room.length < length) this.#room = new Int32Array(Math.max(length, ROOM))
-    const set = this.#room.subarray(0, length)
-    this.#room = this.#room.subarray(length)
-    return set
   }
 
   #classify(codePoint: number): number {
@@ -347,11 +278,4 @@ export class ProductDfa {
     }
     return codeClass
   }
-}
-
-/** Sorts small sets, so that equal ones are the same state. Large ones are mostly in the same order anyway. */
-function canonical(states: number[]): Int32Array {
-  const set = new Int32Array(states)
-  if (set.length <= 64) set.subarray(0, -1).sort()
-  return set
 }
