@@ -5,6 +5,7 @@ import { MAX_AMOUNT, formatPico, parsePico } from '../money/money.ts'
 const USD =
   `a decimal string of USD above 0 and at most ${formatPico(MAX_AMOUNT)}, such as "10.00", ` +
   'with at most 12 fractional digits'
+const USD_OR_NOTHING = USD.replace('above 0', 'of at least 0')
 const COUNT = 'a whole number of at least 1'
 const MOMENT = 'a moment such as "2027-01-31T00:00:00Z"'
 const MODELS = 'a list of model ids such as "vendor/model" or "vendor/*"'
@@ -13,6 +14,11 @@ const ID = '1 to 64 lower-case letters, digits, "_" or "-"'
 
 /** An amount of USD above 0, as text. */
 export const usd = v.pipe(v.string(USD), v.check(isAmount, USD))
+/** An amount of USD of at least 0, as text. */
+export const usdOrNothing = v.pipe(
+  v.string(USD_OR_NOTHING),
+  v.check(isAmountOrNothing, USD_OR_NOTHING),
+)
 /** The id of an account or a key. */
 export const recordId = v.pipe(v.string(ID), v.regex(/^[a-z0-9_-]{1,64}$/, ID))
 
@@ -37,9 +43,12 @@ export const models = v.array(v.pipe(v.string(MODEL), v.regex(/^[^/\s:]+\/\S+$/,
 export const policy = v.record(v.string(), v.unknown(), 'a policy object')
 
 function isAmount(amount: string): boolean {
+  return isAmountOrNothing(amount) && parsePico(amount) > 0n
+}
+
+function isAmountOrNothing(amount: string): boolean {
   try {
-    const pico = parsePico(amount)
-    return pico > 0n && pico <= MAX_AMOUNT
+    return parsePico(amount) <= MAX_AMOUNT
   } catch {
     return false
   }

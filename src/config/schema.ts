@@ -23,7 +23,9 @@ import {
   rpmLimit,
   spendCap,
   usd,
+  usdOrNothing,
 } from '../accounts/key-settings.ts'
+import { parsePico } from '../money/money.ts'
 import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
 import { preparePolicy, readPolicy } from '../policy/policy.ts'
 
@@ -195,8 +197,19 @@ const defaults = v.strictObject({
   ),
 })
 
+const HOLD = '"adaptive" or "ceiling"'
+const SHARE = 'a number from 0 to 1'
+const share = v.pipe(v.number(SHARE), v.minValue(0, SHARE), v.maxValue(1, SHARE))
+
 const billing = v.strictObject({
-  hold: v.optional(v.picklist(['floor', 'expected', 'ceiling']), 'floor'),
+  hold: v.optional(v.picklist(['adaptive', 'ceiling'], HOLD), 'adaptive'),
+  exposure: v.optional(
+    v.strictObject({
+      share: v.optional(share, 0.25),
+      most: v.optional(v.pipe(usdOrNothing, v.transform(parsePico)), '10'),
+    }),
+    {},
+  ),
   onDisconnect: v.optional(v.picklist(['cancel', 'drain']), 'cancel'),
   drainSeconds: v.optional(pause, 10),
   drainBytes: v.optional(size, '1mib'),

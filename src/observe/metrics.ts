@@ -61,6 +61,10 @@ export class Metrics {
     help: 'Holds: free tier, caps, balance.',
     labels: ['result'],
   })
+  readonly #raises = new Counter({
+    name: 'gateway_hold_raises_total',
+    help: 'Holds that grew with the answer, where little money was left.',
+  })
   readonly #settlements = new Histogram(SETTLE_BOUNDS, {
     name: 'gateway_settlement_duration_seconds',
     help: 'From a charge to the moment it was durable.',
@@ -116,6 +120,11 @@ export class Metrics {
     this.#holds.add(1, result)
   }
 
+  /** A hold grows with the answer of its call. */
+  raised(): void {
+    this.#raises.add(1)
+  }
+
   /** The ledger has answered a charge. @param state `deferred`: it is not durable. @param seconds since the charge */
   settled(state: string, seconds: number): void {
     if (state === 'deferred') this.#deferred.add(1)
@@ -152,6 +161,7 @@ export class Metrics {
       this.#tokens,
       this.#entries,
       this.#holds,
+      this.#raises,
       this.#settlements,
       this.#deferred,
       this.#waived,

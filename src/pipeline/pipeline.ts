@@ -19,7 +19,8 @@ import type { Decision, GuardReport } from '../guard/decision.ts'
 import type { Escalations } from '../guard/escalations.ts'
 import type { GuardRegistry } from '../guard/plan.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
-import type { Estimate, HoldEstimator, Bill, UsageLine } from '../money/money.ts'
+import type { Bill, UsageLine } from '../money/money.ts'
+import type { Estimate, HoldEstimator } from '../money/holds.ts'
 import type { Incoming, Outgoing } from './http.ts'
 import type {
   Admitted,
@@ -150,8 +151,8 @@ export interface Endpoint<In = any, Part = any> {
 
 /** What a kind of work costs, and when it is charged. */
 export interface Billing<In = any, Part = any> {
-  /** Bounds of what the call will consume. */
-  estimate(input: In, model: Model): Estimate
+  /** What the call will consume, as far as the request tells. */
+  estimate(request: ParsedRequest<In>, model: Model): Estimate
   /**
    * Charges when the parts run out (or at the first), and puts a {@link Receipt} on the last part (or the first); on an
    * error that is charged, on the error.
@@ -203,6 +204,8 @@ export interface ParsedRequest<In = any> {
   readonly session: string | undefined
   /** Has a meaning only for the deployment that gave it. */
   readonly affinityToken: string | undefined
+  /** Size of the decoded body in bytes, where the prompt is estimated by it. */
+  readonly bodyBytes?: number
   /** The source text behind the input, where members of it are copied upstream; released when the first part has arrived. */
   readonly rawJson?: RawJson
 }
@@ -271,9 +274,14 @@ export class Call {
   model!: Model
   /** By `resolve`: whether the model id carried `:online`. */
   online!: boolean
-  /** By `hold`: the money set aside, and whether the call is billed. */
+  /** By `hold`: the window, and whether the call is billed. */
   held!: HoldGranted
-  /** By `constrain`: the key's policy, tightened by that of the request. */
+  /**
+   * By `hold`, for a call that runs while little money is left: grows the hold of a call that has written so many tokens,
+   * all choices together. Whatever counts the tokens of an answer calls it.
+   */
+  grow: ((tokens: number) => void) | undefined = undefined
+  /** By `resolve`: the key's policy, tightened by that of the request. */
   policy!: EffectivePolicy
 
   /** The request for providers. Replaced by copies, never changed in place. */

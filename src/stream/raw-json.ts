@@ -42,12 +42,15 @@ export class RawJson {
   static readonly #places = new WeakMap<object, Place>()
 
   readonly value: object
+  /** Size of the text in bytes. */
+  readonly bytes: number
   #text: string | undefined
 
   /** @param value what `JSON.parse` made of the text */
-  constructor(text: string, value: object) {
+  constructor(text: string, value: object, bytes = Buffer.byteLength(text)) {
     this.#text = text
     this.value = value
+    this.bytes = bytes
   }
 
   /** The body in which a list, or an item of it, was recorded; undefined for other objects. */

@@ -12,6 +12,7 @@ import type { Admission } from '../../src/state/ledger/ledger.ts'
 import { StoredRecords } from '../../src/state/records.ts'
 import type { SqliteLedger } from '../../src/state/sqlite/engine.ts'
 import { openInMemory } from '../state/sqlite/_engine.ts'
+import { holdOf } from '../state/_hold.ts'
 
 const FREE_TIER = { rpm: 20, perDay: 200, concurrency: 5 }
 
@@ -346,7 +347,14 @@ describe('a change', () => {
     expect(enter(await known())).toMatchObject({ why: 'rpm', rate: { limit: 1 } })
     await accounts.changeKey('laptop', { rpm: null, spendCap: { usd: '0', scope: 'month' } })
     const { at } = enter(await known()) as { at: number }
-    const hold = { request: 'req_4', account: 'acme', key: 'laptop', at, hold: 0n, free: false }
+    const hold = {
+      request: 'req_4',
+      account: 'acme',
+      key: 'laptop',
+      at,
+      ...holdOf(0n),
+      free: false,
+    }
     expect(ledger.hold(hold)).toMatchObject({ ok: false, why: 'cap', scope: 'month' })
     await accounts.changeKey('laptop', { expiresAt: clock.now })
     expect(enter(await known())).toEqual({ ok: false, why: 'expired' })

@@ -11,6 +11,7 @@ import {
   type LoadedConfig,
   type LoadOptions,
 } from '../../src/config/config.ts'
+import { parsePico } from '../../src/money/money.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
 import { folder } from '../_folder.ts'
 
@@ -77,7 +78,13 @@ describe('an absent member', () => {
         limits: { rpm: 600, concurrency: 30 },
         freeTier: { rpm: 20, perDay: 200, concurrency: 5 },
       },
-      billing: { hold: 'floor', onDisconnect: 'cancel', drainSeconds: 10, drainBytes: 1_048_576 },
+      billing: {
+        hold: 'adaptive',
+        exposure: { share: 0.25, most: parsePico('10') },
+        onDisconnect: 'cancel',
+        drainSeconds: 10,
+        drainBytes: 1_048_576,
+      },
       search: { engines: {}, onError: 'ignore' },
       routing: { attempts: 3, cooldown: 30 },
       admin: { metrics: 'admin' },

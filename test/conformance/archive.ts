@@ -14,6 +14,7 @@ import {
   type UsageRow,
 } from '../../src/state/ledger/ledger.ts'
 import { ManualClock, type TestClock } from './ledger.ts'
+import { holdOf } from '../state/_hold.ts'
 
 export interface ArchiveOptions {
   /** Random histories; their seed is printed when one of them fails. */
@@ -212,7 +213,7 @@ function transferExamples(example: Example): void {
     const entered = await target.enter({ ...entry, revision: 7 })
     expect(entered).toMatchObject({ ok: true, paid: true })
     const { at } = entered as { at: number }
-    expect(await target.hold({ ...entry, at, hold: 1n, free: false })).toMatchObject({
+    expect(await target.hold({ ...entry, at, ...holdOf(1n), free: false })).toMatchObject({
       ok: false,
       why: 'cap',
       scope: 'month',
@@ -455,7 +456,7 @@ class Past {
     const revision = Number.MAX_SAFE_INTEGER
     const entered = await this.ledger.enter({ ...call, revision, freeTier: FREE_TIER })
     if (!entered.ok) throw new Error(`${request} was refused: ${entered.why}`)
-    await this.ledger.hold({ ...call, at: entered.at, hold: 0n, free: true })
+    await this.ledger.hold({ ...call, at: entered.at, ...holdOf(0n), free: true })
     await this.clock.advance(LEASE_MS)
     // Reading the account releases expired leases.
     await this.ledger.account(account)

@@ -13,10 +13,12 @@ import type {
   HoldResult,
   HoldRequest,
   HoldGranted,
+  HeldBy,
   KeyLimits,
   Ledger,
   LedgerRow,
   Lease,
+  Raise,
   RateStatus,
   Settled,
   Settlement,
@@ -24,6 +26,7 @@ import type {
   UsageRow,
 } from '../../src/state/ledger/ledger.ts'
 import { MAX_AMOUNT, parsePico, type Pico } from '../../src/money/money.ts'
+import { holdOf, NO_EXPOSURE } from '../state/_hold.ts'
 
 /** The time that an engine under test reads. It only goes forward. */
 export interface TestClock {
@@ -456,10 +459,11 @@ function freeTierExamples(example: Example): void {
     const paid = await fixture.admit()
     expect(await fixture.hold(paid, 100n)).toEqual({ ok: false, why: 'tier' })
     const free = await fixture.admit()
-    expect(await fixture.hold(free, 100n, true)).toEqual({
+    expect(await fixture.hold(free, 100n, { free: true })).toEqual({
       ok: true,
       day: fixture.day(),
       billed: false,
+      tight: false,
     })
     expect(await fixture.ledger.account('acct')).toEqual({
       balance: 0n,
@@ -481,7 +485,7 @@ function freeTierExamples(example: Example): void {
       balance: -parsePico('0.01'),
       paid: true,
     })
-    expect(await fixture.hold(await fixture.admit(), 0n, true)).toEqual({
+    expect(await fixture.hold(await fixture.admit(), 0n, { free: true })).toEqual({
       ok: false,
       why: 'credits',
     })
@@ -550,7 +554,8 @@ function moneyExamples(example: Example): void {
     const first = await fixture.admit()
     await fixture.hold(first, parsePico('1'))
     const second = await fixture.admit()
-    expect(await fixture.hold(second)).toEqual({ ok: false, why: 'held', retryAfterMs: 1000 })
+    const held = { ok: false, why: 'held', by: 'balance', retryAfterMs: 1000 }
+    expect(await fixture.hold(second, 1n)).toEqual(held)
     await fixture.leave(second)
     await fixture.settle(first, parsePico('0.9'))
     const third = await fixture.admit()
@@ -570,7 +575,7 @@ function moneyExamples(example: Example): void {
       await fixture.clock.advance(i % 2)
       const call = await fixture.admit()
       expect(call.rate.remaining).toBe(1)
-      expect(await fixture.hold(call)).toMatchObject({ why: 'held' })
+      expect(await fixture.hold(call, 1n)).toMatchObject({ why: 'held' })
       await fixture.leave(call)
     }
     // The refused calls left no entries: a minute after the holder's admission the whole limit is available.
@@ -584,7 +589,8 @@ function moneyExamples(example: Example): void {
     const first = await fixture.admit()
     await fixture.hold(first, parsePico('2'))
     const waiting = await fixture.admit()
-    expect(await fixture.hold(waiting)).toEqual({ ok: false, why: 'held', retryAfterMs: 1000 })
+    const held = { ok: false, why: 'held', by: 'cap', retryAfterMs: 1000 }
+    expect(await fixture.hold(waiting, 1n)).toEqual(held)
     await fixture.leave(waiting)
     await fixture.settle(first, parsePico('1.999999999999'))
     const second = await fixture.admit()
@@ -626,6 +632,135 @@ function moneyExamples(example: Example): void {
     await fixture.limit(ROOMY)
     const call = await fixture.admit()
     await expect((async () => fixture.hold(call, -1n))()).rejects.toThrow(RangeError)
+  })
+
+  example('the ceilings of calls that run together fit what is left', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit(ROOMY)
+    const ceiling = parsePico('0.6')
+    const first = await fixture.admit()
+    expect(await fixture.hold(first, 1n, { ceiling })).toMatchObject({ ok: true })
+    const second = await fixture.admit()
+    const waits = { ok: false, why: 'held', by: 'balance_ceilings', retryAfterMs: 1000 }
+    expect(await fixture.hold(second, 1n, { ceiling })).toEqual(waits)
+    await fixture.leave(second)
+    await fixture.leave(first)
+    expect(await fixture.hold(await fixture.admit(), 1n, { ceiling })).toMatchObject({ ok: true })
+    const fits = { ceiling: parsePico('0.4') }
+    expect(await fixture.hold(await fixture.admit(), 1n, fits)).toMatchObject({ ok: true })
+  })
+
+  example('an exposure lets ceilings pass what is left by its smaller part', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.pay('3', 'second')
+    await fixture.limit(ROOMY)
+    const ceiling = parsePico('4')
+    const attempt = async (usd: string, exposure: HoldRequest['exposure']) => {
+      const call = await fixture.admit()
+      const held = await fixture.hold(call, 1n, { ceiling: parsePico(usd), exposure })
+      if (!held.ok) await fixture.leave(call)
+      return held.ok || held
+    }
+    const waits = { by: 'balance_ceilings' }
+    expect(await fixture.hold(await fixture.admit(), 1n, { ceiling })).toMatchObject({ ok: true })
+    // A quarter of what was ever paid in.
+    const share = { share: 0.25, most: parsePico('10') }
+    expect(await attempt('1.000000000001', share)).toMatchObject(waits)
+    const most = { share: 0.25, most: parsePico('0.5') }
+    expect(await attempt('0.500000000001', most)).toMatchObject(waits)
+    expect(await attempt('0.5', most)).toBe(true)
+    expect(await attempt('0.5', share)).toBe(true)
+  })
+
+  example('the exposure of a cap is a share of the cap', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('2'), scope: 'day' } })
+    await fixture.limit(ROOMY, 1, 'other')
+    const ceiling = parsePico('2')
+    const exposure = { share: 0.5, most: parsePico('100') }
+    expect(await fixture.hold(await fixture.admit(), 1n, { ceiling })).toMatchObject({ ok: true })
+    const over = await fixture.admit()
+    const beyond = { ceiling: parsePico('1.000000000001'), exposure }
+    expect(await fixture.hold(over, 1n, beyond)).toMatchObject({ why: 'held', by: 'cap_ceilings' })
+    await fixture.leave(over)
+    const within = { ceiling: parsePico('1'), exposure }
+    expect(await fixture.hold(await fixture.admit(), 1n, within)).toMatchObject({ ok: true })
+    // Another key of the account has money of its own account in sight only.
+    const other = await fixture.admit({ key: 'other' })
+    expect(await fixture.hold(other, 1n, { ceiling })).toMatchObject({ ok: true })
+  })
+
+  example('a call that can cost nothing waits for nothing', async (fixture) => {
+    await fixture.pay('1')
+    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('1'), scope: 'lifetime' } })
+    await fixture.hold(await fixture.admit(), parsePico('1'))
+    expect(await fixture.hold(await fixture.admit())).toMatchObject({ ok: true, tight: false })
+  })
+
+  example('a call is tight while less than 32 of its ceilings are left', async (fixture) => {
+    await fixture.pay('33')
+    await fixture.limit(ROOMY)
+    const ceiling = parsePico('1')
+    const hold = async (call: AdmittedRequest) => fixture.hold(call, ceiling)
+    const first = await fixture.admit()
+    expect(await hold(first)).toMatchObject({ ok: true, tight: false })
+    const second = await fixture.admit()
+    expect(await hold(second)).toMatchObject({ ok: true, tight: true })
+    await fixture.leave(first)
+    expect(await hold(second)).toMatchObject({ tight: true })
+    await fixture.leave(second)
+    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('32.9'), scope: 'month' } }, 2)
+    const capped = await fixture.admit({ revision: 2 })
+    expect(await hold(capped)).toMatchObject({ ok: true, tight: true })
+  })
+
+  example('a raise grows the hold of a running call, once', async (fixture) => {
+    await fixture.pay('10')
+    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('10'), scope: 'day' } })
+    const call = await fixture.admit()
+    const available = async () => (await fixture.ledger.account('acct')).available
+    await fixture.hold(call, parsePico('1'), { ceiling: parsePico('11') })
+    await fixture.raise(call, parsePico('1'), parsePico('2'))
+    await fixture.raise(call, parsePico('1'), parsePico('2'))
+    expect(await available()).toBe(parsePico('8'))
+    // From another amount, downward, and past the ceiling: without effect.
+    await fixture.raise(call, parsePico('1'), parsePico('5'))
+    await fixture.raise(call, parsePico('2'), parsePico('1'))
+    await fixture.raise(call, parsePico('2'), parsePico('11.000000000001'))
+    expect(await available()).toBe(parsePico('8'))
+    expect(await fixture.ledger.verify()).toEqual([])
+    // It may take more than is left. It cuts nothing, and admits nothing.
+    await fixture.raise(call, parsePico('2'), parsePico('11'))
+    expect(await available()).toBe(-parsePico('1'))
+    const waiting = await fixture.admit()
+    expect(await fixture.hold(waiting, 1n)).toMatchObject({ why: 'held', by: 'balance' })
+    await fixture.leave(waiting)
+    await fixture.settle(call, parsePico('3'))
+    await fixture.raise(call, parsePico('11'), parsePico('11'))
+    expect(await available()).toBe(parsePico('7'))
+    expect(await fixture.ledger.verify()).toEqual([])
+  })
+
+  example('a raise brings back no call that has ended', async (fixture) => {
+    await fixture.pay('10')
+    await fixture.limit(ROOMY)
+    const [left, expired, never] = [await fixture.admit(), await fixture.admit(), { request: 'x' }]
+    await fixture.hold(left, 1n, { ceiling: 100n })
+    await fixture.hold(expired, 1n, { ceiling: 100n })
+    await fixture.leave(left)
+    await fixture.clock.advance(LEASE_MS)
+    await fixture.admit()
+    for (const call of [left, expired, never]) await fixture.raise(call, 1n, 2n)
+    expect(await fixture.ledger.account('acct')).toMatchObject({ available: parsePico('10') })
+    expect(await fixture.ledger.verify()).toEqual([])
+  })
+
+  example('a ceiling below what is expected is an error', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit(ROOMY)
+    const call = await fixture.admit()
+    const held = async () => fixture.hold(call, 2n, { ceiling: 1n })
+    await expect(held()).rejects.toThrow(RangeError)
   })
 
   example('overruns no further than costs exceed holds', async (fixture) => {
@@ -688,7 +823,7 @@ function windowExamples(example: Example): void {
     await fixture.until(nextMonth(fixture.clock.now()) - 10)
     const call = await fixture.admit()
     const held = await fixture.hold(call, dollar)
-    expect(held).toEqual({ ok: true, day: fixture.day(), billed: true })
+    expect(held).toEqual({ ok: true, day: fixture.day(), billed: true, tight: true })
     await fixture.clock.advance(20)
     expect(await fixture.hold(await fixture.admit(), 0n)).toMatchObject({ ok: true })
     await fixture.settle(call, dollar, (held as HoldGranted).day)
@@ -756,7 +891,7 @@ function settlementExamples(example: Example): void {
   example('a settlement of nothing leaves a row and no charge', async (fixture) => {
     await fixture.limit(ROOMY)
     const call = await fixture.admit()
-    await fixture.hold(call, 0n, true)
+    await fixture.hold(call, 0n, { free: true })
     expect(await fixture.settle(call, 0n)).toEqual({ state: 'charged', cost: 0n, balance: 0n })
     expect(await fixture.rows()).toMatchObject([{ kind: 'usage', request: call.request, cost: 0n }])
   })
@@ -953,6 +1088,8 @@ interface AdmittedRequest extends Admitted {
   readonly key: string
 }
 
+type HoldOptions = Partial<Pick<HoldRequest, 'ceiling' | 'exposure' | 'free'>>
+
 /** A ledger with defaults for the examples: account `acct`, key `key`, revision 1. */
 class LedgerFixture {
   readonly ledger: Ledger
@@ -981,13 +1118,19 @@ class LedgerFixture {
     return { ...entered, request: this.last, key: entry.key ?? 'key' }
   }
 
+  /** Holds money for a call of `key`, or of the key that is named. */
   async hold(
-    call: { request: string; at: number },
-    hold: Pico = 0n,
-    free = false,
+    call: { request: string; at: number; key?: string },
+    expected: Pico = 0n,
+    { free = false, ceiling = expected, exposure = NO_EXPOSURE }: HoldOptions = {},
   ): Promise<HoldResult> {
-    const { request, at } = call
-    return this.ledger.hold({ request, account: 'acct', key: 'key', at, hold, free })
+    const { request, at, key = 'key' } = call
+    const hold = holdOf(expected, ceiling, exposure)
+    return this.ledger.hold({ request, account: 'acct', key, at, ...hold, free })
+  }
+
+  async raise({ request }: { request: string }, from: Pico, to: Pico): Promise<void> {
+    await this.ledger.raise({ request, account: 'acct', key: 'key', from, to })
   }
 
   settle(call: { request: string; at: number }, cost: Pico, day = this.day()): Promise<Settled> {
@@ -1039,7 +1182,7 @@ interface ModelCall {
   readonly key: string
   readonly at: number
   expiresAt: number
-  held?: { readonly amount: Pico; readonly day: string; readonly billed: boolean }
+  held?: { amount: Pico; readonly ceiling: Pico; readonly granted: HoldGranted }
 }
 
 interface ModelRow {
@@ -1082,7 +1225,7 @@ class Model {
 
   committed(key: string, scope: CapScope, day: string): Pico {
     const held = this.calls
-      .filter((call) => call.key === key && inWindow(call.held?.day, scope, day))
+      .filter((call) => call.key === key && inWindow(call.held?.granted.day, scope, day))
       .reduce((total, call) => total + call.held!.amount, 0n)
     return this.spend(key, scope, day) + held
   }
@@ -1126,34 +1269,76 @@ class Model {
     return { ok: true, at: now, lease: now + LEASE_MS, paid: this.paid, rate: rate() }
   }
 
-  hold({ request, key: id, at, hold, free }: HoldRequest, now: number): HoldResult {
-    const call = this.calls.find((call) => call.request === request)
+  /** Sum of the ceilings of the running calls of a key, or of all. */
+  ceilings(key?: string): Pico {
+    const calls = this.calls.filter((call) => key === undefined || call.key === key)
+    return calls.reduce((total, { held }) => total + (held?.ceiling ?? 0n), 0n)
+  }
+
+  /** Why calls that run keep this one waiting, if they do. */
+  waitsFor({ key, expected, ceiling, exposure }: HoldRequest, day: string): HeldBy | undefined {
+    const risk = (of: Pico) => {
+      const part = BigInt(Math.floor(exposure.share * Number(of)))
+      return part < exposure.most ? part : exposure.most
+    }
+    const paidIn = -sum(this.rows.filter(({ kind }) => kind === 'top-up'))
+    if (ceiling === 0n) return undefined
+    if (this.ceilings() > 0n) {
+      if (expected > this.balance - this.held) return 'balance'
+      if (this.ceilings() + ceiling > this.balance + risk(paidIn)) return 'balance_ceilings'
+    }
+    const { cap } = this.keys.get(key)!.limits!
+    if (!cap || this.ceilings(key) === 0n) return undefined
+    const { amount, scope } = cap
+    if (expected > amount - this.committed(key, scope, day)) return 'cap'
+    const most = amount - this.spend(key, scope, day) + risk(amount)
+    return this.ceilings(key) + ceiling > most ? 'cap_ceilings' : undefined
+  }
+
+  hold(request: HoldRequest, now: number): HoldResult {
+    const { key: id, at, expected, ceiling, free } = request
+    const call = this.calls.find((call) => call.request === request.request)
     if (!call) return { ok: false, why: 'lost' }
-    if (call.held) return { ok: true, day: call.held.day, billed: call.held.billed }
+    if (call.held) return call.held.granted
     if (!this.paid && !free) return { ok: false, why: 'tier' }
     const day = dayOf(now)
+    if (!this.paid) {
+      const granted = { ok: true, day, billed: false, tight: false } as const
+      call.held = { amount: 0n, ceiling: 0n, granted }
+      return granted
+    }
     const { entries, limits } = this.keys.get(id)!
-    const { amount, scope } = limits!.cap ?? { amount: 1n << 62n, scope: 'lifetime' }
-    if (this.paid && this.spend(id, scope, day) >= amount) {
+    const { cap } = limits!
+    if (cap && this.spend(id, cap.scope, day) >= cap.amount) {
       const resets = {
         lifetime: {},
         day: { resetsAt: nextDay(now) },
         month: { resetsAt: nextMonth(now) },
       }
-      return { ok: false, why: 'cap', scope, ...resets[scope] }
+      return { ok: false, why: 'cap', scope: cap.scope, ...resets[cap.scope] }
     }
-    if (this.paid && this.balance <= 0n) return { ok: false, why: 'credits' }
-    if (this.paid && (this.balance <= this.held || this.committed(id, scope, day) >= amount)) {
+    if (this.balance <= 0n) return { ok: false, why: 'credits' }
+    const by = this.waitsFor(request, day)
+    if (by) {
       entries.splice(entries.indexOf(at), 1)
-      return { ok: false, why: 'held', retryAfterMs: 1000 }
+      return { ok: false, why: 'held', by, retryAfterMs: 1000 }
     }
-    call.held = { amount: this.paid ? hold : 0n, day, billed: this.paid }
-    return { ok: true, day, billed: this.paid }
+    const lefts = [this.balance - this.held]
+    if (cap) lefts.push(cap.amount - this.committed(id, cap.scope, day))
+    const tight = ceiling > 0n && lefts.some((left) => left - expected < 32n * ceiling)
+    const granted = { ok: true, day, billed: true, tight } as const
+    call.held = { amount: expected, ceiling, granted }
+    return granted
+  }
+
+  raise({ request, from, to }: Raise): void {
+    const held = this.calls.find((call) => call.request === request)?.held
+    if (held?.amount === from && to > from && to <= held.ceiling) held.amount = to
   }
 
   settle({ request, key, day, cost }: Settlement): Settled {
     const held = this.calls.find((call) => call.request === request)?.held
-    const settled = this.#book({ kind: 'usage', request, key, cost, day: held?.day ?? day })
+    const settled = this.#book({ kind: 'usage', request, key, cost, day: held?.granted.day ?? day })
     if (settled.state === 'charged') this.leave(request)
     return settled
   }
@@ -1178,6 +1363,21 @@ class Model {
   }
 }
 
+/** The cap of a key. */
+type Cap = NonNullable<KeyLimits['cap']>
+
+/** How far costs may pass what is left: by `most`, which grows with what calls cost above their ceilings. */
+interface Bound {
+  most: Pico
+  /** Of the calls that ran when it was set. */
+  readonly ceilings: Map<string, Pico>
+}
+
+function exceed(bound: Bound, request: string, cost: Pico): void {
+  const excess = cost - (bound.ceilings.get(request) ?? 0n)
+  if (excess > 0n) bound.most += excess
+}
+
 /** A call of the walk, with everything that its gateway would remember. */
 interface WalkCall extends Lease {
   readonly at: number
@@ -1193,8 +1393,10 @@ class Walk {
   readonly #random: () => number
   #models = new Map<string, Model>()
   #calls: WalkCall[] = []
-  /** Per account: the bound of its overrun, and the holds of its running calls. */
-  #bounds = new Map<string, { overrun: Pico; holds: Map<string, Pico> }>()
+  /** Of the overrun of each account. */
+  #bounds = new Map<string, Bound>()
+  /** Of the overrun of each cap, by account and key: as it was when a call was admitted last. */
+  #capBounds = new Map<string, Bound & { readonly cap: Cap; readonly day: string }>()
   readonly #trail: unknown[][] = []
   #step = 0
 
@@ -1220,7 +1422,8 @@ class Walk {
     this.#calls = []
     this.#models = new Map(accounts.map((account) => [account, new Model()]))
     // Before the first admission, every charge is overrun.
-    this.#bounds = new Map(accounts.map((account) => [account, { overrun: 1n, holds: new Map() }]))
+    this.#bounds = new Map(accounts.map((account) => [account, { most: 0n, ceilings: new Map() }]))
+    this.#capBounds.clear()
     for (const account of accounts) {
       for (const key of ['k1', 'k2']) await this.#limit(account, key)
     }
@@ -1231,7 +1434,8 @@ class Walk {
     await this.#sweep()
     const roll = this.#random()
     if (roll < 0.28) await this.#enter(account)
-    else if (roll < 0.46) await this.#hold()
+    else if (roll < 0.45) await this.#hold()
+    else if (roll < 0.49) await this.#raise()
     else if (roll < 0.66) await this.#settle(account)
     else if (roll < 0.71) await this.#leave()
     else if (roll < 0.75) await this.#renew()
@@ -1300,17 +1504,24 @@ class Walk {
     const model = this.#model(account)
     const before = this.#chance(0.1) ? await this.#state(account) : undefined
     const first = !model.calls.some((known) => known.request === request && known.held)
-    const amount = this.#pick([0n, this.#amount(), model.balance > 0n ? model.balance : 1n])
-    const hold: HoldRequest = { request, account, key, at, hold: amount, free: this.#chance(0.5) }
+    const left = model.balance > model.held ? model.balance - model.held : 1n
+    const amount = this.#pick([0n, this.#amount(), left, model.balance > 0n ? model.balance : 1n])
+    const ceiling = amount + this.#pick([0n, this.#amount(), left])
+    const exposure = this.#pick([
+      NO_EXPOSURE,
+      { share: 0.25, most: parsePico('10') },
+      { share: this.#random(), most: this.#amount() },
+    ])
+    const figures = holdOf(amount, ceiling, exposure)
+    const hold: HoldRequest = { request, account, key, at, ...figures, free: this.#chance(0.5) }
+    const alone = { account: model.ceilings() === 0n, key: model.ceilings(key) === 0n }
     const expected = model.hold(hold, this.#clock.now())
     const held = await this.#ledger.hold(hold)
     this.#same('hold', hold, held, expected)
     if (held.ok) {
       Object.assign(call, { day: held.day, state: 'held' })
-      if (!first || !held.billed) return
-      const holds = new Map(model.calls.map((known) => [known.request, known.held?.amount ?? 0n]))
-      // The call admitted last counts with its whole cost.
-      this.#bounds.set(account, { overrun: 0n, holds: holds.set(request, 0n) })
+      // A call without a ceiling is admitted whatever runs: its cost is beyond every bound.
+      if (first && held.billed && ceiling > 0n) this.#bind(hold, held.day, alone)
       return
     }
     if (before) this.#same('state', account, await this.#state(account), before)
@@ -1349,10 +1560,52 @@ class Walk {
     }
     call.state = 'over'
     const bound = this.#bounds.get(call.account)!
-    const excess = cost - (bound.holds.get(call.request) ?? 0n)
-    if (expected.state === 'charged' && excess > 0n) bound.overrun += excess
+    if (expected.state === 'charged') exceed(bound, call.request, cost)
     const { balance } = expected
-    this.#claim(balance >= 0n || -balance < bound.overrun, `overrun not below ${bound.overrun}`)
+    this.#claim(-balance <= bound.most, `balance overrun by more than ${bound.most}`)
+    const ofCap = this.#capBounds.get(`${call.account} ${call.key}`)
+    if (!ofCap) return
+    const { cap, day } = ofCap
+    if (expected.state === 'charged') exceed(ofCap, call.request, cost)
+    const spent = this.#model(call.account).spend(call.key, cap.scope, day)
+    this.#claim(spent - cap.amount <= ofCap.most, `cap overrun by more than ${ofCap.most}`)
+  }
+
+  /** Starts the bounds of the overrun anew, with the call that was just admitted. */
+  #bind(hold: HoldRequest, day: string, alone: { account: boolean; key: boolean }): void {
+    const { account, key, request, exposure } = hold
+    const model = this.#model(account)
+    const risk = (of: Pico) => {
+      const part = BigInt(Math.floor(exposure.share * Number(of)))
+      return part < exposure.most ? part : exposure.most
+    }
+    const ceilings = new Map(model.calls.map((call) => [call.request, call.held?.ceiling ?? 0n]))
+    const paidIn = -sum(model.rows.filter(({ kind }) => kind === 'top-up'))
+    const bind = (lone: boolean, of: Pico): Bound =>
+      // A lone call may cost what it likes; calls beside others are bound by their ceilings.
+      lone
+        ? { most: 0n, ceilings: new Map([...ceilings, [request, 0n]]) }
+        : { most: risk(of), ceilings: new Map(ceilings) }
+    this.#bounds.set(account, bind(alone.account, paidIn))
+    const { cap } = model.keys.get(key)!.limits!
+    if (cap) this.#capBounds.set(`${account} ${key}`, { ...bind(alone.key, cap.amount), cap, day })
+  }
+
+  async #raise(): Promise<void> {
+    const call = this.#some(({ state }) => state === 'held' || this.#chance(0.05))
+    if (!call) return
+    const { account, key, request } = call
+    const model = this.#model(account)
+    const held = model.calls.find((known) => known.request === request)?.held
+    const { amount = 0n, ceiling = 0n } = held ?? {}
+    const from = this.#chance(0.9) ? amount : this.#amount()
+    const more = from + this.#amount()
+    const to = this.#pick([ceiling, more < ceiling ? more : ceiling, more])
+    const raise: Raise = { account, key, request, from, to }
+    this.#note('raise', raise)
+    model.raise(raise)
+    await this.#ledger.raise(raise)
+    if (this.#chance(0.1)) await this.#ledger.raise(raise)
   }
 
   /** A call that the ledger has never admitted. */
@@ -1413,6 +1666,8 @@ class Walk {
     const revision = Math.max(1, key.revision + this.#pick([-1, 0, 1, 2, 2, 2]))
     this.#note('limits', { account, id, limits, revision })
     if (revision >= key.revision) Object.assign(key, { limits, revision })
+    // Calls that run were admitted under another cap.
+    this.#capBounds.delete(`${account} ${id}`)
     await this.#ledger.limits(account, id, limits, revision)
   }
 

@@ -14,7 +14,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   model: 'request',
   online: 'request',
   held: 'hold',
-  policy: 'constrain',
+  policy: 'request',
 }
 
 interface Access {

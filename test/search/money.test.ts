@@ -2,7 +2,8 @@
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { LedgerRow } from '../../src/state/ledger/ledger.ts'
-import { formatPico } from '../../src/money/money.ts'
+import { formatPico, parsePrice } from '../../src/money/money.ts'
+import { RESULT_TOKENS } from '../../src/search/search.ts'
 import { eventsOf } from '../_setup.ts'
 import { answered, stalling, streamed } from '../sdk/_setup.ts'
 import { json } from '../upstream.ts'
@@ -19,6 +20,7 @@ beforeEach(() => {
   g.vendor.answer(answered({ content: 'It opened in 1932 [1].' }))
 })
 
+const PLAIN = { ...ASK, model: 'acme/swift-1' }
 const EXACT = { ...ASK, plugins: [{ id: 'web', engine: 'exact' }] }
 
 /** The last row of the ledger, once all calls have ended. */
@@ -120,19 +122,23 @@ describe('the hold', () => {
     const { ledger } = g.t.gateway.runtime
     const { hold } = ledger
     ledger.hold = (request) => {
-      held.push(request.hold)
+      held.push(request.ceiling)
       return hold.call(ledger, request)
     }
     try {
-      await g.t.chat({ ...ASK, model: 'acme/swift-1' })
-      await g.t.chat(ASK)
-      await g.t.chat(EXACT)
+      for (const body of [PLAIN, ASK, EXACT]) await g.t.chat(body)
     } finally {
       ledger.hold = hold
     }
+    // The prompt counts twice: the body, and the results of the search.
+    const promptOf = (body: object, added = 0) => {
+      const tokens = Math.ceil(JSON.stringify(body).length / 4) + added
+      return (2n * BigInt(tokens) * parsePrice('0.00000015')) / 1_000_000n
+    }
     const [plain, grounded, exact] = held
-    expect(grounded! - plain!).toBe(5_000_000_000n)
-    expect(exact! - plain!).toBe(7_000_000_070n)
+    const answer = plain! - promptOf(PLAIN)
+    expect(grounded! - answer - promptOf(ASK, RESULT_TOKENS)).toBe(5_000_000_000n)
+    expect(exact! - answer - promptOf(EXACT, RESULT_TOKENS)).toBe(7_000_000_070n)
   })
 })
 

@@ -13,6 +13,7 @@ import { parseArgs } from 'node:util'
 import { openSqlite, type SqliteLedger } from '../../src/state/sqlite/engine.ts'
 import type { Log } from '../../src/state/ledger/ledger.ts'
 import { buildShim, countSyncs } from './_shim.ts'
+import { holdOf } from '../state/_hold.ts'
 
 interface Figures {
   readonly baselineP99Ms: number
@@ -63,7 +64,7 @@ async function call(ledger: SqliteLedger, request: string, took: number[]): Prom
   const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
   const entered = ledger.enter({ ...lease, revision: 1, freeTier })
   if (!entered.ok) throw new Error(`refused: ${entered.why}`)
-  const held = ledger.hold({ ...lease, at: entered.at, hold: 100n, free: false })
+  const held = ledger.hold({ ...lease, at: entered.at, ...holdOf(100n), free: false })
   if (!held.ok) throw new Error(`refused: ${held.why}`)
   const lines = [{ source: 'model', usage: { promptTokens: 812, completionTokens: 97 } }]
   const row = { at: entered.at, endpoint: '/v1/chat/completions', model: 'vendor/model' }

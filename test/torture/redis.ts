@@ -21,6 +21,7 @@ import {
   RedisServer,
   startReplica,
 } from '../state/redis/_redis.ts'
+import { holdOf } from '../state/_hold.ts'
 
 const WRITERS = 32
 const CALLERS = 16
@@ -91,7 +92,7 @@ async function write({ ledger, told }: Setting, over: AbortSignal): Promise<void
     try {
       const entered = await ledger.enter({ ...lease, revision: 1, freeTier: FREE_TIER })
       if (!entered.ok) throw new Error(`${request} was refused: ${entered.why}`)
-      const held = await ledger.hold({ ...lease, at: entered.at, hold: 1000n, free: false })
+      const held = await ledger.hold({ ...lease, at: entered.at, ...holdOf(1000n), free: false })
       // Its lease was among what the new primary never had.
       if (!held.ok && held.why === 'lost') continue
       if (!held.ok) throw new Error(`${request} was refused: ${held.why}`)

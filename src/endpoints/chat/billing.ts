@@ -10,10 +10,11 @@ import type {
   Usage,
 } from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
+import { CHARACTERS_PER_TOKEN, promptTokensOf } from './prompt.ts'
 import { lastSignature, type ChatRequest } from './request.ts'
 
-/** Good enough for a bound and for a stream that was cut; vendors count exactly. */
-export const CHARACTERS_PER_TOKEN = 4
+/** The output limit of a model of which nothing is known. */
+const UNKNOWN_LIMIT = 16_384
 
 /** An answer this many times above its token ceiling has run over for certain, whatever the vendor's tokenizer. */
 const CERTAIN_OVERRUN = 1.5
@@ -29,13 +30,18 @@ export interface BilledChunk extends ChatChunk {
 
 /** Tokens, estimated before and charged when the answer is complete. */
 export const billing: Billing<ChatRequest, BilledChunk> = {
-  estimate(input, model) {
-    const promptTokens = tokensIn(input.messages)
-    const asked = input.max_completion_tokens ?? input.max_tokens ?? model.maxOutputTokens ?? 0
-    const most = Math.min(asked, model.maxOutputTokens ?? model.contextLength ?? asked)
+  estimate({ input, bodyBytes = 0 }, { maxOutputTokens, contextLength }) {
+    const sent = tokensIn(input.messages)
+    const promptTokens = promptTokensOf(input, bodyBytes)
+    const asked = input.max_completion_tokens ?? input.max_tokens
+    const unknown = Math.min(contextLength ?? UNKNOWN_LIMIT, UNKNOWN_LIMIT)
+    const known = maxOutputTokens ?? contextLength ?? Infinity
+    const limit = Math.min(asked ?? maxOutputTokens ?? unknown, known)
     return {
-      least: { promptTokens, cachedTokens: promptTokens },
-      most: { promptTokens, completionTokens: most * (input.n ?? 1) },
+      least: { promptTokens: sent, cachedTokens: sent },
+      expected: { promptTokens },
+      most: { promptTokens: 2 * promptTokens },
+      output: { limit, choices: input.n ?? 1 },
     }
   },
 
@@ -117,6 +123,7 @@ export class UsageCounter {
         this.signature = lastSignature(delta.reasoning_details) ?? this.signature
       }
     }
+    this.#call.grow?.(this.#characters / CHARACTERS_PER_TOKEN)
   }
 
   usage(): Usage {

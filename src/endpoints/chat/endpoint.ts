@@ -115,6 +115,7 @@ export function chatFormat({
         policy: input.policy,
         session: sessionOf(incoming, input.session_id),
         affinityToken: signatureIn(input.messages),
+        bodyBytes: body.bytes,
         rawJson: body,
       }
     },

@@ -1,6 +1,7 @@
 /** The token ceiling of a policy, where the vendor does not keep to it. */
 import type { ChatChunk, ChatDelta, Step } from '../../plugin.ts'
-import { CHARACTERS_PER_TOKEN, charactersIn, mostTokens } from './billing.ts'
+import { charactersIn, mostTokens } from './billing.ts'
+import { CHARACTERS_PER_TOKEN } from './prompt.ts'
 
 interface Choice {
   characters: number

@@ -13,7 +13,16 @@ const IMAGE_TOKENS = 4160
 
 /** Estimate and charge of images; they are charged when all are there. */
 export const billing: Billing<ImageRequest, ImagePart> = {
-  estimate: estimateOf,
+  estimate({ input }) {
+    const { least, most } = estimateOf(input)
+    const { promptTokens, imageInputTokens, images } = most
+    return {
+      least,
+      expected: { promptTokens, imageInputTokens, images },
+      most: { promptTokens: 2 * promptTokens, imageInputTokens: 2 * imageInputTokens, images },
+      output: { limit: IMAGE_TOKENS, choices: images, isImage: true },
+    }
+  },
   attach: (call, charge) => new ReceiptAtEnd(call, charge, isCompleted),
 }
 
@@ -55,10 +64,7 @@ export function usageJson({ bill, meter }: Receipt, { model }: Call): object {
   }
 }
 
-function estimateOf({ prompt, n = 1, images = [], mask }: ImageRequest): {
-  least: Usage
-  most: Usage
-} {
+function estimateOf({ prompt, n = 1, images = [], mask }: ImageRequest) {
   const words = Math.ceil(prompt.length / CHARACTERS_PER_TOKEN)
   const imageInputTokens = (images.length + Number(mask !== undefined)) * IMAGE_TOKENS
   const imageOutputTokens = n * IMAGE_TOKENS

@@ -7,12 +7,24 @@ import type { OcrRequest } from './read.ts'
 
 /** The most pages that vendors read of one document. */
 const MAX_PAGES = 1000
+/** Of a page with pictures, and of the smallest page of text. */
+const BYTES_PER_PAGE = 50_000
+const LEAST_BYTES_PER_PAGE = 5000
 
 /** Pages: estimated by the selection, charged as the vendor counts them. */
 export const billing: Billing<OcrRequest, OcrPart> = {
-  estimate({ pages, document: { kind } }) {
-    const most = kind === 'image' ? 1 : MAX_PAGES
-    return { least: { pages: pages?.length ?? 1 }, most: { pages: pages?.length ?? most } }
+  estimate({ input }) {
+    const { pages: selected, document } = input
+    const pages = selected?.length ?? 1
+    const least = { pages }
+    if (selected || document.kind === 'image') return { least, expected: least, most: least }
+    if ('url' in document) return { least, expected: least, most: { pages: MAX_PAGES } }
+    const { length } = document.file.bytes
+    return {
+      least,
+      expected: { pages: Math.max(1, Math.ceil(length / BYTES_PER_PAGE)) },
+      most: { pages: Math.max(1, Math.ceil(length / LEAST_BYTES_PER_PAGE)) },
+    }
   },
 
   attach: (call, charge) => new ReceiptAtEnd(call, charge, isEnd),

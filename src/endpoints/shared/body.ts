@@ -114,7 +114,7 @@ function parseObject(bytes: Buffer): RawJson {
     const found = Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`
     throw new InvalidRequest('invalid_json', `The body must be a JSON object, found ${found}.`)
   }
-  return new RawJson(text, value)
+  return new RawJson(text, value, bytes.length)
 }
 
 /** Names the place only: the engine's own message quotes the body. */

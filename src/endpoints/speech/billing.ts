@@ -10,9 +10,9 @@ import type { SpeechRequest } from './read.ts'
 
 /** Characters: known before, charged with the first sound. */
 export const billing: Billing<SpeechRequest, SpeechPart> = {
-  estimate(input) {
+  estimate({ input }) {
     const usage = charactersOf(input)
-    return { least: usage, most: usage }
+    return { least: usage, expected: usage, most: usage }
   },
 
   attach: (call, charge) => new ReceiptAtStart(call, charge),

@@ -13,20 +13,33 @@ const CHARACTERS_PER_TOKEN = 4
 const TOKENS_PER_SECOND = 10
 /** For sound of unknown length: 32 kbit/s, the smallest rate of speech. */
 const BYTES_PER_SECOND = 4000
+/** What is held for it before: 128 kbit/s, and 8 kbit/s at most. */
+const [HELD_BYTES_PER_SECOND, LEAST_BYTES_PER_SECOND] = [16_000, 1000]
 /** People say fewer words a second. */
 const SPOKEN_TOKENS_PER_SECOND = 4
 const TOKEN_PRICES = ['prompt', 'audio', 'completion'] as const
 
 /** Seconds or tokens: estimated by the length of the file, charged when the transcript is complete. */
 export const billing: Billing<TranscriptionRequest, TranscriptPart> = {
-  estimate({ file, prompt }) {
-    const seconds = secondsFor(file)
-    const { completionTokens, ...heard } = tokensFor(seconds, prompt, '')
-    const most = completionTokens + seconds * SPOKEN_TOKENS_PER_SECOND
+  estimate({ input: { file, prompt } }) {
+    const heardIn = (seconds: number) => {
+      const { completionTokens: _, ...heard } = tokensFor(seconds, prompt, '')
+      return { seconds, ...heard }
+    }
     // The file is heard whole, whatever is said in it.
+    const least = heardIn(secondsFor(file))
+    const measured = secondsOf(file) !== undefined
+    const expected = measured ? least : heardIn(secondsBy(file, HELD_BYTES_PER_SECOND))
+    const most = measured ? least : heardIn(secondsBy(file, LEAST_BYTES_PER_SECOND))
     return {
-      least: { seconds, ...heard },
-      most: { seconds, ...heard, completionTokens: most },
+      least,
+      expected,
+      most: {
+        seconds: most.seconds,
+        promptTokens: 2 * most.promptTokens,
+        audioInputTokens: 2 * most.audioInputTokens,
+      },
+      output: { limit: most.seconds * SPOKEN_TOKENS_PER_SECOND, choices: 1 },
     }
   },
 
@@ -82,6 +95,10 @@ export function usageJson({ bill, meter }: Receipt, { model }: Call): object {
 /** Seconds of a file, by its size where the length cannot be read. */
 function secondsFor(file: MediaFile): number {
   return billableSeconds(secondsOf(file) ?? file.bytes.length / BYTES_PER_SECOND)
+}
+
+function secondsBy(file: MediaFile, bytesPerSecond: number): number {
+  return billableSeconds(file.bytes.length / bytesPerSecond)
 }
 
 function tokensFor(seconds: number, prompt: string | undefined, said: string) {

@@ -1,4 +1,4 @@
-import { instructionsOf, NO_POLICY, tighten } from '../../policy/policy.ts'
+import { instructionsOf, NO_POLICY } from '../../policy/policy.ts'
 import type { Stage } from '../pipeline.ts'
 
 /**
@@ -6,12 +6,9 @@ import type { Stage } from '../pipeline.ts'
  * loosen the key's are ignored and named in a header.
  */
 export const constrain: Stage = async function constrain(call, next) {
-  const { endpoint, request, key, model } = call
+  const { endpoint, request, model, policy } = call
   call.outbound = endpoint.toUpstream(request.input, model)
-  const isFree = !key.policy && !request.policy
-  const policy = isFree ? NO_POLICY : tighten(key.policy, request.policy)
-  call.policy = policy
-  if (isFree) return next()
+  if (policy === NO_POLICY) return next()
   if (policy.ignored.length > 0)
     call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')
   const to = instructionsOf(policy)

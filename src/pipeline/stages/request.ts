@@ -1,6 +1,7 @@
 import { isAllowed, modelNames, tierRefusal } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import { Forbidden, InvalidRequest, NotFound } from '../../errors/errors.ts'
+import { NO_POLICY, tighten } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
 const ONLINE = ':online'
@@ -14,7 +15,7 @@ export const read: Stage = async function read(call, next) {
 
 /**
  * Finds the model and checks that the key may use it, that it belongs to this endpoint, and that it can do what the input
- * needs.
+ * needs. Tightens the policy of the key by that of the request.
  * @throws NotFound, Forbidden, InvalidRequest
  */
 export const resolve: Stage = async function resolve(call, next) {
@@ -34,6 +35,8 @@ export const resolve: Stage = async function resolve(call, next) {
     )
   }
   endpoint.check(request.input, model, call.runtime.catalog)
+  const { policy } = call.key
+  call.policy = policy || request.policy ? tighten(policy, request.policy) : NO_POLICY
   return next()
 }
 

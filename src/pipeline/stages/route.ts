@@ -287,7 +287,7 @@ class FailoverSource implements Source<any> {
   /** For a request that went upstream and was not answered: the prompt. */
   #promptUsage() {
     const { endpoint, request, model } = this.#call
-    return { ...endpoint.billing.estimate(request.input, model).least, estimated: true }
+    return { ...endpoint.billing.estimate(request, model).least, estimated: true }
   }
 
   /** An error as the client gets it. */

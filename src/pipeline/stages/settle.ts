@@ -24,10 +24,7 @@ async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<
   const { state } = await book(call, settlementOf(call, outcome, bill))
   const { metrics } = call.runtime
   metrics.settled(state, (performance.now() - started) / 1000)
-  if (state !== 'deferred') {
-    call.bill = bill
-    learn(call, outcome, bill)
-  }
+  if (state !== 'deferred') call.bill = bill
   return { bill, state, waive: () => waive(call) }
 }
 
@@ -82,12 +79,4 @@ function waive({ id: request, account, key, runtime }: Call): void {
     else if (cost > 0n) log.error(`${request} is charged although its answer was not sent`)
   }
   waiving().catch((error: unknown) => log.error(`${request}: waiving its charge failed`, error))
-}
-
-/** Teaches the estimates of holds what such a call costs. */
-function learn({ runtime, meter, key, model }: Call, outcome: Outcome, { cost }: Bill): void {
-  if (runtime.config.billing.hold !== 'expected' || outcome !== 'completed') return
-  // A search has a hold of its own, by its price.
-  const search = priceUsage(meter.filter(({ source }) => source === 'search')).cost
-  runtime.holds.learn(key.id, model.id, cost - (cost > search ? search : cost))
 }

@@ -19,14 +19,19 @@ import {
   RETRY_MS,
   type Admission,
   type AdmissionRequest,
+  type Exposure,
   type FreeTierLimits,
+  type HeldBy,
+  type HoldGranted,
   type HoldRequest,
   type HoldResult,
   type KeyLimits,
   type KeySpend,
+  type Raise,
   type RateStatus,
   type RequestId,
   type Settlement,
+  TIGHT_CEILINGS,
 } from './ledger.ts'
 
 /** Days, and months, for which a key's spend is kept. A cap needs one of each, late settlements a few more. */
@@ -40,7 +45,6 @@ const EXPIRED: Admission = { ok: false, why: 'expired' }
 export const LOST: HoldResult = { ok: false, why: 'lost' }
 const NOT_FREE: HoldResult = { ok: false, why: 'tier' }
 const NO_CREDITS: HoldResult = { ok: false, why: 'credits' }
-const ALL_HELD: HoldResult = { ok: false, why: 'held', retryAfterMs: RETRY_MS }
 /** The spend of an unknown key. */
 export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFlight: 0 }
 
@@ -54,7 +58,15 @@ interface RunningCall {
   slot: number | undefined
   /** Steady time. */
   expiresAt: number
-  held: { readonly amount: Pico; readonly day: string; readonly billed: boolean } | undefined
+  held: Held | undefined
+}
+
+/** Money of a running call. */
+interface Held {
+  amount: Pico
+  readonly ceiling: Pico
+  /** The answer of its hold. */
+  readonly granted: HoldGranted
 }
 
 /**
@@ -65,7 +77,11 @@ export class AccountBook {
   /** Top-ups minus settled costs. */
   balance: Pico = 0n
   paid = false
+  /** Sum of all top-ups; beyond MAX_AMOUNT it is not counted on. */
+  paidIn: Pico = 0n
   #held: Pico = 0n
+  /** Sum of the ceilings of running calls. */
+  #ceilings: Pico = 0n
   /** Admissions of an unpaid account, over all its keys: of the last minute, and of one day. */
   readonly #log = new RateLog()
   #admissions = 0
@@ -119,18 +135,20 @@ export class AccountBook {
   }
 
   /** See {@link Ledger.hold}. A call that holds money already gets the same answer again. @throws RangeError */
-  hold({ request, hold, free }: HoldRequest): HoldResult {
-    checkAmount('a hold', hold, 0n)
+  hold(request: HoldRequest): HoldResult {
+    const { expected, ceiling, free } = request
+    checkHold(request)
     const now = this.#clock.now()
     this.#sweep(this.#clock.steady(now))
-    const call = this.#calls.get(request)
+    const call = this.#calls.get(request.request)
     if (!call) return LOST
-    if (call.held) return { ok: true, day: call.held.day, billed: call.held.billed }
+    if (call.held) return call.held.granted
     const day = this.#clock.day(now)
     if (!this.paid) {
       if (!free) return NOT_FREE
-      call.held = { amount: 0n, day, billed: false }
-      return { ok: true, day, billed: false }
+      const granted: HoldGranted = { ok: true, day, billed: false, tight: false }
+      call.held = { amount: 0n, ceiling: 0n, granted }
+      return granted
     }
     const { key } = call
     const cap = key.limits?.cap
@@ -138,20 +156,37 @@ export class AccountBook {
     if (cap && spend!.settled >= cap.amount)
       return { ok: false, why: 'cap', ...windowEnd(cap.scope, now) }
     if (this.balance <= 0n) return NO_CREDITS
-    if (this.balance <= this.#held || (cap && spend!.settled + spend!.held >= cap.amount)) {
+    const by = this.#waitsFor(call, request, cap && { of: cap.amount, ...spend! })
+    if (by) {
       if (call.slot !== undefined) key.log.remove(call.slot)
       call.slot = undefined
-      return ALL_HELD
+      return { ok: false, why: 'held', by, retryAfterMs: RETRY_MS }
     }
     const { lifetime } = key
     // The largest counter of the key: what fits into it fits into the 64 bits of every other one.
-    checkAmount(`the spend of key ${key.id}`, lifetime.settled + lifetime.held + hold, 0n)
-    call.held = { amount: hold, day, billed: true }
-    if (hold > 0n) {
-      this.#held += hold
-      for (const window of key.windows(day)) window.held += hold
-    }
-    return { ok: true, day, billed: true }
+    checkAmount(`the spend of key ${key.id}`, lifetime.settled + lifetime.held + expected, 0n)
+    this.#add(key, day, expected)
+    this.#ceilings += ceiling
+    key.ceilings += ceiling
+    const near = TIGHT_CEILINGS * ceiling
+    const tight =
+      this.balance - this.#held < near ||
+      (cap !== undefined && cap.amount - spend!.settled - spend!.held < near)
+    const granted: HoldGranted = { ok: true, day, billed: true, tight: tight && ceiling > 0n }
+    call.held = { amount: expected, ceiling, granted }
+    return granted
+  }
+
+  /** See {@link Ledger.raise}. Without effect too where the key's spend would pass MAX_AMOUNT. */
+  raise({ request, from, to }: Raise): void {
+    const call = this.#calls.get(request)
+    const held = call?.held
+    if (!held || held.amount !== from || to <= from || to > held.ceiling) return
+    const { key } = call
+    const { settled, held: sum } = key.lifetime
+    if (settled + sum + to - from > MAX_AMOUNT) return
+    this.#add(key, held.granted.day, to - from)
+    held.amount = to
   }
 
   /**
@@ -167,8 +202,9 @@ export class AccountBook {
   }: Pick<Settlement, 'request' | 'key' | 'day' | 'cost'>): string | undefined {
     const call = this.#calls.get(request)
     if (call) this.#release(call)
-    this.move(key, call?.held?.day ?? day, cost)
-    return call?.held?.day
+    const held = call?.held?.granted.day
+    this.move(key, held ?? day, cost)
+    return held
   }
 
   /** Moves a cost from the balance to a key's spend; a negative cost moves back. */
@@ -199,6 +235,7 @@ export class AccountBook {
     checkAmount('the balance after this top-up', this.balance + amount)
     this.balance += amount
     this.paid = true
+    this.paidIn = countedOn(this.paidIn + amount)
   }
 
   /** Sets a key's limits, unless the stored ones have a higher revision. @throws RangeError for a limit below 1 */
@@ -240,6 +277,7 @@ export class AccountBook {
   /** Every settled sum, under the name that `verify` gives to the same sum over the rows. */
   *settled(): Generator<readonly [what: string, amount: Pico]> {
     yield ['balance', this.balance]
+    yield ['paid in', this.paidIn]
     for (const key of this.#keys.values()) {
       for (const [name, { settled }] of key.named()) yield [spendName(key.id, name), settled]
     }
@@ -248,7 +286,9 @@ export class AccountBook {
   /** Every stored sum over running calls. */
   *running(): Generator<readonly [what: string, amount: Pico]> {
     yield ['held', this.#held]
+    yield ['ceilings', this.#ceilings]
     for (const key of this.#keys.values()) {
+      yield [`ceilings of key ${key.id}`, key.ceilings]
       yield [`calls of key ${key.id}`, BigInt(key.running)]
       for (const [name, { held }] of key.named()) yield [`held, ${spendName(key.id, name)}`, held]
     }
@@ -261,7 +301,9 @@ export class AccountBook {
       addTo(sums, `calls of key ${key.id}`, 1n)
       if (!held) continue
       addTo(sums, 'held', held.amount)
-      addSpend(sums, key.id, held.day, held.amount, 'held, ')
+      addTo(sums, 'ceilings', held.ceiling)
+      addTo(sums, `ceilings of key ${key.id}`, held.ceiling)
+      addSpend(sums, key.id, held.granted.day, held.amount, 'held, ')
     }
     return sums
   }
@@ -327,12 +369,43 @@ export class AccountBook {
     }
   }
 
+  /**
+   * Whether the call has to wait until calls that run have ended. It never waits where nothing else holds money, however
+   * little is left.
+   */
+  #waitsFor(
+    { key }: RunningCall,
+    { expected, ceiling, exposure }: HoldRequest,
+    cap: ({ readonly of: Pico } & WindowSpend) | undefined,
+  ): HeldBy | undefined {
+    if (ceiling === 0n) return undefined
+    if (this.#ceilings > 0n) {
+      if (expected > this.balance - this.#held) return 'balance'
+      const most = this.balance + exposed(exposure, this.paidIn)
+      if (this.#ceilings + ceiling > most) return 'balance_ceilings'
+    }
+    if (cap && key.ceilings > 0n) {
+      if (expected > cap.of - cap.settled - cap.held) return 'cap'
+      const most = cap.of - cap.settled + exposed(exposure, cap.of)
+      if (key.ceilings + ceiling > most) return 'cap_ceilings'
+    }
+    return undefined
+  }
+
+  /** Adds to the money held; a negative amount gives back. */
+  #add(key: KeyBook, day: string, amount: Pico): void {
+    if (amount === 0n) return
+    this.#held += amount
+    for (const window of key.windows(day)) window.held += amount
+  }
+
   #release({ request, key, held }: RunningCall): void {
     this.#calls.delete(request)
     key.running--
-    if (!held || held.amount === 0n) return
-    this.#held -= held.amount
-    for (const window of key.windows(held.day)) window.held -= held.amount
+    if (!held) return
+    this.#add(key, held.granted.day, -held.amount)
+    this.#ceilings -= held.ceiling
+    key.ceilings -= held.ceiling
   }
 }
 
@@ -348,6 +421,8 @@ class KeyBook {
   limits: KeyLimits | undefined = undefined
   revision = -Infinity
   running = 0
+  /** Sum of the ceilings of its running calls, of all windows. */
+  ceilings: Pico = 0n
   readonly log = new RateLog()
   readonly lifetime: WindowSpend = { settled: 0n, held: 0n }
   readonly #days = new Map<string, WindowSpend>()
@@ -380,6 +455,26 @@ class KeyBook {
     yield* this.#days
     yield* this.#months
   }
+}
+
+/** @throws RangeError for amounts out of their bounds, and a ceiling below what is expected */
+export function checkHold({ expected, ceiling }: Pick<HoldRequest, 'expected' | 'ceiling'>): void {
+  checkAmount('a hold', expected, 0n)
+  checkAmount('the ceiling of a hold', ceiling, 0n)
+  if (ceiling >= expected) return
+  const amounts = `${formatPico(ceiling)} USD is below ${formatPico(expected)} USD`
+  throw new RangeError(`the ceiling of a hold has to be at least what is expected: ${amounts}`)
+}
+
+/** The sum of top-ups as it is stored: exact up to MAX_AMOUNT, so that no number of top-ups can overflow it. */
+export function countedOn(paidIn: Pico): Pico {
+  return paidIn < MAX_AMOUNT ? paidIn : MAX_AMOUNT
+}
+
+/** The smaller of the two amounts of an exposure. The share is a double, and so is its product. */
+export function exposed({ share, most }: Exposure, of: Pico): Pico {
+  const part = BigInt(Math.floor(share * Number(of)))
+  return part < most ? part : most
 }
 
 /** @throws RangeError for an amount below `least` or above MAX_AMOUNT. @param what names the amount in the message */

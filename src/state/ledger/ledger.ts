@@ -69,11 +69,35 @@ export interface Admitted {
 export interface HoldRequest extends Lease {
   /** `at` of the admission. */
   readonly at: number
-  /** Money reserved while the call runs; 0n is legal. */
-  readonly hold: Pico
+  /** What the call will probably cost: the money reserved while it runs. 0n is legal. */
+  readonly expected: Pico
+  /** What it can cost if the vendor keeps to what it was told; at least `expected`. */
+  readonly ceiling: Pico
+  readonly exposure: Exposure
   /** Whether the model is marked `free_tier`. */
   readonly free: boolean
 }
+
+/** How far the ceilings of calls that run together may pass what is left: the smaller of two amounts. */
+export interface Exposure {
+  /** From 0 to 1: of the account's top-ups, and for a cap of the cap. */
+  readonly share: number
+  readonly most: Pico
+}
+
+/** Grows the hold of a running call. */
+export interface Raise extends Lease {
+  /** The amount held now; any other one makes this a repetition or a late raise, without effect. */
+  readonly from: Pico
+  /** Above `from`, and at most the ceiling of the hold. */
+  readonly to: Pico
+}
+
+/**
+ * Which condition made a call wait for the calls that run: what is expected does not fit the balance or the cap, or the
+ * ceilings do not fit it with the exposure.
+ */
+export type HeldBy = 'balance' | 'balance_ceilings' | 'cap' | 'cap_ceilings'
 
 /** Answer of `hold`. */
 export type HoldResult =
@@ -86,7 +110,12 @@ export type HoldResult =
       /** When the window ends, ms since epoch; none for `lifetime`. */
       readonly resetsAt?: number
     }
-  | { readonly ok: false; readonly why: 'held'; readonly retryAfterMs: number }
+  | {
+      readonly ok: false
+      readonly why: 'held'
+      readonly by: HeldBy
+      readonly retryAfterMs: number
+    }
   /** The lease has expired: this process was paused for too long. */
   | { readonly ok: false; readonly why: 'lost' }
 
@@ -97,6 +126,8 @@ export interface HoldGranted {
   readonly day: string
   /** False on the free tier, where every call is settled with 0. */
   readonly billed: boolean
+  /** Less than {@link TIGHT_CEILINGS} ceilings of the call are left: its hold has to grow with what it consumes. */
+  readonly tight: boolean
 }
 
 /** The window in which a cap counts. */
@@ -263,6 +294,8 @@ export interface Ledger {
   enter(entry: AdmissionRequest): Admission | Promise<Admission>
   /** Second half of the admission: tier, cap, balance, money hold. */
   hold(hold: HoldRequest): HoldResult | Promise<HoldResult>
+  /** Grows a hold. It is never refused; without its lease, or with another hold than `from`, it has no effect. */
+  raise(raise: Raise): void | Promise<void>
   /**
    * Charges once per request id, and releases lease and hold. Resolves when the charge is durable, or as `deferred` when it
    * is not within ten seconds. Never rejects.
@@ -327,6 +360,9 @@ export const LEASE_MS = 30_000
 
 /** Retry-After of a refusal that ends as soon as another call does. */
 export const RETRY_MS = 1000
+
+/** A call is `tight` while less than so many of its ceilings are left of the balance or the cap. */
+export const TIGHT_CEILINGS = 32n
 
 /** Where an engine reports to the operator. */
 export type Log = Pick<ConsolaInstance, 'info' | 'warn' | 'error'>

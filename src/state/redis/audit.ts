@@ -1,5 +1,6 @@
 /** Compares the book of an account in Redis with its rows. */
 import type { Pico } from '../../money/money.ts'
+import { countedOn } from '../ledger/book.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
 import { addSpend, addTo, compareSums, spendName } from '../ledger/clock.ts'
 import { totalsIn, type DatedRow, type Snapshot } from './rows.ts'
@@ -14,6 +15,7 @@ export async function discrepancies(
   for await (const page of pages) {
     for (const { row, day } of page) {
       addTo(sums, 'balance', -row.cost)
+      if (row.kind === 'top-up') addTo(sums, 'paid in', -row.cost)
       if (row.key && day) addSpend(sums, row.key, day, row.cost)
     }
   }
@@ -23,12 +25,15 @@ export async function discrepancies(
   }
   for (const member of leases) addTo(sums, `calls of key ${keyOf(member)}`, 1n)
   for (const [member, hold] of Object.entries(holds)) {
-    const [amount = '', day = ''] = hold.split('|')
+    const [amount = '', day = '', , , ceiling = 0] = hold.split('|')
     // A call that was refused with `held` holds nothing.
     if (!day) continue
     addTo(sums, 'held', BigInt(amount))
+    addTo(sums, 'ceilings', BigInt(ceiling))
+    addTo(sums, `ceilings of key ${keyOf(member)}`, BigInt(ceiling))
     addSpend(sums, keyOf(member), day, BigInt(amount), 'held, ')
   }
+  sums.set('paid in', countedOn(sums.get('paid in') ?? 0n))
   return compareSums(account, storedIn(book), sums)
 }
 
@@ -37,9 +42,13 @@ function* storedIn(book: Snapshot['book']): Generator<readonly [what: string, am
   const sum = (field: string) => BigInt(book[field] ?? 0)
   yield ['balance', sum('bal')]
   yield ['held', sum('bal') - sum('avail')]
+  yield ['ceilings', sum('ceil')]
+  // A book of an earlier version gets its sum with its next hold or top-up.
+  if (book.in !== undefined) yield ['paid in', sum('in')]
   for (const field of Object.keys(book)) {
     const [kind = '', window = '', key = ''] = field.split(':')
     if (kind === 'n') yield [`calls of key ${window}`, sum(field)]
+    if (kind === 'm') yield [`ceilings of key ${window}`, sum(field)]
     if (kind !== 's' && kind !== 'c') continue
     const spend = spendName(key, window === 'L' ? 'lifetime' : window)
     const settled = sum(`s:${window}:${key}`)

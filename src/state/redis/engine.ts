@@ -5,7 +5,7 @@
  */
 import { cannotBook, ConfigError } from '../../errors/errors.ts'
 import type { Records } from '../records.ts'
-import { checkAmount, checkLimits } from '../ledger/book.ts'
+import { checkAmount, checkHold, checkLimits } from '../ledger/book.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {
   LEASE_MS,
@@ -25,9 +25,11 @@ import {
   type LedgerRow,
   type Log,
   type Orphan,
+  type Raise,
   type Settled,
   type Settlement,
   type TopUp,
+  TIGHT_CEILINGS,
 } from '../ledger/ledger.ts'
 import { OutboxFile } from './outbox-file.ts'
 import { Outbox } from './outbox.ts'
@@ -148,18 +150,27 @@ export class RedisLedger implements Ledger {
   }
 
   /**
-   * @throws Unavailable as `enter`; RangeError for a negative hold, one above MAX_AMOUNT, or a key
-   * whose spend has passed it
+   * @throws Unavailable as `enter`; RangeError for a negative hold, one above MAX_AMOUNT or above its
+   * ceiling, or a key whose spend has passed MAX_AMOUNT
    */
   async hold(hold: HoldRequest): Promise<HoldResult> {
-    const { request, account, key, at, hold: amount, free } = hold
+    const { request, account, key, at, expected, ceiling, exposure, free } = hold
     this.#checkOutbox()
-    checkAmount('a hold', amount, 0n)
-    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`)
-    const args = [key, `${key}|${request}`, `${at}`, `${amount}`, free ? '1' : '0']
+    checkHold(hold)
+    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 't')
+    const amounts = [expected, ceiling, TIGHT_CEILINGS * ceiling, exposure.share, exposure.most]
+    const args = [key, `${key}|${request}`, `${at}`, ...amounts.map(String), free ? '1' : '0']
     const reply = await this.#admission(() => this.#store.hold(...keys, ...args))
     if (reply[0] === 'range') checkAmount(`the spend of key ${key}`, BigInt(reply[1]!))
     return toHoldResult(reply)
+  }
+
+  /** @throws Unavailable while Redis cannot be reached */
+  async raise({ request, account, key, from, to }: Raise): Promise<void> {
+    if (to <= from) return
+    const keys = keysOf(account, 'book', 'h')
+    const args = [key, `${key}|${request}`, `${from}`, `${to}`, `${to - from}`]
+    await this.#connection.ask(() => this.#store.raise(...keys, ...args))
   }
 
   /** While Redis cannot be reached, the outbox stores the settlement; the answer's balance is 0n then, because it is unknown. */

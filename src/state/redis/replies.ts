@@ -5,6 +5,7 @@ import {
   RETRY_MS,
   type Admission,
   type CapScope,
+  type HeldBy,
   type HoldResult,
   type KeyLimits,
   type RateStatus,
@@ -43,12 +44,12 @@ function toRate([limit = 0, remaining = 0, resetMs = 0]: readonly number[]): Rat
 }
 
 /** The reply of the script `hold`, unless it is `range`. */
-export function toHoldResult([why, first, second]: ScriptReply): HoldResult {
+export function toHoldResult([why, first, second, third]: ScriptReply): HoldResult {
   switch (why) {
     case 'ok':
-      return { ok: true, day: first!, billed: second === '1' }
+      return { ok: true, day: first!, billed: second === '1', tight: third === '1' }
     case 'held':
-      return { ok: false, why, retryAfterMs: RETRY_MS }
+      return { ok: false, why, by: first as HeldBy, retryAfterMs: RETRY_MS }
     case 'cap':
       return { ok: false, why, ...windowEnd(first as CapScope, Number(second)) }
     default:

@@ -11,7 +11,7 @@ export interface DatedRow {
 /** An account's sums and running calls, as of one moment. */
 export interface Snapshot {
   readonly book: Readonly<Record<string, string>>
-  /** `<key>|<request>` to `<amount>|<day>|...`, or to `-` for a call that was refused with `held`. */
+  /** `<key>|<request>` to `<amount>|<day>|<billed>|<at>|<ceiling>|<tight>`, or to `-` for a call that was refused with `held`. */
   readonly holds: Readonly<Record<string, string>>
   /** `<key>|<request>` */
   readonly leases: readonly string[]

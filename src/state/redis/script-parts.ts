@@ -99,13 +99,17 @@ local function release(member)
   local held = call('HGET', holds, member)
   if not held then return end
   call('HDEL', holds, member)
-  local amount, day, at = string.match(held, '^(%d+)|(%d+)|%d|(%d+)$')
+  local amount, day, at, ceiling = string.match(held, '^(%d+)|(%d+)|%d|(%d+)|?(%d*)')
   if not amount then return end
   if amount ~= '0' then
     call('HINCRBY', book, 'avail', amount)
     for _, window in ipairs(windowsOf(key, day)) do
       call('HINCRBY', book, 'c:' .. window .. ':' .. key, '-' .. amount)
     end
+  end
+  if ceiling ~= '' and ceiling ~= '0' then
+    call('HINCRBY', book, 'ceil', '-' .. ceiling)
+    call('HINCRBY', book, 'm:' .. key, '-' .. ceiling)
   end
   return day, at
 end
@@ -156,6 +160,26 @@ local function charge(key, day, cost)
 end
 `
 
+/** Counts what was paid in: exactly up to MAX_AMOUNT, so that no number of top-ups can overflow it. */
+export const PAID_IN = `
+local function payIn(amount)
+  call('HINCRBY', book, 'in', amount)
+  local sum = call('HGET', book, 'in')
+  if not below('${MAX_AMOUNT}', sum) then return sum end
+  call('HSET', book, 'in', '${MAX_AMOUNT}')
+  return '${MAX_AMOUNT}'
+end
+
+-- A book that an earlier version wrote has no sum yet.
+local function paidIn()
+  local sum = call('HGET', book, 'in')
+  if sum then return sum end
+  sum = '0'
+  for _, amount in ipairs(call('HVALS', references)) do sum = payIn(amount) end
+  return sum
+end
+`
+
 /** Adds a top-up to the balance, and ends the free tier. */
 export const CREDIT = `
 -- Returns the new balance, and whether it is within its bounds; if not, nothing is changed.
@@ -168,6 +192,8 @@ local function credit(amount)
   end
   call('HINCRBY', book, 'avail', amount)
   call('HSET', book, 'tier', '1')
+  paidIn()
+  payIn(amount)
   return balance, true
 end
 `

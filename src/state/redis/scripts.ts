@@ -6,29 +6,30 @@
  * are written with `%.0f`, so that Lua 5.1 and 5.4 write the same.
  *
  * Keys of account A, all beginning with `gw:{A}:` and so in one slot: `book` (hash, below), `ls` (sorted set: leases by
- * expiry, `<key>|<request>`), `h` (hash: their holds, `<amount>|<day>|<billed>|<at>`, or `-` for a call that was refused
- * with `held`), `rl:<key>` and `rl:@account` (lists: entries of the last minute), `r:<request>` (string: receipt), `t` (hash:
+ * expiry, `<key>|<request>`), `h` (hash: their holds, `<amount>|<day>|<billed>|<at>|<ceiling>|<tight>`, or `-` for a call
+ * that was refused with `held`), `rl:<key>` and `rl:@account` (lists: entries of the last minute), `r:<request>` (string: receipt), `t` (hash:
  * top-ups by reference), `u` (stream: rows), `f` (hash: totals of rows that were folded).
  *
  * Hash `book`, with `<key>` the id of an API key and `<window>` one of `L`, a day `YYYYMMDD`, a month `YYYYMM`:
- * `bal`, `avail` (balance less holds), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
+ * `bal`, `avail` (balance less holds), `ceil` (ceilings of running calls), `in` (top-ups), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
  * the last change, and how far it is ahead of the clock), `fday` and `fcount` (entries of an unpaid account on a day),
- * `l:<key>` (limits), `n:<key>` (calls in flight), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
+ * `l:<key>` (limits), `n:<key>` (calls in flight), `m:<key>` (their ceilings), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
  * `c:<window>:<key>` (committed: settled and held).
  */
-import { MAX_AMOUNT } from '../../money/money.ts'
 import { LEASE_MS, RECEIPT_HOURS } from '../ledger/ledger.ts'
 import {
   BASE,
   CALENDAR,
   CHARGE,
   CREDIT,
+  PAID_IN,
   RELEASE,
   ROW,
   STEADY,
   SWEEP,
   WINDOWS,
 } from './script-parts.ts'
+import { COVERS, HOLD, RAISE } from './script-hold.ts'
 import { RATE, UNCOUNT } from './script-rate.ts'
 
 /** As ioredis defines a command. */
@@ -57,17 +58,18 @@ export function scriptsWith(clock: string) {
       BASE + STEADY + CALENDAR + WINDOWS + RELEASE + ROW + SWEEP + RATE + ENTER,
     ),
     hold: script(
-      ['book', 'leases', 'holds', 'log'],
+      ['book', 'leases', 'holds', 'log', 'references'],
       clock,
-      BASE + STEADY + CALENDAR + WINDOWS + UNCOUNT + HOLD,
+      BASE + STEADY + CALENDAR + WINDOWS + UNCOUNT + PAID_IN + COVERS + HOLD,
     ),
+    raise: script(['book', 'holds'], BASE + WINDOWS + RAISE),
     settle: script(
       ['book', 'leases', 'holds', 'rows', 'receipt'],
       BASE + WINDOWS + RELEASE + ROW + CHARGE + SETTLE,
     ),
     leave: script(['book', 'leases', 'holds'], BASE + WINDOWS + RELEASE + 'release(ARGV[1])'),
     renew: script(['book', 'leases'], clock, BASE + STEADY + RENEW),
-    topUp: script(['book', 'rows', 'references'], clock, BASE + ROW + CREDIT + TOP_UP),
+    topUp: script(['book', 'rows', 'references'], clock, BASE + ROW + PAID_IN + CREDIT + TOP_UP),
     limits: script(['book'], LIMITS),
     look: script(
       ['book', 'leases', 'holds', 'rows'],
@@ -76,7 +78,7 @@ export function scriptsWith(clock: string) {
     ),
     takeRow: script(
       ['book', 'rows', 'receipt', 'references'],
-      BASE + WINDOWS + ROW + CHARGE + CREDIT + TAKE_ROW,
+      BASE + WINDOWS + ROW + CHARGE + PAID_IN + CREDIT + TAKE_ROW,
     ),
     takeTotal: script(['book', 'totals'], BASE + WINDOWS + CHARGE + TAKE_TOTAL),
     fold: script(['rows', 'totals'], BASE + FOLD),
@@ -166,64 +168,6 @@ if tier then
 end
 call('HSET', book, 'last', text(time), 'n:' .. key, text(running + 1))
 return admitted(now, now + ${LEASE_MS})
-`
-
-const HOLD = `
-local key, member, at, amount, free = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local state = call('HMGET', book, 'l:' .. key, 'tier', 'bal', 'avail', 'last', 'ahead')
-local time = steady(state[5], state[6])
-
-local lease = call('ZSCORE', leases, member)
-if not lease or tonumber(lease) <= time then return { 'lost' } end
-local held = call('HGET', holds, member)
-local known, billed = string.match(held or '', '^%d+|(%d+)|(%d)')
-if known then return { 'ok', known, billed } end
-local day = dayOf(now)
-if state[2] ~= '1' then
-  if free ~= '1' then return { 'tier' } end
-  call('HSET', holds, member, '0|' .. day .. '|0|' .. at)
-  return { 'ok', day, '0' }
-end
-
-local waits = false
-local scope, cap = string.match(state[1] or '', '|(%a*)|(%d*)$')
-if scope and scope ~= '' then
-  local window = scope == 'lifetime' and 'L' or scope == 'day' and day or string.sub(day, 1, 6)
-  local spent = call('HMGET', book, 's:' .. window .. ':' .. key, 'c:' .. window .. ':' .. key)
-  if not below(spent[1] or '0', cap) then return { 'cap', scope, now } end
-  waits = not below(spent[2] or '0', cap)
-end
-local function isSpent(sum)
-  return not sum or sum == '0' or string.sub(sum, 1, 1) == '-'
-end
-if isSpent(state[3]) then return { 'credits' } end
-if waits or isSpent(state[4]) then
-  -- The mark keeps a repeated hold from removing a second entry of the rate log.
-  if not held then
-    uncount(log, tonumber(at) + time - now)
-    call('HSET', holds, member, '-')
-  end
-  return { 'held' }
-end
-
--- The largest counter of the key: what fits into it fits into every other one.
-local lifetime = 'c:L:' .. key
-local sum = call('HGET', book, lifetime) or '0'
-if below('${MAX_AMOUNT}', sum) then return { 'range', sum } end
-call('HINCRBY', book, lifetime, amount)
-sum = call('HGET', book, lifetime)
-if below('${MAX_AMOUNT}', sum) then
-  call('HINCRBY', book, lifetime, negative(amount))
-  return { 'range', sum }
-end
-call('HSET', holds, member, amount .. '|' .. day .. '|1|' .. at)
-if amount ~= '0' then
-  call('HINCRBY', book, 'avail', '-' .. amount)
-  for _, window in ipairs(windowsOf(key, day)) do
-    if window ~= 'L' then call('HINCRBY', book, 'c:' .. window .. ':' .. key, amount) end
-  end
-end
-return { 'ok', day, '1' }
 `
 
 const SETTLE = `

@@ -1,5 +1,6 @@
 /** Adds up an account's rows, and compares the result with the stored sums. */
 import type { Pico } from '../../money/money.ts'
+import { countedOn } from '../ledger/book.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
 import { addSpend, addTo, compareSums, spendName } from '../ledger/clock.ts'
 import type { SpendColumns, Sql, TotalColumns } from './sql.ts'
@@ -12,7 +13,7 @@ export interface AuditReport {
   readonly sums: ReadonlyMap<string, Pico>
 }
 
-type AuditQueries = Pick<Sql, 'sums' | 'balance' | 'spendOf' | 'totalsOf'>
+type AuditQueries = Pick<Sql, 'sums' | 'sumsOf' | 'spendOf' | 'totalsOf'>
 
 /** Rows added up in one step, within a few milliseconds. */
 const STEP_ROWS = 2000
@@ -51,8 +52,10 @@ export class Audit {
       this.#add(key, day, cost)
     }
     const stored = new Map<string, Pico>()
-    const balance = this.#queries.balance.get(account)?.balance as Pico | undefined
-    stored.set('balance', balance ?? 0n)
+    const sums = this.#queries.sumsOf.get(account) as AccountSums | undefined
+    stored.set('balance', sums?.balance ?? 0n)
+    stored.set('paid in', sums?.paid_in ?? 0n)
+    this.#sums.set('paid in', countedOn(this.#sums.get('paid in') ?? 0n))
     for (const row of this.#queries.spendOf.iterate(account)) {
       const { key, window, amount } = row as unknown as SpendColumns
       stored.set(spendName(key, window), amount)
@@ -67,7 +70,8 @@ export class Audit {
 
   #add(key: string | null, day: string | null, cost: Pico): void {
     addTo(this.#sums, 'balance', -cost)
-    if (key !== null && day !== null) addSpend(this.#sums, key, day, cost)
+    if (key === null) addTo(this.#sums, 'paid in', -cost)
+    else if (day !== null) addSpend(this.#sums, key, day, cost)
   }
 }
 
@@ -75,6 +79,12 @@ export class Audit {
 export function isBefore(what: string, day: string): boolean {
   const window = what.slice(what.lastIndexOf(' ') + 1)
   return window < day.slice(0, window.length)
+}
+
+/** Of table `account`. */
+interface AccountSums {
+  readonly balance: Pico
+  readonly paid_in: Pico
 }
 
 /** The rows of one key and day. */

@@ -27,6 +27,7 @@ import type {
   LedgerRow,
   Log,
   Orphan,
+  Raise,
   Settled,
   Settlement,
   TopUp,
@@ -132,7 +133,7 @@ export class SqliteLedger implements Ledger {
     this.#exportItems = parts.exportItems
     this.#unwritten = new UnwrittenCharges(client, log)
     const { accounts, spend, limits } = parts.snapshot
-    for (const { id, balance, paid } of accounts) Object.assign(this.#book(id), { balance, paid })
+    for (const { id, ...sums } of accounts) Object.assign(this.#book(id), sums)
     for (const { account, key, window, amount } of spend) {
       this.#book(account).key(key).window(window).settled = amount
     }
@@ -169,6 +170,10 @@ export class SqliteLedger implements Ledger {
   hold(hold: HoldRequest): HoldResult {
     this.#check()
     return this.#books.get(hold.account)?.hold(hold) ?? LOST
+  }
+
+  raise(raise: Raise): void {
+    this.#books.get(raise.account)?.raise(raise)
   }
 
   /** Resolves when the charge is on disk, or after ten seconds as `deferred`; the write is still tried then. */
@@ -336,8 +341,8 @@ export class SqliteLedger implements Ledger {
   /** Applies an imported item to its book. */
   #mirror(item: LedgerItem): void {
     const book = this.#book(item.account)
-    if (item.kind === 'account' || item.kind === 'top-up') book.paid = true
-    if (item.kind === 'top-up') book.balance -= item.cost
+    if (item.kind === 'account') book.paid ||= item.paid
+    if (item.kind === 'top-up') book.credit(-item.cost)
     if (item.kind === 'total') book.move(item.key, item.day, item.cost)
     if (item.kind === 'usage') book.move(item.key!, item.day!, item.cost)
     if (item.kind !== 'limits') return

@@ -126,6 +126,17 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
   CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';`,
+
+  // Sum of the top-ups, at most MAX_AMOUNT. It is added up in two parts, because intermediate sums may exceed 64 bits.
+  `ALTER TABLE account ADD COLUMN paid_in INTEGER NOT NULL DEFAULT 0
+    CHECK (paid_in BETWEEN 0 AND 4000000000000000000);
+  UPDATE account SET paid_in = topped.amount FROM (
+    SELECT account, CASE
+      WHEN -sum(cost / 1000000000) >= 4000000000 THEN 4000000000000000000
+      ELSE -sum(cost / 1000000000) * 1000000000 - sum(cost % 1000000000)
+    END AS amount
+    FROM usage WHERE kind = 'top-up' GROUP BY account
+  ) AS topped WHERE topped.account = account.id;`,
 ]
 
 /** Creates the folder if needed, claims it for this process, and opens its database. @throws CannotOpen */

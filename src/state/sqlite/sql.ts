@@ -1,6 +1,6 @@
 /** The SQL statements of the store, and the shapes of its rows. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Pico } from '../../money/money.ts'
+import { MAX_AMOUNT, type Pico } from '../../money/money.ts'
 import { checkAmount } from '../ledger/book.ts'
 import type { KeyLimits, LedgerRow, LimitsItem, RowItem } from '../ledger/ledger.ts'
 import { windowOf } from '../ledger/clock.ts'
@@ -73,7 +73,7 @@ export function all<Row>(query: StatementSync, ...args: (string | number | null)
 /** Adds a cost to the sums of its account, key and day. @throws SQLite's error when a sum leaves its bounds */
 export function charge(sql: Sql, account: string, key: string, day: string, cost: Pico): void {
   if (cost === 0n) return
-  sql.addBalance.run(account, -cost, 0)
+  sql.addBalance.run(account, -cost)
   for (const scope of ['lifetime', 'day', 'month'] as const) {
     sql.addSpend.run(account, key, windowOf(scope, day), cost)
   }
@@ -81,7 +81,7 @@ export function charge(sql: Sql, account: string, key: string, day: string, cost
 
 /** Adds a top-up to the balance, which ends the free tier. @throws RangeError for a balance that would pass the bound */
 export function credit(sql: Sql, account: string, amount: Pico): void {
-  const { balance } = sql.addBalance.get(account, amount, 1) as { balance: Pico }
+  const { balance } = sql.credit.get(account, amount) as { balance: Pico }
   checkAmount('the balance after this top-up', balance)
 }
 
@@ -180,7 +180,7 @@ export function prepare(db: DatabaseSync) {
     unmark: db.prepare('RELEASE one'),
     undo: db.prepare('ROLLBACK TO one'),
 
-    accounts: db.prepare('SELECT id, balance, paid FROM account'),
+    accounts: db.prepare('SELECT id, balance, paid, paid_in FROM account'),
     // 'lifetime' sorts after every day; a month sorts before its days.
     spend: db.prepare(
       `SELECT account, key, window, amount FROM spend
@@ -194,8 +194,13 @@ export function prepare(db: DatabaseSync) {
     ),
     booked: db.prepare('SELECT cost FROM usage WHERE request = ? AND kind = ? AND account = ?'),
     addBalance: db.prepare(
-      `INSERT INTO account (id, balance, paid) VALUES (?, ?, ?) ON CONFLICT (id)
-       DO UPDATE SET balance = balance + excluded.balance, paid = max(paid, excluded.paid)
+      `INSERT INTO account (id, balance, paid) VALUES (?, ?, 0) ON CONFLICT (id)
+       DO UPDATE SET balance = balance + excluded.balance`,
+    ),
+    credit: db.prepare(
+      `INSERT INTO account (id, balance, paid, paid_in) VALUES (?1, ?2, 1, ?2) ON CONFLICT (id)
+       DO UPDATE SET balance = balance + excluded.balance, paid = 1,
+         paid_in = min(paid_in + excluded.paid_in, ${MAX_AMOUNT})
        RETURNING balance`,
     ),
     addSpend: db.prepare(
@@ -229,7 +234,7 @@ export function prepare(db: DatabaseSync) {
          SELECT key, day, cost, seq FROM usage WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?
        ) GROUP BY key, day`,
     ),
-    balance: db.prepare('SELECT balance FROM account WHERE id = ?'),
+    sumsOf: db.prepare('SELECT balance, paid_in FROM account WHERE id = ?'),
     spendOf: db.prepare('SELECT key, window, amount FROM spend WHERE account = ?'),
     totalsOf: db.prepare('SELECT key, day, cost FROM total WHERE account = ?'),
 

@@ -31,6 +31,7 @@ export interface Snapshot {
     readonly id: string
     readonly balance: Pico
     readonly paid: boolean
+    readonly paidIn: Pico
   }[]
   readonly spend: readonly SpendColumns[]
   readonly limits: readonly Omit<LimitsItem, 'kind'>[]
@@ -138,7 +139,12 @@ export class Store {
   load(from: string): Snapshot {
     const { accounts, spend, limits } = this.#sql
     return {
-      accounts: all<AccountColumns>(accounts).map((row) => ({ ...row, paid: row.paid === 1n })),
+      accounts: all<AccountColumns>(accounts).map(({ id, balance, paid, paid_in: paidIn }) => ({
+        id,
+        balance,
+        paid: paid === 1n,
+        paidIn,
+      })),
       spend: all<SpendColumns>(spend, from, from),
       limits: all<LimitColumns>(limits).map(toLimits),
     }
@@ -328,6 +334,7 @@ interface AccountColumns {
   readonly id: string
   readonly balance: Pico
   readonly paid: bigint
+  readonly paid_in: Pico
 }
 
 type RowColumns = Omit<UsageColumns, 'account' | 'day'> & { readonly seq: bigint }

@@ -13,6 +13,7 @@ import {
   openInMemory,
   settlement,
 } from '../../state/sqlite/_engine.ts'
+import { holdOf } from '../../state/_hold.ts'
 
 const DAYS_MS = 86_400_000
 const SHA256 = 'a'.repeat(64)
@@ -43,7 +44,7 @@ async function lived() {
   now += 5 * DAYS_MS
   await ledger.fold(new Date(now))
   await ledger.settle(settlement('req_2', 1n, '20260520'))
-  const entry = { ...KEY, request: 'req_3', at: now, hold: 0n, free: false }
+  const entry = { ...KEY, request: 'req_3', at: now, ...holdOf(0n), free: false }
   ledger.enter({
     ...entry,
     revision: Number.MAX_SAFE_INTEGER,

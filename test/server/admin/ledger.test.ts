@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { LEASE_MS } from '../../../src/state/ledger/ledger.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
+import { holdOf } from '../../state/_hold.ts'
 
 const TOKEN = 'admin-token-of-the-test'
 const FREE_TIER = { rpm: 1, perDay: 1, concurrency: 1 }
@@ -26,7 +27,7 @@ async function orphans(account: string, ...requests: string[]): Promise<void> {
     await ledger.limits(account, call.key, { disabled: false, rpm: 99, concurrency: 9 }, 1)
     const entered = await ledger.enter({ ...call, freeTier: FREE_TIER })
     if (!entered.ok) throw new Error(entered.why)
-    await ledger.hold({ ...call, at: entered.at, hold: 0n, free: true })
+    await ledger.hold({ ...call, at: entered.at, ...holdOf(0n), free: true })
   }
   vi.setSystemTime(Date.now() + LEASE_MS)
   await ledger.account(account)

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { AccountBook } from '../../../src/state/ledger/book.ts'
 import { Clock } from '../../../src/state/ledger/clock.ts'
+import { holdOf } from '../_hold.ts'
 
 const DAY_MS = 86_400_000
 const LIMITS = { disabled: false, rpm: 2, concurrency: 10 }
@@ -15,7 +16,7 @@ describe('an account book', () => {
     book.key('key').window('lifetime').settled = 900n
     book.limit('key', { ...LIMITS, cap: { amount: 60n, scope: 'month' } }, 1)
     expect(book.enter(ENTRY)).toMatchObject({ ok: true, paid: true })
-    const hold = { ...LEASE, at: DAY_MS, hold: 1n, free: false }
+    const hold = { ...LEASE, at: DAY_MS, ...holdOf(1n), free: false }
     expect(book.hold(hold)).toMatchObject({ ok: false, why: 'cap', resetsAt: Date.UTC(1970, 1) })
     book.limit('key', { ...LIMITS, cap: { amount: 61n, scope: 'month' } }, 2)
     expect(book.hold(hold)).toMatchObject({ ok: true })

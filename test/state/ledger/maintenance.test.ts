@@ -52,7 +52,7 @@ describe('folding a ledger', () => {
     await first.ledger.close()
     const db = new DatabaseSync(join(first.path, 'ledger.db'))
     db.exec(`DROP TABLE total; DROP INDEX usage_day; DROP INDEX usage_orphan;
-      UPDATE meta SET version = 1`)
+      ALTER TABLE account DROP COLUMN paid_in; UPDATE meta SET version = 1`)
     db.close()
     const { ledger } = await open(first.path, () => NOON + 5 * DAY_MS)
     expect(await ledger.fold(new Date(NOON + 5 * DAY_MS))).toBe(1)
@@ -96,6 +96,7 @@ describe('folding a ledger', () => {
       discrepancies: [],
       sums: new Map([
         ['balance', -9000n],
+        ['paid in', 0n],
         ['spend of key key, lifetime', 9000n],
         ['spend of key key, 20260515', 9000n],
         ['spend of key key, 202605', 9000n],

@@ -14,6 +14,7 @@ import { folder } from '../../_folder.ts'
 import { ManualClock, type TestClock } from '../../conformance/ledger.ts'
 import { KEY, LIMITS } from '../sqlite/_engine.ts'
 import { hasRedis, NOT_INSTALLED, RedisServer, startCluster, type ServerOptions } from './_redis.ts'
+import { holdOf } from '../_hold.ts'
 
 export const installed = hasRedis()
 /** Reads the time of a {@link storedClock}. */
@@ -106,7 +107,7 @@ export async function admit(
   const lease = { account, key: KEY.key, request }
   const entered = await ledger.enter({ ...lease, revision: 1, freeTier: FREE_TIER })
   if (!entered.ok) throw new Error(`${request} was not admitted: ${entered.why}`)
-  const held = await ledger.hold({ ...lease, at: entered.at, hold, free: false })
+  const held = await ledger.hold({ ...lease, at: entered.at, ...holdOf(hold), free: false })
   if (!held.ok) throw new Error(`${request} was refused: ${held.why}`)
   return { ...lease, ...held }
 }

@@ -16,6 +16,7 @@ import {
   type Engine,
 } from './_engine.ts'
 import type { RedisServer } from './_redis.ts'
+import { holdOf } from '../_hold.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
@@ -100,7 +101,7 @@ describe('the redis engine', () => {
       // A very late settlement.
       await ledger.settle(settlement(`late_${i}`, 1n, '20260101'))
       const { at } = (await enter(engine, `try_${i}`)) as Admitted
-      const hold = { ...KEY, request: `try_${i}`, at, hold: 0n, free: false }
+      const hold = { ...KEY, request: `try_${i}`, at, ...holdOf(0n), free: false }
       expect(await ledger.hold(hold)).toEqual({
         ok: false,
         why: 'cap',
@@ -160,6 +161,26 @@ describe('the redis engine', () => {
     expect(await ledger.verify('acct')).toEqual([])
   })
 
+  it('adds up what was paid into a book of an older version', async () => {
+    const engine = await openAt(DAY_MS)
+    const { ledger } = engine
+    await pay(ledger)
+    await ledger.topUp({ account: 'acct', amount: parsePico('2'), reference: 'second' })
+    const stored = () => server.ask((client) => client.hget('gw:{acct}:book', 'in'))
+    expect(await stored()).toBe(String(parsePico('12')))
+    const forget = () => server.ask((client) => client.hdel('gw:{acct}:book', 'in'))
+    await forget()
+    expect(await ledger.verify('acct')).toEqual([])
+    // By the first hold beside another one, which needs it, and by the next top-up.
+    await admit(ledger, 'req_1', 1n)
+    await admit(ledger, 'req_2', 1n)
+    expect(await stored()).toBe(String(parsePico('12')))
+    await forget()
+    await ledger.topUp({ account: 'acct', amount: 1n, reference: 'third' })
+    expect(await stored()).toBe(String(parsePico('12') + 1n))
+    expect(await ledger.verify('acct')).toEqual([])
+  })
+
   it('removes the entry of a call that was refused with held, above 6,000 a minute too', async () => {
     const engine = await openAt(DAY_MS)
     const { ledger } = engine
@@ -169,7 +190,7 @@ describe('the redis engine', () => {
       await engine.at(DAY_MS + i * step)
       const { at, rate } = (await enter(engine, `req_${i}`)) as Admitted
       expect(rate.remaining).toBe(6998)
-      const hold = { ...KEY, request: `req_${i}`, at, hold: 0n, free: false }
+      const hold = { ...KEY, request: `req_${i}`, at, ...holdOf(1n), free: false }
       // Twice, because the first answer may have been lost.
       for (let time = 0; time < 2; time++) {
         expect(await ledger.hold(hold)).toMatchObject({ ok: false, why: 'held' })
@@ -228,7 +249,9 @@ describe('the redis engine', () => {
     expect(await server.ask((client) => client.hgetall('gw:{acct}:book'))).toEqual(before)
     const call = { ...KEY, request: 'req_2' }
     const { at } = (await ledger.enter({ ...call, revision: 1, freeTier: FREE_TIER })) as Admitted
-    await expect(ledger.hold({ ...call, at, hold: 1n, free: false })).rejects.toThrow(RangeError)
+    await expect(ledger.hold({ ...call, at, ...holdOf(1n), free: false })).rejects.toThrow(
+      RangeError,
+    )
   })
 
   describe('when the clock is set back an hour', () => {
@@ -305,7 +328,7 @@ describe('two redis engines on one store', () => {
       Array.from({ length: 40 }, async (_, i) => {
         const { ledger } = engines[i % 2]!
         const { at } = (await enter(engines[i % 2]!, `req_${i}`)) as Admitted
-        return ledger.hold({ ...KEY, request: `req_${i}`, at, hold, free: false })
+        return ledger.hold({ ...KEY, request: `req_${i}`, at, ...holdOf(hold), free: false })
       }),
     )
     expect(answers.filter(({ ok }) => ok)).toHaveLength(10)
@@ -322,7 +345,7 @@ describe('two redis engines on one store', () => {
     )
     expect(states.filter(({ state }) => state === 'charged')).toHaveLength(1)
     const { at } = (await enter(engines[1], 'req_2')) as Admitted
-    const second = { ...KEY, request: 'req_2', at, hold: 0n, free: false }
+    const second = { ...KEY, request: 'req_2', at, ...holdOf(0n), free: false }
     expect(await engines[1].ledger.hold(second)).toMatchObject({ why: 'cap', scope: 'lifetime' })
     expect(await engines[1].ledger.key('acct', 'key')).toMatchObject({ lifetime: 100n })
   })

@@ -7,6 +7,7 @@ import { folder } from '../../_folder.ts'
 import { collect, KEY, LIMITS, settlement } from '../sqlite/_engine.ts'
 import { admit, FREE_TIER, needRedis, open, pay, serverForTest, sharedServer } from './_engine.ts'
 import { Address, startReplica, type RedisServer } from './_redis.ts'
+import { holdOf } from '../_hold.ts'
 
 const HOUR_MS = 3_600_000
 const AWAY = { status: 503, code: 'service_unavailable', headers: { 'retry-after': '1' } }
@@ -67,7 +68,7 @@ describe('while Redis hangs', () => {
     await Promise.all(
       [
         enter(ledger, 'req_new'),
-        ledger.hold({ ...pending, at: 0, hold: 1n, free: false }),
+        ledger.hold({ ...pending, at: 0, ...holdOf(1n), free: false }),
         records.get('account:acct'),
         ledger.account('acct'),
       ].map((asked) => expect(asked).rejects.toMatchObject(AWAY)),

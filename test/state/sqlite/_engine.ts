@@ -16,6 +16,7 @@ import type {
 import type { Records } from '../../../src/state/records.ts'
 import { openMemory, type MemoryOptions } from '../../../src/state/sqlite/memory.ts'
 import { folder } from '../../_folder.ts'
+import { holdOf } from '../_hold.ts'
 
 // As the command line does. The ledger's thread starts in a third of the time.
 enableCompileCache()
@@ -80,7 +81,7 @@ export function admit(ledger: SqliteLedger, request: string, hold = 0n): Lease &
   const lease = { ...KEY, request }
   const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
   const entered = ledger.enter({ ...lease, revision: 1, freeTier }) as Admitted
-  const held = ledger.hold({ ...lease, at: entered.at, hold, free: false })
+  const held = ledger.hold({ ...lease, at: entered.at, ...holdOf(hold), free: false })
   if (!held.ok) throw new Error(`${request} was refused: ${held.why}`)
   return { ...lease, ...held }
 }

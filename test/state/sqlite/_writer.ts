@@ -4,6 +4,7 @@
  */
 import { openSqlite } from '../../../src/state/sqlite/engine.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
+import { holdOf } from '../_hold.ts'
 
 const WRITERS = 48
 const ACCOUNTS = 5
@@ -32,7 +33,7 @@ async function write(writer: number): Promise<void> {
     const lease = { account, key: `key${n}`, request }
     const entered = ledger.enter({ ...lease, revision: 1, freeTier })
     if (!entered.ok) throw new Error(`refused: ${entered.why}`)
-    const held = ledger.hold({ ...lease, at: entered.at, hold: 10n, free: false })
+    const held = ledger.hold({ ...lease, at: entered.at, ...holdOf(10n), free: false })
     if (!held.ok) throw new Error(`refused: ${held.why}`)
     const cost = BigInt(Math.floor(Math.random() * 1e9))
     const usage = { at: entered.at, endpoint: 'chat', model: 'm', outcome: 'completed' } as const

@@ -19,6 +19,7 @@ import {
   settlement,
   WRITER,
 } from './_engine.ts'
+import { holdOf } from '../_hold.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -34,8 +35,8 @@ describe('the SQLite engine', () => {
     const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
     const entered = ledger.enter({ ...lease, revision: 1, freeTier })
     expect(entered).toMatchObject({ ok: true, at: NOON, lease: NOON + LEASE_MS })
-    const held = ledger.hold({ ...lease, at: NOON, hold: 1n, free: false })
-    expect(held).toEqual({ ok: true, day: DAY, billed: true })
+    const held = ledger.hold({ ...lease, at: NOON, ...holdOf(1n), free: false })
+    expect(held).toEqual({ ok: true, day: DAY, billed: true, tight: false })
     expect(ledger.leave(lease)).toBeUndefined()
   })
 
@@ -166,7 +167,7 @@ describe('a folder that is opened again', () => {
     const topUp = { account: 'acct', amount: 1n, reference: 'first' }
     expect(await ledger.topUp(topUp)).toMatchObject({ state: 'duplicate', cost: -(10n ** 13n) })
     await ledger.settle(settlement('req_3', 10n))
-    const hold = { ...KEY, request: 'req_4', at: NOON, hold: 0n, free: false }
+    const hold = { ...KEY, request: 'req_4', at: NOON, ...holdOf(0n), free: false }
     ledger.enter({ ...entry, request: 'req_4', revision: 7 })
     expect(ledger.hold(hold)).toMatchObject({ ok: false, why: 'cap', scope: 'day' })
     expect(await ledger.verify()).toEqual([])

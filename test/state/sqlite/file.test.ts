@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
+import { MAX_AMOUNT } from '../../../src/money/money.ts'
 import { checkVersion, judgeFileSystem, openDatabase } from '../../../src/state/sqlite/file.ts'
 import { Store, type StoreCommand, type WriteName } from '../../../src/state/sqlite/store.ts'
 import { folder } from '../../_folder.ts'
@@ -21,6 +22,7 @@ import {
   settlement,
   WRITER,
 } from './_engine.ts'
+import { holdOf } from '../_hold.ts'
 
 describe('a disk that cannot be written', () => {
   it('admits nothing, keeps settlements, and writes them when it can', async () => {
@@ -41,7 +43,7 @@ describe('a disk that cannot be written', () => {
     const entry = { ...KEY, request: 'req_3', revision: 1 }
     const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
     expect(() => ledger.enter({ ...entry, freeTier })).toThrow(Unavailable)
-    const hold = { ...KEY, request: 'req_1', at: NOON, hold: 0n, free: false }
+    const hold = { ...KEY, request: 'req_1', at: NOON, ...holdOf(0n), free: false }
     expect(() => ledger.hold(hold)).toThrow(Unavailable)
     const topUp = { account: 'acct', amount: 1n, reference: 'more' }
     await expect(ledger.topUp(topUp)).rejects.toThrow(Unavailable)
@@ -97,6 +99,33 @@ describe('a disk that cannot be written', () => {
   })
 })
 
+it('a ledger of an older version gets the sums of what was paid in', async () => {
+  const path = await folder({})
+  const first = await open(path)
+  const paid = [5n, 4n * 10n ** 18n - 7n, 10n ** 18n + 1n]
+  for (const [i, amount] of paid.entries()) {
+    const topUp = { account: `acct_${i % 2}`, amount, reference: `invoice ${i}` }
+    await first.ledger.topUp(topUp)
+  }
+  await first.ledger.topUp({ account: 'acct_1', amount: 1n, reference: 'invoice 4' })
+  await first.ledger.settle({ ...settlement('req', 4n * 10n ** 18n), account: 'acct_1' })
+  await first.ledger.topUp({ account: 'acct_1', amount: 10n ** 18n, reference: 'invoice 5' })
+  await first.ledger.close()
+  const db = new DatabaseSync(join(path, 'ledger.db'), { readBigInts: true })
+  const paidIn = () => db.prepare('SELECT id, paid_in FROM account ORDER BY id').all()
+  const stored = paidIn()
+  // Beyond four million USD it is not counted on.
+  expect(stored).toEqual([
+    { id: 'acct_0', paid_in: 10n ** 18n + 6n },
+    { id: 'acct_1', paid_in: MAX_AMOUNT },
+  ])
+  db.exec('ALTER TABLE account DROP COLUMN paid_in; UPDATE meta SET version = 2')
+  const second = await open(path)
+  expect(paidIn()).toEqual(stored)
+  db.close()
+  expect(await second.ledger.verify()).toEqual([])
+})
+
 it('a long history is added up in steps', async () => {
   const db = openDatabase(join(await folder({}), 'ledger.db'))
   onTestFinished(() => db.close())
@@ -109,6 +138,7 @@ it('a long history is added up in steps', async () => {
     discrepancies: [],
     sums: new Map([
       ['balance', -15_003n],
+      ['paid in', 0n],
       ['spend of key key, lifetime', 15_003n],
       ['spend of key key, 20260515', 15_003n],
       ['spend of key key, 202605', 15_003n],
@@ -141,8 +171,8 @@ it('an illegal write is refused, and the rest of its batch is stored', async () 
   expect(outcomes).toEqual([fresh, fresh, refused, refused, refused, refused, last])
   expect(store.rows('acct', Infinity, 9).map(({ request }) => request)).toEqual(['req_2', 'req_1'])
   expect(store.load(DAY).accounts).toEqual([
-    { id: 'acct', balance: -2n * most, paid: false },
-    { id: 'other', balance: -7n, paid: false },
+    { id: 'acct', balance: -2n * most, paid: false, paidIn: 0n },
+    { id: 'other', balance: -7n, paid: false, paidIn: 0n },
   ])
 })
 
@@ -231,7 +261,7 @@ describe('a folder', () => {
     db.exec('CREATE TABLE other (x)')
     expect(await refusalOf(path)).toContain('is a database, but not a ledger')
     db.exec('DROP TABLE other; CREATE TABLE meta (version INTEGER); INSERT INTO meta VALUES (99)')
-    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 2')
+    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 3')
     db.close()
   })
 

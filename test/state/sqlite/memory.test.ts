@@ -8,6 +8,7 @@ import {
 } from '../../../src/state/ledger/ledger.ts'
 import { ledgerConformance } from '../../conformance/ledger.ts'
 import { collect, openInMemory } from './_engine.ts'
+import { holdOf } from '../_hold.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
@@ -42,8 +43,8 @@ describe('a ledger in memory', () => {
     const { ledger } = await openPaid(() => DAY_MS)
     const entered = ledger.enter(ENTRY) as Admitted
     expect(entered).toMatchObject({ ok: true, at: DAY_MS, lease: DAY_MS + LEASE_MS })
-    const held = ledger.hold({ ...LEASE, at: entered.at, hold: 1n, free: false })
-    expect(held).toEqual({ ok: true, day: '19700102', billed: true })
+    const held = ledger.hold({ ...LEASE, at: entered.at, ...holdOf(1n), free: false })
+    expect(held).toEqual({ ok: true, day: '19700102', billed: true, tight: false })
     expect(ledger.leave(LEASE)).toBeUndefined()
   })
 
@@ -133,7 +134,7 @@ describe('a ledger in memory', () => {
       await ledger.settle(settled(`late_${i}`, 1n, '20260101'))
       const request = `try_${i}`
       const { at } = ledger.enter({ ...ENTRY, request }) as Admitted
-      const held = ledger.hold({ ...LEASE, request, at, hold: 0n, free: false })
+      const held = ledger.hold({ ...LEASE, request, at, ...holdOf(0n), free: false })
       expect(held).toMatchObject({ ok: false, why: 'cap', scope: 'day', resetsAt: now + DAY_MS })
       ledger.leave({ ...LEASE, request })
     }
@@ -177,7 +178,7 @@ describe('a ledger in memory', () => {
       const { ledger } = await openPaid(() => now)
       const hold = (request: string) => {
         const { at } = ledger.enter({ ...ENTRY, request }) as Admitted
-        return ledger.hold({ ...LEASE, request, at, hold: 1n, free: false })
+        return ledger.hold({ ...LEASE, request, at, ...holdOf(1n), free: false })
       }
       expect(hold('req_1')).toMatchObject({ day: '19700111' })
       now -= HOUR_MS

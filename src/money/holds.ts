@@ -1,0 +1,205 @@
+/**
+ * What is held while a call runs: what it will probably cost, learned from earlier calls, and the most that it can cost.
+ * Both only reserve money, so they are computed with estimates; what a call is charged depends on its usage alone.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Usage } from '../plugin.ts'
+import { parsePico, priceUsage, type Pico, type Prices, type UsageLine } from './money.ts'
+
+/** How much a call will consume, as far as its request tells. */
+export interface Estimate {
+  /** What a request consumes at least that was sent and never answered. */
+  readonly least: Usage
+  /** Input tokens and units as they will probably be counted. Tokens of the answer are not part of it. */
+  readonly expected: Usage
+  /** The same, at most. */
+  readonly most: Usage
+  /** Absent where the answer has no tokens. */
+  readonly output?: OutputEstimate
+}
+
+/** Tokens of an answer. */
+interface OutputEstimate {
+  /** The most tokens of one choice that the vendor is told, or is known to write. */
+  readonly limit: number
+  readonly choices: number
+  /** The answer is made of image tokens. */
+  readonly isImage?: boolean
+}
+
+/** `adaptive` holds what a call will probably cost, `ceiling` the most that it can cost. */
+type HoldPolicy = 'adaptive' | 'ceiling'
+
+/** The two figures of a hold, and what the first one is made of. */
+export interface HoldFigures {
+  /** At most the ceiling. */
+  readonly expected: Pico
+  readonly ceiling: Pico
+  /** The part of `expected` that pays for tokens of the answer. */
+  readonly output: Pico
+  /** Tokens of the answer, all choices together, that this part pays for. */
+  readonly outputTokens: number
+}
+
+/** A call that has completed, as its hold learns from it. */
+interface LearnedCall {
+  readonly estimate: Estimate
+  /** What the model consumed. */
+  readonly line: UsageLine
+  /** From the arrival of the request to the end of its answer. */
+  readonly seconds: number
+}
+
+/** An account and a model, and the prices of the model. */
+interface Subject {
+  readonly account: string
+  readonly model: string
+  readonly prices: Prices
+}
+
+/** What calls of an account to a model have consumed. */
+interface Learned {
+  /** Mean of the input's cost, divided by its estimate. */
+  ratio: number
+  /** Mean of the output tokens of a choice, and the mean deviation from it. */
+  mean: number
+  deviation: number
+}
+
+/**
+ * One million USD: above any balance, and far below the largest amount a ledger accepts. A client may ask for any number
+ * of tokens, also for a model without a known output limit.
+ */
+const LARGEST_HOLD = parsePico('1000000')
+const MAX_SUBJECTS = 20_000
+const MAX_MODELS = 1000
+/** Output tokens of a choice that are expected where nothing is known. */
+const PRIOR_TOKENS = 2048
+/** Tokens a second of a model where nothing is known. */
+const PRIOR_RATE = 80
+/** Output tokens of a choice that are expected at least, so that a hold which doubles soon covers any answer. */
+const LEAST_TOKENS = 16
+const [LOWEST_RATIO, HIGHEST_RATIO] = [0.05, 8]
+/** Weight of one call in a mean; a longer answer counts more, because too small a hold costs more than too large a one. */
+const WEIGHT = 1 / 16
+const WEIGHT_OF_LONGER = 1 / 4
+
+/** Members of a usage that count tokens of the input. */
+const INPUT = [
+  'promptTokens',
+  'cachedTokens',
+  'cacheWriteTokens',
+  'audioInputTokens',
+  'imageInputTokens',
+] as const
+
+/**
+ * Computes holds, and learns from calls what an account's calls of a model consume. What it learns lives in memory, one set
+ * per gateway.
+ */
+export class HoldEstimator {
+  readonly #learned = new LRUCache<string, Learned>({ max: MAX_SUBJECTS })
+  /** Tokens a second, by model. */
+  readonly #rates = new LRUCache<string, number>({ max: MAX_MODELS })
+
+  /** The figures of one call, each at most {@link LARGEST_HOLD}. */
+  of(policy: HoldPolicy, subject: Subject, { expected, most, output }: Estimate): HoldFigures {
+    const { prices } = subject
+    const { limit = 0, choices = 1, isImage = false } = output ?? {}
+    const ceiling = costOf({ ...most, ...dearest(prices, choices * limit) }, prices)
+    const { ratio, mean, deviation } = this.#of(subject)
+    const tokens = Math.min(limit, Math.max(LEAST_TOKENS, Math.ceil(mean + 2 * deviation)))
+    const outputTokens = policy === 'ceiling' ? choices * limit : choices * tokens
+    const input = costOf({ ...expected, ...scaled(expected, ratio) }, prices)
+    const answer = costOf(outputOf(outputTokens, isImage), prices, 'guard')
+    const sum = policy === 'ceiling' ? ceiling : least(input + answer, ceiling)
+    return { expected: sum, ceiling, output: least(answer, sum), outputTokens }
+  }
+
+  /** Tokens that a model writes in a second. */
+  rateOf(model: string): number {
+    return this.#rates.get(model) ?? PRIOR_RATE
+  }
+
+  /** Learns from a call that has completed. */
+  learn(subject: Subject, { estimate, line, seconds }: LearnedCall): void {
+    const name = nameOf(subject)
+    const isFirst = !this.#learned.has(name)
+    const known = this.#of(subject)
+    this.#learned.set(name, known)
+    const { usage, prices } = line
+    const estimated = costOf(scaled(estimate.expected, 1), prices, 'guard')
+    const paid = costOf(scaled(usage, 1), prices, 'guard')
+    if (estimated > 0n) {
+      const ratio = known.ratio + (Number(paid) / Number(estimated) - known.ratio) * WEIGHT
+      known.ratio = Math.min(HIGHEST_RATIO, Math.max(LOWEST_RATIO, ratio))
+    }
+    if (!estimate.output) return
+    const tokens = usage.completionTokens ?? 0
+    const each = tokens / estimate.output.choices
+    if (isFirst) {
+      known.mean = each
+      known.deviation = each / 2
+    } else {
+      const difference = each - known.mean
+      known.mean += difference * (difference > 0 ? WEIGHT_OF_LONGER : WEIGHT)
+      known.deviation += (Math.abs(difference) - known.deviation) * WEIGHT
+    }
+    if (tokens === 0 || seconds <= 0) return
+    const rate = this.#rates.get(subject.model)
+    const now = tokens / seconds
+    this.#rates.set(subject.model, rate === undefined ? now : rate + (now - rate) * WEIGHT)
+  }
+
+  #of(subject: Subject): Learned {
+    const known = this.#learned.get(nameOf(subject))
+    return known ?? { ratio: 1, mean: PRIOR_TOKENS, deviation: 0 }
+  }
+}
+
+/** The estimate of a request to whose prompt so many tokens are added, and whose answer has so many at most. */
+export function withPrompt(estimate: Estimate, added: number, outputLimit = Infinity): Estimate {
+  const { expected, most, output } = estimate
+  return {
+    ...estimate,
+    expected: { ...expected, promptTokens: (expected.promptTokens ?? 0) + added },
+    most: { ...most, promptTokens: (most.promptTokens ?? 0) + 2 * added },
+    ...(output && { output: { ...output, limit: Math.min(output.limit, outputLimit) } }),
+  }
+}
+
+function nameOf({ account, model }: Subject): string {
+  return `${account} ${model}`
+}
+
+/** @param source a line of the model pays the fee of a request, other lines do not */
+function costOf(usage: Usage, prices: Prices, source: UsageLine['source'] = 'model'): Pico {
+  return least(priceUsage([{ source, usage, prices }]).cost, LARGEST_HOLD)
+}
+
+function least(amount: Pico, most: Pico): Pico {
+  return amount < most ? amount : most
+}
+
+/** The input tokens of a usage, multiplied. */
+function scaled(usage: Usage, factor: number): Usage {
+  const input: { -readonly [Member in keyof Usage]: Usage[Member] } = {}
+  for (const member of INPUT) {
+    const tokens = usage[member]
+    if (tokens !== undefined) input[member] = Math.ceil(tokens * factor)
+  }
+  return input
+}
+
+function outputOf(completionTokens: number, isImage: boolean): Usage {
+  return isImage ? { completionTokens, imageOutputTokens: completionTokens } : { completionTokens }
+}
+
+/** Tokens of an answer at the dearest price of output. */
+function dearest({ completion = 0n, audio_output, image_output }: Prices, tokens: number): Usage {
+  const audio = audio_output ?? completion
+  const image = image_output ?? completion
+  if (image > completion && image >= audio) return outputOf(tokens, true)
+  if (audio > completion) return { completionTokens: tokens, audioOutputTokens: tokens }
+  return outputOf(tokens, false)
+}
