@@ -283,6 +283,11 @@ export class UpstreamFailure extends GatewayError {
   }
 }
 
+/** The vendor sent no answer, or an impossible one. */
+export function brokenAnswer(message: string, cause?: unknown): UpstreamFailure {
+  return new UpstreamFailure('upstream_error', message, { cause })
+}
+
 /** One mistake in the configuration. */
 export interface ConfigIssue {
   /** Dotted path of the member, such as `providers.openai.options.apiKey`. */

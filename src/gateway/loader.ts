@@ -103,11 +103,7 @@ export async function loadEach<Entry>(
   if (issues.length > 0) throw broken(issues)
 }
 
-/**
- * Loads a provider.
- * @param instance the name under `providers`
- * @throws ConfigError with issues at `providers.<instance>.use` and `.options`
- */
+/** Loads a provider. @throws ConfigError with issues at `providers.<instance>.use` and `.options` */
 export async function loadProvider(
   instance: string,
   settings: Config['providers'][string],
@@ -118,11 +114,7 @@ export async function loadProvider(
   return { plugin, provider: made }
 }
 
-/**
- * Loads a search engine.
- * @param name under `search.engines`
- * @throws ConfigError with issues at `search.engines.<name>.use` and `.options`
- */
+/** Loads a search engine. @throws ConfigError with issues at `search.engines.<name>.use` and `.options` */
 export async function loadSearch(
   name: string,
   settings: Config['search']['engines'][string],

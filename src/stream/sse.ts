@@ -1,7 +1,7 @@
 /** Reads the server-sent events of model providers. Events may be cut anywhere into chunks. */
 import { StringDecoder } from 'node:string_decoder'
 import { createParser } from 'eventsource-parser'
-import { UpstreamFailure } from '../errors/errors.ts'
+import { brokenAnswer } from '../errors/errors.ts'
 import { toFlow } from './flow.ts'
 import type { Flow, Step } from '../plugin.ts'
 
@@ -27,7 +27,7 @@ class EventReader implements Step<Uint8Array, any> {
     onError: ({ type }) => {
       // The parser also reports unknown fields, which the standard says to ignore.
       if (type !== 'max-buffer-size-exceeded') return
-      throw failure('The model provider sent an event that is too large.')
+      throw brokenAnswer('The model provider sent an event that is too large.')
     },
   })
   #emit: Emit = () => {}
@@ -56,10 +56,6 @@ function parse(payload: string): unknown {
     return JSON.parse(payload)
   } catch {
     // Without the cause: its message quotes the payload, and no body may be logged.
-    throw failure('The model provider sent an event that is not JSON.')
+    throw brokenAnswer('The model provider sent an event that is not JSON.')
   }
-}
-
-function failure(message: string): UpstreamFailure {
-  return new UpstreamFailure('upstream_error', message)
 }

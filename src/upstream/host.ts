@@ -4,7 +4,7 @@ import type { ConsolaInstance } from 'consola'
 import { ofetch } from 'ofetch'
 import { Pool, type Dispatcher } from 'undici'
 import { Buffer, isAscii } from 'node:buffer'
-import { UpstreamFailure } from '../errors/errors.ts'
+import { UpstreamFailure, brokenAnswer } from '../errors/errors.ts'
 import { abortScopeOf, type DeploymentLimits, offAbort, onAbort } from '../lifetime/scope.ts'
 import type { Host, UpstreamRequest, UpstreamResponse, Batch, Flow, Source } from '../plugin.ts'
 import { RawJson } from '../stream/raw-json.ts'
@@ -245,7 +245,7 @@ export class HttpExchange
       }
       if (bytes > limit) {
         this.close(false)
-        throw upstreamError('The model provider sent an answer that is too large.')
+        throw brokenAnswer('The model provider sent an answer that is too large.')
       }
       last = batch.last
     }
@@ -357,12 +357,8 @@ function toFailure(cause: Error & { code?: string }): UpstreamFailure {
     case 'EAI_AGAIN':
     case 'EHOSTUNREACH':
     case 'ENETUNREACH':
-      return upstreamError('The model provider could not be reached.', cause)
+      return brokenAnswer('The model provider could not be reached.', cause)
     default:
-      return upstreamError('The model provider closed the connection early.', cause)
+      return brokenAnswer('The model provider closed the connection early.', cause)
   }
-}
-
-function upstreamError(message: string, cause?: Error): UpstreamFailure {
-  return new UpstreamFailure('upstream_error', message, { cause })
 }

@@ -8,13 +8,7 @@ import type {
   TextPiece,
   AtomicPiece,
 } from '../../guard/adapter.ts'
-import type {
-  Channel,
-  ChatChunk,
-  ChatChunkChoice,
-  ChatDelta,
-  ReasoningDetail,
-} from '../../plugin.ts'
+import type { ChatChunk, ChatChunkChoice, ChatDelta, ReasoningDetail } from '../../plugin.ts'
 import { wantsUsageChunk, type ChatRequest } from './request.ts'
 import { stringsIn, stringsInJson } from '../shared/texts.ts'
 import { chatTexts, withhold } from './guard-input.ts'
@@ -51,14 +45,16 @@ const KNOWN = new Set([
   'annotations',
 ])
 
-type Take = (piece: OutputPiece<ChatChunk>) => void
+type Removed = (field: string) => void
 
 class ChatCodec implements OutputCodec<ChatChunk> {
   /** The current block of reasoning of each choice. */
   readonly #blocks = new Map<number, number>()
 
-  split(chunk: ChatChunk, take: Take, removed: (field: string) => void): void {
-    for (const choice of chunk.choices) this.#choice(chunk, choice, take, removed)
+  split(chunk: ChatChunk, take: (piece: OutputPiece<ChatChunk>) => void, removed: Removed): void {
+    for (const choice of chunk.choices) {
+      for (const piece of this.#piecesOf(chunk, choice, removed)) take(piece)
+    }
   }
 
   cut(
@@ -97,94 +93,72 @@ class ChatCodec implements OutputCodec<ChatChunk> {
     }
   }
 
-  #choice(
+  #piecesOf(
     chunk: ChatChunk,
-    choice: ChatChunkChoice,
-    take: Take,
-    removed: (field: string) => void,
-  ): void {
-    const { index = 0, delta, logprobs, finish_reason } = choice
-    if (logprobs) removed('logprobs')
-    if (delta) {
-      for (const name in delta) {
-        if (!KNOWN.has(name) && delta[name] !== undefined) removed(name)
-      }
-      this.#delta(chunk, index, delta, take, removed)
-    }
-    if (!finish_reason) return
-    take({ kind: 'finish', choice: index, part: only(chunk, index, {}, finish_reason) })
-  }
-
-  #delta(
-    chunk: ChatChunk,
-    choice: number,
-    delta: ChatDelta,
-    take: Take,
-    removed: (field: string) => void,
-  ): void {
-    const { role, content, refusal, reasoning_details, tool_calls, annotations } = delta
+    { index: choice = 0, delta, logprobs, finish_reason }: ChatChunkChoice,
+    removed: Removed,
+  ): OutputPiece<ChatChunk>[] {
+    const pieces: OutputPiece<ChatChunk>[] = []
     const part = (said: ChatDelta) => only(chunk, choice, said)
-    if (role) {
-      const opening = { role, content: '', refusal: null }
-      take({ kind: 'mark', choice, opens: true, part: part(opening) })
+    if (logprobs) removed('logprobs')
+    for (const name in delta) if (!KNOWN.has(name) && delta[name] !== undefined) removed(name)
+    if (delta?.role) {
+      const opening = { role: delta.role, content: '', refusal: null }
+      pieces.push({ kind: 'mark', choice, opens: true, part: part(opening) })
     }
-    for (const detail of reasoning_details ?? []) {
-      this.#reasoning(choice, detail, part, take, removed)
+    for (const detail of delta?.reasoning_details ?? []) {
+      for (const entry of entriesOf(detail, removed)) {
+        const piece = this.#reasoning(choice, entry, part)
+        if (piece) pieces.push(piece)
+        else removed('reasoning_details')
+      }
     }
-    const text = (channel: Channel, said: string | null | undefined) => {
-      if (!said) return
-      take({
-        kind: 'text',
-        choice,
-        channel,
-        text: said,
-        textOnly: true,
-        part: part({ [channel]: said }),
-      })
+    for (const channel of ['content', 'refusal'] as const) {
+      const text = delta?.[channel]
+      if (!text) continue
+      const said = part({ [channel]: text })
+      pieces.push({ kind: 'text', choice, channel, text, textOnly: true, part: said })
     }
-    text('content', content)
-    text('refusal', refusal)
-    const fragment = (index: number, size: number, said: ChatDelta) =>
-      take({ kind: 'fragment', choice, channel: 'tool_call', index, size, part: part(said) })
-    for (const call of tool_calls ?? []) {
-      const { name, arguments: args, input } = { ...call.function, ...call.custom }
-      const size = (name?.length ?? 0) + (args?.length ?? 0) + (input?.length ?? 0)
-      fragment(call.index ?? 0, size, { tool_calls: [call] })
+    const tool = { kind: 'fragment', choice, channel: 'tool_call' } as const
+    for (const call of delta?.tool_calls ?? []) {
+      const size = lengthOf({ ...call.function, ...call.custom })
+      pieces.push({ ...tool, index: call.index ?? 0, size, part: part({ tool_calls: [call] }) })
     }
-    const legacy = delta.function_call as { name?: string; arguments?: string } | undefined
+    const legacy = delta?.function_call
     if (legacy) {
-      const size = (legacy.name?.length ?? 0) + (legacy.arguments?.length ?? 0)
-      fragment(0, size, { function_call: legacy })
+      const said = part({ function_call: legacy })
+      pieces.push({ ...tool, index: 0, size: lengthOf(legacy), part: said })
     }
-    if (annotations) take(annotationsPiece(choice, annotations, part))
+    if (delta?.annotations) pieces.push(annotationsPiece(choice, delta.annotations, part))
+    if (finish_reason) {
+      pieces.push({ kind: 'finish', choice, part: only(chunk, choice, {}, finish_reason) })
+    }
+    return pieces
   }
 
+  /** Undefined for text that returns to an earlier block: guards would read it in another order than it is shown. */
   #reasoning(
     choice: number,
-    detail: ReasoningDetail,
+    entry: ReasoningDetail,
     part: (said: ChatDelta) => ChatChunk,
-    take: Take,
-    removed: (field: string) => void,
-  ): void {
-    for (const entry of entriesOf(detail, removed)) {
-      const { type, summary, index = 0 } = entry
-      const text = entry.text || summary
-      const said: ChatDelta = { content: '', reasoning_details: [entry] }
-      const base = { choice, channel: 'reasoning' } as const
-      if (!text) {
-        const lasting = type === 'reasoning.encrypted'
-        take({ ...base, kind: 'mark', keptWhenDropped: lasting, part: part(said) })
-      } else if (index < (this.#blocks.get(choice) ?? 0)) {
-        // Blocks are read one after the other: text that returns to an earlier one would be read in another order
-        // than shown.
-        removed('reasoning_details')
-      } else {
-        this.#blocks.set(choice, index)
-        said.reasoning = text
-        take({ ...base, kind: 'text', droppable: true, text, part: part(said) })
-      }
+  ): OutputPiece<ChatChunk> | undefined {
+    const { type, summary, index = 0 } = entry
+    const text = entry.text || summary
+    const said: ChatDelta = { content: '', reasoning_details: [entry] }
+    const base = { choice, channel: 'reasoning' } as const
+    if (!text) {
+      const lasting = type === 'reasoning.encrypted'
+      return { ...base, kind: 'mark', keptWhenDropped: lasting, part: part(said) }
     }
+    if (index < (this.#blocks.get(choice) ?? 0)) return undefined
+    this.#blocks.set(choice, index)
+    const shown = part({ ...said, reasoning: text })
+    return { ...base, kind: 'text', droppable: true, text, part: shown }
   }
+}
+
+function lengthOf({ name, arguments: args, input }: any): number {
+  return (name?.length ?? 0) + (args?.length ?? 0) + (input?.length ?? 0)
 }
 
 /** Members of a reasoning entry that hold its content, and the type that each means. */

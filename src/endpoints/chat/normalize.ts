@@ -2,7 +2,7 @@
  * Brings chat streams into normal form. Vendors differ in roles, tool indexes and finish reasons; the normal form is
  * what every client library can read. Pure: no clock, no socket, no money.
  */
-import { UpstreamFailure } from '../../errors/errors.ts'
+import { brokenAnswer } from '../../errors/errors.ts'
 import type { ChatChunk, ChatDelta, ReasoningDetail, Step, ToolCallDelta } from '../../plugin.ts'
 
 /** The common members of all chunks of an answer, and options of the request. */
@@ -64,10 +64,7 @@ class AnswerState {
   push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
     this.#emitTo = emit
     if (chunk.error || chunk.choices?.[0]?.finish_reason === 'error') {
-      throw new UpstreamFailure(
-        'upstream_error',
-        'The model provider reported an error in its stream.',
-      )
+      throw brokenAnswer('The model provider reported an error in its stream.')
     }
     if ((chunk.usage && !chunk.usageIsPartial) || chunk.endOfStream) this.#ended = true
     const { choices, system_fingerprint: fingerprint, service_tier: tier } = chunk
@@ -96,7 +93,7 @@ class AnswerState {
   end(emit: (chunk: ChatChunk) => void): void {
     this.#emitTo = emit
     if (!this.#ended && !(this.#choices.length > 0 && this.#choices.every((c) => c.finishReason))) {
-      throw new UpstreamFailure('upstream_error', 'The model provider closed the stream early.')
+      throw brokenAnswer('The model provider closed the stream early.')
     }
     if (this.#choices.length === 0) this.#open(0)
     for (const choice of this.#choices) choice.flush()
@@ -106,10 +103,7 @@ class AnswerState {
   /** Opens choices in ascending order, as OpenAI's clients expect: a first chunk for choice 2 opens 0 and 1 too. */
   #open(index: number): ChoiceState {
     if (!Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
-      throw new UpstreamFailure(
-        'upstream_error',
-        'The model provider sent a choice with an impossible index.',
-      )
+      throw brokenAnswer('The model provider sent a choice with an impossible index.')
     }
     for (let i = this.#choices.length; i <= index; i++) {
       this.#choices.push(
@@ -226,10 +220,7 @@ class ChoiceState {
     for (const call of this.#calls) {
       call.pending += call.text.rest()
       if (!call.name) {
-        throw new UpstreamFailure(
-          'upstream_error',
-          'The model provider sent a tool call without a name.',
-        )
+        throw brokenAnswer('The model provider sent a tool call without a name.')
       }
       // Clients parse arguments as JSON; vendors send nothing for an empty object.
       if (call.bare && call.type === 'function' && complete) call.pending = '{}'
@@ -302,7 +293,7 @@ class ChoiceState {
       return known
     }
     if (this.#calls.length >= MAX_TOOL_CALLS) {
-      throw new UpstreamFailure('upstream_error', 'The model provider sent too many tool calls.')
+      throw brokenAnswer('The model provider sent too many tool calls.')
     }
     const call: ToolCall = {
       index: this.#calls.length,

@@ -1,5 +1,5 @@
 /** Images of a provider in normal form: partial images, then all images that the client asked for. */
-import { UpstreamFailure } from '../../errors/errors.ts'
+import { brokenAnswer } from '../../errors/errors.ts'
 import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
 import type { GeneratedImage, ImageEvent, ImageResult, Step, Usage } from '../../plugin.ts'
 import type { Billed } from '../shared/billing.ts'
@@ -61,7 +61,7 @@ export class NormalizeImages implements Step<ImageEvent, ImagePart> {
     if (event.type === 'partial') return this.#partial(event.b64_json, emit)
     const { n = 1 } = this.#request
     if (!Array.isArray(event.data) || event.data.length < n) {
-      throw failure('The model provider sent fewer images than it was asked for.')
+      throw brokenAnswer('The model provider sent fewer images than it was asked for.')
     }
     const images = event.data.slice(0, n).map(toImage)
     this.images = images.length
@@ -71,7 +71,7 @@ export class NormalizeImages implements Step<ImageEvent, ImagePart> {
   }
 
   end(): void {
-    throw failure('The model provider ended its answer before the image was finished.')
+    throw brokenAnswer('The model provider ended its answer before the image was finished.')
   }
 
   #partial(base64: string, emit: (part: ImagePart) => void): void {
@@ -106,22 +106,19 @@ const STANDARD = /^[A-Za-z0-9+/]+={0,2}$/
 
 /** Standard alphabet, padded, without the head of a data URL. */
 function plainBase64(text: unknown): string {
-  if (typeof text !== 'string') throw failure('The model provider sent an image without its bytes.')
+  if (typeof text !== 'string')
+    throw brokenAnswer('The model provider sent an image without its bytes.')
   const comma = text.startsWith('data:') ? text.indexOf(',') : -1
   const base64 = text.slice(comma + 1)
   if (base64.length % 4 === 0 && STANDARD.test(base64)) return base64
   try {
     return toBase64(parseBase64(base64, ''))
   } catch {
-    throw failure('The model provider sent an image that cannot be decoded.')
+    throw brokenAnswer('The model provider sent an image that cannot be decoded.')
   }
 }
 
 /** The format by the bytes: vendors do not always make the format that was asked for. */
 function formatOf(base64: string): string | undefined {
   return mediaTypeOf(Buffer.from(base64.slice(0, 32), 'base64'))?.replace('image/', '')
-}
-
-function failure(message: string): UpstreamFailure {
-  return new UpstreamFailure('upstream_error', message)
 }

@@ -1,5 +1,5 @@
 /** Parts of a document on their way to the client: its pages, an annotation, the end. */
-import { InvalidRequest, UpstreamFailure } from '../../errors/errors.ts'
+import { InvalidRequest, brokenAnswer } from '../../errors/errors.ts'
 import type { OcrPage, OcrResult } from '../../plugin.ts'
 import type { Billed } from '../shared/billing.ts'
 import type { OcrRequest } from './read.ts'
@@ -33,7 +33,7 @@ export function* partsOf(
 ): Generator<OcrPart> {
   const { pages, document_annotation: text } = answer
   if (!Array.isArray(pages)) {
-    throw new UpstreamFailure('upstream_error', 'The model provider sent no pages.')
+    throw brokenAnswer('The model provider sent no pages.')
   }
   const last = pages.reduce((most, { index }) => Math.max(most, index), -1)
   // Vendors may leave out a page in between; a page behind the last one is not in the document.

@@ -1,6 +1,6 @@
 /** Sound of a provider, in the format that the client asked for. */
 import { PCM_RATE, Resample, ToWav } from '../audio/samples.ts'
-import { UpstreamFailure } from '../../errors/errors.ts'
+import { UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
 import { mediaTypeOf } from '../shared/media.ts'
 import type { Receipt } from '../../pipeline/pipeline.ts'
 import type { Flow, SpeechInput, Step } from '../../plugin.ts'
@@ -69,7 +69,7 @@ class ContainerCheck implements Step<Uint8Array, Uint8Array> {
 
   #open(head: Uint8Array, emit: (bytes: Uint8Array) => void): void {
     if (head.length === 0) {
-      throw new UpstreamFailure('upstream_error', 'The model provider answered without sound.')
+      throw brokenAnswer('The model provider answered without sound.')
     }
     const found = mediaTypeOf(head)
     const expected = TYPES[this.#format]
@@ -79,8 +79,7 @@ class ContainerCheck implements Step<Uint8Array, Uint8Array> {
     // These two formats may begin anywhere in a stream, but not with text.
     const isLoose = this.#format === 'mp3' || this.#format === 'aac'
     if (!found && expected && !(isLoose && !isText(head))) {
-      throw new UpstreamFailure(
-        'upstream_error',
+      throw brokenAnswer(
         'The model provider sent something that is no sound of the format it was asked for.',
       )
     }

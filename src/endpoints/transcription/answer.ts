@@ -1,7 +1,7 @@
 /** Transcripts of providers: put in order, completed, and counted. */
 import { secondsOf } from '../audio/length.ts'
 import { segmentsFromWords } from '../audio/segments.ts'
-import { UpstreamFailure } from '../../errors/errors.ts'
+import { brokenAnswer } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { Step, TranscriptionEvent, TranscriptSegment, Usage } from '../../plugin.ts'
 import { usageOf } from './billing.ts'
@@ -38,7 +38,7 @@ export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptP
 
   end(): void {
     if (this.#done) return
-    throw new UpstreamFailure('upstream_error', 'The model provider closed the stream early.')
+    throw brokenAnswer('The model provider closed the stream early.')
   }
 
   usage(model: Model): Usage {
@@ -70,7 +70,7 @@ export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptP
     if (this.#request.response_format !== 'diarized_json' || this.#request.stream) return
     if (segments?.some(({ speaker }) => speaker !== undefined) || text.trim() === '') return
     const message = 'The model provider did not tell the speakers apart.'
-    throw new UpstreamFailure('upstream_error', message)
+    throw brokenAnswer(message)
   }
 
   /** Sends what a streaming client has not got yet: everything, from a model that cannot stream. */
