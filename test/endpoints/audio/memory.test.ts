@@ -1,9 +1,8 @@
-import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
+import { forkGateway } from '../../_forked.ts'
 import { wav } from './_sounds.ts'
 
 const MIB = 1024 * 1024
@@ -31,37 +30,29 @@ it('an upload of 25 MiB takes 25 MiB, and little more', async () => {
       },
     },
   }
-  const script = fileURLToPath(new URL('../shared/_uploads-gateway.ts', import.meta.url))
-  const child = fork(script, [JSON.stringify(config)])
-  const memory = async (): Promise<{ rss: number; most: number }> => {
-    child.send('memory')
-    const [message] = await once(child, 'message')
-    return message
-  }
+  await using gateway = await forkGateway(config)
   try {
-    const [{ baseURL, key }] = await once(child, 'message')
     const send = async (bytes: Uint8Array) => {
       const form = new FormData()
       form.append('model', 'acme/ears')
       form.append('file', new Blob([bytes as Uint8Array<ArrayBuffer>]), 'a.wav')
-      const response = await fetch(`${baseURL}/audio/transcriptions`, {
+      const response = await fetch(`${gateway.baseURL}/audio/transcriptions`, {
         method: 'POST',
-        headers: { authorization: `Bearer ${key}` },
+        headers: { authorization: `Bearer ${gateway.key}` },
         body: form,
       })
       expect(await response.json()).toMatchObject({ text: 'Hi.' })
     }
     // What is there only once is not what an upload takes.
     await send(wav(1))
-    const { rss } = await memory()
+    const { rss } = await gateway.usage()
     received = 0
     await send(Buffer.concat([wav(1), Buffer.alloc(25 * MIB - wav(1).length, 1)]))
     expect(received).toBeGreaterThan(25 * MIB)
-    const { most } = await memory()
+    const { most } = await gateway.usage()
     expect(most - rss).toBeLessThan((25 + 40) * MIB)
   } finally {
-    child.disconnect()
-    await once(child, 'exit')
+    vendor.closeAllConnections()
     vendor.close()
   }
 })

@@ -1,9 +1,8 @@
-import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { forkGateway, type ForkedGateway } from '../../_forked.ts'
 
 const MIB = 1024 * 1024
 const FILES = 20
@@ -13,9 +12,7 @@ const ALLOWANCE_BYTES = 40 * MIB
 let vendor: Server
 /** Called when the vendor has read a whole request; it answers when that resolves. */
 let received: () => Promise<void>
-let gateway: ChildProcess
-let baseURL: string
-let key: string
+let gateway: ForkedGateway
 
 beforeEach(async () => {
   vendor = createServer((incoming, outgoing) => {
@@ -37,25 +34,14 @@ beforeEach(async () => {
       },
     },
   }
-  const script = fileURLToPath(new URL('../../_gateway-process.ts', import.meta.url))
-  gateway = fork(script, [JSON.stringify(config)])
-  const [started] = await once(gateway, 'message')
-  ;({ baseURL, key } = started)
+  gateway = await forkGateway(config)
 })
 
 afterEach(async () => {
-  const gone = once(gateway, 'exit')
-  gateway.disconnect()
-  await gone
+  await gateway[Symbol.asyncDispose]()
   vendor.closeAllConnections()
   vendor.close()
 })
-
-const memory = async (): Promise<{ rss: number; most: number }> => {
-  gateway.send('memory')
-  const [message] = await once(gateway, 'message')
-  return message
-}
 
 const PNG = Buffer.from('89504e470d0a1a0a', 'hex')
 const image = Buffer.concat([PNG, Buffer.alloc(FILE_BYTES - PNG.length, 7)])
@@ -69,11 +55,11 @@ function edit(file: Buffer): Promise<number> {
   const head = field('image', '; filename="a.png"')
   const texts = `${field('model')}acme/painter\r\n${field('prompt')}a cat\r\n${head}`
   return new Promise((resolve, reject) => {
-    const upload = request(`${baseURL}/images/edits`, {
+    const upload = request(`${gateway.baseURL}/images/edits`, {
       method: 'POST',
       agent: false,
       headers: {
-        authorization: `Bearer ${key}`,
+        authorization: `Bearer ${gateway.key}`,
         'content-type': `multipart/form-data; boundary=${boundary}`,
       },
     })
@@ -93,7 +79,7 @@ const TITLE = `${FILES} uploads of 8 MiB at once take no more than the files and
 it(TITLE, { retry: 2 }, async () => {
   received = () => Promise.resolve()
   expect(await edit(image.subarray(0, 64 * 1024))).toBe(200)
-  const { rss: idle } = await memory()
+  const { rss: idle } = await gateway.usage()
 
   // No answer before all have arrived: until then every file is needed.
   const all = Promise.withResolvers<void>()
@@ -104,6 +90,6 @@ it(TITLE, { retry: 2 }, async () => {
   }
   const statuses = await Promise.all(Array.from({ length: FILES }, () => edit(image)))
   expect(statuses).toEqual(Array.from({ length: FILES }, () => 200))
-  const { most } = await memory()
+  const { most } = await gateway.usage()
   expect(most - idle).toBeLessThan(FILES * FILE_BYTES + ALLOWANCE_BYTES)
 })

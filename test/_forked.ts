@@ -1,0 +1,37 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+
+/** A gateway in a process of its own: see `_gateway-process.ts`. */
+export interface ForkedGateway extends AsyncDisposable {
+  readonly url: string
+  readonly baseURL: string
+  readonly key: string
+  /** What the process has used so far: bytes now and at most, ms of processor time. */
+  usage(): Promise<{ readonly rss: number; readonly most: number; readonly cpuMs: number }>
+}
+
+/** Starts one with this configuration. Waiting for it fails when its process ends. */
+export async function forkGateway(config: object): Promise<ForkedGateway> {
+  const script = fileURLToPath(new URL('_gateway-process.ts', import.meta.url))
+  const child = fork(script, [JSON.stringify(config)])
+  const exited = once(child, 'exit')
+  const message = async () => {
+    const gone = exited.then(([code]) => {
+      throw new Error(`the gateway ended with ${code}`)
+    })
+    const [sent] = await Promise.race([once(child, 'message'), gone])
+    return sent
+  }
+  return {
+    ...(await message()),
+    usage() {
+      child.send('usage')
+      return message()
+    },
+    async [Symbol.asyncDispose]() {
+      child.disconnect()
+      await exited
+    },
+  }
+}
