@@ -2,18 +2,37 @@
 import { UpstreamFailure } from '../errors/errors.ts'
 import { boundariesOf } from './splits.ts'
 import type { TestRequest } from './requests.ts'
-import type { ProviderUnderTest } from './provider-under-test.ts'
+import type { Outcome, ProviderUnderTest } from './provider-under-test.ts'
 import type { RecordedResponse, Transcript } from './transcripts.ts'
 import type { FakeResponse, FakeUpstream } from './fake-upstream.ts'
 
+/** How a kit runs. */
+export interface KitOptions {
+  /** Seed of everything random; by default a random one. */
+  readonly seed?: number
+  /** ms after which an operation of the plugin counts as stalled; default 5,000. */
+  readonly timeoutMs?: number
+}
+
+/** The results of all checks. */
+export interface KitReport {
+  readonly seed: number
+  /** True if no check has failed. */
+  readonly ok: boolean
+  readonly checks: readonly Check[]
+}
+
+const TIMEOUT_MS = 5000
+
+/** The options with their defaults. */
+export function kitDefaults({ seed, timeoutMs = TIMEOUT_MS }: KitOptions): Required<KitOptions> {
+  return { seed: seed ?? Math.floor(Math.random() * 2 ** 31), timeoutMs }
+}
+
 /** A provider and the fake upstream that it is set up with. */
-export interface Fixture {
+export interface Fixture extends Required<KitOptions> {
   readonly vendor: FakeUpstream
   readonly provider: ProviderUnderTest
-  /** Seed of everything random. */
-  readonly seed: number
-  /** ms after which an operation counts as stalled. */
-  readonly timeoutMs: number
 }
 
 /** A transcript, and its request in the form that providers receive. */
@@ -58,6 +77,16 @@ export function toFakeResponse(
   ending: FakeResponse['ending'] = 'end',
 ): FakeResponse {
   return { status, headers, pieces, ending }
+}
+
+/** The provider's outcome for a recorded response, which arrives in these pieces. */
+export async function replay(
+  { vendor, provider }: Fixture,
+  request: TestRequest,
+  ...response: Parameters<typeof toFakeResponse>
+): Promise<Outcome> {
+  vendor.answer(toFakeResponse(...response))
+  return provider.outcome(request)
 }
 
 /** Offsets at which a response can be cut: after each event, or else after each eighth of it. Never its end. */

@@ -17,6 +17,7 @@ import {
   type Span,
   type TextItem,
 } from '../plugin.ts'
+import type { KitOptions } from './fixture.ts'
 import { within } from './provider-under-test.ts'
 import type { TestHost } from './hosts.ts'
 
@@ -38,12 +39,10 @@ export interface GuardCase {
 }
 
 /** A guard and the host that it is set up with. */
-export interface GuardFixture {
+export interface GuardFixture extends Required<KitOptions> {
   readonly plugin: GuardPlugin
   readonly guard: Guard
   readonly host: TestHost
-  readonly seed: number
-  readonly timeoutMs: number
 }
 
 /** The result for a streamed text: how many characters may be released, and the block if there is one. */

@@ -3,7 +3,15 @@ import { ConfigError } from '../errors/errors.ts'
 import type { BlockVerdict } from '../guard/verdicts.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import { CATEGORIES, type Guard, type GuardHost, type GuardPlugin, type Span } from '../plugin.ts'
-import { toCheck, describeError, skipped, type Check } from './fixture.ts'
+import {
+  describeError,
+  kitDefaults,
+  skipped,
+  toCheck,
+  type Check,
+  type KitOptions,
+  type KitReport,
+} from './fixture.ts'
 import { cutAt, randomFrom } from './splits.ts'
 import { TestHost, type FakeModel } from './hosts.ts'
 import {
@@ -19,28 +27,19 @@ import {
 export type { GuardCase }
 
 /** How to test a guard. */
-export interface GuardTestOptions {
+export interface GuardTestOptions extends KitOptions {
   /** Options of the plugin. */
   readonly options?: Readonly<Record<string, unknown>>
   /** Answers in place of every model that the guard asks. */
   readonly ask?: FakeModel
-  /** Seed of everything random; by default a random one. */
-  readonly seed?: number
-  /** ms after which an operation of the guard counts as stalled; default 5,000. */
-  readonly timeoutMs?: number
 }
 
-/** The results of all checks. */
-export interface GuardReport {
+/** The results of all checks of a guard. */
+export interface GuardReport extends KitReport {
   /** Name of the plugin. */
   readonly guard: string
-  readonly seed: number
-  /** True if no check has failed. */
-  readonly ok: boolean
-  readonly checks: readonly Check[]
 }
 
-const TIMEOUT_MS = 5000
 const RANDOM_SPLITS = 20
 const MAX_NAME_CHARACTERS = 40
 
@@ -54,13 +53,12 @@ export async function checkGuard(
   cases: readonly GuardCase[],
   options: GuardTestOptions = {},
 ): Promise<GuardReport> {
-  const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31)
+  const { seed, timeoutMs } = kitDefaults(options)
   const host = new TestHost(options.ask)
   const checks: Check[] = []
   try {
     const guard = await setUp(plugin, options.options ?? {}, host.hostOf(plugin.name))
     checks.push(checkShape(plugin, guard))
-    const timeoutMs = options.timeoutMs ?? TIMEOUT_MS
     const fixture: GuardFixture = { plugin, guard, host, seed, timeoutMs }
     for (const one of cases) checks.push(...(await checkCase(fixture, one)))
     const problems = await tried(async () => {

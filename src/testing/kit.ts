@@ -1,16 +1,18 @@
 /** The conformance kit for providers: runs every check against a fake upstream. */
 import {
-  toFakeResponse,
   NO_UPSTREAM,
   toCheck,
   describeError,
+  kitDefaults,
+  replay,
   skipped,
   type Fixture,
   type Case,
   type Check,
+  type KitOptions,
+  type KitReport,
 } from './fixture.ts'
-import { checkAnswer, checkRules } from './checks/answers.ts'
-import { checkCutOff, checkCuts } from './checks/splits.ts'
+import { checkAnswer, checkCutOff, checkCuts, checkRules } from './checks/answers.ts'
 import { checkFailures, checkSecrets } from './checks/failures.ts'
 import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/disconnects.ts'
 import { choicesIn } from './compare.ts'
@@ -24,28 +26,19 @@ import type { Transcript } from './transcripts.ts'
 import { startUpstream } from './fake-upstream.ts'
 
 /** What to test, and how. */
-export interface TestOptions extends ProviderSetup {
+export interface TestOptions extends ProviderSetup, KitOptions {
   /** When absent, two samples of a vendor in OpenAI's format are used, if the provider can read them. */
   readonly transcripts?: readonly Transcript[]
-  /** Seed of everything random; by default a random one. */
-  readonly seed?: number
-  /** ms after which an operation of the provider counts as stalled; default 5,000. */
-  readonly timeoutMs?: number
 }
 
-/** The results of all checks. */
-export interface Report {
+/** The results of all checks of a provider. */
+export interface Report extends KitReport {
   /** Name of the plugin. */
   readonly provider: string
-  readonly seed: number
   /** Names of the transcripts; empty if the samples were used. */
   readonly transcripts: readonly string[]
-  /** True if no check has failed. */
-  readonly ok: boolean
-  readonly checks: readonly Check[]
 }
 
-const TIMEOUT_MS = 5000
 const MAX_NOTE_CHARACTERS = 300
 const NAME_IT = '--base-url-option names the option that holds its address'
 const NEEDS_TRANSCRIPTS = [
@@ -63,8 +56,7 @@ const NEEDS_TRANSCRIPTS = [
  * @throws ConfigError when the provider cannot be loaded or set up, or a transcript cannot be read
  */
 export async function testProvider(options: TestOptions): Promise<Report> {
-  const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31)
-  const timeoutMs = options.timeoutMs ?? TIMEOUT_MS
+  const { seed, timeoutMs } = kitDefaults(options)
   const vendor = await startUpstream()
   try {
     const provider = await setUp(options, vendor.url, randomKey(seed), timeoutMs)
@@ -89,7 +81,7 @@ export async function testProvider(options: TestOptions): Promise<Report> {
 }
 
 async function runChecks(fixture: Fixture, transcripts: readonly Transcript[]): Promise<Check[]> {
-  const { provider, vendor } = fixture
+  const { provider } = fixture
   if (!provider.chats) {
     return [
       toCheck('set up', null, [
@@ -102,8 +94,7 @@ async function runChecks(fixture: Fixture, transcripts: readonly Transcript[]): 
     SAMPLES.map((one) => toSampleCase(provider, one, transcripts[0])),
   )
   const [streamed, whole] = samples.map(({ request }) => request) as [TestRequest, TestRequest]
-  vendor.answer(toFakeResponse(samples[0]!.transcript.answer!))
-  const outcome = await provider.outcome(streamed)
+  const outcome = await replay(fixture, streamed, samples[0]!.transcript.answer!)
   const setUpCheck = checkSetUp(fixture, outcome)
   if (setUpCheck.result === 'failed') return [setUpCheck]
   const answers =
@@ -135,15 +126,11 @@ function checkSetUp({ provider, vendor }: Fixture, { error }: Outcome): Check {
     const tried = addressOption ? ` whose address is in "${addressOption}"` : ''
     return toCheck('set up', null, [`${who}${tried}; ${NAME_IT}`])
   }
-  if (vendor.requests.length > 0) {
-    return toCheck(
-      'set up',
-      null,
-      [],
-      addressOption ? [`the address is in "${addressOption}"`] : [],
-    )
+  const asked = vendor.requests.length > 0
+  if (asked || error === undefined) {
+    const where = addressOption ? [`the address is in "${addressOption}"`] : []
+    return toCheck('set up', null, [], asked ? where : [NO_UPSTREAM])
   }
-  if (error === undefined) return toCheck('set up', null, [], [NO_UPSTREAM])
   const failed = `it failed before its first request: ${describeError(error)}`
   return toCheck('set up', null, [`${failed}; ${NAME_IT}`])
 }

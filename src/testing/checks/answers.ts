@@ -1,20 +1,32 @@
-/** Checks that answers have the expected content, form and usage. */
+/** Checks that answers have the expected content, form and usage, however the network splits them, and that a truncated one is an error. */
+import { isDeepStrictEqual } from 'node:util'
 import { UpstreamFailure } from '../../errors/errors.ts'
 import {
-  toFakeResponse,
-  toCheck,
   describeError,
+  NO_UPSTREAM,
   notFailure,
+  replay,
+  skipped,
+  splitPoints,
+  toCheck,
+  toFakeResponse,
   type Fixture,
   type Case,
   type Check,
 } from '../fixture.ts'
-import { differences, missingMembers, usageDifferences } from '../compare.ts'
+import { choicesIn, differences, missingMembers, show, usageDifferences } from '../compare.ts'
+import { cutAt, randomFrom, splitBytewise, splitRandomly } from '../splits.ts'
 import { streamViolations, usageViolations } from '../rules.ts'
 import { schemaViolations } from '../shapes.ts'
 import type { Outcome } from '../provider-under-test.ts'
 import type { Expected } from '../transcripts.ts'
 import { json } from '../fake-upstream.ts'
+
+const RANDOM_SPLITS = 20
+const MAX_SPLITS = 12
+const MAX_SINGLE_BYTES = 1024
+const MAX_TRUNCATIONS = 32
+const RANDOM_TRUNCATIONS = 8
 
 /** Checks one transcript: content, stream rules, usage. */
 export async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]> {
@@ -82,4 +94,71 @@ function bodyOf(body: Buffer): unknown {
   } catch {
     return {}
   }
+}
+
+/** Sends the same response in one piece, split after events, into bytes, and at random. */
+export async function checkCuts(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
+  const { name, answer } = transcript
+  if (!answer) return skipped('cuts', name, NO_UPSTREAM)
+  const random = randomFrom(fixture.seed)
+  const ways: [how: string, pieces: Uint8Array[]][] = [
+    ['after each event', cutAt(answer.body, splitPoints(answer))],
+    ['byte by byte', splitBytewise(answer.body, MAX_SINGLE_BYTES)],
+  ]
+  for (let i = 1; i <= RANDOM_SPLITS; i++) {
+    ways.push([`at random, number ${i}`, splitRandomly(answer.body, random, MAX_SPLITS)])
+  }
+  const whole = await replay(fixture, request, answer)
+  for (const [how, pieces] of ways) {
+    const [problem] = changes(whole, await replay(fixture, request, answer, pieces))
+    if (problem) return toCheck('cuts', name, [`split ${how}, the answer differs: ${problem}`])
+  }
+  return toCheck('cuts', name, [], [`${ways.length} ways to split ${answer.body.length} bytes`])
+}
+
+/** Sends the beginning of a valid response: it has to be an error, unless nothing of the content is missing. */
+export async function checkCutOff(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
+  const { name, answer } = transcript
+  if (!answer) return skipped('cut off', name, NO_UPSTREAM)
+  const random = randomFrom(fixture.seed)
+  const whole = choicesIn((await replay(fixture, request, answer)).completion)
+  const breaks = splitPoints(answer)
+  const step = Math.ceil(breaks.length / MAX_TRUNCATIONS)
+  const ends = [0, ...breaks.filter((_, i) => i % step === 0 || i >= breaks.length - 2)]
+  for (let i = 0; i < RANDOM_TRUNCATIONS; i++) ends.push(random(answer.body.length))
+  for (const [i, end] of ends.entries()) {
+    const beginning = [answer.body.subarray(0, end)]
+    const ending = i % 2 === 0 ? 'end' : 'cut'
+    const { completion, error } = await replay(fixture, request, answer, beginning, ending)
+    const where = `cut off after ${end} of ${answer.body.length} bytes`
+    const said = choicesIn(completion)
+    if (error === undefined && !isDeepStrictEqual(said, whole)) {
+      return toCheck('cut off', name, [`${where}, it ends as if complete, with ${show(said)}`])
+    }
+    const problem = error === undefined ? undefined : notFailure(error, ['upstream_error'])
+    if (problem) return toCheck('cut off', name, [`${where}, ${problem}`])
+  }
+  return toCheck('cut off', name, [], [`${ends.length} places`])
+}
+
+/** Differences between two outcomes, as sentences. */
+function changes(whole: Outcome, cut: Outcome): string[] {
+  const problems = [
+    ...differences({ choices: choicesIn(whole.completion) }, cut.completion),
+    ...usageDifferences(whole.usage, cut.usage),
+  ]
+  if (endOf(whole.error) !== endOf(cut.error)) {
+    problems.push(`it ended with ${endOf(cut.error)} in place of ${endOf(whole.error)}`)
+  }
+  if (problems.length === 0 && !isDeepStrictEqual(whole.completion, cut.completion)) {
+    problems.push('annotations, reasoning details, ids or other members differ')
+  }
+  return problems
+}
+
+function endOf(error: unknown): string {
+  if (error === undefined) return 'no error'
+  return UpstreamFailure.is(error)
+    ? `${describeError(error)}, ${error.retryAfterMs} ms`
+    : describeError(error)
 }

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChatChunk, Flow } from '../../plugin.ts'
 import {
+  replay,
   toFakeResponse,
   NO_UPSTREAM,
   splitPoints,
@@ -148,8 +149,7 @@ async function drain(parts: Flow<ChatChunk>): Promise<void> {
 async function beginningWithOutput(fixture: Fixture, { request }: Case, answer: RecordedResponse) {
   for (const end of splitPoints(answer)) {
     const beginning = answer.body.subarray(0, end)
-    fixture.vendor.answer(toFakeResponse(answer, [beginning]))
-    const { chunks } = await fixture.provider.outcome(request)
+    const { chunks } = await replay(fixture, request, answer, [beginning])
     if (chunks.length > 0) return beginning
   }
   return undefined
@@ -169,8 +169,7 @@ async function repeatableEvent(
 ): Promise<Loop | undefined> {
   const { body } = answer
   const contentLength = async (...pieces: readonly Uint8Array[]) => {
-    fixture.vendor.answer(toFakeResponse(answer, pieces))
-    const { completion, error } = await fixture.provider.outcome(request)
+    const { completion, error } = await replay(fixture, request, answer, pieces)
     return error === undefined ? JSON.stringify(choicesIn(completion)).length : -1
   }
   const length = await contentLength(body)
