@@ -11,6 +11,7 @@ import { Catalog, type Deployment } from '../models/catalog.ts'
 import type { Config } from '../config/config.ts'
 import { isObject } from '../errors/checks.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
+import { inTime } from '../lifetime/scope.ts'
 import { didYouMean, redact, show, toConfigIssues, type Source } from '../errors/issues.ts'
 import {
   API_VERSION,
@@ -205,7 +206,7 @@ async function load<P extends AnyPlugin>(
   try {
     const setup = async () =>
       plugin.setup(result.value, createHost(instance ?? plugin.name) as never)
-    return { plugin, made: (await inTime(setup(), KINDS[kind].noun)) as never }
+    return { plugin, made: (await madeBy(setup(), KINDS[kind].noun)) as never }
   } catch (error) {
     return fail(where, `the plugin could not be set up: ${redact(messageOf(error), source)}`)
   }
@@ -308,20 +309,14 @@ function checkPlugin(kind: Kind, plugin: unknown, path: string): void {
   }
 }
 
-async function inTime<Made extends Closable>(setup: Promise<Made>, noun: string): Promise<Made> {
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => {
-    late.reject(new Error(`it took more than ${SETUP_LIMIT_SECONDS} seconds`))
+async function madeBy<Made extends Closable>(setup: Promise<Made>, noun: string): Promise<Made> {
+  const made = await inTime(setup, SETUP_LIMIT_SECONDS * 1000, () => {
     // The instance is not awaited any more, but must be closed if it gets ready.
-    setup.then((made) => made.close?.()).catch(() => {})
-  }, SETUP_LIMIT_SECONDS * 1000)
-  try {
-    const made = await Promise.race([setup, late.promise])
-    if (!isObject(made)) throw new Error(`expected a ${noun}, found ${show(made)}`)
-    return made
-  } finally {
-    clearTimeout(timer)
-  }
+    setup.then((late) => late.close?.()).catch(() => {})
+    return new Error(`it took more than ${SETUP_LIMIT_SECONDS} seconds`)
+  })
+  if (!isObject(made)) throw new Error(`expected a ${noun}, found ${show(made)}`)
+  return made
 }
 
 function messageOf(error: unknown): string {

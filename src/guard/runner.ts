@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache'
 import { createHmac, randomBytes } from 'node:crypto'
 import { UpstreamFailure } from '../errors/errors.ts'
+import { unlessAborted } from '../lifetime/scope.ts'
 import type { CircuitState } from '../observe/guard-metrics.ts'
 import type { Guard, GuardContext, Origin, RuleRef, Side, TextItem } from '../plugin.ts'
 import {
@@ -183,16 +184,6 @@ function isTransportFailure(error: unknown): boolean {
     (error as { status?: number }).status === undefined &&
     error.cause !== undefined
   )
-}
-
-/** A guard may ignore the signal; it is not waited for after that. */
-async function unlessAborted<T>(signal: AbortSignal, answer: T | Promise<T>): Promise<T> {
-  if (!(answer instanceof Promise)) return answer
-  const { promise, reject } = Promise.withResolvers<never>()
-  const abort = () => reject(signal.reason)
-  if (signal.aborted) abort()
-  signal.addEventListener('abort', abort, { once: true })
-  return Promise.race([promise, answer]).finally(() => signal.removeEventListener('abort', abort))
 }
 
 const WINDOW_MS = 30_000

@@ -121,6 +121,30 @@ export function offAbort(signal: AbortSignal, listener: () => void): void {
   else signal.removeEventListener('abort', listener)
 }
 
+/**
+ * The answer of a plugin, which may ignore its signal and is not waited for after that.
+ * @throws the reason of the signal
+ */
+export async function unlessAborted<T>(signal: AbortSignal, answer: T | Promise<T>): Promise<T> {
+  if (!(answer instanceof Promise)) return answer
+  const { promise, reject } = Promise.withResolvers<never>()
+  const abort = () => reject(signal.reason)
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort, { once: true })
+  return Promise.race([promise, answer]).finally(() => signal.removeEventListener('abort', abort))
+}
+
+/** Waits at most so many ms for a promise. @throws the error that `late` makes */
+export async function inTime<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
+  const timeUp = Promise.withResolvers<never>()
+  const timer = setTimeout(() => timeUp.reject(late()), ms)
+  try {
+    return await Promise.race([promise, timeUp.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /** Removes an item from a list, if it is there. The last item takes its place. */
 export function removeUnordered<T>(list: T[], item: T): void {
   const at = list.lastIndexOf(item)

@@ -2,6 +2,7 @@
 import type { ConsolaInstance } from 'consola'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { UpstreamFailure } from '../errors/errors.ts'
+import { unlessAborted } from '../lifetime/scope.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import { formatPico, parsePico, priceUsage, type Pico, type Prices } from '../money/money.ts'
 import type {
@@ -185,28 +186,19 @@ async function ask(
   abort: AbortController,
 ): Promise<SearchResponse> {
   const { signal } = abort
-  const { promise: stopped, reject } = Promise.withResolvers<never>()
-  const stop = () => reject(signal.reason)
-  const failure = new UpstreamFailure('timeout', 'no answer in time')
   const deadline = Date.now() + timeoutMs
-  const timer = setTimeout(() => abort.abort(failure), timeoutMs)
-  stopped.catch(() => {})
-  signal.addEventListener('abort', stop)
-  if (signal.aborted) stop()
-  // A plugin that ignores the signal must not delay the call.
-  const once = async () => checked(await Promise.race([engine.search(query, signal), stopped]))
+  const late = () => abort.abort(new UpstreamFailure('timeout', 'no answer in time'))
+  const timer = setTimeout(late, timeoutMs)
+  const once = async () => checked(await unlessAborted(signal, engine.search(query, signal)))
   try {
-    try {
-      return await once()
-    } catch (error) {
-      const waitMs = retryDelayOf(error)
-      if (signal.aborted || waitMs === undefined || Date.now() + waitMs >= deadline) throw error
-      await Promise.race([sleep(waitMs, undefined, { ref: false }), stopped])
-      return await once()
-    }
+    return await once()
+  } catch (error) {
+    const waitMs = retryDelayOf(error)
+    if (signal.aborted || waitMs === undefined || Date.now() + waitMs >= deadline) throw error
+    await sleep(waitMs, undefined, { ref: false, signal })
+    return await once()
   } finally {
     clearTimeout(timer)
-    signal.removeEventListener('abort', stop)
   }
 }
 

@@ -1,6 +1,7 @@
 /** A provider under test, called as the gateway calls it. */
 import { CompletionBuilder, toChunk } from '../endpoints/chat/chunks.ts'
 import { normalizeChunks } from '../endpoints/chat/normalize.ts'
+import { inTime } from '../lifetime/scope.ts'
 import { flowOf, toFlow } from '../stream/flow.ts'
 import type { LoadedProvider } from '../gateway/loader.ts'
 import type {
@@ -137,13 +138,7 @@ export class ProviderUnderTest {
 
 /** Waits at most `ms` for a promise. @throws StalledError */
 export async function within<T>(promise: Promise<T>, what: string, ms: number): Promise<T> {
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new StalledError(what, ms)), ms)
-  try {
-    return await Promise.race([promise, late.promise])
-  } finally {
-    clearTimeout(timer)
-  }
+  return inTime(promise, ms, () => new StalledError(what, ms))
 }
 
 function counted(prefix: string): () => string {
