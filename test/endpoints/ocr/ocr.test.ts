@@ -343,6 +343,7 @@ describe('size', () => {
       ]
       socket.write(`${head.join('\r\n')}\r\n\r\n`)
       const piece = `${(1000).toString(16)}\r\n${'x'.repeat(1000)}\r\n`
+      socket.write('2\r\n{"\r\n')
       // More than may be, and no end: the answer comes first.
       for (let i = 0; i < 6; i++) socket.write(piece)
       const answer = await new Promise<string>((resolve, reject) => {
