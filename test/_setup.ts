@@ -133,7 +133,7 @@ export async function createTestGateway(config: UserConfig = MOCK_CONFIG): Promi
     })
   }
   const close = async (graceSeconds = 0) => {
-    await server.close(graceSeconds)
+    await server.close({ graceSeconds })
     await gateway.close()
   }
   return {

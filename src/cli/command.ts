@@ -31,12 +31,14 @@ export interface Command {
   run(args: Arguments): Promise<void>
 }
 
-/** A mistake that the user can correct. Its message is printed without a stack. */
-export class CommandError extends Error {
-  /** 1: the command has failed; 2: it was called with wrong arguments. */
-  readonly exitCode: 1 | 2
+/** Statuses of a failed command; `docs/operations.md#exit-status` says what each means. */
+export type FailureStatus = 1 | 2 | 70 | 74
 
-  constructor(message: string, exitCode: 1 | 2 = 1) {
+/** Why a command failed. Its message is printed without a stack. */
+export class CommandError extends Error {
+  readonly exitCode: FailureStatus
+
+  constructor(message: string, exitCode: FailureStatus = 1) {
     super(message)
     this.name = 'CommandError'
     this.exitCode = exitCode

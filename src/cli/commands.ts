@@ -53,6 +53,19 @@ export const COMMANDS: readonly Command[] = [
     run: async (args) => (await import('./serve.ts')).serve(args),
   },
   {
+    name: 'health',
+    help: 'Ask a running gateway whether it is ready; for supervisors.',
+    options: {
+      live: { help: 'only whether it answers' },
+      url: {
+        value: 'url',
+        help: 'its address (default: SLUICEGATE_URL, else http://127.0.0.1:8787)',
+      },
+      timeout: { value: 'seconds', help: 'how long to wait (default: 5)' },
+    },
+    run: async (args) => (await import('./health.ts')).health(args),
+  },
+  {
     name: 'check',
     help: 'Validate configuration and plugins, and print the models.',
     options: LOCAL,

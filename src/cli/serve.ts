@@ -3,13 +3,13 @@ import { executionAsyncResource } from 'node:async_hooks'
 import { flushCompileCache } from 'node:module'
 import { createServer } from 'node:net'
 import { watchConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
+import { UnbookedSettlements } from '../errors/errors.ts'
 import { seed, welcome } from '../gateway/seed.ts'
 import { createGateway, type Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
-
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const
+import { Stop, type StopReason } from './stop.ts'
 
 const NO_MODELS =
   'the configuration has no models, so clients can use none: add some under "models", see docs/models-and-prices.md'
@@ -20,7 +20,10 @@ const NO_MODELS =
  */
 const kept: object[] = []
 
-/** Serves until a signal arrives. @throws ConfigError, or CommandError if the gateway cannot start */
+/** Time after the grace within which the process has to be gone. */
+const LIMIT_MS = 12_000
+
+/** Serves until there is a reason to stop. @throws ConfigError, or CommandError if the gateway cannot start or end well */
 export async function serve(args: Arguments): Promise<void> {
   process.nextTick(() => kept.push(executionAsyncResource()))
   const where = addressOf(args)
@@ -28,20 +31,50 @@ export async function serve(args: Arguments): Promise<void> {
   const gateway = await createGateway(loaded)
   const { log } = gateway.runtime
   if (gateway.runtime.catalog.all().length === 0) log.warn(NO_MODELS)
+  let watcher: Awaited<ReturnType<typeof keepUpToDate>> | undefined
+  const stop = new Stop({
+    onFault: (error, kind) => gateway.reportFault(error, kind),
+    onReload: () => watcher?.reload(),
+  })
+  let reason: StopReason | undefined
   try {
     const report = await seed(gateway)
     const server = await open(gateway, where)
-    const watcher = await keepUpToDate(gateway, loaded, options)
-    const signalled = nextSignal()
+    watcher = await keepUpToDate(gateway, loaded, options)
     process.stdout.write(welcome(report, gateway, server.url))
     // Written now, because a process that is killed cannot write it.
     flushCompileCache()
-    const signal = await signalled
-    log.info(`${signal}: waiting for running calls to end; a second signal ends them at once`)
+    reason = await stop.requested
+    log.info(`${reason.why}: waiting for running calls to end; a second signal ends them`)
+    limitStop(gateway)
     await watcher.close()
-    await server.close(gateway.runtime.config.server.shutdownGrace)
+    await server.close({ hurry: stop.hurry })
   } finally {
+    await closeGateway(gateway)
+    stop.release()
+  }
+  if (stop.hurry.aborted) throw new CommandError('Ended by a second signal.')
+  if (reason.status !== 0) throw new CommandError(`Ended by ${reason.why}.`, reason.status)
+}
+
+/** Ends the process when something keeps it from ending by itself. */
+function limitStop({ runtime: { config } }: Gateway): void {
+  const { shutdownDelay, shutdownGrace } = config.server
+  const giveUp = () => {
+    process.stderr.write('The gateway could not be ended in time.\n')
+    process.exit(70)
+  }
+  setTimeout(giveUp, (shutdownDelay + shutdownGrace) * 1000 + LIMIT_MS).unref()
+}
+
+/** @throws CommandError if something was not written down */
+async function closeGateway(gateway: Gateway): Promise<void> {
+  try {
     await gateway.close()
+  } catch (error) {
+    if (error instanceof UnbookedSettlements) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new CommandError(`The state could not be closed: ${reason}.`, 74)
   }
 }
 
@@ -109,17 +142,4 @@ function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptio
     refuse,
     options,
   )
-}
-
-/** The name of the first signal. A second signal ends the process. */
-function nextSignal(): Promise<string> {
-  const { promise, resolve } = Promise.withResolvers<string>()
-  let received = 0
-  for (const signal of SIGNALS) {
-    process.on(signal, () => {
-      if (++received > 1) process.exit(1)
-      resolve(signal)
-    })
-  }
-  return promise
 }

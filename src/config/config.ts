@@ -132,6 +132,13 @@ function placeState(
   return [...new Set([...places, ...earlier])].filter((place) => place !== state.path)
 }
 
+/** Watches the files of a configuration. */
+interface ConfigWatcher {
+  /** Reads the configuration now, and reports it also when it has the same values. */
+  reload(): void
+  close(): Promise<void>
+}
+
 /**
  * Reloads the configuration when a file in one of its folders has changed or was replaced. An invalid configuration is
  * reported to `onError` and otherwise ignored. A configuration with the same values as before is not reported.
@@ -142,25 +149,25 @@ export async function watchConfig(
   onChange: (next: LoadedConfig) => void,
   onError: (error: unknown) => void,
   options: LoadOptions = {},
-): Promise<{ close(): Promise<void> }> {
+): Promise<ConfigWatcher> {
   let current = loaded
   let closed = false
   let timer: NodeJS.Timeout | undefined
   let working = Promise.resolve()
   const soon = () => {
     clearTimeout(timer)
-    timer = setTimeout(() => (working = working.then(reload)), QUIET_MS)
+    timer = setTimeout(() => (working = working.then(() => reload())), QUIET_MS)
   }
   let watchers = watchAll(current.folders, soon, onError)
   let seen = await fingerprint(current.folders)
 
-  async function reload(): Promise<void> {
+  async function reload(always = false): Promise<void> {
     try {
       const now = await fingerprint(current.folders)
-      if (closed || now === seen) return
+      if (closed || (now === seen && !always)) return
       seen = now
       const next = await loadConfig({ ...options, file: loaded.file })
-      if (closed || isDeepStrictEqual(next.config, current.config)) return
+      if (closed || (isDeepStrictEqual(next.config, current.config) && !always)) return
       if (!isDeepStrictEqual(next.folders, current.folders)) {
         for (const watcher of watchers) watcher.close()
         watchers = watchAll(next.folders, soon, onError)
@@ -174,6 +181,9 @@ export async function watchConfig(
   }
 
   return {
+    reload() {
+      working = working.then(() => reload(true))
+    },
     async close() {
       closed = true
       clearTimeout(timer)

@@ -80,6 +80,7 @@ const server = v.strictObject({
   bodyTimeout: v.optional(duration, 60),
   keepAlive: v.optional(duration, 15),
   headTimeout: v.optional(duration, 10),
+  shutdownDelay: v.optional(pause, 0),
   shutdownGrace: v.optional(pause, 30),
   limits: v.optional(limits, {}),
 })

@@ -3,11 +3,14 @@ import { createConsola, type ConsolaInstance } from 'consola'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
 import { AccessLog } from '../observe/access-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { buildCatalog } from '../models/catalog.ts'
+import { inTime } from '../lifetime/scope.ts'
 import { checkProviders, type LoadedConfig } from '../config/config.ts'
-import { ConfigError } from '../errors/errors.ts'
+import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
+import { redact } from '../errors/issues.ts'
 import { createDownloader } from '../upstream/download.ts'
 import { internalChat, setUpGuards } from './guard-setup.ts'
 import { Escalations } from '../guard/escalations.ts'
@@ -43,12 +46,26 @@ export interface Gateway {
    * @throws ConfigError without having changed anything
    */
   reload(next: LoadedConfig): Promise<void>
+  /** True once the gateway is going to end: it is not ready for new work. */
+  readonly stopping: boolean
+  /** True once an error has left code of the gateway half-run. */
+  readonly faulty: boolean
+  /** From now on the gateway is stopping; running calls go on. */
+  stop(): void
+  /**
+   * Logs and counts an error that no call received, and blames the plugin that it comes from.
+   * @returns whether the process can go on
+   */
+  reportFault(error: unknown, kind: FaultKind): FaultAction
   /** Closes plugins and state. The caller has drained the calls before. */
   close(): Promise<void>
 }
 
 const TICK_MS = 250
 const RENEW_MS = 10_000
+/** For a plugin to release what it has acquired. */
+const CLOSE_LIMIT_MS = 5_000
+const CLOSE_LIMIT = `it took more than ${CLOSE_LIMIT_MS / 1000} seconds`
 
 /** Opens a gateway. @throws ConfigError for plugins that cannot be used, and the errors of the state engine */
 export async function createGateway(
@@ -64,7 +81,20 @@ export async function createGateway(
     running.add(call)
     call.scope.defer(() => running.delete(call))
   })
-  const common = { access, log, metrics, routing, holds: new HoldEstimator(), internalChat: chat }
+  let settings: Pick<LoadedConfig, 'config' | 'secrets'> = loaded
+  const clean = (text: string) => {
+    return redact(text, { path: [], value: settings.config, secrets: settings.secrets })
+  }
+  const faults = new Faults({ log, metrics, clean })
+  const common = {
+    access,
+    faults,
+    log,
+    metrics,
+    routing,
+    holds: new HoldEstimator(),
+    internalChat: chat,
+  }
   const { assembled, state } = await open(loaded, common)
   const { ledger } = state
   let { defaults } = loaded.config
@@ -75,10 +105,26 @@ export async function createGateway(
 
   const timer = startTimer(running, access, ledger, log)
 
+  let [stopping, faulty] = [false, false]
   return {
     startedAt: Date.now(),
     version: packageVersion(),
     running,
+    get stopping() {
+      return stopping
+    },
+    get faulty() {
+      return faulty
+    },
+    stop() {
+      stopping = true
+    },
+    reportFault(error, kind) {
+      const { instances, action } = faults.report(error, kind)
+      if (kind === 'uncaughtException') blame(generation.runtime, instances)
+      if (action === 'stop') faulty = true
+      return action
+    },
     get runtime() {
       return generation.runtime
     },
@@ -96,6 +142,7 @@ export async function createGateway(
       const fresh = generationOf(await assemble(next, common), shared)
       const old = generation
       generation = fresh
+      settings = next
       retired.add(old)
       defaults = next.config.defaults
       accounts.refresh()
@@ -117,6 +164,19 @@ export async function createGateway(
   async function retire(old: Generation): Promise<void> {
     retired.delete(old)
     await old.close()
+  }
+}
+
+/** Each deployment of these providers has failed once. */
+function blame({ catalog, routing, config }: Runtime, providers: readonly string[]): void {
+  if (providers.length === 0) return
+  const failure = new UpstreamFailure('upstream_error', 'The plugin has thrown an error.')
+  const deployments = catalog.all().flatMap((model) => model.deployments)
+  const blamed = deployments.filter(({ provider }) => providers.includes(provider))
+  for (const health of new Set(blamed.map((one) => routing.healthOf(one)))) {
+    const began = health.begin()
+    health.failed(began, failure, config.routing.cooldown * 1000)
+    health.end(began)
   }
 }
 
@@ -187,6 +247,7 @@ interface Shared extends Common {
 interface Common {
   /** Shared by all configurations: calls of an old one still end. */
   readonly access: AccessLog
+  readonly faults: Faults
   readonly log: ConsolaInstance
   readonly metrics: Metrics
   readonly routing: Routing
@@ -210,7 +271,9 @@ async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled
       ...engines.map(({ engine }) => engine),
       ...guardsMade.map(({ guard }) => guard),
     ]
-    const closing = plugins.map(async (plugin) => plugin.close?.())
+    const closing = plugins.map((plugin) =>
+      inTime((async () => plugin.close?.())(), CLOSE_LIMIT_MS, () => new Error(CLOSE_LIMIT)),
+    )
     const results = await Promise.allSettled([...closing, ...hosts.map((host) => host.close())])
     for (const result of results) {
       if (result.status === 'rejected') log.error('closing a plugin failed', result.reason)
@@ -223,30 +286,30 @@ async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled
     return owned.host
   }
   const { directory, secrets } = loaded
+  const own = (path: string, instance: string) => common.faults.own(path, instance)
   try {
     const plugins = new Map<string, ProviderPlugin>()
     await loadEach(Object.entries(config.providers), async ([name, settings]) => {
       const createHost = () => ownHost(name, upstreamSettings(settings))
-      const made = await loadProvider(name, settings, { directory, secrets, createHost })
+      const made = await loadProvider(name, settings, { directory, secrets, createHost, own })
       providers.set(name, made.provider)
       plugins.set(name, made.plugin)
     })
     const catalog = await checkDeployments(buildCatalog(config.models), plugins, secrets)
     await loadEach(Object.entries(config.search.engines), async ([name, settings]) => {
       const createHost = () => ownHost(name, sameLimits(settings.timeout))
-      const engine = await loadSearch(name, settings, { directory, secrets, createHost })
+      const engine = await loadSearch(name, settings, { directory, secrets, createHost, own })
       const prices = compilePrices({ web_search: settings.price })
       engines.push({ name, engine, prices, timeoutMs: settings.timeout * 1000 })
     })
     const createGuardHost = (name: string) => ownHost(name, sameLimits(GUARD_SECONDS))
-    const guards = await setUpGuards(loaded, catalog, createGuardHost, guardsMade)
+    const guards = await setUpGuards(loaded, catalog, createGuardHost, guardsMade, own)
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
     const access = config.log.access ? common.access : undefined
     const search =
       engines.length > 0 ? new Search(engines, config.search.default, common) : undefined
-    const own = { config, catalog, providers, search, guards, escalations, access }
-    return { own, close }
+    return { own: { config, catalog, providers, search, guards, escalations, access }, close }
   } catch (error) {
     await close()
     throw error instanceof ConfigError ? new ConfigError(file, error.issues) : error

@@ -7,7 +7,7 @@ import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import type { ChatRequest } from '../endpoints/chat/request.ts'
 import { type GuardModelRequest, guardHost, FairSemaphore } from '../guard/host.ts'
 import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
-import { fail, loadEach, loadGuard } from './loader.ts'
+import { fail, loadEach, loadGuard, type PluginSource } from './loader.ts'
 import { Call, type CallerContext } from '../pipeline/pipeline.ts'
 import type { ChatCompletion, Host } from '../plugin.ts'
 import { route } from '../pipeline/stages/route.ts'
@@ -18,6 +18,7 @@ const MOST_QUESTIONS = 64
 /**
  * Loads the guards of a configuration.
  * @param made gets every guard that was set up, in order; the caller closes them
+ * @param own learns where the code of each guard is
  * @throws ConfigError with all problems
  */
 export async function setUpGuards(
@@ -25,12 +26,13 @@ export async function setUpGuards(
   catalog: Catalog,
   createHost: (name: string) => Host,
   made: GuardInstance[],
+  own: PluginSource['own'],
 ): Promise<GuardRegistry> {
   const places = new FairSemaphore(MOST_QUESTIONS)
   const createGuardHost = (name: string) => guardHost(createHost(name), places)
   await loadEach(config.guards.use.entries(), async ([index, settings]) => {
     const { applies, mode, billing } = settings
-    const origin = { directory, secrets, createHost: createGuardHost }
+    const origin = { directory, secrets, createHost: createGuardHost, own }
     const { guard, plugin } = await loadGuard(index, settings, origin)
     const name = settings.name ?? plugin.name
     const isTaken = made.some((one) => one.name === name)

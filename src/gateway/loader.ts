@@ -2,7 +2,7 @@
  * Finds, imports, checks and sets up plugins. Plugins are trusted code; a problem is reported at the setting that
  * names the plugin.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, realpathSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { findPackageJSON } from 'node:module'
 import { dirname, extname, isAbsolute, resolve } from 'node:path'
@@ -33,6 +33,8 @@ export interface PluginSource<H extends Host = Host> {
   /** Dotted paths of secret settings. Without it, no text of the options is shown in errors. */
   readonly secrets?: ReadonlySet<string>
   readonly createHost: (instance: string) => H
+  /** Learns which file or folder holds the code of an instance. */
+  readonly own?: (path: string, instance: string) => void
 }
 
 /** A plugin and the provider it has set up. */
@@ -58,6 +60,13 @@ interface KindOfPlugin {
 interface PluginSettings {
   readonly use: unknown
   readonly options: unknown
+}
+
+/** Where the code of a plugin is. */
+interface PluginCode {
+  readonly url: URL
+  /** Absolute path of the folder that belongs to the plugin. */
+  readonly folder: string
 }
 
 interface Manifest {
@@ -193,13 +202,15 @@ async function load<P extends AnyPlugin>(
   kind: P['kind'],
   path: readonly string[],
   { use, options }: PluginSettings,
-  { directory, secrets, createHost }: PluginSource<Parameters<P['setup']>[1]>,
+  { directory, secrets, createHost, own }: PluginSource<Parameters<P['setup']>[1]>,
   instance?: string,
 ): Promise<{ readonly plugin: P; readonly made: Awaited<ReturnType<P['setup']>> }> {
   const where = [...path, 'use'].join('.')
-  const found = typeof use === 'string' ? await importPlugin(kind, use, directory, where) : use
+  const code = typeof use === 'string' ? await locate(kind, use, directory, where) : undefined
+  const found = code ? await importPlugin(code.url, where) : use
   checkPlugin(kind, found, where)
   const plugin = found as P
+  for (const place of placesOf(code, directory)) own?.(place, instance ?? plugin.name)
   const source: Source = { path: [...path, 'options'], value: options, ...(secrets && { secrets }) }
   const result = await plugin.options['~standard'].validate(options)
   if (result.issues) throw broken(toConfigIssues(result.issues, source, plugin.options))
@@ -212,13 +223,15 @@ async function load<P extends AnyPlugin>(
   }
 }
 
-async function importPlugin(
-  kind: Kind,
-  use: string,
-  directory: string,
-  path: string,
-): Promise<unknown> {
-  const url = await locate(kind, use, directory, path)
+/** Files and folders with the code of a plugin. One that is a value of the configuration is beside it. */
+function placesOf(code: PluginCode | undefined, directory: string): string[] {
+  if (!code) return [directory]
+  // Node.js names files in stacks by their real paths.
+  const file = realpathSync(code.url)
+  return [file, existsSync(code.folder) ? realpathSync(code.folder) : code.folder]
+}
+
+async function importPlugin(url: URL, path: string): Promise<unknown> {
   try {
     const module = (await import(/* @vite-ignore */ url.href)) as { default?: unknown }
     const plugin = module.default
@@ -237,18 +250,27 @@ async function importPlugin(
 }
 
 /** Tries a path, a built-in plugin, and a package, in this order. */
-async function locate(kind: Kind, use: string, directory: string, path: string): Promise<URL> {
+async function locate(
+  kind: Kind,
+  use: string,
+  directory: string,
+  path: string,
+): Promise<PluginCode> {
   const { folder } = KINDS[kind]
   if (/^(?:\.{1,2}[/\\]|file:)/.test(use) || isAbsolute(use)) {
     const url = use.startsWith('file:') ? new URL(use) : pathToFileURL(resolve(directory, use))
-    return existsSync(url) ? url : fail(path, `there is no file ${decodeURI(url.pathname)}`)
+    if (!existsSync(url)) return fail(path, `there is no file ${decodeURI(url.pathname)}`)
+    return { url, folder: dirname(fileURLToPath(url)) }
   }
   const builtIn = new URL(use + EXTENSION, folder)
-  if (/^[a-z\d][a-z\d-]*$/.test(use) && existsSync(builtIn)) return builtIn
+  if (/^[a-z\d][a-z\d-]*$/.test(use) && existsSync(builtIn)) {
+    return { url: builtIn, folder: fileURLToPath(new URL(use, folder)) }
+  }
   const packages = [use, `sluicegate-${kind}-${use}`]
   for (const name of packages) {
     const manifest = findManifest(name, directory)
-    if (manifest !== undefined) return packageEntry(manifest, path)
+    if (manifest === undefined) continue
+    return { url: await packageEntry(manifest, path), folder: dirname(manifest) }
   }
   const names = (await readdir(folder).catch(() => []))
     .filter((name) => name.endsWith(EXTENSION))

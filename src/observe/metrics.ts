@@ -88,6 +88,12 @@ export class Metrics {
     labels: ['engine', 'outcome'],
   })
 
+  readonly #faults = new Counter({
+    name: 'gateway_faults_total',
+    help: 'Errors that no call received.',
+    labels: ['kind', 'origin'],
+  })
+
   /** Number of calls in progress. */
   get running(): number {
     return this.#running
@@ -146,6 +152,11 @@ export class Metrics {
     this.#searches.observe(seconds, engine, outcome)
   }
 
+  /** An error has reached no call. @param origin `core`, `unknown`, or `plugin:` and names of the configuration */
+  faulted(kind: string, origin: string): void {
+    this.#faults.add(1, kind, origin)
+  }
+
   /** All metrics as Prometheus text, with `gauges` at the end. */
   text(gauges: readonly Gauge[] = []): string {
     const running = {
@@ -167,6 +178,7 @@ export class Metrics {
       this.#waived,
       this.#upstream,
       this.#searches,
+      this.#faults,
     ].flatMap((metric) => metric.lines())
     const more = gauges.flatMap((gauge) => gaugeOf(gauge).lines())
     return `${[...own, ...this.guard.lines(), ...more].join('\n')}\n`

@@ -10,7 +10,9 @@ import {
   type ServerResponse,
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { adminApp, healthOf, metricsOf } from './admin/api.ts'
+import { setTimeout } from 'node:timers/promises'
+import { adminApp, metricsOf } from './admin/api.ts'
+import { answerProbe } from './probes.ts'
 import { NodeIncoming, NodeOutgoing, commonHeaders } from './node-http.ts'
 import {
   GatewayError,
@@ -30,8 +32,19 @@ import { ROUTES, type Route } from '../gateway/routes.ts'
 export interface Server {
   /** Without a trailing slash. */
   readonly url: string
-  /** Stops accepting, waits for running calls up to the grace, then aborts the rest, which charges them. */
-  close(graceSeconds?: number): Promise<void>
+  /**
+   * Ends in steps. The gateway is not ready any more, and serves new requests for the delay, because balancers learn late.
+   * Then it accepts none, waits for running calls up to the grace, and aborts the rest, which charges them.
+   */
+  close(limits?: CloseLimits): Promise<void>
+}
+
+/** Times of {@link Server.close}; by default those of the configuration. */
+export interface CloseLimits {
+  readonly delaySeconds?: number
+  readonly graceSeconds?: number
+  /** Ends both waits when it is aborted. */
+  readonly hurry?: AbortSignal
 }
 
 interface ListenOptions {
@@ -46,27 +59,30 @@ const DEFAULT_HEADERS_ALLOWED = 'authorization, content-type, x-session-id'
 /** Bytes of a refused upload that are still read, so that the client reads the refusal. */
 const LINGER_BYTES = 16 * 1024 * 1024
 const LINGER_MS = 5_000
-/** Time after the grace in which aborted calls send their last bytes. */
-const FAREWELL_MS = 2_000
+/** Time after the grace in which aborted calls send their last bytes, and are settled. */
+const FAREWELL_MS = 7_000
 
 /** Starts to serve. @throws Error when the address cannot be opened; listhen does not say why */
 export async function listen(gateway: Gateway, options: ListenOptions = {}): Promise<Server> {
   const settings = gateway.runtime.config.server
   const host = options.host ?? settings.host
   const port = options.port ?? settings.port
-  let draining = false
+  let refusing = false
   warmUp()
-  const handler = createHandler(gateway, () => draining)
+  const handler = createHandler(gateway, () => refusing)
   const server = await bind(handler, host, port)
   server.keepAliveTimeout = KEEP_ALIVE_MS
   const { port: bound } = server.address() as AddressInfo
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
-    async close(graceSeconds = gateway.runtime.config.server.shutdownGrace) {
-      draining = true
+    async close({ delaySeconds, graceSeconds, hurry } = {}) {
+      const { shutdownDelay, shutdownGrace } = gateway.runtime.config.server
+      gateway.stop()
+      await pause((delaySeconds ?? shutdownDelay) * 1000, hurry)
+      refusing = true
       const closed = new Promise((resolve) => server.close(resolve))
       server.closeIdleConnections()
-      if (!(await drained(gateway, graceSeconds * 1000))) {
+      if (!(await drained(gateway, (graceSeconds ?? shutdownGrace) * 1000, hurry))) {
         for (const call of gateway.running) {
           call.abort(new Unavailable('service_unavailable', 'The gateway is shutting down.'))
         }
@@ -108,10 +124,10 @@ async function bind(handler: RequestListener, hostname: string, port: number): P
 }
 
 /**
- * The request listener: one h3 app. Routes of the API are handlers of Node's objects, so that a call makes no web Request
- * and no web Response. Health, metrics and the admin API are handlers of h3's events.
+ * The request listener: probes, and one h3 app for the rest. Routes of the API are handlers of Node's objects, so that a call
+ * makes no web Request and no web Response. Metrics and the admin API are handlers of h3's events.
  */
-export function createHandler(gateway: Gateway, isDraining: () => boolean): RequestListener {
+export function createHandler(gateway: Gateway, isRefusing: () => boolean): RequestListener {
   const app = new H3({
     silent: true,
     allowMalformedURL: true,
@@ -131,7 +147,7 @@ export function createHandler(gateway: Gateway, isDraining: () => boolean): Requ
     if (event.req.method === 'OPTIONS') return answerPreflight(event)
     // h3 decodes paths before it looks for a route. Those of the API are compared as received.
     if (isEncodedPath(event.runtime!.node!.req.url!)) return refuseUnknown(event)
-    return isDraining() ? refuseNew(event) : next()
+    return isRefusing() ? refuseNew(event) : next()
   })
   for (const route of ROUTES) {
     const handler = nodeHandler((request, response) => serve(gateway, route, request, response))
@@ -142,10 +158,6 @@ export function createHandler(gateway: Gateway, isDraining: () => boolean): Requ
       refusing(({ method }) => wrongMethod(method, route)),
     )
   }
-  app.get('/health', (event) => {
-    setCommonHeaders(event)
-    return healthOf(gateway)
-  })
   app.get('/metrics', (event) => {
     setCommonHeaders(event)
     return metricsOf(gateway, event.req.headers.get('authorization'))
@@ -155,6 +167,8 @@ export function createHandler(gateway: Gateway, isDraining: () => boolean): Requ
   const handle = toNodeHandler(app) as RequestListener
   return (request, response) => {
     request.url = tidyUrl(request.url ?? '/')
+    if (gateway.stopping) response.shouldKeepAlive = false
+    if (answerProbe(gateway, request, response)) return undefined
     return handle(request, response)
   }
 }
@@ -261,7 +275,7 @@ async function finish(
   response.write(body)
   const { promise, resolve } = Promise.withResolvers<void>()
   let left = LINGER_BYTES
-  const timer = setTimeout(resolve, LINGER_MS)
+  const timer = globalThis.setTimeout(resolve, LINGER_MS)
   request.on('data', (chunk: Buffer) => {
     left -= chunk.length
     if (left < 0) resolve()
@@ -339,12 +353,17 @@ function toPublicError(thrown: HTTPError): GatewayError {
   return toGatewayError(thrown.cause ?? thrown)
 }
 
-/** Resolves true when no call is running, false after `withinMs`. */
-async function drained(gateway: Gateway, withinMs: number): Promise<boolean> {
+/** Resolves true when no call is running, false after `withinMs` or when `hurry` is aborted. */
+async function drained(gateway: Gateway, withinMs: number, hurry?: AbortSignal): Promise<boolean> {
   const end = performance.now() + withinMs
   while (gateway.running.size > 0) {
-    if (performance.now() >= end) return false
-    await new Promise((resolve) => setTimeout(resolve, 25))
+    if (performance.now() >= end || hurry?.aborted) return false
+    await pause(25)
   }
   return true
+}
+
+/** Waits, unless `hurry` is aborted. */
+async function pause(ms: number, hurry?: AbortSignal): Promise<void> {
+  await setTimeout(ms, undefined, hurry && { signal: hurry }).catch(() => {})
 }

@@ -37,6 +37,7 @@ describe('an absent member', () => {
         bodyTimeout: 60,
         keepAlive: 15,
         headTimeout: 10,
+        shutdownDelay: 0,
         shutdownGrace: 30,
         limits: {
           chat: 52_428_800,

@@ -105,15 +105,6 @@ export function adminApp(gateway: Gateway, begin: (event: H3Event) => void): H3 
   return app
 }
 
-/** Liveness: 503 while the ledger cannot book. */
-export function healthOf(gateway: Gateway): HTTPResponse {
-  const { ok } = gateway.runtime.ledger.health()
-  return new HTTPResponse(JSON.stringify({ status: ok ? 'ok' : 'unavailable' }), {
-    status: ok ? 200 : 503,
-    headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
-  })
-}
-
 /**
  * Metrics as Prometheus text, for the readers that `admin.metrics` admits.
  * @throws NotFound when metrics are disabled, Unauthenticated without the admin token
@@ -304,12 +295,17 @@ function explain(error: unknown, reference: string): never {
   throw new InvalidRequest('invalid_value', message, { param: 'usd' })
 }
 
-function gaugesOf({ runtime, startedAt }: Gateway): Gauge[] {
+function gaugesOf({ runtime, startedAt, stopping }: Gateway): Gauge[] {
   const { catalog, routing, ledger } = runtime
   const { ok, outbox, oldestMs } = ledger.health()
   const deployments = catalog.all().flatMap((model) => model.deployments)
   const up = deployments.map((one) => [one.id, routing.healthOf(one).isOpen() ? 1 : 0] as const)
   return [
+    {
+      name: 'gateway_stopping',
+      help: 'Whether the gateway is about to end.',
+      value: stopping ? 1 : 0,
+    },
     { name: 'gateway_ledger_up', help: 'Whether the ledger can book.', value: ok ? 1 : 0 },
     { name: 'gateway_outbox_entries', help: 'Settlements not yet confirmed.', value: outbox },
     {

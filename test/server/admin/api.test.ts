@@ -604,7 +604,7 @@ describe('models and status', () => {
 describe('health and metrics', () => {
   it('says that it lives, to anybody', async () => {
     const answer = await gateway.ask('GET', '/health', { key: null })
-    expect([answer.status, answer.json]).toEqual([200, { status: 'ok' }])
+    expect([answer.status, answer.json]).toEqual([200, { status: 'ok', reasons: [] }])
     expect(answer.headers['content-type']).toBe('application/json')
   })
 
@@ -612,7 +612,10 @@ describe('health and metrics', () => {
     await using broken = await createTestGateway()
     broken.gateway.runtime.ledger.health = () => ({ ok: false, outbox: 3, oldestMs: 9000 })
     const answer = await broken.ask('GET', '/health', { key: null })
-    expect([answer.status, answer.json]).toEqual([503, { status: 'unavailable' }])
+    expect([answer.status, answer.json]).toEqual([
+      503,
+      { status: 'unavailable', reasons: ['ledger', 'outbox'] },
+    ])
   })
 
   it('gives metrics to the admin only, unless they are public', async () => {

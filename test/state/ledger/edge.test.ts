@@ -65,7 +65,7 @@ class Edge implements AsyncDisposable {
       edge.#servers.push({
         url: server.url,
         close: async () => {
-          await server.close(0)
+          await server.close({ graceSeconds: 0 })
           await gateway.close()
         },
       })

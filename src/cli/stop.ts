@@ -1,0 +1,73 @@
+/** What ends a gateway's process: signals, faults, and the end of the npm that started it. */
+import type { FaultAction, FaultKind } from '../observe/faults.ts'
+import { watchParent } from './parent.ts'
+
+/** Why the process ends, and with which status. */
+export interface StopReason {
+  readonly why: string
+  readonly status: 0 | 70
+}
+
+interface StopOptions {
+  /** Decides about an error that no call received. */
+  readonly onFault: (error: unknown, kind: FaultKind) => FaultAction
+  /** SIGHUP, unless the output is a terminal that was closed. */
+  readonly onReload: () => void
+}
+
+/** Terminals signal a whole group, and npm signals its child again: signals within this time are one. */
+const ONE_SIGNAL_MS = 1000
+
+/** Waits for a reason to stop. Its owner calls {@link Stop.release}. */
+export class Stop {
+  /** Resolves with the first reason. */
+  readonly requested: Promise<StopReason>
+  readonly #request: (reason: StopReason) => void
+  readonly #hurry = new AbortController()
+  readonly #releases: (() => void)[] = []
+  /** Steady ms of the last signal that counted. */
+  #signalled = -Infinity
+  #signals = 0
+
+  constructor({ onFault, onReload }: StopOptions) {
+    const { promise, resolve } = Promise.withResolvers<StopReason>()
+    this.requested = promise
+    this.#request = resolve
+    const signal = (name: string) => this.#onSignal(name)
+    for (const name of ['SIGINT', 'SIGTERM']) this.#on(name, () => signal(name))
+    this.#on('SIGHUP', () => (process.stdout.isTTY ? signal('SIGHUP') : onReload()))
+    // Without a listener it would end the process, or open a debugger.
+    this.#on('SIGUSR1', () => {})
+    for (const kind of ['uncaughtException', 'unhandledRejection'] as const) {
+      this.#on(kind, (error: unknown) => {
+        if (onFault(error, kind) === 'stop') resolve({ why: 'a fault of the program', status: 70 })
+      })
+    }
+    this.#releases.push(watchParent(() => resolve({ why: 'npm has ended', status: 0 })))
+  }
+
+  /** Aborted by a second signal: running calls are not waited for any more. */
+  get hurry(): AbortSignal {
+    return this.#hurry.signal
+  }
+
+  /** Removes all listeners. */
+  release(): void {
+    for (const release of this.#releases) release()
+  }
+
+  #on(event: string, listener: (...args: any[]) => void): void {
+    process.on(event, listener)
+    this.#releases.push(() => process.off(event, listener))
+  }
+
+  #onSignal(why: string): void {
+    const now = performance.now()
+    if (now - this.#signalled < ONE_SIGNAL_MS) return
+    this.#signalled = now
+    this.#signals++
+    if (this.#signals === 1) this.#request({ why, status: 0 })
+    else if (this.#signals === 2) this.#hurry.abort()
+    else process.exit(1)
+  }
+}

@@ -1,0 +1,185 @@
+/** Errors that no call received: whose they are, and whether the process can go on. */
+import { sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Metrics } from './metrics.ts'
+
+/** The event of Node.js that brought an error. */
+export type FaultKind = 'uncaughtException' | 'unhandledRejection'
+
+/** `stop`: code of the gateway was left half-run, so the process has to stop in an orderly way and be started anew. */
+export type FaultAction = 'continue' | 'stop'
+
+/** What an error means. */
+export interface Fault {
+  /** The instances whose plugin it comes from; empty if it comes from elsewhere. */
+  readonly instances: readonly string[]
+  readonly action: FaultAction
+}
+
+/** Receives one line for each fault. */
+interface FaultLog {
+  error(message: string): void
+  warn(message: string): void
+  debug(message: string): void
+}
+
+interface FaultsOptions {
+  readonly log: FaultLog
+  readonly metrics: Pick<Metrics, 'faulted'>
+  /** Returns a text without the secrets of the configuration. */
+  readonly clean: (text: string) => string
+  /** Steady ms. */
+  readonly now?: () => number
+}
+
+/** A frame of a stack. */
+interface Frame {
+  readonly file: string
+  /** The file with line and column. */
+  readonly place: string
+}
+
+/** The gateway's own code. */
+const CORE = fileURLToPath(new URL('..', import.meta.url))
+const FRAME = /^\s+at (?:.* \()?((?:file:\/\/|\/|[A-Za-z]:\\)[^()]*?)(:\d+:\d+)\)?$/gm
+const SOCKET = /^(?:ECONNRESET|EPIPE|ETIMEDOUT|ERR_STREAM_\w+)$/
+/** Keys of clients, and credentials in headers. */
+const CREDENTIAL = /\b(?:sk-[\w-]{8,}|Bearer \S+)/g
+const MESSAGE_LIMIT = 500
+/** A plugin with this many exceptions within {@link WINDOW_MS} counts as broken. */
+const EXCEPTION_LIMIT = 10
+const LINE_LIMIT = 10
+const WINDOW_MS = 60_000
+
+/** The faults of one process. */
+export class Faults {
+  readonly #options: FaultsOptions
+  readonly #now: () => number
+  /** Instances by the file or folder of their plugin. */
+  readonly #roots = new Map<string, Set<string>>()
+  readonly #exceptions = new Map<string, Recent>()
+  readonly #lines = new Map<string, Recent>()
+
+  constructor(options: FaultsOptions) {
+    this.#options = options
+    this.#now = options.now ?? (() => performance.now())
+  }
+
+  /** Says whose code a file is, or what is below a folder. @param instance name of a configured plugin */
+  own(path: string, instance: string): void {
+    const root = path.endsWith(sep) ? path.slice(0, -1) : path
+    const instances = this.#roots.get(root) ?? new Set()
+    this.#roots.set(root, instances.add(instance))
+  }
+
+  /** Counts and logs an error, and decides what follows from it. */
+  report(error: unknown, kind: FaultKind): Fault {
+    const { origin, instances, frame } = this.#attribute(error)
+    this.#options.metrics.faulted(kind, origin)
+    const ofSocket = origin === 'unknown' && SOCKET.test(String(codeOf(error)))
+    const action = ofSocket ? 'continue' : this.#actionFor(kind, origin)
+    this.#log(ofSocket ? 'warn' : 'error', `${kind} ${origin}`, error, frame)
+    return { instances, action }
+  }
+
+  #actionFor(kind: FaultKind, origin: string): FaultAction {
+    // A rejected promise leaves no half-run synchronous code behind, and its call still ends by its deadline.
+    if (kind === 'unhandledRejection') return 'continue'
+    if (!origin.startsWith('plugin:')) return 'stop'
+    const recent = recentOf(this.#exceptions, origin)
+    return recent.count(this.#now()) < EXCEPTION_LIMIT ? 'continue' : 'stop'
+  }
+
+  /** The first frame in a file of the gateway or of a plugin decides. */
+  #attribute(error: unknown): {
+    readonly origin: string
+    readonly instances: readonly string[]
+    readonly frame?: Frame
+  } {
+    for (const frame of framesOf(error)) {
+      const instances = this.#instancesOf(frame.file)
+      if (instances === CORE) return { origin: 'core', instances: [], frame }
+      if (instances)
+        return { origin: `plugin:${[...instances].join(',')}`, instances: [...instances], frame }
+    }
+    return { origin: 'unknown', instances: [] }
+  }
+
+  /** The longest root that holds the file; packages below it are not its code. */
+  #instancesOf(file: string): ReadonlySet<string> | typeof CORE | undefined {
+    let [root, found]: [string, ReadonlySet<string> | typeof CORE | undefined] = ['', undefined]
+    if (file.startsWith(CORE)) [root, found] = [CORE.slice(0, -1), CORE]
+    for (const [path, instances] of this.#roots) {
+      const holds = file === path || file.startsWith(path + sep)
+      if (holds && path.length > root.length) [root, found] = [path, instances]
+    }
+    return file.slice(root.length).split(sep).includes('node_modules') ? undefined : found
+  }
+
+  #log(level: 'error' | 'warn', what: string, error: unknown, frame: Frame | undefined): void {
+    const { log, clean } = this.#options
+    const masked = (text: string) => clean(text).replaceAll(CREDENTIAL, '[secret]')
+    const lines = recentOf(this.#lines, what)
+    const dropped = lines.dropped
+    if (lines.count(this.#now()) > LINE_LIMIT) return
+    const { name, message, stack } = detailsOf(error)
+    const text = masked(message).replaceAll(/\s+/g, ' ').slice(0, MESSAGE_LIMIT)
+    const more = dropped > 0 ? ` (${dropped} more were not logged)` : ''
+    log[level](`${what}: ${name}: ${text}${frame ? ` at ${frame.place}` : ''}${more}`)
+    if (stack) log.debug(masked(stack))
+  }
+}
+
+/** Counts what happened within the last {@link WINDOW_MS}. */
+class Recent {
+  #since = -Infinity
+  #count = 0
+
+  /** How many of the last window were more than {@link LINE_LIMIT}. */
+  get dropped(): number {
+    return Math.max(0, this.#count - LINE_LIMIT)
+  }
+
+  /** @returns how many there were in this window, with the new one */
+  count(now: number): number {
+    if (now - this.#since >= WINDOW_MS) [this.#since, this.#count] = [now, 0]
+    return ++this.#count
+  }
+}
+
+function recentOf(map: Map<string, Recent>, key: string): Recent {
+  const known = map.get(key)
+  if (known) return known
+  const made = new Recent()
+  map.set(key, made)
+  return made
+}
+
+function* framesOf(error: unknown): Generator<Frame> {
+  const { stack } = detailsOf(error)
+  for (const [, location = '', position = ''] of (stack ?? '').matchAll(FRAME)) {
+    const file = location.startsWith('file://')
+      ? fileURLToPath(location.split('?', 1)[0]!)
+      : location
+    yield { file, place: file + position }
+  }
+}
+
+/** Reads an error whose members may throw, or a thrown value that is no error. */
+function detailsOf(error: unknown): { name: string; message: string; stack?: string } {
+  try {
+    if (!(error instanceof Error)) return { name: 'Error', message: String(error) }
+    const { name, message, stack } = error
+    return {
+      name: String(name),
+      message: String(message),
+      ...(typeof stack === 'string' && { stack }),
+    }
+  } catch {
+    return { name: 'Error', message: 'a value that cannot be shown' }
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
+}

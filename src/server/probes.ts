@@ -1,0 +1,53 @@
+/** What supervisors and balancers ask. Answered before any routing, so that a fault behind the front door cannot hide it. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { commonHeaders } from './node-http.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import { requestId } from '../state/ids.ts'
+
+/** Why no new work should be sent. */
+type Reason = 'draining' | 'ledger' | 'outbox' | 'fault'
+
+/** Reasons for a 503, by path. */
+const PROBES: Readonly<Record<string, (gateway: Gateway) => Reason[]>> = {
+  // A new start mends no store and no vendor, so this one only shows that the event loop turns.
+  '/livez': () => [],
+  // A server that listens has its configuration and its state.
+  '/startupz': () => [],
+  '/readyz': notReady,
+  '/health': notReady,
+}
+
+/** Answers a probe. @returns false for a request that is none */
+export function answerProbe(
+  gateway: Gateway,
+  { method, url = '' }: IncomingMessage,
+  response: ServerResponse,
+): boolean {
+  const path = url.split('?', 1)[0]!
+  if ((method !== 'GET' && method !== 'HEAD') || !Object.hasOwn(PROBES, path)) return false
+  const reasons = PROBES[path]!(gateway)
+  const ok = reasons.length === 0
+  const body = JSON.stringify({ status: ok ? 'ok' : 'unavailable', reasons })
+  response.writeHead(ok ? 200 : 503, [
+    ...commonHeaders(requestId()),
+    'content-type',
+    'application/json',
+    'content-length',
+    String(Buffer.byteLength(body)),
+    'cache-control',
+    'no-store',
+  ])
+  response.end(method === 'HEAD' ? undefined : body)
+  return true
+}
+
+/** Vendors do not count: their outage hits every replica alike, and clients need the answer that names it. */
+function notReady({ runtime, stopping, faulty }: Gateway): Reason[] {
+  const { ok, outbox } = runtime.ledger.health()
+  return [
+    ...(stopping ? (['draining'] as const) : []),
+    ...(ok ? [] : (['ledger'] as const)),
+    ...(!ok && outbox > 0 ? (['outbox'] as const) : []),
+    ...(faulty ? (['fault'] as const) : []),
+  ]
+}
