@@ -8,10 +8,9 @@ import { UpstreamFailure, brokenAnswer } from '../errors/errors.ts'
 import { abortScopeOf, type DeploymentLimits, offAbort, onAbort } from '../lifetime/scope.ts'
 import type { Host, UpstreamRequest, UpstreamResponse, Batch, Flow, Source } from '../plugin.ts'
 import { RawJson } from '../stream/raw-json.ts'
-import { readEvents } from '../stream/sse.ts'
 import { createDownloader, type Downloader } from './download.ts'
 import { encodeForm } from './form.ts'
-import { flowFrom } from '../stream/flow.ts'
+import { flowFrom, readEvents } from '../stream/flow.ts'
 
 /** Limits of one plugin instance. */
 export interface UpstreamSettings {

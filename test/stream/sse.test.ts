@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
-import { readEvents } from '../../src/stream/sse.ts'
+import { readEvents } from '../../src/stream/flow.ts'
 import {
   boundariesOf,
   splitBytewise,

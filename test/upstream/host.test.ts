@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
-import { readEvents } from '../../src/stream/sse.ts'
+import { readEvents } from '../../src/stream/flow.ts'
 import { createHost, type ClosableHost } from '../../src/upstream/host.ts'
 
 const LIMITS = {

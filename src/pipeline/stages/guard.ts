@@ -13,7 +13,7 @@ import {
 } from '../../guard/screened-stream.ts'
 import { GuardFault } from '../../guard/verdicts.ts'
 import type { Flow, SearchResult, Side, TextItem } from '../../plugin.ts'
-import { knownRefusals, refusalOf } from '../../policy/policy.ts'
+import { knownRefusals, NO_POLICY, refusalOf } from '../../policy/policy.ts'
 import { flowFrom, flowOf } from '../../stream/flow.ts'
 import type { Call, Next, Reply, ResultFilter, Stage } from '../pipeline.ts'
 import { GuardRunners, type RunnerGroup } from './guard/runners.ts'
@@ -30,7 +30,7 @@ const UNANSWERED = 'no guard looks after a rule'
 export const guard: Stage = async function guard(call, next) {
   const { policy, runtime, endpoint } = call
   for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
-  if (!endpoint.guard) return next()
+  if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return next()
   const plan = await runtime.guards.planFor(policy, () => call.throwIfAborted())
   return plan ? new CallGuard(call, endpoint.guard, plan).run(next) : next()
 }

@@ -3,7 +3,7 @@ import { Forbidden, PaymentRequired, TooManyRequests, Unavailable } from '../../
 import type { HoldResult, HoldGranted } from '../../state/ledger/ledger.ts'
 import { withPrompt, type Estimate, type HoldFigures } from '../../money/holds.ts'
 import type { Pico } from '../../money/money.ts'
-import { instructionsOf } from '../../policy/policy.ts'
+import { instructionsOf, NO_POLICY } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
 
@@ -42,7 +42,7 @@ export const hold: Stage = async function hold(call, next) {
 /** What the call will consume, with what the policy and a web search add to its prompt. */
 function estimateOf({ request, model, endpoint, policy, online, runtime }: Call): Estimate {
   const estimate = endpoint.billing.estimate(request, model)
-  const to = endpoint.instructions && instructionsOf(policy)
+  const to = policy !== NO_POLICY && endpoint.instructions ? instructionsOf(policy) : undefined
   const wanted = runtime.search && endpoint.grounding?.searchRequest(request.input, online)
   if (!to && !wanted) return estimate
   const told = Math.ceil(Buffer.byteLength(to?.system ?? '') / BYTES_PER_TOKEN)

@@ -3,11 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { AbortScope, Timeout } from '../../lifetime/scope.ts'
 import type { Deployment } from '../../models/catalog.ts'
 import { GatewayError, UpstreamFailure } from '../../errors/errors.ts'
-import { concernsOperator, type Health } from '../../models/health.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import { flowFrom } from '../../stream/flow.ts'
 import type { Batch, Flow, ProviderRequest, Source, Usage } from '../../plugin.ts'
-import { retryDelayMs, type SessionAffinity } from '../../models/routing.ts'
+import {
+  concernsOperator,
+  retryDelayMs,
+  type Health,
+  type SessionAffinity,
+} from '../../models/routing.ts'
 
 /**
  * Chooses a deployment and asks its provider; fails over to the next one until a first part has arrived. Nothing goes
