@@ -27,67 +27,55 @@ export function locateBlock(
   known: BlockedAt,
   proceed: () => void,
 ): BlockedAt | Promise<BlockedAt> {
-  const read = (start: number, step: number) => {
+  const read = (from: number, step: number) => {
     const sessions = scanners.map((scanner) => new ScanSession(scanner, stream))
-    return new Rereading(sessions, text, start, step).run(text.length > LONG ? proceed : undefined)
+    return readAgain(sessions, text, from, step, text.length > LONG ? proceed : undefined)
   }
-  const exact = (start: number) => andThen(read(start, 1), (reading) => reading.result(known))
+  const exact = (start: number) =>
+    andThen(read(start, 1), ({ sessions, blocking }) => {
+      if (!blocking) return known
+      const others = sessions.filter(({ stop }) => !stop?.fault)
+      const offsets = others.map(({ safeOffset }) => safeOffset)
+      return { session: blocking, safeOffset: Math.min(known.safeOffset, ...offsets) }
+    })
   const start = wholeCharacters(text, from)
   // Character by character takes many times as long: where there is much to read, strides come first.
   if (text.length - start <= STRIDE) return exact(start)
   return andThen(read(start, STRIDE), ({ blockedFrom }) => exact(blockedFrom))
 }
 
-/** One reading of a text by new sessions, until one of them blocks. */
-class Rereading {
-  /** Where the piece begins in which a session blocked; the end of the text where none did. */
-  blockedFrom: number
-  readonly #sessions: readonly ScanSession[]
-  readonly #text: string
-  readonly #from: number
-  readonly #step: number
-  #at = 0
+/** What became of a text that was read again. */
+interface Rereading {
+  readonly sessions: readonly ScanSession[]
+  /** The first session that blocks. */
+  readonly blocking: ScanSession | undefined
+  /** Where the piece begins in which one blocked; the end of the text where none did. */
+  readonly blockedFrom: number
+}
 
-  /** @param step characters at a time from `from` on */
-  constructor(sessions: readonly ScanSession[], text: string, from: number, step: number) {
-    this.#sessions = sessions
-    this.#text = text
-    this.#from = from
-    this.#step = step
-    this.blockedFrom = text.length
+/**
+ * Has new sessions read a text until one of them blocks.
+ * @param step characters at a time from `from` on
+ * @param proceed where it is given, other calls get their turn now and then
+ * @param at where to begin
+ */
+function readAgain(
+  sessions: readonly ScanSession[],
+  text: string,
+  from: number,
+  step: number,
+  proceed: (() => void) | undefined,
+  at = 0,
+): Rereading | Promise<Rereading> {
+  const blocking = () => sessions.find(({ stop }) => stop?.block)
+  for (let start = at; start < text.length;) {
+    let end = start < from ? Math.min(from, start + STRIDE) : start + step
+    if (wholeCharacters(text, end) < end) end++
+    for (const session of sessions) session.push(text.slice(start, end))
+    if (start >= from && blocking()) return { sessions, blocking: blocking(), blockedFrom: start }
+    start = end
+    const due = proceed && yieldIfDue(proceed)
+    if (due) return due.then(() => readAgain(sessions, text, from, step, proceed, end))
   }
-
-  /** @param proceed where it is given, other calls get their turn now and then */
-  run(proceed: (() => void) | undefined): this | Promise<this> {
-    while (this.#at < this.blockedFrom) {
-      this.#advance()
-      const due = proceed && yieldIfDue(proceed)
-      if (due) return due.then(() => this.run(proceed))
-    }
-    return this
-  }
-
-  #advance(): void {
-    const start = this.#at
-    let end = start < this.#from ? Math.min(this.#from, start + STRIDE) : start + this.#step
-    if (wholeCharacters(this.#text, end) < end) end++
-    this.#at = end
-    const piece = this.#text.slice(start, end)
-    for (const session of this.#sessions) session.push(piece)
-    if (start >= this.#from && this.#blocking) this.blockedFrom = start
-  }
-
-  get #blocking(): ScanSession | undefined {
-    return this.#sessions.find(({ stop }) => stop?.block)
-  }
-
-  /** The first guard that blocks, and the text that all agree to. */
-  result(known: BlockedAt): BlockedAt {
-    const session = this.#blocking
-    if (!session) return known
-    const offsets = this.#sessions
-      .filter(({ stop }) => !stop?.fault)
-      .map(({ safeOffset }) => safeOffset)
-    return { session, safeOffset: Math.min(known.safeOffset, ...offsets) }
-  }
+  return { sessions, blocking: blocking(), blockedFrom: text.length }
 }

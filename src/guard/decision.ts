@@ -43,15 +43,11 @@ interface Summary {
   readonly rules: readonly string[]
 }
 
-/** A block of a guard. */
+/** A block of a guard, and where it is. */
 export interface Violation {
   readonly guard: string
   readonly origin: Origin
   readonly block: Block
-}
-
-/** Where a violation is. */
-interface Location {
   readonly channel: Channel
   /** Id of the text, where that is of the input. */
   readonly unit?: string
@@ -64,7 +60,7 @@ interface Location {
 /** Told of what guards find in the texts of one side, and what becomes of these. */
 export interface ScreenObserver {
   /** @param ends false where only the text, its channel or its turn is left out for it */
-  found(violation: Violation, location: Location, ends: boolean): void
+  found(violation: Violation, ends: boolean): void
   /** A guard could not look. @returns whether the policy ends the choice or the call for that */
   failed(guard: string, fault: GuardFault): boolean
   /** A field was left out because no guard can read it. */
@@ -124,9 +120,8 @@ export class Decision {
    */
   observer(side: Side, enforced: boolean, spared: 'dropped' | 'withheld'): ScreenObserver {
     return {
-      found: (violation, location, ends) => {
-        this.#found(side, violation, location, !enforced ? 'seen' : ends ? 'blocked' : spared)
-      },
+      found: (violation, ends) =>
+        this.#found(side, violation, !enforced ? 'seen' : ends ? 'blocked' : spared),
       failed: (guard, fault) => this.failed(side, guard, fault, enforced),
       removed: (field) => {
         if (!enforced) return
@@ -139,12 +134,8 @@ export class Decision {
     }
   }
 
-  #found(
-    side: Side,
-    { guard, origin, block }: Violation,
-    { matched, channel, unit, choice }: Location,
-    effect: Effect,
-  ): void {
+  #found(side: Side, violation: Violation, effect: Effect): void {
+    const { guard, origin, block, matched, channel, unit, choice } = violation
     const { mode, metrics, evidence, startedAt } = this.#init
     const { rule, score, view, spans = [] } = block
     metrics.decided(side, rule, mode, effect)

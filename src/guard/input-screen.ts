@@ -130,8 +130,7 @@ export class InputScreen {
       const { id, channel, text } = item
       const turn = this.#turnOf(item)
       const matched = (block.spans ?? []).map(({ start, end }) => text.slice(start, end))
-      const location = { unit: id, channel, matched }
-      this.#init.observer.found({ guard, origin, block }, location, !turn)
+      this.#init.observer.found({ guard, origin, block, channel, unit: id, matched }, !turn)
       if (!turn) return 'blocked'
       this.#withheld.add(turn)
     }

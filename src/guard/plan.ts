@@ -123,9 +123,13 @@ export class GuardRegistry {
       patterns.push({ origin, offset, matcher })
       if (!allValid) faults.push({ guard: 'patterns', kind: 'invalid' })
     }
-    const assignments = this.all
-      .flatMap((one) => ORIGINS.flatMap((origin) => this.#assign(one, policy, origin) ?? []))
-      .sort((a, b) => Number(isRemote(a)) - Number(isRemote(b)))
+    const given = this.all.flatMap((one) =>
+      ORIGINS.flatMap((origin) => this.#assign(one, policy, origin) ?? []),
+    )
+    const assignments = [
+      ...given.filter(({ instance }) => instance.guard.execution === 'local'),
+      ...given.filter(({ instance }) => instance.guard.execution === 'remote'),
+    ]
     const blocking = assignments.filter(({ instance }) => instance.mode === 'block')
     const others = assignments.filter(({ instance }) => instance.mode === 'monitor')
     const monitors = policy.guard.mode === 'monitor'
@@ -133,7 +137,7 @@ export class GuardRegistry {
     const enforced = monitors ? answered : rulesOf(blocking)
     const judged = referencesTo(policy).filter((rule) => rule !== 'bannedPatterns')
     const unanswered = judged.filter((rule) => rule !== 'scope' && !answered.has(rule))
-    const judge = judgeOf(policy)
+    const judge = judged.length > 0 ? policy.guard.model : undefined
     if (unanswered.length > 0 || (judge && !this.#canJudge(judge))) {
       faults.push({ guard: judge ?? unanswered.join(','), kind: 'unanswered' })
     }
@@ -169,11 +173,10 @@ export class GuardRegistry {
     return this.all.some(({ name }) => BY_NAME + name === judge)
   }
 
+  /** Whether it can be asked: a model is asked by a guard that judges. */
   #canJudge(judge: string): boolean {
-    if (!this.hasJudge(judge)) return false
-    return (
-      judge.startsWith(BY_NAME) || this.all.some(({ guard }) => guard.enforces.includes('scope'))
-    )
+    const isAsked = this.all.some(({ guard }) => guard.enforces.includes('scope'))
+    return this.hasJudge(judge) && (isAsked || judge.startsWith(BY_NAME))
   }
 }
 
@@ -183,10 +186,6 @@ export function isSelected(
   { guard }: EffectivePolicy,
 ): boolean {
   return guard.model === BY_NAME + name
-}
-
-function judgeOf({ guard: { model }, scopes, deny }: EffectivePolicy): string | undefined {
-  return scopes.length + deny.length > 0 ? model : undefined
 }
 
 function rulesFor({ enforces }: Guard, rules: ActiveRules): ActiveRules {
@@ -200,10 +199,6 @@ function rulesFor({ enforces }: Guard, rules: ActiveRules): ActiveRules {
 
 function rulesOf(assignments: readonly Assignment[]): ReadonlySet<RuleRef> {
   return new Set(assignments.flatMap(({ rules }) => referencesTo(rules)))
-}
-
-function isRemote({ instance }: Assignment): boolean {
-  return instance.guard.execution === 'remote'
 }
 
 /** A stored pattern that has become invalid stands for its own letters. */

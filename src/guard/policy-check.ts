@@ -131,7 +131,7 @@ async function ask(
     ruleFilter: ruleFilter(plugin, guard.enforces, rules),
     circuit: new CircuitBreaker(),
     verdicts: new VerdictCache(),
-    observer: { asked: () => {} },
+    metrics: { asked: () => {} },
     limitsMs: LIMITS_MS,
     signal: new AbortController().signal,
     contextOf: (signal, deadline) => contextOf(rules, signal, deadline),

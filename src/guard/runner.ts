@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { createHmac, randomBytes } from 'node:crypto'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { unlessAborted } from '../lifetime/scope.ts'
-import type { CircuitState } from '../observe/guard-metrics.ts'
+import type { CircuitState, GuardMetrics } from '../observe/guard-metrics.ts'
 import type { Guard, GuardContext, Origin, RuleRef, Side, TextItem } from '../plugin.ts'
 import {
   GuardFault,
@@ -19,12 +19,6 @@ import {
 const NO_OFFSETS: RuleOffsets = { scopes: 0, bannedPatterns: 0 }
 /** Processor time that a local guard may take in one go. Time that the machine gives to others does not count. */
 const LOCAL_LIMIT_MS = 250
-
-/** Told of the work of guards, for metrics. */
-interface GuardObserver {
-  /** @param seconds that the guard took to answer */
-  asked(guard: string, side: Side, seconds: number): void
-}
 
 /** How many scopes and patterns of the policy come before those that a guard knows. */
 interface RuleOffsets {
@@ -42,7 +36,7 @@ interface GuardRunnerInit {
   readonly offsets?: RuleOffsets
   readonly circuit: CircuitBreaker
   readonly verdicts: VerdictCache
-  readonly observer: GuardObserver
+  readonly metrics: Pick<GuardMetrics, 'asked'>
   /** How long one question to a remote guard may take, ms. */
   readonly limitsMs: Readonly<Record<Side, number>>
   /** Aborted when the answer is no longer wanted. */
@@ -111,7 +105,12 @@ export class GuardRunner {
    */
   work<T>(run: (context: GuardContext) => T): T {
     const started = process.threadCpuUsage()
-    const answer = caught(() => run(this.context))
+    let answer: T | GuardFault
+    try {
+      answer = run(this.context)
+    } catch (error) {
+      answer = toFault(error)
+    }
     const { user, system } = process.threadCpuUsage(started)
     if (user + system > LOCAL_LIMIT_MS * 1000) {
       ignoreRejection(answer)
@@ -131,7 +130,7 @@ export class GuardRunner {
     run: (context: GuardContext) => T | Promise<T>,
     again = true,
   ): Promise<T> {
-    const { circuit, contextOf, limitsMs, observer } = this.#init
+    const { circuit, contextOf, limitsMs, metrics } = this.#init
     const started = performance.now()
     if (!circuit.admit(started)) throw new GuardFault('circuit', 'the guard fails too often')
     const { signal, timer, clear } = this.#until(side)
@@ -151,7 +150,7 @@ export class GuardRunner {
       throw fault
     } finally {
       clear()
-      observer.asked(this.name, side, (performance.now() - started) / 1000)
+      metrics.asked(this.name, side, (performance.now() - started) / 1000)
     }
   }
 
@@ -164,14 +163,6 @@ export class GuardRunner {
     )
     const signal = AbortSignal.any([this.#init.signal, timer.signal])
     return { signal, timer: timer.signal, clear: () => clearTimeout(timeout) }
-  }
-}
-
-function caught<T>(run: () => T): T | GuardFault {
-  try {
-    return run()
-  } catch (error) {
-    return toFault(error)
   }
 }
 

@@ -197,21 +197,29 @@ export function patternScanner(matcher: Matcher, offset: number, origin: Origin)
     needsFullText: false,
     reads: () => true,
     check(_stream, atOnce, proceed) {
-      if (atOnce)
+      const progressOf = ({ safeOffset, match }: ScanProgress): TextProgress =>
+        match ? { safeOffset, verdict: patternBlock(match, offset) } : { safeOffset }
+      if (atOnce) {
+        // Many times faster than a scan.
         return fullText((text) =>
           andThen(matcher.search(text, proceed), (match) =>
-            match
-              ? { safeOffset: 0, verdict: patternBlock(match, offset) }
-              : { safeOffset: text.length },
+            progressOf(match ? { safeOffset: 0, match } : { safeOffset: text.length }),
           ),
         )
-      const check = patternCheck(matcher, offset, proceed)
+      }
+      const scan = matcher.scan()
+      const check: TextCheck = proceed
+        ? {
+            push: (text) => andThen(scan.pushSliced(text, proceed), progressOf),
+            end: () => andThen(scan.endSliced(proceed), progressOf),
+          }
+        : { push: (text) => progressOf(scan.push(text)), end: () => progressOf(scan.end()) }
       return proceed && origin === 'request' ? sliced(check, LONG_FOR_REQUESTS, proceed) : check
     },
   }
 }
 
-/** Asks a plugin. @param userTurn what the user asked, shown with every segment */
+/** Asks a plugin that checks output. @param userTurn what the user asked, shown with every segment */
 export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScanner {
   const { guard, name, origin, local } = runner
   const needsFullText = guard.needsFullText === true
@@ -221,9 +229,7 @@ export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScan
     origin,
     local,
     needsFullText,
-    reads: (channel) =>
-      (guard.streamOutput !== undefined || guard.checkOutput !== undefined) &&
-      (local || !EXACT_ONLY.has(channel)),
+    reads: (channel) => local || !EXACT_ONLY.has(channel),
     check(stream, atOnce, proceed) {
       if (!followsStreams && needsFullText) {
         return fullText((text) => new SegmentCheck(runner, stream, userTurn).judge(text))
@@ -233,7 +239,10 @@ export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScan
         : new SegmentCheck(runner, stream, userTurn)
       if (!local || !proceed) return check
       const inSlices = sliced(check, LONG, proceed)
-      return atOnce ? fullText((text) => pushAll(inSlices, text)) : inSlices
+      if (!atOnce) return inSlices
+      return fullText((text) =>
+        andThen(inSlices.push(text), (known) => (known.verdict ? known : inSlices.end())),
+      )
     },
   }
 }
@@ -246,22 +255,6 @@ const NOTHING_SAFE: TextProgress = { safeOffset: 0 }
 /** What a check of banned patterns needs of a matcher. */
 export interface Matcher extends Pick<PatternMatcher, 'search'> {
   scan(): Pick<ReturnType<PatternMatcher['scan']>, 'push' | 'end' | 'pushSliced' | 'endSliced'>
-}
-
-/**
- * Banned patterns on every piece of a text.
- * @param offset position of the first pattern in the effective list
- * @param proceed throws when the answer is no longer wanted; without it no answer is a promise
- */
-function patternCheck(matcher: Matcher, offset: number, proceed?: () => void): TextCheck {
-  const scan = matcher.scan()
-  const progressOf = ({ safeOffset, match }: ScanProgress): TextProgress =>
-    match ? { safeOffset, verdict: patternBlock(match, offset) } : { safeOffset }
-  return {
-    push: (text) =>
-      proceed ? andThen(scan.pushSliced(text, proceed), progressOf) : progressOf(scan.push(text)),
-    end: () => (proceed ? andThen(scan.endSliced(proceed), progressOf) : progressOf(scan.end())),
-  }
 }
 
 /** A plugin that follows the text itself. A remote one is asked one question at a time. */
@@ -326,11 +319,6 @@ function fullText(ask: (text: string) => Answer): TextCheck {
     },
     end: () => ask(all),
   }
-}
-
-/** All a check says of a complete text. */
-function pushAll(check: TextCheck, text: string): Answer {
-  return andThen(check.push(text), (progress) => (progress.verdict ? progress : check.end()))
 }
 
 /** Goes on with what is there, or once it is there. */

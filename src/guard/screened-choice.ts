@@ -367,7 +367,7 @@ export class ScreenedChoice<Part> {
     const { choice, channel } = text.stream
     const matched = (block.spans ?? []).map(({ start, end }) => text.textBetween(start, end))
     const { observer } = this.#answer.init
-    observer.found({ guard, origin, block }, { choice, channel, matched }, !dropped)
+    observer.found({ guard, origin, block, channel, choice, matched }, !dropped)
   }
 
   #release(text: ScreenedText<Part>, safeOffset: number = text.safeOffset): void {

@@ -37,9 +37,8 @@ export class ScreenedStream<Part> implements Source<Part> {
   #replacement: Flow<Part> | undefined
   /** Parts that guards agreed to. */
   #released: Part[] = []
-  /** A batch that has arrived, and how many parts of it were pushed. */
+  /** A batch that has arrived, less the parts that were pushed. */
   #arrived: Batch<Part> | undefined
-  #pushed = 0
   #reading = false
   #failure: { readonly error: unknown } | undefined
   /** All parts were pushed. */
@@ -60,8 +59,12 @@ export class ScreenedStream<Part> implements Source<Part> {
     inputVerdict?.catch(ignore)
     this.#screened = screen === undefined
     if (!screen) return
-    if (enforce) screen.emit = this.#release.bind(this)
-    screen.changed = enforce ? this.#hear.bind(this) : this.#observeNews.bind(this)
+    if (enforce) screen.emit = (part) => void this.#released.push(part)
+    screen.changed = () => {
+      this.#hasNews = true
+      if (enforce) this.#wake('news')
+      else this.#observe(screen)
+    }
   }
 
   next(): Promise<Batch<Part>> {
@@ -129,22 +132,19 @@ export class ScreenedStream<Part> implements Source<Part> {
       this.#hasNews = false
       screen.update()
     }
-    if (this.#arrived && this.#push(screen, this.#arrived)) this.#arrived = undefined
+    if (this.#arrived) this.#arrived = this.#push(screen, this.#arrived)
   }
 
-  /** Pushes a batch up to a part for which a guard takes its time. @returns whether nothing is left of it */
-  #push(screen: OutputScreen<Part>, { parts, last }: Batch<Part>): boolean {
-    while (this.#pushed < parts.length && !screen.busy && !screen.done) {
-      screen.push(parts[this.#pushed++]!)
-    }
-    if (screen.busy) return false
-    screen.batchEnd()
-    if (screen.busy) return false
-    this.#pushed = 0
-    if (!last || screen.done) return true
+  /** Pushes a batch up to a part for which a guard takes its time. @returns what is left of it */
+  #push(screen: OutputScreen<Part>, { parts, last }: Batch<Part>): Batch<Part> | undefined {
+    let pushed = 0
+    while (pushed < parts.length && !screen.busy && !screen.done) screen.push(parts[pushed++]!)
+    if (!screen.busy) screen.batchEnd()
+    if (screen.busy) return { parts: parts.slice(pushed), last }
+    if (!last || screen.done) return undefined
     this.#ended = true
     screen.end()
-    return true
+    return undefined
   }
 
   /** Waits for parts, or for guards; for these no longer than they may take. */
@@ -201,42 +201,25 @@ export class ScreenedStream<Part> implements Source<Part> {
       this.#finish(false)
       throw error
     }
-    if (!this.#screened) this.#observe(screen, batch)
+    this.#observe(screen, batch)
     return batch
   }
 
-  #observe(screen: OutputScreen<Part>, { parts, last }: Batch<Part>): void {
+  /** Has guards look at what has come, or act on what they have said. What fails there ends the looking and nothing else. */
+  #observe(screen: OutputScreen<Part>, batch?: Batch<Part>): void {
+    if (this.#screened) return
     try {
-      for (const part of parts) if (!screen.done) screen.push(part)
-      screen.batchEnd()
-      if (last) {
-        this.#ended = true
-        screen.end()
-      }
+      if (batch) {
+        for (const part of batch.parts) if (!screen.done) screen.push(part)
+        screen.batchEnd()
+        this.#ended = batch.last
+        if (batch.last) screen.end()
+      } else screen.update()
     } catch {
       return this.#finish(false)
     }
     if (this.#isComplete) this.#finish(true)
     else if (screen.overflows) this.#finish(false)
-  }
-
-  #observeNews(): void {
-    if (this.#screened) return
-    try {
-      this.#init.screen!.update()
-    } catch {
-      return this.#finish(false)
-    }
-    if (this.#isComplete) this.#finish(true)
-  }
-
-  #release(part: Part): void {
-    this.#released.push(part)
-  }
-
-  #hear(): void {
-    this.#hasNews = true
-    this.#wake('news')
   }
 
   /** Nothing is left to look at. */

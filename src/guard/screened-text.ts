@@ -39,7 +39,6 @@ export class ScreenedText<Part> {
   released = 0
   /** Guards that read it, in their order; none of a text that was dropped. */
   sessions: readonly ScanSession[]
-  #ended = false
   readonly #changed: () => void
   #blockedAt: BlockedAt | undefined
   #locating = false
@@ -115,10 +114,8 @@ export class ScreenedText<Part> {
     return text.length
   }
 
-  /** Nothing follows. Idempotent. */
+  /** Nothing follows. */
   end(): void {
-    if (this.#ended) return
-    this.#ended = true
     for (const session of this.sessions) session.end()
   }
 

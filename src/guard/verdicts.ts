@@ -200,14 +200,9 @@ export function referencesTo({ scopes, deny, bannedPatterns }: ActiveRules): Rul
 
 function isSpan(span: unknown, length: number): span is Span {
   if (!isObject(span)) return false
-  const { start, end } = span
-  return (
-    Number.isInteger(start) &&
-    Number.isInteger(end) &&
-    (start as number) >= 0 &&
-    (start as number) <= (end as number) &&
-    (end as number) <= length
-  )
+  const { start, end } = span as unknown as Span
+  const areOffsets = Number.isInteger(start) && Number.isInteger(end)
+  return areOffsets && start >= 0 && start <= end && end <= length
 }
 
 function invalid(what: string): GuardFault {

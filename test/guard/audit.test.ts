@@ -37,8 +37,14 @@ describe('what is written down of a call', () => {
     const observer = decision.observer('input', false, 'withheld')
     const find = (rule: 'deny:code' | 'deny:math') =>
       observer.found(
-        { guard: 'words', origin: 'key', block: { action: 'block', rule } },
-        { unit: 'messages[0]', channel: 'content', matched: [] },
+        {
+          guard: 'words',
+          origin: 'key',
+          block: { action: 'block', rule },
+          unit: 'messages[0]',
+          channel: 'content',
+          matched: [],
+        },
         true,
       )
     for (let i = 0; i < 5000; i++) find('deny:code')

@@ -81,7 +81,7 @@ function plugin(name: string, guard: Guard): OutputScanner {
     ruleFilter: (rule) => guard.enforces.includes(rule as never),
     circuit: new CircuitBreaker(),
     verdicts: new VerdictCache(),
-    observer: { asked: () => {} },
+    metrics: { asked: () => {} },
     limitsMs: { input: 1000, output: 1000 },
     signal,
     contextOf: () => ({}) as never,

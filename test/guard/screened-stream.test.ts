@@ -208,7 +208,7 @@ function runnerOf(guard: Guard): GuardRunner {
     ruleFilter: (rule) => guard.enforces.includes(rule as never),
     circuit: new CircuitBreaker(),
     verdicts: new VerdictCache(),
-    observer: { asked: () => {} },
+    metrics: { asked: () => {} },
     limitsMs: { input: 10_000, output: 10_000 },
     signal: new AbortController().signal,
     contextOf: () => ({ signal: new AbortController().signal }) as never,

@@ -81,7 +81,7 @@ export class GuardRunners {
       ...(origin === 'request' && { offsets }),
       circuit,
       verdicts: runtime.guards.verdicts,
-      observer: runtime.metrics.guard,
+      metrics: runtime.metrics.guard,
       limitsMs: { input: input * 1000, output: output * 1000 },
       signal,
       contextOf: (own, deadline) => this.#contextOf(assignment, own, deadline, enforced),
