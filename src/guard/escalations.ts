@@ -17,10 +17,7 @@ export interface EscalationEvent {
   readonly rules: readonly string[]
 }
 
-interface EscalationTarget {
-  readonly url: string
-  readonly headers: Readonly<Record<string, string>>
-}
+type Target = { readonly url: string; readonly headers: Readonly<Record<string, string>> }
 
 const MAX_WAITING = 1000
 const TIMEOUT_MS = 5000
@@ -29,7 +26,7 @@ const DELAYS_MS = [1000, 5000, 25_000]
 
 /** Posts events one after the other, each up to four times. */
 export class Escalations {
-  readonly #target: EscalationTarget
+  readonly #target: Target
   readonly #report: (message: string) => void
   readonly #queue: EscalationEvent[] = []
   /** Ends retries. */
@@ -39,7 +36,7 @@ export class Escalations {
   #posting: Promise<void> | undefined
 
   /** @param report called for events that were lost, with no part of the target but its host */
-  constructor(target: EscalationTarget, report: (message: string) => void) {
+  constructor(target: Target, report: (message: string) => void) {
     this.#target = target
     this.#report = report
   }

@@ -16,15 +16,8 @@ import {
   type BlockVerdict,
 } from './verdicts.ts'
 
-const NO_OFFSETS: RuleOffsets = { scopes: 0, bannedPatterns: 0 }
 /** Processor time that a local guard may take in one go. Time that the machine gives to others does not count. */
 const LOCAL_LIMIT_MS = 250
-
-/** How many scopes and patterns of the policy come before those that a guard knows. */
-interface RuleOffsets {
-  readonly scopes: number
-  readonly bannedPatterns: number
-}
 
 interface GuardRunnerInit {
   /** The instance's name. */
@@ -32,8 +25,8 @@ interface GuardRunnerInit {
   readonly guard: Guard
   readonly origin: Origin
   readonly ruleFilter: RuleFilter
-  /** Absent where nothing comes before its rules. */
-  readonly offsets?: RuleOffsets
+  /** How many scopes and patterns of the policy come before those that the guard knows; absent where none do. */
+  readonly offsets?: { readonly scopes: number; readonly bannedPatterns: number }
   readonly circuit: CircuitBreaker
   readonly verdicts: VerdictCache
   readonly metrics: Pick<GuardMetrics, 'asked'>
@@ -87,7 +80,7 @@ export class GuardRunner {
     const position = block && /^(scope:|bannedPatterns\[)(\d+)(.*)$/.exec(block.rule)
     if (!position) return block
     const [, before, index, after] = position
-    const { scopes, bannedPatterns } = this.#init.offsets ?? NO_OFFSETS
+    const { scopes, bannedPatterns } = this.#init.offsets ?? { scopes: 0, bannedPatterns: 0 }
     const offset = before === 'scope:' ? scopes : bannedPatterns
     return { ...block, rule: `${before}${Number(index) + offset}${after}` as RuleRef }
   }
@@ -197,19 +190,19 @@ interface Bucket {
  */
 export class CircuitBreaker {
   #buckets: Bucket[] = []
-  #openUntil = 0
-  #open = false
+  /** Undefined while it is closed. */
+  #openUntil: number | undefined
   #probing = false
 
   /** `half-open` while a call probes. */
   get state(): CircuitState {
-    if (!this.#open) return 'closed'
+    if (this.#openUntil === undefined) return 'closed'
     return this.#probing ? 'half-open' : 'open'
   }
 
   /** Whether a call may be made. If so, the caller reports how it ended. */
   admit(now: number): boolean {
-    if (!this.#open) return true
+    if (this.#openUntil === undefined) return true
     if (this.#probing || now < this.#openUntil) return false
     this.#probing = true
     return true
@@ -217,7 +210,7 @@ export class CircuitBreaker {
 
   /** A call has ended. */
   ended(ok: boolean, now: number): void {
-    if (this.#open) return this.#probed(ok, now)
+    if (this.#openUntil !== undefined) return this.#probed(ok, now)
     const index = Math.floor(now / BUCKET_MS)
     this.#buckets = this.#buckets.filter((one) => one.index > index - BUCKETS)
     let bucket = this.#buckets.at(-1)
@@ -226,7 +219,6 @@ export class CircuitBreaker {
     if (!ok) bucket.errors++
     const calls = sum(this.#buckets, 'calls')
     if (calls < MIN_CALLS || sum(this.#buckets, 'errors') < calls * ERROR_SHARE) return
-    this.#open = true
     this.#openUntil = now + OPEN_MS
     this.#buckets = []
   }
@@ -240,8 +232,7 @@ export class CircuitBreaker {
     // Calls that began before the circuit opened prove nothing.
     if (!this.#probing) return
     this.#probing = false
-    if (ok) this.#open = false
-    else this.#openUntil = now + OPEN_MS
+    this.#openUntil = ok ? undefined : now + OPEN_MS
   }
 }
 

@@ -7,22 +7,20 @@ import type { PatternMatcher } from '../patterns/patterns.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
 import { SegmentCheck } from './segments.ts'
 import type { GuardRunner } from './runner.ts'
-import { GuardFault, checkProgress, patternBlock, toFault, type Block } from './verdicts.ts'
+import {
+  GuardFault,
+  checkProgress,
+  patternBlock,
+  toFault,
+  type Answer,
+  type Block,
+  type TextProgress,
+} from './verdicts.ts'
 
 /** Why nothing more of a text may pass: a guard blocked it, or could not look. */
 export type StopReason =
   | { readonly block: Block; readonly fault?: undefined }
   | { readonly fault: GuardFault; readonly block?: undefined }
-
-/** What a check knows of its text. */
-export interface TextProgress {
-  /** Offset up to which the guard agrees; never decreases. */
-  readonly safeOffset: number
-  readonly verdict?: Block
-}
-
-/** A promise where the answer takes time. */
-export type Answer = TextProgress | Promise<TextProgress>
 
 /**
  * How a guard is asked about one text. A promise means that the answer takes time: for local guards because other calls

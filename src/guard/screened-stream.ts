@@ -14,15 +14,12 @@ export interface ScreenedStreamInit<Part> {
   readonly idleMs: number
   /** ms that the guards of one origin may keep the answer waiting in all. */
   readonly stallMs: number
-  /** Called once, when guards look at nothing more. */
-  readonly closed?: (end: ScreeningEnd) => void
-}
-
-export interface ScreeningEnd {
-  /** ms that the answer waited for guards only. */
-  readonly stalledMs: number
-  /** Guards have seen the whole answer, or refused it. */
-  readonly complete: boolean
+  /**
+   * Called once, when guards look at nothing more.
+   * @param stalledMs that the answer waited for guards only
+   * @param complete guards have seen the whole answer, or refused it
+   */
+  readonly closed?: (stalledMs: number, complete: boolean) => void
 }
 
 type Wake = Origin | 'idle' | 'news'
@@ -233,6 +230,6 @@ export class ScreenedStream<Part> implements Source<Part> {
     this.#screened = true
     this.#init.screen!.close()
     const stalledMs = Math.max(this.#stalledMs.key, this.#stalledMs.request)
-    this.#init.closed?.({ stalledMs, complete })
+    this.#init.closed?.(stalledMs, complete)
   }
 }

@@ -2,7 +2,7 @@
 import { wholeCharacters } from '../errors/checks.ts'
 import type { TextItem, TextStream } from '../plugin.ts'
 import type { GuardRunner } from './runner.ts'
-import type { Block } from './verdicts.ts'
+import type { Answer, Block, TextProgress } from './verdicts.ts'
 
 /** Segments of one text that a remote guard is asked about at once. */
 const IN_FLIGHT = 3
@@ -15,14 +15,6 @@ interface Question {
   readonly item: TextItem
   state: 'waiting' | 'asked' | 'passed'
 }
-
-/** What a guard said of the segments so far. */
-interface SegmentProgress {
-  readonly safeOffset: number
-  readonly verdict?: Block
-}
-
-type Answer = SegmentProgress | Promise<SegmentProgress>
 
 /**
  * Asks a plugin about segments of one text. Of a remote guard up to three answers are outstanding at once; it agrees to
@@ -44,7 +36,7 @@ export class SegmentCheck {
   #verdict: Block | undefined
   #failure: { readonly error: unknown } | undefined
   /** The promise of the next answer. */
-  #next: { readonly promise: Promise<SegmentProgress>; readonly resolve: () => void } | undefined
+  #next: { readonly promise: Promise<TextProgress>; readonly resolve: () => void } | undefined
 
   /** @param userTurn what the user asked, shown with every segment */
   constructor(runner: GuardRunner, stream: TextStream, userTurn: string) {
@@ -103,7 +95,7 @@ export class SegmentCheck {
     return this.#next.promise
   }
 
-  #progress(): SegmentProgress {
+  #progress(): TextProgress {
     if (this.#failure) throw this.#failure.error
     return this.#verdict
       ? { safeOffset: this.#safeOffset, verdict: this.#verdict }

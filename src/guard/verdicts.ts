@@ -16,6 +16,16 @@ export type BlockVerdict = Extract<Verdict, { action: 'block' }>
 /** A block, and where a pattern matched the reading of the text in which it did. */
 export type Block = BlockVerdict & { readonly view?: PatternView }
 
+/** What a check of a growing text knows of it. */
+export interface TextProgress {
+  /** Offset up to which the guard agrees; never decreases. */
+  readonly safeOffset: number
+  readonly verdict?: Block
+}
+
+/** A promise where the answer takes time. */
+export type Answer = TextProgress | Promise<TextProgress>
+
 /** The block for a match of a banned pattern. @param offset position of the first pattern in the effective list */
 export function patternBlock({ pattern, start, end, view }: PatternMatch, offset: number): Block {
   return {

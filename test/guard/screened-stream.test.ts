@@ -1,12 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { flowFrom } from '../../src/stream/flow.ts'
-import {
-  type OutputScanner,
-  type TextProgress,
-  patternScanner,
-  pluginScanner,
-} from '../../src/guard/scan-session.ts'
+import { type OutputScanner, patternScanner, pluginScanner } from '../../src/guard/scan-session.ts'
+import type { TextProgress } from '../../src/guard/verdicts.ts'
 import { CircuitBreaker, GuardRunner, VerdictCache } from '../../src/guard/runner.ts'
 import { ScreenedStream } from '../../src/guard/screened-stream.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
@@ -64,7 +60,7 @@ function start(scanner: OutputScanner, stallMs = 60_000) {
     },
     { failed: (_, { kind }) => void faults.push(kind) },
   )
-  const closed = ({ stalledMs }: { stalledMs: number }) => void left(stalledMs)
+  const closed = (stalledMs: number) => void left(stalledMs)
   const stream = new ScreenedStream<Bit>({
     parts,
     screen,

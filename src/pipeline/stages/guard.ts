@@ -6,11 +6,7 @@ import { InputScreen, type InputVerdict } from '../../guard/input-screen.ts'
 import { OutputScreen } from '../../guard/output-screen.ts'
 import type { GuardPlan, GuardSet } from '../../guard/plan.ts'
 import type { Denial } from '../../guard/screened-choice.ts'
-import {
-  ScreenedStream,
-  type ScreenedStreamInit,
-  type ScreeningEnd,
-} from '../../guard/screened-stream.ts'
+import { ScreenedStream, type ScreenedStreamInit } from '../../guard/screened-stream.ts'
 import { GuardFault } from '../../guard/verdicts.ts'
 import type { Flow, SearchResult, Side, TextItem } from '../../plugin.ts'
 import { knownRefusals, NO_POLICY, refusalOf } from '../../policy/policy.ts'
@@ -220,7 +216,7 @@ class CallGuard implements ResultFilter {
     })
     const { promise, resolve } = Promise.withResolvers<void>()
     if (!enforced) this.#decision.waitFor(promise)
-    const closed = ({ stalledMs, complete }: ScreeningEnd) => {
+    const closed = (stalledMs: number, complete: boolean) => {
       if (enforced) runtime.metrics.guard.screened(screen.mostRetained, stalledMs)
       else if (!complete) this.#decision.incomplete = true
       group.end()
