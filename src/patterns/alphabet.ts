@@ -48,8 +48,6 @@ export class Alphabet {
   readonly #bounds: readonly number[]
   readonly #classes: readonly number[]
   readonly #ascii: Int32Array
-  /** By set: its class if it is a single one, or -1. */
-  readonly #only: Int32Array
   /** By set: a bit for each class. */
   readonly #members: Uint32Array
   readonly #words: number
@@ -60,11 +58,9 @@ export class Alphabet {
     this.size = within.length + 1
     this.#words = (this.size + 31) >>> 5
     this.#members = new Uint32Array(this.#words * sets.length)
-    this.#only = new Int32Array(sets.length).fill(-2)
     for (const [symbolClass, containing] of within.entries()) {
       for (const set of containing) {
         this.#members[set * this.#words + (symbolClass >>> 5)]! |= 1 << (symbolClass & 31)
-        this.#only[set] = this.#only[set] === -2 ? symbolClass : -1
       }
     }
     this.#ascii = Int32Array.from({ length: 128 }, (_, symbol) => this.#search(symbol))
@@ -81,8 +77,6 @@ export class Alphabet {
 
   /** Whether the set with this number contains a class. */
   contains(set: number, symbolClass: number): boolean {
-    const only = this.#only[set]!
-    if (only !== -1) return only === symbolClass
     const word = this.#members[set * this.#words + (symbolClass >>> 5)]!
     return ((word >>> (symbolClass & 31)) & 1) === 1
   }

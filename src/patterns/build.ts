@@ -11,6 +11,7 @@ import {
   countOf,
   isLiteral,
   isNullable,
+  isUnbounded,
   membersOf,
   parseRegex,
   PatternError,
@@ -21,6 +22,8 @@ import {
 /** A pattern that can be used. */
 export interface ParsedPattern {
   readonly regex: Regex
+  /** A match may be under way for a text of any length. */
+  readonly unbounded: boolean
   /** The folded symbols of a pattern without metacharacters; empty if folding removes all of it. */
   readonly literal?: readonly number[]
 }
@@ -57,7 +60,9 @@ export function* parsePattern(pattern: string): Task<ParsedPattern> {
         : 'consists of characters that cannot be seen, and these are never looked at',
     )
   }
-  return isLiteral(pattern) ? { regex, literal: flatten(foldAll(pattern)) } : { regex }
+  if (isLiteral(pattern)) return { regex, unbounded: false, literal: flatten(foldAll(pattern)) }
+  yield
+  return { regex, unbounded: isUnbounded(regex) }
 }
 
 /** Builds the automata of some patterns. Pauses often, whatever the patterns. */

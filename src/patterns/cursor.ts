@@ -5,8 +5,16 @@
  */
 import type { PatternMatch, PatternView } from '../plugin.ts'
 import { AS_IS, BLANK, LETTER, type Component, type MatchEnd } from './component.ts'
-import { MOVED, UNKNOWN, type TransitionTable } from './lazy-dfa.ts'
-import { BEGINS, EMPTY, IDLE, UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
+import {
+  BEGINS,
+  EMPTY,
+  IDLE,
+  MOVED,
+  UNKNOWN,
+  UNSEEN_CLASS,
+  type ProductDfa,
+  type TransitionTable,
+} from './product-dfa.ts'
 import { runSync, type Task } from './time-slice.ts'
 import type { CodePointSink } from './views/decode.ts'
 
@@ -105,6 +113,7 @@ const PIECE = 64
 /** Numbers for each symbol of the past: the symbol, where it begins and where it ends in the text. */
 const WIDTH = 3
 const NO_SYMBOL = -1
+const NO_PAST = new Int32Array(0)
 
 /** Which view is reported where several match at the same place. */
 const ORDER: readonly PatternView[] = ['raw', 'folded', 'squeezed', 'leet', 'derived', 'decoded']
@@ -112,7 +121,7 @@ const ORDER: readonly PatternView[] = ['raw', 'folded', 'squeezed', 'leet', 'der
 /** A place in a text with its past. */
 export class MatchCursor extends DfaCursor {
   /** Symbols from #first to #count, the first being the oldest place known where a match under way may begin. */
-  #past = new Int32Array(0)
+  #past = NO_PAST
   #first = 0
   #count = 0
   /** #count when the last walk back began; 0 if all of that was dropped since. */
@@ -325,8 +334,7 @@ export class MatchCursor extends DfaCursor {
 
   /** The symbol that a code point of this class is in the present context. */
   #symbolOf(codeClass: number): number {
-    const table = this.table
-    return this.dfa.symbolOf(table.tags[this.state >> table.shift]!, codeClass)
+    return this.dfa.symbolOf(this.table.setOf(this.state), codeClass)
   }
 
   #startAt(at: number): number {

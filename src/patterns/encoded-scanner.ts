@@ -9,7 +9,6 @@ import {
   type Decoder,
   Escapes,
   Hex,
-  pendingHexStart,
   SEXTETS,
   mayEscape,
   DIGITS,
@@ -89,10 +88,12 @@ export class EncodedScanner {
     let pending = Infinity
     if (run === MIN_BASE64) pending = this.#decoders.base64.pendingStart(isExact)
     else if (run > 0) pending = this.#runStart
-    if (row === MIN_DIGITS) {
-      for (const hex of this.#decoders.hex) pending = Math.min(pending, hex.pendingStart(isExact))
-    } else if (row > 0 && this.#rowStart < pending) {
-      pending = Math.min(pending, this.#pendingRowStart())
+    if (row > 0 && this.#rowStart < pending) {
+      for (const hex of this.#decoders.hex) {
+        if (row < MIN_DIGITS) this.#tell(hex, this.#rowStart)
+        pending = Math.min(pending, hex.pendingStart(isExact))
+        if (row < MIN_DIGITS) hex.end()
+      }
     }
     // Without an escape, the text itself tells what is under way.
     return this.#escaping
@@ -143,15 +144,6 @@ export class EncodedScanner {
       next += codePoint > 0xffff ? 2 : 1
       if (this.#isVisible(codePoint)) decoder.read(codePoint, offset + at, offset + next)
     }
-  }
-
-  /** Where the first digit is with which a row that is decoded later may begin; Infinity if there is none. */
-  #pendingRowStart(): number {
-    const offset = this.#position - this.#kept
-    const from = this.#rowStart - offset
-    const first = pendingHexStart(this.#tail, from, this.#kept, 0)
-    const second = pendingHexStart(this.#tail, from, this.#kept, 1)
-    return offset + Math.min(first, second)
   }
 
   #keep(codePoint: number, since: number): void {

@@ -62,7 +62,7 @@ export class Nfa {
   #round = 0
   readonly #found: number[] = []
 
-  private constructor(init: NfaInit, bySymbol: ReverseEdges, byNothing: ReverseEdges) {
+  private constructor(init: NfaInit) {
     this.alphabet = init.alphabet
     this.targets = init.targets
     this.size = init.kind.length
@@ -71,27 +71,15 @@ export class Nfa {
     this.#first = init.first
     this.#second = init.second
     this.#starts = init.starts
-    this.#bySymbol = bySymbol
-    this.#byNothing = byNothing
+    this.#bySymbol = new ReverseEdges(this.size)
+    this.#byNothing = new ReverseEdges(this.size)
     this.#bitOf = new Int32Array(this.size)
     this.#seen = new Int32Array(this.size)
-    for (let at = 0; at < this.size; at++) {
-      if (init.kind[at] === ACCEPT) this.#accepts[init.second[at]!] = at
-    }
   }
 
   static *of(init: NfaInit): Task<Nfa> {
-    const { kind, first, second } = init
-    const { length } = kind
-    const bySymbol = yield* ReverseEdges.of(length, (at, add) => {
-      if (kind[at] === CHAR) add(first[at]!)
-    })
-    const byNothing = yield* ReverseEdges.of(length, (at, add) => {
-      if (kind[at] === SPLIT) add(second[at]!)
-      if (kind[at] === SPLIT || kind[at] === ASSERT) add(first[at]!)
-    })
-    yield
-    const nfa = new Nfa(init, bySymbol, byNothing)
+    const nfa = new Nfa(init)
+    yield* nfa.#connect()
     yield* nfa.#order()
     return nfa
   }
@@ -202,6 +190,17 @@ export class Nfa {
     return this.#kind[at] === SPLIT || (this.#second[at]! & ~holds) === 0
   }
 
+  *#connect(): Task<void> {
+    for (let at = 0; at < this.size; at++) {
+      if (at % PIECE === 0) yield
+      const kind = this.#kind[at]
+      if (kind === ACCEPT) this.#accepts[this.#second[at]!] = at
+      if (kind === CHAR) this.#bySymbol.add(at, this.#first[at]!)
+      if (kind === SPLIT) this.#byNothing.add(at, this.#second[at]!)
+      if (kind === SPLIT || kind === ASSERT) this.#byNothing.add(at, this.#first[at]!)
+    }
+  }
+
   /** Numbers the readers so that one that follows another is its neighbour wherever that is possible. */
   *#order(): Task<void> {
     const readers = this.#readers
@@ -223,42 +222,27 @@ export class Nfa {
   }
 }
 
-/** Lists the ends of all edges from an instruction. */
-type Edges = (from: number, add: (end: number) => void) => void
-
-/** Edges by their end, in two arrays. */
+/** Edges by their end. */
 class ReverseEdges {
-  readonly #offsets: Int32Array
-  readonly #sources: Int32Array
-
-  private constructor(offsets: Int32Array, sources: Int32Array) {
-    this.#offsets = offsets
-    this.#sources = sources
-  }
+  /** By end: the number of the newest edge; by edge: where it comes from, and the edge before with the same end. */
+  readonly #newest: Int32Array
+  readonly #sources = [-1]
+  readonly #older = [0]
 
   /** @param size number of instructions */
-  static *of(size: number, edges: Edges): Task<ReverseEdges> {
-    const offsets = new Int32Array(size + 2)
-    const count = (end: number) => void offsets[end + 2]!++
-    for (let at = 0; at < size; at++) {
-      if (at % PIECE === 0) yield
-      edges(at, count)
-    }
-    for (let at = 2; at < size + 2; at++) offsets[at]! += offsets[at - 1]!
-    const sources = new Int32Array(offsets[size + 1]!)
-    let from = 0
-    // Filling moves each offset to the beginning of the next instruction.
-    const fill = (end: number) => void (sources[offsets[end + 1]!++] = from)
-    for (; from < size; from++) {
-      if (from % PIECE === 0) yield
-      edges(from, fill)
-    }
-    return new ReverseEdges(offsets, sources)
+  constructor(size: number) {
+    this.#newest = new Int32Array(size)
+  }
+
+  add(source: number, end: number): void {
+    this.#older.push(this.#newest[end]!)
+    this.#newest[end] = this.#sources.push(source) - 1
   }
 
   /** Calls back with everything that leads to an instruction. */
   each(end: number, use: (source: number) => void): void {
-    const last = this.#offsets[end + 1]!
-    for (let edge = this.#offsets[end]!; edge < last; edge++) use(this.#sources[edge]!)
+    for (let edge = this.#newest[end]!; edge !== 0; edge = this.#older[edge]!) {
+      use(this.#sources[edge]!)
+    }
   }
 }

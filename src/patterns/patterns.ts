@@ -9,7 +9,7 @@ import type {
   TextScan,
 } from '../plugin.ts'
 import { buildAutomata, parsePattern, type CompiledPatterns, type ParsedPattern } from './build.ts'
-import { isUnbounded, PatternError } from './regex.ts'
+import { PatternError } from './regex.ts'
 import { mayContainMatch, mayMatch } from './search.ts'
 import { runSliced, runSync, type Task } from './time-slice.ts'
 import { EncodedScanner } from './encoded-scanner.ts'
@@ -57,14 +57,11 @@ const matchers = {
 
 const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
 
-/** One pattern, parsed. */
-interface Parsing {
-  readonly parsed: ParsedPattern
-  readonly isUnbounded: boolean
-}
-
 /** Patterns are checked first and compiled soon after. Sizes are in instructions. */
-const parsings = new LRUCache<string, Parsing | PatternError>({ max: 1_000, maxSize: 100_000 })
+const parsings = new LRUCache<string, ParsedPattern | PatternError>({
+  max: 1_000,
+  maxSize: 100_000,
+})
 
 /** Compilations that are under way, by origin and list: all callers that want the same matcher advance the same task. */
 const compilations = new Map<string, Compilation>()
@@ -201,11 +198,11 @@ function* compileTask(patterns: readonly string[], origin: Origin): Task<Pattern
 }
 
 function* buildMatcher(
-  parsings: readonly Parsing[],
+  parsings: readonly ParsedPattern[],
   origin: Origin,
   id: string,
 ): Task<PatternMatcher> {
-  const compiled = yield* buildAutomata(parsings.map(({ parsed }) => parsed))
+  const compiled = yield* buildAutomata(parsings)
   const matcher = new PatternMatcher(compiled)
   const size = compiled.text.size + (compiled.decoded?.size ?? 0)
   matchers[origin].set(id, matcher, { size: size + 1 })
@@ -217,8 +214,8 @@ function* checkTask(patterns: readonly string[]): Task<PatternCheck> {
   let check = checks.get(id)
   if (!check) {
     const { parsings, problem } = yield* parseAll(patterns)
-    const warnings = parsings.flatMap(({ isUnbounded }, index) =>
-      isUnbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
+    const warnings = parsings.flatMap(({ unbounded }, index) =>
+      unbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
     )
     check = problem ? { problem, warnings } : { warnings }
     checks.set(id, check)
@@ -229,8 +226,8 @@ function* checkTask(patterns: readonly string[]): Task<PatternCheck> {
 /** Parses all patterns up to the first that cannot be used. */
 function* parseAll(
   patterns: readonly string[],
-): Task<{ readonly parsings: readonly Parsing[]; readonly problem?: PatternProblem }> {
-  const parsings: Parsing[] = []
+): Task<{ readonly parsings: readonly ParsedPattern[]; readonly problem?: PatternProblem }> {
+  const parsings: ParsedPattern[] = []
   let size = 0
   for (const [index, pattern] of patterns.entries()) {
     yield
@@ -238,7 +235,7 @@ function* parseAll(
     if (parsing instanceof PatternError) {
       return { parsings, problem: yield* problemOf(pattern, index, parsing) }
     }
-    size += parsing.parsed.regex.size
+    size += parsing.regex.size
     if (size > MAX_SIZE) {
       const reason = `makes ${size} instructions with those before it, of which at most ${MAX_SIZE} are allowed`
       return { parsings, problem: { index, reason } }
@@ -262,25 +259,20 @@ function* problemOf(
   return { index, reason: message, ...(isUsable ? { suggestion } : {}) }
 }
 
-function* parse(pattern: string): Task<Parsing | PatternError> {
+function* parse(pattern: string): Task<ParsedPattern | PatternError> {
   let parsing = parsings.get(pattern)
   if (!parsing) {
-    parsing = yield* tryParse(pattern)
-    const size = parsing instanceof PatternError ? 1 : parsing.parsed.regex.size
-    parsings.set(pattern, parsing, { size: size + 1 })
+    try {
+      parsing = yield* parsePattern(pattern)
+    } catch (error) {
+      if (!(error instanceof PatternError)) throw error
+      parsing = error
+    }
+    parsings.set(pattern, parsing, {
+      size: parsing instanceof PatternError ? 2 : parsing.regex.size + 1,
+    })
   }
   return parsing
-}
-
-function* tryParse(pattern: string): Task<Parsing | PatternError> {
-  try {
-    const parsed = yield* parsePattern(pattern)
-    yield
-    return { parsed, isUnbounded: isUnbounded(parsed.regex) }
-  } catch (error) {
-    if (error instanceof PatternError) return error
-    throw error
-  }
 }
 
 /** Longer pieces are read in steps of so many units. */
@@ -343,23 +335,23 @@ export class PatternScan implements SlicedScan {
 
   /** The first match in a whole text. @param step units between two pauses */
   *search(text: string, step: number): Task<PatternMatch | undefined> {
+    yield* this.#readSteps(text, step)
+    return this.#isOver || this.#finish() ? yield* this.#locate() : undefined
+  }
+
+  *#readLong(text: string): Task<ScanProgress> {
+    yield* this.#readSteps(text, STEP)
+    if (this.#isOver) return yield* this.#stop()
+    yield* this.#cursor.pendingStartTask()
+    return this.#pass()
+  }
+
+  *#readSteps(text: string, step: number): Task<void> {
     for (let at = 0; at < text.length && !this.#isOver; at += step) {
       this.#read(text.slice(at, at + step))
       if (!this.#isOver) yield* this.#cursor.dropIfShort()
       yield
     }
-    return this.#isOver || this.#finish() ? yield* this.#locate() : undefined
-  }
-
-  *#readLong(text: string): Task<ScanProgress> {
-    for (let at = 0; at < text.length && !this.#isOver; at += STEP) {
-      this.#read(text.slice(at, at + STEP))
-      if (!this.#isOver) yield* this.#cursor.dropIfShort()
-      yield
-    }
-    if (this.#isOver) return yield* this.#stop()
-    yield* this.#cursor.pendingStartTask()
-    return this.#pass()
   }
 
   get #isOver(): boolean {

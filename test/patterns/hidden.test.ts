@@ -155,6 +155,8 @@ class ReferenceScan {
   readonly #compiled: Pick<CompiledPatterns, 'text' | 'decoded'>
   readonly #cursor: MatchCursor
   readonly #decoded: Decoders
+  /** Characters of a run of base64, with their offsets. */
+  #run: (readonly [codePoint: number, start: number, end: number])[] = []
   #position = 0
   #rest = ''
 
@@ -193,12 +195,25 @@ class ReferenceScan {
       if (codeClass !== UNSEEN_CLASS && this.#cursor.advance(codeClass, start, end))
         return this.#stop()
       if (decoded!.classOf(codePoint) !== UNSEEN_CLASS) {
-        for (const decoder of this.#decoders) decoder.read(codePoint, start, end)
+        this.#readBase64(codePoint, start, end)
+        for (const decoder of this.#decoders.slice(1)) decoder.read(codePoint, start, end)
         if (this.#decoded.found) return this.#stop()
       }
       this.#position = end
     }
     return undefined
+  }
+
+  /** A run of fewer than 8 characters is not decoded. */
+  #readBase64(...one: readonly [codePoint: number, start: number, end: number]) {
+    if (!/^[\w+/-]$/.test(String.fromCodePoint(one[0]))) {
+      this.#run = []
+      return this.#decoded.base64.end()
+    }
+    this.#run.push(one)
+    if (this.#run.length < 8) return
+    for (const each of this.#run.length === 8 ? this.#run : [one])
+      this.#decoded.base64.read(...each)
   }
 
   #stop() {
@@ -209,6 +224,7 @@ class ReferenceScan {
 
   #hold(isExact: boolean): number {
     const holds = this.#decoders.map((decoder) => decoder.pendingStart(isExact))
+    if (this.#run.length < 8) holds.push(this.#run[0]?.[1] ?? Infinity)
     return Math.min(this.#position, this.#cursor.pendingStart(isExact), ...holds)
   }
 }

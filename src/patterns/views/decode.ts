@@ -122,13 +122,10 @@ export const SEXTETS = valuesOf('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 SEXTETS[0x2d] = 62
 SEXTETS[0x5f] = 63
 
-/** Decodes runs of base64 characters four times: with groups of four that begin at the first to the fourth character. */
+/** Decodes runs of at least {@link MIN_BASE64} base64 characters four times: with groups of four that begin at the first to the fourth character. */
 export class Base64 implements Decoder {
   /** By the position of a group's first character, modulo 4. */
   readonly #bytes: readonly Utf8Decoder[]
-  #length = 0
-  /** The characters of a run that is still too short. */
-  readonly #waiting: { value: number; start: number; end: number }[] = []
   #fed = 0
   #last = 0
   #lastStart = 0
@@ -136,47 +133,12 @@ export class Base64 implements Decoder {
   /** @param sinks four of them */
   constructor(sinks: readonly CodePointSink[]) {
     this.#bytes = sinks.map((sink) => new Utf8Decoder(sink))
-    for (let at = 0; at < MIN_BASE64; at++) this.#waiting.push({ value: 0, start: 0, end: 0 })
   }
 
   read(codePoint: number, start: number, end: number): void {
     const value = codePoint < 128 ? SEXTETS[codePoint]! : -1
-    if (value < 0) {
-      if (this.#length > 0) this.end()
-      return
-    }
-    if (this.#length >= MIN_BASE64) {
-      this.#length++
-      this.#feed(value, start, end)
-      return
-    }
-    const waiting = this.#waiting[this.#length++]!
-    waiting.value = value
-    waiting.start = start
-    waiting.end = end
-    if (this.#length === MIN_BASE64) {
-      for (const one of this.#waiting) this.#feed(one.value, one.start, one.end)
-    }
-  }
-
-  end(): void {
-    this.#length = 0
-    if (this.#fed === 0) return
-    this.#fed = 0
-    for (const bytes of this.#bytes) bytes.restart()
-  }
-
-  pendingStart(isExact: boolean): number {
-    if (this.#length === 0) return Infinity
-    if (this.#fed === 0) return this.#waiting[0]!.start
-    // For three of the four decoders the last character is part of an unfinished byte.
-    let pending = this.#lastStart
-    for (const bytes of this.#bytes) pending = Math.min(pending, bytes.pendingStart(isExact))
-    return pending
-  }
-
-  // Each character completes a byte for three of the decoders: the first, second or third byte of their group.
-  #feed(value: number, start: number, end: number): void {
+    if (value < 0) return this.end()
+    // Each character completes a byte for three of the decoders: the first, second or third byte of their group.
     const at = this.#fed++
     const two = (this.#last << 6) | value
     const from = this.#lastStart
@@ -185,6 +147,20 @@ export class Base64 implements Decoder {
     if (at >= 3) this.#bytes[(at - 3) & 3]!.read(two & 0xff, from, end)
     this.#last = value
     this.#lastStart = start
+  }
+
+  end(): void {
+    if (this.#fed === 0) return
+    this.#fed = 0
+    for (const bytes of this.#bytes) bytes.restart()
+  }
+
+  pendingStart(isExact: boolean): number {
+    if (this.#fed === 0) return Infinity
+    // For three of the four decoders the last character is part of an unfinished byte.
+    let pending = this.#lastStart
+    for (const bytes of this.#bytes) pending = Math.min(pending, bytes.pendingStart(isExact))
+    return pending
   }
 }
 
@@ -389,40 +365,6 @@ export class Hex implements Decoder {
     for (const one of this.#waiting) this.#bytes.read(...one)
     this.#waiting.length = 0
   }
-}
-
-/**
- * Where a row begins that is still too short, in a part of a text: what a {@link Hex} with this offset would wait with.
- * Characters that are neither digits nor separators are skipped.
- * @returns an index into the units; Infinity if there is no such row
- */
-export function pendingHexStart(
-  units: Uint16Array,
-  from: number,
-  to: number,
-  offset: number,
-): number {
-  let left = offset
-  let count = 0
-  let start = Infinity
-  let afterSeparator = false
-  for (let at = from; at < to; at++) {
-    const unit = units[at]!
-    if (unit < 128 && DIGITS[unit]! >= 0) {
-      afterSeparator = false
-      if (left > 0) left--
-      else if (count++ === 0) start = at
-    } else if (isSeparator(unit)) {
-      if (count > 0 && count % 2 === 0 && !afterSeparator) afterSeparator = true
-      else {
-        left = offset
-        count = 0
-        start = Infinity
-        afterSeparator = false
-      }
-    }
-  }
-  return start
 }
 
 /** Whether a code point may stand between two pairs: space, colon, hyphen or comma. */
