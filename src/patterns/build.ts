@@ -186,11 +186,11 @@ type Shape = (one: Instruction & { kind: 'char' }, regex: Regex) => readonly (re
 
 function* addRegex(
   builder: NfaBuilder,
-  { instructions, start, ...rest }: Regex,
+  regex: Regex,
   target: MatchTarget,
   shape: Shape,
 ): Task<void> {
-  const regex = { instructions, start, ...rest }
+  const { instructions, start } = regex
   const states = instructions.map(() => builder.reserve())
   for (const [index, one] of instructions.entries()) {
     if (index % PIECE === 0) yield
@@ -330,14 +330,10 @@ export class NfaBuilder {
   *build(): Task<Nfa> {
     const alphabet = yield* Alphabet.of(this.#sets)
     yield
-    const kind = Uint8Array.from(this.#kind)
-    const first = Int32Array.from(this.#first)
-    const second = Int32Array.from(this.#second)
-    yield
     return yield* Nfa.of({
-      kind,
-      first,
-      second,
+      kind: Uint8Array.from(this.#kind),
+      first: Int32Array.from(this.#first),
+      second: Int32Array.from(this.#second),
       alphabet,
       targets: this.#targets,
       starts: this.#starts,

@@ -27,7 +27,6 @@ const GAP = 2
 const WORD = 3
 const LINE_FEED = 4
 const END = 5
-const KINDS = 6
 
 // Traits of a code point inside a match.
 
@@ -42,10 +41,6 @@ export const KIND_SETS: readonly Ranges[] = [
   [NEWLINE, NEWLINE],
   [SPACE, SPACE],
 ]
-
-const HOLDS = Uint8Array.from({ length: KINDS * KINDS }, (_, pair) =>
-  holdsAt(Math.trunc(pair / KINDS), pair % KINDS),
-)
 
 /** The end of a match, reached while a code point was read or at the end of the text. */
 export interface MatchEnd {
@@ -252,11 +247,6 @@ function kindOf(symbol: number, normalization: Normalization, asserts: boolean):
   return symbol >= 0 && /^\w$/.test(String.fromCodePoint(symbol)) ? WORD : OTHER
 }
 
-/** The conditions that hold between symbols of two kinds. */
-function holdsBetween(before: number, after: number): number {
-  return HOLDS[before * KINDS + after]!
-}
-
 /** {@link LETTER}, {@link BLANK} and {@link AS_IS}, as far as they apply. */
 export function traitsOf(codePoint: number): number {
   if (codePoint === SEPARATOR_SYMBOL) return 0
@@ -272,7 +262,8 @@ export function traitsOf(codePoint: number): number {
   )
 }
 
-function holdsAt(before: number, after: number): number {
+/** The conditions that hold between symbols of two kinds. */
+function holdsBetween(before: number, after: number): number {
   let holds = (before === WORD) === (after === WORD) ? NO_WORD_BORDER : WORD_BORDER
   if (before === BEGINNING) holds |= TEXT_START | LINE_START
   if (before === LINE_FEED) holds |= LINE_START

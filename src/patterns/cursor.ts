@@ -8,7 +8,6 @@ import { AS_IS, BLANK, LETTER, type Component, type MatchEnd } from './component
 import {
   BEGINS,
   EMPTY,
-  IDLE,
   MOVED,
   UNKNOWN,
   UNSEEN_CLASS,
@@ -61,7 +60,7 @@ export class DfaCursor {
   }
 
   protected isIdle(state: number): boolean {
-    return this.table.marks[state >> this.table.shift] === IDLE
+    return (this.table.marks[state >> this.table.shift]! & EMPTY) !== 0
   }
 
   /** What is in the cell of the present state and a class. */

@@ -1,6 +1,7 @@
 /**
- * View `decoded` over a text that grows, and the table of characters that tells where a text may hold something encoded. Decoders run only where there is something to decode; the end of the text is kept,
- * so that a decoder that begins late can be told what came before.
+ * View `decoded` over a text that grows, and the table of characters that tells where a text may hold something encoded.
+ * Decoders run only where there is something to decode; the end of the text is kept, so that a decoder that begins late can
+ * be told what came before.
  */
 import type { PatternMatch } from '../plugin.ts'
 import {
@@ -61,7 +62,8 @@ export class EncodedScanner {
     this.#candidates = after & STATE
     if (base64RunIn(before) === 0) this.#runStart = start
     if (hexRowIn(before) === 0) this.#rowStart = start
-    if (after <= STATE && !this.#decodes(before)) return false
+    const decodes = base64RunIn(before) === MIN_BASE64 || hexRowIn(before) === MIN_DIGITS
+    if (after <= STATE && !decodes && !this.#escaping) return false
     const { base64, hex } = this.#decoders
     if ((after & BASE64_RUN) !== 0) this.#tell(base64, this.#runStart)
     else if (base64RunIn(before) === MIN_BASE64) base64.read(codePoint, start, end)
@@ -108,11 +110,6 @@ export class EncodedScanner {
   #isVisible(codePoint: number): boolean {
     if (codePoint < 128) return CHAR_CLASS[codePoint] !== INVISIBLE
     return this.#dfa.classOf(codePoint) !== UNSEEN_CLASS
-  }
-
-  #decodes(candidates: number): boolean {
-    if (this.#escaping || base64RunIn(candidates) === MIN_BASE64) return true
-    return hexRowIn(candidates) === MIN_DIGITS
   }
 
   #endRuns(before: number, after: number): void {

@@ -309,34 +309,39 @@ export class PatternScan implements SlicedScan {
   }
 
   push(text: string): ScanProgress {
-    if (this.#progress.match) return this.#progress
-    this.#read(text)
-    return this.#isOver ? runSync(this.#stop()) : this.#pass()
+    return this.#pushed(text) ?? runSync(this.#stop())
   }
 
   end(): ScanProgress {
-    if (this.#progress.match) return this.#progress
-    if (!this.#finish()) return (this.#progress = { safeOffset: this.#position })
-    return runSync(this.#stop())
+    return this.#ended() ?? runSync(this.#stop())
   }
 
   pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress> {
-    if (this.#progress.match) return this.#progress
-    if (text.length > LONG) return runSliced(this.#readLong(text), proceed)
-    this.#read(text)
-    return this.#isOver ? this.#stopSliced(proceed) : this.#pass()
+    const isLong = text.length > LONG && !this.#progress.match
+    if (isLong) return runSliced(this.#readLong(text), proceed)
+    return this.#pushed(text) ?? this.#stopSliced(proceed)
   }
 
   endSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress> {
-    if (this.#progress.match) return this.#progress
-    if (!this.#finish()) return (this.#progress = { safeOffset: this.#position })
-    return this.#stopSliced(proceed)
+    return this.#ended() ?? this.#stopSliced(proceed)
   }
 
   /** The first match in a whole text. @param step units between two pauses */
   *search(text: string, step: number): Task<PatternMatch | undefined> {
     yield* this.#readSteps(text, step)
     return this.#isOver || this.#finish() ? yield* this.#locate() : undefined
+  }
+
+  /** @returns nothing where a match has ended that is to be located */
+  #pushed(text: string): ScanProgress | undefined {
+    if (this.#progress.match) return this.#progress
+    this.#read(text)
+    return this.#isOver ? undefined : this.#pass()
+  }
+
+  #ended(): ScanProgress | undefined {
+    if (this.#progress.match) return this.#progress
+    return this.#finish() ? undefined : (this.#progress = { safeOffset: this.#position })
   }
 
   *#readLong(text: string): Task<ScanProgress> {

@@ -12,11 +12,9 @@ import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 /** The class of code points that no view sees. */
 export const UNSEEN_CLASS = 0
 
-/** Mark of forward states in which no match is under way. */
-export const IDLE = 1
-/** Marks of backward states: a match may begin here; no match is left to follow back. */
-export const BEGINS = 1
+/** Marks of states. No match is under way, or none is left to follow back; of backward states: a match may begin here. */
 export const EMPTY = 2
+export const BEGINS = 1
 
 // A set is a list of words and their bits in turns, see `nfa-stepper.ts`, of one component after the other. Its last element
 // holds the context of a forward state, or BEGINS of a backward state.
@@ -85,21 +83,15 @@ export class ProductDfa {
       0,
     )
     this.forward = new LazyDfa(
-      {
-        step: (set, codeClass) => this.#advance(set, codeClass),
-        mark: (set) => (set.length === 1 ? IDLE : 0),
-      },
+      (set, codeClass) => this.#advance(set, codeClass),
       () => this.traits.length,
     )
     this.backward = new LazyDfa(
-      {
-        step: (set, column) => ({
-          set: this.#retreat(set, this.#symbols[column]!),
-          stops: false,
-          notable: false,
-        }),
-        mark: (set) => (set[set.length - 1]! & BEGINS) | (set.length === 1 ? EMPTY : 0),
-      },
+      (set, column) => ({
+        set: this.#retreat(set, this.#symbols[column]!),
+        stops: false,
+        notable: false,
+      }),
       () => this.#symbols.length,
     )
   }
@@ -279,13 +271,8 @@ export class ProductDfa {
   }
 }
 
-/** Computes transitions. No code changes a set that was handed over. */
-interface StepFunction {
-  /** The transition from a set by a column. */
-  step(set: Int32Array, column: number): Step
-  /** What the reader of a table wants to know of a set without looking into it: 8 bits. */
-  mark(set: Int32Array): number
-}
+/** Computes the transition from a set by a column. No code changes a set that was handed over. */
+type StepFunction = (set: Int32Array, column: number) => Step
 
 interface Step {
   readonly set: Int32Array
@@ -307,18 +294,18 @@ const TABLE_BYTES = 1 << 20
 
 /** A DFA that is built while texts are read, and its present table. A full table is dropped, and what is needed is built again. */
 class LazyDfa implements BudgetOwner {
-  readonly #steps: StepFunction
+  readonly #step: StepFunction
   readonly #columns: () => number
   #table: TransitionTable | undefined
 
   /** @param columns gives their number, which may grow */
-  constructor(steps: StepFunction, columns: () => number) {
-    this.#steps = steps
+  constructor(step: StepFunction, columns: () => number) {
+    this.#step = step
     this.#columns = columns
   }
 
   get table(): TransitionTable {
-    return (this.#table ??= new TransitionTable(this, this.#steps, this.#columns()))
+    return (this.#table ??= new TransitionTable(this, this.#step, this.#columns()))
   }
 
   /** Drops the table. Readers that still hold it may go on with it. */
@@ -339,7 +326,7 @@ let tables = 0
 export class TransitionTable {
   /** By state plus column: a state, {@link UNKNOWN}, {@link STOP}, or the negative of a state after a notable transition. */
   cells: Int32Array
-  /** {@link StepFunction.mark} of each state, by its row. */
+  /** {@link EMPTY} and {@link BEGINS} of each state, by its row. */
   marks: Uint8Array
   /** By row: the state of another table that stands for the same set, or 0. */
   mirrored: Int32Array
@@ -351,16 +338,16 @@ export class TransitionTable {
   /** How many columns a row has. */
   readonly stride: number
   readonly #dfa: LazyDfa
-  readonly #steps: StepFunction
+  readonly #step: StepFunction
   readonly #sets: Int32Array[] = [new Int32Array(0)]
   /** By hash of a set: the newest row; and by row: the one before with the same hash. */
   readonly #rows = new Map<number, number>()
   readonly #older: number[] = [0]
   #full = false
 
-  constructor(dfa: LazyDfa, steps: StepFunction, columns: number) {
+  constructor(dfa: LazyDfa, step: StepFunction, columns: number) {
     this.#dfa = dfa
-    this.#steps = steps
+    this.#step = step
     // With space for columns to come.
     this.shift = Math.max(5, Math.ceil(Math.log2(columns + (columns >> 2) + 1)))
     this.stride = 1 << this.shift
@@ -389,7 +376,7 @@ export class TransitionTable {
       this.mirrored = doubled(this.mirrored, new Int32Array(this.mirrored.length * 2))
     }
     this.#sets[row] = set
-    this.marks[row] = this.#steps.mark(set)
+    this.marks[row] = (set[set.length - 1]! & BEGINS) | (set.length === 1 ? EMPTY : 0)
     if (!this.#dfa.grow((this.stride + set.length) * 4 + 120)) this.#full = true
     return row << this.shift
   }
@@ -400,7 +387,7 @@ export class TransitionTable {
       if (this.#dfa.table === this) this.#dfa.drop()
       return MOVED
     }
-    const { set, stops, notable } = this.#steps.step(this.#sets[state >> this.shift]!, column)
+    const { set, stops, notable } = this.#step(this.#sets[state >> this.shift]!, column)
     const next = stops ? STOP : this.enter(set)
     return (this.cells[state + column] = notable && !stops ? -next : next)
   }

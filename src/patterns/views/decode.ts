@@ -42,11 +42,6 @@ export class Utf8Decoder {
     this.#sink = sink
   }
 
-  /** A code point is incomplete. */
-  get pending(): boolean {
-    return this.#missing > 0
-  }
-
   /** No code point is incomplete, and no match is under way. */
   get idle(): boolean {
     return this.#missing === 0 && this.#sink.idle
@@ -106,7 +101,7 @@ export function isText(codePoint: number): boolean {
 }
 
 /** The position of each character in an alphabet, by ASCII code; -1 for others. */
-export function valuesOf(alphabet: string): Int8Array {
+function valuesOf(alphabet: string): Int8Array {
   const values = new Int8Array(128).fill(-1)
   for (const [value, character] of Array.from(alphabet).entries()) {
     values[character.charCodeAt(0)] = value
@@ -221,14 +216,9 @@ export class Escapes implements Decoder {
     this.read(codePoint, start, end)
   }
 
-  /** Something is undecided, so the next character may not stand for itself. */
-  get pending(): boolean {
-    return this.#open !== '' || this.#high !== 0 || this.#bytes.pending
-  }
-
   /** Nothing is undecided, and no match is under way. */
   get idle(): boolean {
-    return !this.pending && this.#bytes.idle
+    return this.#open === '' && this.#high === 0 && this.#bytes.idle
   }
 
   /** The next character does not continue what was read. Only while {@link idle}. */
