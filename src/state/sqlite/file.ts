@@ -158,7 +158,7 @@ export function openFolder(path: string): OpenedFolder {
 }
 
 /** Opens a ledger's database and migrates its schema. @throws CannotOpen */
-export function openDatabase(file: string): DatabaseSync {
+function openDatabase(file: string): DatabaseSync {
   let db: DatabaseSync | undefined
   try {
     createFile(file)

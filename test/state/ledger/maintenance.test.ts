@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import * as v from 'valibot'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Maintenance, type MaintenanceOptions } from '../../../src/state/ledger/maintenance.ts'
-import { openDatabase } from '../../../src/state/sqlite/file.ts'
+import { openFolder } from '../../../src/state/sqlite/file.ts'
 import { Store, type StoreCommand } from '../../../src/state/sqlite/store.ts'
 import type { Ledger } from '../../../src/state/ledger/ledger.ts'
 import { configSchema } from '../../../src/config/schema.ts'
@@ -80,8 +80,8 @@ describe('folding a ledger', () => {
   })
 
   it('restarts an audit that is under way', async () => {
-    const db = openDatabase(join(await folder({}), 'ledger.db'))
-    onTestFinished(() => db.close())
+    const { db, close } = openFolder(await folder({}))
+    onTestFinished(close)
     const store = new Store(db)
     const charge = { ...KEY, cost: 3n, day: DAY, at: NOON, body: '{}' }
     store.commit(

@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
 import { MAX_AMOUNT } from '../../../src/money/money.ts'
-import { checkVersion, judgeFileSystem, openDatabase } from '../../../src/state/sqlite/file.ts'
+import { checkVersion, judgeFileSystem, openFolder } from '../../../src/state/sqlite/file.ts'
 import { Store, type StoreCommand, type WriteName } from '../../../src/state/sqlite/store.ts'
 import { folder } from '../../_folder.ts'
 import {
@@ -81,8 +81,8 @@ describe('a disk that cannot be written', () => {
   })
 
   it('stores nothing of a batch for which there was no space', async () => {
-    const db = openDatabase(join(await folder({}), 'ledger.db'))
-    onTestFinished(() => db.close())
+    const { db, close } = openFolder(await folder({}))
+    onTestFinished(close)
     const store = new Store(db)
     const body = 'x'.repeat(1000)
     const charge = { ...KEY, day: DAY, cost: 1n, at: NOON, body }
@@ -127,8 +127,8 @@ it('a ledger of an older version gets the sums of what was paid in', async () =>
 })
 
 it('a long history is added up in steps', async () => {
-  const db = openDatabase(join(await folder({}), 'ledger.db'))
-  onTestFinished(() => db.close())
+  const { db, close } = openFolder(await folder({}))
+  onTestFinished(close)
   const store = new Store(db)
   store.commit(Array.from({ length: 5000 }, (_, i) => settle(`req_${i}`)))
   expect(store.audit('acct', DAY)).toBeUndefined()
@@ -147,8 +147,8 @@ it('a long history is added up in steps', async () => {
 })
 
 it('an illegal write is refused, and the rest of its batch is stored', async () => {
-  const db = openDatabase(join(await folder({}), 'ledger.db'))
-  onTestFinished(() => db.close())
+  const { db, close } = openFolder(await folder({}))
+  onTestFinished(close)
   const store = new Store(db)
   const charge = { ...KEY, day: DAY, at: NOON, body: '{}' }
   const most = 4n * 10n ** 18n
