@@ -70,6 +70,7 @@ const limits = v.strictObject({
   values: v.optional(count, 500_000),
   literal: v.optional(count, 1_024),
   key: v.optional(count, 65_536),
+  bodyMemory: v.optional(size),
 })
 
 const server = v.strictObject({

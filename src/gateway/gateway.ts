@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
+import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { AccessLog } from '../observe/access-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { buildCatalog } from '../models/catalog.ts'
@@ -39,6 +40,8 @@ export interface Gateway {
   readonly version: string
   /** Calls under way. */
   readonly running: RunningCalls
+  /** The memory for bodies of requests. */
+  readonly bodies: BodyBudget
   /** Adds a call to the running ones until it ends. */
   track(call: Call): void
   /**
@@ -103,7 +106,12 @@ export async function createGateway(
   let generation = generationOf(assembled, shared)
   const retired = new Set<Generation>()
 
-  const timer = startTimer(running, access, ledger, log)
+  const memory = defaultBodyMemory()
+  const bodies = new BodyBudget(
+    () => generation.runtime.config.server.limits.bodyMemory ?? memory,
+    (why) => metrics.bodyRefused(why),
+  )
+  const timer = startTimer({ running, access, ledger, log, bodies })
 
   let [stopping, faulty] = [false, false]
   return {
@@ -125,6 +133,7 @@ export async function createGateway(
       if (action === 'stop') faulty = true
       return action
     },
+    bodies,
     get runtime() {
       return generation.runtime
     },
@@ -200,19 +209,22 @@ async function open(
   return { assembled, state }
 }
 
-/** The one timer of a gateway: deadlines and timeouts of calls, the access log, leases. */
-function startTimer(
-  running: RunningCalls,
-  access: AccessLog,
-  ledger: Ledger,
-  log: ConsolaInstance,
-): NodeJS.Timeout {
+/** The one timer of a gateway: deadlines and timeouts of calls, the access log, the heap, leases. */
+function startTimer({
+  running,
+  access,
+  ledger,
+  log,
+  bodies,
+}: Pick<Gateway, 'running' | 'bodies'> &
+  Pick<Shared, 'access' | 'ledger' | 'log'>): NodeJS.Timeout {
   // By the monotonic clock: leases expire by another clock than the wall clock.
   let renewAt = performance.now() + RENEW_MS
   const timer = setInterval(() => {
     const now = Date.now()
     for (const call of running) call.tick(now)
     access.flush()
+    bodies.tick()
     if (performance.now() < renewAt) return
     renewAt = performance.now() + RENEW_MS
     void renewLeases(running, ledger).catch((error) => log.error('renewing leases failed', error))

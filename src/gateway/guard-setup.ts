@@ -8,6 +8,7 @@ import type { ChatRequest } from '../endpoints/chat/request.ts'
 import { type GuardModelRequest, guardHost, FairSemaphore } from '../guard/host.ts'
 import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
 import { fail, loadEach, loadGuard, type PluginSource } from './loader.ts'
+import type { Incoming } from '../pipeline/http.ts'
 import { Call, type CallerContext } from '../pipeline/pipeline.ts'
 import type { ChatCompletion, Host } from '../plugin.ts'
 import { route } from '../pipeline/stages/route.ts'
@@ -53,7 +54,8 @@ export function internalChat(track: (call: Call) => void) {
     beside: CallerContext,
     { model: id, request, signal, book }: GuardModelRequest,
   ): Promise<ChatCompletion> {
-    const { id: requestId, path, runtime, account, incoming } = beside
+    const { id: requestId, path, runtime, account } = beside
+    const incoming = withoutBody(beside.incoming)
     const model = runtime.catalog.get(id)
     if (model?.modality !== 'chat') throw new Error(`there is no chat model ${JSON.stringify(id)}`)
     const init = { id: requestId, path, endpoint: chat, format: chatCompletions, incoming, runtime }
@@ -87,6 +89,18 @@ export function internalChat(track: (call: Call) => void) {
   }
 }
 
+/** The same request, whose body belongs to the call that reads it. */
+function withoutBody(incoming: Incoming): Incoming {
+  return {
+    method: incoming.method,
+    header: (name) => incoming.header(name),
+    json: unreachable,
+    pieces: unreachable,
+    release: () => {},
+    throwIfGone: () => incoming.throwIfGone(),
+  }
+}
+
 function unreachable(): never {
-  throw new Error('route is the last stage')
+  throw new Error('a call for a guard has no body, and route is its last stage')
 }

@@ -65,6 +65,11 @@ export class Metrics {
     name: 'gateway_hold_raises_total',
     help: 'Holds that grew with the answer, where little money was left.',
   })
+  readonly #bodies = new Counter({
+    name: 'gateway_bodies_refused_total',
+    help: 'Request bodies refused for lack of memory.',
+    labels: ['why'],
+  })
   readonly #settlements = new Histogram(SETTLE_BOUNDS, {
     name: 'gateway_settlement_duration_seconds',
     help: 'From a charge to the moment it was durable.',
@@ -121,6 +126,11 @@ export class Metrics {
     this.#entries.add(1, result)
   }
 
+  /** A request body was refused. @param why what was short: memory, or a part of it */
+  bodyRefused(why: string): void {
+    this.#bodies.add(1, why)
+  }
+
   /** The ledger has decided about a hold. @param result `ok`, or the reason of a refusal */
   held(result: string): void {
     this.#holds.add(1, result)
@@ -171,6 +181,7 @@ export class Metrics {
       this.#cost,
       this.#tokens,
       this.#entries,
+      this.#bodies,
       this.#holds,
       this.#raises,
       this.#settlements,

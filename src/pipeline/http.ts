@@ -8,7 +8,8 @@ export interface Incoming {
    * The whole body, decoded by its content coding, so far bounded that `JSON.parse` is not dear: its size, its ratio to what
    * was sent, and its structure are checked while it is read.
    * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, and `invalid_json`
-   * when it cannot be decoded, nests too deeply, or has too long a number or name
+   * when it cannot be decoded, nests too deeply, or has too long a number or name; Unavailable and
+   * TooManyRequests without memory for it
    */
   json(limitBytes: number): Promise<Buffer>
   /**
@@ -17,6 +18,8 @@ export interface Incoming {
    * @throws as `json`, with `invalid_multipart` in place of `invalid_json`
    */
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void>
+  /** Gives back the memory that was set aside for the body: nothing needs it any more. Idempotent. */
+  release(): void
   /** @throws ClientDisconnected when the client has left */
   throwIfGone(): void
 }

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream'
 import zlib from 'node:zlib'
 import type { Timeout } from '../lifetime/scope.ts'
 import type { BodyLimits } from '../config/config.ts'
+import { bodyWeight, type BodyShare } from '../gateway/body-budget.ts'
 import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
 import { ClientDisconnected } from '../pipeline/pipeline.ts'
 import { jsonRefusal, type JsonScan } from '../stream/json-scan.ts'
@@ -29,6 +30,9 @@ const PACE_BYTES = 1024 * 1024
 /** The ratio of a smaller decoded body is no concern. */
 const RATIO_FROM_BYTES = 1024 * 1024
 
+/** Smaller bodies are not counted in the budget of memory. */
+const COUNTED_FROM_BYTES = 64 * 1024
+
 /** How to read a body. */
 export interface BodyReading {
   readonly request: IncomingMessage
@@ -39,6 +43,8 @@ export interface BodyReading {
   readonly undecodable: InvalidCode
   /** Scans the decoded body; absent for bodies that are no JSON. */
   readonly scan?: JsonScan
+  /** The memory that the body may take; bounded by `limitBytes` alone if absent. The caller releases it. */
+  readonly share?: BodyShare | undefined
   /** Starts a timeout of `server.bodyTimeout`. */
   readonly startTimeout: (onTimeout: () => void) => Timeout
   /** Gets each decoded piece that passed; an error that it throws ends the reading. */
@@ -48,13 +54,15 @@ export interface BodyReading {
 /**
  * Reads a body to its end.
  * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, `invalid_json` for a scan
- * that failed, the code for a body that cannot be decoded, and what `take` throws; ClientDisconnected
+ * that failed, the code for a body that cannot be decoded, and what `take` throws; what {@link BodyShare.grow} throws;
+ * ClientDisconnected
  */
 export async function readBody(reading: BodyReading): Promise<void> {
   const { request, limitBytes } = reading
   const decoder = decoderOf(request)
   if (!decoder && Number(request.headers['content-length']) > limitBytes) throw tooLarge(limitBytes)
   return new Promise((resolve, reject) => {
+    // What it throws is the rejection.
     new BodyReader(reading, decoder, resolve, reject).begin()
   })
 }
@@ -90,6 +98,8 @@ class BodyReader {
   #received = 0
   #size = 0
   #sizeThen = 0
+  /** For memory, and not for the client. */
+  #waits = false
   #over = false
 
   constructor(
@@ -105,15 +115,34 @@ class BodyReader {
   }
 
   begin(): void {
+    const { request } = this.#reading
+    request.on('close', this.#closed.bind(this))
+    if (request.destroyed) return this.#closed()
+    const length = this.#decoder ? 0 : Number(request.headers['content-length'] ?? 0)
+    const waiting = this.#reserve(length)
+    if (waiting) void waiting.then(() => this.#start(), this.#fail.bind(this))
+    else this.#start()
+  }
+
+  #start(): void {
+    if (this.#over) return
     const { request, startTimeout } = this.#reading
     this.#slow = startTimeout(this.#check.bind(this))
-    const source = this.#decoder ?? request
+    const source = this.#source
     source.on('data', this.#onData)
     source.on('end', this.#end.bind(this))
     source.on('error', this.#broken.bind(this))
-    request.on('close', this.#closed.bind(this))
     if (this.#decoder) request.on('data', this.#onReceived).pipe(this.#decoder)
-    if (request.destroyed) this.#closed()
+  }
+
+  get #source(): Readable {
+    return this.#decoder ?? this.#reading.request
+  }
+
+  /** @returns a promise while the body has to wait for memory */
+  #reserve(bytes: number): void | Promise<void> {
+    const { share, scan } = this.#reading
+    if (bytes >= COUNTED_FROM_BYTES) return share?.grow(bodyWeight(bytes, scan?.values))
   }
 
   #receive(piece: Buffer): void {
@@ -126,9 +155,21 @@ class BodyReader {
       this.#size += piece.length
       this.#bound(piece)
       this.#reading.take(piece)
+      const waiting = this.#reserve(this.#size)
+      if (waiting) this.#pauseUntil(waiting)
     } catch (error) {
       this.#fail(error)
     }
+  }
+
+  #pauseUntil(room: Promise<void>): void {
+    this.#waits = true
+    this.#source.pause()
+    const goOn = () => {
+      this.#waits = false
+      if (!this.#over) this.#source.resume()
+    }
+    void room.then(goOn, this.#fail.bind(this))
   }
 
   /** @throws InvalidRequest */
@@ -159,7 +200,7 @@ class BodyReader {
   }
 
   #check(): void {
-    if (this.#size - this.#sizeThen < PACE_BYTES) {
+    if (!this.#waits && this.#size - this.#sizeThen < PACE_BYTES) {
       const message = 'The request body did not arrive in time.'
       return this.#fail(new InvalidRequest('request_timeout', message))
     }
@@ -186,7 +227,7 @@ class BodyReader {
   #release(): void {
     const { request } = this.#reading
     this.#over = true
-    this.#slow!.clear()
+    this.#slow?.clear()
     request.off('data', this.#onData).off('data', this.#onReceived)
     if (!this.#decoder) return
     request.unpipe()

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Timeout } from '../lifetime/scope.ts'
-import type { BodyLimits } from '../config/config.ts'
+import type { BodyShare } from '../gateway/body-budget.ts'
 import type { Incoming, Outgoing } from '../pipeline/http.ts'
 import { ClientDisconnected, type Call } from '../pipeline/pipeline.ts'
 import { JsonScan } from '../stream/json-scan.ts'
@@ -21,20 +21,21 @@ export function bodyTimer(ms: number): (onTimeout: () => void) => Timeout {
   }
 }
 
+/** How the body of a request is read. */
+interface IncomingOptions extends Pick<BodyReading, 'limits' | 'startTimeout'> {
+  /** Makes the share of the body in the budget of memory, when the body is read. */
+  readonly share?: () => BodyShare
+}
+
 /** Reads one request. Its body is read once. */
 export class NodeIncoming implements Incoming {
   readonly #request: IncomingMessage
-  readonly #limits: BodyLimits
-  readonly #startTimeout: BodyReading['startTimeout']
+  readonly #options: IncomingOptions
+  #share: BodyShare | undefined
 
-  constructor(
-    request: IncomingMessage,
-    limits: BodyLimits,
-    startTimeout: BodyReading['startTimeout'],
-  ) {
+  constructor(request: IncomingMessage, options: IncomingOptions) {
     this.#request = request
-    this.#limits = limits
-    this.#startTimeout = startTimeout
+    this.#options = options
   }
 
   get method(): string {
@@ -57,7 +58,7 @@ export class NodeIncoming implements Incoming {
       chunks.push(Buffer.concat(chunks.splice(-small)))
       small = 0
     }
-    const scan = new JsonScan(this.#limits)
+    const scan = new JsonScan(this.#options.limits)
     await this.#read({ limitBytes, undecodable: 'invalid_json', scan, take })
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
   }
@@ -66,13 +67,18 @@ export class NodeIncoming implements Incoming {
     return this.#read({ limitBytes, undecodable: 'invalid_multipart', take })
   }
 
+  release(): void {
+    this.#share?.release()
+  }
+
   throwIfGone(): void {
     if (this.#request.socket.destroyed) throw new ClientDisconnected()
   }
 
   #read(how: Pick<BodyReading, 'limitBytes' | 'undecodable' | 'scan' | 'take'>): Promise<void> {
-    const request = this.#request
-    return readBody({ request, limits: this.#limits, startTimeout: this.#startTimeout, ...how })
+    const { limits, startTimeout, share } = this.#options
+    this.#share = share?.()
+    return readBody({ request: this.#request, limits, startTimeout, share: this.#share, ...how })
   }
 }
 

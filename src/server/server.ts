@@ -22,6 +22,7 @@ import {
   toErrorBody,
   toGatewayError,
 } from '../errors/errors.ts'
+import type { BodyOwner } from '../gateway/body-budget.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { warmUp } from '../patterns/patterns.ts'
 import { requestId } from '../state/ids.ts'
@@ -203,12 +204,15 @@ async function serve(
 ): Promise<void> {
   const { runtime } = gateway
   const { bodyTimeout, limits } = runtime.config.server
-  const incoming = new NodeIncoming(request, limits, (onTimeout) =>
-    call.timeout(bodyTimeout * 1000, onTimeout),
-  )
+  const incoming = new NodeIncoming(request, {
+    limits,
+    startTimeout: (onTimeout) => call.timeout(bodyTimeout * 1000, onTimeout),
+    share: () => gateway.bodies.share(ownerOf(call)),
+  })
   const { path, endpoint, format } = route
   const call = new Call({ id: requestId(), path, endpoint, format, incoming, runtime })
   gateway.track(call)
+  call.scope.defer(() => incoming.release())
   const out = new NodeOutgoing(response, call)
   response.on('close', () => {
     if (response.writableFinished) return
@@ -231,6 +235,11 @@ async function serve(
     out.head(status, errorHeaders(request, headers, text))
     await finish(request, response, text)
   }
+}
+
+/** Whose body a call reads, once it was admitted. */
+function ownerOf({ key, account, entered }: Call): BodyOwner {
+  return { key: key.id, account: account.id, freeTier: !entered.paid }
 }
 
 /** Answers a request that becomes no call. */

@@ -192,6 +192,7 @@ class FailoverSource implements Source<any> {
       timeout?.clear()
       this.#answer = answer
       call.request.rawJson?.release()
+      call.incoming.release()
       if (answer.chargeAtFirstPart) this.#meter(answer.usage())
       if ('next' in parts) this.#flow = parts
       const ms = performance.now() - started

@@ -251,7 +251,7 @@ function bodyOf(asked: Asked): Promise<object> {
 function incomingOf({ event, runtime }: Asked): NodeIncoming {
   const request = event.runtime!.node!.req as IncomingMessage
   const { bodyTimeout, limits } = runtime.config.server
-  return new NodeIncoming(request, limits, bodyTimer(bodyTimeout * 1000))
+  return new NodeIncoming(request, { limits, startTimeout: bodyTimer(bodyTimeout * 1000) })
 }
 
 /** The page of a list that `?limit=` and `?after=<id>` select. */
@@ -295,7 +295,7 @@ function explain(error: unknown, reference: string): never {
   throw new InvalidRequest('invalid_value', message, { param: 'usd' })
 }
 
-function gaugesOf({ runtime, startedAt, stopping }: Gateway): Gauge[] {
+function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
   const { catalog, routing, ledger } = runtime
   const { ok, outbox, oldestMs } = ledger.health()
   const deployments = catalog.all().flatMap((model) => model.deployments)
@@ -307,6 +307,11 @@ function gaugesOf({ runtime, startedAt, stopping }: Gateway): Gauge[] {
       value: stopping ? 1 : 0,
     },
     { name: 'gateway_ledger_up', help: 'Whether the ledger can book.', value: ok ? 1 : 0 },
+    {
+      name: 'gateway_body_bytes',
+      help: 'Memory set aside for request bodies.',
+      value: bodies.heldBytes,
+    },
     { name: 'gateway_outbox_entries', help: 'Settlements not yet confirmed.', value: outbox },
     {
       name: 'gateway_outbox_age_seconds',
