@@ -157,6 +157,61 @@ export class HoldEstimator {
   }
 }
 
+/** One step of a hold that grows. */
+export interface HoldStep {
+  readonly from: Pico
+  readonly to: Pico
+  readonly output: Pico
+  /** Tokens of the answer that the hold pays for after the step. */
+  readonly covered: number
+}
+
+/**
+ * A hold that grows with its answer: the part for the answer doubles when the call has written as many tokens as that part
+ * pays for, up to the ceiling.
+ */
+export class HoldGrowth {
+  readonly #ceiling: Pico
+  #held: Pico
+  #output: Pico
+  #covered: number
+
+  constructor({ expected, ceiling, output, outputTokens }: HoldFigures) {
+    this.#ceiling = ceiling
+    this.#held = expected
+    this.#output = output
+    this.#covered = outputTokens
+  }
+
+  /** Tokens of the answer, all choices together, up to which the hold pays for them. */
+  get covered(): number {
+    return this.#covered
+  }
+
+  /** The hold cannot grow any more. */
+  get isOver(): boolean {
+    return this.#held >= this.#ceiling || this.#output === 0n
+  }
+
+  /** The step that a call needs which has written so many tokens; undefined for none. */
+  next(tokens: number): HoldStep | undefined {
+    if (tokens < this.#covered || this.isOver) return undefined
+    let [to, output, covered] = [this.#held, this.#output, this.#covered]
+    for (; tokens >= covered && to < this.#ceiling; covered *= 2) {
+      to += output
+      output *= 2n
+    }
+    return { from: this.#held, to: least(to, this.#ceiling), output, covered }
+  }
+
+  /** The ledger has taken a step. */
+  take({ to, output, covered }: HoldStep): void {
+    this.#held = to
+    this.#output = output
+    this.#covered = covered
+  }
+}
+
 /** The estimate of a request to whose prompt so many tokens are added, and whose answer has so many at most. */
 export function withPrompt(estimate: Estimate, added: number, outputLimit = Infinity): Estimate {
   const { expected, most, output } = estimate

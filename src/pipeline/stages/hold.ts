@@ -1,8 +1,13 @@
 import { tierRefusal } from '../../models/allowlist.ts'
 import { Forbidden, PaymentRequired, TooManyRequests, Unavailable } from '../../errors/errors.ts'
 import type { HoldResult, HoldGranted } from '../../state/ledger/ledger.ts'
-import { withPrompt, type Estimate, type HoldFigures } from '../../money/holds.ts'
-import type { Pico } from '../../money/money.ts'
+import {
+  HoldGrowth,
+  withPrompt,
+  type Estimate,
+  type HoldFigures,
+  type HoldStep,
+} from '../../money/holds.ts'
 import { instructionsOf, NO_POLICY } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
@@ -72,73 +77,45 @@ function learn(call: Call, estimate: Estimate): void {
 }
 
 /**
- * Has the hold grow with the answer, up to the ceiling. Of an answer that comes whole nothing is seen, so the tokens are
- * guessed from the time.
+ * Has the hold grow with the answer. Of an answer that comes whole nothing is seen, so the tokens are guessed from the time
+ * since the request came.
  */
 function growWith(call: Call, figures: HoldFigures): void {
-  if (figures.output === 0n) return
-  const growth = new Growth(call, figures)
-  if (call.request.stream) call.grow = (tokens) => growth.reached(tokens)
-  else growth.follow(call.runtime.holds.rateOf(call.model.id))
+  const growth = new HoldGrowth(figures)
+  let raising = false
+  const reached = (tokens: number) => {
+    const step = raising ? undefined : growth.next(tokens)
+    if (!step) return
+    raising = true
+    // A raise that failed is tried again with the next tokens; if it was booked all the same, that has no effect.
+    void raise(call, step)
+      .then(
+        () => growth.take(step),
+        () => {},
+      )
+      .finally(() => (raising = false))
+  }
+  if (call.request.stream) {
+    call.grow = reached
+    return
+  }
+  const rate = call.runtime.holds.rateOf(call.model.id)
+  const seconds = () => (Date.now() - call.startedAt) / 1000
+  const wait = () => {
+    if (growth.isOver) return
+    const timeout = call.timeout((growth.covered / rate - seconds()) * 1000, () => {
+      reached(seconds() * rate)
+      wait()
+    })
+    call.scope.defer(() => timeout.clear())
+  }
+  wait()
 }
 
-/** A hold that grows: the part for the answer doubles when the call has written as many tokens as that part pays for. */
-class Growth {
-  readonly #call: Call
-  readonly #ceiling: Pico
-  #held: Pico
-  #output: Pico
-  /** Tokens that `#output` pays for. */
-  #covered: number
-  #raising = false
-
-  constructor(call: Call, { expected, ceiling, output, outputTokens }: HoldFigures) {
-    this.#call = call
-    this.#ceiling = ceiling
-    this.#held = expected
-    this.#output = output
-    this.#covered = outputTokens
-  }
-
-  /** @param tokens written so far */
-  reached(tokens: number): void {
-    if (tokens < this.#covered || this.#held >= this.#ceiling || this.#raising) return
-    let [held, output, covered] = [this.#held, this.#output, this.#covered]
-    for (; tokens >= covered && held < this.#ceiling; covered *= 2) {
-      held += output
-      output *= 2n
-    }
-    const { id: request, account, key, runtime } = this.#call
-    const to = held < this.#ceiling ? held : this.#ceiling
-    const raise = { account: account.id, key: key.id, request, from: this.#held, to }
-    const raised = () => {
-      this.#held = to
-      this.#output = output
-      this.#covered = covered
-    }
-    this.#raising = true
-    runtime.metrics.raised()
-    // A raise that failed is tried again with the next tokens; one that was booked all the same is not repeated.
-    void Promise.resolve(runtime.ledger.raise(raise))
-      .then(raised, () => {})
-      .finally(() => {
-        this.#raising = false
-      })
-  }
-
-  /** Guesses the tokens by the time since the request came. @param rate tokens a second */
-  follow(rate: number): void {
-    const call = this.#call
-    const seconds = () => (Date.now() - call.startedAt) / 1000
-    const wait = () => {
-      const timeout = call.timeout((this.#covered / rate - seconds()) * 1000, () => {
-        this.reached(seconds() * rate)
-        if (this.#held < this.#ceiling) wait()
-      })
-      call.scope.defer(() => timeout.clear())
-    }
-    wait()
-  }
+async function raise(call: Call, { from, to }: HoldStep): Promise<void> {
+  const { id: request, account, key, runtime } = call
+  runtime.metrics.raised()
+  await runtime.ledger.raise({ account: account.id, key: key.id, request, from, to })
 }
 
 function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error {
