@@ -7,7 +7,7 @@ import type { BodyLimits } from '../config/config.ts'
 import { bodyWeight, type BodyShare } from '../gateway/body-budget.ts'
 import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
 import { ClientDisconnected } from '../pipeline/pipeline.ts'
-import { jsonRefusal, type JsonScan } from '../stream/json-scan.ts'
+import { jsonRefusal, type JsonScan } from '../stream/raw-json.ts'
 
 /** Decodes one body; `bytesWritten` is what was consumed of the encoded one. */
 type Decoder = Readable & NodeJS.WritableStream & { readonly bytesWritten: number }
