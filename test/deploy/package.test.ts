@@ -68,7 +68,8 @@ describe('the package', () => {
     )
 
     // The next installation replaces the package and keeps the accounts.
-    process.kill(-first.child.pid!, 'SIGTERM')
+    // npm passes the signal on to no gateway, which notices the end of npm.
+    first.child.kill('SIGTERM')
     await first.ended
     const second = await npx(cwd, 'serve', '--port', '0')
     expect((await ask(await urlOf(second), secret, '/v1/credits')).text).toBe(credits)
