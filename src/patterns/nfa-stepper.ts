@@ -78,12 +78,15 @@ export class NfaStepper implements BudgetOwner {
     this.top = base + this.#words
     this.#next = new Int32Array(this.#words + 1)
     this.#targetOf = new Int32Array(nfa.bits).fill(-1)
+    const eager: number[] = []
     for (const target of nfa.targets.keys()) {
-      for (const bit of nfa.ending(target, 0)) this.#targetOf[bit] = target
+      for (const bit of nfa.ending(target, 0)) {
+        this.#targetOf[bit] = target
+        eager.push(bit)
+      }
     }
-    const bits = Array.from(this.#targetOf.keys())
-    this.#eager = this.#maskOf(bits.filter((bit) => this.#targetOf[bit] !== -1))
-    this.#last = this.#maskOf(bits.filter((bit) => nfa.isLast(bit)))
+    this.#eager = this.#maskOf(eager)
+    this.#last = this.#maskOf(eager.filter((bit) => nfa.isLast(bit)))
   }
 
   drop(): void {
