@@ -190,9 +190,8 @@ function* addRegex(
   target: MatchTarget,
   shape: Shape,
 ): Task<void> {
-  const { instructions, start } = regex
-  const states = instructions.map(() => builder.reserve())
-  for (const [index, one] of instructions.entries()) {
+  const states = regex.instructions.map(() => builder.reserve())
+  for (const [index, one] of regex.instructions.entries()) {
     if (index % PIECE === 0) yield
     const at = states[index]!
     if (one.kind === 'accept') builder.accept(target, at)
@@ -206,7 +205,7 @@ function* addRegex(
       builder.split(way, way, at)
     }
   }
-  builder.start(states[start]!)
+  builder.start(states[regex.start]!)
 }
 
 const asWritten: Shape = (one) => (isLost(one, isIgnorable) ? [[]] : [[one.set]])

@@ -90,9 +90,8 @@ export class NfaStepper implements BudgetOwner {
   }
 
   drop(): void {
-    this.#forward.clear()
-    this.#backward.clear()
-    for (const masks of [this.#starting, this.#ending, this.#reading]) masks.clear()
+    const masks = [this.#starting, this.#ending, this.#reading]
+    for (const known of [this.#forward, this.#backward, ...masks]) known.clear()
     memoryBudget.release(this)
   }
 
@@ -166,8 +165,7 @@ export class NfaStepper implements BudgetOwner {
       const word = pairs[at]! - this.#base
       begins |= pairs[at + 1]! & reads[word]! & starts[word]!
     }
-    const before = this.#follow(this.#linksWhere(holds, -1), pairs, from, to, reads)
-    this.#take(before, into)
+    this.#take(this.#follow(this.#linksWhere(holds, -1), pairs, from, to, reads), into)
     return begins !== 0
   }
 
