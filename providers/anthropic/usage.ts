@@ -1,6 +1,6 @@
 /** Converts usage. Anthropic counts cached input separately; the gateway's prompt tokens include it. */
 import type { OpenAIUsage } from '../../src/plugin.ts'
-import { tokenCount } from '../shared/http.ts'
+import { countWith, tokenCount } from '../shared/http.ts'
 
 /** Counts as reported. Each report of a stream covers everything so far. */
 export type Counts = Readonly<Record<string, any>>
@@ -24,8 +24,8 @@ export function toUsage(counts: Counts, said = 0): OpenAIUsage {
   const thought = tokenCount(counts.output_tokens_details?.thinking_tokens)
   const searches = counts.server_tool_use?.web_search_requests
   return {
-    prompt_tokens: tokenCount(counts.input_tokens) + read + written,
-    completion_tokens: output,
+    prompt_tokens: countWith(counts.input_tokens, read + written),
+    completion_tokens: output || countWith(counts.output_tokens, 0),
     prompt_tokens_details: { cached_tokens: read, cache_write_tokens: written },
     completion_tokens_details: { reasoning_tokens: Math.min(thought, output) },
     ...(searches === undefined ? {} : { searches: tokenCount(searches) }),

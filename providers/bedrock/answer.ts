@@ -8,7 +8,7 @@ import type {
   Step,
 } from '../../src/plugin.ts'
 import { FORMAT, toId } from '../anthropic/thoughts.ts'
-import { notAnAnswer, tokenCount } from '../shared/http.ts'
+import { notAnAnswer, countWith, tokenCount } from '../shared/http.ts'
 import { ThinkSplitter, type ThinkTags } from '../shared/think-tags.ts'
 import { frameFailure } from './errors.ts'
 import type { Frame } from './frames.ts'
@@ -258,8 +258,8 @@ function toUsage(reported: any): OpenAIUsage | undefined {
   const read = tokenCount(reported.cacheReadInputTokens ?? reported.cacheReadInputTokenCount)
   const written = tokenCount(reported.cacheWriteInputTokens ?? reported.cacheWriteInputTokenCount)
   return {
-    prompt_tokens: tokenCount(reported.inputTokens) + read + written,
-    completion_tokens: tokenCount(reported.outputTokens),
+    prompt_tokens: countWith(reported.inputTokens, read + written),
+    completion_tokens: countWith(reported.outputTokens, 0),
     prompt_tokens_details: { cached_tokens: read, cache_write_tokens: written },
   }
 }

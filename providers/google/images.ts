@@ -169,10 +169,10 @@ function usageOf(metadata: any): Usage | undefined {
   const counted = toUsage(metadata)
   if (!counted) return undefined
   return {
-    promptTokens: counted.prompt_tokens ?? 0,
+    ...(counted.prompt_tokens != null && { promptTokens: counted.prompt_tokens }),
     cachedTokens: counted.prompt_tokens_details?.cached_tokens ?? 0,
     imageInputTokens: countOf(metadata.promptTokensDetails, 'IMAGE'),
-    completionTokens: counted.completion_tokens ?? 0,
+    ...(counted.completion_tokens != null && { completionTokens: counted.completion_tokens }),
     reasoningTokens: counted.completion_tokens_details?.reasoning_tokens ?? 0,
     imageOutputTokens: counted.completion_tokens_details?.image_tokens ?? 0,
   }

@@ -1,6 +1,6 @@
 /** Converts Google's token counts. */
 import type { OpenAIUsage } from '../../src/plugin.ts'
-import { tokenCount } from '../shared/http.ts'
+import { countWith, tokenCount } from '../shared/http.ts'
 
 /**
  * The usage so far. Google counts tool prompts and thoughts separately; here they are part of the prompt and the
@@ -17,8 +17,8 @@ export function toUsage(metadata: any): OpenAIUsage | undefined {
   const thoughts = tokenCount(thoughtsTokenCount)
   const audio = countOf(promptTokensDetails, 'AUDIO') - countOf(cacheTokensDetails, 'AUDIO')
   return {
-    prompt_tokens: prompt + tokenCount(metadata.toolUsePromptTokenCount),
-    completion_tokens: tokenCount(candidatesTokenCount) + thoughts,
+    prompt_tokens: countWith(promptTokenCount, tokenCount(metadata.toolUsePromptTokenCount)),
+    completion_tokens: countWith(candidatesTokenCount, thoughts),
     prompt_tokens_details: {
       cached_tokens: Math.min(tokenCount(metadata.cachedContentTokenCount), prompt),
       audio_tokens: Math.max(0, audio),

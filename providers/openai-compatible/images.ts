@@ -12,7 +12,14 @@ import {
   type Step,
   type Usage,
 } from '../../src/plugin.ts'
-import { notAnAnswer, parseAnswer, send, toBase64, tokenCount } from '../shared/http.ts'
+import {
+  notAnAnswer,
+  parseAnswer,
+  send,
+  toBase64,
+  countOrNone,
+  tokenCount,
+} from '../shared/http.ts'
 import { httpFailure, inbandFailure } from './errors.ts'
 import { toEdit, toGeneration, type ImageBody, type ImageQuirks } from './images-request.ts'
 import { vendorCost } from './members.ts'
@@ -141,20 +148,20 @@ function toUsage(reported: any): Usage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
   const input = reported.input_tokens_details ?? reported.prompt_tokens_details ?? {}
   const output = reported.output_tokens_details ?? reported.completion_tokens_details ?? {}
-  const promptTokens = tokenCount(reported.input_tokens ?? reported.prompt_tokens)
-  const completionTokens = tokenCount(reported.output_tokens ?? reported.completion_tokens)
+  const promptTokens = countOrNone(reported.input_tokens ?? reported.prompt_tokens)
+  const completionTokens = countOrNone(reported.output_tokens ?? reported.completion_tokens)
   const cost = vendorCost(reported)
   const vendor = cost === undefined ? {} : { vendorCost: cost }
-  if (promptTokens + completionTokens === 0) return cost === undefined ? undefined : vendor
+  if (!promptTokens && !completionTokens) return cost === undefined ? undefined : vendor
   return {
-    promptTokens,
+    ...(promptTokens !== null && { promptTokens }),
     cachedTokens: tokenCount(input.cached_tokens),
     imageInputTokens: tokenCount(input.image_tokens),
-    completionTokens,
+    ...(completionTokens !== null && { completionTokens }),
     reasoningTokens: tokenCount(output.reasoning_tokens),
     imageOutputTokens: Math.min(
       tokenCount(output.image_tokens ?? completionTokens),
-      completionTokens,
+      completionTokens ?? 0,
     ),
     ...vendor,
   }

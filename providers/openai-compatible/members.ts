@@ -1,6 +1,6 @@
 /** Reads the members of answers in all vendors' forms: text, reasoning, tool calls, citations, usage, errors. */
 import type { OpenAIUsage, ReasoningDetail, ToolCallDelta } from '../../src/plugin.ts'
-import { tokenCount } from '../shared/http.ts'
+import { countOrNone, tokenCount } from '../shared/http.ts'
 
 /** Whether a payload is an error: `{"error": …}`, alone or beside choices, or an error object without a wrapper. */
 export function isError({ error, object, choices, message, detail }: any): boolean {
@@ -186,8 +186,8 @@ export function toUsage(reported: any, quirks: UsageQuirks, share = 0): OpenAIUs
   )
   if (promptTokens === 0 && completionTokens === 0) return undefined
   const usage: OpenAIUsage = {
-    prompt_tokens: promptTokens,
-    completion_tokens: completionTokens,
+    prompt_tokens: promptTokens || countOrNone(reported.prompt_tokens),
+    completion_tokens: completionTokens || countOrNone(reported.completion_tokens),
     prompt_tokens_details: {
       cached_tokens: Math.min(cached, promptTokens),
       cache_write_tokens: tokenCount(prompt.cache_write_tokens),

@@ -8,7 +8,7 @@ import type {
   TranscriptWord,
   Usage,
 } from '../../src/plugin.ts'
-import { notAnAnswer, tokenCount } from '../shared/http.ts'
+import { notAnAnswer, countOrNone, tokenCount } from '../shared/http.ts'
 import { inbandFailure } from './errors.ts'
 
 /**
@@ -121,13 +121,14 @@ function usageOf(reported: any): Usage | undefined {
   const input = reported.input_tokens ?? reported.prompt_tokens
   const details = reported.input_token_details ?? reported.prompt_tokens_details ?? {}
   const output = reported.output_tokens ?? reported.completion_tokens
+  const [promptTokens, completionTokens] = [countOrNone(input), countOrNone(output)]
   const usage: Usage = {
     ...(typeof seconds === 'number' && seconds > 0 && { seconds }),
-    ...(typeof input === 'number' && {
-      promptTokens: tokenCount(input),
-      audioInputTokens: Math.min(tokenCount(details.audio_tokens), tokenCount(input)),
-      completionTokens: tokenCount(output),
+    ...(promptTokens !== null && {
+      promptTokens,
+      audioInputTokens: Math.min(tokenCount(details.audio_tokens), promptTokens),
     }),
+    ...(completionTokens !== null && { completionTokens }),
   }
   return Object.keys(usage).length > 0 ? usage : undefined
 }

@@ -107,6 +107,18 @@ export function tokenCount(value: unknown): number {
   return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
 }
 
+/** A vendor's token count as a whole number; null for anything that is no count, so that this never means 0. */
+export function countOrNone(value: unknown): number | null {
+  const isCount = typeof value === 'number' && value >= 0 && Number.isFinite(value)
+  return isCount ? Math.ceil(value) : null
+}
+
+/** A count that a vendor leaves out where it is 0, and more that it counts beside; null for anything that is no count. */
+export function countWith(value: unknown, more: number): number | null {
+  const count = value === undefined ? 0 : countOrNone(value)
+  return count === null ? null : count + more
+}
+
 /** Bytes as base64. */
 export function toBase64({ buffer, byteOffset, byteLength }: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, byteLength).toString('base64')

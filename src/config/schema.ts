@@ -215,6 +215,7 @@ const billing = v.strictObject({
   onDisconnect: v.optional(v.picklist(['cancel', 'drain']), 'cancel'),
   drainSeconds: v.optional(pause, 10),
   drainBytes: v.optional(size, '1mib'),
+  mostPerCall: v.optional(v.pipe(usd, v.transform(parsePico)), '1000'),
 })
 
 const routing = v.strictObject({

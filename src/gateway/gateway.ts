@@ -24,7 +24,9 @@ import { openSqlite } from '../state/sqlite/engine.ts'
 import { openMemory } from '../state/sqlite/memory.ts'
 import { checkDeployments, loadEach, loadProvider, loadSearch } from './loader.ts'
 import { Metrics } from '../observe/metrics.ts'
-import { RunningCalls, type Call, type Runtime } from '../pipeline/pipeline.ts'
+import { UsageFindings } from '../observe/usage-findings.ts'
+import type { Call, Runtime } from '../pipeline/pipeline.ts'
+import { RunningCalls } from '../pipeline/running-calls.ts'
 import type { Provider, ProviderPlugin } from '../plugin.ts'
 import type { Records } from '../state/records.ts'
 import { Routing } from '../models/routing.ts'
@@ -89,11 +91,13 @@ export async function createGateway(
     return redact(text, { path: [], value: settings.config, secrets: settings.secrets })
   }
   const faults = new Faults({ log, metrics, clean })
+  const usageFindings = new UsageFindings(metrics, log)
   const common = {
     access,
     faults,
     log,
     metrics,
+    usageFindings,
     routing,
     holds: new HoldEstimator(),
     internalChat: chat,
@@ -262,6 +266,7 @@ interface Common {
   readonly faults: Faults
   readonly log: ConsolaInstance
   readonly metrics: Metrics
+  readonly usageFindings: UsageFindings
   readonly routing: Routing
   readonly holds: HoldEstimator
   readonly internalChat: Runtime['internalChat']

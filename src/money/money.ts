@@ -75,6 +75,17 @@ export class Bill {
     this.details = details
   }
 
+  /** The same bill for a lower total: the last parts are cut. */
+  cappedAt(most: Pico): Bill {
+    let left = most
+    const details = this.details.map(({ member, amount }) => {
+      const kept = amount < left ? amount : left
+      left -= kept
+      return { member, amount: kept }
+    })
+    return new Bill(most, details.filter(isAboveZero))
+  }
+
   /** The total in USD as plain decimal text, for the body, the header and the log. */
   get text(): string {
     return (this.#text ??= formatPico(this.cost))

@@ -82,6 +82,21 @@ export class Metrics {
     name: 'gateway_settlements_waived_total',
     help: 'Deferred charges that cost nothing, because the answer was not sent.',
   })
+  readonly #estimated = new Counter({
+    name: 'gateway_usage_estimated_total',
+    help: 'Answers charged by estimate.',
+    labels: ['provider', 'reason'],
+  })
+  readonly #suspicious = new Counter({
+    name: 'gateway_usage_suspicious_total',
+    help: 'Answers whose usage is higher than anything explains; charged as reported.',
+    labels: ['provider'],
+  })
+  readonly #absurd = new Counter({
+    name: 'gateway_usage_absurd_total',
+    help: 'Answers whose usage is impossible; the vendor has failed.',
+    labels: ['provider'],
+  })
   readonly #upstream = new Histogram(REQUEST_BOUNDS, {
     name: 'gateway_upstream_duration_seconds',
     help: 'Requests to vendors, up to the first part of the answer.',
@@ -152,6 +167,17 @@ export class Metrics {
     this.#waived.add(1)
   }
 
+  /** An answer is charged by estimate. @param reason why */
+  usageEstimated(provider: string, reason: string): void {
+    this.#estimated.add(1, provider, reason)
+  }
+
+  /** A vendor's usage is `suspicious` or `absurd`. */
+  usageDoubted(provider: string, verdict: 'suspicious' | 'absurd'): void {
+    const counter = verdict === 'absurd' ? this.#absurd : this.#suspicious
+    counter.add(1, provider)
+  }
+
   /** A request to a vendor has its first part, or has failed. @param outcome `ok` or the class of the failure */
   upstream(provider: string, outcome: string, seconds: number): void {
     this.#upstream.observe(seconds, provider, outcome)
@@ -187,6 +213,9 @@ export class Metrics {
       this.#settlements,
       this.#deferred,
       this.#waived,
+      this.#estimated,
+      this.#suspicious,
+      this.#absurd,
       this.#upstream,
       this.#searches,
       this.#faults,

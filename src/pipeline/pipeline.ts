@@ -21,6 +21,8 @@ import type { GuardRegistry } from '../guard/plan.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
 import type { Bill, UsageLine } from '../money/money.ts'
 import type { Estimate, HoldEstimator } from '../money/holds.ts'
+import type { UsageReport } from '../money/plausible.ts'
+import type { UsageFindings } from '../observe/usage-findings.ts'
 import type { Incoming, Outgoing } from './http.ts'
 import type {
   Admitted,
@@ -29,9 +31,10 @@ import type {
   Outcome,
   RequestId,
   Settled,
+  UsageFlag,
 } from '../state/ledger/ledger.ts'
 import type { Metrics } from '../observe/metrics.ts'
-import type { ChatCompletion, Flow, SearchResult, Provider, Step, Usage } from '../plugin.ts'
+import type { ChatCompletion, Flow, SearchResult, Provider, Step } from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
 import type { Routing } from '../models/routing.ts'
 import type { RawJson } from '../stream/raw-json.ts'
@@ -93,6 +96,7 @@ export interface Runtime {
   readonly routing: Routing
   readonly holds: HoldEstimator
   readonly metrics: Metrics
+  readonly usageFindings: UsageFindings
   /** Undefined when the operator switched the access log off. */
   readonly access: AccessLog | undefined
   readonly log: ConsolaInstance
@@ -105,8 +109,8 @@ export type CallerContext = Pick<Call, 'id' | 'path' | 'incoming' | 'runtime' | 
 export interface ProviderAnswer<Part = any> {
   /** A list when the answer is complete. */
   readonly parts: Flow<Part> | readonly Part[]
-  /** Consumed so far: as the upstream reported it, else an estimate. */
-  usage(): Usage
+  /** Consumed so far: what the vendor has reported, and what is known without it. */
+  usage(): UsageReport
   /** The whole answer is consumed when its first part arrives, and is charged then. */
   readonly chargeAtFirstPart?: boolean
   /**
@@ -299,6 +303,10 @@ export class Call {
   deployment: string | undefined = undefined
   /** Index in the list of running calls. */
   runningIndex = -1
+  /** What an operator should look at in the usage of the call. */
+  readonly flags = new Set<UsageFlag>()
+  /** Figures of vendors that were out of bounds, by deployment. */
+  reported: Record<string, unknown> | undefined = undefined
   /** Set when the charge of the call is durable. */
   bill: Bill | undefined = undefined
   #reason: unknown = undefined
@@ -404,35 +412,6 @@ export class Call {
       this.abort(new UpstreamFailure('timeout', 'The model did not answer before the deadline.'))
     }
     this.#timeouts?.tick(now)
-  }
-}
-
-/**
- * The calls under way. A list, not a Set: the tables of a Set kept finished calls alive until a full garbage collection,
- * a quarter of a core at 300 streams.
- */
-export class RunningCalls implements Iterable<Call> {
-  readonly #calls: Call[] = []
-
-  get size(): number {
-    return this.#calls.length
-  }
-
-  add(call: Call): void {
-    call.runningIndex = this.#calls.push(call) - 1
-  }
-
-  /** The last call takes the place of the one that ended. */
-  delete(call: Call): void {
-    const last = this.#calls.pop()
-    if (!last || last === call) return
-    this.#calls[call.runningIndex] = last
-    last.runningIndex = call.runningIndex
-  }
-
-  /** Iterates over a copy: calls may end meanwhile. */
-  [Symbol.iterator](): Iterator<Call> {
-    return [...this.#calls].values()
   }
 }
 

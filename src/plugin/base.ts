@@ -49,8 +49,8 @@ export interface Closable {
 }
 
 /**
- * What a request consumed: quantities, never money. Integers, at least 0; an absent member counts as 0. The plugin converts
- * what its vendor reports to these definitions.
+ * What a request consumed: quantities, never money. Integers, at least 0. Leave out what the vendor did not report: the gateway
+ * then estimates what it needs. The plugin converts what its vendor reports to these definitions.
  */
 export interface Usage {
   /** All input tokens: those of the next four members are included. */

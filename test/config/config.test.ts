@@ -85,6 +85,7 @@ describe('an absent member', () => {
         onDisconnect: 'cancel',
         drainSeconds: 10,
         drainBytes: 1_048_576,
+        mostPerCall: parsePico('1000'),
       },
       search: { engines: {}, onError: 'ignore' },
       routing: { attempts: 3, cooldown: 30 },

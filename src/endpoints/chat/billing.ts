@@ -1,5 +1,13 @@
 /** What a chat costs: estimated before, counted from its chunks, charged at its end. */
 import { GatewayError } from '../../errors/errors.ts'
+import {
+  bounds,
+  MEDIA_TOKENS,
+  readCount,
+  UNKNOWN_CONTEXT,
+  UNKNOWN_OUTPUT,
+  type UsageReport,
+} from '../../money/plausible.ts'
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
 import type {
   ChatChunk,
@@ -7,7 +15,7 @@ import type {
   OpenAIUsage,
   Step,
   ToolCallDelta,
-  Usage,
+  ChatInput,
 } from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
 import { CHARACTERS_PER_TOKEN, promptTokensOf } from './prompt.ts'
@@ -95,30 +103,36 @@ class AttachReceipt implements Step<ChatChunk, BilledChunk> {
   }
 }
 
-/** Counts the quantities of one answer: as the vendor reports them, else by characters. */
+/** Counts the quantities of one answer: what the vendor reports, and what passes. */
 export class UsageCounter {
   /** The last reasoning signature. */
   signature: string | undefined = undefined
   readonly #call: Call
+  readonly #sent: Sent
   #reported: OpenAIUsage | undefined = undefined
   #isPartial = false
+  /** The vendor has marked the end: no later report counts. */
+  #ended = false
   #characters = 0
+  #bytes = 0
 
   constructor(call: Call) {
     this.#call = call
+    this.#sent = sentIn(call.outbound)
   }
 
   /** @param chunk as the provider sent it */
   read(chunk: ChatChunk): void {
-    if (chunk.usage) {
-      this.#reported = chunk.usage
-      this.#isPartial = chunk.usageIsPartial === true
-    }
+    if (chunk.usage && !this.#ended) this.#note(chunk.usage, chunk.usageIsPartial === true)
+    if (chunk.endOfStream) this.#ended = true
     const { choices } = chunk
     if (!choices) return
     for (let i = 0; i < choices.length; i++) {
       const { delta } = choices[i]!
-      this.#characters += charactersIn(delta)
+      const characters = charactersIn(delta)
+      this.#characters += characters
+      this.#bytes +=
+        typeof delta?.content === 'string' ? Buffer.byteLength(delta.content) : characters
       if (delta?.reasoning_details) {
         this.signature = lastSignature(delta.reasoning_details) ?? this.signature
       }
@@ -126,43 +140,95 @@ export class UsageCounter {
     this.#call.grow?.(this.#characters / CHARACTERS_PER_TOKEN)
   }
 
-  usage(): Usage {
-    const reported = this.#reported
-    const counted = Math.ceil(this.#characters / CHARACTERS_PER_TOKEN)
-    if (!reported || (reported.prompt_tokens ?? reported.completion_tokens) == null) {
-      const promptTokens = tokensIn(this.#call.outbound.messages)
-      return { promptTokens, completionTokens: counted, estimated: true }
+  usage(): UsageReport {
+    const { model, policy, request, outbound } = this.#call
+    const n = (request.input as ChatRequest).n ?? 1
+    const sent = this.#sent
+    const reported = this.#reported && toReported(this.#reported)
+    const searches = readCount(reported?.searches) ?? 0
+    const searched = searches > 0 || 'web_search_options' in outbound ? SEARCH_TOKENS : 0
+    const ceiling = outbound.max_completion_tokens ?? model.maxOutputTokens
+    const explained = ceiling === undefined ? 0 : n * mostTokens(ceiling)
+    return {
+      reported,
+      incomplete: this.#isPartial,
+      capped: policy?.maxOutputTokens !== undefined && Number.isFinite(policy.maxOutputTokens),
+      expected: {
+        promptTokens: bounds(
+          sent.tokens,
+          sent.bytes + 4096 + sent.media * MEDIA_TOKENS + searched,
+          model.contextLength ?? UNKNOWN_CONTEXT,
+        ),
+        completionTokens: bounds(
+          Math.ceil(this.#characters / CHARACTERS_PER_TOKEN),
+          Math.max(explained, this.#bytes + 1024 * n),
+          n * (model.maxOutputTokens ?? UNKNOWN_OUTPUT),
+        ),
+        searches: { estimate: 0, soft: 10, hard: 1000, needed: false },
+      },
     }
-    const usage = toUsage(reported)
-    if (!this.#isPartial) return usage
-    const completionTokens = Math.max(usage.completionTokens ?? 0, counted)
-    return { ...usage, completionTokens, estimated: true }
+  }
+
+  /** The last complete report counts that is not all zero. */
+  #note(usage: OpenAIUsage, isPartial: boolean): void {
+    const known = this.#reported
+    if (known && isPartial && !this.#isPartial) return
+    if (known && !usage.prompt_tokens && !usage.completion_tokens) return
+    this.#reported = usage
+    this.#isPartial = isPartial
   }
 }
 
-function toUsage(reported: OpenAIUsage): Usage {
+/** Tokens of results that a vendor's own web search explains. */
+const SEARCH_TOKENS = 250_000
+
+/** What went upstream. */
+interface Sent {
+  /** By estimate. */
+  readonly tokens: number
+  /** UTF-8. */
+  readonly bytes: number
+  /** Images, files and sounds. */
+  readonly media: number
+}
+
+function sentIn(outbound: ChatInput): Sent {
+  const { messages } = outbound
+  let media = 0
+  for (const { content } of messages) {
+    if (!Array.isArray(content)) continue
+    for (const { type } of content) if (type !== 'text') media++
+  }
+  return { tokens: tokensIn(messages), bytes: bytesIn(outbound), media }
+}
+
+/** UTF-8 bytes of all names and texts of a value, and eight for anything else. */
+function bytesIn(value: unknown): number {
+  if (typeof value === 'string') return Buffer.byteLength(value)
+  if (typeof value !== 'object' || value === null) return 8
+  let bytes = 0
+  if (Array.isArray(value)) for (const item of value) bytes += bytesIn(item)
+  else for (const name in value) bytes += name.length + bytesIn((value as any)[name])
+  return bytes
+}
+
+function toReported(reported: OpenAIUsage): Readonly<Record<string, unknown>> {
   const { prompt_tokens_details: input, completion_tokens_details: output } = reported
-  const usage: { -readonly [K in keyof Usage]: Usage[K] } = {
-    promptTokens: count(reported.prompt_tokens),
-    cachedTokens: count(input?.cached_tokens),
-    cacheWriteTokens: count(input?.cache_write_tokens),
-    audioInputTokens: count(input?.audio_tokens),
-    imageInputTokens: count(input?.image_tokens),
-    completionTokens: count(reported.completion_tokens),
-    reasoningTokens: count(output?.reasoning_tokens),
-    acceptedPredictionTokens: count(output?.accepted_prediction_tokens),
-    rejectedPredictionTokens: count(output?.rejected_prediction_tokens),
-    audioOutputTokens: count(output?.audio_tokens),
-    imageOutputTokens: count(output?.image_tokens),
+  return {
+    promptTokens: reported.prompt_tokens,
+    cachedTokens: input?.cached_tokens,
+    cacheWriteTokens: input?.cache_write_tokens,
+    audioInputTokens: input?.audio_tokens,
+    imageInputTokens: input?.image_tokens,
+    completionTokens: reported.completion_tokens,
+    reasoningTokens: output?.reasoning_tokens,
+    acceptedPredictionTokens: output?.accepted_prediction_tokens,
+    rejectedPredictionTokens: output?.rejected_prediction_tokens,
+    audioOutputTokens: output?.audio_tokens,
+    imageOutputTokens: output?.image_tokens,
+    searches: reported.searches,
+    vendorCost: reported.vendor_cost,
   }
-  if (reported.searches !== undefined) usage.searches = count(reported.searches)
-  if (reported.vendor_cost) usage.vendorCost = reported.vendor_cost
-  return usage
-}
-
-/** A vendor's count as a whole number that is not negative. */
-function count(value: unknown): number {
-  return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.ceil(value) : 0
 }
 
 function tokensIn(messages: readonly ChatMessage[]): number {

@@ -2,6 +2,13 @@
 import type { Model } from '../../models/catalog.ts'
 import { costJson } from '../../money/money.ts'
 import type { Billing, Call, Receipt } from '../../pipeline/pipeline.ts'
+import {
+  bounds,
+  MEDIA_TOKENS,
+  UNKNOWN_CONTEXT,
+  UNKNOWN_OUTPUT,
+  type UsageReport,
+} from '../../money/plausible.ts'
 import type { Usage } from '../../plugin.ts'
 import { ReceiptAtEnd } from '../shared/billing.ts'
 import { isCompleted, type ImagePart } from './answer.ts'
@@ -34,17 +41,38 @@ interface ImageCount {
   readonly reported: Usage | undefined
 }
 
-/** Consumed so far: as the vendor counts it, else an estimate where the price is by the token. */
+/** What an answer has consumed; its images are counted here, tokens only where they have a price. */
 export function usageOf(
   input: ImageRequest,
   model: Model,
   { images, reported }: ImageCount,
-): Usage {
+): UsageReport {
   const { least, most } = estimateOf(input)
-  if (images === undefined) return { ...least, estimated: true }
-  const isCounted = (reported?.promptTokens ?? reported?.completionTokens) !== undefined
-  if (isCounted || !isPaidByToken(model)) return { ...reported, images }
-  return { ...most, ...reported, images, estimated: true }
+  const { n = 1, prompt, images: given = [], mask } = input
+  const needed = isPaidByToken(model)
+  const sent = Buffer.byteLength(prompt) + 4096
+  const media = given.length + Number(mask !== undefined)
+  const output = images === undefined ? 0 : most.completionTokens!
+  return {
+    parts: images === undefined ? least : most,
+    reported: { ...reported, images: reported?.images ?? images },
+    expected: {
+      promptTokens: {
+        ...bounds(
+          images === undefined ? least.promptTokens! : most.promptTokens!,
+          sent + media * MEDIA_TOKENS,
+          model.contextLength ?? UNKNOWN_CONTEXT,
+        ),
+        needed: needed || images === undefined,
+      },
+      completionTokens: {
+        // Previews count as well.
+        ...bounds(output, 4 * n * IMAGE_TOKENS, n * (model.maxOutputTokens ?? UNKNOWN_OUTPUT)),
+        needed,
+      },
+      images: { estimate: images ?? n, soft: n, hard: 8 * n },
+    },
+  }
 }
 
 /** `usage` of an answer. Models that are paid by the image have no tokens. */

@@ -1,6 +1,8 @@
 /** What OCR costs: by the page. */
 import { costJson } from '../../money/money.ts'
 import type { Billing, Receipt } from '../../pipeline/pipeline.ts'
+import type { UsageReport } from '../../money/plausible.ts'
+import type { OcrResult } from '../../plugin.ts'
 import { ReceiptAtEnd } from '../shared/billing.ts'
 import { isEnd, type OcrPart } from './parts.ts'
 import type { OcrRequest } from './read.ts'
@@ -28,6 +30,12 @@ export const billing: Billing<OcrRequest, OcrPart> = {
   },
 
   attach: (call, charge) => new ReceiptAtEnd(call, charge, isEnd),
+}
+
+/** What an answer has consumed: pages as the vendor counts them, else those of the answer. */
+export function usageOf({ pages: { length }, usage }: OcrResult): UsageReport {
+  const pages = { estimate: length, soft: 2 * length + 1, hard: 1000 + 8 * length }
+  return { reported: usage && { ...usage }, expected: { pages } }
 }
 
 /** The billed pages, in the form of the wire. */

@@ -2,7 +2,7 @@
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { OcrResult } from '../../plugin.ts'
-import { billing } from './billing.ts'
+import { billing, usageOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'
 import { partsOf, type OcrPart } from './parts.ts'
 import { outboundOcr, type OcrRequest } from './read.ts'
@@ -32,7 +32,6 @@ export const ocr: Endpoint<OcrRequest, OcrPart> = {
 
   normalize({ request }, answer: OcrResult) {
     const parts = [...partsOf(answer, request.input)]
-    const pages = answer.usage?.pages ?? answer.pages.length
-    return { parts, usage: () => ({ ...answer.usage, pages }) }
+    return { parts, usage: () => usageOf(answer) }
   },
 }

@@ -1,12 +1,17 @@
 /** What speech costs: by the character (Unicode code point), known before the first sound. */
 import { codePointsIn } from '../../errors/checks.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import { bounds, UNKNOWN_CONTEXT, UNKNOWN_OUTPUT, type UsageReport } from '../../money/plausible.ts'
 import { costJson } from '../../money/money.ts'
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
-import type { SpeechInput, Step } from '../../plugin.ts'
+import type { SpeechInput, Step, Usage } from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
 import type { SpeechPart } from './answer.ts'
 import type { SpeechRequest } from './read.ts'
+
+const CHARACTERS_PER_TOKEN = 4
+/** Tokens of sound that one byte of text explains. */
+const SOUND_TOKENS = 16
 
 /** Characters: known before, charged with the first sound. */
 export const billing: Billing<SpeechRequest, SpeechPart> = {
@@ -21,6 +26,23 @@ export const billing: Billing<SpeechRequest, SpeechPart> = {
 /** Unicode code points of the input. */
 export function charactersOf({ input }: SpeechInput): { readonly characters: number } {
   return { characters: codePointsIn(input) }
+}
+
+/** What an answer has consumed: characters by the gateway's own count, tokens where the vendor reports them. */
+export function usageOf(input: SpeechInput, usage: Usage | undefined): UsageReport {
+  const bytes = Buffer.byteLength(input.input) + Buffer.byteLength(input.instructions ?? '')
+  const tokens = Math.ceil(bytes / CHARACTERS_PER_TOKEN)
+  return {
+    reported: usage && { ...usage },
+    counted: charactersOf(input),
+    expected: {
+      promptTokens: { ...bounds(tokens, bytes + 4096, UNKNOWN_CONTEXT), needed: false },
+      completionTokens: {
+        ...bounds(tokens, SOUND_TOKENS * bytes + 1024, UNKNOWN_OUTPUT),
+        needed: false,
+      },
+    },
+  }
 }
 
 /** `usage` of an answer. Models that are paid by the character have no tokens. */

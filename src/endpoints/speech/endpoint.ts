@@ -3,7 +3,7 @@ import { toFlow } from '../../stream/flow.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { Speech, SpeechInput } from '../../plugin.ts'
 import { toRequestedFormat, type SpeechPart } from './answer.ts'
-import { billing, charactersOf } from './billing.ts'
+import { billing, usageOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'
 import { outboundSpeech, type SpeechRequest } from './read.ts'
 
@@ -26,7 +26,7 @@ export const speech: Endpoint<SpeechRequest, SpeechPart> = {
       parts: toRequestedFormat(toFlow(bytes), pcmSampleRate, format).through({
         push: (piece: Uint8Array, emit: (part: SpeechPart) => void) => emit({ bytes: piece }),
       }),
-      usage: () => ({ ...usage, ...charactersOf(outbound) }),
+      usage: () => usageOf(outbound, usage),
       chargeAtFirstPart: true,
     }
   },

@@ -3,7 +3,8 @@ import { secondsOf } from '../audio/length.ts'
 import { segmentsFromWords } from '../audio/segments.ts'
 import { brokenAnswer } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
-import type { Step, TranscriptionEvent, TranscriptSegment, Usage } from '../../plugin.ts'
+import type { UsageReport } from '../../money/plausible.ts'
+import type { Step, TranscriptionEvent, TranscriptSegment } from '../../plugin.ts'
 import { usageOf } from './billing.ts'
 import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
 import type { TranscriptionRequest } from './read.ts'
@@ -41,7 +42,7 @@ export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptP
     throw brokenAnswer('The model provider closed the stream early.')
   }
 
-  usage(model: Model): Usage {
+  usage(model: Model): UsageReport {
     return usageOf(this.#request, model, this.#done, this.#said)
   }
 

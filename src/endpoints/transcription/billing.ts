@@ -2,7 +2,15 @@
 import type { Model } from '../../models/catalog.ts'
 import { costJson } from '../../money/money.ts'
 import type { Billing, Call, Receipt } from '../../pipeline/pipeline.ts'
-import type { MediaFile, Usage } from '../../plugin.ts'
+import {
+  bounds,
+  MEDIA_TOKENS,
+  readCount,
+  UNKNOWN_CONTEXT,
+  UNKNOWN_OUTPUT,
+  type UsageReport,
+} from '../../money/plausible.ts'
+import type { MediaFile } from '../../plugin.ts'
 import { billableSeconds, secondsOf } from '../audio/length.ts'
 import { ReceiptAtEnd } from '../shared/billing.ts'
 import { isDone, type DonePart, type TranscriptPart } from './parts.ts'
@@ -11,6 +19,8 @@ import type { TranscriptionRequest } from './read.ts'
 const CHARACTERS_PER_TOKEN = 4
 /** At vendors that count sound in tokens. */
 const TOKENS_PER_SECOND = 10
+/** Tokens that a second of sound explains. */
+const SOUND_TOKENS = 64
 /** For sound of unknown length: 32 kbit/s, the smallest rate of speech. */
 const BYTES_PER_SECOND = 4000
 /** What is held for it before: 128 kbit/s, and 8 kbit/s at most. */
@@ -47,26 +57,52 @@ export const billing: Billing<TranscriptionRequest, TranscriptPart> = {
 }
 
 /**
- * Consumed so far. Tokens are estimated where the price is by the token and the vendor reported none.
+ * What an answer has consumed. Tokens are needed where they have a price, seconds always.
  * @param text of the deltas so far
  */
 export function usageOf(
   { file, prompt }: TranscriptionRequest,
-  { prices }: Model,
+  { prices, maxOutputTokens, contextLength }: Model,
   done: DonePart | undefined,
   text: string,
-): Usage {
+): UsageReport {
   const reported = done?.usage
-  const exact = reported?.seconds ?? done?.duration ?? secondsOf(file)
-  const seconds = billableSeconds(exact ?? file.bytes.length / BYTES_PER_SECOND)
-  const byTokens = TOKEN_PRICES.some((name) => name in prices)
-  const hasTokens = (reported?.promptTokens ?? reported?.completionTokens) !== undefined
-  const estimated = (byTokens && !hasTokens) || (!byTokens && exact === undefined)
+  const measured = secondsOf(file)
+  const length = measured ?? file.bytes.length / HELD_BYTES_PER_SECOND
+  const told = reported?.seconds ?? done?.duration
+  const known = told ?? measured
+  const seconds = billableSeconds(readCount(known) === undefined ? length : known!)
+  const needed = TOKEN_PRICES.some((name) => name in prices)
+  const said = done?.text ?? text
+  const tokens = tokensFor(seconds, prompt, said)
+  const sound = Math.max(MEDIA_TOKENS, SOUND_TOKENS * Math.ceil(length))
+  const most = Math.max(Buffer.byteLength(said), SOUND_TOKENS * Math.ceil(length)) + 1024
   return {
-    ...(byTokens && !hasTokens && tokensFor(seconds, prompt, done?.text ?? text)),
-    ...reported,
-    seconds,
-    ...(estimated && { estimated: true }),
+    parts: { audioInputTokens: tokens.audioInputTokens },
+    reported: {
+      ...reported,
+      // A length that was measured is as good as one that the vendor has billed.
+      seconds: readCount(known) === undefined && !needed ? known : seconds,
+    },
+    expected: {
+      seconds: {
+        estimate: billableSeconds(length),
+        soft: 1.2 * length + 60,
+        hard: 3600 + 8 * length,
+      },
+      promptTokens: {
+        ...bounds(
+          tokens.promptTokens,
+          Buffer.byteLength(prompt ?? '') + 4096 + sound,
+          contextLength ?? UNKNOWN_CONTEXT,
+        ),
+        needed,
+      },
+      completionTokens: {
+        ...bounds(tokens.completionTokens, most, maxOutputTokens ?? UNKNOWN_OUTPUT),
+        needed,
+      },
+    },
   }
 }
 

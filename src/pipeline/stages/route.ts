@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { AbortScope, Timeout } from '../../lifetime/scope.ts'
 import type { Deployment } from '../../models/catalog.ts'
 import { GatewayError, UpstreamFailure } from '../../errors/errors.ts'
+import { assess, type Assessment } from '../../money/plausible.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import { flowFrom } from '../../stream/flow.ts'
 import type { Batch, Flow, ProviderRequest, Source, Usage } from '../../plugin.ts'
@@ -39,6 +40,8 @@ class FailoverSource implements Source<any> {
   /** While closing needs time. */
   #closing: Promise<void> | undefined
   #answer: ProviderAnswer | undefined
+  /** What becomes of its usage; undefined while it may grow. */
+  #assessment: Assessment | undefined
   /** The rest of an answer that comes in parts. */
   #flow: Flow<any> | undefined
   /** Ends the current attempt. */
@@ -63,6 +66,7 @@ class FailoverSource implements Source<any> {
     try {
       this.#pending = this.#answer ? this.#flow!.next() : this.#firstBatch()
       const batch = await this.#pending
+      if (batch.last && !this.#assessment) this.#check(this.#answer!)
       const ending = this.#note(batch)
       if (ending) await ending
       return batch
@@ -111,7 +115,8 @@ class FailoverSource implements Source<any> {
     this.#closing = undefined
     const call = this.#call
     const left = call.aborted instanceof ClientDisconnected
-    const usage = this.#answer?.usage() ?? (left && this.#asked ? this.#promptUsage() : undefined)
+    if (this.#answer) this.#assessment ??= this.#assess(this.#answer, this.#finished)
+    const usage = this.#assessment?.usage ?? (left && this.#asked ? this.#promptUsage() : undefined)
     if (usage) this.#meter(usage)
     if (this.#attempt) call.release(this.#attempt)
     this.#leaveDeployment()
@@ -138,7 +143,30 @@ class FailoverSource implements Source<any> {
   #meter(usage: Usage): void {
     if (this.#metered) return
     this.#metered = true
-    this.#call.meter.push({ source: 'model', usage, prices: this.#call.model.prices })
+    const { flags, meter, model } = this.#call
+    if (usage.estimated) flags.add('estimated')
+    if (this.#assessment?.verdict === 'suspicious') flags.add('suspicious')
+    meter.push({ source: 'model', usage, prices: model.prices })
+  }
+
+  /** Decides about the usage of a complete answer. @throws UpstreamFailure when it cannot be true */
+  #check(answer: ProviderAnswer): void {
+    this.#assessment = this.#assess(answer, true)
+    if (this.#assessment.verdict !== 'absurd') return
+    throw new UpstreamFailure('upstream_error', 'The model provider reported an impossible usage.')
+  }
+
+  /** Decides about the usage so far, and tells the operator. @param complete whether the vendor has answered to the end */
+  #assess(answer: ProviderAnswer, complete: boolean): Assessment {
+    const call = this.#call
+    const { id, provider } = this.#deployment!
+    const { config, usageFindings } = call.runtime
+    const assessment = assess(answer.usage(), call.model.prices, config.billing.mostPerCall)
+    const { verdict, figures } = assessment
+    if (verdict !== 'plausible') call.reported = { ...call.reported, [id]: figures }
+    const origin = { request: call.id, provider, deployment: id }
+    usageFindings.found(origin, assessment, complete)
+    return assessment
   }
 
   /** Tries deployments until one has given its first parts. */
@@ -190,10 +218,13 @@ class FailoverSource implements Source<any> {
       const { parts } = answer
       const batch = 'next' in parts ? await parts.next() : { parts, last: true }
       timeout?.clear()
+      this.#assessment = undefined
+      // Nothing has gone out: another deployment may answer with a usage that can be true.
+      if (batch.last || answer.chargeAtFirstPart) this.#check(answer)
       this.#answer = answer
       call.request.rawJson?.release()
       call.incoming.release()
-      if (answer.chargeAtFirstPart) this.#meter(answer.usage())
+      if (answer.chargeAtFirstPart) this.#meter(this.#assessment!.usage)
       if ('next' in parts) this.#flow = parts
       const ms = performance.now() - started
       metrics.upstream(provider, 'ok', ms / 1000)
@@ -291,7 +322,8 @@ class FailoverSource implements Source<any> {
 
   /** For a request that went upstream and was not answered: the prompt. */
   #promptUsage() {
-    const { endpoint, request, model } = this.#call
+    const { endpoint, request, model, runtime } = this.#call
+    runtime.metrics.usageEstimated(this.#deployment!.provider, 'incomplete')
     return { ...endpoint.billing.estimate(request, model).least, estimated: true }
   }
 

@@ -20,12 +20,23 @@ export const settle: Stage = async function settle(call, next) {
  */
 async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
   const started = performance.now()
-  const bill = pays && call.held.billed ? priceUsage(call.meter) : NO_COST
+  const bill = pays && call.held.billed ? priceOf(call) : NO_COST
   const { state } = await book(call, settlementOf(call, outcome, bill))
   const { metrics } = call.runtime
   metrics.settled(state, (performance.now() - started) / 1000)
   if (state !== 'deferred') call.bill = bill
   return { bill, state, waive: () => waive(call) }
+}
+
+/** The bill, at most `billing.mostPerCall`. */
+function priceOf(call: Call): Bill {
+  const { runtime, meter, deployment } = call
+  const { mostPerCall } = runtime.config.billing
+  const bill = priceUsage(meter)
+  if (bill.cost <= mostPerCall) return bill
+  call.flags.add('suspicious')
+  runtime.usageFindings.overpriced(call.id, deployment, bill.cost, mostPerCall)
+  return bill.cappedAt(mostPerCall)
 }
 
 /** A call whose charge could not even be made up. */
@@ -36,6 +47,7 @@ function unsettled({ id, runtime }: Call, error: unknown): Charged {
 
 function settlementOf(call: Call, outcome: Outcome, { cost }: Bill): Settlement {
   const { id: request, account, key, held, model, path, meter, entered, deployment } = call
+  const { flags, reported } = call
   return {
     request,
     account: account.id,
@@ -49,6 +61,8 @@ function settlementOf(call: Call, outcome: Outcome, { cost }: Bill): Settlement 
       ...(deployment !== undefined && { deployment }),
       outcome,
       lines: meter.map(({ source, usage }) => ({ source, usage })),
+      ...(flags.size > 0 && { flags: [...flags] }),
+      ...(reported && { reported }),
     },
   }
 }

@@ -1,0 +1,202 @@
+/**
+ * Plausibility of usage. A vendor's figures are input: one that cannot be read is replaced by an estimate, one that is higher
+ * than anything explains it is charged and shown to the operator, and an absurd one is a failure of the vendor.
+ */
+import type { Usage } from '../plugin.ts'
+import { formatPico, priceUsage, type Pico, type Prices } from './money.ts'
+
+/** Quantities that have bounds of their own. */
+export type Quantity =
+  | 'promptTokens'
+  | 'completionTokens'
+  | 'images'
+  | 'pages'
+  | 'seconds'
+  | 'searches'
+
+/** What the gateway knows about one quantity of an answer. */
+export interface Expected {
+  /** Charged where the vendor reports nothing that can be read. */
+  readonly estimate: number
+  /** A higher count is suspicious. */
+  readonly soft: number
+  /** A higher count is absurd. */
+  readonly hard: number
+  /** False: nothing is charged or shown where the vendor reports nothing. */
+  readonly needed?: boolean
+}
+
+/** Tokens that an image, file or sound of a prompt explains. */
+export const MEDIA_TOKENS = 25_000
+/** Context length of a model that does not say it, in tokens. */
+export const UNKNOWN_CONTEXT = 2_000_000
+/** Output limit of a model that does not say it, in tokens for each choice. */
+export const UNKNOWN_OUTPUT = 200_000
+
+/** Bounds of a token count. @param limit what the model can take or make at most */
+export function bounds(estimate: number, soft: number, limit: number): Expected {
+  return { estimate, soft, hard: Math.max(8 * soft, limit) }
+}
+
+/** What an answer has consumed, as far as it is known. */
+export interface UsageReport {
+  /** The members of {@link Usage} as the vendor reported them, of any type; undefined for none at all. */
+  readonly reported: Readonly<Record<string, unknown>> | null | undefined
+  readonly expected: Readonly<Partial<Record<Quantity, Expected>>>
+  /** Parts of the estimates, such as the tokens of sound in a prompt. */
+  readonly parts?: Usage
+  /** The gateway's own counts, in place of any report. */
+  readonly counted?: Usage
+  /** The answer ended before the vendor's last report. */
+  readonly incomplete?: boolean
+  /** Above `soft` the estimate is charged: a policy's ceiling explains no more. */
+  readonly capped?: boolean
+}
+
+/** Why an estimate is charged. */
+export type EstimateReason = 'missing' | 'unreadable' | 'zero' | 'incomplete' | 'overrun' | 'absurd'
+
+/** What becomes of a {@link UsageReport}. */
+export interface Assessment {
+  /** To be charged. Of an absurd report, the estimate. */
+  readonly usage: Usage
+  readonly verdict: 'plausible' | 'suspicious' | 'absurd'
+  /** The first reason for an estimate, if there is one. */
+  readonly estimated: EstimateReason | undefined
+  /** Counts above a bound, as the vendor reported them, beside the bound. */
+  readonly figures: Readonly<Record<string, Figure>>
+}
+
+/** A count and the bound that it passes; amounts are decimal text in USD. */
+interface Figure {
+  readonly reported: number | string
+  readonly bound: number | string
+}
+
+/** Members of {@link Usage} that are a part of another one. */
+const PARTS = [
+  ['cachedTokens', 'promptTokens'],
+  ['cacheWriteTokens', 'promptTokens'],
+  ['audioInputTokens', 'promptTokens'],
+  ['imageInputTokens', 'promptTokens'],
+  ['reasoningTokens', 'completionTokens'],
+  ['acceptedPredictionTokens', 'completionTokens'],
+  ['rejectedPredictionTokens', 'completionTokens'],
+  ['audioOutputTokens', 'completionTokens'],
+  ['imageOutputTokens', 'completionTokens'],
+] as const
+
+/** A count as it is read: a number that is not negative, rounded up; undefined for anything else. */
+export function readCount(value: unknown): number | undefined {
+  const isCount = typeof value === 'number' && value >= 0 && Number.isFinite(value)
+  return isCount ? Math.ceil(value) : undefined
+}
+
+/**
+ * Decides about the usage of one answer.
+ * @param most the highest cost of a call that can be true
+ */
+export function assess(report: UsageReport, prices: Prices, most: Pico): Assessment {
+  const assessment = assessCounts(report)
+  if (assessment.verdict === 'absurd') return assessment
+  const { cost } = priceUsage([{ source: 'model', usage: assessment.usage, prices }])
+  if (cost <= most) return assessment
+  return absurd(report, { cost: { reported: formatPico(cost), bound: formatPico(most) } })
+}
+
+function assessCounts(report: UsageReport): Assessment {
+  const { expected, counted, parts, incomplete = false, capped = false } = report
+  const reported = report.reported ?? {}
+  // Of a total that is estimated the parts are estimated as well.
+  const partsOf: Record<string, unknown> = { ...reported }
+  const names = Object.keys(expected) as Quantity[]
+  const counts = new Map(names.map((name) => [name, readCount(reported[name])]))
+  const isSilent = isAllZero(counts, expected)
+  const figures: Record<string, Figure> = {}
+  const usage: Writable = { ...counted }
+  let verdict: Assessment['verdict'] = 'plausible'
+  let estimated: EstimateReason | undefined
+  for (const name of names) {
+    const { estimate, soft, hard, needed = true } = expected[name]!
+    const count = counts.get(name)
+    if (count !== undefined && count > hard) {
+      verdict = 'absurd'
+      figures[name] = { reported: count, bound: hard }
+    } else if (count !== undefined && count > soft && !capped) {
+      if (verdict === 'plausible') verdict = 'suspicious'
+      figures[name] = { reported: count, bound: soft }
+    }
+    const reason = reasonFor(name, count, reported[name], expected[name]!, {
+      isSilent,
+      incomplete,
+      capped,
+    })
+    if (reason === undefined) usage[name] = count!
+    else if (needed) {
+      usage[name] = reason === 'incomplete' ? Math.max(count!, estimate) : estimate
+      for (const [part, whole] of PARTS) {
+        if (whole === name && parts?.[part] !== undefined) partsOf[part] = parts[part]
+      }
+      estimated ??= reason
+    }
+  }
+  if (verdict === 'absurd') return absurd(report, figures)
+  addParts(usage, partsOf)
+  if (estimated) usage.estimated = true
+  return { usage, verdict, estimated, figures }
+}
+
+/** An answer whose report does not count at all. */
+function absurd(
+  { expected, counted, parts }: UsageReport,
+  figures: Assessment['figures'],
+): Assessment {
+  const needed = Object.entries(expected).filter(([, one]) => one.needed !== false)
+  const usage = Object.fromEntries(needed.map(([name, { estimate }]) => [name, estimate]))
+  const charged: Writable = { ...usage, ...counted, estimated: true }
+  addParts(charged, { ...parts })
+  return { usage: charged, verdict: 'absurd', estimated: 'absurd', figures }
+}
+
+type Writable = { -readonly [Member in keyof Usage]: Usage[Member] }
+
+/** Why a count is not taken as it is; undefined if it is. */
+function reasonFor(
+  name: Quantity,
+  count: number | undefined,
+  value: unknown,
+  { estimate, soft }: Expected,
+  { isSilent, incomplete, capped }: Readonly<Record<'isSilent' | 'incomplete' | 'capped', boolean>>,
+): EstimateReason | undefined {
+  if (count === undefined) return value === undefined || value === null ? 'missing' : 'unreadable'
+  // A text is at least one token, whatever the vendor says.
+  if (isSilent || (name === 'completionTokens' && count === 0 && estimate > 0)) return 'zero'
+  if (capped && count > soft) return 'overrun'
+  return incomplete && name === 'completionTokens' ? 'incomplete' : undefined
+}
+
+/** Whether a vendor reported zeros alone for something that it did produce. */
+function isAllZero(
+  counts: ReadonlyMap<Quantity, number | undefined>,
+  expected: UsageReport['expected'],
+): boolean {
+  let produced = false
+  for (const [name, count] of counts) {
+    if (count !== undefined && count > 0) return false
+    if (count === 0 && expected[name]!.estimate > 0) produced = true
+  }
+  return produced
+}
+
+/** Adds the parts of the totals. None is larger than its whole. */
+function addParts(usage: Writable, reported: Readonly<Record<string, unknown>>): void {
+  for (const [part, whole] of PARTS) {
+    const count = readCount(reported[part])
+    const most = usage[whole]
+    if (count !== undefined && most !== undefined) usage[part] = Math.min(count, most)
+  }
+  const { vendorCost } = reported
+  if (typeof vendorCost === 'string' && /^\d{1,15}(\.\d{1,18})?$/.test(vendorCost)) {
+    usage.vendorCost = vendorCost
+  }
+}
