@@ -64,6 +64,26 @@ const ORDER: readonly string[] = [
   'cli.ts',
 ]
 
+/** Files that read the wall clock, for rows, headers, dates and calendar days. Waits and ages use `performance.now()`. */
+const WALL_CLOCK: readonly string[] = [
+  'src/accounts/accounts.ts',
+  'src/cli/archive/archive.ts',
+  'src/cli/remote.ts',
+  'src/endpoints/chat/guard.ts',
+  'src/gateway/gateway.ts',
+  'src/guard/runner.ts',
+  'src/pipeline/pipeline.ts',
+  'src/pipeline/stages/guard.ts',
+  'src/server/admin/views.ts',
+  'src/state/ids.ts',
+  'src/state/ledger/clock.ts',
+  'src/state/redis/engine.ts',
+  'src/state/redis/outbox-file.ts',
+  'src/state/redis/outbox.ts',
+  'src/state/sqlite/engine.ts',
+  'src/state/sqlite/memory.ts',
+]
+
 /** Folders of `endpoints/` that every family may import. */
 const SHARED_BY_ENDPOINTS = new Set(['shared', 'audio'])
 
@@ -187,6 +207,13 @@ describe('architecture', () => {
         .map(({ path }) => path)
     expect(callers('settle')).toEqual(['src/pipeline/stages/settle.ts'])
     expect(callers('topUp').sort()).toEqual(['src/gateway/seed.ts', 'src/server/admin/api.ts'])
+  })
+
+  it('reads the wall clock in few places', () => {
+    const reading = src
+      .filter(({ path }) => !path.startsWith('src/testing/'))
+      .filter(({ text }) => /\bDate\.now\b|\bnew Date\(\)/.test(text))
+    expect(reading.map(({ path }) => path).sort()).toEqual(WALL_CLOCK)
   })
 
   it('never branches on the operation inside a stage', () => {

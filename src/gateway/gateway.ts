@@ -225,7 +225,7 @@ function startTimer({
   // By the monotonic clock: leases expire by another clock than the wall clock.
   let renewAt = performance.now() + RENEW_MS
   const timer = setInterval(() => {
-    const now = Date.now()
+    const now = performance.now()
     for (const call of running) call.tick(now)
     access.flush()
     bodies.tick()

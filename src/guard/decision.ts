@@ -26,8 +26,8 @@ interface DecisionInit {
   readonly mode: 'block' | 'monitor'
   readonly onError: 'block' | 'allow'
   readonly evidence: 'none' | 'hash' | 'text'
-  /** ms since epoch */
-  readonly startedAt: number
+  /** ms since the call arrived */
+  readonly elapsedMs: () => number
   /** Rules that the model is told of and no guard enforces. */
   readonly unenforced: readonly string[]
   readonly metrics: Pick<GuardMetrics, 'decided' | 'failed' | 'removed' | 'unscanned'>
@@ -136,7 +136,7 @@ export class Decision {
 
   #found(side: Side, violation: Violation, effect: Effect): void {
     const { guard, origin, block, matched, channel, unit, choice } = violation
-    const { mode, metrics, evidence, startedAt } = this.#init
+    const { mode, metrics, evidence, elapsedMs } = this.#init
     const { rule, score, view, spans = [] } = block
     metrics.decided(side, rule, mode, effect)
     if (effect === 'blocked') this.#decide('blocked', side, rule, choice)
@@ -156,7 +156,7 @@ export class Decision {
         spanLengths: spans.map(({ start, end }) => end - start),
         score,
         evidence: evidenceOf(matched, evidence),
-        latencyMs: Date.now() - startedAt,
+        latencyMs: elapsedMs(),
         effect,
       })
     }

@@ -167,14 +167,14 @@ export interface Timeout {
 export class Timeouts {
   readonly #timeouts: ManagedTimeout[] = []
 
-  /** @param onTimeout called once, at the first tick after `delayMs`; receives the time of the tick (ms since epoch) */
+  /** @param onTimeout called once, at the first tick after `delayMs`; receives the time of the tick (steady ms) */
   set(delayMs: number, onTimeout: (now: number) => void): Timeout {
     const timeout = new ManagedTimeout(this.#timeouts, delayMs, onTimeout)
     this.#timeouts.push(timeout)
     return timeout
   }
 
-  /** @param now ms since epoch */
+  /** @param now steady ms, of `performance.now()` */
   tick(now: number): void {
     // A copy: a timeout that fires may clear others.
     for (const timeout of this.#timeouts.toReversed()) timeout.tick(now)
@@ -185,8 +185,8 @@ class ManagedTimeout implements Timeout {
   readonly #siblings: ManagedTimeout[]
   readonly #delayMs: number
   readonly #onTimeout: (now: number) => void
-  /** Time of the last tick, ms since epoch. */
-  #now = Date.now()
+  /** Time of the last tick, steady ms. */
+  #now = performance.now()
   /** When it fires; Infinity after it fired or was cleared. */
   #at: number
 
@@ -213,4 +213,9 @@ class ManagedTimeout implements Timeout {
     this.#onTimeout(now)
     if (this.#at === Infinity) this.clear()
   }
+}
+
+/** ms since epoch as the process began to count them: a clock that is set while it runs changes nothing. */
+export function steadyNow(): number {
+  return performance.timeOrigin + performance.now()
 }

@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { steadyNow } from '../lifetime/scope.ts'
 import type { Catalog, Deployment, Model } from './catalog.ts'
 import type { UpstreamFailure } from '../errors/errors.ts'
 import type { FailureClass } from '../plugin.ts'
@@ -37,7 +38,7 @@ export class Routing {
   })
 
   /** @param random in [0, 1), as `Math.random` */
-  constructor(now: () => number = Date.now, random: () => number = Math.random) {
+  constructor(now: () => number = steadyNow, random: () => number = Math.random) {
     this.#now = now
     this.#random = random
   }

@@ -266,6 +266,8 @@ export class Call {
   readonly meter: UsageLine[] = []
   /** ms since epoch */
   readonly startedAt: number = Date.now()
+  /** Steady ms, of `performance.now()`: deadlines do not follow a wall clock that is set. */
+  readonly #began = performance.now()
 
   // Each is written once, by the stage it names, before a later stage reads it; undefined until then.
   /** By `enter`, with `account` and `entered`, the answer of the ledger. */
@@ -323,7 +325,12 @@ export class Call {
     this.incoming = incoming
     this.runtime = runtime
     this.scope = new Scope((error) => runtime.log.error(`${id}: a finaliser failed`, error))
-    this.#deadline = this.startedAt + runtime.config.server.requestTimeout * 1000
+    this.#deadline = this.#began + runtime.config.server.requestTimeout * 1000
+  }
+
+  /** Whole ms since the call arrived. */
+  get elapsedMs(): number {
+    return Math.round(performance.now() - this.#began)
   }
 
   /** Why the call was aborted: the client disconnected, a deadline passed, or the gateway shuts down. */
@@ -373,9 +380,9 @@ export class Call {
     return { bill, meter: this.meter, ...(guard && { guard }) }
   }
 
-  /** Moves the moment, ms since epoch, at which the call is given up with `upstream_timeout`. */
-  deadline(at: number): void {
-    this.#deadline = at
+  /** The call is given up with `upstream_timeout` so many seconds after its arrival. */
+  deadline(seconds: number): void {
+    this.#deadline = this.#began + seconds * 1000
   }
 
   /** Logs an error that the gateway did not foresee; mistakes of clients are not logged. */
@@ -405,7 +412,7 @@ export class Call {
     return (this.#timeouts ??= new Timeouts()).set(delayMs, onTimeout)
   }
 
-  /** Called by the gateway's one timer. @param now ms since epoch */
+  /** Called by the gateway's one timer. @param now steady ms, of `performance.now()` */
   tick(now: number): void {
     if (now > this.#deadline) {
       this.#deadline = Infinity

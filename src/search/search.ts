@@ -186,7 +186,7 @@ async function ask(
   abort: AbortController,
 ): Promise<SearchResponse> {
   const { signal } = abort
-  const deadline = Date.now() + timeoutMs
+  const deadline = performance.now() + timeoutMs
   const late = () => abort.abort(new UpstreamFailure('timeout', 'no answer in time'))
   const timer = setTimeout(late, timeoutMs)
   const once = async () => checked(await unlessAborted(signal, engine.search(query, signal)))
@@ -194,7 +194,8 @@ async function ask(
     return await once()
   } catch (error) {
     const waitMs = retryDelayOf(error)
-    if (signal.aborted || waitMs === undefined || Date.now() + waitMs >= deadline) throw error
+    if (signal.aborted || waitMs === undefined || performance.now() + waitMs >= deadline)
+      throw error
     await sleep(waitMs, undefined, { ref: false, signal })
     return await once()
   } finally {

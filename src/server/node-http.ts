@@ -133,7 +133,7 @@ export class NodeOutgoing implements Outgoing {
     const call = this.#call
     const list = commonHeaders(call.id)
     if ((call as Partial<Call>).key) {
-      list.push('openai-processing-ms', String(Date.now() - call.startedAt))
+      list.push('openai-processing-ms', String(call.elapsedMs))
     }
     for (const name in call.headers) if (!(name in headers)) list.push(name, call.headers[name]!)
     for (const name in headers) list.push(name, headers[name]!)

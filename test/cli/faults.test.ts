@@ -140,3 +140,21 @@ describe('an error while a plugin is closed', () => {
     expect(cost).toBeGreaterThan(0)
   })
 })
+
+describe('a wall clock that jumps', () => {
+  it.each([86_400_000, -86_400_000])('ends no stream: by %i ms', async (jumpMs) => {
+    const text = `const { now } = Date
+      let jump = 0
+      Date.now = () => now() + jump
+      process.on('SIGUSR2', () => { jump += ${jumpMs}; process.stdout.write('the clock has jumped\\n') })`
+    const preload = `data:text/javascript,${encodeURIComponent(text)}`
+    const gateway = await serveWith(configOf('', { paceMs: 50 }), {}, ['--import', preload])
+    const streams = await startStreams(gateway.url)
+    gateway.child.kill('SIGUSR2')
+    await expect.poll(gateway.said).toContain('the clock has jumped')
+    const cost = await complete(streams)
+    expect(await spentAt(gateway.url)).toBeCloseTo(cost, 9)
+    gateway.child.kill('SIGTERM')
+    expect(await gateway.ended).toMatchObject({ code: 0 })
+  })
+})

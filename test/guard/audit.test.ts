@@ -29,7 +29,7 @@ describe('what is written down of a call', () => {
       mode: 'monitor',
       onError: 'block',
       evidence: 'hash',
-      startedAt: 0,
+      elapsedMs: () => 0,
       unenforced: [],
       metrics: new GuardMetrics(),
       warn: () => {},

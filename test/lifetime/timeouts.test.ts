@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { Timeouts, type Timeout } from '../../src/lifetime/scope.ts'
 
-beforeEach(() => void vi.useFakeTimers({ now: 0, toFake: ['Date'] }))
+beforeEach(() => void vi.useFakeTimers({ now: 0, toFake: ['performance'] }))
 afterEach(() => void vi.useRealTimers())
 
 it('a timeout fires once, at the first tick after its delay', () => {

@@ -70,7 +70,7 @@ export async function writeBytes(
   let batch = await bytes.next()
   call.status = 200
   out.head(200, headers)
-  call.deadline(call.startedAt + call.runtime.config.server.streamTimeout * 1000)
+  call.deadline(call.runtime.config.server.streamTimeout)
   for (; !batch.last; batch = await bytes.next()) {
     for (const piece of batch.parts) {
       const full = out.write(piece)
@@ -121,7 +121,7 @@ export async function writeEvents<Part>(
       timer.clear()
       sendHead()
     }
-    call.deadline(call.startedAt + call.runtime.config.server.streamTimeout * 1000)
+    call.deadline(call.runtime.config.server.streamTimeout)
     for (; !batch.last; batch = await parts.next()) {
       timer.restart()
       const full = out.write(text(batch))

@@ -59,7 +59,7 @@ class CallGuard implements ResultFilter {
       mode,
       onError,
       evidence: runtime.config.guards.evidence,
-      startedAt: call.startedAt,
+      elapsedMs: () => call.elapsedMs,
       unenforced: plan.unenforced,
       metrics: runtime.metrics.guard,
       warn: (message) => runtime.log.warn(`${id}: ${message}`),

@@ -72,7 +72,7 @@ function subjectOf({ account, model }: Call) {
 function learn(call: Call, estimate: Estimate): void {
   const line = call.meter.find(({ source }) => source === 'model')
   if (call.outcome !== 'completed' || !line) return
-  const seconds = (Date.now() - call.startedAt) / 1000
+  const seconds = call.elapsedMs / 1000
   call.runtime.holds.learn(subjectOf(call), { estimate, line, seconds })
 }
 
@@ -100,7 +100,7 @@ function growWith(call: Call, figures: HoldFigures): void {
     return
   }
   const rate = call.runtime.holds.rateOf(call.model.id)
-  const seconds = () => (Date.now() - call.startedAt) / 1000
+  const seconds = () => call.elapsedMs / 1000
   const wait = () => {
     if (growth.isOver) return
     const timeout = call.timeout((growth.covered / rate - seconds()) * 1000, () => {

@@ -53,7 +53,7 @@ function hashOf(policy: Policy | undefined): string | undefined {
 function record(call: Call): void {
   const { runtime, incoming, path, startedAt } = call
   const { account, key, model }: Partial<Call> = call
-  const now = Date.now()
+  const ms = call.elapsedMs
   const usage = call.meter.find((line) => line.source === 'model')?.usage
   const outcome = call.outcome ?? 'failed'
   runtime.metrics.requestEnded({
@@ -61,7 +61,7 @@ function record(call: Call): void {
     model: model?.id,
     outcome,
     code: call.errorCode,
-    seconds: (now - startedAt) / 1000,
+    seconds: ms / 1000,
     cost: call.bill?.cost,
     promptTokens: usage?.promptTokens,
     completionTokens: usage?.completionTokens,
@@ -69,8 +69,8 @@ function record(call: Call): void {
   const { decision } = call
   // Guards in monitor mode may take longer than the call.
   const looking = decision?.complete()
-  if (looking) void looking.then(() => recordDecision(call, decision!, Date.now()))
-  else if (decision) recordDecision(call, decision, now)
+  if (looking) void looking.then(() => recordDecision(call, decision!, startedAt + call.elapsedMs))
+  else if (decision) recordDecision(call, decision, startedAt + ms)
   runtime.access?.add({
     at: startedAt,
     requestId: call.id,
@@ -79,7 +79,7 @@ function record(call: Call): void {
     status: call.status,
     code: call.errorCode,
     outcome,
-    ms: now - startedAt,
+    ms,
     account: account?.id,
     key: key?.id,
     model: model?.id,

@@ -141,7 +141,7 @@ export function statusView(gateway: Gateway) {
       account_id: call.account?.id ?? null,
       key_id: call.key?.id ?? null,
       model: call.model?.id ?? null,
-      seconds: (now - call.startedAt!) / 1000,
+      seconds: (call.elapsedMs ?? 0) / 1000,
     })),
   }
 }

@@ -23,12 +23,12 @@ const body = { model: 'acme/swift', messages: MESSAGES }
 const COOLDOWN_MS = 30_000
 const RETRY_AFTER_MS = 20_000
 
-const realNow = Date.now
+const realNow = performance.now.bind(performance)
 /** ms that the clock is ahead of the real one. */
 let aheadMs = 0
 beforeEach(() => {
   aheadMs = 0
-  vi.spyOn(Date, 'now').mockImplementation(() => realNow() + aheadMs)
+  vi.spyOn(performance, 'now').mockImplementation(() => realNow() + aheadMs)
 })
 afterEach(() => {
   vi.restoreAllMocks()
@@ -37,7 +37,7 @@ afterEach(() => {
 /** From now on only {@link aheadMs} moves the clock: calls may take as long as they take. */
 function stopClock(): void {
   const now = realNow()
-  vi.spyOn(Date, 'now').mockImplementation(() => now + aheadMs)
+  vi.spyOn(performance, 'now').mockImplementation(() => now + aheadMs)
 }
 
 const says = (content: string, finish_reason: string | null = null) => ({
