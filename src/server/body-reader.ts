@@ -45,6 +45,8 @@ export interface BodyReading {
   readonly scan?: JsonScan
   /** The memory that the body may take; bounded by `limitBytes` alone if absent. The caller releases it. */
   readonly share?: BodyShare | undefined
+  /** Called before the first byte is read. */
+  readonly onStart?: (() => void) | undefined
   /** Starts a timeout of `server.bodyTimeout`. */
   readonly startTimeout: (onTimeout: () => void) => Timeout
   /** Gets each decoded piece that passed; an error that it throws ends the reading. */
@@ -126,7 +128,8 @@ class BodyReader {
 
   #start(): void {
     if (this.#over) return
-    const { request, startTimeout } = this.#reading
+    const { request, startTimeout, onStart } = this.#reading
+    onStart?.()
     this.#slow = startTimeout(this.#check.bind(this))
     const source = this.#source
     source.on('data', this.#onData)

@@ -22,7 +22,7 @@ export function bodyTimer(ms: number): (onTimeout: () => void) => Timeout {
 }
 
 /** How the body of a request is read. */
-interface IncomingOptions extends Pick<BodyReading, 'limits' | 'startTimeout'> {
+interface IncomingOptions extends Pick<BodyReading, 'limits' | 'startTimeout' | 'onStart'> {
   /** Makes the share of the body in the budget of memory, when the body is read. */
   readonly share?: () => BodyShare
 }
@@ -76,9 +76,9 @@ export class NodeIncoming implements Incoming {
   }
 
   #read(how: Pick<BodyReading, 'limitBytes' | 'undecodable' | 'scan' | 'take'>): Promise<void> {
-    const { limits, startTimeout, share } = this.#options
+    const { share, ...options } = this.#options
     this.#share = share?.()
-    return readBody({ request: this.#request, limits, startTimeout, share: this.#share, ...how })
+    return readBody({ request: this.#request, ...options, share: this.#share, ...how })
   }
 }
 

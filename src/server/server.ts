@@ -13,6 +13,15 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { adminApp, metricsOf } from './admin/api.ts'
 import { answerProbe } from './probes.ts'
+import {
+  checkHead,
+  isPlainPath,
+  keepsBodyBack,
+  letContinue,
+  oneAtATime,
+  openFront,
+  tidyUrl,
+} from './front.ts'
 import { NodeIncoming, NodeOutgoing, commonHeaders } from './node-http.ts'
 import {
   GatewayError,
@@ -72,6 +81,7 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
   warmUp()
   const handler = createHandler(gateway, () => refusing)
   const server = await bind(handler, host, port)
+  openFront(server, handler, gateway.runtime.log)
   server.keepAliveTimeout = KEEP_ALIVE_MS
   const { port: bound } = server.address() as AddressInfo
   return {
@@ -139,13 +149,11 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
       return Response.json(toErrorBody(error), { status, headers: { ...headers } })
     },
   })
-  const answerPreflight = nodeHandler(preflight)
   const refuseNew = refusing(
     () => new Unavailable('service_unavailable', 'The gateway is shutting down.'),
   )
   const refuseUnknown = refusing(({ url }) => unknownUrl(url!))
   app.use((event, next) => {
-    if (event.req.method === 'OPTIONS') return answerPreflight(event)
     // h3 decodes paths before it looks for a route. Those of the API are compared as received.
     if (isEncodedPath(event.runtime!.node!.req.url!)) return refuseUnknown(event)
     return isRefusing() ? refuseNew(event) : next()
@@ -166,12 +174,16 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
   app.mount('/admin', adminApp(gateway, setCommonHeaders))
   app.all('/**', refuseUnknown)
   const handle = toNodeHandler(app) as RequestListener
-  return (request, response) => {
-    request.url = tidyUrl(request.url ?? '/')
+  return oneAtATime((request, response) => {
     if (gateway.stopping) response.shouldKeepAlive = false
+    const problem = checkHead(request)
+    if (problem) return refuse(request, response, problem)
+    request.url = tidyUrl(request.url ?? '/')
+    if (request.method === 'OPTIONS') return preflight(request, response)
+    if (!isPlainPath(request.url)) return refuse(request, response, unknownUrl(request.url))
     if (answerProbe(gateway, request, response)) return undefined
     return handle(request, response)
-  }
+  })
 }
 
 /** Handles requests through Node's objects; the handler resolves when the response is complete. */
@@ -206,6 +218,7 @@ async function serve(
   const { bodyTimeout, limits } = runtime.config.server
   const incoming = new NodeIncoming(request, {
     limits,
+    onStart: () => letContinue(request, response),
     startTimeout: (onTimeout) => call.timeout(bodyTimeout * 1000, onTimeout),
     share: () => gateway.bodies.share(ownerOf(call)),
   })
@@ -280,7 +293,8 @@ async function finish(
   response: ServerResponse,
   body: string,
 ): Promise<void> {
-  if (request.complete || !hasBody(request)) return void response.end(body)
+  if (request.complete || !hasBody(request) || keepsBodyBack(request))
+    return void response.end(body)
   response.write(body)
   const { promise, resolve } = Promise.withResolvers<void>()
   let left = LINGER_BYTES
@@ -313,19 +327,6 @@ function preflight(request: IncomingMessage, response: ServerResponse): void {
     '7200',
   ])
   response.end()
-}
-
-/**
- * Collapses runs of `/` in the path, drops a trailing `/`, and makes a doubled `/v1` one: base URLs are often mis-
- * set.
- */
-export function tidyUrl(url: string): string {
-  const query = url.indexOf('?')
-  const path = query < 0 ? url : url.slice(0, query)
-  let tidy = path.replace(/\/{2,}/g, '/')
-  while (tidy.startsWith('/v1/v1/')) tidy = tidy.slice(3)
-  if (tidy.length > 1 && tidy.endsWith('/')) tidy = tidy.slice(0, -1)
-  return tidy === path ? url : tidy + url.slice(path.length)
 }
 
 function wrongMethod(method = '', { path, method: own }: Route): InvalidRequest {

@@ -2,7 +2,8 @@ import { createServer, request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import zlib from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { listen, tidyUrl } from '../../src/server/server.ts'
+import { tidyUrl } from '../../src/server/front.ts'
+import { listen } from '../../src/server/server.ts'
 import { MOCK_CONFIG, createTestGateway, eventsOf, hello, type TestGateway } from '../_setup.ts'
 
 let t: TestGateway

@@ -5,8 +5,9 @@
  */
 import { H3, HTTPResponse, type H3Event } from 'h3'
 import { hash, randomUUID, timingSafeEqual } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Account } from '../../accounts/accounts.ts'
+import { letContinue } from '../front.ts'
 import { NodeIncoming, bodyTimer } from '../node-http.ts'
 import { readJson } from '../../endpoints/shared/body.ts'
 import { InvalidRequest, NotFound, Unauthenticated, Unavailable } from '../../errors/errors.ts'
@@ -249,9 +250,14 @@ function bodyOf(asked: Asked): Promise<object> {
 }
 
 function incomingOf({ event, runtime }: Asked): NodeIncoming {
-  const request = event.runtime!.node!.req as IncomingMessage
+  const { req, res } = event.runtime!.node!
+  const request = req as IncomingMessage
   const { bodyTimeout, limits } = runtime.config.server
-  return new NodeIncoming(request, { limits, startTimeout: bodyTimer(bodyTimeout * 1000) })
+  return new NodeIncoming(request, {
+    limits,
+    onStart: () => letContinue(request, res as ServerResponse),
+    startTimeout: bodyTimer(bodyTimeout * 1000),
+  })
 }
 
 /** The page of a list that `?limit=` and `?after=<id>` select. */

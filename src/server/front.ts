@@ -1,0 +1,205 @@
+/** What happens to a request before any routing: its head is checked, and its connection gets one request at a time. */
+import {
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type Server as NodeServer,
+  type ServerResponse,
+} from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { ConsolaInstance } from 'consola'
+import { GatewayError, InvalidRequest, toErrorBody } from '../errors/errors.ts'
+import { requestId } from '../state/ids.ts'
+import { commonHeaders } from './node-http.ts'
+
+/** Most fields in a head. Node bounds the bytes of it: 16 KiB. */
+const MAX_FIELDS = 100
+const HEAD_MS = 10_000
+/** Most requests that wait for the one before them on their connection. */
+const MAX_WAITING = 8
+/** How long a client has to read the refusal of what is not HTTP. */
+const FAREWELL_MS = 2_000
+const CLOSE = { headers: { connection: 'close' } }
+const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
+
+/** Requests that wait for `100 Continue` with their body. */
+const waitingForContinue = new WeakSet<IncomingMessage>()
+
+/**
+ * Makes a server take requests: sets its limits, and answers what never becomes a request.
+ * @param handler listens to the requests
+ */
+export function openFront(
+  server: NodeServer & { requireHostHeader?: boolean },
+  handler: RequestListener,
+  log: ConsolaInstance,
+): void {
+  server.headersTimeout = HEAD_MS
+  // Bodies have a timeout of their own, which large ones outlast as long as they make progress.
+  server.requestTimeout = 0
+  // Checked here, for an answer in our form.
+  server.requireHostHeader = false
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    waitingForContinue.add(request)
+    handler(request, response)
+  })
+  // A server may ignore expectations that it does not know.
+  server.on('checkExpectation', handler)
+  server.on('connect', (_request, socket: Duplex) => {
+    socket.on('error', () => {})
+    sayGoodbye(socket, wrongMethod('CONNECT'))
+  })
+  server.on('clientError', (error: Error & { code?: string }, socket: Duplex) => {
+    const refusal = refusalOf(error.code)
+    if (!refusal || !socket.writable || answering.get(socket)?.headersSent)
+      return void socket.destroy()
+    if (refused.has(socket)) return
+    log.warn(`a request was refused, because it is not HTTP: ${error.code}`)
+    sayGoodbye(socket, refusal)
+  })
+}
+
+/** The response that is being written on a connection. */
+const answering = new WeakMap<Duplex, ServerResponse>()
+/** Connections that are told why they are closed. */
+const refused = new WeakSet<Duplex>()
+
+/** What the client did wrong, by the code of the parser; undefined where there is no one to tell. */
+function refusalOf(code = ''): GatewayError | undefined {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return headTooLarge()
+    case 'HPE_INVALID_METHOD':
+      return wrongMethod('this method')
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new InvalidRequest(
+        'request_timeout',
+        'The head of the request did not arrive in time.',
+      )
+    default:
+      return code.startsWith('HPE_')
+        ? new InvalidRequest('invalid_value', 'The request is not valid HTTP/1.1.')
+        : undefined
+  }
+}
+
+/** Answers where there is no response object, and closes the connection. */
+function sayGoodbye(socket: Duplex, error: GatewayError): void {
+  refused.add(socket)
+  const body = JSON.stringify(toErrorBody(error))
+  const headers = [
+    ...commonHeaders(requestId()),
+    ...Object.entries(error.headers).flat(),
+    'content-type',
+    'application/json',
+    'content-length',
+    String(Buffer.byteLength(body)),
+    'connection',
+    'close',
+  ]
+  const lines = [`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`]
+  for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
+  socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
+  // At once, it would reset the connection where unread bytes are left, and the client would not read the answer.
+  setTimeout(() => socket.destroy(), FAREWELL_MS).unref()
+}
+
+function headTooLarge(): GatewayError {
+  const message = `The head of the request has more than 16 KiB or ${MAX_FIELDS} fields.`
+  return new GatewayError(431, 'invalid_request_error', 'request_too_large', message, CLOSE)
+}
+
+function wrongMethod(method: string): InvalidRequest {
+  const message = `The gateway does not take ${method}. Allowed: ${METHODS}.`
+  return new InvalidRequest('method_not_allowed', message, { headers: { allow: METHODS } })
+}
+
+/** The problem with a head that the parser has taken; undefined for a good one. */
+export function checkHead(request: IncomingMessage): GatewayError | undefined {
+  const { rawHeaders, httpVersionMinor, httpVersionMajor, method = '' } = request
+  if (rawHeaders.length > 2 * MAX_FIELDS) return headTooLarge()
+  if (!METHODS.includes(method)) return wrongMethod(method)
+  let hosts = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
+  }
+  const { host } = request.headers
+  const isOld = httpVersionMajor === 1 && httpVersionMinor === 0
+  if (hosts === 0 && isOld) return undefined
+  if (hosts === 1 && host && !/[\s,/\\]/.test(host)) return undefined
+  return new InvalidRequest(
+    'invalid_value',
+    'The request must have one Host field, with the name and port of the gateway.',
+    CLOSE,
+  )
+}
+
+/**
+ * The target as path and query: without scheme and authority, with runs of `/` made one, without a `/` at its end and with a
+ * doubled `/v1` made one, because base URLs are often mis-set.
+ */
+export function tidyUrl(target: string): string {
+  const authority = /^https?:\/\/[^/?]*/i.exec(target)?.[0] ?? ''
+  const rest = target.slice(authority.length)
+  const url = authority && !rest.startsWith('/') ? `/${rest}` : rest
+  const query = url.indexOf('?')
+  const path = query < 0 ? url : url.slice(0, query)
+  let tidy = path.replace(/\/{2,}/g, '/')
+  while (tidy.startsWith('/v1/v1/')) tidy = tidy.slice(3)
+  if (tidy.length > 1 && tidy.endsWith('/')) tidy = tidy.slice(0, -1)
+  return tidy === path ? url : tidy + url.slice(path.length)
+}
+
+/** Readers differ about these: backslashes, control characters, dot segments, and dots, slashes and zeros in disguise. */
+// oxlint-disable-next-line no-control-regex
+const AMBIGUOUS = /[\\\0-\x1f\x7f]|%(?:00|2e|2f|5c)|\/\.\.?(?:\/|$)/i
+
+/** Whether a path means the same to every reader. It is compared as received, so any other path is unknown. */
+export function isPlainPath(url: string): boolean {
+  const path = url.split('?', 1)[0]!
+  return path.startsWith('/') && !AMBIGUOUS.test(path)
+}
+
+/** Sends `100 Continue` where the client waits for it. Called when the body is first read. */
+export function letContinue(request: IncomingMessage, response: ServerResponse): void {
+  if (waitingForContinue.delete(request)) response.writeContinue()
+}
+
+/** Whether the client keeps its body back until it is asked for. */
+export function keepsBodyBack(request: IncomingMessage): boolean {
+  return waitingForContinue.has(request)
+}
+
+type Turn = readonly [request: IncomingMessage, response: ServerResponse]
+
+/**
+ * Gives each connection one request at a time: Node.js itself would start all that a client sends ahead. While eight wait, the
+ * socket is paused.
+ */
+export function oneAtATime(handler: RequestListener): RequestListener {
+  const queues = new WeakMap<Duplex, Turn[]>()
+  const run = ([request, response]: Turn, queue: Turn[]) => {
+    const { socket } = request
+    answering.set(socket, response)
+    response.once('close', () => {
+      const next = queue.shift()
+      if (!next || socket.destroyed) return void queues.delete(socket)
+      if (queue.length === MAX_WAITING - 1) socket.resume()
+      run(next, queue)
+    })
+    handler(request, response)
+  }
+  return (request, response) => {
+    const { socket } = request
+    const queue = queues.get(socket)
+    if (queue) {
+      queue.push([request, response])
+      if (queue.length >= MAX_WAITING) socket.pause()
+      return
+    }
+    const own: Turn[] = []
+    queues.set(socket, own)
+    run([request, response], own)
+  }
+}
