@@ -95,7 +95,7 @@ class AnswerState {
     if (!this.#ended && !(this.#choices.length > 0 && this.#choices.every((c) => c.finishReason))) {
       throw brokenAnswer('The model provider closed the stream early.')
     }
-    if (this.#choices.length === 0) this.#open(0)
+    if (this.#choices.length === 0) throw brokenAnswer('The model provider sent no answer.')
     for (const choice of this.#choices) choice.flush()
     for (const choice of this.#choices) this.#emit(choice.index, {}, null, choice.reason())
   }

@@ -32,7 +32,7 @@ export function* partsOf(
   { pages: wanted, document }: OcrRequest,
 ): Generator<OcrPart> {
   const { pages, document_annotation: text } = answer
-  if (!Array.isArray(pages)) {
+  if (!Array.isArray(pages) || pages.length === 0) {
     throw brokenAnswer('The model provider sent no pages.')
   }
   const last = pages.reduce((most, { index }) => Math.max(most, index), -1)
