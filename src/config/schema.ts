@@ -121,6 +121,8 @@ const provider = v.strictObject({
   firstPartTimeout: v.optional(duration, 60),
   idleTimeout: v.optional(duration, 120),
   connections: v.optional(count, 256),
+  maxAnswer: v.optional(size, '64mib'),
+  maxStream: v.optional(size, '256mib'),
 })
 
 const search = v.strictObject({

@@ -396,6 +396,7 @@ function upstreamSettings(settings: ProviderSettings) {
     firstPartTimeoutMs: settings.firstPartTimeout * 1000,
     idleTimeoutMs: settings.idleTimeout * 1000,
     connections: settings.connections,
+    bounds: { answer: settings.maxAnswer, stream: settings.maxStream },
   }
 }
 

@@ -116,7 +116,7 @@ export async function loadEach<Entry>(
 /** Loads a provider. @throws ConfigError with issues at `providers.<instance>.use` and `.options` */
 export async function loadProvider(
   instance: string,
-  settings: Config['providers'][string],
+  settings: PluginSettings,
   origin: PluginSource,
 ): Promise<LoadedProvider> {
   const path = ['providers', instance]
@@ -127,7 +127,7 @@ export async function loadProvider(
 /** Loads a search engine. @throws ConfigError with issues at `search.engines.<name>.use` and `.options` */
 export async function loadSearch(
   name: string,
-  settings: Config['search']['engines'][string],
+  settings: PluginSettings,
   origin: PluginSource,
 ): Promise<SearchEngine> {
   const path = ['search', 'engines', name]

@@ -18,8 +18,6 @@ export interface ProviderSetup {
 }
 
 const ADDRESS_OPTIONS = ['baseURL', 'url', 'endpoint']
-const SETTINGS = { timeout: 60, firstPartTimeout: 60, idleTimeout: 60, connections: 16 }
-
 /**
  * Sets up the provider with the vendor at `url`, and with `key` where it needs a key and no options are given.
  * @throws ConfigError that names the missing options, or the reason why the provider cannot be loaded
@@ -33,7 +31,7 @@ export async function setUp(
   const refusals: ConfigError[] = []
   for (const attempt of attempts(options, url, key)) {
     const host = new IsolatedHost(url)
-    const settings = { ...SETTINGS, use: options.provider, options: attempt.options }
+    const settings = { use: options.provider, options: attempt.options }
     try {
       const loaded = await loadProvider('provider', settings, {
         directory: options.directory,

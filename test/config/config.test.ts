@@ -104,6 +104,8 @@ describe('an absent member', () => {
       firstPartTimeout: 60,
       idleTimeout: 120,
       connections: 256,
+      maxAnswer: 67_108_864,
+      maxStream: 268_435_456,
     })
   })
 

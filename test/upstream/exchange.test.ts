@@ -2,7 +2,7 @@
 import type { Dispatcher } from 'undici'
 import { describe, expect, it } from 'vitest'
 import type { UpstreamResponse } from '../../src/plugin.ts'
-import { HttpExchange } from '../../src/upstream/host.ts'
+import { HttpExchange } from '../../src/upstream/exchange.ts'
 
 const KIB_64 = 64 * 1024
 
@@ -36,13 +36,15 @@ interface Fixture {
   error(message: string): void
 }
 
-function started(): Fixture {
+const BOUNDS = { answer: 1024 * 1024, stream: 4 * 1024 * 1024 }
+
+function started(bounds = BOUNDS): Fixture {
   const fake = new FakeController()
   const controller = fake as unknown as Dispatcher.DispatchController
   const abort = new AbortController()
   const { promise, resolve, reject } = Promise.withResolvers<UpstreamResponse>()
   void promise.catch(() => {})
-  const exchange = new HttpExchange(abort.signal, resolve, reject)
+  const exchange = new HttpExchange(abort.signal, resolve, reject, bounds)
   exchange.onRequestStart(controller)
   exchange.onResponseStart(controller, 200, {})
   return {
@@ -97,6 +99,28 @@ describe('a body whose rest arrives while it is resumed', () => {
     expect(await pulled(fixture.exchange)).toEqual(expected)
   })
 
+  it('is complete for every size of chunks, read slowly', async () => {
+    for (let kib = 1; kib <= 70; kib++) {
+      const fixture = started()
+      let left = Math.ceil(200 / kib)
+      // As undici does: after a pause, what the parser still has arrives while it is resumed.
+      const deliver = (): void => {
+        while (left > 0 && !fixture.controller.paused) {
+          left--
+          fixture.data(String.fromCharCode(97 + (left % 26)).repeat(kib * 1024))
+        }
+        if (left > 0) fixture.controller.onResume = deliver
+        else fixture.end()
+      }
+      let expected = ''
+      for (let i = left - 1; i >= 0; i--)
+        expected += String.fromCharCode(97 + (i % 26)).repeat(kib * 1024)
+      deliver()
+      const { text, error } = await pulled(fixture.exchange)
+      expect([kib, text === expected, error]).toEqual([kib, true, undefined])
+    }
+  })
+
   it('is complete as a text', async () => {
     const fixture = started()
     fixture.controller.onResume = () => {
@@ -143,4 +167,76 @@ it('an exchange that is aborted rejects the pull that waits, with the reason', a
   abort.abort(new Error('enough'))
   await expect(waiting).rejects.toThrow('enough')
   expect(controller.aborted).toBe(true)
+})
+
+describe('a vendor that does not keep to the protocol', () => {
+  const response = (fixture: Fixture, status: number, headers: Record<string, string> = {}) =>
+    fixture.exchange.onResponseStart(
+      fixture.controller as unknown as Dispatcher.DispatchController,
+      status,
+      headers,
+    )
+
+  it('may send data after the end, which nothing reads', async () => {
+    const fixture = started()
+    fixture.data('all')
+    fixture.end()
+    fixture.data('more')
+    expect(await pulled(fixture.exchange)).toEqual({ text: 'all' })
+  })
+
+  it('has failed when it sends a second head', async () => {
+    const fixture = started()
+    fixture.data('some')
+    response(fixture, 200)
+    const error = 'The model provider sent more than one head of its answer.'
+    expect(await pulled(fixture.exchange)).toEqual({ text: 'some', error })
+    expect(fixture.controller.aborted).toBe(true)
+  })
+
+  it('has failed when it sends more than twenty interim heads', async () => {
+    const abort = new AbortController()
+    const head = Promise.withResolvers<UpstreamResponse>()
+    const exchange = new HttpExchange(abort.signal, head.resolve, head.reject, BOUNDS)
+    const controller = new FakeController()
+    const given = controller as unknown as Dispatcher.DispatchController
+    exchange.onRequestStart(given)
+    for (let i = 0; i < 21; i++) exchange.onResponseStart(given, 103, {})
+    await expect(head.promise).rejects.toThrow('more than one head')
+    expect(controller.aborted).toBe(true)
+  })
+
+  it('has failed when its stream is larger than it may be, after what came before', async () => {
+    const fixture = started({ answer: 10, stream: 100 })
+    fixture.data('x'.repeat(60))
+    fixture.data('x'.repeat(60))
+    expect(await pulled(fixture.exchange)).toEqual({
+      text: 'x'.repeat(60),
+      error: 'The model provider sent an answer that is too large.',
+    })
+    expect(fixture.controller.aborted).toBe(true)
+  })
+
+  it('has failed when its answer is larger than it may be, four times that with files', async () => {
+    const answer = (bytes: number) => {
+      const fixture = started({ answer: 10, stream: 100 })
+      fixture.data('x'.repeat(bytes))
+      fixture.end()
+      return fixture.exchange
+    }
+    expect(await answer(10).text()).toHaveLength(10)
+    await expect(answer(11).text()).rejects.toThrow('too large')
+    expect(await answer(40).text(1000)).toHaveLength(40)
+    await expect(answer(41).text(1000)).rejects.toThrow('too large')
+  })
+
+  it('has failed when it compresses what was not asked to be compressed', async () => {
+    const { exchange, controller } = started()
+    exchange.status = 0
+    const given = controller as unknown as Dispatcher.DispatchController
+    exchange.onResponseStart(given, 200, { 'content-encoding': 'gzip' })
+    exchange.onResponseData(given, Buffer.from('packed'))
+    await expect(exchange.text()).rejects.toThrow('encoding that it was not asked for')
+    expect(controller.aborted).toBe(true)
+  })
 })

@@ -1,6 +1,8 @@
 import { createConsola } from 'consola'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { getEventListeners } from 'node:events'
 import { createServer, type Server } from 'node:http'
+import { gzipSync } from 'node:zlib'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { AddressInfo } from 'node:net'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { readEvents } from '../../src/stream/flow.ts'
@@ -12,6 +14,8 @@ const LIMITS = {
   idleTimeoutMs: 60_000,
   connections: 16,
 }
+/** The torture run sets more. */
+const ABORTED = Number(process.env.ABORTED_EXCHANGES ?? 200)
 const log = createConsola({ level: -999 })
 
 let owned: ClosableHost
@@ -172,6 +176,56 @@ describe('request', () => {
     )
   })
 })
+
+it('requests of a plugin by http end with a packed answer that becomes too large', async () => {
+  const packed = gzipSync(Buffer.alloc(100_000, '"'))
+  answer = (_request, response) =>
+    response.writeHead(200, { 'content-encoding': 'gzip' }).end(packed)
+  await using small = {
+    ...createHost('small', { ...LIMITS, bounds: { answer: 99_999, stream: 1 } }, log),
+    async [Symbol.asyncDispose]() {
+      await this.close()
+    },
+  }
+  await expect(small.host.http(url, { responseType: 'text' })).rejects.toThrow('too large')
+  expect(await owned.host.http(url, { responseType: 'text' })).toHaveLength(100_000)
+})
+
+it(`of ${ABORTED} exchanges that end early no socket and no listener is left`, async () => {
+  const body = 'x'.repeat(300_000)
+  answer = (request, response) => {
+    if (request.url === '/silent') return
+    response.write(body)
+    if (request.url !== '/hangs') response.end()
+  }
+  const left = new AbortController()
+  const early = async (i: number) => {
+    const client = new AbortController()
+    const path = ['/silent', '/hangs', '/ends'][i % 3]!
+    const ask = (signal: AbortSignal) =>
+      owned.host.request({ url: url + path, method: 'GET', signal, stream: true })
+    // Before the head, after it, in the middle of the body while the socket is paused; by the signal or by the reader.
+    const way = Math.floor(i / 3) % 4
+    if (path === '/silent' || way === 0) {
+      const asked = ask(client.signal)
+      if (i % 2 === 0) await new Promise((resolve) => setImmediate(resolve))
+      client.abort(new Error('enough'))
+      return asked.then((response) => response.body.close()).catch(() => {})
+    }
+    const { body } = await ask(way === 3 ? client.signal : left.signal)
+    if (way > 1) await body.next()
+    if (way === 3) client.abort(new Error('enough'))
+    await body.close()
+  }
+  let next = 0
+  const worker = async () => {
+    while (next < ABORTED) await early(next++)
+  }
+  await Promise.all(Array.from({ length: 16 }, worker))
+  expect(getEventListeners(left.signal, 'abort')).toEqual([])
+  const sockets = () => new Promise((resolve) => server.getConnections((_e, n) => resolve(n)))
+  await vi.waitFor(async () => expect(await sockets()).toBe(0), 60_000)
+}, 600_000)
 
 describe('events', () => {
   it('are found at any cut, with any line ending', async () => {

@@ -4,7 +4,7 @@ import type { Incoming } from '../../pipeline/http.ts'
 import type { ParsedRequest } from '../../pipeline/pipeline.ts'
 import { preparePolicy, readPolicy, readPolicyJson, type Policy } from '../../policy/policy.ts'
 import { RawJson } from '../../stream/raw-json.ts'
-import { utf8ToText } from '../../upstream/host.ts'
+import { utf8ToText } from '../../upstream/exchange.ts'
 
 /**
  * Reads a JSON object. Parameters of the media type are ignored, a missing type means JSON, a BOM is skipped.
