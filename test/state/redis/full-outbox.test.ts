@@ -1,0 +1,89 @@
+/** Redis is away and the disk of the outbox is full: nothing can be written down, and nothing is lost. */
+import { beforeEach, expect, it, onTestFinished, type TestContext } from 'vitest'
+import { everyEndpointConfig, type Script } from '../../_every-endpoint.ts'
+import { createTestGateway, eventsOf } from '../../_setup.ts'
+import { hindrance, mountDisk } from '../_disk.ts'
+import { needRedis, serverForTest } from './_engine.ts'
+
+const STREAMS = 20
+const WHOLE = 5
+
+needRedis()
+const reason = hindrance()
+beforeEach((context: TestContext) => {
+  if (reason !== undefined) context.skip(reason)
+})
+
+it('defers what runs, admits nothing, and books every stream once after the repair', async () => {
+  const rejections: unknown[] = []
+  const note = (error: unknown) => void rejections.push(error)
+  process.on('unhandledRejection', note)
+  onTestFinished(() => void process.off('unhandledRejection', note))
+  const server = await serverForTest()
+  const disk = await mountDisk()
+  const gate = Promise.withResolvers<void>()
+  const script: Script = { ending: 'normal', usage: undefined, gate: gate.promise }
+  const config = everyEndpointConfig(script)
+  const t = await createTestGateway({
+    ...config,
+    state: { driver: 'redis', url: server.url, outbox: disk.path },
+  })
+  onTestFinished(() => t.close())
+  const { ledger } = t.gateway.runtime
+  const messages = [{ role: 'user', content: 'Say hello.' }]
+  const streams = Array.from({ length: STREAMS }, () =>
+    t.chat({ model: 'acme/chat', messages, stream: true }),
+  )
+  const whole = Array.from({ length: WHOLE }, () =>
+    t.ask('POST', '/v1/ocr', {
+      body: {
+        model: 'acme/ocr',
+        document: {
+          type: 'document_url',
+          document_url: 'data:application/pdf;base64,JVBERi0xLjQK',
+        },
+      },
+    }),
+  )
+  await expect.poll(() => t.gateway.running.size).toBe(STREAMS + WHOLE)
+  await expect.poll(() => [...t.gateway.running].every((call) => call.deployment)).toBe(true)
+
+  server.pause()
+  disk.fill()
+  // Every other answer breaks off, once it is asked to go on.
+  let turn = 0
+  const alternates = () => (turn++ % 2 === 0 ? 'broken' : 'normal')
+  Object.defineProperty(script, 'ending', { get: alternates, configurable: true })
+  gate.resolve()
+  const answered = await Promise.all(streams)
+  for (const answer of answered) {
+    const payloads = eventsOf(answer.text)
+    expect(payloads.at(-1), answer.text).toBe('[DONE]')
+    const { error } = payloads.at(-2)
+    expect(error.code, answer.text).toBe('service_unavailable')
+    // A cost that a client has seen is durable, so it sees none.
+    expect(error).not.toHaveProperty('usage')
+  }
+  for (const answer of await Promise.all(whole)) expect([502, 503]).toContain(answer.status)
+  expect(ledger.health()).toMatchObject({ ok: false, outbox: STREAMS + WHOLE })
+  const refused = await t.chat({ model: 'acme/chat', messages })
+  expect([refused.status, refused.json.error.code]).toEqual([503, 'service_unavailable'])
+  expect((await t.ask('GET', '/readyz')).status).toBe(503)
+
+  disk.empty()
+  server.resume()
+  await expect.poll(() => ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+  const rows = []
+  for await (const row of ledger.usage('acme')) if (row.kind === 'usage') rows.push(row)
+  const ids = (answers: readonly { headers: any }[]) =>
+    answers.map(({ headers }) => headers['x-request-id']).toSorted()
+  const charged = rows.filter(({ cost }) => cost > 0n)
+  expect(charged.map(({ request }) => request).toSorted()).toEqual(ids(answered))
+  const free = rows.filter(({ cost }) => cost === 0n)
+  expect(free.map(({ request }) => request).toSorted()).toEqual(ids(await Promise.all(whole)))
+  expect(ledger.conflicts).toBe(0)
+  expect(await ledger.verify()).toEqual([])
+  Object.defineProperty(script, 'ending', { value: 'normal' })
+  expect((await t.chat({ model: 'acme/chat', messages })).status).toBe(200)
+  expect(rejections).toEqual([])
+})
