@@ -7,6 +7,7 @@ import { UnbookedSettlements } from '../errors/errors.ts'
 import { seed, welcome } from '../gateway/seed.ts'
 import { createGateway, type Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
+import { boundOutput } from './bounded-output.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { Stop, type StopReason } from './stop.ts'
@@ -20,6 +21,8 @@ const NO_MODELS =
  */
 const kept: object[] = []
 
+/** For a reader to take the last lines of the log. */
+const FLUSH_MS = 2_000
 /** Time after the grace within which the process has to be gone. */
 const LIMIT_MS = 12_000
 
@@ -27,6 +30,17 @@ const LIMIT_MS = 12_000
 export async function serve(args: Arguments): Promise<void> {
   process.nextTick(() => kept.push(executionAsyncResource()))
   const where = addressOf(args)
+  const outputs = [process.stdout, process.stderr].map((stream) => boundOutput(stream))
+  try {
+    await serveAt(where, args)
+  } finally {
+    await Promise.all(outputs.map((output) => output.flush(FLUSH_MS)))
+    for (const output of outputs) output.release()
+  }
+}
+
+/** @param where replaces the address of the configuration */
+async function serveAt(where: ReturnType<typeof addressOf>, args: Arguments): Promise<void> {
   const { loaded, options } = await configurationOf(args)
   const gateway = await createGateway(loaded)
   const { log } = gateway.runtime
