@@ -13,9 +13,8 @@ if (Number(major) < NEEDED) {
 const args = process.argv.slice(2)
 if (args[0] === 'serve') restartWithOptions()
 
-// Compiled code is kept on disk, because compiling takes most of the start-up time.
-const { enableCompileCache } = await import('node:module')
-enableCompileCache()
+const { useCompileCache } = await import('./cli/compile-cache.ts')
+useCompileCache(args)
 
 const { main } = await import('./cli/main.ts')
 process.exitCode = await main(args)

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { readFile, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -318,6 +318,23 @@ describe('a gateway whose output is closed', () => {
   })
 })
 
+describe('a gateway whose output is not read', () => {
+  it('continues to serve, and ends', async () => {
+    const config = CONFIG.replace('access: false', 'access: true, format: json')
+    const { child, url, ended } = await serve(config)
+    child.stdout!.pause()
+    for (let round = 0; round < 10; round++) {
+      const models = () => send(`${url}/v1/models`, 'GET', undefined, {})
+      const answers = await Promise.all(Array.from({ length: 100 }, models))
+      expect(answers.every(({ status }) => status === 200)).toBe(true)
+    }
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+    child.stdout!.resume()
+    expect(await ended).toMatchObject({ code: 0, signal: null })
+  })
+})
+
 describe('a gateway with its state in a file', () => {
   it('knows accounts, keys and money again after it was killed, and shows the key once', async () => {
     const cwd = await folder({
@@ -360,6 +377,24 @@ describe('the data folder of a gateway', () => {
     expect(out).toMatch(new RegExp(`^  Data +${cwd}/there$`, 'm'))
     expect((await stat(join(cwd, 'there'))).mode & 0o777).toBe(0o700)
     expect((await stat(join(cwd, 'there/ledger.db'))).mode & 0o777).toBe(0o600)
+  })
+
+  it('holds compiled code, unless others could have written it', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': FILE, 'tmp/empty': '' })
+    const env = { TMPDIR: join(cwd, 'tmp'), SLUICEGATE_DATA: 'there' }
+    const cache = join(cwd, 'there/cache')
+    await inFolder(cwd, [], env)
+    await inFolder(cwd, [], env)
+    expect((await stat(cache)).mode & 0o777).toBe(0o700)
+    const compiled = await readdir(cache)
+    expect(compiled).not.toEqual([])
+
+    await rm(cache, { recursive: true })
+    await mkdir(cache)
+    await chmod(cache, 0o777)
+    await inFolder(cwd, [], env)
+    expect(await readdir(cache)).toEqual([])
+    expect(await readdir(join(cwd, 'tmp'))).toEqual(['empty'])
   })
 
   it('is not changed by accident: a ledger in another place is named', async () => {
