@@ -48,7 +48,7 @@ it('defers what runs, admits nothing, and books every stream once after the repa
   await expect.poll(() => t.gateway.running.size).toBe(STREAMS + WHOLE)
   await expect.poll(() => [...t.gateway.running].every((call) => call.deployment)).toBe(true)
 
-  server.pause()
+  await server.kill()
   disk.fill()
   // Every other answer breaks off, once it is asked to go on.
   let turn = 0
@@ -71,7 +71,7 @@ it('defers what runs, admits nothing, and books every stream once after the repa
   expect((await t.ask('GET', '/readyz')).status).toBe(503)
 
   disk.empty()
-  server.resume()
+  await server.start()
   await expect.poll(() => ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
   const rows = []
   for await (const row of ledger.usage('acme')) if (row.kind === 'usage') rows.push(row)
