@@ -271,6 +271,9 @@ describe('issues', () => {
     [{ server: { limits: { chat: '5 furlongs' } } }, 'server.limits.chat', 'such as "50mib", or'],
     [{ server: { limits: { chat: 0.5 } } }, 'server.limits.chat', 'found the number 0.5'],
     [{ server: { requestTimeout: 0 } }, 'server.requestTimeout', 'above 0'],
+    [{ billing: { hold: 'floor' } }, 'billing.hold', '"adaptive" or "ceiling"'],
+    [{ billing: { exposure: { share: 1.5 } } }, 'billing.exposure.share', 'from 0 to 1'],
+    [{ billing: { exposure: { most: '-1' } } }, 'billing.exposure.most', 'of at least 0'],
     [{ log: { level: 'loud' } }, 'log.level', 'expected "silent" or "error" or "warn"'],
     [
       { state: { driver: 'memory', path: './data' } },

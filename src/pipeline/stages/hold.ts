@@ -12,7 +12,6 @@ import { instructionsOf, NO_POLICY } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
 
-const NOTHING: HoldFigures = { expected: 0n, ceiling: 0n, output: 0n, outputTokens: 0 }
 const NO_EXPOSURE = { share: 0, most: 0n }
 const BYTES_PER_TOKEN = 4
 
@@ -24,7 +23,8 @@ export const hold: Stage = async function hold(call, next) {
   const { id: request, account, key, entered, model, runtime } = call
   const { hold: policy, exposure } = runtime.config.billing
   const estimate = estimateOf(call)
-  const figures = entered.paid ? figuresOf(call, estimate) : NOTHING
+  // On the free tier the ledger holds nothing; it decides, because a top-up may have ended the tier since the call entered.
+  const figures = figuresOf(call, estimate)
   const { expected, ceiling } = figures
   const held = await runtime.ledger.hold({
     request,
