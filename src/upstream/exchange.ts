@@ -5,6 +5,7 @@ import { UpstreamFailure, brokenAnswer } from '../errors/errors.ts'
 import { offAbort, onAbort } from '../lifetime/scope.ts'
 import type { Batch, Flow, Source, UpstreamResponse } from '../plugin.ts'
 import { flowFrom } from '../stream/flow.ts'
+import { JsonScan, type JsonLimits } from '../stream/raw-json.ts'
 
 /** How large the body of a response may be, in bytes. */
 export interface BodyBounds {
@@ -18,6 +19,15 @@ export interface BodyBounds {
 const FILES = 4
 /** More heads before the final one than any server sends. */
 const MAX_INTERIM_HEADS = 20
+const OPEN_OBJECT = 123
+/** Of whole answers in JSON, which providers parse at once: four times as much as requests may have. */
+const JSON_LIMITS: JsonLimits = {
+  depth: 256,
+  containers: 400_000,
+  values: 2_000_000,
+  literal: 1024,
+  key: 65_536,
+}
 /** The socket is paused while more than this was received and not pulled. */
 const HIGH_WATER_BYTES = 64 * 1024
 /** How long, and for how many bytes, a finished reader waits for the end of the body, so that the connection can be reused. */
@@ -103,9 +113,11 @@ export class HttpExchange
     else this.#abandon()
   }
 
-  /** @throws UpstreamFailure `upstream_error` for more than `limit` bytes, and what {@link next} throws */
+  /** @throws UpstreamFailure `upstream_error` for more than `limit` bytes or JSON beyond the limits, and what {@link next} throws */
   async text(limit = this.#bounds.answer): Promise<string> {
     const most = Math.min(limit, FILES * this.#bounds.answer)
+    const scan = new JsonScan(JSON_LIMITS)
+    let isJson: boolean | undefined = this.headers['content-type']?.includes('json') || undefined
     const chunks: Uint8Array[] = []
     let bytes = 0
     for (let last = false; !last;) {
@@ -113,6 +125,12 @@ export class HttpExchange
       for (const chunk of batch.parts) {
         bytes += chunk.length
         chunks.push(chunk)
+        // Some vendors call it text.
+        isJson ??= chunk[0] === OPEN_OBJECT
+        if (isJson && scan.push(chunk)) {
+          this.close(false)
+          throw brokenAnswer('The model provider sent an answer with too many values.')
+        }
       }
       if (bytes > most) {
         this.close(false)

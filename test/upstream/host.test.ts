@@ -80,6 +80,36 @@ describe('request', () => {
     await expect((await get()).text(100)).rejects.toThrow(/too large/)
   })
 
+  it('refuses JSON with more values than a parser can take at once, before all of it came', async () => {
+    const inner = {
+      depth: '['.repeat(300),
+      values: '1,'.repeat(2_100_000),
+      lists: '[],'.repeat(5e5),
+    }
+    for (const [name, text] of Object.entries(inner)) {
+      for (const type of ['application/json; charset=utf-8', 'text/plain']) {
+        answer = (_request, response) => {
+          response.setHeader('content-type', type)
+          // It never ends.
+          response.write(`{"x":[${text}`)
+        }
+        const reading = (await get()).text()
+        await expect(reading, `${name}, ${type}`).rejects.toMatchObject({ code: 'upstream_error' })
+      }
+    }
+    const numbers = JSON.stringify({ data: Array.from({ length: 1_000_000 }, (_, i) => i) })
+    for (const [type, text] of [
+      ['application/json', numbers],
+      ['text/plain', `[words] ${'x'.repeat(5000)}`],
+    ] as const) {
+      answer = (_request, response) => {
+        response.setHeader('content-type', type)
+        response.end(text)
+      }
+      expect(await (await get()).text()).toBe(text)
+    }
+  })
+
   it('stops reading while the body is not pulled, and loses nothing', async () => {
     const size = 8 * 1024 * 1024
     let written = 0
