@@ -40,8 +40,13 @@ export async function start(
   args: readonly string[],
   { cwd, env }: Where = {},
   node: readonly string[] = [],
+  descriptors?: number,
 ): Promise<Running> {
-  const child = spawn(process.execPath, [...node, CLI, ...args], {
+  const command = [process.execPath, ...node, CLI, ...args]
+  // A shell sets the limit and becomes the process.
+  const limited = ['sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`, ...command]
+  const [program, ...words] = descriptors === undefined ? command : limited
+  const child = spawn(program!, words, {
     cwd: cwd ?? (await folder({})),
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

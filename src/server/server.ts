@@ -2,6 +2,7 @@
 import { H3, fromNodeHandler, type EventHandler, type H3Event, type HTTPError } from 'h3'
 import { toNodeHandler } from 'h3/node'
 import { listen as listhen } from 'listhen'
+import { readFileSync } from 'node:fs'
 import {
   createServer,
   type IncomingMessage,
@@ -65,6 +66,10 @@ interface ListenOptions {
 
 /** Longer than in the usual reverse proxies, so that they close idle connections and not the gateway. */
 const KEEP_ALIVE_MS = 75_000
+/** Descriptors that are not for clients. */
+const OWN_DESCRIPTORS = 256
+const MIN_CONNECTIONS = 32
+const DROP_LOG_MS = 60_000
 const DEFAULT_HEADERS_ALLOWED = 'authorization, content-type, x-session-id'
 /** Bytes of a refused upload that are still read, so that the client reads the refusal. */
 const LINGER_BYTES = 16 * 1024 * 1024
@@ -83,6 +88,7 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
   const server = await bind(handler, host, port)
   openFront(server, handler, gateway.runtime.log)
   server.keepAliveTimeout = KEEP_ALIVE_MS
+  limitConnections(server, gateway)
   const { port: bound } = server.address() as AddressInfo
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
@@ -103,6 +109,32 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
       server.closeAllConnections()
       await closed
     },
+  }
+}
+
+/** Leaves descriptors for vendors, the state and files: a process without any can neither answer nor write. */
+function limitConnections(server: NodeServer, gateway: Gateway): void {
+  const descriptors = openFilesLimit()
+  if (descriptors === undefined) return
+  server.maxConnections = Math.max(descriptors - OWN_DESCRIPTORS, MIN_CONNECTIONS)
+  let saidAt = -Infinity
+  server.on('drop', () => {
+    const now = performance.now()
+    if (now - saidAt < DROP_LOG_MS) return
+    saidAt = now
+    gateway.runtime.log.warn(
+      `connections above ${server.maxConnections} are closed: raise the limit of open files (ulimit -n)`,
+    )
+  })
+}
+
+/** How many files and sockets this process may open; undefined where the system does not say. */
+function openFilesLimit(): number | undefined {
+  try {
+    const soft = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]
+    return soft === undefined ? undefined : Number(soft)
+  } catch {
+    return undefined
   }
 }
 

@@ -76,14 +76,16 @@ export interface Gateway extends Running {
   readonly cwd: string
 }
 
-/** Starts one. @param node options of Node itself */
+/** Starts one. @param node options of Node itself. @param descriptors how many files and sockets it may open */
 export async function serveWith(
   config: string,
   { cwd, env }: Where = {},
   node: readonly string[] = [],
+  descriptors?: number,
 ): Promise<Gateway> {
   const own = cwd ?? (await folder({ 'gateway.config.yaml': config, 'stray.ts': STRAY }))
-  const running = await start(['serve'], { cwd: own, ...(env && { env }) }, node)
+  const where = { cwd: own, ...(env && { env }) }
+  const running = await start(['serve'], where, node, descriptors)
   const never = running.ended.then(({ out, err }) => {
     throw new Error(`the gateway has ended: ${out}${err}`)
   })

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, get } from 'node:http'
+import { connect } from 'node:net'
 import { delimiter, dirname, join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { call, run, urlOf, type Running } from '../_cli.ts'
@@ -148,6 +149,26 @@ describe('the end of a gateway', () => {
     child.kill('SIGTERM')
     await complete(streams)
     expect(await ended).toMatchObject({ code: 0, signal: null })
+  })
+})
+
+describe.runIf(process.platform === 'linux')('connections above the limit of open files', () => {
+  it('are closed, and disturb no stream', async () => {
+    const gateway = await serveWith(PLAIN, {}, [], 300)
+    const { url, said, child, ended } = gateway
+    const streams = await startStreams(url)
+    const { port } = new URL(url)
+    const sockets = Array.from({ length: 400 }, () => connect(Number(port), '127.0.0.1'))
+    onTestFinished(() => sockets.forEach((socket) => socket.destroy()))
+    for (const socket of sockets) socket.on('error', () => {})
+    await expect.poll(said).toMatch(/connections above \d+ are closed: .*ulimit -n/)
+    const cost = await complete(streams)
+    for (const socket of sockets) socket.destroy()
+    const answers = async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.status
+    await expect.poll(answers).toBe(200)
+    expect(await spentAt(url)).toBeCloseTo(cost, 9)
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({ code: 0 })
   })
 })
 
