@@ -150,6 +150,19 @@ export const COMMANDS: readonly Command[] = [
     run: async (args) => (await import('./ledger.ts')).importLedger(args),
   },
   {
+    name: 'ledger new',
+    help: 'Begin a new ledger in a folder whose ledger is gone. What is there is kept under another name.',
+    options: {
+      discard: {
+        value: 'identity',
+        help: 'the ledger that is given up; the refused start names it',
+      },
+      ...DATA,
+      ...LOCAL,
+    },
+    run: async (args) => (await import('./ledger.ts')).newLedger(args),
+  },
+  {
     name: 'provider test',
     help: 'Test a provider plugin against a fake upstream on this machine.',
     arguments: ['plugin'],

@@ -1,5 +1,5 @@
 /**
- * `ledger export` and `ledger import`. They open the state directly. A folder that a gateway uses cannot be opened; gateways
+ * `ledger export`, `ledger import` and `ledger new`. They open the state directly. A folder that a gateway uses cannot be opened; gateways
  * on Redis can keep running, because an entry with the same id is booked once.
  */
 import { createConsola } from 'consola'
@@ -11,7 +11,8 @@ import { pipeline } from 'node:stream/promises'
 import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError } from '../errors/errors.ts'
 import { closeState, openState, type OpenState } from '../gateway/gateway.ts'
-import { LEDGER_FILE } from '../state/sqlite/file.ts'
+import { CannotOpen } from '../state/sqlite/file.ts'
+import { beginLedger, LEDGER_FILE } from '../state/sqlite/folder.ts'
 import { exportLines, importLines } from './archive/archive.ts'
 import { LineError } from './archive/lines.ts'
 import { CommandError, type Arguments } from './command.ts'
@@ -46,6 +47,24 @@ export async function importLedger(args: Arguments): Promise<void> {
     if (!ok)
       throw new CommandError('The ledger does not add up: "ledger verify" shows the differences.')
   })
+}
+
+/** Begins a new ledger in the data folder. @throws ConfigError, CommandError if the folder cannot be used */
+export async function newLedger(args: Arguments): Promise<void> {
+  const { state } = (await configurationOf(args)).loaded.config
+  if (state.driver !== 'file') {
+    throw new CommandError(
+      `state.driver is "${state.driver}": only "file" has a ledger in a folder.`,
+    )
+  }
+  try {
+    const { identity, kept } = beginLedger(state.path, args.text.discard)
+    const former = kept === undefined ? '' : ` The former one is ${kept}.`
+    const { path } = state
+    print(args, { path, identity, kept }, `${path} has the new ledger ${identity}.${former}\n`)
+  } catch (error) {
+    throw error instanceof CannotOpen ? new CommandError(error.message) : error
+  }
 }
 
 /** Opens the state, and closes it after use. @throws CommandError if it cannot be opened */

@@ -331,6 +331,11 @@ function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
       value: ledger.conflicts,
     },
     {
+      name: 'gateway_ledger_rolled_back_rows',
+      help: 'Newest rows of the ledger that were missing at the start.',
+      value: ledger.rolledBackRows,
+    },
+    {
       name: 'gateway_start_time_seconds',
       help: 'When the gateway was started, since epoch.',
       value: startedAt / 1000,

@@ -338,6 +338,8 @@ export interface Ledger {
   health(): LedgerHealth
   /** Settlements since the start that were booked before with another cost. The first cost stands. */
   readonly conflicts: number
+  /** Rows that the ledger had before this start and has no more, because an older copy was put in its place. */
+  readonly rolledBackRows: number
   /** @throws UnbookedSettlements when settlements are left that only the log holds now */
   close(): Promise<void>
 }

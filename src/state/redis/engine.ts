@@ -281,6 +281,9 @@ export class RedisLedger implements Ledger {
     return { ok: this.#connection.ok && this.#outbox.ok, outbox: waiting, oldestMs }
   }
 
+  /** Redis keeps no record of what it once had. */
+  readonly rolledBackRows = 0
+
   get conflicts(): number {
     return this.#outbox.conflicts
   }

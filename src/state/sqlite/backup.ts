@@ -5,10 +5,8 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { BackupJob } from './backup-worker.ts'
-import { LEDGER_FILE } from './file.ts'
+import { COPIES, LEDGER_FILE } from './folder.ts'
 
-/** Folder of the copies, in the folder of the ledger. */
-const COPIES = 'copies'
 const NAME = /^ledger-\d{8}\.db$/
 
 /**

@@ -37,7 +37,7 @@ import { StoredRecords, type Records } from '../records.ts'
 import { isBefore } from './audit.ts'
 import { copyLedger } from './backup.ts'
 import { exportFile } from './export.ts'
-import { LEDGER_FILE } from './file.ts'
+import { LEDGER_FILE } from './folder.ts'
 import { sqliteDriver } from './records.ts'
 import { readBody } from './sql.ts'
 import type { CommandResult, Snapshot, StoredRow, WriteName } from './store.ts'
@@ -80,7 +80,7 @@ export async function openSqlite({
   const folder = resolve(path)
   const clock = new Clock(now)
   const from = firstDay(clock)
-  const { client, snapshot } = await WorkerClient.open({ path: folder, from }, log)
+  const { client, snapshot, rolledBack } = await WorkerClient.open({ path: folder, from }, log)
   const exportItems = () => exportFile(join(folder, LEDGER_FILE))
   const ledger = new SqliteLedger({
     client,
@@ -89,6 +89,7 @@ export async function openSqlite({
     snapshot,
     exportItems,
     retentionDays,
+    rolledBack,
     ...(copies && { copy: () => copyLedger(folder, dayOf(now()), copies) }),
     log,
   })
@@ -113,6 +114,7 @@ export class SqliteLedger implements Ledger {
   /** Limits that are in the file as they are here. */
   readonly #storedLimits = new WeakSet<KeyLimits>()
   readonly #maintenance: Maintenance
+  readonly rolledBackRows: number
 
   constructor(parts: {
     readonly client: WorkerClient
@@ -123,6 +125,7 @@ export class SqliteLedger implements Ledger {
     /** Reads the whole database as of one moment. */
     readonly exportItems: () => AsyncIterable<LedgerItem>
     readonly retentionDays?: number | undefined
+    readonly rolledBack?: number
     readonly copy?: () => Promise<void>
     readonly log: Log
   }) {
@@ -131,6 +134,7 @@ export class SqliteLedger implements Ledger {
     this.#clock = clock
     this.#from = parts.from
     this.#exportItems = parts.exportItems
+    this.rolledBackRows = parts.rolledBack ?? 0
     this.#unwritten = new UnwrittenCharges(client, log)
     const { accounts, spend, limits } = parts.snapshot
     for (const { id, ...sums } of accounts) Object.assign(this.#book(id), sums)

@@ -1,56 +1,15 @@
-/** The folder of a ledger: checks it, claims it for this process, and opens its database. Runs in the worker thread. */
-import {
-  accessSync,
-  closeSync,
-  constants,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  statfsSync,
-} from 'node:fs'
-import { join, sep } from 'node:path'
+/** Files of SQLite: the database of a ledger with its schema, locks, transactions, errors. */
+import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 
 /** A folder or file cannot be used. The message tells the operator what to do, in one sentence. */
 export class CannotOpen extends Error {}
-
-/** The database of a folder that belongs to this process. */
-interface OpenedFolder {
-  readonly db: DatabaseSync
-  /** Moves the write-ahead log into the database file, closes it, and releases the folder. */
-  close(): void
-  /** For the operator, one sentence each. */
-  readonly warnings: readonly string[]
-}
-
-/** Name of the database in its folder. */
-export const LEDGER_FILE = 'ledger.db'
-const OWNER_FILE = 'owner.db'
-const CHOOSE = 'Choose another folder with --data or SLUICEGATE_DATA.'
-/** Names by which a folder is known as one of a gateway. */
-const OWN_FILES: ReadonlySet<string> = new Set([
-  LEDGER_FILE,
-  OWNER_FILE,
-  'cache',
-  'copies',
-  'outbox',
-])
 
 /** Before this version, a checkpoint could lose committed transactions (https://sqlite.org/wal.html#walresetbug). */
 const OLDEST_SQLITE = '3.51.3'
 /** How long to wait for a lock: an operator's own `sqlite3` may hold one for a moment. */
 const BUSY_TIMEOUT_MS = 2000
 const CHECKPOINT_PAGES = 2000
-
-/** Network file systems, by the type of statfs(2). They lack the shared memory that a write-ahead log needs. */
-const NETWORK: Readonly<Record<number, string>> = {
-  0x6969: 'NFS',
-  0x517b: 'SMB',
-  0xfe534d42: 'SMB',
-  0xff534d42: 'CIFS',
-}
-/** File systems that hide the disk behind them. */
-const OPAQUE: Readonly<Record<number, string>> = { 0x65735546: 'FUSE', 0x01021997: '9P' }
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
 /** Of a file that another connection has locked. */
@@ -137,33 +96,24 @@ const MIGRATIONS: readonly string[] = [
     END AS amount
     FROM usage WHERE kind = 'top-up' GROUP BY account
   ) AS topped WHERE topped.account = account.id;`,
+
+  // One row, which tells this ledger from every other one.
+  `CREATE TABLE identity (id TEXT NOT NULL, created INTEGER NOT NULL) STRICT;
+  INSERT INTO identity VALUES ('ledger_' || lower(hex(randomblob(12))), unixepoch() * 1000);`,
 ]
 
-/** Creates the folder if needed, claims it for this process, and opens its database. @throws CannotOpen */
-export function openFolder(path: string): OpenedFolder {
-  prepareFolder(path)
-  const warning = judgeFileSystem(path, statfsSync(path).type)
-  const owner = claim(path)
-  try {
-    const db = openDatabase(join(path, LEDGER_FILE))
-    const close = () => {
-      db.close()
-      owner.close()
-    }
-    return { db, close, warnings: warning === undefined ? [] : [warning] }
-  } catch (error) {
-    owner.close()
-    throw error
-  }
-}
-
-/** Opens a ledger's database and migrates its schema. @throws CannotOpen */
-function openDatabase(file: string): DatabaseSync {
+/**
+ * Opens a ledger's database and migrates its schema.
+ * @param judge sees the database before anything is changed, and may throw
+ * @throws CannotOpen
+ */
+export function openDatabase(file: string, judge: (db: DatabaseSync) => void): DatabaseSync {
   let db: DatabaseSync | undefined
   try {
     createFile(file)
     db = new DatabaseSync(file, { readBigInts: true, timeout: BUSY_TIMEOUT_MS })
     checkVersion(String(db.prepare('SELECT sqlite_version() AS version').get()!.version))
+    judge(db)
     const { journal_mode: mode } = db.prepare('PRAGMA journal_mode = WAL').get()!
     if (mode !== 'wal')
       throw new CannotOpen(
@@ -185,20 +135,6 @@ export function openMemoryDatabase(): DatabaseSync {
   return db
 }
 
-/** @param type of statfs(2). @returns a warning for a file system that hides its disk. @throws CannotOpen for a network one */
-export function judgeFileSystem(path: string, type: number): string | undefined {
-  // The types have 32 bits; some systems extend their sign.
-  const number = type >>> 0
-  const network = NETWORK[number]
-  if (network) {
-    throw new CannotOpen(
-      `${path} is on a network file system (${network}), where a ledger can be lost: take a folder on a local disk.`,
-    )
-  }
-  const opaque = OPAQUE[number]
-  return opaque && `${path} is on ${opaque}: make sure that a local disk is behind it.`
-}
-
 /** @throws CannotOpen for a version of SQLite that may lose committed transactions */
 export function checkVersion(version: string): void {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
@@ -206,41 +142,6 @@ export function checkVersion(version: string): void {
   if ((major - a || minor - b || patch - c) >= 0) return
   throw new CannotOpen(
     `SQLite ${version} in this Node.js may lose committed rows: ${OLDEST_SQLITE} or newer is needed.`,
-  )
-}
-
-function prepareFolder(path: string): void {
-  if (path.split(sep).includes('node_modules')) {
-    throw new CannotOpen(
-      `${path} is below node_modules, which the next installation deletes. ${CHOOSE}`,
-    )
-  }
-  let names
-  try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
-    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
-    names = readdirSync(path)
-  } catch (error) {
-    throw new CannotOpen(`${unusable(path, error).message} ${CHOOSE}`, { cause: error })
-  }
-  const foreign = names.filter((name) => !name.startsWith('.') && name !== 'lost+found')
-  if (foreign.length > 0 && !foreign.some((name) => OWN_FILES.has(name))) {
-    throw new CannotOpen(`${path} holds files of something else, such as ${foreign[0]}. ${CHOOSE}`)
-  }
-}
-
-/** Locks the folder for the life of this process. */
-function claim(path: string): DatabaseSync {
-  const file = join(path, OWNER_FILE)
-  let owner
-  try {
-    owner = lockFile(file)
-  } catch (error) {
-    throw toCannotOpen(file, error)
-  }
-  if (owner) return owner
-  throw new CannotOpen(
-    `${path} belongs to a process that is running: one process owns such a folder, several gateways need Redis.`,
   )
 }
 
@@ -252,7 +153,8 @@ export function lockFile(file: string): DatabaseSync | undefined {
   createFile(file)
   const lock = new DatabaseSync(file, { timeout: 0 })
   try {
-    lock.exec('BEGIN EXCLUSIVE')
+    // The lock then outlives the transaction, so that the file can be written.
+    lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT')
     return lock
   } catch (error) {
     lock.close()
@@ -308,11 +210,16 @@ function migrate(db: DatabaseSync, file: string): void {
   db.exec(steps.join(';\n'))
 }
 
+/** Whether an error says that a database is damaged. */
+export function isDamage(error: unknown): boolean {
+  const code = codeOf(error)
+  return code === CORRUPT || code === NOT_A_DATABASE
+}
+
 /** Explains an error of a file to the operator. */
 export function toCannotOpen(file: string, error: unknown): CannotOpen {
   if (error instanceof CannotOpen) return error
-  const code = codeOf(error)
-  if (code === CORRUPT || code === NOT_A_DATABASE) {
+  if (isDamage(error)) {
     return new CannotOpen(
       `${file} is damaged or not a database (${(error as Error).message}): restore it from a backup.`,
     )
@@ -320,7 +227,8 @@ export function toCannotOpen(file: string, error: unknown): CannotOpen {
   return unusable(file, error)
 }
 
-function unusable(path: string, error: unknown): CannotOpen {
+/** The operating system refuses a file or a folder. */
+export function unusable(path: string, error: unknown): CannotOpen {
   return new CannotOpen(`${path} cannot be used: ${(error as Error).message}.`, { cause: error })
 }
 

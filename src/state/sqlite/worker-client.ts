@@ -63,13 +63,13 @@ export class WorkerClient {
 
   /**
    * Starts the thread that owns a folder.
-   * @returns the client, and the state that the thread read from the file
+   * @returns the client, the state that the thread read from the file, and how many rows an older copy has lost
    * @throws ConfigError for a path that cannot be used
    */
   static async open(
     init: WorkerInit,
     log: Log,
-  ): Promise<{ client: WorkerClient; snapshot: Snapshot }> {
+  ): Promise<{ client: WorkerClient; snapshot: Snapshot; rolledBack: number }> {
     const script = new URL(`./worker${extname(import.meta.url)}`, import.meta.url)
     // Options of the main script, such as those of "-e", would keep the thread from starting. Under "--watch" the
     // environment would make it report its imports among its answers. It shares the cache of compiled sources.
@@ -81,8 +81,13 @@ export class WorkerClient {
       await worker.terminate()
       throw new ConfigError('the configuration', [{ path: 'state.path', message: opened.refused }])
     }
-    for (const warning of opened.warnings) log.warn(warning)
-    return { client: new WorkerClient(worker, log), snapshot: opened.snapshot }
+    const { snapshot, rolledBack, warnings } = opened
+    for (const warning of warnings) log.warn(warning)
+    if (rolledBack > 0) {
+      const what = rolledBack === 1 ? 'its newest row is' : `its newest ${rolledBack} rows are`
+      log.error(`an older copy of the ledger is in ${init.path}: ${what} missing, and not charged`)
+    }
+    return { client: new WorkerClient(worker, log), snapshot, rolledBack }
   }
 
   /** @param maxWrites the most that one batch may hold; a store in this thread keeps the event loop waiting for a batch */

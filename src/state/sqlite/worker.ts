@@ -1,6 +1,7 @@
 /** The thread that owns the file of a ledger. It runs one batch after the other. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { CannotOpen, codeOf, openFolder, toCannotOpen } from './file.ts'
+import { CannotOpen, codeOf, toCannotOpen } from './file.ts'
+import { openFolder } from './folder.ts'
 import { Store, type Snapshot, type WorkerBatch } from './store.ts'
 
 /** What the thread is started with. */
@@ -12,9 +13,16 @@ export interface WorkerInit {
 
 /** The first message back. */
 export type Opened =
-  | { readonly snapshot: Snapshot; readonly warnings: readonly string[] }
+  | {
+      readonly snapshot: Snapshot
+      readonly rolledBack: number
+      readonly warnings: readonly string[]
+    }
   /** One sentence for the operator. */
   | { readonly refused: string }
+
+/** How often the size of the ledger is remembered; each time costs a sync of the disk. */
+const NOTE_MS = 60_000
 
 const port = parentPort!
 const { path, from } = workerData as WorkerInit
@@ -24,9 +32,17 @@ function open(): void {
   try {
     const folder = openFolder(path)
     const store = new Store(folder.db)
-    const opened: Opened = { snapshot: store.load(from), warnings: folder.warnings }
+    const { rolledBack, warnings } = folder
+    const opened: Opened = { snapshot: store.load(from), rolledBack, warnings }
+    const timer = setInterval(() => folder.note(), NOTE_MS)
     port.on('message', (batch: WorkerBatch | 'close') => {
-      if (batch !== 'close') return port.postMessage(store.run(batch))
+      if (batch !== 'close') {
+        port.postMessage(store.run(batch))
+        // Folded rows are not missing rows.
+        if (batch.writes.some(({ name }) => name === 'fold')) folder.note()
+        return
+      }
+      clearInterval(timer)
       folder.close()
       port.close()
     })

@@ -1,9 +1,10 @@
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import * as v from 'valibot'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Maintenance, type MaintenanceOptions } from '../../../src/state/ledger/maintenance.ts'
-import { openFolder } from '../../../src/state/sqlite/file.ts'
+import { openFolder } from '../../../src/state/sqlite/folder.ts'
 import { Store, type StoreCommand } from '../../../src/state/sqlite/store.ts'
 import type { Ledger } from '../../../src/state/ledger/ledger.ts'
 import { configSchema } from '../../../src/config/schema.ts'
@@ -52,8 +53,9 @@ describe('folding a ledger', () => {
     await first.ledger.close()
     const db = new DatabaseSync(join(first.path, 'ledger.db'))
     db.exec(`DROP TABLE total; DROP INDEX usage_day; DROP INDEX usage_orphan;
-      ALTER TABLE account DROP COLUMN paid_in; UPDATE meta SET version = 1`)
+      ALTER TABLE account DROP COLUMN paid_in; DROP TABLE identity; UPDATE meta SET version = 1`)
     db.close()
+    await rm(join(first.path, 'owner.db'))
     const { ledger } = await open(first.path, () => NOON + 5 * DAY_MS)
     expect(await ledger.fold(new Date(NOON + 5 * DAY_MS))).toBe(1)
     expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 5n })

@@ -7,7 +7,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
 import { MAX_AMOUNT } from '../../../src/money/money.ts'
-import { checkVersion, judgeFileSystem, openFolder } from '../../../src/state/sqlite/file.ts'
+import { checkVersion } from '../../../src/state/sqlite/file.ts'
+import { judgeFileSystem, openFolder } from '../../../src/state/sqlite/folder.ts'
 import { Store, type StoreCommand, type WriteName } from '../../../src/state/sqlite/store.ts'
 import { folder } from '../../_folder.ts'
 import {
@@ -119,7 +120,10 @@ it('a ledger of an older version gets the sums of what was paid in', async () =>
     { id: 'acct_0', paid_in: 10n ** 18n + 6n },
     { id: 'acct_1', paid_in: MAX_AMOUNT },
   ])
-  db.exec('ALTER TABLE account DROP COLUMN paid_in; UPDATE meta SET version = 2')
+  db.exec(
+    'ALTER TABLE account DROP COLUMN paid_in; DROP TABLE identity; UPDATE meta SET version = 2',
+  )
+  await rm(join(path, 'owner.db'))
   const second = await open(path)
   expect(paidIn()).toEqual(stored)
   db.close()
@@ -261,7 +265,7 @@ describe('a folder', () => {
     db.exec('CREATE TABLE other (x)')
     expect(await refusalOf(path)).toContain('is a database, but not a ledger')
     db.exec('DROP TABLE other; CREATE TABLE meta (version INTEGER); INSERT INTO meta VALUES (99)')
-    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 3')
+    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 4')
     db.close()
   })
 

@@ -1,0 +1,177 @@
+/** A ledger that was deleted, emptied, exchanged or replaced by an older copy while no gateway ran. */
+import { copyFile, mkdir, readdir, rename, rm, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ConfigError } from '../../../src/errors/errors.ts'
+import { FOLDED_ROWS } from '../../../src/state/sqlite/engine.ts'
+import { beginLedger } from '../../../src/state/sqlite/folder.ts'
+import { folder } from '../../_folder.ts'
+import * as cli from '../../_cli.ts'
+import { collect, NOON, open, openPaid, settlement } from './_engine.ts'
+
+const DAY_MS = 86_400_000
+
+/** A folder whose gateway has ended, with one account and this many settlements. */
+async function used(settlements = 1): Promise<{ path: string; file: string }> {
+  const { ledger, path } = await openPaid()
+  for (let i = 0; i < settlements; i++) await ledger.settle(settlement(`req_${i}`, 40n))
+  await ledger.close()
+  return { path, file: join(path, 'ledger.db') }
+}
+
+/** The message with which a folder is refused. */
+async function refusalOf(path: string): Promise<string> {
+  const refused = await open(path).catch((error: unknown) => error)
+  if (!(refused instanceof ConfigError)) throw refused
+  expect(refused.issues).toMatchObject([{ path: 'state.path' }])
+  return refused.issues[0]!.message
+}
+
+const identityIn = (message: string) => /ledger_[0-9a-f]{24}/.exec(message)![0]
+
+describe('a ledger that is gone', () => {
+  it.each([
+    ['is missing', (file: string) => rm(file)],
+    ['is empty', (file: string) => truncate(file, 0)],
+    ['is another ledger', async (file: string) => copyFile((await used()).file, file)],
+    [
+      'is another ledger',
+      async (file: string) => {
+        await rm(file)
+        await rename((await used()).file, file)
+      },
+    ],
+  ])('is not replaced by an empty one: it %s', async (what, damage) => {
+    const { path, file } = await used()
+    await copyFile(file, join(path, 'kept.db'))
+    await damage(file)
+    const names = await readdir(path)
+    const message = await refusalOf(path)
+    expect(message).toContain(`${file} ${what}; this folder's ledger ledger_`)
+    expect(message).toContain('had 1 account and was last written 2026-05-15T12:00:00.000Z.')
+    const discard = `sluicegate ledger new --data ${path} --discard ${identityIn(message)}`
+    expect(message.endsWith(discard)).toBe(true)
+    expect(await refusalOf(path)).toBe(message)
+    expect(await readdir(path)).toEqual(names)
+    await rename(join(path, 'kept.db'), file)
+    const { ledger, logged } = await open(path)
+    expect(await ledger.account('acct')).toMatchObject({ balance: 10n ** 13n - 40n })
+    expect([ledger.rolledBackRows, logged]).toEqual([0, []])
+  })
+
+  it('is refused to all commands that open it', async () => {
+    const { path, file } = await used()
+    await rm(file)
+    const cwd = await folder({ 'gateway.config.yaml': `state: { path: ${path} }\n`, 'x.jsonl': '' })
+    for (const args of [['serve'], ['ledger', 'import', 'x.jsonl']]) {
+      const { code, err } = await cli.run(args, { cwd })
+      expect(err).toContain(`${file} is missing; this folder's ledger`)
+      expect(code).toBe(1)
+    }
+  })
+
+  it('is refused with the newest copy that could be put in its place', async () => {
+    const { path, file } = await used()
+    await mkdir(join(path, 'copies'))
+    for (const day of ['20260514', '20260515', '20260513']) {
+      await writeFile(join(path, 'copies', `ledger-${day}.db`), '')
+    }
+    await rm(file)
+    expect(await refusalOf(path)).toContain(
+      `Put ${path}/copies/ledger-20260515.db there, without files ledger.db-wal and`,
+    )
+  })
+})
+
+describe('an older copy in the place of a ledger', () => {
+  it('is taken, with an error in the log and a metric', async () => {
+    const { path, file } = await used()
+    await copyFile(file, join(path, 'copy.db'))
+    const second = await open(path)
+    for (let i = 0; i < 3; i++) await second.ledger.settle(settlement(`late_${i}`, 1n))
+    await second.ledger.close()
+    await rename(join(path, 'copy.db'), file)
+    const { ledger, logged } = await open(path)
+    expect(ledger.rolledBackRows).toBe(3)
+    expect(logged.join()).toBe(
+      `error an older copy of the ledger is in ${path}: its newest 3 rows are missing, and not charged`,
+    )
+    expect(await collect(ledger.usage('acct'))).toHaveLength(2)
+    await ledger.close()
+    expect((await open(path)).ledger.rolledBackRows).toBe(0)
+  })
+
+  it('is not what folding leaves', async () => {
+    const { path } = await used(FOLDED_ROWS + 2)
+    const { ledger } = await open(path, () => NOON + 30 * DAY_MS)
+    expect(await ledger.fold(new Date(NOON + 20 * DAY_MS))).toBe(FOLDED_ROWS + 2)
+    await ledger.close()
+    const { ledger: again, logged } = await open(path)
+    expect([again.rolledBackRows, logged]).toEqual([0, []])
+  })
+
+  it('is taken without a word where nothing is known, as in an empty folder', async () => {
+    const { path } = await used()
+    await rm(join(path, 'owner.db'))
+    const { ledger, logged } = await open(path)
+    expect(await ledger.account('acct')).toMatchObject({ balance: 10n ** 13n - 40n })
+    expect(logged).toEqual([])
+  })
+})
+
+it('a damaged memory of the folder is refused in a sentence, and can be removed', async () => {
+  const { path } = await used()
+  const owner = join(path, 'owner.db')
+  await writeFile(owner, 'not a database, whatever it says '.repeat(400))
+  expect(await refusalOf(path)).toMatch(
+    /owner\.db is damaged \(.*make sure.*then remove \S+owner\.db\.$/,
+  )
+  await rm(owner)
+  expect((await open(path)).logged).toEqual([])
+})
+
+describe('ledger new', () => {
+  it('begins a ledger where the former one is named, and keeps what is there', async () => {
+    const { path, file } = await used()
+    const { file: other } = await used()
+    await copyFile(other, file)
+    const identity = identityIn(await refusalOf(path))
+    const run = (...args: string[]) => cli.call(['ledger', 'new', '--data', path, ...args])
+    for (const args of [[], ['--discard', 'ledger_0']]) {
+      const { code, err } = await run(...args)
+      expect(err).toContain(`belongs to the ledger ${identity}, which has 1 account and was last`)
+      expect(err).toContain(`add --discard ${identity}.`)
+      expect(code).toBe(1)
+    }
+    const { code, out } = await cli.run(['ledger', 'new', '--data', path, '--discard', identity])
+    const [, fresh, kept] = /has the new ledger (\S+)\. The former one is (\S+)\.\n$/.exec(out)!
+    expect([code, identity]).not.toContain(fresh)
+    expect(code).toBe(0)
+    const { ledger } = await open(path)
+    expect(await ledger.account('acct')).toMatchObject({ balance: 0n })
+    await ledger.close()
+    const restored = await folder({})
+    await copyFile(kept!, join(restored, 'ledger.db'))
+    expect(await (await open(restored)).ledger.account('acct')).toMatchObject({ paid: true })
+  })
+
+  it('begins one in an empty folder, and none over a ledger', async () => {
+    const path = await folder({})
+    const { identity, kept } = beginLedger(path, undefined)
+    expect([identity.length, kept]).toEqual([31, undefined])
+    const { ledger } = await open(path)
+    expect(() => beginLedger(path, identity)).toThrow('belongs to a process that is running')
+    await ledger.close()
+    await rm(join(path, 'owner.db'))
+    expect(() => beginLedger(path, undefined)).toThrow('ledger.db is a ledger already')
+  })
+
+  it('is for files only', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': 'state: { driver: memory }\n' })
+    expect(await cli.call(['ledger', 'new'], { cwd })).toEqual({
+      code: 1,
+      out: '',
+      err: 'state.driver is "memory": only "file" has a ledger in a folder.\n',
+    })
+  })
+})
