@@ -64,7 +64,7 @@ const ORDER: readonly string[] = [
   'cli.ts',
 ]
 
-/** Files that read the wall clock, for rows, headers, dates and calendar days. Waits and ages use `performance.now()`. */
+/** Files that read the wall clock, for rows, headers, dates, names of files and calendar days. Waits and ages use `performance.now()`. */
 const WALL_CLOCK: readonly string[] = [
   'src/accounts/accounts.ts',
   'src/cli/archive/archive.ts',
@@ -81,6 +81,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/state/redis/outbox-file.ts',
   'src/state/redis/outbox.ts',
   'src/state/sqlite/engine.ts',
+  'src/state/sqlite/folder.ts',
   'src/state/sqlite/memory.ts',
 ]
 
