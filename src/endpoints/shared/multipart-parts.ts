@@ -30,6 +30,7 @@ export interface Part {
 }
 
 const MAX_PARTS = 1000
+const MAX_FIELDS = 64
 const MAX_NAME = 200
 const MAX_FILENAME = 255
 const MAX_TEXT_BYTES = 1024 * 1024
@@ -50,6 +51,7 @@ export class MultipartParser {
   readonly #parser: busboy.Busboy
   readonly #closed: Promise<unknown>
   readonly #parts: GrowingPart[] = []
+  #fields = 0
   #textsBytes = 0
   #ended = false
   #failure: unknown
@@ -136,6 +138,8 @@ export class MultipartParser {
       this.#fail(malformed(`the name of a part is longer than ${MAX_NAME} characters`))
     } else if (this.#parts.length === MAX_PARTS) {
       this.#fail(malformed(`it has more than ${MAX_PARTS} parts`))
+    } else if (!this.#limits.files(name) && ++this.#fields > MAX_FIELDS) {
+      this.#fail(malformed(`it has more than ${MAX_FIELDS} parts that are no files`))
     }
     if (!name || this.#failure !== undefined) return undefined
     // Browsers write a quote as `%22`.

@@ -380,7 +380,11 @@ describe('what is no form', () => {
     ['a head without end', `--${BOUNDARY}\r\n${'x'.repeat(20_000)}`],
     [
       'many parts',
-      bodyOf(Array.from({ length: 1001 }, () => ({ head: named('a'), body: '' }))).toString(),
+      bodyOf(Array.from({ length: 1001 }, () => ({ head: named('image'), body: '' }))).toString(),
+    ],
+    [
+      'many texts',
+      bodyOf(Array.from({ length: 65 }, () => ({ head: named('a'), body: '' }))).toString(),
     ],
     [
       'a value that is an object',
