@@ -70,7 +70,8 @@ export function readChunks(profile: VendorProfile): Step<any, ChatChunk> {
 export function readCompletion(payload: any, profile: VendorProfile): ChatCompletion {
   const failed = failureIn(payload, profile.fail)
   if (failed) throw failed.error
-  if (!Array.isArray(payload.choices) || payload.choices.length === 0)
+  const given = payload.choices
+  if (!Array.isArray(given) || given.length === 0 || given.some((choice) => !choice))
     throw notAnAnswer(profile.fail)
   const answer = new AnswerState(profile)
   const choices = payload.choices.map((choice: any) => ({ ...choice, delta: choice?.message }))

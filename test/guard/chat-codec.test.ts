@@ -116,7 +116,7 @@ describe('an answer of several choices, in any order', () => {
   it('loses, moves and tells nothing that it should not, and gets one verdict', async () => {
     const sizes = fc.integer({ min: 1, max: 5 })
     const run = fc.asyncProperty(
-      fc.array(saying, { maxLength: 14 }),
+      fc.array(saying, { minLength: 1, maxLength: 14 }),
       sizes,
       async (sayings, size) => {
         const chunks = conformed(sayings)
