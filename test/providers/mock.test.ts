@@ -241,6 +241,22 @@ describe('instances of a schema', () => {
     expect(ajv.validate(schema, exampleOf(schema)), ajv.errorsText()).toBe(true)
   })
 
+  it.each<[unknown]>([
+    [{ type: 'object', properties: {}, required: 1 }],
+    [{ type: 'object', properties: 7, required: ['a', 5, '__proto__', 'toString'] }],
+    [{ type: 'string', minLength: 1e12, maxLength: 'x' }],
+    [{ type: 'array', items: { type: 'array', minItems: 1e12 }, minItems: 1e12 }],
+    [{ allOf: [{ $ref: '#' }, { $ref: '#' }, { $ref: '#' }] }],
+    [{ allOf: [null, 3], anyOf: {}, oneOf: 'x', enum: 4 }],
+    [{ $ref: '#/%zz/__proto__' }],
+    [{ enum: [] }],
+    [{ type: 'number', minimum: 'a', multipleOf: {}, exclusiveMaximum: null }],
+    [[[]]],
+  ])('are small for a schema that makes no sense: %j', (schema) => {
+    expect(JSON.stringify(exampleOf(schema))).toHaveProperty('length', expect.any(Number))
+    expect(JSON.stringify(exampleOf(schema)).length).toBeLessThan(100_000)
+  })
+
   it('end for a recursive schema', () => {
     const endless = { type: 'object', properties: { a: { $ref: '#' } }, required: ['a'] }
     expect(JSON.stringify(exampleOf(endless))).toContain('null')
