@@ -1,0 +1,274 @@
+/** A grammar of requests for every route with a body: what it makes is valid, and is answered with 200. */
+import * as v from 'valibot'
+import type { UserConfig } from '../../src/config/config.ts'
+import { defineSearch } from '../../src/plugin.ts'
+import { pngOfPixels, dataUrl } from '../_documents.ts'
+import { wav } from '../endpoints/audio/_sounds.ts'
+import { word } from './_json.ts'
+import { pick, type Random } from './_run.ts'
+
+/** One for each kind of endpoint. */
+const MOCK_MODELS = {
+  'm/chat': {
+    pricing: { prompt: '0.000001', completion: '0.000002000001' },
+    capabilities: [
+      ...['STREAMING', 'TOOLS', 'VISION', 'STRUCTURED_OUTPUTS', 'REASONING', 'AUDIO_INPUT'],
+      ...['FILE_INPUT', 'LOGPROBS', 'CHOICES'],
+    ],
+    deployments: [{ provider: 'mock', model: 'echo' }],
+  },
+  'm/image': {
+    modality: 'image',
+    pricing: { image: '0.04' },
+    capabilities: ['STREAMING', 'REFERENCES'],
+    deployments: [{ provider: 'mock', model: 'image' }],
+  },
+  'm/ocr': {
+    modality: 'ocr',
+    pricing: { page: '0.001' },
+    deployments: [{ provider: 'mock', model: 'ocr' }],
+  },
+  'm/speech': {
+    modality: 'speech',
+    pricing: { character: '0.000015' },
+    deployments: [{ provider: 'mock', model: 'speech' }],
+  },
+  'm/transcription': {
+    modality: 'transcription',
+    pricing: { second: '0.0001' },
+    capabilities: ['STREAMING', 'TIMESTAMPS', 'DIARIZATION'],
+    deployments: [{ provider: 'mock', model: 'transcription' }],
+  },
+}
+
+/** A search engine with one page. */
+const SEARCH = defineSearch({
+  name: 'page',
+  options: v.strictObject({}),
+  setup: () => ({
+    search: async (query) => ({
+      results: [{ url: 'https://example.com/', title: query.text(50), content: 'A page.' }],
+    }),
+  }),
+})
+
+/** A configuration in which the provider `mock` answers every request. */
+export const MOCK_CONFIG = {
+  providers: { mock: { use: 'mock' } },
+  models: MOCK_MODELS,
+  search: { engines: { page: { use: SEARCH, price: '0.005' } } },
+} as UserConfig
+
+type Make = (random: Random) => unknown
+
+const PNG = dataUrl('image/png', pngOfPixels({ width: 2, height: 2 }, Buffer.alloc(4)))
+const SOUND = dataUrl('audio/wav', wav(0.05))
+
+/** Members in a random order; those that are undefined are left out. */
+function members(random: Random, of: Readonly<Record<string, Make>>): Record<string, unknown> {
+  const made = Object.entries(of).map(([name, make]) => [name, make(random)] as const)
+  const given = made.filter(([, value]) => value !== undefined)
+  const turn = random(given.length + 1)
+  return Object.fromEntries([...given.slice(turn), ...given.slice(0, turn)])
+}
+
+const always =
+  (value: unknown): Make =>
+  () =>
+    value
+const text: Make = (random) => word(random)
+const name: Make = (random) => `n${random(1000)}-x_Y`
+const flag: Make = (random) => random(2) === 0
+const oneOf =
+  (...values: readonly unknown[]): Make =>
+  (random) =>
+    pick(random, values)
+const either =
+  (...makes: readonly Make[]): Make =>
+  (random) =>
+    pick(random, makes)(random)
+const integer =
+  (min: number, max: number): Make =>
+  (random) =>
+    min + random(max - min + 1)
+const number =
+  (min: number, max: number): Make =>
+  (random) =>
+    min + ((max - min) * random(1001)) / 1000
+const object =
+  (of: Readonly<Record<string, Make>>): Make =>
+  (random) =>
+    members(random, of)
+const list =
+  (make: Make, min: number, max: number): Make =>
+  (random) =>
+    Array.from({ length: min + random(max - min + 1) }, () => make(random))
+/** Mostly absent, sometimes null, which means the same. */
+const maybe =
+  (make: Make): Make =>
+  (random) => {
+    const kind = random(8)
+    return kind > 1 ? undefined : kind === 1 ? make(random) : random(3) === 0 ? null : make(random)
+  }
+/** An unknown member at any place is passed over. */
+const extra: Make = (random) =>
+  random(12) === 0 ? { vendor: [word(random), random(99)] } : undefined
+
+const policy = maybe(
+  object({
+    version: always(1),
+    maxOutputTokens: integer(1, 50),
+    systemPrompt: text,
+    extra: always(undefined),
+  }),
+)
+/** `policy` is the one member that may not be null. */
+const tightening: Make = (random) => policy(random) ?? undefined
+
+const part = either(
+  object({ type: always('text'), text, x_extra: extra }),
+  object({
+    type: always('image_url'),
+    image_url: either(
+      always(PNG),
+      object({ url: always(PNG), detail: maybe(oneOf('low', 'high')) }),
+    ),
+  }),
+  object({
+    type: always('input_audio'),
+    input_audio: object({ data: always('UklGRg=='), format: always('wav') }),
+  }),
+  object({
+    type: always('file'),
+    file: object({
+      filename: maybe(text),
+      file_data: always('data:application/pdf;base64,JVBERi0='),
+    }),
+  }),
+)
+const call = object({
+  id: name,
+  type: always('function'),
+  function: object({ name, arguments: oneOf('{}', '{"a":1}', '', 'no json') }),
+})
+const message = either(
+  object({ role: oneOf('user', 'system', 'developer'), content: text, name: maybe(name) }),
+  object({ role: always('user'), content: list(part, 1, 3), x_extra: extra }),
+  object({
+    role: always('assistant'),
+    content: text,
+    refusal: maybe(text),
+    reasoning: maybe(text),
+  }),
+  object({ role: always('assistant'), content: always(null), tool_calls: list(call, 1, 2) }),
+  object({ role: always('tool'), tool_call_id: name, content: text }),
+)
+const schema: Make = (random) => ({
+  type: 'object',
+  properties: { [word(random)]: { type: 'string' }, n: { type: 'integer' } },
+  required: ['n'],
+})
+const tool = object({
+  type: always('function'),
+  function: object({
+    name,
+    description: maybe(text),
+    parameters: maybe(schema),
+    strict: maybe(flag),
+  }),
+})
+
+const chat = object({
+  model: oneOf('m/chat', 'm/chat', 'm/chat:online'),
+  messages: list(message, 1, 4),
+  stream: maybe(flag),
+  stream_options: maybe(object({ include_usage: flag })),
+  max_completion_tokens: maybe(integer(1, 500)),
+  temperature: maybe(number(0, 2)),
+  top_p: maybe(number(0, 1)),
+  n: maybe(integer(1, 3)),
+  stop: maybe(either(text, list(text, 0, 4))),
+  seed: maybe(integer(0, 1e9)),
+  logit_bias: maybe(object({ 50256: integer(-100, 100) })),
+  response_format: maybe(
+    either(
+      object({ type: oneOf('text', 'json_object') }),
+      object({ type: always('json_schema'), json_schema: object({ name, schema }) }),
+    ),
+  ),
+  tools: maybe(list(tool, 0, 3)),
+  parallel_tool_calls: maybe(flag),
+  reasoning_effort: maybe(oneOf('low', 'medium', 'high', 'none')),
+  plugins: maybe(list(object({ id: always('web'), max_results: maybe(integer(-5, 50)) }), 0, 2)),
+  user: maybe(text),
+  metadata: maybe(object({ a: text, b: text })),
+  x_extra: extra,
+  policy: tightening,
+})
+
+const picture = {
+  model: always('m/image'),
+  prompt: text,
+  n: maybe(integer(1, 2)),
+  size: maybe(oneOf('auto', '16x16', '256x128')),
+  quality: maybe(oneOf('low', 'medium', 'high', 'auto')),
+  output_format: maybe(always('png')),
+  background: maybe(oneOf('transparent', 'opaque', 'auto')),
+  response_format: maybe(always('b64_json')),
+  x_extra: extra,
+  policy: tightening,
+}
+
+const ocr = object({
+  model: always('m/ocr'),
+  document: either(
+    object({
+      type: always('image_url'),
+      image_url: either(always(PNG), object({ url: always(PNG) })),
+    }),
+    object({ image_url: always(PNG) }),
+  ),
+  include_image_base64: maybe(flag),
+  include_blocks: maybe(flag),
+  image_limit: maybe(integer(0, 9)),
+  table_format: maybe(oneOf('markdown', 'html')),
+  x_extra: extra,
+  policy: tightening,
+})
+
+const speech = object({
+  model: always('m/speech'),
+  input: text,
+  voice: either(name, object({ id: name })),
+  instructions: maybe(text),
+  response_format: maybe(oneOf('mp3', 'wav', 'pcm')),
+  speed: maybe(number(0.25, 4)),
+  stream_format: maybe(oneOf('audio', 'sse')),
+  x_extra: extra,
+  policy: tightening,
+})
+
+const transcription = object({
+  model: always('m/transcription'),
+  file: always(SOUND),
+  language: maybe(oneOf('en', 'de')),
+  prompt: maybe(text),
+  response_format: maybe(oneOf('json', 'text', 'srt', 'verbose_json', 'vtt')),
+  temperature: maybe(number(0, 1)),
+  x_extra: extra,
+  policy: tightening,
+})
+
+/** Requests by path. */
+export const GRAMMAR: Readonly<Record<string, Make>> = {
+  '/v1/chat/completions': chat,
+  '/v1/images/generations': object(picture),
+  '/v1/images/edits': object({
+    ...picture,
+    images: list(object({ image_url: always(PNG) }), 1, 2),
+    mask: maybe(object({ image_url: always(PNG) })),
+  }),
+  '/v1/ocr': ocr,
+  '/v1/audio/speech': speech,
+  '/v1/audio/transcriptions': transcription,
+}

@@ -1,0 +1,220 @@
+/**
+ * What all suites have in common: their options, the seed of the run, bounds on the process, and the verdict. A run stops
+ * after its count or its seconds, or at the first fault.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { Worker } from 'node:worker_threads'
+import { randomFrom } from '../../src/testing/splits.ts'
+
+/** Where a gateway under test keeps its state. */
+export type Driver = 'memory' | 'file' | 'redis'
+
+/** A whole number from 0 to `below` - 1. */
+export type Random = (below: number) => number
+
+/** Options of one run. */
+export interface RunOptions {
+  readonly seed: number
+  /** The first case; with the seed it names a case. */
+  readonly first: number
+  readonly count: number
+  readonly seconds: number
+  readonly driver: Driver
+  readonly short: boolean
+}
+
+/** How much a suite does when nothing is said. */
+interface Amount {
+  readonly count: number
+  readonly seconds: number
+}
+
+/**
+ * Reads `--count <n>`, `--seconds <n>`, `--seed <n>` or `--seed <n>:<first case>`, `--driver memory|file|redis`, `--short`.
+ * @throws TypeError for others
+ */
+export function readOptions(amounts: {
+  readonly short: Amount
+  readonly long: Amount
+}): RunOptions {
+  const { values } = parseArgs({
+    options: {
+      short: { type: 'boolean', default: false },
+      seconds: { type: 'string' },
+      seed: { type: 'string' },
+      count: { type: 'string' },
+      driver: { type: 'string', default: 'memory' },
+    },
+  })
+  const { driver, short } = values
+  if (driver !== 'memory' && driver !== 'file' && driver !== 'redis') {
+    throw new TypeError(`expected --driver memory, file or redis, found ${driver}`)
+  }
+  const amount = short ? amounts.short : amounts.long
+  const [seed, first = '0'] = (values.seed ?? String(1 + Math.floor(Math.random() * 1e9))).split(
+    ':',
+  )
+  const count = Number(values.count ?? (values.seconds === undefined ? amount.count : Infinity))
+  const seconds = Number(values.seconds ?? (values.count === undefined ? amount.seconds : Infinity))
+  return { seed: Number(seed), first: Number(first), count, seconds, driver, short }
+}
+
+/** The random generator of one case: the same for the same seed and number. */
+export function randomOf(seed: number, index: number): Random {
+  return randomFrom(Math.imul(seed, 0x9e3779b1) ^ Math.imul(index + 1, 0x85ebca77))
+}
+
+/** One of a list. */
+export function pick<T>(random: Random, from: readonly T[]): T {
+  return from[random(from.length)]!
+}
+
+/** A folder that is removed when the process ends, also by SIGINT and SIGTERM. */
+export function ownFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
+
+const TICK_MS = 10
+/** Of this thread's own time without a return to the event loop. Another process on the processor does not count. */
+const LONGEST_TURN_MS = 250
+const MOST_RSS_BYTES = 1024 ** 3
+/** After so long without a tick the process is killed, with the cases that it was at. */
+const STUCK_SECONDS = 120
+
+/** Faults and figures of one run, with the bounds that hold for the process. */
+export class Run {
+  readonly name: string
+  readonly options: RunOptions
+  readonly startedAt = performance.now()
+  readonly faults: string[] = []
+  readonly counts = new Map<string, number>()
+  longestTurnMs = 0
+  mostRssBytes = 0
+  done = 0
+  readonly #timer: NodeJS.Timeout
+  readonly #watchdog: Worker
+  /** [ticks, case of lane 0, case of lane 1, ...] */
+  readonly #shared = new Int32Array(new SharedArrayBuffer(4 * 256))
+  #threadMs = threadMs()
+  #isServing = false
+  #reportAt = performance.now() + 30_000
+
+  constructor(name: string, options: RunOptions) {
+    this.name = name
+    this.options = options
+    const at = options.first > 0 ? `:${options.first}` : ''
+    process.stdout.write(`${name}: seed ${options.seed}${at}, driver ${options.driver}\n`)
+    for (const kind of ['unhandledRejection', 'uncaughtException'] as const) {
+      process.on(kind, (error: unknown) => this.fault(`${kind}: ${textOf(error)}`))
+    }
+    this.#timer = setInterval(() => this.#tick(), TICK_MS)
+    const workerData = { shared: this.#shared, seconds: STUCK_SECONDS, name, seed: options.seed }
+    this.#watchdog = new Worker(WATCHDOG, { eval: true, workerData })
+    this.#watchdog.unref()
+  }
+
+  /** Whether no case is to be begun any more. */
+  get isOver(): boolean {
+    const { count, seconds } = this.options
+    return (
+      this.faults.length > 0 ||
+      this.done >= count ||
+      performance.now() - this.startedAt > seconds * 1000
+    )
+  }
+
+  /** Counts an outcome. What is played again to shorten an input does not count. */
+  count(what: string): void {
+    if (this.faults.length > 0) return
+    this.counts.set(what, (this.counts.get(what) ?? 0) + 1)
+  }
+
+  fault(text: string): void {
+    if (this.faults.length < 20) this.faults.push(text)
+  }
+
+  /** Begins to measure turns: a gateway that opens or closes may take its time. */
+  serving(isServing: boolean): void {
+    this.#isServing = isServing
+    this.#threadMs = threadMs()
+  }
+
+  /** Tells the watchdog which case a lane is at. */
+  at(lane: number, index: number): void {
+    this.#shared[1 + lane] = index + 1
+  }
+
+  /** Prints counts and verdict, and ends the process: 1 after a fault. */
+  async end(): Promise<never> {
+    clearInterval(this.#timer)
+    await this.#watchdog.terminate()
+    const seconds = (performance.now() - this.startedAt) / 1000
+    const counts = [...this.counts].sort(([, a], [, b]) => b - a)
+    process.stdout.write(
+      `${this.name}: ${this.done} cases in ${seconds.toFixed(1)} s, ${(this.done / seconds).toFixed(0)}/s; ` +
+        `longest turn ${this.longestTurnMs.toFixed(0)} ms, RSS ${mib(this.mostRssBytes)} MiB\n` +
+        counts.map(([what, count]) => `  ${count} ${what}\n`).join(''),
+    )
+    for (const fault of this.faults) process.stdout.write(`FAILED: ${fault}\n`)
+    if (this.faults.length === 0) process.stdout.write(`ok: ${this.name}\n`)
+    process.exit(this.faults.length === 0 ? 0 : 1)
+  }
+
+  #tick(): void {
+    Atomics.add(this.#shared, 0, 1)
+    const now = threadMs()
+    const turn = now - this.#threadMs - TICK_MS
+    this.#threadMs = now
+    if (this.#isServing && turn > this.longestTurnMs) {
+      this.longestTurnMs = turn
+      if (turn > LONGEST_TURN_MS) this.fault(`a turn of the event loop took ${turn.toFixed(0)} ms`)
+    }
+    const rss = process.memoryUsage.rss()
+    if (rss > this.mostRssBytes) {
+      this.mostRssBytes = rss
+      if (rss > MOST_RSS_BYTES) this.fault(`the process takes ${mib(rss)} MiB`)
+    }
+    if (performance.now() < this.#reportAt) return
+    this.#reportAt = performance.now() + 30_000
+    const seconds = (performance.now() - this.startedAt) / 1000
+    process.stdout.write(
+      `  ${this.done} cases, ${(this.done / seconds).toFixed(0)}/s, RSS ${mib(rss)} MiB\n`,
+    )
+  }
+}
+
+/** The thread whose work does not hang with the event loop. */
+const WATCHDOG = `
+const { workerData: { shared, seconds, name, seed } } = require('node:worker_threads')
+let [ticks, still] = [-1, 0]
+setInterval(() => {
+  const now = Atomics.load(shared, 0)
+  still = now === ticks ? still + 1 : 0
+  ticks = now
+  if (still < seconds) return
+  const cases = [...shared.slice(1)].filter((one) => one > 0).map((one) => seed + ':' + (one - 1))
+  require('node:fs').writeSync(1, 'FAILED: ' + name + ' hangs in one of ' + cases.join(', ') + '\\n')
+  process.kill(process.pid, 'SIGKILL')
+}, 1000)
+`
+
+/** What this thread has computed, ms. */
+function threadMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
+
+function mib(bytes: number): number {
+  return Math.round(bytes / 1024 ** 2)
+}
+
+/** An error for the printout. */
+export function textOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}

@@ -1,0 +1,190 @@
+/**
+ * `npm run torture -- fuzz-json`: random requests for every route with a body: valid ones from a grammar, damaged ones, deep
+ * and wide ones, compressed ones. Each is answered within the contract, a valid one with 200; what `JSON.parse` takes is
+ * never refused as `invalid_json`, and what it does not take always is; nothing is a fault of the gateway's own.
+ */
+import { gunzipSync, inflateSync, brotliDecompressSync, zstdDecompressSync } from 'node:zlib'
+import { ROUTES } from '../../src/gateway/routes.ts'
+import { CODINGS } from '../server/_hostile-bodies.ts'
+import { Bench } from './_bench.ts'
+import { GRAMMAR, MOCK_CONFIG } from './_bodies.ts'
+import { examine } from './_contract.ts'
+import { fuzz, type Fuzz } from './_fuzz.ts'
+import { anyJson, damage, damageBytes, toText } from './_json.ts'
+import { pick, readOptions, Run, type Random } from './_run.ts'
+import { shrinkBytes, shrinkJson } from './_shrink.ts'
+
+interface Case {
+  readonly path: string
+  /** Decoded. */
+  readonly body: Buffer
+  readonly coding: string
+  /** Damages the coded body. */
+  readonly damage?: (coded: Buffer) => Buffer
+  /** From the grammar and untouched. */
+  readonly valid: boolean
+}
+
+const options = readOptions({
+  short: { count: 20_000, seconds: 40 },
+  long: { count: 1_000_000, seconds: 7200 },
+})
+const run = new Run('fuzz-json', options)
+
+const paths = ROUTES.filter(({ method }) => method === 'POST').map(({ path }) => path)
+for (const path of paths) {
+  if (!GRAMMAR[path]) process.stdout.write(`SKIPPED: no grammar of valid requests for ${path}\n`)
+}
+
+/** Most requests are for chat, whose form has the most members. */
+function pathOf(random: Random): string {
+  return random(2) === 0 ? '/v1/chat/completions' : pick(random, paths)
+}
+
+function make(random: Random): Case {
+  const path = pathOf(random)
+  let value = GRAMMAR[path]?.(random) ?? anyJson(random)
+  const kind = random(20)
+  let valid = kind < 6 && GRAMMAR[path] !== undefined
+  if (kind >= 6) for (let n = 1 + random(3); n > 0; n--) value = damage(value, random)
+  let body: Buffer = Buffer.from(
+    kind === 19 && random(20) === 0 ? hostile(random, value) : toText(value),
+  )
+  if (kind === 18) body = spaced(body, random)
+  if (kind === 17 || kind === 16) body = damageBytes(body, random)
+  if (valid && random(50) === 0) body = Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), body])
+  const coding = random(5) === 0 ? pick(random, Object.keys(CODINGS)) : 'identity'
+  const corrupt = coding !== 'identity' && random(3) === 0
+  valid &&= !corrupt
+  // The damage is the same each time the case is played.
+  const seed = random(2 ** 30)
+  const damaging = (coded: Buffer) => damageBytes(coded, (below) => seed % below)
+  return { path, body, coding, valid, ...(corrupt && { damage: damaging }) }
+}
+
+/** Deep, wide, long: bodies that are mostly structure. */
+function hostile(random: Random, value: unknown): string {
+  const times = pick(random, [100, 127, 128, 129, 1000, 20_000])
+  const inner = pick(random, [
+    `${'['.repeat(times)}${']'.repeat(times)}`,
+    `${'{"a":'.repeat(times)}1${'}'.repeat(times)}`,
+    `[${'0,'.repeat(times)}0]`,
+    `{${'"":[],'.repeat(times)}"b":{}}`,
+    '1'.repeat(times),
+    `"${'\\"'.repeat(times)}"`,
+    `${' '.repeat(times)}1`,
+    `{"${'k'.repeat(times * 5)}":1}`,
+    `"${'\\u00e9'.repeat(times)}"`,
+  ])
+  const text = toText(value)
+  return text.startsWith('{') && text !== '{}' ? `{"x":${inner},${text.slice(1)}` : inner
+}
+
+/** The same JSON with white space around its structure. */
+function spaced(body: Buffer, random: Random): Buffer {
+  const blank = pick(random, [' ', '\n', '\t', '\r\n', '  '])
+  const parts = body.toString().split(/("(?:[^"\\]|\\.)*")/)
+  const spread = (part: string) => part.replace(/[[\]{},:]/g, (one) => `${blank}${one}${blank}`)
+  return Buffer.from(parts.map((part, i) => (i % 2 === 0 ? spread(part) : part)).join(''))
+}
+
+const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
+  identity: (bytes) => bytes,
+  gzip: (bytes) => gunzipSync(bytes),
+  deflate: (bytes) => inflateSync(bytes),
+  br: (bytes) => brotliDecompressSync(bytes),
+  zstd: (bytes) => zstdDecompressSync(bytes),
+}
+
+async function play(one: Case, bench: Bench, number: number): Promise<string | undefined> {
+  const lane = bench.lanes[number]!
+  const coded = CODINGS[one.coding]!(one.body)
+  const sent = one.damage?.(coded) ?? coded
+  const head =
+    `POST ${one.path} HTTP/1.1\r\nhost: t\r\nauthorization: Bearer ${lane.secret}\r\n` +
+    `content-type: application/json\r\ncontent-length: ${sent.length}\r\n` +
+    (one.coding === 'identity' ? '' : `content-encoding: ${one.coding}\r\n`)
+  const answer = await lane.connection.exchange([Buffer.concat([Buffer.from(`${head}\r\n`), sent])])
+  const text = one.damage ? undefined : one.body.toString().replace(/^\ufeff/, '')
+  const parsed = text === undefined ? undefined : parse(text)
+  const asked = askedOf(one.path, parsed)
+  const { fault, cost, code } = examine(asked, answer)
+  lane.spent += cost
+  const { status } = answer
+  run.count(`${status} ${code ?? ''}`.trim())
+  if (fault) return `${one.path} ${status}: ${fault}`
+  if (status >= 500) return `${one.path}: ${status} ${code}: ${answer.body}`
+  if (one.valid && status !== 200)
+    return `${one.path}: a valid request is ${status}: ${answer.body}`
+  if (one.valid && code) return `${one.path}: a valid request ends with ${code}`
+  if (text === undefined)
+    return decodes(one.coding, sent) || status >= 400 ? undefined : 'corrupt, and taken'
+  const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
+  if (isObject && code === 'invalid_json' && !maybeExcessive(text))
+    return 'valid JSON is invalid_json'
+  if (!isObject && status < 400) return 'invalid JSON is taken'
+  if (!isObject && code !== 'invalid_json' && code !== 'request_too_large')
+    return `invalid JSON is ${code}`
+  return undefined
+}
+
+/** Whether a text might exceed one of the limits of structure: then it may be refused. */
+function maybeExcessive(text: string): boolean {
+  return (
+    (text.match(/[[{]/g)?.length ?? 0) > 128 || /[\w.+-]{1024}/.test(text) || text.length > 65_536
+  )
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function decodes(coding: string, bytes: Buffer): boolean {
+  try {
+    DECODERS[coding]!(bytes)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function askedOf(path: string, body: any) {
+  const format = body?.stream_format ?? body?.response_format
+  return {
+    path,
+    stream: body?.stream === true || body?.stream_format === 'sse',
+    usageChunk: body?.stream_options?.include_usage === true,
+    format: typeof format === 'string' ? format : undefined,
+  }
+}
+
+const suite: Fuzz<Case> = {
+  lanes: 16,
+  perGateway: 100_000,
+  open: () => Bench.open(MOCK_CONFIG, 16, options.driver),
+  make,
+  play,
+  async shrink(one, fails) {
+    const value = one.damage ? undefined : parse(one.body.toString())
+    let shorter = one
+    if (value !== undefined) {
+      const smallest = await shrinkJson(value, (v) =>
+        fails({ ...one, body: Buffer.from(JSON.stringify(v)) }),
+      )
+      const body = Buffer.from(JSON.stringify(smallest))
+      if (body.length < one.body.length) shorter = { ...one, body }
+    }
+    const body = await shrinkBytes(shorter.body, (b) =>
+      fails({ ...shorter, body: b, valid: false }),
+    )
+    return { ...shorter, body }
+  },
+  show: ({ path, body, coding }) => `POST ${path} (${coding}) ${body.toString().slice(0, 4000)}`,
+}
+
+await fuzz(run, suite)
+await run.end()
