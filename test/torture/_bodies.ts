@@ -12,8 +12,15 @@ const MOCK_MODELS = {
   'm/chat': {
     pricing: { prompt: '0.000001', completion: '0.000002000001' },
     capabilities: [
-      ...['STREAMING', 'TOOLS', 'VISION', 'STRUCTURED_OUTPUTS', 'REASONING', 'AUDIO_INPUT'],
-      ...['FILE_INPUT', 'LOGPROBS', 'CHOICES'],
+      'STREAMING',
+      'TOOLS',
+      'VISION',
+      'STRUCTURED_OUTPUTS',
+      'REASONING',
+      'AUDIO_INPUT',
+      'FILE_INPUT',
+      'LOGPROBS',
+      'CHOICES',
     ],
     deployments: [{ provider: 'mock', model: 'echo' }],
   },
