@@ -58,6 +58,13 @@ export interface DeploymentLimits {
   readonly idleTimeout?: number | undefined
 }
 
+/** Counts answers of plugins that come too late. */
+export interface LateAnswers {
+  /** Name of the configured instance. */
+  readonly instance: string
+  readonly metrics: { answeredLate(instance: string): void }
+}
+
 const SCOPE = Symbol('abort scope')
 
 interface ScopeSignal extends AbortSignal {
@@ -73,6 +80,8 @@ export class AbortScope extends AbortController {
   readonly survives: (new () => Error) | undefined
   /** Requests with the signal of this scope use these limits instead of those of their host. */
   limits: DeploymentLimits | undefined = undefined
+  /** Learns of answers of a plugin that come after nothing waits for them any more. */
+  late: LateAnswers | undefined = undefined
   readonly #listeners: (() => void)[] = []
 
   /** @param survives a class of abort reasons that do not end the scope */
@@ -125,13 +134,40 @@ export function offAbort(signal: AbortSignal, listener: () => void): void {
  * The answer of a plugin, which may ignore its signal and is not waited for after that.
  * @throws the reason of the signal
  */
-export async function unlessAborted<T>(signal: AbortSignal, answer: T | Promise<T>): Promise<T> {
-  if (!(answer instanceof Promise)) return answer
-  const { promise, reject } = Promise.withResolvers<never>()
-  const abort = () => reject(signal.reason)
+export async function unlessAborted<T>(
+  signal: AbortSignal,
+  answer: T | PromiseLike<T>,
+): Promise<T> {
+  if (!isThenable(answer)) return answer
+  const { promise, resolve, reject } = Promise.withResolvers<T>()
+  const abort = () => {
+    reject(signal.reason)
+    dropLate(answer, signal)
+  }
   if (signal.aborted) abort()
-  signal.addEventListener('abort', abort, { once: true })
-  return Promise.race([promise, answer]).finally(() => signal.removeEventListener('abort', abort))
+  else onAbort(signal, abort)
+  answer.then(resolve, reject)
+  return promise.finally(() => offAbort(signal, abort))
+}
+
+/**
+ * Drops what a plugin answers after its signal was aborted, and counts it with {@link AbortScope.late}. What comes at once
+ * is the plugin's obedience to the signal.
+ */
+export function dropLate(answer: PromiseLike<unknown>, signal: AbortSignal): void {
+  const late = abortScopeOf(signal)?.late
+  let isLate = false
+  setImmediate(() => {
+    isLate = true
+  })
+  const drop = () => {
+    if (isLate) late?.metrics.answeredLate(late.instance)
+  }
+  answer.then(drop, drop)
+}
+
+function isThenable<T>(answer: T | PromiseLike<T>): answer is PromiseLike<T> {
+  return typeof (answer as { then?: unknown } | null | undefined)?.then === 'function'
 }
 
 /** Waits at most so many ms for a promise. @throws the error that `late` makes */

@@ -108,6 +108,11 @@ export class Metrics {
     labels: ['engine', 'outcome'],
   })
 
+  readonly #late = new Counter({
+    name: 'gateway_plugin_late_total',
+    help: 'Answers of plugins that came when nothing waited for them any more.',
+    labels: ['plugin'],
+  })
   readonly #faults = new Counter({
     name: 'gateway_faults_total',
     help: 'Errors that no call received.',
@@ -188,6 +193,11 @@ export class Metrics {
     this.#searches.observe(seconds, engine, outcome)
   }
 
+  /** A plugin has answered after nothing waited for it any more. @param instance of the configuration */
+  answeredLate(instance: string): void {
+    this.#late.add(1, instance)
+  }
+
   /** An error has reached no call. @param origin `core`, `unknown`, or `plugin:` and names of the configuration */
   faulted(kind: string, origin: string): void {
     this.#faults.add(1, kind, origin)
@@ -219,6 +229,7 @@ export class Metrics {
       this.#upstream,
       this.#searches,
       this.#faults,
+      this.#late,
     ].flatMap((metric) => metric.lines())
     const more = gauges.flatMap((gauge) => gaugeOf(gauge).lines())
     return `${[...own, ...this.guard.lines(), ...more].join('\n')}\n`

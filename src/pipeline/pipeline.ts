@@ -111,6 +111,11 @@ export interface ProviderAnswer<Part = any> {
   readonly parts: Flow<Part> | readonly Part[]
   /** Consumed so far: what the vendor has reported, and what is known without it. */
   usage(): UsageReport
+  /**
+   * Characters and bytes of content so far. An answer without new content has stalled, whatever else arrives. Absent where an
+   * answer comes whole.
+   */
+  received?(): number
   /** The whole answer is consumed when its first part arrives, and is charged then. */
   readonly chargeAtFirstPart?: boolean
   /**
@@ -137,8 +142,11 @@ export interface Endpoint<In = any, Part = any> {
   check(input: In, model: Model, catalog: Catalog): void
   /** The input for providers: without members that are the gateway's own business. */
   toUpstream(input: In, model: Model): unknown
-  /** Brings a provider's answer, whole or in parts, into normal form. Called once per attempt. */
-  normalize(call: Call, answer: any): ProviderAnswer<Part>
+  /**
+   * Brings a provider's answer, whole or in parts, into normal form. Called once per attempt.
+   * @param signal ends the answer
+   */
+  normalize(call: Call, answer: any, signal: AbortSignal): ProviderAnswer<Part>
   readonly billing: Billing<In, Part>
   /** Absent where a policy's instructions have no meaning. */
   readonly instructions?: {

@@ -1,4 +1,5 @@
 /** The policy in force for one call: that of the key, tightened by that of the request; and what the model is told of it. */
+import { deepFrozen } from '../lifetime/frozen.ts'
 import { CATEGORIES, type ActiveRules, type Category } from '../plugin.ts'
 import type { Escalation, GuardSettings, Policy } from './schema.ts'
 
@@ -67,7 +68,7 @@ function baseOf(key: Policy): EffectivePolicy {
 
 function effective(key: Policy): EffectivePolicy {
   const rules = beyond(NO_RULES, key)
-  return frozen({
+  return deepFrozen({
     ...rules,
     rules: { key: rules, request: NO_RULES },
     maxOutputTokens: key.maxOutputTokens ?? Infinity,
@@ -119,7 +120,7 @@ function tightened(base: EffectivePolicy, request: Policy): EffectivePolicy {
   const { key } = base.rules
   const more = beyond(key, request)
   const denied = new Set([...key.deny, ...more.deny])
-  return frozen({
+  return deepFrozen({
     ...base,
     scopes: [...key.scopes, ...more.scopes],
     deny: CATEGORIES.filter((category) => denied.has(category)),
@@ -154,13 +155,6 @@ function beyond(rules: ActiveRules, { scope, deny, bannedPatterns }: Policy): Ac
 function escalation(given: Escalation = { enabled: false }): Escalation {
   const { enabled, message } = given
   return message ? { enabled, message } : { enabled }
-}
-
-function frozen<T extends object>(value: T): T {
-  for (const member of Object.values(value)) {
-    if (typeof member === 'object' && member !== null) frozen(member)
-  }
-  return Object.freeze(value)
 }
 
 /** What a policy adds to the request that goes upstream. */

@@ -3,8 +3,10 @@
  * 0.96 µs per event, seven async generators 3.5 µs.
  */
 import { StringDecoder } from 'node:string_decoder'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { createParser } from 'eventsource-parser'
 import { brokenAnswer } from '../errors/errors.ts'
+import { dropLate, onAbort, unlessAborted } from '../lifetime/scope.ts'
 import type { Batch, Flow, Source, Step } from '../plugin.ts'
 
 /** A flow that reads a source. */
@@ -17,20 +19,83 @@ export function flowOf<T>(...parts: readonly T[]): Flow<T> {
   return new StepFlow<T>({ next: () => Promise.resolve({ parts, last: true }), close: () => {} })
 }
 
-/** A flow of any sequence, one part per batch. A flow is returned as it is. */
-export function toFlow<T>(sequence: AsyncIterable<T>): Flow<T> {
-  if (sequence instanceof StepFlow) return sequence
-  const iterator = sequence[Symbol.asyncIterator]()
-  return new StepFlow<T>({
-    async next() {
-      const { value, done } = await iterator.next()
-      return done ? { parts: [], last: true } : { parts: [value], last: false }
-    },
-    close() {
-      // Not awaited: a generator that waits for a read can only return after it.
-      closeInBackground(async () => iterator.return?.())
-    },
-  })
+/**
+ * A flow of any sequence, one part per batch. A flow is returned as it is.
+ * @param signal ends the flow with its reason, whatever the sequence is doing
+ */
+export function toFlow<T>(sequence: AsyncIterable<T>, signal?: AbortSignal): Flow<T> {
+  const flow =
+    sequence instanceof StepFlow
+      ? (sequence as StepFlow<T>)
+      : new StepFlow<T>(new IteratorSource(sequence[Symbol.asyncIterator]()))
+  if (signal) flow.until(signal)
+  return flow
+}
+
+const ENDED: Batch<never> = { parts: [], last: true }
+/** After so many reads, or ms, other work of the process has its turn: a sequence may never wait for anything. */
+const READS_IN_A_ROW = 256
+const MS_IN_A_ROW = 5
+/** Reads between two looks at the clock. */
+const READS_PER_LOOK = 16
+
+/** Reads a foreign sequence, which may never answer. */
+class IteratorSource<T> implements Source<T> {
+  readonly #iterator: AsyncIterator<T>
+  #signal: AbortSignal | undefined
+  #closed = false
+  /** The read that waits. */
+  #read: Promise<Batch<T>> | undefined
+  #wake: (batch: Batch<T>) => void = () => {}
+  #reads = 0
+  #turnedAt = performance.now()
+
+  constructor(iterator: AsyncIterator<T>) {
+    this.#iterator = iterator
+  }
+
+  /** @param signal the one that closes this source */
+  until(signal: AbortSignal): void {
+    this.#signal = signal
+  }
+
+  async next(): Promise<Batch<T>> {
+    if (this.#isDue()) await this.#turn()
+    if (this.#closed) return ENDED
+    const { promise, resolve, reject } = Promise.withResolvers<Batch<T>>()
+    this.#wake = resolve
+    const read = this.#readOne()
+    this.#read = read
+    read.then(resolve, reject)
+    const batch = await promise
+    this.#read = undefined
+    return batch
+  }
+
+  close(): void {
+    this.#closed = true
+    if (this.#read && this.#signal) dropLate(this.#read, this.#signal)
+    this.#wake(ENDED)
+    // Not awaited: a generator that waits for a read can only return after it.
+    closeInBackground(async () => this.#iterator.return?.())
+  }
+
+  async #readOne(): Promise<Batch<T>> {
+    const { value, done } = await this.#iterator.next()
+    return done ? ENDED : { parts: [value], last: false }
+  }
+
+  #isDue(): boolean {
+    const reads = ++this.#reads
+    if (reads >= READS_IN_A_ROW) return true
+    return reads % READS_PER_LOOK === 0 && performance.now() - this.#turnedAt > MS_IN_A_ROW
+  }
+
+  async #turn(): Promise<void> {
+    await turnOfTheLoop()
+    this.#reads = 0
+    this.#turnedAt = performance.now()
+  }
 }
 
 /** Closes without waiting. An error is dropped: the flow has already ended. */
@@ -53,9 +118,25 @@ class StepFlow<T> implements Flow<T> {
   #out: readonly T[] = NOTHING
   /** Thrown after `#out` was read. */
   #failure: { readonly error: unknown } | undefined
+  /** Its reason ends the flow. */
+  #signal: AbortSignal | undefined
 
   constructor(source: Source<any>) {
     this.#source = source
+  }
+
+  /** Ends the flow when the signal is aborted, also while the source or the end of a step does not answer. */
+  until(signal: AbortSignal): void {
+    this.#signal = signal
+    const source = this.#source
+    if (source instanceof IteratorSource) source.until(signal)
+    if (signal.aborted) this.#interrupt()
+    else onAbort(signal, this.#interrupt.bind(this))
+  }
+
+  /** The source stays: the read that is woken by its end, or the next one, learns the reason. */
+  #interrupt(): void {
+    closeInBackground(async () => this.#source?.close(false))
   }
 
   through<Out>(step: Step<T, Out>): Flow<Out> {
@@ -70,6 +151,7 @@ class StepFlow<T> implements Flow<T> {
       let batch: Batch<any>
       try {
         batch = await this.#source.next()
+        if (this.#signal?.aborted) throw this.#signal.reason
       } catch (error) {
         this.#source = undefined
         await this.#fail(error)
@@ -78,7 +160,7 @@ class StepFlow<T> implements Flow<T> {
       if (!this.#source) break
       try {
         const ending = this.#run(batch)
-        if (ending) await ending
+        if (ending) await (this.#signal ? unlessAborted(this.#signal, ending) : ending)
       } catch (error) {
         closeInBackground(() => this.#closeSource(false))
         await this.#fail(error)

@@ -19,6 +19,7 @@ import type {
 } from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
 import { CHARACTERS_PER_TOKEN, promptTokensOf } from './prompt.ts'
+import { Received } from '../shared/received.ts'
 import { lastSignature, type ChatRequest } from './request.ts'
 
 /** The output limit of a model of which nothing is known. */
@@ -107,6 +108,7 @@ class AttachReceipt implements Step<ChatChunk, BilledChunk> {
 export class UsageCounter {
   /** The last reasoning signature. */
   signature: string | undefined = undefined
+  readonly received = new Received()
   readonly #call: Call
   readonly #sent: Sent
   #reported: OpenAIUsage | undefined = undefined
@@ -126,7 +128,8 @@ export class UsageCounter {
     if (chunk.usage && !this.#ended) this.#note(chunk.usage, chunk.usageIsPartial === true)
     if (chunk.endOfStream) this.#ended = true
     const { choices } = chunk
-    if (!choices) return
+    const before = this.#characters
+    if (!choices) return this.received.add(0)
     for (let i = 0; i < choices.length; i++) {
       const { delta } = choices[i]!
       const characters = charactersIn(delta)
@@ -137,6 +140,7 @@ export class UsageCounter {
         this.signature = lastSignature(delta.reasoning_details) ?? this.signature
       }
     }
+    this.received.add(this.#characters - before || (hasContent(chunk) ? 1 : 0))
     this.#call.grow?.(this.#characters / CHARACTERS_PER_TOKEN)
   }
 
@@ -238,6 +242,15 @@ function tokensIn(messages: readonly ChatMessage[]): number {
     else if (content) for (const part of content) characters += part.text?.length ?? 0
   }
   return Math.ceil(characters / CHARACTERS_PER_TOKEN)
+}
+
+/** Whether a chunk without text is more than a keep-alive. */
+function hasContent({ choices, usage, endOfStream }: ChatChunk): boolean {
+  if (usage || endOfStream) return true
+  return choices.some(({ delta, finish_reason }) => {
+    for (const name in delta) if (name !== 'role' && delta[name]) return true
+    return Boolean(finish_reason)
+  })
 }
 
 /** Characters of text, refusal, reasoning and tool arguments. */

@@ -51,12 +51,13 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
       : outbound
   },
 
-  normalize(call, answer: ChatCompletion | AsyncIterable<ChatChunk>) {
+  normalize(call, answer: ChatCompletion | AsyncIterable<ChatChunk>, signal) {
     const counter = new UsageCounter(call)
-    const chunks = Symbol.asyncIterator in answer ? toFlow(answer) : flowOf(toChunk(answer))
+    const chunks = Symbol.asyncIterator in answer ? toFlow(answer, signal) : flowOf(toChunk(answer))
     return {
       parts: chunks.through(normalizeChunks(envelopeOf(call), (chunk) => counter.read(chunk))),
       usage: () => counter.usage(),
+      received: () => counter.received.amount,
       affinityToken: call.model.deployments.length > 1 ? () => counter.signature : undefined,
     }
   },

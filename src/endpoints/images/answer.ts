@@ -2,6 +2,7 @@
 import { brokenAnswer } from '../../errors/errors.ts'
 import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
 import type { GeneratedImage, ImageEvent, ImageResult, Step, Usage } from '../../plugin.ts'
+import { Received } from '../shared/received.ts'
 import type { Billed } from '../shared/billing.ts'
 import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './read.ts'
 
@@ -50,6 +51,7 @@ export class NormalizeImages implements Step<ImageEvent, ImagePart> {
   images: number | undefined = undefined
   /** The vendor's count. */
   reported: Usage | undefined = undefined
+  readonly received = new Received()
   readonly #request: ImageRequest
   #partials = 0
 
@@ -58,6 +60,7 @@ export class NormalizeImages implements Step<ImageEvent, ImagePart> {
   }
 
   push(event: ImageEvent, emit: (part: ImagePart) => void): void {
+    this.received.add(event.type === 'partial' ? event.b64_json.length : 1)
     if (event.type === 'partial') return this.#partial(event.b64_json, emit)
     const { n = 1 } = this.#request
     if (!Array.isArray(event.data) || event.data.length < n) {

@@ -18,13 +18,21 @@ const common = {
 
   toUpstream: (input, model) => outboundImage(input, model.capabilities.has('STREAMING')),
 
-  normalize({ request, model }, answer: ImageResult | AsyncIterable<ImageEvent>) {
+  normalize(
+    { request, model },
+    answer: ImageResult | AsyncIterable<ImageEvent>,
+    signal: AbortSignal,
+  ) {
     const images = new NormalizeImages(request.input)
     const events =
       Symbol.asyncIterator in answer
-        ? toFlow(answer)
+        ? toFlow(answer, signal)
         : flowOf<ImageEvent>({ type: 'completed', ...answer })
-    return { parts: events.through(images), usage: () => usageOf(request.input, model, images) }
+    return {
+      parts: events.through(images),
+      usage: () => usageOf(request.input, model, images),
+      received: () => images.received.amount,
+    }
   },
 } satisfies Omit<Endpoint<ImageRequest, ImagePart>, 'operation' | 'check'>
 

@@ -2,6 +2,7 @@
 import { toFlow } from '../../stream/flow.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { Speech, SpeechInput } from '../../plugin.ts'
+import { Received } from '../shared/received.ts'
 import { toRequestedFormat, type SpeechPart } from './answer.ts'
 import { billing, usageOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'
@@ -19,14 +20,22 @@ export const speech: Endpoint<SpeechRequest, SpeechPart> = {
   check: () => {},
   toUpstream: outboundSpeech,
 
-  normalize(call, { bytes, pcmSampleRate, usage }: Speech) {
+  normalize(call, { bytes, pcmSampleRate, usage }: Speech, signal) {
     const outbound: SpeechInput = call.outbound
     const { response_format: format } = outbound
+    const received = new Received()
+    const sound = toFlow(bytes, signal).through<Uint8Array>({
+      push(piece, emit) {
+        received.add(piece.length)
+        emit(piece)
+      },
+    })
     return {
-      parts: toRequestedFormat(toFlow(bytes), pcmSampleRate, format).through({
+      parts: toRequestedFormat(sound, pcmSampleRate, format).through({
         push: (piece: Uint8Array, emit: (part: SpeechPart) => void) => emit({ bytes: piece }),
       }),
       usage: () => usageOf(outbound, usage),
+      received: () => received.amount,
       chargeAtFirstPart: true,
     }
   },

@@ -4,6 +4,7 @@ import { segmentsFromWords } from '../audio/segments.ts'
 import { brokenAnswer } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { UsageReport } from '../../money/plausible.ts'
+import { Received } from '../shared/received.ts'
 import type { Step, TranscriptionEvent, TranscriptSegment } from '../../plugin.ts'
 import { usageOf } from './billing.ts'
 import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
@@ -11,6 +12,7 @@ import type { TranscriptionRequest } from './read.ts'
 
 /** Brings a provider's transcript into normal form, and counts its quantities. */
 export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptPart> {
+  readonly received = new Received()
   readonly #request: TranscriptionRequest
   #said = ''
   #segments = 0
@@ -22,6 +24,7 @@ export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptP
 
   push(event: TranscriptionEvent, emit: (part: TranscriptPart) => void): void {
     if (this.#done) return
+    this.received.add(event.type === 'segment' ? 1 : event.text.length)
     const { stream, include } = this.#request
     if (event.type === 'done') this.#done = this.#complete(event)
     else if (event.type === 'segment') {

@@ -22,13 +22,17 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
   check: checkCapabilities,
   toUpstream: (input, model) => outboundTranscription(input, model.capabilities.has('STREAMING')),
 
-  normalize({ request, model }, answer: Transcription | AsyncIterable<TranscriptionEvent>) {
+  normalize({ request, model }, answer: Transcription | AsyncIterable<TranscriptionEvent>, signal) {
     const transcript = new NormalizeTranscript(request.input)
     const events =
       Symbol.asyncIterator in answer
-        ? toFlow(answer)
+        ? toFlow(answer, signal)
         : flowOf<TranscriptionEvent>({ type: 'done', ...answer })
-    return { parts: events.through(transcript), usage: () => transcript.usage(model) }
+    return {
+      parts: events.through(transcript),
+      usage: () => transcript.usage(model),
+      received: () => transcript.received.amount,
+    }
   },
 }
 

@@ -1,12 +1,14 @@
 import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { AbortScope, Timeout } from '../../lifetime/scope.ts'
+import { type AbortScope, type Timeout, unlessAborted } from '../../lifetime/scope.ts'
+import { deepFrozen } from '../../lifetime/frozen.ts'
 import type { Deployment } from '../../models/catalog.ts'
 import { GatewayError, UpstreamFailure } from '../../errors/errors.ts'
 import { assess, type Assessment } from '../../money/plausible.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import { flowFrom } from '../../stream/flow.ts'
 import type { Batch, Flow, ProviderRequest, Source, Usage } from '../../plugin.ts'
+import { StallWatch, tooMuch } from './route/stall.ts'
 import {
   concernsOperator,
   retryDelayMs,
@@ -42,6 +44,8 @@ class FailoverSource implements Source<any> {
   #answer: ProviderAnswer | undefined
   /** What becomes of its usage; undefined while it may grow. */
   #assessment: Assessment | undefined
+  /** While an answer comes in parts. */
+  #watch: StallWatch | undefined
   /** The rest of an answer that comes in parts. */
   #flow: Flow<any> | undefined
   /** Ends the current attempt. */
@@ -63,9 +67,12 @@ class FailoverSource implements Source<any> {
       await this.#closing
       return ENDED
     }
+    const watch = this.#watch
     try {
+      if (watch) watch.waiting = true
       this.#pending = this.#answer ? this.#flow!.next() : this.#firstBatch()
       const batch = await this.#pending
+      if (watch) watch.waiting = false
       if (batch.last && !this.#assessment) this.#check(this.#answer!)
       const ending = this.#note(batch)
       if (ending) await ending
@@ -113,6 +120,7 @@ class FailoverSource implements Source<any> {
 
   #release(): void {
     this.#closing = undefined
+    this.#watch?.clear()
     const call = this.#call
     const left = call.aborted instanceof ClientDisconnected
     if (this.#answer) this.#assessment ??= this.#assess(this.#answer, this.#finished)
@@ -178,6 +186,8 @@ class FailoverSource implements Source<any> {
     let mayRepeat = true
     let tried: readonly Deployment[] | undefined
     let deployment = routing.choose(model, affinity)!
+    // Attempts share it.
+    call.outbound = deepFrozen(call.outbound)
     for (let attempt = 1; ; attempt++) {
       const wasOpen = routing.healthOf(deployment).isOpen()
       try {
@@ -214,18 +224,22 @@ class FailoverSource implements Source<any> {
     const scope = this.#startAttempt(deployment)
     const timeout = this.#firstPartTimeout(deployment, scope)
     try {
-      const answer = call.endpoint.normalize(call, await this.#ask(deployment, scope.signal))
+      const { signal } = scope
+      const given = await unlessAborted(signal, this.#ask(deployment, signal))
+      const answer = call.endpoint.normalize(call, given, signal)
       const { parts } = answer
       const batch = 'next' in parts ? await parts.next() : { parts, last: true }
       timeout?.clear()
       this.#assessment = undefined
       // Nothing has gone out: another deployment may answer with a usage that can be true.
       if (batch.last || answer.chargeAtFirstPart) this.#check(answer)
+      if (batch.last) this.#bound(answer, provider)
       this.#answer = answer
       call.request.rawJson?.release()
       call.incoming.release()
       if (answer.chargeAtFirstPart) this.#meter(this.#assessment!.usage)
       if ('next' in parts) this.#flow = parts
+      if (!batch.last) this.#watch = this.#watchOver(answer, deployment, scope)
       const ms = performance.now() - started
       metrics.upstream(provider, 'ok', ms / 1000)
       if (health.answered(this.#began, ms)) log.info(`${deployment.id} is well again`)
@@ -248,11 +262,30 @@ class FailoverSource implements Source<any> {
   }
 
   /** The abort scope of one attempt. It survives a client that left where the answer is read on. */
-  #startAttempt({ limits }: Deployment): AbortScope {
+  #startAttempt({ provider, limits }: Deployment): AbortScope {
     const scope = this.#call.abortScope(this.#drains ? ClientDisconnected : undefined)
     scope.limits = limits
+    scope.late = { instance: provider, metrics: this.#call.runtime.metrics }
     this.#attempt = scope
     return scope
+  }
+
+  /** Sees to it that the rest of an answer comes to an end. */
+  #watchOver(
+    { received }: ProviderAnswer,
+    { provider, limits }: Deployment,
+    attempt: AbortScope,
+  ): StallWatch | undefined {
+    if (!received) return undefined
+    const { idleTimeout, maxStream } = this.#call.runtime.config.providers[provider]!
+    const idleMs = (limits?.idleTimeout ?? idleTimeout) * 1000
+    return new StallWatch(this.#call, attempt, received, { idleMs, most: maxStream })
+  }
+
+  /** @throws UpstreamFailure for an answer that came whole and is too large */
+  #bound({ received }: ProviderAnswer, provider: string): void {
+    const { maxAnswer } = this.#call.runtime.config.providers[provider]!
+    if (received && received() > maxAnswer) throw tooMuch()
   }
 
   /** Aborts an attempt whose stream does not begin; undefined where a whole answer is awaited. */

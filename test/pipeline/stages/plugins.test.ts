@@ -1,0 +1,226 @@
+/** Providers that misbehave: their calls end by the gateway's deadlines, and other calls notice nothing. */
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  defineProvider,
+  type ChatChunk,
+  type ChatInput,
+  type Provider,
+} from '../../../src/plugin.ts'
+import * as v from 'valibot'
+import { createTestGateway, eventsOf, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
+import { eventually } from '../../_wait.ts'
+
+type Chat = NonNullable<Provider['chat']>
+const NEVER = new Promise<never>(() => {})
+const says = (content: string): ChatChunk => ({ choices: [{ index: 0, delta: { content } }] })
+const END: ChatChunk = {
+  choices: [{ index: 0, delta: {}, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 1, completion_tokens: 1 },
+}
+const EMPTY: ChatChunk = { choices: [{ index: 0, delta: {} }] }
+
+const ask = { ...hello, model: 'bad/one' }
+const rejections: unknown[] = []
+const noted = (error: unknown) => void rejections.push(error)
+beforeEach(() => void process.on('unhandledRejection', noted))
+afterEach(async () => {
+  await turn()
+  process.off('unhandledRejection', noted)
+  expect(rejections.splice(0)).toEqual([])
+})
+
+interface Options {
+  readonly limits?: {
+    readonly firstPartTimeout?: number
+    readonly idleTimeout?: number
+    readonly maxStream?: string
+    readonly maxAnswer?: string
+  }
+  readonly requestTimeout?: number
+  /** A second deployment, asked when the first one fails. */
+  readonly spare?: Chat
+}
+
+/** A gateway with `bad/one`, answered by this method, and the mock models. */
+async function withProvider(chat: Chat, { limits = {}, requestTimeout = 30, spare }: Options = {}) {
+  const use = (name: string, method: Chat) => ({
+    use: defineProvider({
+      name,
+      options: v.optional(v.looseObject({}), {}),
+      setup: () => ({ chat: method }),
+    }),
+    ...limits,
+  })
+  return createTestGateway({
+    server: { requestTimeout },
+    routing: { cooldown: 0 },
+    providers: {
+      ...MOCK_CONFIG.providers,
+      bad: use('bad', chat),
+      ...(spare && { spare: use('spare', spare) }),
+    },
+    models: {
+      ...MOCK_CONFIG.models,
+      'bad/one': {
+        pricing: { prompt: '0.000001', completion: '0.000002' },
+        capabilities: ['STREAMING'],
+        deployments: [
+          { provider: 'bad', model: 'one' },
+          ...(spare ? [{ provider: 'spare', model: 'one', priority: 1 }] : []),
+        ],
+      },
+    },
+  })
+}
+
+/** Asks the bad model, and meanwhile a good one until the bad one has answered. */
+async function besideOthers(t: TestGateway, stream: boolean) {
+  const bad = t.chat({ ...ask, stream })
+  for (let answer; !answer;) {
+    const other = await t.chat(hello)
+    expect(other.status).toBe(200)
+    answer = await Promise.race([bad, turn(undefined)])
+  }
+  return bad
+}
+
+const errorIn = ({ text }: { text: string }) =>
+  eventsOf(text).find((event) => event.error)?.error.code
+
+/** Nothing of the calls is left. */
+async function expectEnded(t: TestGateway) {
+  await eventually(() => expect(t.gateway.running.size).toBe(0))
+}
+
+describe('a provider that never ends', () => {
+  it('after it was asked ends by the time for a first part, or for the request', async () => {
+    await using t = await withProvider(() => NEVER, {
+      limits: { firstPartTimeout: 0.3 },
+      requestTimeout: 1,
+    })
+    for (const stream of [true, false]) {
+      const answer = await besideOthers(t, stream)
+      expect([answer.status, answer.json.error.code]).toEqual([504, 'upstream_timeout'])
+    }
+    await expectEnded(t)
+  })
+
+  it('in the middle of a stream ends by the time without content', async () => {
+    async function* chat() {
+      yield says('Half')
+      await NEVER
+    }
+    await using t = await withProvider(async () => chat(), { limits: { idleTimeout: 0.3 } })
+    const answer = await besideOthers(t, true)
+    expect(answer.text).toContain('Half')
+    expect(errorIn(answer)).toBe('upstream_timeout')
+    await expectEnded(t)
+  })
+
+  it('while it sends keep-alives ends by the time without content', async () => {
+    async function* chat() {
+      yield says('Half')
+      for (;;) {
+        await sleep(1)
+        yield EMPTY
+      }
+    }
+    await using t = await withProvider(async () => chat(), { limits: { idleTimeout: 0.3 } })
+    expect(errorIn(await besideOthers(t, true))).toBe('upstream_timeout')
+    await expectEnded(t)
+  })
+
+  it('while it sends empty chunks without a pause is a failure', async () => {
+    async function* chat() {
+      for (;;) yield EMPTY
+    }
+    await using t = await withProvider(async () => chat())
+    expect((await besideOthers(t, false)).json.error.code).toBe('upstream_error')
+    expect(errorIn(await besideOthers(t, true))).toBe('upstream_error')
+    await expectEnded(t)
+  })
+
+  it('while it sends text without a pause is a failure once it is too much', async () => {
+    async function* chat() {
+      for (;;) yield says('more and more ')
+    }
+    await using t = await withProvider(async () => chat(), { limits: { maxStream: '2mib' } })
+    expect((await besideOthers(t, false)).json.error.code).toBe('upstream_error')
+    expect(errorIn(await besideOthers(t, true))).toBe('upstream_error')
+    await expectEnded(t)
+  })
+
+  it('at its return, or at the end of its step, keeps no call', async () => {
+    const chat: Chat = async () => ({
+      [Symbol.asyncIterator]: () => ({
+        next: async () => ({ value: says('word '), done: false }),
+        return: () => NEVER,
+      }),
+    })
+    await using t = await withProvider(chat, { limits: { maxStream: '100kib' } })
+    expect(errorIn(await besideOthers(t, true))).toBe('upstream_error')
+    await expectEnded(t)
+  })
+})
+
+describe('an answer that comes late', () => {
+  it.each<[string, (late: PromiseWithResolvers<never>) => void]>([
+    ['as a value', ({ resolve }) => resolve({ choices: [] } as never)],
+    ['as an error', ({ reject }) => reject(new Error('late'))],
+  ])('%s is dropped and counted', async (_what, settle) => {
+    const late = Promise.withResolvers<never>()
+    await using t = await withProvider(() => late.promise, { limits: { firstPartTimeout: 0.3 } })
+    expect((await t.chat({ ...ask, stream: true })).status).toBe(504)
+    settle(late)
+    await eventually(() =>
+      expect(t.gateway.runtime.metrics.text()).toContain('plugin_late_total{plugin="bad"} 1'),
+    )
+  })
+
+  it('in the middle of a stream is dropped and counted', async () => {
+    const late = Promise.withResolvers<never>()
+    async function* chat() {
+      yield says('Half')
+      await late.promise
+    }
+    await using t = await withProvider(async () => chat(), { limits: { idleTimeout: 0.3 } })
+    expect(errorIn(await t.chat({ ...ask, stream: true }))).toBe('upstream_timeout')
+    late.reject(new Error('late'))
+    await eventually(() =>
+      expect(t.gateway.runtime.metrics.text()).toContain('plugin_late_total{plugin="bad"} 1'),
+    )
+  })
+})
+
+it('an answer that is too large is a failure', async () => {
+  const message = { role: 'assistant' as const, content: 'x'.repeat(20_000) }
+  const chat: Chat = async () => ({ choices: [{ index: 0, message, finish_reason: 'stop' }] })
+  await using t = await withProvider(chat, { limits: { maxAnswer: '10kb' } })
+  expect((await t.chat(ask)).json.error.code).toBe('upstream_error')
+})
+
+it('a provider that changes its input is a failure, and the next one gets it unchanged', async () => {
+  const inputs: ChatInput[] = []
+  async function* chat() {
+    yield says('Fine.')
+    yield END
+  }
+  await using t = await withProvider(
+    async ({ input }) => {
+      const [message] = input.messages as unknown as { content: unknown }[]
+      message!.content = 'changed'
+      return chat()
+    },
+    {
+      spare: async ({ input }) => {
+        inputs.push(input)
+        return chat()
+      },
+    },
+  )
+  const answer = await t.chat(ask)
+  expect(answer.json.choices[0].message.content).toBe('Fine.')
+  expect(inputs[0]!.messages).toEqual(hello.messages)
+  expect(t.logged.join('\n')).toContain('TypeError')
+})
