@@ -180,6 +180,7 @@ export const VENDORS: readonly StarterVendor[] = [
         upstream: 'mistral-ocr-2512',
         name: 'Mistral OCR 3',
         pricing: { page: '0.002' },
+        capabilities: [],
       },
     },
   },

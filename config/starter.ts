@@ -87,6 +87,7 @@ const OCR: Offer = {
       description: 'Reads English documents on the machine of the gateway.',
       free_tier: true,
       pricing: { page: '0' },
+      capabilities: [],
       deployments: [{ provider: 'tesseract', model: 'tesseract' }],
     },
   },

@@ -8,6 +8,7 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { dirname, extname, join, relative, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import * as v from 'valibot'
+import { lacks } from '../models/capabilities.ts'
 import type { Catalog, Modality } from '../models/catalog.ts'
 import { OVERRIDE, readEnvironment, resolveEnvironment, type Environment } from './environment.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
@@ -199,8 +200,9 @@ export function checkProviders(
   catalog: Catalog,
   providers: ReadonlyMap<string, Provider>,
 ): ConfigIssue[] {
-  return catalog.all().flatMap(({ id, modality, capabilities, deployments }) => {
-    const edits = modality === 'image' && capabilities.has('REFERENCES')
+  return catalog.all().flatMap((model) => {
+    const { id, modality, deployments } = model
+    const edits = modality === 'image' && !lacks(model, 'REFERENCES')
     return deployments.flatMap((deployment, index) => {
       const provider = providers.get(deployment.provider)
       if (!provider) return []

@@ -14,27 +14,12 @@ import {
 } from '../money/money.ts'
 import { MAX_WORD, nearest } from '../errors/nearest.ts'
 import type { DeploymentLimits } from '../lifetime/scope.ts'
+import { CAPABILITIES, type Capability } from './capabilities.ts'
 
 /** Families of endpoints. */
 const MODALITIES = ['chat', 'image', 'ocr', 'speech', 'transcription'] as const
 /** The family of endpoints that a model belongs to. */
 export type Modality = (typeof MODALITIES)[number]
-
-/** Capabilities that a model can have. `CHOICES`: its upstream answers `n` above 1 in one request. */
-const CAPABILITIES = [
-  'STREAMING',
-  'TOOLS',
-  'VISION',
-  'STRUCTURED_OUTPUTS',
-  'REASONING',
-  'AUDIO_INPUT',
-  'FILE_INPUT',
-  'LOGPROBS',
-  'TIMESTAMPS',
-  'DIARIZATION',
-  'REFERENCES',
-  'CHOICES',
-] as const
 
 /** One way to serve a model: a provider instance and the name the upstream knows the model by. */
 export interface Deployment {
@@ -62,7 +47,8 @@ export interface Model {
   /** Plain decimal strings of USD per unit. */
   readonly pricing: Pricing
   readonly prices: Prices
-  readonly capabilities: ReadonlySet<string>
+  /** Undefined where the entry says nothing; `lacks` (`capabilities.ts`) tells what is refused. */
+  readonly capabilities: ReadonlySet<Capability> | undefined
   /** Tokens. */
   readonly contextLength?: number
   /** Tokens. */
@@ -118,7 +104,7 @@ const modelSchema = v.strictObject({
   modality: v.optional(v.picklist(MODALITIES)),
   free_tier: v.optional(v.boolean(), false),
   pricing: pricingSchema,
-  capabilities: v.optional(v.array(v.picklist(CAPABILITIES)), []),
+  capabilities: v.optional(v.array(v.picklist(CAPABILITIES))),
   context_length: tokens,
   max_output_tokens: tokens,
   name: v.optional(v.string()),
@@ -239,7 +225,7 @@ function toModel(id: string, entry: ModelEntry): Model {
     if (prices[name] !== undefined) pricing[name] = formatPrice(prices[name])
   }
   const { name, description, context_length, max_output_tokens } = entry
-  const capabilities = new Set<string>(entry.capabilities)
+  const capabilities = entry.capabilities && new Set(entry.capabilities)
   return {
     id,
     vendor,
@@ -259,7 +245,7 @@ function toModel(id: string, entry: ModelEntry): Model {
       owned_by: vendor,
       free_tier: entry.free_tier,
       pricing,
-      capabilities: [...capabilities],
+      capabilities: [...(capabilities ?? [])],
       name,
       description,
       context_length,

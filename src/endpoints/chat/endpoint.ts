@@ -1,5 +1,6 @@
 /** Chat in its one normal form, requests of OpenAI's Chat Completions API and chunks; and what all client forms of it share. */
 import { InvalidRequest } from '../../errors/errors.ts'
+import { lackOf, lacks } from '../../models/capabilities.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
 import { randomId } from '../../state/ids.ts'
 import type { Call, Endpoint, WireFormat } from '../../pipeline/pipeline.ts'
@@ -34,10 +35,10 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
     const required = requiredCapabilities(input)
     for (const capability of CAPABILITIES) {
       const param = required[capability]
-      if (param === undefined || model.capabilities.has(capability)) continue
+      if (param === undefined || !lacks(model, capability)) continue
       throw new InvalidRequest(
         'unsupported_parameter',
-        `${model.id} cannot honour ${param}: it lacks the capability ${capability}.`,
+        `${model.id} cannot honour ${param}: ${lackOf(capability)}.`,
         { param },
       )
     }
@@ -46,9 +47,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   toUpstream(input, model) {
     const outbound = outboundChat(input)
     // A model that cannot stream answers whole; the client still gets a stream.
-    return input.stream && !model.capabilities.has('STREAMING')
-      ? { ...outbound, stream: false }
-      : outbound
+    return input.stream && lacks(model, 'STREAMING') ? { ...outbound, stream: false } : outbound
   },
 
   normalize(call, answer: ChatCompletion | AsyncIterable<ChatChunk>, signal) {

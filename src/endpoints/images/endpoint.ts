@@ -1,5 +1,6 @@
 /** Image generations and edits in their one normal form: two operations of one family. */
 import { modelNames } from '../../models/allowlist.ts'
+import { lackOf, lacks } from '../../models/capabilities.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
@@ -16,7 +17,7 @@ const common = {
   billing,
   guard: guardAdapter,
 
-  toUpstream: (input, model) => outboundImage(input, model.capabilities.has('STREAMING')),
+  toUpstream: (input, model) => outboundImage(input, !lacks(model, 'STREAMING')),
 
   normalize(
     { request, model },
@@ -48,11 +49,11 @@ export const editImage: Endpoint<ImageRequest, ImagePart> = {
   ...common,
   operation: 'editImage',
   check(_input, model, catalog) {
-    if (model.capabilities.has('REFERENCES')) return
-    const able = catalog.all().filter((one) => one.capabilities.has('REFERENCES'))
+    if (!lacks(model, 'REFERENCES')) return
+    const able = catalog.all().filter((one) => !lacks(one, 'REFERENCES'))
     throw new InvalidRequest(
       'references_not_supported',
-      `${model.id} cannot edit images: it lacks the capability REFERENCES. Models that have it: ${modelNames(able)}.`,
+      `${model.id} cannot edit images: ${lackOf('REFERENCES')}. Models that have it: ${modelNames(able)}.`,
       { param: 'model' },
     )
   },

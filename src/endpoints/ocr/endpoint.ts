@@ -1,5 +1,6 @@
 /** OCR in its one normal form. */
 import { InvalidRequest } from '../../errors/errors.ts'
+import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { OcrResult } from '../../plugin.ts'
 import { billing, usageOf } from './billing.ts'
@@ -20,10 +21,10 @@ export const ocr: Endpoint<OcrRequest, OcrPart> = {
 
   check(input, model) {
     const param = ANNOTATION_FORMATS.find((name) => input[name] !== undefined)
-    if (param === undefined || model.capabilities.has('STRUCTURED_OUTPUTS')) return
+    if (param === undefined || !lacks(model, 'STRUCTURED_OUTPUTS')) return
     throw new InvalidRequest(
       'unsupported_parameter',
-      `${model.id} cannot honour ${param}: it lacks the capability STRUCTURED_OUTPUTS.`,
+      `${model.id} cannot honour ${param}: ${lackOf('STRUCTURED_OUTPUTS')}.`,
       { param },
     )
   },

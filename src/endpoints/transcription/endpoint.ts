@@ -1,4 +1,5 @@
 /** Transcriptions in their one normal form. */
+import { lackOf, lacks, type Capability } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
@@ -20,7 +21,7 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
   billing,
   guard: guardAdapter,
   check: checkCapabilities,
-  toUpstream: (input, model) => outboundTranscription(input, model.capabilities.has('STREAMING')),
+  toUpstream: (input, model) => outboundTranscription(input, !lacks(model, 'STREAMING')),
 
   normalize({ request, model }, answer: Transcription | AsyncIterable<TranscriptionEvent>, signal) {
     const transcript = new NormalizeTranscript(request.input)
@@ -37,27 +38,27 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
 }
 
 /** The capability that a format needs. */
-const CAPABILITIES: Readonly<Record<string, string>> = {
+const CAPABILITIES: Readonly<Record<string, Capability>> = {
   srt: 'TIMESTAMPS',
   vtt: 'TIMESTAMPS',
   verbose_json: 'TIMESTAMPS',
   diarized_json: 'DIARIZATION',
 }
 
-function checkCapabilities(input: TranscriptionRequest, { id, capabilities }: Model): void {
+function checkCapabilities(input: TranscriptionRequest, model: Model): void {
   const { response_format: format, include } = input
   const capability = CAPABILITIES[format]
-  if (capability && !capabilities.has(capability)) {
+  if (capability && lacks(model, capability)) {
     throw new InvalidRequest(
       'unsupported_value',
-      `${id} cannot make transcripts in the format ${format}: it lacks the capability ${capability}.`,
+      `${model.id} cannot make transcripts in the format ${format}: ${lackOf(capability)}.`,
       { param: 'response_format' },
     )
   }
-  if (include?.length && !capabilities.has('LOGPROBS')) {
+  if (include?.length && lacks(model, 'LOGPROBS')) {
     throw new InvalidRequest(
       'unsupported_parameter',
-      `${id} cannot honour include: it lacks the capability LOGPROBS.`,
+      `${model.id} cannot honour include: ${lackOf('LOGPROBS')}.`,
       { param: 'include' },
     )
   }

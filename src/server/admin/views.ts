@@ -99,7 +99,7 @@ export function modelView(model: Model, routing: Routing) {
     modality: model.modality,
     free_tier: model.freeTier,
     pricing: model.pricing,
-    capabilities: [...model.capabilities],
+    capabilities: model.capabilities ? [...model.capabilities] : null,
     deployments: model.deployments.map((deployment) => {
       const health = routing.healthOf(deployment).report()
       return {
