@@ -3,6 +3,9 @@
 /** Releases what was acquired, for example a lease at the ledger or a connection. */
 type Finalizer = () => unknown
 
+/** Receives what a callback throws. What the report itself throws is dropped. */
+type Report = (error: unknown) => void
+
 /**
  * The resources of one call. Finalizers run in reverse order, each exactly once. One that throws is reported and does not
  * stop the others. A finalizer that is added after the end runs at once, so an acquisition that was under way when the
@@ -10,10 +13,10 @@ type Finalizer = () => unknown
  */
 export class Scope {
   #finalizers: Finalizer[] | undefined = []
-  readonly #report: (error: unknown) => void
+  readonly #report: Report
 
-  /** @param report receives what finalizers throw; must not throw */
-  constructor(report: (error: unknown) => void) {
+  /** @param report receives what finalizers throw */
+  constructor(report: Report) {
     this.#report = report
   }
 
@@ -41,11 +44,19 @@ export class Scope {
   #run(finalizer: Finalizer): Promise<unknown> | undefined {
     try {
       const result = finalizer()
-      if (result instanceof Promise) return result.catch(this.#report)
+      if (result instanceof Promise) return result.catch((error) => tell(this.#report, error))
     } catch (error) {
-      this.#report(error)
+      tell(this.#report, error)
     }
     return undefined
+  }
+}
+
+function tell(report: Report, error: unknown): void {
+  try {
+    report(error)
+  } catch {
+    // A log that cannot be written must not keep anything from being released.
   }
 }
 
@@ -83,22 +94,33 @@ export class AbortScope extends AbortController {
   /** Learns of answers of a plugin that come after nothing waits for them any more. */
   late: LateAnswers | undefined = undefined
   readonly #listeners: (() => void)[] = []
+  readonly #report: Report
 
-  /** @param survives a class of abort reasons that do not end the scope */
-  constructor(survives?: new () => Error) {
+  /**
+   * @param report receives what listeners throw
+   * @param survives a class of abort reasons that do not end the scope
+   */
+  constructor(report: Report, survives?: new () => Error) {
     super()
+    this.#report = report
     this.survives = survives
     const signal: ScopeSignal = this.signal
     signal[SCOPE] = this
   }
 
-  /** Aborts the signal, then calls the listeners. Only the first call has an effect. */
+  /** Aborts the signal, then calls the listeners. Only the first call has an effect. One that throws does not stop the others. */
   override abort(reason?: unknown): void {
     super.abort(reason)
-    for (const listener of this.#listeners.splice(0)) listener()
+    for (const listener of this.#listeners.splice(0)) {
+      try {
+        listener()
+      } catch (error) {
+        tell(this.#report, error)
+      }
+    }
   }
 
-  /** @param listener called once, after the signal was aborted; must not throw */
+  /** @param listener called once, after the signal was aborted */
   on(listener: () => void): void {
     this.#listeners.push(listener)
   }
@@ -115,7 +137,7 @@ export function abortScopeOf(signal: AbortSignal): AbortScope | undefined {
 
 /**
  * Adds a listener to the scope of a signal, or to the signal itself where it has none.
- * @param listener called once, when the signal is aborted; must not throw
+ * @param listener called once, when the signal is aborted
  */
 export function onAbort(signal: AbortSignal, listener: () => void): void {
   const scope = abortScopeOf(signal)
@@ -202,6 +224,12 @@ export interface Timeout {
 /** The timeouts of one owner, which calls {@link Timeouts.tick} at regular intervals. */
 export class Timeouts {
   readonly #timeouts: ManagedTimeout[] = []
+  readonly #report: Report
+
+  /** @param report receives what timeouts throw */
+  constructor(report: Report) {
+    this.#report = report
+  }
 
   /** @param onTimeout called once, at the first tick after `delayMs`; receives the time of the tick (steady ms) */
   set(delayMs: number, onTimeout: (now: number) => void): Timeout {
@@ -210,10 +238,16 @@ export class Timeouts {
     return timeout
   }
 
-  /** @param now steady ms, of `performance.now()` */
+  /** A timeout that throws does not stop the others. @param now steady ms, of `performance.now()` */
   tick(now: number): void {
     // A copy: a timeout that fires may clear others.
-    for (const timeout of this.#timeouts.toReversed()) timeout.tick(now)
+    for (const timeout of this.#timeouts.toReversed()) {
+      try {
+        timeout.tick(now)
+      } catch (error) {
+        tell(this.#report, error)
+      }
+    }
   }
 }
 
@@ -246,8 +280,11 @@ class ManagedTimeout implements Timeout {
     this.#now = now
     if (this.#at > now) return
     this.#at = Infinity
-    this.#onTimeout(now)
-    if (this.#at === Infinity) this.clear()
+    try {
+      this.#onTimeout(now)
+    } finally {
+      if (this.#at === Infinity) this.clear()
+    }
   }
 }
 

@@ -33,7 +33,6 @@ import type {
   Settled,
   UsageFlag,
 } from '../state/ledger/ledger.ts'
-import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { ChatCompletion, Flow, SearchResult, Provider, Step } from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
@@ -97,8 +96,6 @@ export interface Runtime {
   readonly routing: Routing
   readonly holds: HoldEstimator
   readonly metrics: Metrics
-  /** Takes the secrets of the configuration out of texts of vendors and plugins. */
-  readonly mask: Mask
   readonly usageFindings: UsageFindings
   /** Undefined when the operator switched the access log off. */
   readonly access: AccessLog | undefined
@@ -327,6 +324,8 @@ export class Call {
   #abortScopes: AbortScope[] | undefined = undefined
   #timeouts: Timeouts | undefined = undefined
   #deadline: number
+  /** Finalizers, listeners and timeouts have no caller that could receive their errors. */
+  readonly #onThrown: (error: unknown) => void
 
   constructor({ id, path, endpoint, format, incoming, runtime }: CallInit) {
     this.id = id
@@ -335,7 +334,8 @@ export class Call {
     this.format = format
     this.incoming = incoming
     this.runtime = runtime
-    this.scope = new Scope((error) => runtime.log.error(`${id}: a finaliser failed`, error))
+    this.#onThrown = (error) => runtime.log.error(`${id}: a callback failed`, error)
+    this.scope = new Scope(this.#onThrown)
     this.#deadline = this.#began + runtime.config.server.requestTimeout * 1000
   }
 
@@ -364,7 +364,7 @@ export class Call {
    * @param survives a class of abort reasons that do not end this part
    */
   abortScope(survives?: new () => Error): AbortScope {
-    const scope = new AbortScope(survives)
+    const scope = new AbortScope(this.#onThrown, survives)
     if (this.#abortScopes) this.#abortScopes.push(scope)
     else this.#abortScopes = [scope]
     if (this.#reason !== undefined) this.#abortAll(this.#reason)
@@ -420,7 +420,7 @@ export class Call {
    * cheap. Restarting one may make it early by as much.
    */
   timeout(delayMs: number, onTimeout: (now: number) => void): Timeout {
-    return (this.#timeouts ??= new Timeouts()).set(delayMs, onTimeout)
+    return (this.#timeouts ??= new Timeouts(this.#onThrown)).set(delayMs, onTimeout)
   }
 
   /** Called by the gateway's one timer. @param now steady ms, of `performance.now()` */

@@ -39,6 +39,20 @@ it('a finalizer that throws or rejects is reported, and the others run', async (
   expect(events).toEqual(['reported thrown', 'reported rejected', 'first'])
 })
 
+it('a report that throws keeps no finalizer from running', async () => {
+  const events: string[] = []
+  const scope = new Scope(() => {
+    throw new Error('the log cannot be written')
+  })
+  scope.defer(() => events.push('first'))
+  scope.defer(() => Promise.reject(new Error('rejected')))
+  scope.defer(() => {
+    throw new Error('thrown')
+  })
+  await scope.close()
+  expect(events).toEqual(['first'])
+})
+
 it('a finalizer that is added after the end runs at once', () => {
   const { scope, events } = recording()
   scope.close()

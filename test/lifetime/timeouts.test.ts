@@ -4,8 +4,12 @@ import { Timeouts, type Timeout } from '../../src/lifetime/scope.ts'
 beforeEach(() => void vi.useFakeTimers({ now: 0, toFake: ['performance'] }))
 afterEach(() => void vi.useRealTimers())
 
+function fail(error: unknown): void {
+  throw error
+}
+
 it('a timeout fires once, at the first tick after its delay', () => {
-  const timeouts = new Timeouts()
+  const timeouts = new Timeouts(fail)
   const fired: number[] = []
   timeouts.set(100, (now) => fired.push(now))
   for (const now of [50, 99, 130, 400]) timeouts.tick(now)
@@ -13,7 +17,7 @@ it('a timeout fires once, at the first tick after its delay', () => {
 })
 
 it('a restarted timeout counts from the last tick; a cleared one does not fire', () => {
-  const timeouts = new Timeouts()
+  const timeouts = new Timeouts(fail)
   const fired: string[] = []
   const restarted = timeouts.set(100, () => fired.push('restarted'))
   const cleared = timeouts.set(100, () => fired.push('cleared'))
@@ -27,7 +31,7 @@ it('a restarted timeout counts from the last tick; a cleared one does not fire',
 })
 
 it('a timeout that is restarted while it fires, fires again', () => {
-  const timeouts = new Timeouts()
+  const timeouts = new Timeouts(fail)
   let fired = 0
   const repeated: Timeout = timeouts.set(100, () => {
     if (++fired < 3) repeated.restart()
@@ -37,7 +41,7 @@ it('a timeout that is restarted while it fires, fires again', () => {
 })
 
 it('a timeout that fires may clear others', () => {
-  const timeouts = new Timeouts()
+  const timeouts = new Timeouts(fail)
   const fired: number[] = []
   const all: Timeout[] = Array.from({ length: 4 }, (_, i) =>
     timeouts.set(100, () => {
@@ -47,4 +51,19 @@ it('a timeout that fires may clear others', () => {
   )
   timeouts.tick(100)
   expect(fired).toHaveLength(1)
+})
+
+it('a timeout that throws is reported, is over, and the others fire', () => {
+  const events: string[] = []
+  const timeouts = new Timeouts((error) => {
+    events.push(`reported ${(error as Error).message}`)
+    throw new Error('the report throws too')
+  })
+  timeouts.set(100, () => events.push('first'))
+  timeouts.set(100, () => {
+    throw new Error('thrown')
+  })
+  timeouts.set(100, () => events.push('third'))
+  for (const now of [100, 300]) timeouts.tick(now)
+  expect(events).toEqual(['third', 'reported thrown', 'first'])
 })
