@@ -11,8 +11,7 @@ import { buildCatalog } from '../models/catalog.ts'
 import { inTime } from '../lifetime/scope.ts'
 import { checkProviders, type LoadedConfig } from '../config/config.ts'
 import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
-import { secretsIn } from '../errors/issues.ts'
-import { Mask } from '../observe/mask.ts'
+import { redact } from '../errors/issues.ts'
 import { createDownloader } from '../upstream/download.ts'
 import { internalChat, setUpGuards } from './guard-setup.ts'
 import { Escalations } from '../guard/escalations.ts'
@@ -78,9 +77,7 @@ export async function createGateway(
   loaded: LoadedConfig,
   options: { readonly log?: ConsolaInstance } = {},
 ): Promise<Gateway> {
-  const mask = new Mask()
-  mask.use(secretsOf(loaded))
-  const log = mask.over(options.log ?? createLog(loaded))
+  const log = options.log ?? createLog(loaded)
   const metrics = new Metrics()
   const running = new RunningCalls()
   const access = new AccessLog({ format: loaded.config.log.format })
@@ -90,14 +87,16 @@ export async function createGateway(
     call.scope.defer(() => running.delete(call))
   })
   let settings: Pick<LoadedConfig, 'config' | 'secrets'> = loaded
-  const faults = new Faults({ log, metrics, clean: (text) => mask.clean(text) })
+  const clean = (text: string) => {
+    return redact(text, { path: [], value: settings.config, secrets: settings.secrets })
+  }
+  const faults = new Faults({ log, metrics, clean })
   const usageFindings = new UsageFindings(metrics, log)
   const common = {
     access,
     faults,
     log,
     metrics,
-    mask,
     usageFindings,
     routing,
     holds: new HoldEstimator(),
@@ -116,7 +115,7 @@ export async function createGateway(
     () => generation.runtime.config.server.limits.bodyMemory ?? memory,
     (why) => metrics.bodyRefused(why),
   )
-  const timer = startTimer({ running, access, ledger, log, bodies })
+  const timer = startTimer({ running, access, faults, ledger, log, bodies })
 
   let [stopping, faulty] = [false, false]
   return {
@@ -153,8 +152,6 @@ export async function createGateway(
       })
     },
     async reload(next) {
-      // Calls of the configuration before may still fail.
-      mask.use([...secretsOf(settings), ...secretsOf(next)])
       const fresh = generationOf(await assemble(next, common), shared)
       const old = generation
       generation = fresh
@@ -181,10 +178,6 @@ export async function createGateway(
     retired.delete(old)
     await old.close()
   }
-}
-
-function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'secrets'>): string[] {
-  return secretsIn({ path: [], value: config, secrets })
 }
 
 /** Each deployment of these providers has failed once. */
@@ -224,17 +217,19 @@ async function open(
 function startTimer({
   running,
   access,
+  faults,
   ledger,
   log,
   bodies,
 }: Pick<Gateway, 'running' | 'bodies'> &
-  Pick<Shared, 'access' | 'ledger' | 'log'>): NodeJS.Timeout {
+  Pick<Shared, 'access' | 'faults' | 'ledger' | 'log'>): NodeJS.Timeout {
   // By the monotonic clock: leases expire by another clock than the wall clock.
   let renewAt = performance.now() + RENEW_MS
   const timer = setInterval(() => {
     const now = performance.now()
     for (const call of running) call.tick(now)
     access.flush()
+    faults.tick()
     bodies.tick()
     if (performance.now() < renewAt) return
     renewAt = performance.now() + RENEW_MS
@@ -268,7 +263,6 @@ interface Shared extends Common {
 }
 
 interface Common {
-  readonly mask: Mask
   /** Shared by all configurations: calls of an old one still end. */
   readonly access: AccessLog
   readonly faults: Faults

@@ -1,6 +1,7 @@
 /** Errors that no call received: whose they are, and whether the process can go on. */
 import { sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { LineLimit } from './line-limit.ts'
 import type { Metrics } from './metrics.ts'
 
 /** The event of Node.js that brought an error. */
@@ -43,10 +44,11 @@ interface Frame {
 const CORE = fileURLToPath(new URL('..', import.meta.url))
 const FRAME = /^\s+at (?:.* \()?((?:file:\/\/|\/|[A-Za-z]:\\)[^()]*?)(:\d+:\d+)\)?$/gm
 const SOCKET = /^(?:ECONNRESET|EPIPE|ETIMEDOUT|ERR_STREAM_\w+)$/
+/** Keys of clients, and credentials in headers. */
+const CREDENTIAL = /\b(?:sk-[\w-]{8,}|Bearer \S+)/g
 const MESSAGE_LIMIT = 500
 /** A plugin with this many exceptions within {@link WINDOW_MS} counts as broken. */
 const EXCEPTION_LIMIT = 10
-const LINE_LIMIT = 10
 const WINDOW_MS = 60_000
 
 /** The faults of one process. */
@@ -56,11 +58,20 @@ export class Faults {
   /** Instances by the file or folder of their plugin. */
   readonly #roots = new Map<string, Set<string>>()
   readonly #exceptions = new Map<string, Recent>()
-  readonly #lines = new Map<string, Recent>()
+  /** By event, origin and message: a plugin that floods the log hides no other, and none of its own other messages. */
+  readonly #lines: LineLimit
 
   constructor(options: FaultsOptions) {
     this.#options = options
     this.#now = options.now ?? (() => performance.now())
+    this.#lines = new LineLimit((count, line) => {
+      attempt(() => options.log.warn(`${line} (${count} more within a minute were not logged)`))
+    })
+  }
+
+  /** Tells what was left out of the log; called at regular intervals. */
+  tick(): void {
+    this.#lines.tick(this.#now())
   }
 
   /** Says whose code a file is, or what is below a folder. @param instance name of a configured plugin */
@@ -76,7 +87,7 @@ export class Faults {
     this.#options.metrics.faulted(kind, origin)
     const ofSocket = origin === 'unknown' && SOCKET.test(String(codeOf(error)))
     const action = ofSocket ? 'continue' : this.#actionFor(kind, origin)
-    this.#log(ofSocket ? 'warn' : 'error', `${kind} ${origin}`, error, frame)
+    attempt(() => this.#log(ofSocket ? 'warn' : 'error', `${kind} ${origin}`, error, frame))
     return { instances, action }
   }
 
@@ -84,7 +95,8 @@ export class Faults {
     // A rejected promise leaves no half-run synchronous code behind, and its call still ends by its deadline.
     if (kind === 'unhandledRejection') return 'continue'
     if (!origin.startsWith('plugin:')) return 'stop'
-    const recent = recentOf(this.#exceptions, origin)
+    const recent = this.#exceptions.get(origin) ?? new Recent()
+    this.#exceptions.set(origin, recent)
     return recent.count(this.#now()) < EXCEPTION_LIMIT ? 'continue' : 'stop'
   }
 
@@ -116,14 +128,13 @@ export class Faults {
 
   #log(level: 'error' | 'warn', what: string, error: unknown, frame: Frame | undefined): void {
     const { log, clean } = this.#options
-    const lines = recentOf(this.#lines, what)
-    const dropped = lines.dropped
-    if (lines.count(this.#now()) > LINE_LIMIT) return
+    const masked = (text: string) => clean(text).replaceAll(CREDENTIAL, '[secret]')
     const { name, message, stack } = detailsOf(error)
-    const text = clean(message).replaceAll(/\s+/g, ' ').slice(0, MESSAGE_LIMIT)
-    const more = dropped > 0 ? ` (${dropped} more were not logged)` : ''
-    log[level](`${what}: ${name}: ${text}${frame ? ` at ${frame.place}` : ''}${more}`)
-    if (stack) log.debug(clean(stack))
+    const text = masked(message).replaceAll(/\s+/g, ' ').slice(0, MESSAGE_LIMIT)
+    const line = `${what}: ${name}: ${text}`
+    if (!this.#lines.admits(line, this.#now())) return
+    log[level](frame ? `${line} at ${frame.place}` : line)
+    if (stack) log.debug(masked(stack))
   }
 }
 
@@ -132,11 +143,6 @@ class Recent {
   #since = -Infinity
   #count = 0
 
-  /** How many of the last window were more than {@link LINE_LIMIT}. */
-  get dropped(): number {
-    return Math.max(0, this.#count - LINE_LIMIT)
-  }
-
   /** @returns how many there were in this window, with the new one */
   count(now: number): number {
     if (now - this.#since >= WINDOW_MS) [this.#since, this.#count] = [now, 0]
@@ -144,12 +150,13 @@ class Recent {
   }
 }
 
-function recentOf(map: Map<string, Recent>, key: string): Recent {
-  const known = map.get(key)
-  if (known) return known
-  const made = new Recent()
-  map.set(key, made)
-  return made
+/** Logs. A log that cannot be written must not end the process in the middle of its calls. */
+function attempt(log: () => void): void {
+  try {
+    log()
+  } catch {
+    // The fault is counted.
+  }
 }
 
 function* framesOf(error: unknown): Generator<Frame> {
