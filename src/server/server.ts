@@ -34,6 +34,7 @@ import {
 } from '../errors/errors.ts'
 import type { BodyOwner } from '../gateway/body-budget.ts'
 import type { Gateway } from '../gateway/gateway.ts'
+import { LineLimit } from '../observe/line-limit.ts'
 import { warmUp } from '../patterns/patterns.ts'
 import { requestId } from '../state/ids.ts'
 import { Call, ClientDisconnected } from '../pipeline/pipeline.ts'
@@ -69,7 +70,6 @@ const KEEP_ALIVE_MS = 75_000
 /** Descriptors that are not for clients. */
 const OWN_DESCRIPTORS = 256
 const MIN_CONNECTIONS = 32
-const DROP_LOG_MS = 60_000
 const DEFAULT_HEADERS_ALLOWED = 'authorization, content-type, x-session-id'
 /** Bytes of a refused upload that are still read, so that the client reads the refusal. */
 const LINGER_BYTES = 16 * 1024 * 1024
@@ -113,17 +113,20 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
 }
 
 /** Leaves descriptors for vendors, the state and files: a process without any can neither answer nor write. */
-function limitConnections(server: NodeServer, gateway: Gateway): void {
+function limitConnections(server: NodeServer, { runtime: { log } }: Gateway): void {
+  const lines = new LineLimit(() => {}, 1)
+  const warn = (message: string) => {
+    if (lines.admits(message, performance.now())) log.warn(message)
+  }
+  // It goes on accepting: a connection that could not be accepted is one that was not made.
+  server.on('error', (error) => warn(`a connection could not be accepted: ${error.message}`))
   const descriptors = openFilesLimit()
   if (descriptors === undefined) return
   server.maxConnections = Math.max(descriptors - OWN_DESCRIPTORS, MIN_CONNECTIONS)
-  let saidAt = -Infinity
+  const { maxConnections } = server
   server.on('drop', () => {
-    const now = performance.now()
-    if (now - saidAt < DROP_LOG_MS) return
-    saidAt = now
-    gateway.runtime.log.warn(
-      `connections above ${server.maxConnections} are closed: raise the limit of open files (ulimit -n)`,
+    warn(
+      `connections above ${maxConnections} are closed: raise the limit of open files (ulimit -n)`,
     )
   })
 }

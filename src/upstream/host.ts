@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import type { ConsolaInstance } from 'consola'
 import { ofetch } from 'ofetch'
-import { Pool, type Dispatcher } from 'undici'
+import { Client, Pool, type Dispatcher } from 'undici'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { abortScopeOf, type DeploymentLimits } from '../lifetime/scope.ts'
 import type { Host, UpstreamRequest, UpstreamResponse } from '../plugin.ts'
@@ -48,7 +48,9 @@ export function createHost(
   log: ConsolaInstance,
   download: Downloader = refuseDownloads,
 ): ClosableHost {
-  const pools = new Pools(settings.connections)
+  const pools = new Pools(settings.connections, (error) => {
+    log.error(`${name}: a connection failed in an unforeseen way`, error)
+  })
   const host: Host = {
     name,
     log: log.withTag(name),
@@ -76,12 +78,15 @@ interface Target {
 /** One pool per origin. */
 class Pools {
   readonly #connections: number
+  readonly #onError: (error: unknown) => void
   readonly #pools = new Map<string, Pool>()
   /** Most plugins send all their requests to one address. */
   #last: Target | undefined
 
-  constructor(connections: number) {
+  /** @param onError receives errors that belong to no request */
+  constructor(connections: number, onError: (error: unknown) => void) {
     this.#connections = connections
+    this.#onError = onError
   }
 
   /** @throws an error of undici when the origin is not a valid URL */
@@ -99,7 +104,14 @@ class Pools {
   #poolOf(origin: string): Pool {
     let pool = this.#pools.get(origin)
     if (!pool) {
-      pool = new Pool(origin, { connections: this.#connections, pipelining: 1 })
+      pool = new Pool(origin, {
+        connections: this.#connections,
+        pipelining: 1,
+        factory: (to, options) => {
+          const client: NodeJS.EventEmitter & Dispatcher = new Client(to, options)
+          return client.on('error', this.#onError)
+        },
+      })
       this.#pools.set(origin, pool)
     }
     return pool
