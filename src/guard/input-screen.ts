@@ -65,14 +65,14 @@ export class InputScreen {
   /** Asks remote guards, all at once. The first that blocks decides; the others are not waited for. */
   async remote(): Promise<InputVerdict> {
     const items = this.#items()
-    const { promise, resolve } = Promise.withResolvers<InputVerdict['stop']>()
+    const { promise, resolve, reject } = Promise.withResolvers<InputVerdict['stop']>()
     const asking = this.#init.runners
       .filter(({ local }) => !local)
       .map(async (runner) => {
         const stop = await this.#ask(runner, items)
         if (stop) resolve(stop)
       })
-    void Promise.all(asking).then(() => resolve(undefined))
+    Promise.all(asking).then(() => resolve(undefined), reject)
     return this.#verdict(await promise)
   }
 

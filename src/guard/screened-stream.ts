@@ -178,7 +178,7 @@ export class ScreenedStream<Part> implements Source<Part> {
 
   #read(): void {
     this.#reading = true
-    this.#init.parts
+    void this.#init.parts
       .next()
       .then(
         (batch) => void (this.#arrived = batch),

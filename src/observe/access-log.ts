@@ -82,12 +82,16 @@ export class AccessLog {
     if (this.#batch.length >= BATCH_CHARACTERS) this.flush()
   }
 
-  /** Writes all collected lines at once. */
+  /** Writes all collected lines at once. They are lost where they cannot be written. */
   flush(): void {
     if (!this.#batch) return
     const batch = this.#batch
     this.#batch = ''
-    this.#write(batch)
+    try {
+      this.#write(batch)
+    } catch {
+      // Calls do not depend on their lines.
+    }
   }
 }
 

@@ -53,7 +53,7 @@ export async function startUpstream(first?: FakeResponse): Promise<FakeUpstream>
   let current: Responder = first ?? json({}, 500)
   const requests: ReceivedRequest[] = []
   const server = createServer((incoming, outgoing) => {
-    void serve(incoming, outgoing)
+    serve(incoming, outgoing).catch(() => outgoing.destroy())
   })
 
   async function serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

@@ -48,6 +48,17 @@ describe('the access log', () => {
     expect(writes).toHaveLength(1)
   })
 
+  it('throws nothing where it cannot be written', () => {
+    const log = new AccessLog({
+      format: 'json',
+      write: () => {
+        throw new Error('the disk is full')
+      },
+    })
+    log.add(record)
+    expect(() => log.flush()).not.toThrow()
+  })
+
   it('does not let a batch grow past 64 KiB and a line', () => {
     const { log, writes } = openLog('json')
     for (let i = 0; i < 1000; i++) log.add(record)

@@ -78,7 +78,7 @@ export async function writeBytes(
     }
   }
   await call.end('completed')
-  for (const piece of batch.parts) out.write(piece)
+  for (const piece of batch.parts) void out.write(piece)
   out.end()
 }
 
@@ -132,7 +132,7 @@ export async function writeEvents<Part>(
     out.end(text(batch) + format.last)
   } catch (error) {
     timer.clear()
-    void parts.close()
+    parts.close().catch((thrown: unknown) => call.report(thrown))
     if (!out.headSent || call.outcome === 'cancelled') throw error
     const failure = toGatewayError(error)
     call.errorCode = failure.code

@@ -69,8 +69,11 @@ function record(call: Call): void {
   const { decision } = call
   // Guards in monitor mode may take longer than the call.
   const looking = decision?.complete()
-  if (looking) void looking.then(() => recordDecision(call, decision!, startedAt + call.elapsedMs))
-  else if (decision) recordDecision(call, decision, startedAt + ms)
+  if (looking) {
+    looking
+      .then(() => recordDecision(call, decision!, startedAt + call.elapsedMs))
+      .catch((error: unknown) => call.report(error))
+  } else if (decision) recordDecision(call, decision, startedAt + ms)
   runtime.access?.add({
     at: startedAt,
     requestId: call.id,

@@ -19,7 +19,6 @@ import {
   type KeyLimits,
   type KeySpend,
   type Lease,
-  type Leave,
   type Ledger,
   type LedgerHealth,
   type LedgerItem,
@@ -103,7 +102,7 @@ export class RedisLedger implements Ledger {
   readonly #outbox: Outbox
   readonly #maintenance: Maintenance
   /** Leases that could not be released, with the time of the attempt, steady ms. */
-  readonly #unreleased = new Map<Leave, number>()
+  readonly #unreleased = new Map<Lease, number>()
 
   constructor(
     connection: RedisConnection,
@@ -184,12 +183,11 @@ export class RedisLedger implements Ledger {
   }
 
   /** Never fails: a lease that could not be released is released when Redis is back. */
-  async leave(lease: Leave): Promise<void> {
-    const { account, key, request, slot } = lease
-    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 'rl:@account')
-    const args = [`${key}|${request}`, slot === undefined ? '' : `${slot}`]
+  async leave(lease: Lease): Promise<void> {
+    const { account, key, request } = lease
+    const keys = keysOf(account, 'book', 'ls', 'h')
     try {
-      await this.#connection.ask(() => this.#store.leave(...keys, ...args), LEAVE_MS)
+      await this.#connection.ask(() => this.#store.leave(...keys, `${key}|${request}`), LEAVE_MS)
     } catch {
       this.#remember(lease)
     }
@@ -318,7 +316,7 @@ export class RedisLedger implements Ledger {
   }
 
   /** Keeps a lease until Redis is back. Expired ones are dropped here too, because Redis may refuse for hours while connected. */
-  #remember(lease: Leave): void {
+  #remember(lease: Lease): void {
     this.#forgetExpired()
     this.#unreleased.set(lease, performance.now())
   }

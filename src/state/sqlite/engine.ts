@@ -21,7 +21,6 @@ import type {
   KeyLimits,
   KeySpend,
   Lease,
-  Leave,
   Ledger,
   LedgerHealth,
   LedgerItem,
@@ -194,8 +193,8 @@ export class SqliteLedger implements Ledger {
     return this.#unwritten.waive(lease, this.#book(lease.account))
   }
 
-  leave({ account, request, slot }: Leave): void {
-    this.#books.get(account)?.leave(request, slot === undefined)
+  leave(lease: Lease): void {
+    this.#books.get(lease.account)?.leave(lease.request)
   }
 
   async renew(leases: readonly Lease[]): Promise<void> {
