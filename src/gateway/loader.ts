@@ -121,7 +121,8 @@ export async function loadProvider(
 ): Promise<LoadedProvider> {
   const path = ['providers', instance]
   const { plugin, made } = await load<ProviderPlugin>('provider', path, settings, origin, instance)
-  return { plugin, provider: made }
+  const { deploymentOptions = plugin.deploymentOptions } = made
+  return { plugin: deploymentOptions ? { ...plugin, deploymentOptions } : plugin, provider: made }
 }
 
 /** Loads a search engine. @throws ConfigError with issues at `search.engines.<name>.use` and `.options` */

@@ -37,6 +37,8 @@ export interface ProviderRequest<In> {
  * that the answer is streamed.
  */
 export interface Provider extends Closable {
+  /** Validates the options of the deployments of this instance, in place of the plugin's {@link ProviderPlugin.deploymentOptions}. */
+  readonly deploymentOptions?: Schema<any>
   chat?(request: ProviderRequest<ChatInput>): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
   generateImage?(
     request: ProviderRequest<ImageInput>,

@@ -332,6 +332,23 @@ describe('options of deployments', () => {
     expect(checked.listing).toBe(catalog.listing)
   })
 
+  it('follow from the options of the instance where the provider says so', async () => {
+    const use = defineProvider({
+      name: 'narrow',
+      options: v.object({ none: v.boolean() }),
+      deploymentOptions: v.strictObject({ tags: v.optional(v.boolean(), false) }),
+      setup: ({ none }) => (none ? { deploymentOptions: v.strictObject({}) } : {}),
+    })
+    const catalog = catalogOf({ provider: 'n', options: { tags: true } })
+    const checked = async (none: boolean) => {
+      const { plugin } = await load({ use, options: { none } })
+      return checkDeployments(catalog, new Map([['n', plugin]]), new Set())
+    }
+    expect((await checked(false)).get('a/b')!.deployments[0]!.options).toEqual({ tags: true })
+    const [issue] = await failure(checked(true))
+    expect(issue).toMatchObject({ path: 'models.a/b.deployments.0.options.tags' })
+  })
+
   it('are told when they are wrong', async () => {
     const catalog = catalogOf(
       { provider: 'p', options: { tags: true } },
