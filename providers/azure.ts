@@ -4,7 +4,6 @@
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
-import { createChat } from './openai-compatible/chat.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import {
@@ -15,6 +14,7 @@ import {
   type Quirks,
 } from './openai-compatible/quirks.ts'
 import { effortLevels } from './openai-compatible/reasoning.ts'
+import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
 import { apiKey, baseURL, headersOption } from './shared/options.ts'
 
@@ -34,12 +34,27 @@ const options = v.strictObject({
 
 const deploymentOptions = v.strictObject({
   ...deploymentMembers,
+  api: apiOption,
   /** For a deployment that needs another version. */
   apiVersion: v.optional(apiVersion),
+})
+/** The Responses API is at the surface `v1` only. */
+const withoutResponses = v.strictObject({
+  ...deploymentOptions.entries,
+  api: v.optional(
+    v.picklist(
+      ['auto', 'chat'],
+      'only the surface "v1" has the Responses API; use "auto" or "chat"',
+    ),
+    'auto',
+  ),
 })
 type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
 
 type Surface = v.InferOutput<typeof options>['surface']
+
+/** Marks reasoning of models at Azure. */
+const FORMAT = 'azure-openai-responses-v1'
 
 /** The latest stable versions by Microsoft's documentation. */
 const VERSIONS: Readonly<Record<Surface, string | undefined>> = {
@@ -62,17 +77,23 @@ export default defineProvider({
       headers: sent,
       quirks: own === undefined ? quirks : quirksAt(surface, own),
     })
-    const chat = createChat<DeploymentOptions>(host, (model, own) =>
-      target('chat/completions', model, own),
+    const chat = createEitherChat<DeploymentOptions>(
+      host,
+      (model, own) => target('chat/completions', model, own),
+      (model, own) => ({ ...target('responses', model, own), format: FORMAT }),
+      surface === 'v1',
     )
-    if (surface === 'models') return { chat }
+    if (surface === 'models') return { chat, deploymentOptions: withoutResponses }
     const images = createImages<DeploymentOptions>(host, (path, model, own) =>
       target(`images/${path}`, model, own),
     )
     const audio = createAudio<DeploymentOptions>(host, (path, model, own) =>
       target(`audio/${path}`, model, own),
     )
-    return { chat, ...images, ...audio }
+    const media = { ...images, ...audio }
+    return surface === 'v1'
+      ? { chat, ...media }
+      : { chat, ...media, deploymentOptions: withoutResponses }
   },
 })
 

@@ -5,10 +5,10 @@
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
-import { createChat } from './openai-compatible/chat.ts'
 import { createImages } from './openai-compatible/images.ts'
-import { deploymentOptions, jsonHeaders } from './openai-compatible/options.ts'
+import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf, ROW_NAMES } from './openai-compatible/quirks.ts'
+import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
@@ -21,6 +21,8 @@ const options = v.strictObject({
   quirks: v.optional(v.picklist(ROW_NAMES)),
 })
 
+const deploymentOptions = v.strictObject({ ...deploymentMembers, api: apiOption })
+
 export default defineProvider({
   name: 'openai-compatible',
   options,
@@ -30,8 +32,15 @@ export default defineProvider({
     const sent = jsonHeaders(apiKey ? { authorization: `Bearer ${apiKey}` } : {}, headers)
     const target = (path: string) => ({ url: joinUrl(base, path), headers: sent, quirks })
     const chat = target('chat/completions')
+    const format = row === 'xai' ? 'xai-responses-v1' : 'openai-responses-v1'
+    const responses = { ...target('responses'), format } as const
     return {
-      chat: createChat(host, () => chat),
+      chat: createEitherChat(
+        host,
+        () => chat,
+        () => responses,
+        false,
+      ),
       ...createImages(host, (path) => target(quirks.images?.paths?.[path] ?? `images/${path}`)),
       ...createAudio(host, (path) => target(quirks.audio?.paths?.[path] ?? `audio/${path}`)),
     }

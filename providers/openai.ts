@@ -2,10 +2,10 @@
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
-import { createChat } from './openai-compatible/chat.ts'
 import { createImages } from './openai-compatible/images.ts'
-import { deploymentOptions, jsonHeaders } from './openai-compatible/options.ts'
+import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf } from './openai-compatible/quirks.ts'
+import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
 import { apiKey, baseURL, headersOption } from './shared/options.ts'
 
@@ -18,6 +18,8 @@ const options = v.strictObject({
   organization: v.optional(v.string()),
   project: v.optional(v.string()),
 })
+
+const deploymentOptions = v.strictObject({ ...deploymentMembers, api: apiOption })
 
 export default defineProvider({
   name: 'openai',
@@ -35,8 +37,14 @@ export default defineProvider({
     )
     const target = (path: string) => ({ url: joinUrl(base, path), headers: sent, quirks })
     const chat = target('chat/completions')
+    const responses = { ...target('responses'), format: 'openai-responses-v1' } as const
     return {
-      chat: createChat(host, () => chat),
+      chat: createEitherChat(
+        host,
+        () => chat,
+        () => responses,
+        true,
+      ),
       ...createImages(host, (path) => target(`images/${path}`)),
       ...createAudio(host, (path) => target(`audio/${path}`)),
     }

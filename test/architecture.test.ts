@@ -93,10 +93,12 @@ const SHARED_BY_PROVIDERS = 'providers/shared/'
 
 /** Plugins that build upon the folder of another one. */
 const KIN: Readonly<Record<string, readonly string[]>> = {
-  'providers/azure': ['providers/openai-compatible/'],
+  'providers/azure': ['providers/openai-compatible/', 'providers/openai-responses/'],
   'providers/bedrock': ['providers/openai-compatible/', 'providers/anthropic/'],
   'providers/mistral': ['providers/openai-compatible/'],
-  'providers/openai': ['providers/openai-compatible/'],
+  'providers/openai': ['providers/openai-compatible/', 'providers/openai-responses/'],
+  'providers/openai-compatible': ['providers/openai-responses/'],
+  'providers/openai-responses': ['providers/openai-compatible/'],
 }
 
 /** Position in {@link ORDER}; -1 for a file that has no place there. */

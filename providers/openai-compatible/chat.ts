@@ -1,6 +1,6 @@
 /** Chat for vendors with OpenAI's chat completions API. */
 import type { Host, Provider } from '../../src/plugin.ts'
-import { isEventStream, parseAnswer, send } from '../shared/http.ts'
+import { isEventStream, parseAnswer, send, type HttpFailure } from '../shared/http.ts'
 import { readChunks, readCompletion } from './answer.ts'
 import { httpFailure } from './errors.ts'
 import type { DeploymentOptions } from './options.ts'
@@ -9,11 +9,13 @@ import { toBody } from './request.ts'
 import type { VendorProfile } from './vendor-profile.ts'
 
 /** URL, headers and quirks for requests to a model. */
-interface ChatTarget {
+export interface ChatTarget {
   /** The complete URL, with `/chat/completions`. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly quirks: Quirks
+  /** Makes the failure for an answer with an error status; by default {@link httpFailure}. */
+  readonly httpFailure?: HttpFailure
 }
 
 /**
@@ -26,10 +28,12 @@ export function createChat<Options extends DeploymentOptions>(
 ): NonNullable<Provider['chat']> {
   return async ({ input, model, options, signal }) => {
     const deployment = options as Options
-    const { url, headers, quirks } = targetOf(model, deployment)
+    const target = targetOf(model, deployment)
+    const { url, headers, quirks } = target
+    const toFailure = target.httpFailure ?? httpFailure
     const stream = input.stream === true
     const body = host.json(toBody(input, model, quirks, deployment))
-    const response = await send(host, { url, headers, body, signal, stream }, httpFailure)
+    const response = await send(host, { url, headers, body, signal, stream }, toFailure)
     const profile: VendorProfile = { quirks, tags: deployment.reasoning, fail: host.fail }
     if (isEventStream(response, stream)) return host.sse(response.body).through(readChunks(profile))
     return readCompletion(parseAnswer(await response.text(), host.fail), profile)

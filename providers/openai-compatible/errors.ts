@@ -6,7 +6,7 @@ import { isError } from './members.ts'
 import { retryAfter, retryInfoDelay, waitInText } from './retry-delay.ts'
 
 /** The readable members of an error body. */
-interface Problem {
+export interface Problem {
   readonly message: string
   readonly type: string
   readonly code: string
@@ -40,8 +40,19 @@ export function inbandFailure(fail: Host['fail'], payload: any): Failed | undefi
   return toFailure(fail, problem, problem.status, {})
 }
 
-function toFailure(fail: Host['fail'], problem: Problem, status: number, headers: Headers): Failed {
-  const failure = classify(problem, status)
+/**
+ * The failure for a problem.
+ * @param status of the answer; 0 for an error in a started answer
+ * @param own classes of codes that mean something else here than in {@link BY_CODE}
+ */
+export function toFailure(
+  fail: Host['fail'],
+  problem: Problem,
+  status: number,
+  headers: Headers,
+  own?: ReadonlyMap<string, FailureClass>,
+): Failed {
+  const failure = classify(problem, status, own)
   return { failure, error: fail(failure, ...describe(failure, problem, status, headers)) }
 }
 
@@ -83,12 +94,19 @@ const BY_CODE: ReadonlyMap<string, FailureClass> = new Map(
     content_blocked: [
       'content_filter',
       'content_policy_violation',
+      'image_content_policy_violation',
+      'invalid_prompt',
+      'cyber_policy',
+      'bio_policy',
+      'misalignment_policy_violation',
       'moderation_blocked',
       'data_inspection_failed',
       'responsibleaipolicyviolation',
     ],
     upstream_balance: [
       'insufficient_quota',
+      'credit_balance_exhausted',
+      'usage_not_included',
       'insufficient_balance',
       'billing_hard_limit_reached',
       'exceeded_current_quota_error',
@@ -100,6 +118,7 @@ const BY_CODE: ReadonlyMap<string, FailureClass> = new Map(
     overloaded: [
       'overloaded_error',
       'engine_overloaded_error',
+      'server_is_overloaded',
       'service_tier_capacity_exceeded',
       '3505',
       'slow_down',
@@ -121,11 +140,18 @@ const NO_MONEY =
 const NO_MODEL = /\bmodel\b.{0,80}(does not exist|not exist|not found)|unknown model/
 const MODERATED = /moderat|flagged|safety_check|content (policy|filter)|usage guidelines/
 
-function classify(problem: Problem, status: number): FailureClass {
+function classify(
+  problem: Problem,
+  status: number,
+  own?: ReadonlyMap<string, FailureClass>,
+): FailureClass {
   const text = problem.message.toLowerCase()
-  const byCode = BY_CODE.get(problem.code.toLowerCase()) ?? BY_CODE.get(problem.type.toLowerCase())
+  const code = problem.code.toLowerCase()
+  const byCode = own?.get(code) ?? BY_CODE.get(code) ?? BY_CODE.get(problem.type.toLowerCase())
   // The request exceeds the rate limit of a whole minute, so waiting does not help.
-  if (status === 429 && text.includes('request too large')) return 'bad_request'
+  if ((status === 429 || byCode === 'upstream_rate') && text.includes('request too large')) {
+    return 'bad_request'
+  }
   if (byCode) return byCode
   if (status === 402 || (status < 500 && NO_MONEY.test(text))) return 'upstream_balance'
   if (
@@ -175,6 +201,9 @@ const CODE_ALIASES: ReadonlyMap<string, string> = new Map([
   ['invalid_image_file', 'invalid_image'],
   ['invalid_image_format', 'invalid_image'],
   ['invalid_base64_image', 'invalid_image'],
+  ['image_parse_error', 'invalid_image'],
+  ['empty_image_file', 'invalid_image'],
+  ['unsupported_image_media_type', 'invalid_image'],
 ])
 
 function clientCode({ code, param }: Problem): { code: string } | undefined {
@@ -193,7 +222,7 @@ function named(what: string, value: string): string {
 }
 
 /** Reads an error body of any known shape. */
-function problemOf(body: any): Problem {
+export function problemOf(body: any): Problem {
   // Google's compatible API wraps the body in a list.
   const outer = (Array.isArray(body) ? body[0] : body) ?? {}
   const inner =

@@ -140,6 +140,8 @@ function isFit(message: ChatMessage, quirks: MessageQuirks, replay: Replay | und
     message.reasoning !== undefined ||
     message.reasoning_content !== undefined ||
     message.reasoning_details !== undefined ||
+    message.phase !== undefined ||
+    message.is_error !== undefined ||
     !mayStay(message.annotations, quirks.annotations) ||
     !mayStay(message.cache_control, quirks.cacheControl)
   ) {
@@ -170,6 +172,9 @@ function toMessage(
     annotations,
     cache_control,
     tool_calls,
+    // Members of the gateway's form that chat completions do not have.
+    phase: _phase,
+    is_error: _isError,
     ...rest
   } = message
   const out: Outgoing = { role: role === 'developer' && !quirks.current ? 'system' : role, ...rest }

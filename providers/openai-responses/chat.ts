@@ -1,0 +1,109 @@
+/** Chat over the Responses API. */
+import type { ChatChunk, Host, Provider } from '../../src/plugin.ts'
+import { problemOf, toFailure, type Problem } from '../openai-compatible/errors.ts'
+import {
+  asSequence,
+  isEventStream,
+  parseAnswer,
+  send,
+  tryParse,
+  type HttpFailure,
+} from '../shared/http.ts'
+import { readEvents, readResponse, type AnswerProfile } from './events.ts'
+import { mayReason } from './models.ts'
+import { Remedies } from './remedies.ts'
+import type { Format } from './replay.ts'
+import { toBody, type ResponsesBody } from './request.ts'
+
+/** Where requests go. */
+export interface ResponsesTarget {
+  /** The complete URL, with `/responses`. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  /** Marks reasoning of this vendor. */
+  readonly format: Format
+}
+
+/** Options of a deployment that change its requests. */
+interface RequestOptions {
+  readonly replayReasoning?: boolean | undefined
+  readonly omit?: readonly string[] | undefined
+}
+
+/**
+ * A chat method over this API. A request that is refused for what other models or organizations take is repeated
+ * without it.
+ * @param targetOf called for every request, so it should be cheap
+ */
+export function createResponses<Options extends RequestOptions>(
+  host: Host,
+  targetOf: (model: string, options: Options) => ResponsesTarget,
+): NonNullable<Provider['chat']> {
+  const remedies = new Remedies()
+  return async ({ input, model, options, signal }) => {
+    const deployment = options as Options
+    const target = targetOf(model, deployment)
+    const { replayReasoning, omit } = deployment
+    const { reasons = mayReason(model), summaries = true } = remedies.learned(model)
+    const profile = { format: target.format, reasons, summaries, replayReasoning, omit }
+    const stream = input.stream === true
+
+    const answer = async (body: ResponsesBody): Promise<AsyncIterable<ChatChunk>> => {
+      let problem: Problem | undefined
+      const request = { body, stream, signal, onProblem: (found: Problem) => (problem = found) }
+      const repeat = (error: unknown) => {
+        const rest = problem && remedies.find(problem, body)
+        if (!rest) throw error
+        return answer(rest)
+      }
+      try {
+        const chunks = await ask(host, target, request)
+        // Refused reasoning may be reported in the stream.
+        return body.input.some(({ type }) => type === 'reasoning') ? orElse(chunks, repeat) : chunks
+      } catch (error) {
+        return repeat(error)
+      }
+    }
+
+    return answer(toBody(input, model, profile, host.fail))
+  }
+}
+
+interface Request {
+  readonly body: ResponsesBody
+  readonly stream: boolean
+  readonly signal: AbortSignal
+  /** Learns why a request is refused, before the failure is thrown. */
+  readonly onProblem: (problem: Problem) => void
+}
+
+/** Sends one request. @throws the failure of an answer with an error status, or of a whole answer that failed */
+async function ask(
+  host: Host,
+  { url, headers, format }: ResponsesTarget,
+  { body, stream, signal, onProblem }: Request,
+): Promise<AsyncIterable<ChatChunk>> {
+  const httpFailure: HttpFailure = (fail, { status, headers: sent }, text) => {
+    const problem = problemOf(tryParse(text))
+    onProblem(problem)
+    return toFailure(fail, problem, status, sent).error
+  }
+  const json = host.json(body)
+  const response = await send(host, { url, headers, body: json, signal, stream }, httpFailure)
+  const { fail } = host
+  const profile: AnswerProfile = { format, fail, onRefusal: (one) => onProblem(one.problem) }
+  if (isEventStream(response, stream)) return host.sse(response.body).through(readEvents(profile))
+  return asSequence(readResponse(parseAnswer(await response.text(), fail), profile))
+}
+
+/** The chunks, or those of the repeat where the first ones fail. */
+async function* orElse(
+  chunks: AsyncIterable<ChatChunk>,
+  repeat: (error: unknown) => Promise<AsyncIterable<ChatChunk>>,
+): AsyncGenerator<ChatChunk, void, undefined> {
+  try {
+    yield* chunks
+  } catch (error) {
+    yield* await repeat(error)
+  }
+}

@@ -1,0 +1,249 @@
+/**
+ * Reads answers of the Responses API, streamed and whole, into chat chunks. Items are told apart by `output_index`:
+ * some servers change ids between the events of one item.
+ */
+import type { ChatChunk, Host, Step } from '../../src/plugin.ts'
+import { notAnAnswer } from '../shared/http.ts'
+import { refusalOf, type Refusal } from './errors.ts'
+import type { Format } from './replay.ts'
+import { toUsage } from './usage.ts'
+import { AnswerWriter, OutputItem, toChunk, type Emit, type PartKind } from './writer.ts'
+
+/** How an answer is read. */
+export interface AnswerProfile {
+  /** Marks reasoning of this vendor. */
+  readonly format: Format
+  readonly fail: Host['fail']
+  /** Learns of an error that came before any output, before its failure is thrown. */
+  readonly onRefusal: (refusal: Refusal) => void
+}
+
+/**
+ * The chunks of a stream. A stream without a terminal event has no finish reason and no usage, which means that it was cut.
+ * @throws the failure of an error in the stream, after its usage was emitted. A content filter that stops a started
+ *   answer is not a failure but a finish reason.
+ */
+export function readEvents(profile: AnswerProfile): Step<any, ChatChunk> {
+  const answer = new AnswerReader(profile)
+  return {
+    get done() {
+      return answer.ended
+    },
+    push: (event, emit) => answer.push(event, emit),
+    end: (emit) => answer.end(emit),
+    fail: (error) => answer.failure ?? error,
+  }
+}
+
+/** The chunks of a whole answer. @throws the failure of an answer that failed; `upstream_error` for no answer */
+export function readResponse(payload: any, profile: AnswerProfile): ChatChunk[] {
+  const chunks: ChatChunk[] = []
+  const emit = (chunk: ChatChunk) => void chunks.push(chunk)
+  const answer = new AnswerReader(profile)
+  const { status = 'completed', output, error } = Object(payload)
+  if (!Array.isArray(output)) answer.push(error ? payload : undefined, emit)
+  else answer.push({ type: `response.${status}`, response: payload }, emit)
+  if (!answer.ended) throw notAnAnswer(profile.fail)
+  return chunks
+}
+
+/** An event about a part of an item. */
+interface PartEvent {
+  /** Type of the item. */
+  readonly item: string
+  readonly kind: PartKind
+  /** Member with the text. All but `delta` hold the whole text of the part. */
+  readonly text: string
+  /** Member with the number of the part; absent where an item has one. */
+  readonly at?: string
+}
+
+const PART_EVENTS: ReadonlyMap<string, PartEvent> = new Map(
+  (
+    [
+      ['output_text', { item: 'message', kind: 'text', text: 'text', at: 'content_index' }],
+      ['refusal', { item: 'message', kind: 'refusal', text: 'refusal', at: 'content_index' }],
+      [
+        'reasoning_summary_text',
+        { item: 'reasoning', kind: 'summary', text: 'text', at: 'summary_index' },
+      ],
+      [
+        'reasoning_text',
+        { item: 'reasoning', kind: 'reasoning', text: 'text', at: 'content_index' },
+      ],
+      ['function_call_arguments', { item: 'function_call', kind: 'arguments', text: 'arguments' }],
+      ['custom_tool_call_input', { item: 'custom_tool_call', kind: 'input', text: 'input' }],
+    ] as const
+  ).flatMap(([name, event]): [string, PartEvent][] => [
+    [`response.${name}.delta`, { ...event, text: 'delta' }],
+    [`response.${name}.done`, event],
+  ]),
+)
+
+/** State of one answer while it arrives. */
+class AnswerReader {
+  /** The terminal event has come. */
+  ended = false
+  /** The failure that waits for its usage. */
+  failure: Error | undefined = undefined
+  readonly #profile: AnswerProfile
+  readonly #writer: AnswerWriter
+  readonly #items = new Map<number, OutputItem>()
+  #begun = false
+  #refusal: Refusal | undefined
+  /** Of the last message. */
+  #phase: unknown
+
+  constructor(profile: AnswerProfile) {
+    this.#profile = profile
+    this.#writer = new AnswerWriter(profile.format)
+  }
+
+  push(event: any, emitTo: Emit): void {
+    if (this.ended) return
+    if (typeof event !== 'object' || event === null) throw notAnAnswer(this.#profile.fail)
+    const emit = (chunk: ChatChunk) => {
+      this.#begun = true
+      emitTo(chunk)
+    }
+    const type: string = event.type ?? (event.error ? 'error' : '')
+    const aboutPart = PART_EVENTS.get(type)
+    if (aboutPart) return this.#readPart(aboutPart, event, emit)
+    switch (type) {
+      case 'response.output_item.added':
+        return this.#open(event.output_index, event.item ?? {}, emit)
+      case 'response.output_item.done':
+        return this.#complete(event.output_index, event.item ?? {}, emit)
+      case 'response.output_text.annotation.added': {
+        const { output_index, content_index = 0, annotation, annotation_index } = event
+        const item = this.#item(output_index, 'message')
+        return this.#writer.annotate(item, content_index, [annotation], emit, annotation_index)
+      }
+      case 'response.completed':
+      case 'response.incomplete':
+        return this.#finish(event.response ?? {}, type, emit)
+      case 'response.failed':
+        return this.#refuse({ error: event.response?.error ?? {} }, event.response ?? {}, emit)
+      case 'error':
+        return this.#refuse(event, undefined, emit)
+    }
+  }
+
+  /** @throws the failure whose usage did not come */
+  end(emit: Emit): void {
+    if (!this.ended && this.#refusal) this.#conclude(this.#refusal, {}, emit)
+  }
+
+  #open(index: number, given: any, emit: Emit): void {
+    const item = new OutputItem(given.type ?? '', given.id ?? null)
+    this.#items.set(index, item)
+    this.#phase = given.phase ?? this.#phase
+    if (item.isCall && given.name) this.#writer.call(item, given, emit)
+  }
+
+  /** The item of an event. An event about an item that was not announced announces it. */
+  #item(index: number, type: string): OutputItem {
+    let item = this.#items.get(index)
+    if (item?.type !== type) this.#items.set(index, (item = new OutputItem(type, null)))
+    return item
+  }
+
+  #readPart({ item: type, kind, text: member, at: number }: PartEvent, event: any, emit: Emit) {
+    const item = this.#item(event.output_index, type)
+    // A call whose name is not known waits for its item.
+    if (item.isCall && item.call === undefined) return
+    const text: unknown = event[member]
+    const at: number = number === undefined ? 0 : (event[number] ?? 0)
+    if (member !== 'delta') this.#writer.complete(item, kind, at, text, emit)
+    else if (typeof text === 'string') {
+      this.#writer.write(item, kind, at, text, emit, event.logprobs)
+    }
+  }
+
+  /** Emits what was missing of an item that is complete. */
+  #complete(index: number, given: any, emit: Emit): void {
+    const { type = '', phase, status, content, summary } = given
+    const item = this.#item(index, type)
+    const writer = this.#writer
+    switch (type) {
+      case 'message':
+        this.#phase = phase ?? this.#phase
+        return listOf(content).forEach((part, at) => this.#completeContent(item, at, part, emit))
+      case 'reasoning':
+        listOf(summary).forEach((part, at) =>
+          writer.complete(item, 'summary', at, part?.text, emit),
+        )
+        listOf(content).forEach((part, at) =>
+          writer.complete(item, 'reasoning', at, part?.text, emit),
+        )
+        return writer.encrypted(item, given, emit)
+      case 'function_call':
+      case 'custom_tool_call':
+        if (item.call === undefined) {
+          // A call that was cut cannot be run.
+          if (status === 'incomplete') return
+          writer.call(item, given, emit)
+        }
+        return type === 'function_call'
+          ? writer.complete(item, 'arguments', 0, given.arguments, emit)
+          : writer.complete(item, 'input', 0, given.input, emit)
+    }
+  }
+
+  #completeContent(item: OutputItem, at: number, part: any, emit: Emit): void {
+    const writer = this.#writer
+    if (part?.type === 'refusal') writer.complete(item, 'refusal', at, part.refusal, emit)
+    if (part?.type !== 'output_text') return
+    writer.complete(item, 'text', at, part.text, emit, part.logprobs)
+    const missing = listOf(part.annotations).slice(item.part('text', at).annotations)
+    writer.annotate(item, at, missing, emit)
+  }
+
+  #finish(response: any, type: string, emit: Emit): void {
+    // A whole answer, and a stream of a server that sends nothing else, have their items here only.
+    if (this.#items.size === 0) {
+      listOf(response.output).forEach((item, index) => this.#complete(index, item ?? {}, emit))
+    }
+    if (this.#phase) emit(toChunk({ phase: this.#phase }))
+    const { status, incomplete_details: cut } = response
+    const isCut = type === 'response.incomplete' || status === 'incomplete'
+    const reason = cut?.reason === 'content_filter' ? 'content_filter' : 'length'
+    this.#end(isCut ? reason : 'stop', response, emit)
+  }
+
+  /** The finish reason, which for calls the gateway derives from them, then usage. */
+  #end(reason: string, { service_tier, usage }: any, emit: Emit): void {
+    this.ended = true
+    const finish: ChatChunk = { choices: [{ index: 0, delta: {}, finish_reason: reason }] }
+    if (service_tier) finish.service_tier = service_tier
+    emit(finish)
+    const counts = toUsage(usage)
+    emit(counts ? { choices: [], usage: counts } : { choices: [], endOfStream: true })
+  }
+
+  /**
+   * Reads an error. An `error` may be followed by `response.failed`, which is the same failure, with its usage.
+   * @param response the failed response; undefined where it may still come
+   */
+  #refuse(reported: unknown, response: any, emit: Emit): void {
+    const refusal = (this.#refusal ??= refusalOf(this.#profile.fail, reported))
+    // Nothing is charged before the first output: another deployment can still be tried.
+    if (!this.#begun) {
+      this.#profile.onRefusal(refusal)
+      throw refusal.error
+    }
+    this.failure = refusal.error
+    if (response) this.#conclude(refusal, response, emit)
+  }
+
+  #conclude({ failure, error }: Refusal, response: any, emit: Emit): void {
+    if (failure === 'content_blocked') return this.#end('content_filter', response, emit)
+    const usage = toUsage(response.usage)
+    if (usage) emit({ choices: [], usage })
+    throw error
+  }
+}
+
+function listOf(value: unknown): readonly any[] {
+  return Array.isArray(value) ? value : []
+}
