@@ -389,32 +389,23 @@ export class JsonScan {
 /**
  * The error for a client whose JSON exceeds a limit: 400 `invalid_json` or 413 `request_too_large`.
  * @param subject what was scanned, such as `The request body`
+ * @param param the field that holds it, if it is part of a body
  */
 export function jsonRefusal(
   excess: keyof JsonLimits,
   limits: JsonLimits,
   subject: string,
+  param: string | null = null,
 ): InvalidRequest {
   const most = limits[excess]
-  switch (excess) {
-    case 'depth':
-      return new InvalidRequest('invalid_json', `${subject} nests deeper than ${most} levels.`)
-    case 'literal':
-      return new InvalidRequest('invalid_json', `${subject} has a number of over ${most} bytes.`)
-    case 'key':
-      return new InvalidRequest(
-        'invalid_json',
-        `${subject} has a member whose name is longer than ${most} bytes.`,
-      )
-    case 'containers':
-      return new InvalidRequest(
-        'request_too_large',
-        `${subject} has more than ${most} objects and lists.`,
-      )
-    case 'values':
-      return new InvalidRequest(
-        'request_too_large',
-        `${subject} has more than ${most} values and names.`,
-      )
+  const tooLarge = excess === 'containers' || excess === 'values'
+  const message: Record<keyof JsonLimits, string> = {
+    depth: `nests deeper than ${most} levels`,
+    literal: `has a number of over ${most} bytes`,
+    key: `has a member whose name is longer than ${most} bytes`,
+    containers: `has more than ${most} objects and lists`,
+    values: `has more than ${most} values and names`,
   }
+  const code = tooLarge ? 'request_too_large' : 'invalid_json'
+  return new InvalidRequest(code, `${subject} ${message[excess]}.`, { param })
 }

@@ -127,6 +127,7 @@ export async function readEdit(incoming: Incoming, limits: BodyLimits): Promise<
       files: (field) => FILE_FIELD.test(field),
       fileLimitBytes: limits.image,
       bodyLimitBytes: limitBytes,
+      json: limits,
     })
     return editOfForm(form, limits)
   }

@@ -31,6 +31,7 @@ export interface Part {
 
 const MAX_PARTS = 1000
 const MAX_FIELDS = 64
+const MAX_HEAD_BYTES = 8 * 1024
 const MAX_NAME = 200
 const MAX_FILENAME = 255
 const MAX_TEXT_BYTES = 1024 * 1024
@@ -48,6 +49,7 @@ const SMALL_BYTES = 1024
 export class MultipartParser {
   readonly #limits: PartLimits
   readonly #boundaries: BoundaryCounter
+  readonly #heads = new HeadMeter()
   readonly #parser: busboy.Busboy
   readonly #closed: Promise<unknown>
   readonly #parts: GrowingPart[] = []
@@ -81,7 +83,11 @@ export class MultipartParser {
 
   /** @throws InvalidRequest `invalid_multipart`, `file_too_large` with the part's name, `request_too_large` */
   push(piece: Buffer): void {
-    this.#parser.write(this.#boundaries.push(piece))
+    const inside = this.#boundaries.push(piece)
+    if (this.#heads.push(inside, this.#boundaries.ends)) {
+      throw malformed(`the head of a part is larger than ${MAX_HEAD_BYTES} bytes`)
+    }
+    this.#parser.write(inside)
     this.#check()
   }
 
@@ -213,6 +219,8 @@ function textOf(value: string): string {
 class BoundaryCounter {
   count = 0
   ended = false
+  /** Where boundaries end in the latest piece. */
+  ends: readonly number[] = []
   readonly #delimiter: Buffer
   readonly #last: Buffer
   /** The end of what came before. The first boundary may lack its line end. */
@@ -230,17 +238,54 @@ class BoundaryCounter {
     const seam = Buffer.concat([tail, piece.subarray(0, overlap)])
     this.#tail =
       piece.length >= overlap ? Buffer.from(piece.subarray(-overlap)) : seam.subarray(-overlap)
-    for (const at of placesOf(this.#delimiter, seam)) {
-      const isNew = at + this.#delimiter.length > tail.length
-      if (at < tail.length && isNew) this.count++
-    }
-    this.count += placesOf(this.#delimiter, piece).length
+    const { length } = this.#delimiter
+    const inTail = placesOf(this.#delimiter, seam).filter(
+      (at) => at < tail.length && at + length > tail.length,
+    )
+    this.ends = [
+      ...inTail.map((at) => at + length - tail.length),
+      ...placesOf(this.#delimiter, piece).map((at) => at + length),
+    ]
+    this.count += this.ends.length
     if (this.ended) return piece.subarray(0, 0)
     const inSeam = seam.indexOf(this.#last)
     const place = inSeam < 0 ? piece.indexOf(this.#last) : inSeam - tail.length
     if (inSeam < 0 && place < 0) return piece
     this.ended = true
     return piece.subarray(0, place + this.#last.length)
+  }
+}
+
+const BLANK_LINE = '\r\n\r\n'
+
+/** Measures the heads of parts: from a boundary to the first blank line. busboy keeps up to twice as much of each. */
+class HeadMeter {
+  #inHead = false
+  #bytes = 0
+  /** The end of what came before, in which the blank line may begin. */
+  #tail: Buffer = Buffer.alloc(0)
+
+  /** @param starts where heads begin in this piece. @returns whether a head is too large */
+  push(piece: Buffer, starts: readonly number[]): boolean {
+    let from = 0
+    for (const to of [...starts.filter((start) => start <= piece.length), piece.length]) {
+      if (this.#inHead && this.#exceeds(piece.subarray(from, to))) return true
+      if (!starts.includes(to)) break
+      this.#inHead = true
+      this.#bytes = 0
+      this.#tail = Buffer.alloc(0)
+      from = to
+    }
+    return false
+  }
+
+  #exceeds(some: Buffer): boolean {
+    const seen = Buffer.concat([this.#tail, some.subarray(0, MAX_HEAD_BYTES + BLANK_LINE.length)])
+    const blankLine = seen.indexOf(BLANK_LINE)
+    this.#inHead = blankLine < 0
+    this.#bytes += (this.#inHead ? seen.length : blankLine) - this.#tail.length
+    this.#tail = seen.subarray(1 - BLANK_LINE.length)
+    return (this.#inHead ? this.#bytes - this.#tail.length : this.#bytes) > MAX_HEAD_BYTES
   }
 }
 

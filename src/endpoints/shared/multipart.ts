@@ -7,6 +7,7 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import { ReceivedFile, firstBytes, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE } from './media.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { MediaFile } from '../../plugin.ts'
+import { jsonRefusal, JsonScan, type JsonLimits } from '../../stream/raw-json.ts'
 import { prepared } from './body.ts'
 import { MultipartParser, malformed, type Part, type PartLimits } from './multipart-parts.ts'
 
@@ -28,6 +29,10 @@ interface FormFile {
 
 interface FormLimits extends PartLimits {
   readonly bodyLimitBytes: number
+  /** Of JSON in a field. */
+  readonly json: JsonLimits
+  /** Fields besides `policy` whose texts are JSON. */
+  readonly jsonFields?: readonly string[]
 }
 
 /** Whether the content type is that of a form. */
@@ -37,8 +42,8 @@ export function isMultipart(incoming: Incoming): boolean {
 
 /**
  * Reads a form.
- * @throws InvalidRequest `invalid_multipart`, `file_too_large` with the part's name, `request_too_large`, and the
- * errors of {@link Incoming.pieces}
+ * @throws InvalidRequest `invalid_multipart`, `file_too_large` with the part's name, `request_too_large`,
+ * `invalid_json` for JSON that exceeds its limits, and the errors of {@link Incoming.pieces}
  */
 export async function readMultipart(incoming: Incoming, limits: FormLimits): Promise<Form> {
   const reader = new MultipartParser(boundaryOf(incoming.header('content-type') ?? ''), limits)
@@ -48,6 +53,9 @@ export async function readMultipart(incoming: Incoming, limits: FormLimits): Pro
     const texts = parts.filter(({ isFile }) => !isFile)
     const files = parts.filter(({ isFile }) => isFile)
     const fields = toFields(texts.map((part) => ({ name: part.name, text: textOf(part) })))
+    for (const name of ['policy', ...(limits.jsonFields ?? [])]) {
+      checkJson(name, fields[name], limits.json)
+    }
     await prepared(fields.policy, incoming)
     return {
       fields,
@@ -56,6 +64,13 @@ export async function readMultipart(incoming: Incoming, limits: FormLimits): Pro
   } finally {
     reader.destroy()
   }
+}
+
+/** Bounds JSON before it is parsed, like a whole body. @throws InvalidRequest */
+function checkJson(name: string, value: unknown, limits: JsonLimits): void {
+  if (typeof value !== 'string') return
+  const excess = new JsonScan(limits).push(Buffer.from(value))
+  if (excess) throw jsonRefusal(excess, limits, `The field ${JSON.stringify(name)}`, name)
 }
 
 /** JSON types of form fields; other fields stay texts. */

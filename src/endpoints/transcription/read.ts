@@ -126,6 +126,8 @@ export async function readTranscription(
     files: (field) => FILE_FIELD.test(field),
     fileLimitBytes: limits.audio,
     bodyLimitBytes: limitBytes,
+    json: limits,
+    jsonFields: ['chunking_strategy'],
   })
   const given = toJsonTypes(fields, FORM_TYPES)
   for (const name of NULLABLE) if (given[name] === 'null') delete given[name]

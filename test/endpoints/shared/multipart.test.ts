@@ -22,7 +22,9 @@ function read(
       }
     },
   }
-  const limits = { files: isFile, fileLimitBytes, bodyLimitBytes: 1e9 }
+  const json = { depth: 9, containers: 20, values: 40, literal: 10, key: 10 }
+  const jsonFields = ['strategy']
+  const limits = { files: isFile, fileLimitBytes, bodyLimitBytes: 1e9, json, jsonFields }
   return readMultipart(incoming as unknown as Incoming, limits)
 }
 
@@ -437,6 +439,24 @@ describe('limits', () => {
     })
   })
 
+  it('hold for the head of a part', async () => {
+    const head = named('prompt', `\r\nX-Padding: `)
+    const bodies = [8192, 8193].map((bytes) => {
+      const long = head + 'x'.repeat(bytes - head.length - '\r\n'.length)
+      return bodyOf([
+        { head: named('image'), body: Buffer.alloc(20_000) },
+        { head: long, body: 'x'.repeat(20_000) },
+      ])
+    })
+    for (const size of [1, 7, 1000, 5000, 60_000]) {
+      expect((await read(cut(bodies[0]!, [size]))).fields.prompt).toHaveLength(20_000)
+      await expect(read(cut(bodies[1]!, [size]))).rejects.toMatchObject({
+        code: 'invalid_multipart',
+        message: expect.stringContaining('the head of a part is larger than 8192 bytes'),
+      })
+    }
+  })
+
   it.each(['', '; filename="a"', '\r\nContent-Type: text/plain; charset=utf-8'])(
     'hold for each text, and for all of them together: %j',
     async (label) => {
@@ -453,6 +473,21 @@ describe('limits', () => {
       await expect(read(cut(five, [30_000]))).rejects.toMatchObject(refused)
     },
   )
+})
+
+describe('JSON in a form', () => {
+  it.each([
+    ['deep', `${'['.repeat(10)}${']'.repeat(10)}`, 400, 'invalid_json'],
+    ['of many lists', `[${'[],'.repeat(25)}0]`, 413, 'request_too_large'],
+    ['of many values', `[${'1,'.repeat(45)}0]`, 413, 'request_too_large'],
+    ['with a long number', `{"a":${'1'.repeat(11)}}`, 400, 'invalid_json'],
+    ['with a long name', `{"${'n'.repeat(11)}":1}`, 400, 'invalid_json'],
+  ])('is bounded like a body: %s', async (_what, json, status, code) => {
+    for (const param of ['policy', 'strategy']) {
+      await expect(form([param, json])).rejects.toMatchObject({ status, code, param })
+    }
+    expect((await form(['prompt', json])).fields.prompt).toBe(json)
+  })
 })
 
 describe('texts as JSON types', () => {
