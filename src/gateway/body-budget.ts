@@ -15,6 +15,8 @@ const RETRY_AFTER_SECONDS = 2
 /** Above this part of its limit the heap takes no more large bodies, until it is below the other one. */
 const HEAP_FULL = 0.85
 const HEAP_WELL = 0.75
+/** Full for longer than this, the process should get no new work. */
+const HEAP_PATIENCE_MS = 10_000
 /** Most of the budget for one key, and for one account on the free tier. */
 const KEY_PART = 1 / 2
 const FREE_TIER_PART = 1 / 8
@@ -73,7 +75,8 @@ export class BodyBudget {
   /** By key and by account. */
   readonly #held = new Map<string, number>()
   #total = 0
-  #heapFull = false
+  /** Steady ms; undefined while the heap takes large bodies. */
+  #heapFullSince: number | undefined
   /** Bodies that hold nothing yet, first come, first served. */
   readonly #waiting: Body[] = []
 
@@ -108,7 +111,14 @@ export class BodyBudget {
   /** Looks at the heap; called at regular intervals. */
   tick(): void {
     const { used_heap_size: used, heap_size_limit: limit } = this.#heap()
-    this.#heapFull = used > limit * (this.#heapFull ? HEAP_WELL : HEAP_FULL)
+    const isFull = used > limit * (this.#heapFullSince === undefined ? HEAP_FULL : HEAP_WELL)
+    this.#heapFullSince = isFull ? (this.#heapFullSince ?? performance.now()) : undefined
+  }
+
+  /** Whether large bodies have been refused for more than ten seconds, because the heap is nearly full. */
+  get exhausted(): boolean {
+    const since = this.#heapFullSince
+    return since !== undefined && performance.now() - since > HEAP_PATIENCE_MS
   }
 
   #grow(body: Body, weight: number): void | Promise<void> {
@@ -116,7 +126,7 @@ export class BodyBudget {
     const wanted = Math.min(steps, this.#capacity())
     const more = wanted - body.held
     if (more <= 0 || body.released) return undefined
-    if (this.#heapFull) throw this.#noMemory('heap')
+    if (this.#heapFullSince !== undefined) throw this.#noMemory('heap')
     this.#checkParts(body, wanted)
     const fits = this.#total + more <= this.#capacity()
     if (fits && (body.held > 0 || this.#waiting.length === 0)) return this.#give(body, more)

@@ -5,7 +5,7 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { requestId } from '../state/ids.ts'
 
 /** Why no new work should be sent. */
-type Reason = 'draining' | 'ledger' | 'outbox' | 'fault'
+type Reason = 'draining' | 'ledger' | 'outbox' | 'memory' | 'fault'
 
 /** Reasons for a 503, by path. */
 const PROBES: Readonly<Record<string, (gateway: Gateway) => Reason[]>> = {
@@ -42,12 +42,13 @@ export function answerProbe(
 }
 
 /** Vendors do not count: their outage hits every replica alike, and clients need the answer that names it. */
-function notReady({ runtime, stopping, faulty }: Gateway): Reason[] {
+function notReady({ runtime, bodies, stopping, faulty }: Gateway): Reason[] {
   const { ok, outbox } = runtime.ledger.health()
   return [
     ...(stopping ? (['draining'] as const) : []),
     ...(ok ? [] : (['ledger'] as const)),
     ...(!ok && outbox > 0 ? (['outbox'] as const) : []),
+    ...(bodies.exhausted ? (['memory'] as const) : []),
     ...(faulty ? (['fault'] as const) : []),
   ]
 }
