@@ -241,6 +241,8 @@ interface FailureOptions {
   /** ms that the vendor asked the gateway to wait. */
   readonly retryAfterMs?: number
   readonly cause?: unknown
+  /** The gateway could not ask: this does not count against the health of the deployment. */
+  readonly unasked?: boolean
 }
 
 /**
@@ -252,6 +254,7 @@ export class UpstreamFailure extends GatewayError {
   readonly retryAfterMs: number | undefined
   readonly failover: boolean
   readonly unhealthy: boolean
+  readonly unasked: boolean
   readonly #options: FailureOptions
 
   constructor(failure: FailureClass, message: string, options: FailureOptions = {}) {
@@ -264,7 +267,8 @@ export class UpstreamFailure extends GatewayError {
     this.failure = failure
     this.retryAfterMs = options.retryAfterMs
     this.failover = row.failover
-    this.unhealthy = row.unhealthy
+    this.unasked = options.unasked ?? false
+    this.unhealthy = row.unhealthy && !this.unasked
     this.#options = options
   }
 

@@ -266,6 +266,16 @@ function toFailure(cause: Error & { code?: string }): UpstreamFailure {
     case 'UND_ERR_HEADERS_TIMEOUT':
     case 'UND_ERR_BODY_TIMEOUT':
       return new UpstreamFailure('timeout', 'The model provider did not answer in time.', { cause })
+    case 'EMFILE':
+    case 'ENFILE':
+      return new UpstreamFailure(
+        'overloaded',
+        'The gateway has no connection left for the model.',
+        {
+          cause,
+          unasked: true,
+        },
+      )
     case 'UND_ERR_CONNECT_TIMEOUT':
     case 'ECONNREFUSED':
     case 'ENOTFOUND':

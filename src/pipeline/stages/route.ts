@@ -326,8 +326,14 @@ class FailoverSource implements Source<any> {
 
   /** Counts a failure in the deployment's health, and logs it. */
   #blame(failure: UpstreamFailure): void {
-    if (!failure.unhealthy) return
     const { log, config } = this.#call.runtime
+    if (failure.unasked) {
+      const { id } = this.#call
+      log.error(
+        `${id}: ${this.#deployment!.id} was not asked: ${failure.failure}${causeOf(failure)}`,
+      )
+    }
+    if (!failure.unhealthy) return
     const cooldownMs = this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
     const cooldown = cooldownMs === undefined ? '' : `; calls avoid it for ${cooldownMs / 1000} s`
     const message = `${this.#deployment!.id} failed: ${failure.failure}${causeOf(failure)}${cooldown}`
