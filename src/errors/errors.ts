@@ -281,6 +281,19 @@ export class UpstreamFailure extends GatewayError {
     return new UpstreamFailure(this.failure, this.message, { ...this.#options, param })
   }
 
+  /** The same failure with texts that `clean` has gone over: a vendor may quote the operator's key. */
+  cleaned(clean: (text: string) => string): UpstreamFailure {
+    const { code, param } = this.#options
+    const message = clean(this.message)
+    const options = {
+      ...this.#options,
+      ...(code !== undefined && { code: clean(code) }),
+      ...(typeof param === 'string' && { param: clean(param) }),
+    }
+    const same = message === this.message && options.code === code && options.param === param
+    return same ? this : new UpstreamFailure(this.failure, message, options)
+  }
+
   /** Whether a value is an UpstreamFailure; by brand, as {@link GatewayError.is}. */
   static override is(error: unknown): error is UpstreamFailure {
     return GatewayError.is(error) && 'failure' in error

@@ -44,14 +44,16 @@ export function toConfigIssues(
 }
 
 /** A text in which the secrets of the given settings are replaced by `[secret]`. */
-export function redact(text: string, { path, value, secrets }: Source): string {
-  if (typeof value === 'string') {
-    return value !== '' && isSecret(path, secrets) ? text.replaceAll(value, '[secret]') : text
-  }
-  if (typeof value !== 'object' || value === null) return text
-  return Object.entries(value).reduce(
-    (clean, [key, member]) => redact(clean, { path: [...path, key], value: member, secrets }),
-    text,
+export function redact(text: string, source: Source): string {
+  return secretsIn(source).reduce((clean, secret) => clean.replaceAll(secret, '[secret]'), text)
+}
+
+/** The secrets among the given settings, by their names and by where they come from. */
+export function secretsIn({ path, value, secrets }: Source): string[] {
+  if (typeof value === 'string') return value !== '' && isSecret(path, secrets) ? [value] : []
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, member]) =>
+    secretsIn({ path: [...path, key], value: member, ...(secrets && { secrets }) }),
   )
 }
 

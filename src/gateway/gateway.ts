@@ -11,7 +11,8 @@ import { buildCatalog } from '../models/catalog.ts'
 import { inTime } from '../lifetime/scope.ts'
 import { checkProviders, type LoadedConfig } from '../config/config.ts'
 import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
-import { redact } from '../errors/issues.ts'
+import { secretsIn } from '../errors/issues.ts'
+import { Mask } from '../observe/mask.ts'
 import { createDownloader } from '../upstream/download.ts'
 import { internalChat, setUpGuards } from './guard-setup.ts'
 import { Escalations } from '../guard/escalations.ts'
@@ -77,7 +78,9 @@ export async function createGateway(
   loaded: LoadedConfig,
   options: { readonly log?: ConsolaInstance } = {},
 ): Promise<Gateway> {
-  const log = options.log ?? createLog(loaded)
+  const mask = new Mask()
+  mask.use(secretsOf(loaded))
+  const log = mask.over(options.log ?? createLog(loaded))
   const metrics = new Metrics()
   const running = new RunningCalls()
   const access = new AccessLog({ format: loaded.config.log.format })
@@ -87,16 +90,14 @@ export async function createGateway(
     call.scope.defer(() => running.delete(call))
   })
   let settings: Pick<LoadedConfig, 'config' | 'secrets'> = loaded
-  const clean = (text: string) => {
-    return redact(text, { path: [], value: settings.config, secrets: settings.secrets })
-  }
-  const faults = new Faults({ log, metrics, clean })
+  const faults = new Faults({ log, metrics, clean: (text) => mask.clean(text) })
   const usageFindings = new UsageFindings(metrics, log)
   const common = {
     access,
     faults,
     log,
     metrics,
+    mask,
     usageFindings,
     routing,
     holds: new HoldEstimator(),
@@ -152,6 +153,8 @@ export async function createGateway(
       })
     },
     async reload(next) {
+      // Calls of the configuration before may still fail.
+      mask.use([...secretsOf(settings), ...secretsOf(next)])
       const fresh = generationOf(await assemble(next, common), shared)
       const old = generation
       generation = fresh
@@ -178,6 +181,10 @@ export async function createGateway(
     retired.delete(old)
     await old.close()
   }
+}
+
+function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'secrets'>): string[] {
+  return secretsIn({ path: [], value: config, secrets })
 }
 
 /** Each deployment of these providers has failed once. */
@@ -263,6 +270,7 @@ interface Shared extends Common {
 }
 
 interface Common {
+  readonly mask: Mask
   /** Shared by all configurations: calls of an old one still end. */
   readonly access: AccessLog
   readonly faults: Faults

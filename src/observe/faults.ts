@@ -44,8 +44,6 @@ interface Frame {
 const CORE = fileURLToPath(new URL('..', import.meta.url))
 const FRAME = /^\s+at (?:.* \()?((?:file:\/\/|\/|[A-Za-z]:\\)[^()]*?)(:\d+:\d+)\)?$/gm
 const SOCKET = /^(?:ECONNRESET|EPIPE|ETIMEDOUT|ERR_STREAM_\w+)$/
-/** Keys of clients, and credentials in headers. */
-const CREDENTIAL = /\b(?:sk-[\w-]{8,}|Bearer \S+)/g
 const MESSAGE_LIMIT = 500
 /** A plugin with this many exceptions within {@link WINDOW_MS} counts as broken. */
 const EXCEPTION_LIMIT = 10
@@ -128,13 +126,12 @@ export class Faults {
 
   #log(level: 'error' | 'warn', what: string, error: unknown, frame: Frame | undefined): void {
     const { log, clean } = this.#options
-    const masked = (text: string) => clean(text).replaceAll(CREDENTIAL, '[secret]')
     const { name, message, stack } = detailsOf(error)
-    const text = masked(message).replaceAll(/\s+/g, ' ').slice(0, MESSAGE_LIMIT)
+    const text = clean(message).replaceAll(/\s+/g, ' ').slice(0, MESSAGE_LIMIT)
     const line = `${what}: ${name}: ${text}`
     if (!this.#lines.admits(line, this.#now())) return
     log[level](frame ? `${line} at ${frame.place}` : line)
-    if (stack) log.debug(masked(stack))
+    if (stack) log.debug(clean(stack))
   }
 }
 

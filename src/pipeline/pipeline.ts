@@ -33,6 +33,7 @@ import type {
   Settled,
   UsageFlag,
 } from '../state/ledger/ledger.ts'
+import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { ChatCompletion, Flow, SearchResult, Provider, Step } from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
@@ -96,6 +97,8 @@ export interface Runtime {
   readonly routing: Routing
   readonly holds: HoldEstimator
   readonly metrics: Metrics
+  /** Takes the secrets of the configuration out of texts of vendors and plugins. */
+  readonly mask: Mask
   readonly usageFindings: UsageFindings
   /** Undefined when the operator switched the access log off. */
   readonly access: AccessLog | undefined

@@ -370,7 +370,10 @@ class FailoverSource implements Source<any> {
   #failureOf(error: unknown): unknown {
     const { aborted } = this.#call
     if (aborted) return aborted
-    if (UpstreamFailure.is(error)) return error.about(this.#call.endpoint.errorField)
+    if (UpstreamFailure.is(error)) {
+      const { endpoint, runtime } = this.#call
+      return error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
+    }
     if (GatewayError.is(error)) return error
     const message = 'The model provider failed in an unforeseen way.'
     return new UpstreamFailure('upstream_error', message, { cause: error })

@@ -1,0 +1,104 @@
+/** Keeps the secrets of the configuration out of errors, logs and labels, whatever form a vendor or a plugin gives them. */
+import { Buffer } from 'node:buffer'
+import { inspect } from 'node:util'
+import type { ConsolaInstance, ConsolaReporter } from 'consola'
+
+/** Shorter texts occur in ordinary words. */
+const LEAST_CHARACTERS = 6
+/** What a secret is replaced by. */
+const SECRET = '[secret]'
+/** Keys of clients, and credentials in headers: known by their form. */
+const CREDENTIAL = /\b(?:sk-[\w-]{8,}|Bearer \S+)/g
+/** The level of warnings; errors are below it. */
+const WARN = 1
+
+/** Replaces secrets in texts. */
+export class Mask {
+  /** All forms of all secrets, long ones first. */
+  #forms: readonly string[] = []
+
+  /** @param secrets from now on; those with less than 6 characters are not replaced */
+  use(secrets: Iterable<string>): void {
+    const forms = [...secrets].flatMap(partsOf).flatMap(formsOf)
+    this.#forms = [...new Set(forms)].toSorted((a, b) => b.length - a.length)
+  }
+
+  /** A text without secrets: as they are, or escaped for JSON, encoded for an address, or in base64. */
+  clean(text: string): string {
+    let cleaned = text
+    for (const form of this.#forms) cleaned = cleaned.replaceAll(form, SECRET)
+    return cleaned.replaceAll(CREDENTIAL, SECRET)
+  }
+
+  /** A log whose warnings and errors, and all lines of plugins, are without secrets. */
+  over(log: ConsolaInstance): ConsolaInstance {
+    const reporters = log.options.reporters.map((reporter): ConsolaReporter => ({
+      log: (entry, context) => {
+        const hidden = entry.level <= WARN || entry.tag !== ''
+        const args = hidden ? entry.args.map((value) => this.#cleanValue(value)) : entry.args
+        reporter.log({ ...entry, args }, context)
+      },
+    }))
+    return log.create({ reporters })
+  }
+
+  /** The value itself if there is no secret in it, else what can be read of it. */
+  #cleanValue(value: unknown): unknown {
+    if (typeof value === 'string') return this.clean(value)
+    if (typeof value !== 'object' || value === null) return value
+    const text = inspect(value, { depth: 10, maxStringLength: null, breakLength: Infinity })
+    const cleaned = this.clean(text)
+    return cleaned === text ? value : cleaned
+  }
+}
+
+/** A setting, and the words of one with blanks, such as `Bearer …`. */
+function partsOf(secret: string): string[] {
+  const parts = secret.trim().split(/\s+/)
+  return [secret, ...(parts.length > 1 ? parts : [])].filter(
+    (part) => part.length >= LEAST_CHARACTERS,
+  )
+}
+
+function formsOf(secret: string): string[] {
+  const json = escaped(secret)
+  const address = encodeURIComponent(secret)
+  const form = new URLSearchParams([['', secret]]).toString().slice(1)
+  return [
+    secret,
+    json,
+    // JSON in JSON.
+    escaped(json),
+    json.replaceAll('/', '\\/'),
+    inAscii(json),
+    ...[address, form].flatMap((one) => [one, one.replaceAll(/%[\dA-F]{2}/g, lower)]),
+    ...inBase64(secret),
+  ]
+}
+
+function escaped(text: string): string {
+  return JSON.stringify(text).slice(1, -1)
+}
+
+function inAscii(json: string): string {
+  return json.replaceAll(
+    /[\u0080-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
+function lower(text: string): string {
+  return text.toLowerCase()
+}
+
+/** The characters of base64 that depend on the secret alone, wherever it begins in what is encoded. */
+function inBase64(secret: string): string[] {
+  const bytes = Buffer.from(secret)
+  return [0, 1, 2].flatMap((before) => {
+    const encoded = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64')
+    const from = Math.ceil((before * 8) / 6)
+    const to = Math.floor(((before + bytes.length) * 8) / 6)
+    const core = encoded.slice(from, to)
+    return [core, core.replaceAll('+', '-').replaceAll('/', '_')]
+  })
+}
