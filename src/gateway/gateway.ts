@@ -7,32 +7,23 @@ import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
 import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { AccessLog } from '../observe/access-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
-import { buildCatalog } from '../models/catalog.ts'
-import { inTime } from '../lifetime/scope.ts'
-import { checkProviders, type LoadedConfig } from '../config/config.ts'
+import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
 import { secretsIn } from '../errors/issues.ts'
 import { Mask } from '../observe/mask.ts'
-import { createDownloader } from '../upstream/download.ts'
-import { internalChat, setUpGuards } from './guard-setup.ts'
-import { Escalations } from '../guard/escalations.ts'
-import type { GuardInstance } from '../guard/plan.ts'
+import { assemble, type Assembled, type Common, type Shared } from './assemble.ts'
+import { internalChat } from './guard-setup.ts'
 import { HoldEstimator } from '../money/holds.ts'
-import { compilePrices } from '../money/money.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import { LEDGER_FILE } from '../state/sqlite/folder.ts'
 import { openSqlite } from '../state/sqlite/engine.ts'
 import { openMemory } from '../state/sqlite/memory.ts'
-import { checkDeployments, loadEach, loadProvider, loadSearch } from './loader.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { UsageFindings } from '../observe/usage-findings.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
 import { RunningCalls } from '../pipeline/running-calls.ts'
-import type { Provider, ProviderPlugin } from '../plugin.ts'
 import type { Records } from '../state/records.ts'
 import { Routing } from '../models/routing.ts'
-import { Search, type ConfiguredEngine } from '../search/search.ts'
-import { createHost, type ClosableHost, type UpstreamSettings } from '../upstream/host.ts'
 
 /** A running gateway without its server. */
 export interface Gateway {
@@ -69,10 +60,6 @@ export interface Gateway {
 
 const TICK_MS = 250
 const RENEW_MS = 10_000
-/** For a plugin to release what it has acquired. */
-const CLOSE_LIMIT_MS = 5_000
-const CLOSE_LIMIT = `it took more than ${CLOSE_LIMIT_MS / 1000} seconds`
-
 /** Opens a gateway. @throws ConfigError for plugins that cannot be used, and the errors of the state engine */
 export async function createGateway(
   loaded: LoadedConfig,
@@ -110,6 +97,7 @@ export async function createGateway(
   const shared = { ...common, ledger, accounts }
   let generation = generationOf(assembled, shared)
   const retired = new Set<Generation>()
+  const closing = new Set<Promise<void>>()
 
   const memory = defaultBodyMemory()
   const bodies = new BodyBudget(
@@ -149,7 +137,7 @@ export async function createGateway(
       call.scope.defer(() => {
         running.delete(call)
         own.calls--
-        if (retired.has(own) && own.calls === 0) return retire(own)
+        if (retired.has(own) && own.calls === 0) retire(own)
       })
     },
     async reload(next) {
@@ -166,20 +154,22 @@ export async function createGateway(
       routing.retain(fresh.runtime.catalog, (provider) =>
         isDeepStrictEqual(before[provider], after[provider]),
       )
-      if (old.calls === 0) await retire(old)
+      if (old.calls === 0) retire(old)
       warnOfRestart(log, old.runtime.config, next.config)
     },
     async close() {
       clearInterval(timer)
-      await Promise.all([...retired, generation].map((one) => one.close()))
+      await Promise.all([...closing, ...[...retired, generation].map((one) => one.close())])
       access.flush()
       await closeState(state)
     },
   }
 
-  async function retire(old: Generation): Promise<void> {
+  /** Closes a generation in the background: its plugins may take their time. */
+  function retire(old: Generation): void {
     retired.delete(old)
-    await old.close()
+    const done = old.close().finally(() => closing.delete(done))
+    closing.add(done)
   }
 }
 
@@ -253,94 +243,9 @@ interface Generation {
   close(): Promise<void>
 }
 
-/** Everything that one configuration creates. */
-interface Assembled {
-  readonly own: Omit<Runtime, keyof Shared> & Pick<Runtime, 'access'>
-  close(): Promise<void>
-}
-
 function generationOf({ own, close }: Assembled, shared: Shared): Generation {
   shared.metrics.guard.circuits = own.guards.circuits
   return { runtime: { ...shared, ...own }, calls: 0, close }
-}
-
-interface Shared extends Common {
-  readonly ledger: Ledger
-  readonly accounts: Accounts
-}
-
-interface Common {
-  readonly mask: Mask
-  /** Shared by all configurations: calls of an old one still end. */
-  readonly access: AccessLog
-  readonly faults: Faults
-  readonly log: ConsolaInstance
-  readonly metrics: Metrics
-  readonly usageFindings: UsageFindings
-  readonly routing: Routing
-  readonly holds: HoldEstimator
-  readonly internalChat: Runtime['internalChat']
-}
-
-async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled> {
-  const { config, file } = loaded
-  const { log } = common
-  const hosts: ClosableHost[] = []
-  const providers = new Map<string, Provider>()
-  const engines: ConfiguredEngine[] = []
-  const guardsMade: GuardInstance[] = []
-  const { escalate } = config.guards
-  const escalations = escalate && new Escalations(escalate, (message) => log.warn(message))
-  const close = async () => {
-    await escalations?.close()
-    const plugins = [
-      ...providers.values(),
-      ...engines.map(({ engine }) => engine),
-      ...guardsMade.map(({ guard }) => guard),
-    ]
-    const closing = plugins.map((plugin) =>
-      inTime((async () => plugin.close?.())(), CLOSE_LIMIT_MS, () => new Error(CLOSE_LIMIT)),
-    )
-    const results = await Promise.allSettled([...closing, ...hosts.map((host) => host.close())])
-    for (const result of results) {
-      if (result.status === 'rejected') log.error('closing a plugin failed', result.reason)
-    }
-  }
-  const fetch = createDownloader(config.fetch)
-  const ownHost = (name: string, settings: UpstreamSettings) => {
-    const owned = createHost(name, settings, log, fetch)
-    hosts.push(owned)
-    return owned.host
-  }
-  const { directory, secrets } = loaded
-  const own = (path: string, instance: string) => common.faults.own(path, instance)
-  try {
-    const plugins = new Map<string, ProviderPlugin>()
-    await loadEach(Object.entries(config.providers), async ([name, settings]) => {
-      const createHost = () => ownHost(name, upstreamSettings(settings))
-      const made = await loadProvider(name, settings, { directory, secrets, createHost, own })
-      providers.set(name, made.provider)
-      plugins.set(name, made.plugin)
-    })
-    const catalog = await checkDeployments(buildCatalog(config.models), plugins, secrets)
-    await loadEach(Object.entries(config.search.engines), async ([name, settings]) => {
-      const createHost = () => ownHost(name, sameLimits(settings.timeout))
-      const engine = await loadSearch(name, settings, { directory, secrets, createHost, own })
-      const prices = compilePrices({ web_search: settings.price })
-      engines.push({ name, engine, prices, timeoutMs: settings.timeout * 1000 })
-    })
-    const createGuardHost = (name: string) => ownHost(name, sameLimits(GUARD_SECONDS))
-    const guards = await setUpGuards(loaded, catalog, createGuardHost, guardsMade, own)
-    const issues = checkProviders(config, catalog, providers)
-    if (issues.length > 0) throw new ConfigError(file, issues)
-    const access = config.log.access ? common.access : undefined
-    const search =
-      engines.length > 0 ? new Search(engines, config.search.default, common) : undefined
-    return { own: { config, catalog, providers, search, guards, escalations, access }, close }
-  } catch (error) {
-    await close()
-    throw error instanceof ConfigError ? new ConfigError(file, error.issues) : error
-  }
 }
 
 /** State that outlives a gateway. */
@@ -396,26 +301,6 @@ async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void>
     leases.push({ account: account.id, key: key.id, request: call.id })
   }
   if (leases.length > 0) await ledger.renew(leases)
-}
-
-type ProviderSettings = LoadedConfig['config']['providers'][string]
-
-function upstreamSettings(settings: ProviderSettings) {
-  return {
-    timeoutMs: settings.timeout * 1000,
-    firstPartTimeoutMs: settings.firstPartTimeout * 1000,
-    idleTimeoutMs: settings.idleTimeout * 1000,
-    connections: settings.connections,
-    bounds: { answer: settings.maxAnswer, stream: settings.maxStream },
-  }
-}
-
-/** Upper bound: a guard has shorter deadlines of its own. */
-const GUARD_SECONDS = 30
-
-function sameLimits(seconds: number): UpstreamSettings {
-  const ms = seconds * 1000
-  return { timeoutMs: ms, firstPartTimeoutMs: ms, idleTimeoutMs: ms, connections: 64 }
 }
 
 function createLog({ config }: LoadedConfig): ConsolaInstance {

@@ -1,6 +1,6 @@
 /** Sets up the guards of a configuration, and lets them ask models. */
 import type { Catalog } from '../models/catalog.ts'
-import type { LoadedConfig } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import { CompletionBuilder } from '../endpoints/chat/chunks.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
@@ -10,7 +10,7 @@ import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
 import { fail, loadEach, loadGuard, type PluginSource } from './loader.ts'
 import type { Incoming } from '../pipeline/http.ts'
 import { Call, type CallerContext } from '../pipeline/pipeline.ts'
-import type { ChatCompletion, Host } from '../plugin.ts'
+import type { ChatCompletion } from '../plugin.ts'
 import { route } from '../pipeline/stages/route.ts'
 
 /** Upper bound on models that guards ask at the same time. */
@@ -18,23 +18,20 @@ const MOST_QUESTIONS = 64
 
 /**
  * Loads the guards of a configuration.
- * @param made gets every guard that was set up, in order; the caller closes them
- * @param own learns where the code of each guard is
+ * @param origin with the hosts of ordinary plugins
  * @throws ConfigError with all problems
  */
 export async function setUpGuards(
-  { config, directory, secrets }: LoadedConfig,
+  config: Config,
   catalog: Catalog,
-  createHost: (name: string) => Host,
-  made: GuardInstance[],
-  own: PluginSource['own'],
+  origin: PluginSource,
 ): Promise<GuardRegistry> {
+  const made: GuardInstance[] = []
   const places = new FairSemaphore(MOST_QUESTIONS)
-  const createGuardHost = (name: string) => guardHost(createHost(name), places)
+  const createHost = (name: string) => guardHost(origin.createHost(name), places)
   await loadEach(config.guards.use.entries(), async ([index, settings]) => {
     const { applies, mode, billing } = settings
-    const origin = { directory, secrets, createHost: createGuardHost, own }
-    const { guard, plugin } = await loadGuard(index, settings, origin)
+    const { guard, plugin } = await loadGuard(index, settings, { ...origin, createHost })
     const name = settings.name ?? plugin.name
     const isTaken = made.some((one) => one.name === name)
     made.push({ name, plugin: plugin.name, guard, applies, mode, billing })

@@ -35,6 +35,15 @@ export interface PluginSource<H extends Host = Host> {
   readonly createHost: (instance: string) => H
   /** Learns which file or folder holds the code of an instance. */
   readonly own?: (path: string, instance: string) => void
+  /** Takes over what was set up, to close it. */
+  readonly opened?: (plugin: OpenedPlugin) => void
+}
+
+/** A plugin that was set up. */
+export interface OpenedPlugin {
+  /** Names section, instance and plugin, for messages. */
+  readonly label: string
+  readonly instance: Closable
 }
 
 /** A plugin and the provider it has set up. */
@@ -203,7 +212,7 @@ async function load<P extends AnyPlugin>(
   kind: P['kind'],
   path: readonly string[],
   { use, options }: PluginSettings,
-  { directory, secrets, createHost, own }: PluginSource<Parameters<P['setup']>[1]>,
+  { directory, secrets, createHost, own, opened }: PluginSource<Parameters<P['setup']>[1]>,
   instance?: string,
 ): Promise<{ readonly plugin: P; readonly made: Awaited<ReturnType<P['setup']>> }> {
   const where = [...path, 'use'].join('.')
@@ -218,9 +227,12 @@ async function load<P extends AnyPlugin>(
   try {
     const setup = async () =>
       plugin.setup(result.value, createHost(instance ?? plugin.name) as never)
-    return { plugin, made: (await madeBy(setup(), KINDS[kind].noun)) as never }
+    const made = await madeBy<Closable>(setup(), KINDS[kind].noun)
+    opened?.({ label: `${path.join('.')} (plugin ${show(plugin.name)})`, instance: made })
+    return { plugin, made: made as never }
   } catch (error) {
-    return fail(where, `the plugin could not be set up: ${redact(messageOf(error), source)}`)
+    const reason = redact(messageOf(error), source)
+    return fail(where, `the plugin ${show(plugin.name)} could not be set up: ${reason}`)
   }
 }
 

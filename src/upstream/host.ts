@@ -4,7 +4,7 @@ import type { ConsolaInstance } from 'consola'
 import { ofetch } from 'ofetch'
 import { Client, Pool, type Dispatcher } from 'undici'
 import { UpstreamFailure } from '../errors/errors.ts'
-import { abortScopeOf, type DeploymentLimits } from '../lifetime/scope.ts'
+import { abortScopeOf, type DeploymentLimits, inTime } from '../lifetime/scope.ts'
 import type { Host, UpstreamRequest, UpstreamResponse } from '../plugin.ts'
 import { RawJson } from '../stream/raw-json.ts'
 import { createDownloader, type Downloader } from './download.ts'
@@ -31,7 +31,7 @@ const BOUNDS: BodyBounds = { answer: 64 * 1024 * 1024, stream: 256 * 1024 * 1024
 /** A Host with its connections. The owner closes it. */
 export interface ClosableHost {
   readonly host: Host
-  /** Resolves when running requests have ended and all connections are closed. */
+  /** Resolves when running requests have ended, for which they have five seconds, and all connections are closed. */
   close(): Promise<void>
 }
 
@@ -75,6 +75,8 @@ interface Target {
   readonly path: string
 }
 
+const CLOSE_MS = 5_000
+
 /** One pool per origin. */
 class Pools {
   readonly #connections: number
@@ -97,8 +99,15 @@ class Pools {
     return (this.#last = { url, pool: this.#poolOf(origin), path })
   }
 
+  /** Requests that were abandoned, and their connections, end after {@link CLOSE_MS}. */
   async close(): Promise<void> {
-    await Promise.all([...this.#pools.values()].map((pool) => pool.close()))
+    const pools = [...this.#pools.values()]
+    const closing = Promise.all(pools.map((pool) => pool.close()))
+    try {
+      await inTime(closing, CLOSE_MS, () => new Error('requests are still running'))
+    } catch {
+      await Promise.all(pools.map((pool) => pool.destroy()))
+    }
   }
 
   #poolOf(origin: string): Pool {

@@ -1,6 +1,9 @@
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { setImmediate as turn } from 'node:timers/promises'
+import * as v from 'valibot'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { ConfigError } from '../../src/errors/errors.ts'
 import { createGateway } from '../../src/gateway/gateway.ts'
+import { defineProvider, type Provider } from '../../src/plugin.ts'
 import { folder } from '../_folder.ts'
 import { definePlugin } from '../_plugin.ts'
 import { MOCK_CONFIG, createTestGateway, eventsOf, hello, loaded } from '../_setup.ts'
@@ -8,10 +11,19 @@ import { collect, open as openEmbedded } from '../state/sqlite/_engine.ts'
 import { events, startUpstream } from '../upstream.ts'
 import { eventually } from '../_wait.ts'
 
+/** The torture run sets more. */
+const RELOADS = Number(process.env.RELOADS ?? 10)
+
 const echo = MOCK_CONFIG.models['mock/echo']
 const says = (content: string, finish_reason: string | null = null) => ({
   choices: [{ index: 0, delta: { content }, finish_reason }],
 })
+
+/** Lets the faked time pass until a promise is settled. */
+async function whileTimePasses(promise: Promise<unknown>): Promise<void> {
+  const settled = promise.then(() => true)
+  while (!(await Promise.race([settled, turn()]))) await vi.advanceTimersByTimeAsync(1000)
+}
 
 describe('a new configuration', () => {
   it('serves new calls at once and lets running ones finish with the old one', async () => {
@@ -42,6 +54,36 @@ describe('a new configuration', () => {
     expect((await running).text).toContain('old ')
     expect((await next).text).toContain('new ')
     expect(closed).toEqual(['old'])
+  })
+
+  it('waits for no plugin of an old one, however many hang', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const never = new Promise<never>(() => {})
+    const answers = async function* () {
+      yield says('Fine.', 'stop')
+    }
+    const hanging = (setup: () => Provider | Promise<Provider>) => {
+      const use = defineProvider({ name: 'hanging', options: v.looseObject({}), setup })
+      return loaded({
+        providers: { p: { use } },
+        models: { 'mock/echo': { ...echo, deployments: [{ provider: 'p', model: 'm' }] } },
+      })
+    }
+    const unclosable = hanging(() => ({ chat: async () => answers(), close: () => never }))
+    const unready = hanging(() => never)
+    const t = await createTestGateway()
+    for (let i = 0; i < RELOADS; i++) {
+      // No timer fires here: whatever waited for one would never end.
+      await t.gateway.reload(unclosable)
+      await whileTimePasses(
+        expect(t.gateway.reload(unready)).rejects.toThrow('more than 10 seconds'),
+      )
+      expect((await t.chat(hello)).status).toBe(200)
+    }
+    await whileTimePasses(t.close())
+    const left = 'providers.p (plugin "hanging") could not be closed'
+    expect(t.logged.filter((line) => line.includes(left))).toHaveLength(RELOADS)
   })
 
   it('that is broken changes nothing', async () => {

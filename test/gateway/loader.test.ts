@@ -264,7 +264,7 @@ describe('options', () => {
     expect(await failure(load({ use, options }, origin))).toEqual([
       {
         path: 'providers.mine.use',
-        message: 'the plugin could not be set up: cannot log in with [secret] at plain',
+        message: 'the plugin "leaky" could not be set up: cannot log in with [secret] at plain',
       },
     ])
   })
