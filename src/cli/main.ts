@@ -1,7 +1,7 @@
 /** Finds the command, parses its options, runs it, and prints errors. */
 import { parseArgs } from 'node:util'
 import { nearest } from '../errors/nearest.ts'
-import { ConfigError, UnbookedSettlements } from '../errors/errors.ts'
+import { ConfigError, LostState } from '../errors/errors.ts'
 import { CommandError, type Arguments, type Command, type OptionSpecs } from './command.ts'
 import { COMMANDS } from './commands.ts'
 
@@ -45,7 +45,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 function statusOf(error: unknown): number | undefined {
   if (error instanceof CommandError) return error.exitCode
   if (error instanceof ConfigError) return 1
-  return error instanceof UnbookedSettlements ? UNBOOKED : undefined
+  return error instanceof LostState ? UNBOOKED : undefined
 }
 
 function commandOf(words: readonly string[]): Command {

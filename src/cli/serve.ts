@@ -3,7 +3,7 @@ import { executionAsyncResource } from 'node:async_hooks'
 import { flushCompileCache } from 'node:module'
 import { createServer } from 'node:net'
 import { watchConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
-import { UnbookedSettlements } from '../errors/errors.ts'
+import { LostState } from '../errors/errors.ts'
 import { seed, welcome } from '../gateway/seed.ts'
 import { createGateway, type Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
@@ -47,6 +47,7 @@ async function serveAt(where: ReturnType<typeof addressOf>, args: Arguments): Pr
   if (gateway.runtime.catalog.all().length === 0) log.warn(NO_MODELS)
   let watcher: Awaited<ReturnType<typeof keepUpToDate>> | undefined
   const stop = new Stop({
+    lost: gateway.runtime.ledger.lost,
     onFault: (error, kind) => gateway.reportFault(error, kind),
     onReload: () => watcher?.reload(),
   })
@@ -86,7 +87,7 @@ async function closeGateway(gateway: Gateway): Promise<void> {
   try {
     await gateway.close()
   } catch (error) {
-    if (error instanceof UnbookedSettlements) throw error
+    if (error instanceof LostState) throw error
     const reason = error instanceof Error ? error.message : String(error)
     throw new CommandError(`The state could not be closed: ${reason}.`, 74)
   }

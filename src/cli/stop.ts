@@ -5,10 +5,12 @@ import { watchParent } from './parent.ts'
 /** Why the process ends, and with which status. */
 export interface StopReason {
   readonly why: string
-  readonly status: 0 | 70
+  readonly status: 0 | 70 | 74
 }
 
 interface StopOptions {
+  /** Resolves, with a reason, when the state can only be closed. */
+  readonly lost: Promise<string>
   /** Decides about an error that no call received. */
   readonly onFault: (error: unknown, kind: FaultKind) => FaultAction
   /** SIGHUP, unless the output is a terminal that was closed. */
@@ -29,10 +31,11 @@ export class Stop {
   #signalled = -Infinity
   #signals = 0
 
-  constructor({ onFault, onReload }: StopOptions) {
+  constructor({ lost, onFault, onReload }: StopOptions) {
     const { promise, resolve } = Promise.withResolvers<StopReason>()
     this.requested = promise
     this.#request = resolve
+    void lost.then((reason) => resolve({ why: `the loss of the ledger: ${reason}`, status: 74 }))
     const signal = (name: string) => this.#onSignal(name)
     for (const name of ['SIGINT', 'SIGTERM']) this.#on(name, () => signal(name))
     this.#on('SIGHUP', () => (process.stdout.isTTY ? signal('SIGHUP') : onReload()))

@@ -329,8 +329,16 @@ export class ConfigError extends Error {
   }
 }
 
+/** State is lost, damaged or not written down: an operator has to look before the next start. */
+export class LostState extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'LostState'
+  }
+}
+
 /** Settlements could not be booked before the gateway ended. The log has one line for each. */
-export class UnbookedSettlements extends Error {
+export class UnbookedSettlements extends LostState {
   constructor(count: number) {
     const which = count === 1 ? '1 settlement' : `${count} settlements`
     super(`${which} could not be booked: see "settlement not booked" in the log`)

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { formatPico } from '../../money/money.ts'
 import type { Records } from '../../state/records.ts'
 import type { Ledger, LedgerItem } from '../../state/ledger/ledger.ts'
-import { LineError, readLine, VERSION, type Line, type RecordLine } from './lines.ts'
+import { LineError, readLine, TornLine, VERSION, type Line, type RecordLine } from './lines.ts'
 
 /** The state of a gateway: the source of an export, the target of an import. */
 export interface State {
@@ -76,28 +76,43 @@ export async function importLines(
     if (isItem(line)) batch.push(line)
     if (line.kind === 'record') added += Number(await importRecord(records, line, lines))
   }
+  await flush()
   return { lines, added }
 }
 
 /** @throws LineError for a file that is not an export, or only a part of one */
 async function* checkedLines(texts: AsyncIterable<string>): AsyncGenerator<Line> {
   let number = 0
-  let ended = false
+  let [ended, rescued] = [false, false]
+  let torn: TornLine | undefined
   for await (const text of texts) {
     number++
+    if (torn) throw torn
     if (ended) throw new LineError(number, 'the export ended on the line before')
-    const line = readLine(text, number)
+    let line: Line
+    try {
+      line = readLine(text, number)
+    } catch (error) {
+      // The gateway was killed while it wrote its last line, and has confirmed it to no client.
+      if (!rescued || !(error instanceof TornLine)) throw error
+      torn = error
+      continue
+    }
+    rescued ||= line.kind === 'rescue'
     ended = line.kind === 'end'
     if (line.kind === 'end' && line.lines !== number) {
       throw new LineError(number, `the export had ${line.lines} lines, some are missing`)
     }
     yield line
   }
-  if (!ended) throw new LineError(number + 1, 'the export ends early, its last lines are missing')
+  if (!ended && !rescued)
+    throw new LineError(number + 1, 'the export ends early, its last lines are missing')
 }
 
+const NO_ITEMS: ReadonlySet<Line['kind']> = new Set(['export', 'rescue', 'record', 'end'])
+
 function isItem(line: Line): line is LedgerItem {
-  return line.kind !== 'export' && line.kind !== 'record' && line.kind !== 'end'
+  return !NO_ITEMS.has(line.kind)
 }
 
 /** Records of accounts and keys, in the order in which they were created. */

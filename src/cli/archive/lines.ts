@@ -18,6 +18,9 @@ export class LineError extends Error {
   }
 }
 
+/** A line that is not complete. */
+export class TornLine extends LineError {}
+
 /** A record of the gateway. */
 export interface RecordLine {
   readonly kind: 'record'
@@ -28,6 +31,8 @@ export interface RecordLine {
 /** One line of an export. */
 export type Line =
   | { readonly kind: 'export'; readonly version: number; readonly at: number }
+  /** Begins settlements of a damaged ledger: they were written one by one, so no line ends them. */
+  | { readonly kind: 'rescue'; readonly version: number }
   | { readonly kind: 'end'; readonly lines: number }
   | RecordLine
   | LedgerItem
@@ -148,14 +153,16 @@ function parse(text: string, number: number): { readonly [name: string]: unknown
   } catch {
     // The error below does not repeat the text, which may hold a secret.
   }
-  throw new LineError(number, number === 1 ? NO_EXPORT : 'expected a JSON object')
+  if (number === 1) throw new LineError(number, NO_EXPORT)
+  throw new TornLine(number, 'expected a JSON object')
 }
 
 const NO_EXPORT = 'this is not an export: its first line is not a header'
 
 function readHeader({ kind, version, at }: { readonly [name: string]: unknown }): Line {
-  if (kind !== 'export') throw new LineError(1, NO_EXPORT)
-  if (version === VERSION) return { kind, version, at: Number(at) }
+  if (kind !== 'export' && kind !== 'rescue') throw new LineError(1, NO_EXPORT)
+  if (version === VERSION && kind === 'rescue') return { kind, version }
+  if (version === VERSION && kind === 'export') return { kind, version, at: Number(at) }
   const found = JSON.stringify(version) ?? 'none'
   throw new LineError(1, `the export has version ${found}; this gateway reads version ${VERSION}`)
 }

@@ -331,6 +331,11 @@ function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
       value: ledger.conflicts,
     },
     {
+      name: 'gateway_ledger_discrepancies',
+      help: 'Sums that did not equal their rows when the ledger was last verified.',
+      value: ledger.discrepancies,
+    },
+    {
       name: 'gateway_ledger_rolled_back_rows',
       help: 'Newest rows of the ledger that were missing at the start.',
       value: ledger.rolledBackRows,

@@ -123,10 +123,23 @@ export function waived(settlement: Settlement): Settlement {
   return { ...settlement, cost: 0n, usage: { ...settlement.usage, outcome: 'failed' } }
 }
 
-/** A line for the log that ends in the row as `ledger export` writes it, so that `ledger import` can book it. */
+/** A line for the log that ends in the row of a settlement. */
 export function unbookedLine(settlement: Settlement, reason: string): string {
+  return `settlement not booked (${reason}): ${bookableRow(settlement)}`
+}
+
+/** The row of a settlement as `ledger export` writes it, so that `ledger import` can book it. */
+export function bookableRow(settlement: Settlement): string {
   const { account, key, request, day, cost, usage } = settlement
   const { at } = usage
-  const row = { kind: 'usage', account, key, request, day, at, cost: formatPico(cost), usage }
-  return `settlement not booked (${reason}): ${JSON.stringify(row)}`
+  return JSON.stringify({
+    kind: 'usage',
+    account,
+    key,
+    request,
+    day,
+    at,
+    cost: formatPico(cost),
+    usage,
+  })
 }

@@ -336,11 +336,15 @@ export interface Ledger {
    */
   fold(before: Date): Promise<number>
   health(): LedgerHealth
+  /** Resolves, with a reason, when the ledger is gone or damaged: it admits nothing any more, and has to be closed. */
+  readonly lost: Promise<string>
+  /** Sums that did not equal their rows when the ledger was last verified in the background. */
+  readonly discrepancies: number
   /** Settlements since the start that were booked before with another cost. The first cost stands. */
   readonly conflicts: number
   /** Rows that the ledger had before this start and has no more, because an older copy was put in its place. */
   readonly rolledBackRows: number
-  /** @throws UnbookedSettlements when settlements are left that only the log holds now */
+  /** @throws UnbookedSettlements when settlements are left that only the log holds now; LostState after {@link lost} */
   close(): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-/** Runs beside a ledger that is in use: verifies it at the start, folds old rows, copies it, updates statistics. */
+/** Runs beside a ledger that is in use, at the start and daily: checks and verifies it, folds old rows, copies it, updates statistics. */
 import { formatPico } from '../../money/money.ts'
 import { DAY_MS } from './clock.ts'
 import type { Ledger, Log } from './ledger.ts'
@@ -6,7 +6,9 @@ import type { Ledger, Log } from './ledger.ts'
 /** Options of {@link Maintenance}. */
 export interface MaintenanceOptions {
   readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health'>
-  /** Whether the ledger is verified at the start. A store that several gateways share is too large for that. */
+  /** Checks the file, where there is one. @returns whether it is sound; the rest is left undone with one that is not */
+  readonly check?: () => Promise<boolean>
+  /** Whether the ledger is verified. A store that several gateways share is too large for that. */
   readonly verifies: boolean
   /** Writes the copy of a day, where copies are kept. */
   readonly copy?: (() => Promise<void>) | undefined
@@ -28,6 +30,7 @@ export class Maintenance {
   readonly #options: MaintenanceOptions
   readonly #timer: NodeJS.Timeout
   #days = 0
+  #discrepancies = 0
 
   constructor(options: MaintenanceOptions) {
     this.#options = options
@@ -38,27 +41,32 @@ export class Maintenance {
       if (optimize && this.#days % WEEK_DAYS === 0) void this.#attempt('optimized', optimize)
     }, DAY_MS)
     this.#timer.unref()
-    void this.#begin()
+    void this.#daily()
+  }
+
+  /** Found by the last verification. */
+  get discrepancies(): number {
+    return this.#discrepancies
   }
 
   stop(): void {
     clearInterval(this.#timer)
   }
 
-  async #begin(): Promise<void> {
-    if (this.#options.verifies) await this.#attempt('verified', () => this.#verify())
-    await this.#daily()
-  }
-
   async #daily(): Promise<void> {
+    const { check, verifies, copy } = this.#options
+    let sound = true
+    if (check) await this.#attempt('checked', async () => void (sound = await check()))
+    if (!sound) return
+    if (verifies) await this.#attempt('verified', () => this.#verify())
     await this.#attempt('folded', () => this.#fold())
-    const { copy } = this.#options
     if (copy) await this.#attempt('copied', copy)
   }
 
   async #verify(): Promise<void> {
     const { ledger, log } = this.#options
     const found = await ledger.verify()
+    this.#discrepancies = found.length
     for (const { account, what, stored, recomputed } of found.slice(0, MAX_LOGGED)) {
       const sums = `${formatPico(stored)} is kept, ${formatPico(recomputed)} is the sum of the rows`
       log.error(`the ledger of account ${account} does not add up: ${what}: ${sums}`)

@@ -281,6 +281,11 @@ export class RedisLedger implements Ledger {
     return { ok: this.#connection.ok && this.#outbox.ok, outbox: waiting, oldestMs }
   }
 
+  /** A store that does not answer may come back. */
+  readonly lost = new Promise<never>(() => {})
+
+  readonly discrepancies = 0
+
   /** Redis keeps no record of what it once had. */
   readonly rolledBackRows = 0
 

@@ -1,4 +1,4 @@
-/** Dated copies of a ledger that is in use. */
+/** Beside a ledger that is in use: dated copies, and a check of its pages. Each in a thread of its own. */
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
@@ -23,12 +23,22 @@ export async function copyLedger(folder: string, day: string, keep: number): Pro
   const unfinished = join(copies, 'unfinished.db')
   await rm(unfinished, { force: true })
   const job: BackupJob = { source: join(folder, LEDGER_FILE), target: unfinished }
-  const script = new URL(`./backup-worker${extname(import.meta.url)}`, import.meta.url)
-  const worker = new Worker(script, { name: 'ledger copy', workerData: job, execArgv: [] })
-  // A process that stops does not wait for it.
-  worker.unref()
-  await once(worker, 'exit')
+  await once(start('./backup-worker', 'ledger copy', job), 'exit')
   await rename(unfinished, file)
   const names = (await readdir(copies)).filter((name) => NAME.test(name)).sort()
   for (const name of names.slice(0, -keep)) await rm(join(copies, name))
+}
+
+/** Checks the pages of a ledger. @returns what is damaged, if anything is. @throws Error when it cannot be read */
+export async function checkPages(file: string): Promise<string | undefined> {
+  const [damage] = await once(start('./check-worker', 'ledger check', file), 'message')
+  return damage as string | undefined
+}
+
+function start(script: string, name: string, workerData: unknown): Worker {
+  const url = new URL(`${script}${extname(import.meta.url)}`, import.meta.url)
+  const worker = new Worker(url, { name, workerData, execArgv: [] })
+  // A process that stops does not wait for it.
+  worker.unref()
+  return worker
 }

@@ -5,7 +5,7 @@
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { createStorage } from 'unstorage'
-import { cannotBook } from '../../errors/errors.ts'
+import { cannotBook, LostState } from '../../errors/errors.ts'
 import type { Pico } from '../../money/money.ts'
 import { AccountBook, LOST, NOTHING_SPENT, STALE, checkAmount } from '../ledger/book.ts'
 import { Clock, DAY_MS, addSpend, addTo, compareSums, dayOf } from '../ledger/clock.ts'
@@ -35,10 +35,11 @@ import type {
 import { Maintenance } from '../ledger/maintenance.ts'
 import { StoredRecords, type Records } from '../records.ts'
 import { isBefore } from './audit.ts'
-import { copyLedger } from './backup.ts'
+import { checkPages, copyLedger } from './backup.ts'
 import { exportFile } from './export.ts'
 import { LEDGER_FILE } from './folder.ts'
 import { sqliteDriver } from './records.ts'
+import { RESCUE_FILE, RescueFile } from './rescue.ts'
 import { readBody } from './sql.ts'
 import type { CommandResult, Snapshot, StoredRow, WriteName } from './store.ts'
 import { UnwrittenCharges } from './unwritten.ts'
@@ -90,6 +91,8 @@ export async function openSqlite({
     exportItems,
     retentionDays,
     rolledBack,
+    rescue: new RescueFile(join(folder, RESCUE_FILE)),
+    check: () => checkPages(join(folder, LEDGER_FILE)),
     ...(copies && { copy: () => copyLedger(folder, dayOf(now()), copies) }),
     log,
   })
@@ -111,6 +114,7 @@ export class SqliteLedger implements Ledger {
   readonly #exportItems: () => AsyncIterable<LedgerItem>
   readonly #books = new Map<string, AccountBook>()
   readonly #unwritten: UnwrittenCharges
+  readonly #rescue: RescueFile | undefined
   /** Limits that are in the file as they are here. */
   readonly #storedLimits = new WeakSet<KeyLimits>()
   readonly #maintenance: Maintenance
@@ -126,16 +130,21 @@ export class SqliteLedger implements Ledger {
     readonly exportItems: () => AsyncIterable<LedgerItem>
     readonly retentionDays?: number | undefined
     readonly rolledBack?: number
+    /** Takes settlements of a damaged ledger. */
+    readonly rescue?: RescueFile
+    /** @returns what is damaged in the file */
+    readonly check?: () => Promise<string | undefined>
     readonly copy?: () => Promise<void>
     readonly log: Log
   }) {
-    const { client, clock, retentionDays, copy, log } = parts
+    const { client, clock, retentionDays, copy, check, log } = parts
     this.#client = client
     this.#clock = clock
     this.#from = parts.from
     this.#exportItems = parts.exportItems
     this.rolledBackRows = parts.rolledBack ?? 0
-    this.#unwritten = new UnwrittenCharges(client, log)
+    this.#rescue = parts.rescue
+    this.#unwritten = new UnwrittenCharges(client, log, parts.rescue)
     const { accounts, spend, limits } = parts.snapshot
     for (const { id, ...sums } of accounts) Object.assign(this.#book(id), sums)
     for (const { account, key, window, amount } of spend) {
@@ -148,6 +157,13 @@ export class SqliteLedger implements Ledger {
     this.#maintenance = new Maintenance({
       ledger: this,
       verifies: true,
+      ...(check && {
+        check: async () => {
+          const reason = await check()
+          if (reason !== undefined) client.lose({ what: 'damaged', reason })
+          return reason === undefined
+        },
+      }),
       copy,
       optimize: () => client.read('optimize'),
       retentionDays,
@@ -318,11 +334,37 @@ export class SqliteLedger implements Ledger {
     return this.#unwritten.deferred.conflicts
   }
 
-  /** Writes what is left and releases the folder. @throws UnbookedSettlements when the disk does not let it */
+  get lost(): Promise<string> {
+    return this.#client.lost
+  }
+
+  get discrepancies(): number {
+    return this.#maintenance.discrepancies
+  }
+
+  /**
+   * Writes what is left and releases the folder.
+   * @throws UnbookedSettlements when the disk does not let it; LostState for a ledger that is moved or damaged
+   */
   async close(): Promise<void> {
     this.#maintenance.stop()
     await this.#client.close()
-    this.#unwritten.close()
+    try {
+      this.#unwritten.close()
+    } finally {
+      this.#rescue?.close()
+      this.#checkLoss()
+    }
+  }
+
+  /** @throws LostState */
+  #checkLoss(): void {
+    const { loss } = this.#client
+    const settlements = this.#rescue?.used
+      ? `; settlements are in ${this.#rescue.path}, for "ledger import" into a copy of the ledger`
+      : ''
+    if (loss !== undefined) throw new LostState(`${loss}${settlements}`)
+    if (settlements !== '') throw new LostState(`the ledger has stopped${settlements}`)
   }
 
   #check(): void {

@@ -6,12 +6,14 @@ import {
   mkdirSync,
   readdirSync,
   renameSync,
+  rmSync,
   statfsSync,
   statSync,
 } from 'node:fs'
 import { join, sep } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { CannotOpen, isDamage, lockFile, openDatabase, toCannotOpen, unusable } from './file.ts'
+import { rescueCopy } from './rescue.ts'
 import { describe, forget, identityOf, recall, remember, type KnownLedger } from './identity.ts'
 
 /** The database of a folder that belongs to this process. */
@@ -23,13 +25,28 @@ export interface OpenedFolder {
   readonly warnings: readonly string[]
   /** Remembers how large the ledger is now. */
   note(): void
+  /** What became of the file that is open; undefined while it is in its place. */
+  loss(): Loss | undefined
+  /** Writes a copy of what is open beside the place of the file. @returns its path */
+  rescue(): string
   /** Moves the write-ahead log into the database file, closes it, and releases the folder. */
   close(): void
+}
+
+/**
+ * Why a ledger can only be ended. `moved`: its file is not in its place any more, but still open; `damaged`: nothing must be
+ * written to it.
+ */
+export interface Loss {
+  readonly what: 'moved' | 'damaged'
+  readonly reason: string
 }
 
 /** Name of the database in its folder. */
 export const LEDGER_FILE = 'ledger.db'
 const OWNER_FILE = 'owner.db'
+/** How the names of copies begin that were made of a ledger whose file was gone. */
+const RESCUED = 'ledger.rescued-'
 /** Folder of the dated copies. */
 export const COPIES = 'copies'
 const CHOOSE = 'Choose another folder with --data or SLUICEGATE_DATA.'
@@ -65,11 +82,24 @@ export function openFolder(path: string): OpenedFolder {
       }
     }
     note()
+    const file = join(path, LEDGER_FILE)
+    const own = PARTS.map((part) => [file + part, inodeOf(file + part)] as const)
     return {
       db,
       rolledBack,
       warnings: warning === undefined ? [] : [warning],
       note,
+      loss: () => lossOf(file, own[0]![1]),
+      rescue() {
+        mkdirSync(path, { recursive: true, mode: 0o700 })
+        const target = join(path, `${RESCUED}${Date.now()}.db`)
+        rescueCopy(db, target)
+        // A write-ahead log that stays would be taken for one of the file that is put in its place.
+        for (const [part, inode] of own) {
+          if (inode !== undefined && inodeOf(part) === inode) rmSync(part)
+        }
+        return target
+      },
       close() {
         note()
         db.close()
@@ -118,6 +148,23 @@ export function beginLedger(
   }
 }
 
+/** Device and inode; undefined for a file that does not exist. */
+function inodeOf(file: string): string | undefined {
+  const found = statSync(file, { bigint: true, throwIfNoEntry: false })
+  return found && `${found.dev}:${found.ino}`
+}
+
+/** @param inode of the file that is open */
+function lossOf(file: string, inode: string | undefined): Loss | undefined {
+  const now = inodeOf(file)
+  if (now === undefined) return { what: 'moved', reason: `${file} was removed` }
+  if (now !== inode) return { what: 'moved', reason: `${file} was replaced` }
+  if (statSync(file, { throwIfNoEntry: false })?.size === 0) {
+    return { what: 'damaged', reason: `${file} was emptied` }
+  }
+  return undefined
+}
+
 /** @returns the new name of the file, if there is one */
 function setAside(file: string): string | undefined {
   const kept = file.replace(/\.db$/, `.discarded-${Date.now()}.db`)
@@ -133,6 +180,12 @@ function openKnown(path: string, known: KnownLedger | undefined): DatabaseSync {
     throw new CannotOpen(gone(path, file, what, known!))
   }
   const bytes = statSync(file, { throwIfNoEntry: false })?.size
+  const rescued = newestIn(path, isRescued)
+  if (!known && !bytes && rescued) {
+    throw new CannotOpen(
+      `${file} is missing, but ${rescued} is a copy of it: rename it, or move it away.`,
+    )
+  }
   if (known && !bytes) refuse(bytes === undefined ? 'is missing' : 'is empty')
   return openDatabase(file, (db) => {
     if (known && identityOf(db) !== known.identity) refuse('is another ledger')
@@ -140,7 +193,7 @@ function openKnown(path: string, known: KnownLedger | undefined): DatabaseSync {
 }
 
 function gone(path: string, file: string, what: string, known: KnownLedger): string {
-  const copy = newestCopy(path)
+  const copy = newestIn(path, isRescued) ?? newestIn(join(path, COPIES), isCopy)
   return (
     `${file} ${what}; this folder's ledger ${known.identity} had ${sizeOf(known)}. Put ${copy ?? 'a copy of it'} there, ` +
     `without files ${LEDGER_FILE}-wal and ${LEDGER_FILE}-shm beside it, or begin a new ledger: ` +
@@ -153,11 +206,13 @@ function sizeOf({ accounts, written }: KnownLedger): string {
   return `${count} and was last written ${new Date(written).toISOString()}`
 }
 
-function newestCopy(path: string): string | undefined {
-  const folder = join(path, COPIES)
+const isCopy = (name: string) => /^ledger-\d{8}\.db$/.test(name)
+const isRescued = (name: string) => name.startsWith(RESCUED) && name.endsWith('.db')
+
+/** The file whose name sorts last; undefined if there is none. */
+function newestIn(folder: string, isWanted: (name: string) => boolean): string | undefined {
   if (!existsSync(folder)) return undefined
-  const names = readdirSync(folder).filter((name) => /^ledger-\d{8}\.db$/.test(name))
-  const newest = names.sort().at(-1)
+  const newest = readdirSync(folder).filter(isWanted).sort().at(-1)
   return newest && join(folder, newest)
 }
 
@@ -206,7 +261,8 @@ function prepareFolder(path: string): void {
     throw new CannotOpen(`${unusable(path, error).message} ${CHOOSE}`, { cause: error })
   }
   const foreign = names.filter((name) => !name.startsWith('.') && name !== 'lost+found')
-  if (foreign.length > 0 && !foreign.some((name) => OWN_FILES.has(name))) {
+  const isOwn = (name: string) => OWN_FILES.has(name) || name.startsWith(RESCUED)
+  if (foreign.length > 0 && !foreign.some(isOwn)) {
     throw new CannotOpen(`${path} holds files of something else, such as ${foreign[0]}. ${CHOOSE}`)
   }
 }

@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
 import { Audit, type AuditReport } from './audit.ts'
-import { codeOf, transact } from './file.ts'
+import { codeOf, isDamage, transact } from './file.ts'
 import { take } from './import.ts'
 import {
   all,
@@ -116,6 +116,8 @@ export interface WorkerBatchResult {
   /** One result per write, or why none of them was written. */
   readonly outcomes: readonly CommandResult[] | { readonly failure: string }
   readonly answers: readonly ({ readonly value: unknown } | { readonly error: string })[]
+  /** What is damaged in the database, when this batch has found that. */
+  readonly damage?: string
 }
 
 /** SQLite's primary result codes for illegal values (https://sqlite.org/rescode.html). */
@@ -129,6 +131,8 @@ export class Store {
   readonly #sql: Sql
   /** Running audits, by account. */
   readonly #audits = new Map<string, Audit>()
+  /** Found by the batch that runs. */
+  #damage: string | undefined
 
   constructor(db: DatabaseSync) {
     this.#db = db
@@ -152,7 +156,10 @@ export class Store {
 
   /** Never throws: a failure is part of the result. */
   run({ writes, reads }: WorkerBatch): WorkerBatchResult {
-    return { outcomes: this.#write(writes), answers: reads.map((command) => this.#read(command)) }
+    this.#damage = undefined
+    const outcomes = this.#write(writes)
+    const answers = reads.map((command) => this.#read(command))
+    return { outcomes, answers, ...(this.#damage !== undefined && { damage: this.#damage }) }
   }
 
   /**
@@ -277,7 +284,7 @@ export class Store {
     try {
       return this.commit(writes)
     } catch (error) {
-      return { failure: (error as Error).message }
+      return { failure: this.#failed(error) }
     }
   }
 
@@ -285,8 +292,15 @@ export class Store {
     try {
       return { value: Reflect.apply(this[name], this, args) }
     } catch (error) {
-      return { error: (error as Error).message }
+      return { error: this.#failed(error) }
     }
+  }
+
+  /** @returns its message */
+  #failed(error: unknown): string {
+    const { message } = error as Error
+    if (isDamage(error)) this.#damage = message
+    return message
   }
 
   #fold({ add, remove }: Sql['foldOld'], ...rows: (string | number)[]): number {

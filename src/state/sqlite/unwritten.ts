@@ -7,6 +7,7 @@ import type { AccountBook } from '../ledger/book.ts'
 import { DeferredSettlements, SETTLE_MS, waived } from '../ledger/deferred.ts'
 import type { Lease, Log, Settled, Settlement } from '../ledger/ledger.ts'
 import type { Charge, CommandResult } from './store.ts'
+import type { RescueFile } from './rescue.ts'
 import type { WorkerClient } from './worker-client.ts'
 
 /** Pause between two looks for charges that have waited for too long. */
@@ -16,12 +17,15 @@ const WATCH_MS = 500
 export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
   readonly deferred: DeferredSettlements
   readonly #client: WorkerClient
+  readonly #rescue: RescueFile | undefined
   readonly #charges = new Set<UnwrittenCharge>()
   /** One timer for all charges, while there are any. */
   #watcher: NodeJS.Timeout | undefined
 
-  constructor(client: WorkerClient, log: Log) {
+  /** @param rescue takes charges once the store never will */
+  constructor(client: WorkerClient, log: Log, rescue?: RescueFile) {
     this.#client = client
+    this.#rescue = rescue
     this.deferred = new DeferredSettlements(log)
   }
 
@@ -43,8 +47,8 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
       const written = this.#client.write('settle', [unwritten.charge], (result) =>
         this.#written(unwritten, result),
       )
-      // The thread has ended, or the ledger is closed.
-      written.catch(() => this.#defer(unwritten))
+      // The thread has ended, the ledger is closed or damaged.
+      written.catch(() => this.#keep(unwritten))
     })
   }
 
@@ -83,6 +87,21 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
     const balance = unwritten.moveTo(fresh ? cost : 0n)
     const state = fresh ? 'charged' : 'duplicate'
     unwritten.answer(this.deferred.booked(settlement, { state, cost, balance }))
+  }
+
+  /** Stores a charge that the store does not take. */
+  #keep(unwritten: UnwrittenCharge): void {
+    if (!this.#client.broken || !this.#rescue) return this.#defer(unwritten)
+    const { settlement } = unwritten
+    try {
+      this.#rescue.append(settlement)
+    } catch {
+      return this.#defer(unwritten)
+    }
+    this.#charges.delete(unwritten)
+    const { cost } = settlement
+    const balance = unwritten.moveTo(cost)
+    unwritten.answer(this.deferred.booked(settlement, { state: 'charged', cost, balance }))
   }
 
   #defer(unwritten: UnwrittenCharge): void {

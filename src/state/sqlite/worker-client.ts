@@ -15,7 +15,8 @@ import type {
   WorkerBatchResult,
   WriteName,
 } from './store.ts'
-import type { Opened, WorkerInit } from './worker.ts'
+import type { Loss } from './folder.ts'
+import type { Opened, WorkerInit, WorkerMessage } from './worker.ts'
 
 /** Runs the batches: a worker thread, or an object in this thread that sends the same events `message` and `exit`. */
 export interface StoreWorker extends NodeJS.EventEmitter {
@@ -60,6 +61,10 @@ export class WorkerClient {
   /** Why no more commands are accepted. */
   #ended: Error | undefined
   #closing: Promise<unknown> | undefined
+  #loss: Loss | undefined
+  readonly #lost = Promise.withResolvers<string>()
+  /** The copy of a ledger whose file was moved. */
+  #rescued: string | undefined
 
   /**
    * Starts the thread that owns a folder.
@@ -95,7 +100,7 @@ export class WorkerClient {
     this.#worker = worker
     this.#log = log
     this.#maxWrites = maxWrites
-    worker.on('message', (result: WorkerBatchResult) => this.#receive(result))
+    worker.on('message', (message: WorkerMessage) => this.#hear(message))
     worker.on('error', (error: Error) => this.#end(error))
     worker.on('exit', () => this.#end(new Error('the ledger is closed')))
     // A ledger with nothing to do keeps no process alive.
@@ -104,7 +109,25 @@ export class WorkerClient {
 
   /** Whether the last batch was written, and more are accepted. */
   get ok(): boolean {
-    return !this.#failing && !this.#ended
+    return !this.#failing && !this.#ended && !this.#loss
+  }
+
+  /** Whether nothing can be written any more, although the ledger was not closed. */
+  get broken(): boolean {
+    return this.#loss?.what === 'damaged' || (this.#ended !== undefined && !this.#closing)
+  }
+
+  /** Resolves when the ledger can only be ended, with the reason. */
+  get lost(): Promise<string> {
+    return this.#lost.promise
+  }
+
+  /** What an operator has to know of a lost ledger; undefined for one that is in its place. */
+  get loss(): string | undefined {
+    if (!this.#loss) return undefined
+    const { what, reason } = this.#loss
+    if (what === 'damaged') return `the ledger is damaged: ${reason}`
+    return `${reason} while the gateway used it; ${this.#rescued ?? 'no file'} has all of it`
   }
 
   /** Batches written since the start. */
@@ -136,7 +159,8 @@ export class WorkerClient {
     finish: (result: CommandResult<Name>) => Result,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
-      if (this.#ended) return reject(this.#ended)
+      const refused = this.#ended ?? this.#damage()
+      if (refused) return reject(refused)
       this.#writes.push({
         command: { name, args } as StoreCommand<WriteName>,
         since: performance.now(),
@@ -164,6 +188,16 @@ export class WorkerClient {
       this.#reads.push({ command, resolve: resolve as (value: unknown) => void, reject })
       this.#schedule()
     })
+  }
+
+  /** From now on no call is admitted. To a damaged ledger nothing is written; a moved one takes what is left. */
+  lose(loss: Loss): void {
+    if (this.#loss || this.#ended) return
+    this.#loss = loss
+    this.#log.error(`the ledger is lost, the gateway ends: ${loss.reason}`)
+    const damage = this.#damage()
+    if (damage) for (const { reject } of this.#writes.splice(0)) reject(damage)
+    this.#lost.resolve(loss.reason)
   }
 
   /** Writes what is left, if the disk lets it, and closes the database. */
@@ -201,9 +235,22 @@ export class WorkerClient {
     this.#worker.postMessage({ writes: writes.map(commandOf), reads: reads.map(commandOf) })
   }
 
-  #receive({ outcomes, answers }: WorkerBatchResult): void {
+  #hear(message: WorkerMessage): void {
+    if ('outcomes' in message) return this.#receive(message)
+    if ('loss' in message) return this.lose(message.loss)
+    if ('rescued' in message) this.#rescued = message.rescued
+    else this.#log.error(`the ledger could not be copied: ${message.unrescued}`)
+  }
+
+  #damage(): Error | undefined {
+    if (this.#loss?.what !== 'damaged') return undefined
+    return new Error(`the ledger is damaged: ${this.#loss.reason}`)
+  }
+
+  #receive({ outcomes, answers, damage }: WorkerBatchResult): void {
     const { writes, reads } = this.#batch!
     this.#batch = undefined
+    if (damage !== undefined) this.lose({ what: 'damaged', reason: damage })
     if (!this.#closing) this.#worker.unref()
     if ('failure' in outcomes) {
       this.#fail(writes, outcomes.failure)
@@ -227,6 +274,11 @@ export class WorkerClient {
   }
 
   #fail(writes: readonly PendingWrite[], reason: string): void {
+    const damage = this.#damage()
+    if (damage) {
+      for (const { reject } of writes) reject(damage)
+      return
+    }
     if (this.#closing) {
       this.#log.error(`the ledger was closed with ${writes.length} entries unwritten: ${reason}`)
       for (const { reject } of writes) reject(new Error(`the ledger cannot be written: ${reason}`))

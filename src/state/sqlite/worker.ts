@@ -1,8 +1,9 @@
 /** The thread that owns the file of a ledger. It runs one batch after the other. */
+import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CannotOpen, codeOf, toCannotOpen } from './file.ts'
-import { openFolder } from './folder.ts'
-import { Store, type Snapshot, type WorkerBatch } from './store.ts'
+import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder } from './folder.ts'
+import { Store, type Snapshot, type WorkerBatch, type WorkerBatchResult } from './store.ts'
 
 /** What the thread is started with. */
 export interface WorkerInit {
@@ -21,12 +22,22 @@ export type Opened =
   /** One sentence for the operator. */
   | { readonly refused: string }
 
+/** What it sends afterwards: results of batches, and at most one loss. A moved ledger is rescued before the thread ends. */
+export type WorkerMessage =
+  | WorkerBatchResult
+  | { readonly loss: Loss }
+  | { readonly rescued: string }
+  /** Why it was not. */
+  | { readonly unrescued: string }
+
+/** How often the file is looked for in its place. */
+const LOOK_MS = 2000
 /** How often the size of the ledger is remembered; each time costs a sync of the disk. */
 const NOTE_MS = 60_000
+const NOTE_LOOKS = NOTE_MS / LOOK_MS
 
 const port = parentPort!
 const { path, from } = workerData as WorkerInit
-open()
 
 function open(): void {
   try {
@@ -34,21 +45,62 @@ function open(): void {
     const store = new Store(folder.db)
     const { rolledBack, warnings } = folder
     const opened: Opened = { snapshot: store.load(from), rolledBack, warnings }
-    const timer = setInterval(() => folder.note(), NOTE_MS)
+    const watch = new Watch(folder)
     port.on('message', (batch: WorkerBatch | 'close') => {
       if (batch !== 'close') {
-        port.postMessage(store.run(batch))
+        send(store.run(batch))
         // Folded rows are not missing rows.
         if (batch.writes.some(({ name }) => name === 'fold')) folder.note()
         return
       }
-      clearInterval(timer)
+      watch.close()
       folder.close()
       port.close()
     })
     port.postMessage(opened)
   } catch (error) {
     if (!(error instanceof CannotOpen) && codeOf(error) === 0) throw error
-    port.postMessage({ refused: toCannotOpen(path, error).message } satisfies Opened)
+    port.postMessage({
+      refused: toCannotOpen(join(path, LEDGER_FILE), error).message,
+    } satisfies Opened)
   }
 }
+
+function send(message: WorkerMessage): void {
+  port.postMessage(message)
+}
+
+/** Looks whether the file is in its place, and remembers how large it is. */
+class Watch {
+  readonly #folder: OpenedFolder
+  readonly #timer: NodeJS.Timeout
+  #looks = 0
+  #loss: Loss | undefined
+
+  constructor(folder: OpenedFolder) {
+    this.#folder = folder
+    this.#timer = setInterval(() => this.#look(), LOOK_MS)
+  }
+
+  /** The last write is done. */
+  close(): void {
+    clearInterval(this.#timer)
+    this.#look()
+    if (this.#loss?.what !== 'moved') return
+    try {
+      send({ rescued: this.#folder.rescue() })
+    } catch (error) {
+      send({ unrescued: (error as Error).message })
+    }
+  }
+
+  #look(): void {
+    if (this.#loss) return
+    this.#loss = this.#folder.loss()
+    if (this.#loss) return send({ loss: this.#loss })
+    this.#looks++
+    if (this.#looks % NOTE_LOOKS === 0) this.#folder.note()
+  }
+}
+
+open()

@@ -130,18 +130,29 @@ describe('the maintenance of a ledger', () => {
     return { fold, verify, optimize, error, stop: () => started.stop() }
   }
 
-  it('verifies once, folds daily and optimizes weekly, until it is stopped', async () => {
-    const { fold, verify, optimize, stop } = maintain()
+  it('checks, verifies and folds daily, optimizes weekly, until it is stopped', async () => {
+    const check = vi.fn(() => Promise.resolve(true))
+    const { fold, verify, optimize, stop } = maintain({ check })
     await eventually(() => expect(fold).toHaveBeenCalledTimes(1))
     expect(fold).toHaveBeenCalledWith(new Date(NOON - 30 * DAY_MS))
     vi.advanceTimersByTime(6 * DAY_MS)
-    expect(fold).toHaveBeenCalledTimes(7)
+    await eventually(() => expect(fold).toHaveBeenCalledTimes(7))
     expect(optimize).not.toHaveBeenCalled()
     vi.advanceTimersByTime(8 * DAY_MS)
+    await eventually(() => expect(fold).toHaveBeenCalledTimes(15))
     expect(optimize).toHaveBeenCalledTimes(2)
     stop()
     vi.advanceTimersByTime(30 * DAY_MS)
-    expect([fold, verify, optimize].map((one) => one.mock.calls.length)).toEqual([15, 1, 2])
+    const counts = [check, verify, fold, optimize].map((one) => one.mock.calls.length)
+    expect(counts).toEqual([15, 15, 15, 2])
+  })
+
+  it('leaves a file alone that is not sound', async () => {
+    const check = vi.fn(() => Promise.resolve(false))
+    const { fold, verify } = maintain({ check })
+    vi.advanceTimersByTime(DAY_MS)
+    await eventually(() => expect(check).toHaveBeenCalledTimes(2))
+    expect([fold, verify].map((one) => one.mock.calls.length)).toEqual([0, 0])
   })
 
   it('folds nothing without a retention', async () => {
@@ -161,7 +172,7 @@ describe('the maintenance of a ledger', () => {
       expect(error).toHaveBeenCalledWith('the ledger cannot be folded', broken),
     )
     vi.advanceTimersByTime(DAY_MS)
-    expect(fold).toHaveBeenCalledTimes(3)
+    await eventually(() => expect(fold).toHaveBeenCalledTimes(3))
   })
 
   it('updates the statistics of the database', async () => {

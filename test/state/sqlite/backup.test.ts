@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs'
 import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { copyLedger } from '../../../src/state/sqlite/backup.ts'
 import { folder } from '../../_folder.ts'
 import { collect, integrityOf, NOON, open, openPaid, settlement } from './_engine.ts'
 
@@ -47,7 +48,7 @@ describe('dated copies of a ledger', () => {
     }
   })
 
-  it('stay when the ledger is damaged, which is logged', async () => {
+  it('stay when the ledger is damaged, which ends it', async () => {
     const { ledger, path } = await openPaid()
     const requests = Array.from({ length: 2000 }, (_, i) => settlement(`req_${i}`, 1n))
     await Promise.all(requests.map((one) => ledger.settle(one)))
@@ -58,8 +59,10 @@ describe('dated copies of a ledger', () => {
     const earlier = ['ledger-20260513.db', 'ledger-20260514.db']
     await mkdir(join(path, 'copies'))
     for (const name of earlier) await writeFile(join(path, 'copies', name), '')
-    const { logged } = await open(path, undefined, 2)
-    await expect.poll(() => logged.join('\n')).toMatch(/cannot be copied .*the copy is damaged/)
+    const { ledger: damaged } = await open(path, undefined, 2)
+    expect(await damaged.lost).toMatch(/page/)
+    await expect(damaged.close()).rejects.toThrow('the ledger is damaged')
+    await expect(copyLedger(path, '20260515', 2)).rejects.toThrow('the copy is damaged')
     expect(await readdir(join(path, 'copies'))).toEqual(earlier)
   })
 

@@ -1,0 +1,74 @@
+/** A gateway as a process whose ledger is taken away or damaged while it streams. */
+import { open, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, it } from 'vitest'
+import { call } from '../_cli.ts'
+import { complete, configOf, post, serveWith, spentAt, startStreams, TOKEN } from './_streams.ts'
+
+/** What a gateway says of itself; once it listens no more, what it said last. */
+async function ready(url: string, last: Readiness | undefined): Promise<Readiness | undefined> {
+  const response = await fetch(`${url}/readyz`).catch(() => undefined)
+  return response ? ((await response.json()) as Readiness) : last
+}
+
+interface Readiness {
+  readonly status: string
+  readonly reasons: readonly string[]
+}
+
+describe('a ledger that is removed under load', () => {
+  it('lets 20 streams end, is in a copy with all of their costs, and ends the process with 74', async () => {
+    const { url, cwd, ended } = await serveWith(configOf('', { paceMs: 150 }))
+    const streams = await startStreams(url)
+    const file = join(cwd, 'data/ledger.db')
+    await rm(file)
+    let refused: Readiness | undefined
+    await expect
+      .poll(async () => (refused = await ready(url, refused)))
+      .toMatchObject({ status: 'unavailable' })
+    expect(refused!.reasons).toContain('ledger')
+    const late = await post(url, { model: 'mock/echo' }).catch(() => undefined)
+    if (late) expect(late.status).toBe(503)
+    const cost = await complete(streams)
+    const { code, err, out } = await ended
+    expect(code).toBe(74)
+    expect(out + err).toContain(`the ledger is lost, the gateway ends: ${file} was removed`)
+    const [, copy] = /ledger\.db was removed while the gateway used it; (\S+) has all of it\n/.exec(
+      err,
+    )!
+
+    const { err: message, code: status } = await call(['ledger', 'export'], { cwd })
+    expect([status, message]).toEqual([1, `There is no ledger in ${cwd}/data.\n`])
+    await rename(copy!, file)
+    const again = await serveWith('', { cwd })
+    expect(await spentAt(again.url)).toBeCloseTo(cost, 9)
+    const verified = await call(['ledger', 'verify', '--url', again.url, '--token', TOKEN], { cwd })
+    expect(verified).toMatchObject({ code: 0 })
+    again.child.kill('SIGTERM')
+    expect(await again.ended).toMatchObject({ code: 0 })
+  })
+})
+
+describe('a ledger with a damaged page', () => {
+  it('ends each start in a sentence, with 74', async () => {
+    const { cwd, child, ended } = await serveWith(configOf())
+    child.kill('SIGTERM')
+    await ended
+    const file = join(cwd, 'data/ledger.db')
+    const db = new DatabaseSync(file)
+    const index = db
+      .prepare(`SELECT rootpage FROM sqlite_schema WHERE name = 'usage_orphan'`)
+      .get()!
+    db.close()
+    const target = await open(file, 'r+')
+    await target.write(Buffer.alloc(4096, 0xa5), 0, 4096, (Number(index.rootpage) - 1) * 4096)
+    await target.close()
+    for (let start = 0; start < 2; start++) {
+      const { ended: again } = await serveWith('', { cwd })
+      const { code, err } = await again
+      expect(err).toMatch(/\nThe ledger is damaged: .*\n$/i)
+      expect(code).toBe(74)
+    }
+  })
+})
