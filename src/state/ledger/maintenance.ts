@@ -29,6 +29,7 @@ const MAX_LOGGED = 10
 export class Maintenance {
   readonly #options: MaintenanceOptions
   readonly #timer: NodeJS.Timeout
+  #stopped = false
   #days = 0
   #discrepancies = 0
 
@@ -50,6 +51,7 @@ export class Maintenance {
   }
 
   stop(): void {
+    this.#stopped = true
     clearInterval(this.#timer)
   }
 
@@ -84,11 +86,12 @@ export class Maintenance {
 
   async #attempt(what: string, attempt: () => Promise<void>): Promise<void> {
     const { ledger, log } = this.#options
+    if (this.#stopped) return
     try {
       await attempt()
     } catch (error) {
-      // The ledger was closed meanwhile: the next start does it again.
-      if (ledger.health().ok) log.error(`the ledger cannot be ${what}`, error)
+      // The ledger is closed meanwhile: the next start does it again.
+      if (!this.#stopped && ledger.health().ok) log.error(`the ledger cannot be ${what}`, error)
     }
   }
 }

@@ -9,13 +9,21 @@ import { COPIES, LEDGER_FILE } from './folder.ts'
 
 const NAME = /^ledger-\d{8}\.db$/
 
+interface CopyOptions {
+  readonly folder: string
+  /** `YYYYMMDD` */
+  readonly day: string
+  /** How many copies stay. */
+  readonly keep: number
+  readonly signal: AbortSignal
+}
+
 /**
  * Writes a day's copy of a folder's ledger, unless there is one, and then removes the oldest copies. A copy has the ledger
  * as of one moment. It is checked before it gets its name, so an older copy is never given up for a damaged one.
- * @param day `YYYYMMDD`. @param keep how many copies stay
- * @throws Error when a copy cannot be written, or is damaged
+ * @throws Error when a copy cannot be written, or is damaged; the reason of the signal
  */
-export async function copyLedger(folder: string, day: string, keep: number): Promise<void> {
+export async function copyLedger({ folder, day, keep, signal }: CopyOptions): Promise<void> {
   const copies = join(folder, COPIES)
   const file = join(copies, `ledger-${day}.db`)
   if (existsSync(file)) return
@@ -23,22 +31,37 @@ export async function copyLedger(folder: string, day: string, keep: number): Pro
   const unfinished = join(copies, 'unfinished.db')
   await rm(unfinished, { force: true })
   const job: BackupJob = { source: join(folder, LEDGER_FILE), target: unfinished }
-  await once(start('./backup-worker', 'ledger copy', job), 'exit')
+  await run('./backup-worker', job, signal)
   await rename(unfinished, file)
   const names = (await readdir(copies)).filter((name) => NAME.test(name)).sort()
   for (const name of names.slice(0, -keep)) await rm(join(copies, name))
 }
 
-/** Checks the pages of a ledger. @returns what is damaged, if anything is. @throws Error when it cannot be read */
-export async function checkPages(file: string): Promise<string | undefined> {
-  const [damage] = await once(start('./check-worker', 'ledger check', file), 'message')
-  return damage as string | undefined
+/**
+ * Checks the pages of a ledger.
+ * @returns what is damaged, if anything is
+ * @throws Error when it cannot be read; the reason of the signal
+ */
+export async function checkPages(file: string, signal: AbortSignal): Promise<string | undefined> {
+  return (await run('./check-worker', file, signal)) as string | undefined
 }
 
-function start(script: string, name: string, workerData: unknown): Worker {
+/** Runs a script in a thread until it ends. @returns its last message */
+async function run(script: string, workerData: unknown, signal: AbortSignal): Promise<unknown> {
+  signal.throwIfAborted()
   const url = new URL(`${script}${extname(import.meta.url)}`, import.meta.url)
-  const worker = new Worker(url, { name, workerData, execArgv: [] })
+  const worker = new Worker(url, { name: script, workerData, execArgv: [] })
   // A process that stops does not wait for it.
   worker.unref()
-  return worker
+  const end = () => void worker.terminate()
+  signal.addEventListener('abort', end)
+  let answer: unknown
+  worker.on('message', (message) => (answer = message))
+  try {
+    await once(worker, 'exit')
+  } finally {
+    signal.removeEventListener('abort', end)
+  }
+  signal.throwIfAborted()
+  return answer
 }

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { createStorage } from 'unstorage'
 import { cannotBook, LostState } from '../../errors/errors.ts'
+import { inTime } from '../../lifetime/scope.ts'
 import type { Pico } from '../../money/money.ts'
 import { AccountBook, LOST, NOTHING_SPENT, STALE, checkAmount } from '../ledger/book.ts'
 import { Clock, DAY_MS, addSpend, addTo, compareSums, dayOf } from '../ledger/clock.ts'
@@ -61,6 +62,8 @@ interface SqliteOptions {
 /** How far back the spend of a window is loaded: the clock may have been set back, a settlement may come late. */
 const RECENT_MS = 3 * DAY_MS
 const PAGE_ROWS = 200
+/** For a thread that reads the file to end. In the middle of a large one it does not. */
+const READER_MS = 2000
 /** Rows folded in one transaction, so that settlements wait a few milliseconds at most. */
 export const FOLDED_ROWS = 500
 
@@ -92,8 +95,10 @@ export async function openSqlite({
     retentionDays,
     rolledBack,
     rescue: new RescueFile(join(folder, RESCUE_FILE)),
-    check: () => checkPages(join(folder, LEDGER_FILE)),
-    ...(copies && { copy: () => copyLedger(folder, dayOf(now()), copies) }),
+    check: (signal) => checkPages(join(folder, LEDGER_FILE), signal),
+    ...(copies && {
+      copy: (signal) => copyLedger({ folder, day: dayOf(now()), keep: copies, signal }),
+    }),
     log,
   })
   const records = new StoredRecords(createStorage({ driver: sqliteDriver(client, now) }))
@@ -118,6 +123,9 @@ export class SqliteLedger implements Ledger {
   /** Limits that are in the file as they are here. */
   readonly #storedLimits = new WeakSet<KeyLimits>()
   readonly #maintenance: Maintenance
+  readonly #ending = new AbortController()
+  /** Another thread that has the file open. While it does, closing would leave a write-ahead log. */
+  #reading: Promise<void> = Promise.resolve()
   readonly rolledBackRows: number
 
   constructor(parts: {
@@ -133,8 +141,8 @@ export class SqliteLedger implements Ledger {
     /** Takes settlements of a damaged ledger. */
     readonly rescue?: RescueFile
     /** @returns what is damaged in the file */
-    readonly check?: () => Promise<string | undefined>
-    readonly copy?: () => Promise<void>
+    readonly check?: (signal: AbortSignal) => Promise<string | undefined>
+    readonly copy?: (signal: AbortSignal) => Promise<void>
     readonly log: Log
   }) {
     const { client, clock, retentionDays, copy, check, log } = parts
@@ -159,12 +167,12 @@ export class SqliteLedger implements Ledger {
       verifies: true,
       ...(check && {
         check: async () => {
-          const reason = await check()
+          const reason = await this.#reads(check)
           if (reason !== undefined) client.lose({ what: 'damaged', reason })
           return reason === undefined
         },
       }),
-      copy,
+      ...(copy && { copy: () => this.#reads(copy) }),
       optimize: () => client.read('optimize'),
       retentionDays,
       now: () => clock.now(),
@@ -348,6 +356,8 @@ export class SqliteLedger implements Ledger {
    */
   async close(): Promise<void> {
     this.#maintenance.stop()
+    this.#ending.abort()
+    await inTime(this.#reading, READER_MS, () => new Error('it reads on')).catch(() => undefined)
     await this.#client.close()
     try {
       this.#unwritten.close()
@@ -355,6 +365,16 @@ export class SqliteLedger implements Ledger {
       this.#rescue?.close()
       this.#checkLoss()
     }
+  }
+
+  /** Lets another thread read the file, until the ledger is closed. */
+  #reads<Result>(read: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+    const answer = read(this.#ending.signal)
+    this.#reading = answer.then(
+      () => undefined,
+      () => undefined,
+    )
+    return answer
   }
 
   /** @throws LostState */

@@ -7,6 +7,7 @@ import { folder } from '../../_folder.ts'
 import { collect, integrityOf, NOON, open, openPaid, settlement } from './_engine.ts'
 
 const DAY_MS = 86_400_000
+const { signal } = new AbortController()
 
 describe('dated copies of a ledger', () => {
   it('have it as of one moment, are made while it is in use and can be opened', async () => {
@@ -62,7 +63,9 @@ describe('dated copies of a ledger', () => {
     const { ledger: damaged } = await open(path, undefined, 2)
     expect(await damaged.lost).toMatch(/page/)
     await expect(damaged.close()).rejects.toThrow('the ledger is damaged')
-    await expect(copyLedger(path, '20260515', 2)).rejects.toThrow('the copy is damaged')
+    await expect(copyLedger({ folder: path, day: '20260515', keep: 2, signal })).rejects.toThrow(
+      'the copy is damaged',
+    )
     expect(await readdir(join(path, 'copies'))).toEqual(earlier)
   })
 

@@ -31,10 +31,10 @@ import {
 /** Settles until the ledger is lost. @returns what was acknowledged, by request, and the reason of the loss */
 async function underLoad({ ledger }: Opened, damage: () => Promise<void>) {
   const acknowledged = new Map<string, bigint>()
-  let lost = false
-  const lose = ledger.lost.finally(() => (lost = true))
+  const now = { lost: false }
+  const loss = ledger.lost.finally(() => (now.lost = true))
   const settle = async (writer: number) => {
-    for (let i = 0; !lost; i++) {
+    for (let i = 0; !now.lost; i++) {
       const { state, cost } = await ledger.settle(settlement(`req_${writer}_${i}`, BigInt(i + 1)))
       expect(state).toBe('charged')
       acknowledged.set(`req_${writer}_${i}`, cost)
@@ -53,7 +53,7 @@ async function underLoad({ ledger }: Opened, damage: () => Promise<void>) {
   // A call that was running can still be charged.
   expect(await ledger.settle(settlement(running.request, 7n))).toMatchObject({ state: 'charged' })
   acknowledged.set(running.request, 7n)
-  return { acknowledged, reason: await lose }
+  return { acknowledged, reason: await loss }
 }
 
 async function costsOf(ledger: SqliteLedger): Promise<Map<string, bigint>> {
