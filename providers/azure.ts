@@ -44,7 +44,7 @@ const withoutResponses = v.strictObject({
   api: v.optional(
     v.picklist(
       ['auto', 'chat'],
-      'only the surface "v1" has the Responses API; use "auto" or "chat"',
+      '"auto" or "chat", because only the surface "v1" has the Responses API',
     ),
     'auto',
   ),

@@ -115,8 +115,8 @@ class AnswerReader {
       case 'response.output_item.done':
         return this.#complete(event.output_index, event.item ?? {}, emit)
       case 'response.output_text.annotation.added': {
-        const { output_index, content_index = 0, annotation, annotation_index } = event
-        const item = this.#item(output_index, 'message')
+        const { output_index, item_id, content_index = 0, annotation, annotation_index } = event
+        const item = this.#item(output_index, 'message', item_id)
         return this.#writer.annotate(item, content_index, [annotation], emit, annotation_index)
       }
       case 'response.completed':
@@ -142,14 +142,14 @@ class AnswerReader {
   }
 
   /** The item of an event. An event about an item that was not announced announces it. */
-  #item(index: number, type: string): OutputItem {
+  #item(index: number, type: string, id: string | undefined): OutputItem {
     let item = this.#items.get(index)
-    if (item?.type !== type) this.#items.set(index, (item = new OutputItem(type, null)))
+    if (item?.type !== type) this.#items.set(index, (item = new OutputItem(type, id ?? null)))
     return item
   }
 
   #readPart({ item: type, kind, text: member, at: number }: PartEvent, event: any, emit: Emit) {
-    const item = this.#item(event.output_index, type)
+    const item = this.#item(event.output_index, type, event.item_id)
     // A call whose name is not known waits for its item.
     if (item.isCall && item.call === undefined) return
     const text: unknown = event[member]
@@ -162,8 +162,8 @@ class AnswerReader {
 
   /** Emits what was missing of an item that is complete. */
   #complete(index: number, given: any, emit: Emit): void {
-    const { type = '', phase, status, content, summary } = given
-    const item = this.#item(index, type)
+    const { id, type = '', phase, status, content, summary } = given
+    const item = this.#item(index, type, id)
     const writer = this.#writer
     switch (type) {
       case 'message':
@@ -176,7 +176,7 @@ class AnswerReader {
         listOf(content).forEach((part, at) =>
           writer.complete(item, 'reasoning', at, part?.text, emit),
         )
-        return writer.encrypted(item, given, emit)
+        return writer.encrypted(item, given.encrypted_content, emit)
       case 'function_call':
       case 'custom_tool_call':
         if (item.call === undefined) {

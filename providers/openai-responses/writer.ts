@@ -120,9 +120,9 @@ export class AnswerWriter {
   }
 
   /** Writes the encrypted content of reasoning as an entry of its own. */
-  encrypted(item: OutputItem, { id, encrypted_content: data }: any, emit: Emit): void {
+  encrypted({ id }: OutputItem, data: unknown, emit: Emit): void {
     if (typeof data !== 'string' || data === '') return
-    const entry = { id: item.id ?? id ?? null, format: this.#format, index: this.#blocks++ }
+    const entry = { id, format: this.#format, index: this.#blocks++ }
     emit(toChunk({ reasoning_details: [{ type: 'reasoning.encrypted', data, ...entry }] }))
   }
 
