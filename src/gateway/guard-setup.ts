@@ -81,6 +81,8 @@ export function internalChat(track: (call: Call) => void) {
     } finally {
       signal.removeEventListener('abort', giveUp)
       await call.end('completed')
+      if (call.flags.has('suspicious')) beside.flags?.add('suspicious')
+      if (call.reported) beside.reported = { ...beside.reported, ...call.reported }
       for (const line of call.meter) book({ ...line, source: 'guard' })
     }
   }

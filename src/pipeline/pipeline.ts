@@ -106,7 +106,8 @@ export interface Runtime {
 }
 
 /** The call for which a guard asks a model. */
-export type CallerContext = Pick<Call, 'id' | 'path' | 'incoming' | 'runtime' | 'account'>
+export type CallerContext = Pick<Call, 'id' | 'path' | 'incoming' | 'runtime' | 'account'> &
+  Partial<Pick<Call, 'flags' | 'reported'>>
 
 /** The answer of a provider: parts in the endpoint's normal form, and the quantities that pass with them. */
 export interface ProviderAnswer<Part = any> {

@@ -246,6 +246,8 @@ class FailoverSource implements Source<any> {
       return batch
     } catch (error) {
       timeout?.clear()
+      // Nothing of this answer went out: what it consumed is not charged.
+      this.#assessment = undefined
       const reason = scope.signal.aborted ? scope.signal.reason : error
       scope.abort(reason)
       call.release(scope)

@@ -128,6 +128,7 @@ export class GuardRunners {
         // The operator pays for what comes after the bill was made.
         const charged = payer === 'account' && call.bill === undefined
         if (charged) call.meter.push(line)
+        if (charged && line.usage.estimated) call.flags.add('estimated')
         runtime.metrics.guard.spent(charged ? payer : 'operator', cost)
       },
       ended: (ok) => runtime.metrics.guard.judged(ok),
