@@ -49,7 +49,7 @@ export interface UsageReport {
   readonly counted?: Usage
   /** The answer ended before the vendor's last report. */
   readonly incomplete?: boolean
-  /** Above `soft` the estimate is charged: a policy's ceiling explains no more. */
+  /** Completion tokens above `soft` are charged by the estimate: a policy's ceiling explains no more. */
   readonly capped?: boolean
 }
 
@@ -110,26 +110,24 @@ function assessCounts(report: UsageReport): Assessment {
   // Of a total that is estimated the parts are estimated as well.
   const partsOf: Record<string, unknown> = { ...reported }
   const names = Object.keys(expected) as Quantity[]
-  const counts = new Map(names.map((name) => [name, readCount(reported[name])]))
-  const isSilent = isAllZero(counts, expected)
   const figures: Record<string, Figure> = {}
   const usage: Writable = { ...counted }
   let verdict: Assessment['verdict'] = 'plausible'
   let estimated: EstimateReason | undefined
   for (const name of names) {
     const { estimate, soft, hard, needed = true } = expected[name]!
-    const count = counts.get(name)
+    const count = readCount(reported[name])
+    const isCapped = capped && name === 'completionTokens'
     if (count !== undefined && count > hard) {
       verdict = 'absurd'
       figures[name] = { reported: count, bound: hard }
-    } else if (count !== undefined && count > soft && !capped) {
+    } else if (count !== undefined && count > soft && !isCapped) {
       if (verdict === 'plausible') verdict = 'suspicious'
       figures[name] = { reported: count, bound: soft }
     }
-    const reason = reasonFor(name, count, reported[name], expected[name]!, {
-      isSilent,
-      incomplete,
-      capped,
+    const reason = reasonFor(count, reported[name], expected[name]!, {
+      isCut: incomplete && name === 'completionTokens',
+      isCapped,
     })
     if (reason === undefined) usage[name] = count!
     else if (needed) {
@@ -162,30 +160,16 @@ type Writable = { -readonly [Member in keyof Usage]: Usage[Member] }
 
 /** Why a count is not taken as it is; undefined if it is. */
 function reasonFor(
-  name: Quantity,
   count: number | undefined,
   value: unknown,
   { estimate, soft }: Expected,
-  { isSilent, incomplete, capped }: Readonly<Record<'isSilent' | 'incomplete' | 'capped', boolean>>,
+  { isCut, isCapped }: Readonly<Record<'isCut' | 'isCapped', boolean>>,
 ): EstimateReason | undefined {
   if (count === undefined) return value === undefined || value === null ? 'missing' : 'unreadable'
-  // A text is at least one token, whatever the vendor says.
-  if (isSilent || (name === 'completionTokens' && count === 0 && estimate > 0)) return 'zero'
-  if (capped && count > soft) return 'overrun'
-  return incomplete && name === 'completionTokens' ? 'incomplete' : undefined
-}
-
-/** Whether a vendor reported zeros alone for something that it did produce. */
-function isAllZero(
-  counts: ReadonlyMap<Quantity, number | undefined>,
-  expected: UsageReport['expected'],
-): boolean {
-  let produced = false
-  for (const [name, count] of counts) {
-    if (count !== undefined && count > 0) return false
-    if (count === 0 && expected[name]!.estimate > 0) produced = true
-  }
-  return produced
+  // What was consumed is not nothing, whatever the vendor says.
+  if (count === 0 && estimate > 0) return 'zero'
+  if (isCapped && count > soft) return 'overrun'
+  return isCut ? 'incomplete' : undefined
 }
 
 /** Adds the parts of the totals. None is larger than its whole. */

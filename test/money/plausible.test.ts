@@ -73,6 +73,23 @@ describe('an assessment', () => {
     )
   })
 
+  it('charges a prompt as it is reported, whatever ceiling a policy has for the answer', () => {
+    const report = {
+      reported: { promptTokens: 9000, completionTokens: 500 },
+      capped: true,
+      expected: {
+        promptTokens: bounds(5, 4101, 2_000_000),
+        completionTokens: bounds(40, 100, 200_000),
+      },
+    }
+    expect(assess(report, prices, MOST)).toMatchObject({
+      verdict: 'suspicious',
+      estimated: 'overrun',
+      usage: { promptTokens: 9000, completionTokens: 40 },
+      figures: { promptTokens: { reported: 9000, bound: 4101 } },
+    })
+  })
+
   it('is absurd when the bill is', () => {
     const dear = compilePrices({ prompt: '1' })
     const report = {

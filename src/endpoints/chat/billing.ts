@@ -9,16 +9,9 @@ import {
   type UsageReport,
 } from '../../money/plausible.ts'
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
-import type {
-  ChatChunk,
-  ChatMessage,
-  OpenAIUsage,
-  Step,
-  ToolCallDelta,
-  ChatInput,
-} from '../../plugin.ts'
+import type { ChatChunk, OpenAIUsage, Step, ToolCallDelta } from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
-import { CHARACTERS_PER_TOKEN, promptTokensOf } from './prompt.ts'
+import { CHARACTERS_PER_TOKEN, promptTokensOf, sentPromptOf } from './prompt.ts'
 import { Received } from '../shared/received.ts'
 import { lastSignature, type ChatRequest } from './request.ts'
 
@@ -40,7 +33,7 @@ export interface BilledChunk extends ChatChunk {
 /** Tokens, estimated before and charged when the answer is complete. */
 export const billing: Billing<ChatRequest, BilledChunk> = {
   estimate({ input, bodyBytes = 0 }, { maxOutputTokens, contextLength }) {
-    const sent = tokensIn(input.messages)
+    const sent = sentPromptOf(input).tokens
     const promptTokens = promptTokensOf(input, bodyBytes)
     const asked = input.max_completion_tokens ?? input.max_tokens
     const unknown = Math.min(contextLength ?? UNKNOWN_LIMIT, UNKNOWN_LIMIT)
@@ -110,7 +103,6 @@ export class UsageCounter {
   signature: string | undefined = undefined
   readonly received = new Received()
   readonly #call: Call
-  readonly #sent: Sent
   #reported: OpenAIUsage | undefined = undefined
   #isPartial = false
   /** The vendor has marked the end: no later report counts. */
@@ -120,7 +112,6 @@ export class UsageCounter {
 
   constructor(call: Call) {
     this.#call = call
-    this.#sent = sentIn(call.outbound)
   }
 
   /** @param chunk as the provider sent it */
@@ -147,7 +138,7 @@ export class UsageCounter {
   usage(): UsageReport {
     const { model, policy, request, outbound } = this.#call
     const n = (request.input as ChatRequest).n ?? 1
-    const sent = this.#sent
+    const sent = sentPromptOf(outbound)
     const reported = this.#reported && toReported(this.#reported)
     const searches = readCount(reported?.searches) ?? 0
     const searched = searches > 0 || 'web_search_options' in outbound ? SEARCH_TOKENS : 0
@@ -155,12 +146,16 @@ export class UsageCounter {
     const explained = ceiling === undefined ? 0 : n * mostTokens(ceiling)
     return {
       reported,
+      parts: {
+        ...(sent.imageTokens > 0 && { imageInputTokens: sent.imageTokens }),
+        ...(sent.soundTokens > 0 && { audioInputTokens: sent.soundTokens }),
+      },
       incomplete: this.#isPartial,
       capped: policy?.maxOutputTokens !== undefined && Number.isFinite(policy.maxOutputTokens),
       expected: {
         promptTokens: bounds(
           sent.tokens,
-          sent.bytes + 4096 + sent.media * MEDIA_TOKENS + searched,
+          bytesIn(outbound) + 4096 + sent.media * MEDIA_TOKENS + searched,
           model.contextLength ?? UNKNOWN_CONTEXT,
         ),
         completionTokens: bounds(
@@ -173,11 +168,11 @@ export class UsageCounter {
     }
   }
 
-  /** The last complete report counts that is not all zero. */
+  /** The last report counts that is complete, can be read, and is not all zero. */
   #note(usage: OpenAIUsage, isPartial: boolean): void {
     const known = this.#reported
     if (known && isPartial && !this.#isPartial) return
-    if (known && !usage.prompt_tokens && !usage.completion_tokens) return
+    if (known && readableCounts(usage) < readableCounts(known)) return
     this.#reported = usage
     this.#isPartial = isPartial
   }
@@ -185,26 +180,6 @@ export class UsageCounter {
 
 /** Tokens of results that a vendor's own web search explains. */
 const SEARCH_TOKENS = 250_000
-
-/** What went upstream. */
-interface Sent {
-  /** By estimate. */
-  readonly tokens: number
-  /** UTF-8. */
-  readonly bytes: number
-  /** Images, files and sounds. */
-  readonly media: number
-}
-
-function sentIn(outbound: ChatInput): Sent {
-  const { messages } = outbound
-  let media = 0
-  for (const { content } of messages) {
-    if (!Array.isArray(content)) continue
-    for (const { type } of content) if (type !== 'text') media++
-  }
-  return { tokens: tokensIn(messages), bytes: bytesIn(outbound), media }
-}
 
 /** UTF-8 bytes of all names and texts of a value, and eight for anything else. */
 function bytesIn(value: unknown): number {
@@ -214,6 +189,13 @@ function bytesIn(value: unknown): number {
   if (Array.isArray(value)) for (const item of value) bytes += bytesIn(item)
   else for (const name in value) bytes += name.length + bytesIn((value as any)[name])
   return bytes
+}
+
+/** How many of the totals can be read; none of a report without any. */
+function readableCounts({ prompt_tokens, completion_tokens }: OpenAIUsage): number {
+  const counts = [readCount(prompt_tokens), readCount(completion_tokens)]
+  const readable = counts.filter((count) => count !== undefined)
+  return readable.some((count) => count > 0) ? readable.length : 0
 }
 
 function toReported(reported: OpenAIUsage): Readonly<Record<string, unknown>> {
@@ -233,15 +215,6 @@ function toReported(reported: OpenAIUsage): Readonly<Record<string, unknown>> {
     searches: reported.searches,
     vendorCost: reported.vendor_cost,
   }
-}
-
-function tokensIn(messages: readonly ChatMessage[]): number {
-  let characters = 0
-  for (const { content } of messages) {
-    if (typeof content === 'string') characters += content.length
-    else if (content) for (const part of content) characters += part.text?.length ?? 0
-  }
-  return Math.ceil(characters / CHARACTERS_PER_TOKEN)
 }
 
 /** Whether a chunk without text is more than a keep-alive. */

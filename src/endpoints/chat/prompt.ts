@@ -1,4 +1,5 @@
-/** The estimate of a prompt's tokens before it is sent. */
+/** The estimates of a prompt's tokens: before it is sent, and of what was sent where the vendor does not count it. */
+import type { ChatMessage } from '../../plugin.ts'
 import type { ChatRequest } from './request.ts'
 
 /** Good enough for a bound and for a stream that was cut; vendors count exactly. */
@@ -31,8 +32,66 @@ export function promptTokensOf({ messages }: ChatRequest, bodyBytes: number): nu
   return Math.max(1, Math.ceil(Math.max(0, textBytes) / CHARACTERS_PER_TOKEN)) + mediaTokens
 }
 
+/** Members of a request that the model reads. */
+interface Prompt {
+  readonly messages: readonly ChatMessage[]
+  readonly tools?: unknown
+  readonly functions?: unknown
+  readonly response_format?: unknown
+}
+
+/** A prompt by estimate. */
+export interface SentPrompt {
+  /** All of them, at least 1. */
+  readonly tokens: number
+  readonly imageTokens: number
+  readonly soundTokens: number
+  /** Number of images, files and sounds. */
+  readonly media: number
+}
+
+/** Tokens of a prompt as it was sent: texts, calls, tools and schemas by their characters, media by their kind and size. */
+export function sentPromptOf(sent: Prompt): SentPrompt {
+  const { messages, tools, functions, response_format } = sent
+  let characters = charactersOf(tools) + charactersOf(functions) + charactersOf(response_format)
+  const tokens = { image: 0, sound: 0, file: 0 }
+  let media = 0
+  for (const { content, tool_calls, function_call } of messages) {
+    characters += charactersOf(tool_calls) + charactersOf(function_call)
+    if (!Array.isArray(content)) {
+      characters += content?.length ?? 0
+      continue
+    }
+    for (const part of content) {
+      const estimate = mediaIn(part)
+      if (part.type !== 'text') media++
+      if (estimate) tokens[estimate.kind] += estimate.tokens
+      else characters += part.text?.length ?? 0
+    }
+  }
+  const { image, sound, file } = tokens
+  const words = Math.max(1, Math.ceil(characters / CHARACTERS_PER_TOKEN))
+  return { tokens: words + image + sound + file, imageTokens: image, soundTokens: sound, media }
+}
+
+/** About the characters of a value's JSON text. */
+function charactersOf(value: unknown): number {
+  if (value === undefined || value === null) return 0
+  if (typeof value === 'string') return value.length + 3
+  if (typeof value !== 'object') return 5
+  let characters = 2
+  if (Array.isArray(value)) for (const item of value) characters += charactersOf(item)
+  else {
+    for (const name in value) {
+      characters += name.length + 3 + charactersOf((value as Record<string, unknown>)[name])
+    }
+  }
+  return characters
+}
+
 /** A part that is not text: its estimate, and the bytes of the body that it takes. */
 interface MediaEstimate {
+  readonly kind: 'image' | 'sound' | 'file'
   readonly tokens: number
   readonly inlineBytes: number
 }
@@ -43,16 +102,17 @@ function mediaIn(part: any): MediaEstimate | undefined {
     case 'image_url': {
       const { image_url: image } = part
       const tokens = image.detail === 'low' ? COARSE_IMAGE_TOKENS : IMAGE_TOKENS
-      return { tokens, inlineBytes: inlineBytes(image.url ?? image) }
+      return { kind: 'image', tokens, inlineBytes: inlineBytes(image.url ?? image) }
     }
     case 'input_audio': {
       const bytes = part.input_audio.data.length
-      return { tokens: Math.ceil(decodedBytes(bytes) / SOUND_BYTES_PER_TOKEN), inlineBytes: bytes }
+      const tokens = Math.ceil(decodedBytes(bytes) / SOUND_BYTES_PER_TOKEN)
+      return { kind: 'sound', tokens, inlineBytes: bytes }
     }
     case 'file': {
       const bytes = inlineBytes(part.file.file_data)
       const tokens = Math.ceil(decodedBytes(bytes) / FILE_BYTES_PER_TOKEN)
-      return { tokens: Math.max(FILE_TOKENS, tokens), inlineBytes: bytes }
+      return { kind: 'file', tokens: Math.max(FILE_TOKENS, tokens), inlineBytes: bytes }
     }
     default:
       return undefined
