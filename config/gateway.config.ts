@@ -4,15 +4,12 @@
  * The ledger is in `data` of the working folder.
  */
 import type { ConfigContext, UserConfig } from '../src/index.ts'
-import { starter } from './starter.ts'
-import { starterSearch } from './starter-search.ts'
 
 /** The configuration for this environment. */
-export default async function configure({ env }: ConfigContext): Promise<UserConfig> {
+export default function configure({ env }: ConfigContext): UserConfig {
   return {
+    extends: 'starter',
     server: { host: '127.0.0.1', port: 8787 },
-    ...(await starter(env)),
-    ...starterSearch(env),
     ...(env.SLUICEGATE_ADMIN_TOKEN ? { admin: { token: '${SLUICEGATE_ADMIN_TOKEN}' } } : {}),
   }
 }

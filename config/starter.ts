@@ -1,10 +1,11 @@
 /**
- * Providers and models that need no configuration: the mock, local text recognition and speech, every vendor whose API key
- * is in the environment, and an Ollama that answers on this machine.
+ * What needs no configuration: the mock, local text recognition and speech, every vendor and search engine whose API key is in
+ * the environment, and an Ollama that answers on this machine. `extends: starter` adds it to a configuration.
  */
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { ConfigContext, UserConfig } from '../src/index.ts'
+import { starterSearch } from './starter-search.ts'
 import { VENDORS, type StarterVendor } from './starter-models.ts'
 
 type Offer = Required<Pick<UserConfig, 'providers'>> & {
@@ -107,14 +108,15 @@ const SPEECH: Offer = {
   },
 }
 
-/** Everything that can be served with this environment. No two vendors have the same model id. */
-export async function starter(env: ConfigContext['env']): Promise<Offer> {
+/** What `extends: starter` adds with this environment. No two vendors have the same model id. */
+export default async function starter({ env }: ConfigContext): Promise<UserConfig> {
   const vendors = VENDORS.filter(({ variable }) => env[variable]).map(offerOf)
   const local = isInstalled('espeak-ng', env.PATH) ? [OCR, SPEECH] : [OCR]
   const offers = [MOCK, ...local, ...vendors, await ollama(env.OLLAMA_HOST)]
   return {
     providers: Object.assign({}, ...offers.map(({ providers }) => providers)) as Offer['providers'],
     models: Object.assign({}, ...offers.map(({ models }) => models)) as Offer['models'],
+    ...starterSearch(env),
   }
 }
 

@@ -1,5 +1,6 @@
 /** The configuration that `init` writes. It works without changes and names the next steps. */
-export const STARTER = `# Every member is described in docs/configuration.md.
+export const STARTER = `extends: starter # mock models, and models of every vendor whose API key is in .env
+# Every member is described in docs/configuration.md.
 
 server:
   host: 127.0.0.1
@@ -14,27 +15,18 @@ state:
 admin:
   token: \${SLUICEGATE_ADMIN_TOKEN}
 
-providers:
-  # Answers without a vendor, for tests.
-  mock:
-    use: mock
-  # A vendor: write its API key into .env, and remove the "#" here and below.
-  # openai:
-  #   use: openai
-  #   options:
-  #     apiKey: \${OPENAI_API_KEY}
+# Providers of your own, beside those of the starter. Remove the "#" here and below.
+# providers:
+#   house:
+#     use: openai-compatible
+#     options:
+#       baseURL: http://127.0.0.1:8000/v1
+#       quirks: vllm
 
-# The models that clients can use. Prices are USD per unit, as text.
+# Models of your own, and members of the starter's models that differ. Prices are USD per unit, as text.
 models:
   mock/echo:
-    pricing: { prompt: '0.0000001', completion: '0.0000004' }
-    capabilities: [STREAMING]
-    deployments:
-      - { provider: mock, model: echo }
-  # openai/gpt-4.1-mini:
-  #   pricing: { prompt: '0.0000004', input_cache_read: '0.0000001', completion: '0.0000016' }
-  #   capabilities: [STREAMING, TOOLS, VISION, STRUCTURED_OUTPUTS]
-  #   context_length: 1047576
-  #   deployments:
-  #     - { provider: openai, model: gpt-4.1-mini }
+    name: Echo
+  # house/gpt-oss-120b:
+  #   pricing: { prompt: '0.00000015', completion: '0.0000006' }
 `

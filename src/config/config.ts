@@ -14,17 +14,24 @@ import { OVERRIDE, readEnvironment, resolveEnvironment, type Environment } from 
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import type { Provider } from '../plugin.ts'
+import { isRaw, mergeModels, withDeployments } from '../models/layers.ts'
 import { configSchema, crossCheck } from './schema.ts'
+import { extendBy, STARTER_FILE } from './starter.ts'
 
 /** A validated configuration with all defaults: durations in seconds, sizes in bytes, paths of `state` absolute. */
 export type Config = Readonly<v.InferOutput<typeof configSchema>>
 /** Limits of request bodies: sizes in bytes, and what else makes a body expensive (`docs/configuration.md#server`). */
 export type BodyLimits = Readonly<Config['server']['limits']>
 
+type UserModel = NonNullable<v.InferInput<typeof configSchema>['models']>[string]
+
 /** The configuration as the operator writes it. */
 export type UserConfig = Omit<v.InferInput<typeof configSchema>, 'models'> & {
-  /** Entries by model id, or the path of a YAML or JSON file that holds them, relative to this file. */
-  models?: v.InferInput<typeof configSchema>['models'] | string
+  /**
+   * Entries by model id, or the path of a YAML or JSON file that holds them, relative to this file. Members that an entry
+   * leaves out come from the models file and the starter.
+   */
+  models?: Record<string, Partial<UserModel>> | string
 }
 
 /** The argument of a configuration that is a function. */
@@ -67,6 +74,8 @@ const EXTENSIONS = ['.ts', '.mts', '.js', '.yaml', '.yml', '.json']
 const DATA = 'SLUICEGATE_DATA'
 const DATA_FOLDER = 'data'
 const DATA_EXTENSIONS = ['.yaml', '.yml', '.json']
+/** Name of the models file that need not be named. */
+const MODELS = 'models'
 
 /** Editors write a file in several steps: the reload starts after this many ms without a further event. */
 const QUIET_MS = 100
@@ -92,15 +101,23 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
   const environment = await readEnvironment(env, [cwd, dirname(file)])
   const folders = new Set([dirname(file), resolve(cwd)])
 
-  const raw = await read(file, label, environment)
-  let resolved = resolveEnvironment(raw, configSchema, environment)
-  const models = (resolved.value as { models?: unknown } | undefined)?.models
-  if (typeof models === 'string') {
-    const modelsFile = resolve(directory, models)
-    folders.add(dirname(modelsFile))
-    const entries = await readModels(modelsFile, labelOf(modelsFile, cwd), environment)
+  const own = await read(file, label, environment)
+  let resolved = resolveEnvironment(own, configSchema, environment)
+  if (isRaw(own) && isRaw(resolved.value)) {
+    const { models, extends: base } = resolved.value
+    const starter = base === 'starter' ? await read(STARTER_FILE, base, environment) : {}
+    const named = typeof models === 'string'
+    const modelsFile = named ? resolve(directory, models) : await modelsBeside(file, options)
+    if (modelsFile !== undefined) folders.add(dirname(modelsFile))
+    const entries =
+      modelsFile && (await readModels(modelsFile, labelOf(modelsFile, cwd), environment))
+    const extended = extendBy(own, starter) as Record<string, unknown>
+    const first = named ? entries : own.models
+    const merged = mergeModels(first, entries, (starter as UserConfig).models)
+    extended.models = withDeployments(merged, extended.providers)
+    // A variable that has named the file does not replace its entries.
     const { [`${OVERRIDE}MODELS`]: _, ...others } = environment
-    resolved = resolveEnvironment({ ...(raw as object), models: entries }, configSchema, others)
+    resolved = resolveEnvironment(extended, configSchema, named ? others : environment)
   }
 
   const config = await validate(resolved, label)
@@ -248,7 +265,7 @@ async function read(file: string, label: string, env: Environment): Promise<unkn
   try {
     // c12 would return JSON from a cache when the file is read again.
     if (extname(file) === '.json') return JSON.parse(await readFile(file, 'utf8'))
-    const tryNative = !loadedByNode.has(file)
+    const tryNative = file === STARTER_FILE || !loadedByNode.has(file)
     loadedByNode.add(file)
     const { config } = await readWithC12<Record<string, unknown>>({
       configFile: file,
@@ -276,11 +293,22 @@ async function read(file: string, label: string, env: Environment): Promise<unkn
   }
 }
 
+/** The models file that need not be named, if there is one: beside a configuration of the operator. */
+async function modelsBeside(file: string, { builtIn }: LoadOptions): Promise<string | undefined> {
+  if (file === builtIn) return undefined
+  for (const extension of DATA_EXTENSIONS) {
+    const path = join(dirname(file), MODELS + extension)
+    if (await isFile(path)) return path
+  }
+  return undefined
+}
+
 async function readModels(file: string, label: string, env: Environment): Promise<unknown> {
   if (!DATA_EXTENSIONS.includes(extname(file)) || !(await isFile(file))) {
     return fail(label, 'expected a YAML or JSON file with models by id', 'models')
   }
-  return read(file, label, env)
+  const models = await read(file, label, env)
+  return isRaw(models) ? models : fail(label, 'expected models by id, found a list', 'models')
 }
 
 async function validate(resolved: ReturnType<typeof resolveEnvironment>, label: string) {

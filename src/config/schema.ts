@@ -275,6 +275,7 @@ const seed = v.strictObject({
 
 /** Schema of the whole configuration; `models` holds entries, not the path of a file. */
 export const configSchema = v.strictObject({
+  extends: v.optional(v.literal('starter', '"starter"')),
   server: v.optional(server, {}),
   log: v.optional(log, {}),
   state: v.optional(state, {}),

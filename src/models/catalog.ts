@@ -83,6 +83,7 @@ const pricingSchema = v.pipe(
       PriceName,
       typeof optionalPrice
     >,
+    'prices such as { prompt: "0.000001", completion: "0.000002" }',
   ),
   v.check((pricing) => Object.keys(pricing).length > 0, 'at least one price'),
 )
@@ -110,7 +111,10 @@ const modelSchema = v.strictObject({
   name: v.optional(v.string()),
   description: v.optional(v.string()),
   created: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0, 'seconds since epoch')), 0),
-  deployments: v.pipe(v.array(deploymentSchema), v.minLength(1, 'at least one deployment')),
+  deployments: v.pipe(
+    v.array(deploymentSchema, 'a list of deployments, or a provider with the name of the vendor'),
+    v.minLength(1, 'at least one deployment'),
+  ),
 })
 /** A validated entry of `models`. */
 export type ModelEntry = v.InferOutput<typeof modelSchema>

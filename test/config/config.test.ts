@@ -259,7 +259,7 @@ describe('issues', () => {
         'expected a decimal string such as "0.0000025", found the number 0.0000025',
       '  models.bare  expected a model id such as "vendor/model", ' +
         'without a colon before the slash, found "bare"',
-      '  models.bare.deployments  expected a list, found nothing',
+      '  models.bare.deployments  expected a list of deployments, or a provider with the name of the vendor, found nothing',
       '  sever  unknown key; did you mean "server"?',
     ])
   })

@@ -208,12 +208,13 @@ describe('other tables', () => {
 /** Paths and cells of defaults, of tables whose first heading is a path of the configuration. */
 function documentedMembers({ tables }: Page): [path: string, cell: string][] {
   return tables.flatMap(({ header, rows }) => {
-    const prefix = /^`([^`]+)`$/.exec(header[0]!)?.[1]
+    const prefix = header[0] === 'top level' ? '' : /^`([^`]+)`$/.exec(header[0]!)?.[1]
     const column = header.indexOf('default')
     if (prefix === undefined || column < 0) return []
     return rows.map((cells): [string, string] => {
       const name = cells[0]!.replaceAll('`', '')
-      return [`${prefix}.${name}`.replace(/<[^>]*>/g, '<>'), cells[column]!]
+      const path = prefix === '' ? name : `${prefix}.${name}`
+      return [path.replace(/<[^>]*>/g, '<>'), cells[column]!]
     })
   })
 }
