@@ -173,7 +173,7 @@ function payloadsOf(text: string, named: boolean): string | string[] {
   const payloads: string[] = []
   for (const event of text.slice(0, -2).split('\n\n')) {
     if (event === ': keep-alive') continue
-    const match = /^(?:event: ([\w.]+)\n)?data: (.+)$/.exec(event)
+    const match = /^(?:event: ([\w.]+)\n)?data: ([^\r\n]+)$/.exec(event)
     if (!match) return `no event: ${JSON.stringify(event.slice(0, 200))}`
     const [, name, data] = match as unknown as [string, string | undefined, string]
     if (name !== undefined) {

@@ -150,8 +150,9 @@ export class Run {
     this.#shared[1 + lane] = index + 1
   }
 
-  /** Prints counts and verdict, and ends the process: 1 after a fault. */
-  async end(): Promise<never> {
+  /** Plays a suite, prints counts and verdict, and ends the process: 1 after a fault. */
+  async end(play: () => Promise<void>): Promise<never> {
+    await play().catch((error: unknown) => this.fault(textOf(error)))
     clearInterval(this.#timer)
     await this.#watchdog.terminate()
     const seconds = (performance.now() - this.startedAt) / 1000

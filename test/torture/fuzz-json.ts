@@ -105,7 +105,9 @@ async function play(one: Case, bench: Bench, number: number): Promise<string | u
     `content-type: application/json\r\ncontent-length: ${sent.length}\r\n` +
     (one.coding === 'identity' ? '' : `content-encoding: ${one.coding}\r\n`)
   const answer = await lane.connection.exchange([Buffer.concat([Buffer.from(`${head}\r\n`), sent])])
-  const text = one.damage ? undefined : one.body.toString().replace(/^\ufeff/, '')
+  const text = decoded(one.coding, sent)
+    ?.toString()
+    .replace(/^\ufeff/, '')
   const parsed = text === undefined ? undefined : parse(text)
   const asked = askedOf(one.path, parsed)
   const { fault, cost, code } = examine(asked, answer)
@@ -117,8 +119,7 @@ async function play(one: Case, bench: Bench, number: number): Promise<string | u
   if (one.valid && status !== 200)
     return `${one.path}: a valid request is ${status}: ${answer.body}`
   if (one.valid && code) return `${one.path}: a valid request ends with ${code}`
-  if (text === undefined)
-    return decodes(one.coding, sent) || status >= 400 ? undefined : 'corrupt, and taken'
+  if (text === undefined) return status >= 400 ? undefined : 'corrupt, and taken'
   const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
   if (isObject && code === 'invalid_json' && !maybeExcessive(text))
     return 'valid JSON is invalid_json'
@@ -143,12 +144,11 @@ function parse(text: string): unknown {
   }
 }
 
-function decodes(coding: string, bytes: Buffer): boolean {
+function decoded(coding: string, bytes: Buffer): Buffer | undefined {
   try {
-    DECODERS[coding]!(bytes)
-    return true
+    return DECODERS[coding]!(bytes)
   } catch {
-    return false
+    return undefined
   }
 }
 
@@ -186,5 +186,4 @@ const suite: Fuzz<Case> = {
   show: ({ path, body, coding }) => `POST ${path} (${coding}) ${body.toString().slice(0, 4000)}`,
 }
 
-await fuzz(run, suite)
-await run.end()
+await run.end(() => fuzz(run, suite))

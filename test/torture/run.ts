@@ -8,6 +8,7 @@ import { join } from 'node:path'
 /** Each with its options for the short form; without them the suite has none. */
 const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
   'fuzz-json': ['--short'],
+  'fuzz-vendor': ['--short'],
   'edge-money': ['--short'],
   embedded: undefined,
   redis: ['--short'],
