@@ -175,6 +175,23 @@ export function either(
   }
 }
 
+/** The items that pass; the list itself if all do. */
+export function passing<T>(items: readonly T[], check: Check): readonly T[] {
+  return items.some((one) => check(one)) ? items.filter((one) => !check(one)) : items
+}
+
+/** The same object without the named members that do not pass their check; the object itself if all do. */
+export function withoutInvalid<T extends object>(
+  value: T,
+  checks: Readonly<Record<string, Check>>,
+): T {
+  const wrong = (name: string, member: unknown) =>
+    Object.hasOwn(checks, name) && (member ?? undefined) !== undefined && checks[name]!(member)
+  const members = Object.entries(value)
+  if (!members.some(([name, member]) => wrong(name, member))) return value
+  return Object.fromEntries(members.filter(([name, member]) => !wrong(name, member))) as T
+}
+
 /** A problem with the value itself. */
 export function problem(code: InvalidCode, expected: string, found: string): Problem {
   return { code, path: '', expected, found }

@@ -3,6 +3,8 @@
  * what every client library can read. Pure: no clock, no socket, no money.
  */
 import { brokenAnswer } from '../../errors/errors.ts'
+import { isObject } from '../../errors/checks.ts'
+import { wellFormed } from './delta-shape.ts'
 import type { ChatChunk, ChatDelta, ReasoningDetail, Step, ToolCallDelta } from '../../plugin.ts'
 
 /** The common members of all chunks of an answer, and options of the request. */
@@ -83,7 +85,7 @@ class AnswerState {
     }
     if (!Array.isArray(choices)) return
     for (let i = 0; i < choices.length; i++) {
-      const { index = i, delta, finish_reason, logprobs } = choices[i]!
+      const { index = i, delta, finish_reason, logprobs } = choiceOf(choices[i])
       const choice = this.#open(index)
       if (delta) choice.push(delta, logprobs)
       if (finish_reason) choice.finishReason ??= finish_reason
@@ -187,13 +189,14 @@ class ChoiceState {
     this.#emit = emit
   }
 
-  push(delta: ChatDelta, logprobs: any): void {
+  push(given: ChatDelta, logprobs: any): void {
     const tokens = this.#envelope.logprobs && logprobs ? tokensOf(logprobs) : null
-    if (isText(delta) && !tokens) {
-      const text = this.#content.take(delta.content)
+    if (isText(given) && !tokens) {
+      const text = this.#content.take(given.content)
       if (text) this.#emit({ content: text }, null)
       return
     }
+    const delta = wellFormed(given)
     const reasoning = delta.reasoning || delta.reasoning_content
     if (this.#envelope.reasoning && (reasoning || delta.reasoning_details?.length)) {
       this.#reason(reasoning as string | undefined, delta.reasoning_details ?? [])
@@ -365,6 +368,12 @@ function isAnother(known: ToolCall, id: string | undefined, name: string): boole
 function isText(delta: ChatDelta): delta is { content: string } {
   for (const name in delta) if (name !== 'content') return false
   return typeof delta.content === 'string'
+}
+
+/** @throws UpstreamFailure for what is no choice */
+function choiceOf(choice: unknown): ChatChunk['choices'][number] {
+  if (isObject(choice)) return choice as unknown as ChatChunk['choices'][number]
+  throw brokenAnswer('The model provider sent a malformed choice.')
 }
 
 function extrasOf(delta: ChatDelta): ChatDelta | undefined {

@@ -1,6 +1,17 @@
 /** Transcripts of providers: put in order, completed, and counted. */
 import { secondsOf } from '../audio/length.ts'
 import { segmentsFromWords } from '../audio/segments.ts'
+import {
+  filledText,
+  integer,
+  list,
+  number,
+  object,
+  text,
+  variant,
+  withoutInvalid,
+  type Check,
+} from '../../errors/checks.ts'
 import { brokenAnswer } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { UsageReport } from '../../money/plausible.ts'
@@ -22,8 +33,9 @@ export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptP
     this.#request = request
   }
 
-  push(event: TranscriptionEvent, emit: (part: TranscriptPart) => void): void {
+  push(given: TranscriptionEvent, emit: (part: TranscriptPart) => void): void {
     if (this.#done) return
+    const event = wellFormed(given)
     this.received.add(event.type === 'segment' ? 1 : event.text.length)
     const { stream, include } = this.#request
     if (event.type === 'done') this.#done = this.#complete(event)
@@ -92,4 +104,27 @@ export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptP
       emit({ type: 'segment', id, segment: nameSpeakers(segment) })
     })
   }
+}
+
+const seconds = number(0)
+const segment = object({ start: seconds, end: seconds, text }, ['start', 'end', 'text'])
+const word = object({ start: seconds, end: seconds, word: text }, ['start', 'end', 'word'])
+const token = object({ token: text, logprob: number(), bytes: list(integer(0, 255)) })
+const event = variant('type', {
+  delta: object({ text }, ['text']),
+  segment: object({ id: filledText, segment }, ['id', 'segment']),
+  done: object({ text, segments: list(segment), words: list(word) }, ['text']),
+})
+/** Members that clients can do without: those they could not read are left out. */
+const OPTIONAL: Readonly<Record<string, Check>> = {
+  language: text,
+  duration: seconds,
+  logprobs: list(token),
+  segmentId: filledText,
+}
+
+/** @throws UpstreamFailure for an event without text or times */
+function wellFormed(given: TranscriptionEvent): TranscriptionEvent {
+  if (event(given)) throw brokenAnswer('The model provider sent a malformed transcript.')
+  return withoutInvalid(given, OPTIONAL)
 }

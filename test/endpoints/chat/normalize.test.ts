@@ -390,6 +390,38 @@ describe('conform', () => {
     })
   })
 
+  it.each<[unknown]>([
+    [{ content: ['text'] }],
+    [{ content: 'a', refusal: 7 }],
+    [{ reasoning: { text: 'a' } }],
+    [{ reasoning_details: [7] }],
+    [{ tool_calls: [null] }],
+    [{ tool_calls: { index: 0 } }],
+    [{ tool_calls: [{ index: 0, function: { name: [] } }] }],
+    [{ tool_calls: [{ index: 0, id: {}, function: { name: 'f' } }] }],
+    [{ function_call: 'f' }],
+    ['text'],
+  ])('refuses a delta of %j', async (delta) => {
+    const chunks = [says(delta as ChatDelta, 'stop'), done]
+    await expect(run(chunks)).rejects.toThrow('malformed part')
+  })
+
+  it('refuses choices that are none', async () => {
+    await expect(run([{ choices: [null] } as never, done])).rejects.toThrow('malformed choice')
+  })
+
+  it('leaves out citations and reasoning details that clients cannot read', async () => {
+    const url_citation = { url: 'https://a', title: '', start_index: 0, end_index: 0 }
+    const good = { type: 'url_citation', url_citation }
+    const bad = [null, 7, { type: 'x' }, { type: 'url_citation' }, { ...good, url_citation: {} }]
+    const details = [{ type: 'reasoning.text', text: 'hm', index: 0 }, { type: 'z' }, { text: 1 }]
+    const delta = { annotations: [...bad, good], reasoning_details: details } as ChatDelta
+    const chunks = await run([says({ content: 'a' }), says(delta, 'stop'), done])
+    expect(deltas(chunks).flatMap((one) => one!.annotations ?? [])).toEqual([good])
+    const told = deltas(chunks).flatMap((one) => one!.reasoning_details ?? [])
+    expect(told).toMatchObject([{ type: 'reasoning.text', text: 'hm' }])
+  })
+
   it('passes members of a delta that it does not know', async () => {
     const out = await run([says({ content: 'a', channel: 'final' }, 'stop')])
     expect(deltas(out)[1]).toEqual({ content: 'a', channel: 'final' })

@@ -253,6 +253,26 @@ describe('a transcript', () => {
     expect((await timed(['response_format', 'diarized_json'])).status).toBe(502)
   })
 
+  it('that is no text is an error', async () => {
+    vendor.answer(json({ text: 5 }))
+    const answer = await timed()
+    expect(answer).toMatchObject({ status: 502, json: { error: { code: 'upstream_error' } } })
+  })
+
+  it.each<[object]>([
+    [{ duration: 'long' }],
+    [{ duration: -3 }],
+    [{ language: 7 }],
+    [{ segments: [{ start: 'x', end: 1, text: 'a' }] }],
+    [{ segments: [null] }],
+    [{ words: [{ word: 7, start: 0, end: 1 }] }],
+  ])('does without %j', async (said) => {
+    vendor.answer(json({ text: 'Turn left.', segments: SEGMENTS, ...said }))
+    const { status, json: got } = await timed(['response_format', 'verbose_json'])
+    expect(status).toBe(200)
+    expect(FORMS.verbose_json(got), ajv.errorsText(FORMS.verbose_json.errors)).toBe(true)
+  })
+
   it('of silence is nothing, and costs what silence costs', async () => {
     vendor.answer(json({ text: '', duration: 2.6, segments: [] }))
     expect((await timed()).json).toMatchObject({ text: '', usage: { cost: 0.0003 } })
