@@ -108,6 +108,11 @@ export class Metrics {
     labels: ['engine', 'outcome'],
   })
 
+  readonly #dropped = new Counter({
+    name: 'gateway_search_results_dropped_total',
+    help: 'Results of search engines without text or without an address that can be shown.',
+    labels: ['engine'],
+  })
   readonly #late = new Counter({
     name: 'gateway_plugin_late_total',
     help: 'Answers of plugins that came when nothing waited for them any more.',
@@ -198,6 +203,11 @@ export class Metrics {
     this.#late.add(1, instance)
   }
 
+  /** Results of a search engine cannot be shown. */
+  searchResultsDropped(engine: string, count: number): void {
+    if (count > 0) this.#dropped.add(count, engine)
+  }
+
   /** An error has reached no call. @param origin `core`, `unknown`, or `plugin:` and names of the configuration */
   faulted(kind: string, origin: string): void {
     this.#faults.add(1, kind, origin)
@@ -229,6 +239,7 @@ export class Metrics {
       this.#upstream,
       this.#searches,
       this.#faults,
+      this.#dropped,
       this.#late,
     ].flatMap((metric) => metric.lines())
     const more = gauges.flatMap((gauge) => gaugeOf(gauge).lines())

@@ -13,6 +13,18 @@ const URL_CHARACTERS = 2048
 const TITLE_CHARACTERS = 200
 const DATE_CHARACTERS = 40
 
+/** The results of one search. */
+interface CleanResults {
+  readonly results: SearchResult[]
+  /** Those without text or without an address that can be shown. */
+  readonly dropped: number
+  /** The others, outside of the domain rules or not. */
+  readonly used: number
+}
+
+/** Results of an engine that are looked at. */
+const MOST_READ = 20
+
 /**
  * At most `limit` results, in the order of the engine. Drops results without text, with an address that is not http(s) or
  * contains a password, outside the domain rules, or for a page that is in the list already.
@@ -21,14 +33,19 @@ export function cleanResults(
   results: readonly unknown[],
   rules: DomainRules,
   limit: number,
-): SearchResult[] {
+): CleanResults {
+  let [dropped, used] = [0, 0]
   const kept = new Map<string, SearchResult>()
-  for (const result of results) {
+  for (const result of results.slice(0, MOST_READ)) {
     const url = addressOf(result)
-    if (!url || !rules.allow(url) || kept.has(urlKey(url))) continue
-    const { title, content, publishedAt } = result as Partial<Record<keyof SearchResult, unknown>>
-    const text = visible(asText(content))
-    if (!text) continue
+    const { title, content, publishedAt } = Object(result) as Record<string, unknown>
+    const text = url && visible(asText(content))
+    if (!url || !text) {
+      dropped++
+      continue
+    }
+    used++
+    if (!rules.allow(url) || kept.has(urlKey(url))) continue
     const date = shorten(singleLine(asText(publishedAt)), DATE_CHARACTERS)
     kept.set(urlKey(url), {
       url: url.href,
@@ -38,7 +55,7 @@ export function cleanResults(
     })
     if (kept.size === limit) break
   }
-  return fitted([...kept.values()])
+  return { results: fitted([...kept.values()]), dropped, used }
 }
 
 /** A key that is equal for addresses of the same page: without scheme, `www.`, fragment and tracking parameters. */

@@ -3,6 +3,7 @@ import type { ConsolaInstance } from 'consola'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { unlessAborted } from '../lifetime/scope.ts'
+import { deepFrozen } from '../lifetime/frozen.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import { formatPico, parsePico, priceUsage, type Pico, type Prices } from '../money/money.ts'
 import type {
@@ -118,16 +119,19 @@ export class Search {
     if (!question) return undefined
     const engine = this.engineFor(request)
     const rules = domainRules(request.includeDomains, request.excludeDomains)
-    const query: SearchQuery = {
+    const query: SearchQuery = deepFrozen({
       text: (limit) => shorten(question, limit),
       // With domain rules, results are filtered here, so more are requested; up to ten cost the same.
       maxResults: rules.any ? MAX_RESULTS : request.maxResults,
       maxCharacters: EXCERPT_CHARACTERS,
       includeDomains: rules.include,
       excludeDomains: rules.exclude,
-    }
+    })
     const response = await this.#measured(engine, query, abort)
-    const results = cleanResults(response.results, rules, request.maxResults)
+    const { results, dropped, used } = cleanResults(response.results, rules, request.maxResults)
+    this.#context.metrics.searchResultsDropped(engine.name, dropped)
+    // Nothing but rubbish is no search. An engine that found nothing has searched.
+    if (dropped > 0 && used === 0) return { results, usage: { searches: 0 } }
     const cost = amountOf(response.vendorCost)
     if (cost === undefined) return { results, usage: { searches: 1 } }
     this.#compare(engine, cost)

@@ -231,6 +231,21 @@ describe('the text for the model', () => {
     expect(answer.json.usage.server_tool_use_details).toEqual({ web_search_requests: 1 })
     expect(answer.json.usage.cost_details.web_search_cost).toBe(0.005)
   })
+
+  it('is absent when nothing that was found can be shown: that is no search', async () => {
+    g.web.answer(
+      pages([
+        { ...FIRST!, url: 'javascript:alert(1)' },
+        { ...FIRST!, url: '' },
+      ]),
+    )
+    const answer = await g.t.chat(ASK)
+    expect(answer.json.usage.server_tool_use_details).toEqual({ web_search_requests: 0 })
+    expect(answer.json.usage.cost_details.web_search_cost ?? 0).toBe(0)
+    expect(g.t.gateway.runtime.metrics.text()).toMatch(
+      /gateway_search_results_dropped_total\{engine="\w+"\} 2/,
+    )
+  })
 })
 
 describe('an answer', () => {

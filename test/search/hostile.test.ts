@@ -17,7 +17,7 @@ function told(...pages: Partial<SearchResult>[]): string {
     content: 'c',
     ...page,
   }))
-  const clean = cleanResults(results, domainRules([], []), 10)
+  const { results: clean } = cleanResults(results, domainRules([], []), 10)
   const outbound = grounding.addResults({ messages: INPUT.messages }, clean, INPUT, 0) as ChatInput
   return outbound.messages[0]!.content as string
 }

@@ -11,7 +11,8 @@ import { singleLine, shorten, visible } from '../../src/search/texts.ts'
 
 const ANYWHERE = domainRules([], [])
 const result = (url: string, more: object = {}) => ({ url, title: 'T', content: 'text', ...more })
-const urlsOf = (...results: unknown[]) => cleanResults(results, ANYWHERE, 10).map(({ url }) => url)
+const urlsOf = (...results: unknown[]) =>
+  cleanResults(results, ANYWHERE, 10).results.map(({ url }) => url)
 
 describe('results', () => {
   it('without an address that can be shown are left out', () => {
@@ -62,14 +63,16 @@ describe('results', () => {
   it('obey the domain rules and the wanted number', () => {
     const results = ['a', 'b', 'c', 'd'].map((name) => result(`https://${name}.example/`))
     const rules = domainRules([], ['a.example'])
-    expect(cleanResults(results, rules, 2).map(({ url }) => url)).toEqual([
+    expect(cleanResults(results, rules, 2).results.map(({ url }) => url)).toEqual([
       'https://b.example/',
       'https://c.example/',
     ])
   })
 
   it('have the host as title where they have none, and keep their date', () => {
-    const [first, second] = cleanResults(
+    const {
+      results: [first, second],
+    } = cleanResults(
       [
         result('https://a.example/x', { title: '  ' }),
         result('https://b.example/', { publishedAt: '2026-01-02' }),
@@ -86,14 +89,18 @@ describe('results', () => {
     const many = Array.from({ length: 10 }, (_, i) =>
       result(`https://a.example/${i}`, { content: i === 0 ? 'short' : long, title: long }),
     )
-    const results = cleanResults(many, ANYWHERE, 10)
+    const { results } = cleanResults(many, ANYWHERE, 10)
     expect(results).toHaveLength(10)
     const lengths = results.map(({ content }) => content.length)
     expect(lengths[0]).toBe(5)
     expect(lengths.reduce((sum, length) => sum + length)).toBeLessThanOrEqual(ALL_CHARACTERS)
     expect(Math.min(...lengths.slice(1))).toBeGreaterThan(1000)
     expect(results.every(({ title }) => title.length <= 200)).toBe(true)
-    const [one] = cleanResults([result('https://a.example/', { content: long })], ANYWHERE, 1)
+    const [one] = cleanResults(
+      [result('https://a.example/', { content: long })],
+      ANYWHERE,
+      1,
+    ).results
     expect(one!.content.length).toBeLessThanOrEqual(EXCERPT_CHARACTERS)
     expect(one!.content).toMatch(/word …$/)
   })
@@ -105,7 +112,7 @@ describe('results', () => {
     )
     fc.assert(
       fc.property(fc.array(fc.oneof(anything, fc.anything())), fc.nat(10), (results, limit) => {
-        const clean = cleanResults(results, ANYWHERE, limit + 1)
+        const { results: clean } = cleanResults(results, ANYWHERE, limit + 1)
         expect(clean.length).toBeLessThanOrEqual(limit + 1)
         expect(new Set(clean.map(({ url }) => urlKey(new URL(url)))).size).toBe(clean.length)
         for (const { url, title, content } of clean) {
