@@ -80,6 +80,20 @@ describe('the command health', () => {
     expect(gone).toMatchObject({ code: 1, out: '', err: expect.stringContaining('ECONNREFUSED') })
     expect(await call(['health', '--timeout', 'soon'])).toMatchObject({ code: 2 })
   })
+
+  it('loads no package, so that asking costs little', async () => {
+    const text = `import { registerHooks } from 'node:module'
+      registerHooks({ resolve(name, context, next) {
+        const found = next(name, context)
+        process._rawDebug('loaded ' + found.url)
+        return found
+      } })`
+    const listed = ['--import', `data:text/javascript,${encodeURIComponent(text)}`]
+    const { err } = await run(['health', '--url', 'http://127.0.0.1:9'], {}, listed)
+    expect(err).toContain('loaded node:http')
+    expect(err).toContain('health.ts')
+    expect(err).not.toContain('node_modules')
+  })
 })
 
 describe('the end of a gateway', () => {
@@ -139,6 +153,25 @@ describe('the end of a gateway', () => {
     expect(await ended).toMatchObject({ code: 0 })
     const again = await serveWith('', { cwd })
     expect(await spentAt(again.url)).toBeGreaterThan(0)
+  })
+
+  it('has a limit, 12 s after the grace, whatever hangs', async () => {
+    // The ledger is never told to end; only a timer of exactly this limit is made shorter.
+    const text = `import { Worker } from 'node:worker_threads'
+      const { postMessage } = Worker.prototype
+      Worker.prototype.postMessage = function (message) {
+        if (message !== 'close') postMessage.call(this, message)
+      }
+      const { setTimeout } = globalThis
+      globalThis.setTimeout = (then, ms, ...more) => setTimeout(then, ms === 13000 ? 300 : ms, ...more)`
+    const hangs = ['--import', `data:text/javascript,${encodeURIComponent(text)}`]
+    const { url, child, ended } = await serveWith(withServer('shutdownGrace: 1'), {}, hangs)
+    await complete(await startStreams(url, 2))
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({
+      code: 70,
+      err: expect.stringContaining('could not be ended in time'),
+    })
   })
 
   it('is asked for once by signals within a second', async () => {
