@@ -5,7 +5,7 @@ import { watchParent } from './parent.ts'
 /** Why the process ends, and with which status. */
 export interface StopReason {
   readonly why: string
-  readonly status: 0 | 70 | 74
+  readonly status: 0 | 70
 }
 
 interface StopOptions {
@@ -35,7 +35,8 @@ export class Stop {
     const { promise, resolve } = Promise.withResolvers<StopReason>()
     this.requested = promise
     this.#request = resolve
-    void lost.then((reason) => resolve({ why: `the loss of the ledger: ${reason}`, status: 74 }))
+    // Closing the state says what an operator has to look at, if anything.
+    void lost.then((reason) => resolve({ why: `the end of the ledger: ${reason}`, status: 70 }))
     const signal = (name: string) => this.#onSignal(name)
     for (const name of ['SIGINT', 'SIGTERM']) this.#on(name, () => signal(name))
     this.#on('SIGHUP', () => (process.stdout.isTTY ? signal('SIGHUP') : onReload()))

@@ -50,6 +50,52 @@ describe('a ledger that is removed under load', () => {
   })
 })
 
+/** Ends the thread of the ledger on SIGUSR2. */
+const KILLER = [
+  '--import',
+  `data:text/javascript,${encodeURIComponent(`
+  import { Worker } from 'node:worker_threads'
+  const { postMessage } = Worker.prototype
+  let ledger
+  Worker.prototype.postMessage = function (message) {
+    ledger = this
+    postMessage.call(this, message)
+  }
+  process.on('SIGUSR2', () => ledger.terminate())`)}`,
+]
+
+describe('a ledger whose thread ends', () => {
+  it('ends an idle process with 70, and the next start is clean', async () => {
+    const { url, cwd, child, ended, said } = await serveWith(configOf(), {}, KILLER)
+    const cost = await complete(await startStreams(url, 2))
+    child.kill('SIGUSR2')
+    const { code, err } = await ended
+    expect(said()).toContain('the thread of the ledger has ended')
+    expect(err).toContain('Ended by the end of the ledger: its thread has ended.')
+    expect(code).toBe(70)
+    const again = await serveWith('', { cwd })
+    expect(await spentAt(again.url)).toBeCloseTo(cost, 9)
+    again.child.kill('SIGTERM')
+    expect(await again.ended).toMatchObject({ code: 0 })
+  })
+
+  it('lets 20 streams end, whose costs can be imported, and ends the process with 74', async () => {
+    const { url, cwd, child, ended } = await serveWith(configOf('', { paceMs: 50 }), {}, KILLER)
+    const streams = await startStreams(url)
+    child.kill('SIGUSR2')
+    const cost = await complete(streams)
+    const { code, err } = await ended
+    expect(err).toContain('rescue.jsonl')
+    expect(code).toBe(74)
+    const imported = await call(['ledger', 'import', join(cwd, 'data/rescue.jsonl')], { cwd })
+    expect(imported).toMatchObject({ code: 0 })
+    const again = await serveWith('', { cwd })
+    expect(await spentAt(again.url)).toBeCloseTo(cost, 9)
+    again.child.kill('SIGTERM')
+    expect(await again.ended).toMatchObject({ code: 0 })
+  })
+})
+
 describe('a ledger with a damaged page', () => {
   it('ends each start in a sentence, with 74', async () => {
     const { cwd, child, ended } = await serveWith(configOf())

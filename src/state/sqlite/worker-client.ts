@@ -297,8 +297,10 @@ export class WorkerClient {
 
   /** The thread is gone. */
   #end(error: Error): void {
-    if (!this.#ended)
-      this.#log.error('the ledger has stopped; the gateway has to be restarted', error)
+    if (!this.#ended) {
+      this.#log.error('the thread of the ledger has ended, the gateway ends', error)
+      this.#lost.resolve('its thread has ended')
+    }
     this.#ended ??= error
     const pending = [...(this.#batch?.writes ?? []), ...this.#writes, ...(this.#batch?.reads ?? [])]
     for (const { reject } of [...pending, ...this.#reads]) reject(this.#ended)
