@@ -295,6 +295,28 @@ function concurrencyExamples(example: Example): void {
     expect(await fixture.enter()).toEqual(refused)
   })
 
+  example('leaving may give the slot of the rate limit back, once', async (fixture) => {
+    await fixture.limit({ ...ROOMY, rpm: 4 })
+    const first = await fixture.admit()
+    await fixture.clock.advance(1)
+    const second = await fixture.admit({ key: 'key' })
+    await fixture.leave(second, { slot: second.at })
+    await fixture.leave(second, { slot: second.at })
+    // On the free tier the account has a log and a count of its own.
+    for (let i = 0; i < 3 * FREE_TIER.perDay; i++) {
+      const call = await fixture.admit()
+      expect(call.rate.remaining).toBe(2)
+      await fixture.leave(call, { slot: call.at })
+    }
+    await fixture.pay('1')
+    await fixture.hold(first, parsePico('1'))
+    const waiting = await fixture.admit()
+    expect(waiting.rate.remaining).toBe(2)
+    expect(await fixture.hold(waiting, 1n)).toMatchObject({ why: 'held' })
+    await fixture.leave(waiting, { slot: waiting.at })
+    expect(await fixture.admit()).toMatchObject({ rate: { remaining: 2 } })
+  })
+
   example('leaving, settling and expiring give the slot back', async (fixture) => {
     await fixture.pay()
     await fixture.limit(pair)
@@ -1152,8 +1174,11 @@ class LedgerFixture {
     await this.settle(call, cost)
   }
 
-  async leave({ request, key = 'key' }: { request: string; key?: string }): Promise<void> {
-    await this.ledger.leave({ account: 'acct', key, request })
+  async leave(
+    { request, key = 'key' }: { request: string; key?: string },
+    how: { readonly slot?: number } = {},
+  ): Promise<void> {
+    await this.ledger.leave({ account: 'acct', key, request, ...how })
   }
 
   async renew(...calls: { request: string }[]): Promise<void> {
@@ -1343,7 +1368,12 @@ class Model {
     return settled
   }
 
-  leave(request: string): void {
+  /** @param at the admission, whose entries in the logs are taken back */
+  leave(request: string, at?: number): void {
+    const call = this.calls.find((call) => call.request === request)
+    const logs = call && at !== undefined ? [this.keys.get(call.key)!.entries] : []
+    if (logs.length > 0 && !this.paid) logs.push(this.entries)
+    for (const entries of logs) entries.splice(entries.indexOf(at!), 1)
     this.calls = this.calls.filter((call) => call.request !== request)
   }
 
@@ -1622,9 +1652,10 @@ class Walk {
 
   async #end(call: WalkCall): Promise<void> {
     const { account, key, request } = call
-    this.#note('leave', call)
-    this.#model(account).leave(request)
-    await this.#ledger.leave({ account, key, request })
+    const slot = call.state === 'entered' && this.#chance(0.5) ? { slot: call.at } : {}
+    this.#note('leave', { ...call, ...slot })
+    this.#model(account).leave(request, slot.slot)
+    await this.#ledger.leave({ account, key, request, ...slot })
     call.state = 'over'
   }
 

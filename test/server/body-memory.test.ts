@@ -129,6 +129,10 @@ it('a key gets half of the memory: 429, and other keys are served', async () => 
   const refused = await t.chat(ofSize(MIB))
   expect([refused.status, refused.json.error.code]).toEqual([429, 'too_many_concurrent'])
   expect(refused.headers['retry-after']).toBe('1')
+  // A refusal that says "try again" does not count in the rate limit.
+  const remaining = Number(refused.headers['x-ratelimit-remaining-requests'])
+  const small = await t.chat(ofSize(1))
+  expect(Number(small.headers['x-ratelimit-remaining-requests'])).toBe(remaining)
   expect((await t.chat(ofSize(MIB), { key: other })).status).toBe(200)
   expect((await t.chat(ofSize(50_000))).status).toBe(200)
   await first.leave()

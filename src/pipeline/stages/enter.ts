@@ -24,14 +24,22 @@ export const enter: Stage = async function enter(call, next) {
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
   if ('rate' in entered) setRateHeaders(call, entered.rate)
   if (!entered.ok) throw refusalOf(entered)
+  let refused = false
   // A settlement releases the lease itself.
-  call.scope.defer(() => (call.bill ? undefined : leave(call)))
+  call.scope.defer(() => (call.bill ? undefined : leave(call, refused)))
   call.entered = entered
-  return next()
+  try {
+    return await next()
+  } catch (error) {
+    refused = error instanceof TooManyRequests
+    throw error
+  }
 }
 
-function leave({ runtime, account, key, id: request }: Call): void | Promise<void> {
-  return runtime.ledger.leave({ account: account.id, key: key.id, request })
+/** @param refused whether the client is told to come again: the call does not count in the rate limit then */
+function leave({ runtime, account, key, id, entered }: Call, refused: boolean) {
+  const slot = refused ? { slot: entered.at } : {}
+  return runtime.ledger.leave({ account: account.id, key: key.id, request: id, ...slot })
 }
 
 /** Asks the ledger to admit the call. @throws Unauthenticated without a known key */

@@ -158,8 +158,7 @@ export class AccountBook {
     if (this.balance <= 0n) return NO_CREDITS
     const by = this.#waitsFor(call, request, cap && { of: cap.amount, ...spend! })
     if (by) {
-      if (call.slot !== undefined) key.log.remove(call.slot)
-      call.slot = undefined
+      this.#uncount(call)
       return { ok: false, why: 'held', by, retryAfterMs: RETRY_MS }
     }
     const { lifetime } = key
@@ -214,10 +213,12 @@ export class AccountBook {
     for (const window of this.key(key).windows(day)) window.settled += cost
   }
 
-  /** Ends a call without charge. */
-  leave(request: RequestId): void {
+  /** Ends a call without charge. @param counted whether it still counts in the rate limit */
+  leave(request: RequestId, counted = true): void {
     const call = this.#calls.get(request)
-    if (call) this.#release(call)
+    if (!call) return
+    if (!counted) this.#uncount(call)
+    this.#release(call)
   }
 
   /** Extends a lease to its full time, if it has not expired. */
@@ -354,6 +355,17 @@ export class AccountBook {
 
   #admissionsOn(now: number): number {
     return this.#admissionsDay === this.#clock.day(now) ? this.#admissions : 0
+  }
+
+  /** Takes the admission of a call out of the logs. */
+  #uncount(call: RunningCall): void {
+    if (call.slot === undefined) return
+    call.key.log.remove(call.slot)
+    if (!this.paid) {
+      this.#log.remove(call.slot)
+      if (this.#admissionsDay === this.#clock.day(call.at)) this.#admissions--
+    }
+    call.slot = undefined
   }
 
   #sweep(time: number): void {

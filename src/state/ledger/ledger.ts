@@ -16,6 +16,12 @@ export interface Lease {
   readonly request: RequestId
 }
 
+/** Input of `leave`. */
+export interface Leave extends Lease {
+  /** The admission, as {@link Admitted.at}: the call is not counted in the rate limit then, unless `hold` undid that already. */
+  readonly slot?: number
+}
+
 /** Input of `enter`; the engine looks nothing up elsewhere. */
 export interface AdmissionRequest extends Lease {
   /** Revision of the key record that the caller has read. */
@@ -307,7 +313,7 @@ export interface Ledger {
    */
   waive(lease: Lease): Promise<Settled>
   /** Releases lease and hold without a charge, a receipt or a row, for a call that is never settled. */
-  leave(lease: Lease): void | Promise<void>
+  leave(lease: Leave): void | Promise<void>
   /** Extends leases. A lease that has expired or was settled stays gone. */
   renew(leases: readonly Lease[]): Promise<void>
   /** Idempotent by reference. The first top-up of an account ends its free tier for ever. */

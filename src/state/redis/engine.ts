@@ -19,6 +19,7 @@ import {
   type KeyLimits,
   type KeySpend,
   type Lease,
+  type Leave,
   type Ledger,
   type LedgerHealth,
   type LedgerItem,
@@ -102,7 +103,7 @@ export class RedisLedger implements Ledger {
   readonly #outbox: Outbox
   readonly #maintenance: Maintenance
   /** Leases that could not be released, with the time of the attempt, steady ms. */
-  readonly #unreleased = new Map<Lease, number>()
+  readonly #unreleased = new Map<Leave, number>()
 
   constructor(
     connection: RedisConnection,
@@ -183,11 +184,12 @@ export class RedisLedger implements Ledger {
   }
 
   /** Never fails: a lease that could not be released is released when Redis is back. */
-  async leave(lease: Lease): Promise<void> {
-    const { account, key, request } = lease
-    const keys = keysOf(account, 'book', 'ls', 'h')
+  async leave(lease: Leave): Promise<void> {
+    const { account, key, request, slot } = lease
+    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 'rl:@account')
+    const args = [`${key}|${request}`, slot === undefined ? '' : `${slot}`]
     try {
-      await this.#connection.ask(() => this.#store.leave(...keys, `${key}|${request}`), LEAVE_MS)
+      await this.#connection.ask(() => this.#store.leave(...keys, ...args), LEAVE_MS)
     } catch {
       this.#remember(lease)
     }
@@ -321,7 +323,7 @@ export class RedisLedger implements Ledger {
   }
 
   /** Keeps a lease until Redis is back. Expired ones are dropped here too, because Redis may refuse for hours while connected. */
-  #remember(lease: Lease): void {
+  #remember(lease: Leave): void {
     this.#forgetExpired()
     this.#unreleased.set(lease, performance.now())
   }

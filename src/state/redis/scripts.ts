@@ -67,7 +67,11 @@ export function scriptsWith(clock: string) {
       ['book', 'leases', 'holds', 'rows', 'receipt'],
       BASE + WINDOWS + RELEASE + ROW + CHARGE + SETTLE,
     ),
-    leave: script(['book', 'leases', 'holds'], BASE + WINDOWS + RELEASE + 'release(ARGV[1])'),
+    leave: script(
+      ['book', 'leases', 'holds', 'log', 'shared'],
+      clock,
+      BASE + STEADY + CALENDAR + WINDOWS + UNCOUNT + RELEASE + LEAVE,
+    ),
     renew: script(['book', 'leases'], clock, BASE + STEADY + RENEW),
     topUp: script(['book', 'rows', 'references'], clock, BASE + ROW + PAID_IN + CREDIT + TOP_UP),
     limits: script(['book'], LIMITS),
@@ -183,6 +187,21 @@ call('SET', receipt, cost, 'PX', '${RECEIPT_MS}')
 charge(key, day, cost)
 write('usage', request, key, cost, day, at, body)
 return { 'charged', cost, call('HGET', book, 'bal') or '0' }
+`
+
+const LEAVE = `
+local member, slot = ARGV[1], tonumber(ARGV[2])
+-- A call that has left, or that was refused with 'held', is not counted any more.
+if slot and call('ZSCORE', leases, member) and call('HGET', holds, member) ~= '-' then
+  local state = call('HMGET', book, 'last', 'ahead', 'tier', 'fday')
+  local time = slot + steady(state[1], state[2]) - now
+  uncount(log, time)
+  if state[3] ~= '1' then
+    uncount(shared, time)
+    if state[4] == dayOf(slot) then call('HINCRBY', book, 'fcount', '-1') end
+  end
+end
+release(member)
 `
 
 const RENEW = `

@@ -22,6 +22,7 @@ import type {
   KeyLimits,
   KeySpend,
   Lease,
+  Leave,
   Ledger,
   LedgerHealth,
   LedgerItem,
@@ -217,8 +218,8 @@ export class SqliteLedger implements Ledger {
     return this.#unwritten.waive(lease, this.#book(lease.account))
   }
 
-  leave(lease: Lease): void {
-    this.#books.get(lease.account)?.leave(lease.request)
+  leave({ account, request, slot }: Leave): void {
+    this.#books.get(account)?.leave(request, slot === undefined)
   }
 
   async renew(leases: readonly Lease[]): Promise<void> {
