@@ -16,8 +16,9 @@ export function withLater(counts: Counts | undefined, later: unknown): Counts | 
 export function toUsage(counts: Counts, said = 0): OpenAIUsage {
   const read = tokenCount(counts.cache_read_input_tokens)
   const { ephemeral_5m_input_tokens, ephemeral_1h_input_tokens } = counts.cache_creation ?? {}
+  const hour = tokenCount(ephemeral_1h_input_tokens)
   const written = Math.max(
-    tokenCount(ephemeral_5m_input_tokens) + tokenCount(ephemeral_1h_input_tokens),
+    tokenCount(ephemeral_5m_input_tokens) + hour,
     tokenCount(counts.cache_creation_input_tokens),
   )
   const output = Math.max(tokenCount(counts.output_tokens), Math.ceil(said / CHARACTERS_PER_TOKEN))
@@ -26,7 +27,11 @@ export function toUsage(counts: Counts, said = 0): OpenAIUsage {
   return {
     prompt_tokens: countWith(counts.input_tokens, read + written),
     completion_tokens: output || countWith(counts.output_tokens, 0),
-    prompt_tokens_details: { cached_tokens: read, cache_write_tokens: written },
+    prompt_tokens_details: {
+      cached_tokens: read,
+      cache_write_tokens: written,
+      ...(hour > 0 && { cache_write_1h_tokens: hour }),
+    },
     completion_tokens_details: { reasoning_tokens: Math.min(thought, output) },
     ...(searches === undefined ? {} : { searches: tokenCount(searches) }),
   }

@@ -21,6 +21,7 @@ export function toUsage(metadata: any): OpenAIUsage | undefined {
     completion_tokens: countWith(candidatesTokenCount, thoughts),
     prompt_tokens_details: {
       cached_tokens: Math.min(tokenCount(metadata.cachedContentTokenCount), prompt),
+      ...cachedParts(cacheTokensDetails),
       audio_tokens: Math.max(0, audio),
     },
     completion_tokens_details: {
@@ -28,6 +29,16 @@ export function toUsage(metadata: any): OpenAIUsage | undefined {
       audio_tokens: countOf(candidatesTokensDetails, 'AUDIO'),
       image_tokens: countOf(candidatesTokensDetails, 'IMAGE'),
     },
+  }
+}
+
+/** Cached tokens that have prices of their own, where there are any. */
+function cachedParts(details: unknown): Record<string, number> {
+  const audio = countOf(details, 'AUDIO')
+  const image = countOf(details, 'IMAGE')
+  return {
+    ...(audio > 0 && { cached_audio_tokens: audio }),
+    ...(image > 0 && { cached_image_tokens: image }),
   }
 }
 

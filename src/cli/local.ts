@@ -29,7 +29,13 @@ export async function check(args: Arguments): Promise<void> {
   }
   const rows = models.map((model) => {
     const { id, modality, free_tier, pricing, deployments } = summaryOf(model)
-    const prices = Object.entries(pricing).map(([name, price]) => `${name} ${price}`)
+    const { overrides = [], ...base } = pricing
+    const prices = [
+      ...named(base),
+      ...overrides.map(
+        ({ min_prompt_tokens: from, ...own }) => `from ${from} tokens: ${named(own).join(', ')}`,
+      ),
+    ]
     return [id, modality, free_tier ? 'free' : 'paid', deployments, prices]
   })
   const headings = ['MODEL', 'MODALITY', 'TIER', 'DEPLOYMENTS', 'USD PER UNIT']
@@ -67,6 +73,10 @@ async function addToken(): Promise<boolean> {
   const line = `${lineEnd}${TOKEN}=${randomBytes(24).toString('base64url')}\n`
   await appendFile(ENV_FILE, line, { mode: 0o600 })
   return true
+}
+
+function named(prices: object): string[] {
+  return Object.entries(prices).map(([name, price]) => `${name} ${price}`)
 }
 
 function summaryOf({ id, modality, freeTier, pricing, deployments }: Model) {

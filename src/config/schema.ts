@@ -6,6 +6,7 @@ import * as v from 'valibot'
 import {
   duration,
   MAX_SECONDS,
+  misplacedTiers,
   missingPrices,
   modalityOf,
   modelsSchema,
@@ -304,6 +305,12 @@ export async function crossCheck(config: Settings): Promise<ConfigIssue[]> {
       const message = `expected a price of ${modalityOf(model)} models: ${missing.join(' or ')}`
       return [{ path: `models.${id}.pricing`, message }]
     }),
+    ...models.flatMap(([id, { pricing }]) =>
+      misplacedTiers(pricing).map(({ index, message }) => ({
+        path: `models.${id}.pricing.overrides.${index}.min_prompt_tokens`,
+        message,
+      })),
+    ),
     ...models.flatMap(([id, model]) =>
       model.deployments.flatMap(({ provider }, index) => {
         if (providers.includes(provider)) return []

@@ -3,15 +3,15 @@
  * deployment is one way to serve a model and is never shown to them.
  */
 import * as v from 'valibot'
+import { formatPrice, parsePrice } from '../money/decimal.ts'
 import {
   compilePrices,
-  formatPrice,
-  parsePrice,
   PRICE_NAMES,
+  TIER_PRICE_NAMES,
   type PriceName,
   type Prices,
   type Pricing,
-} from '../money/money.ts'
+} from '../money/prices.ts'
 import { MAX_WORD, nearest } from '../errors/nearest.ts'
 import type { DeploymentLimits } from '../lifetime/scope.ts'
 import { CAPABILITIES, type Capability } from './capabilities.ts'
@@ -77,15 +77,34 @@ export const price = v.pipe(
 const optionalPrice = v.optional(price)
 const tokens = v.optional(v.pipe(v.number(), v.integer(), v.minValue(1, 'a whole number above 0')))
 
+/** Optional prices of these names. */
+function pricesOf<const Name extends PriceName>(names: readonly Name[]) {
+  const entries = names.map((name) => [name, optionalPrice])
+  return Object.fromEntries(entries) as Record<Name, typeof optionalPrice>
+}
+
+const TOKENS = 'a whole number of tokens above 0'
+const tierSchema = v.pipe(
+  v.strictObject({
+    min_prompt_tokens: v.pipe(v.number(TOKENS), v.safeInteger(TOKENS), v.minValue(1, TOKENS)),
+    ...pricesOf(TIER_PRICE_NAMES),
+  }),
+  v.check((tier) => Object.keys(tier).length > 1, 'at least one price beside "min_prompt_tokens"'),
+)
+/** Tiers that a price list may have. */
+const MAX_TIERS = 8
+
 const pricingSchema = v.pipe(
   v.strictObject(
-    Object.fromEntries(PRICE_NAMES.map((name) => [name, optionalPrice])) as Record<
-      PriceName,
-      typeof optionalPrice
-    >,
+    {
+      ...pricesOf(PRICE_NAMES),
+      overrides: v.optional(
+        v.pipe(v.array(tierSchema), v.maxLength(MAX_TIERS, `at most ${MAX_TIERS} overrides`)),
+      ),
+    },
     'prices such as { prompt: "0.000001", completion: "0.000002" }',
   ),
-  v.check((pricing) => Object.keys(pricing).length > 0, 'at least one price'),
+  v.check((pricing) => PRICE_NAMES.some((name) => name in pricing), 'at least one price'),
 )
 
 const deploymentSchema = v.strictObject({
@@ -160,6 +179,17 @@ export function missingPrices(
   return needed.some((name) => name in entry.pricing) ? [] : needed
 }
 
+/** Tiers that do not begin above the one before them: their places in the list, and what is wrong. */
+export function misplacedTiers({ overrides = [] }: Pricing): { index: number; message: string }[] {
+  return overrides.flatMap(({ min_prompt_tokens: from }, index) => {
+    const before = overrides[index - 1]?.min_prompt_tokens ?? 0
+    const message =
+      `expected more than the ${before} tokens of the override before it, found ${from}: ` +
+      'each override applies from its first token up to the next one'
+    return from > before ? [] : [{ index, message }]
+  })
+}
+
 /** The catalog of a validated configuration, without disabled models. */
 export function buildCatalog(models: Readonly<Record<string, ModelEntry>>): Catalog {
   const enabled = Object.entries(models).filter(([, entry]) => entry.enabled)
@@ -223,11 +253,7 @@ export class Catalog {
 function toModel(id: string, entry: ModelEntry): Model {
   const vendor = id.slice(0, id.indexOf('/'))
   const prices = compilePrices(entry.pricing)
-  const pricing: Partial<Record<PriceName, string>> = {}
-  // Formatted again: the operator may write exponents or leading zeros, responses have neither.
-  for (const name of PRICE_NAMES) {
-    if (prices[name] !== undefined) pricing[name] = formatPrice(prices[name])
-  }
+  const pricing = plainPricing(entry.pricing)
   const { name, description, context_length, max_output_tokens } = entry
   const capabilities = entry.capabilities && new Set(entry.capabilities)
   return {
@@ -256,6 +282,23 @@ function toModel(id: string, entry: ModelEntry): Model {
       max_output_tokens,
     },
   }
+}
+
+/** Prices without the exponents and leading zeros that an operator may write. */
+function plainPricing({ overrides, ...pricing }: Pricing): Pricing {
+  const plain = (prices: Readonly<Partial<Record<PriceName, string>>>) =>
+    Object.fromEntries(
+      PRICE_NAMES.flatMap((name) => {
+        const text = prices[name]
+        return text === undefined ? [] : [[name, formatPrice(parsePrice(text))]]
+      }),
+    )
+  if (!overrides?.length) return plain(pricing)
+  const tiers = overrides.map(({ min_prompt_tokens, ...own }) => ({
+    min_prompt_tokens,
+    ...plain(own),
+  }))
+  return { ...plain(pricing), overrides: tiers }
 }
 
 function toDeployment({

@@ -4,7 +4,8 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Usage } from '../plugin.ts'
-import { parsePico, priceUsage, type Pico, type Prices, type UsageLine } from './money.ts'
+import { parsePico, priceUsage, type Pico, type UsageLine } from './money.ts'
+import { pricesAt, pricesUpTo, type Prices } from './prices.ts'
 
 /** How much a call will consume, as far as its request tells. */
 export interface Estimate {
@@ -88,7 +89,10 @@ const WEIGHT_OF_LONGER = 1 / 4
 const INPUT = [
   'promptTokens',
   'cachedTokens',
+  'cachedAudioTokens',
+  'cachedImageTokens',
   'cacheWriteTokens',
+  'cacheWrite1hTokens',
   'audioInputTokens',
   'imageInputTokens',
 ] as const
@@ -106,12 +110,15 @@ export class HoldEstimator {
   of(policy: HoldPolicy, subject: Subject, { expected, most, output }: Estimate): HoldFigures {
     const { prices } = subject
     const { limit = 0, choices = 1, isImage = false } = output ?? {}
-    const ceiling = costOf({ ...most, ...dearest(prices, choices * limit) }, prices)
+    const ceiling = pricesUpTo(prices, most.promptTokens ?? 0)
+      .map((tier) => costOf({ ...most, ...dearest(tier, choices * limit) }, tier))
+      .reduce(greatest)
+    const tier = pricesAt(prices, expected.promptTokens ?? 0)
     const { ratio, mean, deviation } = this.#of(subject)
     const tokens = Math.min(limit, Math.max(LEAST_TOKENS, Math.ceil(mean + 2 * deviation)))
     const outputTokens = policy === 'ceiling' ? choices * limit : choices * tokens
-    const input = costOf({ ...expected, ...scaled(expected, ratio) }, prices)
-    const answer = costOf(outputOf(outputTokens, isImage), prices, 'guard')
+    const input = costOf({ ...expected, ...scaled(expected, ratio) }, tier)
+    const answer = costOf(outputOf(outputTokens, isImage), tier, 'guard')
     const sum = policy === 'ceiling' ? ceiling : least(input + answer, ceiling)
     return { expected: sum, ceiling, output: least(answer, sum), outputTokens }
   }
@@ -236,6 +243,10 @@ function least(amount: Pico, most: Pico): Pico {
   return amount < most ? amount : most
 }
 
+function greatest(one: Pico, other: Pico): Pico {
+  return one > other ? one : other
+}
+
 /** The input tokens of a usage, multiplied. */
 function scaled(usage: Usage, factor: number): Usage {
   const input: { -readonly [Member in keyof Usage]: Usage[Member] } = {}
@@ -251,10 +262,14 @@ function outputOf(completionTokens: number, isImage: boolean): Usage {
 }
 
 /** Tokens of an answer at the dearest price of output. */
-function dearest({ completion = 0n, audio_output, image_output }: Prices, tokens: number): Usage {
-  const audio = audio_output ?? completion
-  const image = image_output ?? completion
-  if (image > completion && image >= audio) return outputOf(tokens, true)
+function dearest(prices: Prices, tokens: number): Usage {
+  const { completion = 0n } = prices
+  const { audio_output: audio = completion, image_output: image = completion } = prices
+  const { reasoning = completion } = prices
+  if (image > completion && image >= audio && image >= reasoning) return outputOf(tokens, true)
+  if (reasoning > completion && reasoning >= audio) {
+    return { completionTokens: tokens, reasoningTokens: tokens }
+  }
   if (audio > completion) return { completionTokens: tokens, audioOutputTokens: tokens }
   return outputOf(tokens, false)
 }

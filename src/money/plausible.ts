@@ -3,7 +3,8 @@
  * than anything explains it is charged and shown to the operator, and an absurd one is a failure of the vendor.
  */
 import type { Usage } from '../plugin.ts'
-import { formatPico, priceUsage, type Pico, type Prices } from './money.ts'
+import { formatPico, priceUsage, type Pico } from './money.ts'
+import type { Prices } from './prices.ts'
 
 /** Quantities that have bounds of their own. */
 export type Quantity =
@@ -76,7 +77,10 @@ interface Figure {
 /** Members of {@link Usage} that are a part of another one. */
 const PARTS = [
   ['cachedTokens', 'promptTokens'],
+  ['cachedAudioTokens', 'cachedTokens'],
+  ['cachedImageTokens', 'cachedTokens'],
   ['cacheWriteTokens', 'promptTokens'],
+  ['cacheWrite1hTokens', 'cacheWriteTokens'],
   ['audioInputTokens', 'promptTokens'],
   ['imageInputTokens', 'promptTokens'],
   ['reasoningTokens', 'completionTokens'],

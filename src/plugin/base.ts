@@ -53,13 +53,21 @@ export interface Closable {
  * then estimates what it needs. The plugin converts what its vendor reports to these definitions.
  */
 export interface Usage {
-  /** All input tokens: those of the next four members are included. */
+  /** All input tokens: those of the next seven members are included. */
   readonly promptTokens?: number
   /** Read from the vendor's prompt cache. */
   readonly cachedTokens?: number
+  /** The audio tokens among `cachedTokens`. */
+  readonly cachedAudioTokens?: number
+  /** The image tokens among `cachedTokens`. */
+  readonly cachedImageTokens?: number
   /** Written to the vendor's prompt cache, whatever its lifetime. */
   readonly cacheWriteTokens?: number
+  /** Those among `cacheWriteTokens` that the cache keeps for an hour. */
+  readonly cacheWrite1hTokens?: number
+  /** Audio tokens that were not read from a cache. */
   readonly audioInputTokens?: number
+  /** Image tokens that were not read from a cache. */
   readonly imageInputTokens?: number
   /** All output tokens: those of the next five members are included. */
   readonly completionTokens?: number

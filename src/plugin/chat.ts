@@ -116,7 +116,13 @@ export interface OpenAIUsage {
   completion_tokens?: number | null
   prompt_tokens_details?: {
     cached_tokens?: number | null
+    /** Of `cached_tokens`. */
+    cached_audio_tokens?: number | null
+    /** Of `cached_tokens`. */
+    cached_image_tokens?: number | null
     cache_write_tokens?: number | null
+    /** Of `cache_write_tokens`: kept for an hour. */
+    cache_write_1h_tokens?: number | null
     audio_tokens?: number | null
     image_tokens?: number | null
   } | null

@@ -5,7 +5,8 @@ import { UpstreamFailure } from '../errors/errors.ts'
 import { unlessAborted } from '../lifetime/scope.ts'
 import { deepFrozen } from '../lifetime/frozen.ts'
 import type { Metrics } from '../observe/metrics.ts'
-import { formatPico, parsePico, priceUsage, type Pico, type Prices } from '../money/money.ts'
+import { formatPico, parsePico, priceUsage, type Pico } from '../money/money.ts'
+import type { Prices } from '../money/prices.ts'
 import type {
   SearchResponse,
   SearchResult,

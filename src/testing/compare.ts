@@ -133,7 +133,10 @@ function countsOf(usage: OpenAIUsage): Record<string, unknown> {
   }
   for (const name of [
     'cached_tokens',
+    'cached_audio_tokens',
+    'cached_image_tokens',
     'cache_write_tokens',
+    'cache_write_1h_tokens',
     'audio_tokens',
     'image_tokens',
   ] as const) {

@@ -54,6 +54,10 @@ export function usageViolations(reported: OpenAIUsage): string[] {
   const completion = reported.completion_tokens ?? 0
   const cached = (input?.cached_tokens ?? 0) + (input?.cache_write_tokens ?? 0)
   atMost('cached_tokens + cache_write_tokens', cached, 'prompt_tokens', prompt)
+  const cachedParts = (input?.cached_audio_tokens ?? 0) + (input?.cached_image_tokens ?? 0)
+  atMost('cached audio and image tokens', cachedParts, 'cached_tokens', input?.cached_tokens ?? 0)
+  const written = input?.cache_write_tokens ?? 0
+  atMost('cache_write_1h_tokens', input?.cache_write_1h_tokens ?? 0, 'cache_write_tokens', written)
   atMost('input audio_tokens', input?.audio_tokens ?? 0, 'prompt_tokens', prompt)
   atMost('input image_tokens', input?.image_tokens ?? 0, 'prompt_tokens', prompt)
   atMost('reasoning_tokens', output?.reasoning_tokens ?? 0, 'completion_tokens', completion)

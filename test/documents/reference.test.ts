@@ -211,8 +211,10 @@ function documentedMembers({ tables }: Page): [path: string, cell: string][] {
     const prefix = header[0] === 'top level' ? '' : /^`([^`]+)`$/.exec(header[0]!)?.[1]
     const column = header.indexOf('default')
     if (prefix === undefined || column < 0) return []
-    return rows.map((cells): [string, string] => {
-      const name = cells[0]!.replaceAll('`', '')
+    const named = rows.flatMap((cells) =>
+      cells[0]!.split(', ').map((name) => [name.replaceAll('`', ''), cells] as const),
+    )
+    return named.map(([name, cells]): [string, string] => {
       const path = prefix === '' ? name : `${prefix}.${name}`
       return [path.replace(/<[^>]*>/g, '<>'), cells[column]!]
     })

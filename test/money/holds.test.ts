@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import * as fc from 'fast-check'
 import { HoldEstimator, type Estimate } from '../../src/money/holds.ts'
-import { compilePrices, formatPico, parsePico } from '../../src/money/money.ts'
+import { formatPico, parsePico } from '../../src/money/money.ts'
+import { compilePrices } from '../../src/money/prices.ts'
 import { definePlugin } from '../_plugin.ts'
 import { createTestGateway, hello, MOCK_CONFIG } from '../_setup.ts'
 

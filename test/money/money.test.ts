@@ -1,17 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { formatPrice, parsePrice } from '../../src/money/decimal.ts'
 import {
-  compilePrices,
   costJson,
   formatPico,
-  formatPrice,
   parsePico,
-  parsePrice,
   priceUsage,
   usdJson,
-  type Pricing,
   type UsageLine,
 } from '../../src/money/money.ts'
+import { compilePrices, type Pricing } from '../../src/money/prices.ts'
 import type { Usage } from '../../src/plugin.ts'
 
 const line = (

@@ -2,7 +2,8 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { assess, bounds, readCount, type UsageReport } from '../../src/money/plausible.ts'
-import { compilePrices, parsePico, priceUsage } from '../../src/money/money.ts'
+import { parsePico, priceUsage } from '../../src/money/money.ts'
+import { compilePrices } from '../../src/money/prices.ts'
 import { everyEndpointConfig, REQUESTS, type Asked, type Script } from '../_every-endpoint.ts'
 import { createTestGateway, eventsOf, type TestGateway } from '../_setup.ts'
 

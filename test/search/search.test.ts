@@ -2,7 +2,7 @@ import { createConsola } from 'consola'
 import { describe, expect, it } from 'vitest'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { Metrics } from '../../src/observe/metrics.ts'
-import { compilePrices } from '../../src/money/money.ts'
+import { compilePrices } from '../../src/money/prices.ts'
 import type { SearchResponse, SearchQuery, SearchEngine } from '../../src/plugin.ts'
 import { Search, searchPrice, type SearchRequest } from '../../src/search/search.ts'
 

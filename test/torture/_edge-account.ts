@@ -8,7 +8,8 @@ import {
   type Estimate,
   type HoldFigures,
 } from '../../src/money/holds.ts'
-import { compilePrices, parsePico, priceUsage, type Pico } from '../../src/money/money.ts'
+import { parsePico, priceUsage, type Pico } from '../../src/money/money.ts'
+import { compilePrices } from '../../src/money/prices.ts'
 import type { KeyLimits, Lease, Ledger } from '../../src/state/ledger/ledger.ts'
 
 /** When simulated time begins. */

@@ -203,7 +203,10 @@ function toReported(reported: OpenAIUsage): Readonly<Record<string, unknown>> {
   return {
     promptTokens: reported.prompt_tokens,
     cachedTokens: input?.cached_tokens,
+    cachedAudioTokens: input?.cached_audio_tokens,
+    cachedImageTokens: input?.cached_image_tokens,
     cacheWriteTokens: input?.cache_write_tokens,
+    cacheWrite1hTokens: input?.cache_write_1h_tokens,
     audioInputTokens: input?.audio_tokens,
     imageInputTokens: input?.image_tokens,
     completionTokens: reported.completion_tokens,

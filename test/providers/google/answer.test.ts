@@ -279,7 +279,7 @@ describe('usage', () => {
     expect(usage).toEqual({
       prompt_tokens: 107,
       completion_tokens: 65,
-      prompt_tokens_details: { cached_tokens: 40, audio_tokens: 20 },
+      prompt_tokens_details: { cached_tokens: 40, cached_audio_tokens: 10, audio_tokens: 20 },
       completion_tokens_details: { reasoning_tokens: 5, audio_tokens: 2, image_tokens: 50 },
     })
   })

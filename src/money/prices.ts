@@ -1,0 +1,218 @@
+/**
+ * Prices of a model: their names, what applies where one is absent, and tiers for long prompts. Which price meets which
+ * quantity stands here, in two tables.
+ */
+import type { Usage } from '../plugin.ts'
+import { parsePrice } from './decimal.ts'
+
+/** The names of prices for one token, and of the fee of a call: the prices that a tier may replace. */
+export const TIER_PRICE_NAMES = [
+  'prompt',
+  'completion',
+  'input_cache_read',
+  'input_cache_write',
+  'input_cache_write_1h',
+  'audio',
+  'audio_cache_read',
+  'audio_output',
+  'image_token',
+  'image_cache_read',
+  'image_output',
+  'reasoning',
+  'request',
+] as const
+/** The names of all prices, as in the configuration and in `GET /v1/models`. */
+export const PRICE_NAMES = [
+  ...TIER_PRICE_NAMES,
+  'image',
+  'page',
+  'character',
+  'second',
+  'web_search',
+] as const
+/** One of {@link PRICE_NAMES}. */
+export type PriceName = (typeof PRICE_NAMES)[number]
+
+/** Prices for prompts of so many tokens and more. Prices that it does not name stay those of the list. */
+type TierPricing = Readonly<Partial<Record<(typeof TIER_PRICE_NAMES)[number], string>>> & {
+  readonly min_prompt_tokens: number
+}
+
+/** Prices of a model as the operator writes them: USD per unit, as decimal strings. */
+export type Pricing = Readonly<Partial<Record<PriceName, string>>> & {
+  /** Ascending by `min_prompt_tokens`. */
+  readonly overrides?: readonly TierPricing[]
+}
+
+/** {@link Pricing} compiled once, when the catalog loads: integers of 10⁻¹⁸ USD per unit. */
+export type Prices = Readonly<Partial<Record<PriceName, bigint>>> & {
+  /** For each length of a prompt the prices that apply, ascending, the first from 0. Absent without overrides. */
+  readonly tiers?: readonly Tier[]
+}
+
+interface Tier {
+  /** Tokens of the prompt. */
+  readonly from: number
+  /** All prices; they have no tiers of their own. */
+  readonly prices: Prices
+}
+
+/** Members of `usage.cost_details` in a response. */
+export type CostMember =
+  | 'prompt_cost'
+  | 'cache_read_cost'
+  | 'cache_write_cost'
+  | 'completion_cost'
+  | 'image_cost'
+  | 'page_cost'
+  | 'character_cost'
+  | 'second_cost'
+  | 'web_search_cost'
+  | 'guard_cost'
+
+/** A price above 0 of a list, and what it is multiplied with. */
+interface Term {
+  readonly name: PriceName
+  /** Part of the bill to which the product is added. */
+  readonly member: CostMember
+  readonly unit: bigint
+}
+
+/** Compiles the prices of one model. @throws RangeError that names the bad value; the caller adds the path */
+export function compilePrices({ overrides = [], ...pricing }: Pricing): Prices {
+  const base = parseAll(pricing)
+  if (overrides.length === 0) return base
+  const tiers: Tier[] = [{ from: 0, prices: base }]
+  for (const { min_prompt_tokens: from, ...own } of overrides) {
+    tiers.push({ from, prices: { ...base, ...parseAll(own) } })
+  }
+  return { ...base, tiers }
+}
+
+/** The prices of a call whose prompt has so many tokens. */
+export function pricesAt(prices: Prices, promptTokens: number): Prices {
+  const { tiers } = prices
+  if (!tiers) return prices
+  const tokens = wholes(promptTokens)
+  return tiers.findLast(({ from }) => from <= tokens)!.prices
+}
+
+/** All prices that a prompt of at most so many tokens can have. */
+export function pricesUpTo(prices: Prices, promptTokens: number): readonly Prices[] {
+  const { tiers } = prices
+  if (!tiers) return [prices]
+  return tiers.filter(({ from }) => from <= wholes(promptTokens)).map((tier) => tier.prices)
+}
+
+/** The terms of a price list without tiers that have a price above 0, computed once for each list. */
+export function termsOf(prices: Prices): readonly Term[] {
+  let terms = known.get(prices)
+  if (terms) return terms
+  terms = TABLE.flatMap(([name, member, ...fallbacks]) => {
+    const applying = [name, ...fallbacks].find((one) => prices[one] !== undefined)
+    const unit = applying && prices[applying]
+    return unit ? [{ name, member, unit }] : []
+  })
+  known.set(prices, terms)
+  return terms
+}
+
+/**
+ * What each price is multiplied with: every token of a usage counts for exactly one price. The parts that vendors report are
+ * taken out of their totals in this order, each at most what is left: read from a cache, written to one, sound, images; and
+ * for the output reasoning, sound, images.
+ */
+export function quantitiesOf(usage: Usage): Readonly<Record<PriceName, number>> {
+  const [prompt, input] = totalOf(usage.promptTokens)
+  const read = input.take(usage.cachedTokens)
+  const written = input.take(usage.cacheWriteTokens)
+  const audio = input.take(usage.audioInputTokens)
+  const image_token = input.take(usage.imageInputTokens)
+  const reads = new Rest(read)
+  const audio_cache_read = reads.take(usage.cachedAudioTokens)
+  const image_cache_read = reads.take(usage.cachedImageTokens)
+  const writes = new Rest(written)
+  const [completion, output] = totalOf(usage.completionTokens)
+  const reasoning = output.take(usage.reasoningTokens)
+  const audio_output = output.take(usage.audioOutputTokens)
+  const image_output = output.take(usage.imageOutputTokens)
+  return {
+    input_cache_write_1h: writes.take(usage.cacheWrite1hTokens),
+    input_cache_write: writes.left,
+    audio_cache_read,
+    image_cache_read,
+    input_cache_read: reads.left,
+    audio,
+    image_token,
+    prompt: prompt && input.left,
+    reasoning,
+    audio_output,
+    image_output,
+    completion: completion && output.left,
+    image: wholes(usage.images),
+    page: wholes(usage.pages),
+    character: wholes(usage.characters),
+    second: wholes(usage.seconds),
+    web_search: wholes(usage.searches),
+    request: 1,
+  }
+}
+
+const known = new WeakMap<Prices, readonly Term[]>()
+
+/** The order of a bill: each price, the part that shows it, and the prices that apply where it is absent, the first one first. */
+const TABLE: readonly (readonly [name: PriceName, member: CostMember, ...PriceName[]])[] = [
+  ['prompt', 'prompt_cost'],
+  ['input_cache_read', 'cache_read_cost', 'prompt'],
+  ['audio_cache_read', 'cache_read_cost', 'input_cache_read', 'prompt'],
+  ['image_cache_read', 'cache_read_cost', 'input_cache_read', 'prompt'],
+  ['input_cache_write', 'cache_write_cost', 'prompt'],
+  ['input_cache_write_1h', 'cache_write_cost', 'input_cache_write', 'prompt'],
+  ['audio', 'prompt_cost', 'prompt'],
+  ['image_token', 'prompt_cost', 'prompt'],
+  ['request', 'prompt_cost'],
+  ['completion', 'completion_cost'],
+  ['reasoning', 'completion_cost', 'completion'],
+  ['audio_output', 'completion_cost', 'completion'],
+  ['image_output', 'image_cost', 'completion'],
+  ['image', 'image_cost'],
+  ['page', 'page_cost'],
+  ['character', 'character_cost'],
+  ['second', 'second_cost'],
+  ['web_search', 'web_search_cost'],
+]
+
+/** What is left of a total after its parts were taken out. */
+class Rest {
+  left: number
+
+  constructor(total: number) {
+    this.left = total
+  }
+
+  /** @returns the part, at most what is left */
+  take(part: number | undefined): number {
+    const taken = Math.min(wholes(part), this.left)
+    this.left -= taken
+    return taken
+  }
+}
+
+/** A total and its rest. Parts of a total that was not reported are not bounded by it. */
+function totalOf(count: number | undefined): [total: number, rest: Rest] {
+  const total = wholes(count)
+  return [total, new Rest(total > 0 ? total : Infinity)]
+}
+
+/** A count as it is charged: rounded up; 0 for anything that is no number above 0. */
+function wholes(count: number | undefined): number {
+  return count !== undefined && count > 0 ? Math.ceil(Math.min(count, Number.MAX_SAFE_INTEGER)) : 0
+}
+
+function parseAll(pricing: Readonly<Record<string, unknown>>): Prices {
+  const prices: Partial<Record<PriceName, bigint>> = {}
+  for (const [name, text] of Object.entries(pricing)) {
+    if (text !== undefined) prices[name as PriceName] = parsePrice(text as string)
+  }
+  return prices
+}
