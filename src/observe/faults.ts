@@ -89,6 +89,23 @@ export class Faults {
     return { instances, action }
   }
 
+  /**
+   * Logs an error that a plugin threw in place of an answer or a failure.
+   * @param use name of the plugin. @param instance its name in the configuration
+   */
+  caught(error: unknown, use: string, instance: string): void {
+    const { log, clean } = this.#options
+    const { name, message } = detailsOf(error)
+    const text = clean(message).replaceAll(/\s+/g, ' ').slice(0, MESSAGE_LIMIT)
+    const line = `plugin=${instance} use=${use} error=${name}: ${text}`
+    if (!this.#lines.admits(line, this.#now())) return
+    const frame = [...framesOf(error)].find(({ file }) => {
+      const owners = this.#instancesOf(file)
+      return typeof owners === 'object' && owners.has(instance)
+    })
+    attempt(() => log.error(frame ? `${line} at=${frame.place}` : line))
+  }
+
   #actionFor(kind: FaultKind, origin: string): FaultAction {
     // A rejected promise leaves no half-run synchronous code behind, and its call still ends by its deadline.
     if (kind === 'unhandledRejection') return 'continue'

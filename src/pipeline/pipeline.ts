@@ -33,6 +33,7 @@ import type {
   Settled,
   UsageFlag,
 } from '../state/ledger/ledger.ts'
+import type { Faults } from '../observe/faults.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { ChatCompletion, Flow, SearchResult, Provider, Step } from '../plugin.ts'
@@ -97,6 +98,7 @@ export interface Runtime {
   readonly routing: Routing
   readonly holds: HoldEstimator
   readonly metrics: Metrics
+  readonly faults: Pick<Faults, 'caught'>
   /** Takes the secrets of the configuration out of texts of vendors and plugins. */
   readonly mask: Mask
   readonly usageFindings: UsageFindings

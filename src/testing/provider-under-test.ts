@@ -1,6 +1,7 @@
 /** A provider under test, called as the gateway calls it. */
 import { CompletionBuilder, toChunk } from '../endpoints/chat/chunks.ts'
 import { normalizeChunks } from '../endpoints/chat/normalize.ts'
+import { deepFrozen } from '../lifetime/frozen.ts'
 import { inTime } from '../lifetime/scope.ts'
 import { flowOf, toFlow } from '../stream/flow.ts'
 import type { LoadedProvider } from '../gateway/loader.ts'
@@ -86,7 +87,9 @@ export class ProviderUnderTest {
   /** Sends a request. The caller reads the answer. */
   async ask(request: TestRequest, signal: AbortSignal): Promise<Answering> {
     const raw: ChatChunk[] = []
-    const { input, model, options } = request
+    const { model, options } = request
+    // As in the gateway: a provider that changes its input is a failure.
+    const input = deepFrozen(request.input)
     const envelope = { ...request.envelope, newCallId: counted('call_') }
     const { log } = this.host
     const requestId = 'req_test'

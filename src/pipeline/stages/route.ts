@@ -368,6 +368,14 @@ class FailoverSource implements Source<any> {
     return { ...endpoint.billing.estimate(request, model).least, estimated: true }
   }
 
+  /** Names the plugin whose error was none that it owes. */
+  #reportPlugin(error: unknown): void {
+    const { provider } = this.#deployment!
+    const { config, faults } = this.#call.runtime
+    const { use } = config.providers[provider]!
+    faults.caught(error, typeof use === 'string' ? use : use.name, provider)
+  }
+
   /** An error as the client gets it. */
   #failureOf(error: unknown): unknown {
     const { aborted } = this.#call
@@ -377,6 +385,7 @@ class FailoverSource implements Source<any> {
       return error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
     }
     if (GatewayError.is(error)) return error
+    this.#reportPlugin(error)
     const message = 'The model provider failed in an unforeseen way.'
     return new UpstreamFailure('upstream_error', message, { cause: error })
   }

@@ -222,5 +222,6 @@ it('a provider that changes its input is a failure, and the next one gets it unc
   const answer = await t.chat(ask)
   expect(answer.json.choices[0].message.content).toBe('Fine.')
   expect(inputs[0]!.messages).toEqual(hello.messages)
-  expect(t.logged.join('\n')).toContain('TypeError')
+  const lines = t.logged.filter((line) => line.startsWith('plugin=bad use=bad error=TypeError: '))
+  expect(lines).toEqual([expect.stringMatching(/ at=\S+plugins\.test\.ts:\d+:\d+$/)])
 })
