@@ -9,6 +9,8 @@ export interface ForkedGateway extends AsyncDisposable {
   readonly key: string
   /** What the process has used so far: bytes now and at most, ms of processor time. */
   usage(): Promise<{ readonly rss: number; readonly most: number; readonly cpuMs: number }>
+  /** Bytes that are in use after a collection of garbage. */
+  live(): Promise<number>
 }
 
 /** Starts one with this configuration. Waiting for it fails when its process ends. */
@@ -16,6 +18,10 @@ export async function forkGateway(config: object): Promise<ForkedGateway> {
   const script = fileURLToPath(new URL('_gateway-process.ts', import.meta.url))
   const child = fork(script, [JSON.stringify(config)])
   const exited = once(child, 'exit')
+  const ask = (what: string) => {
+    child.send(what)
+    return message()
+  }
   const message = async () => {
     const gone = exited.then(([code]) => {
       throw new Error(`the gateway ended with ${code}`)
@@ -25,10 +31,8 @@ export async function forkGateway(config: object): Promise<ForkedGateway> {
   }
   return {
     ...(await message()),
-    usage() {
-      child.send('usage')
-      return message()
-    },
+    usage: () => ask('usage'),
+    live: () => ask('live'),
     async [Symbol.asyncDispose]() {
       child.disconnect()
       await exited

@@ -1,12 +1,22 @@
 /**
  * A gateway in a process of its own, so that what it takes of memory and processor time can be seen. Started with a
- * configuration as JSON; tells its address and a key, and then what it has used whenever it is asked.
+ * configuration as JSON; tells its address and a key, and then what it has used, or what it keeps, whenever it is asked.
  */
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { createTestGateway } from './_setup.ts'
+
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
 
 const t = await createTestGateway(JSON.parse(process.argv[2]!))
 process.send!({ url: t.url, baseURL: t.baseURL, key: t.key.secret })
-process.on('message', () => {
+process.on('message', (asked) => {
+  if (asked === 'live') {
+    collect()
+    const { heapUsed, external } = process.memoryUsage()
+    return void process.send!(heapUsed + external)
+  }
   const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
   const cpuMs = (userCPUTime + systemCPUTime) / 1000
   process.send!({ rss: process.memoryUsage.rss(), most: maxRSS * 1024, cpuMs })

@@ -149,6 +149,11 @@ export interface Endpoint<In = any, Part = any> {
   /** The input for providers: without members that are the gateway's own business. */
   toUpstream(input: In, model: Model): unknown
   /**
+   * What is still needed of the input, or of the request for providers, when the answer has begun and no other deployment can
+   * be asked. Absent where that is all of it.
+   */
+  withoutContent?<Request extends object>(request: Request): Request
+  /**
    * Brings a provider's answer, whole or in parts, into normal form. Called once per attempt.
    * @param signal ends the answer
    */
@@ -288,7 +293,7 @@ export class Call {
   key!: Key
   account!: Account
   entered!: Admitted
-  /** By `read`. */
+  /** By `read`; without its content from the first part on. */
   request!: ParsedRequest
   /** By `resolve`. */
   model!: Model
@@ -389,6 +394,17 @@ export class Call {
       const { survives } = scope
       if (!survives || !(reason instanceof survives)) scope.abort(reason)
     }
+  }
+
+  /** Frees the content of the request, which is not needed again when the answer has begun. */
+  dropContent(): void {
+    const { rawJson, ...request } = this.request
+    rawJson?.release()
+    this.incoming.release()
+    const { withoutContent } = this.endpoint
+    if (!withoutContent) return
+    this.request = { ...request, input: withoutContent(request.input) }
+    this.outbound = withoutContent(this.outbound)
   }
 
   /** The receipt of the call for this bill. */

@@ -95,6 +95,9 @@ class BodyReader {
   readonly #reject: (error: unknown) => void
   readonly #onReceived = this.#receive.bind(this)
   readonly #onData = this.#take.bind(this)
+  readonly #onEnd = this.#end.bind(this)
+  readonly #onError = this.#broken.bind(this)
+  readonly #onClose = this.#closed.bind(this)
   #slow: Timeout | undefined
   /** Bytes as they were sent. */
   #received = 0
@@ -118,7 +121,7 @@ class BodyReader {
 
   begin(): void {
     const { request } = this.#reading
-    request.on('close', this.#closed.bind(this))
+    request.on('close', this.#onClose)
     if (request.destroyed) return this.#closed()
     const length = this.#decoder ? 0 : Number(request.headers['content-length'] ?? 0)
     const waiting = this.#reserve(length)
@@ -133,8 +136,8 @@ class BodyReader {
     this.#slow = startTimeout(this.#check.bind(this))
     const source = this.#source
     source.on('data', this.#onData)
-    source.on('end', this.#end.bind(this))
-    source.on('error', this.#broken.bind(this))
+    source.on('end', this.#onEnd)
+    source.on('error', this.#onError)
     if (this.#decoder) request.on('data', this.#onReceived).pipe(this.#decoder)
   }
 
@@ -226,12 +229,17 @@ class BodyReader {
     this.#reject(error)
   }
 
-  /** Stops reading and releases the timeout. */
+  /** Stops reading, releases the timeout, and leaves nothing of the body on the request, which lives as long as its answer. */
   #release(): void {
     const { request } = this.#reading
     this.#over = true
     this.#slow?.clear()
-    request.off('data', this.#onData).off('data', this.#onReceived)
+    request
+      .off('data', this.#onData)
+      .off('data', this.#onReceived)
+      .off('end', this.#onEnd)
+      .off('error', this.#onError)
+      .off('close', this.#onClose)
     if (!this.#decoder) return
     request.unpipe()
     this.#decoder.destroy()

@@ -26,6 +26,9 @@ export interface UpstreamSettings {
   readonly bounds?: BodyBounds
 }
 
+/** Length of a body from which on it is sent as a stream. */
+const LONG = 64 * 1024
+
 const BOUNDS: BodyBounds = { answer: 64 * 1024 * 1024, stream: 256 * 1024 * 1024 }
 
 /** A Host with its connections. The owner closes it. */
@@ -170,13 +173,27 @@ function withOwnLimits(
 }
 
 function bodyOf({ body }: UpstreamRequest): string | Uint8Array | Readable | null {
-  return isSegmented(body) ? Readable.from(body) : (body ?? null)
+  if (isSegmented(body)) return Readable.from(sentOnce([...body]))
+  return isLong(body) ? Readable.from(sentOnce([body])) : (body ?? null)
 }
 
-/** Adds the length of a body in segments: undici cannot know it. */
+/** undici keeps a text until its answer has ended, and a stream lets go of what was sent. */
+function isLong(body: UpstreamRequest['body']): body is string | Uint8Array {
+  return !isSegmented(body) && body !== undefined && body.length >= LONG
+}
+
+/** @param segments emptied as they are sent */
+function* sentOnce(segments: (string | Uint8Array)[]): Generator<Uint8Array> {
+  for (let next = segments.shift(); next !== undefined; next = segments.shift()) {
+    yield typeof next === 'string' ? Buffer.from(next) : next
+  }
+}
+
+/** Adds the length of a body that is sent as a stream: undici cannot know it. */
 function headersOf({ headers = {}, body }: UpstreamRequest): Readonly<Record<string, string>> {
-  if (!isSegmented(body)) return headers
-  const bytes = body.reduce((sum, segment) => sum + segment.length, 0)
+  if (!isSegmented(body) && !isLong(body)) return headers
+  const segments = isSegmented(body) ? body : [body]
+  const bytes = segments.reduce((sum, segment) => sum + Buffer.byteLength(segment), 0)
   return { ...headers, 'content-length': String(bytes) }
 }
 

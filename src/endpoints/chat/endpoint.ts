@@ -50,6 +50,14 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
     return input.stream && lacks(model, 'STREAMING') ? { ...outbound, stream: false } : outbound
   },
 
+  withoutContent: (request) => ({
+    ...request,
+    messages: [],
+    tools: undefined,
+    functions: undefined,
+    prediction: undefined,
+  }),
+
   normalize(call, answer: ChatCompletion | AsyncIterable<ChatChunk>, signal) {
     const counter = new UsageCounter(call)
     const chunks = Symbol.asyncIterator in answer ? toFlow(answer, signal) : flowOf(toChunk(answer))

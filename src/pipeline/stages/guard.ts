@@ -40,7 +40,8 @@ class CallGuard implements ResultFilter {
   readonly #adapter: GuardAdapter
   readonly #plan: GuardPlan
   readonly #decision: Decision
-  readonly #input: InputTexts
+  /** Until the input was looked at. */
+  #input: InputTexts
   readonly #runners: GuardRunners
   /** Whether the input is looked at, and the answer. */
   readonly #readsInput: boolean
@@ -66,7 +67,7 @@ class CallGuard implements ResultFilter {
       escalate: policy.escalate.enabled ? (decision) => this.#escalate(decision) : undefined,
     })
     this.#input = adapter.inputTexts(request.input, knownRefusals(policy))
-    this.#runners = new GuardRunners(call, this.#input)
+    this.#runners = new GuardRunners(call, plan, this.#input)
     this.#readsInput = input || (repeats && output)
     this.#readsOutput = output && !repeats
     this.#errorForm = onBlock === 'error' || !adapter.refusalParts
@@ -84,6 +85,8 @@ class CallGuard implements ResultFilter {
       if (this.#decision.failed('input', name, fault, enforced)) return this.#refused(fault)
     }
     const { stop, later } = this.#readsInput ? await this.#screenInput() : {}
+    // The answer may take long.
+    this.#input = NO_TEXTS
     if (stop) return this.#refused(stop)
     // Search results go in, and come out as citations: either side is reason enough to read them.
     this.#call.resultFilter = this
@@ -301,6 +304,8 @@ class CallGuard implements ResultFilter {
     this.#call.headers['x-service-guard'] = this.#decision.header()
   }
 }
+
+const NO_TEXTS: InputTexts = { items: [], refusedTurns: [] }
 
 /**
  * What the model would be shown of search results; each result is a turn of its own that can be left out. Exact rules

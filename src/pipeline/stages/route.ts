@@ -235,8 +235,7 @@ class FailoverSource implements Source<any> {
       if (batch.last || answer.chargeAtFirstPart) this.#check(answer)
       if (batch.last) this.#bound(answer, provider)
       this.#answer = answer
-      call.request.rawJson?.release()
-      call.incoming.release()
+      call.dropContent()
       if (answer.chargeAtFirstPart) this.#meter(this.#assessment!.usage)
       if ('next' in parts) this.#flow = parts
       if (!batch.last) this.#watch = this.#watchOver(answer, deployment, scope)

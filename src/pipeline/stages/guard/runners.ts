@@ -1,7 +1,13 @@
 /** The guards of a policy at work for one call: with which rules, until when, at whose expense. */
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../../guard/host.ts'
 import { type OutputScanner, patternScanner, pluginScanner } from '../../../guard/scan-session.ts'
-import type { Assignment, GuardInstance, GuardSet, PatternAssignment } from '../../../guard/plan.ts'
+import type {
+  Assignment,
+  GuardInstance,
+  GuardPlan,
+  GuardSet,
+  PatternAssignment,
+} from '../../../guard/plan.ts'
 import type { InputTexts } from '../../../guard/adapter.ts'
 import { GuardRunner } from '../../../guard/runner.ts'
 import type { Call } from '../../pipeline.ts'
@@ -25,13 +31,14 @@ export interface RunnerGroup {
 
 export class GuardRunners {
   readonly #call: Call
-  readonly #input: InputTexts
-  #knownUserTurn: string | undefined
+  /** What the user asks, as guards are shown it; empty where there are none. */
+  readonly #userTurn: string
   #budgets: Record<Origin, GuardBudget> | undefined
 
-  constructor(call: Call, input: InputTexts) {
+  constructor(call: Call, { enforcing, monitoring }: GuardPlan, input: InputTexts) {
+    const guards = enforcing.assignments.length + monitoring.assignments.length
     this.#call = call
-    this.#input = input
+    this.#userTurn = guards > 0 ? userTurnIn(input) : ''
   }
 
   /**
@@ -59,11 +66,6 @@ export class GuardRunners {
         .filter(({ guard }) => guard.checkOutput !== undefined || guard.streamOutput !== undefined)
         .map((runner) => pluginScanner(runner, this.#userTurn)),
     ]
-  }
-
-  /** What the user asks, as guards are shown it. */
-  get #userTurn(): string {
-    return (this.#knownUserTurn ??= userTurnIn(this.#input))
   }
 
   #runnerOf(assignment: Assignment, signal: AbortSignal, enforced: boolean): GuardRunner {
@@ -143,5 +145,7 @@ function userTurnIn({ items }: InputTexts): string {
     .map((item) => item.text)
     .join('\n')
   if (text.length <= TURN_HEAD + TURN_TAIL) return text
-  return `${text.slice(0, TURN_HEAD - 3)}\n…\n${text.slice(-TURN_TAIL)}`
+  const excerpt = `${text.slice(0, TURN_HEAD - 3)}\n…\n${text.slice(-TURN_TAIL)}`
+  // A copy: a part of a text keeps the whole of it in memory.
+  return Buffer.from(excerpt, 'utf16le').toString('utf16le')
 }
