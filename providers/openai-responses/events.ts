@@ -135,6 +135,8 @@ class AnswerReader {
   }
 
   #open(index: number, given: any, emit: Emit): void {
+    // Reasoning may be silent for minutes. From here on the answer counts as begun.
+    if (!this.#begun) emit(toChunk({ role: 'assistant' }))
     const item = new OutputItem(given.type ?? '', given.id ?? null)
     this.#items.set(index, item)
     this.#phase = given.phase ?? this.#phase

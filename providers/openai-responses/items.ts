@@ -66,20 +66,15 @@ interface Call {
   readonly isAnswered: boolean
 }
 
-/** Calls of one function. Their results name no id, so they come in the order of the calls. */
-interface Line {
-  readonly calls: CallItem[]
-  next: number
-}
-
 class ItemsBuilder {
   readonly #messages: readonly ChatMessage[]
   readonly #replay: Format | undefined
   readonly #fail: Host['fail']
   readonly #items: Item[] = []
-  readonly #byId = new Map<unknown, CallItem>()
-  readonly #byName = new Map<unknown, Line>()
-  readonly #answered: ReadonlySet<unknown>
+  /** The call that each result answers. */
+  readonly #pairs: ReadonlyMap<ChatMessage, CallSource>
+  readonly #answered: ReadonlySet<CallSource>
+  readonly #calls = new Map<CallSource, CallItem>()
   /** Calls of the last answer that no later message answers. */
   #unanswered: readonly CallItem[] = []
   #legacyCalls = 0
@@ -88,7 +83,8 @@ class ItemsBuilder {
     this.#messages = messages
     this.#replay = replay
     this.#fail = fail
-    this.#answered = answeredCalls(messages)
+    this.#pairs = pairsIn(messages)
+    this.#answered = new Set(this.#pairs.values())
   }
 
   build(): Item[] {
@@ -115,19 +111,20 @@ class ItemsBuilder {
     // Reasoning that nothing follows is refused.
     if (content.length === 0 && calls.length === 0) return
     if (this.#replay && message.reasoning_details) {
-      this.#items.push(...toReasoningItems(message.reasoning_details, this.#replay))
+      const thoughts = toReasoningItems(message.reasoning_details, this.#replay)
+      for (const thought of thoughts) this.#items.push(thought)
     }
     if (content.length > 0) {
       const { phase } = message
       const spoken = { type: 'message', role: 'assistant', status: 'completed', content } as const
       this.#items.push(phase ? { ...spoken, phase } : spoken)
     }
-    this.#items.push(...calls.map(({ item }) => item))
+    for (const { item } of calls) this.#items.push(item)
     this.#unanswered = calls.filter(({ isAnswered }) => !isAnswered).map(({ item }) => item)
   }
 
   #toOutput(message: ChatMessage, path: string): OutputItem {
-    const call = this.#callOf(message)
+    const call = this.#calls.get(this.#pairs.get(message))
     const call_id = call?.call_id ?? toCallId(message.tool_call_id ?? message.name)
     const { content } = message
     const output = Array.isArray(content) ? this.#parts(content, path) : (content ?? '')
@@ -141,31 +138,15 @@ class ItemsBuilder {
     this.#unanswered = []
   }
 
-  /** The call that a result answers. */
-  #callOf({ role, tool_call_id, name }: ChatMessage): CallItem | undefined {
-    if (role === 'tool') return this.#byId.get(tool_call_id)
-    const line = this.#byName.get(name)
-    return line?.calls[line.next++]
-  }
-
   #callsOf(message: ChatMessage): Call[] {
-    const { tool_calls = [], function_call } = message
-    if (tool_calls.length === 0 && function_call) return [this.#legacyCall(message)]
-    return tool_calls.map((call: any) => {
-      const item = toCallItem(call)
-      this.#byId.set(call.id, item)
-      return { item, isAnswered: this.#answered.has(call) }
+    return callSources(message).map((source) => {
+      const item =
+        source === message
+          ? toLegacyCall(message, `call_legacy_${this.#legacyCalls++}`)
+          : toCallItem(source)
+      this.#calls.set(source, item)
+      return { item, isAnswered: this.#answered.has(source) }
     })
-  }
-
-  #legacyCall(message: ChatMessage): Call {
-    const { name, arguments: text } = message.function_call
-    const call_id = `call_legacy_${this.#legacyCalls++}`
-    const item = { type: 'function_call', call_id, name, arguments: text } as const
-    const line = this.#byName.get(name)
-    if (line) line.calls.push(item)
-    else this.#byName.set(name, { calls: [item], next: 0 })
-    return { item, isAnswered: this.#answered.has(message) }
   }
 
   /** The content of a message. Empty texts are left out, unless there is nothing else. */
@@ -205,28 +186,56 @@ function outputTypeOf(call: CallItem | undefined): OutputItem['type'] {
   return call?.type === 'custom_tool_call' ? 'custom_tool_call_output' : 'function_call_output'
 }
 
-/** The entries of `tool_calls`, and the messages with a `function_call`, that a later message answers. */
-function answeredCalls(messages: readonly ChatMessage[]): ReadonlySet<unknown> {
-  const answered = new Set<unknown>()
-  /** Results that no call has claimed, by the id or the name of their call. */
-  const results = new Map<string, number>()
-  const claim = (key: string, call: unknown) => {
-    const left = results.get(key) ?? 0
-    if (left === 0) return
-    results.set(key, left - 1)
-    answered.add(call)
-  }
-  for (const message of messages.toReversed()) {
-    const { role, tool_call_id, name, tool_calls = [], function_call } = message
-    if (role === 'tool' || role === 'function') {
-      const key = role === 'tool' ? `id:${tool_call_id}` : `name:${name}`
-      results.set(key, (results.get(key) ?? 0) + 1)
-    } else if (role === 'assistant') {
-      for (const call of tool_calls) claim(`id:${call.id}`, call)
-      if (tool_calls.length === 0 && function_call) claim(`name:${function_call.name}`, message)
+function toLegacyCall({ function_call }: ChatMessage, call_id: string): CallItem {
+  const { name, arguments: text } = function_call
+  return { type: 'function_call', call_id, name, arguments: text }
+}
+
+/** What a call is read from: an entry of `tool_calls`, or a message with a `function_call`. */
+type CallSource = any
+
+function callSources(message: ChatMessage): readonly CallSource[] {
+  const { role, tool_calls = [], function_call } = message
+  if (role !== 'assistant') return []
+  return tool_calls.length === 0 && function_call ? [message] : tool_calls
+}
+
+/** Calls that no result has answered, and the last one of all. */
+interface Waiting {
+  readonly calls: CallSource[]
+  next: number
+  last: CallSource
+}
+
+/**
+ * Which result answers which call. An id names the last call with it. A name, which is all that results of functions
+ * have, names the first call that waits.
+ */
+function pairsIn(messages: readonly ChatMessage[]): ReadonlyMap<ChatMessage, CallSource> {
+  const pairs = new Map<ChatMessage, CallSource>()
+  const byKey = new Map<string, Waiting>()
+  for (const message of messages) {
+    const { role, tool_call_id, name } = message
+    for (const source of callSources(message)) {
+      const key = source === message ? `name:${message.function_call.name}` : `id:${source.id}`
+      const waiting = byKey.get(key)
+      if (waiting) {
+        waiting.calls.push(source)
+        waiting.last = source
+      } else byKey.set(key, { calls: [source], next: 0, last: source })
+    }
+    if (role === 'function') {
+      const waiting = byKey.get(`name:${name}`)
+      const call = waiting?.calls[waiting.next]
+      if (!call) continue
+      waiting!.next++
+      pairs.set(message, call)
+    } else if (role === 'tool') {
+      const waiting = byKey.get(`id:${tool_call_id}`)
+      if (waiting) pairs.set(message, waiting.calls.pop() ?? waiting.last)
     }
   }
-  return answered
+  return pairs
 }
 
 /** The same id always maps to the same result, so calls and results still match. */

@@ -295,9 +295,8 @@ describe('a model with deployments of both kinds', () => {
       'both',
       events(...opening, { type: 'error', error: { code: 'slow_down' } }, failed('slow_down')),
     ],
-    ['a cut', { ...events(...opening, reasoning), ending: 'cut' }],
+    ['a cut', { ...events(...opening), ending: 'cut' }],
     ['an early end', events(...opening)],
-    ['a failure while it reasons', events(...opening, reasoning, failed('server_is_overloaded'))],
   ] satisfies [string, FakeResponse][])(
     'fails over from responses to chat, before the first part: %s',
     async (_what, failure) => {
@@ -307,6 +306,21 @@ describe('a model with deployments of both kinds', () => {
       expect(models).toEqual(['chat-first', 'gpt-5.5', 'chat-last'])
     },
   )
+
+  it('has begun when it reasons, however long that takes without a word', async () => {
+    const before = upstream.requests.length
+    answer({ 'chat-first': busy, 'gpt-5.5': { ...events(...opening, reasoning), ending: 'hang' } })
+    const messages = [{ role: 'user' as const, content: 'Hi' }]
+    const stream = await client.chat.completions.create({ model: EITHER, messages, stream: true })
+    for await (const { choices } of stream) {
+      expect(choices[0]!.delta).toMatchObject({ role: 'assistant', content: '' })
+      break
+    }
+    answer({ 'chat-first': busy, 'gpt-5.5': events(...opening, reasoning, failed('server_error')) })
+    await expect(ask(true)).rejects.toMatchObject({ code: 'upstream_error' })
+    const models = upstream.requests.slice(before).map(({ json: body }) => body.model)
+    expect(models).toEqual(['chat-first', 'gpt-5.5', 'chat-first', 'gpt-5.5'])
+  })
 
   it('fails over from a whole response that failed', async () => {
     const failure = json({ status: 'failed', output: [], error: { code: 'server_error' } })
