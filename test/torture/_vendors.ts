@@ -2,9 +2,9 @@
  * Answers of vendors, and the requests that lead to them: those in this repository, those made here, and recorded ones
  * where they are present.
  */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseHttp } from '../../src/testing/transcripts.ts'
+import { readTranscripts } from '../../src/testing/transcripts.ts'
 import { recordingsOf } from '../fixtures.ts'
 import { pngOfPixels } from '../_documents.ts'
 import { mp3 } from '../endpoints/audio/_sounds.ts'
@@ -20,6 +20,8 @@ export interface VendorAnswer {
   readonly operation: Operation
   /** The vendor's name of the model. */
   readonly model: string
+  /** Of the deployment. */
+  readonly options?: Readonly<Record<string, unknown>> | undefined
   readonly stream: boolean
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -75,7 +77,7 @@ function at(use: string, baseURL: string, more: object = {}) {
 }
 
 /** Everything there is; says on the console what is missing. */
-export function vendorAnswers(): VendorAnswer[] {
+export async function vendorAnswers(): Promise<VendorAnswer[]> {
   const recorded = recordingsOf(Object.keys(VENDORS)).flatMap((one) => {
     const operation = operationOf(one.path)
     const { name, stream, status, headers, body } = one
@@ -97,7 +99,7 @@ export function vendorAnswers(): VendorAnswer[] {
       'SKIPPED: no recorded answers of vendors (FIXTURES_DIR): answers of this repository take their place\n',
     )
   }
-  return [...transcripts(), ...MADE, ...recorded]
+  return [...(await transcripts()), ...MADE, ...recorded]
 }
 
 function operationOf(path: string): Operation | undefined {
@@ -115,21 +117,23 @@ function modelIn(path: string): string {
   return decodeURIComponent(/\/models?\/([^/:]+(?:%3A\d+)?)[:/]/.exec(path)?.[1] ?? 'm')
 }
 
-function transcripts(): VendorAnswer[] {
+async function transcripts(): Promise<VendorAnswer[]> {
   const folder = join(import.meta.dirname, '../providers/transcripts')
-  return readdirSync(folder).flatMap((vendor) =>
-    readdirSync(join(folder, vendor))
-      .filter((file) => file.endsWith('.http') && existsSync(join(folder, vendor, file)))
-      .map((file) => {
-        const path = join(folder, vendor, file)
-        const { status, headers, body } = parseHttp(readFileSync(path), path)
-        const stream = /event-?stream/.test(headers['content-type'] ?? '')
-        const good = status === 200 && !/breaks|blocked/.test(file)
-        const name = `${vendor}/${file}`
-        const common = { name, vendor, operation: 'chat' as const, model: 'm', stream }
-        return { ...common, status, headers, body: Buffer.from(body), good }
-      }),
-  )
+  const vendors = readdirSync(folder).filter((vendor) => vendor in VENDORS)
+  const read = vendors.map(async (vendor) => {
+    const all = await readTranscripts(join(folder, vendor))
+    return all.flatMap(({ name, deployment, answer, expect }) => {
+      if (!answer) return []
+      const { status, headers, body } = answer
+      const stream = /event-?stream/.test(headers['content-type'] ?? '')
+      const common = { name: `${vendor}/${name}`, vendor, operation: 'chat' as const, model: 'm' }
+      const good = expect.failure === undefined
+      return [
+        { ...common, options: deployment, stream, status, headers, body: Buffer.from(body), good },
+      ]
+    })
+  })
+  return (await Promise.all(read)).flat()
 }
 
 const PNG = pngOfPixels({ width: 2, height: 2 }, Buffer.alloc(4)).toString('base64')

@@ -59,7 +59,7 @@ const options = readOptions({
   long: { count: 1_000_000, seconds: 7200 },
 })
 const run = new Run('fuzz-vendor', options)
-const answers = vendorAnswers()
+const answers = await vendorAnswers()
 process.stdout.write(
   `  ${answers.length} answers of ${new Set(answers.map(({ vendor }) => vendor)).size} vendors\n`,
 )
@@ -278,8 +278,11 @@ const PATHS: Readonly<Record<Operation, string>> = {
   transcription: '/v1/audio/transcriptions',
 }
 
-const modelId = ({ vendor, operation, model }: VendorAnswer, lane: number) =>
-  `${vendor}/${operation}-${model.replace(/\W+/g, '-')}-l${lane}`
+function modelId({ name, vendor, operation, model, options }: VendorAnswer, lane: number): string {
+  // Options belong to one answer.
+  const own = options ? name.replace(/\W+/g, '-') : model.replace(/\W+/g, '-')
+  return `${vendor}/${operation}-${own}-l${lane}`
+}
 
 function configuration(): UserConfig {
   const lanes = Array.from({ length: LANES }, (_, lane) => lane)
@@ -297,7 +300,13 @@ function configuration(): UserConfig {
         modality: MODALITIES[answer.operation],
         pricing: PRICES[answer.operation],
         capabilities: CAPABILITIES[answer.operation],
-        deployments: [{ provider: `${answer.vendor}-l${lane}`, model: answer.model }],
+        deployments: [
+          {
+            provider: `${answer.vendor}-l${lane}`,
+            model: answer.model,
+            options: answer.options ?? {},
+          },
+        ],
       },
     ]),
   )
