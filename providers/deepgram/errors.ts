@@ -29,7 +29,7 @@ export function httpFailure(fail: Host['fail'], response: UpstreamResponse, body
     const undecodable = /corrupt|unsupported data|failed to (process|decode)/i.test(message)
     if (undecodable) {
       const sentence = 'The model provider could not decode the file.'
-      return fail(failure, sentence, { code: 'invalid_audio', param: 'file', cause })
+      return fail('bad_request', sentence, { code: 'invalid_audio', param: 'file', cause })
     }
   }
   return audioFailure(fail, failure, response, cause)

@@ -148,6 +148,11 @@ describe('deepgram transcripts', () => {
   })
 })
 
+it('has one status for a file that cannot be decoded, whatever the vendor has', async () => {
+  vendor.answer(json({ err_code: 'X', err_msg: 'unsupported data' }, 413))
+  expect(await failureOf(plugin.hear())).toMatchObject({ status: 400, code: 'invalid_audio' })
+})
+
 describeRecorded('deepgram as recorded', ['deepgram'], /./, (recordings) => {
   const named = (name: string) => recordings.find((one) => one.name === `deepgram/${name}`)!
 
