@@ -36,17 +36,17 @@ interface Amount {
  * Reads `--count <n>`, `--seconds <n>`, `--seed <n>` or `--seed <n>:<first case>`, `--driver memory|file|redis`, `--short`.
  * @throws TypeError for others
  */
-export function readOptions(amounts: {
-  readonly short: Amount
-  readonly long: Amount
-}): RunOptions {
+export function readOptions(
+  amounts: { readonly short: Amount; readonly long: Amount },
+  usualDriver: Driver = 'memory',
+): RunOptions {
   const { values } = parseArgs({
     options: {
       short: { type: 'boolean', default: false },
       seconds: { type: 'string' },
       seed: { type: 'string' },
       count: { type: 'string' },
-      driver: { type: 'string', default: 'memory' },
+      driver: { type: 'string', default: usualDriver },
     },
   })
   const { driver, short } = values

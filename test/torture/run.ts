@@ -9,6 +9,7 @@ import { join } from 'node:path'
 const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
   'fuzz-json': ['--short'],
   'fuzz-vendor': ['--short'],
+  soak: ['--short'],
   'edge-money': ['--short'],
   embedded: undefined,
   redis: ['--short'],
