@@ -26,6 +26,7 @@ import {
   usd,
   usdOrNothing,
 } from '../accounts/key-settings.ts'
+import { clashes } from '../models/names.ts'
 import { parsePico } from '../money/money.ts'
 import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
 import { preparePolicy, readPolicy } from '../policy/policy.ts'
@@ -221,6 +222,8 @@ const billing = v.strictObject({
   mostPerCall: v.optional(v.pipe(usd, v.transform(parsePico)), '1000'),
 })
 
+const names = v.strictObject({ bare: v.optional(FLAG, true) })
+
 const routing = v.strictObject({
   attempts: v.optional(number(1, 10, 'a whole number from 1 to 10'), 3),
   cooldown: v.optional(pause, 30),
@@ -282,6 +285,7 @@ export const configSchema = v.strictObject({
   state: v.optional(state, {}),
   providers: v.optional(v.record(name, provider), {}),
   models: v.optional(modelsSchema, {}),
+  names: v.optional(names, {}),
   search: v.optional(search, {}),
   guards: v.optional(guards, {}),
   fetch: v.optional(fetch, {}),
@@ -305,6 +309,9 @@ export async function crossCheck(config: Settings): Promise<ConfigIssue[]> {
       const message = `expected a price of ${modalityOf(model)} models: ${missing.join(' or ')}`
       return [{ path: `models.${id}.pricing`, message }]
     }),
+    ...clashes(models.map(([id, { aliases }]) => ({ id, aliases }))).map(
+      ({ id, index, message }) => ({ path: `models.${id}.aliases.${index}`, message }),
+    ),
     ...models.flatMap(([id, { pricing }]) =>
       misplacedTiers(pricing).map(({ index, message }) => ({
         path: `models.${id}.pricing.overrides.${index}.min_prompt_tokens`,

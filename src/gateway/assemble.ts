@@ -99,7 +99,11 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
       providers.set(name, made.provider)
       plugins.set(name, made.plugin)
     })
-    const catalog = await checkDeployments(buildCatalog(config.models), plugins, secrets)
+    const catalog = await checkDeployments(
+      buildCatalog(config.models, config.names.bare),
+      plugins,
+      secrets,
+    )
     await loadEach(Object.entries(config.search.engines), async ([name, settings]) => {
       const createHost = () => ownHost(name, sameLimits(settings.timeout))
       const engine = await loadSearch(name, settings, { ...origin, createHost })

@@ -201,7 +201,7 @@ export async function checkDeployments(
     }),
   )
   if (issues.length > 0) throw broken(issues)
-  return new Catalog(models)
+  return new Catalog(models, catalog.bare)
 }
 
 /**

@@ -15,6 +15,7 @@ import {
 import { MAX_WORD, nearest } from '../errors/nearest.ts'
 import type { DeploymentLimits } from '../lifetime/scope.ts'
 import { CAPABILITIES, type Capability } from './capabilities.ts'
+import { MAX_ALIASES, Names, withoutVendor } from './names.ts'
 
 /** Families of endpoints. */
 const MODALITIES = ['chat', 'image', 'ocr', 'speech', 'transcription'] as const
@@ -42,6 +43,8 @@ export interface Model {
   /** `<vendor>/<model>` */
   readonly id: string
   readonly vendor: string
+  /** Other names that clients may ask for. */
+  readonly aliases: readonly string[]
   readonly modality: Modality
   readonly freeTier: boolean
   /** Plain decimal strings of USD per unit. */
@@ -118,6 +121,13 @@ const deploymentSchema = v.strictObject({
   idleTimeout: v.optional(duration),
 })
 
+const ALIAS = 'a name of 1 to 120 characters without white space, which does not end in ":online"'
+const aliasSchema = v.pipe(
+  v.string(ALIAS),
+  v.regex(/^\S{1,120}$/, ALIAS),
+  v.check((alias) => !alias.endsWith(':online'), ALIAS),
+)
+
 /** Schema of one entry of `models` in the configuration. */
 const modelSchema = v.strictObject({
   enabled: v.optional(v.boolean(), true),
@@ -125,6 +135,10 @@ const modelSchema = v.strictObject({
   free_tier: v.optional(v.boolean(), false),
   pricing: pricingSchema,
   capabilities: v.optional(v.array(v.picklist(CAPABILITIES))),
+  aliases: v.optional(
+    v.pipe(v.array(aliasSchema), v.maxLength(MAX_ALIASES, `at most ${MAX_ALIASES} aliases`)),
+    [],
+  ),
   context_length: tokens,
   max_output_tokens: tokens,
   name: v.optional(v.string()),
@@ -146,6 +160,7 @@ export const modelsSchema = v.record(
     v.string(),
     v.regex(/^[^/\s:]+\/\S+$/, MODEL_ID),
     v.check((id) => !id.endsWith(':online'), 'a model id that does not end in ":online"'),
+    v.check((id) => !id.endsWith('/*'), 'the id of one model: each model needs prices of its own'),
   ),
   modelSchema,
 )
@@ -190,23 +205,32 @@ export function misplacedTiers({ overrides = [] }: Pricing): { index: number; me
   })
 }
 
-/** The catalog of a validated configuration, without disabled models. */
-export function buildCatalog(models: Readonly<Record<string, ModelEntry>>): Catalog {
+/**
+ * The catalog of a validated configuration, without disabled models.
+ * @param bare whether clients may leave out the vendor of a name that is unique
+ */
+export function buildCatalog(models: Readonly<Record<string, ModelEntry>>, bare = true): Catalog {
   const enabled = Object.entries(models).filter(([, entry]) => entry.enabled)
-  return new Catalog(enabled.map(([id, entry]) => toModel(id, entry)))
+  return new Catalog(
+    enabled.map(([id, entry]) => toModel(id, entry)),
+    bare,
+  )
 }
 
 /** The models that clients can use. */
 export class Catalog {
   /** The response body of `GET /v1/models`, as JSON text. */
   readonly listing: string
+  /** Whether clients may leave out the vendor of a name that is unique. */
+  readonly bare: boolean
   readonly #models: readonly Model[]
   readonly #free: readonly Model[]
   readonly #byId: ReadonlyMap<string, Model>
   /** Ids by lower-case id and by lower-case name without the vendor. */
   readonly #byName: ReadonlyMap<string, string>
+  readonly #names: Names
 
-  constructor(models: readonly Model[]) {
+  constructor(models: readonly Model[], bare: boolean) {
     this.#models = models.toSorted((a, b) => (a.id < b.id ? -1 : 1))
     this.#free = this.#models.filter((model) => model.freeTier)
     this.#byId = new Map(this.#models.map((model) => [model.id, model]))
@@ -214,6 +238,8 @@ export class Catalog {
     for (const { id } of this.#models.toReversed()) names.set(withoutVendor(id).toLowerCase(), id)
     for (const { id } of this.#models) names.set(id.toLowerCase(), id)
     this.#byName = names
+    this.bare = bare
+    this.#names = new Names(this.#models, bare)
     this.listing = JSON.stringify({
       object: 'list',
       data: this.#models.map(({ listing }) => listing),
@@ -223,6 +249,16 @@ export class Catalog {
   /** The model of an id; undefined if there is none. */
   get(id: string): Model | undefined {
     return this.#byId.get(id)
+  }
+
+  /** The model that a client means: by its id, or by another of its names (`names.ts`). */
+  find(name: string): Model | undefined {
+    return this.#byId.get(name) ?? this.#byId.get(this.#names.idOf(name) ?? '')
+  }
+
+  /** The ids of several models, to all of which a name without a vendor belongs; empty for one or none. */
+  candidates(name: string): readonly string[] {
+    return this.#names.candidates(name)
   }
 
   /** All models, sorted by id. */
@@ -259,6 +295,7 @@ function toModel(id: string, entry: ModelEntry): Model {
   return {
     id,
     vendor,
+    aliases: entry.aliases,
     modality: modalityOf(entry),
     freeTier: entry.free_tier,
     pricing,
@@ -274,6 +311,7 @@ function toModel(id: string, entry: ModelEntry): Model {
       created: entry.created,
       owned_by: vendor,
       free_tier: entry.free_tier,
+      ...(entry.aliases.length > 0 && { aliases: entry.aliases }),
       pricing,
       capabilities: [...(capabilities ?? [])],
       name,
@@ -311,10 +349,6 @@ function toDeployment({
   const own = Object.values(limits).some((limit) => limit !== undefined)
   const id = `${deployment.provider}/${deployment.model}`
   return { id, ...deployment, ...(own && { limits }) }
-}
-
-function withoutVendor(id: string): string {
-  return id.slice(id.indexOf('/') + 1)
 }
 
 function isPrice(text: string): boolean {

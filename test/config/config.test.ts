@@ -75,6 +75,7 @@ describe('an absent member', () => {
       state: { driver: 'file', path: expect.stringMatching(/^\/.*\/data$/) },
       providers: {},
       models: {},
+      names: { bare: true },
       defaults: {
         limits: { rpm: 600, concurrency: 30 },
         freeTier: { rpm: 20, perDay: 200, concurrency: 5 },

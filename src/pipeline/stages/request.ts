@@ -5,6 +5,8 @@ import { NO_POLICY, tighten } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
 const ONLINE = ':online'
+/** Models that a message names of those with the same name. */
+const MAX_CANDIDATES = 10
 
 /** Reads and validates the request. @throws InvalidRequest */
 export const read: Stage = async function read(call, next) {
@@ -22,7 +24,7 @@ export const resolve: Stage = async function resolve(call, next) {
   const { endpoint, request } = call
   const online = request.model.endsWith(ONLINE)
   const id = online ? request.model.slice(0, -ONLINE.length) : request.model
-  const model = call.runtime.catalog.get(id)
+  const model = call.runtime.catalog.find(id)
   if (!model) throw unknownModel(call, id)
   call.model = model
   call.online = online && model.modality === 'chat'
@@ -51,7 +53,13 @@ const ROUTES: Readonly<Record<Model['modality'], string>> = {
 
 function unknownModel(call: Call, id: string): NotFound {
   const shown = JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id)
-  const suggestion = call.runtime.catalog.suggest(id)
+  const { catalog } = call.runtime
+  const several = catalog.candidates(id).slice(0, MAX_CANDIDATES)
+  if (several.length > 0) {
+    const message = `Several models are called ${shown}. Ask for one of ${several.join(', ')}.`
+    return new NotFound('model_not_found', message)
+  }
+  const suggestion = catalog.suggest(id)
   const hint = suggestion
     ? `Did you mean ${JSON.stringify(suggestion)}?`
     : 'GET /v1/models lists them.'

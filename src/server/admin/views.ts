@@ -96,6 +96,7 @@ export function outboxView({ runtime }: Gateway) {
 export function modelView(model: Model, routing: Routing) {
   return {
     id: model.id,
+    aliases: model.aliases,
     modality: model.modality,
     free_tier: model.freeTier,
     pricing: model.pricing,
