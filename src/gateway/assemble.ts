@@ -11,6 +11,7 @@ import type { HoldEstimator } from '../money/holds.ts'
 import { compilePrices } from '../money/prices.ts'
 import type { AccessLog } from '../observe/access-log.ts'
 import type { Faults } from '../observe/faults.ts'
+import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { UsageFindings } from '../observe/usage-findings.ts'
@@ -44,6 +45,7 @@ export interface Shared extends Common {
 /** What plugins are set up with. */
 export interface Common {
   readonly mask: Mask
+  readonly loop: LoopWatch
   /** Shared by all configurations: calls of an old one still end. */
   readonly access: AccessLog
   readonly faults: Faults

@@ -10,6 +10,7 @@ import { Accounts } from '../accounts/accounts.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
 import { secretsIn } from '../errors/issues.ts'
+import { LoopWatch } from '../observe/loop-watch.ts'
 import { Mask } from '../observe/mask.ts'
 import { assemble, type Assembled, type Common, type Shared } from './assemble.ts'
 import { internalChat } from './guard-setup.ts'
@@ -79,7 +80,9 @@ export async function createGateway(
   let settings: Pick<LoadedConfig, 'config' | 'secrets'> = loaded
   const faults = new Faults({ log, metrics, clean: (text) => mask.clean(text) })
   const usageFindings = new UsageFindings(metrics, log)
+  const loop = new LoopWatch(TICK_MS, (message) => log.warn(message))
   const common = {
+    loop,
     access,
     faults,
     log,
@@ -104,7 +107,7 @@ export async function createGateway(
     () => generation.runtime.config.server.limits.bodyMemory ?? memory,
     (why) => metrics.bodyRefused(why),
   )
-  const timer = startTimer({ running, access, faults, ledger, log, bodies })
+  const timer = startTimer({ running, access, faults, ledger, log, bodies, loop })
 
   let [stopping, faulty] = [false, false]
   return {
@@ -218,16 +221,19 @@ function startTimer({
   ledger,
   log,
   bodies,
+  loop,
 }: Pick<Gateway, 'running' | 'bodies'> &
-  Pick<Shared, 'access' | 'faults' | 'ledger' | 'log'>): NodeJS.Timeout {
+  Pick<Shared, 'access' | 'faults' | 'ledger' | 'log' | 'loop'>): NodeJS.Timeout {
   // By the monotonic clock: leases expire by another clock than the wall clock.
   let renewAt = performance.now() + RENEW_MS
+  loop.tick(performance.now())
   const timer = setInterval(() => {
     const now = performance.now()
     for (const call of running) call.tick(now)
     access.flush()
     faults.tick()
     bodies.tick()
+    loop.tick(now)
     if (performance.now() < renewAt) return
     renewAt = performance.now() + RENEW_MS
     void renewLeases(running, ledger).catch((error) => log.error('renewing leases failed', error))

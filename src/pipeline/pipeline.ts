@@ -34,6 +34,7 @@ import type {
   UsageFlag,
 } from '../state/ledger/ledger.ts'
 import type { Faults } from '../observe/faults.ts'
+import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { ChatCompletion, Flow, SearchResult, Provider, Step } from '../plugin.ts'
@@ -99,6 +100,7 @@ export interface Runtime {
   readonly holds: HoldEstimator
   readonly metrics: Metrics
   readonly faults: Pick<Faults, 'caught'>
+  readonly loop: LoopWatch
   /** Takes the secrets of the configuration out of texts of vendors and plugins. */
   readonly mask: Mask
   readonly usageFindings: UsageFindings

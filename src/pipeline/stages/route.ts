@@ -309,6 +309,7 @@ class FailoverSource implements Source<any> {
     const { log } = runtime
     const request: ProviderRequest<any> = { input, model, options, requestId, signal, log }
     const provider = runtime.providers.get(name)!
+    runtime.loop.entered = name
     type Method = (request: ProviderRequest<any>) => Promise<unknown>
     return (provider[endpoint.operation] as Method).call(provider, request)
   }

@@ -314,6 +314,11 @@ function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
     },
     { name: 'gateway_ledger_up', help: 'Whether the ledger can book.', value: ok ? 1 : 0 },
     {
+      name: 'gateway_event_loop_lag_seconds',
+      help: 'Longest time within a minute that all calls waited for code that kept the process busy.',
+      value: runtime.loop.lagSeconds,
+    },
+    {
       name: 'gateway_body_bytes',
       help: 'Memory set aside for request bodies.',
       value: bodies.heldBytes,

@@ -195,6 +195,19 @@ describe('an answer that comes late', () => {
   })
 })
 
+it('a provider that keeps the process busy is named', async () => {
+  const chat: Chat = async () => {
+    const until = performance.now() + 500
+    while (performance.now() < until);
+    return { choices: [{ index: 0, message: { role: 'assistant', content: 'Busy.' } }] } as never
+  }
+  await using t = await withProvider(chat)
+  await t.chat(ask)
+  const named = 'the plugin that was called last: bad'
+  await eventually(() => expect(t.logged.join('\n')).toContain(named))
+  expect(t.gateway.runtime.loop.lagSeconds).toBeGreaterThan(0.2)
+})
+
 it('an answer that is too large is a failure', async () => {
   const message = { role: 'assistant' as const, content: 'x'.repeat(20_000) }
   const chat: Chat = async () => ({ choices: [{ index: 0, message, finish_reason: 'stop' }] })
