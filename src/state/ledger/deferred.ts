@@ -22,9 +22,16 @@ export class DeferredSettlements implements Iterable<Settlement> {
   readonly #log: Log
   readonly #mostKept: number
   readonly #kept = new Map<RequestId, Kept>()
+  /** Settlements that a store is asked to book for the first time. */
+  readonly #tried = new Map<RequestId, Settlement>()
+  /** Settlements that do not fit. They go to the log after this turn: until then they can be waived. */
+  readonly #lost = new Map<RequestId, Settlement>()
   /** Receipts of settlements that were deferred and are booked now. */
   readonly #receipts = new Map<RequestId, Settled>()
   #conflicts = 0
+  /** How many did not fit. */
+  #unfit = 0
+  #closed = false
 
   constructor(log: Log, mostKept = MOST_KEPT) {
     this.#log = log
@@ -46,18 +53,29 @@ export class DeferredSettlements implements Iterable<Settlement> {
     return this.#conflicts
   }
 
-  /** A kept settlement as it is to be booked now: with a cost of 0 once it was waived. */
+  /** A settlement as it is to be booked now: with a cost of 0 once it was waived. */
   get(request: RequestId): Settlement | undefined {
-    return this.#kept.get(request)?.settlement
+    return this.#kept.get(request)?.settlement ?? this.#tried.get(request)
+  }
+
+  /** Whether a settlement is kept, or can be. */
+  hasRoomFor({ request }: Settlement): boolean {
+    return this.#kept.has(request) || (!this.#closed && this.#kept.size < this.#mostKept)
+  }
+
+  /** From now on, and until it is kept or booked, it can be waived. */
+  trying(settlement: Settlement): void {
+    this.#tried.set(settlement.request, settlement)
   }
 
   /** Keeps a settlement; one that does not fit any more is logged. */
   keep(settlement: Settlement): Settled {
     const { request, cost } = settlement
-    if (!this.#kept.has(request)) {
-      if (this.#kept.size < this.#mostKept) {
-        this.#kept.set(request, { settlement, since: performance.now() })
-      } else this.drop(settlement, `${this.#mostKept} others wait already`)
+    this.#tried.delete(request)
+    if (this.#closed) this.drop(settlement, 'the ledger is closed')
+    else if (!this.hasRoomFor(settlement)) this.#lose(settlement)
+    else if (!this.#kept.has(request)) {
+      this.#kept.set(request, { settlement, since: performance.now() })
     }
     return { state: 'deferred', cost, balance: 0n }
   }
@@ -66,6 +84,19 @@ export class DeferredSettlements implements Iterable<Settlement> {
   drop(settlement: Settlement, reason: string): void {
     this.#kept.delete(settlement.request)
     this.#log.error(unbookedLine(settlement, reason))
+  }
+
+  #lose(settlement: Settlement): void {
+    if (this.#lost.size === 0) setImmediate(() => this.#dropLost())
+    this.#lost.set(settlement.request, settlement)
+  }
+
+  #dropLost(): void {
+    for (const settlement of this.#lost.values()) {
+      this.drop(settlement, `${this.#mostKept} others wait already`)
+      this.#unfit++
+    }
+    this.#lost.clear()
   }
 
   /** Whether a settlement can be booked at all; one whose amount is out of bounds is logged. */
@@ -78,14 +109,13 @@ export class DeferredSettlements implements Iterable<Settlement> {
 
   /** The store has booked a settlement, now or before. */
   booked({ request, cost }: Settlement, settled: Settled): Settled {
-    const kept = this.#kept.get(request)
-    if (kept) {
-      this.#kept.delete(request)
-      if (this.#receipts.size < this.#mostKept) {
-        this.#receipts.set(request, { ...settled, state: 'duplicate' })
-      }
+    const due = this.get(request)?.cost ?? cost
+    this.#tried.delete(request)
+    if (this.#kept.delete(request)) {
+      const [oldest] = this.#receipts.keys()
+      if (this.#receipts.size >= this.#mostKept) this.#receipts.delete(oldest!)
+      this.#receipts.set(request, { ...settled, state: 'duplicate' })
     }
-    const due = kept?.settlement.cost ?? cost
     if (due !== settled.cost) {
       this.#conflicts++
       const [booked, now] = [settled.cost, due].map(formatPico)
@@ -101,6 +131,12 @@ export class DeferredSettlements implements Iterable<Settlement> {
   waive({ request }: Lease): Settlement | Settled {
     const kept = this.#kept.get(request)
     if (kept) return (kept.settlement = waived(kept.settlement))
+    for (const open of [this.#tried, this.#lost]) {
+      const settlement = open.get(request)
+      if (!settlement) continue
+      open.set(request, waived(settlement))
+      return waived(settlement)
+    }
     const receipt = this.#receipts.get(request)
     this.#receipts.delete(request)
     return receipt ?? { state: 'duplicate', cost: 0n, balance: 0n }
@@ -110,9 +146,11 @@ export class DeferredSettlements implements Iterable<Settlement> {
     for (const { settlement } of this.#kept.values()) yield settlement
   }
 
-  /** Writes what is left to the log. @throws UnbookedSettlements when there was something */
+  /** Writes what is left to the log. @throws UnbookedSettlements when there was something, or when some did not fit before */
   close(): void {
-    const left = this.#kept.size
+    this.#closed = true
+    this.#dropLost()
+    const left = this.#kept.size + this.#unfit
     for (const settlement of this) this.drop(settlement, 'the gateway ends')
     if (left > 0) throw new UnbookedSettlements(left)
   }

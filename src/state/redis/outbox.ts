@@ -47,6 +47,11 @@ export class Outbox {
   readonly #confirmed = new Map<Booking, number>()
   /** Whether the file may hold settlements. */
   #pending = true
+  #lastSummary: { readonly waiting: number; readonly oldest: number | null } = {
+    waiting: 0,
+    oldest: null,
+  }
+  #isReadable = true
   /** Whether Redis may have lost confirmed bookings. */
   #resendConfirmed = false
   #replay: Promise<void> | undefined
@@ -72,10 +77,11 @@ export class Outbox {
     if (!this.#deferred.accepts(settlement)) {
       return { state: 'deferred', cost: settlement.cost, balance: 0n }
     }
+    this.#deferred.trying(settlement)
     try {
       return await this.#book(settlement, SETTLE_MS)
     } catch {
-      return this.#append(settlement)
+      return this.#append(this.#deferred.get(settlement.request) ?? settlement)
     }
   }
 
@@ -113,10 +119,23 @@ export class Outbox {
 
   /** Settlements that Redis has not confirmed, deferred ones included. */
   health(): { readonly waiting: number; readonly oldestMs: number } {
-    const { waiting, oldest } = this.#pending ? this.#file.summary() : { waiting: 0, oldest: null }
+    const { waiting, oldest } = this.#inFile()
     const { size, oldestMs } = this.#deferred
     const onDiskMs = oldest === null ? 0 : Math.max(0, Date.now() - oldest)
     return { waiting: waiting + size, oldestMs: Math.max(onDiskMs, oldestMs) }
+  }
+
+  /** Of a file that cannot be read right now: what was read last. */
+  #inFile(): { readonly waiting: number; readonly oldest: number | null } {
+    if (!this.#pending) return { waiting: 0, oldest: null }
+    try {
+      this.#lastSummary = this.#file.summary()
+      this.#isReadable = true
+    } catch (error) {
+      if (this.#isReadable) this.#log.error(`${this.#file.path} cannot be read`, error)
+      this.#isReadable = false
+    }
+    return this.#lastSummary
   }
 
   /** Tries deferred settlements once more. @throws UnbookedSettlements when that fails */

@@ -91,12 +91,13 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
 
   /** Stores a charge that the store does not take. */
   #keep(unwritten: UnwrittenCharge): void {
-    if (!this.#client.broken || !this.#rescue) return this.#defer(unwritten)
     const { settlement } = unwritten
     try {
-      this.#rescue.append(settlement)
+      const rescue = this.#client.broken ? this.#rescue : undefined
+      if (!rescue) return unwritten.answer(this.deferred.keep(settlement))
+      rescue.append(settlement)
     } catch {
-      return this.#defer(unwritten)
+      return unwritten.answer(this.deferred.keep(settlement))
     }
     this.#charges.delete(unwritten)
     const { cost } = settlement
@@ -104,8 +105,17 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
     unwritten.answer(this.deferred.booked(settlement, { state: 'charged', cost, balance }))
   }
 
+  /** One that does not fit any more is not written either, unless it is under way: then it is decided when it is not. */
   #defer(unwritten: UnwrittenCharge): void {
-    unwritten.answer(this.deferred.keep(unwritten.settlement))
+    const { settlement } = unwritten
+    if (!this.deferred.hasRoomFor(settlement)) {
+      if (!this.#client.withdraw(unwritten.charge)) {
+        return unwritten.answer({ state: 'deferred', cost: settlement.cost, balance: 0n })
+      }
+      this.#charges.delete(unwritten)
+      unwritten.moveTo(0n)
+    }
+    unwritten.answer(this.deferred.keep(settlement))
   }
 
   #watch(): void {

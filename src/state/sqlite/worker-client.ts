@@ -41,6 +41,8 @@ interface PendingRead {
 
 /** Pause between attempts at a batch that could not be written. */
 const RETRY_MS = 250
+/** How long a closing ledger waits for the disk. Its settlements go to the log then, which the process has time for. */
+const CLOSE_MS = 4000
 
 /**
  * Hands over one batch at a time. What is asked for while a batch is under way goes into the next one, so a slow disk
@@ -177,6 +179,13 @@ export class WorkerClient {
     })
   }
 
+  /** Takes back a write that is not under way. @param argument its first argument. @returns whether it was taken back */
+  withdraw(argument: unknown): boolean {
+    const i = this.#writes.findIndex(({ command }) => command.args[0] === argument)
+    if (i >= 0) this.#writes.splice(i, 1)
+    return i >= 0
+  }
+
   /** Queues a read. Its answer includes every write that was queued before it, unless that write failed. */
   read<Name extends ReadName>(
     name: Name,
@@ -203,7 +212,7 @@ export class WorkerClient {
   /** Writes what is left, if the disk lets it, and closes the database. */
   close(): Promise<unknown> {
     if (this.#closing) return this.#closing
-    this.#closing = this.#ended ? Promise.resolve() : once(this.#worker, 'exit')
+    this.#closing = this.#ended ? Promise.resolve() : this.#exit()
     clearTimeout(this.#retry)
     this.#retry = undefined
     this.#worker.ref()
@@ -211,6 +220,21 @@ export class WorkerClient {
     this.#finish()
     this.#ended ??= new Error('the ledger is closed')
     return this.#closing
+  }
+
+  /** The end of the thread; one that does not answer writes is given up. */
+  async #exit(): Promise<void> {
+    const gaveUp = Promise.withResolvers<void>()
+    const timer = setTimeout(() => {
+      if (this.backlog.count === 0) return
+      this.#worker.unref()
+      this.#ended = undefined
+      this.#end(new Error('the disk has not answered in time'))
+      // After the writes that were rejected just now.
+      setImmediate(gaveUp.resolve)
+    }, CLOSE_MS)
+    await Promise.race([once(this.#worker, 'exit'), gaveUp.promise])
+    clearTimeout(timer)
   }
 
   /** After this turn of the event loop, so that all its commands share one batch. */
@@ -248,7 +272,9 @@ export class WorkerClient {
   }
 
   #receive({ outcomes, answers, damage }: WorkerBatchResult): void {
-    const { writes, reads } = this.#batch!
+    // The thread was given up.
+    if (!this.#batch) return
+    const { writes, reads } = this.#batch
     this.#batch = undefined
     if (damage !== undefined) this.lose({ what: 'damaged', reason: damage })
     if (!this.#closing) this.#worker.unref()
