@@ -7,6 +7,7 @@ import type { BodyLimits } from '../config/config.ts'
 import { bodyWeight, type BodyShare } from '../gateway/body-budget.ts'
 import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
 import { ClientDisconnected } from '../pipeline/pipeline.ts'
+import { turns } from './turns.ts'
 import { jsonRefusal, type JsonScan } from '../stream/raw-json.ts'
 
 /** Decodes one body; `bytesWritten` is what was consumed of the encoded one. */
@@ -103,7 +104,7 @@ class BodyReader {
   #received = 0
   #size = 0
   #sizeThen = 0
-  /** For memory, and not for the client. */
+  /** For memory or for other bodies, and not for the client. */
   #waits = false
   #over = false
 
@@ -157,11 +158,12 @@ class BodyReader {
 
   #take(piece: Buffer): void {
     if (this.#over) return
+    const began = performance.now()
     try {
       this.#size += piece.length
       this.#bound(piece)
       this.#reading.take(piece)
-      const waiting = this.#reserve(this.#size)
+      const waiting = this.#reserve(this.#size) ?? turns.spend(performance.now() - began)
       if (waiting) this.#pauseUntil(waiting)
     } catch (error) {
       this.#fail(error)
