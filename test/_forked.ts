@@ -7,8 +7,16 @@ export interface ForkedGateway extends AsyncDisposable {
   readonly url: string
   readonly baseURL: string
   readonly key: string
-  /** What the process has used so far: bytes now and at most, ms of processor time. */
-  usage(): Promise<{ readonly rss: number; readonly most: number; readonly cpuMs: number }>
+  /**
+   * What the process has used so far: bytes now and at most, ms of processor time; and how much of it the thread that serves
+   * took at most without a return to the event loop, since this was asked last.
+   */
+  usage(): Promise<{
+    readonly rss: number
+    readonly most: number
+    readonly cpuMs: number
+    readonly longestTurnMs: number
+  }>
   /** Bytes that are in use after a collection of garbage. */
   live(): Promise<number>
 }

@@ -11,6 +11,21 @@ const collect = runInNewContext('gc') as () => void
 
 const t = await createTestGateway(JSON.parse(process.argv[2]!))
 process.send!({ url: t.url, baseURL: t.baseURL, key: t.key.secret })
+
+const TICK_MS = 5
+let longestTurnMs = 0
+let thread = threadMs()
+setInterval(() => {
+  const now = threadMs()
+  longestTurnMs = Math.max(longestTurnMs, now - thread - TICK_MS)
+  thread = now
+}, TICK_MS).unref()
+
+function threadMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
+
 process.on('message', (asked) => {
   if (asked === 'live') {
     collect()
@@ -19,6 +34,7 @@ process.on('message', (asked) => {
   }
   const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
   const cpuMs = (userCPUTime + systemCPUTime) / 1000
-  process.send!({ rss: process.memoryUsage.rss(), most: maxRSS * 1024, cpuMs })
+  process.send!({ rss: process.memoryUsage.rss(), most: maxRSS * 1024, cpuMs, longestTurnMs })
+  longestTurnMs = 0
 })
 process.on('disconnect', () => process.exit())

@@ -17,6 +17,7 @@ const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
   laws: undefined,
   'event-loop': undefined,
   guard: undefined,
+  bodies: [],
 }
 
 const [first, ...rest] = process.argv.slice(2)
