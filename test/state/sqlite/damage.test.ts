@@ -1,0 +1,84 @@
+/**
+ * Random bytes of a ledger's file are flipped while no gateway runs. `DAMAGE_ROUNDS` sets how often, `DAMAGE_SEED` repeats a run.
+ */
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ConfigError } from '../../../src/errors/errors.ts'
+import { checkPages } from '../../../src/state/sqlite/backup.ts'
+import { folder } from '../../_folder.ts'
+import { open, settlement } from './_engine.ts'
+
+const ROUNDS = Number(process.env.DAMAGE_ROUNDS ?? 6)
+const SEED = Number(process.env.DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31))
+const ACCOUNTS = Array.from({ length: 5 }, (_, i) => `acct${i}`)
+const { signal } = new AbortController()
+
+/** https://en.wikipedia.org/wiki/Linear_congruential_generator, with the constants of Numerical Recipes */
+function randomFrom(seed: number): (below: number) => number {
+  let state = seed >>> 0
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return Math.floor((state / 2 ** 32) * below)
+  }
+}
+
+/** The file of a ledger with a few hundred rows, and its balances. */
+async function ledgerFile(): Promise<{ file: string; balances: Map<string, bigint> }> {
+  const { ledger, path } = await open()
+  const balances = new Map<string, bigint>()
+  for (const account of ACCOUNTS) {
+    await ledger.topUp({ account, amount: 10n ** 12n, reference: 'first' })
+    const costs = Array.from({ length: 80 }, (_, i) => BigInt(i * 7 + 1))
+    await Promise.all(
+      costs.map((cost, i) =>
+        ledger.settle({ ...settlement(`req_${account}_${i}`, cost), account }),
+      ),
+    )
+    balances.set(account, (await ledger.account(account)).balance)
+  }
+  await ledger.close()
+  return { file: join(path, 'ledger.db'), balances }
+}
+
+describe.each([1, 16, 256])('%i flipped bytes', (count) => {
+  it('never leave a wrong balance without an alarm', async () => {
+    const { file, balances } = await ledgerFile()
+    const random = randomFrom(SEED + count)
+    const seen = { refused: 0, damaged: 0, discrepancies: 0, unseen: 0, wrong: 0 }
+    const parent = await folder({})
+    for (let round = 0; round < ROUNDS; round++) {
+      const path = join(parent, String(round))
+      await mkdir(path)
+      const target = join(path, 'ledger.db')
+      await copyFile(file, target)
+      const bytes = await readFile(target)
+      for (let i = 0; i < count; i++) bytes[random(bytes.length)]! ^= 1 + random(255)
+      await writeFile(target, bytes)
+      const opened = await open(path).catch((error: unknown) => error)
+      if (opened instanceof Error) {
+        // A sentence that names the file, and no gateway.
+        expect(opened).toBeInstanceOf(ConfigError)
+        expect((opened as ConfigError).issues[0]!.message).toContain(target)
+        seen.refused++
+        continue
+      }
+      const { ledger } = opened as Awaited<ReturnType<typeof open>>
+      const served = await Promise.all(
+        ACCOUNTS.map(async (account) => (await ledger.account(account)).balance),
+      )
+      const wrong = served.some((balance, i) => balance !== balances.get(ACCOUNTS[i]!))
+      // What the maintenance of every start does.
+      const damage = await checkPages(target, signal)
+      const found = damage === undefined ? await ledger.verify().catch(() => undefined) : undefined
+      const alarm = damage !== undefined || found === undefined || found.length > 0
+      if (wrong) seen.wrong++
+      if (damage !== undefined || found === undefined) seen.damaged++
+      else if (found.length > 0) seen.discrepancies++
+      else seen.unseen++
+      expect([SEED, round, wrong && !alarm]).toEqual([SEED, round, false])
+      await ledger.close().catch(() => {})
+    }
+    if (process.env.DAMAGE_ROUNDS) process.stdout.write(`${count}: ${JSON.stringify(seen)}\n`)
+  })
+})
