@@ -123,6 +123,7 @@ const provider = v.strictObject({
   firstPartTimeout: v.optional(duration, 60),
   idleTimeout: v.optional(duration, 120),
   connections: v.optional(count, 256),
+  privateUrls: v.optional(FLAG, false),
   maxAnswer: v.optional(size, '64mib'),
   maxStream: v.optional(size, '256mib'),
 })

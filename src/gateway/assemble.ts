@@ -19,6 +19,7 @@ import type { Runtime } from '../pipeline/pipeline.ts'
 import type { Provider, ProviderPlugin } from '../plugin.ts'
 import { Search, type ConfiguredEngine } from '../search/search.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
+import { isPrivateUrl } from '../upstream/addresses.ts'
 import { createDownloader } from '../upstream/download.ts'
 import { createHost, type ClosableHost, type UpstreamSettings } from '../upstream/host.ts'
 import { setUpGuards } from './guard-setup.ts'
@@ -119,7 +120,9 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     const access = config.log.access ? common.access : undefined
     const search =
       engines.length > 0 ? new Search(engines, config.search.default, common) : undefined
-    return { own: { config, catalog, providers, search, guards, escalations, access }, close }
+    const privateProviders = privateOnes(config)
+    const plugged = { providers, privateProviders, search, guards, escalations }
+    return { own: { config, catalog, ...plugged, download: fetch, access }, close }
   } catch (error) {
     await close()
     throw error instanceof ConfigError ? new ConfigError(file, error.issues) : error
@@ -138,6 +141,14 @@ async function closePlugin({ label, instance }: OpenedPlugin): Promise<void> {
   } catch (cause) {
     throw new Error(`${label} could not be closed`, { cause })
   }
+}
+
+/** Providers with an option that is an address inside the operator's network. */
+function privateOnes({ providers }: LoadedConfig['config']): ReadonlySet<string> {
+  const isPrivate = ({ options }: ProviderSettings) =>
+    Object.values(options).some((value) => typeof value === 'string' && isPrivateUrl(value))
+  const found = Object.entries(providers).filter(([, settings]) => isPrivate(settings))
+  return new Set(found.map(([name]) => name))
 }
 
 type ProviderSettings = LoadedConfig['config']['providers'][string]

@@ -37,11 +37,12 @@ import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
-import type { ChatCompletion, Flow, SearchResult, Provider, Step } from '../plugin.ts'
+import type { ChatCompletion, Download, Flow, SearchResult, Provider, Step } from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
 import type { Routing } from '../models/routing.ts'
 import type { RawJson } from '../stream/raw-json.ts'
 import type { Grounding, Search } from '../search/search.ts'
+import type { Downloader } from '../upstream/download.ts'
 
 /** A kind of work; also the name of the provider's method. */
 export type Operation = 'chat' | 'generateImage' | 'editImage' | 'ocr' | 'speech' | 'transcribe'
@@ -84,6 +85,9 @@ export interface Runtime {
   readonly config: Config
   readonly catalog: Catalog
   readonly providers: ReadonlyMap<string, Provider>
+  /** Providers that are inside the operator's network by their addresses. */
+  readonly privateProviders: ReadonlySet<string>
+  readonly download: Downloader
   /** Undefined without a configured search engine. */
   readonly search: Search | undefined
   readonly guards: GuardRegistry
@@ -172,6 +176,19 @@ export interface Endpoint<In = any, Part = any> {
   readonly grounding?: Grounding<In, Part>
   /** Texts that guards check, and the form of a refusal. */
   readonly guard?: GuardAdapter<In, Part>
+  /** Addresses that vendors are asked to fetch. Absent where requests have none. */
+  readonly addresses?: {
+    of(outbound: any): readonly ClientAddress[]
+    /** Puts files, by address, in the place of addresses; returns a copy. */
+    replace(outbound: any, files: ReadonlyMap<string, Download>): unknown
+  }
+}
+
+/** An address in a request. */
+export interface ClientAddress {
+  readonly url: string
+  /** Path of its member. */
+  readonly param: string
 }
 
 /** What a kind of work costs, and when it is charged. */

@@ -107,6 +107,7 @@ describe('an absent member', () => {
       connections: 256,
       maxAnswer: 67_108_864,
       maxStream: 268_435_456,
+      privateUrls: false,
     })
   })
 

@@ -38,6 +38,8 @@ export async function setUp(config: Pick<UserConfig, 'server' | 'defaults'> = {}
   const vendor = await startUpstream()
   const provider = (quirks?: string) => ({
     use: 'openai-compatible',
+    // The vendor of these tests is on this machine.
+    privateUrls: true,
     options: { baseURL: `${vendor.url}/v1`, apiKey: 'vendor-key', ...(quirks ? { quirks } : {}) },
   })
   const { capabilities } = MOCK_CONFIG.models['mock/echo']

@@ -6,6 +6,7 @@ import { randomId } from '../../state/ids.ts'
 import type { Call, Endpoint, WireFormat } from '../../pipeline/pipeline.ts'
 import type { ChatInput, ChatChunk, ChatCompletion, ChatMessage } from '../../plugin.ts'
 import { readRawJson, sessionOf } from '../shared/body.ts'
+import { addresses } from './addresses.ts'
 import { UsageCounter, billing, type BilledChunk } from './billing.ts'
 import { toChunk } from './chunks.ts'
 import { grounding } from './grounding.ts'
@@ -57,6 +58,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
     functions: undefined,
     prediction: undefined,
   }),
+  addresses,
 
   normalize(call, answer: ChatCompletion | AsyncIterable<ChatChunk>, signal) {
     const counter = new UsageCounter(call)

@@ -3,6 +3,7 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { OcrResult } from '../../plugin.ts'
+import { addresses } from './addresses.ts'
 import { billing, usageOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'
 import { partsOf, type OcrPart } from './parts.ts'
@@ -30,6 +31,7 @@ export const ocr: Endpoint<OcrRequest, OcrPart> = {
   },
 
   toUpstream: outboundOcr,
+  addresses,
 
   normalize({ request }, answer: OcrResult) {
     const parts = [...partsOf(answer, request.input)]

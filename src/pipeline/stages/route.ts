@@ -8,6 +8,7 @@ import { assess, type Assessment } from '../../money/plausible.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import { flowFrom } from '../../stream/flow.ts'
 import type { Batch, Flow, ProviderRequest, Source, Usage } from '../../plugin.ts'
+import { inputFor } from './route/addresses.ts'
 import { StallWatch, tooMuch } from './route/stall.ts'
 import {
   concernsOperator,
@@ -302,16 +303,19 @@ class FailoverSource implements Source<any> {
   /** Calls the provider's method. May throw at once. */
   #ask({ id, provider: name, model, options }: Deployment, signal: AbortSignal): Promise<unknown> {
     const call = this.#call
-    const { endpoint, runtime } = call
-    this.#asked = true
+    const { endpoint, runtime, id: requestId } = call
     call.deployment = id
-    const { outbound: input, id: requestId } = call
-    const { log } = runtime
-    const request: ProviderRequest<any> = { input, model, options, requestId, signal, log }
     const provider = runtime.providers.get(name)!
     runtime.loop.entered = name
     type Method = (request: ProviderRequest<any>) => Promise<unknown>
-    return (provider[endpoint.operation] as Method).call(provider, request)
+    const ask = (input: unknown) => {
+      this.#asked = true
+      const { log } = runtime
+      const request: ProviderRequest<any> = { input, model, options, requestId, signal, log }
+      return (provider[endpoint.operation] as Method).call(provider, request)
+    }
+    const input = inputFor(call, name, signal)
+    return input instanceof Promise ? input.then(ask) : ask(input)
   }
 
   /** @throws when the call is aborted meanwhile */
