@@ -13,6 +13,7 @@ export interface RawAnswer {
 
 /** Longer than any answer takes on a busy machine. */
 const PATIENCE_MS = 60_000
+const BRACE = 123
 const HEAD_END = Buffer.from('\r\n\r\n')
 
 /** No answer that can be read: what went wrong. */
@@ -179,4 +180,32 @@ function headOf(head: string): Pick<RawAnswer, 'status' | 'headers'> {
 function sizeOf(line: string): number {
   if (!/^[\da-f]+$/i.test(line)) throw new NoAnswer(`no chunk size: ${JSON.stringify(line)}`)
   return parseInt(line, 16)
+}
+
+/**
+ * All answers in what a connection has said.
+ * @param bodiless the first answer has a head only
+ * @throws NoAnswer for what is no HTTP
+ */
+export function answersIn(said: Buffer, bodiless: boolean): RawAnswer[] {
+  const answers: RawAnswer[] = []
+  for (let rest = said; rest.length > 0;) {
+    const end = rest.indexOf(HEAD_END)
+    if (end < 0) throw new NoAnswer(`no head: ${JSON.stringify(rest.toString('latin1', 0, 80))}`)
+    const { status, headers } = headOf(rest.toString('latin1', 0, end))
+    rest = rest.subarray(end + HEAD_END.length)
+    if (status < 200) continue
+    // A head that cannot be read is refused with a body, whatever its first word.
+    const isHead = bodiless && answers.length === 0 && rest[0] !== BRACE
+    const isEmpty = isHead || status === 204 || status === 304
+    let length = isEmpty ? 0 : Number(headers.get('content-length') ?? rest.length)
+    if (!isEmpty && headers.get('transfer-encoding') === 'chunked') {
+      const last = rest.indexOf('0\r\n\r\n')
+      length = last < 0 ? rest.length : last + 5
+    }
+    const body = rest.subarray(0, length)
+    answers.push({ status, headers, body, whole: body.length === length })
+    rest = rest.subarray(length)
+  }
+  return answers
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 
 /** Each with its options for the short form; without them the suite has none. */
 const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
+  'fuzz-http': ['--short'],
   'fuzz-json': ['--short'],
   'fuzz-vendor': ['--short'],
   soak: ['--short'],
