@@ -66,9 +66,9 @@ describe.runIf(hasRedis())('a rolling restart of two gateways on Redis', () => {
 
     const refused: unknown[] = []
     let [answers, cost] = [0, 0]
-    let done = false
+    const done = new AbortController()
     const client = async () => {
-      while (!done) {
+      while (!done.signal.aborted) {
         const { url } = await balancer.next()
         const answer = await post(url, { model: 'mock/echo' }).catch((error: Error) => error)
         if (answer instanceof Error) {
@@ -95,7 +95,7 @@ describe.runIf(hasRedis())('a rolling restart of two gateways on Redis', () => {
     }
     const before = answers
     await eventually(() => expect(answers).toBeGreaterThan(before + CLIENTS))
-    done = true
+    done.abort()
     await Promise.all(clients)
     expect(refused).toEqual([])
     expect(await spentAt(gateways[0]!.url)).toBeCloseTo(cost, 9)
