@@ -1466,7 +1466,8 @@ class Walk {
     if (roll < 0.28) await this.#enter(account)
     else if (roll < 0.45) await this.#hold()
     else if (roll < 0.49) await this.#raise()
-    else if (roll < 0.66) await this.#settle(account)
+    else if (roll < 0.64) await this.#settle(account)
+    else if (roll < 0.66) await this.#waive()
     else if (roll < 0.71) await this.#leave()
     else if (roll < 0.75) await this.#renew()
     else if (roll < 0.79) await this.#topUp(account)
@@ -1588,6 +1589,43 @@ class Walk {
       const again = await this.#ledger.settle(settlement)
       this.#same('settle again', settlement, again, { ...expected, state: 'duplicate' })
     }
+    this.#checkOverrun(call, expected, cost)
+  }
+
+  /**
+   * Waives a settlement while it is on its way. It is booked with 0; if the engine has booked it by then, that stands and is
+   * counted.
+   */
+  async #waive(): Promise<void> {
+    const call = this.#some((call) => call.state === 'held' && this.#runs(call))
+    if (!call) return
+    const { state: _, at, ...what } = call
+    const { account, key, request } = call
+    const settlement: Settlement = { ...what, cost: this.#amount(), usage: usageAt(at) }
+    const { conflicts } = this.#ledger
+    this.#note('settle and waive', settlement)
+    const [settled, waived] = await Promise.all([
+      this.#ledger.settle(settlement),
+      this.#ledger.waive({ account, key, request }),
+    ])
+    while (this.#ledger.health().outbox > 0) await new Promise((resolve) => setImmediate(resolve))
+    const rows = (await collect(this.#ledger.usage(account))).filter(
+      (row) => row.kind === 'usage' && row.request === request,
+    )
+    const [{ cost, usage }] = rows as [LedgerRow]
+    const stands = cost > 0n
+    this.#same('rows', request, [rows.length, waived.cost], [1, 0n])
+    this.#same('waived row', request, cost, stands ? settlement.cost : 0n)
+    this.#same('outcome', request, usage?.outcome, stands ? 'completed' : 'failed')
+    this.#same('conflicts', request, this.#ledger.conflicts - conflicts, stands ? 1 : 0)
+    // A cost that was confirmed is the cost that is booked.
+    if (settled.state !== 'deferred') this.#same('confirmed', request, settled.cost, cost)
+    const again = await this.#ledger.waive({ account, key, request })
+    this.#same('waive again', request, again.state, 'duplicate')
+    this.#checkOverrun(call, this.#model(account).settle({ ...settlement, cost }), cost)
+  }
+
+  #checkOverrun(call: WalkCall, expected: Settled, cost: Pico): void {
     call.state = 'over'
     const bound = this.#bounds.get(call.account)!
     if (expected.state === 'charged') exceed(bound, call.request, cost)
