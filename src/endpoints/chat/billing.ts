@@ -11,7 +11,7 @@ import {
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
 import type { ChatChunk, OpenAIUsage, Step, ToolCallDelta } from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
-import { CHARACTERS_PER_TOKEN, promptTokensOf, sentPromptOf } from './prompt.ts'
+import { CHARACTERS_PER_TOKEN, promptTokensOf, sentPromptOf, type SentPrompt } from './prompt.ts'
 import { Received } from '../shared/received.ts'
 import { lastSignature, type ChatRequest } from './request.ts'
 
@@ -103,6 +103,9 @@ export class UsageCounter {
   signature: string | undefined = undefined
   readonly received = new Received()
   readonly #call: Call
+  /** What went upstream; its texts are not kept. */
+  readonly #sent: SentPrompt
+  readonly #sentBytes: number
   #reported: OpenAIUsage | undefined = undefined
   #isPartial = false
   /** The vendor has marked the end: no later report counts. */
@@ -112,6 +115,8 @@ export class UsageCounter {
 
   constructor(call: Call) {
     this.#call = call
+    this.#sent = sentPromptOf(call.outbound)
+    this.#sentBytes = bytesIn(call.outbound)
   }
 
   /** @param chunk as the provider sent it */
@@ -138,7 +143,7 @@ export class UsageCounter {
   usage(): UsageReport {
     const { model, policy, request, outbound } = this.#call
     const n = (request.input as ChatRequest).n ?? 1
-    const sent = sentPromptOf(outbound)
+    const sent = this.#sent
     const reported = this.#reported && toReported(this.#reported)
     const searches = readCount(reported?.searches) ?? 0
     const searched = searches > 0 || 'web_search_options' in outbound ? SEARCH_TOKENS : 0
@@ -155,7 +160,7 @@ export class UsageCounter {
       expected: {
         promptTokens: bounds(
           sent.tokens,
-          bytesIn(outbound) + 4096 + sent.media * MEDIA_TOKENS + searched,
+          this.#sentBytes + 4096 + sent.media * MEDIA_TOKENS + searched,
           model.contextLength ?? UNKNOWN_CONTEXT,
         ),
         completionTokens: bounds(
