@@ -121,6 +121,45 @@ describe('a count of zero for something that was consumed', () => {
   })
 })
 
+describe('images, pages and seconds above their bounds', () => {
+  const asked = (name: string) => REQUESTS.find((one) => one.name === name)!
+  const absurd = () => {
+    const text = t.gateway.runtime.metrics.text()
+    return Number(/gateway_usage_absurd_total\{provider="every"\} (\d+)/.exec(text)?.[1] ?? 0)
+  }
+  const tokens = { promptTokens: 9, completionTokens: 9 }
+
+  it.each([
+    ['images', 'images', 1, 2, 8, 9],
+    ['edits', 'images', 1, 2, 8, 9],
+    ['ocr', 'pages', 3, 4, 1008, 1009],
+    ['transcription', 'seconds', 61, 62, 3608, 3609],
+    ['transcription, streamed', 'seconds', 61, 62, 3608, 3609],
+  ])('%s: %s', async (name, member, fine, more, most, tooMany) => {
+    for (const count of [fine, more, most]) {
+      script.usage = { ...tokens, [member]: count }
+      const answer = await asked(name).ask(t)
+      expect(answer.status, answer.text).toBe(200)
+      const { usage } = await rowOf(answer)
+      expect((usage!.lines as any)[0].usage[member]).toBe(count)
+      expect(usage!.flags ?? []).toEqual(count === fine ? [] : ['suspicious'])
+      if (count === fine) continue
+      expect(usage!.reported).toMatchObject({ 'every/m': { [member]: { reported: count } } })
+    }
+    const before = absurd()
+    script.usage = { ...tokens, [member]: tooMany }
+    const answer = await asked(name).ask(t)
+    const isFailed = answer.status === 502 || answer.text.includes('upstream_error')
+    expect(isFailed, answer.text).toBe(true)
+    const { cost, usage } = await rowOf(answer)
+    expect([usage!.outcome, cost]).toEqual(['failed', 0n])
+    expect(usage!.reported).toMatchObject({ 'every/m': { [member]: { reported: tooMany } } })
+    // Repeated once where nothing had gone out, each time with its trace.
+    expect(absurd()).toBeGreaterThan(before)
+    expect(t.logged.join('\n')).toContain('every/m reported absurd usage')
+  })
+})
+
 describe('several reports of one stream', () => {
   const FINE = { prompt_tokens: 20, completion_tokens: 30 }
   const reports: unknown[] = []
