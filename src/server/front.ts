@@ -15,6 +15,8 @@ import { commonHeaders } from './node-http.ts'
 /** Most fields in a head. Node bounds the bytes of it: 16 KiB. */
 const MAX_FIELDS = 100
 const HEAD_MS = 10_000
+/** How often Node looks for heads that are late. */
+const HEAD_CHECK_MS = 1_000
 /** Most requests that wait for the one before them on their connection. */
 const MAX_WAITING = 8
 /** How long a client has to read the refusal of what is not HTTP. */
@@ -26,15 +28,18 @@ const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 const waitingForContinue = new WeakSet<IncomingMessage>()
 
 /**
- * Makes a server take requests: sets its limits, and answers what never becomes a request.
+ * Makes a server that listens take requests: sets its limits, and answers what never becomes a request.
  * @param handler listens to the requests
  */
 export function openFront(
-  server: NodeServer & { requireHostHeader?: boolean },
+  server: NodeServer & { requireHostHeader?: boolean; connectionsCheckingInterval?: number },
   handler: RequestListener,
   log: ConsolaInstance,
 ): void {
   server.headersTimeout = HEAD_MS
+  server.connectionsCheckingInterval = HEAD_CHECK_MS
+  // Node begins to look when the server listens, which it does by now, and begins anew here.
+  server.emit('listening')
   // Bodies have a timeout of their own, which large ones outlast as long as they make progress.
   server.requestTimeout = 0
   // Checked here, for an answer in our form.
