@@ -108,6 +108,7 @@ const state = v.variant('driver', [
     driver: v.literal('redis'),
     url: v.union([text(NODES), v.pipe(v.array(text(NODES)), v.minLength(1, NODES))], NODES),
     outbox: v.optional(text('a path'), './outbox'),
+    outboxLimit: v.optional(size, '1gib'),
     retention: v.optional(number(2, 36_500, RETENTION)),
   }),
 ])

@@ -273,8 +273,8 @@ export async function openState(
   if (state.driver === 'redis') {
     // Imported on demand: its client is an optional package.
     const { openRedis } = await import('../state/redis/engine.ts')
-    const { url, outbox, retention: retentionDays } = state
-    return openRedis({ url, outbox, retentionDays, log })
+    const { url, outbox, outboxLimit, retention: retentionDays } = state
+    return openRedis({ url, outbox, outboxLimit, retentionDays, log })
   }
   return openMemory({ log })
 }

@@ -55,6 +55,8 @@ interface RedisOptions {
   readonly url: string | readonly string[]
   /** Folder of the outbox; created if it does not exist. Several gateways may share it. */
   readonly outbox: string
+  /** Bytes that the outbox may take; 1 GiB by default. */
+  readonly outboxLimit?: number
   /** Days after which usage rows are folded, by any gateway. Without it they are kept for ever. */
   readonly retentionDays?: number | undefined
   readonly log: Log
@@ -75,6 +77,7 @@ const LEAVE_MS = 500
 export async function openRedis({
   url,
   outbox,
+  outboxLimit,
   retentionDays,
   log,
   clock = STORE_CLOCK,
@@ -85,7 +88,7 @@ export async function openRedis({
     client.defineCommand(name, script)
   }
   try {
-    const file = openOutbox(outbox)
+    const file = openOutbox(outbox, outboxLimit)
     const ledger = new RedisLedger(connection, file, { retentionDays, log })
     return { ledger, records: new RedisRecords(connection, driver) }
   } catch (error) {
@@ -351,9 +354,9 @@ export class RedisLedger implements Ledger {
 }
 
 /** @throws ConfigError */
-function openOutbox(folder: string): OutboxFile {
+function openOutbox(folder: string, limitBytes: number | undefined): OutboxFile {
   try {
-    return OutboxFile.open(folder)
+    return OutboxFile.open(folder, limitBytes)
   } catch (error) {
     const message = `${folder} cannot be used: ${(error as Error).message}.`
     throw new ConfigError('the configuration', [{ path: 'state.outbox', message }])

@@ -27,6 +27,8 @@ interface Append {
 }
 
 const NAME = /^outbox-(\d+)\.db$/
+/** Where no limit is configured. */
+const MOST_BYTES = 2 ** 30
 /** How long to wait for a lock: an operator may be reading the file. */
 const BUSY_TIMEOUT_MS = 2000
 
@@ -54,15 +56,16 @@ export class OutboxFile {
   /**
    * Takes the first file of the folder that no process has, and moves the settlements of other such files into it.
    * @param folder created if it does not exist
+   * @param limitBytes how large the file may become; beyond it, appends are refused
    * @throws Error when it cannot be used
    */
-  static open(folder: string): OutboxFile {
+  static open(folder: string, limitBytes = MOST_BYTES): OutboxFile {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     let own: OutboxFile | undefined
-    for (let n = 1; !own; n++) own = OutboxFile.#claim(join(folder, `outbox-${n}.db`))
+    for (let n = 1; !own; n++) own = OutboxFile.#claim(join(folder, `outbox-${n}.db`), limitBytes)
     try {
       for (const name of readdirSync(folder).filter((name) => NAME.test(name))) {
-        const other = OutboxFile.#claim(join(folder, name))
+        const other = OutboxFile.#claim(join(folder, name), limitBytes)
         if (!other) continue
         own.#adopt(other)
         other.close()
@@ -74,24 +77,26 @@ export class OutboxFile {
     }
   }
 
-  static #claim(path: string): OutboxFile | undefined {
+  static #claim(path: string, limitBytes: number): OutboxFile | undefined {
     const lock = lockFile(`${path}-owner`)
     if (!lock) return undefined
     try {
-      return new OutboxFile(path, lock)
+      return new OutboxFile(path, lock, limitBytes)
     } catch (error) {
       lock.close()
       throw error
     }
   }
 
-  private constructor(path: string, lock: DatabaseSync) {
+  private constructor(path: string, lock: DatabaseSync, limitBytes: number) {
     this.path = path
     this.#lock = lock
     createFile(path)
     this.#db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS })
     this.#db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     this.#db.exec(SCHEMA)
+    const pageBytes = Number(this.#db.prepare('PRAGMA page_size').get()!.page_size)
+    this.#db.exec(`PRAGMA max_page_count = ${Math.floor(limitBytes / pageBytes) + 1}`)
     this.#sql = prepare(this.#db)
   }
 

@@ -466,3 +466,19 @@ describe("an outbox's file", () => {
     expect(() => OutboxFile.open(path)).toThrow('not a database')
   })
 })
+
+it('a file takes no more than its limit, and takes settlements again when some were removed', async () => {
+  const file = OutboxFile.open(await folder({}), 200_000)
+  onTestFinished(() => file.close())
+  let stored = 0
+  const fill = async () => {
+    for (; ; stored++) await file.append(settlement(`req_${stored}`, 3n))
+  }
+  await expect(fill()).rejects.toThrow('full')
+  expect(stored).toBeGreaterThan(100)
+  expect(statSync(file.path).size).toBeLessThanOrEqual(204_800)
+  const batch = file.page(0, 10_000)
+  expect(batch).toHaveLength(stored)
+  file.remove(batch.slice(0, 100).map(({ seq }) => seq))
+  await file.append(settlement('req_more', 3n))
+})
