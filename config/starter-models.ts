@@ -130,7 +130,7 @@ export const VENDORS: readonly StarterVendor[] = [
         upstream: 'gemini-3.1-flash-lite-image',
         name: 'Gemini 3.1 Flash-Lite Image',
         modality: 'image',
-        pricing: { ...perMillion('0.25', '1.50'), image_output: '30e-6' },
+        pricing: { ...perMillion('0.25', '1.50'), image_token: '0.25e-6', image_output: '30e-6' },
         capabilities: ['REFERENCES'],
       },
     },

@@ -52,7 +52,7 @@ const MOCK: Offer = {
     'mock/painter': {
       name: 'Painter',
       description: 'Paints everything in one colour.',
-      pricing: { prompt: '0.0000001', image_output: '0.0000004' },
+      pricing: { prompt: '0.0000001', image_token: '0.0000001', image_output: '0.0000004' },
       capabilities: ['STREAMING', 'REFERENCES'],
       deployments: [{ provider: 'mock', model: 'painter' }],
     },

@@ -68,7 +68,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'check',
     help: 'Validate configuration and plugins, and print the models.',
-    options: LOCAL,
+    options: { strict: { help: 'fail if there are warnings' }, ...LOCAL },
     run: async (args) => (await import('./local.ts')).check(args),
   },
   {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import type { Model } from '../models/catalog.ts'
+import { lint, type Finding } from '../models/lint.ts'
 import { createGateway } from '../gateway/gateway.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
@@ -23,12 +24,15 @@ export async function check(args: Arguments): Promise<void> {
   })
   const models = gateway.runtime.catalog.all()
   await gateway.close()
+  const findings = lint(models)
+  const warnings = findings.filter(({ level }) => level === 'warning')
   if (args.on.has('json')) {
-    process.stdout.write(toJson({ file, models: models.map(summaryOf) }))
-    return
+    process.stdout.write(toJson({ file, models: models.map(summaryOf), findings }))
+    return refuseWarnings(args, warnings.length)
   }
   const rows = models.map((model) => {
-    const { id, modality, free_tier, pricing, deployments } = summaryOf(model)
+    const { id, modality, free_tier, pricing, deployments, aliases } = summaryOf(model)
+    const { capabilities } = model
     const { overrides = [], ...base } = pricing
     const prices = [
       ...named(base),
@@ -36,13 +40,44 @@ export async function check(args: Arguments): Promise<void> {
         ({ min_prompt_tokens: from, ...own }) => `from ${from} tokens: ${named(own).join(', ')}`,
       ),
     ]
-    return [id, modality, free_tier ? 'free' : 'paid', deployments, prices]
+    const known = capabilities ? (capabilities.size > 0 ? 'list' : 'none') : 'unknown'
+    return [id, modality, free_tier ? 'free' : 'paid', known, aliases, deployments, prices]
   })
-  const headings = ['MODEL', 'MODALITY', 'TIER', 'DEPLOYMENTS', 'USD PER UNIT']
+  const headings = [
+    'MODEL',
+    'MODALITY',
+    'TIER',
+    'CAPABILITIES',
+    'ALIASES',
+    'DEPLOYMENTS',
+    'USD PER UNIT',
+  ]
   const count = models.length === 1 ? '1 model' : `${models.length} models`
   process.stdout.write(
     `${relative(process.cwd(), file)} is valid: ${count}.\n\n${table(headings, rows)}`,
   )
+  process.stdout.write(remarks(models, warnings))
+  refuseWarnings(args, warnings.length)
+}
+
+/** @throws CommandError if there are warnings and `--strict` is given */
+function refuseWarnings(args: Arguments, warnings: number): void {
+  if (!args.on.has('strict') || warnings === 0) return
+  throw new CommandError(`${warnings === 1 ? '1 warning' : `${warnings} warnings`} with --strict.`)
+}
+
+/** What stands under the table. */
+function remarks(models: readonly Model[], warnings: readonly Finding[]): string {
+  const unknown = models.filter(({ capabilities }) => capabilities === undefined).length
+  const hint =
+    unknown > 0 &&
+    `${unknown === 1 ? '1 model' : `${unknown} models`} with unknown capabilities: everything is ` +
+      'passed to the vendor. List them to have requests refused early.'
+  const lines = warnings.map(
+    ({ model, code, message }) => `warning: ${model}: ${message} (${code})`,
+  )
+  const shown = [...(hint ? [hint] : []), ...lines]
+  return shown.length === 0 ? '' : `\n${shown.join('\n')}\n`
 }
 
 /** Writes a configuration and an admin token. @throws CommandError if the file exists and `--force` is not given */
@@ -79,12 +114,14 @@ function named(prices: object): string[] {
   return Object.entries(prices).map(([name, price]) => `${name} ${price}`)
 }
 
-function summaryOf({ id, modality, freeTier, pricing, deployments }: Model) {
+function summaryOf({ id, modality, freeTier, pricing, deployments, ...model }: Model) {
   return {
     id,
     modality,
     free_tier: freeTier,
     pricing,
+    capabilities: model.capabilities ? [...model.capabilities] : null,
+    aliases: model.aliases,
     deployments: deployments.map((one) => one.id),
   }
 }

@@ -8,6 +8,8 @@ import { seed, welcome } from '../gateway/seed.ts'
 import { createGateway, type Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
 import { boundOutput } from './bounded-output.ts'
+import { lint } from '../models/lint.ts'
+import { priceChanges } from '../models/price-changes.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { Stop, type StopReason } from './stop.ts'
@@ -45,6 +47,7 @@ async function serveAt(where: ReturnType<typeof addressOf>, args: Arguments): Pr
   const gateway = await createGateway(loaded)
   const { log } = gateway.runtime
   if (gateway.runtime.catalog.all().length === 0) log.warn(NO_MODELS)
+  warnOfModels(gateway)
   let watcher: Awaited<ReturnType<typeof keepUpToDate>> | undefined
   const stop = new Stop({
     lost: gateway.runtime.ledger.lost,
@@ -133,14 +136,27 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'the host does not exist. Choose another one with --host or server.host.',
 }
 
+/** Logs what is probably not meant in the entries of models. */
+function warnOfModels({ runtime: { catalog, log } }: Gateway): void {
+  for (const { model, code, level, message } of lint(catalog.all())) {
+    if (level === 'warning') log.warn(`${code}: ${model}: ${message}`)
+  }
+}
+
 /** Applies changes of the configuration one after the other. */
 function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptions) {
   const { log } = gateway.runtime
   let working = Promise.resolve()
   const apply = async (next: LoadedConfig) => {
     try {
+      const before = gateway.runtime.catalog.all()
       await gateway.reload(next)
       log.info('the configuration was reloaded')
+      for (const { text, isSuspicious } of priceChanges(before, gateway.runtime.catalog.all())) {
+        if (isSuspicious) log.warn(`price-moved: ${text}`)
+        else log.info(`price: ${text}`)
+      }
+      warnOfModels(gateway)
     } catch (error) {
       refuse(error)
     }

@@ -71,11 +71,17 @@ export const duration = v.pipe(
   v.maxValue(MAX_SECONDS, DURATION),
 )
 
+/** A unit for more than this is a mistake, 10⁻¹⁸ USD. */
+const HIGHEST = parsePrice('1000')
 const PRICE = 'a decimal string such as "0.0000025"'
 /** Schema of a price: USD per unit, as text. */
 export const price = v.pipe(
   v.string(PRICE),
   v.check(isPrice, `${PRICE} with at most 18 fractional digits`),
+  v.check(
+    (text) => !isPrice(text) || parsePrice(text) <= HIGHEST,
+    'at most 1000 USD for one unit; prices per million are divided by a million',
+  ),
 )
 const optionalPrice = v.optional(price)
 const tokens = v.optional(v.pipe(v.number(), v.integer(), v.minValue(1, 'a whole number above 0')))

@@ -1,0 +1,151 @@
+/** Entries of the catalog that are valid and probably not meant: above all prices with a mistake in them. */
+import { formatPrice } from '../money/decimal.ts'
+import {
+  PRICE_NAMES,
+  pricesUpTo,
+  TIER_PRICE_NAMES,
+  type PriceName,
+  type Prices,
+} from '../money/prices.ts'
+import type { Model } from './catalog.ts'
+import { withoutVendor } from './names.ts'
+
+/** Something about a model that an operator should look at. */
+export interface Finding {
+  readonly model: string
+  readonly code: string
+  /** Notes are shown by `check` alone. */
+  readonly level: 'warning' | 'note'
+  readonly message: string
+}
+
+type Found = readonly [code: string, message: string]
+
+/** A price per token above it is probably one per million: 1,000 USD a million. 10⁻¹⁸ USD. */
+const HIGH = 10n ** 15n
+/** Prices with more digits than an amount are rounded in a bill. */
+const FINE = 10n ** 6n
+const PER_TOKEN = TIER_PRICE_NAMES.filter((name) => name !== 'request')
+
+/** What is probably not meant, in the order of the models. */
+export function lint(models: readonly Model[]): Finding[] {
+  const owners = new Map(models.flatMap(({ id, aliases }) => aliases.map((one) => [one, id])))
+  return models.flatMap((model) => {
+    const { id } = model
+    const warnings = [...priceWarnings(model), ...shadowed(id, owners)]
+    return [
+      ...warnings.map(
+        ([code, message]) => ({ model: id, code, level: 'warning', message }) as const,
+      ),
+      ...notes(model).map(
+        ([code, message]) => ({ model: id, code, level: 'note', message }) as const,
+      ),
+    ]
+  })
+}
+
+function priceWarnings(model: Model): Found[] {
+  const { prices } = model
+  const [base, ...tiers] = pricesUpTo(prices, Infinity) as [Prices, ...Prices[]]
+  return [
+    ...high(base, {}),
+    ...tiers.flatMap((tier) => high(tier, base)),
+    ...fine(base),
+    ...zero(model),
+    ...order(base),
+    ...tiers.flatMap((tier) => tierOrder(tier, base)),
+    ...modal(model),
+  ]
+}
+
+/** @param base prices that were looked at before */
+function high(list: Prices, base: Prices): Found[] {
+  return PER_TOKEN.flatMap((name): Found[] => {
+    const price = list[name]
+    if (price === undefined || price <= HIGH || price === base[name]) return []
+    const message = `${name} ${formatPrice(price)} is above 0.001 USD a token: is it a price per million?`
+    return [['price-high', message]]
+  })
+}
+
+function fine(list: Prices): Found[] {
+  const names = PRICE_NAMES.filter((name) => (list[name] ?? 0n) % FINE !== 0n)
+  const message = `${names.join(', ')}: more than 12 fractional digits, so that bills are rounded up`
+  return names.length > 0 ? [['price-fine', message]] : []
+}
+
+function zero({ freeTier, prices }: Model): Found[] {
+  const known = PRICE_NAMES.filter((name) => prices[name] !== undefined)
+  if (known.every((name) => prices[name] === 0n)) {
+    if (freeTier) return []
+    return [['price-zero', 'all prices are 0, and the model is not on the free tier']]
+  }
+  const { prompt, completion } = prices
+  if (prompt === undefined || completion === undefined) return []
+  if ((prompt === 0n) === (completion === 0n)) return []
+  return [['price-zero', `${prompt === 0n ? 'prompt' : 'completion'} is 0, and the other is not`]]
+}
+
+function order({ prompt, completion, ...rest }: Prices): Found[] {
+  const { input_cache_read: read, input_cache_write: write, input_cache_write_1h: hour } = rest
+  return [
+    ...below(prompt, read, 'input_cache_read is above prompt'),
+    ...below(hour, write, 'input_cache_write_1h is below input_cache_write'),
+    ...(completion === 0n ? [] : below(completion, prompt, 'completion is below prompt')),
+  ]
+}
+
+/** A warning where the first price is below the second one. */
+function below(first: bigint | undefined, second: bigint | undefined, message: string): Found[] {
+  const wrong = first !== undefined && second !== undefined && first < second
+  return wrong ? [['price-order', message]] : []
+}
+
+function tierOrder(tier: Prices, base: Prices): Found[] {
+  const lower = PER_TOKEN.filter((name) => (tier[name] ?? 0n) < (base[name] ?? 0n))
+  const rises = (tier.prompt ?? 0n) > (base.prompt ?? 0n)
+  const left = (['completion', 'input_cache_read'] as const).filter(
+    (name: PriceName) => rises && base[name] !== undefined && tier[name] === base[name],
+  )
+  return [
+    ...lower.map((name): Found => ['price-order', `${name} is lower for long prompts`]),
+    ...left.map((name): Found => [
+      'price-order',
+      `prompt rises for long prompts, and ${name} does not`,
+    ]),
+  ]
+}
+
+function modal({ capabilities, prices, modality }: Model): Found[] {
+  const found: Found[] = []
+  if (modality === 'chat' && capabilities?.has('AUDIO_INPUT') && prices.audio === undefined) {
+    found.push(['modal-price', 'takes sound, and "audio" has no price: it costs as much as text'])
+  }
+  const byToken = prices.image === undefined && prices.image_token === undefined
+  if (modality === 'image' && capabilities?.has('REFERENCES') && byToken) {
+    found.push([
+      'modal-price',
+      'takes images, and "image_token" has no price: they cost as much as text',
+    ])
+  }
+  return found
+}
+
+/** A name without its vendor that another model has as an alias. */
+function shadowed(id: string, owners: ReadonlyMap<string, string>): Found[] {
+  const name = withoutVendor(id)
+  const owner = owners.get(name)
+  if (owner === undefined || owner === id) return []
+  return [['shadowed', `"${name}" means ${owner}, which has it as an alias`]]
+}
+
+function notes({ capabilities, contextLength, modality }: Model): Found[] {
+  return [
+    ...(capabilities
+      ? []
+      : [['capabilities-unknown', 'everything is passed to the vendor'] satisfies Found]),
+    ...(modality === 'chat' && contextLength === undefined
+      ? [['window-unknown', 'no context_length: clients are not told it'] satisfies Found]
+      : []),
+  ]
+}
