@@ -91,7 +91,7 @@ export class NormalizeImages implements Step<ImageEvent, ImagePart> {
     const known: Record<string, string> = {}
     if (BACKGROUNDS.has(said.background)) known.background = said.background!
     if (FORMATS.includes(format!)) known.output_format = format!
-    if (SIZE.test(said.size ?? '')) known.size = said.size!
+    if (typeof said.size === 'string' && SIZE.test(said.size)) known.size = said.size
     if (QUALITIES.includes(said.quality!)) known.quality = said.quality!
     const asked = { size, quality, background, output_format: output_format ?? 'png' }
     return { known, all: { ...asked, ...known } }

@@ -25,8 +25,17 @@ export function toRequestedFormat(
   rate: number | undefined,
   format: Format,
 ): Flow<Uint8Array> {
-  const made = rate === undefined ? bytes : madeOf(bytes, rate, format)
+  const checked = bytes.through<Uint8Array>({ push: passBytes })
+  const made = rate === undefined ? checked : madeOf(checked, rate, format)
   return made.through(new ContainerCheck(format))
+}
+
+/** @throws UpstreamFailure for a piece that is not bytes: nothing was charged yet if it is the first */
+function passBytes(piece: unknown, emit: (bytes: Uint8Array) => void): void {
+  if (!(piece instanceof Uint8Array)) {
+    throw brokenAnswer('The model provider sent something that is not bytes.')
+  }
+  emit(piece)
 }
 
 function madeOf(samples: Flow<Uint8Array>, rate: number, format: Format): Flow<Uint8Array> {
