@@ -10,6 +10,7 @@ const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
   'fuzz-http': ['--short'],
   'fuzz-json': ['--short'],
   'fuzz-vendor': ['--short'],
+  'fuzz-plugin': ['--short'],
   soak: ['--short'],
   'edge-money': ['--short'],
   embedded: undefined,
