@@ -61,7 +61,7 @@ beforeEach(() => {
 const QUESTION = { role: 'user', content: 'Look.' }
 const PICTURE = {
   role: 'user',
-  content: [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }],
+  content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } }],
 }
 const SOUND = {
   role: 'user',
