@@ -20,7 +20,7 @@ interface Case {
 }
 
 const options = readOptions({
-  short: { count: 5_000, seconds: 30 },
+  short: { count: 5_000, seconds: 15 },
   long: { count: 2_000_000, seconds: 7200 },
 })
 const run = new Run('fuzz-http', options)

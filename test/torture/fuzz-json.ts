@@ -26,7 +26,7 @@ interface Case {
 }
 
 const options = readOptions({
-  short: { count: 20_000, seconds: 40 },
+  short: { count: 20_000, seconds: 20 },
   long: { count: 1_000_000, seconds: 7200 },
 })
 const run = new Run('fuzz-json', options)

@@ -55,7 +55,7 @@ const LANES = 12
 /** No bill of these short answers comes near it. */
 const MOST = parsePico('1000')
 const options = readOptions({
-  short: { count: 5_000, seconds: 40 },
+  short: { count: 5_000, seconds: 25 },
   long: { count: 1_000_000, seconds: 7200 },
 })
 const run = new Run('fuzz-vendor', options)
