@@ -1,5 +1,14 @@
 /** What a provider may say in a delta: members of another type would break the libraries of clients. */
-import { anything, integer, list, object, passing, text, variant } from '../../errors/checks.ts'
+import {
+  anything,
+  filledText,
+  integer,
+  list,
+  object,
+  passing,
+  text,
+  variant,
+} from '../../errors/checks.ts'
 import { brokenAnswer } from '../../errors/errors.ts'
 import type { ChatDelta } from '../../plugin.ts'
 
@@ -31,7 +40,7 @@ const detail = variant('type', {
 
 const offset = integer(0, Number.MAX_SAFE_INTEGER)
 const citation = object(
-  { url: text, title: text, start_index: offset, end_index: offset, content: text },
+  { url: filledText, title: text, start_index: offset, end_index: offset, content: text },
   ['url', 'title', 'start_index', 'end_index'],
 )
 const annotation = variant('type', {

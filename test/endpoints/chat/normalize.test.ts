@@ -413,7 +413,14 @@ describe('conform', () => {
   it('leaves out citations and reasoning details that clients cannot read', async () => {
     const url_citation = { url: 'https://a', title: '', start_index: 0, end_index: 0 }
     const good = { type: 'url_citation', url_citation }
-    const bad = [null, 7, { type: 'x' }, { type: 'url_citation' }, { ...good, url_citation: {} }]
+    const bad = [
+      null,
+      7,
+      { type: 'x' },
+      { type: 'url_citation' },
+      { ...good, url_citation: {} },
+      { ...good, url_citation: { ...url_citation, url: '' } },
+    ]
     const details = [{ type: 'reasoning.text', text: 'hm', index: 0 }, { type: 'z' }, { text: 1 }]
     const delta = { annotations: [...bad, good], reasoning_details: details } as ChatDelta
     const chunks = await run([says({ content: 'a' }), says(delta, 'stop'), done])
