@@ -200,6 +200,8 @@ function configuration(): UserConfig {
     },
     search: { engines: { damaged: { use: search, price: '0.005' } } },
     models: Object.fromEntries(models),
+    // A plugin that ignores its signal ends by the gateway's own deadlines.
+    server: { requestTimeout: 3, streamTimeout: 3 },
     routing: { cooldown: 0, attempts: 1 },
     log: { level: 'error' },
   } as unknown as UserConfig
