@@ -12,6 +12,7 @@ import {
   type KitOptions,
   type KitReport,
 } from './fixture.ts'
+import { schemaViolations } from './shapes.ts'
 import { checkAnswer, checkCutOff, checkCuts, checkRules } from './checks/answers.ts'
 import { checkFailures, checkSecrets } from './checks/failures.ts'
 import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/disconnects.ts'
@@ -146,8 +147,9 @@ async function checkSamples(
     const others = NEEDS_TRANSCRIPTS.filter((name) => name !== rules.name)
     return [rules, ...others.map((name) => skipped(name, null, NO_UPSTREAM))]
   }
-  // A provider that reads any text of the sample reads this format.
-  if (choicesIn(outcome.completion)[0]?.text) return checkCases(fixture, samples)
+  // A provider that reads any text of the sample, or hands over malformed parts of it, reads this format.
+  const reads = choicesIn(outcome.completion)[0]?.text || schemaViolations(outcome.raw).length > 0
+  if (reads) return checkCases(fixture, samples)
   const why = "it does not read a vendor in OpenAI's form; write transcripts (--transcripts)"
   return NEEDS_TRANSCRIPTS.map((name) => skipped(name, null, why))
 }

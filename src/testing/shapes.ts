@@ -107,6 +107,11 @@ export type WellFormed = v.InferOutput<typeof chunkSchema>
 
 const text = v.nullish(v.string())
 
+/** A citation that a client can read; annotations of other types pass. */
+const providerAnnotation = v.looseObject({
+  url_citation: v.optional(v.looseObject({ url: v.string(), title: v.string() })),
+})
+
 /** What the gateway relies on in chunks of a provider. */
 const providerChunk = v.looseObject({
   choices: v.optional(
@@ -120,7 +125,7 @@ const providerChunk = v.looseObject({
             reasoning: text,
             reasoning_details: v.nullish(v.array(v.looseObject({}))),
             tool_calls: v.nullish(v.array(v.looseObject({}))),
-            annotations: v.nullish(v.array(v.looseObject({}))),
+            annotations: v.nullish(v.array(providerAnnotation)),
           }),
         ),
         finish_reason: text,

@@ -254,6 +254,9 @@ export function describeVendors(connect: (baseURL: string, apiKey: string) => Li
   })
 }
 
+/** Whether the recorded answer has the vendor's own counts. */
+const countsTokens = ({ body }: Recording): boolean => /"usage(Metadata)?":\s*\{/.test(String(body))
+
 /**
  * Describes that a library tells the same of every recorded answer as the gateway's answer says. What that has to say is
  * tested with the providers.
@@ -293,7 +296,10 @@ export function describeRecordings(connect: (baseURL: string, apiKey: string) =>
       if (library.showsThoughts) expect(answer.thoughts).toBe(said.reasoning)
       // LangChain leaves out a count of 0.
       const { promptTokens = 0, completionTokens = 0 } = answer
-      expect(promptTokens + completionTokens).toBe(said.totalTokens)
+      const total = promptTokens + completionTokens
+      // The tools that the library sent count where the vendor counts nothing.
+      if (tools.length === 0 || countsTokens(recording)) expect(total).toBe(said.totalTokens)
+      else expect(total).toBeGreaterThan(said.totalTokens!)
     })
   })
 }

@@ -97,7 +97,7 @@ describe.concurrent('each check can fail', () => {
       'stream rules',
       'cites without an address',
       { chunk: adding({ annotations: [{ type: 'url_citation', url_citation: { title: '' } }] }) },
-      /chunk \d+: .*url_citation\.url is undefined/,
+      /part \d+ of the provider: .*url_citation\.url is undefined/,
     ],
     [
       'stream rules',

@@ -384,6 +384,8 @@ class FailoverSource implements Source<any> {
   #failureOf(error: unknown): unknown {
     const { aborted } = this.#call
     if (aborted) return aborted
+    // The attempt was given up: no plugin is at fault.
+    if (error instanceof ClientDisconnected) return error
     if (UpstreamFailure.is(error)) {
       const { endpoint, runtime } = this.#call
       return error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
