@@ -155,3 +155,16 @@ const SHOWN_AS: Partial<Record<UsageLine['source'], CostMember>> = {
 function isPlain(amount: Pico): boolean {
   return amount >= 1_000_000n && amount <= 999_999_999_999_999n
 }
+
+/** The sum of top-ups as it is stored: exact up to MAX_AMOUNT, so that no number of top-ups can overflow it. */
+export function countedOn(paidIn: Pico): Pico {
+  return paidIn < MAX_AMOUNT ? paidIn : MAX_AMOUNT
+}
+
+/** @throws RangeError for an amount below `least` or above MAX_AMOUNT. @param what names the amount in the message */
+export function checkAmount(what: string, amount: Pico, least?: Pico): void {
+  if (amount <= MAX_AMOUNT && (least === undefined || amount >= least)) return
+  const lower = least === undefined ? '' : least === 0n ? 'at least 0 and ' : 'above 0 and '
+  const upper = `at most ${formatPico(MAX_AMOUNT)} USD`
+  throw new RangeError(`${what} has to be ${lower}${upper}, not ${formatPico(amount)}`)
+}

@@ -1,6 +1,8 @@
 /**
  * The pipeline: a request becomes a Call; stages, in layers, take the Call in and hand a Reply back. A Reply is a pulled
  * sequence of parts, so that streamed and whole answers of every endpoint take the same way.
+ *
+ * Above 450 lines: these types name each other, and a file for the Call alone would be a circle with this one.
  */
 import type { ConsolaInstance } from 'consola'
 import type { Account, Accounts, Key } from '../accounts/accounts.ts'

@@ -2,11 +2,13 @@
  * One account in memory, as admission needs it: balance, spend, limits, leases and holds. Rows and receipts are not here:
  * the engine stores them, and keeps one book per account as a mirror of their sums.
  */
-import { type Pico, formatPico, MAX_AMOUNT } from '../../money/money.ts'
+import { type Pico, checkAmount, countedOn, formatPico, MAX_AMOUNT } from '../../money/money.ts'
 import {
   DAY_MS,
+  KeyBook,
   RateLog,
   type Clock,
+  type WindowSpend,
   addSpend,
   addTo,
   spendName,
@@ -33,9 +35,6 @@ import {
   type Settlement,
   TIGHT_CEILINGS,
 } from './ledger.ts'
-
-/** Days, and months, for which a key's spend is kept. A cap needs one of each, late settlements a few more. */
-const KEPT_WINDOWS = 40
 
 /** Answer for an unknown account or key, and for a lower revision. */
 export const STALE: Admission = { ok: false, why: 'stale' }
@@ -421,54 +420,6 @@ export class AccountBook {
   }
 }
 
-/** A key's spend in one window; `held` belongs to running calls. */
-interface WindowSpend {
-  settled: Pico
-  held: Pico
-}
-
-/** A key's part of an account book. */
-class KeyBook {
-  readonly id: string
-  limits: KeyLimits | undefined = undefined
-  revision = -Infinity
-  running = 0
-  /** Sum of the ceilings of its running calls, of all windows. */
-  ceilings: Pico = 0n
-  readonly log = new RateLog()
-  readonly lifetime: WindowSpend = { settled: 0n, held: 0n }
-  readonly #days = new Map<string, WindowSpend>()
-  readonly #months = new Map<string, WindowSpend>()
-
-  constructor(id: string) {
-    this.id = id
-  }
-
-  /** @param name `lifetime`, a day `YYYYMMDD` or a month `YYYYMM` */
-  window(name: string): WindowSpend {
-    if (name === 'lifetime') return this.lifetime
-    const windows = name.length === 6 ? this.#months : this.#days
-    const found = windows.get(name)
-    if (found) return found
-    const spend = { settled: 0n, held: 0n }
-    windows.set(name, spend)
-    // Drops the earliest window, not the oldest entry: a dropped window can then never come back and count from zero.
-    if (windows.size > KEPT_WINDOWS) windows.delete([...windows.keys()].sort()[0]!)
-    return spend
-  }
-
-  /** The three windows in which the money of a day counts. */
-  windows(day: string): readonly [lifetime: WindowSpend, day: WindowSpend, month: WindowSpend] {
-    return [this.lifetime, this.window(day), this.window(windowOf('month', day))]
-  }
-
-  *named(): Generator<readonly [name: string, spend: WindowSpend]> {
-    yield ['lifetime', this.lifetime]
-    yield* this.#days
-    yield* this.#months
-  }
-}
-
 /** @throws RangeError for amounts out of their bounds, and a ceiling below what is expected */
 export function checkHold({ expected, ceiling }: Pick<HoldRequest, 'expected' | 'ceiling'>): void {
   checkAmount('a hold', expected, 0n)
@@ -478,23 +429,10 @@ export function checkHold({ expected, ceiling }: Pick<HoldRequest, 'expected' | 
   throw new RangeError(`the ceiling of a hold has to be at least what is expected: ${amounts}`)
 }
 
-/** The sum of top-ups as it is stored: exact up to MAX_AMOUNT, so that no number of top-ups can overflow it. */
-export function countedOn(paidIn: Pico): Pico {
-  return paidIn < MAX_AMOUNT ? paidIn : MAX_AMOUNT
-}
-
 /** The smaller of the two amounts of an exposure. The share is a double, and so is its product. */
 export function exposed({ share, most }: Exposure, of: Pico): Pico {
   const part = BigInt(Math.floor(share * Number(of)))
   return part < most ? part : most
-}
-
-/** @throws RangeError for an amount below `least` or above MAX_AMOUNT. @param what names the amount in the message */
-export function checkAmount(what: string, amount: Pico, least?: Pico): void {
-  if (amount <= MAX_AMOUNT && (least === undefined || amount >= least)) return
-  const lower = least === undefined ? '' : least === 0n ? 'at least 0 and ' : 'above 0 and '
-  const upper = `at most ${formatPico(MAX_AMOUNT)} USD`
-  throw new RangeError(`${what} has to be ${lower}${upper}, not ${formatPico(amount)}`)
 }
 
 /** @throws RangeError for a rate or concurrency that is not a whole number of at least 1 */

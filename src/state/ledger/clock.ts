@@ -1,6 +1,6 @@
 /** Time, and the windows in which the ledger counts: admissions by the last minute; spend by lifetime, UTC day and UTC month. */
 import type { Pico } from '../../money/money.ts'
-import type { CapScope, Discrepancy, RateStatus } from './ledger.ts'
+import type { CapScope, Discrepancy, KeyLimits, RateStatus } from './ledger.ts'
 
 export const DAY_MS = 86_400_000
 
@@ -244,4 +244,55 @@ class Buckets {
 /** When every entry of a second is at least a minute old. */
 function leavesAt(second: number): number {
   return (second + BUCKETS) * 1000
+}
+
+/** Days, and months, for which a key's spend is kept. A cap needs one of each, late settlements a few more. */
+const KEPT_WINDOWS = 40
+
+/** A key's spend in one window; `held` belongs to running calls. */
+export interface WindowSpend {
+  settled: Pico
+  held: Pico
+}
+
+/** A key's part of an account book: its limits, its starts and its spend. */
+export class KeyBook {
+  readonly id: string
+  limits: KeyLimits | undefined = undefined
+  revision = -Infinity
+  running = 0
+  /** Sum of the ceilings of its running calls, of all windows. */
+  ceilings: Pico = 0n
+  readonly log = new RateLog()
+  readonly lifetime: WindowSpend = { settled: 0n, held: 0n }
+  readonly #days = new Map<string, WindowSpend>()
+  readonly #months = new Map<string, WindowSpend>()
+
+  constructor(id: string) {
+    this.id = id
+  }
+
+  /** @param name `lifetime`, a day `YYYYMMDD` or a month `YYYYMM` */
+  window(name: string): WindowSpend {
+    if (name === 'lifetime') return this.lifetime
+    const windows = name.length === 6 ? this.#months : this.#days
+    const found = windows.get(name)
+    if (found) return found
+    const spend = { settled: 0n, held: 0n }
+    windows.set(name, spend)
+    // Drops the earliest window, not the oldest entry: a dropped window can then never come back and count from zero.
+    if (windows.size > KEPT_WINDOWS) windows.delete([...windows.keys()].sort()[0]!)
+    return spend
+  }
+
+  /** The three windows in which the money of a day counts. */
+  windows(day: string): readonly [lifetime: WindowSpend, day: WindowSpend, month: WindowSpend] {
+    return [this.lifetime, this.window(day), this.window(windowOf('month', day))]
+  }
+
+  *named(): Generator<readonly [name: string, spend: WindowSpend]> {
+    yield ['lifetime', this.lifetime]
+    yield* this.#days
+    yield* this.#months
+  }
 }

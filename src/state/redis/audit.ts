@@ -1,6 +1,5 @@
 /** Compares the book of an account in Redis with its rows. */
-import type { Pico } from '../../money/money.ts'
-import { countedOn } from '../ledger/book.ts'
+import { countedOn, type Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
 import { addSpend, addTo, compareSums, spendName } from '../ledger/clock.ts'
 import { totalsIn, type DatedRow, type Snapshot } from './rows.ts'

@@ -1,6 +1,5 @@
 /** Adds up an account's rows, and compares the result with the stored sums. */
-import type { Pico } from '../../money/money.ts'
-import { countedOn } from '../ledger/book.ts'
+import { countedOn, type Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
 import { addSpend, addTo, compareSums, spendName } from '../ledger/clock.ts'
 import type { SpendColumns, Sql, TotalColumns } from './sql.ts'

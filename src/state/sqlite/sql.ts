@@ -1,7 +1,6 @@
 /** The SQL statements of the store, and the shapes of its rows. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import { MAX_AMOUNT, type Pico } from '../../money/money.ts'
-import { checkAmount } from '../ledger/book.ts'
+import { MAX_AMOUNT, checkAmount, type Pico } from '../../money/money.ts'
 import type { KeyLimits, LedgerRow, LimitsItem, RowItem } from '../ledger/ledger.ts'
 import { windowOf } from '../ledger/clock.ts'
 
