@@ -94,7 +94,7 @@ describe('a search', () => {
   })
 
   it('is for the last user message, with all its text parts', async () => {
-    const image = { type: 'image_url', image_url: { url: 'https://x.example/y.png' } }
+    const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } }
     const text = (one: string) => ({ type: 'text', text: one })
     const messages = [
       user('An older question'),
@@ -107,7 +107,7 @@ describe('a search', () => {
   })
 
   it('is not made without text to search for', async () => {
-    const image = { type: 'image_url', image_url: { url: 'https://x.example/y.png' } }
+    const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } }
     const messages = [user('An older question'), { role: 'user', content: [image] }]
     let answer: any
     const asked = await searchesDuring(async () => (answer = await g.t.chat({ ...ASK, messages })))

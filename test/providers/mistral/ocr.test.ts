@@ -26,7 +26,7 @@ beforeAll(async () => {
     deployments: [{ provider: 'mistral', model: 'ocr-1', ...deployment }],
   })
   t = await createTestGateway({
-    providers: { mistral: { use: 'mistral', options } },
+    providers: { mistral: { use: 'mistral', options, privateUrls: true } },
     models: {
       'mistral/ocr': model({}),
       'mistral/plain': model({ options: { omit: ['include_blocks'] } }),
