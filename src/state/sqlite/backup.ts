@@ -1,7 +1,7 @@
 /** Beside a ledger that is in use: dated copies, and a check of its pages. Each in a thread of its own. */
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { BackupJob } from './backup-worker.ts'
@@ -38,12 +38,13 @@ export async function copyLedger({ folder, day, keep, signal }: CopyOptions): Pr
 }
 
 /**
- * Checks the pages of a ledger.
+ * Checks the pages of a ledger, unless another file takes its place.
  * @returns what is damaged, if anything is
  * @throws Error when it cannot be read; the reason of the signal
  */
 export async function checkPages(file: string, signal: AbortSignal): Promise<string | undefined> {
-  return (await run('./check-worker', file, signal)) as string | undefined
+  const { ino: inode } = await stat(file)
+  return (await run('./check-worker', { file, inode }, signal)) as string | undefined
 }
 
 /** Runs a script in a thread until it ends. @returns its last message */
