@@ -5,7 +5,7 @@
 import { loadConfig as readWithC12 } from 'c12'
 import { watch as watchFolder, type FSWatcher } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
-import { dirname, extname, join, relative, resolve } from 'node:path'
+import { dirname, extname, join, relative, resolve, sep } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import * as v from 'valibot'
 import { lacks } from '../models/capabilities.ts'
@@ -121,7 +121,7 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
   }
 
   const config = await validate(resolved, label)
-  const otherDataFolders = placeState(config, directory, environment, options)
+  const otherDataFolders = placeState(config, file, directory, environment, options)
   const { secrets } = resolved
   return { config, file, directory, secrets, folders: [...folders], otherDataFolders }
 }
@@ -132,6 +132,7 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
  */
 function placeState(
   { state }: Config,
+  file: string,
   directory: string,
   environment: Environment,
   { cwd = process.cwd(), builtIn, data }: LoadOptions,
@@ -144,8 +145,9 @@ function placeState(
   const configured = resolve(directory, state.path)
   state.path = chosen ? resolve(cwd, chosen) : configured
   if (data) return []
-  // Earlier versions kept the ledger of the built-in configuration beside it.
-  const earlier = builtIn === undefined ? [] : [resolve(dirname(builtIn), '..', DATA_FOLDER)]
+  // Earlier versions kept the ledger of a package's own configuration inside the package.
+  const packaged = file === builtIn && file.split(sep).includes('node_modules')
+  const earlier = packaged ? [resolve(dirname(file), '..', DATA_FOLDER)] : []
   const places = [configured, resolve(directory, DATA_FOLDER), resolve(cwd, DATA_FOLDER)]
   return [...new Set([...places, ...earlier])].filter((place) => place !== state.path)
 }

@@ -1,7 +1,7 @@
 import { rename, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { buildCatalog } from '../../src/models/catalog.ts'
 import {
@@ -160,6 +160,21 @@ describe('the file', () => {
     expect(loaded.directory).toBe(cwd)
     await writeFile(join(cwd, 'gateway.config.yaml'), withPort(3))
     expect((await loadConfig({ cwd, builtIn, env: {} })).config.server.port).toBe(3)
+  })
+
+  it('of an installed package may have left a ledger beside it; a checkout and other files have not', async () => {
+    const places = async (below: string, own: Record<string, string> = {}) => {
+      const root = await folder({ [`${below}/config/gateway.config.yaml`]: withPort(9) })
+      const builtIn = join(root, below, 'config/gateway.config.yaml')
+      const cwd = await folder(own)
+      const { otherDataFolders } = await loadConfig({ cwd, builtIn, env: {} })
+      return otherDataFolders.map((place) => relative(root, place))
+    }
+    expect(await places('node_modules/sluicegate')).toEqual(['node_modules/sluicegate/data'])
+    expect(await places('checkout')).toEqual([])
+    expect(await places('node_modules/sluicegate', { 'gateway.config.yaml': withPort(3) })).toEqual(
+      [],
+    )
   })
 
   it('has to exist', async () => {
