@@ -1,5 +1,6 @@
 /** Content of messages as parts of the Responses API. */
 import type { Host } from '../../src/plugin.ts'
+import { asDataUrl, fileNameOf, isAddress } from '../shared/files.ts'
 
 /** A part of an input message, or of the output of a tool. */
 export type InputPart =
@@ -40,50 +41,8 @@ export function notTaken(type: string, expected: string, path: string, fail: Hos
 }
 
 function toFile({ file_data, filename }: { file_data: string; filename?: string }): InputPart {
-  if (/^https?:/i.test(file_data)) return { type: 'input_file', file_url: file_data }
-  const data = /^data:/i.test(file_data)
-    ? file_data
-    : `data:${mediaTypeOf(file_data, filename)};base64,${file_data}`
+  if (isAddress(file_data)) return { type: 'input_file', file_url: file_data }
+  const data = asDataUrl(file_data, filename)
   // The vendor requires a name.
-  return { type: 'input_file', filename: filename || `file.${extensionOf(data)}`, file_data: data }
-}
-
-/** Beginnings of files. */
-const BEGINNINGS: readonly (readonly [bytes: string, type: string])[] = [
-  ['%PDF', 'application/pdf'],
-  ['\x89PNG', 'image/png'],
-  ['\xff\xd8\xff', 'image/jpeg'],
-  ['GIF8', 'image/gif'],
-]
-
-const TYPES: Readonly<Record<string, string>> = {
-  csv: 'text/csv',
-  docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
-  gif: 'image/gif',
-  html: 'text/html',
-  jpg: 'image/jpeg',
-  json: 'application/json',
-  md: 'text/markdown',
-  pdf: 'application/pdf',
-  png: 'image/png',
-  pptx: 'application/vnd.openxmlformats-officedocument.presentationml.presentation',
-  txt: 'text/plain',
-  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-  xml: 'application/xml',
-}
-
-/** The type of a file in plain base64: by its first bytes, then by its name. */
-function mediaTypeOf(base64: string, filename = ''): string {
-  const bytes = Buffer.from(base64.slice(0, 16), 'base64').toString('latin1')
-  const extension = filename.slice(filename.lastIndexOf('.') + 1).toLowerCase()
-  return (
-    BEGINNINGS.find(([beginning]) => bytes.startsWith(beginning))?.[1] ??
-    TYPES[extension] ??
-    'application/pdf'
-  )
-}
-
-function extensionOf(dataUrl: string): string {
-  const type = dataUrl.slice('data:'.length, dataUrl.search(/[;,]/)).toLowerCase()
-  return Object.keys(TYPES).find((extension) => TYPES[extension] === type) ?? 'pdf'
+  return { type: 'input_file', filename: filename || fileNameOf(data), file_data: data }
 }
