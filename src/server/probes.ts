@@ -43,11 +43,11 @@ export function answerProbe(
 
 /** Vendors do not count: their outage hits every replica alike, and clients need the answer that names it. */
 function notReady({ runtime, bodies, stopping, faulty }: Gateway): Reason[] {
-  const { ok, outbox } = runtime.ledger.health()
+  const { ok, outbox, outboxFault } = runtime.ledger.health()
   return [
     ...(stopping ? (['draining'] as const) : []),
-    ...(ok ? [] : (['ledger'] as const)),
-    ...(!ok && outbox > 0 ? (['outbox'] as const) : []),
+    ...(ok || outboxFault ? [] : (['ledger'] as const)),
+    ...(outboxFault || (!ok && outbox > 0) ? (['outbox'] as const) : []),
     ...(bodies.exhausted ? (['memory'] as const) : []),
     ...(faulty ? (['fault'] as const) : []),
   ]

@@ -1,38 +1,43 @@
 /** A small disk that a test can fill. Only root may mount it. */
 import { spawnSync } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { folder } from '../_folder.ts'
 
-const SIZE = '4m'
-const BLOCK = Buffer.alloc(4096, 'x')
+const SMALL_MIB = 4
+/** Blocks to fill it with, the largest first. */
+const BLOCKS = [2 ** 20, 4096, 1].map((size) => Buffer.alloc(size, 'x'))
 
-/** A disk of a few megabytes. */
+/** A disk of its own. */
 export interface Disk {
   readonly path: string
-  /** Fills the disk. */
-  fill(): void
+  /** Fills the disk. @param spareMib how much stays free */
+  fill(spareMib?: number): void
   /** Frees the space again. */
   empty(): void
 }
 
 /** A disk that is unmounted with the test. */
-export async function mountDisk(): Promise<Disk> {
+export async function mountDisk(mib = SMALL_MIB): Promise<Disk> {
   const path = join(await folder({}), 'disk')
   mkdirSync(path)
-  const mount = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE}`, 'tmpfs', path])
+  const mount = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${mib}m`, 'tmpfs', path])
   if (mount.status !== 0) throw new Error(`mount: ${mount.stderr}`)
   // Lazily, because a failed test may have files open.
   onTestFinished(() => void spawnSync('umount', ['-l', path]))
   const filler = join(path, 'filler')
   return {
     path,
-    fill() {
+    fill(spareMib = 0) {
       const file = openSync(filler, 'a')
+      const hasRoomFor = (bytes: number) => {
+        const { bavail, bsize } = statfsSync(path)
+        return spareMib === 0 || bavail * bsize >= spareMib * 2 ** 20 + bytes
+      }
       try {
-        for (const size of [BLOCK.length, 1]) {
-          while (takes(file, size));
+        for (const block of BLOCKS) {
+          while (hasRoomFor(block.length) && takes(file, block));
         }
       } finally {
         closeSync(file)
@@ -42,9 +47,9 @@ export async function mountDisk(): Promise<Disk> {
   }
 }
 
-function takes(file: number, size: number): boolean {
+function takes(file: number, block: Buffer): boolean {
   try {
-    return writeSync(file, BLOCK, 0, size) > 0
+    return writeSync(file, block) > 0
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return false
     throw error

@@ -356,8 +356,10 @@ export interface Ledger {
 
 /** What operators see of an engine. */
 export interface LedgerHealth {
-  /** Whether calls are admitted: the store can be written, and no settlement is deferred. */
+  /** Whether calls are admitted: the store and the outbox can be written, and no settlement is deferred. */
   readonly ok: boolean
+  /** Present where the outbox alone is why no calls are admitted: it cannot be written. */
+  readonly outboxFault?: true
   /** Settlements that the store has not confirmed. */
   readonly outbox: number
   /** How long the oldest of them has waited. */

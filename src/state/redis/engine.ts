@@ -284,7 +284,9 @@ export class RedisLedger implements Ledger {
 
   health(): LedgerHealth {
     const { waiting, oldestMs } = this.#outbox.health()
-    return { ok: this.#connection.ok && this.#outbox.ok, outbox: waiting, oldestMs }
+    const { ok } = this.#connection
+    const health = { ok: ok && this.#outbox.ok, outbox: waiting, oldestMs }
+    return ok && !this.#outbox.isWritable ? { ...health, outboxFault: true } : health
   }
 
   /** A store that does not answer may come back. */

@@ -6,10 +6,12 @@
  * admitted, and once per turn of the event loop.
  */
 import { mkdirSync, readdirSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Settlement } from '../ledger/ledger.ts'
 import { createFile, lockFile, transact } from '../sqlite/file.ts'
+import { Reserve, RESERVE_USED } from '../sqlite/reserve.ts'
 
 /** A settlement in the file. */
 export interface PendingSettlement {
@@ -29,6 +31,9 @@ interface Append {
 const NAME = /^outbox-(\d+)\.db$/
 /** Where no limit is configured. */
 const MOST_BYTES = 2 ** 30
+const AT_LIMIT = 'it has reached state.outboxLimit'
+/** Larger than what a file system puts into the entry of a file itself. */
+const PROBE = Buffer.alloc(4096)
 /** How long to wait for a lock: an operator may be reading the file. */
 const BUSY_TIMEOUT_MS = 2000
 
@@ -51,7 +56,10 @@ export class OutboxFile {
   readonly #db: DatabaseSync
   readonly #lock: DatabaseSync
   readonly #sql: ReturnType<typeof prepare>
+  readonly #reserve: Reserve
+  readonly #mostPages: number
   #appends: Append[] = []
+  #fault: string | undefined
 
   /**
    * Takes the first file of the folder that no process has, and moves the settlements of other such files into it.
@@ -69,6 +77,7 @@ export class OutboxFile {
         if (!other) continue
         own.#adopt(other)
         other.close()
+        other.#reserve.remove()
       }
       return own
     } catch (error) {
@@ -95,9 +104,25 @@ export class OutboxFile {
     this.#db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS })
     this.#db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     this.#db.exec(SCHEMA)
-    const pageBytes = Number(this.#db.prepare('PRAGMA page_size').get()!.page_size)
-    this.#db.exec(`PRAGMA max_page_count = ${Math.floor(limitBytes / pageBytes) + 1}`)
+    this.#mostPages = Math.floor(limitBytes / this.#pragma('page_size')) + 1
+    this.#db.exec(`PRAGMA max_page_count = ${this.#mostPages}`)
     this.#sql = prepare(this.#db)
+    this.#reserve = new Reserve(`${path}-reserve`)
+  }
+
+  /** Why nothing more can be written, as of the last {@link look}; undefined if it can. */
+  get fault(): string | undefined {
+    return this.#reserve.used ? RESERVE_USED : this.#fault
+  }
+
+  /** Looks whether settlements could be written, and keeps the reserve of the disk. Never rejects. */
+  async look(): Promise<void> {
+    await this.#reserve.make()
+    try {
+      if (this.#db.isOpen) this.#fault = this.#isAtLimit() ? AT_LIMIT : await this.#probe()
+    } catch (error) {
+      this.#fault = (error as Error).message
+    }
   }
 
   /** Resolves when it is on the disk. @throws Error when it cannot be written */
@@ -144,18 +169,38 @@ export class OutboxFile {
     this.#lock.close()
   }
 
+  /** Writes another file, in the background: for a row the main thread would wait. @throws what the disk says */
+  async #probe(): Promise<undefined> {
+    const path = `${this.path}-probe`
+    try {
+      await writeFile(path, PROBE, { mode: 0o600 })
+    } finally {
+      await rm(path, { force: true })
+    }
+  }
+
+  #isAtLimit(): boolean {
+    return this.#pragma('page_count') >= this.#mostPages && this.#pragma('freelist_count') === 0
+  }
+
+  #pragma(name: 'page_size' | 'page_count' | 'freelist_count'): number {
+    return Number(this.#db.prepare(`PRAGMA ${name}`).get()![name])
+  }
+
   #flush(): void {
     const appends = this.#appends.splice(0)
     if (appends.length === 0) return
     const now = Date.now()
     try {
-      transact(this.#db, () => {
-        for (const { settlement } of appends) {
-          const { account, request, cost } = settlement
-          const body = JSON.stringify({ ...settlement, cost: String(cost) })
-          this.#sql.insert.run(account, request, now, body, 0)
-        }
-      })
+      this.#reserve.lend(() =>
+        transact(this.#db, () => {
+          for (const { settlement } of appends) {
+            const { account, request, cost } = settlement
+            const body = JSON.stringify({ ...settlement, cost: String(cost) })
+            this.#sql.insert.run(account, request, now, body, 0)
+          }
+        }),
+      )
     } catch (error) {
       for (const { reject } of appends) reject(error)
       return

@@ -52,6 +52,10 @@ export class Outbox {
     oldest: null,
   }
   #isReadable = true
+  /** A look at the file that is under way. */
+  #look: Promise<void> | undefined
+  /** What the log says of the file. */
+  #wasWritable = true
   /** Whether Redis may have lost confirmed bookings. */
   #resendConfirmed = false
   #replay: Promise<void> | undefined
@@ -107,9 +111,14 @@ export class Outbox {
     void this.#send()
   }
 
-  /** Whether every settlement so far is durable. */
+  /** Whether every settlement so far is durable, and running calls could be charged without Redis. */
   get ok(): boolean {
-    return this.#deferred.size === 0
+    return this.#deferred.size === 0 && this.isWritable
+  }
+
+  /** Whether its file can be written, as of the last look at it. */
+  get isWritable(): boolean {
+    return this.#file.fault === undefined
   }
 
   /** See {@link Ledger.conflicts}. */
@@ -141,7 +150,7 @@ export class Outbox {
   /** Tries deferred settlements once more. @throws UnbookedSettlements when that fails */
   async close(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#replay
+    await Promise.all([this.#replay, this.#look])
     try {
       await this.#sendDeferred()
       this.#deferred.close()
@@ -200,12 +209,22 @@ export class Outbox {
 
   #tick(): void {
     if (this.#pending || this.#resendConfirmed || this.#deferred.size > 0) void this.#send()
+    this.#look ??= this.#lookAtFile().finally(() => (this.#look = undefined))
     const { waiting, oldestMs } = this.health()
     const now = performance.now()
     if (oldestMs < ALARM_MS || now - this.#alarmAt < ALARM_MS) return
     this.#alarmAt = now
     const seconds = Math.round(oldestMs / 1000)
     this.#log.error(`${waiting} settlements wait for Redis, the oldest for ${seconds} s`)
+  }
+
+  async #lookAtFile(): Promise<void> {
+    await this.#file.look()
+    const { fault, path } = this.#file
+    if (this.isWritable === this.#wasWritable) return
+    this.#wasWritable = this.isWritable
+    if (this.isWritable) this.#log.info(`${path} can be written again`)
+    else this.#log.error(`${path} cannot be written, no calls are admitted until it can: ${fault}`)
   }
 
   /** Runs once at a time; later settlements wait for the next tick. */

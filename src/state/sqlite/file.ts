@@ -14,7 +14,11 @@ const CHECKPOINT_PAGES = 2000
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
 /** Of a file that another connection has locked. */
 const BUSY = 5
+/** Of a disk that has failed. */
+export const IO_ERROR = 10
 const CORRUPT = 11
+/** Of a disk, or a database with a limit, without room. */
+export const FULL = 13
 const NOT_A_DATABASE = 26
 
 /**

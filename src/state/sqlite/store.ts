@@ -4,6 +4,7 @@ import type { Pico } from '../../money/money.ts'
 import { Audit, type AuditReport } from './audit.ts'
 import { codeOf, isDamage, transact } from './file.ts'
 import { take } from './import.ts'
+import type { Reserve } from './reserve.ts'
 import {
   all,
   charge,
@@ -129,14 +130,17 @@ const LAST_CHARACTER = '\u{10ffff}'
 export class Store {
   readonly #db: DatabaseSync
   readonly #sql: Sql
+  readonly #reserve: Pick<Reserve, 'lend'> | undefined
   /** Running audits, by account. */
   readonly #audits = new Map<string, Audit>()
   /** Found by the batch that runs. */
   #damage: string | undefined
 
-  constructor(db: DatabaseSync) {
+  /** @param reserve of the disk that the database is on */
+  constructor(db: DatabaseSync, reserve?: Pick<Reserve, 'lend'>) {
     this.#db = db
     this.#sql = prepare(db)
+    this.#reserve = reserve
   }
 
   /** Reads the state of a start, without the spend of windows that ended before a day. @param from `YYYYMMDD` */
@@ -282,7 +286,8 @@ export class Store {
   #write(writes: WorkerBatch['writes']): WorkerBatchResult['outcomes'] {
     if (writes.length === 0) return []
     try {
-      return this.commit(writes)
+      const commit = () => this.commit(writes)
+      return this.#reserve ? this.#reserve.lend(commit) : commit()
     } catch (error) {
       return { failure: this.#failed(error) }
     }

@@ -16,6 +16,7 @@ import type {
   WriteName,
 } from './store.ts'
 import type { Loss } from './folder.ts'
+import { RESERVE_USED } from './reserve.ts'
 import type { Opened, WorkerInit, WorkerMessage } from './worker.ts'
 
 /** Runs the batches: a worker thread, or an object in this thread that sends the same events `message` and `exit`. */
@@ -60,6 +61,8 @@ export class WorkerClient {
   /** Set from a failed batch until the next attempt. */
   #retry: NodeJS.Timeout | undefined
   #failing = false
+  /** Whether running calls are charged in the reserve of a full disk. */
+  #reserveUsed = false
   /** Why no more commands are accepted. */
   #ended: Error | undefined
   #closing: Promise<unknown> | undefined
@@ -109,9 +112,9 @@ export class WorkerClient {
     worker.unref()
   }
 
-  /** Whether the last batch was written, and more are accepted. */
+  /** Whether the last batch was written, with room for more. */
   get ok(): boolean {
-    return !this.#failing && !this.#ended && !this.#loss
+    return !this.#failing && !this.#reserveUsed && !this.#ended && !this.#loss
   }
 
   /** Whether nothing can be written any more, although the ledger was not closed. */
@@ -262,8 +265,15 @@ export class WorkerClient {
   #hear(message: WorkerMessage): void {
     if ('outcomes' in message) return this.#receive(message)
     if ('loss' in message) return this.lose(message.loss)
-    if ('rescued' in message) this.#rescued = message.rescued
+    if ('reserveUsed' in message) this.#noteReserve(message.reserveUsed)
+    else if ('rescued' in message) this.#rescued = message.rescued
     else this.#log.error(`the ledger could not be copied: ${message.unrescued}`)
+  }
+
+  #noteReserve(used: boolean): void {
+    this.#reserveUsed = used
+    if (used) this.#log.error(`no calls are admitted to the ledger: ${RESERVE_USED}`)
+    else this.#log.info('the disk of the ledger has room again')
   }
 
   #damage(): Error | undefined {

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CannotOpen, codeOf, toCannotOpen } from './file.ts'
 import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder } from './folder.ts'
+import { Reserve } from './reserve.ts'
 import { Store, type Snapshot, type WorkerBatch, type WorkerBatchResult } from './store.ts'
 
 /** What the thread is started with. */
@@ -22,10 +23,12 @@ export type Opened =
   /** One sentence for the operator. */
   | { readonly refused: string }
 
-/** What it sends afterwards: results of batches, and at most one loss. A moved ledger is rescued before the thread ends. */
+/** What it sends afterwards: results of batches, changes of the reserve, and at most one loss. A moved ledger is rescued before the thread ends. */
 export type WorkerMessage =
   | WorkerBatchResult
   | { readonly loss: Loss }
+  /** Whether the reserve of the disk is in use. */
+  | { readonly reserveUsed: boolean }
   | { readonly rescued: string }
   /** Why it was not. */
   | { readonly unrescued: string }
@@ -35,6 +38,7 @@ const LOOK_MS = 2000
 /** How often the size of the ledger is remembered; each time costs a sync of the disk. */
 const NOTE_MS = 60_000
 const NOTE_LOOKS = NOTE_MS / LOOK_MS
+const RESERVE_FILE = 'ledger.reserve'
 
 const port = parentPort!
 const { path, from } = workerData as WorkerInit
@@ -42,13 +46,16 @@ const { path, from } = workerData as WorkerInit
 function open(): void {
   try {
     const folder = openFolder(path)
-    const store = new Store(folder.db)
+    const reserve = new Reserve(join(path, RESERVE_FILE))
+    const store = new Store(folder.db, reserve)
     const { rolledBack, warnings } = folder
     const opened: Opened = { snapshot: store.load(from), rolledBack, warnings }
-    const watch = new Watch(folder)
+    const watch = new Watch(folder, reserve)
     port.on('message', (batch: WorkerBatch | 'close') => {
       if (batch !== 'close') {
-        send(store.run(batch))
+        const result = store.run(batch)
+        watch.report()
+        send(result)
         // Folded rows are not missing rows.
         if (batch.writes.some(({ name }) => name === 'fold')) folder.note()
         return
@@ -70,16 +77,26 @@ function send(message: WorkerMessage): void {
   port.postMessage(message)
 }
 
-/** Looks whether the file is in its place, and remembers how large it is. */
+/** Looks whether the file is in its place, remembers how large it is, and keeps the reserve of its disk. */
 class Watch {
   readonly #folder: OpenedFolder
+  readonly #reserve: Reserve
+  #reserveUsed = false
   readonly #timer: NodeJS.Timeout
   #looks = 0
   #loss: Loss | undefined
 
-  constructor(folder: OpenedFolder) {
+  constructor(folder: OpenedFolder, reserve: Reserve) {
     this.#folder = folder
+    this.#reserve = reserve
     this.#timer = setInterval(() => this.#look(), LOOK_MS)
+  }
+
+  /** Reports the reserve, when it was given away or made again. */
+  report(): void {
+    const { used } = this.#reserve
+    if (used !== this.#reserveUsed) send({ reserveUsed: used })
+    this.#reserveUsed = used
   }
 
   /** The last write is done. */
@@ -98,6 +115,7 @@ class Watch {
     if (this.#loss) return
     this.#loss = this.#folder.loss()
     if (this.#loss) return send({ loss: this.#loss })
+    void this.#reserve.make().then(() => this.report())
     this.#looks++
     if (this.#looks % NOTE_LOOKS === 0) this.#folder.note()
   }

@@ -1,4 +1,6 @@
 /** Redis is away and the disk of the outbox is full: nothing can be written down, and nothing is lost. */
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
 import { beforeEach, expect, it, onTestFinished, type TestContext } from 'vitest'
 import { everyEndpointConfig, type Script } from '../../_every-endpoint.ts'
 import { createTestGateway, eventsOf } from '../../_setup.ts'
@@ -12,6 +14,74 @@ needRedis()
 const reason = hindrance()
 beforeEach((context: TestContext) => {
   if (reason !== undefined) context.skip(reason)
+})
+
+it('admits nothing while the outbox cannot be written, although Redis can', async () => {
+  const server = await serverForTest()
+  const disk = await mountDisk()
+  const t = await createTestGateway({
+    ...everyEndpointConfig({ ending: 'normal', usage: undefined, gate: Promise.resolve() }),
+    state: { driver: 'redis', url: server.url, outbox: disk.path },
+  })
+  onTestFinished(() => t.close())
+  const chat = () => t.chat({ model: 'acme/chat', messages: [{ role: 'user', content: 'Hello.' }] })
+  const reasons = async () => (await t.ask('GET', '/readyz')).json.reasons
+  const { ledger } = t.gateway.runtime
+  for (let round = 0; round < 2; round++) {
+    await expect.poll(reasons).toEqual([])
+    expect((await chat()).status).toBe(200)
+    disk.fill()
+    await expect.poll(reasons).toEqual(['outbox'])
+    expect(ledger.health()).toMatchObject({ ok: false, outbox: 0 })
+    const refused = await chat()
+    expect([refused.status, refused.json.error.code]).toEqual([503, 'service_unavailable'])
+    disk.empty()
+  }
+  await expect.poll(reasons).toEqual([])
+  expect(await ledger.verify()).toEqual([])
+})
+
+it('books running calls in the reserve of a full disk while Redis is away', async () => {
+  const server = await serverForTest()
+  const disk = await mountDisk(96)
+  const gate = Promise.withResolvers<void>()
+  const t = await createTestGateway({
+    ...everyEndpointConfig({ ending: 'normal', usage: undefined, gate: gate.promise }),
+    state: { driver: 'redis', url: server.url, outbox: disk.path },
+  })
+  onTestFinished(() => t.close())
+  const { ledger } = t.gateway.runtime
+  const messages = [{ role: 'user', content: 'Say hello.' }]
+  const running = Array.from({ length: STREAMS }, () =>
+    t.chat({ model: 'acme/chat', messages, stream: true }),
+  )
+  await expect.poll(() => t.gateway.running.size).toBe(STREAMS)
+  await expect.poll(() => [...t.gateway.running].every((call) => call.deployment)).toBe(true)
+  const reserve = join(disk.path, 'outbox-1.db-reserve')
+  const reserved = () => statSync(reserve, { throwIfNoEntry: false })?.size
+  await expect.poll(reserved).toBe(8 * 2 ** 20)
+
+  await server.kill()
+  disk.fill()
+  gate.resolve()
+  for (const { text } of await Promise.all(running)) {
+    expect(eventsOf(text).at(-2).usage.cost).toBeGreaterThan(0)
+  }
+  expect(reserved()).toBeUndefined()
+  await server.start()
+  await expect.poll(() => ledger.health().outbox).toBe(0)
+  // Redis has all of it. Without room for another outage nothing is admitted.
+  await expect
+    .poll(() => ledger.health())
+    .toEqual({ ok: false, outbox: 0, oldestMs: 0, outboxFault: true })
+  expect((await t.chat({ model: 'acme/chat', messages })).status).toBe(503)
+  expect((await t.ask('GET', '/readyz')).json.reasons).toEqual(['outbox'])
+
+  disk.empty()
+  await expect.poll(() => ledger.health().ok).toBe(true)
+  expect(reserved()).toBe(8 * 2 ** 20)
+  expect((await t.chat({ model: 'acme/chat', messages })).status).toBe(200)
+  expect(await ledger.verify()).toEqual([])
 })
 
 it('defers what runs, admits nothing, and books every stream once after the repair', async () => {

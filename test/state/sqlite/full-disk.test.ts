@@ -1,4 +1,5 @@
 /** Money on a full disk. The disk has a few megabytes, and only root may mount it. */
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it, onTestFinished, type TestContext } from 'vitest'
 import { ConfigError } from '../../../src/errors/errors.ts'
@@ -69,6 +70,65 @@ describe('a full disk', () => {
     const { ledger: reopened } = await open(state, () => Date.now())
     expect(await reopened.verify()).toEqual([])
     expect(formatPico((await reopened.account('acme')).balance)).toBe('99.999664')
+    const rows = await collect(reopened.usage('acme'))
+    expect(rows.filter(({ kind }) => kind === 'usage')).toHaveLength(21)
+    await reopened.close()
+    expect(integrityOf(state)).toBe('ok')
+  })
+
+  it('leaves running calls a reserve, and admits nothing until there is enough room again', async () => {
+    const disk = await mountDisk(96)
+    const token = 'admin-token-of-the-test'
+    const state = join(disk.path, 'state')
+    const gate = Promise.withResolvers<void>()
+    const plugin = definePlugin('slow', {
+      async *chat() {
+        await gate.promise
+        const usage = { prompt_tokens: 10, completion_tokens: 3 }
+        yield {
+          choices: [{ index: 0, delta: { content: 'one' }, finish_reason: 'stop' }],
+          usage,
+        }
+      },
+    })
+    const t = await createTestGateway({
+      admin: { token },
+      state: { driver: 'file', path: state },
+      providers: { p: { use: plugin } },
+      models: { 'mock/echo': { ...echo, deployments: [{ provider: 'p', model: 'm' }] } },
+    })
+    onTestFinished(() => t.close())
+    const { ledger } = t.gateway.runtime
+    const reserve = join(state, 'ledger.reserve')
+    const reserved = () => statSync(reserve, { throwIfNoEntry: false })?.size
+    const create = (id: string) =>
+      t.ask('POST', '/admin/accounts', { key: token, body: { id, name: id } })
+    await expect.poll(reserved).toBe(8 * 2 ** 20)
+    const running = Array.from({ length: 20 }, (_, i) => t.chat({ ...hello, stream: i % 2 === 0 }))
+    await expect.poll(() => t.gateway.running.size).toBe(20)
+    await expect.poll(() => [...t.gateway.running].every((call) => call.deployment)).toBe(true)
+
+    disk.fill()
+    gate.resolve()
+    const answers = await Promise.all(running)
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
+    expect(reserved()).toBeUndefined()
+    // Everything is on the disk, and nothing new is begun.
+    expect(ledger.health()).toEqual({ ok: false, outbox: 0, oldestMs: 0 })
+    const refused = await t.chat(hello)
+    expect([refused.status, refused.json.error.code]).toEqual([503, 'service_unavailable'])
+    expect((await create('new')).status).toBe(503)
+    expect((await t.ask('GET', '/admin/accounts', { key: token })).status).toBe(200)
+    expect((await t.ask('GET', '/readyz')).json.reasons).toEqual(['ledger'])
+
+    disk.empty()
+    await expect.poll(() => ledger.health().ok).toBe(true)
+    expect(reserved()).toBe(8 * 2 ** 20)
+    expect((await create('new')).status).toBe(201)
+    expect((await t.chat(hello)).status).toBe(200)
+    await t.close()
+    const { ledger: reopened } = await open(state, () => Date.now())
+    expect(await reopened.verify()).toEqual([])
     const rows = await collect(reopened.usage('acme'))
     expect(rows.filter(({ kind }) => kind === 'usage')).toHaveLength(21)
     await reopened.close()
