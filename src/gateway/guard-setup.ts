@@ -92,6 +92,7 @@ export function internalChat(track: (call: Call) => void) {
 function withoutBody(incoming: Incoming): Incoming {
   return {
     method: incoming.method,
+    url: incoming.url,
     header: (name) => incoming.header(name),
     json: unreachable,
     pieces: unreachable,

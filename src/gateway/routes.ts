@@ -1,5 +1,7 @@
 /** The routes of the API, and the stages of each. */
-import { credits, formatOf, key, models, type GetRoute } from '../endpoints/account/endpoints.ts'
+import { credits, key } from '../endpoints/account/endpoints.ts'
+import { model, models, usableModels } from '../endpoints/account/models.ts'
+import { formatOf, type GetRoute } from '../endpoints/account/route.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import { editImage, generateImage } from '../endpoints/images/endpoint.ts'
@@ -46,6 +48,7 @@ const served: readonly Stage[] = [
 /** One path of the API and the pipeline behind it. */
 export interface Route {
   readonly method: 'GET' | 'POST'
+  /** With `{name}` at its end where the rest of the path is an argument. */
   readonly path: string
   /** Absent where no model does any work. */
   readonly endpoint?: Endpoint
@@ -56,6 +59,8 @@ export interface Route {
 /** Every route of the API. */
 export const ROUTES: readonly Route[] = [
   get(models),
+  get(usableModels),
+  get(model),
   get(key),
   get(credits),
   post(chat, chatCompletions),

@@ -1,9 +1,11 @@
 /** Which models a key may use, and the messages about the others. */
 import type { Catalog, Model } from './catalog.ts'
-import { Forbidden } from '../errors/errors.ts'
+import { Forbidden, NotFound } from '../errors/errors.ts'
 
 /** Model names that a message lists. */
 const MAX_LISTED = 20
+/** Models that a message names of those with the same name. */
+const MAX_CANDIDATES = 10
 
 /**
  * Whether an allowlist contains a model.
@@ -30,4 +32,19 @@ export function tierRefusal(catalog: Catalog, model: Model): Forbidden {
     'model_not_allowed',
     `${model.id} is not on the free tier. Models available on the free tier: ${usable}.`,
   )
+}
+
+/** 404 for a name that means no model, or several. */
+export function unknownModel(catalog: Catalog, name: string): NotFound {
+  const shown = JSON.stringify(name.length > 100 ? `${name.slice(0, 100)}…` : name)
+  const several = catalog.candidates(name).slice(0, MAX_CANDIDATES)
+  if (several.length > 0) {
+    const message = `Several models are called ${shown}. Ask for one of ${several.join(', ')}.`
+    return new NotFound('model_not_found', message)
+  }
+  const suggestion = catalog.suggest(name)
+  const hint = suggestion
+    ? `Did you mean ${JSON.stringify(suggestion)}?`
+    : 'GET /v1/models lists them.'
+  return new NotFound('model_not_found', `There is no model ${shown}. ${hint}`)
 }

@@ -15,6 +15,7 @@ import {
 import { MAX_WORD, nearest } from '../errors/nearest.ts'
 import type { DeploymentLimits } from '../lifetime/scope.ts'
 import { CAPABILITIES, type Capability } from './capabilities.ts'
+import { entryOf } from './listing.ts'
 import { MAX_ALIASES, Names, withoutVendor } from './names.ts'
 
 /** Families of endpoints. */
@@ -134,6 +135,10 @@ const aliasSchema = v.pipe(
   v.check((alias) => !alias.endsWith(':online'), ALIAS),
 )
 
+const MOMENT = 'seconds since epoch'
+/** The end of the year 9999: a date has no further ones. */
+const LAST = 253_402_300_799
+
 /** Schema of one entry of `models` in the configuration. */
 const modelSchema = v.strictObject({
   enabled: v.optional(v.boolean(), true),
@@ -149,7 +154,10 @@ const modelSchema = v.strictObject({
   max_output_tokens: tokens,
   name: v.optional(v.string()),
   description: v.optional(v.string()),
-  created: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0, 'seconds since epoch')), 0),
+  created: v.optional(
+    v.pipe(v.number(), v.integer(), v.minValue(0, MOMENT), v.maxValue(LAST, MOMENT)),
+    0,
+  ),
   deployments: v.pipe(
     v.array(deploymentSchema, 'a list of deployments, or a provider with the name of the vendor'),
     v.minLength(1, 'at least one deployment'),
@@ -225,8 +233,6 @@ export function buildCatalog(models: Readonly<Record<string, ModelEntry>>, bare 
 
 /** The models that clients can use. */
 export class Catalog {
-  /** The response body of `GET /v1/models`, as JSON text. */
-  readonly listing: string
   /** Whether clients may leave out the vendor of a name that is unique. */
   readonly bare: boolean
   readonly #models: readonly Model[]
@@ -246,10 +252,6 @@ export class Catalog {
     this.#byName = names
     this.bare = bare
     this.#names = new Names(this.#models, bare)
-    this.listing = JSON.stringify({
-      object: 'list',
-      data: this.#models.map(({ listing }) => listing),
-    })
   }
 
   /** The model of an id; undefined if there is none. */
@@ -293,38 +295,32 @@ export class Catalog {
 }
 
 function toModel(id: string, entry: ModelEntry): Model {
-  const vendor = id.slice(0, id.indexOf('/'))
-  const prices = compilePrices(entry.pricing)
-  const pricing = plainPricing(entry.pricing)
-  const { name, description, context_length, max_output_tokens } = entry
+  const { name, description, created, context_length, max_output_tokens } = entry
   const capabilities = entry.capabilities && new Set(entry.capabilities)
-  return {
+  const listed = {
     id,
-    vendor,
+    vendor: id.slice(0, id.indexOf('/')),
     aliases: entry.aliases,
     modality: modalityOf(entry),
     freeTier: entry.free_tier,
-    pricing,
-    prices,
+    pricing: plainPricing(entry.pricing),
+  }
+  return {
+    ...listed,
+    prices: compilePrices(entry.pricing),
     capabilities,
     ...(context_length === undefined ? {} : { contextLength: context_length }),
     ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
     deployments: entry.deployments.map(toDeployment),
-    // JSON.stringify leaves out members that are undefined.
-    listing: {
-      id,
-      object: 'model',
-      created: entry.created,
-      owned_by: vendor,
-      free_tier: entry.free_tier,
-      ...(entry.aliases.length > 0 && { aliases: entry.aliases }),
-      pricing,
-      capabilities: [...(capabilities ?? [])],
+    listing: entryOf({
+      ...listed,
+      capabilities: capabilities ?? [],
+      created,
       name,
       description,
-      context_length,
-      max_output_tokens,
-    },
+      contextLength: context_length,
+      maxOutputTokens: max_output_tokens,
+    }),
   }
 }
 

@@ -21,6 +21,14 @@ const DATE = /-\d{8}$/
 /** `GET /v1/models/user` is an address of its own. */
 const RESERVED = 'user'
 
+/** The end of a model's name with which a client asks for a web search. */
+export const ONLINE = ':online'
+
+/** A model's name without the suffix that asks for a web search. */
+export function withoutOnline(name: string): string {
+  return name.endsWith(ONLINE) ? name.slice(0, -ONLINE.length) : name
+}
+
 /** Finds models by what clients call them. */
 export class Names {
   /** Ids by alias. */

@@ -3,6 +3,8 @@
 /** A thin view of the Node request. */
 export interface Incoming {
   readonly method: string
+  /** Path and query as they were sent, with a mis-set base URL put right. */
+  readonly url: string
   header(name: string): string | undefined
   /**
    * The whole body, decoded by its content coding, so far bounded that `JSON.parse` is not dear: its size, its ratio to what

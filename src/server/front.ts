@@ -160,10 +160,14 @@ export function tidyUrl(target: string): string {
 // oxlint-disable-next-line no-control-regex
 const AMBIGUOUS = /[\\\0-\x1f\x7f]|%(?:00|2e|2f|5c)|\/\.\.?(?:\/|$)/i
 
+/** After it the id of a model, in which clients encode the slash. */
+export const ENCODED_ID = '/v1/models/'
+
 /** Whether a path means the same to every reader. It is compared as received, so any other path is unknown. */
 export function isPlainPath(url: string): boolean {
   const path = url.split('?', 1)[0]!
-  return path.startsWith('/') && !AMBIGUOUS.test(path)
+  const compared = path.startsWith(ENCODED_ID) ? path.replaceAll(/%2f/gi, '/') : path
+  return path.startsWith('/') && !AMBIGUOUS.test(compared)
 }
 
 /** Sends `100 Continue` where the client waits for it. Called when the body is first read. */

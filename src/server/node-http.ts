@@ -42,6 +42,10 @@ export class NodeIncoming implements Incoming {
     return this.#request.method ?? 'GET'
   }
 
+  get url(): string {
+    return this.#request.url ?? '/'
+  }
+
   header(name: string): string | undefined {
     const value = this.#request.headers[name]
     return Array.isArray(value) ? value.join(', ') : value

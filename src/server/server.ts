@@ -16,6 +16,7 @@ import { adminApp, metricsOf } from './admin/api.ts'
 import { answerProbe } from './probes.ts'
 import {
   checkHead,
+  ENCODED_ID,
   isPlainPath,
   keepsBodyBack,
   letContinue,
@@ -195,10 +196,11 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
   })
   for (const route of ROUTES) {
     const handler = nodeHandler((request, response) => serve(gateway, route, request, response))
-    app.on(route.method, route.path, handler)
-    if (route.method === 'GET') app.on('HEAD', route.path, handler)
+    const pattern = route.path.replace(/\{\w+\}$/, '**')
+    app.on(route.method, pattern, handler)
+    if (route.method === 'GET') app.on('HEAD', pattern, handler)
     app.all(
-      route.path,
+      pattern,
       refusing(({ method }) => wrongMethod(method, route)),
     )
   }
@@ -370,9 +372,10 @@ function wrongMethod(method = '', { path, method: own }: Route): InvalidRequest 
   return new InvalidRequest('method_not_allowed', message, { headers: { allow } })
 }
 
-/** Whether a path outside of the admin API, whose ids may be encoded, has encoded characters. */
+/** Whether a path has encoded characters where no id stands, which may be encoded. */
 function isEncodedPath(url: string): boolean {
-  return !url.startsWith('/admin/') && url.split('?', 1)[0]!.includes('%')
+  const hasId = url.startsWith('/admin/') || url.startsWith(ENCODED_ID)
+  return !hasId && url.split('?', 1)[0]!.includes('%')
 }
 
 function unknownUrl(url: string): NotFound {

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import * as v from 'valibot'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { buildCatalog, modelsSchema } from '../../src/models/catalog.ts'
+import { listOf } from '../../src/models/listing.ts'
 import type { Config } from '../../src/config/config.ts'
 import { ConfigError, type ConfigIssue } from '../../src/errors/errors.ts'
 import {
@@ -329,7 +330,7 @@ describe('options of deployments', () => {
     const checked = await checkDeployments(catalog, plugins)
     const options = checked.get('a/b')!.deployments.map((deployment) => deployment.options)
     expect(options).toEqual([{}, { tags: false }, { tags: true }])
-    expect(checked.listing).toBe(catalog.listing)
+    expect(listOf(checked.all())).toBe(listOf(catalog.all()))
   })
 
   it('follow from the options of the instance where the provider says so', async () => {

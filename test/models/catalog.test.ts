@@ -10,12 +10,17 @@ import {
   modelsSchema,
   type ModelEntry,
 } from '../../src/models/catalog.ts'
+import { listOf } from '../../src/models/listing.ts'
 
 const deployments = [{ provider: 'p', model: 'm' }]
 const chat = { pricing: { prompt: '0.000001' }, deployments }
 
 function catalogOf(models: Record<string, unknown>) {
   return buildCatalog(v.parse(modelsSchema, models))
+}
+
+function listingOf(models: Record<string, unknown>): string {
+  return listOf(catalogOf(models).all())
 }
 
 describe('the listing', () => {
@@ -25,7 +30,7 @@ describe('the listing', () => {
   const validate = new Ajv2020().compile(schema)
 
   it('is what GET /v1/models answers, sorted by id', () => {
-    const catalog = catalogOf({
+    const text = listingOf({
       'zeta/one': {
         ...chat,
         free_tier: true,
@@ -39,7 +44,7 @@ describe('the listing', () => {
       },
       'acme/ocr:v2': { pricing: { page: '0.001' }, deployments },
     })
-    const listing = JSON.parse(catalog.listing)
+    const listing = JSON.parse(text)
     expect(validate(listing), JSON.stringify(validate.errors)).toBe(true)
     expect(listing.data).toEqual([
       {
@@ -47,15 +52,20 @@ describe('the listing', () => {
         object: 'model',
         created: 0,
         owned_by: 'acme',
+        modality: 'ocr',
         free_tier: false,
         pricing: { page: '0.001' },
         capabilities: [],
+        type: 'model',
+        display_name: 'acme/ocr:v2',
+        created_at: '1970-01-01T00:00:00Z',
       },
       {
         id: 'zeta/one',
         object: 'model',
         created: 1780000000,
         owned_by: 'zeta',
+        modality: 'chat',
         free_tier: true,
         pricing: { prompt: '1', completion: '0.0000025' },
         capabilities: ['TOOLS', 'CHOICES'],
@@ -63,19 +73,32 @@ describe('the listing', () => {
         description: 'The first.',
         context_length: 128000,
         max_output_tokens: 4096,
+        type: 'model',
+        display_name: 'One',
+        created_at: '2026-05-28T20:26:40Z',
+        max_input_tokens: 128000,
+        max_tokens: 4096,
       },
     ])
+    const { has_more, first_id, last_id } = listing
+    expect([has_more, first_id, last_id]).toEqual([false, 'acme/ocr:v2', 'zeta/one'])
   })
 
   it('is an empty list without models', () => {
-    expect(JSON.parse(catalogOf({}).listing)).toEqual({ object: 'list', data: [] })
+    expect(JSON.parse(listingOf({}))).toEqual({
+      object: 'list',
+      data: [],
+      has_more: false,
+      first_id: null,
+      last_id: null,
+    })
   })
 
   it('does not show deployments', () => {
     const models = {
       'a/b': { ...chat, deployments: [{ provider: 'hidden', model: 'upstream-name' }] },
     }
-    expect(catalogOf(models).listing).not.toMatch(/hidden|upstream-name|deployment/)
+    expect(listingOf(models)).not.toMatch(/hidden|upstream-name|deployment/)
   })
 })
 

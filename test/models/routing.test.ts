@@ -18,7 +18,7 @@ function catalogOf(...targets: readonly Target[]) {
     priority,
     options: {},
   }))
-  const entry = { enabled: true, pricing: { prompt: '1' }, aliases: [], deployments }
+  const entry = { enabled: true, pricing: { prompt: '1' }, aliases: [], created: 0, deployments }
   return buildCatalog({ 'acme/swift': entry as never })
 }
 const modelOf = (...targets: readonly Target[]): Model => catalogOf(...targets).get('acme/swift')!

@@ -61,6 +61,8 @@ const image = { modality: 'image' as const, capabilities: ['REFERENCES' as const
 /** One request for every route. */
 const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
   'GET /v1/models': [{ key: null }],
+  'GET /v1/models/user': [{}],
+  'GET /v1/models/{id}': [{ key: null }],
   'GET /v1/key': [{}],
   'GET /v1/credits': [{}],
   'POST /v1/chat/completions': [
@@ -127,7 +129,7 @@ describe('the fields of a call', () => {
       const requests = REQUESTS[`${method} ${path}`]!
       for (const request of requests) {
         log.length = 0
-        const { status, text } = await t.ask(method, path, request)
+        const { status, text } = await t.ask(method, path.replace('{id}', 'mock/echo'), request)
         expect(status, text).toBe(200)
         await expect.poll(() => t.gateway.running.size).toBe(0)
         expect(faultsIn(log)).toEqual([])

@@ -1,42 +1,6 @@
-/** `GET /v1/models`, `/v1/key`, `/v1/credits`: the catalog, and answers about the caller itself. */
-import { toErrorBody } from '../../errors/errors.ts'
+/** `GET /v1/key` and `/v1/credits`: answers about the caller itself. */
 import { parsePico, usdJson } from '../../money/money.ts'
-import type { Call, WireFormat } from '../../pipeline/pipeline.ts'
-import { writeJson } from '../shared/write.ts'
-
-/** A GET route: no body, and an answer that the gateway gives itself. */
-export interface GetRoute {
-  readonly path: string
-  /** Whether it needs a key. */
-  readonly authenticated: boolean
-  readonly cacheControl: string
-  /** The JSON text of the answer. */
-  answer(call: Call): string | Promise<string>
-}
-
-/** The wire format of a GET route. Its only part is the JSON text. */
-export function formatOf({ path, cacheControl }: GetRoute): WireFormat<never, string> {
-  return {
-    path,
-    read: () => Promise.reject(new Error(`${path} takes no body`)),
-    async write(call, reply, out) {
-      call.headers['cache-control'] = cacheControl
-      for await (const body of reply.parts) await writeJson(call, out, body)
-    },
-    writeError: (error) => {
-      const { status, headers } = error
-      return { status, headers, body: toErrorBody(error) }
-    },
-  }
-}
-
-/** The models that clients can use. Needs no key. */
-export const models: GetRoute = {
-  path: '/v1/models',
-  authenticated: false,
-  cacheControl: 'public, max-age=60',
-  answer: (call) => call.runtime.catalog.listing,
-}
+import type { GetRoute } from './route.ts'
 
 /** Limits, spend and expiry of the key itself. */
 export const key: GetRoute = {

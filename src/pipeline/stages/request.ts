@@ -1,12 +1,9 @@
-import { isAllowed, modelNames, tierRefusal } from '../../models/allowlist.ts'
+import { isAllowed, modelNames, tierRefusal, unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
-import { Forbidden, InvalidRequest, NotFound } from '../../errors/errors.ts'
+import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
+import { ONLINE, withoutOnline } from '../../models/names.ts'
 import { NO_POLICY, tighten } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
-
-const ONLINE = ':online'
-/** Models that a message names of those with the same name. */
-const MAX_CANDIDATES = 10
 
 /** Reads and validates the request. @throws InvalidRequest */
 export const read: Stage = async function read(call, next) {
@@ -23,9 +20,10 @@ export const read: Stage = async function read(call, next) {
 export const resolve: Stage = async function resolve(call, next) {
   const { endpoint, request } = call
   const online = request.model.endsWith(ONLINE)
-  const id = online ? request.model.slice(0, -ONLINE.length) : request.model
-  const model = call.runtime.catalog.find(id)
-  if (!model) throw unknownModel(call, id)
+  const { catalog } = call.runtime
+  const id = withoutOnline(request.model)
+  const model = catalog.find(id)
+  if (!model) throw unknownModel(catalog, id)
   call.model = model
   call.online = online && model.modality === 'chat'
   allow(call, model)
@@ -36,7 +34,7 @@ export const resolve: Stage = async function resolve(call, next) {
       { param: 'model' },
     )
   }
-  endpoint.check(request.input, model, call.runtime.catalog)
+  endpoint.check(request.input, model, catalog)
   const { policy } = call.key
   call.policy = policy || request.policy ? tighten(policy, request.policy) : NO_POLICY
   return next()
@@ -49,21 +47,6 @@ const ROUTES: Readonly<Record<Model['modality'], string>> = {
   ocr: '/v1/ocr',
   speech: '/v1/audio/speech',
   transcription: '/v1/audio/transcriptions',
-}
-
-function unknownModel(call: Call, id: string): NotFound {
-  const shown = JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id)
-  const { catalog } = call.runtime
-  const several = catalog.candidates(id).slice(0, MAX_CANDIDATES)
-  if (several.length > 0) {
-    const message = `Several models are called ${shown}. Ask for one of ${several.join(', ')}.`
-    return new NotFound('model_not_found', message)
-  }
-  const suggestion = catalog.suggest(id)
-  const hint = suggestion
-    ? `Did you mean ${JSON.stringify(suggestion)}?`
-    : 'GET /v1/models lists them.'
-  return new NotFound('model_not_found', `There is no model ${shown}. ${hint}`)
 }
 
 function allow(call: Call, model: Model): void {

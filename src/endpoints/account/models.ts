@@ -1,0 +1,63 @@
+/** `GET /v1/models`, `/v1/models/{id}` and `/v1/models/user`: the catalog. */
+import { InvalidRequest } from '../../errors/errors.ts'
+import { isAllowed, unknownModel } from '../../models/allowlist.ts'
+import type { Catalog, Model } from '../../models/catalog.ts'
+import { listOf } from '../../models/listing.ts'
+import { withoutOnline } from '../../models/names.ts'
+import type { Call } from '../../pipeline/pipeline.ts'
+import { PublicDocument } from '../shared/document.ts'
+import type { GetRoute } from './route.ts'
+
+const PATH = '/v1/models'
+/** Anyone may keep these for a minute. */
+const PUBLIC = { authenticated: false, cacheControl: 'public, max-age=60' }
+
+/** Documents of catalogs and models. A reload makes new ones of both. */
+const documents = new WeakMap<Catalog | Model, PublicDocument>()
+
+/** The models of the gateway. */
+export const models: GetRoute = {
+  path: PATH,
+  ...PUBLIC,
+  answer: ({ runtime: { catalog } }) => documentOf(catalog, () => listOf(catalog.all())),
+}
+
+/** One model, by any of its names. */
+export const model: GetRoute = {
+  path: `${PATH}/{id}`,
+  ...PUBLIC,
+  answer(call) {
+    const { catalog } = call.runtime
+    const name = withoutOnline(argumentOf(call))
+    const found = catalog.find(name)
+    if (!found) throw unknownModel(catalog, name)
+    return documentOf(found, () => JSON.stringify(found.listing))
+  },
+}
+
+/** The models that the key may use now: those of its list, and of the tier of its account. */
+export const usableModels: GetRoute = {
+  path: `${PATH}/user`,
+  authenticated: true,
+  cacheControl: 'no-store',
+  answer({ runtime: { catalog }, key, entered }) {
+    const offered = entered.paid ? catalog.all() : catalog.freeTier()
+    return listOf(offered.filter(({ id }) => !key.models || isAllowed(key.models, id)))
+  },
+}
+
+function documentOf(owner: Catalog | Model, json: () => string): PublicDocument {
+  let document = documents.get(owner)
+  if (!document) documents.set(owner, (document = new PublicDocument(json())))
+  return document
+}
+
+/** The rest of the path, which clients may encode. @throws InvalidRequest where it cannot be decoded */
+function argumentOf({ incoming }: Call): string {
+  const [path = ''] = incoming.url.split('?', 1)
+  try {
+    return decodeURIComponent(path.slice(PATH.length + 1))
+  } catch {
+    throw new InvalidRequest('invalid_value', 'The model in the path is not encoded as UTF-8.')
+  }
+}

@@ -1,0 +1,94 @@
+/** Documents that are the same for every client, such as the list of models: cached, compressed, sent only where they are new. */
+import { hash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib'
+import type { Outgoing } from '../../pipeline/http.ts'
+import type { Call } from '../../pipeline/pipeline.ts'
+
+/** Bytes below which compression saves no packet. */
+const WORTHWHILE_BYTES = 1400
+/** 21 ms for the list of 5,000 models; a higher quality saves nothing. */
+const BROTLI_QUALITY = 5
+
+const asBrotli = promisify(brotliCompress)
+const CODINGS = {
+  br: (bytes: Buffer) =>
+    asBrotli(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY } }),
+  zstd: promisify(zstdCompress) as (bytes: Buffer) => Promise<Buffer>,
+  gzip: promisify(gzip) as (bytes: Buffer) => Promise<Buffer>,
+}
+type Coding = keyof typeof CODINGS
+
+/** A JSON text with its tag. Each compressed form is made when it is first asked for, and kept. */
+export class PublicDocument {
+  /** Weak, because compressed forms have it too. */
+  readonly etag: string
+  readonly #bytes: Buffer
+  readonly #compressed = new Map<Coding, Promise<Buffer>>()
+
+  constructor(json: string) {
+    this.#bytes = Buffer.from(json)
+    this.etag = `W/"${hash('sha256', json).slice(0, 32)}"`
+  }
+
+  /** The form for a client: the smallest that it accepts. @param accepted the header `Accept-Encoding` */
+  async for(accepted = ''): Promise<{ readonly bytes: Buffer; readonly coding?: Coding }> {
+    const coding = this.#bytes.length < WORTHWHILE_BYTES ? undefined : bestCoding(accepted)
+    if (coding === undefined) return { bytes: this.#bytes }
+    let made = this.#compressed.get(coding)
+    if (!made) {
+      made = CODINGS[coding](this.#bytes)
+      this.#compressed.set(coding, made)
+      // It is tried again at the next request.
+      made.catch(() => this.#compressed.delete(coding))
+    }
+    return { bytes: await made, coding }
+  }
+}
+
+/** Ends the call and sends a document, or 304 to a client that has it already. */
+export async function writeDocument(
+  call: Call,
+  out: Outgoing,
+  document: PublicDocument,
+): Promise<void> {
+  const { etag } = document
+  const head = { etag, vary: 'accept-encoding' }
+  if (hasIt(call.incoming.header('if-none-match'), etag)) {
+    call.status = 304
+    await call.end('completed')
+    out.head(304, head)
+    return out.end()
+  }
+  const { bytes, coding } = await document.for(call.incoming.header('accept-encoding'))
+  call.status = 200
+  await call.end('completed')
+  out.head(200, {
+    ...head,
+    'content-type': 'application/json',
+    'content-length': String(bytes.length),
+    ...(coding && { 'content-encoding': coding }),
+  })
+  out.end(bytes)
+}
+
+/** Of the codings with the highest weight in `Accept-Encoding`, the one that makes the smallest document. */
+function bestCoding(accepted: string): Coding | undefined {
+  const weights = new Map(
+    accepted.split(',').map((item) => {
+      const [name = '', ...parameters] = item.split(';').map((word) => word.trim().toLowerCase())
+      const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2)
+      return [name, weight === undefined ? 1 : Number(weight) || 0] as const
+    }),
+  )
+  const weightOf = (coding: Coding) => weights.get(coding) ?? weights.get('*') ?? 0
+  const [best] = (Object.keys(CODINGS) as Coding[]).toSorted((a, b) => weightOf(b) - weightOf(a))
+  return weightOf(best!) > 0 ? best : undefined
+}
+
+/** Whether the client has the document with this tag. @param tags the header `If-None-Match` */
+function hasIt(tags: string | undefined, etag: string): boolean {
+  if (tags === undefined) return false
+  const opaque = (tag: string) => tag.trim().replace(/^W\//, '')
+  return tags.trim() === '*' || tags.split(',').some((tag) => opaque(tag) === opaque(etag))
+}

@@ -1,0 +1,227 @@
+import { once } from 'node:events'
+import { request, type IncomingMessage } from 'node:http'
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
+
+const chat = { pricing: { prompt: '0.000001', completion: '0.000002' } }
+const deployments = [{ provider: 'mock', model: 'echo' }]
+const many = Object.fromEntries(
+  Array.from({ length: 40 }, (_, i) => [`acme/model-${i}`, { ...chat, deployments }]),
+)
+
+let t: TestGateway
+
+beforeAll(async () => {
+  t = await createTestGateway({
+    ...MOCK_CONFIG,
+    models: {
+      ...MOCK_CONFIG.models,
+      ...many,
+      'acme/swift-1': { ...chat, deployments, name: 'Swift', aliases: ['swift', 'team/default'] },
+      'acme/nested/gpt:free': { ...chat, deployments },
+      'other/swift-2': { ...chat, deployments },
+      'third/swift-2': { ...chat, deployments },
+    },
+  })
+})
+afterAll(() => t.close())
+
+/** The bytes as they are sent. */
+async function raw(path: string, headers: Record<string, string> = {}, method = 'GET') {
+  const asked = request(t.url + path, { method, headers, agent: false }).end()
+  const [response] = (await once(asked, 'response')) as [IncomingMessage]
+  const chunks: Buffer[] = []
+  for await (const chunk of response) chunks.push(chunk as Buffer)
+  const { statusCode: status, headers: got } = response
+  return { status, headers: got, bytes: Buffer.concat(chunks) }
+}
+
+describe('GET /v1/models', () => {
+  it('is the same bytes with any key and with none', async () => {
+    const key = await t.newKey({ models: ['mock/free'] })
+    const plain = await raw('/v1/models')
+    expect(plain.headers['cache-control']).toBe('public, max-age=60')
+    expect(plain.headers['openai-processing-ms']).toBeUndefined()
+    for (const secret of [t.key.secret, key.secret, 'sk-wrong']) {
+      const answer = await raw('/v1/models?limit=1', { authorization: `Bearer ${secret}` })
+      expect([answer.status, answer.headers.etag]).toEqual([200, plain.headers.etag])
+      expect(answer.bytes.equals(plain.bytes)).toBe(true)
+    }
+  })
+
+  it('lists each model once, with its aliases', async () => {
+    const { json } = await t.ask('GET', '/v1/models')
+    const ids = json.data.map(({ id }: { id: string }) => id)
+    expect(ids).toEqual([...new Set(ids)].toSorted())
+    expect(json.data.find(({ id }: { id: string }) => id === 'acme/swift-1').aliases).toEqual([
+      'swift',
+      'team/default',
+    ])
+  })
+
+  it('is sent once to a client that keeps it', async () => {
+    const { headers } = await raw('/v1/models')
+    const etag = headers.etag!
+    for (const tags of [etag, etag.slice(2), '*', `"x", ${etag}`]) {
+      const again = await raw('/v1/models', { 'if-none-match': tags })
+      expect([again.status, again.bytes.length, again.headers.etag], tags).toEqual([304, 0, etag])
+      expect(again.headers['cache-control']).toBe('public, max-age=60')
+      expect(again.headers['content-type']).toBeUndefined()
+      expect(again.headers['x-service-request-id']).toMatch(/^req_/)
+    }
+    for (const tags of ['"x"', '', 'W/"x", "y"']) {
+      expect((await raw('/v1/models', { 'if-none-match': tags })).status, tags).toBe(200)
+    }
+  })
+
+  it('has another tag after a change', async () => {
+    await using other = await createTestGateway()
+    const { headers } = await other.ask('GET', '/v1/models')
+    const answer = await raw('/v1/models', { 'if-none-match': headers.etag as string })
+    expect(answer.status).toBe(200)
+  })
+
+  it('is compressed as the client asks', async () => {
+    const plain = await raw('/v1/models')
+    expect([plain.headers['content-encoding'], plain.headers.vary]).toEqual([
+      undefined,
+      'accept-encoding',
+    ])
+    const decoders = { br: brotliDecompressSync, zstd: zstdDecompressSync, gzip: gunzipSync }
+    const cases: [string, keyof typeof decoders | undefined][] = [
+      ['gzip', 'gzip'],
+      ['br', 'br'],
+      ['zstd', 'zstd'],
+      ['gzip, deflate, br, zstd', 'br'],
+      ['gzip, deflate', 'gzip'],
+      ['GZIP;q=0.5, br;q=0.1', 'gzip'],
+      ['*', 'br'],
+      ['*;q=0.1, br;q=0', 'zstd'],
+      ['br;q=0', undefined],
+      ['deflate', undefined],
+      ['identity', undefined],
+      [';;;,q=,=', undefined],
+    ]
+    for (const [accepted, coding] of cases) {
+      const answer = await raw('/v1/models', { 'accept-encoding': accepted })
+      expect(answer.headers['content-encoding'], accepted).toBe(coding)
+      expect(answer.headers['content-length']).toBe(String(answer.bytes.length))
+      expect(answer.headers.etag).toBe(plain.headers.etag)
+      const decoded = coding ? decoders[coding](answer.bytes) : answer.bytes
+      expect(decoded.equals(plain.bytes), accepted).toBe(true)
+      if (coding) expect(answer.bytes.length).toBeLessThan(plain.bytes.length / 4)
+    }
+  })
+
+  it('has the same head for HEAD', async () => {
+    const get = await raw('/v1/models', { 'accept-encoding': 'gzip' })
+    const head = await raw('/v1/models', { 'accept-encoding': 'gzip' }, 'HEAD')
+    expect(head.bytes.length).toBe(0)
+    for (const name of ['content-length', 'content-encoding', 'etag', 'vary']) {
+      expect(head.headers[name], name).toBe(get.headers[name])
+    }
+  })
+})
+
+describe('GET /v1/models/{id}', () => {
+  it('is the entry of the list, by every name of the model', async () => {
+    const { json } = await t.ask('GET', '/v1/models', { key: null })
+    const entry = json.data.find(({ id }: { id: string }) => id === 'acme/swift-1')
+    expect(entry).toMatchObject({ type: 'model', display_name: 'Swift' })
+    for (const name of [
+      'acme/swift-1',
+      'acme%2Fswift-1',
+      'acme%2fswift-1',
+      'acme//swift-1/',
+      'acme%2Fswift%2D1?x=1',
+      'acme/swift-1:online',
+      'acme%2Fswift-1%3Aonline',
+      'swift',
+      'swift-20260101',
+      'team/default',
+      'team%2Fdefault',
+      'swift-1',
+    ]) {
+      const answer = await t.ask('GET', `/v1/models/${name}`, { key: null })
+      expect([answer.status, answer.json], name).toEqual([200, entry])
+      expect(answer.headers['cache-control']).toBe('public, max-age=60')
+      const again = await raw(`/v1/models/${name}`, {
+        'if-none-match': answer.headers.etag as string,
+      })
+      expect(again.status).toBe(304)
+    }
+    const nested = await t.ask('GET', '/v1/models/acme%2Fnested%2Fgpt%3Afree', { key: 'sk-wrong' })
+    expect(nested.json.id).toBe('acme/nested/gpt:free')
+  })
+
+  it('is 404 for a name of no model, with a hint', async () => {
+    for (const [name, hint] of [
+      ['acme/swift-3', 'Did you mean \\"acme/swift-1\\"?'],
+      ['swift-2', 'Ask for one of other/swift-2, third/swift-2.'],
+      ['%F0%9F%90%88', 'GET /v1/models lists them.'],
+    ]) {
+      const { status, json, text } = await t.ask('GET', `/v1/models/${name}`, { key: null })
+      expect([status, json.error.code], name).toEqual([404, 'model_not_found'])
+      expect(text).toContain(hint)
+    }
+  })
+
+  it('does not take a path that readers understand in different ways', async () => {
+    for (const path of ['acme%2F..%2Fx', 'acme%2Fx%2e', 'a%5Cb', 'a%00', '%2F.']) {
+      const { status, json } = await t.ask('GET', `/v1/models/${path}`)
+      expect([status, json.error.code], path).toEqual([404, 'unknown_url'])
+    }
+    const broken = await t.ask('GET', '/v1/models/acme%2Fswift%E9')
+    expect([broken.status, broken.json.error.code]).toEqual([400, 'invalid_value'])
+    const { status, headers } = await t.ask('DELETE', '/v1/models/acme/swift-1')
+    expect([status, headers.allow]).toEqual([405, 'GET, HEAD, OPTIONS'])
+  })
+
+  it('works with the official client', async () => {
+    const client = new OpenAI({ baseURL: t.baseURL, apiKey: t.key.secret, maxRetries: 0 })
+    const { id, owned_by } = await client.models.retrieve('acme/swift-1')
+    expect([id, owned_by]).toEqual(['acme/swift-1', 'acme'])
+    const { data } = await client.models.list()
+    expect(data.map((one) => one.id)).toContain('acme/model-7')
+  })
+})
+
+describe('GET /v1/models/user', () => {
+  const ids = async (key: string) => {
+    const { status, headers, json } = await t.ask('GET', '/v1/models/user', { key })
+    expect([status, headers['cache-control']]).toEqual([200, 'no-store'])
+    return json.data.map(({ id }: { id: string }) => id)
+  }
+
+  it('is what the list of the key allows', async () => {
+    const { json } = await t.ask('GET', '/v1/models')
+    const everything = json.data.map(({ id }: { id: string }) => id)
+    expect(await ids(t.key.secret)).toEqual(everything)
+    const key = await t.newKey({ models: ['mock/free', 'acme/*', 'gone/x'] })
+    expect(await ids(key.secret)).toEqual(
+      everything.filter((id: string) => id.startsWith('acme/') || id === 'mock/free'),
+    )
+    const answer = await t.ask('GET', '/v1/models/user', { key: key.secret })
+    const entry = json.data.find(({ id }: { id: string }) => id === 'mock/free')
+    expect(answer.json.data).toContainEqual(entry)
+    expect(answer.json.last_id).toBe('mock/free')
+  })
+
+  it('is what the tier of the account allows, from one request to the next', async () => {
+    await t.newAccount('new')
+    const key = await t.newKey({ account: 'new' })
+    expect(await ids(key.secret)).toEqual(['mock/free'])
+    await t.gateway.runtime.ledger.topUp({ account: 'new', amount: 1n, reference: 'first' })
+    expect((await ids(key.secret)).length).toBeGreaterThan(40)
+  })
+
+  it('needs a key, and takes a slot of its rate as GET /v1/key', async () => {
+    const { status, json } = await t.ask('GET', '/v1/models/user', { key: null })
+    expect([status, json.error.code]).toEqual([401, 'invalid_api_key'])
+    const key = await t.newKey({ rpm: 1 })
+    expect((await t.ask('GET', '/v1/models/user', { key: key.secret })).status).toBe(200)
+    expect((await t.ask('GET', '/v1/models/user', { key: key.secret })).status).toBe(429)
+  })
+})
