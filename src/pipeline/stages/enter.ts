@@ -1,4 +1,4 @@
-import { type ResolvedKey, hashSecret, hasValidChecksum } from '../../accounts/accounts.ts'
+import { type ResolvedKey, PREFIX, hashSecret, hasValidChecksum } from '../../accounts/accounts.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
 import type { Call, Stage } from '../pipeline.ts'
@@ -9,7 +9,7 @@ import type { Call, Stage } from '../pipeline.ts'
  * @throws Unauthenticated, TooManyRequests, Unavailable
  */
 export const enter: Stage = async function enter(call, next) {
-  const sha256 = hashSecret(bearerOf(call))
+  const sha256 = hashSecret(secretOf(call))
   const { accounts } = call.runtime
   let known = await accounts.find(sha256)
   let entered = await admit(call, known)
@@ -55,20 +55,31 @@ async function admit(call: Call, known: ResolvedKey | null): Promise<Admission> 
   })
 }
 
-function bearerOf(call: Call): string {
-  const header = call.incoming.header('authorization')
-  if (!header) {
-    throw new Unauthenticated('No API key provided. Send it as "Authorization: Bearer <API key>".')
-  }
-  const space = header.indexOf(' ')
-  const secret = space < 0 ? '' : header.slice(space + 1).trim()
-  if (!secret || header.slice(0, space).toLowerCase() !== 'bearer') {
-    throw new Unauthenticated('The Authorization header must have the form "Bearer <API key>".')
-  }
-  if (!hasValidChecksum(secret)) {
+/** The API key that the client sent. @throws Unauthenticated */
+function secretOf({ incoming }: Call): string {
+  const authorization = incoming.header('authorization')
+  const secret = chosen(bearerIn(authorization), incoming.header('x-api-key')?.trim())
+  if (secret) {
+    if (hasValidChecksum(secret)) return secret
     throw new Unauthenticated('The API key is not valid: it is incomplete or has a typing error.')
   }
-  return secret
+  throw new Unauthenticated(
+    authorization
+      ? 'The Authorization header must have the form "Bearer <API key>".'
+      : 'No API key provided. Send it as "Authorization: Bearer <API key>".',
+  )
+}
+
+/** The bearer token, unless only the other header has the form of our keys: tools fill the one they do not use. */
+function chosen(bearer: string | undefined, other: string | undefined): string | undefined {
+  if (!bearer || !other) return bearer || other
+  return other.startsWith(PREFIX) && !bearer.startsWith(PREFIX) ? other : bearer
+}
+
+function bearerIn(header = ''): string | undefined {
+  const space = header.indexOf(' ')
+  const isBearer = space > 0 && header.slice(0, space).toLowerCase() === 'bearer'
+  return isBearer ? header.slice(space + 1).trim() : undefined
 }
 
 function refusalOf(refused: Exclude<Admission, Admitted>): Error {
