@@ -45,9 +45,28 @@ export function readRawJson(
 /** Sessions with longer ids are cut to this. */
 const MAX_SESSION_LENGTH = 256
 
-/** The session of a request. @param given by a member of the body; it wins over the header `x-session-id` */
-export function sessionOf(incoming: Incoming, given?: string): string | undefined {
-  return (given ?? incoming.header('x-session-id'))?.slice(0, MAX_SESSION_LENGTH) || undefined
+/** Headers in which clients name the session, the first one wins: coding assistants send one of them with every call. */
+const SESSION_HEADERS = [
+  'x-session-id',
+  'x-claude-code-session-id',
+  'session-id',
+  'thread-id',
+  'x-session-affinity',
+]
+
+/**
+ * The session of a request.
+ * @param given by a member of the body; it wins over the headers
+ * @param cacheKey names a cache that calls share; it counts as a session where nothing else does
+ */
+export function sessionOf(
+  incoming: Incoming,
+  given?: string,
+  cacheKey?: string,
+): string | undefined {
+  let session = given || undefined
+  for (const name of SESSION_HEADERS) session ??= incoming.header(name) || undefined
+  return (session ?? cacheKey)?.slice(0, MAX_SESSION_LENGTH) || undefined
 }
 
 /** A body as valid members: without those that are null, which mean the same as absent ones. */
