@@ -1,0 +1,75 @@
+/**
+ * Reasoning of other vendors in client forms that have one opaque string for it. Vendors sign or encrypt reasoning and want
+ * it back unchanged, so the string carries what an entry of `reasoning_details` says beside its visible text.
+ */
+import { isObject } from '../../../../errors/checks.ts'
+import { InvalidRequest } from '../../../../errors/errors.ts'
+import type { ReasoningDetail } from '../../../../plugin.ts'
+
+const PREFIX = 'sg1.'
+const TYPES: ReadonlySet<unknown> = new Set([
+  'reasoning.text',
+  'reasoning.summary',
+  'reasoning.encrypted',
+])
+
+/** The carrier of an entry: all of it but the visible text. */
+export function toCarrier({ type, format, id, signature, data }: ReasoningDetail): string {
+  const opaque = signature ?? data
+  const members = {
+    t: type,
+    ...(format && { f: format }),
+    ...(id && { i: id }),
+    ...(opaque && { s: opaque }),
+  }
+  return PREFIX + Buffer.from(JSON.stringify(members)).toString('base64url')
+}
+
+/** Whether a text claims to be a carrier. */
+export function isCarrier(text: string): boolean {
+  return text.startsWith(PREFIX)
+}
+
+/**
+ * The entry of a carrier, with the visible text beside it.
+ * @param path of the carrier in the request
+ * @throws InvalidRequest for one that was changed; the message is one that clients know, and then leave the reasoning out
+ */
+export function fromCarrier(carrier: string, visible: string, path: string): ReasoningDetail {
+  const { t: type, f: format = null, i: id = null, s } = membersOf(carrier, path)
+  const base = { format, id }
+  if (type === 'reasoning.encrypted') return { type, data: s ?? '', ...base }
+  if (type === 'reasoning.summary') return { type, summary: visible, ...base }
+  return { type, text: visible, ...(s !== undefined && { signature: s }), ...base }
+}
+
+interface CarrierMembers {
+  readonly t: ReasoningDetail['type']
+  readonly f?: string
+  readonly i?: string
+  readonly s?: string
+}
+
+function membersOf(carrier: string, path: string): CarrierMembers {
+  const encoded = carrier.slice(PREFIX.length)
+  try {
+    const members: unknown = JSON.parse(Buffer.from(encoded, 'base64url').toString())
+    if (
+      isMembers(members) &&
+      Buffer.from(JSON.stringify(members)).toString('base64url') === encoded
+    )
+      return members
+  } catch {
+    // Not JSON.
+  }
+  throw new InvalidRequest(
+    'invalid_value',
+    `invalid signature in thinking block: '${path}' is not as this gateway sent it.`,
+    { param: path },
+  )
+}
+
+function isMembers(value: unknown): value is CarrierMembers {
+  if (!isObject(value) || !TYPES.has(value.t)) return false
+  return [value.f, value.i, value.s].every((one) => one === undefined || typeof one === 'string')
+}
