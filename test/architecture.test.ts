@@ -85,6 +85,13 @@ const WALL_CLOCK: readonly string[] = [
   'src/state/sqlite/memory.ts',
 ]
 
+/** Files that dialects of chat may import from elsewhere: they format, and decide nothing. */
+const FORMATTERS: ReadonlySet<string> = new Set([
+  'src/money/money.ts',
+  'src/state/ids.ts',
+  'src/models/catalog.ts',
+])
+
 /** Folders of `endpoints/` that every family may import. */
 const SHARED_BY_ENDPOINTS = new Set(['shared', 'audio'])
 
@@ -174,6 +181,25 @@ describe('architecture', () => {
     const chat = outside.filter(({ path }) => path.startsWith('src/endpoints/chat/'))
     const priced = chat.filter(({ text }) => /\bcostJson\b|\bcost_details\b|\.cost\b/.test(text))
     expect(priced.map(({ path }) => path)).toEqual([])
+  })
+
+  it('keeps dialects of chat pure, and the stages without them', () => {
+    const foreign = /^src\/(money|state|guard|policy|accounts|models|pipeline\/stages)\//
+    const impure = src
+      .filter(({ path }) => path.startsWith('src/endpoints/chat/dialects/'))
+      .flatMap(({ path, imports }) => imports.map((to) => ({ path, to })))
+      // The form of a cost is the same everywhere; ids and types do nothing.
+      .filter(({ to }) => foreign.test(to) && !FORMATTERS.has(to))
+      .map(({ path, to }) => `${path} -> ${to}`)
+    expect(impure).toEqual([])
+    const knowing = src
+      .filter(({ path }) => /^src\/(pipeline\/stages|state)\//.test(path))
+      .filter(
+        ({ text, imports }) =>
+          /'(messages|responses|dialects?)'/.test(text) ||
+          imports.some((to) => to.includes('/dialects/')),
+      )
+    expect(knowing.map(({ path }) => path)).toEqual([])
   })
 
   it('gives plugins nothing of the gateway but its public contract', () => {

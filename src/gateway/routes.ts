@@ -71,6 +71,12 @@ export const ROUTES: readonly Route[] = [
   post(ocr, ocrFormat),
 ]
 
+/** How errors of a path are written, known or not: those below a route take its form. */
+export function errorWriterOf(path: string): WireFormat['writeError'] {
+  const route = ROUTES.find((one) => path === one.path || path.startsWith(`${one.path}/`))
+  return (route?.format ?? chatCompletions).writeError
+}
+
 function post<In, Part>(endpoint: Endpoint<In, Part>, format: WireFormat<In, Part>): Route {
   return { method: 'POST', path: format.path, endpoint, format, run: compose(served) }
 }

@@ -223,8 +223,12 @@ export interface WireFormat<In = any, Part = any> {
   read(incoming: Incoming, limits: BodyLimits): Promise<ParsedRequest<In>>
   /** Writes head and parts as they come. Ends the call before the last byte. */
   write(call: Call, reply: Reply<Part>, out: Outgoing): Promise<void>
-  /** The error as a response; its body is also that of an error event. */
-  writeError(error: GatewayError, call: Call | undefined): ErrorResponse
+  /**
+   * The error as a response; its body is also that of an error event.
+   * @param call absent where none was made
+   * @param id of the request
+   */
+  writeError(error: GatewayError, call: Call | undefined, id: string): ErrorResponse
 }
 
 /** An error in the form of the wire. */
@@ -248,6 +252,8 @@ export interface ParsedRequest<In = any> {
   readonly session: string | undefined
   /** Has a meaning only for the deployment that gave it. */
   readonly affinityToken: string | undefined
+  /** Paths of what has no counterpart in the normal form; the client is told in a header. */
+  readonly ignored?: readonly string[]
   /** Size of the decoded body in bytes, where the prompt is estimated by it. */
   readonly bodyBytes?: number
   /** The source text behind the input, where members of it are copied upstream; released when the first part has arrived. */

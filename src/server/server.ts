@@ -38,8 +38,8 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { LineLimit } from '../observe/line-limit.ts'
 import { warmUp } from '../patterns/patterns.ts'
 import { requestId } from '../state/ids.ts'
-import { Call, ClientDisconnected } from '../pipeline/pipeline.ts'
-import { ROUTES, type Route } from '../gateway/routes.ts'
+import { Call, ClientDisconnected, type ErrorResponse } from '../pipeline/pipeline.ts'
+import { ROUTES, errorWriterOf, type Route } from '../gateway/routes.ts'
 
 /** A listening gateway. */
 export interface Server {
@@ -214,10 +214,13 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
   return oneAtATime((request, response) => {
     if (gateway.stopping) response.shouldKeepAlive = false
     const problem = checkHead(request)
-    if (problem) return refuse(request, response, problem)
+    if (problem) {
+      const { status, headers } = problem
+      return refuse(request, response, requestId(), { status, headers, body: toErrorBody(problem) })
+    }
     request.url = tidyUrl(request.url ?? '/')
     if (request.method === 'OPTIONS') return preflight(request, response)
-    if (!isPlainPath(request.url)) return refuse(request, response, unknownUrl(request.url))
+    if (!isPlainPath(request.url)) return refuseByPath(request, response, unknownUrl(request.url))
     if (answerProbe(gateway, request, response)) return undefined
     return handle(request, response)
   })
@@ -234,7 +237,7 @@ function nodeHandler(
 
 /** Refuses every request with the error that belongs to it. */
 function refusing(errorOf: (request: IncomingMessage) => GatewayError): EventHandler {
-  return nodeHandler((request, response) => refuse(request, response, errorOf(request)))
+  return nodeHandler((request, response) => refuseByPath(request, response, errorOf(request)))
 }
 
 /** Sets the headers of every response, for routes that answer through h3. */
@@ -276,7 +279,7 @@ async function serve(
     if (call.outcome === 'cancelled') return
     const error = toGatewayError(thrown)
     call.report(error)
-    const { status, headers, body } = format.writeError(error, call)
+    const { status, headers, body } = format.writeError(error, call, call.id)
     call.status = status
     call.errorCode = error.code
     await call.end('failed')
@@ -292,19 +295,31 @@ function ownerOf({ key, account, entered }: Call): BodyOwner {
   return { key: key.id, account: account.id, freeTier: !entered.paid }
 }
 
-/** Answers a request that becomes no call. */
-async function refuse(
+/** Answers a request that becomes no call, in the form of its path. */
+function refuseByPath(
   request: IncomingMessage,
   response: ServerResponse,
   error: GatewayError,
 ): Promise<void> {
-  const body = JSON.stringify(toErrorBody(error))
-  const headers = commonHeaders(requestId())
-  for (const [name, value] of Object.entries(errorHeaders(request, error.headers, body))) {
-    headers.push(name, value)
+  const id = requestId()
+  const writeError = errorWriterOf(request.url!.split('?', 1)[0]!)
+  return refuse(request, response, id, writeError(error, undefined, id))
+}
+
+/** Answers a request that becomes no call. */
+async function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  id: string,
+  { status, headers, body }: ErrorResponse,
+): Promise<void> {
+  const text = JSON.stringify(body)
+  const list = commonHeaders(id)
+  for (const [name, value] of Object.entries(errorHeaders(request, headers, text))) {
+    list.push(name, value)
   }
-  response.writeHead(error.status, headers)
-  await finish(request, response, body)
+  response.writeHead(status, list)
+  await finish(request, response, text)
 }
 
 function errorHeaders(

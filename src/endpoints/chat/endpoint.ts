@@ -2,8 +2,10 @@
 import { InvalidRequest } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
+import type { RawJson } from '../../stream/raw-json.ts'
 import { randomId } from '../../state/ids.ts'
-import type { Call, Endpoint, WireFormat } from '../../pipeline/pipeline.ts'
+import type { Incoming } from '../../pipeline/http.ts'
+import type { Call, Endpoint, ParsedRequest, WireFormat } from '../../pipeline/pipeline.ts'
 import type { ChatInput, ChatChunk, ChatCompletion, ChatMessage } from '../../plugin.ts'
 import { readRawJson, sessionOf } from '../shared/body.ts'
 import { addresses } from './addresses.ts'
@@ -20,6 +22,7 @@ import {
   signatureIn,
   usesLegacyFunctions,
   wantsUsageChunk,
+  withPolicy,
   type ChatRequest,
 } from './request.ts'
 
@@ -94,15 +97,20 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
 }
 
 /** The pure translation between one client form of chat and the normal form: no state, no money, no policy. */
-interface Dialect extends Pick<
+export interface Dialect extends Pick<
   WireFormat<ChatRequest, BilledChunk>,
   'path' | 'write' | 'writeError'
 > {
   /**
-   * Validates a parsed body.
+   * Translates a parsed body. The `policy` of the result is as the client wrote it.
    * @throws InvalidRequest
    */
-  read(body: object): ChatRequest
+  read(body: RawJson, header: Incoming['header']): DialectRequest
+}
+
+/** A request in normal form, and what does not fit into it. */
+export interface DialectRequest extends Pick<ParsedRequest, 'ignored'> {
+  readonly input: ChatRequest
 }
 
 /** The wire format of a dialect: bounds the body and takes model, policy, session and affinity from the request. */
@@ -116,17 +124,19 @@ export function chatFormat({
     path,
     async read(incoming, limits) {
       const body = await readRawJson(incoming, limits.chat)
-      const input = read(body.value)
-      body.record('messages')
+      const { input: given, ...others } = read(body, (name) => incoming.header(name))
+      const input = withPolicy(given)
+      const { model, messages, policy, session_id, prompt_cache_key } = input
       return {
         input,
-        model: input.model,
+        model,
         stream: input.stream === true,
-        policy: input.policy,
-        session: sessionOf(incoming, input.session_id),
-        affinityToken: signatureIn(input.messages),
+        policy,
+        session: sessionOf(incoming, session_id, prompt_cache_key),
+        affinityToken: signatureIn(messages),
         bodyBytes: body.bytes,
         rawJson: body,
+        ...others,
       }
     },
     write,

@@ -3,7 +3,7 @@
  * Unknown members pass unchanged.
  */
 import type { ChatInput, ChatMessage, Reasoning, ReasoningDetail } from '../../plugin.ts'
-import type { Policy } from '../../policy/policy.ts'
+import { readPolicy, type Policy } from '../../policy/policy.ts'
 import { MAX_RESULTS, type SearchRequest } from '../../search/search.ts'
 
 /**
@@ -30,6 +30,7 @@ export interface ChatRequest {
   readonly reasoning_effort?: Reasoning['effort']
   readonly include_reasoning?: boolean
   readonly session_id?: string
+  readonly prompt_cache_key?: string
   readonly plugins?: readonly Plugin[]
   readonly policy?: Policy
   readonly [member: string]: unknown
@@ -132,6 +133,12 @@ export function outboundChat(request: ChatRequest): ChatInput {
     input.parallel_tool_calls = request.parallel_tool_calls
   }
   return input as ChatInput
+}
+
+/** The same request with its policy validated; dialects hand on what the client wrote. @throws InvalidRequest */
+export function withPolicy(request: ChatRequest): ChatRequest {
+  const policy: unknown = request.policy
+  return policy === undefined ? request : { ...request, policy: readPolicy(policy) }
 }
 
 /** Whether a stream ends with a chunk that has usage and no choices. */

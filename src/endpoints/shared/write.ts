@@ -84,8 +84,12 @@ export async function writeBytes(
 
 /** The form of a stream's events. */
 export interface EventFormat<Part> {
-  /** One part as one event, blank line included. */
+  /** The events of one part, blank lines included; may be none. */
   encode(part: Part): string
+  /** Events that go out with the head where the first part is long in coming; those of the first part follow. */
+  opening?(): string
+  /** What is said in a silence; by default a comment. @param quietMs ms without an event */
+  keepAlive?(quietMs: number): string
   /** Text after the last event, also after an error. */
   readonly last: string
   /** An error after the head as an event; by default, its body alone. */
@@ -110,9 +114,12 @@ export async function writeEvents<Part>(
   format: EventFormat<Part>,
 ): Promise<void> {
   const { headTimeout, keepAlive } = call.runtime.config.server
+  let silences = 0
   let timer = call.timeout(headTimeout * 1000, () => {
     sendHead()
     out.flush()
+    const events = format.opening?.()
+    if (events) void out.write(events)
   })
   const { parts } = reply
   try {
@@ -123,8 +130,11 @@ export async function writeEvents<Part>(
     }
     call.deadline(call.runtime.config.server.streamTimeout)
     for (; !batch.last; batch = await parts.next()) {
+      const events = text(batch)
+      if (!events) continue
+      silences = 0
       timer.restart()
-      const full = out.write(text(batch))
+      const full = out.write(events)
       if (full) await full
     }
     timer.clear()
@@ -138,7 +148,7 @@ export async function writeEvents<Part>(
     call.errorCode = failure.code
     call.report(error)
     await call.end('failed')
-    const { body } = call.format.writeError(failure, call)
+    const { body } = call.format.writeError(failure, call, call.id)
     out.end((format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`) + format.last)
   }
 
@@ -156,7 +166,8 @@ export async function writeEvents<Part>(
   }
 
   function sayAlive(): void {
-    void out.write(KEEP_ALIVE)
+    silences++
+    void out.write(format.keepAlive?.(silences * keepAlive * 1000) ?? KEEP_ALIVE)
     timer.restart()
   }
 }

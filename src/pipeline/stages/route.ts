@@ -189,6 +189,7 @@ class FailoverSource implements Source<any> {
     let deployment = routing.choose(model, affinity)!
     // Attempts share it.
     call.outbound = deepFrozen(call.outbound)
+    nameIgnored(call)
     for (let attempt = 1; ; attempt++) {
       const wasOpen = routing.healthOf(deployment).isOpen()
       try {
@@ -395,6 +396,15 @@ class FailoverSource implements Source<any> {
     const message = 'The model provider failed in an unforeseen way.'
     return new UpstreamFailure('upstream_error', message, { cause: error })
   }
+}
+
+const MAX_IGNORED = 512
+
+/** Names in a header what a vendor is not told of the request. */
+function nameIgnored({ headers, request: { ignored = [] } }: Call): void {
+  if (ignored.length === 0) return
+  const names = ignored.map((name) => name.replace(/[^\x21-\x7e]|,/g, '?')).join(', ')
+  headers['x-service-ignored'] = names.slice(0, MAX_IGNORED)
 }
 
 /** Ties of the call to earlier calls, for the choice of a deployment. */

@@ -1,16 +1,19 @@
 import * as fc from 'fast-check'
 import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
-import { readChatRequest } from '../../../src/endpoints/chat/dialects/chat/read.ts'
+import { readChatRequest as readMembers } from '../../../src/endpoints/chat/dialects/chat/read.ts'
 import {
   requiredCapabilities,
   outboundChat,
   usesLegacyFunctions,
+  withPolicy,
 } from '../../../src/endpoints/chat/request.ts'
 import { InvalidRequest } from '../../../src/errors/errors.ts'
 import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
 import { bodies, mutate, mutations, PNG } from './request.bodies.ts'
 import { chatBody } from './request.schema.ts'
+
+const readChatRequest = (body: object) => withPolicy(readMembers(body))
 
 const MESSAGES = [{ role: 'user', content: 'Hi' }]
 const CALL = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{}' } }

@@ -25,7 +25,6 @@ import {
   type Members,
   type Problem,
 } from '../../../../errors/checks.ts'
-import { readPolicy } from '../../../../policy/policy.ts'
 import type { ChatRequest } from '../../request.ts'
 
 /** Members that mean the same empty as absent. */
@@ -33,15 +32,13 @@ const ABSENT_WHEN_EMPTY = new Set(['tools', 'stop', 'plugins'])
 
 /**
  * Validates a parsed body, which is not changed. Reports the first problem: required fields, then the others in the order
- * of the document, then contradictions between fields, then the policy.
+ * of the document, then contradictions between fields.
  * @throws InvalidRequest with the code and path of the problem, such as `messages[2].content[0].image_url.url`
  */
 export function readChatRequest(body: object): ChatRequest {
   const found = members(body) ?? contradiction(body as Members)
   if (found) throw toInvalidRequest(found)
-  const request = withoutAbsent(body as ChatRequest)
-  const policy: unknown = (body as ChatRequest).policy
-  return policy === undefined ? request : { ...request, policy: readPolicy(policy) }
+  return withoutAbsent(body as ChatRequest)
 }
 
 function withoutAbsent(body: ChatRequest): ChatRequest {
@@ -55,7 +52,8 @@ function withoutAbsent(body: ChatRequest): ChatRequest {
 }
 
 function isAbsent(member: string, value: unknown): boolean {
-  if (value === null) return true
+  // A policy of null is an error, not an absent one.
+  if (value === null) return member !== 'policy'
   return Array.isArray(value) && value.length === 0 && ABSENT_WHEN_EMPTY.has(member)
 }
 

@@ -18,7 +18,12 @@ import type { ChatChunk } from '../../../../plugin.ts'
 /** OpenAI's Chat Completions API. Its requests and chunks are the normal form of chat. */
 export const chatCompletions = chatFormat({
   path: '/v1/chat/completions',
-  read: readChatRequest,
+  read(body) {
+    const input = readChatRequest(body.value)
+    // Messages that nothing changes go upstream with their source text.
+    body.record('messages')
+    return { input }
+  },
   write: writeChat,
   writeError: errorWriter(usageJson),
 })
