@@ -13,6 +13,7 @@ import type {
   Provider,
   ProviderPlugin,
 } from '../../src/plugin.ts'
+import type { Downloader } from '../../src/upstream/download.ts'
 import { createHost } from '../../src/upstream/host.ts'
 
 export const silent = createConsola({ level: -999 })
@@ -43,14 +44,19 @@ export interface Outcome {
 
 const QUESTION = [{ role: 'user', content: 'Hello?' }] as const
 
-export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<Setup> {
+/** Sets a plugin up. @param download serves the plugin's downloads; by default they are refused */
+export async function setUp(
+  plugin: ProviderPlugin,
+  options: unknown,
+  download?: Downloader,
+): Promise<Setup> {
   const settings = {
     timeoutMs: 10_000,
     firstPartTimeoutMs: 10_000,
     idleTimeoutMs: 10_000,
     connections: 8,
   }
-  const { host, close } = createHost('test', settings, silent)
+  const { host, close } = createHost('test', settings, silent, download)
   const provider = await plugin.setup(await valid(plugin.options, options), host)
 
   async function* ask(
