@@ -23,13 +23,15 @@ export interface Fuzz<Case> {
 
 /** Runs a suite until its count, its time or its first fault. */
 export async function fuzz<Case>(run: Run, suite: Fuzz<Case>): Promise<void> {
-  let next = run.options.first
-  while (!run.isOver) {
+  const { first, count, share } = run.options
+  let next = first + share.index
+  while (!run.isOver && next < first + count) {
     const bench = await suite.open()
-    const end = Math.min(next + suite.perGateway, run.options.first + run.options.count)
+    const end = Math.min(next + suite.perGateway * share.of, first + count)
     const lane = async (number: number) => {
       while (!run.isOver && next < end) {
-        const index = next++
+        const index = next
+        next += share.of
         run.at(number, index)
         const one = suite.make(randomOf(run.options.seed, index))
         const fault = await verdict(suite, one, bench, number)

@@ -24,6 +24,8 @@ export interface RunOptions {
   readonly seconds: number
   readonly driver: Driver
   readonly short: boolean
+  /** Every how many cases this process plays one, and where it begins: 1 and 0 without `--workers`. */
+  readonly share: { readonly of: number; readonly index: number }
 }
 
 /** How much a suite does when nothing is said. */
@@ -33,7 +35,8 @@ interface Amount {
 }
 
 /**
- * Reads `--count <n>`, `--seconds <n>`, `--seed <n>` or `--seed <n>:<first case>`, `--driver memory|file|redis`, `--short`.
+ * Reads `--count <n>`, `--seconds <n>`, `--seed <n>` or `--seed <n>:<first case>`, `--driver memory|file|redis`, `--short`,
+ * and `--share <index>/<n>`, which `_workers.ts` gives.
  * @throws TypeError for others
  */
 export function readOptions(
@@ -47,6 +50,7 @@ export function readOptions(
       seed: { type: 'string' },
       count: { type: 'string' },
       driver: { type: 'string', default: usualDriver },
+      share: { type: 'string', default: '0/1' },
     },
   })
   const { driver, short } = values
@@ -54,12 +58,41 @@ export function readOptions(
     throw new TypeError(`expected --driver memory, file or redis, found ${driver}`)
   }
   const amount = short ? amounts.short : amounts.long
-  const [seed, first = '0'] = (values.seed ?? String(1 + Math.floor(Math.random() * 1e9))).split(
-    ':',
-  )
+  const [seed, first = '0'] = (values.seed ?? anySeed()).split(':')
   const count = Number(values.count ?? (values.seconds === undefined ? amount.count : Infinity))
   const seconds = Number(values.seconds ?? (values.count === undefined ? amount.seconds : Infinity))
-  return { seed: Number(seed), first: Number(first), count, seconds, driver, short }
+  const [index, of] = values.share.split('/').map(Number) as [number, number]
+  const share = { index, of }
+  return { seed: Number(seed), first: Number(first), count, seconds, driver, short, share }
+}
+
+/** A seed for a run that was given none. */
+export function anySeed(): string {
+  return String(1 + Math.floor(Math.random() * 1e9))
+}
+
+/** What came of a run. */
+export interface RunResult {
+  readonly done: number
+  readonly seconds: number
+  readonly longestTurnMs: number
+  readonly mostRssBytes: number
+  readonly counts: readonly (readonly [what: string, count: number])[]
+  readonly faults: readonly string[]
+}
+
+/** Prints figures, counts, the most frequent first, and the verdict. @returns the exit status: 1 after a fault */
+export function printResult(name: string, result: RunResult): number {
+  const { done, seconds, longestTurnMs, mostRssBytes, faults } = result
+  const counts = result.counts.toSorted(([, a], [, b]) => b - a)
+  process.stdout.write(
+    `${name}: ${done} cases in ${seconds.toFixed(1)} s, ${(done / seconds).toFixed(0)}/s; ` +
+      `longest turn ${longestTurnMs.toFixed(0)} ms, RSS ${mib(mostRssBytes)} MiB\n` +
+      counts.map(([what, count]) => `  ${count} ${what}\n`).join(''),
+  )
+  for (const fault of faults) process.stdout.write(`FAILED: ${fault}\n`)
+  if (faults.length === 0) process.stdout.write(`ok: ${name}\n`)
+  return faults.length === 0 ? 0 : 1
 }
 
 /** The random generator of one case: the same for the same seed and number. */
@@ -103,13 +136,18 @@ export class Run {
   readonly #shared = new Int32Array(new SharedArrayBuffer(4 * 256))
   #threadMs = threadMs()
   #isServing = false
+  #isStopped = false
   #reportAt = performance.now() + 30_000
 
   constructor(name: string, options: RunOptions) {
     this.name = name
     this.options = options
     const at = options.first > 0 ? `:${options.first}` : ''
-    process.stdout.write(`${name}: seed ${options.seed}${at}, driver ${options.driver}\n`)
+    const { index, of } = options.share
+    const which = of > 1 ? `, worker ${index + 1} of ${of}` : ''
+    process.stdout.write(`${name}: seed ${options.seed}${at}, driver ${options.driver}${which}\n`)
+    // Another worker found a fault.
+    process.on('message', () => (this.#isStopped = true))
     for (const kind of ['unhandledRejection', 'uncaughtException'] as const) {
       process.on(kind, (error: unknown) => this.fault(`${kind}: ${textOf(error)}`))
     }
@@ -123,6 +161,7 @@ export class Run {
   get isOver(): boolean {
     const { count, seconds } = this.options
     return (
+      this.#isStopped ||
       this.faults.length > 0 ||
       this.done >= count ||
       performance.now() - this.startedAt > seconds * 1000
@@ -150,21 +189,18 @@ export class Run {
     this.#shared[1 + lane] = index + 1
   }
 
-  /** Plays a suite, prints counts and verdict, and ends the process: 1 after a fault. */
+  /** Plays a suite, prints the result, or tells it to the process of all workers, and ends this process. */
   async end(play: () => Promise<void>): Promise<never> {
     await play().catch((error: unknown) => this.fault(textOf(error)))
     clearInterval(this.#timer)
     await this.#watchdog.terminate()
+    const { name, done, longestTurnMs, mostRssBytes, faults } = this
     const seconds = (performance.now() - this.startedAt) / 1000
-    const counts = [...this.counts].sort(([, a], [, b]) => b - a)
-    process.stdout.write(
-      `${this.name}: ${this.done} cases in ${seconds.toFixed(1)} s, ${(this.done / seconds).toFixed(0)}/s; ` +
-        `longest turn ${this.longestTurnMs.toFixed(0)} ms, RSS ${mib(this.mostRssBytes)} MiB\n` +
-        counts.map(([what, count]) => `  ${count} ${what}\n`).join(''),
-    )
-    for (const fault of this.faults) process.stdout.write(`FAILED: ${fault}\n`)
-    if (this.faults.length === 0) process.stdout.write(`ok: ${this.name}\n`)
-    process.exit(this.faults.length === 0 ? 0 : 1)
+    const counts = [...this.counts]
+    const result = { done, seconds, longestTurnMs, mostRssBytes, counts, faults }
+    if (!process.send) process.exit(printResult(name, result))
+    process.send(result, () => process.exit())
+    return new Promise(() => {})
   }
 
   #tick(): void {

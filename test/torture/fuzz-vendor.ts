@@ -286,7 +286,8 @@ function modelId({ name, vendor, operation, model, options }: VendorAnswer, lane
 
 function configuration(): UserConfig {
   const lanes = Array.from({ length: LANES }, (_, lane) => lane)
-  const settings = { timeout: 10, firstPartTimeout: 10, idleTimeout: 10 }
+  // Answers that never end wait for these; untouched ones arrive at once.
+  const settings = { timeout: 5, firstPartTimeout: 5, idleTimeout: 5 }
   const providers = lanes.flatMap((lane) =>
     Object.entries(VENDORS).map(([name, at]) => [
       `${name}-l${lane}`,

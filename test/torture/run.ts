@@ -4,6 +4,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
+import { playInWorkers } from './_workers.ts'
 
 /** Each with its options for the short form; without them the suite has none. */
 const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
@@ -29,7 +30,10 @@ if (first !== undefined && !first.startsWith('-')) {
     process.stderr.write(`there is no suite ${first}; expected one of ${names}\n`)
     process.exit(2)
   }
-  process.exit(play(first, rest))
+  const at = rest.indexOf('--workers')
+  if (at < 0) process.exit(play(first, rest))
+  const [workers, options] = [Number(rest[at + 1]), rest.toSpliced(at, 2)]
+  process.exit(await playInWorkers(first, fileOf(first), options, workers))
 }
 const isShort = first === '--short'
 for (const [suite, short] of Object.entries(SUITES)) {
@@ -38,6 +42,9 @@ for (const [suite, short] of Object.entries(SUITES)) {
 }
 
 function play(suite: string, options: readonly string[]): number {
-  const file = join(import.meta.dirname, `${suite}.ts`)
-  return spawnSync(process.execPath, [file, ...options], { stdio: 'inherit' }).status ?? 1
+  return spawnSync(process.execPath, [fileOf(suite), ...options], { stdio: 'inherit' }).status ?? 1
+}
+
+function fileOf(suite: string): string {
+  return join(import.meta.dirname, `${suite}.ts`)
 }
