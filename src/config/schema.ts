@@ -11,7 +11,7 @@ import {
   modalityOf,
   modelsSchema,
   price,
-} from '../models/catalog.ts'
+} from '../models/entry.ts'
 import { GatewayError, type ConfigIssue } from '../errors/errors.ts'
 import { isObject } from '../errors/checks.ts'
 import { didYouMean, show } from '../errors/issues.ts'

@@ -8,7 +8,8 @@ import type { ConsolaInstance } from 'consola'
 import type { Account, Accounts, Key } from '../accounts/accounts.ts'
 import type { AccessLog } from '../observe/access-log.ts'
 import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../lifetime/scope.ts'
-import type { Catalog, Modality, Model } from '../models/catalog.ts'
+import type { Catalog, Model } from '../models/catalog.ts'
+import type { Modality } from '../models/entry.ts'
 import type { BodyLimits, Config } from '../config/config.ts'
 import {
   InternalError,

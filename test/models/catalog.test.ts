@@ -3,13 +3,8 @@ import * as fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
-import {
-  buildCatalog,
-  missingPrices,
-  modalityOf,
-  modelsSchema,
-  type ModelEntry,
-} from '../../src/models/catalog.ts'
+import { buildCatalog } from '../../src/models/catalog.ts'
+import { missingPrices, modalityOf, modelsSchema, type ModelEntry } from '../../src/models/entry.ts'
 import { listOf } from '../../src/models/listing.ts'
 
 const deployments = [{ provider: 'p', model: 'm' }]
