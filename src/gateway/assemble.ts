@@ -83,8 +83,11 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
   }
   const fetch = createDownloader(config.fetch)
   const ownHost = (name: string, settings: UpstreamSettings) => {
-    const owned = createHost(name, settings, log, fetch)
-    hosts.push(owned)
+    const owner = {}
+    const mask = (secrets: readonly string[]) => common.mask.use(secrets, owner)
+    const owned = createHost(name, settings, log, fetch, mask)
+    const close = () => owned.close().finally(() => mask([]))
+    hosts.push({ ...owned, close })
     return owned.host
   }
   const { directory, secrets } = loaded

@@ -16,11 +16,19 @@ const WARN = 1
 export class Mask {
   /** All forms of all secrets, long ones first. */
   #forms: readonly string[] = []
+  /** The forms of each owner's secrets. */
+  readonly #byOwner = new Map<object, readonly string[]>()
 
-  /** @param secrets from now on; those with less than 6 characters are not replaced */
-  use(secrets: Iterable<string>): void {
+  /**
+   * @param secrets from now on; those with less than 6 characters are not replaced
+   * @param owner whose secrets these are, in place of its earlier ones; by default the configuration
+   */
+  use(secrets: Iterable<string>, owner: object = this): void {
     const forms = [...secrets].flatMap(partsOf).flatMap(formsOf)
-    this.#forms = [...new Set(forms)].toSorted((a, b) => b.length - a.length)
+    if (forms.length > 0) this.#byOwner.set(owner, forms)
+    else this.#byOwner.delete(owner)
+    const all = new Set([...this.#byOwner.values()].flat())
+    this.#forms = [...all].toSorted((a, b) => b.length - a.length)
   }
 
   /** A text without secrets: as they are, or escaped for JSON, encoded for an address, or in base64. */

@@ -222,6 +222,12 @@ export interface Host {
   /** Logs with the name of the instance. Never log bodies or keys. */
   readonly log: ConsolaInstance
   /**
+   * Keeps texts that are secret out of errors and logs, such as an access token. Secrets of the configuration are kept out
+   * anyway.
+   * @param secrets replace those of the call before
+   */
+  mask(secrets: readonly string[]): void
+  /**
    * Parses a stream of server-sent events and gives the JSON value of each event. `[DONE]` ends it: the last value is then
    * `{ choices: [], endOfStream: true }`, which is missing when the stream was cut.
    * @throws a failure of class `upstream_error` for an event that is not JSON or longer than 64 Mi characters

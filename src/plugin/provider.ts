@@ -31,6 +31,14 @@ export interface ProviderRequest<In> {
   readonly log: ConsolaInstance
 }
 
+/** What {@link Provider.logIn} has found. */
+export interface LoginReport {
+  /** Where the credentials come from, such as `metadata server`, for the operator. */
+  readonly source: string
+  /** When they expire, ms since epoch; absent for lasting ones. */
+  readonly expiresAt?: number
+}
+
 /**
  * A set-up provider. Each method is one capability; leave out what the vendor does not offer. A method throws what
  * {@link Host.fail} makes; any other error counts as `upstream_error`. Where an async iterable is allowed, returning one means
@@ -39,6 +47,11 @@ export interface ProviderRequest<In> {
 export interface Provider extends Closable {
   /** Validates the options of the deployments of this instance, in place of the plugin's {@link ProviderPlugin.deploymentOptions}. */
   readonly deploymentOptions?: Schema<any>
+  /**
+   * For a provider that gets credentials by itself: gets them, unless it has valid ones. `sluicegate check` calls it.
+   * @throws what {@link Host.fail} makes, with a `cause` whose message tells the operator why
+   */
+  logIn?(signal: AbortSignal): Promise<LoginReport>
   chat?(request: ProviderRequest<ChatInput>): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
   generateImage?(
     request: ProviderRequest<ImageInput>,

@@ -44,12 +44,14 @@ const refuseDownloads = createDownloader({ enabled: false, limit: 0, timeout: 1 
  * Builds the Host of one plugin instance.
  * @param name of the instance, from the configuration
  * @param download serves {@link Host.download}; by default every download is refused
+ * @param mask serves {@link Host.mask}
  */
 export function createHost(
   name: string,
   settings: UpstreamSettings,
   log: ConsolaInstance,
   download: Downloader = refuseDownloads,
+  mask: Host['mask'] = () => {},
 ): ClosableHost {
   const pools = new Pools(settings.connections, (error) => {
     log.error(`${name}: a connection failed in an unforeseen way`, error)
@@ -65,6 +67,7 @@ export function createHost(
     form: encodeForm,
     json: (body) => RawJson.stringify(body),
     download,
+    mask,
     sse: readEvents,
     fail: (failure, message, options) => new UpstreamFailure(failure, message, options),
   }

@@ -49,3 +49,16 @@ it('replaces the words of a setting with blanks, longer secrets before their par
   expect(clean('sk-1234567890 and Bearer x.y')).toBe('[secret] and [secret]')
   expect(clean('a tiny word')).toBe('a tiny word')
 })
+
+it('keeps the secrets of each owner until it replaces them', () => {
+  const mask = new Mask()
+  const owner = {}
+  mask.use(['configured-key'])
+  mask.use(['token-of-an-hour'], owner)
+  const text = 'configured-key, token-of-an-hour, token-of-another'
+  expect(mask.clean(text)).toBe('[secret], [secret], token-of-another')
+  mask.use(['token-of-another'], owner)
+  expect(mask.clean(text)).toBe('[secret], token-of-an-hour, [secret]')
+  mask.use([], owner)
+  expect(mask.clean(text)).toBe('[secret], token-of-an-hour, token-of-another')
+})
