@@ -6,14 +6,18 @@ import { createClient, readJson } from './google/client.ts'
 import { createImages } from './google/images.ts'
 import { toBody } from './google/request.ts'
 import { LEVELS } from './google/thinking.ts'
+import { googleLogin, vertexAddress, vertexOption } from './shared/cloud/google.ts'
+import { withLogin } from './shared/cloud/login.ts'
 import { isEventStream } from './shared/http.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
-const options = v.strictObject({
-  /** Without `/models/…`. */
-  baseURL: v.optional(baseURL, 'https://generativelanguage.googleapis.com/v1beta'),
+const members = v.strictObject({
+  /** Without `/models/…`; with `vertex` without `/projects/…`. */
+  baseURL: v.optional(baseURL),
   /** Sent as `x-goog-api-key`. Optional. */
   apiKey: v.optional(v.string()),
+  /** The models are on Vertex AI, with a login of Google Cloud. */
+  vertex: v.optional(vertexOption),
   headers: headersOption,
   /** Threshold from which answers are blocked, for all harm categories. By default Google's own. */
   safety: v.optional(
@@ -26,6 +30,16 @@ const options = v.strictObject({
     ]),
   ),
 })
+
+const options = v.pipe(
+  members,
+  v.check(
+    ({ apiKey, vertex }) => !apiKey || vertex === undefined,
+    'either "apiKey" or "vertex", which logs in by itself',
+  ),
+)
+
+const GEMINI_API = 'https://generativelanguage.googleapis.com/v1beta'
 
 const deploymentOptions = v.strictObject({
   /** How the model is told to think, when its name does not tell. */
@@ -41,12 +55,20 @@ export default defineProvider({
   name: 'google',
   options,
   deploymentOptions,
-  setup({ baseURL: base, apiKey, headers, safety }, host) {
-    const client = createClient({ baseURL: base, apiKey, headers }, host)
+  setup({ baseURL: base, apiKey, headers, safety, vertex }, host) {
+    const login = vertex && googleLogin(host, vertex)
+    const client =
+      vertex && login
+        ? createClient(
+            { baseURL: vertexAddress(vertex, base), publisher: 'publishers/google/', headers },
+            withLogin(host, login),
+          )
+        : createClient({ baseURL: base ?? GEMINI_API, apiKey, headers }, host)
     /** Models that have refused penalties before. Their names do not tell. */
     const refusesPenalties = new Set<string>()
 
     return {
+      ...login?.members,
       ...createImages(client, host, safety),
 
       async chat({ input, model, options, signal }) {

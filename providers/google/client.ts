@@ -8,6 +8,8 @@ interface ClientOptions {
   /** Without `/models/…`. */
   readonly baseURL: string
   readonly apiKey?: string | undefined
+  /** Path before `models/` of models that are named without a path. */
+  readonly publisher?: string
   /** Sent with every request. They win over the client's own. */
   readonly headers: Readonly<Record<string, string>>
 }
@@ -29,7 +31,10 @@ interface PostOptions {
 }
 
 /** A client with these credentials. */
-export function createClient({ baseURL, apiKey, headers: own }: ClientOptions, host: Host): Client {
+export function createClient(
+  { baseURL, apiKey, publisher = '', headers: own }: ClientOptions,
+  host: Host,
+): Client {
   const base = baseURL.replace(/\/+$/, '')
   const sent = mergeHeaders(
     {
@@ -42,7 +47,7 @@ export function createClient({ baseURL, apiKey, headers: own }: ClientOptions, h
   return {
     post(model, verb, body, { signal, stream = false }) {
       // Names of tuned models and other collections contain their path.
-      const path = encodeURI(model.includes('/') ? model : `models/${model}`)
+      const path = encodeURI(model.includes('/') ? model : `${publisher}models/${model}`)
       const url = `${base}/${path}:${verb}`
       const request = { url, headers: sent, body: JSON.stringify(body), signal, stream }
       return send(host, request, httpFailure)

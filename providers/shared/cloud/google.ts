@@ -1,0 +1,196 @@
+/**
+ * Logins of Google Cloud: application default credentials, or a file of the same forms.
+ * https://cloud.google.com/docs/authentication/application-default-credentials
+ */
+import { sign } from 'node:crypto'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import * as v from 'valibot'
+import type { Host } from '../../../src/plugin.ts'
+import { externalToken } from './google-external.ts'
+import { accessToken, impersonate, SCOPE, type Token } from './google-tokens.ts'
+import { Login, type AuthHeaders, type Issued } from './login.ts'
+import { byTheirClock, LoginFailure, objectOf, textOf, type LoginRequests } from './requests.ts'
+
+const name = v.pipe(v.string(), v.regex(/^[\w.:-]+$/, 'a name of letters, digits and hyphens'))
+
+/** Option of plugins whose models are on Vertex AI too. */
+export const vertexOption = v.strictObject({
+  project: name,
+  location: name,
+  /** A path, or the JSON itself; by default Google's application default credentials. */
+  credentials: v.optional(v.pipe(v.string(), v.nonEmpty('a path, or JSON'))),
+})
+
+type Vertex = v.InferOutput<typeof vertexOption>
+
+/** The address of a project's location. @param base replaces the part before `/projects` */
+export function vertexAddress({ project, location }: Vertex, base?: string): string {
+  const origin = base?.replace(/\/+$/, '') ?? `https://${vertexHost(location)}/v1`
+  return `${origin}/projects/${project}/locations/${location}`
+}
+
+/** A login for Vertex AI. The caller closes it. */
+export function googleLogin(host: Host, { credentials }: Vertex): Login<AuthHeaders> {
+  return new Login(host, (requests) =>
+    credentials === undefined ? fromSurroundings(requests) : fromOption(requests, credentials),
+  )
+}
+
+function vertexHost(location: string): string {
+  if (location === 'global') return 'aiplatform.googleapis.com'
+  if (location === 'us' || location === 'eu') return `aiplatform.${location}.rep.googleapis.com`
+  return `${location}-aiplatform.googleapis.com`
+}
+
+type File = Readonly<Record<string, unknown>>
+
+function fromOption(requests: LoginRequests, given: string): Promise<Issued<AuthHeaders>> {
+  const source = 'option vertex.credentials'
+  if (!given.trimStart().startsWith('{')) return fromFile(requests, source, given)
+  return issue(requests, source, objectOf(source, given))
+}
+
+/** The order of Google's libraries: the named file, that of the program gcloud, the metadata server. */
+async function fromSurroundings(requests: LoginRequests): Promise<Issued<AuthHeaders>> {
+  const { GOOGLE_APPLICATION_CREDENTIALS: named, CLOUDSDK_CONFIG: folder } = process.env
+  if (named) return fromFile(requests, 'GOOGLE_APPLICATION_CREDENTIALS', named)
+  const gcloud = join(folder || join(homedir(), '.config', 'gcloud'), GCLOUD_FILE)
+  const source = 'credentials of gcloud'
+  const text = await requests.read(source, gcloud).catch(() => undefined)
+  requests.signal.throwIfAborted()
+  return text === undefined
+    ? fromMetadata(requests)
+    : issue(requests, source, objectOf(source, text))
+}
+
+const GCLOUD_FILE = 'application_default_credentials.json'
+
+async function fromFile(
+  requests: LoginRequests,
+  source: string,
+  path: string,
+): Promise<Issued<AuthHeaders>> {
+  return issue(requests, source, objectOf(source, await requests.read(source, path)))
+}
+
+/** The identity of the machine. https://cloud.google.com/compute/docs/metadata/overview */
+async function fromMetadata(requests: LoginRequests): Promise<Issued<AuthHeaders>> {
+  const source = 'metadata server'
+  const server = process.env.GCE_METADATA_HOST || 'metadata.google.internal'
+  const url = `http://${server}/computeMetadata/v1/instance/service-accounts/default/token`
+  const answer = await requests
+    .ask(source, {
+      url: `${url}?${new URLSearchParams({ scopes: SCOPE }).toString()}`,
+      headers: { 'metadata-flavor': 'Google' },
+    })
+    .catch((error: unknown) => {
+      requests.signal.throwIfAborted()
+      const { message } = LoginFailure.of(error)
+      const others = 'no GOOGLE_APPLICATION_CREDENTIALS, no credentials of gcloud'
+      throw new LoginFailure('application default credentials', `${others}; ${message}`)
+    })
+  return issued(accessToken(requests, source, answer), source)
+}
+
+async function issue(
+  requests: LoginRequests,
+  where: string,
+  file: File,
+): Promise<Issued<AuthHeaders>> {
+  const source = `${where} (${NAMES[String(file.type)] ?? 'of an unknown type'})`
+  return issued(await tokenOf(requests, source, file), source, file)
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  service_account: 'service account key',
+  authorized_user: 'authorized user',
+  external_account: 'workload identity federation',
+  impersonated_service_account: 'impersonated service account',
+}
+
+async function tokenOf(requests: LoginRequests, source: string, file: File): Promise<Token> {
+  switch (file.type) {
+    case 'service_account':
+      return byTheirClock((now) => serviceAccountToken(requests, source, file, now))
+    case 'authorized_user':
+      return authorizedUserToken(requests, source, file)
+    case 'external_account':
+      return externalToken(requests, source, file)
+    case 'impersonated_service_account': {
+      const inner = Object(file.source_credentials) as File
+      const { token } = await tokenOf(requests, source, inner)
+      const delegates = Array.isArray(file.delegates) ? { delegates: file.delegates } : {}
+      const url = textOf(source, file, 'service_account_impersonation_url')
+      return impersonate(requests, source, { url, token, ...delegates })
+    }
+    default: {
+      const types = Object.keys(NAMES).join(', ')
+      throw new LoginFailure(source, `expected a file whose "type" is one of ${types}`)
+    }
+  }
+}
+
+function issued(
+  { token, lifetimeMs }: Token,
+  source: string,
+  { quota_project_id: quota }: File = {},
+): Issued<AuthHeaders> {
+  const headers: AuthHeaders = {
+    authorization: `Bearer ${token}`,
+    ...(typeof quota === 'string' && quota !== '' && { 'x-goog-user-project': quota }),
+  }
+  return { credentials: headers, lifetimeMs, source }
+}
+
+const TOKEN_URL = 'https://oauth2.googleapis.com/token'
+/** The longest that Google allows. */
+const ASSERTION_SECONDS = 3600
+
+/** An assertion that is signed with the key of the account (RFC 7523). @param now ms since epoch */
+async function serviceAccountToken(
+  requests: LoginRequests,
+  source: string,
+  file: File,
+  now: number,
+): Promise<Token> {
+  const key = textOf(source, file, 'private_key')
+  requests.mask(key)
+  const url = typeof file.token_uri === 'string' ? file.token_uri : TOKEN_URL
+  const iat = Math.floor(now / 1000)
+  const header = { alg: 'RS256', typ: 'JWT', kid: file.private_key_id }
+  const iss = textOf(source, file, 'client_email')
+  const claims = { iss, scope: SCOPE, aud: url, iat, exp: iat + ASSERTION_SECONDS }
+  const text = [header, claims]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+    .join('.')
+  const assertion = `${text}.${signed(source, text, key)}`
+  requests.mask(assertion)
+  const form = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }
+  return accessToken(requests, source, await requests.ask(source, { url, form }))
+}
+
+function signed(source: string, text: string, key: string): string {
+  try {
+    return sign('RSA-SHA256', Buffer.from(text), key).toString('base64url')
+  } catch {
+    // The error may quote the key.
+    throw new LoginFailure(source, '"private_key" is not a private key in PEM')
+  }
+}
+
+async function authorizedUserToken(
+  requests: LoginRequests,
+  source: string,
+  file: File,
+): Promise<Token> {
+  const form = {
+    grant_type: 'refresh_token',
+    client_id: textOf(source, file, 'client_id'),
+    client_secret: textOf(source, file, 'client_secret'),
+    refresh_token: textOf(source, file, 'refresh_token'),
+  }
+  requests.mask(form.client_secret, form.refresh_token)
+  const url = typeof file.token_uri === 'string' ? file.token_uri : TOKEN_URL
+  return accessToken(requests, source, await requests.ask(source, { url, form }))
+}
