@@ -7,6 +7,7 @@ import { lint, type Finding } from '../models/lint.ts'
 import { createGateway } from '../gateway/gateway.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
+import { loginInWords, tryLogins, type LoginResult } from './logins.ts'
 import { table, toJson } from './output.ts'
 import { STARTER } from './starter.ts'
 
@@ -14,7 +15,10 @@ const CONFIG_FILE = 'gateway.config.yaml'
 const ENV_FILE = '.env'
 const TOKEN = 'SLUICEGATE_ADMIN_TOKEN'
 
-/** Sets up everything that `serve` does, except the state, which a running gateway may be using. @throws ConfigError */
+/**
+ * Sets up everything that `serve` does, except the state, which a running gateway may be using, and tries logins.
+ * @throws ConfigError; CommandError if there are warnings and `--strict` is given
+ */
 export async function check(args: Arguments): Promise<void> {
   const { loaded } = await configurationOf(args)
   const { file, config } = loaded
@@ -23,12 +27,13 @@ export async function check(args: Arguments): Promise<void> {
     config: { ...config, state: { driver: 'memory' } },
   })
   const models = gateway.runtime.catalog.all()
-  await gateway.close()
+  const logins = await tryLogins(gateway.runtime).finally(() => gateway.close())
   const findings = lint(models)
   const warnings = findings.filter(({ level }) => level === 'warning')
+  const count = warnings.length + logins.filter(({ error }) => error !== null).length
   if (args.on.has('json')) {
-    process.stdout.write(toJson({ file, models: models.map(summaryOf), findings }))
-    return refuseWarnings(args, warnings.length)
+    process.stdout.write(toJson({ file, models: models.map(summaryOf), findings, logins }))
+    return refuseWarnings(args, count)
   }
   const rows = models.map((model) => {
     const { id, modality, free_tier, pricing, deployments, aliases } = summaryOf(model)
@@ -52,12 +57,12 @@ export async function check(args: Arguments): Promise<void> {
     'DEPLOYMENTS',
     'USD PER UNIT',
   ]
-  const count = models.length === 1 ? '1 model' : `${models.length} models`
+  const valid = models.length === 1 ? '1 model' : `${models.length} models`
   process.stdout.write(
-    `${relative(process.cwd(), file)} is valid: ${count}.\n\n${table(headings, rows)}`,
+    `${relative(process.cwd(), file)} is valid: ${valid}.\n\n${table(headings, rows)}`,
   )
-  process.stdout.write(remarks(models, warnings))
-  refuseWarnings(args, warnings.length)
+  process.stdout.write(remarks(models, warnings, logins))
+  refuseWarnings(args, count)
 }
 
 /** @throws CommandError if there are warnings and `--strict` is given */
@@ -67,7 +72,11 @@ function refuseWarnings(args: Arguments, warnings: number): void {
 }
 
 /** What stands under the table. */
-function remarks(models: readonly Model[], warnings: readonly Finding[]): string {
+function remarks(
+  models: readonly Model[],
+  warnings: readonly Finding[],
+  logins: readonly LoginResult[],
+): string {
   const unknown = models.filter(({ capabilities }) => capabilities === undefined).length
   const hint =
     unknown > 0 &&
@@ -76,7 +85,7 @@ function remarks(models: readonly Model[], warnings: readonly Finding[]): string
   const lines = warnings.map(
     ({ model, code, message }) => `warning: ${model}: ${message} (${code})`,
   )
-  const shown = [...(hint ? [hint] : []), ...lines]
+  const shown = [...(hint ? [hint] : []), ...lines, ...logins.map(loginInWords)]
   return shown.length === 0 ? '' : `\n${shown.join('\n')}\n`
 }
 
