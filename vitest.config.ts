@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 
 const files = {
@@ -13,6 +14,8 @@ export default defineConfig({
     maxWorkers: 4,
     testTimeout: 120_000,
     hookTimeout: 60_000,
+    // Gateways in processes of their own start in half the time.
+    env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'node_modules/.cache/compiled') },
     expect: { poll: { timeout: 60_000 } },
     projects: [
       // Files share processes: to load the gateway anew for each takes longer than most tests.

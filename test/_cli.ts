@@ -3,8 +3,9 @@
  * each of them is started as one somewhere, and called for everything else that it says.
  */
 import { once } from 'node:events'
-import { spawn, type ChildProcess } from 'node:child_process'
-import { resolve } from 'node:path'
+import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process'
+import { delimiter, dirname, resolve } from 'node:path'
+import type { Readable } from 'node:stream'
 import { expect, onTestFinished, vi } from 'vitest'
 import { main } from '../src/cli/main.ts'
 import { folder } from './_folder.ts'
@@ -48,10 +49,36 @@ export async function start(
   const [program, ...words] = descriptors === undefined ? command : limited
   const child = spawn(program!, words, {
     cwd: cwd ?? (await folder({})),
-    env: { PATH: process.env.PATH, ...env },
+    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   onTestFinished(() => void child.kill('SIGKILL'))
+  return watched(child)
+}
+
+/** Starts a command of npm, whose Node is that of the test; the whole process group is killed with the test. */
+export function startWithNpm(
+  program: 'npm' | 'npx',
+  args: readonly string[],
+  cwd: string,
+): Running {
+  const child = spawn(program, args, {
+    cwd,
+    env: { PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH}`, HOME: cwd },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
+  onTestFinished(() => {
+    try {
+      process.kill(-child.pid!, 'SIGKILL')
+    } catch {
+      // All of them have ended.
+    }
+  })
+  return watched(child)
+}
+
+function watched(child: ChildProcessByStdio<null, Readable, Readable>): Running {
   let [out, err] = ['', '']
   child.stdout.on('data', (text: Buffer) => (out += text))
   child.stderr.on('data', (text: Buffer) => (err += text))

@@ -383,7 +383,7 @@ describe('the data folder of a gateway', () => {
 
   it('holds compiled code, unless others could have written it', async () => {
     const cwd = await folder({ 'gateway.config.yaml': FILE, 'tmp/empty': '' })
-    const env = { TMPDIR: join(cwd, 'tmp'), SLUICEGATE_DATA: 'there' }
+    const env = { TMPDIR: join(cwd, 'tmp'), SLUICEGATE_DATA: 'there', NODE_COMPILE_CACHE: '' }
     const cache = join(cwd, 'there/cache')
     await inFolder(cwd, [], env)
     await inFolder(cwd, [], env)

@@ -1,11 +1,9 @@
 /** How a gateway ends: its probes, its signals, its statuses, with real processes. */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { Agent, get } from 'node:http'
 import { connect } from 'node:net'
-import { delimiter, dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { call, run, urlOf, type Running } from '../_cli.ts'
+import { call, run, startWithNpm, urlOf } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { send } from '../_setup.ts'
 import {
@@ -248,23 +246,6 @@ async function npmStart(): Promise<Gateway> {
     'gateway.config.yaml': PLAIN,
     'stray.ts': STRAY,
   })
-  const child = spawn('npm', ['start'], {
-    cwd,
-    env: { PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH}`, HOME: cwd },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true,
-  })
-  onTestFinished(() => {
-    try {
-      process.kill(-child.pid!, 'SIGKILL')
-    } catch {
-      // All of them have ended.
-    }
-  })
-  let [out, err] = ['', '']
-  child.stdout.on('data', (text: Buffer) => (out += text))
-  child.stderr.on('data', (text: Buffer) => (err += text))
-  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, out, err }))
-  const running: Running = { child, said: () => out + err, ended }
+  const running = startWithNpm('npm', ['start'], cwd)
   return { ...running, url: await urlOf(running), cwd }
 }

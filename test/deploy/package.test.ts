@@ -1,13 +1,12 @@
 /** The package as users get it: built, packed, and unpacked into the `node_modules` of an empty folder. */
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { ask, keyIn, urlOf, type Running } from '../_cli.ts'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ask, keyIn, startWithNpm, urlOf } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { hello, send } from '../_setup.ts'
 
@@ -52,7 +51,7 @@ afterAll(() => rm(temporary, { recursive: true, force: true }))
 describe('the package', () => {
   it('serves its own configuration and keeps the ledger in the working folder', async () => {
     const cwd = await project()
-    const first = await npx(cwd, 'serve', '--port', '0')
+    const first = startWithNpm('npx', ['--no-install', 'sluicegate', 'serve', '--port', '0'], cwd)
     const url = await urlOf(first)
     const models = await send(`${url}/v1/models`, 'GET', undefined, {})
     const ids = models.json.data.map(({ id }: { id: string }) => id)
@@ -71,7 +70,7 @@ describe('the package', () => {
     // npm passes the signal on to no gateway, which notices the end of npm.
     first.child.kill('SIGTERM')
     await first.ended
-    const second = await npx(cwd, 'serve', '--port', '0')
+    const second = startWithNpm('npx', ['--no-install', 'sluicegate', 'serve', '--port', '0'], cwd)
     expect((await ask(await urlOf(second), secret, '/v1/credits')).text).toBe(credits)
   })
 })
@@ -86,28 +85,6 @@ async function project(): Promise<string> {
     await symlink(join(modules, name), join(cwd, 'node_modules', name))
   }
   return cwd
-}
-
-/** Starts the command of the package; the whole process group is killed with the test. */
-async function npx(cwd: string, ...args: readonly string[]): Promise<Running> {
-  const child = spawn('npx', ['--no-install', 'sluicegate', ...args], {
-    cwd,
-    env: { PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH}`, HOME: cwd },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true,
-  })
-  onTestFinished(() => {
-    try {
-      process.kill(-child.pid!, 'SIGKILL')
-    } catch {
-      // All of them have ended.
-    }
-  })
-  let [out, err] = ['', '']
-  child.stdout.on('data', (text: Buffer) => (out += text))
-  child.stderr.on('data', (text: Buffer) => (err += text))
-  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, out, err }))
-  return { child, said: () => out + err, ended }
 }
 
 function filesOf(path: string): string[] {
