@@ -4,7 +4,7 @@ import { defineProvider } from '../src/plugin.ts'
 import { createOcr } from './mistral/ocr.ts'
 import { createChat } from './openai-compatible/chat.ts'
 import { deploymentOptions, jsonHeaders } from './openai-compatible/options.ts'
-import { quirksOf } from './openai-compatible/quirks.ts'
+import { quirksOf } from './openai-compatible/rows.ts'
 import { joinUrl } from './shared/http.ts'
 import { apiKey, baseURL, headersOption } from './shared/options.ts'
 

@@ -1,13 +1,13 @@
 /**
  * Vendors and servers with OpenAI's chat completions API. Their differences are in the table
- * `openai-compatible/quirks.ts`.
+ * `openai-compatible/rows.ts`.
  */
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
-import { quirksOf, ROW_NAMES } from './openai-compatible/quirks.ts'
+import { quirksOf, ROW_NAMES } from './openai-compatible/rows.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
 import { baseURL, headersOption } from './shared/options.ts'

@@ -131,9 +131,6 @@ class AnswerState {
   #sources: readonly any[] = []
   /** Text of the first choice since sources are known, for the positions of citations. */
   #text = ''
-  /** Characters of reasoning, and of all output. Their ratio estimates reasoning tokens. */
-  #reasoningCharacters = 0
-  #characters = 0
 
   constructor(profile: VendorProfile) {
     this.#profile = profile
@@ -147,10 +144,7 @@ class AnswerState {
     for (let i = 0; i < given.length; i++) {
       const { index = i, delta, finish_reason, logprobs } = given[i] ?? {}
       const content = delta ? this.#choice(index).read(delta) : undefined
-      if (content) {
-        hasContent = true
-        if (this.#profile.quirks.reasoningByShare) this.#count(content)
-      }
+      if (content) hasContent = true
       if (finish_reason) this.#finished = true
       if (!content && !finish_reason && !logprobs) continue
       const choice: ChatChunkChoice = {
@@ -215,19 +209,11 @@ class AnswerState {
       for (let i = 0; i < given.length && !reported; i++) reported = given[i]?.usage
     }
     if (!reported) return undefined
-    const share = this.#characters > 0 ? this.#reasoningCharacters / this.#characters : 0
-    const usage = toUsage(reported, this.#profile.quirks, share)
+    const usage = toUsage(reported, this.#profile.quirks)
     if (!usage) return undefined
     const last = this.#finished || (this.#begun && !hasContent)
     this.#usage = last ? undefined : usage
     return last ? usage : undefined
-  }
-
-  #count({ content, reasoning, tool_calls }: ChatDelta): void {
-    const thought = reasoning?.length ?? 0
-    this.#reasoningCharacters += thought
-    this.#characters += thought + (content?.length ?? 0)
-    for (const call of tool_calls ?? []) this.#characters += call.function?.arguments?.length ?? 0
   }
 
   /** Perplexity and xAI repeat their sources in every payload. */

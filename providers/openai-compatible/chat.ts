@@ -1,5 +1,6 @@
 /** Chat for vendors with OpenAI's chat completions API. */
 import type { Host, Provider } from '../../src/plugin.ts'
+import { withFetchedFiles } from '../shared/files.ts'
 import { isEventStream, parseAnswer, send, type HttpFailure } from '../shared/http.ts'
 import { readChunks, readCompletion } from './answer.ts'
 import { httpFailure } from './errors.ts'
@@ -32,7 +33,10 @@ export function createChat<Options extends DeploymentOptions>(
     const { url, headers, quirks } = target
     const toFailure = target.httpFailure ?? httpFailure
     const stream = input.stream === true
-    const body = host.json(toBody(input, model, quirks, deployment))
+    const { fetches: parts = ['file'] } = quirks
+    const messages = await withFetchedFiles(input.messages, { host, signal, parts })
+    const given = messages === input.messages ? input : { ...input, messages }
+    const body = host.json(toBody(given, model, quirks, deployment, host.fail))
     const response = await send(host, { url, headers, body, signal, stream }, toFailure)
     const profile: VendorProfile = { quirks, tags: deployment.reasoning, fail: host.fail }
     if (isEventStream(response, stream)) return host.sse(response.body).through(readChunks(profile))

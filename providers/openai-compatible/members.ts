@@ -150,18 +150,15 @@ export interface UsageQuirks {
   readonly reasoningBeside?: true
   /** Reasoning is the rest of the total after prompt and completion. */
   readonly reasoningIsTheRest?: true
-  /** Reasoning is part of the completion and not counted; it is estimated from its share of the text. */
-  readonly reasoningByShare?: true
   /** Each answer counts as one search, unless the vendor counts searches. */
   readonly searchesAlways?: true
 }
 
 /**
  * Usage in OpenAI's form, where `prompt_tokens` include cached tokens and `completion_tokens` include reasoning.
- * @param share reasoning's share of the text, 0 to 1, for vendors that do not count it
  * @returns undefined for no usage, or for zero tokens, which servers report that do not count
  */
-export function toUsage(reported: any, quirks: UsageQuirks, share = 0): OpenAIUsage | undefined {
+export function toUsage(reported: any, quirks: UsageQuirks): OpenAIUsage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
   // An older spelling of Mistral.
   const prompt = reported.prompt_tokens_details ?? reported.prompt_token_details ?? {}
@@ -176,11 +173,10 @@ export function toUsage(reported: any, quirks: UsageQuirks, share = 0): OpenAIUs
     tokenCount(reported.prompt_tokens) ||
     tokenCount(reported.prompt_cache_hit_tokens) + tokenCount(reported.prompt_cache_miss_tokens)
   const reportedReasoning = completion.reasoning_tokens ?? reported.reasoning_tokens
-  const estimated = quirks.reasoningByShare ? tokenCount(reported.completion_tokens) * share : 0
   const [completionTokens, reasoning] = withReasoning(
     promptTokens,
     tokenCount(reported.completion_tokens),
-    tokenCount(reportedReasoning ?? estimated),
+    tokenCount(reportedReasoning),
     tokenCount(reported.total_tokens),
     quirks,
   )

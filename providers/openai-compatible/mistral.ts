@@ -1,6 +1,8 @@
 /** Conversations for Mistral. */
 import { hash } from 'node:crypto'
-import type { Outgoing } from './request.ts'
+import { EMPTY } from '../shared/conversations.ts'
+import { isBlank } from './content.ts'
+import type { Outgoing } from './messages.ts'
 
 /** Members that Mistral accepts per role. Others are refused. */
 const MEMBERS: Readonly<Record<string, readonly string[]>> = {
@@ -11,20 +13,23 @@ const MEMBERS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Removes unknown members, gives tool calls ids of nine letters and digits, converts content parts, and marks an answer
- * that is to be continued.
+ * Removes unknown members, gives tool calls ids of nine letters and digits, converts content parts, fills blank messages
+ * of the user, and marks an answer that is to be continued.
  */
 export function toMistral(messages: readonly Outgoing[]): Outgoing[] {
   const names = new Map<string, string>()
-  return messages.map((message, position) => {
-    const known = MEMBERS[message.role] ?? Object.keys(message)
+  const said = messages.filter((message) => !isNothing(message))
+  const arranged = said.map((message, position) => {
     const out: Outgoing = {}
-    for (const name of known) if (message[name] !== undefined) out[name] = message[name]
+    for (const name of MEMBERS[message.role] ?? Object.keys(message)) {
+      if (message[name] !== undefined) out[name] = message[name]
+    }
+    if (out.role === 'user' && isBlank(out.content)) out.content = EMPTY
     if (Array.isArray(out.content)) out.content = out.content.map(toPart)
     if (out.tool_calls) {
       out.tool_calls = out.tool_calls.map((call: any) => {
         names.set(call.id, call.function?.name)
-        return { ...call, id: toCallId(call.id) }
+        return { id: toCallId(call.id), type: call.type, function: call.function }
       })
     }
     if (typeof out.tool_call_id === 'string') {
@@ -32,9 +37,21 @@ export function toMistral(messages: readonly Outgoing[]): Outgoing[] {
       out.name ??= names.get(out.tool_call_id)
       out.tool_call_id = toCallId(out.tool_call_id)
     }
-    if (out.role === 'assistant' && position === messages.length - 1) out.prefix = true
+    if (out.role === 'assistant' && position === said.length - 1) out.prefix = true
     return out
   })
+  return endedByUser(arranged)
+}
+
+/** An answer without text and calls, which Mistral refuses. */
+function isNothing({ role, content, tool_calls }: Outgoing): boolean {
+  return role === 'assistant' && !tool_calls && isBlank(content)
+}
+
+/** Mistral does not answer a system message, so the last message becomes the user's. */
+function endedByUser(messages: Outgoing[]): Outgoing[] {
+  const last = messages.at(-1)
+  return last?.role === 'system' ? [...messages.slice(0, -1), { ...last, role: 'user' }] : messages
 }
 
 /** The same id always maps to the same result, so calls and results still match. */
@@ -54,4 +71,15 @@ function toPart(part: any): any {
     document_url: file_data,
     ...(filename ? { document_name: filename } : {}),
   }
+}
+
+/** The tools as Mistral requires them, with parameters. */
+export function toMistralTools(tools: readonly any[]): readonly any[] {
+  return tools.map((tool) => {
+    const { parameters, ...rest } = tool.function
+    const given = parameters && Object.keys(parameters).length > 0
+    return given
+      ? tool
+      : { ...tool, function: { ...rest, parameters: { type: 'object', properties: {} } } }
+  })
 }

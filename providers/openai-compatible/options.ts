@@ -1,6 +1,7 @@
 /** Options of these plugins and of their deployments. */
 import * as v from 'valibot'
 import { mergeHeaders } from '../shared/http.ts'
+import { SCALE } from './reasoning.ts'
 import { THINK_TAGS } from '../shared/think-tags.ts'
 
 /** Options of a deployment, for plugins that add their own. */
@@ -11,6 +12,12 @@ export const deploymentMembers = {
   replayReasoning: v.optional(v.boolean()),
   /** Members of the request, in the vendor's names, that this model refuses. */
   omit: v.optional(v.array(v.string())),
+  /** Levels of reasoning effort that the model has; none where the list is empty. By default as its name tells. */
+  effort: v.optional(v.array(v.picklist(SCALE))),
+  /** The model calls a tool when it has to, although the vendor's row says otherwise. */
+  forcedTools: v.optional(v.boolean()),
+  /** Puts an answer between results of tools and the next message. By default as the vendor expects. */
+  bridgeTools: v.optional(v.boolean()),
 }
 
 /** Options of a deployment. */

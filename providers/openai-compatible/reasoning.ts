@@ -11,9 +11,11 @@ export type ToReasoning = (
   limit: number | undefined,
 ) => Record<string, unknown>
 
-type Effort = NonNullable<Reasoning['effort']>
+/** How much a model reasons. */
+export type Effort = NonNullable<Reasoning['effort']>
 
-const SCALE: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
+/** All efforts, lowest first. */
+export const SCALE: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
 /**
  * `reasoning_effort` in the nearest level that the vendor has.
@@ -54,6 +56,19 @@ export const deepSeekReasoning: ToReasoning = (reasoning, model, limit) =>
 export const thinkingSwitch: ToReasoning = (reasoning) => ({
   thinking: { type: isOff(reasoning) ? 'disabled' : 'enabled' },
 })
+
+/**
+ * xAI: an effort for the models that have levels, by their names. `grok-4.20` is older than `grok-4.3`. The others refuse
+ * the member, whatever its value.
+ */
+export const xaiReasoning: ToReasoning = (reasoning, model, limit) => {
+  if (model.startsWith('grok-3-mini')) return effortLevels('low', 'high')(reasoning, model, limit)
+  if (!/^grok-(4\.[3-9](?!\d)|[5-9]|[1-9]\d|latest)|-multi-agent/.test(model)) return {}
+  const noneToHigh = ['none', 'low', 'medium', 'high'] as const
+  return /^grok-(4\.[6-9](?!\d)|[5-9]|[1-9]\d)/.test(model)
+    ? effortLevels(...noneToHigh, 'xhigh')(reasoning, model, limit)
+    : effortLevels(...noneToHigh)(reasoning, model, limit)
+}
 
 /** Together: an effort for gpt-oss, on or off for other models. */
 export const togetherReasoning: ToReasoning = (reasoning, model, limit) =>

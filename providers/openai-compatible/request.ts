@@ -1,8 +1,13 @@
 /** Builds the chat request for a vendor. */
 import { hash } from 'node:crypto'
-import type { ChatInput, Reasoning, ChatMessage, ReasoningDetail } from '../../src/plugin.ts'
+import type { ChatInput, ChatMessage, Host, Reasoning } from '../../src/plugin.ts'
+import { withBridges, withOrderedCalls } from './calls.ts'
+import { checkParts, textOnly } from './content.ts'
+import { known } from './known.ts'
+import { toMessages, type Outgoing, type Replay } from './messages.ts'
 import type { Quirks } from './quirks.ts'
-import { isOff } from './reasoning.ts'
+import { effortLevels, type Effort, type ToReasoning } from './reasoning.ts'
+import { reasoningBeside, toolMembers } from './tools.ts'
 
 /** Options of a deployment that change its requests. */
 interface RequestOptions {
@@ -10,43 +15,46 @@ interface RequestOptions {
   readonly replayReasoning?: boolean | undefined
   /** Members, in the vendor's names, that this model refuses. */
   readonly omit?: readonly string[] | undefined
+  /** Levels of `reasoning_effort` that this model has. By default as its name tells. */
+  readonly effort?: readonly Effort[] | undefined
+  /** This model calls a tool when it has to. By default as the vendor's row says. */
+  readonly forcedTools?: boolean | undefined
+  /** An answer is put between results of tools and the next message. By default as the vendor's row says. */
+  readonly bridgeTools?: boolean | undefined
 }
 
-/** Builds the body of `POST /chat/completions`. */
+/**
+ * Builds the body of `POST /chat/completions`.
+ * @throws the failure class `bad_request` for what this vendor does not have and that would change the answer
+ */
 export function toBody(
   input: ChatInput,
   model: string,
   quirks: Quirks,
   options: RequestOptions,
+  fail: Host['fail'],
 ): Record<string, unknown> {
-  const { reasoning } = input
-  const body = reasoning ? withReasoning(reasoning, input, model, quirks) : { ...input, model }
-  body.messages = toMessages(input.messages, quirks, replayOf(quirks, options))
+  checkMembers(input, quirks, fail)
+  const honours = options.forcedTools === true
+  const reasoning = reasoningBeside(input, model, quirks, honours, fail)
+  const body = reasoning
+    ? withReasoning(reasoning, input, model, quirks, options)
+    : { ...input, model }
+  body.messages = conversation(input.messages, quirks, options, fail)
   // `undefined` is left out of JSON and is cheaper than `delete`.
   if (input.stream) Object.assign(body, quirks.streamed)
   else if (input.stream !== undefined) body.stream = undefined
   if (input.cache_control !== undefined && !(input.cache_control && quirks.cacheControl)) {
     body.cache_control = undefined
   }
-  if (input.tools && !quirks.cacheControl) body.tools = input.tools.map(withoutMarker)
+  Object.assign(body, toolMembers(input, quirks, honours, fail))
+  toTools(body, quirks)
   if (quirks.sessionAsCacheKey && input.session_id) {
     body.prompt_cache_key ??= hash('sha256', String(input.session_id), 'hex').slice(0, 32)
   }
-  if (quirks.schemaInPrompt) putSchemaInPrompt(body)
+  if (quirks.jsonInPrompt) askForJson(body, quirks.jsonInPrompt)
   if (quirks.arrange) body.messages = quirks.arrange(body.messages as Outgoing[])
-  const { caps, renames } = quirks
-  for (const name in caps) if (Number(body[name]) > caps[name]!) body[name] = caps[name]
-  for (const from in renames) {
-    if (body[from] === undefined) continue
-    body[renames[from]!] = body[from]
-    delete body[from]
-  }
-  omit(body, quirks.drops)
-  omit(body, quirks.refuses?.(model, isOff(reasoning)))
-  omit(body, options.omit)
-  for (const name in body) {
-    if (body[name] === null || quirks.knows?.has(name) === false) delete body[name]
-  }
+  toVendorsMembers(body, model, quirks, options)
   return body
 }
 
@@ -54,13 +62,38 @@ function withReasoning(
   reasoning: Reasoning,
   { reasoning: _ours, ...given }: ChatInput,
   model: string,
-  quirks: Quirks,
+  { toReasoning }: Quirks,
+  { effort }: RequestOptions,
 ): Record<string, unknown> {
-  return { ...quirks.toReasoning(reasoning, model, given.max_completion_tokens), ...given, model }
+  const asked = toReasoning(reasoning, model, given.max_completion_tokens)
+  if (!effort) return { ...asked, ...given, model }
+  const { reasoning_effort: _guessed, ...others } = asked
+  const [first, ...rest] = effort
+  const own: ToReasoning = first === undefined ? () => ({}) : effortLevels(first, ...rest)
+  return { ...others, ...own(reasoning, model, given.max_completion_tokens), ...given, model }
 }
 
-function omit(body: Record<string, unknown>, names: readonly string[] = []): void {
-  for (let i = 0; i < names.length; i++) if (body[names[i]!] !== undefined) delete body[names[i]!]
+/** The messages, before those changes that concern the whole body. */
+function conversation(
+  given: readonly ChatMessage[],
+  quirks: Quirks,
+  options: RequestOptions,
+  fail: Host['fail'],
+): readonly Outgoing[] {
+  const { takes, form, bridgeTools } = quirks
+  if (takes) given.forEach((message, i) => checkParts(message, takes, i, fail))
+  let messages = withOrderedCalls(given, quirks.calls ?? 'answered', (index) => {
+    if (quirks.refusesStray) throw strayResult(index, fail)
+  })
+  if (options.bridgeTools ?? bridgeTools) messages = withBridges(messages)
+  if (form) messages = known(messages, form.messages) as readonly ChatMessage[]
+  return toMessages(messages, quirks, replayOf(quirks, options))
+}
+
+function strayResult(index: number, fail: Host['fail']): Error {
+  const param = `messages[${index}].tool_call_id`
+  const message = `Expected ${param} to be the id of a call in an earlier message.`
+  return fail('bad_request', message, { code: 'invalid_value', param })
 }
 
 function replayOf(quirks: Quirks, { replayReasoning }: RequestOptions): Replay | undefined {
@@ -70,223 +103,74 @@ function replayOf(quirks: Quirks, { replayReasoning }: RequestOptions): Replay |
   return quirks.replay ?? (replayReasoning ? 'reasoning_content' : undefined)
 }
 
+function toTools(body: Record<string, any>, { cacheControl, form, toTools: own }: Quirks): void {
+  if (!body.tools) return
+  // The form of a vendor has no markers.
+  if (!cacheControl && !form) body.tools = body.tools.map(withoutMarker)
+  if (form) body.tools = known(body.tools, form.tools!)
+  if (own) body.tools = own(body.tools)
+}
+
 function withoutMarker(tool: any): unknown {
   if (tool.cache_control === undefined) return tool
   const { cache_control: _marker, ...rest } = tool
   return rest
 }
 
-function putSchemaInPrompt(body: Record<string, any>): void {
-  if (body.response_format?.type !== 'json_schema') return
-  const schema = JSON.stringify(body.response_format.json_schema?.schema ?? {})
-  const content = `Answer with one JSON object, and nothing else. It must be valid under this JSON Schema:\n${schema}`
-  body.response_format = { type: 'json_object' }
-  body.messages = [{ role: 'system', content }, ...body.messages]
-}
-
-/** Where a vendor expects the reasoning of earlier turns. */
-export type Replay =
-  | 'reasoning_content'
-  | 'reasoning'
-  | 'reasoning_details'
-  | 'think-tags'
-  | 'thinking-parts'
-  | 'thought-signature'
-
-/** Differences between vendors in messages. */
-export interface MessageQuirks {
-  /** Knows OpenAI's newest members: the role `developer`, refusals, image detail `original`. */
-  readonly current?: true
-  /** Accepts `cache_control`; elsewhere it is removed. */
-  readonly cacheControl?: true
-  /** Accepts `annotations` in messages. */
-  readonly annotations?: true
-}
-
-/** A message in the vendor's form. */
-export type Outgoing = Record<string, any>
-
-/**
- * Converts messages. Unchanged messages and lists are returned as they are: `host.json` copies them from the request.
- * @param replay where to put earlier reasoning; undefined removes it
- */
-export function toMessages(
-  messages: readonly ChatMessage[],
-  quirks: MessageQuirks,
-  replay: Replay | undefined,
-): readonly Outgoing[] {
-  const fits = (message: ChatMessage) => isFit(message, quirks, replay)
-  if (messages.every(fits)) return messages
-  return messages.map((message) => (fits(message) ? message : toMessage(message, quirks, replay)))
-}
-
-/** Merges adjacent messages of one role, for vendors that require alternating roles. */
-export function takeTurns(messages: readonly Outgoing[]): Outgoing[] {
-  const turns: Outgoing[] = []
-  for (const message of messages) {
-    const last = turns.at(-1)
-    if (last?.role === message.role) last!.content = joined(last!.content, message.content)
-    else turns.push({ ...message })
+/** The vendor's names and limits of members; those that it does not have go away. */
+function toVendorsMembers(
+  body: Record<string, unknown>,
+  model: string,
+  quirks: Quirks,
+  options: RequestOptions,
+): void {
+  const { caps, renames, form, knows } = quirks
+  for (const name in caps) if (Number(body[name]) > caps[name]!) body[name] = caps[name]
+  for (const from in renames) {
+    if (body[from] === undefined) continue
+    body[renames[from]!] = body[from]
+    delete body[from]
   }
-  return turns
-}
-
-/** Whether a message needs no change. */
-function isFit(message: ChatMessage, quirks: MessageQuirks, replay: Replay | undefined): boolean {
-  const { role, content, tool_calls } = message
-  if (role === 'developer' && !quirks.current) return false
-  if (
-    message.refusal !== undefined ||
-    message.reasoning !== undefined ||
-    message.reasoning_content !== undefined ||
-    message.reasoning_details !== undefined ||
-    message.phase !== undefined ||
-    message.is_error !== undefined ||
-    !mayStay(message.annotations, quirks.annotations) ||
-    !mayStay(message.cache_control, quirks.cacheControl)
-  ) {
-    return false
-  }
-  if (Array.isArray(content) && !content.every((part) => isFitPart(part, quirks))) return false
-  if (role !== 'assistant') return tool_calls === undefined
-  if (tool_calls === undefined) return content !== undefined && content !== null
-  return !replay && Array.isArray(tool_calls) && tool_calls.length > 0 && content !== undefined
-}
-
-function mayStay(member: unknown, isKnown: true | undefined): boolean {
-  return member === undefined || (isKnown === true && Boolean(member))
-}
-
-function toMessage(
-  message: ChatMessage,
-  quirks: MessageQuirks,
-  replay: Replay | undefined,
-): Outgoing {
-  const {
-    role,
-    content,
-    refusal,
-    reasoning,
-    reasoning_content,
-    reasoning_details,
-    annotations,
-    cache_control,
-    tool_calls,
-    // Members of the gateway's form that chat completions do not have.
-    phase: _phase,
-    is_error: _isError,
-    ...rest
-  } = message
-  const out: Outgoing = { role: role === 'developer' && !quirks.current ? 'system' : role, ...rest }
-  out.content = Array.isArray(content) ? toParts(content, quirks) : content
-  if (cache_control && quirks.cacheControl) out.cache_control = cache_control
-  if (annotations && quirks.annotations) out.annotations = annotations
-  if (role !== 'assistant') return out
-  if (Array.isArray(tool_calls) && tool_calls.length > 0) out.tool_calls = tool_calls
-  if (typeof refusal === 'string') {
-    if (quirks.current) out.refusal = refusal
-    else out.content ||= refusal
-  }
-  // `null` is only accepted beside tool calls.
-  out.content ??= out.tool_calls ? null : ''
-  if (replay) {
-    const details: readonly ReasoningDetail[] = reasoning_details ?? []
-    REPLAYS[replay](out, reasoning || reasoning_content || visible(details), details)
-  }
-  return out
-}
-
-const REPLAYS: Readonly<
-  Record<Replay, (out: Outgoing, text: string, details: readonly ReasoningDetail[]) => void>
-> = {
-  reasoning_content(out, text) {
-    // Thinking models refuse tool calls without it, and accept an empty text.
-    if (text || out.tool_calls) out.reasoning_content = text
-  },
-  reasoning(out, text) {
-    if (text) out.reasoning = text
-  },
-  reasoning_details(out, text, details) {
-    if (details.length > 0) out.reasoning_details = details
-    else if (text) out.reasoning = text
-  },
-  'think-tags'(out, text) {
-    if (text) out.content = joined(`<think>${text}</think>`, out.content)
-  },
-  'thinking-parts'(out, text, details) {
-    if (!text) return
-    // Signatures of other vendors have their own format.
-    const signature = details.find((one) => one.signature && one.format === 'unknown')?.signature
-    const thinking = { type: 'thinking', thinking: [{ type: 'text', text }] }
-    out.content = [signature ? { ...thinking, signature } : thinking, ...listOf(out.content)]
-  },
-  'thought-signature'(out, _text, details) {
-    const signature = details.find(
-      (detail) => detail.type === 'reasoning.encrypted' && detail.format === 'google-gemini-v1',
-    )?.data
-    if (!signature || !out.tool_calls) return
-    const [first, ...others] = out.tool_calls
-    const extra_content = { google: { thought_signature: signature } }
-    out.tool_calls = [{ ...first, extra_content }, ...others]
-  },
-}
-
-function visible(details: readonly ReasoningDetail[]): string {
-  return details.map((detail) => detail.text ?? detail.summary ?? '').join('')
-}
-
-function toParts(content: readonly any[], quirks: MessageQuirks): readonly any[] {
-  return content.map((part) => (isFitPart(part, quirks) ? part : toPart(part, quirks)))
-}
-
-/** Whether a content part needs no change. */
-function isFitPart(part: any, quirks: MessageQuirks): boolean {
-  if (!mayStay(part.cache_control, quirks.cacheControl)) return false
-  switch (part.type) {
-    case 'image_url':
-      return quirks.current === true || part.image_url.detail !== 'original'
-    case 'file':
-      return typeof part.file?.file_data !== 'string'
-        ? part.file !== undefined && part.file !== null
-        : isDataUrl(part.file.file_data)
-    case 'refusal':
-      return quirks.current === true
-    default:
-      return true
-  }
-}
-
-function isDataUrl(text: string): boolean {
-  return /^data:/i.test(text)
-}
-
-function toPart(part: any, quirks: MessageQuirks): any {
-  const { cache_control, ...rest } = part
-  const marker = cache_control && quirks.cacheControl ? { cache_control } : undefined
-  switch (part.type) {
-    case 'image_url':
-      if (part.image_url.detail !== 'original' || quirks.current) return { ...rest, ...marker }
-      return { ...rest, image_url: { ...part.image_url, detail: 'high' }, ...marker }
-    case 'file': {
-      const file = part.file ?? {}
-      const bare = typeof file.file_data === 'string' && !isDataUrl(file.file_data)
-      // PDF is the only kind of file that these vendors accept.
-      const file_data = bare ? `data:application/pdf;base64,${file.file_data}` : file.file_data
-      return { ...rest, file: { ...file, file_data }, ...marker }
+  omit(body, quirks.drops)
+  omit(body, quirks.refuses?.(model, body))
+  omit(body, options.omit)
+  for (const name in body) {
+    if (body[name] === null || knows?.has(name) === false) delete body[name]
+    else if (form?.[name] && name !== 'messages' && name !== 'tools') {
+      body[name] = known(body[name], form[name])
     }
-    case 'refusal':
-      return quirks.current ? { ...rest, ...marker } : { type: 'text', text: part.refusal }
-    default:
-      return { ...rest, ...marker }
   }
 }
 
-function joined(before: any, after: any): any {
-  if (Array.isArray(before) || Array.isArray(after)) return [...listOf(before), ...listOf(after)]
-  return [before, after].filter(Boolean).join('\n\n')
+function omit(body: Record<string, unknown>, names: readonly string[] = []): void {
+  for (let i = 0; i < names.length; i++) if (body[names[i]!] !== undefined) delete body[names[i]!]
 }
 
-function listOf(content: any): any[] {
-  if (Array.isArray(content)) return content
-  return content ? [{ type: 'text', text: content }] : []
+/** Members that a vendor may lack although they change the answer. */
+function checkMembers(input: ChatInput, { lacks }: Quirks, fail: Host['fail']): void {
+  for (const name of lacks ?? []) {
+    const given = input[name]
+    if (name === 'n' ? Number(given ?? 1) <= 1 : !given) continue
+    const what = name === 'n' ? 'gives one answer to each request' : 'gives no log probabilities'
+    const message = `Expected ${name} to be left out: this model ${what}.`
+    throw fail('bad_request', message, { code: 'unsupported_parameter', param: name })
+  }
+}
+
+/** Asks for JSON in words. @param how `schema` where the vendor takes no schema, so that the words have to hold it */
+function askForJson(body: Record<string, any>, how: 'schema' | 'word'): void {
+  const { type, json_schema } = body.response_format ?? {}
+  if (type === 'json_schema' && how === 'schema') {
+    const schema = JSON.stringify(json_schema?.schema ?? {})
+    const content = `Answer with one JSON object, and nothing else. It must be valid under this JSON Schema:\n${schema}`
+    body.response_format = { type: 'json_object' }
+    body.messages = [{ role: 'system', content }, ...body.messages]
+  } else if (type === 'json_object' && !body.messages.some(namesJson)) {
+    // The vendor refuses this form of an answer where no message names it.
+    body.messages = [{ role: 'system', content: 'Answer with one JSON object.' }, ...body.messages]
+  }
+}
+
+function namesJson({ content }: Outgoing): boolean {
+  return /json/i.test(textOnly(content) ?? '')
 }

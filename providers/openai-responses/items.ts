@@ -1,6 +1,7 @@
 /** Builds the input items of the Responses API from the messages of a chat. */
 import { hash } from 'node:crypto'
 import type { ChatMessage, Host } from '../../src/plugin.ts'
+import { callSources, pairsIn, type CallSource } from '../openai-compatible/calls.ts'
 import { NO_RESULT } from '../shared/conversations.ts'
 import { notTaken, toInputPart, type InputPart } from './media.ts'
 import { toReasoningItems, type Format, type ReasoningItem } from './replay.ts'
@@ -189,53 +190,6 @@ function outputTypeOf(call: CallItem | undefined): OutputItem['type'] {
 function toLegacyCall({ function_call }: ChatMessage, call_id: string): CallItem {
   const { name, arguments: text } = function_call
   return { type: 'function_call', call_id, name, arguments: text }
-}
-
-/** What a call is read from: an entry of `tool_calls`, or a message with a `function_call`. */
-type CallSource = any
-
-function callSources(message: ChatMessage): readonly CallSource[] {
-  const { role, tool_calls = [], function_call } = message
-  if (role !== 'assistant') return []
-  return tool_calls.length === 0 && function_call ? [message] : tool_calls
-}
-
-/** Calls that no result has answered, and the last one of all. */
-interface Waiting {
-  readonly calls: CallSource[]
-  next: number
-  last: CallSource
-}
-
-/**
- * Which result answers which call. An id names the last call with it. A name, which is all that results of functions
- * have, names the first call that waits.
- */
-function pairsIn(messages: readonly ChatMessage[]): ReadonlyMap<ChatMessage, CallSource> {
-  const pairs = new Map<ChatMessage, CallSource>()
-  const byKey = new Map<string, Waiting>()
-  for (const message of messages) {
-    const { role, tool_call_id, name } = message
-    for (const source of callSources(message)) {
-      const key = source === message ? `name:${message.function_call.name}` : `id:${source.id}`
-      const waiting = byKey.get(key)
-      if (waiting) {
-        waiting.calls.push(source)
-        waiting.last = source
-      } else byKey.set(key, { calls: [source], next: 0, last: source })
-    }
-    if (role === 'function') {
-      const waiting = byKey.get(`name:${name}`)
-      const call = waiting?.calls[waiting.next]
-      if (!call) continue
-      waiting!.next++
-      pairs.set(message, call)
-    } else if (role === 'tool') {
-      const waiting = byKey.get(`id:${tool_call_id}`)
-      if (waiting) pairs.set(message, waiting.calls.pop() ?? waiting.last)
-    }
-  }
-  return pairs
 }
 
 /** The same id always maps to the same result, so calls and results still match. */

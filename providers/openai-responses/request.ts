@@ -1,9 +1,9 @@
 /** Builds the body of `POST /responses` from a chat request. */
 import { hash } from 'node:crypto'
 import type { ChatInput, Host } from '../../src/plugin.ts'
-import { isOff } from '../openai-compatible/reasoning.ts'
+import { isOff, type Effort } from '../openai-compatible/reasoning.ts'
 import { toItems, type Item } from './items.ts'
-import { effortFor, type Effort } from './models.ts'
+import { effortFor } from '../openai-compatible/openai-models.ts'
 import type { Format } from './replay.ts'
 
 /** What is known about the model, and options of the deployment. */

@@ -116,7 +116,7 @@ describe('the answer', () => {
   }
   const usage = { prompt_tokens: 4, completion_tokens: 10, total_tokens: 14 }
 
-  it('estimates reasoning by its share of the text', async () => {
+  it('has reasoning that nothing counts, unless Mistral does', async () => {
     upstream.answer(
       events(
         says([thinking('abcd')]),
@@ -130,9 +130,11 @@ describe('the answer', () => {
       content: 'xy',
       reasoning: 'abcdefgh',
     })
-    expect(streamed.usage!.completion_tokens_details!.reasoning_tokens).toBe(8)
+    expect(streamed.usage!.completion_tokens_details!.reasoning_tokens).toBe(0)
     const content = [thinking('abcdefgh'), { type: 'text', text: 'xy' }]
-    upstream.answer(json({ choices: [{ index: 0, message: { content }, ...end }], usage }))
+    const choices = [{ index: 0, message: { content }, ...end }]
+    const counted = { ...usage, completion_tokens_details: { reasoning_tokens: 8 } }
+    upstream.answer(json({ choices, usage: counted }))
     const whole = await vendor.outcome({})
     expect(whole.usage!.completion_tokens_details!.reasoning_tokens).toBe(8)
   })

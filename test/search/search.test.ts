@@ -109,7 +109,7 @@ describe('a search', () => {
     const { ask, metrics } = scene([() => FOUND])
     expect(await ask()).toEqual({ results: FOUND.results, usage: { searches: 1 } })
     expect(metrics.text()).toMatch(
-      /sluicegate_search_duration_seconds_count\{engine="first",outcome="ok"\} 1\n/,
+      /gateway_search_duration_seconds_count\{engine="first",outcome="ok"\} 1\n/,
     )
   })
 

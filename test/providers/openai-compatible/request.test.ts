@@ -5,8 +5,8 @@ import {
   toMessages,
   type MessageQuirks,
   type Replay,
-} from '../../../providers/openai-compatible/request.ts'
-import { ROW_NAMES } from '../../../providers/openai-compatible/quirks.ts'
+} from '../../../providers/openai-compatible/messages.ts'
+import { ROW_NAMES } from '../../../providers/openai-compatible/rows.ts'
 import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
 import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../../upstream.ts'
 import { setUp, type RequestOptions } from '../_chat.ts'
@@ -222,11 +222,12 @@ describe('members of the request per vendor', () => {
 
   const MAX_TOKENS =
     'alibaba deepseek llamacpp lmstudio mistral moonshot ollama perplexity together vllm'
-  const STRICT = 'cerebras google groq mistral'
+  const STRICT =
+    'alibaba cerebras deepseek google groq mistral moonshot openai perplexity together xai'
   const NO_STREAM_OPTIONS = 'mistral perplexity'
 
   it.each(ROW_NAMES)('%s', async (row) => {
-    const got = await body(row, FULL)
+    const got = await body(row, { ...FULL, tool_choice: row === 'perplexity' ? 'none' : 'auto' })
     const has = (list: string) => list.split(' ').includes(row)
     const [kept, gone] = has(MAX_TOKENS)
       ? ['max_tokens', 'max_completion_tokens']
@@ -241,7 +242,8 @@ describe('members of the request per vendor', () => {
       has('llamacpp lmstudio ollama openrouter together vllm') ? 0.1 : undefined,
     )
     expect(got.temperature).toBe(row === 'moonshot' ? 1 : 1.5)
-    expect(got[row === 'mistral' ? 'random_seed' : 'seed']).toBe(1)
+    const seed = got[row === 'mistral' ? 'random_seed' : 'seed']
+    expect(seed).toBe(has('deepseek moonshot perplexity') ? undefined : 1)
     expect(got.model).toBe('m')
   })
 
@@ -284,8 +286,10 @@ describe('reasoning', () => {
   const off = { enabled: false }
   it.each([
     [undefined, 'm', { effort: 'high' }, { reasoning_effort: 'high' }],
-    ['openai', 'o3', { effort: 'max' }, { reasoning_effort: 'xhigh' }],
-    ['openai', 'o3', off, { reasoning_effort: 'none' }],
+    ['openai', 'o3', { effort: 'max' }, { reasoning_effort: 'high' }],
+    ['openai', 'o3', off, { reasoning_effort: 'low' }],
+    ['openai', 'gpt-5.1', off, { reasoning_effort: 'none' }],
+    ['openai', 'gpt-4.1', { effort: 'high' }, {}],
     ['openai', 'o3', { max_tokens: 10 }, { reasoning_effort: 'low' }],
     ['openai', 'o3', { max_tokens: 50 }, { reasoning_effort: 'medium' }],
     ['openai', 'o3', { max_tokens: 80 }, { reasoning_effort: 'high' }],
@@ -317,6 +321,17 @@ describe('reasoning', () => {
     ],
     ['deepseek', 'm', off, { thinking: { type: 'disabled' } }],
     ['xai', 'grok-3-mini', { effort: 'xhigh' }, { reasoning_effort: 'high' }],
+    ['xai', 'grok-3-mini-fast', off, { reasoning_effort: 'low' }],
+    ['xai', 'grok-4.3', off, { reasoning_effort: 'none' }],
+    ['xai', 'grok-4.3', { effort: 'xhigh' }, { reasoning_effort: 'high' }],
+    ['xai', 'grok-4.6-fast', { effort: 'max' }, { reasoning_effort: 'xhigh' }],
+    ['xai', 'grok-5', { effort: 'xhigh' }, { reasoning_effort: 'xhigh' }],
+    ['xai', 'grok-latest', { effort: 'minimal' }, { reasoning_effort: 'low' }],
+    ['xai', 'grok-4.20-multi-agent', { effort: 'low' }, { reasoning_effort: 'low' }],
+    ...['grok-3', 'grok-4', 'grok-4-fast-reasoning', 'grok-4-1-fast', 'grok-code-fast-1'].map(
+      (model) => ['xai', model, { effort: 'high' }, {}] as const,
+    ),
+    ['xai', 'grok-4.20-reasoning', off, {}],
     ['together', 'm', { effort: 'high' }, { reasoning: { enabled: true } }],
     ['together', 'openai/gpt-oss-20b', { effort: 'high' }, { reasoning_effort: 'high' }],
     ['vllm', 'm', off, { chat_template_kwargs: { enable_thinking: false } }],
@@ -409,7 +424,8 @@ describe('the conversation', () => {
       { role: 'user', content: [{ type: 'text', text: 'D' }] },
       { role: 'assistant', content: 'E' },
     ] as const
-    expect((await body('perplexity', { messages, tools: [weather] })).messages).toEqual([
+    const input = { messages, tools: [weather], tool_choice: 'none' }
+    expect((await body('perplexity', input)).messages).toEqual([
       { role: 'system', content: 'A\n\nB' },
       {
         role: 'user',
@@ -420,7 +436,7 @@ describe('the conversation', () => {
       },
       { role: 'assistant', content: 'E' },
     ])
-    expect(await body('perplexity', { messages, tools: [weather] })).not.toHaveProperty('tools')
+    expect(Object.keys(await body('perplexity', input))).toEqual(['messages', 'model'])
   })
 
   it('keeps calls and results together under ids that Mistral accepts', async () => {

@@ -1,9 +1,6 @@
 /** What the names of OpenAI's models tell about them. */
 import type { Reasoning } from '../../src/plugin.ts'
-import { effortLevels, type ToReasoning } from '../openai-compatible/reasoning.ts'
-
-/** How much a model may reason. */
-export type Effort = NonNullable<Reasoning['effort']>
+import { effortLevels, type Effort, type ToReasoning } from './reasoning.ts'
 
 /** GPT-5.4 and later, and models that have no chat completions. `gpt-35` is GPT-3.5 in Azure's spelling. */
 const RESPONSES = /^(ft:)?(gpt-5\.([4-9]|\d\d)|gpt-(?!35)([6-9]|\d\d)|gpt-[\d.]+-(pro|codex))/
@@ -18,6 +15,11 @@ export function needsResponses(model: string): boolean {
  */
 export function mayReason(model: string): boolean {
   return !/^(ft:)?(gpt-[34]|chatgpt-|gpt-.*-chat)/.test(model)
+}
+
+/** Whether the name tells that a model reasons, so that it refuses sampling options. */
+export function isReasoning(model: string): boolean {
+  return /^(ft:)?(o\d|gpt-(?!35)([5-9]|\d\d)(?!.*-chat))/.test(model)
 }
 
 const LEVELS: readonly (readonly [model: RegExp, levels: readonly [Effort, ...Effort[]]])[] = [
