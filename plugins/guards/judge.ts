@@ -62,8 +62,9 @@ export default defineGuard({
     const judgeModel = createJudge(chosen)
     const windowJudge = new WindowJudge(judgeModel, host)
     const isGeneral = chosen.kind === 'model' || chosen.kind === 'policy-reasoner'
+    const asks = (named: string | undefined) => (isGeneral ? named : undefined) ?? chosen.model
     const modelFor = (context: GuardContext): string => {
-      const id = (isGeneral ? context.judgeModel : undefined) ?? chosen.model
+      const id = asks(context.judgeModel)
       if (id === undefined)
         throw new Error('no model is named, neither by the policy nor by the options')
       return id
@@ -93,6 +94,8 @@ export default defineGuard({
     return {
       enforces: judgeModel.enforces,
       execution: 'remote',
+      // The service for moderation is no model of the catalog.
+      ...(chosen.kind !== 'moderation' && { asks }),
       async checkInput(items, context) {
         if (!judgeModel.appliesTo(context.rules)) return items.map(() => NOT_JUDGED)
         const found = await blockIn(windowsOf(items, judgeModel.readsImages), context)

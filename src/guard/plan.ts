@@ -71,6 +71,8 @@ export class GuardRegistry {
   readonly #hasModel: (id: string) => boolean
   /** Some guard runs for every call, also without a policy. */
   readonly hasAlways: boolean
+  /** Guards that ask models. */
+  readonly #asking: readonly GuardInstance[]
   readonly #circuits = new Map<string, CircuitBreaker>()
   readonly #plans = new WeakMap<EffectivePolicy, { readonly plan: GuardPlan | undefined }>()
 
@@ -78,6 +80,7 @@ export class GuardRegistry {
   constructor(all: readonly GuardInstance[], hasModel: (id: string) => boolean) {
     this.all = all
     this.#hasModel = hasModel
+    this.#asking = all.filter(({ guard }) => guard.asks !== undefined)
     this.hasAlways = all.some(({ applies }) => applies === 'always')
     for (const { name } of all) {
       for (const origin of ORIGINS) this.#circuits.set(`${name} ${origin}`, new CircuitBreaker())
@@ -110,6 +113,23 @@ export class GuardRegistry {
       this.#plans.set(policy, { plan })
       return plan
     })
+  }
+
+  /**
+   * Models that guards of a policy ask at the expense of the account, one for each question that they ask about a text.
+   * @param billMonitor whether the account pays for guards that only monitor too
+   */
+  questionsFor(policy: EffectivePolicy, billMonitor: boolean): readonly string[] {
+    const { guard } = policy
+    if (!guard.input && !guard.output) return []
+    const paying = this.#asking.filter(({ billing, mode }) => {
+      const enforced = guard.mode === 'block' && mode === 'block'
+      return billing === 'account' && (enforced || billMonitor)
+    })
+    const given = paying.flatMap((one) =>
+      ORIGINS.flatMap((origin) => this.#assign(one, policy, origin) ?? []),
+    )
+    return given.flatMap(({ instance }) => askedBy(instance, judgeModelOf(policy)) ?? [])
   }
 
   async #makePlan(policy: EffectivePolicy, proceed: () => void): Promise<GuardPlan> {
@@ -186,6 +206,21 @@ export function isSelected(
   { guard }: EffectivePolicy,
 ): boolean {
   return guard.model === BY_NAME + name
+}
+
+/** The model of the catalog that a policy names as its judge. */
+export function judgeModelOf({ guard: { model } }: EffectivePolicy): string | undefined {
+  return model?.startsWith(BY_NAME) ? undefined : model
+}
+
+/** A guard that cannot say what it asks is asked all the same. */
+function askedBy({ guard }: GuardInstance, judgeModel: string | undefined): string | undefined {
+  try {
+    const model: unknown = guard.asks?.(judgeModel)
+    return typeof model === 'string' ? model : undefined
+  } catch {
+    return undefined
+  }
 }
 
 function rulesFor({ enforces }: Guard, rules: ActiveRules): ActiveRules {

@@ -230,6 +230,14 @@ export function withPrompt(estimate: Estimate, added: number, outputLimit = Infi
   }
 }
 
+/** Tokens of a guard's question, with a window of text, and of its answer. */
+const QUESTION: Usage = { promptTokens: 3000, completionTokens: 300 }
+
+/** What one question of a guard to a model will cost. */
+export function questionCost(prices: Prices): Pico {
+  return costOf(QUESTION, pricesAt(prices, QUESTION.promptTokens!), 'guard')
+}
+
 function nameOf({ account, model }: Subject): string {
   return `${account} ${model}`
 }

@@ -178,6 +178,12 @@ export interface Guard extends Closable {
   /** The guard can judge complete output only, so the answer is held back until it is complete. */
   readonly needsFullText?: boolean
   /**
+   * The catalog id of the model that this guard asks about a call; the gateway sets money aside for one question.
+   * @param judgeModel see {@link GuardContext}
+   * @returns undefined where it asks none
+   */
+  asks?(judgeModel: string | undefined): string | undefined
+  /**
    * Judges the texts of a request, also its history.
    * @returns one verdict per item, in the same order
    * @throws an error with the name `TooLarge` for more text than the guard takes: then the text is at fault, not the guard

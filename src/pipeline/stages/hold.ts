@@ -1,8 +1,10 @@
 import { tierRefusal } from '../../models/allowlist.ts'
 import { Forbidden, PaymentRequired, TooManyRequests, Unavailable } from '../../errors/errors.ts'
 import type { HoldResult, HoldGranted } from '../../state/ledger/ledger.ts'
+import type { Pico } from '../../money/money.ts'
 import {
   HoldGrowth,
+  questionCost,
   withPrompt,
   type Estimate,
   type HoldFigures,
@@ -54,15 +56,30 @@ function estimateOf({ request, model, endpoint, policy, online, runtime }: Call)
   return withPrompt(estimate, told + (wanted ? RESULT_TOKENS : 0), to?.maxOutputTokens)
 }
 
-/** The figures of the call, and of the web search that the client wants. */
+/** The figures of the call, with the web search that the client wants and the questions of guards. */
 function figuresOf(call: Call, estimate: Estimate): HoldFigures {
-  const { runtime, endpoint, request, online } = call
+  const { runtime } = call
   const figures = runtime.holds.of(runtime.config.billing.hold, subjectOf(call), estimate)
+  const beside = searchCost(call) + questionCosts(call)
+  return {
+    ...figures,
+    expected: figures.expected + beside,
+    ceiling: figures.ceiling + beside,
+  }
+}
+
+function searchCost({ runtime, endpoint, request, online }: Call): Pico {
   const wanted = endpoint.grounding?.searchRequest(request.input, online)
-  if (!wanted || !runtime.search) return figures
-  const search = searchPrice(runtime.search.engineFor(wanted).prices)
-  const { expected, ceiling } = figures
-  return { ...figures, expected: expected + search, ceiling: ceiling + search }
+  return wanted && runtime.search ? searchPrice(runtime.search.engineFor(wanted).prices) : 0n
+}
+
+function questionCosts({ runtime, endpoint, policy }: Call): Pico {
+  if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return 0n
+  const { guards, catalog, config } = runtime
+  return guards
+    .questionsFor(policy, config.guards.billMonitor)
+    .map((id) => questionCost(catalog.get(id)?.prices ?? {}))
+    .reduce((sum, cost) => sum + cost, 0n)
 }
 
 function subjectOf({ account, model }: Call) {

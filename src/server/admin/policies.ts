@@ -2,6 +2,7 @@
 import type { Side } from '../../plugin.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { GuardBudget, grantModelAccess } from '../../guard/host.ts'
+import { judgeModelOf } from '../../guard/plan.ts'
 import { coverageWarnings, testPolicy, type PolicyTestResult } from '../../guard/policy-check.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
@@ -30,7 +31,7 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
     remote,
     proceed,
     contextOf(rules, signal, deadline) {
-      const judge = effective.guard.model
+      const judgeModel = judgeModelOf(effective)
       const context = Object.freeze({
         requestId: id,
         accountId: account.id,
@@ -39,7 +40,7 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
         model: '',
         origin: 'key' as const,
         rules,
-        ...(judge && !judge.startsWith('guard/') ? { judgeModel: judge } : {}),
+        ...(judgeModel !== undefined && { judgeModel }),
         conversation: { userTurn: output === undefined ? '' : (input ?? '') },
         signal,
         deadline,

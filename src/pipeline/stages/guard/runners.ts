@@ -1,12 +1,13 @@
 /** The guards of a policy at work for one call: with which rules, until when, at whose expense. */
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../../guard/host.ts'
 import { type OutputScanner, patternScanner, pluginScanner } from '../../../guard/scan-session.ts'
-import type {
-  Assignment,
-  GuardInstance,
-  GuardPlan,
-  GuardSet,
-  PatternAssignment,
+import {
+  judgeModelOf,
+  type Assignment,
+  type GuardInstance,
+  type GuardPlan,
+  type GuardSet,
+  type PatternAssignment,
 } from '../../../guard/plan.ts'
 import type { InputTexts } from '../../../guard/adapter.ts'
 import { GuardRunner } from '../../../guard/runner.ts'
@@ -97,7 +98,7 @@ export class GuardRunners {
     enforced: boolean,
   ): GuardContext {
     const { id, account, key, endpoint, model, policy } = this.#call
-    const judge = policy.guard.model
+    const judgeModel = judgeModelOf(policy)
     const context: GuardContext = Object.freeze({
       requestId: id,
       accountId: account.id,
@@ -106,7 +107,7 @@ export class GuardRunners {
       model: model.id,
       origin,
       rules,
-      ...(judge && !judge.startsWith('guard/') ? { judgeModel: judge } : {}),
+      ...(judgeModel !== undefined && { judgeModel }),
       conversation: Object.freeze({ userTurn: this.#userTurn }),
       signal,
       deadline,
