@@ -25,7 +25,7 @@ export interface Key {
   readonly id: string
   readonly account: string
   readonly name: string
-  /** First characters of the secret, for lists: `sk-sluice-ab12`, or `seeded` for a secret of another origin. */
+  /** What lists show of the secret: `sk-sluice-ab12`; for one of another origin what was said, or `seeded`. */
   readonly start: string
   /** Hexadecimal SHA-256 of the secret. */
   readonly sha256: string
@@ -71,6 +71,8 @@ interface NewKey extends KeyChange {
   readonly id?: string | undefined
   readonly secret?: string | undefined
   readonly sha256?: string | undefined
+  /** What lists show of the secret; with `sha256` only. */
+  readonly start?: string | undefined
 }
 
 /** Requests per minute and calls at a time. */
@@ -314,12 +316,17 @@ function updated<T>(change: T | null | undefined, current: T | undefined): T | u
   return change === undefined ? current : (change ?? undefined)
 }
 
-function secretOf({ secret, sha256 }: NewKey): { secret: string; sha256: string; start: string } {
+function secretOf({ secret, sha256, start }: NewKey): {
+  secret: string
+  sha256: string
+  start: string
+} {
   if (sha256 !== undefined) {
     need(secret === undefined, 'secret', 'left out when "sha256" is given')
     need(SHA256.test(sha256), 'sha256', '64 lower-case hexadecimal digits')
-    return { secret: '', sha256, start: 'seeded' }
+    return { secret: '', sha256, start: start ?? OTHER_ORIGIN }
   }
+  need(start === undefined, 'start', 'left out without "sha256"')
   const given = secret ?? newSecret()
   need(SECRET.test(given), 'secret', '8 to 512 visible ASCII characters without spaces')
   need(
@@ -379,6 +386,8 @@ export const PREFIX = 'sk-sluice-'
 const BODY_LENGTH = 40
 const CHECK_LENGTH = 6
 const START_LENGTH = PREFIX.length + 4
+/** What lists show of a secret that was not made here. */
+const OTHER_ORIGIN = 'seeded'
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 /** Hexadecimal SHA-256 of a secret, the form in which secrets are stored and looked up. */
@@ -414,5 +423,5 @@ function checksum(text: string): string {
 
 /** The first characters of a secret, for lists. A secret of another origin may be short, so nothing of it is shown. */
 function startOf(secret: string): string {
-  return secret.startsWith(PREFIX) ? secret.slice(0, START_LENGTH) : 'seeded'
+  return secret.startsWith(PREFIX) ? secret.slice(0, START_LENGTH) : OTHER_ORIGIN
 }

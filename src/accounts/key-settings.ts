@@ -10,6 +10,8 @@ const COUNT = 'a whole number of at least 1'
 const MOMENT = 'a moment such as "2027-01-31T00:00:00Z"'
 const MODELS = 'a list of model ids such as "vendor/model" or "vendor/*"'
 const MODEL = 'a model id such as "vendor/model", or "vendor/*" for all of a vendor'
+const SHA256 = 'the SHA-256 of the key: 64 lower-case hex digits'
+const START = 'the beginning of the key, 1 to 20 visible characters, such as "sk-...ab12"'
 const ID = '1 to 64 lower-case letters, digits, "_" or "-"'
 
 /** An amount of USD above 0, as text. */
@@ -21,6 +23,11 @@ export const usdOrNothing = v.pipe(
 )
 /** The id of an account or a key. */
 export const recordId = v.pipe(v.string(ID), v.regex(/^[a-z0-9_-]{1,64}$/, ID))
+
+/** The hash of a secret that was made elsewhere. */
+export const secretHash = v.pipe(v.string(SHA256), v.regex(/^[0-9a-f]{64}$/, SHA256))
+/** What lists show of a secret. Too short to be one. */
+export const secretStart = v.pipe(v.string(START), v.regex(/^[\x21-\x7e]{1,20}$/, START))
 
 /** Requests per minute. */
 export const rpmLimit = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))

@@ -22,6 +22,7 @@ import {
   policy,
   recordId,
   rpmLimit,
+  secretHash,
   spendCap,
   usd,
   usdOrNothing,
@@ -244,12 +245,7 @@ const seedKey = v.pipe(
   v.strictObject({
     id: recordId,
     name: v.string(),
-    sha256: v.optional(
-      v.pipe(
-        v.string(),
-        v.regex(/^[0-9a-f]{64}$/, 'the SHA-256 of the key: 64 lower-case hex digits'),
-      ),
-    ),
+    sha256: v.optional(secretHash),
     secret: v.optional(text('the key itself')),
     disabled: v.optional(FLAG),
     rpm_limit: v.optional(rpmLimit),

@@ -166,11 +166,12 @@ async function listRows({ runtime, id, query }: Asked): Promise<Answer> {
 }
 
 async function createKey(asked: Asked): Promise<Answer> {
-  const { id, name, ...settings } = readKey(await bodyOf(asked))
-  const wanted = { ...toKeyChange(settings), id, name }
+  const { id, name, sha256, start, ...settings } = readKey(await bodyOf(asked))
+  const wanted = { ...toKeyChange(settings), id, name, sha256, start }
   requireJudge(asked.runtime, wanted.policy)
   const { key, secret } = await asked.runtime.accounts.createKey(asked.id, wanted)
-  return { status: 201, body: { data: await keyView(asked.runtime, key), key: secret } }
+  const data = await keyView(asked.runtime, key)
+  return { status: 201, body: sha256 === undefined ? { data, key: secret } : { data } }
 }
 
 async function listKeys(asked: Asked): Promise<Answer> {

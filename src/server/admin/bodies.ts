@@ -9,6 +9,8 @@ import {
   policy,
   recordId,
   rpmLimit,
+  secretHash,
+  secretStart,
   spendCap,
   usd,
 } from '../../accounts/key-settings.ts'
@@ -27,6 +29,9 @@ const settings = {
   policy: v.nullish(policy),
 }
 
+/** Members in which a careless client sends a whole key. */
+const MAY_BE_SECRET: ReadonlySet<string> = new Set(['sha256', 'start'])
+
 const FLAG = v.boolean('true or false')
 const NAME = v.string('a text of 1 to 200 characters')
 const ID = v.nullish(recordId)
@@ -36,7 +41,14 @@ const credits = v.strictObject({
   reference: v.nullish(text(200)),
   note: v.nullish(text(1000)),
 })
-const key = v.strictObject({ name: NAME, id: ID, disabled: v.optional(FLAG), ...settings })
+const key = v.strictObject({
+  name: NAME,
+  id: ID,
+  disabled: v.optional(FLAG),
+  sha256: v.nullish(secretHash),
+  start: v.nullish(secretStart),
+  ...settings,
+})
 const keyChange = v.strictObject({
   name: v.optional(NAME),
   disabled: v.optional(FLAG),
@@ -63,7 +75,7 @@ export interface PolicyTrial {
 export const readAccount = (body: object) => withoutNulls(read(account, body))
 /** Credits to add. @throws InvalidRequest */
 export const readCredits = (body: object) => withoutNulls(read(credits, body))
-/** A new key. @throws InvalidRequest */
+/** A new key; with `sha256` one whose secret was made elsewhere. @throws InvalidRequest */
 export const readKey = (body: object) => withoutNulls(read(key, body))
 /** A change: null clears a member, an absent member stays. */
 export const readKeyChange = (body: object) => read(keyChange, body)
@@ -98,8 +110,8 @@ function read<Shape extends v.GenericSchema>(schema: Shape, body: object): v.Inf
   const result = v.safeParse(schema, body)
   if (result.success) return result.output
   const [issue] = result.issues
-  // The values come from the request, so only secrets by name are hidden.
-  const source = { path: [], value: body, secrets: new Set<string>() }
+  // The values come from the request, so only secrets by name are hidden, and what a secret may be mistaken for.
+  const source = { path: [], value: body, secrets: MAY_BE_SECRET }
   const [found] = toConfigIssues([issue!], source, schema)
   const { path, message } = found!
   const where = path === '' ? 'Invalid body' : `Invalid '${path}'`

@@ -2,6 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import * as fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { hashSecret } from '../../../src/accounts/accounts.ts'
 import { Unavailable } from '../../../src/errors/errors.ts'
 import { SqliteLedger } from '../../../src/state/sqlite/engine.ts'
 import { formatPico } from '../../../src/money/money.ts'
@@ -382,6 +383,37 @@ describe('the ledger', () => {
       '{"data":{"ok":false,"discrepancies":[{"account_id":"acme","what":"balance",' +
         '"stored":0.000000000001,"recomputed":2}]}}',
     )
+  })
+})
+
+describe('keys that were made elsewhere', () => {
+  const foreign = 'sk-made-elsewhere'
+  const sha256 = hashSecret(foreign)
+
+  it('keep working by their hash, and no secret is made', async () => {
+    const id = await newAccount('1')
+    const answer = await post(`/accounts/${id}/keys`, { name: 'old', sha256, start: 'sk-...here' })
+    expect([answer.status, answer.json.data.start]).toEqual([201, 'sk-...here'])
+    expect(answer.json).not.toHaveProperty('key')
+    expect(answer.text).not.toContain(sha256)
+    const { status } = await gateway.chat(hello, { key: foreign })
+    expect(status).toBe(200)
+    const again = await post(`/accounts/${id}/keys`, { name: 'again', sha256 })
+    expectError(again, 400, 'invalid_value', 'sha256')
+    const { json } = await post(`/accounts/${id}/keys`, { name: 'x', sha256: 'a'.repeat(64) })
+    expect(json.data.start).toBe('seeded')
+  })
+
+  it.each([
+    ['a hash in capitals', { sha256: 'A'.repeat(64) }, 'invalid_value', 'sha256'],
+    ['a key in place of its hash', { sha256: foreign }, 'invalid_value', 'sha256'],
+    ['a beginning without a hash', { start: 'sk-...ab' }, 'invalid_value', 'start'],
+    ['a beginning of a whole key', { sha256, start: 'x'.repeat(21) }, 'invalid_value', 'start'],
+  ])('are refused for %s', async (_, settings, code, param) => {
+    const id = await newAccount()
+    const answer = await post(`/accounts/${id}/keys`, { name: 'x', ...settings })
+    expectError(answer, 400, code, param)
+    for (const secret of ['x'.repeat(21), foreign]) expect(answer.text).not.toContain(secret)
   })
 })
 
