@@ -3,6 +3,7 @@ import { credits, key } from '../endpoints/account/endpoints.ts'
 import { model, models, usableModels } from '../endpoints/account/models.ts'
 import { formatOf, type GetRoute } from '../endpoints/account/route.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
+import { messages } from '../endpoints/chat/dialects/messages/write.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import { editImage, generateImage } from '../endpoints/images/endpoint.ts'
 import { edits, generations } from '../endpoints/images/write.ts'
@@ -64,6 +65,7 @@ export const ROUTES: readonly Route[] = [
   get(key),
   get(credits),
   post(chat, chatCompletions),
+  post(chat, messages),
   post(generateImage, generations),
   post(editImage, edits),
   post(speech, speechFormat),

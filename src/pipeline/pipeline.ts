@@ -40,7 +40,15 @@ import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
-import type { ChatCompletion, Download, Flow, SearchResult, Provider, Step } from '../plugin.ts'
+import type {
+  ChatCompletion,
+  Download,
+  Flow,
+  Provider,
+  SearchResult,
+  Step,
+  Usage,
+} from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
 import type { Routing } from '../models/routing.ts'
 import type { RawJson } from '../stream/raw-json.ts'
@@ -255,6 +263,8 @@ export interface ParsedRequest<In = any> {
   readonly affinityToken: string | undefined
   /** Paths of what has no counterpart in the normal form; the client is told in a header. */
   readonly ignored?: readonly string[]
+  /** What the writer of the format has to know of the request. */
+  readonly answerOptions?: unknown
   /** Size of the decoded body in bytes, where the prompt is estimated by it. */
   readonly bodyBytes?: number
   /** The source text behind the input, where members of it are copied upstream; released when the first part has arrived. */
@@ -337,8 +347,13 @@ export class Call {
   /** By `resolve`: the key's policy, tightened by that of the request. */
   policy!: EffectivePolicy
 
+  /** By the endpoint: quantities of the prompt that the vendor reports before the answer ends. */
+  promptUsage: Usage | undefined = undefined
+
   /** The request for providers. Replaced by copies, never changed in place. */
   outbound: any = undefined
+  /** Set by `ground`: path of the vendor's tool in whose place the gateway has searched. */
+  searchedFor: string | undefined = undefined
   /** Set by `guard` for `ground`. */
   resultFilter: ResultFilter | undefined = undefined
   /** Set by `guard`, if any guards are at work. */

@@ -35,6 +35,8 @@ export interface SearchRequest {
   readonly maxResults: number
   readonly includeDomains: readonly string[]
   readonly excludeDomains: readonly string[]
+  /** Path of the vendor's tool in whose place the gateway searches: without a search the call goes on. */
+  readonly tool?: string
 }
 
 /** A search engine of the configuration. */

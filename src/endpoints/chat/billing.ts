@@ -9,7 +9,7 @@ import {
   type UsageReport,
 } from '../../money/plausible.ts'
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
-import type { ChatChunk, OpenAIUsage, Step, ToolCallDelta } from '../../plugin.ts'
+import type { ChatChunk, OpenAIUsage, Step, ToolCallDelta, Usage } from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
 import { CHARACTERS_PER_TOKEN, promptTokensOf, sentPromptOf, type SentPrompt } from './prompt.ts'
 import { Received } from '../shared/received.ts'
@@ -180,6 +180,7 @@ export class UsageCounter {
     if (known && readableCounts(usage) < readableCounts(known)) return
     this.#reported = usage
     this.#isPartial = isPartial
+    if (isPartial) this.#call.promptUsage = promptUsageOf(usage)
   }
 }
 
@@ -201,6 +202,16 @@ function readableCounts({ prompt_tokens, completion_tokens }: OpenAIUsage): numb
   const counts = [readCount(prompt_tokens), readCount(completion_tokens)]
   const readable = counts.filter((count) => count !== undefined)
   return readable.some((count) => count > 0) ? readable.length : 0
+}
+
+/** Counts of the prompt that can be read. */
+function promptUsageOf({ prompt_tokens, prompt_tokens_details: details }: OpenAIUsage): Usage {
+  return {
+    promptTokens: readCount(prompt_tokens) ?? 0,
+    cachedTokens: readCount(details?.cached_tokens) ?? 0,
+    cacheWriteTokens: readCount(details?.cache_write_tokens) ?? 0,
+    cacheWrite1hTokens: readCount(details?.cache_write_1h_tokens) ?? 0,
+  }
 }
 
 function toReported(reported: OpenAIUsage): Readonly<Record<string, unknown>> {

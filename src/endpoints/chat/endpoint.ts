@@ -1,6 +1,7 @@
 /** Chat in its one normal form, requests of OpenAI's Chat Completions API and chunks; and what all client forms of it share. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
+import type { Model } from '../../models/catalog.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
 import type { RawJson } from '../../stream/raw-json.ts'
 import { randomId } from '../../state/ids.ts'
@@ -49,7 +50,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   },
 
   toUpstream(input, model) {
-    const outbound = outboundChat(input)
+    const outbound = withinLimit(outboundChat(input), model)
     // A model that cannot stream answers whole; the client still gets a stream.
     return input.stream && lacks(model, 'STREAMING') ? { ...outbound, stream: false } : outbound
   },
@@ -79,17 +80,8 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
       const messages: readonly ChatMessage[] = system
         ? [{ role: 'system', content: system }, ...outbound.messages]
         : outbound.messages
-      if (maxOutputTokens === undefined) return { ...outbound, messages }
-      const lower = (asked = maxOutputTokens) => Math.min(asked, maxOutputTokens)
-      const { reasoning } = outbound
-      return {
-        ...outbound,
-        messages,
-        max_completion_tokens: lower(outbound.max_completion_tokens),
-        ...(reasoning?.max_tokens === undefined
-          ? {}
-          : { reasoning: { ...reasoning, max_tokens: lower(reasoning.max_tokens) } }),
-      }
+      const told = { ...outbound, messages }
+      return maxOutputTokens === undefined ? told : limited(told, maxOutputTokens)
     },
 
     limit: (maxOutputTokens, { n = 1 }) => new OutputLimit(maxOutputTokens, n),
@@ -109,7 +101,7 @@ export interface Dialect extends Pick<
 }
 
 /** A request in normal form, and what does not fit into it. */
-export interface DialectRequest extends Pick<ParsedRequest, 'ignored'> {
+export interface DialectRequest extends Pick<ParsedRequest, 'ignored' | 'answerOptions'> {
   readonly input: ChatRequest
 }
 
@@ -141,6 +133,28 @@ export function chatFormat({
     },
     write,
     writeError,
+  }
+}
+
+/** A request that asks for no more than the model can write. */
+function withinLimit(outbound: ChatInput, { maxOutputTokens }: Model): ChatInput {
+  const { max_completion_tokens: asked } = outbound
+  if (asked === undefined || maxOutputTokens === undefined || asked <= maxOutputTokens) {
+    return outbound
+  }
+  return limited(outbound, maxOutputTokens)
+}
+
+/** A copy that asks for at most so many tokens. */
+function limited(outbound: ChatInput, most: number): ChatInput {
+  const lower = (asked = most) => Math.min(asked, most)
+  const { reasoning } = outbound
+  return {
+    ...outbound,
+    max_completion_tokens: lower(outbound.max_completion_tokens),
+    ...(reasoning?.max_tokens === undefined
+      ? {}
+      : { reasoning: { ...reasoning, max_tokens: lower(reasoning.max_tokens) } }),
   }
 }
 

@@ -32,6 +32,7 @@ export interface ChatRequest {
   readonly session_id?: string
   readonly prompt_cache_key?: string
   readonly plugins?: readonly Plugin[]
+  readonly web_search_tool?: WebSearchTool
   readonly policy?: Policy
   readonly [member: string]: unknown
 }
@@ -52,6 +53,14 @@ interface Plugin {
   readonly search_prompt?: string | null
   readonly include_domains?: readonly string[] | null
   readonly exclude_domains?: readonly string[] | null
+}
+
+/** A tool with which a vendor would search the web; the gateway may search in its place. */
+interface WebSearchTool {
+  /** Where the client wrote it. */
+  readonly path: string
+  readonly includeDomains: readonly string[]
+  readonly excludeDomains: readonly string[]
 }
 
 /** Capabilities that a request may need, in the order in which a lack is reported. */
@@ -76,6 +85,7 @@ const KEPT_BACK = new Set([
   'model',
   'policy',
   'plugins',
+  'web_search_tool',
   'provider',
   'models',
   'route',
@@ -195,7 +205,7 @@ export function requiredCapabilities(request: ChatRequest): Needs {
 /** The web search that a request asks for. @param online the model id carried `:online`, which means the same as the plugin */
 export function searchRequest(input: ChatRequest, online: boolean): SearchRequest | undefined {
   const web = webPlugin(input)
-  if (!web && !online) return undefined
+  if (!web && !online) return toolSearch(input)
   const results = web?.max_results ?? DEFAULT_RESULTS
   return {
     question: questionOf(input.messages),
@@ -204,6 +214,14 @@ export function searchRequest(input: ChatRequest, online: boolean): SearchReques
     includeDomains: web?.include_domains ?? [],
     excludeDomains: web?.exclude_domains ?? [],
   }
+}
+
+function toolSearch({ web_search_tool: tool, messages }: ChatRequest): SearchRequest | undefined {
+  if (!tool) return undefined
+  const { path, includeDomains, excludeDomains } = tool
+  const question = questionOf(messages)
+  const domains = { includeDomains, excludeDomains }
+  return { question, engine: undefined, maxResults: DEFAULT_RESULTS, ...domains, tool: path }
 }
 
 /** The options of the search: of the first `web` plugin that is not disabled. */

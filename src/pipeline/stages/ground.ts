@@ -18,6 +18,11 @@ export const ground: Stage = async function ground(call, next) {
   const wanted = grounding?.searchRequest(call.request.input, call.online)
   if (!wanted) return next()
   const { search } = call.runtime
+  if (wanted.tool !== undefined) {
+    // A tool may go without, as with a vendor that has none.
+    if (!search || costsTooMuch(call, search, wanted)) return next()
+    call.searchedFor = wanted.tool
+  }
   // Without a search the answer would look grounded and not be so.
   if (!search) throw noEngine(call)
   const results = await searched(call, grounding!, search, wanted)
@@ -33,8 +38,8 @@ async function searched(
   wanted: SearchRequest,
 ): Promise<readonly SearchResult[]> {
   const { prices } = search.engineFor(wanted)
-  const price = searchPrice(prices)
-  if (price > 0n && !call.held.billed) {
+  if (costsTooMuch(call, search, wanted)) {
+    const price = searchPrice(prices)
     throw new PaymentRequired(
       `A web search costs ${formatPico(price)} USD, and this account has no credits. ` +
         'Add credits, or drop ":online" and the web plugin.',
@@ -52,6 +57,11 @@ async function searched(
     call.outbound = grounding.addResults(call.outbound, passed, input, call.startedAt)
   }
   return passed
+}
+
+/** Whether the search costs anything, and the account has no credits. */
+function costsTooMuch({ held }: Call, search: Search, wanted: SearchRequest): boolean {
+  return !held.billed && searchPrice(search.engineFor(wanted).prices) > 0n
 }
 
 /** Undefined when the search failed and the operator ignores that. */

@@ -401,7 +401,8 @@ class FailoverSource implements Source<any> {
 const MAX_IGNORED = 512
 
 /** Names in a header what a vendor is not told of the request. */
-function nameIgnored({ headers, request: { ignored = [] } }: Call): void {
+function nameIgnored({ headers, request, searchedFor }: Call): void {
+  const ignored = request.ignored?.filter((name) => name !== searchedFor) ?? []
   if (ignored.length === 0) return
   const names = ignored.map((name) => name.replace(/[^\x21-\x7e]|,/g, '?')).join(', ')
   headers['x-service-ignored'] = names.slice(0, MAX_IGNORED)

@@ -26,6 +26,7 @@ import {
   type Problem,
 } from '../../../../errors/checks.ts'
 import type { ChatRequest } from '../../request.ts'
+import { media, plugins, sessionId } from '../shared/fields.ts'
 
 /** Members that mean the same empty as absent. */
 const ABSENT_WHEN_EMPTY = new Set(['tools', 'stop', 'plugins'])
@@ -163,18 +164,8 @@ const schema: Check = (value) => {
   return found && { ...found, lead: 'Invalid schema for response_format' }
 }
 const jsonSchema = object({ name, schema, strict: boolean, description }, ['name', 'schema'])
-// Upper bound on domains: every search result is compared with each; engines take at most a few hundred.
-const domains = list(text, 0, 1000)
-const webOptions = object({
-  enabled: boolean,
-  max_results: integer(),
-  search_prompt: text,
-  include_domains: domains,
-  exclude_domains: domains,
-})
 const metadataValues = record(shortText(512))
 const modalityNames = list(text)
-const plugin = variant('id', { web: webOptions }, { others: anything })
 
 const members = object(
   {
@@ -223,8 +214,8 @@ const members = object(
     include_reasoning: boolean,
     verbosity: oneOf(['low', 'medium', 'high']),
     cache_control: object({}),
-    session_id: shortText(256),
-    plugins: list(plugin),
+    session_id: sessionId,
+    plugins,
     user: text,
     safety_identifier: text,
     prompt_cache_key: text,
@@ -289,28 +280,6 @@ function modalities(value: unknown): Problem | undefined {
   if (found) return found
   const other = (value as readonly string[]).find((modality) => modality !== 'text')
   return other === undefined ? undefined : wrong('unsupported_value', other, 'only "text"')
-}
-
-/**
- * Checks base64 by its first characters; decoding is left to the reader.
- * @param takes.bare plain base64 without `data:` @param takes.url an http(s) address
- */
-function media(takes: { readonly bare: boolean; readonly url: boolean }): Check {
-  const forms = ['a data URL', takes.url ? 'an http(s) URL' : '', takes.bare ? 'plain base64' : '']
-  const expected = forms.filter(Boolean).join(' or ')
-  return (value) => {
-    if (typeof value !== 'string' || value === '') return filledText(value)
-    const scheme = /^[a-z][a-z0-9+.-]*:/.exec(value.slice(0, 32).toLowerCase())?.[0]
-    if (scheme === undefined && takes.bare) return undefined
-    if (takes.url && (scheme === 'https:' || scheme === 'http:')) return undefined
-    if (scheme !== 'data:') {
-      const found = scheme === undefined ? 'no scheme' : 'another scheme'
-      return problem(takes.url ? 'invalid_value' : 'invalid_base64', expected, found)
-    }
-    const comma = value.indexOf(',')
-    if (value.slice(comma - 7, comma).toLowerCase() === ';base64') return undefined
-    return problem('invalid_base64', 'a data URL with ";base64,"', 'one without')
-  }
 }
 
 function isGiven(value: unknown): boolean {

@@ -1,0 +1,61 @@
+/** Errors in the form of Anthropic's API. */
+import type { GatewayError } from '../../../../errors/errors.ts'
+import type { Call, WireFormat } from '../../../../pipeline/pipeline.ts'
+import { promptTokensOf } from '../../prompt.ts'
+import { usageJson } from './usage.ts'
+
+const TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  504: 'timeout_error',
+  529: 'overloaded_error',
+}
+
+/** The header in which clients of this API look for the id of a request. */
+export const ID_HEADER = 'request-id'
+
+/** The error as a response, and as the body of an error event. */
+export const writeError: WireFormat['writeError'] = (error, call, id) => {
+  const { code, param, receipt } = error
+  const status = statusOf(error)
+  const type = TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
+  const usage = receipt && call ? { usage: usageJson(receipt) } : {}
+  return {
+    status,
+    headers: {
+      ...error.headers,
+      [ID_HEADER]: id,
+      ...(receipt && call && { 'x-service-cost': receipt.bill.text }),
+    },
+    body: {
+      type: 'error',
+      error: { type, message: messageOf(error, call), code, param, ...usage },
+      request_id: id,
+    },
+  }
+}
+
+/** One event for an error after the head. */
+export function errorEvent(body: unknown): string {
+  return `event: error\ndata: ${JSON.stringify(body)}\n\n`
+}
+
+function statusOf({ status, code }: GatewayError): number {
+  // On a 403, coding assistants ask their users to log in again.
+  if (code === 'key_limit_exceeded') return 402
+  return code === 'provider_overloaded' ? 529 : status
+}
+
+/** A prompt that is too long is told in words that clients know: they shorten it then. */
+function messageOf({ code, message }: GatewayError, call: Call | undefined): string {
+  if (code !== 'context_length_exceeded') return message
+  const most = call?.model.contextLength
+  if (!call || most === undefined) return 'prompt is too long'
+  const { input, bodyBytes = 0 } = call.request
+  const tokens = Math.max(promptTokensOf(input, bodyBytes), most + 1)
+  return `prompt is too long: ${tokens} tokens > ${most} maximum`
+}

@@ -1,0 +1,197 @@
+/** Chunks of the normal form as events of Anthropic's Messages API: blocks that open and close one after the other. */
+import type { Receipt } from '../../../../pipeline/pipeline.ts'
+import type { ChatDelta, ReasoningDetail, ToolCallDelta } from '../../../../plugin.ts'
+import { randomId } from '../../../../state/ids.ts'
+import type { BilledChunk } from '../../billing.ts'
+import { toCarrier } from '../shared/reasoning.ts'
+import { OWN_FORMAT } from './conversation.ts'
+import type { AnswerOptions } from './read.ts'
+import { usageJson } from './usage.ts'
+
+/** An event; `type` is also its name. */
+export interface MessageEvent {
+  readonly type: string
+  readonly [member: string]: any
+}
+
+type Emit = (event: MessageEvent) => void
+
+/** A block that is open. */
+type OpenBlock =
+  | { readonly kind: 'text' }
+  | { readonly kind: 'call'; readonly call: number; isEmpty: boolean }
+  | { readonly kind: 'thinking'; detail: ReasoningDetail }
+
+const MAX_CITED_CHARACTERS = 150
+const THINKING = { type: 'thinking', thinking: '', signature: '' }
+const REFUSED = { type: 'refusal', category: null, explanation: null }
+
+/** Why an answer ended, by the finish reason. */
+const STOP_REASONS: Readonly<Record<string, string>> = {
+  length: 'max_tokens',
+  tool_calls: 'tool_use',
+  content_filter: 'refusal',
+}
+
+/** The events after `message_start`, of one answer. */
+export class MessageEvents {
+  readonly #options: AnswerOptions
+  /** Whether the text that comes is a guard's refusal. */
+  readonly #isRefused: () => boolean
+  readonly #emit: Emit
+  #index = 0
+  #open: OpenBlock | undefined
+  #hasRefusal = false
+
+  constructor(options: AnswerOptions, isRefused: () => boolean, emit: Emit) {
+    this.#options = options
+    this.#isRefused = isRefused
+    this.#emit = emit
+  }
+
+  push({ choices, receipt }: BilledChunk): void {
+    const choice = choices[0]
+    if (choice?.delta) this.#delta(choice.delta)
+    if (choice?.finish_reason && receipt) this.#finish(choice.finish_reason, receipt)
+  }
+
+  #delta(delta: ChatDelta): void {
+    const { reasoning_details, content, refusal, tool_calls, annotations } = delta
+    if (reasoning_details) for (const detail of reasoning_details) this.#think(detail)
+    if (content) this.#say(content)
+    // A refusal of a whole answer is said in both members.
+    if (refusal) {
+      this.#hasRefusal = true
+      if (refusal !== content) this.#say(refusal)
+    }
+    if (tool_calls) for (const call of tool_calls) this.#call(call)
+    if (annotations && this.#open?.kind === 'text') annotations.forEach((one) => this.#cite(one))
+  }
+
+  #say(text: string): void {
+    let shown = text
+    if (this.#open?.kind !== 'text') {
+      // The blank line before a refusal parts it from text in the same block.
+      if (this.#isRefused()) shown = text.trimStart()
+      this.#begin({ kind: 'text' }, { type: 'text', text: '' })
+    }
+    this.#deltaOf({ type: 'text_delta', text: shown })
+  }
+
+  #cite({ url_citation: { url, title, content } }: any): void {
+    const citation = {
+      type: 'web_search_result_location',
+      url,
+      title,
+      cited_text: content?.slice(0, MAX_CITED_CHARACTERS) ?? '',
+      encrypted_index: '',
+    }
+    this.#deltaOf({ type: 'citations_delta', citation })
+  }
+
+  #think(detail: ReasoningDetail): void {
+    const open = this.#open
+    const { type, index, text, summary, signature } = detail
+    if (type === 'reasoning.encrypted') return this.#encrypted(detail)
+    if (open?.kind !== 'thinking' || open.detail.index !== index) this.#beginThinking(detail)
+    else if (signature) open.detail = { ...open.detail, signature }
+    const thinking = text || summary
+    if (thinking && !this.#options.hidesThinking) {
+      this.#deltaOf({ type: 'thinking_delta', thinking })
+    }
+  }
+
+  /** A hidden block begins when it closes: it goes out only with a signature. */
+  #beginThinking({ text: _text, summary: _summary, ...detail }: ReasoningDetail): void {
+    this.#close()
+    this.#open = { kind: 'thinking', detail }
+    if (!this.#options.hidesThinking) this.#start(THINKING)
+  }
+
+  #endThinking(detail: ReasoningDetail): void {
+    if (this.#options.hidesThinking) {
+      if (!detail.signature && !detail.data) return
+      this.#start(THINKING)
+    }
+    this.#deltaOf({ type: 'signature_delta', signature: signatureOf(detail) })
+    this.#stop()
+  }
+
+  #encrypted(detail: ReasoningDetail): void {
+    if (detail.format !== OWN_FORMAT) {
+      this.#beginThinking(detail)
+      return this.#close()
+    }
+    this.#close()
+    this.#start({ type: 'redacted_thinking', data: detail.data })
+    this.#stop()
+  }
+
+  #call({ index = 0, id, function: called }: ToolCallDelta): void {
+    const name = called?.name
+    if (name) {
+      const block = {
+        type: 'tool_use',
+        id: id && /^[a-zA-Z0-9_-]+$/.test(id) ? id : randomId('toolu_'),
+        name: this.#options.names.get(name) ?? name,
+        input: {},
+      }
+      this.#begin({ kind: 'call', call: index, isEmpty: true }, block)
+    }
+    const open = this.#open
+    const text = called?.arguments
+    if (!text || open?.kind !== 'call' || open.call !== index) return
+    open.isEmpty = false
+    this.#deltaOf({ type: 'input_json_delta', partial_json: text })
+  }
+
+  #begin(open: OpenBlock, block: object): void {
+    this.#close()
+    this.#open = open
+    this.#start(block)
+  }
+
+  #start(content_block: object): void {
+    this.#emit({ type: 'content_block_start', index: this.#index, content_block })
+  }
+
+  #deltaOf(delta: object): void {
+    this.#emit({ type: 'content_block_delta', index: this.#index, delta })
+  }
+
+  #stop(): void {
+    this.#emit({ type: 'content_block_stop', index: this.#index })
+    this.#index++
+  }
+
+  #close(): void {
+    const open = this.#open
+    if (!open) return
+    this.#open = undefined
+    if (open.kind === 'thinking') return this.#endThinking(open.detail)
+    if (open.kind === 'call' && open.isEmpty) {
+      this.#deltaOf({ type: 'input_json_delta', partial_json: '{}' })
+    }
+    this.#stop()
+  }
+
+  #finish(reason: string, receipt: Receipt): void {
+    this.#close()
+    const stop_reason = this.#hasRefusal ? 'refusal' : (STOP_REASONS[reason] ?? 'end_turn')
+    const stop_details = stop_reason === 'refusal' ? REFUSED : null
+    const { guard } = receipt
+    this.#emit({
+      type: 'message_delta',
+      delta: { stop_reason, stop_sequence: null, stop_details },
+      usage: usageJson(receipt),
+      ...(guard && { guard }),
+    })
+    this.#emit({ type: 'message_stop' })
+  }
+}
+
+/** The opaque string of a block of reasoning: the vendor's own, else a carrier. */
+function signatureOf(detail: ReasoningDetail): string {
+  const { format, signature } = detail
+  return format === OWN_FORMAT && signature ? signature : toCarrier(detail)
+}

@@ -1,0 +1,201 @@
+/** Checks of a body of Anthropic's Messages API. Members that only this vendor has are never refused. */
+import {
+  anything,
+  boolean,
+  either,
+  filledText,
+  inside,
+  integer,
+  isObject,
+  list,
+  number,
+  object,
+  oneOf,
+  problem,
+  quote,
+  text,
+  variant,
+  wrong,
+  type Check,
+  type Problem,
+} from '../../../../errors/checks.ts'
+import { media, plugins, sessionId } from '../shared/fields.ts'
+
+/** Levels of `output_config.effort`. */
+const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max']
+/** The smallest budget for thinking that vendors take. */
+const MIN_BUDGET = 1024
+
+// --- blocks ---
+
+const data = media({ bare: true, url: false })
+const httpUrl: Check = (value) => {
+  if (typeof value !== 'string' || value === '') return filledText(value)
+  const isHttp = /^https?:/i.test(value)
+  return isHttp ? undefined : problem('invalid_value', 'an http(s) URL', 'another scheme')
+}
+const noFileStore: Check = () =>
+  problem('unsupported_value', 'the content itself as base64 or text', 'a file id')
+
+const base64 = object({ media_type: filledText, data }, ['media_type', 'data'])
+const url = object({ url: httpUrl }, ['url'])
+const file: Check = (value) => inside('file_id', noFileStore(value)!)
+
+const textBlock = object({ text }, ['text'])
+const image = object({ source: variant('type', { base64, url, file }) }, ['source'])
+
+const inDocument = either('a string or an array of blocks', {
+  string: anything,
+  array: list(variant('type', { text: textBlock, image })),
+})
+const document = object(
+  {
+    source: variant('type', {
+      base64,
+      url,
+      file,
+      text: object({ data: text }, ['data']),
+      content: object({ content: inDocument }, ['content']),
+    }),
+    title: text,
+    context: text,
+  },
+  ['source'],
+)
+const searchResult = object({ source: text, title: text, content: list(textBlock) }, [
+  'source',
+  'title',
+  'content',
+])
+const readable = { text: textBlock, image, document, search_result: searchResult }
+
+const unsupported: Check = (value) =>
+  problem('unsupported_value', 'a type of block that is supported here', quote(typeOf(value)))
+
+const toolResult = object(
+  {
+    tool_use_id: filledText,
+    content: either('a string or an array of blocks', {
+      string: anything,
+      array: list(variant('type', readable, { others: unsupported })),
+    }),
+    is_error: boolean,
+  },
+  ['tool_use_id'],
+)
+const userBlock = variant(
+  'type',
+  { ...readable, tool_result: toolResult },
+  { others: (value) => (isVendorResult(typeOf(value)) ? undefined : unsupported(value)) },
+)
+const assistantBlock = variant(
+  'type',
+  {
+    text: textBlock,
+    thinking: object({ thinking: text, signature: text }, ['thinking']),
+    redacted_thinking: object({ data: filledText }, ['data']),
+    tool_use: object({ id: filledText, name: filledText, input: object({}) }, [
+      'id',
+      'name',
+      'input',
+    ]),
+  },
+  { others: (value) => (isVendorResult(typeOf(value)) ? undefined : unsupported(value)) },
+)
+
+/** Whether a block is a call, or the result of a call, of a tool that the vendor runs. */
+export function isVendorResult(type: string): boolean {
+  return /^(server_tool_use|mcp_tool_use)$|^(?!tool_result$).*_tool_result$/.test(type)
+}
+
+function typeOf(value: unknown): string {
+  return isObject(value) && typeof value.type === 'string' ? value.type : ''
+}
+
+// --- messages ---
+
+const content = (block: Check) =>
+  either('a string or an array of blocks', { string: anything, array: list(block) })
+const message = variant('role', {
+  user: object({ content: content(userBlock) }, ['content']),
+  assistant: object({ content: content(assistantBlock) }, ['content']),
+  system: object({ content: content(variant('type', { text: textBlock })) }, ['content']),
+})
+
+// --- tools ---
+
+const toolName: Check = (value) => {
+  if (typeof value === 'string' && /^[a-zA-Z0-9_-]{1,128}$/.test(value)) return undefined
+  const expected = '1 to 128 letters, digits, underscores or dashes'
+  return filledText(value) ?? wrong('invalid_value', value, expected)
+}
+const clientTool = object(
+  { name: toolName, description: text, input_schema: object({}), strict: boolean },
+  ['name', 'input_schema'],
+)
+const tool = variant('type', { custom: clientTool }, { absent: 'custom', others: anything })
+const parallel = { disable_parallel_tool_use: boolean }
+const toolChoice = variant('type', {
+  auto: object(parallel),
+  any: object(parallel),
+  tool: object({ name: filledText, ...parallel }, ['name']),
+  none: anything,
+})
+
+// --- the other fields ---
+
+const format = variant(
+  'type',
+  { json_schema: object({ schema: object({}) }, ['schema']) },
+  { others: anything },
+)
+const thinking = variant(
+  'type',
+  { enabled: object({ budget_tokens: integer() }, ['budget_tokens']) },
+  { others: anything },
+)
+
+const members = {
+  model: filledText,
+  messages: list(message, 1),
+  system: content(variant('type', { text: textBlock })),
+  max_tokens: integer(1, Number.MAX_SAFE_INTEGER),
+  stream: boolean,
+  temperature: number(0, 1),
+  top_p: number(0, 1),
+  top_k: number(),
+  stop_sequences: list(text),
+  tools: list(tool),
+  tool_choice: toolChoice,
+  thinking,
+  output_config: object({ effort: oneOf(EFFORTS), format }),
+  output_format: format,
+  cache_control: object({}),
+  metadata: object({ user_id: text }),
+  session_id: sessionId,
+  plugins,
+}
+const request = object(members, ['model', 'messages', 'max_tokens'])
+const counted = object(members, ['model', 'messages'])
+
+/** Members of the API that are read, or of no effect; all others only a vendor with this API understands. */
+export const KNOWN_MEMBERS: ReadonlySet<string> = new Set([
+  ...Object.keys(members),
+  'policy',
+  'service_tier',
+  'speed',
+  'inference_geo',
+])
+
+/** The first problem of a body. @param counting it is to be counted, not answered */
+export function findProblem(body: object, counting: boolean): Problem | undefined {
+  const found = (counting ? counted : request)(body)
+  if (found) return found
+  const { thinking: wanted, max_tokens: limit } = body as Record<string, any>
+  if (wanted?.type !== 'enabled') return undefined
+  const budget: number = wanted.budget_tokens
+  const tooLarge = typeof limit === 'number' && budget >= limit
+  if (budget >= MIN_BUDGET && !tooLarge) return undefined
+  const expected = `an integer of at least ${MIN_BUDGET} and below max_tokens`
+  return inside('thinking', inside('budget_tokens', wrong('invalid_value', budget, expected)))
+}

@@ -1,0 +1,195 @@
+/** Reads a body of Anthropic's Messages API. */
+import { isObject, toInvalidRequest } from '../../../../errors/checks.ts'
+import { InvalidRequest } from '../../../../errors/errors.ts'
+import type { RawJson } from '../../../../stream/raw-json.ts'
+import type { DialectRequest } from '../../endpoint.ts'
+import type { ChatRequest } from '../../request.ts'
+import { MAX_NAME, shortName } from '../shared/names.ts'
+import { endsWithQuestion, toConversation } from './conversation.ts'
+import { findProblem, KNOWN_MEMBERS } from './fields.ts'
+
+/** What the writer has to know of a request. */
+export interface AnswerOptions {
+  /** Thinking goes out without its text. */
+  readonly hidesThinking: boolean
+  /** Names of tools as the client wrote them, by those that vendors were told. */
+  readonly names: ReadonlyMap<string, string>
+}
+
+/** Tools that the client runs although their definition is the vendor's own. */
+const CLIENT_TOOLS = /^(bash|text_editor|computer|memory)_/
+const WEB_SEARCH = /^web_search_/
+
+/**
+ * Translates a parsed body.
+ * @param counting its tokens are to be counted: nothing of the answer is asked for
+ * @throws InvalidRequest with the code and path of the first problem, such as `messages[2].content[0].source`
+ */
+export function readMessagesRequest(body: RawJson, counting = false): DialectRequest {
+  const found = findProblem(body.value, counting)
+  if (found?.code === 'missing_required_parameter') {
+    const { code, path: param } = found
+    throw new InvalidRequest(code, `${param}: Field required`, { param })
+  }
+  if (found) throw toInvalidRequest(found)
+  const given = withoutNulls(body.value as Record<string, any>)
+  const { messages, ignored } = toConversation(given, body.text!)
+  const tools: readonly any[] = given.tools ?? []
+  const unknown = Object.keys(given).filter((name) => !KNOWN_MEMBERS.has(name))
+  const input = {
+    model: given.model,
+    messages,
+    ...plainMembers(given),
+    ...toolMembers(given, tools),
+    ...reasoningOf(given),
+    ...formatOf(given),
+    ...(!counting && given.stream !== undefined && { stream: given.stream }),
+    ...(!counting && { max_completion_tokens: given.max_tokens }),
+  }
+  return {
+    input,
+    ignored: [...unknown, ...ignored, ...foreignTools(tools)],
+    answerOptions: answerOptions(given, tools),
+  }
+}
+
+/** Members whose values mean the same in the normal form, by their names there. */
+const SAME: readonly (readonly [name: string, own: string])[] = [
+  ['temperature', 'temperature'],
+  ['top_p', 'top_p'],
+  ['top_k', 'top_k'],
+  ['stop', 'stop_sequences'],
+  ['cache_control', 'cache_control'],
+  ['policy', 'policy'],
+  ['session_id', 'session_id'],
+  ['plugins', 'plugins'],
+]
+
+function plainMembers(given: Record<string, any>): Partial<ChatRequest> {
+  const found = SAME.filter(([, own]) => {
+    const value: unknown = given[own]
+    return value !== undefined && !(Array.isArray(value) && value.length === 0)
+  })
+  const members: Record<string, unknown> = Object.fromEntries(
+    found.map(([name, own]) => [name, given[own]]),
+  )
+  const user: unknown = given.metadata?.user_id
+  if (user) members.user = user
+  return members
+}
+
+/** Absent members and those that are null mean the same; a policy of null is an error. */
+function withoutNulls(body: Record<string, any>): Record<string, any> {
+  const members = Object.entries(body)
+  return Object.fromEntries(members.filter(([name, value]) => value !== null || name === 'policy'))
+}
+
+// --- tools ---
+
+function isOwn({ type }: any): boolean {
+  return (type ?? 'custom') === 'custom'
+}
+
+function foreignTools(tools: readonly any[]): string[] {
+  return tools.flatMap((tool, index) => (isOwn(tool) ? [] : [pathOf(tool, index)]))
+}
+
+function pathOf({ type }: any, index: number): string {
+  return `tools[${index}].${type}`
+}
+
+function toolMembers(given: Record<string, any>, tools: readonly any[]): Partial<ChatRequest> {
+  const choice = given.tool_choice
+  const forced = choice?.type === 'tool' ? toolNamed(tools, choice.name) : undefined
+  const own = tools.filter(isOwn).map((tool) => {
+    const { name, description, input_schema: parameters, strict, cache_control } = tool
+    return {
+      type: 'function',
+      function: {
+        name: shortName(name),
+        ...(isGiven(description) && { description }),
+        parameters,
+        ...(isGiven(strict) && { strict }),
+      },
+      ...(cache_control && { cache_control }),
+    }
+  })
+  const search = searchTool(given, tools)
+  return {
+    ...(own.length > 0 && { tools: own }),
+    ...(choice && forced !== false && { tool_choice: toolChoiceOf(choice) }),
+    ...(choice?.disable_parallel_tool_use && { parallel_tool_calls: false }),
+    ...(search && { web_search_tool: search }),
+  }
+}
+
+/**
+ * The tool that has to be called; false for one that the vendor defines.
+ * @throws InvalidRequest for one that only a vendor could run, and is never allowed to
+ */
+function toolNamed(tools: readonly any[], name: string): boolean {
+  const tool = tools.find((one) => one.name === name)
+  if (!tool || isOwn(tool)) return true
+  if (CLIENT_TOOLS.test(tool.type) || WEB_SEARCH.test(tool.type)) return false
+  const message = `Invalid 'tool_choice': the tool ${JSON.stringify(name.slice(0, 64))} is not offered here.`
+  throw new InvalidRequest('unsupported_value', message, { param: 'tool_choice' })
+}
+
+function toolChoiceOf(choice: any): ChatRequest['tool_choice'] {
+  if (choice.type === 'tool')
+    return { type: 'function', function: { name: shortName(choice.name) } }
+  return choice.type === 'any' ? 'required' : choice.type
+}
+
+/** A search of the vendor's, as a search of the gateway's: on a new question only, because an agent repeats its tools. */
+function searchTool(given: Record<string, any>, tools: readonly any[]) {
+  const index = tools.findIndex(({ type }) => typeof type === 'string' && WEB_SEARCH.test(type))
+  if (index < 0 || given.tool_choice?.type === 'none' || !endsWithQuestion(given)) return undefined
+  const { allowed_domains, blocked_domains } = tools[index]
+  return {
+    path: pathOf(tools[index], index),
+    includeDomains: textsOf(allowed_domains),
+    excludeDomains: textsOf(blocked_domains),
+  }
+}
+
+function textsOf(list: unknown): readonly string[] {
+  return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : []
+}
+
+// --- thinking, format ---
+
+function reasoningOf({ thinking, output_config }: Record<string, any>): Partial<ChatRequest> {
+  const effort = output_config?.effort ?? undefined
+  const byEffort = effort === undefined ? {} : { effort }
+  switch (thinking?.type) {
+    case 'enabled':
+      return { reasoning: { max_tokens: thinking.budget_tokens } }
+    case 'adaptive':
+      return { reasoning: { enabled: true, ...byEffort } }
+    case 'disabled':
+    case 'between_tools':
+      return { reasoning: { effort: 'none' } }
+    default:
+      return effort === undefined ? {} : { reasoning: byEffort }
+  }
+}
+
+function formatOf({ output_config, output_format }: Record<string, any>): Partial<ChatRequest> {
+  const format = output_config?.format ?? output_format
+  if (format?.type !== 'json_schema') return {}
+  const json_schema = { name: 'output', strict: true, schema: format.schema }
+  return { response_format: { type: 'json_schema', json_schema } }
+}
+
+function answerOptions({ thinking }: Record<string, any>, tools: readonly any[]): AnswerOptions {
+  const long = tools.filter((tool) => isOwn(tool) && tool.name.length > MAX_NAME)
+  return {
+    hidesThinking: isObject(thinking) && thinking.display === 'omitted',
+    names: new Map(long.map(({ name }) => [shortName(name), name])),
+  }
+}
+
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null
+}

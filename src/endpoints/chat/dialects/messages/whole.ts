@@ -1,0 +1,81 @@
+import type { MessageEvent } from './events.ts'
+
+/** Builds the whole message of the events of one answer. */
+export class MessageBuilder {
+  /** Everything but the content, of which blocks are kept as JSON text. */
+  #message: Record<string, unknown> = {}
+  readonly #blocks: string[] = []
+  #block: any
+  /** Input of a call, as JSON text. */
+  #input = ''
+
+  add(event: MessageEvent): void {
+    switch (event.type) {
+      case 'message_start':
+        this.#message = event.message
+        break
+      case 'content_block_start':
+        this.#block = { ...event.content_block }
+        if (this.#block.type === 'text') this.#block.citations = null
+        this.#input = ''
+        break
+      case 'content_block_delta':
+        this.#delta(event.delta)
+        break
+      case 'content_block_stop':
+        this.#blocks.push(this.#blockText())
+        break
+      case 'message_delta': {
+        const { type: _type, delta, ...others } = event
+        this.#message = { ...this.#message, ...delta, ...others }
+      }
+    }
+  }
+
+  /** The message as JSON text. */
+  text(): string {
+    const { content: _content, stop_reason, ...rest } = this.#message
+    const { id, type, role, model, ...others } = rest
+    const head = JSON.stringify({ id, type, role, model }).slice(0, -1)
+    const tail = JSON.stringify({ stop_reason, ...others }).slice(1)
+    return `${head},"content":[${this.#blocks.join(',')}],${tail}`
+  }
+
+  #delta(delta: any): void {
+    const block = this.#block
+    switch (delta.type) {
+      case 'text_delta':
+        block.text += delta.text
+        break
+      case 'thinking_delta':
+        block.thinking += delta.thinking
+        break
+      case 'signature_delta':
+        block.signature = delta.signature
+        break
+      case 'citations_delta':
+        block.citations = [...(block.citations ?? []), delta.citation]
+        break
+      case 'input_json_delta':
+        this.#input += delta.partial_json
+    }
+  }
+
+  /** The input of a call keeps the bytes that the model wrote: numbers may be larger than ours. */
+  #blockText(): string {
+    const { input, ...block } = this.#block
+    if (input === undefined) return JSON.stringify(block)
+    return `${JSON.stringify(block).slice(0, -1)},"input":${inputText(this.#input)}}`
+  }
+}
+
+/** An input has to be an object; anything else that a model writes is handed on inside of one. */
+function inputText(text: string): string {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return text
+  } catch {
+    // Not JSON.
+  }
+  return JSON.stringify({ raw: text })
+}

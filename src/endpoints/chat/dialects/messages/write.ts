@@ -1,0 +1,107 @@
+/** Anthropic's Messages API. */
+import type { Outgoing } from '../../../../pipeline/http.ts'
+import type { Call, Reply } from '../../../../pipeline/pipeline.ts'
+import { randomId } from '../../../../state/ids.ts'
+import { writeEvents, writeJson, type EventFormat } from '../../../shared/write.ts'
+import type { BilledChunk } from '../../billing.ts'
+import { chatFormat } from '../../endpoint.ts'
+import { promptTokensOf } from '../../prompt.ts'
+import { errorEvent, ID_HEADER, writeError } from './error.ts'
+import { MessageEvents, type MessageEvent } from './events.ts'
+import { readMessagesRequest, type AnswerOptions } from './read.ts'
+import { openingUsage } from './usage.ts'
+import { MessageBuilder } from './whole.ts'
+
+/** `POST /v1/messages`. */
+export const messages = chatFormat({
+  path: '/v1/messages',
+  read: (body) => readMessagesRequest(body),
+  write: writeMessage,
+  writeError,
+})
+
+/** Writes a stream of events, or the message that they make. */
+async function writeMessage(call: Call, reply: Reply<BilledChunk>, out: Outgoing): Promise<void> {
+  call.headers[ID_HEADER] = call.id
+  const answer = new MessageAnswer(call)
+  if (call.request.stream) return writeEvents(call, reply, out, answer)
+  const builder = new MessageBuilder()
+  for (let last = false; !last;) {
+    const batch = await reply.parts.next()
+    for (const chunk of batch.parts) for (const event of answer.events(chunk)) builder.add(event)
+    last = batch.last
+  }
+  await writeJson(call, out, builder.text())
+}
+
+/** One answer as events, and as their bytes. */
+class MessageAnswer implements EventFormat<BilledChunk> {
+  /** Streams of this API have no mark of their end beside the last event. */
+  readonly last = ''
+  readonly fail = errorEvent
+  readonly #call: Call
+  readonly #estimate: number
+  readonly #events: MessageEvents
+  #pending: MessageEvent[] = []
+  #begun = false
+
+  constructor(call: Call) {
+    const { input, bodyBytes = 0, answerOptions } = call.request
+    this.#call = call
+    // The content of the request is gone when the answer begins.
+    this.#estimate = promptTokensOf(input, bodyBytes)
+    this.#events = new MessageEvents(
+      answerOptions as AnswerOptions,
+      () => call.outcome === 'refused',
+      (event) => this.#pending.push(event),
+    )
+  }
+
+  /** The events of a chunk; those of the first one follow the beginning of the message. */
+  events(chunk: BilledChunk): readonly MessageEvent[] {
+    const opening = this.#begun ? [] : this.#begin()
+    this.#events.push(chunk)
+    const events = [...opening, ...this.#pending]
+    this.#pending = []
+    return events
+  }
+
+  encode(chunk: BilledChunk): string {
+    let text = ''
+    for (const event of this.events(chunk)) text += textOf(event)
+    return text
+  }
+
+  opening(): string {
+    return this.#begin().map(textOf).join('')
+  }
+
+  keepAlive(): string {
+    return textOf(PING)
+  }
+
+  #begin(): MessageEvent[] {
+    this.#begun = true
+    const { promptUsage, request } = this.#call
+    const prompt = promptUsage?.promptTokens ? promptUsage : { promptTokens: this.#estimate }
+    const message = {
+      id: randomId('msg_'),
+      type: 'message',
+      role: 'assistant',
+      model: request.model.replace(/:online$/, ''),
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      stop_details: null,
+      container: null,
+      usage: openingUsage(prompt),
+    }
+    return [{ type: 'message_start', message }, PING]
+  }
+}
+
+const PING: MessageEvent = { type: 'ping' }
+
+function textOf(event: MessageEvent): string {
+  return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+}

@@ -1,0 +1,52 @@
+/** Checks of members that several client forms of chat have. */
+import {
+  anything,
+  boolean,
+  filledText,
+  integer,
+  list,
+  object,
+  problem,
+  shortText,
+  text,
+  variant,
+  type Check,
+} from '../../../../errors/checks.ts'
+
+// Upper bound on domains: every search result is compared with each; engines take at most a few hundred.
+const domains = list(text, 0, 1000)
+const webOptions = object({
+  enabled: boolean,
+  max_results: integer(),
+  search_prompt: text,
+  include_domains: domains,
+  exclude_domains: domains,
+})
+
+/** `plugins`: entries other than the web plugin are not looked at. */
+export const plugins = list(variant('id', { web: webOptions }, { others: anything }))
+
+/** `session_id`. */
+export const sessionId = shortText(256)
+
+/**
+ * Checks base64 by its first characters; decoding is left to the reader.
+ * @param takes.bare plain base64 without `data:` @param takes.url an http(s) address
+ */
+export function media(takes: { readonly bare: boolean; readonly url: boolean }): Check {
+  const forms = ['a data URL', takes.url ? 'an http(s) URL' : '', takes.bare ? 'plain base64' : '']
+  const expected = forms.filter(Boolean).join(' or ')
+  return (value) => {
+    if (typeof value !== 'string' || value === '') return filledText(value)
+    const scheme = /^[a-z][a-z0-9+.-]*:/.exec(value.slice(0, 32).toLowerCase())?.[0]
+    if (scheme === undefined && takes.bare) return undefined
+    if (takes.url && (scheme === 'https:' || scheme === 'http:')) return undefined
+    if (scheme !== 'data:') {
+      const found = scheme === undefined ? 'no scheme' : 'another scheme'
+      return problem(takes.url ? 'invalid_value' : 'invalid_base64', expected, found)
+    }
+    const comma = value.indexOf(',')
+    if (value.slice(comma - 7, comma).toLowerCase() === ';base64') return undefined
+    return problem('invalid_base64', 'a data URL with ";base64,"', 'one without')
+  }
+}
