@@ -47,8 +47,8 @@ export const MODELS = {
   },
 } satisfies UserConfig['models']
 
-const PNG = pngOfPixels({ width: 2, height: 2 }, Buffer.alloc(4))
-const SOUND = Buffer.from('ID3\u0003 a sound that no one will hear')
+export const PNG: Buffer = pngOfPixels({ width: 2, height: 2 }, Buffer.alloc(4))
+export const SOUND: Buffer = Buffer.from('ID3\u0003 a sound that no one will hear')
 
 export interface Asked {
   readonly name: string

@@ -41,17 +41,23 @@ interface ImageCount {
   readonly reported: Usage | undefined
 }
 
+/** What the usage of an answer is compared with: figures of its request, whose content need not be there any more. */
+export type ImageWork = ReturnType<typeof workOf>
+
+/** The figures of a request. */
+export function workOf(input: ImageRequest) {
+  const { n = 1, prompt, images = [], mask } = input
+  const media = images.length + Number(mask !== undefined)
+  return { ...estimateOf(input), n, media, sent: Buffer.byteLength(prompt) + 4096 }
+}
+
 /** What an answer has consumed; its images are counted here, tokens only where they have a price. */
 export function usageOf(
-  input: ImageRequest,
+  { least, most, n, media, sent }: ImageWork,
   model: Model,
   { images, reported }: ImageCount,
 ): UsageReport {
-  const { least, most } = estimateOf(input)
-  const { n = 1, prompt, images: given = [], mask } = input
   const needed = isPaidByToken(model)
-  const sent = Buffer.byteLength(prompt) + 4096
-  const media = given.length + Number(mask !== undefined)
   const output = images === undefined ? 0 : most.completionTokens!
   return {
     parts: images === undefined ? least : most,

@@ -3,10 +3,10 @@ import { modelNames } from '../../models/allowlist.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
-import type { Endpoint } from '../../pipeline/pipeline.ts'
+import type { Call, Endpoint } from '../../pipeline/pipeline.ts'
 import type { ImageEvent, ImageResult } from '../../plugin.ts'
 import { NormalizeImages, type ImagePart } from './answer.ts'
-import { billing, usageOf } from './billing.ts'
+import { billing, usageOf, workOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'
 import { outboundImage, type ImageRequest } from './read.ts'
 
@@ -18,20 +18,22 @@ const common = {
   guard: guardAdapter,
 
   toUpstream: (input, model) => outboundImage(input, !lacks(model, 'STREAMING')),
+  withoutContent,
 
   normalize(
-    { request, model },
+    { request, model }: Call,
     answer: ImageResult | AsyncIterable<ImageEvent>,
     signal: AbortSignal,
   ) {
-    const images = new NormalizeImages(request.input)
+    const images = new NormalizeImages(withoutContent(request.input))
+    const work = workOf(request.input)
     const events =
       Symbol.asyncIterator in answer
         ? toFlow(answer, signal)
         : flowOf<ImageEvent>({ type: 'completed', ...answer })
     return {
       parts: events.through(images),
-      usage: () => usageOf(request.input, model, images),
+      usage: () => usageOf(work, model, images),
       received: () => images.received.amount,
     }
   },
@@ -57,4 +59,8 @@ export const editImage: Endpoint<ImageRequest, ImagePart> = {
       { param: 'model' },
     )
   },
+}
+
+function withoutContent<Request extends object>(request: Request): Request {
+  return { ...request, prompt: '', images: undefined, mask: undefined }
 }

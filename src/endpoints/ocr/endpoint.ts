@@ -2,7 +2,7 @@
 import { InvalidRequest } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
-import type { OcrResult } from '../../plugin.ts'
+import type { OcrInput, OcrResult } from '../../plugin.ts'
 import { addresses } from './addresses.ts'
 import { billing, usageOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'
@@ -11,6 +11,8 @@ import { outboundOcr, type OcrRequest } from './read.ts'
 
 /** Annotations are answers in the form of a schema, and have a price of their own. */
 const ANNOTATION_FORMATS = ['bbox_annotation_format', 'document_annotation_format'] as const
+
+const NO_DOCUMENT: OcrInput['document'] = { kind: 'document', url: '' }
 
 /** The OCR endpoint. */
 export const ocr: Endpoint<OcrRequest, OcrPart> = {
@@ -31,6 +33,13 @@ export const ocr: Endpoint<OcrRequest, OcrPart> = {
   },
 
   toUpstream: outboundOcr,
+  withoutContent: (request) => ({
+    ...request,
+    document: NO_DOCUMENT,
+    bbox_annotation_format: undefined,
+    document_annotation_format: undefined,
+    document_annotation_prompt: undefined,
+  }),
   addresses,
 
   normalize({ request }, answer: OcrResult) {

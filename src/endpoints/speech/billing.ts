@@ -28,13 +28,21 @@ export function charactersOf({ input }: SpeechInput): { readonly characters: num
   return { characters: codePointsIn(input) }
 }
 
-/** What an answer has consumed: characters by the gateway's own count, tokens where the vendor reports them. */
-export function usageOf(input: SpeechInput, usage: Usage | undefined): UsageReport {
+/** What the usage of an answer is compared with: figures of its request, whose text need not be there any more. */
+export type Spoken = ReturnType<typeof spokenOf>
+
+/** The figures of a request. */
+export function spokenOf(input: SpeechInput) {
   const bytes = Buffer.byteLength(input.input) + Buffer.byteLength(input.instructions ?? '')
+  return { ...charactersOf(input), bytes }
+}
+
+/** What an answer has consumed: characters by the gateway's own count, tokens where the vendor reports them. */
+export function usageOf({ characters, bytes }: Spoken, usage: Usage | undefined): UsageReport {
   const tokens = Math.ceil(bytes / CHARACTERS_PER_TOKEN)
   return {
     reported: usage && { ...usage },
-    counted: charactersOf(input),
+    counted: { characters },
     expected: {
       promptTokens: { ...bounds(tokens, bytes + 4096, UNKNOWN_CONTEXT), needed: false },
       completionTokens: {

@@ -4,7 +4,7 @@ import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { Speech, SpeechInput } from '../../plugin.ts'
 import { Received } from '../shared/received.ts'
 import { toRequestedFormat, type SpeechPart } from './answer.ts'
-import { billing, usageOf } from './billing.ts'
+import { billing, spokenOf, usageOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'
 import { outboundSpeech, type SpeechRequest } from './read.ts'
 
@@ -19,10 +19,11 @@ export const speech: Endpoint<SpeechRequest, SpeechPart> = {
   guard: guardAdapter,
   check: () => {},
   toUpstream: outboundSpeech,
+  withoutContent: (request) => ({ ...request, input: '', instructions: undefined }),
 
   normalize(call, { bytes, pcmSampleRate, usage }: Speech, signal) {
-    const outbound: SpeechInput = call.outbound
-    const { response_format: format } = outbound
+    const { response_format: format }: SpeechInput = call.outbound
+    const spoken = spokenOf(call.outbound)
     const received = new Received()
     const sound = toFlow(bytes, signal).through<Uint8Array>({
       push(piece, emit) {
@@ -34,7 +35,7 @@ export const speech: Endpoint<SpeechRequest, SpeechPart> = {
       parts: toRequestedFormat(sound, pcmSampleRate, format).through({
         push: (piece: Uint8Array, emit: (part: SpeechPart) => void) => emit({ bytes: piece }),
       }),
-      usage: () => usageOf(outbound, usage),
+      usage: () => usageOf(spoken, usage),
       received: () => received.amount,
       chargeAtFirstPart: true,
     }

@@ -1,5 +1,4 @@
 /** Transcripts of providers: put in order, completed, and counted. */
-import { secondsOf } from '../audio/length.ts'
 import { segmentsFromWords } from '../audio/segments.ts'
 import {
   filledText,
@@ -17,20 +16,23 @@ import type { Model } from '../../models/catalog.ts'
 import type { UsageReport } from '../../money/plausible.ts'
 import { Received } from '../shared/received.ts'
 import type { Step, TranscriptionEvent, TranscriptSegment } from '../../plugin.ts'
-import { usageOf } from './billing.ts'
+import { hearingOf, usageOf, type Hearing } from './billing.ts'
 import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
 import type { TranscriptionRequest } from './read.ts'
 
 /** Brings a provider's transcript into normal form, and counts its quantities. */
 export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptPart> {
   readonly received = new Received()
-  readonly #request: TranscriptionRequest
+  readonly #hearing: Hearing
+  readonly #request: Pick<TranscriptionRequest, 'stream' | 'include' | 'response_format'>
   #said = ''
   #segments = 0
   #done: DonePart | undefined
 
   constructor(request: TranscriptionRequest) {
-    this.#request = request
+    this.#hearing = hearingOf(request)
+    const { stream, include, response_format } = request
+    this.#request = { stream, include, response_format }
   }
 
   push(given: TranscriptionEvent, emit: (part: TranscriptPart) => void): void {
@@ -58,7 +60,7 @@ export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptP
   }
 
   usage(model: Model): UsageReport {
-    return usageOf(this.#request, model, this.#done, this.#said)
+    return usageOf(this.#hearing, model, this.#done, this.#said)
   }
 
   #complete(event: TranscriptionEvent & { type: 'done' }): DonePart {
@@ -66,8 +68,7 @@ export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptP
     const { words = [] } = rest
     const segments = given ?? (words.length > 0 ? segmentsFromWords(event.text, words) : undefined)
     const ends = [...(segments ?? []), ...words].map(({ end }) => end)
-    const measured = secondsOf(this.#request.file)
-    const known = rest.duration ?? measured
+    const known = rest.duration ?? this.#hearing.measured
     // The length in a file's head may be too small.
     const duration =
       rest.duration === undefined && ends.length > 0 ? Math.max(known ?? 0, ...ends) : known

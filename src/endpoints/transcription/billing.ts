@@ -33,7 +33,7 @@ const TOKEN_PRICES = ['prompt', 'audio', 'completion'] as const
 export const billing: Billing<TranscriptionRequest, TranscriptPart> = {
   estimate({ input: { file, prompt } }) {
     const heardIn = (seconds: number) => {
-      const { completionTokens: _, ...heard } = tokensFor(seconds, prompt, '')
+      const { completionTokens: _, ...heard } = tokensFor(seconds, tokensIn(prompt ?? ''), '')
       return { seconds, ...heard }
     }
     // The file is heard whole, whatever is said in it.
@@ -56,25 +56,44 @@ export const billing: Billing<TranscriptionRequest, TranscriptPart> = {
   attach: (call, charge) => new ReceiptAtEnd(call, charge, isDone),
 }
 
+/** What the usage of an answer is compared with: figures of its request, whose sound need not be there any more. */
+export interface Hearing {
+  /** Seconds of the file; undefined where it does not tell. */
+  readonly measured: number | undefined
+  /** The same, or by its size. */
+  readonly length: number
+  readonly promptTokens: number
+  readonly promptBytes: number
+}
+
+/** The figures of a request. */
+export function hearingOf({ file, prompt }: TranscriptionRequest): Hearing {
+  const measured = secondsOf(file)
+  return {
+    measured,
+    length: measured ?? file.bytes.length / HELD_BYTES_PER_SECOND,
+    promptTokens: tokensIn(prompt ?? ''),
+    promptBytes: Buffer.byteLength(prompt ?? ''),
+  }
+}
+
 /**
  * What an answer has consumed. Tokens are needed where they have a price, seconds always.
  * @param text of the deltas so far
  */
 export function usageOf(
-  { file, prompt }: TranscriptionRequest,
+  { measured, length, promptTokens, promptBytes }: Hearing,
   { prices, maxOutputTokens, contextLength }: Model,
   done: DonePart | undefined,
   text: string,
 ): UsageReport {
   const reported = done?.usage
-  const measured = secondsOf(file)
-  const length = measured ?? file.bytes.length / HELD_BYTES_PER_SECOND
   const told = reported?.seconds ?? done?.duration
   const known = told ?? measured
   const seconds = billableSeconds(readCount(known) === undefined ? length : known!)
   const needed = TOKEN_PRICES.some((name) => name in prices)
   const said = done?.text ?? text
-  const tokens = tokensFor(seconds, prompt, said)
+  const tokens = tokensFor(seconds, promptTokens, said)
   const sound = Math.max(MEDIA_TOKENS, SOUND_TOKENS * Math.ceil(length))
   const most = Math.max(Buffer.byteLength(said), SOUND_TOKENS * Math.ceil(length)) + 1024
   return {
@@ -93,7 +112,7 @@ export function usageOf(
       promptTokens: {
         ...bounds(
           tokens.promptTokens,
-          Buffer.byteLength(prompt ?? '') + 4096 + sound,
+          promptBytes + 4096 + sound,
           contextLength ?? UNKNOWN_CONTEXT,
         ),
         needed,
@@ -137,11 +156,15 @@ function secondsBy(file: MediaFile, bytesPerSecond: number): number {
   return billableSeconds(file.bytes.length / bytesPerSecond)
 }
 
-function tokensFor(seconds: number, prompt: string | undefined, said: string) {
+function tokensFor(seconds: number, promptTokens: number, said: string) {
   const audioInputTokens = seconds * TOKENS_PER_SECOND
   return {
-    promptTokens: audioInputTokens + Math.ceil((prompt?.length ?? 0) / CHARACTERS_PER_TOKEN),
+    promptTokens: audioInputTokens + promptTokens,
     audioInputTokens,
-    completionTokens: Math.ceil(said.length / CHARACTERS_PER_TOKEN),
+    completionTokens: tokensIn(said),
   }
+}
+
+function tokensIn(text: string): number {
+  return Math.ceil(text.length / CHARACTERS_PER_TOKEN)
 }

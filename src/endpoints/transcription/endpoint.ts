@@ -4,12 +4,14 @@ import type { Model } from '../../models/catalog.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
-import type { Transcription, TranscriptionEvent } from '../../plugin.ts'
+import type { MediaFile, Transcription, TranscriptionEvent } from '../../plugin.ts'
 import { NormalizeTranscript } from './answer.ts'
 import { billing } from './billing.ts'
 import { guardAdapter } from './guard.ts'
 import type { TranscriptPart } from './parts.ts'
 import { outboundTranscription, type TranscriptionRequest } from './read.ts'
+
+const NO_FILE: MediaFile = { bytes: new Uint8Array(), mediaType: '' }
 
 /** The transcription endpoint. */
 export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
@@ -21,6 +23,7 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
   billing,
   guard: guardAdapter,
   check: checkCapabilities,
+  withoutContent: (request) => ({ ...request, file: NO_FILE, prompt: undefined }),
   toUpstream: (input, model) => outboundTranscription(input, !lacks(model, 'STREAMING')),
 
   normalize({ request, model }, answer: Transcription | AsyncIterable<TranscriptionEvent>, signal) {

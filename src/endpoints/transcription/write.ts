@@ -27,13 +27,13 @@ export const transcriptionFormat: WireFormat<TranscriptionRequest, TranscriptPar
   },
 
   async write(call, reply, out) {
-    const input: TranscriptionRequest = call.request.input
     if (call.request.stream) {
       const encode = (part: TranscriptPart) => `data: ${JSON.stringify(payloadOf(part, call))}\n\n`
       return writeEvents(call, reply, out, { encode, last: '', fail: typedErrorEvent })
     }
     for await (const part of reply.parts) {
       if (part.type !== 'done') continue
+      const input: TranscriptionRequest = call.request.input
       if (TEXTS.has(input.response_format)) await writeText(call, out, textOf(part, input))
       else await writeJson(call, out, JSON.stringify(jsonOf(part, input, call)))
     }
