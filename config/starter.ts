@@ -129,7 +129,12 @@ function offerOf({ provider, variable, models, ...vendor }: StarterVendor): Offe
   }
   const entries: Offer['models'] = {}
   for (const [id, { upstream, options: model = {}, ...entry }] of Object.entries(models)) {
-    entries[id] = { ...entry, deployments: [{ provider, model: upstream, options: model }] }
+    const listed = `${provider}/${upstream}`
+    entries[id] = {
+      ...entry,
+      ...(listed !== id && { price_of: listed }),
+      deployments: [{ provider, model: upstream, options: model }],
+    }
   }
   return {
     providers: { [provider]: { use, options } },

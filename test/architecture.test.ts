@@ -69,6 +69,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/accounts/accounts.ts',
   'src/cli/archive/archive.ts',
   'src/cli/remote.ts',
+  'src/config/validate.ts',
   'src/endpoints/chat/guard.ts',
   'src/gateway/gateway.ts',
   'src/guard/runner.ts',

@@ -7,20 +7,17 @@ import { watch as watchFolder, type FSWatcher } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { dirname, extname, join, relative, resolve, sep } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import * as v from 'valibot'
-import { lacks } from '../models/capabilities.ts'
-import type { Catalog } from '../models/catalog.ts'
-import type { Modality } from '../models/entry.ts'
+import type * as v from 'valibot'
 import { OVERRIDE, readEnvironment, resolveEnvironment, type Environment } from './environment.ts'
-import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
-import { toConfigIssues } from '../errors/issues.ts'
-import type { Provider } from '../plugin.ts'
-import { isRaw, mergeModels, withDeployments } from '../models/layers.ts'
-import { configSchema, crossCheck } from './schema.ts'
+import { ConfigError } from '../errors/errors.ts'
+import { isRaw, mergeModels, withDeployments, withPrices } from '../models/layers.ts'
+import { readPriceFiles } from './price-files.ts'
+import { configSchema } from './schema.ts'
 import { extendBy, STARTER_FILE } from './starter.ts'
+import { validate, type ValidConfig } from './validate.ts'
 
 /** A validated configuration with all defaults: durations in seconds, sizes in bytes, paths of `state` absolute. */
-export type Config = Readonly<v.InferOutput<typeof configSchema>>
+export type Config = Readonly<ValidConfig>
 /** Limits of request bodies: sizes in bytes, and what else makes a body expensive (`docs/configuration.md#server`). */
 export type BodyLimits = Readonly<Config['server']['limits']>
 
@@ -30,7 +27,7 @@ type UserModel = NonNullable<v.InferInput<typeof configSchema>['models']>[string
 export type UserConfig = Omit<v.InferInput<typeof configSchema>, 'models'> & {
   /**
    * Entries by model id, or the path of a YAML or JSON file that holds them, relative to this file. Members that an entry
-   * leaves out come from the models file and the starter.
+   * leaves out come from the models file, the starter and price lists. `vendor/*` stands for all priced models of a vendor.
    */
   models?: Record<string, Partial<UserModel>> | string
 }
@@ -84,15 +81,6 @@ const QUIET_MS = 100
 /** Files that Node.js has loaded itself. Its module cache would return the old content after a change. */
 const loadedByNode = new Set<string>()
 
-/** The method of a provider that serves a modality. */
-const METHODS: Readonly<Record<Modality, keyof Provider>> = {
-  chat: 'chat',
-  image: 'generateImage',
-  ocr: 'ocr',
-  speech: 'speech',
-  transcription: 'transcribe',
-}
-
 /** Loads and validates the configuration. @throws ConfigError with all issues */
 export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfig> {
   const { cwd = process.cwd(), env = process.env } = options
@@ -104,6 +92,7 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
 
   const own = await read(file, label, environment)
   let resolved = resolveEnvironment(own, configSchema, environment)
+  let listed: Parameters<typeof validate>[2] = {}
   if (isRaw(own) && isRaw(resolved.value)) {
     const { models, extends: base } = resolved.value
     const starter = base === 'starter' ? await read(STARTER_FILE, base, environment) : {}
@@ -115,13 +104,15 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
     const extended = extendBy(own, starter) as Record<string, unknown>
     const first = named ? entries : own.models
     const merged = mergeModels(first, entries, (starter as UserConfig).models)
-    extended.models = withDeployments(merged, extended.providers)
+    const packaged = !isRaw(resolved.value.prices) || resolved.value.prices.packaged !== false
+    listed = await readPriceFiles(directory, (path) => labelOf(path, cwd), packaged)
+    extended.models = withDeployments(withPrices(merged, listed), extended.providers)
     // A variable that has named the file does not replace its entries.
     const { [`${OVERRIDE}MODELS`]: _, ...others } = environment
     resolved = resolveEnvironment(extended, configSchema, named ? others : environment)
   }
 
-  const config = await validate(resolved, label)
+  const config = await validate(resolved, label, listed)
   const otherDataFolders = placeState(config, file, directory, environment, options)
   const { secrets } = resolved
   return { config, file, directory, secrets, folders: [...folders], otherDataFolders }
@@ -214,34 +205,6 @@ export async function watchConfig(
   }
 }
 
-/** Issues of models whose providers, once they are set up, lack the method for them. */
-export function checkProviders(
-  config: Config,
-  catalog: Catalog,
-  providers: ReadonlyMap<string, Provider>,
-): ConfigIssue[] {
-  return catalog.all().flatMap((model) => {
-    const { id, modality, deployments } = model
-    const edits = modality === 'image' && !lacks(model, 'REFERENCES')
-    return deployments.flatMap((deployment, index) => {
-      const provider = providers.get(deployment.provider)
-      if (!provider) return []
-      const serves = offers(provider, METHODS[modality])
-      if (serves && (!edits || offers(provider, 'editImage'))) return []
-      const { use } = config.providers[deployment.provider]!
-      const plugin = typeof use === 'string' ? use : use.name
-      const offered = Object.keys(METHODS).filter((other) =>
-        offers(provider, METHODS[other as Modality]),
-      )
-      const wanted = serves ? 'image models with the capability REFERENCES' : `${modality} models`
-      const message =
-        `expected a provider for ${wanted}, found "${deployment.provider}" (${plugin}), ` +
-        `which serves ${offered.join(', ') || 'nothing'}${serves ? ', and edits no images' : ''}`
-      return [{ path: `models.${id}.deployments.${index}.provider`, message }]
-    })
-  })
-}
-
 async function find(cwd: string, { file, builtIn }: LoadOptions): Promise<string> {
   if (file !== undefined) {
     const path = resolve(cwd, file)
@@ -314,27 +277,6 @@ async function readModels(file: string, label: string, env: Environment): Promis
   return isRaw(models) ? models : fail(label, 'expected models by id, found a list', 'models')
 }
 
-async function validate(resolved: ReturnType<typeof resolveEnvironment>, label: string) {
-  const { value, secrets, overrides } = resolved
-  const issues = [...resolved.issues]
-  const result = v.safeParse(configSchema, value)
-  if (!result.success) {
-    const known = new Set(issues.map(({ path }) => path))
-    const found = toConfigIssues(result.issues, { path: [], value, secrets }, configSchema)
-    issues.push(...found.filter(({ path }) => !known.has(path)))
-  } else if (issues.length === 0) {
-    issues.push(...(await crossCheck(result.output)))
-  }
-  if (issues.length > 0) {
-    const traced = issues.map(({ path, message }) => {
-      const variable = overrides.get(path)
-      return { path, message: variable ? `${message} (set by ${variable})` : message }
-    })
-    throw new ConfigError(label, traced)
-  }
-  return (result as { output: v.InferOutput<typeof configSchema> }).output
-}
-
 /** The message of a parser without the lines of the file that it quotes, because they may hold secrets. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
@@ -377,10 +319,6 @@ async function isFile(path: string): Promise<boolean> {
 function labelOf(file: string, cwd: string): string {
   const path = relative(cwd, file)
   return path.startsWith('..') ? file : path
-}
-
-function offers(provider: Provider, method: keyof Provider): boolean {
-  return typeof provider[method] === 'function'
 }
 
 function fail(source: string, message: string, path = ''): never {

@@ -10,6 +10,7 @@ import {
   missingPrices,
   modalityOf,
   modelsSchema,
+  type ModelEntry,
   price,
 } from '../models/entry.ts'
 import { GatewayError, type ConfigIssue } from '../errors/errors.ts'
@@ -225,6 +226,8 @@ const billing = v.strictObject({
   mostPerCall: v.optional(v.pipe(usd, v.transform(parsePico)), '1000'),
 })
 
+const prices = v.strictObject({ packaged: v.optional(FLAG, true) })
+
 const names = v.strictObject({ bare: v.optional(FLAG, true) })
 
 const routing = v.strictObject({
@@ -283,6 +286,7 @@ export const configSchema = v.strictObject({
   state: v.optional(state, {}),
   providers: v.optional(v.record(name, provider), {}),
   models: v.optional(modelsSchema, {}),
+  prices: v.optional(prices, {}),
   names: v.optional(names, {}),
   search: v.optional(search, {}),
   guards: v.optional(guards, {}),
@@ -297,7 +301,9 @@ export const configSchema = v.strictObject({
 type Settings = v.InferOutput<typeof configSchema>
 
 /** Issues between the sections of a configuration that is valid by {@link configSchema}. */
-export async function crossCheck(config: Settings): Promise<ConfigIssue[]> {
+export async function crossCheck(
+  config: Omit<Settings, 'models'> & { readonly models: Readonly<Record<string, ModelEntry>> },
+): Promise<ConfigIssue[]> {
   const providers = Object.keys(config.providers)
   const models = Object.entries(config.models).filter(([, model]) => model.enabled)
   return [

@@ -1,7 +1,8 @@
 /** Sets up everything that one configuration creates, and closes it again. */
 import type { ConsolaInstance } from 'consola'
 import type { Accounts } from '../accounts/accounts.ts'
-import { checkProviders, type LoadedConfig } from '../config/config.ts'
+import type { LoadedConfig } from '../config/config.ts'
+import { checkProviders, servedModels } from '../config/served.ts'
 import { ConfigError } from '../errors/errors.ts'
 import { Escalations } from '../guard/escalations.ts'
 import { inTime } from '../lifetime/scope.ts'
@@ -106,7 +107,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
       plugins.set(name, made.plugin)
     })
     const catalog = await checkDeployments(
-      buildCatalog(config.models, config.names.bare),
+      buildCatalog(servedModels(config.models, providers), config.names.bare, config.wildcards),
       plugins,
       secrets,
     )

@@ -175,7 +175,11 @@ export async function checkDeployments(
   secrets?: ReadonlySet<string>,
 ): Promise<Catalog> {
   const issues: ConfigIssue[] = []
-  const check = async (deployment: Deployment, model: string, index: number) => {
+  const check = async <D extends Pick<Deployment, 'provider' | 'options'>>(
+    deployment: D,
+    model: string,
+    index: number,
+  ) => {
     const path = ['models', model, 'deployments', String(index), 'options']
     const plugin = plugins.get(deployment.provider)
     if (!plugin) return deployment
@@ -200,8 +204,16 @@ export async function checkDeployments(
       return { ...model, deployments: await Promise.all(checks) }
     }),
   )
+  const { bare, wildcards } = catalog.naming
+  const checked = await Promise.all(
+    Object.entries(wildcards).map(async ([id, wildcard]) => {
+      const checks = wildcard.deployments?.map((deployment, i) => check(deployment, id, i))
+      const deployments = checks && (await Promise.all(checks))
+      return [id, deployments ? { ...wildcard, deployments } : wildcard] as const
+    }),
+  )
   if (issues.length > 0) throw broken(issues)
-  return new Catalog(models, catalog.bare)
+  return new Catalog(models, { bare, wildcards: Object.fromEntries(checked) })
 }
 
 /**

@@ -22,14 +22,18 @@ export type Capability = (typeof CAPABILITIES)[number]
 /** `undefined` where the entry does not say: then the provider decides. */
 interface Able {
   readonly capabilities: ReadonlySet<Capability> | undefined
+  /** What the price list says of the model. */
+  readonly listed?: { readonly capabilities?: readonly string[] | undefined }
 }
 
-/** Decision: an image model that does not say that it edits images does not, because most models make them from words alone. */
+/** Decision: an image model that does not say that it edits images does not, because most models make them from words alone.
+ * The price list may say it. */
 const NEVER_ASSUMED: ReadonlySet<Capability> = new Set(['REFERENCES'])
 
 /** Whether the gateway refuses what needs this capability. */
-export function lacks({ capabilities }: Able, capability: Capability): boolean {
-  return capabilities ? !capabilities.has(capability) : NEVER_ASSUMED.has(capability)
+export function lacks({ capabilities, listed }: Able, capability: Capability): boolean {
+  if (capabilities) return !capabilities.has(capability)
+  return NEVER_ASSUMED.has(capability) && !listed?.capabilities?.includes(capability)
 }
 
 /** The reason of a refusal: the second half of a sentence about a model. */

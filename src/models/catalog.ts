@@ -2,20 +2,21 @@
  * The model catalog: models, their prices, and the deployments that serve them. Clients see and pay for models; a
  * deployment is one way to serve a model and is never shown to them.
  */
-import { formatPrice, parsePrice } from '../money/decimal.ts'
-import {
-  compilePrices,
-  PRICE_NAMES,
-  type PriceName,
-  type Prices,
-  type Pricing,
-} from '../money/prices.ts'
+import { LRUCache } from 'lru-cache'
+import { compilePrices, plainPricing, type Prices, type Pricing } from '../money/prices.ts'
 import { MAX_WORD, nearest } from '../errors/nearest.ts'
 import type { DeploymentLimits } from '../lifetime/scope.ts'
 import type { Capability } from './capabilities.ts'
-import { modalityOf, type Modality, type ModelEntry } from './entry.ts'
+import {
+  modalityOf,
+  type ListedModel,
+  type Modality,
+  type ModelEntry,
+  type WildcardEntry,
+} from './entry.ts'
 import { entryOf } from './listing.ts'
 import { Names, withoutVendor } from './names.ts'
+import { coveredBy, isPriced, type PricedWildcard } from './wildcards.ts'
 
 /** One way to serve a model: a provider instance and the name the upstream knows the model by. */
 export interface Deployment {
@@ -47,6 +48,14 @@ export interface Model {
   readonly prices: Prices
   /** Undefined where the entry says nothing; `lacks` (`capabilities.ts`) tells what is refused. */
   readonly capabilities: ReadonlySet<Capability> | undefined
+  /** Where the prices come from. */
+  readonly priceSource: NonNullable<ModelEntry['price_source']>
+  /** What the price list says of it. */
+  readonly listed?: ListedModel
+  /** The wildcard that it comes from, such as `vendor/*`. */
+  readonly wildcard?: string
+  /** A day, after which its vendor may no longer offer it. */
+  readonly deprecatedOn?: string
   /** Tokens. */
   readonly contextLength?: number
   /** Tokens. */
@@ -56,30 +65,49 @@ export interface Model {
   readonly listing: object
 }
 
+/** How clients may call models. */
+interface Naming {
+  /** Whether clients may leave out the vendor of a name that is unique. */
+  readonly bare: boolean
+  /** Wildcards with prices, by id: they serve names that are not in the catalog. */
+  readonly wildcards: Readonly<Record<string, PricedWildcard>>
+}
+
+/** Models that wildcards serve and that are remembered. */
+const MAX_COVERED = 1000
+
 /**
  * The catalog of a validated configuration, without disabled models.
  * @param bare whether clients may leave out the vendor of a name that is unique
+ * @param wildcards by id; those without prices have no further effect
  */
-export function buildCatalog(models: Readonly<Record<string, ModelEntry>>, bare = true): Catalog {
+export function buildCatalog(
+  models: Readonly<Record<string, ModelEntry>>,
+  bare = true,
+  wildcards: Readonly<Record<string, WildcardEntry>> = {},
+): Catalog {
   const enabled = Object.entries(models).filter(([, entry]) => entry.enabled)
+  const priced = Object.entries(wildcards).flatMap(([id, entry]) =>
+    entry.enabled && isPriced(entry) ? [[id, entry] as const] : [],
+  )
   return new Catalog(
     enabled.map(([id, entry]) => toModel(id, entry)),
-    bare,
+    { bare, wildcards: Object.fromEntries(priced) },
   )
 }
 
 /** The models that clients can use. */
 export class Catalog {
-  /** Whether clients may leave out the vendor of a name that is unique. */
-  readonly bare: boolean
+  readonly naming: Naming
   readonly #models: readonly Model[]
   readonly #free: readonly Model[]
   readonly #byId: ReadonlyMap<string, Model>
   /** Ids by lower-case id and by lower-case name without the vendor. */
   readonly #byName: ReadonlyMap<string, string>
   readonly #names: Names
+  readonly #covered = new LRUCache<string, Model>({ max: MAX_COVERED })
 
-  constructor(models: readonly Model[], bare: boolean) {
+  constructor(models: readonly Model[], naming: Naming) {
     this.#models = models.toSorted((a, b) => (a.id < b.id ? -1 : 1))
     this.#free = this.#models.filter((model) => model.freeTier)
     this.#byId = new Map(this.#models.map((model) => [model.id, model]))
@@ -87,18 +115,19 @@ export class Catalog {
     for (const { id } of this.#models.toReversed()) names.set(withoutVendor(id).toLowerCase(), id)
     for (const { id } of this.#models) names.set(id.toLowerCase(), id)
     this.#byName = names
-    this.bare = bare
-    this.#names = new Names(this.#models, bare)
+    this.naming = naming
+    this.#names = new Names(this.#models, naming.bare)
   }
 
-  /** The model of an id; undefined if there is none. */
+  /** The model of an id, also of one that only a wildcard covers; undefined if there is none. */
   get(id: string): Model | undefined {
-    return this.#byId.get(id)
+    return this.#byId.get(id) ?? this.#coveredModel(id)
   }
 
-  /** The model that a client means: by its id, or by another of its names (`names.ts`). */
+  /** The model that a client means: by its id, by another of its names (`names.ts`), or by a name that a wildcard covers. */
   find(name: string): Model | undefined {
-    return this.#byId.get(name) ?? this.#byId.get(this.#names.idOf(name) ?? '')
+    const known = this.#byId.get(name) ?? this.#byId.get(this.#names.idOf(name) ?? '')
+    return known ?? this.#coveredModel(name)
   }
 
   /** The ids of several models, to all of which a name without a vendor belongs; empty for one or none. */
@@ -129,10 +158,22 @@ export class Catalog {
       nearest(id, this.#byId.keys())
     )
   }
+
+  #coveredModel(name: string): Model | undefined {
+    const id = `${name.slice(0, name.indexOf('/'))}/*`
+    const { wildcards } = this.naming
+    if (!Object.hasOwn(wildcards, id)) return undefined
+    let model = this.#covered.get(name)
+    if (model) return model
+    const entry = coveredBy(id, wildcards[id]!, name)
+    if (entry) this.#covered.set(name, (model = toModel(name, entry)))
+    return model
+  }
 }
 
 function toModel(id: string, entry: ModelEntry): Model {
   const { name, description, created, context_length, max_output_tokens } = entry
+  const { listed: known, wildcard, deprecated_on } = entry
   const capabilities = entry.capabilities && new Set(entry.capabilities)
   const listed = {
     id,
@@ -146,12 +187,16 @@ function toModel(id: string, entry: ModelEntry): Model {
     ...listed,
     prices: compilePrices(entry.pricing),
     capabilities,
+    priceSource: entry.price_source ?? { from: 'own' },
+    ...(known && { listed: known }),
+    ...(wildcard !== undefined && { wildcard }),
+    ...(deprecated_on !== undefined && { deprecatedOn: deprecated_on }),
     ...(context_length === undefined ? {} : { contextLength: context_length }),
     ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
     deployments: entry.deployments.map(toDeployment),
     listing: entryOf({
       ...listed,
-      capabilities: capabilities ?? [],
+      capabilities: capabilities ?? known?.capabilities ?? [],
       created,
       name,
       description,
@@ -159,23 +204,6 @@ function toModel(id: string, entry: ModelEntry): Model {
       maxOutputTokens: max_output_tokens,
     }),
   }
-}
-
-/** Prices without the exponents and leading zeros that an operator may write. */
-function plainPricing({ overrides, ...pricing }: Pricing): Pricing {
-  const plain = (prices: Readonly<Partial<Record<PriceName, string>>>) =>
-    Object.fromEntries(
-      PRICE_NAMES.flatMap((name) => {
-        const text = prices[name]
-        return text === undefined ? [] : [[name, formatPrice(parsePrice(text))]]
-      }),
-    )
-  if (!overrides?.length) return plain(pricing)
-  const tiers = overrides.map(({ min_prompt_tokens, ...own }) => ({
-    min_prompt_tokens,
-    ...plain(own),
-  }))
-  return { ...plain(pricing), overrides: tiers }
 }
 
 function toDeployment({

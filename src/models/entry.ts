@@ -65,7 +65,7 @@ const pricingSchema = v.pipe(
   v.check((pricing) => PRICE_NAMES.some((name) => name in pricing), 'at least one price'),
 )
 
-const deploymentSchema = v.strictObject({
+const deploymentMembers = {
   provider: v.string('the name of a provider'),
   model: v.pipe(v.string(), v.minLength(1, 'the name of the model at its vendor')),
   weight: v.optional(v.pipe(v.number(), v.gtValue(0, 'a number above 0')), 1),
@@ -74,7 +74,7 @@ const deploymentSchema = v.strictObject({
   timeout: v.optional(duration),
   firstPartTimeout: v.optional(duration),
   idleTimeout: v.optional(duration),
-})
+}
 
 const ALIAS = 'a name of 1 to 120 characters without white space, which does not end in ":online"'
 const aliasSchema = v.pipe(
@@ -87,45 +87,119 @@ const MOMENT = 'seconds since epoch'
 /** The end of the year 9999: a date has no further ones. */
 const LAST = 253_402_300_799
 
-/** Schema of one entry of `models` in the configuration. */
-const modelSchema = v.strictObject({
+const DATE = 'a date such as "2027-01-31"'
+const date = v.pipe(v.string(DATE), v.isoDate(DATE))
+const TIME = 'a time such as "2026-11-20T00:00:00Z"'
+const time = v.pipe(v.string(TIME), v.check(isTime, TIME))
+const SOURCE = 'the name of a source of prices'
+
+const created = v.pipe(v.number(), v.integer(), v.minValue(0, MOMENT), v.maxValue(LAST, MOMENT))
+const DEPLOYMENTS = 'a list of deployments, or a provider with the name of the vendor'
+
+/** Where prices come from. */
+const sourceSchema = v.strictObject({
+  from: v.pipe(v.string(SOURCE), v.minLength(1, SOURCE)),
+  url: v.optional(v.string()),
+  fetched_at: v.optional(time),
+  checked_at: v.optional(time),
+})
+
+/** Members that an entry and a wildcard have in common. */
+const SHARED = {
   enabled: v.optional(v.boolean(), true),
   modality: v.optional(v.picklist(MODALITIES)),
   free_tier: v.optional(v.boolean(), false),
-  pricing: pricingSchema,
   capabilities: v.optional(v.array(v.picklist(CAPABILITIES))),
+  context_length: tokens,
+  max_output_tokens: tokens,
+  description: v.optional(v.string()),
+}
+
+/** Schema of one entry of `models` in the configuration. */
+const modelSchema = v.strictObject({
+  ...SHARED,
+  pricing: pricingSchema,
+  price_source: v.optional(sourceSchema),
+  price_of: v.optional(v.string('the id of a model in the price list')),
   aliases: v.optional(
     v.pipe(v.array(aliasSchema), v.maxLength(MAX_ALIASES, `at most ${MAX_ALIASES} aliases`)),
     [],
   ),
-  context_length: tokens,
-  max_output_tokens: tokens,
   name: v.optional(v.string()),
-  description: v.optional(v.string()),
-  created: v.optional(
-    v.pipe(v.number(), v.integer(), v.minValue(0, MOMENT), v.maxValue(LAST, MOMENT)),
-    0,
-  ),
+  created: v.optional(created, 0),
+  deprecated_on: v.optional(date),
   deployments: v.pipe(
-    v.array(deploymentSchema, 'a list of deployments, or a provider with the name of the vendor'),
+    v.array(v.strictObject(deploymentMembers), DEPLOYMENTS),
     v.minLength(1, 'at least one deployment'),
   ),
 })
 /** A validated entry of `models`. */
-export type ModelEntry = v.InferOutput<typeof modelSchema>
+export type ModelEntry = v.InferOutput<typeof modelSchema> & {
+  /** What the price list has under its `price_of`, or else its id. */
+  readonly listed?: ListedModel
+  /** The wildcard that it comes from, such as `vendor/*`. */
+  readonly wildcard?: string
+}
+
+/** Schema of an entry for all models of a vendor, `vendor/*`. */
+export const wildcardSchema = v.strictObject({
+  ...SHARED,
+  pricing: v.optional(pricingSchema),
+  deployments: v.optional(
+    v.pipe(
+      v.array(
+        v.strictObject({
+          ...deploymentMembers,
+          // The rest of the asked id, where it is absent.
+          model: v.optional(deploymentMembers.model),
+        }),
+        DEPLOYMENTS,
+      ),
+      v.minLength(1, 'at least one deployment'),
+    ),
+  ),
+})
+/** A validated entry for all models of a vendor. */
+export type WildcardEntry = v.InferOutput<typeof wildcardSchema>
+
+/** What a price list can say of a model. Its modality may be one that has no endpoint here. */
+export const listedSchema = v.strictObject({
+  modality: v.optional(v.string()),
+  pricing: pricingSchema,
+  name: v.optional(v.string()),
+  context_length: tokens,
+  max_output_tokens: tokens,
+  created: v.optional(created),
+  deprecated_on: v.optional(date),
+  capabilities: v.optional(v.array(v.string())),
+  source: v.pipe(v.string(SOURCE), v.minLength(1, SOURCE)),
+  checked_at: time,
+})
+/** A validated model of a price list. */
+export type ListedModel = v.InferOutput<typeof listedSchema>
 
 const MODEL_ID = 'a model id such as "vendor/model", without a colon before the slash'
-
-/** Schema of `models` in the configuration: entries by model id. */
-export const modelsSchema = v.record(
-  v.pipe(
-    v.string(),
-    v.regex(/^[^/\s:]+\/\S+$/, MODEL_ID),
-    v.check((id) => !id.endsWith(':online'), 'a model id that does not end in ":online"'),
-    v.check((id) => !id.endsWith('/*'), 'the id of one model: each model needs prices of its own'),
-  ),
-  modelSchema,
+const modelId = v.pipe(
+  v.string(),
+  v.regex(/^[^/\s:]+\/\S+$/, MODEL_ID),
+  v.check((id) => !id.endsWith(':online'), 'a model id that does not end in ":online"'),
 )
+
+/** Schema of `models` in the configuration: entries by model id. Wildcards are taken out before. */
+export const modelsSchema = v.record(modelId, modelSchema)
+
+/** Schema of `models` of a price list. */
+export const listedModelsSchema = v.record(modelId, listedSchema)
+
+/** Whether an id stands for all models of a vendor. */
+export function isWildcard(id: string): boolean {
+  return id.endsWith('/*')
+}
+
+/** Whether models of this kind have an endpoint here. */
+export function isModality(modality: string): modality is Modality {
+  return MODALITIES.some((one) => one === modality)
+}
 
 /** Prices by modality. A model needs at least one of them; without it, every call would be free by accident. */
 const NEEDED_PRICES: Readonly<Record<Modality, readonly PriceName[]>> = {
@@ -165,6 +239,10 @@ export function misplacedTiers({ overrides = [] }: Pricing): { index: number; me
       'each override applies from its first token up to the next one'
     return from > before ? [] : [{ index, message }]
   })
+}
+
+function isTime(text: string): boolean {
+  return /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(text) && !Number.isNaN(Date.parse(text))
 }
 
 function isPrice(text: string): boolean {

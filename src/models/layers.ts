@@ -1,4 +1,6 @@
 /** Where the members of a model's entry come from: several layers, the first of which has the last word. */
+import { isWildcard, type ListedModel } from './entry.ts'
+import { offered, sourceOf } from './wildcards.ts'
 
 /** A value of a configuration before it is validated. */
 type Raw = Readonly<Record<string, unknown>>
@@ -30,10 +32,42 @@ export function withDeployments(models: unknown, providers: unknown): unknown {
     Object.entries(models).map(([id, entry]) => {
       const [vendor = '', ...rest] = id.split('/')
       const served = isRaw(entry) && entry.deployments === undefined
-      if (!served || rest.length === 0 || !Object.hasOwn(providers, vendor)) return [id, entry]
+      if (!served || isWildcard(id) || rest.length === 0 || !Object.hasOwn(providers, vendor))
+        return [id, entry]
       return [id, { ...entry, deployments: [{ provider: vendor, model: rest.join('/') }] }]
     }),
   )
+}
+
+/**
+ * The entries with what the price list says of them, under their `price_of` or else their id: each member that they lack. An
+ * entry with prices of its own takes none of the list's.
+ */
+export function withPrices(
+  models: unknown,
+  listed: Readonly<Record<string, ListedModel>>,
+): unknown {
+  if (!isRaw(models)) return models
+  return Object.fromEntries(
+    Object.entries(models).map(([id, entry]) => {
+      if (!isRaw(entry) || isWildcard(id)) return [id, entry]
+      const model = listedFor(id, entry, listed)
+      if (!model) return [id, entry]
+      const { modality, pricing } = model
+      const prices = entry.pricing === undefined && { pricing, price_source: sourceOf(model) }
+      return [id, { ...offered(model), ...(modality && { modality }), ...prices, ...entry }]
+    }),
+  )
+}
+
+/** The model of a price list that an entry is priced from. */
+export function listedFor(
+  id: string,
+  { price_of }: { readonly price_of?: unknown },
+  listed: Readonly<Record<string, ListedModel>>,
+): ListedModel | undefined {
+  const name = typeof price_of === 'string' ? price_of : id
+  return Object.hasOwn(listed, name) ? listed[name] : undefined
 }
 
 /** Whether a value is a plain object, as a configuration has them. */

@@ -1,6 +1,5 @@
 /** The models as clients read them: the entry of one, and the list. */
 import type { Pricing } from '../money/prices.ts'
-import type { Capability } from './capabilities.ts'
 
 /** What an entry tells of a model. */
 interface Listed {
@@ -10,7 +9,7 @@ interface Listed {
   readonly aliases: readonly string[]
   readonly freeTier: boolean
   readonly pricing: Pricing
-  readonly capabilities: Iterable<Capability>
+  readonly capabilities: Iterable<string>
   /** Seconds since epoch. */
   readonly created: number
   readonly name: string | undefined

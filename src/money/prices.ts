@@ -3,7 +3,7 @@
  * quantity stands here, in two tables.
  */
 import type { Usage } from '../plugin.ts'
-import { parsePrice } from './decimal.ts'
+import { formatPrice, parsePrice } from './decimal.ts'
 
 /** The names of prices for one token, and of the fee of a call: the prices that a tier may replace. */
 export const TIER_PRICE_NAMES = [
@@ -87,6 +87,23 @@ export function compilePrices({ overrides = [], ...pricing }: Pricing): Prices {
     tiers.push({ from, prices: { ...base, ...parseAll(own) } })
   }
   return { ...base, tiers }
+}
+
+/** Prices without the exponents and leading zeros that a person may write. */
+export function plainPricing({ overrides, ...pricing }: Pricing): Pricing {
+  const plain = (prices: Readonly<Partial<Record<PriceName, string>>>) =>
+    Object.fromEntries(
+      PRICE_NAMES.flatMap((name) => {
+        const text = prices[name]
+        return text === undefined ? [] : [[name, formatPrice(parsePrice(text))]]
+      }),
+    )
+  if (!overrides?.length) return plain(pricing)
+  const tiers = overrides.map(({ min_prompt_tokens, ...own }) => ({
+    min_prompt_tokens,
+    ...plain(own),
+  }))
+  return { ...plain(pricing), overrides: tiers }
 }
 
 /** The prices of a call whose prompt has so many tokens. */

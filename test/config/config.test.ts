@@ -5,12 +5,12 @@ import { join, relative } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { buildCatalog } from '../../src/models/catalog.ts'
 import {
-  checkProviders,
   loadConfig,
   watchConfig,
   type LoadedConfig,
   type LoadOptions,
 } from '../../src/config/config.ts'
+import { checkProviders } from '../../src/config/served.ts'
 import { parsePico } from '../../src/money/money.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
 import { folder } from '../_folder.ts'

@@ -1,0 +1,122 @@
+/** Validates a configuration: its sections, its models with what price lists say of them, and what depends on several of them. */
+import * as v from 'valibot'
+import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
+import { didYouMean, toConfigIssues } from '../errors/issues.ts'
+import { isWildcard, wildcardSchema, type ModelEntry, type WildcardEntry } from '../models/entry.ts'
+import { isRaw, listedFor } from '../models/layers.ts'
+import type { PriceList } from '../models/price-list.ts'
+import { expandWildcard, wildcardIssues } from '../models/wildcards.ts'
+import type { resolveEnvironment } from './environment.ts'
+import { configSchema, crossCheck } from './schema.ts'
+
+type Settings = v.InferOutput<typeof configSchema>
+type Listed = PriceList['models']
+
+/** A validated configuration with all defaults: durations in seconds, sizes in bytes. */
+export type ValidConfig = Omit<Settings, 'models'> & {
+  /** By id, those of wildcards included. */
+  readonly models: Readonly<Record<string, ModelEntry>>
+  /** By id, `vendor/*`. */
+  readonly wildcards?: Readonly<Record<string, WildcardEntry>>
+}
+
+/** @param label names the file @throws ConfigError with all issues */
+export async function validate(
+  resolved: ReturnType<typeof resolveEnvironment>,
+  label: string,
+  listed: Listed,
+): Promise<ValidConfig> {
+  const { secrets, overrides } = resolved
+  const issues = [...resolved.issues]
+  const { value, wildcards } = takeWildcards(resolved.value)
+  const source = { value, secrets }
+  const result = v.safeParse(configSchema, value)
+  if (!result.success) {
+    const known = new Set(issues.map(({ path }) => path))
+    const found = toConfigIssues(result.issues, { path: [], ...source }, configSchema)
+    issues.push(...found.filter(({ path }) => !known.has(path)))
+  }
+  const valid: Record<string, WildcardEntry> = {}
+  for (const [id, entry] of Object.entries(wildcards)) {
+    const read = v.safeParse(wildcardSchema, entry)
+    if (read.success) valid[id] = read.output
+    else {
+      const own = { path: ['models', id], value: entry, secrets }
+      issues.push(...toConfigIssues(read.issues, own, wildcardSchema))
+    }
+  }
+  let config: ValidConfig | undefined
+  if (result.success && issues.length === 0) {
+    config = withWildcards(result.output, valid, listed)
+    issues.push(...checkWildcards(config, valid), ...(await crossCheck(config)))
+  }
+  if (config && issues.length === 0) return config
+  const traced = issues.map(({ path, message }) => {
+    const variable = overrides.get(path)
+    const told = message + unpriced(path, message, listed)
+    return { path, message: variable ? `${told} (set by ${variable})` : told }
+  })
+  throw new ConfigError(label, traced)
+}
+
+/** Takes wildcards out of the models: they have a schema of their own. */
+function takeWildcards(value: unknown): {
+  readonly value: unknown
+  readonly wildcards: Readonly<Record<string, unknown>>
+} {
+  if (!isRaw(value) || !isRaw(value.models)) return { value, wildcards: {} }
+  const { false: models = [], true: wildcards = [] } = Object.groupBy(
+    Object.entries(value.models),
+    ([id]) => (isWildcard(id) ? 'true' : 'false'),
+  )
+  return {
+    value: { ...value, models: Object.fromEntries(models) },
+    wildcards: Object.fromEntries(wildcards),
+  }
+}
+
+/** The configuration with the models of its wildcards, and with what the price list says of each model. */
+function withWildcards(
+  config: Settings,
+  wildcards: Readonly<Record<string, WildcardEntry>>,
+  listed: Listed,
+): ValidConfig {
+  const own = Object.entries(config.models).map(([id, entry]): [string, ModelEntry] => {
+    const model = listedFor(id, entry, listed)
+    return [id, model ? { ...entry, listed: model } : entry]
+  })
+  const taken = (id: string) => Object.hasOwn(config.models, id)
+  const added = Object.entries(wildcards)
+    .filter(([, { enabled }]) => enabled)
+    .flatMap(([id, wildcard]) => expandWildcard(id, wildcard, listed, taken, Date.now()))
+  const models = Object.fromEntries([...own, ...added])
+  return Object.keys(wildcards).length === 0
+    ? { ...config, models }
+    : { ...config, models, wildcards }
+}
+
+function checkWildcards(
+  { models, providers }: ValidConfig,
+  wildcards: Readonly<Record<string, WildcardEntry>>,
+): ConfigIssue[] {
+  const used = new Set(Object.values(models).map(({ wildcard }) => wildcard))
+  const names = Object.keys(providers)
+  return Object.entries(wildcards)
+    .filter(([, { enabled }]) => enabled)
+    .flatMap(([id, entry]) =>
+      wildcardIssues(id, entry, names, used.has(id)).map(({ member, message }) => ({
+        path: ['models', id, ...(member === undefined ? [] : [member])].join('.'),
+        message,
+      })),
+    )
+}
+
+/** What a message about a model without prices says of the price list. */
+function unpriced(path: string, message: string, listed: Listed): string {
+  const id = /^models\.(.+)\.pricing$/.exec(path)?.[1]
+  if (id === undefined || !message.endsWith(', found nothing')) return ''
+  const ids = Object.keys(listed)
+  const near = didYouMean(id, ids)
+  const hint = near.startsWith('did') ? `${near} Otherwise write` : 'write'
+  return `, and no price list has ${JSON.stringify(id)}: ${hint} "pricing", or run "sluicegate models import"`
+}

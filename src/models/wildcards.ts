@@ -1,0 +1,137 @@
+/** Entries for all models of a vendor, `vendor/*`: the models that they add, and what is wrong with them. */
+import { parsePrice } from '../money/decimal.ts'
+import { PRICE_NAMES, type Pricing } from '../money/prices.ts'
+import {
+  isModality,
+  missingPrices,
+  type ListedModel,
+  type ModelEntry,
+  type WildcardEntry,
+} from './entry.ts'
+
+/** A wildcard with prices: it also serves models that no list has. */
+export type PricedWildcard = WildcardEntry & { readonly pricing: Pricing }
+
+/** Whether a wildcard has prices. */
+export function isPriced(entry: WildcardEntry): entry is PricedWildcard {
+  return entry.pricing !== undefined
+}
+
+const WILDCARD = /^[^/\s:*]+\/\*$/
+/** A name at a vendor that a wildcard with prices takes. It never leaves the vendor's path. */
+const NAME = /^[A-Za-z0-9][\w.:@+/-]{0,127}$/
+
+/** What is wrong with a valid wildcard: messages by the member that is meant. */
+export function wildcardIssues(
+  id: string,
+  { free_tier, pricing, deployments }: WildcardEntry,
+  providers: readonly string[],
+  hasModels: boolean,
+): { readonly member?: string; readonly message: string }[] {
+  const vendor = vendorOf(id)
+  if (!WILDCARD.test(id)) {
+    return [{ message: 'expected "vendor/*", the vendor and nothing else before "/*"' }]
+  }
+  const issues: { member?: string; message: string }[] = []
+  if (deployments === undefined && !providers.includes(vendor)) {
+    const message = `expected a list of deployments, or a provider with the name "${vendor}"`
+    issues.push({ member: 'deployments', message })
+  }
+  if (pricing === undefined && !hasModels) {
+    const message =
+      `expected prices for all models of "${vendor}", because no price list has any: ` +
+      'write them, or run "sluicegate models import"'
+    issues.push({ member: 'pricing', message })
+  }
+  if (free_tier && !(pricing && isFree(pricing))) {
+    const message = 'expected a "pricing" of "0" throughout: free_tier gives away every model'
+    issues.push({ member: 'free_tier', message })
+  }
+  return issues
+}
+
+/**
+ * The models that a wildcard adds: those of its vendor in the price list that have the prices they need and are still
+ * offered.
+ * @param taken ids with an entry of their own
+ * @param now ms since epoch
+ */
+export function expandWildcard(
+  id: string,
+  wildcard: WildcardEntry,
+  listed: Readonly<Record<string, ListedModel>>,
+  taken: (id: string) => boolean,
+  now: number,
+): [id: string, entry: ModelEntry][] {
+  const prefix = id.slice(0, -1)
+  return Object.entries(listed).flatMap(([one, model]): [string, ModelEntry][] => {
+    if (!one.startsWith(prefix) || taken(one)) return []
+    const { modality = wildcard.modality, deprecated_on } = model
+    if (modality !== undefined && !isModality(modality)) return []
+    if (deprecated_on !== undefined && Date.parse(deprecated_on) < now) return []
+    const entry = {
+      ...offered(model),
+      ...wildcard,
+      ...(modality && { modality: wildcard.modality ?? modality }),
+      pricing: wildcard.pricing ?? model.pricing,
+      ...(!wildcard.pricing && { price_source: sourceOf(model) }),
+      aliases: [],
+      deployments: deploymentsOf(wildcard, one),
+      listed: model,
+      wildcard: id,
+    }
+    return missingPrices(entry).length > 0 ? [] : [[one, entry]]
+  })
+}
+
+/** The entry of a model that a wildcard with prices covers, and no list has; undefined for another name. */
+export function coveredBy(
+  id: string,
+  wildcard: PricedWildcard,
+  asked: string,
+): ModelEntry | undefined {
+  const prefix = id.slice(0, -1)
+  if (!asked.startsWith(prefix)) return undefined
+  const rest = asked.slice(prefix.length)
+  if (!NAME.test(rest) || rest.includes('..')) return undefined
+  const deployments = deploymentsOf(wildcard, asked)
+  return { ...wildcard, aliases: [], created: 0, deployments, wildcard: id }
+}
+
+/** Members that a price list gives to an entry that lacks them, but for its prices. */
+export function offered({
+  name,
+  context_length,
+  max_output_tokens,
+  created,
+  ...model
+}: ListedModel) {
+  return {
+    ...(name !== undefined && { name }),
+    ...(context_length !== undefined && { context_length }),
+    ...(max_output_tokens !== undefined && { max_output_tokens }),
+    ...(model.deprecated_on !== undefined && { deprecated_on: model.deprecated_on }),
+    created: created ?? 0,
+  }
+}
+
+/** Where the prices of a list come from, as an entry says it. */
+export function sourceOf({ source, checked_at }: ListedModel) {
+  return { from: source, checked_at }
+}
+
+function vendorOf(id: string): string {
+  return id.slice(0, id.indexOf('/'))
+}
+
+function isFree({ overrides = [], ...base }: Pricing): boolean {
+  return [base, ...overrides].every((prices: Pricing) =>
+    PRICE_NAMES.every((name) => parsePrice(prices[name] ?? '0') === 0n),
+  )
+}
+
+function deploymentsOf({ deployments }: WildcardEntry, id: string): ModelEntry['deployments'] {
+  const rest = id.slice(id.indexOf('/') + 1)
+  if (deployments) return deployments.map(({ model = rest, ...one }) => ({ ...one, model }))
+  return [{ provider: vendorOf(id), model: rest, weight: 1, priority: 0, options: {} }]
+}
