@@ -46,7 +46,10 @@ export async function check(args: Arguments): Promise<void> {
       ),
     ]
     const known = capabilities ? (capabilities.size > 0 ? 'list' : 'none') : 'unknown'
-    return [id, modality, free_tier ? 'free' : 'paid', known, aliases, deployments, prices]
+    const { from, checked_at } = model.priceSource
+    const source = checked_at === undefined ? from : `${from} ${checked_at.slice(0, 10)}`
+    const tier = free_tier ? 'free' : 'paid'
+    return [id, modality, tier, known, aliases, deployments, source, prices]
   })
   const headings = [
     'MODEL',
@@ -55,6 +58,7 @@ export async function check(args: Arguments): Promise<void> {
     'CAPABILITIES',
     'ALIASES',
     'DEPLOYMENTS',
+    'PRICES FROM',
     'USD PER UNIT',
   ]
   const valid = models.length === 1 ? '1 model' : `${models.length} models`
@@ -130,6 +134,7 @@ function summaryOf({ id, modality, freeTier, pricing, deployments, ...model }: M
     free_tier: freeTier,
     pricing,
     capabilities: model.capabilities ? [...model.capabilities] : null,
+    price_source: model.priceSource,
     aliases: model.aliases,
     deployments: deployments.map((one) => one.id),
   }

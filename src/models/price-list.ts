@@ -41,6 +41,11 @@ export const NO_PRICES: PriceList = { format: FORMAT, generated_at: '', sources:
 /** Reads a price list. @param label names it in messages @throws ConfigError with the first twenty mistakes */
 export function readPriceList(text: string, label: string): PriceList {
   const value = parse(text, label)
+  if (!isRaw(value)) {
+    throw new ConfigError(label, [
+      { path: '', message: `expected a price list, found ${show(value)}` },
+    ])
+  }
   const result = v.safeParse(listSchema, value)
   const issues = result.success
     ? tierIssues(result.output)

@@ -26,7 +26,7 @@ describe('check', () => {
     )
     expect(code).toBe(0)
     expect(out).toMatch(
-      /mock\/echo +chat +paid +list +assistant +mock\/echo +prompt 0\.000001, completion 0\.00001, from 1001 tokens: prompt 0\.000002, completion 0\.00002\n$/,
+      /mock\/echo +chat +paid +list +assistant +mock\/echo +own +prompt 0\.000001, completion 0\.00001, from 1001 tokens: prompt 0\.000002, completion 0\.00002\n$/,
     )
     const unknown = await check(configOf(FINE, { capabilities: undefined }))
     expect(unknown.out).toMatch(/mock\/echo +chat +paid +unknown/)

@@ -75,6 +75,7 @@ describe('an absent member', () => {
       state: { driver: 'file', path: expect.stringMatching(/^\/.*\/data$/) },
       providers: {},
       models: {},
+      prices: { packaged: true },
       names: { bare: true },
       defaults: {
         limits: { rpm: 600, concurrency: 30 },

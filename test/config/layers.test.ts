@@ -93,13 +93,9 @@ describe('extends: starter', () => {
     expect(less).toContain('mock/echo')
   })
 
-  it('without the variable, an own entry that had its prices from the starter says what is missing', async () => {
+  it('without the variable, an own entry that had its deployment from the starter says what is missing', async () => {
     const models = { 'openai/gpt-6-sol': { free_tier: true } }
     expect(await issuesOf({ extends: 'starter', models }, { OLLAMA_HOST })).toEqual([
-      {
-        path: 'models.openai/gpt-6-sol.pricing',
-        message: expect.stringMatching(/^expected prices such as .*, found nothing$/),
-      },
       {
         path: 'models.openai/gpt-6-sol.deployments',
         message: expect.stringContaining('or a provider with the name of the vendor'),

@@ -100,6 +100,7 @@ export function modelView(model: Model, routing: Routing) {
     modality: model.modality,
     free_tier: model.freeTier,
     pricing: model.pricing,
+    price_source: model.priceSource,
     capabilities: model.capabilities ? [...model.capabilities] : null,
     deployments: model.deployments.map((deployment) => {
       const health = routing.healthOf(deployment).report()
