@@ -4,8 +4,9 @@ import { defineProvider } from '../src/plugin.ts'
 import { readEvents, readMessage } from './anthropic/answer.ts'
 import { httpFailure } from './anthropic/errors.ts'
 import { parseExactly } from './anthropic/exact-json.ts'
-import { traitsOf } from './anthropic/models.ts'
+import { traitsOf, type Traits } from './anthropic/models.ts'
 import { toRequest } from './anthropic/request.ts'
+import { withFunctionsOnly } from './shared/functions-only.ts'
 import {
   asSequence,
   isEventStream,
@@ -29,7 +30,14 @@ const deploymentOptions = v.strictObject({
   like: v.optional(v.string()),
   /** Most tokens of an answer, when the name does not tell. */
   maxTokens: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
+  /** The model takes instructions in the middle of a conversation as turns. By default this follows from its name. */
+  systemTurns: v.optional(v.boolean()),
+  /** The model can be forced to call a tool while it thinks. */
+  forcedToolsWithThinking: v.optional(v.boolean()),
 })
+
+/** Names of tools that the vendor takes. */
+const NAMES = /^[a-zA-Z0-9_-]{1,128}$/
 
 export default defineProvider({
   name: 'anthropic',
@@ -47,10 +55,9 @@ export default defineProvider({
       headers,
     )
     return {
-      async chat({ input, model, options, signal }) {
-        const { like, maxTokens } = options as v.InferOutput<typeof deploymentOptions>
-        const known = traitsOf(like ?? model)
-        const traits = maxTokens === undefined ? known : { ...known, maxTokens }
+      chat: withFunctionsOnly(async ({ input, model, options, signal }) => {
+        const { like, ...own } = options as v.InferOutput<typeof deploymentOptions>
+        const traits: Traits = { ...traitsOf(like ?? model), ...own }
         const { body, answersByTool } = toRequest(input, model, traits, host.fail)
         const stream = body.stream === true
         const request = { url, headers: sent, body: JSON.stringify(body), signal, stream }
@@ -63,7 +70,7 @@ export default defineProvider({
         // Only arguments of calls need their digits kept, and this parser is slower.
         const parse = text.includes('"tool_use"') ? parseExactly : JSON.parse
         return asSequence(readMessage(parseAnswer(text, host.fail, parse), context))
-      },
+      }, NAMES),
     }
   },
 })

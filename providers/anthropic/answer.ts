@@ -47,6 +47,8 @@ export function readMessage(message: any, context: AnswerContext): ChatChunk[] {
 const FINISH_REASONS: Readonly<Record<string, string>> = {
   max_tokens: 'length',
   model_context_window_exceeded: 'length',
+  // The vendor expects the answer back to go on with it, which chat cannot say. It is not complete.
+  pause_turn: 'length',
   tool_use: 'tool_calls',
   refusal: 'content_filter',
 }
@@ -75,6 +77,7 @@ class AnswerState implements Step<any, ChatChunk> {
   readonly #open = new Map<number, OpenBlock>()
   readonly #annotations: object[] = []
   #counts: Counts | undefined
+  #id: string | undefined
   #reason: string | undefined
   #refusal: string | undefined
   #text = ''
@@ -90,6 +93,7 @@ class AnswerState implements Step<any, ChatChunk> {
   push(event: any, emit: Emit): void {
     switch (event?.type) {
       case 'message_start':
+        this.#begin(event.message?.id, emit)
         this.#counts = withLater(this.#counts, event.message?.usage)
         // The input is charged even if the answer breaks off.
         if (this.#counts) emit({ choices: [], usage: toUsage(this.#counts), usageIsPartial: true })
@@ -123,6 +127,15 @@ class AnswerState implements Step<any, ChatChunk> {
     if (this.#reason !== undefined) return this.#finish(emit)
     const { fail } = this.#context
     this.#breakOff(fail('upstream_error', 'The model provider closed the stream early.'), emit)
+  }
+
+  /** Proxies repeat the first event. One of another message means that a second answer is in the stream. */
+  #begin(id: unknown, emit: Emit): void {
+    if (typeof id !== 'string') return
+    if (this.#id !== undefined && id !== this.#id) {
+      this.#breakOff(notAnAnswer(this.#context.fail), emit)
+    }
+    this.#id = id
   }
 
   #start(position: number, content: any, emit: Emit): void {

@@ -70,7 +70,7 @@ export type Block = ContentBlock | ToolUseBlock | ToolResultBlock | ThoughtBlock
 
 /** One turn of a conversation. */
 export interface Turn {
-  readonly role: 'user' | 'assistant'
+  readonly role: 'user' | 'assistant' | 'system'
   readonly content: Block[]
 }
 

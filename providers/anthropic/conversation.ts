@@ -16,26 +16,31 @@ import {
 import { toInput } from './exact-json.ts'
 import { toFile, toImage } from './media.ts'
 import { withThoughts } from './thoughts.ts'
-import { CallIds, callsOf, NO_RESULT, type Call } from './tool-calls.ts'
+import { CallIds, callsOf, type Call } from './tool-calls.ts'
+import { EMPTY, NO_RESULT, OPENING } from '../shared/conversations.ts'
 
 /** A conversation for the Messages API. */
 interface Conversation {
   readonly system: readonly TextBlock[]
-  /** Starts with a user turn. Roles alternate. */
+  /** Starts with a user turn. Roles alternate, but for instructions between a user and an assistant. */
   readonly turns: readonly Turn[]
+  /** Names of all tools that the conversation calls. */
+  readonly called: ReadonlySet<string>
 }
-
-/** Placeholder, because the vendor requires a user turn first. */
-const OPENING = '(The conversation begins.)'
 
 /**
  * Builds the conversation.
+ * @param systemTurns whether the model takes instructions in the middle as turns of their own
  * @throws the failure class `bad_request` for audio, unknown kinds of files and results without a call
  */
-export function toConversation(messages: readonly ChatMessage[], fail: Host['fail']): Conversation {
+export function toConversation(
+  messages: readonly ChatMessage[],
+  systemTurns: boolean,
+  fail: Host['fail'],
+): Conversation {
   const builder = new ConversationBuilder(fail)
   messages.forEach((message, index) => builder.add(message, `messages[${index}]`))
-  return builder.end()
+  return builder.end(systemTurns)
 }
 
 class ConversationBuilder {
@@ -43,6 +48,9 @@ class ConversationBuilder {
   readonly #ids = new CallIds()
   readonly #system: TextBlock[] = []
   readonly #turns: Turn[] = []
+  readonly #called = new Set<string>()
+  /** The last message is a blank one of the user. */
+  #endsBlank = false
 
   constructor(fail: Host['fail']) {
     this.#fail = fail
@@ -50,33 +58,40 @@ class ConversationBuilder {
 
   add(message: ChatMessage, path: string): void {
     const { role } = message
+    this.#endsBlank = false
     if (role === 'tool' || role === 'function') this.#addResult(message, path)
     else if (role === 'assistant') this.#addAnswer(message, path)
-    else {
+    else if (role === 'user') {
       const blocks = this.#content(message, path)
-      if (role === 'user') this.#extend('user', blocks)
-      else if (this.#turns.length === 0) this.#system.push(...blocks.filter(isText))
-      else this.#extend('user', blocks.filter(isText))
+      this.#endsBlank = blocks.length === 0
+      this.#extend('user', blocks)
+    } else {
+      const texts = this.#texts(message, path)
+      if (this.#turns.length === 0) this.#system.push(...texts)
+      else this.#extend('system', texts)
     }
   }
 
-  end(): Conversation {
+  end(systemTurns: boolean): Conversation {
     this.#answerRest()
+    // Without it, the answer before would count as the beginning of the next one.
+    if (this.#endsBlank) this.#extend('user', [{ type: 'text', text: EMPTY }])
     if (this.#turns[0]?.role !== 'user') {
       this.#turns.unshift({ role: 'user', content: [{ type: 'text', text: OPENING }] })
     }
-    const { role, content } = this.#turns.at(-1)!
+    const turns = placed(this.#turns, systemTurns)
+    const { role, content } = turns.at(-1)!
     const last = content.at(-1)!
     // The vendor refuses an answer prefix that ends in white space.
     if (role === 'assistant' && last.type === 'text') last.text = last.text.trimEnd()
-    return { system: this.#system, turns: this.#turns }
+    return { system: this.#system, turns, called: this.#called }
   }
 
   #addAnswer(message: ChatMessage, path: string): void {
     this.#answerRest()
-    const texts = this.#content(message, path).filter(isText)
+    const texts = this.#texts(message, path)
     if (texts.length === 0 && message.refusal) texts.push({ type: 'text', text: message.refusal })
-    const calls = callsOf(message, (input) => input).map((call) => this.#toToolUse(call))
+    const calls = callsOf(message).map((call) => this.#toToolUse(call))
     const blocks = withThoughts(message.reasoning_details ?? [], texts, calls)
     const kept = blocks.filter((block) => block.type !== 'text' || !isBlank(block.text))
     markLast(kept, message.cache_control)
@@ -84,6 +99,7 @@ class ConversationBuilder {
   }
 
   #toToolUse({ id, name, text }: Call): ToolUseBlock {
+    this.#called.add(name)
     return { type: 'tool_use', id: this.#ids.open(id, name), name, input: toInput(text) }
   }
 
@@ -101,15 +117,16 @@ class ConversationBuilder {
     this.#insertResult(block)
   }
 
-  /** Results stand at the start of their turn. */
+  /** Results stand at the start of the turn after their calls. */
   #insertResult(block: ToolResultBlock): void {
-    const last = this.#turns.at(-1)
-    if (last?.role !== 'user') {
-      this.#turns.push({ role: 'user', content: [block] })
+    const at = this.#turns.findLastIndex(({ role }) => role === 'assistant') + 1
+    const turn = this.#turns[at]
+    if (turn?.role !== 'user') {
+      this.#turns.splice(at, 0, { role: 'user', content: [block] })
       return
     }
-    const at = last.content.findLastIndex(({ type }) => type === 'tool_result') + 1
-    last.content.splice(at, 0, block)
+    const place = turn.content.findLastIndex(({ type }) => type === 'tool_result') + 1
+    turn.content.splice(place, 0, block)
   }
 
   #answerRest(): void {
@@ -120,10 +137,15 @@ class ConversationBuilder {
   }
 
   #extend(role: Turn['role'], blocks: readonly Block[]): void {
-    if (blocks.length === 0) return
-    const last = this.#turns.at(-1)
-    if (last?.role === role) last.content.push(...blocks)
-    else this.#turns.push({ role, content: [...blocks] })
+    append(this.#turns, role, blocks)
+  }
+
+  /** The content of a message that has only texts. */
+  #texts(message: ChatMessage, path: string): TextBlock[] {
+    const content: readonly any[] = Array.isArray(message.content) ? message.content : []
+    const other = content.findIndex(({ type }) => type !== 'text' && type !== 'refusal')
+    if (other >= 0) throw onlyTexts(message.role, `${path}.content[${other}]`, this.#fail)
+    return this.#content(message, path).filter((block) => block.type === 'text')
   }
 
   /** The content of a message. @param inner whether the message's cache marker goes on an enclosing block */
@@ -164,6 +186,28 @@ class ConversationBuilder {
   }
 }
 
-function isText(block: ContentBlock): block is TextBlock {
-  return block.type === 'text'
+/**
+ * Gives instructions in the middle their places. They stand between a user and an assistant, or last after a user; where
+ * they do not, or the model takes none, the user says them.
+ */
+function placed(turns: readonly Turn[], systemTurns: boolean): Turn[] {
+  const out: Turn[] = []
+  for (const [at, { role, content }] of turns.entries()) {
+    const fits = systemTurns && out.at(-1)?.role === 'user' && turns[at + 1]?.role !== 'user'
+    append(out, role === 'system' && !fits ? 'user' : role, content)
+  }
+  return out
+}
+
+/** Adds blocks to the last turn if it has this role, else a turn. */
+function append(turns: Turn[], role: Turn['role'], blocks: readonly Block[]): void {
+  if (blocks.length === 0) return
+  const last = turns.at(-1)
+  if (last?.role === role) last.content.push(...blocks)
+  else turns.push({ role, content: [...blocks] })
+}
+
+function onlyTexts(role: string, path: string, fail: Host['fail']): Error {
+  const message = `Expected text at ${path}: this model takes only text in messages of the ${role}.`
+  return fail('bad_request', message, { code: 'unsupported_value', param: path })
 }

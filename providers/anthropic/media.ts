@@ -1,5 +1,6 @@
 /** Images and files as content blocks. */
 import type { Host } from '../../src/plugin.ts'
+import { asDataUrl, isAddress, isDataUrl } from '../shared/files.ts'
 import type { ContentBlock, DocumentBlock, ImageBlock } from './blocks.ts'
 
 /** File types by their first bytes. The declared type is often wrong. */
@@ -21,7 +22,7 @@ const TEXTS = /^(?:text\/|application\/(?:json|xml|yaml|x-ndjson)$)/
  */
 export function toImage(part: any, path: string, fail: Host['fail']): ImageBlock {
   const { url } = part.image_url as { url: string }
-  if (!isData(url)) return { type: 'image', source: { type: 'url', url } }
+  if (!isDataUrl(url)) return { type: 'image', source: { type: 'url', url } }
   const { type, data } = split(url)
   if (IMAGES.has(type)) return image(type, data)
   throw fail('bad_request', `Expected a JPEG, PNG, GIF or WebP image at ${path}.`, {
@@ -37,11 +38,11 @@ export function toImage(part: any, path: string, fail: Host['fail']): ImageBlock
  */
 export function toFile(part: any, path: string, fail: Host['fail']): ContentBlock {
   const { file_data, filename } = part.file as { file_data: string; filename?: string }
-  if (/^https?:/i.test(file_data)) return document({ type: 'url', url: file_data }, filename)
-  const { type, data } = split(isData(file_data) ? file_data : `data:;base64,${file_data}`)
+  if (isAddress(file_data)) return document({ type: 'url', url: file_data }, filename)
+  const { type, data } = split(asDataUrl(file_data, filename))
   if (IMAGES.has(type)) return image(type, data)
   if (type === PDF) return document({ type: 'base64', media_type: PDF, data }, filename)
-  if (TEXTS.test(type) || (type === '' && /\.(?:txt|md|csv|json)$/i.test(filename ?? ''))) {
+  if (TEXTS.test(type)) {
     const text = Buffer.from(data, 'base64').toString('utf8')
     return document({ type: 'text', media_type: 'text/plain', data: text }, filename)
   }
@@ -57,10 +58,6 @@ function image(media_type: string, data: string): ImageBlock {
 
 function document(source: DocumentBlock['source'], title: string | undefined): DocumentBlock {
   return { type: 'document', source, ...(title ? { title } : {}) }
-}
-
-function isData(url: string): boolean {
-  return /^data:/i.test(url.slice(0, 5))
 }
 
 /** Type and base64 of a data URL. The first bytes count more than the declared type. */

@@ -25,10 +25,14 @@ export interface Traits {
   readonly sampling: boolean
   /** Accepts temperature and `top_p` in one request. */
   readonly samplingTogether: boolean
-  /** Can be forced to call a tool. */
+  /** Can be forced to call a tool, while it does not think. */
   readonly forcedTools: boolean
+  /** Can be forced to call a tool while it thinks. */
+  readonly forcedToolsWithThinking: boolean
   /** Supports structured output (`output_config.format`, strict tools). */
   readonly schemas: boolean
+  /** Takes instructions in the middle of a conversation as turns of their own. */
+  readonly systemTurns: boolean
 }
 
 /** For models of other vendors with the same API: only the common features. */
@@ -42,7 +46,9 @@ const OTHER_VENDOR: Traits = {
   sampling: true,
   samplingTogether: true,
   forcedTools: true,
+  forcedToolsWithThinking: false,
   schemas: false,
+  systemTurns: false,
 }
 
 /** The rules of a model. A Claude model of unknown generation counts as the newest. */
@@ -63,7 +69,9 @@ export function traitsOf(name: string): Traits {
     sampling: !hidesThinking,
     samplingTogether: generation < 405,
     forcedTools: !refusesForcedTools(model, generation),
+    forcedToolsWithThinking: false,
     schemas: generation >= 401,
+    systemTurns: generation >= 500 || (model.includes('opus') && generation >= 408),
   }
 }
 
@@ -88,6 +96,7 @@ function offOf(model: string, generation: number): Traits['off'] {
 }
 
 function refusesForcedTools(model: string, generation: number): boolean {
-  if (/fable|mythos/.test(model)) return generation > 500
+  // They always think.
+  if (/fable|mythos/.test(model)) return true
   return generation >= 505 && !model.includes('haiku')
 }

@@ -6,8 +6,10 @@ import { limitMarkers } from './cache.ts'
 import { toConversation } from './conversation.ts'
 import type { Traits } from './models.ts'
 import { toSupportedSchema } from './schema.ts'
-import { toThinking, type Thinking } from './thinking.ts'
-import { toToolChoice, toTools, type Tool, type ToolChoice } from './tools.ts'
+import { toThinking, withoutThinking, type Thinking } from './thinking.ts'
+import { toEarlierTool, toToolChoice, toTools, type Tool, type ToolChoice } from './tools.ts'
+import { hasMaps, jsonInWords, openSchema } from '../shared/schemas.ts'
+import { cannotForce, isForced, nothingToCall, requireOneAnswer } from '../shared/tool-choice.ts'
 
 /** A request body, and how to read its answer. */
 interface MessagesRequest {
@@ -19,7 +21,6 @@ interface MessagesRequest {
 /** Tool that a model without structured output must call with its answer. */
 export const ANSWER_TOOL = 'final_answer'
 
-const ANY_JSON = 'Answer with one JSON object, and nothing else.'
 /**
  * Above this limit a whole answer may take longer than the vendor's ten minutes (Anthropic's SDKs assume 128,000 tokens
  * per hour). Such requests are always streamed.
@@ -33,73 +34,113 @@ export function toRequest(
   traits: Traits,
   fail: Host['fail'],
 ): MessagesRequest {
-  const { system, turns } = toConversation(input.messages, fail)
+  requireOneAnswer(input, fail)
+  const { system, turns, called } = toConversation(input.messages, traits.systemTurns, fail)
   const limit = Math.min(input.max_completion_tokens ?? Infinity, traits.maxTokens)
-  const format = input.response_format as any
-  const schema = format?.type === 'json_schema' ? (format.json_schema.schema ?? {}) : undefined
-  const answersByTool = schema !== undefined && !traits.schemas
-  const thinking = mayThink(turns, traits, answersByTool)
-    ? toThinking(input.reasoning, traits, limit, input.max_completion_tokens !== undefined)
-    : { on: false }
   const tools = toTools(input, traits.schemas, fail)
-  if (answersByTool) {
-    if (input.tool_choice === 'none') tools.length = 0
-    tools.push({ name: ANSWER_TOOL, input_schema: { type: 'object', ...schema } })
-  }
-  const systemText =
-    format?.type === 'json_object' ? [...system, { type: 'text', text: ANY_JSON }] : system
+  const forced = isForced(input.tool_choice)
+  if (forced && tools.length === 0) throw nothingToCall(fail)
+  if (forced && !canForce(traits)) throw cannotForce(fail)
+  const answer = toAnswerForm(input, traits, fail)
+  const thinking = thinkingFor(input, traits, limit, turns, forced || answer.tool !== undefined)
+  const systemText = answer.words
+    ? [...system, { type: 'text', text: answer.words } as const]
+    : system
+  const offered = offeredTools(input, tools, answer.tool, called)
   const stream = input.stream === true || limit > MAX_UNSTREAMED_TOKENS
-  const automatic = input.cache_control
-  limitMarkers(placesOf(tools, systemText as TextBlock[], turns), automatic !== undefined)
+  const whole: Marked = input.cache_control ? { cache_control: input.cache_control } : {}
+  limitMarkers([...placesOf(offered.tools ?? [], systemText, turns), whole])
   const body: Record<string, unknown> = {
     model,
     max_tokens: limit,
     ...(systemText.length > 0 ? { system: systemText } : {}),
     messages: turns,
-    ...(tools.length > 0 ? { tools, ...choice(input, traits, thinking, answersByTool) } : {}),
+    ...offered,
     ...(thinking.thinking ? { thinking: thinking.thinking } : {}),
-    ...outputConfig(thinking, traits.schemas ? schema : undefined),
+    ...outputConfig(thinking, answer.schema),
     ...sampling(input, traits, thinking),
     ...stops(input.stop),
-    ...(automatic ? { cache_control: automatic } : {}),
+    ...whole,
     ...user(input),
     // Other tiers have other prices.
     service_tier: 'standard_only',
     ...(stream ? { stream } : {}),
   }
-  return { body, answersByTool }
+  return { body, answersByTool: answer.tool !== undefined }
+}
+
+/** How the model learns the form of its answer: from a schema, by a tool that it must call, or in words. */
+interface AnswerForm {
+  readonly schema?: unknown
+  readonly tool?: Tool
+  readonly words?: string
+}
+
+function toAnswerForm(input: ChatInput, traits: Traits, fail: Host['fail']): AnswerForm {
+  const format = input.response_format as any
+  if (format?.type === 'json_object') return { words: jsonInWords() }
+  if (format?.type !== 'json_schema') return {}
+  const { schema = {}, strict } = format.json_schema
+  const maps = hasMaps(schema)
+  if (maps && strict === true) throw openSchema('response_format', 'response_format', fail)
+  // The vendor would close the maps.
+  if (traits.schemas && !maps) return { schema: toSupportedSchema(schema) }
+  if (isForced(input.tool_choice) || !canForce(traits)) return { words: jsonInWords(schema) }
+  return { tool: { name: ANSWER_TOOL, input_schema: { type: 'object', ...schema } } }
+}
+
+function canForce({ forcedTools, forcedToolsWithThinking }: Traits): boolean {
+  return forcedTools || forcedToolsWithThinking
 }
 
 /**
- * Whether the request may ask for thinking. A model with a budget refuses tool results whose turn has lost its thinking
- * blocks, and a model that must call a tool cannot think.
+ * The thinking of a request. A model with a budget refuses tool results whose turn has lost its thinking blocks, and one
+ * that must call a tool does not think: the call was asked for, thinking is a hint.
  */
-function mayThink(turns: readonly Turn[], traits: Traits, answersByTool: boolean): boolean {
-  if (answersByTool) return false
-  const [answer, results] = turns.slice(-2)
-  if (traits.thinking !== 'budget' || results?.content[0]?.type !== 'tool_result') return true
-  return isThought(answer!.content[0]!)
-}
-
-function choice(
+function thinkingFor(
   input: ChatInput,
   traits: Traits,
-  thinking: Thinking,
-  answersByTool: boolean,
-): { tool_choice?: ToolChoice } {
-  if (answersByTool) {
+  limit: number,
+  turns: readonly Turn[],
+  forced: boolean,
+): Thinking {
+  const asked = input.max_completion_tokens !== undefined
+  const wanted = toThinking(input.reasoning, traits, limit, asked)
+  const excluded = forced && !traits.forcedToolsWithThinking
+  if (!wanted.on) return wanted
+  return excluded || lostThoughts(turns, traits) ? withoutThinking(traits) : wanted
+}
+
+function lostThoughts(turns: readonly Turn[], { thinking }: Traits): boolean {
+  if (thinking !== 'budget') return false
+  const at = turns.findLastIndex(({ role }) => role === 'assistant')
+  return turns[at + 1]?.content[0]?.type === 'tool_result' && !isThought(turns[at]!.content[0]!)
+}
+
+function offeredTools(
+  input: ChatInput,
+  tools: readonly Tool[],
+  answerTool: Tool | undefined,
+  called: ReadonlySet<string>,
+): { readonly tools?: readonly Tool[]; readonly tool_choice?: ToolChoice } {
+  if (answerTool) {
     // The client's tools stay available: the model answers with one call, of any tool.
+    const others = input.tool_choice === 'none' ? [] : tools
     const tool_choice = { type: 'any', disable_parallel_tool_use: true } as const
-    return { tool_choice }
+    return { tools: [...others, answerTool], tool_choice }
   }
-  const noForcedTool = thinking.thinking?.type === 'enabled'
-  const tool_choice = toToolChoice(input, traits.forcedTools && !noForcedTool)
-  return tool_choice ? { tool_choice } : {}
+  if (tools.length > 0) {
+    const tool_choice = toToolChoice(input)
+    return { tools, ...(tool_choice ? { tool_choice } : {}) }
+  }
+  // The vendor refuses calls in a conversation without any tools.
+  if (called.size === 0) return {}
+  return { tools: [...called].map(toEarlierTool), tool_choice: { type: 'none' } }
 }
 
 function outputConfig({ effort }: Thinking, schema: unknown): object {
   if (effort === undefined && schema === undefined) return {}
-  const format = schema && { type: 'json_schema', schema: toSupportedSchema(schema) }
+  const format = schema && { type: 'json_schema', schema }
   return { output_config: { ...(effort ? { effort } : {}), ...(format ? { format } : {}) } }
 }
 

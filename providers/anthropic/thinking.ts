@@ -51,6 +51,11 @@ export function toThinking(
   }
 }
 
+/** The parameters of a request whose model must not think. */
+export function withoutThinking({ off }: Traits): Thinking {
+  return OFF[off]
+}
+
 const OFF: Readonly<Record<Traits['off'], Thinking>> = {
   unset: UNSET,
   disabled: { on: false, thinking: { type: 'disabled' } },

@@ -1,9 +1,6 @@
 /** Tool calls in a conversation, and their ids. */
 import type { ChatMessage, Host } from '../../src/plugin.ts'
 
-/** Result of a call that was never answered: the vendor refuses a call without one. */
-export const NO_RESULT = '(There is no result.)'
-
 /** A call of a tool. */
 export interface Call {
   readonly id: string | undefined
@@ -12,18 +9,12 @@ export interface Call {
   readonly text: string
 }
 
-/**
- * The calls of a message, in any of OpenAI's three forms.
- * @param toText the arguments that stand for the input of a custom tool
- */
-export function callsOf(
-  { tool_calls, function_call }: ChatMessage,
-  toText: (customInput: string) => string,
-): Call[] {
-  const calls: Call[] = (tool_calls ?? []).map(({ id, function: called, custom }: any) => ({
+/** The calls of a message, in either of OpenAI's forms. */
+export function callsOf({ tool_calls, function_call }: ChatMessage): Call[] {
+  const calls: Call[] = (tool_calls ?? []).map(({ id, function: called }: any) => ({
     id,
-    name: (called ?? custom).name,
-    text: called ? called.arguments : toText(custom.input),
+    name: called.name,
+    text: called.arguments,
   }))
   if (function_call && calls.length === 0) {
     calls.push({ id: undefined, name: function_call.name, text: function_call.arguments })

@@ -1,6 +1,8 @@
 /** Tools and tool choice. */
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import type { Marked } from './blocks.ts'
+import { hasMaps, openSchema } from '../shared/schemas.ts'
+import { allowedTools, isForced } from '../shared/tool-choice.ts'
 import { toSupportedSchema } from './schema.ts'
 
 /** A tool in the vendor's form. */
@@ -21,42 +23,35 @@ export interface ToolChoice {
 /**
  * The tools of a request; with `allowed_tools` only those.
  * @param schemas whether the model supports structured output
- * @throws the failure class `bad_request` for tools that are not functions
+ * @throws the failure class `bad_request` for strict tools that take maps
  */
-export function toTools(
-  { tools = [], tool_choice }: ChatInput,
-  schemas: boolean,
-  fail: Host['fail'],
-): Tool[] {
-  const allowed = allowedIn(tool_choice)
-  return tools
-    .map((tool, index) => {
-      if (tool.type !== 'function') {
-        throw fail(
-          'bad_request',
-          `Expected a tool of type function at tools[${index}]: this model has no others.`,
-          { code: 'unsupported_value', param: `tools[${index}].type` },
-        )
-      }
-      return toTool(tool, schemas)
-    })
-    .filter(({ name }) => !allowed || allowed.has(name))
+export function toTools(input: ChatInput, schemas: boolean, fail: Host['fail']): Tool[] {
+  return allowedTools(input).map((tool) => {
+    const { name, parameters, strict } = tool.function
+    const strictly = strict === true && schemas
+    if (strictly && hasMaps(parameters ?? {})) {
+      const position = input.tools!.indexOf(tool)
+      throw openSchema(`function '${name}'`, `tools[${position}].function.parameters`, fail)
+    }
+    return toTool(tool, strictly)
+  })
 }
 
-/**
- * The tool choice of a request. @param forced whether the model can be forced to call a tool; otherwise the choice is
- * `auto`
- */
-export function toToolChoice(
-  { tool_choice, parallel_tool_calls }: ChatInput,
-  forced: boolean,
-): ToolChoice | undefined {
+/** A tool that a conversation calls, and that is not offered any more. */
+export function toEarlierTool(name: string): Tool {
+  return { name, input_schema: { type: 'object', properties: {} } }
+}
+
+/** The tool choice of a request. */
+export function toToolChoice({
+  tool_choice,
+  parallel_tool_calls,
+}: ChatInput): ToolChoice | undefined {
   const choice = choiceOf(tool_choice)
   const serial = parallel_tool_calls === false
   if (!choice && !serial) return undefined
   if (choice?.type === 'none') return choice
-  const free = !choice || (!forced && choice.type !== 'auto')
-  return { ...(free ? AUTO : choice), ...(serial ? { disable_parallel_tool_use: true } : {}) }
+  return { ...(choice ?? AUTO), ...(serial ? { disable_parallel_tool_use: true } : {}) }
 }
 
 const AUTO: ToolChoice = { type: 'auto' }
@@ -64,22 +59,13 @@ const AUTO: ToolChoice = { type: 'auto' }
 function choiceOf(choice: any): ToolChoice | undefined {
   if (choice === undefined) return undefined
   if (choice === 'none' || choice === 'auto') return { type: choice }
-  if (choice === 'required') return { type: 'any' }
-  if (choice.type === 'allowed_tools') {
-    return choice.allowed_tools.mode === 'required' ? { type: 'any' } : AUTO
-  }
-  return { type: 'tool', name: choice[choice.type].name }
+  if (choice.type === 'function') return { type: 'tool', name: choice.function.name }
+  return isForced(choice) ? { type: 'any' } : AUTO
 }
 
-function allowedIn(choice: any): ReadonlySet<string> | undefined {
-  if (choice?.type !== 'allowed_tools') return undefined
-  return new Set(choice.allowed_tools.tools.map((tool: any) => (tool.function ?? tool).name))
-}
-
-function toTool({ function: called, cache_control }: any, schemas: boolean): Tool {
-  const { name, description, parameters, strict } = called
+function toTool({ function: called, cache_control }: any, strictly: boolean): Tool {
+  const { name, description, parameters } = called
   const schema = { type: 'object', properties: {}, ...parameters }
-  const strictly = strict === true && schemas
   const marker = cache_control ?? called.cache_control
   return {
     name,

@@ -13,7 +13,8 @@ import {
 } from '../anthropic/blocks.ts'
 import { toInput } from '../anthropic/exact-json.ts'
 import { withThoughts } from '../anthropic/thoughts.ts'
-import { CallIds, callsOf, NO_RESULT, type Call } from '../anthropic/tool-calls.ts'
+import { CallIds, callsOf, type Call } from '../anthropic/tool-calls.ts'
+import { NO_RESULT } from '../shared/conversations.ts'
 import { audioBlock, fileBlock, imageBlock, type Block } from './media.ts'
 import type { Traits } from './models.ts'
 
@@ -136,9 +137,7 @@ class MessageBuilder {
       text: String(part.text ?? part.refusal ?? ''),
       cache_control: part.cache_control,
     }))
-    const calls = callsOf(message, (input) => JSON.stringify({ input })).map((call) =>
-      this.#toToolUse(call),
-    )
+    const calls = callsOf(message).map((call) => this.#toToolUse(call))
     const thoughts = this.#traits.signsReasoning ? (reasoning_details ?? []) : []
     const blocks = withThoughts(thoughts, texts, calls)
     const kept = blocks.filter((block) => block.type !== 'text' || !isBlank(block.text))

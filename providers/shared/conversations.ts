@@ -2,7 +2,9 @@
 
 /** The result of a call that was never answered. */
 export const NO_RESULT = '(no result)'
-/** The text of a message of the user that has none. */
+/** The user's turn of a conversation that does not begin with one. */
+export const OPENING = '(The conversation begins.)'
+/** A message of the user, or a result, without text. */
 export const EMPTY = '(empty)'
 /** What the assistant says between the results of its calls and the next message. */
 export const RESULTS_ARE_IN = '(The results are in.)'

@@ -140,7 +140,7 @@ describe('answers', () => {
   it.each([
     ['end_turn', 'stop'],
     ['stop_sequence', 'stop'],
-    ['pause_turn', 'stop'],
+    ['pause_turn', 'length'],
     ['max_tokens', 'length'],
     ['model_context_window_exceeded', 'length'],
     ['refusal', 'content_filter'],
@@ -200,6 +200,18 @@ describe('answers', () => {
     expect(said.content).toBe('Hello there')
     expect(failure).toMatchObject({ failure: 'upstream_error', code: 'upstream_error' })
     expect(usage).toMatchObject({ prompt_tokens: 7, completion_tokens: 3 })
+  })
+
+  it('are one answer, though their first event repeats, and never two', async () => {
+    const start = (id: string) => ({ ...begin, message: { ...begin.message, id } })
+    const head = [start('msg_1'), open(0, text('')), says(0, 'Hi')]
+    const repeated = await answered(events(...head, start('msg_1'), close(0), ...END))
+    expect(repeated.message.content).toBe('Hi')
+    expect(repeated.failure).toBeUndefined()
+    const spliced = await answered(events(...head, start('msg_2'), close(0), ...END))
+    expect(spliced.failure?.failure).toBe('upstream_error')
+    expect(spliced.message.content).toBe('Hi')
+    expect(spliced.usage).toMatchObject({ prompt_tokens: 7 })
   })
 
   it('cite pages at the text of their block', async () => {

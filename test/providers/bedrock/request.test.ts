@@ -405,7 +405,7 @@ describe('the conversation', () => {
           {
             toolResult: {
               toolUseId: 'c1',
-              content: [{ text: '(There is no result.)' }],
+              content: [{ text: '(no result)' }],
               status: 'error',
             },
           },
