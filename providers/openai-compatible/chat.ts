@@ -1,5 +1,13 @@
 /** Chat for vendors with OpenAI's chat completions API. */
-import type { Host, Provider } from '../../src/plugin.ts'
+import type {
+  ChatChunk,
+  ChatCompletion,
+  ChatInput,
+  Flow,
+  Host,
+  Provider,
+} from '../../src/plugin.ts'
+import { withClientTools } from '../shared/functions-only.ts'
 import { withFetchedFiles } from '../shared/files.ts'
 import { isEventStream, parseAnswer, send, type HttpFailure } from '../shared/http.ts'
 import { readChunks, readCompletion } from './answer.ts'
@@ -19,6 +27,11 @@ export interface ChatTarget {
   readonly httpFailure?: HttpFailure
 }
 
+/** What these vendors take as a name of a tool. */
+export const TOOL_NAMES = /^[a-zA-Z0-9_-]{1,64}$/
+
+type Chat = NonNullable<Provider['chat']>
+
 /**
  * The chat method of a provider.
  * @param targetOf called for every request, so it should be cheap
@@ -26,20 +39,35 @@ export interface ChatTarget {
 export function createChat<Options extends DeploymentOptions>(
   host: Host,
   targetOf: (model: string, options: Options) => ChatTarget,
-): NonNullable<Provider['chat']> {
-  return async ({ input, model, options, signal }) => {
-    const deployment = options as Options
-    const target = targetOf(model, deployment)
-    const { url, headers, quirks } = target
-    const toFailure = target.httpFailure ?? httpFailure
-    const stream = input.stream === true
-    const { fetches: parts = ['file'] } = quirks
-    const messages = await withFetchedFiles(input.messages, { host, signal, parts })
-    const given = messages === input.messages ? input : { ...input, messages }
-    const body = host.json(toBody(given, model, quirks, deployment, host.fail))
-    const response = await send(host, { url, headers, body, signal, stream }, toFailure)
-    const profile: VendorProfile = { quirks, tags: deployment.reasoning, fail: host.fail }
-    if (isEventStream(response, stream)) return host.sse(response.body).through(readChunks(profile))
-    return readCompletion(parseAnswer(await response.text(), host.fail), profile)
+): Chat {
+  return (request) => {
+    const options = request.options as Options
+    const target = targetOf(request.model, options)
+    const ask: Chat = ({ input, model, signal }) =>
+      complete(host, { input, model, signal, options }, target)
+    return withClientTools(ask, TOOL_NAMES, target.quirks.customTools === true)(request)
   }
+}
+
+interface Request {
+  readonly input: ChatInput
+  readonly model: string
+  readonly signal: AbortSignal
+  readonly options: DeploymentOptions
+}
+
+async function complete(
+  host: Host,
+  { input, model, signal, options }: Request,
+  { url, headers, quirks, httpFailure: toFailure = httpFailure }: ChatTarget,
+): Promise<ChatCompletion | Flow<ChatChunk>> {
+  const stream = input.stream === true
+  const { fetches: parts = ['file'] } = quirks
+  const messages = await withFetchedFiles(input.messages, { host, signal, parts })
+  const given = messages === input.messages ? input : { ...input, messages }
+  const body = host.json(toBody(given, model, quirks, options, host.fail))
+  const response = await send(host, { url, headers, body, signal, stream }, toFailure)
+  const profile: VendorProfile = { quirks, tags: options.reasoning, fail: host.fail }
+  if (isEventStream(response, stream)) return host.sse(response.body).through(readChunks(profile))
+  return readCompletion(parseAnswer(await response.text(), host.fail), profile)
 }

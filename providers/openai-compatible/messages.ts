@@ -1,5 +1,4 @@
 /** Messages in the form that a vendor takes. */
-import { hash } from 'node:crypto'
 import type { ChatMessage, ReasoningDetail } from '../../src/plugin.ts'
 import {
   isFitPart,
@@ -68,7 +67,7 @@ function isFit(message: ChatMessage, quirks: MessageQuirks, replay: Replay | und
   if (role !== 'assistant') return tool_calls === undefined
   if (tool_calls === undefined) return content !== undefined && content !== null
   if (replay || !Array.isArray(tool_calls) || tool_calls.length === 0) return false
-  return content !== undefined && tool_calls.every(isFitCall)
+  return content !== undefined
 }
 
 function toMessage(
@@ -99,7 +98,7 @@ function toMessage(
   if (annotations && quirks.annotations) out.annotations = annotations
   if (role !== 'assistant') return out
   if (Array.isArray(tool_calls) && tool_calls.length > 0) {
-    out.tool_calls = tool_calls.map((call) => (isFitCall(call) ? call : withFitName(call)))
+    out.tool_calls = tool_calls
   }
   if (typeof refusal === 'string') {
     if (quirks.current) out.refusal = refusal
@@ -116,26 +115,6 @@ function toMessage(
 
 function isText(role: string, { texts }: MessageQuirks): boolean {
   return texts === 'all' || (texts === 'results' && role === 'tool')
-}
-
-/** Names of tools that vendors take. Other models may have called tools of other names. */
-const NAME = /^[a-zA-Z0-9_-]{1,64}$/
-const MAX_NAME = 64
-
-function isFitCall({ function: called, custom }: any): boolean {
-  return NAME.test((called ?? custom).name)
-}
-
-function withFitName(call: any): unknown {
-  const member = call.custom ? 'custom' : 'function'
-  return { ...call, [member]: { ...call[member], name: toToolName(call[member].name) } }
-}
-
-/** The same name always maps to the same result. */
-export function toToolName(name: string): string {
-  const plain = name.replace(/[^a-zA-Z0-9_-]/g, '_') || '_'
-  if (plain.length <= MAX_NAME) return plain
-  return `${plain.slice(0, MAX_NAME - 9)}_${hash('sha256', name, 'hex').slice(0, 8)}`
 }
 
 const REPLAYS: Readonly<

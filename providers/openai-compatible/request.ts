@@ -83,16 +83,18 @@ function conversation(
   const { takes, form, bridgeTools } = quirks
   if (takes) given.forEach((message, i) => checkParts(message, takes, i, fail))
   let messages = withOrderedCalls(given, quirks.calls ?? 'answered', (index) => {
-    if (quirks.refusesStray) throw strayResult(index, fail)
+    if (quirks.refusesStray) throw strayResult(given[index]!, index, fail)
   })
   if (options.bridgeTools ?? bridgeTools) messages = withBridges(messages)
   if (form) messages = known(messages, form.messages) as readonly ChatMessage[]
   return toMessages(messages, quirks, replayOf(quirks, options))
 }
 
-function strayResult(index: number, fail: Host['fail']): Error {
-  const param = `messages[${index}].tool_call_id`
-  const message = `Expected ${param} to be the id of a call in an earlier message.`
+function strayResult({ role }: ChatMessage, index: number, fail: Host['fail']): Error {
+  const isOlder = role === 'function'
+  const param = `messages[${index}].${isOlder ? 'name' : 'tool_call_id'}`
+  const expected = isOlder ? 'name of a function' : 'id of a tool call'
+  const message = `Expected ${param} to be the ${expected} in an earlier message.`
   return fail('bad_request', message, { code: 'invalid_value', param })
 }
 

@@ -105,6 +105,7 @@ const TEXT_RESULTS: TakenParts = { ...USUAL_PARTS, tool: TEXT }
 const ROWS = {
   openai: {
     current: true,
+    customTools: true,
     calls: 'passed',
     allowedTools: true,
     streamed: { stream_options: { include_usage: true, include_obfuscation: false } },
@@ -414,6 +415,7 @@ export const ROW_NAMES = Object.keys(ROWS) as [Row, ...Row[]]
 /** Without a row: OpenAI's names, and all unknown members pass. */
 const PLAIN: Quirks = {
   cacheControl: true,
+  customTools: true,
   calls: 'renamed',
   streamed: WITH_USAGE,
   drops: ROUTER,

@@ -3,6 +3,8 @@ import type { ChatInput, Host, Reasoning } from '../../src/plugin.ts'
 
 /** Differences between vendors in tools. */
 export interface ToolQuirks {
+  /** Has tools of type `custom`; elsewhere they are offered as functions. */
+  readonly customTools?: true
   /** Knows the choice `allowed_tools`; elsewhere only the allowed tools are sent. */
   readonly allowedTools?: true
   /**

@@ -1,6 +1,8 @@
 /** Chat over the Responses API. */
 import type { ChatChunk, Host, Provider } from '../../src/plugin.ts'
+import { TOOL_NAMES } from '../openai-compatible/chat.ts'
 import { problemOf, toFailure, type Problem } from '../openai-compatible/errors.ts'
+import { withClientTools } from '../shared/functions-only.ts'
 import {
   asSequence,
   isEventStream,
@@ -40,7 +42,7 @@ export function createResponses<Options extends RequestOptions>(
   targetOf: (model: string, options: Options) => ResponsesTarget,
 ): NonNullable<Provider['chat']> {
   const remedies = new Remedies()
-  return async ({ input, model, options, signal }) => {
+  const respond: NonNullable<Provider['chat']> = async ({ input, model, options, signal }) => {
     const deployment = options as Options
     const target = targetOf(model, deployment)
     const { replayReasoning, omit } = deployment
@@ -67,6 +69,7 @@ export function createResponses<Options extends RequestOptions>(
 
     return answer(toBody(input, model, profile, host.fail))
   }
+  return withClientTools(respond, TOOL_NAMES, true)
 }
 
 interface Request {

@@ -1,6 +1,6 @@
 /**
- * Tools for vendors that have functions only. A tool of type `custom` is offered as a function with one text; names that
- * the vendor refuses are replaced. In the answer the client finds its own tools again.
+ * Tools in the form that a vendor takes. Where it has functions only, a tool of type `custom` is offered as a function with
+ * one text; names that the vendor refuses are replaced. In the answer the client finds its own tools again.
  */
 import { hash } from 'node:crypto'
 import type {
@@ -22,8 +22,17 @@ type Chat = NonNullable<Provider['chat']>
  * @param names what the vendor takes as a name of a tool; it has to take 64 letters, digits and underscores
  */
 export function withFunctionsOnly(chat: Chat, names: RegExp): Chat {
+  return withClientTools(chat, names, false)
+}
+
+/**
+ * Wraps the chat of a vendor that may have tools of type `custom`.
+ * @param names what the vendor takes as a name of a tool; it has to take 64 letters, digits and underscores
+ * @param hasCustom the vendor has tools of type `custom`, so that names alone may have to change
+ */
+export function withClientTools(chat: Chat, names: RegExp, hasCustom: boolean): Chat {
   return async (request) => {
-    const tools = new ClientTools(names)
+    const tools = new ClientTools(names, hasCustom)
     const input = tools.toFunctions(request.input)
     if (input === request.input) return chat(request)
     const answer = await chat({ ...request, input })
@@ -36,13 +45,15 @@ export function withFunctionsOnly(chat: Chat, names: RegExp): Chat {
 /** The client's tools, and how the vendor knows them. */
 class ClientTools {
   readonly #names: RegExp
+  readonly #hasCustom: boolean
   /** The client's name of a tool, by the vendor's, where they differ. */
   readonly #clientNames = new Map<string, string>()
   /** The vendor's names of the tools that are custom. */
   readonly #custom = new Set<string>()
 
-  constructor(names: RegExp) {
+  constructor(names: RegExp, hasCustom: boolean) {
     this.#names = names
+    this.#hasCustom = hasCustom
   }
 
   /** The request with functions only; the same object where nothing has to change. */
@@ -77,11 +88,10 @@ class ClientTools {
   }
 
   #toFunction(tool: any): any {
-    if (tool.type !== 'custom') {
-      const { name } = tool.function
-      const vendorName = this.#toVendorName(name)
-      if (vendorName === name) return tool
-      return { ...tool, function: { ...tool.function, name: vendorName } }
+    const { type } = tool
+    if (type !== 'custom' || this.#hasCustom) {
+      const named = tool[type] && this.#renamed(tool[type], tool[type].name)
+      return named === tool[type] ? tool : { ...tool, [type]: named }
     }
     const { custom, ...others } = tool
     const name = this.#toVendorName(custom.name)
@@ -105,6 +115,7 @@ class ClientTools {
   #toNamed(named: any): any {
     const given: string = (named.function ?? named.custom ?? named).name
     const name = this.#toVendorName(given)
+    if (this.#hasCustom && named.type === 'custom') return { type: 'custom', custom: { name } }
     if (named.type !== 'custom' && name === given) return named
     return { type: 'function', function: { name } }
   }
@@ -125,9 +136,10 @@ class ClientTools {
 
   #toCall(call: any): any {
     const { custom, ...others } = call
-    if (!custom) {
-      const called = this.#renamed(call.function, call.function.name)
-      return called === call.function ? call : { ...call, function: called }
+    if (!custom || this.#hasCustom) {
+      const member = custom ? 'custom' : 'function'
+      const called = this.#renamed(call[member], call[member].name)
+      return called === call[member] ? call : { ...call, [member]: called }
     }
     const name = this.#toVendorName(custom.name)
     const text = JSON.stringify({ input: custom.input })

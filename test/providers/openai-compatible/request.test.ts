@@ -8,7 +8,13 @@ import {
 } from '../../../providers/openai-compatible/messages.ts'
 import { ROW_NAMES } from '../../../providers/openai-compatible/rows.ts'
 import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
-import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../../upstream.ts'
+import {
+  events,
+  json,
+  startUpstream,
+  type FakeUpstream,
+  type ReceivedRequest,
+} from '../../upstream.ts'
 import { setUp, type RequestOptions } from '../_chat.ts'
 
 let upstream: FakeUpstream
@@ -461,6 +467,51 @@ describe('the conversation', () => {
     ] as const
     const got = (await body('mistral', { messages })).messages
     expect(got[1]).toEqual({ role: 'assistant', content: 'On', prefix: true })
+  })
+})
+
+describe('a custom tool', () => {
+  const patch = { type: 'custom', custom: { name: 'patch', description: 'Edits.' } }
+  const pieces = ['', '{"inp', 'ut": "*** a\\', 'n\\"b\\" \\ud83d', '\\ude00"', '}']
+  const chunks = pieces.map((text, i) => ({
+    choices: [
+      {
+        index: 0,
+        delta: {
+          tool_calls: [
+            i === 0
+              ? {
+                  index: 0,
+                  id: 'call_1',
+                  type: 'function',
+                  function: { name: 'patch', arguments: '' },
+                }
+              : { index: 0, function: { arguments: text } },
+          ],
+        },
+      },
+    ],
+  }))
+  const end = { choices: [{ index: 0, delta: {}, finish_reason: 'tool_calls' }] }
+
+  it('is a function where there is no other kind, and its call a plain string again', async () => {
+    await using streaming = await startUpstream(events(...chunks, end, '[DONE]'))
+    const options = { baseURL: streaming.url, quirks: 'groq' }
+    await using setup = await setUp(openaiCompatible, options)
+    const { completion } = await setup.outcome({ stream: true, tools: [patch] })
+    const [tool] = streaming.requests[0]!.json.tools
+    expect(tool).toMatchObject({
+      type: 'function',
+      function: { name: 'patch', description: 'Edits.', parameters: { required: ['input'] } },
+    })
+    expect(completion.choices[0]!.message.tool_calls).toEqual([
+      { id: 'call_1', type: 'custom', custom: { name: 'patch', input: '*** a\n"b" 😀' } },
+    ])
+  })
+
+  it('is itself where the vendor has it', async () => {
+    expect((await body('openai', { tools: [patch] })).tools).toEqual([patch])
+    expect((await body(undefined, { tools: [patch] })).tools).toEqual([patch])
   })
 })
 

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { CustomInput } from '../../../providers/shared/custom-input.ts'
-import { withFunctionsOnly } from '../../../providers/shared/functions-only.ts'
+import { withClientTools, withFunctionsOnly } from '../../../providers/shared/functions-only.ts'
 import { toCompletion } from '../../endpoints/chat/_completion.ts'
 import type { ChatChunk, ChatCompletion, ChatInput } from '../../../src/plugin.ts'
 import { flowOf, toFlow } from '../../../src/stream/flow.ts'
@@ -223,3 +223,38 @@ function escaped(text: string): string {
   const units = Array.from({ length: text.length }, (_, at) => text.charCodeAt(at))
   return `"${units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('')}"`
 }
+
+describe('a vendor that has custom tools', () => {
+  it('gets them as they are, and only names that it refuses are replaced', async () => {
+    let sent: any
+    const wrapped = withClientTools(
+      async ({ input }) => {
+        sent = input
+        const { name } = sent.messages[0].tool_calls[0].custom
+        const call = { index: 0, id: 'call_9', type: 'custom', custom: { name, input: 'x' } }
+        return flowOf({ choices: [{ index: 0, delta: { tool_calls: [call] } }] }, END)
+      },
+      NAMES,
+      true,
+    )
+    const ask = (messages: ChatInput['messages'], more: Partial<ChatInput> = {}) =>
+      wrapped({
+        input: { messages, ...more },
+        model: 'm',
+        options: {},
+        requestId: 'req_test',
+        signal: new AbortController().signal,
+        log: silent,
+      })
+    const custom = (name: string) => [{ id: 'call_1', type: 'custom', custom: { name, input: '' } }]
+    const calling = (name: string) => ({ role: 'assistant', tool_calls: custom(name) }) as const
+    const tools = [PATCH, WEATHER, { type: 'vendor:search' }]
+    const tool_choice = { type: 'custom', custom: { name: 'patch' } }
+    const messages = [calling('patch')]
+    await ask(messages, { tools, tool_choice })
+    expect(sent).toEqual({ messages, tools, tool_choice })
+    expect(sent.messages).toBe(messages)
+    await ask([calling('a.patch')])
+    expect(sent.messages[0].tool_calls[0].custom.name).toMatch(/^a_patch_[\da-f]{8}$/)
+  })
+})
