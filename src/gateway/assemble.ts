@@ -113,9 +113,9 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     )
     await loadEach(Object.entries(config.search.engines), async ([name, settings]) => {
       const createHost = () => ownHost(name, sameLimits(settings.timeout))
-      const engine = await loadSearch(name, settings, { ...origin, createHost })
+      const { engine, plugin } = await loadSearch(name, settings, { ...origin, createHost })
       const prices = compilePrices({ web_search: settings.price })
-      engines.push({ name, engine, prices, timeoutMs: settings.timeout * 1000 })
+      engines.push({ name, use: plugin.name, engine, prices, timeoutMs: settings.timeout * 1000 })
     })
     const createGuardHost = (name: string) => ownHost(name, sameLimits(GUARD_SECONDS))
     const guards = await setUpGuards(config, catalog, { ...origin, createHost: createGuardHost })

@@ -139,9 +139,10 @@ export async function loadSearch(
   name: string,
   settings: PluginSettings,
   origin: PluginSource,
-): Promise<SearchEngine> {
+): Promise<{ readonly engine: SearchEngine; readonly plugin: SearchPlugin }> {
   const path = ['search', 'engines', name]
-  return (await load<SearchPlugin>('search', path, settings, origin, name)).made
+  const { plugin, made } = await load<SearchPlugin>('search', path, settings, origin, name)
+  return { engine: made, plugin }
 }
 
 /**

@@ -3,6 +3,7 @@
  * `guard.decision`, metrics and log). Names and numbers; matched text only where the operator wants it.
  */
 import { createHmac, randomBytes } from 'node:crypto'
+import { UpstreamFailure } from '../errors/errors.ts'
 import type { GuardMetrics } from '../observe/guard-metrics.ts'
 import type { Channel, Origin, Side } from '../plugin.ts'
 import type { Block, FaultKind, GuardFault } from './verdicts.ts'
@@ -33,6 +34,8 @@ interface DecisionInit {
   readonly metrics: Pick<GuardMetrics, 'decided' | 'failed' | 'removed' | 'unscanned'>
   /** Writes to the operator's log. */
   readonly warn: (message: string) => void
+  /** A guard threw an error that is no failure of what it asked. */
+  readonly thrown: (guard: string, error: unknown) => void
   /** Tells the operator of a block; absent where the policy does not escalate. */
   readonly escalate?: ((decision: Summary) => void) | undefined
 }
@@ -169,7 +172,7 @@ export class Decision {
    * @returns whether the policy ends the choice or the call for that
    */
   failed(side: Side, guard: string, fault: GuardFault, enforced: boolean): boolean {
-    const { onError, metrics, warn } = this.#init
+    const { onError, metrics, warn, thrown } = this.#init
     const { kind, message, cause } = fault
     const ends = enforced && onError === 'block' && kind !== 'unpaid'
     if (this.#errors.length < MAX_ERRORS) this.#errors.push({ guard, kind, side })
@@ -178,6 +181,7 @@ export class Decision {
     // Our own words and the kind of error, never what a guard quotes.
     const reason = cause instanceof Error ? `${message}: ${cause.name}` : message
     warn(`guard ${guard} could not look (${kind}): ${reason}`)
+    if (kind === 'failed' && !UpstreamFailure.is(cause)) thrown(guard, cause)
     return ends
   }
 

@@ -2,7 +2,13 @@
 import { LRUCache } from 'lru-cache'
 import { createHmac, randomBytes } from 'node:crypto'
 import { UpstreamFailure } from '../errors/errors.ts'
-import { unlessAborted } from '../lifetime/scope.ts'
+import {
+  AbortScope,
+  offAbort,
+  onAbort,
+  unlessAborted,
+  type LateAnswers,
+} from '../lifetime/scope.ts'
 import type { CircuitState, GuardMetrics } from '../observe/guard-metrics.ts'
 import type { Guard, GuardContext, Origin, RuleRef, Side, TextItem } from '../plugin.ts'
 import {
@@ -30,6 +36,8 @@ interface GuardRunnerInit {
   readonly circuit: CircuitBreaker
   readonly verdicts: VerdictCache
   readonly metrics: Pick<GuardMetrics, 'asked'>
+  /** Counts answers that come too late. */
+  readonly late?: LateAnswers['metrics']
   /** How long one question to a remote guard may take, ms. */
   readonly limitsMs: Readonly<Record<Side, number>>
   /** Aborted when the answer is no longer wanted. */
@@ -126,7 +134,7 @@ export class GuardRunner {
     const { circuit, contextOf, limitsMs, metrics } = this.#init
     const started = performance.now()
     if (!circuit.admit(started)) throw new GuardFault('circuit', 'the guard fails too often')
-    const { signal, timer, clear } = this.#until(side)
+    const { signal, clear } = this.#until(side)
     const context = contextOf(signal, Date.now() + limitsMs[side])
     const question = async () => unlessAborted(signal, run(context))
     try {
@@ -137,7 +145,7 @@ export class GuardRunner {
       circuit.ended(true, performance.now())
       return answer
     } catch (error) {
-      const fault = toFault(timer.aborted ? timer.reason : error)
+      const fault = toFault(signal.reason instanceof GuardFault ? signal.reason : error)
       if (this.#init.signal.aborted) circuit.abandoned()
       else circuit.ended(isTextFault(fault), performance.now())
       throw fault
@@ -147,15 +155,22 @@ export class GuardRunner {
     }
   }
 
-  /** Signals that are aborted when a guard has taken too long; `signal` also when its answer is no longer wanted. */
-  #until(side: Side): { signal: AbortSignal; timer: AbortSignal; clear: () => void } {
-    const timer = new AbortController()
-    const timeout = setTimeout(
-      () => timer.abort(new GuardFault('timeout', 'the guard did not answer in time')),
-      this.#init.limitsMs[side],
-    )
-    const signal = AbortSignal.any([this.#init.signal, timer.signal])
-    return { signal, timer: timer.signal, clear: () => clearTimeout(timeout) }
+  /** A signal that is aborted when a guard has taken too long, and when its answer is no longer wanted. */
+  #until(side: Side): { signal: AbortSignal; clear: () => void } {
+    const { signal: wanted, limitsMs, late } = this.#init
+    // Its listeners only end waits, and throw nothing.
+    const scope = new AbortScope(() => {})
+    if (late) scope.late = { instance: this.name, metrics: late }
+    const giveUp = () => scope.abort(wanted.reason)
+    const expire = () => scope.abort(new GuardFault('timeout', 'the guard did not answer in time'))
+    const timeout = setTimeout(expire, limitsMs[side])
+    const clear = () => {
+      clearTimeout(timeout)
+      offAbort(wanted, giveUp)
+    }
+    if (wanted.aborted) giveUp()
+    else onAbort(wanted, giveUp)
+    return { signal: scope.signal, clear }
   }
 }
 

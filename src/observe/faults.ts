@@ -92,18 +92,24 @@ export class Faults {
   /**
    * Logs an error that a plugin threw in place of an answer or a failure.
    * @param use name of the plugin. @param instance its name in the configuration
+   * @param quotes whether its message may quote what a client said; it is left out then
    */
-  caught(error: unknown, use: string, instance: string): void {
+  caught(error: unknown, use: string, instance: string, quotes = false): void {
     const { log, clean } = this.#options
     const { name, message } = detailsOf(error)
     const text = clean(message).replaceAll(/\s+/g, ' ').slice(0, MESSAGE_LIMIT)
-    const line = `plugin=${instance} use=${use} error=${name}: ${text}`
+    const line = `plugin=${instance} use=${use} error=${name}${quotes ? '' : `: ${text}`}`
     if (!this.#lines.admits(line, this.#now())) return
     const frame = [...framesOf(error)].find(({ file }) => {
       const owners = this.#instancesOf(file)
       return typeof owners === 'object' && owners.has(instance)
     })
     attempt(() => log.error(frame ? `${line} at=${frame.place}` : line))
+  }
+
+  /** Logs a warning, at most ten times a minute. @param subject what such warnings have in common. @param line what is logged */
+  warn(subject: string, line: string): void {
+    if (this.#lines.admits(subject, this.#now())) attempt(() => this.#options.log.warn(line))
   }
 
   #actionFor(kind: FaultKind, origin: string): FaultAction {

@@ -114,7 +114,7 @@ export interface Runtime {
   readonly routing: Routing
   readonly holds: HoldEstimator
   readonly metrics: Metrics
-  readonly faults: Pick<Faults, 'caught'>
+  readonly faults: Pick<Faults, 'caught' | 'warn'>
   readonly loop: LoopWatch
   /** Takes the secrets of the configuration out of texts of vendors and plugins. */
   readonly mask: Mask

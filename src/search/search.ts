@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { unlessAborted } from '../lifetime/scope.ts'
 import { deepFrozen } from '../lifetime/frozen.ts'
+import type { Faults } from '../observe/faults.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import { formatPico, parsePico, priceUsage, type Pico } from '../money/money.ts'
 import type { Prices } from '../money/prices.ts'
@@ -43,6 +44,8 @@ export interface SearchRequest {
 export interface ConfiguredEngine {
   /** Name in the configuration. */
   readonly name: string
+  /** Name of the plugin. */
+  readonly use: string
   readonly engine: SearchEngine
   /** Price of one search, as `web_search`. */
   readonly prices: Prices
@@ -82,6 +85,7 @@ const TRANSIENT = new Set(['upstream_rate', 'overloaded', 'upstream_error'])
 interface SearchContext {
   readonly metrics: Metrics
   readonly log: ConsolaInstance
+  readonly faults: Pick<Faults, 'caught' | 'warn'>
 }
 
 /** The search engines of one configuration. */
@@ -146,8 +150,8 @@ export class Search {
     query: SearchQuery,
     abort: AbortController,
   ): Promise<SearchResponse> {
-    const { name } = engine
-    const { metrics, log } = this.#context
+    const { name, use } = engine
+    const { metrics, faults } = this.#context
     const started = performance.now()
     const report = (outcome: string) => {
       const seconds = (performance.now() - started) / 1000
@@ -163,7 +167,9 @@ export class Search {
       if (aborted && !UpstreamFailure.is(cause)) throw cause
       const failure = UpstreamFailure.is(cause) ? cause.failure : 'upstream_error'
       report(failure)
-      log.warn(`search engine ${name} failed: ${failure} (${reasonOf(cause)})`)
+      const line = `search engine ${name} failed: ${failure} (${reasonOf(cause)})`
+      if (UpstreamFailure.is(cause)) faults.warn(line, line)
+      else faults.caught(cause, use, name, true)
       throw failure === 'timeout'
         ? new UpstreamFailure('timeout', 'The web search did not answer in time.')
         : new UpstreamFailure('upstream_error', 'The web search failed.')

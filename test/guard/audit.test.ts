@@ -33,6 +33,7 @@ describe('what is written down of a call', () => {
       unenforced: [],
       metrics: new GuardMetrics(),
       warn: () => {},
+      thrown: () => {},
     })
     const observer = decision.observer('input', false, 'withheld')
     const find = (rule: 'deny:code' | 'deny:math') =>

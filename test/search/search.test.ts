@@ -1,6 +1,7 @@
 import { createConsola } from 'consola'
 import { describe, expect, it } from 'vitest'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
+import { Faults } from '../../src/observe/faults.ts'
 import { Metrics } from '../../src/observe/metrics.ts'
 import { compilePrices } from '../../src/money/prices.ts'
 import type { SearchResponse, SearchQuery, SearchEngine } from '../../src/plugin.ts'
@@ -43,11 +44,13 @@ function scene(
   const reporters = [{ log: ({ args }: { args: unknown[] }) => void logged.push(args.join(' ')) }]
   const log = createConsola({ level: 4, reporters, throttle: 0 })
   const metrics = new Metrics()
+  const [free, paid] = ['0', '0.005'].map((price) => compilePrices({ web_search: price }))
   const engines = [
-    { name: 'other', engine: other, prices: compilePrices({ web_search: '0' }), timeoutMs },
-    { name: 'first', engine, prices: compilePrices({ web_search: '0.005' }), timeoutMs },
+    { name: 'other', use: 'test', engine: other, prices: free!, timeoutMs },
+    { name: 'first', use: 'test', engine, prices: paid!, timeoutMs },
   ]
-  const search = new Search(engines, 'first', { metrics, log })
+  const faults = new Faults({ log, metrics, clean: (text) => text })
+  const search = new Search(engines, 'first', { metrics, log, faults })
   const ask = (wish: Partial<SearchRequest> = {}, branch = new AbortController()) =>
     search.find({ ...WISH, ...wish }, branch)
   return { search, queries, logged, metrics, ask }
@@ -68,7 +71,8 @@ describe('an engine', () => {
     for (const engine of [undefined, null, 'native', '__proto__', 'constructor', 5, { a: 1 }]) {
       expect(nameFor(engine)).toBe('first')
     }
-    const context = { metrics: new Metrics(), log: createConsola() }
+    const [metrics, log] = [new Metrics(), createConsola()]
+    const context = { metrics, log, faults: new Faults({ log, metrics, clean: String }) }
     const alone = new Search([search.engineFor({ ...WISH, engine: 'other' })], undefined, context)
     expect(alone.engineFor(WISH).name).toBe('other')
   })

@@ -67,6 +67,8 @@ function costsTooMuch({ held }: Call, search: Search, wanted: SearchRequest): bo
 /** Undefined when the search failed and the operator ignores that. */
 async function find(call: Call, search: Search, wanted: SearchRequest) {
   const scope = call.abortScope()
+  const { metrics } = call.runtime
+  scope.late = { instance: search.engineFor(wanted).name, metrics }
   try {
     return await search.find(wanted, scope)
   } catch (error) {

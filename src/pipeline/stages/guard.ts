@@ -63,7 +63,12 @@ class CallGuard implements ResultFilter {
       elapsedMs: () => call.elapsedMs,
       unenforced: plan.unenforced,
       metrics: runtime.metrics.guard,
-      warn: (message) => runtime.log.warn(`${id}: ${message}`),
+      warn: (message) => runtime.faults.warn(message, `${id}: ${message}`),
+      thrown(name, error) {
+        if (call.aborted) return
+        const { plugin = name } = runtime.guards.all.find((one) => one.name === name) ?? {}
+        runtime.faults.caught(error, plugin, name, true)
+      },
       escalate: policy.escalate.enabled ? (decision) => this.#escalate(decision) : undefined,
     })
     this.#input = adapter.inputTexts(request.input, knownRefusals(policy))
