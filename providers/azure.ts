@@ -10,22 +10,33 @@ import type { Quirks } from './openai-compatible/quirks.ts'
 import { AS_MAX_TOKENS, OPEN_WEIGHTS, quirksOf, WITH_USAGE } from './openai-compatible/rows.ts'
 import { effortLevels } from './openai-compatible/reasoning.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
+import { entraLogin, entraOption } from './shared/cloud/entra.ts'
+import { withLogin } from './shared/cloud/login.ts'
 import { joinUrl } from './shared/http.ts'
 import { apiKey, baseURL, headersOption } from './shared/options.ts'
 
 /** Versions are dates; the newest ones are words. */
 const apiVersion = v.pipe(v.string(), v.regex(/^[\w-]+$/, 'a version such as "2024-10-21"'))
 
-const options = v.strictObject({
+const members = v.strictObject({
   headers: headersOption,
   /** Address of the resource: `https://<resource>.openai.azure.com`, or with `services.ai` in place of `openai`. */
   baseURL,
-  /** Omit it to send a Microsoft Entra token as `headers.authorization`. */
   apiKey: v.optional(apiKey),
+  /** In place of a key, the gateway logs in with Microsoft Entra. */
+  entra: v.optional(entraOption),
   /** The API: `v1`; `deployments`, with a version; or `models` for models of other makers, with a version. */
   surface: v.optional(v.picklist(['v1', 'deployments', 'models']), 'v1'),
   apiVersion: v.optional(apiVersion),
 })
+
+const options = v.pipe(
+  members,
+  v.check(
+    ({ apiKey, entra }) => apiKey === undefined || entra === undefined,
+    'either "apiKey" or "entra", which logs in by itself',
+  ),
+)
 
 const deploymentOptions = v.strictObject({
   ...deploymentMembers,
@@ -46,7 +57,7 @@ const withoutResponses = v.strictObject({
 })
 type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
 
-type Surface = v.InferOutput<typeof options>['surface']
+type Surface = v.InferOutput<typeof members>['surface']
 
 /** Marks reasoning of models at Azure. */
 const FORMAT = 'azure-openai-responses-v1'
@@ -62,10 +73,13 @@ export default defineProvider({
   name: 'azure',
   options,
   deploymentOptions,
-  setup({ baseURL: base, apiKey, surface, apiVersion = VERSIONS[surface], headers }, host) {
+  setup(given, plain) {
+    const { baseURL: url, apiKey, entra, surface, apiVersion = VERSIONS[surface] } = given
+    const login = entra && entraLogin(plain, entra, scopeOf(url))
+    const host = login ? withLogin(plain, login) : plain
     // The Azure portal shows addresses with and without this path.
-    const resource = base.replace(/\/openai(\/v1)?\/?$/, '')
-    const sent = jsonHeaders(apiKey ? { 'api-key': apiKey } : {}, headers)
+    const resource = url.replace(/\/openai(\/v1)?\/?$/, '')
+    const sent = jsonHeaders(apiKey ? { 'api-key': apiKey } : {}, given.headers)
     const quirks = quirksAt(surface, apiVersion)
     const target = (path: string, model: string, { apiVersion: own }: DeploymentOptions) => ({
       url: joinUrl(resource, pathOf(surface, path, model, own ?? apiVersion)),
@@ -78,19 +92,24 @@ export default defineProvider({
       (model, own) => ({ ...target('responses', model, own), format: FORMAT }),
       surface === 'v1',
     )
-    if (surface === 'models') return { chat, deploymentOptions: withoutResponses }
+    const base = { ...login?.members, chat }
+    if (surface === 'models') return { ...base, deploymentOptions: withoutResponses }
     const images = createImages<DeploymentOptions>(host, (path, model, own) =>
       target(`images/${path}`, model, own),
     )
     const audio = createAudio<DeploymentOptions>(host, (path, model, own) =>
       target(`audio/${path}`, model, own),
     )
-    const media = { ...images, ...audio }
-    return surface === 'v1'
-      ? { chat, ...media }
-      : { chat, ...media, deploymentOptions: withoutResponses }
+    const all = { ...base, ...images, ...audio }
+    return surface === 'v1' ? all : { ...all, deploymentOptions: withoutResponses }
   },
 })
+
+/** Resources for models of other makers have tokens of their own. */
+function scopeOf(base: string): string {
+  const own = new URL(base).hostname.endsWith('.services.ai.azure.com')
+  return own ? 'https://ai.azure.com/.default' : 'https://cognitiveservices.azure.com/.default'
+}
 
 function pathOf(
   surface: Surface,

@@ -61,7 +61,7 @@ export function resolveEnvironment(
     if (!variable.startsWith(OVERRIDE) || text === undefined) continue
     value = override(value, schema, { variable, text, resolved })
   }
-  return { ...resolved, value: substitute(value, [schema], [], { environment, resolved }) }
+  return { ...resolved, value: substitute(value, [], { schema, environment, resolved }) }
 }
 
 interface Override {
@@ -100,21 +100,17 @@ function override(root: unknown, schema: GenericSchema, { variable, text, resolv
 }
 
 interface Substitution {
+  readonly schema: GenericSchema
   readonly environment: Environment
   readonly resolved: Omit<Resolved, 'value'>
 }
 
-function substitute(
-  value: unknown,
-  schemas: GenericSchema[],
-  path: readonly string[],
-  context: Substitution,
-): unknown {
+/** @param path where the value is; the same list for all of them, which grows and shrinks */
+function substitute(value: unknown, path: string[], context: Substitution): unknown {
   const { overrides, issues } = context.resolved
-  const dotted = path.join('.')
   // References in an override are not replaced: the shell can insert variables.
-  if (overrides.has(dotted)) return value
-  if (typeof value === 'string') return fill(value, schemas, dotted, context)
+  if (overrides.size > 0 && overrides.has(path.join('.'))) return value
+  if (typeof value === 'string') return value.includes('${') ? fill(value, path, context) : value
   if (!isContainer(value)) return value
   if (path.length > MAX_DEPTH) {
     issues.push({
@@ -123,22 +119,23 @@ function substitute(
     })
     return undefined
   }
-  const inside = (key: string, member: unknown) =>
-    substitute(member, below(schemas, key), [...path, key], context)
-  if (Array.isArray(value)) return value.map((item, index) => inside(String(index), item))
-  return Object.fromEntries(
-    Object.entries(value).map(([key, member]) => [key, inside(key, member)]),
-  )
+  // Most lists and objects stay as they are, and most configurations of thousands of models have few references.
+  let copy: Record<string, unknown> | unknown[] | undefined
+  for (const key of Object.keys(value)) {
+    const member = (value as Record<string, unknown>)[key]
+    path.push(key)
+    const substituted = substitute(member, path, context)
+    path.pop()
+    if (substituted === member) continue
+    copy ??= Array.isArray(value) ? [...value] : { ...value }
+    ;(copy as Record<string, unknown>)[key] = substituted
+  }
+  return copy ?? value
 }
 
-function fill(
-  text: string,
-  schemas: GenericSchema[],
-  path: string,
-  context: Substitution,
-): unknown {
-  if (!text.includes('${')) return text
-  const { environment, resolved } = context
+function fill(text: string, keys: readonly string[], context: Substitution): unknown {
+  const { schema, environment, resolved } = context
+  const path = keys.join('.')
   const filled = text.replace(REFERENCE, (reference: string, name?: string, fallback?: string) => {
     if (reference === '$${') return '${'
     if (name === undefined) {
@@ -157,7 +154,8 @@ function fill(
     resolved.issues.push({ path, message: `environment variable ${name} is not set` })
     return ''
   })
-  return WHOLE_REFERENCE.test(text) ? typed(filled, schemas, false) : filled
+  if (!WHOLE_REFERENCE.test(text)) return filled
+  return typed(filled, keys.reduce<GenericSchema[]>(below, [schema]), false)
 }
 
 /** A text of the environment in the type that the schema accepts. @param preferJson which reading wins if both are valid */

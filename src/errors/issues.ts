@@ -50,11 +50,28 @@ export function redact(text: string, source: Source): string {
 
 /** The secrets among the given settings, by their names and by where they come from. */
 export function secretsIn({ path, value, secrets }: Source): string[] {
-  if (typeof value === 'string') return value !== '' && isSecret(path, secrets) ? [value] : []
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([key, member]) =>
-    secretsIn({ path: [...path, key], value: member, ...(secrets && { secrets }) }),
-  )
+  const found: string[] = []
+  collect([...path], value, secrets, found)
+  return found
+}
+
+/** @param path where the value is; the same list for all of them, which grows and shrinks */
+function collect(
+  path: string[],
+  value: unknown,
+  secrets: ReadonlySet<string> | undefined,
+  found: string[],
+): void {
+  if (typeof value === 'string') {
+    if (value !== '' && isSecret(path, secrets)) found.push(value)
+    return
+  }
+  if (typeof value !== 'object' || value === null) return
+  for (const key of Object.keys(value)) {
+    path.push(key)
+    collect(path, (value as Record<string, unknown>)[key], secrets, found)
+    path.pop()
+  }
 }
 
 /** Whether a setting of this name holds a secret. */
@@ -184,7 +201,8 @@ function toIssue({ path }: Source, keys: Path, message: string): ConfigIssue {
 
 function isSecret(path: Path, secrets: ReadonlySet<string> | undefined): boolean {
   if (namesSecret(path.at(-1) ?? '')) return true
-  return secrets?.has(path.join('.')) ?? true
+  if (!secrets) return true
+  return secrets.size > 0 && secrets.has(path.join('.'))
 }
 
 function isValibotIssue(issue: SchemaIssue | BaseIssue<unknown>): issue is BaseIssue<unknown> {

@@ -20,7 +20,7 @@ export class GuardMetrics {
   /** Circuit breakers of the guards in use, by guard and origin. */
   circuits: ReadonlyMap<string, { readonly state: CircuitState }> = new Map()
   readonly #decisions = counter(
-    'gateway_guard_decisions_total',
+    'sluicegate_guard_decisions_total',
     'Findings of guards by rule, and guarded calls that passed.',
     'side',
     'rule',
@@ -28,47 +28,47 @@ export class GuardMetrics {
     'outcome',
   )
   readonly #errors = counter(
-    'gateway_guard_errors_total',
+    'sluicegate_guard_errors_total',
     'Guards that failed to give a verdict.',
     'guard',
     'kind',
     'on_error',
   )
   readonly #removed = counter(
-    'gateway_guard_fields_removed_total',
+    'sluicegate_guard_fields_removed_total',
     'Fields left out of answers because no guard can read them.',
     'field',
   )
   readonly #ignored = counter(
-    'gateway_guard_policy_ignored_total',
+    'sluicegate_guard_policy_ignored_total',
     "Members of request policies that were ignored because they loosen the key's policy.",
     'member',
   )
   readonly #unscanned = counter(
-    'gateway_guard_unscanned_total',
+    'sluicegate_guard_unscanned_total',
     'Media that no guard can read.',
     'kind',
   )
   readonly #asked = counter(
-    'gateway_guard_judge_calls_total',
+    'sluicegate_guard_judge_calls_total',
     'Requests of guards to models.',
     'result',
   )
   readonly #latency = new Histogram(LATENCY_BOUNDS, {
-    name: 'gateway_guard_latency_seconds',
+    name: 'sluicegate_guard_latency_seconds',
     help: 'Requests to remote guards.',
     labels: ['guard', 'side'],
   })
   readonly #retained = new Histogram(RETAINED_BOUNDS, {
-    name: 'gateway_guard_hold_chars',
+    name: 'sluicegate_guard_hold_chars',
     help: 'Largest amount of text retained of one answer, in characters.',
   })
   readonly #stall = new Histogram(STALL_BOUNDS, {
-    name: 'gateway_guard_stall_seconds',
+    name: 'sluicegate_guard_stall_seconds',
     help: 'Time that clients waited only for guards.',
   })
   readonly #cost = new Amounts({
-    name: 'gateway_guard_cost_usd_total',
+    name: 'sluicegate_guard_cost_usd_total',
     help: 'Cost of the requests of guards to models, in USD.',
     labels: ['payer'],
   })
@@ -127,7 +127,7 @@ export class GuardMetrics {
   lines(): string[] {
     const circuits = new Counter(
       {
-        name: 'gateway_guard_circuit_state',
+        name: 'sluicegate_guard_circuit_state',
         help: 'Circuit breakers: 0 closed, 1 half-open, 2 open.',
         labels: ['guard', 'origin'],
       },

@@ -30,96 +30,96 @@ export class Metrics {
   readonly guard = new GuardMetrics()
   #running = 0
   readonly #requests = new Counter({
-    name: 'gateway_requests_total',
+    name: 'sluicegate_requests_total',
     help: 'Calls that have ended.',
     labels: ['endpoint', 'model', 'outcome', 'code'],
     limit: 5000,
     open: ['model', 'code'],
   })
   readonly #durations = new Histogram(REQUEST_BOUNDS, {
-    name: 'gateway_request_duration_seconds',
+    name: 'sluicegate_request_duration_seconds',
     help: 'From the arrival of a call to its last byte.',
     labels: ['endpoint', 'outcome'],
   })
   readonly #cost = new Amounts({
-    name: 'gateway_cost_usd_total',
+    name: 'sluicegate_cost_usd_total',
     help: 'What calls were charged, in USD, exact.',
     labels: ['endpoint', 'model'],
   })
   readonly #tokens = new Counter({
-    name: 'gateway_tokens_total',
+    name: 'sluicegate_tokens_total',
     help: 'Tokens consumed.',
     labels: ['endpoint', 'model', 'kind'],
   })
   readonly #entries = new Counter({
-    name: 'gateway_entries_total',
+    name: 'sluicegate_entries_total',
     help: 'Admissions: key, rate, concurrency.',
     labels: ['result'],
   })
   readonly #holds = new Counter({
-    name: 'gateway_holds_total',
+    name: 'sluicegate_holds_total',
     help: 'Holds: free tier, caps, balance.',
     labels: ['result'],
   })
   readonly #raises = new Counter({
-    name: 'gateway_hold_raises_total',
+    name: 'sluicegate_hold_raises_total',
     help: 'Holds that grew with the answer, where little money was left.',
   })
   readonly #bodies = new Counter({
-    name: 'gateway_bodies_refused_total',
+    name: 'sluicegate_bodies_refused_total',
     help: 'Request bodies refused for lack of memory.',
     labels: ['why'],
   })
   readonly #settlements = new Histogram(SETTLE_BOUNDS, {
-    name: 'gateway_settlement_duration_seconds',
+    name: 'sluicegate_settlement_duration_seconds',
     help: 'From a charge to the moment it was durable.',
   })
   readonly #deferred = new Counter({
-    name: 'gateway_settlements_deferred_total',
+    name: 'sluicegate_settlements_deferred_total',
     help: 'Charges that were not durable in time; the ledger goes on trying.',
   })
   readonly #waived = new Counter({
-    name: 'gateway_settlements_waived_total',
+    name: 'sluicegate_settlements_waived_total',
     help: 'Deferred charges that cost nothing, because the answer was not sent.',
   })
   readonly #estimated = new Counter({
-    name: 'gateway_usage_estimated_total',
+    name: 'sluicegate_usage_estimated_total',
     help: 'Answers charged by estimate.',
     labels: ['provider', 'reason'],
   })
   readonly #suspicious = new Counter({
-    name: 'gateway_usage_suspicious_total',
+    name: 'sluicegate_usage_suspicious_total',
     help: 'Answers whose usage is higher than anything explains; charged as reported.',
     labels: ['provider'],
   })
   readonly #absurd = new Counter({
-    name: 'gateway_usage_absurd_total',
+    name: 'sluicegate_usage_absurd_total',
     help: 'Answers whose usage is impossible; the vendor has failed.',
     labels: ['provider'],
   })
   readonly #upstream = new Histogram(REQUEST_BOUNDS, {
-    name: 'gateway_upstream_duration_seconds',
+    name: 'sluicegate_upstream_duration_seconds',
     help: 'Requests to vendors, up to the first part of the answer.',
     labels: ['provider', 'outcome'],
   })
   readonly #searches = new Histogram(REQUEST_BOUNDS, {
-    name: 'gateway_search_duration_seconds',
+    name: 'sluicegate_search_duration_seconds',
     help: 'Web searches with their retries.',
     labels: ['engine', 'outcome'],
   })
 
   readonly #dropped = new Counter({
-    name: 'gateway_search_results_dropped_total',
+    name: 'sluicegate_search_results_dropped_total',
     help: 'Results of search engines without text or without an address that can be shown.',
     labels: ['engine'],
   })
   readonly #late = new Counter({
-    name: 'gateway_plugin_late_total',
+    name: 'sluicegate_plugin_late_total',
     help: 'Answers of plugins that came when nothing waited for them any more.',
     labels: ['plugin'],
   })
   readonly #faults = new Counter({
-    name: 'gateway_faults_total',
+    name: 'sluicegate_faults_total',
     help: 'Errors that no call received.',
     labels: ['kind', 'origin'],
   })
@@ -216,7 +216,7 @@ export class Metrics {
   /** All metrics as Prometheus text, with `gauges` at the end. */
   text(gauges: readonly Gauge[] = []): string {
     const running = {
-      name: 'gateway_requests_running',
+      name: 'sluicegate_requests_running',
       help: 'Calls in progress.',
       value: this.#running,
     }

@@ -59,7 +59,7 @@ describe('errors of a plugin that no call receives', () => {
     expect(said()).not.toContain('sk-live-0123456789')
 
     const metrics = (await send(`${url}/metrics`, 'GET', undefined, authorized)).text
-    const count = (kind: string) => `gateway_faults_total{kind="${kind}",origin="plugin:stray"}`
+    const count = (kind: string) => `sluicegate_faults_total{kind="${kind}",origin="plugin:stray"}`
     expect(metrics).toContain(`${count('uncaughtException')} 5\n`)
     expect(metrics).toContain(`${count('unhandledRejection')} 2\n`)
     const { data } = (await send(`${url}/admin/models`, 'GET', undefined, authorized)).json

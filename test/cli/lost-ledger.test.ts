@@ -1,4 +1,5 @@
 /** A gateway as a process whose ledger is taken away or damaged while it streams. */
+import { existsSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -50,23 +51,48 @@ describe('a ledger that is removed under load', () => {
   })
 })
 
-/** Ends the thread of the ledger on SIGUSR2. */
-const KILLER = [
+/** Ends the thread of the ledger on SIGUSR2. @param once whether others may take its place */
+const killer = (once: boolean) => [
   '--import',
   `data:text/javascript,${encodeURIComponent(`
   import { Worker } from 'node:worker_threads'
-  const { postMessage } = Worker.prototype
+  const { postMessage, on } = Worker.prototype
   let ledger
+  let ended = false
+  Worker.prototype.on = function (...args) {
+    if (ended && !${once}) this.terminate()
+    return on.apply(this, args)
+  }
   Worker.prototype.postMessage = function (message) {
     ledger = this
     postMessage.call(this, message)
   }
-  process.on('SIGUSR2', () => ledger.terminate())`)}`,
+  process.on('SIGUSR2', () => {
+    ended = true
+    ledger.terminate()
+  })`)}`,
 ]
 
 describe('a ledger whose thread ends', () => {
+  it('has another one, and disturbs no stream', async () => {
+    const config = configOf('', { paceMs: 50 })
+    const { url, cwd, child, ended, said } = await serveWith(config, {}, killer(true))
+    const streams = await startStreams(url)
+    child.kill('SIGUSR2')
+    const cost = await complete(streams)
+    expect(said()).toContain('the ledger has a thread again')
+    expect((await post(url, { model: 'mock/echo' })).status).toBe(200)
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({ code: 0 })
+    const again = await serveWith('', { cwd })
+    expect(await spentAt(again.url)).toBeGreaterThan(cost)
+    expect(existsSync(join(cwd, 'data/rescue.jsonl'))).toBe(false)
+    again.child.kill('SIGTERM')
+    expect(await again.ended).toMatchObject({ code: 0 })
+  })
+
   it('ends an idle process with 70, and the next start is clean', async () => {
-    const { url, cwd, child, ended, said } = await serveWith(configOf(), {}, KILLER)
+    const { url, cwd, child, ended, said } = await serveWith(configOf(), {}, killer(false))
     const cost = await complete(await startStreams(url, 2))
     child.kill('SIGUSR2')
     const { code, err } = await ended
@@ -80,7 +106,11 @@ describe('a ledger whose thread ends', () => {
   })
 
   it('lets 20 streams end, whose costs can be imported, and ends the process with 74', async () => {
-    const { url, cwd, child, ended } = await serveWith(configOf('', { paceMs: 50 }), {}, KILLER)
+    const { url, cwd, child, ended } = await serveWith(
+      configOf('', { paceMs: 50 }),
+      {},
+      killer(false),
+    )
     const streams = await startStreams(url)
     child.kill('SIGUSR2')
     const cost = await complete(streams)

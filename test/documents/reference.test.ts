@@ -185,7 +185,7 @@ describe('other tables', () => {
   })
 
   it('docs/operations.md has every metric, and no other', () => {
-    const names = (text: string) => new Set(text.match(/\bgateway_[a-z_]+/g))
+    const names = (text: string) => new Set(text.match(/\bsluicegate_[a-z_]+/g))
     const made = new Set(
       ['src/observe', 'src/server'].flatMap(sourceTexts).flatMap((text) => [...names(text)]),
     )

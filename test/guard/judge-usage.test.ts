@@ -72,7 +72,7 @@ it('a judge whose vendor reports the impossible has failed, costs nothing, and l
   expect(guard.degraded).toEqual(['judge'])
   expect(row.reported).toMatchObject({ 'vendor/judge': { completionTokens: { reported: 1e12 } } })
   expect(g.t.gateway.runtime.metrics.text()).toMatch(
-    /gateway_usage_absurd_total\{provider="vendor"\} [12]\n/,
+    /sluicegate_usage_absurd_total\{provider="vendor"\} [12]\n/,
   )
   expect(g.t.logged.join('\n')).toMatch(/vendor\/judge reported absurd usage: completionTokens/)
 })

@@ -73,7 +73,7 @@ describe('monitor mode', () => {
     g.vendor.answer(wholeOf({ content: forbidden }))
     await g.ask({ ...RULES, guard: { mode: 'monitor' } })
     expect(g.t.gateway.runtime.metrics.text()).toContain(
-      'gateway_guard_decisions_total{side="output",rule="bannedPatterns",mode="monitor",outcome="seen"} 1',
+      'sluicegate_guard_decisions_total{side="output",rule="bannedPatterns",mode="monitor",outcome="seen"} 1',
     )
   })
 

@@ -245,10 +245,10 @@ describe('a guard that is down', () => {
     expect((await g.ask(DENY)).json.guard.outcome).toBe('error')
     expect(server.requests).toHaveLength(asked)
     expect(g.t.gateway.runtime.metrics.text()).toContain(
-      'gateway_guard_circuit_state{guard="remote",origin="key"} 2',
+      'sluicegate_guard_circuit_state{guard="remote",origin="key"} 2',
     )
     expect(g.t.gateway.runtime.metrics.text()).toMatch(
-      /gateway_guard_errors_total\{guard="remote",kind="timeout",on_error="block"\} 10/,
+      /sluicegate_guard_errors_total\{guard="remote",kind="timeout",on_error="block"\} 10/,
     )
   })
 
@@ -400,7 +400,7 @@ describe('a guard that asks a model', () => {
     const { json } = await g.ask(policy)
     expect(json.usage.cost).toBe(0.00008)
     expect(g.t.gateway.runtime.metrics.text()).toContain(
-      'gateway_guard_cost_usd_total{payer="operator"} 0.00008',
+      'sluicegate_guard_cost_usd_total{payer="operator"} 0.00008',
     )
   })
 

@@ -131,7 +131,7 @@ describe.each(Object.keys(DRIVERS))('an absurd usage, state in %s', (driver) => 
       }
     }
     const metrics = (await t.ask('GET', '/metrics', { key: TOKEN })).text
-    expect(metrics).toContain(`gateway_usage_absurd_total{provider="vendor"} ${absurd}\n`)
+    expect(metrics).toContain(`sluicegate_usage_absurd_total{provider="vendor"} ${absurd}\n`)
     expect(absurd).toBeGreaterThanOrEqual(5)
     expect(await t.balance()).toBe(100_000_000_000_000n - booked)
     expect(await ledger.verify()).toEqual([])

@@ -125,7 +125,7 @@ describe('images, pages and seconds above their bounds', () => {
   const asked = (name: string) => REQUESTS.find((one) => one.name === name)!
   const absurd = () => {
     const text = t.gateway.runtime.metrics.text()
-    return Number(/gateway_usage_absurd_total\{provider="every"\} (\d+)/.exec(text)?.[1] ?? 0)
+    return Number(/sluicegate_usage_absurd_total\{provider="every"\} (\d+)/.exec(text)?.[1] ?? 0)
   }
   const tokens = { promptTokens: 9, completionTokens: 9 }
 

@@ -15,9 +15,8 @@ function samples(text: string): Map<string, string> {
   const found = new Map<string, string>()
   for (const line of text.split('\n')) {
     if (!line || line.startsWith('#')) continue
-    const match = /^(gateway_[a-z_]+(?:\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+\})?) (\S+)$/.exec(
-      line,
-    )
+    const match =
+      /^(sluicegate_[a-z_]+(?:\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+\})?) (\S+)$/.exec(line)
     expect(match, `not a sample line: ${line}`).not.toBeNull()
     expect(found.has(match![1]!), `given twice: ${line}`).toBe(false)
     found.set(match![1]!, match![2]!)
@@ -38,9 +37,9 @@ describe('the registry', () => {
     }
     const read = samples(metrics.text())
     const labels = 'endpoint="/v1/chat/completions",model="acme/swift"'
-    expect(read.get(`gateway_requests_total{${labels},outcome="completed",code=""}`)).toBe('2')
+    expect(read.get(`sluicegate_requests_total{${labels},outcome="completed",code=""}`)).toBe('2')
     expect(
-      read.get(`gateway_requests_total{${labels},outcome="failed",code="upstream_error"}`),
+      read.get(`sluicegate_requests_total{${labels},outcome="failed",code="upstream_error"}`),
     ).toBe('1')
   })
 
@@ -48,9 +47,9 @@ describe('the registry', () => {
     const metrics = new Metrics()
     metrics.requestStarted()
     metrics.requestStarted()
-    expect(samples(metrics.text()).get('gateway_requests_running')).toBe('2')
+    expect(samples(metrics.text()).get('sluicegate_requests_running')).toBe('2')
     metrics.requestEnded(chat)
-    expect(samples(metrics.text()).get('gateway_requests_running')).toBe('1')
+    expect(samples(metrics.text()).get('sluicegate_requests_running')).toBe('1')
     expect(metrics.running).toBe(1)
   })
 
@@ -60,8 +59,8 @@ describe('the registry', () => {
     metrics.requestEnded({ ...chat, outcome: 'cancelled', promptTokens: 5 })
     const read = samples(metrics.text())
     const labels = 'endpoint="/v1/chat/completions",model="acme/swift"'
-    expect(read.get(`gateway_tokens_total{${labels},kind="prompt"}`)).toBe('17')
-    expect(read.get(`gateway_tokens_total{${labels},kind="completion"}`)).toBe('3')
+    expect(read.get(`sluicegate_tokens_total{${labels},kind="prompt"}`)).toBe('17')
+    expect(read.get(`sluicegate_tokens_total{${labels},kind="completion"}`)).toBe('3')
   })
 
   it('counts durations in cumulative buckets', () => {
@@ -70,13 +69,15 @@ describe('the registry', () => {
     const read = samples(metrics.text())
     const labels = 'endpoint="/v1/chat/completions",outcome="completed"'
     const bucket = (le: string) =>
-      read.get(`gateway_request_duration_seconds_bucket{${labels},le="${le}"}`)
+      read.get(`sluicegate_request_duration_seconds_bucket{${labels},le="${le}"}`)
     expect(bucket('0.05')).toBe('1')
     expect(bucket('0.1')).toBe('2')
     expect(bucket('3600')).toBe('2')
     expect(bucket('+Inf')).toBe('3')
-    expect(read.get(`gateway_request_duration_seconds_count{${labels}}`)).toBe('3')
-    expect(Number(read.get(`gateway_request_duration_seconds_sum{${labels}}`))).toBeCloseTo(4000.12)
+    expect(read.get(`sluicegate_request_duration_seconds_count{${labels}}`)).toBe('3')
+    expect(Number(read.get(`sluicegate_request_duration_seconds_sum{${labels}}`))).toBeCloseTo(
+      4000.12,
+    )
   })
 
   it('counts admissions, settlements and upstream requests', () => {
@@ -90,27 +91,27 @@ describe('the registry', () => {
     metrics.waived()
     metrics.upstream('mock', 'timeout', 7)
     const read = samples(metrics.text())
-    expect(read.get('gateway_entries_total{result="rpm"}')).toBe('2')
-    expect(read.get('gateway_entries_total{result="ok"}')).toBe('1')
-    expect(read.get('gateway_holds_total{result="credits"}')).toBe('1')
-    expect(read.get('gateway_settlement_duration_seconds_count')).toBe('1')
-    expect(read.get('gateway_settlements_deferred_total')).toBe('1')
-    expect(read.get('gateway_settlements_waived_total')).toBe('1')
-    expect(read.get('gateway_settlement_duration_seconds_bucket{le="0.0025"}')).toBe('0')
-    expect(read.get('gateway_settlement_duration_seconds_bucket{le="0.005"}')).toBe('1')
+    expect(read.get('sluicegate_entries_total{result="rpm"}')).toBe('2')
+    expect(read.get('sluicegate_entries_total{result="ok"}')).toBe('1')
+    expect(read.get('sluicegate_holds_total{result="credits"}')).toBe('1')
+    expect(read.get('sluicegate_settlement_duration_seconds_count')).toBe('1')
+    expect(read.get('sluicegate_settlements_deferred_total')).toBe('1')
+    expect(read.get('sluicegate_settlements_waived_total')).toBe('1')
+    expect(read.get('sluicegate_settlement_duration_seconds_bucket{le="0.0025"}')).toBe('0')
+    expect(read.get('sluicegate_settlement_duration_seconds_bucket{le="0.005"}')).toBe('1')
     expect(
-      read.get('gateway_upstream_duration_seconds_count{provider="mock",outcome="timeout"}'),
+      read.get('sluicegate_upstream_duration_seconds_count{provider="mock",outcome="timeout"}'),
     ).toBe('1')
   })
 
   it('appends the given gauges', () => {
     const text = new Metrics().text([
-      { name: 'gateway_outbox_entries', help: 'Waiting.', value: 4 },
+      { name: 'sluicegate_outbox_entries', help: 'Waiting.', value: 4 },
     ])
     expect(text).toContain(
-      '# HELP gateway_outbox_entries Waiting.\n# TYPE gateway_outbox_entries gauge\n',
+      '# HELP sluicegate_outbox_entries Waiting.\n# TYPE sluicegate_outbox_entries gauge\n',
     )
-    expect(samples(text).get('gateway_outbox_entries')).toBe('4')
+    expect(samples(text).get('sluicegate_outbox_entries')).toBe('4')
   })
 
   it('escapes characters that would break a label', () => {
@@ -118,7 +119,7 @@ describe('the registry', () => {
     metrics.requestEnded({ ...chat, model: 'a"b\\c\nd' })
     expect(
       samples(metrics.text()).get(
-        'gateway_requests_total{endpoint="/v1/chat/completions",model="a\\"b\\\\c\\nd",outcome="completed",code=""}',
+        'sluicegate_requests_total{endpoint="/v1/chat/completions",model="a\\"b\\\\c\\nd",outcome="completed",code=""}',
       ),
     ).toBe('1')
   })
@@ -128,7 +129,7 @@ describe('the registry', () => {
     for (let i = 0; i < 6000; i++)
       metrics.requestEnded({ ...chat, outcome: 'failed', code: `e${i}` })
     const counts = [...samples(metrics.text())].filter(([name]) =>
-      name.startsWith('gateway_requests_total'),
+      name.startsWith('sluicegate_requests_total'),
     )
     expect(counts.length).toBe(5001)
     expect(counts.reduce((sum, [, value]) => sum + Number(value), 0)).toBe(6000)
@@ -141,7 +142,7 @@ describe('the registry', () => {
         const metrics = new Metrics()
         for (const cost of costs) metrics.requestEnded({ ...chat, cost })
         const sum = samples(metrics.text()).get(
-          'gateway_cost_usd_total{endpoint="/v1/chat/completions",model="acme/swift"}',
+          'sluicegate_cost_usd_total{endpoint="/v1/chat/completions",model="acme/swift"}',
         )!
         expect(parsePico(sum)).toBe(costs.reduce((a, b) => a + b, 0n))
         expect(sum).toBe(formatPico(parsePico(sum)))

@@ -243,7 +243,7 @@ describe('the text for the model', () => {
     expect(answer.json.usage.server_tool_use_details).toEqual({ web_search_requests: 0 })
     expect(answer.json.usage.cost_details.web_search_cost ?? 0).toBe(0)
     expect(g.t.gateway.runtime.metrics.text()).toMatch(
-      /gateway_search_results_dropped_total\{engine="\w+"\} 2/,
+      /sluicegate_search_results_dropped_total\{engine="\w+"\} 2/,
     )
   })
 })

@@ -113,7 +113,7 @@ describe('a search', () => {
     const { ask, metrics } = scene([() => FOUND])
     expect(await ask()).toEqual({ results: FOUND.results, usage: { searches: 1 } })
     expect(metrics.text()).toMatch(
-      /gateway_search_duration_seconds_count\{engine="first",outcome="ok"\} 1\n/,
+      /sluicegate_search_duration_seconds_count\{engine="first",outcome="ok"\} 1\n/,
     )
   })
 

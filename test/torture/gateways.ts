@@ -223,7 +223,7 @@ async function killOneOfThree(): Promise<void> {
     Array.from({ length: count }, () => clients.ask(gateway, KEYS.streams, 'mock/slow', 'go'))
   const doomed = open(first, streams)
   const spared = [...open(second, others), ...open(third, others)]
-  const running = (gateway: GatewayProcess) => metric(gateway, 'gateway_requests_running')
+  const running = (gateway: GatewayProcess) => metric(gateway, 'sluicegate_requests_running')
   const opened = await until(
     async () => (await running(first)) === streams && (await running(second)) === others,
     20_000,
@@ -298,7 +298,9 @@ async function outage(): Promise<void> {
   const answers = await Promise.all(whole)
   await redis.start()
   const settled = await until(async () => {
-    const depths = await Promise.all(gateways.map((one) => metric(one, 'gateway_outbox_entries')))
+    const depths = await Promise.all(
+      gateways.map((one) => metric(one, 'sluicegate_outbox_entries')),
+    )
     return depths.every((depth) => depth === 0)
   }, SETTLED_WITHIN_MS + 20_000)
   const after = await clients.ask(gateways[0]!, KEYS.short, 'mock/echo', 'and now')

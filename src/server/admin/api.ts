@@ -309,50 +309,50 @@ function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
   const up = deployments.map((one) => [one.id, routing.healthOf(one).isOpen() ? 1 : 0] as const)
   return [
     {
-      name: 'gateway_stopping',
+      name: 'sluicegate_stopping',
       help: 'Whether the gateway is about to end.',
       value: stopping ? 1 : 0,
     },
-    { name: 'gateway_ledger_up', help: 'Whether the ledger can book.', value: ok ? 1 : 0 },
+    { name: 'sluicegate_ledger_up', help: 'Whether the ledger can book.', value: ok ? 1 : 0 },
     {
-      name: 'gateway_event_loop_lag_seconds',
+      name: 'sluicegate_event_loop_lag_seconds',
       help: 'Longest time within a minute that all calls waited for code that kept the process busy.',
       value: runtime.loop.lagSeconds,
     },
     {
-      name: 'gateway_body_bytes',
+      name: 'sluicegate_body_bytes',
       help: 'Memory set aside for request bodies.',
       value: bodies.heldBytes,
     },
-    { name: 'gateway_outbox_entries', help: 'Settlements not yet confirmed.', value: outbox },
+    { name: 'sluicegate_outbox_entries', help: 'Settlements not yet confirmed.', value: outbox },
     {
-      name: 'gateway_outbox_age_seconds',
+      name: 'sluicegate_outbox_age_seconds',
       help: 'Age of the oldest of them.',
       value: oldestMs / 1000,
     },
     {
-      name: 'gateway_settlements_conflicting_total',
+      name: 'sluicegate_settlements_conflicting_total',
       help: 'Charges that were booked before with another cost.',
       type: 'counter',
       value: ledger.conflicts,
     },
     {
-      name: 'gateway_ledger_discrepancies',
+      name: 'sluicegate_ledger_discrepancies',
       help: 'Sums that did not equal their rows when the ledger was last verified.',
       value: ledger.discrepancies,
     },
     {
-      name: 'gateway_ledger_rolled_back_rows',
+      name: 'sluicegate_ledger_rolled_back_rows',
       help: 'Newest rows of the ledger that were missing at the start.',
       value: ledger.rolledBackRows,
     },
     {
-      name: 'gateway_start_time_seconds',
+      name: 'sluicegate_start_time_seconds',
       help: 'When the gateway was started, since epoch.',
       value: startedAt / 1000,
     },
     {
-      name: 'gateway_deployment_up',
+      name: 'sluicegate_deployment_up',
       help: 'Whether a deployment is asked: 0 while it rests.',
       value: { label: 'deployment', of: new Map(up) },
     },

@@ -212,6 +212,14 @@ export class AccountBook {
     for (const window of this.key(key).windows(day)) window.settled += cost
   }
 
+  /** Forgets every settled sum; running calls stay. They are loaded again. */
+  clearSums(): void {
+    Object.assign(this, { balance: 0n, paid: false, paidIn: 0n })
+    for (const key of this.#keys.values()) {
+      for (const [, window] of key.named()) window.settled = 0n
+    }
+  }
+
   /** Ends a call without charge. @param counted whether it still counts in the rate limit */
   leave(request: RequestId, counted = true): void {
     const call = this.#calls.get(request)

@@ -5,11 +5,11 @@
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { createStorage } from 'unstorage'
-import { cannotBook, LostState } from '../../errors/errors.ts'
+import { cannotBook, ConfigError, LostState } from '../../errors/errors.ts'
 import { inTime } from '../../lifetime/scope.ts'
-import { checkAmount, type Pico } from '../../money/money.ts'
-import { AccountBook, LOST, NOTHING_SPENT, STALE } from '../ledger/book.ts'
-import { Clock, DAY_MS, addSpend, addTo, compareSums, dayOf } from '../ledger/clock.ts'
+import { checkAmount } from '../../money/money.ts'
+import { LOST, NOTHING_SPENT, STALE } from '../ledger/book.ts'
+import { Clock, DAY_MS, dayOf } from '../ledger/clock.ts'
 import { foldBounds } from '../ledger/items.ts'
 import type {
   AccountBalance,
@@ -36,14 +36,16 @@ import type {
 } from '../ledger/ledger.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import { StoredRecords, type Records } from '../records.ts'
-import { isBefore } from './audit.ts'
 import { checkPages, copyLedger } from './backup.ts'
+import { AccountBooks } from './books.ts'
 import { exportFile } from './export.ts'
+import { CannotOpen } from './file.ts'
 import { LEDGER_FILE } from './folder.ts'
 import { sqliteDriver } from './records.ts'
 import { RESCUE_FILE, RescueFile } from './rescue.ts'
 import { readBody } from './sql.ts'
 import type { CommandResult, Snapshot, StoredRow, WriteName } from './store.ts'
+import { startThread } from './thread.ts'
 import { UnwrittenCharges } from './unwritten.ts'
 import { WorkerClient } from './worker-client.ts'
 
@@ -85,7 +87,10 @@ export async function openSqlite({
   const folder = resolve(path)
   const clock = new Clock(now)
   const from = firstDay(clock)
-  const { client, snapshot, rolledBack } = await WorkerClient.open({ path: folder, from }, log)
+  const init = { path: folder, from }
+  const { worker, snapshot, identity, rolledBack } = await startThread(init, log).catch(refuse)
+  const restart = () => startThread({ ...init, expected: identity }, log)
+  const client = new WorkerClient(worker, log, { restart })
   const exportItems = () => exportFile(join(folder, LEDGER_FILE))
   const ledger = new SqliteLedger({
     client,
@@ -106,6 +111,12 @@ export async function openSqlite({
   return { ledger, records }
 }
 
+/** @throws ConfigError for a folder that cannot be used */
+function refuse(error: unknown): never {
+  if (!(error instanceof CannotOpen)) throw error
+  throw new ConfigError('the configuration', [{ path: 'state.path', message: error.message }])
+}
+
 /** The first day, `YYYYMMDD`, whose spend a start loads. */
 export function firstDay(clock: Clock): string {
   return clock.day(clock.now() - RECENT_MS)
@@ -118,11 +129,9 @@ export class SqliteLedger implements Ledger {
   /** The first day, `YYYYMMDD`, from which the books have all spend. */
   readonly #from: string
   readonly #exportItems: () => AsyncIterable<LedgerItem>
-  readonly #books = new Map<string, AccountBook>()
+  readonly #books: AccountBooks
   readonly #unwritten: UnwrittenCharges
   readonly #rescue: RescueFile | undefined
-  /** Limits that are in the file as they are here. */
-  readonly #storedLimits = new WeakSet<KeyLimits>()
   readonly #maintenance: Maintenance
   readonly #ending = new AbortController()
   /** Another thread that has the file open. While it does, closing would leave a write-ahead log. */
@@ -154,15 +163,14 @@ export class SqliteLedger implements Ledger {
     this.rolledBackRows = parts.rolledBack ?? 0
     this.#rescue = parts.rescue
     this.#unwritten = new UnwrittenCharges(client, log, parts.rescue)
-    const { accounts, spend, limits } = parts.snapshot
-    for (const { id, ...sums } of accounts) Object.assign(this.#book(id), sums)
-    for (const { account, key, window, amount } of spend) {
-      this.#book(account).key(key).window(window).settled = amount
-    }
-    for (const { account, key, limits: stored, revision } of limits) {
-      this.#book(account).limit(key, stored, revision)
-      this.#storedLimits.add(stored)
-    }
+    this.#books = new AccountBooks(clock, (...orphan) => {
+      const [account, request, key, at] = orphan
+      const written = client.write('orphan', [request, account, key, at], valueOf)
+      // Its caller does not wait for it; closing the ledger logs what could not be written.
+      written.catch(() => undefined)
+    })
+    this.#books.load(parts.snapshot)
+    client.onRestart((snapshot) => this.#books.reload(snapshot, this.#unwritten))
     this.#maintenance = new Maintenance({
       ledger: this,
       verifies: true,
@@ -189,7 +197,7 @@ export class SqliteLedger implements Ledger {
   /** @throws Unavailable while the disk cannot be written, or while a settlement is deferred */
   enter(entry: AdmissionRequest): Admission {
     this.#check()
-    return this.#books.get(entry.account)?.enter(entry) ?? STALE
+    return this.#books.find(entry.account)?.enter(entry) ?? STALE
   }
 
   /**
@@ -198,32 +206,32 @@ export class SqliteLedger implements Ledger {
    */
   hold(hold: HoldRequest): HoldResult {
     this.#check()
-    return this.#books.get(hold.account)?.hold(hold) ?? LOST
+    return this.#books.find(hold.account)?.hold(hold) ?? LOST
   }
 
   raise(raise: Raise): void {
-    this.#books.get(raise.account)?.raise(raise)
+    this.#books.find(raise.account)?.raise(raise)
   }
 
   /** Resolves when the charge is on disk, or after ten seconds as `deferred`; the write is still tried then. */
   settle(settlement: Settlement): Promise<Settled> {
     const { request, account, key, day } = settlement
-    const book = this.#book(account)
+    const book = this.#books.of(account)
     // Ends the call, whichever day is charged and whether or not it was settled before.
     const held = book.charge({ request, key, day, cost: 0n })
     return this.#unwritten.write(settlement, book, held)
   }
 
   async waive(lease: Lease): Promise<Settled> {
-    return this.#unwritten.waive(lease, this.#book(lease.account))
+    return this.#unwritten.waive(lease, this.#books.of(lease.account))
   }
 
   leave({ account, request, slot }: Leave): void {
-    this.#books.get(account)?.leave(request, slot === undefined)
+    this.#books.find(account)?.leave(request, slot === undefined)
   }
 
   async renew(leases: readonly Lease[]): Promise<void> {
-    for (const { account, request } of leases) this.#books.get(account)?.renew(request)
+    for (const { account, request } of leases) this.#books.find(account)?.renew(request)
   }
 
   /**
@@ -237,18 +245,18 @@ export class SqliteLedger implements Ledger {
     const credit = { reference, account, amount, at: this.#clock.now(), note }
     return this.#client.write('topUp', [credit], (result) => {
       const { fresh, cost } = valueOf(result)
-      const book = this.#book(account)
+      const book = this.#books.of(account)
       if (fresh) book.credit(amount)
       return { state: fresh ? 'charged' : 'duplicate', cost, balance: book.balance }
     })
   }
 
   async account(id: string): Promise<AccountBalance> {
-    return this.#books.get(id)?.state() ?? { balance: 0n, available: 0n, paid: false }
+    return this.#books.find(id)?.state() ?? { balance: 0n, available: 0n, paid: false }
   }
 
   async key(account: string, id: string): Promise<KeySpend> {
-    return this.#books.get(account)?.spent(id) ?? NOTHING_SPENT
+    return this.#books.find(account)?.spent(id) ?? NOTHING_SPENT
   }
 
   /**
@@ -257,15 +265,15 @@ export class SqliteLedger implements Ledger {
    */
   async limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void> {
     this.#client.check()
-    const book = this.#book(account)
+    const book = this.#books.of(account)
     const { limits: former, revision: formerRevision } = book.key(id)
     book.limit(id, limits, revision)
     if (revision < formerRevision) return
     const same = revision === formerRevision && isDeepStrictEqual(former, limits)
-    if (!(same && this.#storedLimits.has(former!))) {
+    if (!(same && this.#books.isStored(former))) {
       await this.#client.write('limits', [account, id, limits, revision], valueOf)
     }
-    this.#storedLimits.add(limits)
+    this.#books.noteStored(limits)
   }
 
   async *usage(account: string, before = Infinity): AsyncGenerator<LedgerRow> {
@@ -283,10 +291,11 @@ export class SqliteLedger implements Ledger {
     const from = recent > this.#from ? recent : this.#from
     const ids = account === undefined ? await this.#client.read('accounts') : [account]
     const found: Discrepancy[] = []
-    for (const id of new Set([...ids, ...(account === undefined ? this.#books.keys() : [])])) {
+    for (const id of new Set([...ids, ...(account === undefined ? this.#books.accounts() : [])])) {
       let report
       while (!report) report = await this.#client.read('audit', id, from)
-      found.push(...report.discrepancies, ...this.#inMemory(id, new Map(report.sums), from))
+      const inMemory = this.#books.compare(id, new Map(report.sums), from, this.#unwritten)
+      found.push(...report.discrepancies, ...inMemory)
     }
     return found
   }
@@ -313,7 +322,7 @@ export class SqliteLedger implements Ledger {
     return this.#client.write('import', [items], (result) => {
       const { added, refused } = valueOf(result)
       const fresh = items.filter((_, i) => added[i])
-      for (const item of fresh) this.#mirror(item)
+      for (const item of fresh) this.#books.import(item)
       return { taken: added.length, added: fresh.length, ...(refused !== undefined && { refused }) }
     })
   }
@@ -391,47 +400,6 @@ export class SqliteLedger implements Ledger {
   #check(): void {
     this.#client.check()
     if (this.#unwritten.deferred.size > 0) throw cannotBook()
-  }
-
-  #book(account: string): AccountBook {
-    const found = this.#books.get(account)
-    if (found) return found
-    const book = new AccountBook(this.#clock, ({ request, key, at }) => {
-      const written = this.#client.write('orphan', [request, account, key.id, at], valueOf)
-      // The caller does not wait for it; closing the ledger logs what could not be written.
-      written.catch(() => undefined)
-    })
-    this.#books.set(account, book)
-    return book
-  }
-
-  /** Applies an imported item to its book. */
-  #mirror(item: LedgerItem): void {
-    const book = this.#book(item.account)
-    if (item.kind === 'account') book.paid ||= item.paid
-    if (item.kind === 'top-up') book.credit(-item.cost)
-    if (item.kind === 'total') book.move(item.key, item.day, item.cost)
-    if (item.kind === 'usage') book.move(item.key!, item.day!, item.cost)
-    if (item.kind !== 'limits') return
-    book.limit(item.key, item.limits, item.revision)
-    this.#storedLimits.add(item.limits)
-  }
-
-  /** Compares a book with its rows. @param sums of the rows in the file; the unwritten charges are added to them */
-  #inMemory(account: string, sums: Map<string, Pico>, from: string): Discrepancy[] {
-    const book = this.#books.get(account)
-    if (!book) return []
-    for (const { charge, moved } of this.#unwritten) {
-      if (charge.account !== account || moved === 0n) continue
-      addTo(sums, 'balance', -moved)
-      addSpend(sums, charge.key, charge.day, moved)
-    }
-    const settled = [...book.settled()].filter(([what]) => !isBefore(what, from))
-    const found = [
-      ...compareSums(account, settled, sums),
-      ...compareSums(account, book.running(), book.recomputeRunning()),
-    ]
-    return found.map((one) => ({ ...one, what: `${one.what}, in memory` }))
   }
 }
 

@@ -19,6 +19,7 @@ import { describe, forget, identityOf, recall, remember, type KnownLedger } from
 /** The database of a folder that belongs to this process. */
 export interface OpenedFolder {
   readonly db: DatabaseSync
+  readonly identity: string
   /** Rows that this process's predecessors wrote and that are not there: an older copy was put in place. */
   readonly rolledBack: number
   /** For the operator, one sentence each. */
@@ -65,15 +66,25 @@ const NETWORK: Readonly<Record<number, string>> = {
 /** File systems that hide the disk behind them. */
 const OPAQUE: Readonly<Record<number, string>> = { 0x65735546: 'FUSE', 0x01021997: '9P' }
 
-/** Creates the folder if needed, claims it for this process, and opens its database. @throws CannotOpen */
-export function openFolder(path: string): OpenedFolder {
+/**
+ * Creates the folder if needed, claims it for this process, and opens its database.
+ * @param expected the identity of the ledger that this process has used already: then no other one is taken, and none begun
+ * @throws CannotOpen
+ */
+export function openFolder(path: string, expected?: string): OpenedFolder {
+  const file = join(path, LEDGER_FILE)
+  if (expected !== undefined && !existsSync(file)) throw new CannotOpen(`${file} is missing.`)
   prepareFolder(path)
   const warning = judgeFileSystem(path, statfsSync(path).type)
   const owner = claim(path)
   try {
     const known = recallIn(path, owner)
     const db = openKnown(path, known)
-    const rolledBack = Math.max(0, (known?.seq ?? 0) - describe(db).seq)
+    const { identity, seq } = describe(db)
+    const rolledBack = Math.max(0, (known?.seq ?? 0) - seq)
+    if (expected !== undefined && (identity !== expected || rolledBack > 0)) {
+      throw new CannotOpen(`${file} was replaced.`)
+    }
     const note = () => {
       try {
         remember(owner, describe(db))
@@ -82,10 +93,10 @@ export function openFolder(path: string): OpenedFolder {
       }
     }
     note()
-    const file = join(path, LEDGER_FILE)
     const own = PARTS.map((part) => [file + part, inodeOf(file + part)] as const)
     return {
       db,
+      identity,
       rolledBack,
       warnings: warning === undefined ? [] : [warning],
       note,
@@ -108,7 +119,7 @@ export function openFolder(path: string): OpenedFolder {
     }
   } catch (error) {
     owner.close()
-    throw toCannotOpen(join(path, LEDGER_FILE), error)
+    throw toCannotOpen(file, error)
   }
 }
 

@@ -9,7 +9,8 @@ import { exportDatabase } from './export.ts'
 import { openMemoryDatabase } from './file.ts'
 import { sqliteDriver } from './records.ts'
 import { Store, type WorkerBatch } from './store.ts'
-import { WorkerClient, type StoreWorker } from './worker-client.ts'
+import type { StoreWorker } from './thread.ts'
+import { WorkerClient } from './worker-client.ts'
 
 /** Options of {@link openMemory}. */
 export interface MemoryOptions {
@@ -34,11 +35,9 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
   const store = new Store(db)
   const clock = new Clock(now)
   const from = firstDay(clock)
-  const client = new WorkerClient(
-    new LocalWorker(store, () => db.close(), maxRows),
-    log,
-    MAX_WRITES,
-  )
+  const client = new WorkerClient(new LocalWorker(store, () => db.close(), maxRows), log, {
+    maxWrites: MAX_WRITES,
+  })
   const exportItems = async function* (): AsyncGenerator<LedgerItem> {
     // In one turn of the event loop: writes use the same connection.
     const items: LedgerItem[] = []

@@ -1,9 +1,6 @@
 /** The main thread's side of the store: collects writes and reads, and hands them over in batches. */
 import { once } from 'node:events'
-import { getCompileCacheDir } from 'node:module'
-import { dirname, extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
-import { cannotBook, ConfigError } from '../../errors/errors.ts'
+import { cannotBook } from '../../errors/errors.ts'
 import type { Log } from '../ledger/ledger.ts'
 import type {
   CommandResult,
@@ -11,20 +8,13 @@ import type {
   Snapshot,
   Store,
   StoreCommand,
-  WorkerBatch,
   WorkerBatchResult,
   WriteName,
 } from './store.ts'
 import type { Loss } from './folder.ts'
 import { RESERVE_USED } from './reserve.ts'
-import type { Opened, WorkerInit, WorkerMessage } from './worker.ts'
-
-/** Runs the batches: a worker thread, or an object in this thread that sends the same events `message` and `exit`. */
-export interface StoreWorker extends NodeJS.EventEmitter {
-  postMessage(message: WorkerBatch | 'close'): void
-  ref(): void
-  unref(): void
-}
+import { Restarts, type StartedThread, type StoreWorker } from './thread.ts'
+import type { WorkerMessage } from './worker.ts'
 
 interface PendingWrite {
   readonly command: StoreCommand<WriteName>
@@ -44,15 +34,29 @@ interface PendingRead {
 const RETRY_MS = 250
 /** How long a closing ledger waits for the disk. Its settlements go to the log then, which the process has time for. */
 const CLOSE_MS = 4000
+type NewThread = Pick<StartedThread, 'worker' | 'snapshot'>
+
+/** Options of a {@link WorkerClient}. */
+interface ClientOptions {
+  /** The most that one batch may hold; a store in this thread keeps the event loop waiting for a batch. */
+  readonly maxWrites?: number
+  /** Starts another thread after one has ended. */
+  readonly restart?: () => Promise<NewThread>
+}
 
 /**
  * Hands over one batch at a time. What is asked for while a batch is under way goes into the next one, so a slow disk
  * makes larger batches, and no settlement waits for a batch to fill.
  */
 export class WorkerClient {
-  readonly #worker: StoreWorker
+  #worker: StoreWorker
   readonly #log: Log
   readonly #maxWrites: number
+  readonly #restarts: Restarts<NewThread> | undefined
+  /** Called before the first batch of a new thread. */
+  #reload: (snapshot: Snapshot) => void = () => {}
+  /** From the end of a thread until another has the file. */
+  #restarting: Promise<void> | undefined
   #writes: PendingWrite[] = []
   #reads: PendingRead[] = []
   #batch: { readonly writes: PendingWrite[]; readonly reads: PendingRead[] } | undefined
@@ -63,6 +67,8 @@ export class WorkerClient {
   #failing = false
   /** Whether running calls are charged in the reserve of a full disk. */
   #reserveUsed = false
+  /** Whether the thread has ended for good, and not because of `close`. */
+  #broken = false
   /** Why no more commands are accepted. */
   #ended: Error | undefined
   #closing: Promise<unknown> | undefined
@@ -71,55 +77,22 @@ export class WorkerClient {
   /** The copy of a ledger whose file was moved. */
   #rescued: string | undefined
 
-  /**
-   * Starts the thread that owns a folder.
-   * @returns the client, the state that the thread read from the file, and how many rows an older copy has lost
-   * @throws ConfigError for a path that cannot be used
-   */
-  static async open(
-    init: WorkerInit,
-    log: Log,
-  ): Promise<{ client: WorkerClient; snapshot: Snapshot; rolledBack: number }> {
-    const script = new URL(`./worker${extname(import.meta.url)}`, import.meta.url)
-    // Options of the main script, such as those of "-e", would keep the thread from starting. Under "--watch" the
-    // environment would make it report its imports among its answers. It shares the cache of compiled sources.
-    const own = { execArgv: [], env: compileCache() }
-    const worker = new Worker(script, { name: 'ledger', workerData: init, ...own })
-    const [opened] = (await once(worker, 'message')) as [Opened]
-    if ('refused' in opened) {
-      // Only the end of the thread closes everything it has opened.
-      await worker.terminate()
-      throw new ConfigError('the configuration', [{ path: 'state.path', message: opened.refused }])
-    }
-    const { snapshot, rolledBack, warnings } = opened
-    for (const warning of warnings) log.warn(warning)
-    if (rolledBack > 0) {
-      const what = rolledBack === 1 ? 'its newest row is' : `its newest ${rolledBack} rows are`
-      log.error(`an older copy of the ledger is in ${init.path}: ${what} missing, and not charged`)
-    }
-    return { client: new WorkerClient(worker, log), snapshot, rolledBack }
-  }
-
-  /** @param maxWrites the most that one batch may hold; a store in this thread keeps the event loop waiting for a batch */
-  constructor(worker: StoreWorker, log: Log, maxWrites = Infinity) {
-    this.#worker = worker
+  constructor(worker: StoreWorker, log: Log, options: ClientOptions = {}) {
     this.#log = log
-    this.#maxWrites = maxWrites
-    worker.on('message', (message: WorkerMessage) => this.#hear(message))
-    worker.on('error', (error: Error) => this.#end(error))
-    worker.on('exit', () => this.#end(new Error('the ledger is closed')))
-    // A ledger with nothing to do keeps no process alive.
-    worker.unref()
+    this.#maxWrites = options.maxWrites ?? Infinity
+    this.#restarts = options.restart && new Restarts(options.restart, log)
+    this.#worker = this.#use(worker)
   }
 
   /** Whether the last batch was written, with room for more. */
   get ok(): boolean {
-    return !this.#failing && !this.#reserveUsed && !this.#ended && !this.#loss
+    const writable = !this.#failing && !this.#reserveUsed && !this.#restarting
+    return writable && !this.#ended && !this.#loss
   }
 
   /** Whether nothing can be written any more, although the ledger was not closed. */
   get broken(): boolean {
-    return this.#loss?.what === 'damaged' || (this.#ended !== undefined && !this.#closing)
+    return this.#loss?.what === 'damaged' || this.#broken
   }
 
   /** Resolves when the ledger can only be ended, with the reason. */
@@ -212,9 +185,18 @@ export class WorkerClient {
     this.#lost.resolve(loss.reason)
   }
 
+  /** @param reload takes the state that a new thread has read from the file; what is unwritten is written again then */
+  onRestart(reload: (snapshot: Snapshot) => void): void {
+    this.#reload = reload
+  }
+
   /** Writes what is left, if the disk lets it, and closes the database. */
   close(): Promise<unknown> {
     if (this.#closing) return this.#closing
+    if (this.#restarting) {
+      this.#restarts!.giveUp()
+      return this.#restarting.then(() => this.close())
+    }
     this.#closing = this.#ended ? Promise.resolve() : this.#exit()
     clearTimeout(this.#retry)
     this.#retry = undefined
@@ -251,7 +233,7 @@ export class WorkerClient {
   }
 
   #send(): void {
-    if (this.#batch) return
+    if (this.#batch || this.#restarting) return
     const writes = this.#retry ? [] : this.#writes.splice(0, this.#maxWrites)
     // Reads wait for the writes before them.
     const reads = this.#retry || this.#writes.length === 0 ? this.#reads.splice(0) : []
@@ -331,9 +313,48 @@ export class WorkerClient {
     }, RETRY_MS)
   }
 
-  /** The thread is gone. */
+  #use(worker: StoreWorker): StoreWorker {
+    let reason = new Error('its thread has ended')
+    worker.on('message', (message: WorkerMessage) => this.#hear(message))
+    worker.on('error', (error: Error) => (reason = error))
+    worker.on('exit', () => this.#threadEnded(reason))
+    // A ledger with nothing to do keeps no process alive.
+    worker.unref()
+    return worker
+  }
+
+  #threadEnded(reason: Error): void {
+    if (this.#closing || this.#ended || this.#loss || !this.#restarts) return this.#end(reason)
+    this.#log.error('the thread of the ledger has ended, another one is started', reason)
+    // The thread may have written this batch. To write it once more changes nothing.
+    const { writes, reads } = this.#batch ?? { writes: [], reads: [] }
+    this.#batch = undefined
+    this.#writes = [...writes, ...this.#writes]
+    this.#reads = [...reads, ...this.#reads]
+    clearTimeout(this.#retry)
+    this.#retry = undefined
+    this.#restarting = this.#startAgain(this.#restarts)
+  }
+
+  async #startAgain(restarts: Restarts<NewThread>): Promise<void> {
+    try {
+      const { worker, snapshot } = await restarts.next()
+      this.#worker = this.#use(worker)
+      this.#reload(snapshot)
+      this.#failing = false
+      this.#reserveUsed = false
+      this.#log.info('the ledger has a thread again')
+    } catch (error) {
+      this.#end(error as Error)
+    }
+    this.#restarting = undefined
+    this.#send()
+  }
+
+  /** The thread is gone for good. */
   #end(error: Error): void {
     if (!this.#ended) {
+      this.#broken = this.#closing === undefined
       this.#log.error('the thread of the ledger has ended, the gateway ends', error)
       this.#lost.resolve('its thread has ended')
     }
@@ -344,11 +365,4 @@ export class WorkerClient {
     this.#writes = []
     this.#reads = []
   }
-}
-
-/** The variable with which a thread uses the cache of compiled sources that this process uses, if it uses one. */
-function compileCache(): NodeJS.ProcessEnv {
-  const folder = getCompileCacheDir()
-  // Node adds a folder of its version to what it is given.
-  return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) }
 }

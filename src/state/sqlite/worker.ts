@@ -11,12 +11,15 @@ export interface WorkerInit {
   readonly path: string
   /** A day, `YYYYMMDD`: see {@link Store.load}. */
   readonly from: string
+  /** See {@link openFolder}. */
+  readonly expected?: string
 }
 
 /** The first message back. */
 export type Opened =
   | {
       readonly snapshot: Snapshot
+      readonly identity: string
       readonly rolledBack: number
       readonly warnings: readonly string[]
     }
@@ -41,15 +44,15 @@ const NOTE_LOOKS = NOTE_MS / LOOK_MS
 const RESERVE_FILE = 'ledger.reserve'
 
 const port = parentPort!
-const { path, from } = workerData as WorkerInit
+const { path, from, expected } = workerData as WorkerInit
 
 function open(): void {
   try {
-    const folder = openFolder(path)
+    const folder = openFolder(path, expected)
     const reserve = new Reserve(join(path, RESERVE_FILE))
     const store = new Store(folder.db, reserve)
-    const { rolledBack, warnings } = folder
-    const opened: Opened = { snapshot: store.load(from), rolledBack, warnings }
+    const { identity, rolledBack, warnings } = folder
+    const opened: Opened = { snapshot: store.load(from), identity, rolledBack, warnings }
     const watch = new Watch(folder, reserve)
     port.on('message', (batch: WorkerBatch | 'close') => {
       if (batch !== 'close') {

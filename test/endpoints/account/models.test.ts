@@ -225,3 +225,28 @@ describe('GET /v1/models/user', () => {
     expect((await t.ask('GET', '/v1/models/user', { key: key.secret })).status).toBe(429)
   })
 })
+
+describe('five thousand models', () => {
+  it('are all listed, found and served', async () => {
+    const entries = Array.from({ length: 5000 }, (_, i) => [
+      `vendor-${i % 40}/model-${i}`,
+      { ...chat, deployments, aliases: [`m${i}`] },
+    ])
+    await using big = await createTestGateway({
+      providers: { mock: { use: 'mock' } },
+      models: Object.fromEntries(entries),
+    })
+    const { json } = await big.ask('GET', '/v1/models', { key: null })
+    const ids = json.data.map(({ id }: { id: string }) => id)
+    expect(ids).toEqual(entries.map(([id]) => id).toSorted())
+    const messages = [{ role: 'user', content: 'Hello' }]
+    for (const name of ['vendor-39/model-4999', 'm4999', 'model-4999']) {
+      const answer = await big.chat({ model: name, messages })
+      expect([answer.status, answer.json.model]).toEqual([200, 'vendor-39/model-4999'])
+      const one = await big.ask('GET', `/v1/models/${name}`, { key: null })
+      expect(one.json).toEqual(json.data.find(({ id }: { id: string }) => id === answer.json.model))
+    }
+    const missing = await big.chat({ model: 'vendor-39/model-49999', messages })
+    expect([missing.status, missing.json.error.code]).toEqual([404, 'model_not_found'])
+  })
+})

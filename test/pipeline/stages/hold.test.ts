@@ -113,7 +113,7 @@ describe('the hold of a call near the end of the money', () => {
     expect(t.raises).toHaveLength(3)
     expect(await ledger.verify('near')).toEqual([])
     const metrics = t.gateway.runtime.metrics.text()
-    expect(metrics).toContain('gateway_hold_raises_total 3')
+    expect(metrics).toContain('sluicegate_hold_raises_total 3')
   })
 
   it('grows with the time of an answer that comes whole', async () => {

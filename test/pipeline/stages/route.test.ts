@@ -231,8 +231,8 @@ describe('a vendor that does not take our key', () => {
     expect(told).toContain('calls avoid it for 30 s')
     expect(s.t.logged.join('\n')).not.toContain('vendor-key')
     const metrics = await s.t.ask('GET', '/metrics', { key: TOKEN })
-    expect(metrics.text).toContain('gateway_deployment_up{deployment="a/swift"} 0')
-    expect(metrics.text).toContain('gateway_deployment_up{deployment="b/swift"} 1')
+    expect(metrics.text).toContain('sluicegate_deployment_up{deployment="a/swift"} 0')
+    expect(metrics.text).toContain('sluicegate_deployment_up{deployment="b/swift"} 1')
     expect(metrics.text).toMatch(
       /duration_seconds_count\{provider="a",outcome="upstream_auth"\} \d/,
     )

@@ -598,7 +598,7 @@ describe('models and status', () => {
     expect(Date.parse(health.since)).toBeLessThanOrEqual(Date.now())
     expect(Date.parse(health.rests_until)).toBeGreaterThan(Date.now())
     const metrics = await own.ask('GET', '/metrics', { key: TOKEN })
-    expect(metrics.text).toContain('gateway_deployment_up{deployment="mock/broken"} 0\n')
+    expect(metrics.text).toContain('sluicegate_deployment_up{deployment="mock/broken"} 0\n')
   })
 
   it('lists running calls without a word of theirs', async () => {
@@ -654,8 +654,8 @@ describe('health and metrics', () => {
     const answer = await gateway.ask('GET', '/metrics', { key: TOKEN })
     expect(answer.status).toBe(200)
     expect(answer.headers['content-type']).toBe('text/plain; version=0.0.4; charset=utf-8')
-    expect(answer.text).toContain('\ngateway_ledger_up 1\n')
-    expect(answer.text).toContain('gateway_requests_total{')
+    expect(answer.text).toContain('\nsluicegate_ledger_up 1\n')
+    expect(answer.text).toContain('sluicegate_requests_total{')
     expectError(await gateway.ask('GET', '/metrics'), 401, 'invalid_api_key')
 
     await using open = await createTestGateway({ ...MOCK_CONFIG, admin: { metrics: 'public' } })
@@ -669,11 +669,11 @@ describe('health and metrics', () => {
     const answer = await own.chat(hello)
     const { text } = await own.ask('GET', '/metrics', { key: null })
     const labels = 'endpoint="/v1/chat/completions",model="mock/echo"'
-    expect(text).toContain(`gateway_requests_total{${labels},outcome="completed",code=""} 1\n`)
+    expect(text).toContain(`sluicegate_requests_total{${labels},outcome="completed",code=""} 1\n`)
     expect(text).toContain(
-      `gateway_cost_usd_total{${labels}} ${answer.headers['x-service-cost']}\n`,
+      `sluicegate_cost_usd_total{${labels}} ${answer.headers['x-service-cost']}\n`,
     )
-    expect(text).toContain('gateway_entries_total{result="ok"} 1\n')
-    expect(text).toContain('gateway_requests_running 0\n')
+    expect(text).toContain('sluicegate_entries_total{result="ok"} 1\n')
+    expect(text).toContain('sluicegate_requests_running 0\n')
   })
 })

@@ -6,7 +6,8 @@ import type { Log } from '../../../src/state/ledger/ledger.ts'
 import { firstDay, SqliteLedger } from '../../../src/state/sqlite/engine.ts'
 import { openMemoryDatabase } from '../../../src/state/sqlite/file.ts'
 import { Store, type WorkerBatch } from '../../../src/state/sqlite/store.ts'
-import { WorkerClient, type StoreWorker } from '../../../src/state/sqlite/worker-client.ts'
+import type { StoreWorker } from '../../../src/state/sqlite/thread.ts'
+import { WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
 import { admit, collect, LIMITS, NOON, settlement } from './_engine.ts'
 
 /** Runs batches at once, or fails them. */
@@ -223,6 +224,7 @@ describe('a store that does not write', () => {
     const settled = ledger.settle(settlement('req_1', 40n))
     await new Promise((resolve) => setImmediate(resolve))
     worker.emit('error', new Error('the thread is gone'))
+    worker.emit('exit')
     expect(await settled).toMatchObject({ state: 'deferred' })
     await expect(ledger.close()).rejects.toThrow('1 settlement could not be booked')
     expect(logged.join('\n')).toMatch(/settlement not booked \(the gateway ends\): \{.*req_1/)

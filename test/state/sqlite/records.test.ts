@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createStorage } from 'unstorage'
 import { sqliteDriver } from '../../../src/state/sqlite/records.ts'
+import { startThread } from '../../../src/state/sqlite/thread.ts'
 import { WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
 import { folder } from '../../_folder.ts'
 import { NOON, open, openPaid, settlement } from './_engine.ts'
@@ -118,7 +119,8 @@ describe('the driver', () => {
 async function createDriver(now: () => number = () => NOON) {
   const path = await folder({})
   const log = { info() {}, warn() {}, error() {} } as never
-  const { client } = await WorkerClient.open({ path, from: '20260101' }, log)
+  const { worker } = await startThread({ path, from: '20260101' }, log)
+  const client = new WorkerClient(worker, log)
   return {
     client,
     driver: sqliteDriver(client, now),
