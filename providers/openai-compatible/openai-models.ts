@@ -1,6 +1,6 @@
 /** What the names of OpenAI's models tell about them. */
 import type { Reasoning } from '../../src/plugin.ts'
-import { effortLevels, type Effort, type ToReasoning } from './reasoning.ts'
+import { nearestEffort, type Effort } from './reasoning.ts'
 
 /** GPT-5.4 and later, and models that have no chat completions. `gpt-35` is GPT-3.5 in Azure's spelling. */
 const RESPONSES = /^(ft:)?(gpt-5\.([4-9]|\d\d)|gpt-(?!35)([6-9]|\d\d)|gpt-[\d.]+-(pro|codex))/
@@ -38,14 +38,15 @@ const ALL: readonly [Effort, ...Effort[]] = ['none', 'minimal', 'low', 'medium',
 /**
  * The effort for a request, in the nearest level that the model has; undefined where the request names none.
  * @param limit most tokens of the answer
+ * @param own levels of the model, lowest first, where its name does not tell them
  */
 export function effortFor(
   model: string,
   reasoning: Reasoning,
   limit: number | undefined,
+  own?: readonly Effort[],
 ): Effort | undefined {
   const base = model.replace(/^ft:/, '')
-  const levels = LEVELS.find(([name]) => name.test(base))?.[1] ?? ALL
-  const toEffort: ToReasoning = effortLevels(...levels)
-  return toEffort(reasoning, model, limit).reasoning_effort as Effort | undefined
+  const [lowest, ...others] = own ?? LEVELS.find(([name]) => name.test(base))?.[1] ?? ALL
+  return lowest && nearestEffort(reasoning, limit, [lowest, ...others])
 }

@@ -13,7 +13,12 @@ export const deploymentMembers = {
   /** Members of the request, in the vendor's names, that this model refuses. */
   omit: v.optional(v.array(v.string())),
   /** Levels of reasoning effort that the model has; none where the list is empty. By default as its name tells. */
-  effort: v.optional(v.array(v.picklist(SCALE))),
+  effort: v.optional(
+    v.pipe(
+      v.array(v.picklist(SCALE)),
+      v.transform((levels) => SCALE.filter((level) => levels.includes(level))),
+    ),
+  ),
   /** The model calls a tool when it has to, although the vendor's row says otherwise. */
   forcedTools: v.optional(v.boolean()),
   /** Puts an answer between results of tools and the next message. By default as the vendor expects. */

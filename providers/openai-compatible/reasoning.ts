@@ -23,10 +23,20 @@ export const SCALE: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'hi
  */
 export function effortLevels(...levels: readonly [Effort, ...Effort[]]): ToReasoning {
   return (reasoning, _model, limit) => {
-    if (isOff(reasoning)) return { reasoning_effort: levels[0] }
-    const effort = effortOf(reasoning, limit)
-    return effort ? { reasoning_effort: nearest(effort, levels) } : {}
+    const effort = nearestEffort(reasoning, limit, levels)
+    return effort ? { reasoning_effort: effort } : {}
   }
+}
+
+/** The nearest of these levels, lowest first; undefined where the request names no effort. */
+export function nearestEffort(
+  reasoning: Reasoning,
+  limit: number | undefined,
+  levels: readonly [Effort, ...Effort[]],
+): Effort | undefined {
+  if (isOff(reasoning)) return levels[0]
+  const effort = effortOf(reasoning, limit)
+  return effort && nearest(effort, levels)
 }
 
 /** OpenRouter has the gateway's own form. */

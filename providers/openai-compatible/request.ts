@@ -6,7 +6,7 @@ import { checkParts, textOnly } from './content.ts'
 import { known } from './known.ts'
 import { toMessages, type Outgoing, type Replay } from './messages.ts'
 import type { Quirks } from './quirks.ts'
-import { effortLevels, type Effort, type ToReasoning } from './reasoning.ts'
+import { nearestEffort, type Effort } from './reasoning.ts'
 import { reasoningBeside, toolMembers } from './tools.ts'
 
 /** Options of a deployment that change its requests. */
@@ -65,12 +65,13 @@ function withReasoning(
   { toReasoning }: Quirks,
   { effort }: RequestOptions,
 ): Record<string, unknown> {
-  const asked = toReasoning(reasoning, model, given.max_completion_tokens)
+  const limit = given.max_completion_tokens
+  const asked = toReasoning(reasoning, model, limit)
   if (!effort) return { ...asked, ...given, model }
   const { reasoning_effort: _guessed, ...others } = asked
-  const [first, ...rest] = effort
-  const own: ToReasoning = first === undefined ? () => ({}) : effortLevels(first, ...rest)
-  return { ...others, ...own(reasoning, model, given.max_completion_tokens), ...given, model }
+  const [lowest, ...higher] = effort
+  const reasoning_effort = lowest && nearestEffort(reasoning, limit, [lowest, ...higher])
+  return { ...others, reasoning_effort, ...given, model }
 }
 
 /** The messages, before those changes that concern the whole body. */

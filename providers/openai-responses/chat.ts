@@ -1,6 +1,7 @@
 /** Chat over the Responses API. */
 import type { ChatChunk, Host, Provider } from '../../src/plugin.ts'
 import { TOOL_NAMES } from '../openai-compatible/chat.ts'
+import type { Effort } from '../openai-compatible/reasoning.ts'
 import { problemOf, toFailure, type Problem } from '../openai-compatible/errors.ts'
 import { withClientTools } from '../shared/functions-only.ts'
 import {
@@ -30,6 +31,7 @@ export interface ResponsesTarget {
 interface RequestOptions {
   readonly replayReasoning?: boolean | undefined
   readonly omit?: readonly string[] | undefined
+  readonly effort?: readonly Effort[] | undefined
 }
 
 /**
@@ -45,9 +47,9 @@ export function createResponses<Options extends RequestOptions>(
   const respond: NonNullable<Provider['chat']> = async ({ input, model, options, signal }) => {
     const deployment = options as Options
     const target = targetOf(model, deployment)
-    const { replayReasoning, omit } = deployment
+    const { replayReasoning, omit, effort } = deployment
     const { reasons = mayReason(model), summaries = true } = remedies.learned(model)
-    const profile = { format: target.format, reasons, summaries, replayReasoning, omit }
+    const profile = { format: target.format, reasons, summaries, replayReasoning, omit, effort }
     const stream = input.stream === true
 
     const answer = async (body: ResponsesBody): Promise<AsyncIterable<ChatChunk>> => {

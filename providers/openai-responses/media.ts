@@ -37,7 +37,7 @@ export function toInputPart(part: any, path: string, fail: Host['fail']): InputP
 /** The failure for a part that this API does not have. */
 export function notTaken(type: string, expected: string, path: string, fail: Host['fail']): Error {
   const message = `Expected ${expected} at ${path}: this model takes no ${type} there.`
-  return fail('bad_request', message, { code: 'unsupported_value', param: path })
+  return fail('bad_request', message, { code: 'unsupported_parameter', param: path })
 }
 
 function toFile({ file_data, filename }: { file_data: string; filename?: string }): InputPart {

@@ -18,6 +18,8 @@ export interface RequestProfile {
   readonly replayReasoning?: boolean | undefined
   /** Members of the body, in the vendor's names, that this model refuses. */
   readonly omit?: readonly string[] | undefined
+  /** Levels of effort that this model has; by default as its name tells. */
+  readonly effort?: readonly Effort[] | undefined
 }
 
 /** The body of a request, without the members that a model refuses. */
@@ -80,10 +82,10 @@ export function toBody(
 function toReasoning(
   { reasoning, max_completion_tokens: limit }: ChatInput,
   model: string,
-  { reasons, summaries }: RequestProfile,
+  { reasons, summaries, effort: levels }: RequestProfile,
 ): ResponsesBody['reasoning'] {
   if (!reasoning || !reasons) return undefined
-  const effort = effortFor(model, reasoning, limit)
+  const effort = effortFor(model, reasoning, limit, levels)
   const wanted = reasoning.summary ?? (reasoning.exclude || isOff(reasoning) ? undefined : 'auto')
   const summary = summaries ? wanted : undefined
   return effort || summary ? { ...(effort && { effort }), ...(summary && { summary }) } : undefined

@@ -47,7 +47,7 @@ export function createEitherChat<Options extends ApiOptions>(
 
   return async (request) => {
     const { model, options } = request
-    const { api } = options as unknown as ApiOptions
+    const { api } = options as Options
     if (api === 'responses') return responses(request)
     if (api === 'chat' || !automatic) return chat(request)
     if (learned.has(model) || needsResponses(model)) return responses(request)

@@ -368,6 +368,16 @@ describe('reasoning', () => {
     expect(asked).toEqual(expected)
   })
 
+  it('has the levels that the operator names', async () => {
+    const asked = async (row: string, effort: readonly string[]) => {
+      const how = { model: 'our-model', options: { effort } }
+      return (await body(row, { reasoning: { effort: 'max' } }, how)).reasoning_effort
+    }
+    expect(await asked('xai', ['low', 'high'])).toBe('high')
+    expect(await asked('xai', [])).toBeUndefined()
+    expect(await asked('openai', ['low', 'medium'])).toBe('medium')
+  })
+
   it('does not override the vendor’s own members', async () => {
     const input = { reasoning: { enabled: true }, chat_template_kwargs: { enable_thinking: false } }
     expect((await body('vllm', input)).chat_template_kwargs).toEqual({ enable_thinking: false })

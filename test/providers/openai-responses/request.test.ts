@@ -229,6 +229,13 @@ describe('reasoning', () => {
     },
   )
 
+  it('has the levels that the operator names', async () => {
+    const asked = async (effort: readonly string[]) =>
+      (await bodyFor({ reasoning: { effort: 'max' } }, { options: { effort } })).reasoning
+    expect(await asked(['high', 'low'])).toEqual({ effort: 'high', summary: 'auto' })
+    expect(await asked([])).toEqual({ summary: 'auto' })
+  })
+
   it('none is asked for where the client says nothing', async () => {
     expect(await bodyFor({})).not.toHaveProperty('reasoning')
   })
@@ -494,7 +501,7 @@ describe('messages', () => {
     ]
     const call = (call_id: string, text = '{}') =>
       ({ type: 'function_call', call_id, name: 'find', arguments: text }) as const
-    const short = expect.stringMatching(/^call_[\da-f]{32}$/) as unknown as string
+    const short: string = expect.stringMatching(/^call_[\da-f]{32}$/)
     const expected: Body['input'] = [
       HI,
       said('Both.'),
@@ -543,7 +550,7 @@ describe('messages', () => {
     expect(await refusalOf({ messages: [USER, message] })).toMatchObject({
       failure: 'bad_request',
       status: 400,
-      code: 'unsupported_value',
+      code: 'unsupported_parameter',
       param,
     })
   })
