@@ -8,6 +8,9 @@ import { readFrames } from './bedrock/frames.ts'
 import { SCHEMAS, traitsOf } from './bedrock/models.ts'
 import { toConverse } from './bedrock/request.ts'
 import { bearer, signature, type Signer } from './bedrock/sign.ts'
+import type { AwsCredentials } from './shared/cloud/aws-signature.ts'
+import { awsLogin } from './shared/cloud/aws.ts'
+import type { Login } from './shared/cloud/login.ts'
 import { asSequence, joinUrl, parseAnswer, readErrorBody } from './shared/http.ts'
 import { apiKey, baseURL } from './shared/options.ts'
 import { THINK_TAGS } from './shared/think-tags.ts'
@@ -18,26 +21,50 @@ const members = v.strictObject({
   region: v.pipe(v.string(), v.regex(/^[a-z\d-]+$/, 'a region such as "us-east-1"')),
   /** For a private endpoint or another AWS partition. */
   baseURL: v.optional(baseURL),
-  /** A Bedrock API key. Without one, the next two are required. */
+  /** A Bedrock API key. Without one, the next two are required, or `credentials`. */
   apiKey: v.optional(apiKey),
   accessKeyId: v.optional(filled),
   secretAccessKey: v.optional(filled),
   /** For temporary access keys. */
   sessionToken: v.optional(v.string()),
+  /** The gateway finds credentials where Amazon's own programs look. */
+  credentials: v.optional(v.literal('chain', '"chain"')),
+  /** Only this profile of the shared files. */
+  profile: v.optional(filled),
+  /** A role that is assumed with the credentials that were found, and how. */
+  roleArn: v.optional(v.pipe(v.string(), v.regex(/^arn:/, 'the ARN of a role'))),
+  externalId: v.optional(filled),
+  sessionName: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[\w+=,.@-]{2,64}$/, 'a name of 2 to 64 letters, digits and "+=,.@-_"'),
+    ),
+  ),
   /** A Bedrock guardrail that is applied to every request. */
   guardrail: v.optional(v.strictObject({ id: filled, version: filled })),
   serviceTier: v.optional(v.picklist(['default', 'flex', 'priority', 'reserved'])),
   latency: v.optional(v.picklist(['standard', 'optimized'])),
 })
 
+const CHAIN_ONLY = ['profile', 'roleArn', 'externalId', 'sessionName'] as const
+
 const options = v.pipe(
   members,
+  v.check(({ apiKey, accessKeyId, secretAccessKey, sessionToken, credentials }) => {
+    const hasKey = accessKeyId !== undefined && secretAccessKey !== undefined
+    const ways = [apiKey !== undefined, hasKey, credentials !== undefined]
+    const rest = accessKeyId ?? secretAccessKey ?? sessionToken
+    return ways.filter(Boolean).length === 1 && (hasKey || rest === undefined)
+  }, 'either "apiKey", or "accessKeyId" and "secretAccessKey", or "credentials: chain"'),
   v.check(
-    ({ apiKey, accessKeyId, secretAccessKey, sessionToken }) =>
-      apiKey === undefined
-        ? accessKeyId !== undefined && secretAccessKey !== undefined
-        : accessKeyId === undefined && secretAccessKey === undefined && sessionToken === undefined,
-    'either "apiKey", or "accessKeyId" and "secretAccessKey"',
+    ({ credentials, ...more }) =>
+      credentials !== undefined || CHAIN_ONLY.every((name) => more[name] === undefined),
+    `${CHAIN_ONLY.map((name) => `"${name}"`).join(', ')} only with "credentials: chain"`,
+  ),
+  v.check(
+    ({ roleArn, externalId, sessionName }) =>
+      roleArn !== undefined || (externalId ?? sessionName) === undefined,
+    '"externalId" and "sessionName" only with "roleArn"',
   ),
 )
 
@@ -63,7 +90,8 @@ export default defineProvider({
   setup(given, host) {
     const { region, guardrail, serviceTier, latency } = given
     const base = given.baseURL ?? `https://bedrock-runtime.${region}.amazonaws.com`
-    const signer = signerOf(given)
+    const login = given.credentials && awsLogin(host, given)
+    const signer = signerOf(given, login)
     const always = {
       ...(guardrail && {
         guardrailConfig: { guardrailIdentifier: guardrail.id, guardrailVersion: guardrail.version },
@@ -73,6 +101,7 @@ export default defineProvider({
     }
 
     return {
+      ...login?.members,
       async chat({ input, model, options, signal }) {
         const deployment = options as v.InferOutput<typeof deploymentOptions>
         const traits = traitsOf(deployment.foundationModel ?? model)
@@ -100,10 +129,14 @@ export default defineProvider({
   },
 })
 
-function signerOf(given: v.InferOutput<typeof members>): Signer {
+function signerOf(
+  given: v.InferOutput<typeof members>,
+  login: Login<AwsCredentials> | undefined,
+): Signer {
   const { region, apiKey, accessKeyId = '', secretAccessKey = '', sessionToken } = given
   if (apiKey !== undefined) return bearer(apiKey)
-  return signature(region, { accessKeyId, secretAccessKey, sessionToken })
+  const key = { accessKeyId, secretAccessKey, sessionToken }
+  return signature(region, login ?? { credentials: () => key })
 }
 
 interface ConverseCall {
@@ -114,14 +147,14 @@ interface ConverseCall {
 }
 
 /**
- * Sends a request, a second time when only the clock was wrong. @throws the failure for an answer with an error status
+ * Sends a request, a second time when the clock was wrong or a key had expired. @throws the failure for an answer with an error status
  */
 async function sendSigned(host: Host, signer: Signer, call: ConverseCall) {
   for (;;) {
-    const headers = await signer.headers(call.url, call.body)
+    const { headers, corrects } = await signer(call)
     const response = await host.request({ ...call, headers })
     if (response.status >= 200 && response.status <= 299) return response
     const text = await readErrorBody(response, call.signal)
-    if (!signer.corrects?.(response)) throw httpFailure(host.fail, response, text)
+    if (!corrects?.(response)) throw httpFailure(host.fail, response, text)
   }
 }

@@ -1,21 +1,29 @@
-/** Authenticates requests: with a Bedrock API key, or with an access key and AWS Signature Version 4. */
-import { AwsV4Signer } from 'aws4fetch'
+/** Authenticates requests: with a Bedrock API key, or with an access key and a signature. */
 import type { UpstreamResponse } from '../../src/plugin.ts'
+import { signatureOf, type AwsCredentials } from '../shared/cloud/aws-signature.ts'
 
-/** An AWS access key. */
-interface Credentials {
-  readonly accessKeyId: string
-  readonly secretAccessKey: string
-  /** For temporary access keys. */
-  readonly sessionToken?: string | undefined
+/** What is authenticated. */
+interface Signable {
+  readonly url: string
+  readonly body: string
+  readonly signal: AbortSignal
 }
 
-/** Adds authentication to requests. */
-export interface Signer {
-  /** Headers for one request. A signature is valid for five minutes. */
-  headers(url: string, body: string): Promise<Record<string, string>> | Record<string, string>
-  /** Whether the request was refused because of a wrong clock, and the next signature has the corrected time. */
+/** An authenticated request. */
+interface Signed {
+  readonly headers: Record<string, string>
+  /** Whether the next signature lacks the reason why this one was refused. */
   corrects?(response: UpstreamResponse): boolean
+}
+
+/** Adds authentication to a request. */
+export type Signer = (request: Signable) => Promise<Signed> | Signed
+
+/** Where access keys come from. */
+export interface KeySource {
+  credentials(signal: AbortSignal): Promise<AwsCredentials> | AwsCredentials
+  /** Whether there may be others in place of refused ones. */
+  refused?(credentials: AwsCredentials): boolean
 }
 
 const COMMON = {
@@ -25,48 +33,40 @@ const COMMON = {
 
 /** AWS refuses signatures that are more than five minutes off. */
 const SKEW_MS = 4 * 60_000
+/** Names of errors for access keys that have expired or are not known any more. */
+const OLD_KEY = /expiredtoken|unrecognizedclient|invalidclienttokenid/i
 
 /** Authenticates with a Bedrock API key. */
 export function bearer(apiKey: string): Signer {
   const headers = { ...COMMON, authorization: `Bearer ${apiKey}` }
-  return { headers: () => headers }
+  return () => ({ headers })
 }
 
-/** Authenticates with an access key. A wrong local clock is corrected by the time in Amazon's answers. */
-export function signature(region: string, credentials: Credentials): Signer {
-  const { accessKeyId, secretAccessKey, sessionToken } = credentials
-  const keys = new DayKeys()
+/** Authenticates with access keys. A wrong local clock is corrected by the time in Amazon's answers. */
+export function signature(region: string, keys: KeySource): Signer {
+  const cache = new DayKeys()
   let skewMs = 0
-  return {
-    async headers(url, body) {
-      const signer = new AwsV4Signer({
-        url,
-        body,
-        service: 'bedrock',
-        region,
-        accessKeyId,
-        secretAccessKey,
-        ...(sessionToken && { sessionToken }),
-        datetime: timestamp(Date.now() + skewMs),
-        cache: keys,
-      })
-      const { headers } = await signer.sign()
-      return { ...COMMON, ...Object.fromEntries(headers) }
-    },
-    corrects({ status, headers }) {
-      const theirs = Date.parse(headers.date ?? '')
-      if (status !== 403 || Number.isNaN(theirs)) return false
-      const offMs = theirs - Date.now()
-      const corrects = Math.abs(offMs - skewMs) > SKEW_MS
-      if (corrects) skewMs = offMs
-      return corrects
-    },
+  const correctsClock = ({ status, headers }: UpstreamResponse) => {
+    const theirs = Date.parse(headers.date ?? '')
+    if (status !== 403 || Number.isNaN(theirs)) return false
+    const offMs = theirs - Date.now()
+    const corrects = Math.abs(offMs - skewMs) > SKEW_MS
+    if (corrects) skewMs = offMs
+    return corrects
   }
-}
-
-/** `20261121T080000Z` */
-function timestamp(epochMs: number): string {
-  return new Date(epochMs).toISOString().replace(/[:-]|\.\d{3}/g, '')
+  return async ({ url, body, signal }) => {
+    const credentials = await keys.credentials(signal)
+    const now = Date.now() + skewMs
+    const signed = { url, body, service: 'bedrock', region, credentials, now, cache }
+    return {
+      headers: { ...COMMON, ...(await signatureOf(signed)) },
+      corrects(response) {
+        if (correctsClock(response)) return true
+        const old = OLD_KEY.test(response.headers['x-amzn-errortype'] ?? '')
+        return old && keys.refused?.(credentials) === true
+      },
+    }
+  }
 }
 
 /** Keeps the derived signing key of the current day only. */

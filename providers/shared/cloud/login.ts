@@ -152,8 +152,8 @@ export class Login<T extends object> {
       })
       const issued = await unlessAborted(this.#issue(requests), limit.signal)
       const { lifetimeMs, source } = issued
-      // Written so that NaN is refused too.
-      if (!(lifetimeMs > 0)) throw new LoginFailure(source, 'the credentials have expired')
+      if (Number.isNaN(lifetimeMs)) throw new LoginFailure(source, 'the credentials have no end')
+      if (lifetimeMs <= 0) throw new LoginFailure(source, 'the credentials have expired')
       const renewAt = began + Math.max(lifetimeMs - AHEAD_MS, lifetimeMs / 2)
       this.#kept = { ...issued, renewAt, endsAt: began + lifetimeMs, secrets }
       return this.#kept

@@ -131,7 +131,7 @@ async function ask(
   source: string,
   { url, method, headers, body, form, withinMs }: LoginRequest,
 ): Promise<LoginAnswer> {
-  const sent = form ? encoded(form) : body
+  const sent = form ? encodeForm(form) : body
   const type = form && { 'content-type': 'application/x-www-form-urlencoded' }
   const limit =
     withinMs === undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(withinMs)])
@@ -156,7 +156,8 @@ async function ask(
   }
 }
 
-function encoded(form: Readonly<Record<string, string | undefined>>): string {
+/** A form as the body of a request. Absent members are left out. */
+export function encodeForm(form: Readonly<Record<string, string | undefined>>): string {
   const entries = Object.entries(form).filter(([, value]) => value !== undefined)
   return new URLSearchParams(entries as [string, string][]).toString()
 }

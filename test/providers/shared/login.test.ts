@@ -147,7 +147,7 @@ describe('a login', () => {
     ['a reset', () => ({ pieces: [], ending: 'refuse' }), 'service: '],
     ['HTML', () => ({ pieces: ['<html>my secret'] }), 'service: expected a JSON object'],
     ['a list', () => json(['my secret']), 'service: expected a JSON object'],
-    ['no lifetime', () => json({ token: 'my secret' }), 'service: the credentials have expired'],
+    ['no lifetime', () => json({ token: 'my secret' }), 'service: the credentials have no end'],
     [
       'an old token',
       () => json({ token: 'my secret', seconds: 0 }),
