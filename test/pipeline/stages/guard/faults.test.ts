@@ -46,7 +46,7 @@ function late<Answer>() {
   const answered = (g: Guarded) =>
     expect
       .poll(() => g.t.gateway.runtime.metrics.text())
-      .toContain('gateway_plugin_late_total{plugin="mine"} 1\n')
+      .toContain('sluicegate_plugin_late_total{plugin="mine"} 1\n')
   return { promise, resolve, reject, answered }
 }
 
@@ -71,7 +71,7 @@ it.each([
     if (how === 'resolves') answer.resolve(PASSES)
     else answer.reject(failure())
     await answer.answered(g)
-    expect(g.t.gateway.runtime.metrics.text()).not.toContain('gateway_faults_total{')
+    expect(g.t.gateway.runtime.metrics.text()).not.toContain('sluicegate_faults_total{')
   },
 )
 
@@ -83,7 +83,7 @@ it.each(['resolves', 'rejects'])('a search that ignores its signal and %s late',
   if (how === 'resolves') answer.resolve({ results: [] })
   else answer.reject(failure())
   await answer.answered(g)
-  expect(g.t.gateway.runtime.metrics.text()).not.toContain('gateway_faults_total{')
+  expect(g.t.gateway.runtime.metrics.text()).not.toContain('sluicegate_faults_total{')
 })
 
 /** Lines of the log that name the plugin, and what was left out of them. */
