@@ -34,7 +34,10 @@ const BOUNDS: BodyBounds = { answer: 64 * 1024 * 1024, stream: 256 * 1024 * 1024
 /** A Host with its connections. The owner closes it. */
 export interface ClosableHost {
   readonly host: Host
-  /** Resolves when running requests have ended, for which they have five seconds, and all connections are closed. */
+  /**
+   * Resolves when running requests have ended, for which they have five seconds, and all connections are closed.
+   * @throws Error that names the plugin instance when connections are still open a second later
+   */
   close(): Promise<void>
 }
 
@@ -71,7 +74,8 @@ export function createHost(
     sse: readEvents,
     fail: (failure, message, options) => new UpstreamFailure(failure, message, options),
   }
-  return { host, close: () => pools.close() }
+  const open = () => new Error(`connections of ${name} could not be closed`)
+  return { host, close: () => pools.close(open) }
 }
 
 /** Where a request goes. */
@@ -82,6 +86,8 @@ interface Target {
 }
 
 const CLOSE_MS = 5_000
+/** For connections to end that were destroyed. */
+const DESTROY_MS = 1_000
 
 /** One pool per origin. */
 class Pools {
@@ -105,14 +111,14 @@ class Pools {
     return (this.#last = { url, pool: this.#poolOf(origin), path })
   }
 
-  /** Requests that were abandoned, and their connections, end after {@link CLOSE_MS}. */
-  async close(): Promise<void> {
+  /** Requests that were abandoned, and their connections, end after {@link CLOSE_MS}. @throws the error that `late` makes */
+  async close(late: () => Error): Promise<void> {
     const pools = [...this.#pools.values()]
     const closing = Promise.all(pools.map((pool) => pool.close()))
     try {
       await inTime(closing, CLOSE_MS, () => new Error('requests are still running'))
     } catch {
-      await Promise.all(pools.map((pool) => pool.destroy()))
+      await inTime(Promise.all(pools.map((pool) => pool.destroy())), DESTROY_MS, late)
     }
   }
 

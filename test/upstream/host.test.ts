@@ -2,7 +2,8 @@ import { createConsola } from 'consola'
 import { getEventListeners } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { gzipSync } from 'node:zlib'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Pool } from 'undici'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { AddressInfo } from 'node:net'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import { readEvents } from '../../src/stream/flow.ts'
@@ -312,4 +313,21 @@ describe('events', () => {
     await events((await get()).body)
     await gone.promise
   })
+})
+
+it('a host whose connections do not close is given up', async () => {
+  answer = (_request, response) => response.end('fine')
+  const stuck = createHost('stuck', LIMITS, log)
+  const { signal } = new AbortController()
+  await (await stuck.host.request({ url, method: 'GET', signal })).text()
+  const never = () => new Promise<never>(() => {})
+  for (const method of ['close', 'destroy'] as const) {
+    const spy = vi.spyOn(Pool.prototype, method).mockImplementation(never)
+    onTestFinished(() => spy.mockRestore())
+  }
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const closed = stuck.close().catch((error: Error) => error.message)
+  await vi.advanceTimersByTimeAsync(6000)
+  expect(await closed).toBe('connections of stuck could not be closed')
 })
