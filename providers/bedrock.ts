@@ -11,6 +11,8 @@ import { bearer, signature, type Signer } from './bedrock/sign.ts'
 import type { AwsCredentials } from './shared/cloud/aws-signature.ts'
 import { awsLogin } from './shared/cloud/aws.ts'
 import type { Login } from './shared/cloud/login.ts'
+import { withFetchedFiles } from './shared/files.ts'
+import { withFunctionsOnly } from './shared/functions-only.ts'
 import { asSequence, joinUrl, parseAnswer, readErrorBody } from './shared/http.ts'
 import { apiKey, baseURL } from './shared/options.ts'
 import { THINK_TAGS } from './shared/think-tags.ts'
@@ -83,6 +85,9 @@ const deploymentOptions = v.strictObject({
   omit: v.optional(v.array(v.string())),
 })
 
+/** Names of tools that Converse takes. */
+const NAMES = /^[a-zA-Z0-9_-]{1,64}$/
+
 export default defineProvider({
   name: 'bedrock',
   options,
@@ -102,7 +107,9 @@ export default defineProvider({
 
     return {
       ...login?.members,
-      async chat({ input, model, options, signal }) {
+      chat: withFunctionsOnly(async ({ input: given, model, options, signal }) => {
+        const fetching = { host, signal, parts: ['image_url', 'file'] } as const
+        const input = { ...given, messages: await withFetchedFiles(given.messages, fetching) }
         const deployment = options as v.InferOutput<typeof deploymentOptions>
         const traits = traitsOf(deployment.foundationModel ?? model)
         const { body, answerTool } = toConverse(input, traits, deployment, host.fail)
@@ -124,7 +131,7 @@ export default defineProvider({
         // Only arguments of calls need their digits kept, and this parser is slower.
         const parse = answer.includes('"toolUse"') ? parseExactly : JSON.parse
         return asSequence(readWhole(parseAnswer(answer, host.fail, parse), context))
-      },
+      }, NAMES),
     }
   },
 })

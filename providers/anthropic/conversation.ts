@@ -18,6 +18,7 @@ import { toFile, toImage } from './media.ts'
 import { withThoughts } from './thoughts.ts'
 import { CallIds, callsOf, type Call } from './tool-calls.ts'
 import { EMPTY, NO_RESULT, OPENING } from '../shared/conversations.ts'
+import { requireTexts } from '../shared/parts.ts'
 
 /** A conversation for the Messages API. */
 interface Conversation {
@@ -142,9 +143,7 @@ class ConversationBuilder {
 
   /** The content of a message that has only texts. */
   #texts(message: ChatMessage, path: string): TextBlock[] {
-    const content: readonly any[] = Array.isArray(message.content) ? message.content : []
-    const other = content.findIndex(({ type }) => type !== 'text' && type !== 'refusal')
-    if (other >= 0) throw onlyTexts(message.role, `${path}.content[${other}]`, this.#fail)
+    requireTexts(message, path, this.#fail)
     return this.#content(message, path).filter((block) => block.type === 'text')
   }
 
@@ -205,9 +204,4 @@ function append(turns: Turn[], role: Turn['role'], blocks: readonly Block[]): vo
   const last = turns.at(-1)
   if (last?.role === role) last.content.push(...blocks)
   else turns.push({ role, content: [...blocks] })
-}
-
-function onlyTexts(role: string, path: string, fail: Host['fail']): Error {
-  const message = `Expected text at ${path}: this model takes only text in messages of the ${role}.`
-  return fail('bad_request', message, { code: 'unsupported_value', param: path })
 }

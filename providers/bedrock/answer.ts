@@ -257,10 +257,16 @@ function toUsage(reported: any): OpenAIUsage | undefined {
   if (typeof reported !== 'object' || reported === null) return undefined
   const read = tokenCount(reported.cacheReadInputTokens ?? reported.cacheReadInputTokenCount)
   const written = tokenCount(reported.cacheWriteInputTokens ?? reported.cacheWriteInputTokenCount)
+  const hour = listOf(reported.cacheDetails).find((detail) => detail?.ttl === '1h')
+  const writtenForAnHour = Math.min(tokenCount(hour?.inputTokens), written)
   return {
     prompt_tokens: countWith(reported.inputTokens, read + written),
     completion_tokens: countWith(reported.outputTokens, 0),
-    prompt_tokens_details: { cached_tokens: read, cache_write_tokens: written },
+    prompt_tokens_details: {
+      cached_tokens: read,
+      cache_write_tokens: written,
+      ...(writtenForAnHour > 0 && { cache_write_1h_tokens: writtenForAnHour }),
+    },
   }
 }
 

@@ -1,5 +1,6 @@
 /** Images, documents, audio and video as blocks of Converse. */
 import type { Host } from '../../src/plugin.ts'
+import { asDataUrl, isDataUrl } from '../shared/files.ts'
 
 /** A member of `content` in Converse. */
 export type Block = Record<string, any>
@@ -34,63 +35,64 @@ const VIDEO_NAMES: Readonly<Record<string, string>> = {
   'x-ms-wmv': 'wmv',
 }
 
-/** An image. @throws the failure class `bad_request` for other content and for URLs */
-export function imageBlock(url: string, fail: Host['fail']): Block {
-  const { type, base64 } = inline(url, fail)
+/** Where a part is in the request, and how to refuse it. */
+export interface Place {
+  readonly path: string
+  readonly fail: Host['fail']
+}
+
+/** An image. @param url a data URL @throws the failure class `bad_request` for other content */
+export function imageBlock(url: string, { path, fail }: Place): Block {
+  const { type, base64 } = inline(url, { path: `${path}.image_url.url`, fail })
   const format = formatOf(base64) ?? type.replace(/^image\//, '').replace(/^jpg$/, 'jpeg')
-  if (!IMAGES.has(format)) {
-    const message = `expected an image in PNG, JPEG, GIF or WebP, found ${shown(type)}.`
-    throw fail('bad_request', sentence(message), { code: 'invalid_image', param: 'messages' })
-  }
-  return { image: { format, source: { bytes: base64 } } }
+  if (IMAGES.has(format)) return { image: { format, source: { bytes: base64 } } }
+  const message = `Expected a PNG, JPEG, GIF or WebP image at ${path}, found ${shown(type)}.`
+  const param = `${path}.image_url.url`
+  throw fail('bad_request', message, { code: 'invalid_image', param })
 }
 
 /**
  * A document, or an image or video that came as a file.
  * @param name makes a name for a document, unique in the request
- * @throws the failure class `bad_request` for other content and for URLs
+ * @throws the failure class `bad_request` for other content
  */
-export function fileBlock(file: any, name: () => string, fail: Host['fail']): Block {
-  const { type, base64 } = inline(String(file?.file_data ?? ''), fail)
+export function fileBlock(file: any, name: () => string, { path, fail }: Place): Block {
+  const param = `${path}.file.file_data`
+  const url = asDataUrl(file.file_data, file.filename)
+  const { type, base64 } = inline(url, { path: param, fail })
   const found = formatOf(base64)
-  if (found ? IMAGES.has(found) : type.startsWith('image/')) return imageBlock(file.file_data, fail)
+  if (found ? IMAGES.has(found) : type.startsWith('image/')) return imageBlock(url, { path, fail })
   if (type.startsWith('video/')) {
     const kind = type.slice('video/'.length)
     const format = VIDEO_NAMES[kind] ?? kind
     if (VIDEOS.has(format)) return { video: { format, source: { bytes: base64 } } }
   }
-  const extension = /\.(\w{1,5})$/.exec(String(file?.filename ?? ''))?.[1]?.toLowerCase()
+  const extension = /\.(\w{1,5})$/.exec(String(file.filename ?? ''))?.[1]?.toLowerCase()
   const known = Object.values(DOCUMENTS).find((format) => format === extension)
-  const format = found ?? DOCUMENTS[type] ?? known ?? (type === '' ? 'pdf' : undefined)
-  if (format === undefined) {
-    const message = `expected a document such as a PDF, a text or a table, found ${shown(type)}.`
-    throw fail('bad_request', sentence(message), { code: 'invalid_document', param: 'messages' })
-  }
-  return { document: { format, name: name(), source: { bytes: base64 } } }
+  const format = found ?? DOCUMENTS[type] ?? known
+  if (format !== undefined) return { document: { format, name: name(), source: { bytes: base64 } } }
+  const message = `Expected a document such as a PDF, a text or a table at ${path}, found ${shown(type)}.`
+  throw fail('bad_request', message, { code: 'invalid_document', param })
 }
 
-/** Audio. @throws the failure class `bad_request` for URLs */
-export function audioBlock(audio: any, fail: Host['fail']): Block {
-  const { base64 } = inline(String(audio?.data ?? ''), fail)
-  return { audio: { format: String(audio?.format ?? 'wav'), source: { bytes: base64 } } }
+/** Sound. @throws the failure class `bad_request` for base64 that cannot be read */
+export function audioBlock({ data, format }: any, { path, fail }: Place): Block {
+  const given = isDataUrl(data) ? data : `data:;base64,${data}`
+  const { base64 } = inline(given, { path: `${path}.input_audio.data`, fail })
+  return { audio: { format: String(format ?? 'wav'), source: { bytes: base64 } } }
 }
 
-/** Splits a data URL, or takes bare base64. Does not scan the whole text, which may be megabytes. */
-function inline(text: string, fail: Host['fail']): { type: string; base64: string } {
-  if (!/^[a-z][a-z\d+.-]*:/i.test(text.slice(0, 16))) return { type: '', base64: text }
-  if (!/^data:/i.test(text)) {
-    const message = 'This model takes images and files as data URLs only, not as addresses.'
-    throw fail('bad_request', message, { code: 'unsupported_value', param: 'messages' })
-  }
-  const comma = text.indexOf(',')
-  const [type = '', ...parameters] = text.slice('data:'.length, comma).toLowerCase().split(';')
-  const rest = text.slice(comma + 1)
+/** Splits a data URL. Does not scan the whole text, which may be megabytes. */
+function inline(url: string, { path, fail }: Place): { type: string; base64: string } {
+  const comma = url.indexOf(',')
+  const [type = '', ...parameters] = url.slice('data:'.length, comma).toLowerCase().split(';')
+  const rest = url.slice(comma + 1)
   if (parameters.includes('base64')) return { type, base64: rest }
   try {
     return { type, base64: Buffer.from(decodeURIComponent(rest)).toString('base64') }
   } catch {
-    const message = sentence('expected a data URL in base64.')
-    throw fail('bad_request', message, { code: 'invalid_base64', param: 'messages' })
+    const options = { code: 'invalid_base64', param: path }
+    throw fail('bad_request', `Expected a data URL in base64 at ${path}.`, options)
   }
 }
 
@@ -100,8 +102,4 @@ function formatOf(base64: string): string | undefined {
 
 function shown(type: string): string {
   return /^[\w.+/-]{1,80}$/.test(type) ? `"${type}"` : 'something else'
-}
-
-function sentence(message: string): string {
-  return `Invalid content part: ${message}`
 }

@@ -14,7 +14,8 @@ import {
 import { toInput } from '../anthropic/exact-json.ts'
 import { withThoughts } from '../anthropic/thoughts.ts'
 import { CallIds, callsOf, type Call } from '../anthropic/tool-calls.ts'
-import { NO_RESULT } from '../shared/conversations.ts'
+import { EMPTY, NO_RESULT, OPENING, RESULTS_ARE_IN } from '../shared/conversations.ts'
+import { requireTexts } from '../shared/parts.ts'
 import { audioBlock, fileBlock, imageBlock, type Block } from './media.ts'
 import type { Traits } from './models.ts'
 
@@ -35,7 +36,7 @@ export interface Conversation {
   readonly reasoningLost: boolean
 }
 
-/** Placeholder text where Converse requires a text block. */
+/** Stands beside a document that came without a text: Converse requires one. */
 const PLACEHOLDER = '.'
 /** Amazon's limit for the id of a call, minus room for the suffix that makes ids unique. */
 const MAX_ID_CHARACTERS = 60
@@ -76,6 +77,8 @@ class MessageBuilder {
   readonly #turns: Turn[] = []
   readonly #called = new Set<string>()
   #documents = 0
+  /** The last message is a blank one of the user. */
+  #endsBlank = false
 
   constructor(traits: Traits, fail: Host['fail']) {
     this.#traits = traits
@@ -83,24 +86,30 @@ class MessageBuilder {
   }
 
   add(message: ChatMessage, path: string): void {
+    this.#endsBlank = false
     switch (message.role) {
       case 'system':
       case 'developer':
-        return this.#addInstruction(message)
+        return this.#addInstruction(message, path)
       case 'assistant':
-        return this.#addAnswer(message)
+        return this.#addAnswer(message, path)
       case 'tool':
       case 'function':
         return this.#addResult(message, path)
-      default:
-        return this.#extend('user', this.#contentOf(message))
+      default: {
+        const content = this.#contentOf(message, path)
+        this.#endsBlank = content.length === 0
+        this.#extend('user', content)
+      }
     }
   }
 
   finish(): Conversation {
     this.#answerRest()
+    // Without it, the answer before would count as the beginning of the next one.
+    if (this.#endsBlank) this.#extend('user', [{ text: EMPTY }])
     if (this.#turns[0]?.role !== 'user') {
-      this.#turns.unshift({ role: 'user', content: [{ text: PLACEHOLDER }] })
+      this.#turns.unshift({ role: 'user', content: [{ text: OPENING }] })
     }
     for (const { content } of this.#turns) {
       // Converse requires a text beside a document.
@@ -123,13 +132,15 @@ class MessageBuilder {
   }
 
   /** Instructions in the middle of a conversation stay where they are. */
-  #addInstruction(message: ChatMessage): void {
-    const content = this.#contentOf(message)
+  #addInstruction(message: ChatMessage, path: string): void {
+    requireTexts(message, path, this.#fail)
+    const content = this.#contentOf(message, path)
     if (this.#turns.length === 0 && !this.#traits.noSystem) this.#system.push(...content)
     else this.#extend('user', content)
   }
 
-  #addAnswer(message: ChatMessage): void {
+  #addAnswer(message: ChatMessage, path: string): void {
+    requireTexts(message, path, this.#fail)
     this.#answerRest()
     const { content, refusal, reasoning_details, cache_control } = message
     const texts: TextBlock[] = partsOf(content ?? refusal).map((part) => ({
@@ -159,7 +170,11 @@ class MessageBuilder {
     const { content, is_error, cache_control } = message
     const id = this.#ids.answer(message, path, this.#fail)
     const parts = partsOf(content)
-    const blocks = parts.map((part) => this.#toBlock(part))
+    const blocks = parts
+      .map((part, position) => this.#toBlock(part, `${path}.content[${position}]`))
+      .filter((block) => block.text === undefined || !isBlank(block.text))
+    // Converse refuses results without content, again in every later request.
+    if (blocks.length === 0) blocks.push({ text: EMPTY })
     this.#insertResult(toToolResult(id, blocks, is_error === true))
     const marker = cache_control ?? parts.find((part) => part.cache_control)?.cache_control
     addCachePoint(this.#turns.at(-1)!.content, marker, this.#traits)
@@ -188,10 +203,10 @@ class MessageBuilder {
     else this.#turns.push({ role, content: [...blocks] })
   }
 
-  #contentOf({ content, cache_control }: ChatMessage): Block[] {
+  #contentOf({ content, cache_control }: ChatMessage, path: string): Block[] {
     const blocks: Block[] = []
-    for (const part of partsOf(content)) {
-      const block = this.#toBlock(part)
+    for (const [position, part] of partsOf(content).entries()) {
+      const block = this.#toBlock(part, `${path}.content[${position}]`)
       // Blank text blocks are refused. Their cache marker moves to the block before.
       if (block.text === undefined || !isBlank(block.text)) blocks.push(block)
       addCachePoint(blocks, part.cache_control, this.#traits)
@@ -200,14 +215,15 @@ class MessageBuilder {
     return blocks
   }
 
-  #toBlock(part: any): Block {
+  #toBlock(part: any, path: string): Block {
+    const place = { path, fail: this.#fail }
     switch (part.type) {
       case 'image_url':
-        return imageBlock(part.image_url.url, this.#fail)
+        return imageBlock(part.image_url.url, place)
       case 'file':
-        return fileBlock(part.file, () => `doc-${++this.#documents}`, this.#fail)
+        return fileBlock(part.file, () => `doc-${++this.#documents}`, place)
       case 'input_audio':
-        return audioBlock(part.input_audio, this.#fail)
+        return audioBlock(part.input_audio, place)
       default:
         return { text: String(part.text ?? part.refusal ?? '') }
     }
@@ -253,7 +269,7 @@ function separateResults(turns: readonly Turn[]): Turn[] {
     if (results.length === 0 || others.length === 0) return [turn]
     return [
       { role: 'user', content: results },
-      { role: 'assistant', content: [{ text: PLACEHOLDER }] },
+      { role: 'assistant', content: [{ text: RESULTS_ARE_IN }] },
       { role: 'user', content: others },
     ]
   })

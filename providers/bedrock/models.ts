@@ -26,8 +26,10 @@ export interface Traits {
   readonly resultsAlone: boolean
   /** System text is refused. */
   readonly noSystem: boolean
-  /** The model can be forced to call a tool. */
+  /** The model can be forced to call a tool, while it does not reason where that excludes it. */
   readonly forcedTools: boolean
+  /** Stop sequences need a visible character; otherwise any character. */
+  readonly visibleStops: boolean
   /** The `top_k` parameter in the model's own form. */
   readonly topK: ((value: unknown) => object) | undefined
   /** The reasoning parameters in the model's own form. @param limit most tokens of the answer */
@@ -41,7 +43,7 @@ export interface ReasoningRequest {
   readonly fields: Readonly<Record<string, unknown>>
   readonly thinks: boolean
   /** The model cannot be forced to call a tool while it reasons. */
-  readonly choosesTools?: boolean
+  readonly excludesForcedTools?: boolean
   /** The model refuses tool results unless the reasoning before their calls is sent back. */
   readonly needsPriorReasoning?: boolean
 }
@@ -58,7 +60,8 @@ const PLAIN: Traits = {
   signsReasoning: false,
   resultsAlone: false,
   noSystem: false,
-  forcedTools: true,
+  forcedTools: false,
+  visibleStops: false,
   topK: undefined,
   toReasoning: () => NO_REASONING,
   refuses: () => [],
@@ -79,8 +82,9 @@ export function traitsOf(model: string): Traits {
   if (name.includes('claude')) return claude(name)
   if (name.includes('amazon.nova')) return nova(name.includes('nova-2'))
   if (name.includes('gpt-oss')) return { ...PLAIN, schema: 'native', toReasoning: effortReasoning }
-  if (/titan|mistral-7b|mixtral/.test(name)) return { ...PLAIN, noSystem: true }
-  return NATIVE_SCHEMAS.test(name) ? { ...PLAIN, schema: 'native' } : PLAIN
+  const plain = { ...PLAIN, forcedTools: name.includes('mistral') }
+  if (/titan|mistral-7b|mixtral/.test(name)) return { ...plain, noSystem: true }
+  return NATIVE_SCHEMAS.test(name) ? { ...plain, schema: 'native' } : plain
 }
 
 function claude(name: string): Traits {
@@ -94,6 +98,7 @@ function claude(name: string): Traits {
     narrow: toSupportedSchema,
     signsReasoning: true,
     forcedTools: known.forcedTools,
+    visibleStops: true,
     topK: (top_k) => ({ top_k }),
     toReasoning(reasoning, limit) {
       const most = Math.min(limit ?? Infinity, known.maxTokens)
@@ -101,7 +106,7 @@ function claude(name: string): Traits {
       return {
         fields: { ...(thinking && { thinking }), ...(effort && { output_config: { effort } }) },
         thinks: on,
-        choosesTools: thinking?.type === 'enabled',
+        excludesForcedTools: on,
         needsPriorReasoning: known.thinking === 'budget',
       }
     },
@@ -118,6 +123,7 @@ function nova(second: boolean): Traits {
     cache: 'messages',
     schema: 'tool',
     resultsAlone: true,
+    forcedTools: true,
     topK: (topK) => ({ inferenceConfig: { topK } }),
     toReasoning: second ? novaReasoning : () => NO_REASONING,
   }

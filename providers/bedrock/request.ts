@@ -1,5 +1,13 @@
 /** Builds the request body for Converse. */
 import type { ChatInput, Host } from '../../src/plugin.ts'
+import { hasMaps, jsonInWords, openSchema } from '../shared/schemas.ts'
+import {
+  allowedTools,
+  cannotForce,
+  isForced,
+  nothingToCall,
+  requireOneAnswer,
+} from '../shared/tool-choice.ts'
 import type { Block } from './media.ts'
 import { cachePoint, addCachePoint, toConversation, type Conversation } from './messages.ts'
 import {
@@ -38,14 +46,15 @@ export function toConverse(
 ): ConverseRequest {
   const traits = withOptions(known, options)
   const input = without(given, options.omit)
-  refuse(input, fail)
+  requireOneAnswer(input, fail)
   const limit = input.max_completion_tokens
   const conversation = toConversation(input.messages, traits, fail)
   const { system, turns } = conversation
   addCachePoint(turns.at(-1)!.content, input.cache_control, traits)
-  const reasoning = reasoningFor(input, traits, conversation)
-  const tools = toolsOf(input, traits, conversation, reasoning)
-  const schema = schemaOf(input, traits, tools === undefined && isFree(traits, reasoning))
+  const tools = toolsOf(input, traits, conversation, fail)
+  const schema = schemaOf(input, traits, tools !== undefined, fail)
+  const forced = isForced(input.tool_choice) || schema.toolConfig !== undefined
+  const reasoning = reasoningFor(input, traits, conversation, forced)
   if (schema.words) system.push({ text: schema.words })
   if (traits.noSystem && system.length > 0) turns[0]!.content.unshift(...system.splice(0))
   const toolConfig = tools ?? schema.toolConfig
@@ -91,29 +100,20 @@ function without(input: ChatInput, names: readonly string[] = []): ChatInput {
   return Object.fromEntries(given) as ChatInput
 }
 
-/** Refuses parameters that cannot be dropped without changing the answer. */
-function refuse({ n, tools = [] }: ChatInput, fail: Host['fail']): void {
-  if (Number(n) > 1) {
-    const message = 'This model gives one answer to a request: expected n to be 1.'
-    throw fail('bad_request', message, { code: 'unsupported_parameter', param: 'n' })
-  }
-  const position = tools.findIndex((tool) => tool.type !== 'function')
-  if (position < 0) return
-  const message = 'This model takes tools of the type "function" only.'
-  throw fail('bad_request', message, {
-    code: 'unsupported_value',
-    param: `tools[${position}].type`,
-  })
-}
-
-/** Drops reasoning when the model would refuse it because earlier reasoning is missing from the conversation. */
+/**
+ * The reasoning of a request. It is dropped when the model would refuse it because earlier reasoning is missing from the
+ * conversation, or beside a call that is required: the call was asked for, reasoning is a hint.
+ */
 function reasoningFor(
   input: ChatInput,
   traits: Traits,
   { reasoningLost }: Conversation,
+  forced: boolean,
 ): ReasoningRequest {
   if (!input.reasoning) return NO_REASONING
-  const reasoning = traits.toReasoning(input.reasoning, input.max_completion_tokens)
+  const limit = input.max_completion_tokens
+  const reasoning = traits.toReasoning(input.reasoning, limit)
+  if (forced && reasoning.excludesForcedTools) return traits.toReasoning({ enabled: false }, limit)
   return reasoning.needsPriorReasoning && reasoningLost ? NO_REASONING : reasoning
 }
 
@@ -127,48 +127,49 @@ function toolsOf(
   input: ChatInput,
   traits: Traits,
   { called }: Conversation,
-  reasoning: ReasoningRequest,
+  fail: Host['fail'],
 ): ToolConfig | undefined {
-  const choice = input.tool_choice as any
-  const allowed = choice?.allowed_tools?.tools?.map((tool: any) => tool.function?.name)
-  const given = (input.tools ?? []).filter((tool) => allowed?.includes(tool.function.name) ?? true)
+  const choice = input.tool_choice
+  const given = allowedTools(input)
+  if (isForced(choice) && given.length === 0) throw nothingToCall(fail)
+  if (isForced(choice) && !traits.forcedTools) throw cannotForce(fail)
   if (called.size === 0 && (given.length === 0 || choice === 'none')) return undefined
   const tools: Block[] = []
-  for (const { function: tool, cache_control } of given) {
-    tools.push(specOf(tool, traits))
+  for (const tool of given) {
+    const { function: definition, cache_control } = tool
+    const { name, parameters, strict } = definition
+    // Models with native schemas also have strict tools.
+    const strictly = strict === true && traits.schema === 'native'
+    if (strictly && hasMaps(parameters ?? {})) {
+      const position = input.tools!.indexOf(tool)
+      throw openSchema(`function '${name}'`, `tools[${position}].function.parameters`, fail)
+    }
+    tools.push(specOf(definition, strictly, traits))
     if (cache_control && traits.cache === 'everywhere') tools.push(cachePoint(cache_control))
   }
   const names = new Set(given.map((tool) => tool.function.name))
-  for (const name of called) if (!names.has(name)) tools.push(specOf({ name }, traits))
-  const toolChoice = given.length > 0 ? choiceOf(choice, isFree(traits, reasoning)) : undefined
+  for (const name of called) if (!names.has(name)) tools.push(specOf({ name }, false, traits))
+  const toolChoice = given.length > 0 ? choiceOf(choice) : undefined
   return { tools, ...(toolChoice && { toolChoice }) }
 }
 
-function specOf(tool: any, traits: Traits): Block {
-  const { name, description, parameters, strict } = tool
+function specOf(tool: any, strict: boolean, traits: Traits): Block {
+  const { name, description, parameters } = tool
   const json = { type: 'object', properties: {}, ...parameters }
-  // Models with native schemas also have strict tools.
-  const strictly = strict === true && traits.schema === 'native'
   return {
     toolSpec: {
       name,
       ...(description?.trim() && { description }),
-      inputSchema: { json: strictly ? traits.narrow(json) : json },
-      ...(strictly && { strict }),
+      inputSchema: { json: strict ? traits.narrow(json) : json },
+      ...(strict && { strict }),
     },
   }
 }
 
-/** Whether the model can be forced to call a tool. */
-function isFree({ forcedTools }: Traits, { choosesTools }: ReasoningRequest): boolean {
-  return forcedTools && !choosesTools
-}
-
-function choiceOf(choice: any, free: boolean): object | undefined {
-  const mode = choice?.allowed_tools?.mode ?? choice
-  if (mode === undefined || mode === 'none') return undefined
-  if (mode === 'auto' || !free) return { auto: {} }
-  return choice.function ? { tool: { name: choice.function.name } } : { any: {} }
+function choiceOf(choice: any): object | undefined {
+  if (choice === undefined || choice === 'none') return undefined
+  if (choice.type === 'function') return { tool: { name: choice.function.name } }
+  return isForced(choice) ? { any: {} } : { auto: {} }
 }
 
 interface Schema {
@@ -177,31 +178,39 @@ interface Schema {
   readonly words?: string
 }
 
-/** @param free whether the model can be forced to call the tool that holds the answer */
-function schemaOf({ response_format }: ChatInput, traits: Traits, free: boolean): Schema {
+/** @param hasTools whether the request has tools of its own, beside which the tool of the answer has no place */
+function schemaOf(
+  { response_format }: ChatInput,
+  traits: Traits,
+  hasTools: boolean,
+  fail: Host['fail'],
+): Schema {
   const format = response_format as any
-  if (format?.type === 'json_object') return { words: 'Answer with one JSON object, nothing else.' }
+  if (format?.type === 'json_object') return { words: jsonInWords() }
   if (format?.type !== 'json_schema') return {}
-  const { name, description, schema = {} } = format.json_schema ?? {}
-  if (traits.schema === 'native') {
+  const { name, description, schema = {}, strict } = format.json_schema
+  const maps = hasMaps(schema)
+  if (maps && strict === true) throw openSchema('response_format', 'response_format', fail)
+  // Native schemas have no maps.
+  if (traits.schema === 'native' && !maps) {
     const text = JSON.stringify(traits.narrow(schema))
     const jsonSchema = { schema: text, name, ...(description && { description }) }
     return { outputConfig: { textFormat: { type: 'json_schema', structure: { jsonSchema } } } }
   }
-  if (traits.schema === 'tool' && free) {
-    const about = description ?? 'Gives the answer.'
-    const tool = specOf({ name: ANSWER_TOOL, description: about, parameters: schema }, traits)
-    return { toolConfig: { tools: [tool], toolChoice: { tool: { name: ANSWER_TOOL } } } }
+  if (traits.schema === 'prompt' || hasTools || !traits.forcedTools) {
+    return { words: jsonInWords(schema) }
   }
-  return {
-    words: `Answer with one JSON object, nothing else. It must be valid under this JSON Schema:\n${JSON.stringify(schema)}`,
-  }
+  const about = description ?? 'Gives the answer.'
+  const answer = { name: ANSWER_TOOL, description: about, parameters: schema }
+  const toolChoice = { tool: { name: ANSWER_TOOL } }
+  return { toolConfig: { tools: [specOf(answer, false, traits)], toolChoice } }
 }
 
 function configOf(input: ChatInput, traits: Traits, { thinks }: ReasoningRequest): object {
   const refused: readonly Sampling[] = traits.refuses(thinks)
   const { temperature, top_p: topP } = input as { temperature?: number; top_p?: number }
-  const stops = [input.stop ?? []].flat().filter((stop) => stop !== '')
+  const given = [input.stop ?? []].flat() as string[]
+  const stops = given.filter((stop) => (traits.visibleStops ? stop.trim() : stop))
   const config: Record<string, unknown> = {}
   if (temperature !== undefined && !refused.includes('temperature')) {
     config.temperature = Math.min(1, temperature)
@@ -213,15 +222,20 @@ function configOf(input: ChatInput, traits: Traits, { thinks }: ReasoningRequest
   return config
 }
 
-/** Removes the first cache points above the limit. The last ones cover most of the prompt. */
+/**
+ * Removes the first cache points above the limit: the last ones cover most of the prompt. Points of an hour after one of
+ * five minutes become such, because the models refuse that order.
+ */
 function limitCachePoints(lists: readonly Block[][]): void {
   const isPoint = (block: Block) => block.cachePoint !== undefined
   let surplus = lists.flat().filter(isPoint).length - MAX_CACHE_POINTS
+  let short = false
   for (const list of lists) {
-    for (let i = 0; i < list.length && surplus > 0; i++) {
+    for (let i = 0; i < list.length; i++) {
       if (!isPoint(list[i]!)) continue
-      list.splice(i--, 1)
-      surplus--
+      if (surplus-- > 0) list.splice(i--, 1)
+      else if (list[i]!.cachePoint.ttl !== '1h') short = true
+      else if (short) list[i] = cachePoint({})
     }
   }
 }

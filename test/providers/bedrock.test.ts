@@ -293,6 +293,32 @@ describe('an answer in events', () => {
     expect(failure!.failure).toBe('upstream_error')
   })
 
+  it('counts what the cache keeps for an hour', async () => {
+    const usage = {
+      inputTokens: 3,
+      outputTokens: 2,
+      cacheReadInputTokens: 10,
+      cacheWriteInputTokens: 30,
+      cacheDetails: [
+        { ttl: '5m', inputTokens: 18 },
+        { ttl: '1h', inputTokens: 12 },
+      ],
+    }
+    const answer = await outcome(
+      says({ text: 'a' }),
+      stops('end_turn'),
+      frame('metadata', { usage }),
+    )
+    expect(answer.usage).toMatchObject({
+      prompt_tokens: 43,
+      prompt_tokens_details: {
+        cached_tokens: 10,
+        cache_write_tokens: 30,
+        cache_write_1h_tokens: 12,
+      },
+    })
+  })
+
   it('closes the vendor’s connection when the reader stops', async () => {
     upstream.answer({ ...binary(says({ text: 'a' })), ending: 'hang' })
     const controller = new AbortController()

@@ -150,11 +150,7 @@ describe('the parameters of a request', () => {
 
   it.each([
     [{ n: 2 }, 'unsupported_parameter', 'n'],
-    [
-      { tools: [tool('f'), { type: 'custom', custom: { name: 'g' } }] },
-      'unsupported_value',
-      'tools[1].type',
-    ],
+    [{ tool_choice: 'required' }, 'invalid_value', 'tool_choice'],
   ])('are refused when the answer would differ: %j', async (input, code, param) => {
     await expect(sent(input)).rejects.toMatchObject({ failure: 'bad_request', code, param })
   })
@@ -212,19 +208,30 @@ describe('reasoning', () => {
     expect(got.inferenceConfig.maxTokens).toBe(max_completion_tokens)
   })
 
-  it('leaves sampling and the choice of tools to the model', async () => {
-    const input = {
-      reasoning: { max_tokens: 2000 },
-      temperature: 0.1,
-      top_k: 3,
-      tools: [tool('f')],
-      tool_choice: 'required',
-    }
-    expect(await body(input)).toMatchObject({
-      inferenceConfig: {},
-      additionalModelRequestFields: { thinking: { budget_tokens: 2000 } },
-      toolConfig: { toolChoice: { auto: {} } },
+  it('leaves sampling to the model', async () => {
+    const input = { reasoning: { max_tokens: 2000 }, temperature: 0.1, top_k: 3 }
+    const { inferenceConfig, additionalModelRequestFields } = await body(input)
+    expect(inferenceConfig).toEqual({})
+    expect(additionalModelRequestFields).toEqual(thinking(2000))
+  })
+
+  it('is left out where a call is required, and where the tool of the answer is', async () => {
+    const reasoning = { max_tokens: 2000 }
+    const forced = { reasoning, tools: [tool('f')], tool_choice: 'required' }
+    const got = await body(forced)
+    expect(got.toolConfig.toolChoice).toEqual({ any: {} })
+    expect(got).not.toHaveProperty('additionalModelRequestFields')
+    expect((await body(forced, 'anthropic.claude-opus-5')).additionalModelRequestFields).toEqual({
+      thinking: { type: 'disabled' },
     })
+    const response_format = { type: 'json_schema', json_schema: { name: 'n', schema } }
+    const answer = await body({ reasoning, response_format }, CLAUDE, {})
+    expect(answer).toHaveProperty('additionalModelRequestFields.thinking')
+    const map = { type: 'object', additionalProperties: { type: 'string' } }
+    const loose = { type: 'json_schema', json_schema: { name: 'n', schema: map } }
+    const byTool = await body({ reasoning, response_format: loose }, CLAUDE, {})
+    expect(byTool.toolConfig.toolChoice).toEqual({ tool: { name: 'json_answer' } })
+    expect(byTool).not.toHaveProperty('additionalModelRequestFields')
   })
 
   it('is not requested when the reasoning before a call is lost', async () => {
@@ -272,7 +279,7 @@ describe('the conversation', () => {
     expect(await body({ messages })).toMatchObject({
       system: [{ text: 'A' }, { text: 'B' }],
       messages: [
-        { role: 'user', content: [{ text: '.' }] },
+        { role: 'user', content: [{ text: '(The conversation begins.)' }] },
         { role: 'assistant', content: [{ text: 'C' }] },
         { role: 'user', content: [{ text: 'D' }, { text: 'E' }, { text: 'F' }] },
         { role: 'assistant', content: [{ text: 'G' }] },
@@ -322,13 +329,14 @@ describe('the conversation', () => {
   })
 
   it.each([
-    [image('https://example.com/a.png'), 'unsupported_value', /data URLs only/],
     [image('data:image/tiff;base64,AAAA'), 'invalid_image', /found "image\/tiff"/],
     [file('data:application/zip;base64,AAAA'), 'invalid_document', /found "application\/zip"/],
     [file('data:text/plain,%'), 'invalid_base64', /base64/],
   ])('refuses %j', async (part, code, message) => {
     const asked = sent({ messages: [{ role: 'user', content: [part] }] })
-    await expect(asked).rejects.toMatchObject({ failure: 'bad_request', code, param: 'messages' })
+    const member = 'file' in part ? 'file.file_data' : 'image_url.url'
+    const param = `messages[0].content[0].${member}`
+    await expect(asked).rejects.toMatchObject({ failure: 'bad_request', code, param })
     await expect(asked).rejects.toThrow(message)
   })
 
@@ -545,9 +553,25 @@ describe('cache points', () => {
       'cachePoint',
       'toolSpec',
     ])
-    expect(got.system).toEqual([{ text: 'A' }, { cachePoint: { type: 'default', ttl: '1h' } }])
+    // The models refuse an hour after five minutes.
+    expect(got.system).toEqual([{ text: 'A' }, POINT])
     expect(got.messages[0].content).toEqual([{ text: 'B' }, POINT])
     expect(got.messages[2].content.at(-1)).toEqual(POINT)
+  })
+
+  it('are kept for an hour before those of five minutes', async () => {
+    const hour = { ...EPHEMERAL, ttl: '1h' }
+    const { system, messages } = await body({
+      messages: [
+        { role: 'system', content: 'A', cache_control: hour },
+        { role: 'user', content: 'B', cache_control: EPHEMERAL },
+        { role: 'assistant', content: 'C', cache_control: hour },
+        { role: 'user', content: 'D' },
+      ],
+    })
+    expect(system[1]).toEqual({ cachePoint: { type: 'default', ttl: '1h' } })
+    expect(messages[0].content[1]).toEqual(POINT)
+    expect(messages[1].content[1]).toEqual(POINT)
   })
 
   it('are at most four, the last ones', async () => {
