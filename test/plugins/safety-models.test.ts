@@ -1,7 +1,8 @@
+import * as fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { guarded, wholeOf, type Guarded } from '../guard/_setup.ts'
 import { describeRecorded, whole, type Recording } from '../fixtures.ts'
-import { json, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
+import { cutAt, json, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 
 const INPUT = { guard: { output: false } } as const
 const user = (content: string) => ({ messages: [{ role: 'user', content }] })
@@ -196,17 +197,18 @@ describe('models that answer with a label', () => {
   })
 })
 
-describe('a moderation endpoint', () => {
-  async function moderated(answer: FakeResponse): Promise<{ g: Guarded; server: FakeUpstream }> {
-    const server = await startUpstream(answer)
-    opened.push(server)
-    const options = { kind: 'moderation', baseURL: `${server.url}/v1`, apiKey: 'sk-test-secret' }
-    const g = await guarded([{ use: 'judge', options, applies: 'always' }])
-    opened.push(g)
-    g.vendor.answer(wholeOf({ content: 'Fine.' }))
-    return { g, server }
-  }
+/** A gateway that asks a moderation endpoint, and that endpoint. */
+async function moderated(answer: FakeResponse): Promise<{ g: Guarded; server: FakeUpstream }> {
+  const server = await startUpstream(answer)
+  opened.push(server)
+  const options = { kind: 'moderation', baseURL: `${server.url}/v1`, apiKey: 'sk-test-secret' }
+  const g = await guarded([{ use: 'judge', options, applies: 'always' }])
+  opened.push(g)
+  g.vendor.answer(wholeOf({ content: 'Fine.' }))
+  return { g, server }
+}
 
+describe('a moderation endpoint', () => {
   const result = (categories: object, scores: object = {}) =>
     json({ id: 'm', results: [{ flagged: true, categories, category_scores: scores }] })
 
@@ -282,5 +284,35 @@ describeRecorded('recorded exchanges with safety models', ['guard'], /./, (recor
     const deny = ['medical' as const, 'personal-data' as const]
     const policy = kind === 'shieldgemma' ? INPUT : { ...INPUT, deny }
     expect(verdictOf(await g.ask(policy))).toEqual(EXPECTED[name])
+  })
+})
+
+const MODERATED: Readonly<Record<string, string[]>> = {
+  'openai/moderation-flagged': ['blocked', 'x:moderation/violence'],
+  'openai/moderation-image-and-text': ['passed'],
+  'openai/moderation-text': ['passed'],
+}
+
+describeRecorded('recorded moderations', ['openai'], /moderations$/, (recordings) => {
+  it('are all known', () => {
+    expect(recordings.map(({ name }) => name).toSorted()).toEqual(Object.keys(MODERATED))
+  })
+
+  it.each(recordings)('$name, wherever it is cut', async (recording) => {
+    const { g, server } = await moderated(whole(recording))
+    const { name, body } = recording
+    const position = fc.noBias(fc.integer({ min: 1, max: body.length - 1 }))
+    const cuts = fc.uniqueArray(position, { minLength: 1, maxLength: 8, size: 'max' })
+    let asked = 0
+    await fc.assert(
+      fc.asyncProperty(cuts, async (positions) => {
+        server.answer({ ...whole(recording), pieces: cutAt(body, positions) })
+        // A text that was judged is not judged again.
+        const said = await g.ask(INPUT, user(`Hello ${asked++}`))
+        expect(verdictOf(said)).toEqual(MODERATED[name])
+      }),
+      { numRuns: 50 },
+    )
+    expect(server.requests.length).toBeGreaterThanOrEqual(50)
   })
 })

@@ -1,4 +1,5 @@
 /** The built-in search engines: their requests, and how they read answers. */
+import * as fc from 'fast-check'
 import * as v from 'valibot'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import exa from '../../plugins/search/exa.ts'
@@ -9,7 +10,7 @@ import type { SearchResponse, SearchQuery, SearchPlugin } from '../../src/plugin
 import { createHost } from '../../src/upstream/host.ts'
 import { describeRecorded, whole } from '../fixtures.ts'
 import { silent } from '../providers/_chat.ts'
-import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
+import { cutAt, json, startUpstream, type FakeUpstream } from '../upstream.ts'
 
 const SECRET = 'engine-secret'
 const settings = { timeoutMs: 5000, firstPartTimeoutMs: 5000, idleTimeoutMs: 5000, connections: 4 }
@@ -294,6 +295,16 @@ describeRecorded('recorded searches', Object.keys(PLUGINS), /search$/, (recordin
     const known = Object.keys(recording.request.body)
     if (name in RECORDED) expect(found).toEqual(RECORDED[name])
     expect(Object.keys(asked().json).filter((member) => !known.includes(member))).toEqual([])
+    const { body } = recording
+    const position = fc.noBias(fc.integer({ min: 1, max: body.length - 1 }))
+    const cuts = fc.uniqueArray(position, { minLength: 1, maxLength: 8, size: 'max' })
+    await fc.assert(
+      fc.asyncProperty(cuts, async (positions) => {
+        web.answer({ ...whole(recording), pieces: cutAt(body, positions) })
+        expect(await search(PLUGINS[recording.vendor]!)).toEqual(found)
+      }),
+      { numRuns: 50 },
+    )
   })
 
   it('finds all of many results, and text where there are no highlights', async () => {
