@@ -6,24 +6,31 @@ import { httpFailure } from './anthropic/errors.ts'
 import { parseExactly } from './anthropic/exact-json.ts'
 import { traitsOf, type Traits } from './anthropic/models.ts'
 import { toRequest } from './anthropic/request.ts'
+import { messagesApi, vertexAi } from './anthropic/service.ts'
+import { googleLogin, vertexOption } from './shared/cloud/google.ts'
+import { withLogin } from './shared/cloud/login.ts'
 import { withFunctionsOnly } from './shared/functions-only.ts'
-import {
-  asSequence,
-  isEventStream,
-  joinUrl,
-  mergeHeaders,
-  parseAnswer,
-  send,
-} from './shared/http.ts'
+import { asSequence, isEventStream, parseAnswer, send } from './shared/http.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
-const options = v.strictObject({
-  apiKey: v.string(),
-  /** Without `/messages`. */
-  baseURL: v.optional(baseURL, 'https://api.anthropic.com/v1'),
+const members = v.strictObject({
+  /** Required without `vertex`. */
+  apiKey: v.optional(v.string()),
+  /** The models are on Vertex AI, with a login of Google Cloud. */
+  vertex: v.optional(vertexOption),
+  /** Without `/messages`; with `vertex` without `/projects/…`. */
+  baseURL: v.optional(baseURL),
   /** Such as `anthropic-beta`. */
   headers: headersOption,
 })
+
+const options = v.pipe(
+  members,
+  v.check(
+    ({ apiKey, vertex }) => (apiKey === undefined) !== (vertex === undefined),
+    'either "apiKey" or "vertex", which logs in by itself',
+  ),
+)
 
 const deploymentOptions = v.strictObject({
   /** Name of the Claude model whose rules this model follows, when its own name does not tell. */
@@ -43,24 +50,24 @@ export default defineProvider({
   name: 'anthropic',
   options,
   deploymentOptions,
-  setup({ apiKey, baseURL: base, headers }, host) {
-    const url = joinUrl(base, 'messages')
-    const sent = mergeHeaders(
-      {
-        accept: 'application/json, text/event-stream',
-        'anthropic-version': '2023-06-01',
-        'content-type': 'application/json',
-        'x-api-key': apiKey,
-      },
-      headers,
-    )
+  setup({ apiKey = '', vertex, baseURL: base, headers }, plain) {
+    const login = vertex && googleLogin(plain, vertex)
+    const host = login ? withLogin(plain, login) : plain
+    const service = vertex
+      ? vertexAi(vertex, headers, host, base)
+      : messagesApi(apiKey, headers, base)
     return {
+      ...login?.members,
       chat: withFunctionsOnly(async ({ input, model, options, signal }) => {
         const { like, ...own } = options as v.InferOutput<typeof deploymentOptions>
-        const traits: Traits = { ...traitsOf(like ?? model), ...own }
-        const { body, answersByTool } = toRequest(input, model, traits, host.fail)
-        const stream = body.stream === true
-        const request = { url, headers: sent, body: JSON.stringify(body), signal, stream }
+        const traits: Traits = { ...traitsOf(like ?? model), ...service.lacks, ...own }
+        const messages = await service.prepare(input.messages, signal)
+        const asked = toRequest({ ...input, messages }, model, traits, host.fail)
+        const { answersByTool } = asked
+        const stream = asked.body.stream === true
+        const body = JSON.stringify(service.toBody(asked.body))
+        const url = service.urlOf(model, stream)
+        const request = { url, headers: service.headers, body, signal, stream }
         const response = await send(host, request, httpFailure)
         const context = { answersByTool, fail: host.fail }
         if (isEventStream(response, stream)) {

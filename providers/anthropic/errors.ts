@@ -88,8 +88,9 @@ function waitIn(headers: Headers): number {
   return Number.isFinite(at) ? at - Date.now() : 0
 }
 
-/** Ids of requests, accounts and files; keys. */
+/** Ids of requests, accounts, projects and files; keys. */
 const PRIVATE = [
+  /\bprojects?[/:_ ]\S*\d\S*/gi,
   /\b(?:sk|req|org|wrkspc|msgbatch|file)[-_][\w*-]+/g,
   /\b[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}\b/gi,
 ]

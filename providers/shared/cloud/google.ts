@@ -22,16 +22,17 @@ export const vertexOption = v.strictObject({
   credentials: v.optional(v.pipe(v.string(), v.nonEmpty('a path, or JSON'))),
 })
 
-type Vertex = v.InferOutput<typeof vertexOption>
+/** Its validated value. */
+export type VertexOption = v.InferOutput<typeof vertexOption>
 
 /** The address of a project's location. @param base replaces the part before `/projects` */
-export function vertexAddress({ project, location }: Vertex, base?: string): string {
+export function vertexAddress({ project, location }: VertexOption, base?: string): string {
   const origin = base?.replace(/\/+$/, '') ?? `https://${vertexHost(location)}/v1`
   return `${origin}/projects/${project}/locations/${location}`
 }
 
 /** A login for Vertex AI. The caller closes it. */
-export function googleLogin(host: Host, { credentials }: Vertex): Login<AuthHeaders> {
+export function googleLogin(host: Host, { credentials }: VertexOption): Login<AuthHeaders> {
   return new Login(host, (requests) =>
     credentials === undefined ? fromSurroundings(requests) : fromOption(requests, credentials),
   )
