@@ -8,9 +8,23 @@ import { parseExact } from './output.ts'
 
 const TIMEOUT_MS = 30_000
 
+/** The gateway has answered that it does not do what was asked. */
+export class Refused extends CommandError {
+  readonly status: number
+  /** The member of the request that is wrong. */
+  readonly param: string | null
+
+  constructor(message: string, status: number, param: string | null) {
+    super(message)
+    this.name = 'Refused'
+    this.status = status
+    this.param = param
+  }
+}
+
 /** Access to the admin API of one gateway. */
 export interface Admin {
-  /** The body of a successful response, with exact numbers. @throws CommandError with the message of the gateway */
+  /** The body of a successful response, with exact numbers. @throws Refused, CommandError without an answer */
   ask(method: 'GET' | 'POST' | 'PATCH', path: string, body?: object): Promise<any>
   /** All items of a list, from all its pages. */
   list(path: string): Promise<any[]>
@@ -73,7 +87,7 @@ async function request(
       `The server at ${base} is not a gateway (status ${response.status}): correct --url or the port.`,
     )
   }
-  throw new CommandError(error.message)
+  throw new Refused(error.message, response.status, error.param ?? null)
 }
 
 async function collect(ask: Admin['ask'], path: string): Promise<any[]> {

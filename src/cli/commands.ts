@@ -133,6 +133,29 @@ export const COMMANDS: readonly Command[] = [
   ),
   remote('ledger outbox', 'Show settlements that the ledger has not confirmed yet.', 'showOutbox'),
   {
+    name: 'import litellm',
+    help: 'Import the configuration, the keys and the budgets of a LiteLLM proxy.',
+    options: {
+      config: { value: 'file', help: 'its configuration, as YAML or JSON (required)' },
+      keys: { value: 'file', help: 'an export of its table of keys: .csv, .json or .jsonl' },
+      budgets: { value: 'file', help: 'an export of its table of budgets' },
+      out: {
+        value: 'folder',
+        help: 'write gateway.config.yaml, models.yaml and .env into this folder',
+      },
+      apply: { help: 'create the accounts and keys in a running gateway' },
+      credits: { value: 'usd', help: 'with --apply: put so much on each account, once' },
+      accept: {
+        value: 'fields',
+        help: 'restrictions, separated by commas, without which keys may be used',
+      },
+      ...JSON_OUTPUT,
+      url: REMOTE.url!,
+      token: REMOTE.token!,
+    },
+    run: async (args) => (await import('./import/litellm.ts')).importLitellm(args),
+  },
+  {
     name: 'ledger export',
     help: 'Write accounts, keys and ledger as lines of JSON, while no gateway runs.',
     options: {

@@ -1,0 +1,76 @@
+/** Prices of models in a configuration: USD per unit, as text. */
+import { readDecimal, writeDecimal } from './decimal.ts'
+import { isUnset, textOf, type Raw } from './values.ts'
+
+/** Prices here by LiteLLM's names. */
+const NAMES: Readonly<Record<string, string>> = {
+  input_cost_per_token: 'prompt',
+  output_cost_per_token: 'completion',
+  cache_read_input_token_cost: 'input_cache_read',
+  cache_creation_input_token_cost: 'input_cache_write',
+  cache_creation_input_token_cost_above_1hr: 'input_cache_write_1h',
+  output_cost_per_reasoning_token: 'reasoning',
+  input_cost_per_audio_token: 'audio',
+  output_cost_per_audio_token: 'audio_output',
+  cache_read_input_audio_token_cost: 'audio_cache_read',
+  input_cost_per_image_token: 'image_token',
+  output_cost_per_image_token: 'image_output',
+  cache_read_input_image_token_cost: 'image_cache_read',
+  output_cost_per_image: 'image',
+  ocr_cost_per_page: 'page',
+  input_cost_per_character: 'character',
+  input_cost_per_second: 'second',
+  input_cost_per_request: 'request',
+  input_cost_per_query: 'search_unit',
+}
+const TIER = /^(.+)_above_(\d+)k_tokens$/
+/** Prices that tiers may have. */
+const PER_TOKEN = /token|cache/
+const FRACTION_DIGITS = 18
+
+/** The prices of a model; undefined where none are given. */
+export interface Pricing {
+  readonly pricing: Readonly<Record<string, unknown>> | undefined
+  /** Members that are no prices here, with a reason. */
+  readonly unmapped: readonly (readonly [name: string, message: string])[]
+}
+
+/** Whether a member is a price of LiteLLM's. */
+export function isPrice(name: string): boolean {
+  return name in NAMES || /_cost(_|$)|_pricing$/.test(name)
+}
+
+/** The prices among members of a model. Every number is read from its text. */
+export function pricingOf(members: Raw): Pricing {
+  const base: Record<string, string> = {}
+  const tiers = new Map<number, Record<string, string>>()
+  const unmapped: [string, string][] = []
+  for (const [name, value] of Object.entries(members)) {
+    if (!isPrice(name) || isUnset(value)) continue
+    const [, stem = name, thousands] = TIER.exec(name) ?? []
+    const price = Object.hasOwn(NAMES, stem) ? NAMES[stem] : undefined
+    const text = typeof value === 'object' ? undefined : textOf(value)
+    const amount = text === undefined ? undefined : readDecimal(text)
+    const written = amount === undefined ? undefined : writeDecimal(amount, FRACTION_DIGITS)
+    if (price === undefined || (thousands !== undefined && !PER_TOKEN.test(stem))) {
+      unmapped.push([name, 'a price that has no counterpart'])
+    } else if (written === undefined) {
+      unmapped.push([name, `not a price of at most ${FRACTION_DIGITS} fractional digits`])
+    } else if (thousands === undefined) {
+      base[price] = written
+    } else {
+      const from = Number(thousands) * 1000 + 1
+      tiers.set(from, { ...tiers.get(from), [price]: written })
+    }
+  }
+  if (Object.keys(base).length === 0) {
+    for (const from of tiers.keys()) {
+      unmapped.push([`…_above_${(from - 1) / 1000}k_tokens`, 'a tier without prices below it'])
+    }
+    return { pricing: undefined, unmapped }
+  }
+  const overrides = [...tiers]
+    .toSorted(([a], [b]) => a - b)
+    .map(([from, prices]) => ({ min_prompt_tokens: from, ...prices }))
+  return { pricing: { ...base, ...(overrides.length > 0 && { overrides }) }, unmapped }
+}

@@ -1,0 +1,42 @@
+/** Texts of the source as settings here: references to the environment, and secrets that go into a file of their own. */
+import { textOf } from './values.ts'
+
+/** Values for `.env`, and the settings that refer to them. */
+export class Settings {
+  /** Values by variable. They must not be shown. */
+  readonly env = new Map<string, string>()
+  readonly #variables = new Map<string, string>()
+
+  /** A text as it is, or a reference where LiteLLM reads the environment. Undefined for what is unset. */
+  plain(value: unknown): string | undefined {
+    const text = textOf(value)
+    if (text === undefined) return undefined
+    return reference(text) ?? text.replaceAll('${', '$${')
+  }
+
+  /** A reference to the environment: LiteLLM's own, or a new variable that holds the secret. */
+  secret(value: unknown): string | undefined {
+    const text = textOf(value)
+    if (text === undefined) return undefined
+    const given = reference(text)
+    if (given !== undefined) return given
+    let variable = this.#variables.get(text)
+    if (variable === undefined) {
+      variable = `LITELLM_SECRET_${this.#variables.size + 1}`
+      this.#variables.set(text, variable)
+      this.env.set(variable, text)
+    }
+    return `\${${variable}}`
+  }
+
+  /** An address; one with user information or a query may hold a secret. */
+  address(value: unknown): string | undefined {
+    const text = textOf(value)
+    return text !== undefined && /[@?]/.test(text) ? this.secret(text) : this.plain(text)
+  }
+}
+
+function reference(text: string): string | undefined {
+  const name = /^os\.environ\/(\w+)$/.exec(text)?.[1]
+  return name === undefined ? undefined : `\${${name}}`
+}

@@ -1,0 +1,64 @@
+/** Creates accounts and keys of an import in a running gateway. What is there stays as it is. */
+import type { ImportedKey, Keys } from '../../../plugins/import/litellm.ts'
+import { Refused, type Admin } from '../admin.ts'
+
+/** What was done. */
+export interface Applied {
+  readonly accounts: { created: number; same: number; credited: number }
+  readonly keys: { created: number; same: number; refused: number }
+  /** Rows that the gateway has refused, and why. */
+  readonly refusals: { readonly row: number; readonly message: string }[]
+}
+
+/**
+ * Creates what is not there. May be repeated: ids are made from what the other program has, and credits have a reference.
+ * @param credits USD as decimal text, for each account
+ * @throws CommandError when the gateway does not answer, or refuses more than a row
+ */
+export async function apply(
+  admin: Admin,
+  { accounts, keys }: Keys,
+  credits: string | undefined,
+): Promise<Applied> {
+  const done: Applied = {
+    accounts: { created: 0, same: 0, credited: 0 },
+    keys: { created: 0, same: 0, refused: 0 },
+    refusals: [],
+  }
+  const idsOf = async (path: string) => {
+    return new Set((await admin.list(path)).map(({ id }: { id: string }) => id))
+  }
+  const [knownAccounts, knownKeys] = [await idsOf('/accounts'), await idsOf('/keys')]
+  for (const [id, name] of accounts) {
+    if (knownAccounts.has(id)) done.accounts.same++
+    else {
+      await admin.ask('POST', '/accounts', { id, name })
+      done.accounts.created++
+    }
+    if (credits === undefined) continue
+    const body = { usd: credits, reference: `litellm-import:${id}`, note: 'import' }
+    const { data } = await admin.ask('POST', `/accounts/${id}/credits`, body)
+    if (!data.duplicate) done.accounts.credited++
+  }
+  for (const key of keys) {
+    const outcome = knownKeys.has(key.id) ? 'same' : await create(admin, key)
+    if (outcome === 'created' || outcome === 'same') done.keys[outcome]++
+    else {
+      done.keys.refused++
+      done.refusals.push({ row: key.row, message: outcome.message })
+    }
+  }
+  return done
+}
+
+async function create(admin: Admin, key: ImportedKey): Promise<'created' | 'same' | Refused> {
+  const { account, settings, row: _, ...own } = key
+  try {
+    await admin.ask('POST', `/accounts/${account}/keys`, { ...own, ...settings })
+    return 'created'
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status !== 400) throw error
+    // Another key has the same hash: the secret works already.
+    return error.param === 'sha256' || error.param === 'id' ? 'same' : error
+  }
+}

@@ -1,0 +1,119 @@
+/** Reads files of other programs. Numbers stay the text that the file has, because a float between them and a price loses digits. */
+import { parseYAML } from 'confbox/yaml'
+
+/** A file that cannot be read as what it should be. Its message shows nothing of the content. */
+export class UnreadableSource extends Error {
+  constructor(reason: string) {
+    super(reason)
+    this.name = 'UnreadableSource'
+  }
+}
+
+/** A row of a table by the names of its columns. */
+export type Row = Readonly<Record<string, unknown>>
+
+interface YamlState {
+  readonly input: string
+  readonly lineStart: number
+  readonly position: number
+  readonly kind: string | null
+  result: unknown
+}
+
+/** A YAML document, or JSON, which is YAML too. @throws UnreadableSource */
+export function readYaml(text: string): unknown {
+  try {
+    return parseYAML(text, {
+      listener(event: string, state: YamlState) {
+        if (event !== 'close' || state.kind !== 'scalar' || typeof state.result !== 'number') return
+        const written = /[-+.\w]+$/.exec(state.input.slice(state.lineStart, state.position))
+        if (written) state.result = written[0]
+      },
+    })
+  } catch (error) {
+    const { reason, mark } = error as { reason?: string; mark?: { line: number } }
+    const where = mark ? ` (line ${mark.line + 1})` : ''
+    throw new UnreadableSource(`it is not YAML: ${reason ?? 'it cannot be parsed'}${where}`)
+  }
+}
+
+/** A JSON document. @throws UnreadableSource */
+export function readJson(text: string): unknown {
+  const asText = (_: string, value: unknown, context?: { source: string }) =>
+    typeof value === 'number' && context ? context.source : value
+  try {
+    // TypeScript does not know the third argument of the callback yet.
+    return JSON.parse(text, asText as (key: string, value: unknown) => unknown)
+  } catch {
+    throw new UnreadableSource('it is not JSON')
+  }
+}
+
+/**
+ * The rows of a table. The name of the file tells its form: CSV with a line of names, a JSON list, or JSON lines.
+ * @throws UnreadableSource
+ */
+export function readTable(text: string, fileName: string): readonly Row[] {
+  const extension = /\.(\w+)$/.exec(fileName)?.[1]?.toLowerCase()
+  switch (extension) {
+    case 'csv':
+      return readCsv(text)
+    case 'json':
+      return rowsOf(readJson(text))
+    case 'jsonl':
+    case 'ndjson':
+      return rowsOf(linesOf(text).map((line) => readJson(line)))
+    default:
+      throw new UnreadableSource('the name has to end in .csv, .json or .jsonl')
+  }
+}
+
+function linesOf(text: string): string[] {
+  return withoutMark(text)
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+}
+
+function rowsOf(value: unknown): readonly Row[] {
+  const isRow = (row: unknown) => typeof row === 'object' && row !== null && !Array.isArray(row)
+  if (Array.isArray(value) && value.every(isRow)) return value as readonly Row[]
+  throw new UnreadableSource('it is not a list of rows')
+}
+
+/** RFC 4180: quoted fields may hold commas, line ends and doubled quotes. */
+function readCsv(text: string): readonly Row[] {
+  const records = recordsOf(withoutMark(text))
+  const [names, ...rows] = records
+  if (!names) throw new UnreadableSource('it is empty; the first line has to name the columns')
+  if (new Set(names).size < names.length) {
+    throw new UnreadableSource('its first line names a column twice')
+  }
+  return rows.map((fields, index) => {
+    if (fields.length !== names.length) {
+      throw new UnreadableSource(
+        `row ${index + 1} has ${fields.length} fields, and the first line names ${names.length} columns`,
+      )
+    }
+    return Object.fromEntries(names.map((name, column) => [name, fields[column]]))
+  })
+}
+
+function recordsOf(text: string): string[][] {
+  const records: string[][] = []
+  let record: string[] = []
+  const FIELD = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/y
+  while (FIELD.lastIndex < text.length || record.length > 0) {
+    const match = FIELD.exec(text)
+    if (!match) throw new UnreadableSource(`record ${records.length + 1} has a quote out of place`)
+    const [, quoted, plain = '', end] = match
+    record.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'))
+    if (end === ',') continue
+    if (record.length > 1 || record[0] !== '') records.push(record)
+    record = []
+  }
+  return records
+}
+
+function withoutMark(text: string): string {
+  return text.startsWith('\u{FEFF}') ? text.slice(1) : text
+}
