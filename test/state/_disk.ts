@@ -1,65 +1,14 @@
-/** A small disk that a test can fill. Only root may mount it. */
-import { spawnSync } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
+/** A small disk that a test can fill, unmounted with the test. */
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { folder } from '../_folder.ts'
+import { mountAt, type Disk } from './_tmpfs.ts'
 
 const SMALL_MIB = 4
-/** Blocks to fill it with, the largest first. */
-const BLOCKS = [2 ** 20, 4096, 1].map((size) => Buffer.alloc(size, 'x'))
-
-/** A disk of its own. */
-export interface Disk {
-  readonly path: string
-  /** Fills the disk. @param spareMib how much stays free */
-  fill(spareMib?: number): void
-  /** Frees the space again. */
-  empty(): void
-}
 
 /** A disk that is unmounted with the test. */
 export async function mountDisk(mib = SMALL_MIB): Promise<Disk> {
-  const path = join(await folder({}), 'disk')
-  mkdirSync(path)
-  const mount = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${mib}m`, 'tmpfs', path])
-  if (mount.status !== 0) throw new Error(`mount: ${mount.stderr}`)
-  // Lazily, because a failed test may have files open.
-  onTestFinished(() => void spawnSync('umount', ['-l', path]))
-  const filler = join(path, 'filler')
-  return {
-    path,
-    fill(spareMib = 0) {
-      const file = openSync(filler, 'a')
-      const hasRoomFor = (bytes: number) => {
-        const { bavail, bsize } = statfsSync(path)
-        return spareMib === 0 || bavail * bsize >= spareMib * 2 ** 20 + bytes
-      }
-      try {
-        for (const block of BLOCKS) {
-          while (hasRoomFor(block.length) && takes(file, block));
-        }
-      } finally {
-        closeSync(file)
-      }
-    },
-    empty: () => rmSync(filler),
-  }
-}
-
-function takes(file: number, block: Buffer): boolean {
-  try {
-    return writeSync(file, block) > 0
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return false
-    throw error
-  }
-}
-
-/** Why no disk can be mounted here; undefined if one can. */
-export function hindrance(): string | undefined {
-  if (process.platform !== 'linux') return 'only Linux has tmpfs'
-  const probe = spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'])
-  if (probe.status === 0) return undefined
-  return 'this user may not mount a disk to fill'
+  const disk = mountAt(join(await folder({}), 'disk'), mib)
+  onTestFinished(() => disk.unmount())
+  return disk
 }

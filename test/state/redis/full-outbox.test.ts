@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { beforeEach, expect, it, onTestFinished, type TestContext } from 'vitest'
 import { everyEndpointConfig, type Script } from '../../_every-endpoint.ts'
 import { createTestGateway, eventsOf } from '../../_setup.ts'
-import { hindrance, mountDisk } from '../_disk.ts'
+import { mountDisk } from '../_disk.ts'
+import { hindrance } from '../_tmpfs.ts'
 import { needRedis, serverForTest } from './_engine.ts'
 
 const STREAMS = 20

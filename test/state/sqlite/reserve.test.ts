@@ -7,7 +7,8 @@ import { Reserve } from '../../../src/state/sqlite/reserve.ts'
 import { openMemoryDatabase } from '../../../src/state/sqlite/file.ts'
 import { Store } from '../../../src/state/sqlite/store.ts'
 import { folder } from '../../_folder.ts'
-import { hindrance, mountDisk } from '../_disk.ts'
+import { mountDisk } from '../_disk.ts'
+import { hindrance } from '../_tmpfs.ts'
 
 /** An error as SQLite reports it. */
 const failure = (errcode: number) => Object.assign(new Error('it failed'), { errcode })
