@@ -5,7 +5,7 @@ import { defineSearch } from '../../src/plugin.ts'
 import { pngOfPixels, dataUrl } from '../_documents.ts'
 import { wav } from '../endpoints/audio/_sounds.ts'
 import { word } from './_json.ts'
-import { pick, type Random } from './_run.ts'
+import { pick, type Random } from './_random.ts'
 
 /** One for each kind of endpoint. */
 const MOCK_MODELS = {

@@ -26,6 +26,8 @@ export class Connection {
   #received: Buffer[] = []
   #wake: (() => void) | undefined
   #closed = true
+  /** Bytes of the next answer after which the client leaves. */
+  leavesAfter = Infinity
 
   constructor(url: string) {
     this.#port = Number(new URL(url).port)
@@ -81,8 +83,10 @@ export class Connection {
       this.#wake?.()
     }
     socket.on('data', (bytes: Buffer) => {
-      this.#received.push(bytes)
-      this.#wake?.()
+      this.#received.push(bytes.subarray(0, this.leavesAfter))
+      this.leavesAfter -= bytes.length
+      if (this.leavesAfter <= 0) this.close()
+      else this.#wake?.()
     })
     socket.on('error', over).on('close', over).on('end', over)
     return (this.#socket = socket)

@@ -105,7 +105,7 @@ export function examine(asked: Asked, answer: RawAnswer): Finding {
   try {
     const code = answer.status > 299 ? codeOf(answer) : undefined
     const fault = headFault(asked, answer) ?? bodyFault(asked, answer, code)
-    return { fault, cost: costOf(answer), code: code ?? errorCodeIn(answer) }
+    return { fault, cost: costIn(answer) ?? 0n, code: code ?? errorCodeIn(answer) }
   } catch (error) {
     return { fault: `cannot be read: ${String(error)}`, cost: 0n, code: undefined }
   }
@@ -280,9 +280,8 @@ function errorCodeIn({ headers, body }: RawAnswer): string | undefined {
   return event.error?.code
 }
 
-function costOf({ headers, body }: RawAnswer): Pico {
-  const said = headers.get('x-service-cost')
-  if (said !== undefined) return parsePico(said)
-  const last = [...body.toString().matchAll(COST)].at(-1)
-  return last ? parsePico(last[1]!) : 0n
+/** What an answer says that it costs, also one that is cut off; undefined when it says nothing. */
+export function costIn({ headers, body }: RawAnswer): Pico | undefined {
+  const said = headers.get('x-service-cost') ?? [...body.toString().matchAll(COST)].at(-1)?.[1]
+  return said === undefined ? undefined : parsePico(said)
 }

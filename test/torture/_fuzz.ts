@@ -3,7 +3,8 @@
  * closed, which shows what is left over. A fault ends the run; its input is made as short as possible first.
  */
 import type { Bench } from './_bench.ts'
-import { randomOf, textOf, type Random, type Run } from './_run.ts'
+import { randomOf, type Random } from './_random.ts'
+import { textOf, type Run } from './_run.ts'
 
 /** A suite of random cases. */
 export interface Fuzz<Case> {

@@ -1,5 +1,5 @@
 /** Random JSON, and random damage to it. */
-import { pick, type Random } from './_run.ts'
+import { pick, type Random } from './_random.ts'
 
 /** Written as it is into a JSON text: what no value of this language becomes. */
 export class Literal {

@@ -7,13 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Worker } from 'node:worker_threads'
-import { randomFrom } from '../../src/testing/splits.ts'
 
 /** Where a gateway under test keeps its state. */
 export type Driver = 'memory' | 'file' | 'redis'
-
-/** A whole number from 0 to `below` - 1. */
-export type Random = (below: number) => number
 
 /** Options of one run. */
 export interface RunOptions {
@@ -93,16 +89,6 @@ export function printResult(name: string, result: RunResult): number {
   for (const fault of faults) process.stdout.write(`FAILED: ${fault}\n`)
   if (faults.length === 0) process.stdout.write(`ok: ${name}\n`)
   return faults.length === 0 ? 0 : 1
-}
-
-/** The random generator of one case: the same for the same seed and number. */
-export function randomOf(seed: number, index: number): Random {
-  return randomFrom(Math.imul(seed, 0x9e3779b1) ^ Math.imul(index + 1, 0x85ebca77))
-}
-
-/** One of a list. */
-export function pick<T>(random: Random, from: readonly T[]): T {
-  return from[random(from.length)]!
 }
 
 /** A folder that is removed when the process ends, also by SIGINT and SIGTERM. */

@@ -10,7 +10,8 @@ import { MOCK_CONFIG } from './_bodies.ts'
 import { answersIn, type RawAnswer } from './_connection.ts'
 import { fuzz, type Fuzz } from './_fuzz.ts'
 import { damageBytes } from './_json.ts'
-import { pick, readOptions, Run, type Random } from './_run.ts'
+import { pick, type Random } from './_random.ts'
+import { readOptions, Run } from './_run.ts'
 import { shrinkBytes } from './_shrink.ts'
 
 interface Case {

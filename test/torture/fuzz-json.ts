@@ -11,7 +11,8 @@ import { GRAMMAR, MOCK_CONFIG } from './_bodies.ts'
 import { examine } from './_contract.ts'
 import { fuzz, type Fuzz } from './_fuzz.ts'
 import { anyJson, damage, damageBytes, toText } from './_json.ts'
-import { pick, readOptions, Run, type Random } from './_run.ts'
+import { pick, type Random } from './_random.ts'
+import { readOptions, Run } from './_run.ts'
 import { shrinkBytes, shrinkJson } from './_shrink.ts'
 
 interface Case {

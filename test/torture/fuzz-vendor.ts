@@ -14,7 +14,8 @@ import { Bench } from './_bench.ts'
 import { examine } from './_contract.ts'
 import { fuzz, type Fuzz } from './_fuzz.ts'
 import { damage, damageBytes, toText } from './_json.ts'
-import { pick, readOptions, Run, type Random } from './_run.ts'
+import { pick, type Random } from './_random.ts'
+import { readOptions, Run } from './_run.ts'
 import { shrinkBytes } from './_shrink.ts'
 import {
   VENDOR_KEY,

@@ -12,6 +12,7 @@ const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
   'fuzz-json': ['--short'],
   'fuzz-vendor': ['--short'],
   'fuzz-plugin': ['--short'],
+  chaos: ['--short'],
   soak: ['--short'],
   'edge-money': ['--short'],
   embedded: undefined,

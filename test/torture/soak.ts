@@ -14,7 +14,8 @@ import { GRAMMAR } from './_bodies.ts'
 import { Connection, NoAnswer } from './_connection.ts'
 import { examine } from './_contract.ts'
 import { damage, toText } from './_json.ts'
-import { pick, randomOf, readOptions, Run, type Random } from './_run.ts'
+import { pick, randomOf, type Random } from './_random.ts'
+import { readOptions, Run } from './_run.ts'
 import type { Figures, Order } from './_soak-gateway.ts'
 
 const AMOUNTS = {
