@@ -26,7 +26,8 @@ export interface Fuzz<Case> {
 export async function fuzz<Case>(run: Run, suite: Fuzz<Case>): Promise<void> {
   const { first, count, share } = run.options
   let next = first + share.index
-  while (!run.isOver && next < first + count) {
+  const isOver = () => run.isOver || next >= first + count
+  while (!isOver()) {
     const bench = await suite.open()
     const end = Math.min(next + suite.perGateway * share.of, first + count)
     const lane = async (number: number) => {

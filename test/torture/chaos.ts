@@ -356,8 +356,18 @@ async function play(seed: number): Promise<void> {
     run.fault(`the gateway ended with ${ended}: ${gateway.said}`)
   })
   const round: Round = {
-    ...{ seed, gateway, vendor, token, keys, told, machine, disk, redis, data },
-    ...{ pluginBreaks: false, isOver: false },
+    seed,
+    gateway,
+    vendor,
+    token,
+    keys,
+    told,
+    machine,
+    disk,
+    redis,
+    data,
+    pluginBreaks: false,
+    isOver: false,
   }
   const deeds = new Map(
     Object.entries({
