@@ -72,6 +72,10 @@ const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
       body: { model: 'mock/echo', messages, policy: { version: 1, bannedPatterns: ['elephant'] } },
     },
   ],
+  'POST /v1/messages': [
+    { body: { model: 'mock/echo', messages, max_tokens: 9 } },
+    { body: { model: 'mock/echo', messages, max_tokens: 9, stream: true } },
+  ],
   'POST /v1/images/generations': [{ body: { model: 'mock/painter', prompt: 'a cube' } }],
   'POST /v1/images/edits': [
     { body: { model: 'mock/painter', prompt: 'a cube', images: [{ image_url: png }] } },
