@@ -5,6 +5,7 @@ import { readEvents, readMessage } from './anthropic/answer.ts'
 import { httpFailure } from './anthropic/errors.ts'
 import { parseExactly } from './anthropic/exact-json.ts'
 import { traitsOf, type Traits } from './anthropic/models.ts'
+import { nativeMessages } from './anthropic/native.ts'
 import { toRequest } from './anthropic/request.ts'
 import { messagesApi, vertexAi } from './anthropic/service.ts'
 import { googleLogin, vertexOption } from './shared/cloud/google.ts'
@@ -58,6 +59,8 @@ export default defineProvider({
       : messagesApi(apiKey, headers, base)
     return {
       ...login?.members,
+      // Vertex AI has another body, and fewer features.
+      ...(!vertex && { messages: nativeMessages(service, host) }),
       chat: withFunctionsOnly(async ({ input, model, options, signal }) => {
         const { like, ...own } = options as v.InferOutput<typeof deploymentOptions>
         const traits: Traits = { ...traitsOf(like ?? model), ...service.lacks, ...own }

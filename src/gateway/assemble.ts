@@ -1,6 +1,7 @@
 /** Sets up everything that one configuration creates, and closes it again. */
 import type { ConsolaInstance } from 'consola'
 import type { Accounts } from '../accounts/accounts.ts'
+import type { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { checkProviders, servedModels } from '../config/served.ts'
 import { ConfigError } from '../errors/errors.ts'
@@ -42,6 +43,7 @@ export interface Assembled {
 export interface Shared extends Common {
   readonly ledger: Ledger
   readonly accounts: Accounts
+  readonly labels: Labels
 }
 
 /** What plugins are set up with. */

@@ -7,6 +7,7 @@ import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
 import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { AccessLog } from '../observe/access-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
+import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
 import { secretsIn } from '../errors/issues.ts'
@@ -97,7 +98,7 @@ export async function createGateway(
   const { ledger } = state
   let { defaults } = loaded.config
   const accounts = new Accounts({ ...state, defaults: () => defaults })
-  const shared = { ...common, ledger, accounts }
+  const shared = { ...common, ledger, accounts, labels: new Labels(state.records) }
   let generation = generationOf(assembled, shared)
   const retired = new Set<Generation>()
   const closing = new Set<Promise<void>>()

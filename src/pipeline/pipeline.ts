@@ -6,6 +6,7 @@
  */
 import type { ConsolaInstance } from 'consola'
 import type { Account, Accounts, Key } from '../accounts/accounts.ts'
+import type { Labels } from '../accounts/labels.ts'
 import type { AccessLog } from '../observe/access-log.ts'
 import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../lifetime/scope.ts'
 import type { Catalog, Model } from '../models/catalog.ts'
@@ -13,6 +14,7 @@ import type { Modality } from '../models/entry.ts'
 import type { BodyLimits, Config } from '../config/config.ts'
 import {
   InternalError,
+  type InvalidRequest,
   UpstreamFailure,
   toGatewayError,
   type GatewayError,
@@ -44,6 +46,7 @@ import type {
   ChatCompletion,
   Download,
   Flow,
+  NativeInput,
   Provider,
   SearchResult,
   Step,
@@ -110,6 +113,7 @@ export interface Runtime {
     request: GuardModelRequest,
   ) => Promise<ChatCompletion>
   readonly accounts: Accounts
+  readonly labels: Labels
   readonly ledger: Ledger
   readonly routing: Routing
   readonly holds: HoldEstimator
@@ -238,6 +242,33 @@ export interface WireFormat<In = any, Part = any> {
    * @param id of the request
    */
   writeError(error: GatewayError, call: Call | undefined, id: string): ErrorResponse
+  /** Absent where no vendor speaks this form. */
+  readonly native?: NativeFormat | undefined
+}
+
+/** How a request goes to a vendor that speaks the client's own form. */
+export interface NativeFormat {
+  /** The provider's method. */
+  readonly method: 'messages' | 'responses'
+  /** @returns undefined for a request that has to be translated */
+  prepare(request: ParsedRequest, to: NativeTarget): NativeRequest | undefined
+}
+
+/** What a request is prepared for. */
+export interface NativeTarget extends Instructions {
+  readonly model: Model
+  /** The name of the model at the vendor. */
+  readonly upstreamModel: string
+  /** Guards may block the call: the vendor runs no tools of its own then, whose results no guard has read. */
+  readonly guarded: boolean
+  /** An opaque name for an end user of the client's. */
+  label(value: string): string
+}
+
+/** A request in the vendor's form, and the paths of what was left out. */
+export interface NativeRequest {
+  readonly input: NativeInput
+  readonly ignored: readonly string[]
 }
 
 /** An error in the form of the wire. */
@@ -263,6 +294,10 @@ export interface ParsedRequest<In = any> {
   readonly affinityToken: string | undefined
   /** Paths of what has no counterpart in the normal form; the client is told in a header. */
   readonly ignored?: readonly string[]
+  /** Headers of the client for a vendor that speaks its form. */
+  readonly nativeHeaders?: Readonly<Record<string, string>>
+  /** The error where the request means nothing in the normal form. */
+  readonly untranslatable?: InvalidRequest | undefined
   /** What the writer of the format has to know of the request. */
   readonly answerOptions?: unknown
   /** Size of the decoded body in bytes, where the prompt is estimated by it. */
@@ -352,6 +387,10 @@ export class Call {
 
   /** The request for providers. Replaced by copies, never changed in place. */
   outbound: any = undefined
+  /** Set by `guard` and `ground`: what the client gets, or the vendor, differs from what the other one says. */
+  requiresNormalForm = false
+  /** By `route`: the vendor is asked in the client's own form. */
+  native = false
   /** Set by `ground`: path of the vendor's tool in whose place the gateway has searched. */
   searchedFor: string | undefined = undefined
   /** Set by `guard` for `ground`. */

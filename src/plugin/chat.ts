@@ -97,6 +97,8 @@ export interface ChatChunk {
   usageIsPartial?: boolean
   /** The vendor marked the end of the stream, for example with `[DONE]`. */
   endOfStream?: boolean
+  /** In answers to {@link NativeInput}: what the vendor sent. The other members say what it means; `choices` may be empty. */
+  native?: NativeEvent
   [member: string]: unknown
 }
 
@@ -104,6 +106,8 @@ export interface ChatChunk {
 export interface ChatCompletion {
   choices: { index?: number; message: any; finish_reason?: string | null; logprobs?: any }[]
   usage?: OpenAIUsage | null
+  /** In answers to {@link NativeInput}: the answer as the vendor sent it. */
+  native?: NativeEvent
   [member: string]: unknown
 }
 
@@ -138,4 +142,23 @@ export interface OpenAIUsage {
   /** What the vendor says the request cost, USD as decimal text; see {@link Usage}. */
   vendor_cost?: string
   [member: string]: unknown
+}
+
+/**
+ * A chat request in a vendor's own form: as the client wrote it wherever the gateway has no reason to change it. The answer
+ * is in chunks as always, each with what the vendor sent.
+ */
+export interface NativeInput {
+  /** JSON text, ready to send. */
+  readonly body: string
+  /** Headers of the client that belong to the form, names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly stream: boolean
+}
+
+/** One event of a vendor's stream, or its whole answer. */
+export interface NativeEvent {
+  readonly event: string
+  /** The JSON value; `JSON.stringify` of it has every number as the vendor wrote it. */
+  readonly data: any
 }

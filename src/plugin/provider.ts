@@ -1,7 +1,7 @@
 /** Providers answer requests with a vendor's models. */
 import type { ConsolaInstance } from 'consola'
 import { API_VERSION, type Closable, type Plugin, type Schema } from './base.ts'
-import type { ChatInput, ChatChunk, ChatCompletion } from './chat.ts'
+import type { ChatInput, ChatChunk, ChatCompletion, NativeInput } from './chat.ts'
 import type {
   ImageEditInput,
   ImageEvent,
@@ -53,6 +53,14 @@ export interface Provider extends Closable {
    */
   logIn?(signal: AbortSignal): Promise<LoginReport>
   chat?(request: ProviderRequest<ChatInput>): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
+  /** Chat in the form of Anthropic's Messages API. Used where nothing on the way needs another form; `chat` answers the rest. */
+  messages?(
+    request: ProviderRequest<NativeInput>,
+  ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
+  /** The same in the form of OpenAI's Responses API. */
+  responses?(
+    request: ProviderRequest<NativeInput>,
+  ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
   generateImage?(
     request: ProviderRequest<ImageInput>,
   ): Promise<ImageResult | AsyncIterable<ImageEvent>>

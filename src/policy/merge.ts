@@ -52,6 +52,12 @@ export function refusalOf({ refusal, escalate }: EffectivePolicy): string {
   return enabled && message ? `${refusal}\n\n${message}` : refusal
 }
 
+/** Whether rules of the policy may block an input or an answer. */
+export function mayBlock({ guard, scopes, deny, bannedPatterns }: EffectivePolicy): boolean {
+  const hasRules = scopes.length + deny.length + bannedPatterns.length > 0
+  return hasRules && guard.mode === 'block' && (guard.input || guard.output)
+}
+
 /** Every form of the refusal text that a client may have got under this policy. */
 export function knownRefusals(policy: EffectivePolicy): readonly string[] {
   const [full, own] = [refusalOf(policy), policy.refusal]

@@ -17,6 +17,7 @@ export interface JsonMember extends JsonSpan {
 
 const QUOTE = 34
 const COMMA = 44
+const COLON = 58
 const OPEN_LIST = 91
 const BACKSLASH = 92
 const CLOSE_LIST = 93
@@ -112,4 +113,46 @@ function skipSpace(text: string, at: number): number {
   let next = at
   while (isSpace(text.charCodeAt(next))) next++
   return next
+}
+
+/** The text of an object with some members changed: each gets a new value, or goes where that is undefined. */
+export function withMembers(
+  text: string,
+  at: number,
+  changes: ReadonlyMap<string, string | undefined>,
+): string {
+  const members = membersOf(text, at)
+  const known = new Set(members.map(({ name }) => name))
+  const kept = members.flatMap(({ name, from, start, end }) => {
+    if (!changes.has(name)) return [text.slice(from, end)]
+    const value = changes.get(name)
+    return value === undefined ? [] : [text.slice(from, start) + value]
+  })
+  const added = [...changes].flatMap(([name, value]) =>
+    value === undefined || known.has(name) ? [] : [`${JSON.stringify(name)}:${value}`],
+  )
+  return `{${[...kept, ...added].join(',')}}`
+}
+
+/** The text of a list whose items are changed, or left out where `change` returns undefined. */
+export function withItems(
+  text: string,
+  at: number,
+  change: (item: string, index: number, start: number) => string | undefined,
+): string {
+  const items = itemsOf(text, at).map(({ start, end }, index) =>
+    change(text.slice(start, end), index, start),
+  )
+  return `[${items.filter((item) => item !== undefined).join(',')}]`
+}
+
+/** How many members the objects in a text have; a repeated name counts every time. */
+export function countMembers(text: string): number {
+  let count = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) at = closeOf(text, at)
+    else if (code === COLON) count++
+  }
+  return count
 }

@@ -14,6 +14,7 @@ import { UsageCounter, billing, type BilledChunk } from './billing.ts'
 import { toChunk } from './chunks.ts'
 import { grounding } from './grounding.ts'
 import { guardAdapter } from './guard.ts'
+import { nativeChunks } from './native.ts'
 import { normalizeChunks, type Envelope } from './normalize.ts'
 import { OutputLimit } from './output-limit.ts'
 import {
@@ -67,8 +68,11 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   normalize(call, answer: ChatCompletion | AsyncIterable<ChatChunk>, signal) {
     const counter = new UsageCounter(call)
     const chunks = Symbol.asyncIterator in answer ? toFlow(answer, signal) : flowOf(toChunk(answer))
+    const read = (chunk: ChatChunk) => counter.read(chunk)
     return {
-      parts: chunks.through(normalizeChunks(envelopeOf(call), (chunk) => counter.read(chunk))),
+      parts: chunks.through(
+        call.native ? nativeChunks(read) : normalizeChunks(envelopeOf(call), read),
+      ),
       usage: () => counter.usage(),
       received: () => counter.received.amount,
       affinityToken: call.model.deployments.length > 1 ? () => counter.signature : undefined,
@@ -91,7 +95,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
 /** The pure translation between one client form of chat and the normal form: no state, no money, no policy. */
 export interface Dialect extends Pick<
   WireFormat<ChatRequest, BilledChunk>,
-  'path' | 'write' | 'writeError'
+  'path' | 'write' | 'writeError' | 'native'
 > {
   /**
    * Translates a parsed body. The `policy` of the result is as the client wrote it.
@@ -101,7 +105,10 @@ export interface Dialect extends Pick<
 }
 
 /** A request in normal form, and what does not fit into it. */
-export interface DialectRequest extends Pick<ParsedRequest, 'ignored' | 'answerOptions'> {
+export interface DialectRequest extends Pick<
+  ParsedRequest,
+  'ignored' | 'answerOptions' | 'nativeHeaders' | 'untranslatable'
+> {
   readonly input: ChatRequest
 }
 
@@ -111,6 +118,7 @@ export function chatFormat({
   read,
   write,
   writeError,
+  native,
 }: Dialect): WireFormat<ChatRequest, BilledChunk> {
   return {
     path,
@@ -133,6 +141,7 @@ export function chatFormat({
     },
     write,
     writeError,
+    native,
   }
 }
 

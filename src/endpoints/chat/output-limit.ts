@@ -32,7 +32,10 @@ export class OutputLimit implements Step<ChatChunk, ChatChunk> {
   }
 
   push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
-    const { index = 0, delta, finish_reason } = chunk.choices[0]!
+    const [said] = chunk.choices
+    // An event of a vendor that says nothing.
+    if (!said) return this.#over ? undefined : emit(chunk)
+    const { index = 0, delta, finish_reason } = said
     const choice = (this.#choices[index] ??= { characters: 0, over: false, ended: false })
     if (finish_reason) {
       choice.ended = true
@@ -45,7 +48,8 @@ export class OutputLimit implements Step<ChatChunk, ChatChunk> {
     if (characters <= room) return emit(chunk)
     choice.over = true
     this.#over = chunk
-    if (room <= 0) return
+    // What a vendor sent goes out whole or not at all.
+    if (room <= 0 || chunk.native) return
     const kept = { index, delta: cut(delta!, room), logprobs: null, finish_reason: null }
     emit({ ...chunk, choices: [kept] })
   }
@@ -66,7 +70,7 @@ export class OutputLimit implements Step<ChatChunk, ChatChunk> {
   }
 }
 
-function finish(chunk: ChatChunk, index: number): ChatChunk {
+function finish({ native: _native, ...chunk }: ChatChunk, index: number): ChatChunk {
   return { ...chunk, choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }] }
 }
 

@@ -1,5 +1,6 @@
 import { InvalidRequest, PaymentRequired, UpstreamFailure } from '../../errors/errors.ts'
 import { formatPico } from '../../money/money.ts'
+import { searchOf } from '../native.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import type { SearchResult } from '../../plugin.ts'
 import {
@@ -15,7 +16,7 @@ import {
  */
 export const ground: Stage = async function ground(call, next) {
   const { grounding } = call.endpoint
-  const wanted = grounding?.searchRequest(call.request.input, call.online)
+  const wanted = searchOf(call)
   if (!wanted) return next()
   const { search } = call.runtime
   if (wanted.tool !== undefined) {
@@ -25,6 +26,7 @@ export const ground: Stage = async function ground(call, next) {
   }
   // Without a search the answer would look grounded and not be so.
   if (!search) throw noEngine(call)
+  call.requiresNormalForm = true
   const results = await searched(call, grounding!, search, wanted)
   const { parts } = await next()
   return { parts: parts.through(grounding!.cite(results)) }

@@ -93,6 +93,11 @@ class CallGuard implements ResultFilter {
     // The answer may take long.
     this.#input = NO_TEXTS
     if (stop) return this.#refused(stop)
+    // The screen works on the normal form.
+    const { patterns, assignments } = this.#plan.enforcing
+    if (this.#readsOutput && patterns.length + assignments.length > 0) {
+      this.#call.requiresNormalForm = true
+    }
     // Search results go in, and come out as citations: either side is reason enough to read them.
     this.#call.resultFilter = this
     const { parts } = await next()
@@ -181,6 +186,7 @@ class CallGuard implements ResultFilter {
     call.throwIfAborted()
     if (!stop && withheld.length > 0) {
       call.outbound = this.#adapter.withhold!(call.outbound, withheld)
+      call.requiresNormalForm = true
     }
     return stop
   }

@@ -11,6 +11,7 @@ import {
   type HoldStep,
 } from '../../money/holds.ts'
 import { instructionsOf, NO_POLICY } from '../../policy/policy.ts'
+import { searchOf } from '../native.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
 
@@ -47,10 +48,11 @@ export const hold: Stage = async function hold(call, next) {
 }
 
 /** What the call will consume, with what the policy and a web search add to its prompt. */
-function estimateOf({ request, model, endpoint, policy, online, runtime }: Call): Estimate {
+function estimateOf(call: Call): Estimate {
+  const { request, model, endpoint, policy, runtime } = call
   const estimate = endpoint.billing.estimate(request, model)
   const to = policy !== NO_POLICY && endpoint.instructions ? instructionsOf(policy) : undefined
-  const wanted = runtime.search && endpoint.grounding?.searchRequest(request.input, online)
+  const wanted = runtime.search && searchOf(call)
   if (!to && !wanted) return estimate
   const told = Math.ceil(Buffer.byteLength(to?.system ?? '') / BYTES_PER_TOKEN)
   return withPrompt(estimate, told + (wanted ? RESULT_TOKENS : 0), to?.maxOutputTokens)
@@ -68,8 +70,9 @@ function figuresOf(call: Call, estimate: Estimate): HoldFigures {
   }
 }
 
-function searchCost({ runtime, endpoint, request, online }: Call): Pico {
-  const wanted = endpoint.grounding?.searchRequest(request.input, online)
+function searchCost(call: Call): Pico {
+  const { runtime } = call
+  const wanted = searchOf(call)
   return wanted && runtime.search ? searchPrice(runtime.search.engineFor(wanted).prices) : 0n
 }
 

@@ -3,12 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type AbortScope, type Timeout, unlessAborted } from '../../lifetime/scope.ts'
 import { deepFrozen } from '../../lifetime/frozen.ts'
 import type { Deployment } from '../../models/catalog.ts'
-import { GatewayError, UpstreamFailure } from '../../errors/errors.ts'
+import { UpstreamFailure } from '../../errors/errors.ts'
 import { assess, type Assessment } from '../../money/plausible.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import { flowFrom } from '../../stream/flow.ts'
-import type { Batch, Flow, ProviderRequest, Source, Usage } from '../../plugin.ts'
-import { inputFor } from './route/addresses.ts'
+import type { Batch, Flow, Source, Usage } from '../../plugin.ts'
+import { ask, failureOf } from './route/ask.ts'
 import { StallWatch, tooMuch } from './route/stall.ts'
 import {
   concernsOperator,
@@ -189,7 +189,6 @@ class FailoverSource implements Source<any> {
     let deployment = routing.choose(model, affinity)!
     // Attempts share it.
     call.outbound = deepFrozen(call.outbound)
-    nameIgnored(call)
     for (let attempt = 1; ; attempt++) {
       const wasOpen = routing.healthOf(deployment).isOpen()
       try {
@@ -302,21 +301,8 @@ class FailoverSource implements Source<any> {
   }
 
   /** Calls the provider's method. May throw at once. */
-  #ask({ id, provider: name, model, options }: Deployment, signal: AbortSignal): Promise<unknown> {
-    const call = this.#call
-    const { endpoint, runtime, id: requestId } = call
-    call.deployment = id
-    const provider = runtime.providers.get(name)!
-    runtime.loop.entered = name
-    type Method = (request: ProviderRequest<any>) => Promise<unknown>
-    const ask = (input: unknown) => {
-      this.#asked = true
-      const { log } = runtime
-      const request: ProviderRequest<any> = { input, model, options, requestId, signal, log }
-      return (provider[endpoint.operation] as Method).call(provider, request)
-    }
-    const input = inputFor(call, name, signal)
-    return input instanceof Promise ? input.then(ask) : ask(input)
+  #ask(deployment: Deployment, signal: AbortSignal): Promise<unknown> {
+    return ask(this.#call, deployment, signal, () => (this.#asked = true))
   }
 
   /** @throws when the call is aborted meanwhile */
@@ -373,39 +359,10 @@ class FailoverSource implements Source<any> {
     return { ...endpoint.billing.estimate(request, model).least, estimated: true }
   }
 
-  /** Names the plugin whose error was none that it owes. */
-  #reportPlugin(error: unknown): void {
-    const { provider } = this.#deployment!
-    const { config, faults } = this.#call.runtime
-    const { use } = config.providers[provider]!
-    faults.caught(error, typeof use === 'string' ? use : use.name, provider)
-  }
-
   /** An error as the client gets it. */
   #failureOf(error: unknown): unknown {
-    const { aborted } = this.#call
-    if (aborted) return aborted
-    // The attempt was given up: no plugin is at fault.
-    if (error instanceof ClientDisconnected) return error
-    if (UpstreamFailure.is(error)) {
-      const { endpoint, runtime } = this.#call
-      return error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
-    }
-    if (GatewayError.is(error)) return error
-    this.#reportPlugin(error)
-    const message = 'The model provider failed in an unforeseen way.'
-    return new UpstreamFailure('upstream_error', message, { cause: error })
+    return failureOf(this.#call, this.#deployment!.provider, error)
   }
-}
-
-const MAX_IGNORED = 512
-
-/** Names in a header what a vendor is not told of the request. */
-function nameIgnored({ headers, request, searchedFor }: Call): void {
-  const ignored = request.ignored?.filter((name) => name !== searchedFor) ?? []
-  if (ignored.length === 0) return
-  const names = ignored.map((name) => name.replace(/[^\x21-\x7e]|,/g, '?')).join(', ')
-  headers['x-service-ignored'] = names.slice(0, MAX_IGNORED)
 }
 
 /** Ties of the call to earlier calls, for the choice of a deployment. */

@@ -8,14 +8,25 @@ import type { Call, ClientAddress } from '../../pipeline.ts'
  * @throws InvalidRequest `fetch_failed` for an address that is not public
  */
 export function inputFor(call: Call, provider: string, signal: AbortSignal): unknown {
-  const { endpoint, outbound, runtime } = call
-  const { addresses } = endpoint
-  if (!addresses || runtime.config.providers[provider]!.privateUrls) return outbound
+  const { outbound, runtime } = call
+  const found = addressesOf(call, provider)
+  if (found.length === 0 || !runtime.privateProviders.has(provider)) return outbound
+  return fetched(call, found, signal)
+}
+
+/**
+ * The addresses that a provider would fetch; none for one that may read any.
+ * @throws InvalidRequest `fetch_failed` for an address that is not public
+ */
+export function addressesOf(
+  { endpoint: { addresses }, outbound, runtime }: Call,
+  provider: string,
+): readonly ClientAddress[] {
+  if (!addresses || runtime.config.providers[provider]!.privateUrls) return []
   const found = addresses.of(outbound)
   const refused = found.find(({ url }) => !isPublicUrl(url))
   if (refused) throw new InvalidRequest('fetch_failed', NOT_PUBLIC, { param: refused.param })
-  if (found.length === 0 || !runtime.privateProviders.has(provider)) return outbound
-  return fetched(call, found, signal)
+  return found
 }
 
 const NOT_PUBLIC =

@@ -9,7 +9,7 @@ import { isVendorResult } from './fields.ts'
 export const OWN_FORMAT = 'anthropic-claude-v1'
 
 /** A coding assistant's note about itself for the vendor. */
-const BILLING_NOTE = 'x-anthropic-billing-header:'
+export const BILLING_NOTE = 'x-anthropic-billing-header:'
 
 /** A conversation, and the paths of what has no place in it. */
 interface Conversation {

@@ -177,17 +177,24 @@ export class MessageEvents {
 
   #finish(reason: string, receipt: Receipt): void {
     this.#close()
-    const stop_reason = this.#hasRefusal ? 'refusal' : (STOP_REASONS[reason] ?? 'end_turn')
-    const stop_details = stop_reason === 'refusal' ? REFUSED : null
-    const { guard } = receipt
-    this.#emit({
+    const stop = this.#hasRefusal ? 'refusal' : (STOP_REASONS[reason] ?? 'end_turn')
+    endEvents(stop, receipt).forEach(this.#emit)
+  }
+}
+
+/** The end of a message, with what it cost. */
+export function endEvents(stop_reason: string, receipt: Receipt): MessageEvent[] {
+  const { guard } = receipt
+  const stop_details = stop_reason === 'refusal' ? REFUSED : null
+  return [
+    {
       type: 'message_delta',
       delta: { stop_reason, stop_sequence: null, stop_details },
       usage: usageJson(receipt),
       ...(guard && { guard }),
-    })
-    this.#emit({ type: 'message_stop' })
-  }
+    },
+    { type: 'message_stop' },
+  ]
 }
 
 /** The opaque string of a block of reasoning: the vendor's own, else a carrier. */

@@ -1,12 +1,14 @@
 /** Reads a body of Anthropic's Messages API. */
 import { isObject, toInvalidRequest } from '../../../../errors/checks.ts'
 import { InvalidRequest } from '../../../../errors/errors.ts'
+import type { Incoming } from '../../../../pipeline/http.ts'
 import type { RawJson } from '../../../../stream/raw-json.ts'
 import type { DialectRequest } from '../../endpoint.ts'
 import type { ChatRequest } from '../../request.ts'
 import { MAX_NAME, shortName } from '../shared/names.ts'
 import { endsWithQuestion, toConversation } from './conversation.ts'
 import { findProblem, KNOWN_MEMBERS } from './fields.ts'
+import { isOwn, nativeHeaders, notOffered, WEB_SEARCH } from './vendor.ts'
 
 /** What the writer has to know of a request. */
 export interface AnswerOptions {
@@ -16,16 +18,16 @@ export interface AnswerOptions {
   readonly names: ReadonlyMap<string, string>
 }
 
-/** Tools that the client runs although their definition is the vendor's own. */
-const CLIENT_TOOLS = /^(bash|text_editor|computer|memory)_/
-const WEB_SEARCH = /^web_search_/
-
 /**
  * Translates a parsed body.
  * @param counting its tokens are to be counted: nothing of the answer is asked for
  * @throws InvalidRequest with the code and path of the first problem, such as `messages[2].content[0].source`
  */
-export function readMessagesRequest(body: RawJson, counting = false): DialectRequest {
+export function readMessagesRequest(
+  body: RawJson,
+  header: Incoming['header'],
+  counting = false,
+): DialectRequest {
   const found = findProblem(body.value, counting)
   if (found?.code === 'missing_required_parameter') {
     const { code, path: param } = found
@@ -50,6 +52,8 @@ export function readMessagesRequest(body: RawJson, counting = false): DialectReq
     input,
     ignored: [...unknown, ...ignored, ...foreignTools(tools)],
     answerOptions: answerOptions(given, tools),
+    nativeHeaders: nativeHeaders(header),
+    untranslatable: untranslatable(given, tools, input),
   }
 }
 
@@ -86,10 +90,6 @@ function withoutNulls(body: Record<string, any>): Record<string, any> {
 
 // --- tools ---
 
-function isOwn({ type }: any): boolean {
-  return (type ?? 'custom') === 'custom'
-}
-
 function foreignTools(tools: readonly any[]): string[] {
   return tools.flatMap((tool, index) => (isOwn(tool) ? [] : [pathOf(tool, index)]))
 }
@@ -100,7 +100,6 @@ function pathOf({ type }: any, index: number): string {
 
 function toolMembers(given: Record<string, any>, tools: readonly any[]): Partial<ChatRequest> {
   const choice = given.tool_choice
-  const forced = choice?.type === 'tool' ? toolNamed(tools, choice.name) : undefined
   const own = tools.filter(isOwn).map((tool) => {
     const { name, description, input_schema: parameters, strict, cache_control } = tool
     return {
@@ -117,22 +116,27 @@ function toolMembers(given: Record<string, any>, tools: readonly any[]): Partial
   const search = searchTool(given, tools)
   return {
     ...(own.length > 0 && { tools: own }),
-    ...(choice && forced !== false && { tool_choice: toolChoiceOf(choice) }),
+    ...(choice && !forcedTool(choice, tools) && { tool_choice: toolChoiceOf(choice) }),
     ...(choice?.disable_parallel_tool_use && { parallel_tool_calls: false }),
     ...(search && { web_search_tool: search }),
   }
 }
 
-/**
- * The tool that has to be called; false for one that the vendor defines.
- * @throws InvalidRequest for one that only a vendor could run, and is never allowed to
- */
-function toolNamed(tools: readonly any[], name: string): boolean {
-  const tool = tools.find((one) => one.name === name)
-  if (!tool || isOwn(tool)) return true
-  if (CLIENT_TOOLS.test(tool.type) || WEB_SEARCH.test(tool.type)) return false
-  const message = `Invalid 'tool_choice': the tool ${JSON.stringify(name.slice(0, 64))} is not offered here.`
-  throw new InvalidRequest('unsupported_value', message, { param: 'tool_choice' })
+/** The tool that has to be called, if the vendor defines it. */
+function forcedTool(choice: any, tools: readonly any[]): any {
+  if (choice?.type !== 'tool') return undefined
+  const tool = tools.find(({ name }) => name === choice.name)
+  return tool && !isOwn(tool) ? tool : undefined
+}
+
+/** The error where a tool has to be called that only a vendor with this API knows. */
+function untranslatable(
+  { tool_choice }: Record<string, any>,
+  tools: readonly any[],
+  { web_search_tool }: ChatRequest,
+): InvalidRequest | undefined {
+  const forced = forcedTool(tool_choice, tools)
+  return forced && !web_search_tool ? notOffered(forced) : undefined
 }
 
 function toolChoiceOf(choice: any): ChatRequest['tool_choice'] {

@@ -16,7 +16,7 @@ export class MessageBuilder {
         break
       case 'content_block_start':
         this.#block = { ...event.content_block }
-        if (this.#block.type === 'text') this.#block.citations = null
+        if (this.#block.type === 'text') this.#block.citations ??= null
         this.#input = ''
         break
       case 'content_block_delta':

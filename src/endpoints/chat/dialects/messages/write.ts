@@ -8,14 +8,18 @@ import { chatFormat } from '../../endpoint.ts'
 import { promptTokensOf } from '../../prompt.ts'
 import { errorEvent, ID_HEADER, writeError } from './error.ts'
 import { MessageEvents, type MessageEvent } from './events.ts'
+import { ForwardedEvents } from './forward.ts'
+import { prepare } from './prepare.ts'
 import { readMessagesRequest, type AnswerOptions } from './read.ts'
 import { openingUsage } from './usage.ts'
+import { knowsBetas } from './vendor.ts'
 import { MessageBuilder } from './whole.ts'
 
 /** `POST /v1/messages`. */
 export const messages = chatFormat({
   path: '/v1/messages',
-  read: (body) => readMessagesRequest(body),
+  read: readMessagesRequest,
+  native: { method: 'messages', prepare },
   write: writeMessage,
   writeError,
 })
@@ -41,7 +45,10 @@ class MessageAnswer implements EventFormat<BilledChunk> {
   readonly fail = errorEvent
   readonly #call: Call
   readonly #estimate: number
-  readonly #events: MessageEvents
+  readonly #id = randomId('msg_')
+  readonly #written: MessageEvents
+  /** Once a vendor answers in this form. */
+  #forwarded: ForwardedEvents | undefined
   #pending: MessageEvent[] = []
   #begun = false
 
@@ -50,7 +57,7 @@ class MessageAnswer implements EventFormat<BilledChunk> {
     this.#call = call
     // The content of the request is gone when the answer begins.
     this.#estimate = promptTokensOf(input, bodyBytes)
-    this.#events = new MessageEvents(
+    this.#written = new MessageEvents(
       answerOptions as AnswerOptions,
       () => call.outcome === 'refused',
       (event) => this.#pending.push(event),
@@ -59,8 +66,10 @@ class MessageAnswer implements EventFormat<BilledChunk> {
 
   /** The events of a chunk; those of the first one follow the beginning of the message. */
   events(chunk: BilledChunk): readonly MessageEvent[] {
+    if (chunk.native) this.#forwarded ??= this.#forward()
+    if (this.#forwarded) return this.#forwarded.push(chunk)
     const opening = this.#begun ? [] : this.#begin()
-    this.#events.push(chunk)
+    this.#written.push(chunk)
     const events = [...opening, ...this.#pending]
     this.#pending = []
     return events
@@ -72,23 +81,35 @@ class MessageAnswer implements EventFormat<BilledChunk> {
     return text
   }
 
+  /** Nothing where a vendor is asked whose own beginning is to go out. */
   opening(): string {
-    return this.#begin().map(textOf).join('')
+    return this.#call.native ? '' : this.#begin().map(textOf).join('')
   }
 
   keepAlive(): string {
     return textOf(PING)
   }
 
+  #forward(): ForwardedEvents {
+    const { nativeHeaders } = this.#call.request
+    const envelope = { id: this.#id, model: this.#model, knowsBetas: knowsBetas(nativeHeaders) }
+    return new ForwardedEvents(envelope, this.#begun)
+  }
+
+  /** The name of the model as the client wrote it. */
+  get #model(): string {
+    return this.#call.request.model.replace(/:online$/, '')
+  }
+
   #begin(): MessageEvent[] {
     this.#begun = true
-    const { promptUsage, request } = this.#call
+    const { promptUsage } = this.#call
     const prompt = promptUsage?.promptTokens ? promptUsage : { promptTokens: this.#estimate }
     const message = {
-      id: randomId('msg_'),
+      id: this.#id,
       type: 'message',
       role: 'assistant',
-      model: request.model.replace(/:online$/, ''),
+      model: this.#model,
       content: [],
       stop_reason: null,
       stop_sequence: null,

@@ -13,7 +13,7 @@ const base = {
 }
 
 const readText = (text: string, counting = false) =>
-  readMessagesRequest(new RawJson(text, JSON.parse(text)), counting)
+  readMessagesRequest(new RawJson(text, JSON.parse(text)), () => undefined, counting)
 const read = (members: object) => readText(JSON.stringify({ ...base, ...members }))
 const messagesOf = (...messages: object[]) => read({ messages }).input.messages
 const partsOf = (...content: object[]) => messagesOf({ role: 'user', content })[0]!.content
@@ -342,14 +342,6 @@ describe('what is refused', () => {
     [{ tools: [{ name: 'a' }] }, 'missing_required_parameter', 'tools[0].input_schema'],
     [{ tools: [tool], tool_choice: { type: 'some' } }, 'invalid_value', 'tool_choice.type'],
     [
-      {
-        tools: [{ type: 'code_execution_20250522', name: 'code_execution' }],
-        tool_choice: { type: 'tool', name: 'code_execution' },
-      },
-      'unsupported_value',
-      'tool_choice',
-    ],
-    [
       { thinking: { type: 'enabled', budget_tokens: 1023 }, max_tokens: 5000 },
       'invalid_value',
       'thinking.budget_tokens',
@@ -361,6 +353,13 @@ describe('what is refused', () => {
     ],
   ])('%j: %s', (members, code, param) => {
     expect(refusalOf(members)).toMatchObject({ status: 400, code, param })
+  })
+
+  it('in the normal form: a vendor’s own tool that has to be called', () => {
+    const tools = [{ type: 'bash_20250124', name: 'bash' }]
+    const { untranslatable } = read({ tools, tool_choice: { type: 'tool', name: 'bash' } })
+    expect(untranslatable).toMatchObject({ code: 'unsupported_value', param: 'tool_choice' })
+    expect(read({ tools }).untranslatable).toBeUndefined()
   })
 
   it('says what is missing as clients of this API know it', () => {

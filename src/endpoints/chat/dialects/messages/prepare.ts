@@ -1,0 +1,136 @@
+/** A request of this API for a vendor that speaks it: the client's own text, less what is the gateway's business. */
+import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.ts'
+import { itemsOf, membersOf, withItems, withMembers } from '../../../../stream/json-text.ts'
+import { isCarrier } from '../shared/reasoning.ts'
+import { BILLING_NOTE } from './conversation.ts'
+import { mayKeep, notOffered } from './vendor.ts'
+
+/** The gateway's own members, those with another price, and those of tools that the vendor would run. */
+const REMOVED = [
+  'policy',
+  'session_id',
+  'plugins',
+  'provider',
+  'models',
+  'route',
+  'transforms',
+  'usage',
+  'speed',
+  'inference_geo',
+]
+const NOT_OFFERED = ['mcp_servers', 'container']
+const MIN_BUDGET = 1024
+
+type Changes = Map<string, string | undefined>
+
+/** See {@link NativeFormat.prepare}. Members that nothing changes keep their text: caches and signatures depend on it. */
+export const prepare: NativeFormat['prepare'] = (request, to) => {
+  const { rawJson, stream, nativeHeaders: headers = {} } = request
+  const text = rawJson?.text
+  // A vendor may read another one of two members with the same name than guards have.
+  if (text === undefined || rawJson!.isAmbiguous) return undefined
+  const body = rawJson!.value as Record<string, any>
+  const places = new Map(membersOf(text).map(({ name, start }) => [name, start]))
+  const ignored = NOT_OFFERED.filter((name) => (body[name] ?? null) !== null)
+  const changes: Changes = new Map([
+    ...[...REMOVED, ...NOT_OFFERED].map((name) => [name, undefined] as const),
+    ['model', JSON.stringify(to.upstreamModel)],
+    ['service_tier', '"standard_only"'],
+  ])
+  limit(body, to, changes)
+  if (to.system) changes.set('system', systemText(body, text, places, to.system))
+  const { metadata, messages } = body
+  if (metadata?.user_id) {
+    const label = JSON.stringify(to.label(metadata.user_id))
+    const own = new Map([['user_id', label]])
+    changes.set('metadata', withMembers(text, places.get('metadata')!, own))
+  }
+  if (messages.some(hasCarrier)) {
+    changes.set('messages', messagesText(messages, text, places.get('messages')!))
+  }
+  if (body.tools?.length > 0) ignored.push(...limitTools(body, text, places, to, changes))
+  return { input: { body: withMembers(text, 0, changes), headers, stream }, ignored }
+}
+
+/** Lowers the limit of tokens to what policy and model allow; thinking has to stay below it. */
+function limit(
+  { max_tokens: asked, thinking }: Record<string, any>,
+  { maxOutputTokens = Infinity, model }: NativeTarget,
+  changes: Changes,
+): void {
+  const most = Math.min(asked, maxOutputTokens, model.maxOutputTokens ?? Infinity)
+  if (!(most < asked)) return
+  changes.set('max_tokens', String(most))
+  if (thinking?.type !== 'enabled' || thinking.budget_tokens < most) return
+  const lower = most > MIN_BUDGET ? { ...thinking, budget_tokens: most - 1 } : { type: 'disabled' }
+  changes.set('thinking', JSON.stringify(lower))
+}
+
+/** The policy's text comes first, but after a note of a coding assistant, which the vendor reads only there. */
+function systemText(
+  { system }: Record<string, any>,
+  text: string,
+  places: ReadonlyMap<string, number>,
+  policy: string,
+): string {
+  const own = textBlock(policy)
+  if (!system || system.length === 0) return `[${own}]`
+  if (typeof system === 'string') return `[${own},${textBlock(system)}]`
+  const blocks = itemsOf(text, places.get('system')!).map(({ start, end }) =>
+    text.slice(start, end),
+  )
+  const first = system[0].text.startsWith(BILLING_NOTE) ? 1 : 0
+  return `[${blocks.toSpliced(first, 0, own).join(',')}]`
+}
+
+function textBlock(text: string): string {
+  return JSON.stringify({ type: 'text', text })
+}
+
+function hasCarrier({ content }: any): boolean {
+  return Array.isArray(content) && content.some(isForeign)
+}
+
+/** Whether a block is reasoning of another vendor. */
+function isForeign({ type, signature }: any): boolean {
+  return type === 'thinking' && typeof signature === 'string' && isCarrier(signature)
+}
+
+/** The messages without reasoning of other vendors, and without those that said nothing else. */
+function messagesText(messages: readonly any[], text: string, at: number): string {
+  return withItems(text, at, (item, index, start) => {
+    const message = messages[index]
+    if (!hasCarrier(message)) return item
+    if (message.content.every(isForeign)) return undefined
+    const content = membersOf(text, start).find(({ name }) => name === 'content')!
+    const kept = withItems(text, content.start, (block, place) =>
+      isForeign(message.content[place]) ? undefined : block,
+    )
+    return withMembers(text, start, new Map([['content', kept]]))
+  })
+}
+
+/** Leaves out tools that the vendor may not run. @returns their paths @throws InvalidRequest where one has to be called */
+function limitTools(
+  { tools, tool_choice }: Record<string, any>,
+  text: string,
+  places: ReadonlyMap<string, number>,
+  { model, guarded }: NativeTarget,
+  changes: Changes,
+): string[] {
+  const kept: boolean[] = tools.map((tool: any) => mayKeep(tool, model.prices, guarded))
+  if (kept.every(Boolean)) return []
+  const forced = tools.findIndex(({ name }: any) => name === tool_choice?.name)
+  if (tool_choice?.type === 'tool' && kept[forced] === false) throw notOffered(tools[forced])
+  const isLeft = kept.some(Boolean)
+  changes.set(
+    'tools',
+    isLeft
+      ? withItems(text, places.get('tools')!, (item, index) => (kept[index] ? item : undefined))
+      : undefined,
+  )
+  if (!isLeft) changes.set('tool_choice', undefined)
+  return tools.flatMap(({ type }: any, index: number) =>
+    kept[index] ? [] : [`tools[${index}].${type}`],
+  )
+}

@@ -1,0 +1,31 @@
+/** Whether a call can go to a vendor in the client's own form, and what follows from it. */
+import type { SearchRequest } from '../search/search.ts'
+import { mayBlock } from '../policy/policy.ts'
+import type { Provider } from '../plugin.ts'
+import type { Call } from './pipeline.ts'
+
+/** Whether guards may block the call. */
+export function isGuarded({ policy, runtime }: Call): boolean {
+  return mayBlock(policy) || (runtime.guards.hasAlways && policy.guard.mode === 'block')
+}
+
+/** Whether a provider speaks the client's own form. */
+export function speaksForm({ format }: Call, provider: Provider | undefined): boolean {
+  return format.native !== undefined && provider?.[format.native.method] !== undefined
+}
+
+/**
+ * The web search that the gateway makes for a call, if any. A tool with which the vendor can search stays the vendor's.
+ */
+export function searchOf(call: Call): SearchRequest | undefined {
+  const { endpoint, request, online } = call
+  const wanted = endpoint.grounding?.searchRequest(request.input, online)
+  return wanted?.tool !== undefined && vendorCanSearch(call) ? undefined : wanted
+}
+
+/** Whether the vendor may run the tool, and its searches have a price. */
+function vendorCanSearch(call: Call): boolean {
+  const { model, runtime } = call
+  if (model.prices.web_search === undefined || isGuarded(call)) return false
+  return model.deployments.some(({ provider }) => speaksForm(call, runtime.providers.get(provider)))
+}

@@ -1,0 +1,107 @@
+/** Asks the provider of one deployment. */
+import type { Deployment } from '../../../models/catalog.ts'
+import { GatewayError, UpstreamFailure } from '../../../errors/errors.ts'
+import { instructionsOf, NO_POLICY } from '../../../policy/policy.ts'
+import type { Provider, ProviderRequest } from '../../../plugin.ts'
+import { isGuarded, speaksForm } from '../../native.ts'
+import { ClientDisconnected, type Call, type NativeRequest } from '../../pipeline.ts'
+import { addressesOf, inputFor } from './addresses.ts'
+
+type Method = (request: ProviderRequest<any>) => Promise<unknown>
+
+/**
+ * Calls the provider's method: in the client's own form where the provider speaks it and nothing on the way needs the normal
+ * form, else in that. May throw at once.
+ * @param asking is called when the request goes out
+ */
+export function ask(
+  call: Call,
+  deployment: Deployment,
+  signal: AbortSignal,
+  asking: () => void,
+): Promise<unknown> {
+  const { id, provider: name } = deployment
+  const { runtime, endpoint, format, request } = call
+  call.deployment = id
+  const provider = runtime.providers.get(name)!
+  runtime.loop.entered = name
+  const send = (method: Method, input: unknown) => {
+    asking()
+    return method.call(provider, requestOf(call, deployment, signal, input))
+  }
+  const translated = () => {
+    call.native = false
+    if (request.untranslatable) throw request.untranslatable
+    nameIgnored(
+      call,
+      request.ignored?.filter((one) => one !== call.searchedFor),
+    )
+    const method = provider[endpoint.operation] as Method
+    const input = inputFor(call, name, signal)
+    return input instanceof Promise
+      ? input.then((ready) => send(method, ready))
+      : send(method, input)
+  }
+  if (!mayGoAsItIs(call, provider, name)) return translated()
+  return prepared(call, deployment).then((native) => {
+    if (!native) return translated()
+    call.native = true
+    nameIgnored(call, native.ignored)
+    return send(provider[format.native!.method] as Method, native.input)
+  })
+}
+
+/** One request to the provider of a deployment. */
+export function requestOf(
+  { id: requestId, runtime: { log } }: Call,
+  { model, options }: Deployment,
+  signal: AbortSignal,
+  input: any,
+): ProviderRequest<any> {
+  return { input, model, options, requestId, signal, log }
+}
+
+/** An error as the client gets it. @param provider the instance that was asked */
+export function failureOf({ aborted, endpoint, runtime }: Call, provider: string, error: unknown) {
+  if (aborted) return aborted
+  // The attempt was given up: no plugin is at fault.
+  if (error instanceof ClientDisconnected) return error
+  if (UpstreamFailure.is(error)) {
+    return error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
+  }
+  if (GatewayError.is(error)) return error
+  // Names the plugin whose error was none that it owes.
+  const { use } = runtime.config.providers[provider]!
+  runtime.faults.caught(error, typeof use === 'string' ? use : use.name, provider)
+  const message = 'The model provider failed in an unforeseen way.'
+  return new UpstreamFailure('upstream_error', message, { cause: error })
+}
+
+/** Files take the place of addresses in the normal form only. */
+function mayGoAsItIs(call: Call, provider: Provider, name: string): boolean {
+  if (call.requiresNormalForm || !speaksForm(call, provider)) return false
+  return addressesOf(call, name).length === 0 || !call.runtime.privateProviders.has(name)
+}
+
+/** Undefined for a request that has to be translated. */
+async function prepared(call: Call, deployment: Deployment): Promise<NativeRequest | undefined> {
+  const { format, request, model, policy, account, runtime } = call
+  const labelOf = await runtime.labels.open()
+  return format.native!.prepare(request, {
+    ...(policy !== NO_POLICY && instructionsOf(policy)),
+    model,
+    upstreamModel: deployment.model,
+    guarded: isGuarded(call),
+    label: (value) => labelOf(account.id, value),
+  })
+}
+
+const MAX_IGNORED = 512
+
+/** Names in a header what the vendor is not told of the request. */
+function nameIgnored({ headers }: Call, ignored: readonly string[] = []): void {
+  delete headers['x-service-ignored']
+  if (ignored.length === 0) return
+  const names = ignored.map((name) => name.replace(/[^\x21-\x7e]|,/g, '?')).join(', ')
+  headers['x-service-ignored'] = names.slice(0, MAX_IGNORED)
+}

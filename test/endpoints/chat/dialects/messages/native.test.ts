@@ -1,0 +1,418 @@
+/** Requests that go to a vendor in the client's own form. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { toCarrier } from '../../../../../src/endpoints/chat/dialects/shared/reasoning.ts'
+import { createTestGateway, type TestGateway } from '../../../../_setup.ts'
+import { json, sse, startUpstream, type FakeUpstream } from '../../../../upstream.ts'
+import { streamed } from './_events.ts'
+
+const PATH = '/v1/messages'
+const pricing = { prompt: '0.000003', completion: '0.000015', input_cache_read: '0.0000003' }
+const ask = { model: 'claude', max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] }
+
+const START = {
+  type: 'message_start',
+  message: {
+    id: 'msg_vendor',
+    type: 'message',
+    role: 'assistant',
+    model: 'claude-up',
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    new_member: 1,
+    usage: { input_tokens: 10, cache_read_input_tokens: 5, output_tokens: 1 },
+  },
+}
+const block = (index: number, content_block: object, ...deltas: object[]) => [
+  { type: 'content_block_start', index, content_block },
+  ...deltas.map((delta) => ({ type: 'content_block_delta', index, delta })),
+  { type: 'content_block_stop', index },
+]
+const TEXT = block(
+  0,
+  { type: 'text', text: '' },
+  { type: 'text_delta', text: 'All is ' },
+  { type: 'text_delta', text: 'well.' },
+)
+const END = [
+  {
+    type: 'message_delta',
+    delta: { stop_reason: 'end_turn', stop_sequence: null },
+    usage: { input_tokens: 10, cache_read_input_tokens: 5, output_tokens: 7, new_count: 3 },
+  },
+  { type: 'message_stop' },
+]
+const eventStream = (...events: readonly any[]) =>
+  sse(events.map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`).join(''))
+const ANSWER = [START, { type: 'ping' }, ...TEXT, ...END]
+
+let upstream: FakeUpstream
+let gateway: TestGateway
+beforeEach(async () => {
+  upstream = await startUpstream()
+  upstream.answer(eventStream(...ANSWER))
+  gateway = await createTestGateway({
+    providers: {
+      anthropic: { use: 'anthropic', options: { apiKey: 'k', baseURL: upstream.url } },
+      mock: { use: 'mock' },
+    },
+    models: {
+      'anthropic/claude': {
+        aliases: ['claude', 'claude-sonnet-5'],
+        pricing,
+        max_output_tokens: 64_000,
+        deployments: [{ provider: 'anthropic', model: 'claude-sonnet-5-up' }],
+      },
+      'anthropic/searches': {
+        pricing: { ...pricing, web_search: '0.01' },
+        max_output_tokens: 4000,
+        deployments: [{ provider: 'anthropic', model: 'claude-sonnet-5-up' }],
+      },
+      'anthropic/spare': {
+        pricing,
+        deployments: [
+          { provider: 'anthropic', model: 'claude-sonnet-5-up' },
+          { provider: 'mock', model: 'echo', priority: 2 },
+        ],
+      },
+    },
+  })
+})
+afterEach(async () => {
+  await gateway.close()
+  await upstream.close()
+})
+
+interface Options {
+  readonly key?: string
+  readonly headers?: Record<string, string>
+}
+const post = (body: object | string, options: Options = {}) =>
+  gateway.ask('POST', PATH, {
+    ...options,
+    body: typeof body === 'string' ? body : { ...ask, ...body },
+  })
+const streamOf = async (body: object, options?: Options) => {
+  const answer = await post({ ...body, stream: true }, options)
+  expect(answer.status).toBe(200)
+  return { ...streamed(answer.text), answer }
+}
+const sent = () => upstream.requests.at(-1)!
+/** A body as this API gets it where nothing but these members differ. */
+const wholeAnswer = {
+  ...START.message,
+  content: [{ type: 'text', text: 'All is well.' }],
+  stop_reason: 'end_turn',
+  usage: END[0]!.usage,
+}
+
+describe('a request', () => {
+  const file = join(import.meta.dirname, '../../../../wire/clients/claude-code.json')
+  const { requests } = JSON.parse(readFileSync(file, 'utf8'))
+  const assistant = requests.find(({ method }: any) => method === 'POST')
+
+  it('of a coding assistant goes out as it came, but for what is the gateway’s', async () => {
+    const { authorization: _key, ...headers } = assistant.headers
+    const answer = await gateway.ask('POST', `${PATH}?beta=true`, { headers, body: assistant.body })
+    expect(answer.status).toBe(200)
+    const { body, headers: received } = sent()
+    const given = structuredClone(assistant.body)
+    const label = sent().json.metadata.user_id
+    expect(label).toMatch(/^[0-9a-f]{32}$/)
+    given.model = 'claude-sonnet-5-up'
+    given.metadata.user_id = label
+    expect(body.toString()).toBe(JSON.stringify({ ...given, service_tier: 'standard_only' }))
+    expect(received['anthropic-beta']).toBe(headers['anthropic-beta'])
+    expect(received['x-api-key']).toBe('k')
+    expect(received).not.toHaveProperty('x-app')
+    expect(answer.headers['x-service-ignored']).toBeUndefined()
+    const { message } = streamed(answer.text)
+    expect(message.model).toBe('claude-sonnet-5')
+  })
+
+  it('keeps its bytes: numbers, escapes, order, white space', async () => {
+    const big = '{"z": 12345678901234567890, "a": "\\u00e9" }'
+    const messages = `[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":${big}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]`
+    await post(`{ "messages" : ${messages}, "model":"claude","x" : 1.50,"max_tokens":5}`)
+    expect(sent().body.toString()).toBe(
+      `{"messages" : ${messages},"model":"claude-sonnet-5-up","x" : 1.50,"max_tokens":5,"service_tier":"standard_only"}`,
+    )
+  })
+
+  it('loses what is the gateway’s or has another price', async () => {
+    const { answer } = await streamOf(
+      {
+        policy: { version: 1 },
+        session_id: 's',
+        plugins: [],
+        models: ['x'],
+        route: 'r',
+        transforms: [],
+        usage: {},
+        provider: {},
+        speed: 'fast',
+        inference_geo: 'us',
+        service_tier: 'auto',
+        mcp_servers: [{ url: 'https://x' }],
+        container: 'c',
+      },
+      {
+        headers: {
+          'anthropic-beta': 'fast-mode-2026-02-01, one-2025, é',
+          'anthropic-version': 'x y',
+          'anthropic-workspace-id': 'w',
+        },
+      },
+    )
+    const { headers } = sent()
+    expect(sent().json).toEqual({
+      ...ask,
+      model: 'claude-sonnet-5-up',
+      stream: true,
+      service_tier: 'standard_only',
+    })
+    expect(headers['anthropic-beta']).toBe('one-2025')
+    expect(headers['anthropic-version']).toBe('2023-06-01')
+    expect(headers).not.toHaveProperty('anthropic-workspace-id')
+    expect(answer.headers['x-service-ignored']).toBe('mcp_servers, container')
+  })
+
+  it('has the text of the policy first, and its ceiling', async () => {
+    const policy = { version: 1 as const, systemPrompt: 'Be kind.', maxOutputTokens: 2000 }
+    const { secret: key } = await gateway.newKey({ policy })
+    const told = { type: 'text', text: 'Be kind.' }
+    const system = [
+      { type: 'text', text: 'x-anthropic-billing-header: a' },
+      { type: 'text', text: 'B' },
+    ]
+    const thinking = { type: 'enabled', budget_tokens: 3000 }
+    await streamOf({ system, max_tokens: 4000, thinking }, { key })
+    expect(sent().json).toMatchObject({
+      system: [system[0], told, system[1]],
+      max_tokens: 2000,
+      thinking: { type: 'enabled', budget_tokens: 1999 },
+    })
+    await streamOf({ system: 'B' }, { key })
+    expect(sent().json.system).toEqual([told, { type: 'text', text: 'B' }])
+    expect(sent().json.max_tokens).toBe(100)
+    await streamOf({}, { key })
+    expect(sent().json.system).toEqual([told])
+    const { secret: poor } = await gateway.newKey({ policy: { ...policy, maxOutputTokens: 1000 } })
+    await streamOf({ max_tokens: 4000, thinking }, { key: poor })
+    expect(sent().json).toMatchObject({ max_tokens: 1000, thinking: { type: 'disabled' } })
+  })
+
+  it('loses reasoning of other vendors, and nothing else', async () => {
+    const signature = toCarrier({ type: 'reasoning.text', format: 'unknown' })
+    const foreign = { type: 'thinking', thinking: 'x', signature }
+    const own = { type: 'thinking', thinking: 'y', signature: 'c2ln' }
+    const text = { type: 'text', text: 'z' }
+    const messages = [
+      ask.messages[0],
+      { role: 'assistant', content: [foreign] },
+      ask.messages[0],
+      { role: 'assistant', content: [own, foreign, text] },
+      ask.messages[0],
+    ]
+    await streamOf({ messages })
+    const [first, second, third, last] = sent().json.messages
+    expect([first, second, third, last]).toEqual([
+      ask.messages[0],
+      ask.messages[0],
+      { role: 'assistant', content: [own, text] },
+      ask.messages[0],
+    ])
+  })
+
+  it('with two members of one name is translated: a guard has read one of them only', async () => {
+    await post(
+      '{"model":"claude","max_tokens":5,"x":{"a":1,"a":2},"messages":[{"role":"user","content":"Hi"}]}',
+    )
+    expect(sent().json).not.toHaveProperty('x')
+  })
+})
+
+describe('tools that the vendor runs', () => {
+  const own = { name: 'f', input_schema: { type: 'object' } }
+  const search = { type: 'web_search_20250305', name: 'web_search' }
+  const tools = [
+    own,
+    search,
+    { type: 'bash_20250124', name: 'bash' },
+    { type: 'web_fetch_20250910', name: 'web_fetch' },
+    { type: 'code_execution_20250825', name: 'code_execution' },
+    { type: 'of_next_year', name: 'new' },
+  ]
+  const typesSent = () => sent().json.tools?.map(({ type = 'own' }: any) => type)
+
+  it('are kept where their cost is known and no guard has to read them', async () => {
+    const { answer } = await streamOf({ tools, model: 'anthropic/searches' })
+    expect(typesSent()).toEqual([
+      'own',
+      'web_search_20250305',
+      'bash_20250124',
+      'web_fetch_20250910',
+    ])
+    expect(answer.headers['x-service-ignored']).toBe(
+      'tools[4].code_execution_20250825, tools[5].of_next_year',
+    )
+    const unpriced = await streamOf({ tools })
+    expect(typesSent()).toEqual(['own', 'bash_20250124', 'web_fetch_20250910'])
+    expect(unpriced.answer.headers['x-service-ignored']).toContain('tools[1].web_search_20250305')
+  })
+
+  it('are left out where a policy blocks', async () => {
+    const guard = { output: false }
+    const policy = { version: 1 as const, bannedPatterns: ['swordfish'], guard }
+    const { secret: key } = await gateway.newKey({ policy })
+    await streamOf({ tools, model: 'anthropic/searches', metadata: { user_id: 'u' } }, { key })
+    expect(typesSent()).toEqual(['own', 'bash_20250124'])
+    await streamOf({ tools: [search], tool_choice: { type: 'auto' } }, { key })
+    expect(sent().json).not.toHaveProperty('tools')
+    expect(sent().json).not.toHaveProperty('tool_choice')
+  })
+
+  it('cannot be forced then', async () => {
+    const tool_choice = { type: 'tool', name: 'code_execution' }
+    const { status, json } = await post({ tools, tool_choice })
+    expect(status).toBe(400)
+    expect(json.error).toMatchObject({ code: 'unsupported_value', param: 'tool_choice' })
+  })
+
+  it('are on the bill', async () => {
+    const usage = { ...END[0]!.usage, server_tool_use: { web_search_requests: 2 } }
+    upstream.answer(eventStream(START, ...TEXT, { ...END[0], usage }, END[1]!))
+    const { message } = await streamOf({ tools, model: 'anthropic/searches' })
+    expect(message.usage.cost_details.web_search_cost).toBe(0.02)
+  })
+})
+
+describe('an answer', () => {
+  const usage = {
+    ...END[0]!.usage,
+    cost: 0.0001365,
+    cost_details: { prompt_cost: 0.00003, cache_read_cost: 0.0000015, completion_cost: 0.000105 },
+  }
+
+  it('passes as it came, with the gateway’s id, the name that was asked for and the cost', async () => {
+    const before = await gateway.balance()
+    const { message, events } = await streamOf({})
+    expect(message).toEqual({
+      ...START.message,
+      id: expect.stringMatching(/^msg_\w{24}$/),
+      model: 'claude',
+      content: [{ type: 'text', text: 'All is well.' }],
+      stop_reason: 'end_turn',
+      usage,
+      guard: undefined,
+    })
+    expect(events.filter(({ type }) => type === 'ping')).toHaveLength(1)
+    expect(before - (await gateway.balance())).toBe(136_500_000n)
+  })
+
+  it('comes whole as well, digit by digit', async () => {
+    const input = '{"n":12345678901234567890}'
+    const call = `{"type":"tool_use","id":"t","name":"f","input":${input},"new":1}`
+    const body = JSON.stringify({ ...wholeAnswer, content: ['#'] }).replace('"#"', call)
+    upstream.answer({ headers: { 'content-type': 'application/json' }, pieces: [body] })
+    const { status, text, headers } = await post({})
+    expect(status).toBe(200)
+    expect(text).toContain(`"input":${input}`)
+    expect(JSON.parse(text)).toMatchObject({
+      id: expect.not.stringContaining('vendor'),
+      model: 'claude',
+      new_member: 1,
+      content: [{ type: 'tool_use', id: 't', name: 'f', new: 1 }],
+      stop_reason: 'end_turn',
+      usage,
+    })
+    expect(headers['x-service-cost']).toBe('0.0001365')
+    expect(sent().json).not.toHaveProperty('stream')
+  })
+
+  it('that the vendor sends in the other form reaches the client in its own', async () => {
+    const thinking = { type: 'thinking', thinking: 'Hm', signature: 'c2ln' }
+    const content = [thinking, ...wholeAnswer.content]
+    upstream.answer(json({ ...wholeAnswer, content }))
+    expect((await streamOf({})).message.content).toEqual(content)
+    upstream.answer(eventStream(...ANSWER))
+    const { json: whole } = await post({})
+    expect(whole.content).toMatchObject(wholeAnswer.content)
+    expect(whole.usage).toEqual(usage)
+  })
+
+  it('has events of new types only for clients that know betas', async () => {
+    upstream.answer(eventStream(START, { type: 'new_event', x: 1 }, ...TEXT, ...END))
+    const plain = await post({ stream: true })
+    expect(plain.text).not.toContain('new_event')
+    const beta = await post({ stream: true }, { headers: { 'anthropic-beta': 'new-2027' } })
+    expect(beta.text).toContain('event: new_event\ndata: {"type":"new_event","x":1}\n\n')
+  })
+
+  it('is the same in both lanes, and costs the same', async () => {
+    const native = await streamOf({})
+    const policy = { version: 1 as const, bannedPatterns: ['swordfish'] }
+    const { secret: key } = await gateway.newKey({ policy })
+    const translated = await streamOf({ new_member: 1 }, { key })
+    expect(sent().json).not.toHaveProperty('new_member')
+    expect(translated.answer.headers['x-service-ignored']).toBe('new_member')
+    expect(translated.message.content).toEqual(native.message.content)
+    expect(translated.message.stop_reason).toBe(native.message.stop_reason)
+    const { cost, cost_details, input_tokens, output_tokens } = native.message.usage
+    expect(translated.message.usage).toMatchObject({
+      cost,
+      cost_details,
+      input_tokens,
+      output_tokens,
+    })
+  })
+
+  it('ends well where the vendor runs past the ceiling', async () => {
+    const policy = { version: 1 as const, maxOutputTokens: 1 }
+    const { secret: key } = await gateway.newKey({ policy })
+    const long = block(
+      0,
+      { type: 'text', text: '' },
+      { type: 'text_delta', text: 'Short.' },
+      { type: 'text_delta', text: 'x'.repeat(1000) },
+    )
+    upstream.answer(eventStream(START, ...long, ...END))
+    const { message } = await streamOf({}, { key })
+    expect(message).toMatchObject({
+      content: [{ type: 'text', text: 'Short.' }],
+      stop_reason: 'max_tokens',
+    })
+    expect(message.usage.cost).toBeGreaterThan(0)
+  })
+
+  it('that breaks is charged, and ends with an error', async () => {
+    const overloaded = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
+    upstream.answer(eventStream(START, ...TEXT.slice(0, 2), overloaded))
+    const { error } = await streamOf({})
+    expect(error).toMatchObject({ type: 'overloaded_error', code: 'provider_overloaded' })
+    expect(error.usage.cost).toBeGreaterThan(0)
+    upstream.answer(eventStream(START, ...TEXT))
+    expect((await streamOf({})).error.code).toBe('upstream_error')
+  })
+
+  it('that fails before it began goes on at another vendor, translated', async () => {
+    upstream.answer(json({ type: 'error', error: { type: 'api_error', message: 'x' } }, 500))
+    const { message, answer } = await streamOf({ model: 'anthropic/spare', new_member: 1 })
+    expect(upstream.requests).toHaveLength(1)
+    expect(message.content).toEqual([{ type: 'text', text: 'Hello' }])
+    expect(answer.headers['x-service-ignored']).toBe('new_member')
+  })
+
+  it('is read by guards that only watch', async () => {
+    const guard = { mode: 'monitor' as const }
+    const policy = { version: 1 as const, bannedPatterns: ['well'], guard }
+    const { secret: key } = await gateway.newKey({ policy })
+    upstream.answer(json(wholeAnswer))
+    const answer = await post({ new_member: 1 }, { key })
+    expect(sent().json).toHaveProperty('new_member')
+    expect(answer.json.content[0].text).toBe('All is well.')
+    expect(answer.headers['x-service-guard']).toContain('monitored')
+  })
+})
