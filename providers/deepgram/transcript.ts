@@ -52,7 +52,7 @@ function termsIn(given: unknown): readonly string[] {
  */
 export function toTranscription(
   body: string,
-  { response_format: format }: TranscriptionInput,
+  { response_format: format, language: asked }: TranscriptionInput,
   fail: Host['fail'],
 ): Transcription {
   const { metadata, results } = Object(parseAnswer(body, fail))
@@ -61,7 +61,7 @@ export function toTranscription(
   const duration = Number(metadata?.duration)
   // Deepgram transcribes and charges each channel separately.
   const seconds = duration * Math.max(1, results.channels.length)
-  const language = results.channels[0]?.detected_language
+  const language = results.channels[0]?.detected_language ?? asked
   const { utterances } = results
   return {
     text: alternatives

@@ -198,6 +198,7 @@ const CLIENT_CODES: ReadonlySet<string> = new Set([
 
 /** Vendors' codes with the same meaning as a code of the gateway's API. */
 const CODE_ALIASES: ReadonlyMap<string, string> = new Map([
+  ['unknown_parameter', 'unsupported_parameter'],
   ['invalid_image_file', 'invalid_image'],
   ['invalid_image_format', 'invalid_image'],
   ['invalid_base64_image', 'invalid_image'],

@@ -111,6 +111,12 @@ describe('deepgram transcripts', () => {
     expect(done.segments!.map(({ speaker }) => speaker)).toEqual([0, 1])
   })
 
+  it('has the language that the client asked for, where the vendor did not detect one', async () => {
+    const channels = [{ alternatives: [{ transcript: 'Hallo.' }] }]
+    vendor.answer(json({ metadata: { duration: 1 }, results: { channels } }))
+    expect((await plugin.hear({ language: 'de' })).done.language).toBe('de')
+  })
+
   it('reads silence as a transcript without words', async () => {
     vendor.answer(listened({ transcript: '', words: [] }))
     expect((await plugin.hear()).done.text).toBe('')

@@ -100,7 +100,7 @@ describeRecorded('recorded images', ['openai', 'xai', 'openrouter', 'google'], I
 
   it.each([
     ['openai/error-400-image-edit-bad-file', 'invalid_image', 'images[0].image_url'],
-    ['openai/error-400-image-response-format', 'upstream_rejected', 'response_format'],
+    ['openai/error-400-image-response-format', 'unsupported_parameter', 'response_format'],
   ])('%s', async (name, code, param) => {
     const recording = named(name)
     const input = recording.path.endsWith('edits') ? { images: [REFERENCE] } : {}

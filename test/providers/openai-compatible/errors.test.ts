@@ -89,6 +89,13 @@ describe('errors', () => {
     })
   })
 
+  it('name a parameter that the model does not have, by any of the vendors’ codes', async () => {
+    for (const code of ['unknown_parameter', 'unsupported_parameter']) {
+      const failure = await refusal(400, says('Unknown parameter', { code, param: 'top_k' }))
+      expect(failure).toMatchObject({ code: 'unsupported_parameter', param: 'top_k' })
+    }
+  })
+
   it('do not use codes that belong to the gateway', async () => {
     for (const code of ['policy_violation', 'invalid_policy', 'wrong_endpoint', 'whatever']) {
       expect((await refusal(400, says('x', { code }))).code).toBe('upstream_rejected')
