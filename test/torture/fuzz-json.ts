@@ -1,6 +1,6 @@
 /**
  * `npm run torture -- fuzz-json`: random requests for every route with a body: valid ones from a grammar, damaged ones, deep
- * and wide ones, compressed ones. Each is answered within the contract, a valid one with 200; what `JSON.parse` takes is
+ * and wide ones, compressed ones, forms where a route takes them. Each is answered within the contract, a valid one with 200; what `JSON.parse` takes is
  * never refused as `invalid_json`, and what it does not take always is; nothing is a fault of the gateway's own.
  */
 import { gunzipSync, inflateSync, brotliDecompressSync, zstdDecompressSync } from 'node:zlib'
@@ -8,7 +8,9 @@ import { ROUTES } from '../../src/gateway/routes.ts'
 import { CODINGS } from '../server/_hostile-bodies.ts'
 import { Bench } from './_bench.ts'
 import { GRAMMAR, MOCK_CONFIG } from './_bodies.ts'
+import type { RawAnswer } from './_connection.ts'
 import { examine } from './_contract.ts'
+import { damageForm, formBytes, formOf } from './_forms.ts'
 import { fuzz, type Fuzz } from './_fuzz.ts'
 import { anyJson, damage, damageBytes, toText } from './_json.ts'
 import { pick, type Random } from './_random.ts'
@@ -24,6 +26,8 @@ interface Case {
   readonly damage?: (coded: Buffer) => Buffer
   /** From the grammar and untouched. */
   readonly valid: boolean
+  /** Of a form. */
+  readonly contentType?: string
 }
 
 const options = readOptions({
@@ -32,6 +36,8 @@ const options = readOptions({
 })
 const run = new Run('fuzz-json', options)
 
+/** Routes that take forms too. */
+const FORMS = new Set(['/v1/images/edits', '/v1/audio/transcriptions'])
 const paths = ROUTES.filter(({ method }) => method === 'POST').map(({ path }) => path)
 for (const path of paths) {
   if (!GRAMMAR[path]) process.stdout.write(`SKIPPED: no grammar of valid requests for ${path}\n`)
@@ -44,6 +50,7 @@ function pathOf(random: Random): string {
 
 function make(random: Random): Case {
   const path = pathOf(random)
+  if (FORMS.has(path) && random(2) === 0) return makeForm(path, random)
   let value = GRAMMAR[path]?.(random) ?? anyJson(random)
   const kind = random(20)
   let valid = kind < 6 && GRAMMAR[path] !== undefined
@@ -61,6 +68,18 @@ function make(random: Random): Case {
   const seed = random(2 ** 30)
   const damaging = (coded: Buffer) => damageBytes(coded, (below) => seed % below)
   return { path, body, coding, valid, ...(corrupt && { damage: damaging }) }
+}
+
+function makeForm(path: string, random: Random): Case {
+  const value = GRAMMAR[path]!(random)
+  const kind = random(10)
+  const valid = kind < 3
+  let form = formOf(kind === 3 || kind === 4 ? damage(value, random) : value, random)
+  if (kind > 4) for (let n = 1 + random(2); n > 0; n--) form = damageForm(form, random)
+  const bytes = formBytes(form)
+  const body = kind > 7 ? damageBytes(bytes, random) : bytes
+  const coding = random(10) === 0 ? pick(random, Object.keys(CODINGS)) : 'identity'
+  return { path, body, coding, valid, contentType: form.contentType }
 }
 
 /** Deep, wide, long: bodies that are mostly structure. */
@@ -103,23 +122,25 @@ async function play(one: Case, bench: Bench, number: number): Promise<string | u
   const sent = one.damage?.(coded) ?? coded
   const head =
     `POST ${one.path} HTTP/1.1\r\nhost: t\r\nauthorization: Bearer ${lane.secret}\r\n` +
-    `content-type: application/json\r\ncontent-length: ${sent.length}\r\n` +
+    `content-type: ${one.contentType ?? 'application/json'}\r\ncontent-length: ${sent.length}\r\n` +
     (one.coding === 'identity' ? '' : `content-encoding: ${one.coding}\r\n`)
   const answer = await lane.connection.exchange([Buffer.concat([Buffer.from(`${head}\r\n`), sent])])
+  const isForm = one.contentType !== undefined
   const text = decoded(one.coding, sent)
     ?.toString()
     .replace(/^\ufeff/, '')
-  const parsed = text === undefined ? undefined : parse(text)
-  const asked = askedOf(one.path, parsed)
+  const parsed = text === undefined || isForm ? undefined : parse(text)
+  const asked = isForm ? takenFor(one.path, answer) : askedOf(one.path, parsed)
   const { fault, cost, code } = examine(asked, answer)
   lane.spent += cost
   const { status } = answer
-  run.count(`${status} ${code ?? ''}`.trim())
+  run.count(`${isForm ? 'form ' : ''}${status} ${code ?? ''}`.trim())
   if (fault) return `${one.path} ${status}: ${fault}`
   if (status >= 500) return `${one.path}: ${status} ${code}: ${answer.body}`
   if (one.valid && status !== 200)
     return `${one.path}: a valid request is ${status}: ${answer.body}`
   if (one.valid && code) return `${one.path}: a valid request ends with ${code}`
+  if (isForm) return undefined
   if (text === undefined) return status >= 400 ? undefined : 'corrupt, and taken'
   const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
   // What follows the end of a compressed body is refused, and ignored by the decoders here.
@@ -164,6 +185,14 @@ function askedOf(path: string, body: any) {
   }
 }
 
+/** What a form that may be damaged was taken for: only the answer says. */
+function takenFor(path: string, { headers, body }: RawAnswer) {
+  const type = headers.get('content-type') ?? ''
+  const isVerbose = type === 'application/json' && 'task' in JSON.parse(body.toString())
+  const format = type.startsWith('text/plain') ? 'text' : isVerbose ? 'verbose_json' : 'json'
+  return { path, stream: type.startsWith('text/event-stream'), format }
+}
+
 const suite: Fuzz<Case> = {
   lanes: 16,
   perGateway: 100_000,
@@ -171,7 +200,7 @@ const suite: Fuzz<Case> = {
   make,
   play,
   async shrink(one, fails) {
-    const value = one.damage ? undefined : parse(one.body.toString())
+    const value = one.damage || one.contentType ? undefined : parse(one.body.toString())
     let shorter = one
     if (value !== undefined) {
       const smallest = await shrinkJson(value, (v) =>
@@ -185,7 +214,8 @@ const suite: Fuzz<Case> = {
     )
     return { ...shorter, body }
   },
-  show: ({ path, body, coding }) => `POST ${path} (${coding}) ${body.toString().slice(0, 4000)}`,
+  show: ({ path, body, coding, contentType = 'application/json' }) =>
+    `POST ${path} (${contentType}, ${coding}) ${body.toString().slice(0, 4000)}`,
 }
 
 await run.end(() => fuzz(run, suite))
