@@ -1,44 +1,11 @@
 /** Settlements that a store does not write: after ten seconds their callers get an answer all the same. */
-import { EventEmitter } from 'node:events'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Clock } from '../../../src/state/ledger/clock.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 import { firstDay, SqliteLedger } from '../../../src/state/sqlite/engine.ts'
-import { openMemoryDatabase } from '../../../src/state/sqlite/file.ts'
-import { Store, type WorkerBatch } from '../../../src/state/sqlite/store.ts'
-import type { StoreWorker } from '../../../src/state/sqlite/thread.ts'
 import { WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
+import { FaultyWorker } from './_workers.ts'
 import { admit, collect, LIMITS, NOON, settlement } from './_engine.ts'
-
-/** Runs batches at once, or fails them. */
-class FaultyWorker extends EventEmitter implements StoreWorker {
-  readonly store = new Store(openMemoryDatabase())
-  fault: 'none' | 'fails' | 'hangs' = 'none'
-  #hanging: WorkerBatch | undefined
-
-  postMessage(message: WorkerBatch | 'close'): void {
-    if (message === 'close' && this.fault === 'hangs') return
-    if (message === 'close') this.emit('exit')
-    else if (this.fault === 'fails') this.#fail(message)
-    else if (this.fault === 'hangs') this.#hanging = structuredClone(message)
-    else this.emit('message', this.store.run(message))
-  }
-
-  /** Answers the batch that hangs. */
-  answer(): void {
-    this.fault = 'none'
-    this.emit('message', this.store.run(this.#hanging!))
-  }
-
-  ref(): void {}
-
-  unref(): void {}
-
-  #fail({ reads }: WorkerBatch): void {
-    const answers = reads.map(() => ({ error: 'disk full' }))
-    this.emit('message', { outcomes: { failure: 'disk full' }, answers })
-  }
-}
 
 async function open() {
   const worker = new FaultyWorker()

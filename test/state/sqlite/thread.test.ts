@@ -3,8 +3,7 @@ import { EventEmitter } from 'node:events'
 import { existsSync } from 'node:fs'
 import { readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Worker } from 'node:worker_threads'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Unavailable } from '../../../src/errors/errors.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 import type { SqliteLedger } from '../../../src/state/sqlite/engine.ts'
@@ -12,23 +11,8 @@ import { openMemoryDatabase } from '../../../src/state/sqlite/file.ts'
 import { Store, type WorkerBatch } from '../../../src/state/sqlite/store.ts'
 import type { StoreWorker } from '../../../src/state/sqlite/thread.ts'
 import { WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
+import { watchThreads } from './_workers.ts'
 import { admit, collect, integrityOf, LIMITS, open, openPaid, settlement } from './_engine.ts'
-
-/** The thread that was last sent a batch, and what it is told before it is. */
-function watchThreads() {
-  const threads = { last: undefined as Worker | undefined, onBatch() {} }
-  const { postMessage } = Worker.prototype
-  const spy = vi.spyOn(Worker.prototype, 'postMessage').mockImplementation(function (
-    this: Worker,
-    message: unknown,
-  ) {
-    threads.last = this
-    postMessage.call(this, message)
-    threads.onBatch()
-  })
-  onTestFinished(() => spy.mockRestore())
-  return threads
-}
 
 const costsOf = async (ledger: SqliteLedger) => {
   const rows = await collect(ledger.usage('acct'))
