@@ -26,8 +26,10 @@ export function readYaml(text: string): unknown {
     return parseYAML(text, {
       listener(event: string, state: YamlState) {
         if (event !== 'close' || state.kind !== 'scalar' || typeof state.result !== 'number') return
-        const written = /[-+.\w]+$/.exec(state.input.slice(state.lineStart, state.position))
-        if (written) state.result = written[0]
+        const written = /([-+.\w]+)\s*$/.exec(state.input.slice(state.lineStart, state.position))
+        if (written && Number(written[1]!.replaceAll('_', '')) === state.result) {
+          state.result = written[1]
+        }
       },
     })
   } catch (error) {
@@ -101,17 +103,34 @@ function readCsv(text: string): readonly Row[] {
 function recordsOf(text: string): string[][] {
   const records: string[][] = []
   let record: string[] = []
-  const FIELD = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/y
-  while (FIELD.lastIndex < text.length || record.length > 0) {
-    const match = FIELD.exec(text)
-    if (!match) throw new UnreadableSource(`record ${records.length + 1} has a quote out of place`)
-    const [, quoted, plain = '', end] = match
-    record.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'))
-    if (end === ',') continue
+  const PLAIN = /[^",\r\n]*/y
+  const END = /,|\r?\n|$/y
+  for (let at = 0; at < text.length || record.length > 0; at = END.lastIndex) {
+    let field: string
+    if (text[at] === '"') {
+      const end = closingQuote(text, at)
+      field = text.slice(at + 1, end).replaceAll('""', '"')
+      END.lastIndex = end + 1
+    } else {
+      PLAIN.lastIndex = at
+      field = PLAIN.exec(text)![0]
+      END.lastIndex = at + field.length
+    }
+    record.push(field)
+    const ended = END.exec(text)
+    if (!ended) throw new UnreadableSource(`record ${records.length + 1} has a quote out of place`)
+    if (ended[0] === ',') continue
     if (record.length > 1 || record[0] !== '') records.push(record)
     record = []
   }
   return records
+}
+
+/** Where a quoted field ends; two quotes stand for one. @returns the end of the text where it does not end */
+function closingQuote(text: string, start: number): number {
+  let at = text.indexOf('"', start + 1)
+  while (at >= 0 && text[at + 1] === '"') at = text.indexOf('"', at + 2)
+  return at < 0 ? text.length : at
 }
 
 function withoutMark(text: string): string {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -17,6 +18,12 @@ import {
 } from './_litellm.ts'
 
 const FILES = ['--config', 'config.yaml', '--keys', 'keys.csv', '--budgets', 'budgets.csv']
+/** The commands of the page for users, in their order. */
+const PAGE = readFileSync(join(import.meta.dirname, '../../docs/migrate-from-litellm.md'), 'utf8')
+const COMMANDS = PAGE.replaceAll('\\\n', ' ')
+  .split('\n')
+  .filter((line) => line.startsWith('sluicegate import'))
+  .map((line) => line.split(/\s+/).slice(1))
 const HASHES = Array.from({ length: 50 }, (_, index) => hashSecret(secretOf(index + 1)))
 
 /** A vendor that answers every chat. */
@@ -53,7 +60,7 @@ function expectNoSecret(text: string): void {
 describe('import litellm', () => {
   it('only tells what it would do, and lists what has no counterpart line by line', async () => {
     const cwd = await source()
-    const { code, out, err } = await run(['import', 'litellm', ...FILES], { cwd })
+    const { code, out, err } = await run(COMMANDS[0]!, { cwd })
     expect([code, err]).toEqual([
       3,
       '27 things were not imported as in the source; the list names each.\n',
@@ -68,6 +75,7 @@ describe('import litellm', () => {
       )
     }
     expect(out).toMatch(/\nNothing was written\. /)
+    expect(out).toContain(`needs: ${Object.keys(VARIABLES).join(', ')}\n`)
     expectNoSecret(out + err)
     await expect(stat(join(cwd, 'gateway.config.yaml'))).rejects.toThrow('ENOENT')
   })
@@ -75,9 +83,9 @@ describe('import litellm', () => {
   it('moves an installation to a gateway, whose clients keep their keys', async () => {
     const upstream = await vendor()
     const cwd = await source(`${upstream.url}/v1`)
-    const written = await call(['import', 'litellm', ...FILES, '--out', 'out'], { cwd })
+    const written = await call(COMMANDS[1]!, { cwd })
     expect(written.code).toBe(3)
-    const out = join(cwd, 'out')
+    const out = join(cwd, 'gateway')
     const env = await readFile(join(out, '.env'), 'utf8')
     expect((await stat(join(out, '.env'))).mode & 0o777).toBe(0o600)
     for (const secret of SECRETS.slice(0, 5)) expect(env).toContain(secret)
@@ -87,8 +95,9 @@ describe('import litellm', () => {
     const gateway = await start(['serve', '--port', '0'], { cwd: out, env: VARIABLES })
     const url = await urlOf(gateway)
     const token = /^SLUICEGATE_ADMIN_TOKEN=(.+)$/m.exec(env)![1]!
-    const remote = ['--apply', '--url', url, '--token', token]
-    const first = await call(['import', 'litellm', ...FILES, ...remote, '--credits', '5'], { cwd })
+    const command = COMMANDS[2]!.map((word) => word.replace('http://127.0.0.1:8787', url))
+    const where = { cwd, env: { SLUICEGATE_ADMIN_TOKEN: token } }
+    const first = await call(command, where)
     expect(first.code).toBe(3)
     expect(first.out).toContain('Accounts: 9 created, 0 there already, 9 credited.')
     expect(first.out).toContain('Keys: 50 created, 0 there already, 0 refused.')
@@ -100,7 +109,7 @@ describe('import litellm', () => {
       return { accounts, keys }
     }
     const before = await state()
-    const again = await call(['import', 'litellm', ...FILES, ...remote, '--credits', '5'], { cwd })
+    const again = await call(command, where)
     expect(again.out).toContain('Accounts: 0 created, 9 there already, 0 credited.')
     expect(again.out).toContain('Keys: 0 created, 50 there already, 0 refused.')
     expect(await state()).toEqual(before)
@@ -179,6 +188,36 @@ describe('import litellm', () => {
     )
     expect(note.restriction).toBe('accepted')
   })
+
+  it('makes a configuration that the gateway takes', async () => {
+    const price = { input_cost_per_token: 1e-6 }
+    const models = [
+      ['openai/*', { model: 'openai/*' }],
+      ['nova', { model: 'bedrock/nova', aws_region_name: 'us-east-1', ...price }],
+      ['role', { model: 'bedrock/x', aws_role_name: 'arn:aws:iam::1:role/r', ...price }],
+      ['vertex', { model: 'vertex_ai/claude-x', vertex_credentials: '/gone.json', ...price }],
+      ['scribe', { model: 'elevenlabs/scribe', input_cost_per_second: 1e-4 }],
+      ['azure', { model: 'azure/d', api_base: 'https://x.openai.azure.com', ...price }],
+      ['other', { model: 'azure_ai/d', api_base: 'https://x.services.ai.azure.com', ...price }],
+      ['free', { model: 'lm_studio/x', api_base: 'http://127.0.0.1:9/v1', ...price }],
+    ].map(([model_name, litellm_params]) => ({ model_name, litellm_params }))
+    const cwd = await folder({ 'c.yaml': JSON.stringify({ model_list: models }) })
+    const { out, code } = await call(
+      ['import', 'litellm', '--config', 'c.yaml', '--out', 'g', '--json'],
+      {
+        cwd,
+      },
+    )
+    expect([code, JSON.parse(out).notes]).toEqual([0, []])
+    const env = Object.fromEntries(JSON.parse(out).needs.map((name: string) => [name, 'us-east-1']))
+    const gateway = await start(['serve', '--port', '0'], { cwd: join(cwd, 'g'), env })
+    const url = await urlOf(gateway)
+    const { json } = await ask(url, '', '/v1/models')
+    const ids = json.data.map(({ id }: { id: string }) => id)
+    expect(ids).toEqual(
+      expect.arrayContaining(['azure/azure', 'bedrock/nova', 'openai/gpt-6-sol', 'lmstudio/free']),
+    )
+  }, 60_000)
 
   it('ends with 0 when everything was mapped', async () => {
     const cwd = await folder({

@@ -13,6 +13,8 @@ export interface Configuration {
   readonly models: ReadonlyMap<string, Entry>
   /** Secrets for `.env`, by variable. */
   readonly env: ReadonlyMap<string, string>
+  /** Further variables that the configuration reads. */
+  readonly needs: readonly string[]
   /** The id of a model by its name in the source. */
   readonly idOf: (name: string) => string | undefined
   readonly notes: readonly Note[]
@@ -64,19 +66,27 @@ export function mapConfiguration(source: unknown): Configuration {
   for (const [name, value] of Object.entries(source)) {
     if (!SECTIONS.has(name) && !isUnset(value)) say(name, NOT_MAPPED)
   }
+  const config = {
+    ...(Object.keys(server).length > 0 && { server }),
+    admin: { token: '${SLUICEGATE_ADMIN_TOKEN}' },
+    providers: Object.fromEntries(instances.byName),
+    ...(Object.keys(routing).length > 0 && { routing }),
+  }
   return {
-    config: {
-      ...(Object.keys(server).length > 0 && { server }),
-      admin: { token: '${SLUICEGATE_ADMIN_TOKEN}' },
-      providers: Object.fromEntries(instances.byName),
-      ...(Object.keys(routing).length > 0 && { routing }),
-    },
+    config,
     providers: instances.byName,
     models: models.byId,
     env: settings.env,
+    needs: variablesIn(config.providers).filter((name) => !settings.env.has(name)),
     idOf: (name) => models.idOf(name),
     notes,
   }
+}
+
+/** Names of the variables that settings refer to. */
+function variablesIn(settings: object): string[] {
+  const names = JSON.stringify(settings).matchAll(/(?<!\$)\$\{(\w+)\}/g)
+  return [...new Set([...names].map(([, name]) => name!))]
 }
 
 const SECTIONS: ReadonlySet<string> = new Set([

@@ -49,13 +49,17 @@ export function pricingOf(members: Raw): Pricing {
     if (!isPrice(name) || isUnset(value)) continue
     const [, stem = name, thousands] = TIER.exec(name) ?? []
     const price = Object.hasOwn(NAMES, stem) ? NAMES[stem] : undefined
-    const text = typeof value === 'object' ? undefined : textOf(value)
+    // A number that is none of the file's texts, such as one of a YAML alias, has gone through a float.
+    const text = typeof value === 'string' ? textOf(value) : undefined
     const amount = text === undefined ? undefined : readDecimal(text)
     const written = amount === undefined ? undefined : writeDecimal(amount, FRACTION_DIGITS)
     if (price === undefined || (thousands !== undefined && !PER_TOKEN.test(stem))) {
       unmapped.push([name, 'a price that has no counterpart'])
     } else if (written === undefined) {
-      unmapped.push([name, `not a price of at most ${FRACTION_DIGITS} fractional digits`])
+      unmapped.push([
+        name,
+        `not a number of at most ${FRACTION_DIGITS} fractional digits that is written out`,
+      ])
     } else if (thousands === undefined) {
       base[price] = written
     } else {

@@ -111,6 +111,7 @@ function toData({ files, configuration, keys, notes, written, applied }: Report)
     config: configuration.config,
     models: Object.fromEntries(configuration.models),
     variables: [...configuration.env.keys()],
+    needs: configuration.needs,
     accounts: [...keys.accounts].map(([id, name]) => ({ id, name })),
     keys: keys.keys.map(({ row, account, id, name, disabled, settings }) => {
       return { row, account_id: account, id, name, disabled, ...settings }
@@ -124,7 +125,7 @@ function toData({ files, configuration, keys, notes, written, applied }: Report)
 function toText(report: Report): string {
   const { configuration, keys, notes, files, written, applied } = report
   const onFreeTier = keys.accounts.size > 0 && !report.credited
-  const { models, providers, env } = configuration
+  const { models, providers, env, needs } = configuration
   const listed = [...models.values()].filter(({ pricing }) => !pricing).length
   const disabled = keys.keys.filter((key) => key.disabled).length
   const lines = [
@@ -152,6 +153,7 @@ function toText(report: Report): string {
           '',
         ]
       : []),
+    ...(needs.length > 0 ? [`Variables that the gateway needs: ${needs.join(', ')}`, ''] : []),
     ...(keys.keys.length === 0 ? [] : [keyTable(keys)]),
     ...(notes.length === 0
       ? ['Everything was mapped.']

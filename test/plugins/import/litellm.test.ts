@@ -181,7 +181,7 @@ describe('models', () => {
     })
     expect(notes).toEqual([
       'model_list[0]: input_cost_per_token_priority: a price that has no counterpart',
-      'model_list[0]: output_cost_per_reasoning_token: not a price of at most 18 fractional digits',
+      'model_list[0]: output_cost_per_reasoning_token: not a number of at most 18 fractional digits that is written out',
     ])
   })
 
@@ -196,6 +196,18 @@ describe('models', () => {
       f: '1_000',
     })
     expect(readJson('{"a":1.10e-06,"b":[3]}')).toEqual({ a: '1.10e-06', b: ['3'] })
+  })
+
+  it('take no price from a float', () => {
+    const { notes, models } = mapConfiguration(
+      readYaml(`model_list:
+  - { model_name: a, litellm_params: { model: openai/a, input_cost_per_token: &price 1e-6 } }
+  - { model_name: b, litellm_params: { model: openai/b, input_cost_per_token: *price } }
+`),
+    )
+    expect(models.get('openai/a')!.pricing).toEqual({ prompt: '0.000001' })
+    expect(models.get('openai/b')!.pricing).toBeUndefined()
+    expect(notes.map(({ where }) => where)).toEqual(['model_list[1]: input_cost_per_token'])
   })
 
   it('without a price are priced from the price list', () => {
