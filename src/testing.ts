@@ -1,5 +1,6 @@
 /** Entry point for plugin authors: conformance kits, transcripts, stream rules and a fake upstream. */
 export type { Check } from './testing/fixture.ts'
+export type { RequestForm } from './testing/checks/conversations.ts'
 export {
   checkGuard,
   type GuardCase,

@@ -191,6 +191,10 @@ export const COMMANDS: readonly Command[] = [
     arguments: ['plugin'],
     options: {
       transcripts: { value: 'folder', help: 'responses of its vendor and the expected answers' },
+      requests: {
+        value: 'module',
+        help: 'the form of requests of its vendor, for the difficult conversations',
+      },
       options: { value: 'file or JSON', help: 'its options (default: an address and a key)' },
       'base-url-option': {
         value: 'name',

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { isObject } from '../errors/checks.ts'
 import { ConfigError } from '../errors/errors.ts'
 import {
@@ -9,6 +10,7 @@ import {
   testProvider,
   type Check,
   type Report,
+  type RequestForm,
   type TestOptions,
 } from '../testing.ts'
 import { CommandError, type Arguments } from './command.ts'
@@ -21,12 +23,14 @@ export async function testOne({ positionals, text, on }: Arguments): Promise<voi
   const options = text.options === undefined ? undefined : await readOptions(text.options)
   const seed = text.seed === undefined ? undefined : readSeed(text.seed)
   const transcripts = folder === undefined ? undefined : await readTranscripts(resolve(folder))
+  const requests = text.requests === undefined ? undefined : await readForm(text.requests)
   const report = await run({
     provider: isFile(provider) ? resolve(provider) : provider,
     directory: process.cwd(),
     ...(options && { options }),
     ...(addressOption !== undefined && { addressOption }),
     ...(transcripts && { transcripts }),
+    ...(requests && { requests }),
     ...(seed !== undefined && { seed }),
   })
   process.stdout.write(on.has('json') ? toJson(report) : inWords(report))
@@ -88,6 +92,18 @@ function skips(checks: readonly Check[]): string[] {
     reasons.set(why, (reasons.get(why) ?? new Set()).add(name))
   }
   return [...reasons].map(([why, names]) => `\nNot checked: ${[...names].join(', ')}\n  ${why}\n`)
+}
+
+/** The default export of a module. */
+async function readForm(file: string): Promise<RequestForm> {
+  const module = (await import(pathToFileURL(resolve(file)).href).catch((error: unknown) => {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new CommandError(`--requests cannot be loaded from ${file}: ${reason}`, 2)
+  })) as { default?: Partial<RequestForm> }
+  const form = module.default
+  if (typeof form?.schema?.['~standard']?.validate === 'function') return form as RequestForm
+  const expected = 'a default export with "schema", a Standard Schema of request bodies'
+  throw new CommandError(`--requests: expected ${file} to have ${expected}.`, 2)
 }
 
 async function readOptions(given: string): Promise<Record<string, unknown>> {

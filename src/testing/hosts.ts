@@ -5,6 +5,7 @@ import { compilePatterns } from '../patterns/patterns.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
 import type { ChatCompletion, ChatInput, GuardHost, Host, UpstreamRequest } from '../plugin.ts'
 import { createHost } from '../upstream/host.ts'
+import { FILES_AT } from './conversations/media.ts'
 
 /** Answers in place of a model: with a text, or a whole completion. */
 export type FakeModel = (request: ChatInput, model: string) => string | ChatCompletion
@@ -56,7 +57,10 @@ abstract class WatchedHosts {
   }
 }
 
-/** A host that allows requests to one origin only, and records requests and log lines. Its creator closes it. */
+/**
+ * A host that allows requests to one origin only, and records requests and log lines. Downloads are those of the difficult
+ * conversations. Its creator closes it.
+ */
 export class IsolatedHost extends WatchedHosts {
   /** Requests made with `host.request`. */
   readonly requests: UpstreamRequest[] = []
@@ -77,7 +81,7 @@ export class IsolatedHost extends WatchedHosts {
 
   /** The host for a provider of this name. */
   hostOf(name: string): Host {
-    return this.create(name, this.log, (url, request) => {
+    const host = this.create(name, this.log, (url, request) => {
       const { origin } = new URL(url)
       if (origin !== this.#origin) {
         this.refusedOrigins.add(origin)
@@ -85,6 +89,15 @@ export class IsolatedHost extends WatchedHosts {
       }
       if (request) this.requests.push(request)
     })
+    return {
+      ...host,
+      async download(url, signal, options) {
+        const file = FILES_AT[url]
+        if (!file) return host.download(url, signal, options)
+        const [contentType, base64] = file
+        return { contentType, bytes: Buffer.from(base64, 'base64') }
+      },
+    }
   }
 }
 

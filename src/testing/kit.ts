@@ -14,6 +14,7 @@ import {
 } from './fixture.ts'
 import { schemaViolations } from './shapes.ts'
 import { checkAnswer, checkCutOff, checkCuts, checkRules } from './checks/answers.ts'
+import { checkConversations, type RequestForm } from './checks/conversations.ts'
 import { checkFailures, checkSecrets } from './checks/failures.ts'
 import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/disconnects.ts'
 import { choicesIn } from './compare.ts'
@@ -30,6 +31,8 @@ import { startUpstream } from './fake-upstream.ts'
 export interface TestOptions extends ProviderSetup, KitOptions {
   /** When absent, two samples of a vendor in OpenAI's format are used, if the provider can read them. */
   readonly transcripts?: readonly Transcript[]
+  /** What requests of the vendor look like. When absent, difficult conversations are not checked. */
+  readonly requests?: RequestForm
 }
 
 /** The results of all checks of a provider. */
@@ -64,7 +67,7 @@ export async function testProvider(options: TestOptions): Promise<Report> {
     const checks: Check[] = []
     try {
       const fixture = { vendor, provider, seed, timeoutMs }
-      checks.push(...(await runChecks(fixture, options.transcripts ?? [])))
+      checks.push(...(await runChecks(fixture, options)))
     } finally {
       checks.push(await checkClose(provider))
     }
@@ -81,7 +84,10 @@ export async function testProvider(options: TestOptions): Promise<Report> {
   }
 }
 
-async function runChecks(fixture: Fixture, transcripts: readonly Transcript[]): Promise<Check[]> {
+async function runChecks(
+  fixture: Fixture,
+  { transcripts = [], requests }: TestOptions,
+): Promise<Check[]> {
   const { provider } = fixture
   if (!provider.chats) {
     return [
@@ -108,6 +114,7 @@ async function runChecks(fixture: Fixture, transcripts: readonly Transcript[]): 
     await checkHang(fixture, streamed, 'streamed'),
     await checkHang(fixture, whole, 'whole'),
     ...(await checkFailures(fixture, { streamed, whole })),
+    ...(requests ? await checkConversations(fixture, requests) : []),
     checkSignal(fixture),
     checkSecrets(fixture, secretsIn(provider.options)),
   ]

@@ -1,0 +1,124 @@
+/** Checks that each difficult conversation reaches the vendor in a form that it takes, or is refused by name. */
+import { GatewayError } from '../../errors/errors.ts'
+import type { Schema, SchemaIssue } from '../../plugin.ts'
+import { lostIn, type SentBody } from '../conversations/arrival.ts'
+import { DIFFICULT_CONVERSATIONS, type ConversationName } from '../conversations/table.ts'
+import { json } from '../fake-upstream.ts'
+import {
+  describeError,
+  NO_UPSTREAM,
+  skipped,
+  toCheck,
+  type Check,
+  type Fixture,
+} from '../fixture.ts'
+import { toTestRequest } from '../requests.ts'
+
+/** The requests that a vendor takes. */
+export interface RequestForm {
+  /** The vendor's published form of a body. It should refuse unknown members. */
+  readonly schema: Schema
+  /** Name of the model; default `test-model`. */
+  readonly model?: string
+  /** Options of the deployment. */
+  readonly deployment?: Readonly<Record<string, unknown>>
+  /** Conversations that the vendor cannot take: code and `param` of the error that the client gets. */
+  readonly refused?: Partial<Record<ConversationName, readonly [code: string, param: string]>>
+  /**
+   * Texts that do not arrive as they were, each because the vendor wants them in another form. Every other text of a
+   * conversation has to arrive.
+   */
+  readonly changed?: Partial<Record<ConversationName, readonly string[]>>
+}
+
+/** What became of a conversation: the body that was sent, or what was thrown in place of a request. */
+export type Translation = { readonly sent: SentBody } | { readonly error: unknown }
+
+const NAMES = Object.keys(DIFFICULT_CONVERSATIONS) as ConversationName[]
+
+/** One check for each conversation with a problem, or one that passed. @throws ConfigError for invalid deployment options */
+export async function checkConversations(fixture: Fixture, form: RequestForm): Promise<Check[]> {
+  const name = 'conversations'
+  const failed: Check[] = []
+  const counts = { sent: 0, refused: 0 }
+  for (const one of NAMES) {
+    const translation = await translate(fixture, form, one)
+    if (!translation) return [skipped(name, null, NO_UPSTREAM)]
+    counts['sent' in translation ? 'sent' : 'refused']++
+    const problems = await problemsOf(one, translation, form)
+    if (problems.length > 0) failed.push(toCheck(name, one, problems))
+  }
+  const seen = `${counts.sent} sent, ${counts.refused} refused`
+  return failed.length > 0 ? failed : [toCheck(name, null, [], [seen])]
+}
+
+/** What is wrong with a translation: each problem names the member and the cause. */
+export async function problemsOf(
+  name: ConversationName,
+  translation: Translation,
+  { schema, refused = {}, changed = {} }: Pick<RequestForm, 'schema' | 'refused' | 'changed'>,
+): Promise<string[]> {
+  const refusal = refused[name]
+  if ('error' in translation) return refusalProblems(translation.error, refusal)
+  if (refusal) return [`it is sent, but "refused" has the error ${refusal.join(' at ')} for it`]
+  const { sent } = translation
+  const { issues = [] } = await schema['~standard'].validate(sent.json)
+  const lost = lostIn(DIFFICULT_CONVERSATIONS[name], sent)
+  const declared = changed[name] ?? []
+  return [
+    ...issues.map((issue) => `the body's ${pathOf(issue)}: ${issue.message}`),
+    ...lost
+      .filter(({ words }) => !declared.includes(words))
+      .map(({ path, words }) => `${path} does not arrive: ${JSON.stringify(words)}`),
+    ...declared
+      .filter((words) => !lost.some((one) => one.words === words))
+      .map((words) => `"changed" has ${JSON.stringify(words)}, which arrives as it was`),
+  ]
+}
+
+async function translate(
+  { provider, vendor }: Fixture,
+  { model, deployment = {} }: RequestForm,
+  name: ConversationName,
+): Promise<Translation | undefined> {
+  const asked = { ...DIFFICULT_CONVERSATIONS[name], ...(model !== undefined && { model }) }
+  const transcript = { name, request: asked, deployment, expect: {} }
+  const request = await toTestRequest(provider.plugin, transcript)
+  const before = vendor.requests.length
+  // What the vendor answers does not matter.
+  vendor.answer(json({}, 500))
+  const { error } = await provider.outcome(request)
+  const received = vendor.requests[before]
+  if (received) {
+    const text = received.body.toString()
+    return { sent: { json: parsed(text), text } }
+  }
+  return error === undefined ? undefined : { error }
+}
+
+function refusalProblems(error: unknown, refusal: readonly [string, string] | undefined): string[] {
+  if (!GatewayError.is(error) || error.status !== 400) {
+    return [`it failed before its request: ${describeError(error)}`]
+  }
+  const found = `${error.code} at ${error.param ?? 'no member'}`
+  if (!refusal) {
+    const hint = 'send it in another form, or put it into "refused" if the vendor has none'
+    return [`it is refused with ${found}: ${error.message} (${hint})`]
+  }
+  const expected = refusal.join(' at ')
+  return found === expected ? [] : [`it is refused with ${found}; expected ${expected}`]
+}
+
+function pathOf({ path = [] }: SchemaIssue): string {
+  const keys = path.map((step) => (typeof step === 'object' ? step.key : step))
+  return keys.map(String).join('.') || 'form'
+}
+
+/** Undefined for a body that is not JSON; the schema then says what it expected. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
