@@ -68,11 +68,13 @@ const ORDER: readonly string[] = [
 const WALL_CLOCK: readonly string[] = [
   'src/accounts/accounts.ts',
   'src/cli/archive/archive.ts',
+  'src/cli/import-prices.ts',
   'src/cli/remote.ts',
   'src/config/validate.ts',
   'src/endpoints/chat/guard.ts',
   'src/gateway/gateway.ts',
   'src/guard/runner.ts',
+  'src/models/lint.ts',
   'src/pipeline/pipeline.ts',
   'src/pipeline/stages/guard.ts',
   'src/server/admin/views.ts',

@@ -13,8 +13,10 @@ export type OptionSpecs = Readonly<Record<string, OptionSpec>>
 /** The parsed command line: all required arguments are present, all options are known. */
 export interface Arguments {
   readonly positionals: readonly string[]
-  /** Values of options that take one. */
+  /** Values of options that take one; of several the last. */
   readonly text: Readonly<Record<string, string | undefined>>
+  /** All values of options that take one. */
+  readonly all: Readonly<Record<string, readonly string[] | undefined>>
   /** Names of the switches that were given. */
   readonly on: ReadonlySet<string>
 }
@@ -26,6 +28,8 @@ export interface Command {
   readonly help: string
   /** Names of the arguments; all are required. */
   readonly arguments?: readonly string[]
+  /** Name of an argument after them that may be left out. */
+  readonly optional?: string
   readonly options?: OptionSpecs
   /** @throws CommandError with a message for the user and the exit status */
   run(args: Arguments): Promise<void>

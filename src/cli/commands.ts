@@ -110,6 +110,43 @@ export const COMMANDS: readonly Command[] = [
     'account',
   ]),
   remote('models', 'List the models with their deployments and their health.', 'listModels'),
+  {
+    name: 'models lint',
+    help: 'Look for mistakes in the prices of the configuration, or of a price list.',
+    optional: 'file',
+    options: { strict: { help: 'fail if there are warnings' }, ...LOCAL },
+    run: async (args) => (await import('./models.ts')).lintModels(args),
+  },
+  {
+    name: 'models price',
+    help: 'Show what a call would cost, line by line.',
+    arguments: ['model'],
+    options: {
+      prompt: { value: 'n', help: 'tokens of the prompt' },
+      cached: { value: 'n', help: 'tokens of it that are read from a cache' },
+      completion: { value: 'n', help: 'tokens of the answer' },
+      units: { value: 'n', help: 'images, pages, characters or seconds, as the model counts' },
+      ...LOCAL,
+    },
+    run: async (args) => (await import('./models.ts')).showPrice(args),
+  },
+  {
+    name: 'models import',
+    help: 'Compare prices.json with public price lists; with --write take their prices over.',
+    options: {
+      from: { value: 'list', help: 'a list by name, a file or an https address; may be repeated' },
+      format: { value: 'name', help: 'the form of a file (default: what it looks like)' },
+      only: { value: 'models', help: 'only these, such as "openai/*"; may be repeated' },
+      accept: {
+        value: 'model[:price]',
+        help: 'take over what was held back; may be repeated',
+      },
+      output: { value: 'file', help: 'the list to change (default: prices.json)' },
+      write: { help: 'write the list; without it nothing is changed' },
+      ...JSON_OUTPUT,
+    },
+    run: async (args) => (await import('./import-prices.ts')).importPrices(args),
+  },
   remote(
     'policy test',
     'Test a policy on texts: the verdict of every rule.',

@@ -50,7 +50,9 @@ function statusOf(error: unknown): number | undefined {
 
 function commandOf(words: readonly string[]): Command {
   const [first = '', second = ''] = words
-  const found = COMMANDS.find(({ name }) => name === first || name === `${first} ${second}`)
+  const found =
+    COMMANDS.find(({ name }) => name === `${first} ${second}`) ??
+    COMMANDS.find(({ name }) => name === first)
   if (found) return found
   const family = COMMANDS.filter(({ name }) => name.startsWith(`${first} `))
   if (family.length > 0) {
@@ -81,6 +83,7 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
   })
   const positionals: string[] = []
   const text: Record<string, string> = {}
+  const all: Record<string, string[]> = {}
   const on = new Set<string>()
   for (const token of tokens) {
     if (token.kind === 'positional') positionals.push(token.value)
@@ -94,6 +97,7 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
       throw new CommandError(`${token.rawName} needs a value: ${token.rawName} <${spec.value}>`, 2)
     } else {
       text[token.name] = token.value
+      ;(all[token.name] ??= []).push(token.value)
     }
   }
   const names = command.arguments ?? []
@@ -101,11 +105,12 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
     const missing = names.slice(positionals.length).map((name) => `<${name}>`)
     throw new CommandError(`Missing ${missing.join(' and ')}.\nUsage: ${usageOf(command)}`, 2)
   }
-  if (positionals.length > names.length) {
-    const extra = JSON.stringify(positionals[names.length])
+  const most = names.length + (command.optional === undefined ? 0 : 1)
+  if (positionals.length > most) {
+    const extra = JSON.stringify(positionals[most])
     throw new CommandError(`${extra} is one argument too many.\nUsage: ${usageOf(command)}`, 2)
   }
-  return { positionals, text, on }
+  return { positionals, text, all, on }
 }
 
 function unknownOption(rawName: string, specs: OptionSpecs): CommandError {
@@ -136,7 +141,8 @@ function overview(commands: readonly Command[] = COMMANDS): string {
 
 function usageOf(command: Command, program = `${PROGRAM} `): string {
   const names = (command.arguments ?? []).map((name) => ` <${name}>`)
-  return `${program}${command.name}${names.join('')}`
+  const last = command.optional === undefined ? '' : ` [${command.optional}]`
+  return `${program}${command.name}${names.join('')}${last}`
 }
 
 function columns(rows: readonly (readonly [string, string])[]): string {

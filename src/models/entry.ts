@@ -21,14 +21,14 @@ export const duration = v.pipe(
 )
 
 /** A unit for more than this is a mistake, 10⁻¹⁸ USD. */
-const HIGHEST = parsePrice('1000')
+export const HIGHEST_PRICE = parsePrice('1000')
 const PRICE = 'a decimal string such as "0.0000025"'
 /** Schema of a price: USD per unit, as text. */
 export const price = v.pipe(
   v.string(PRICE),
   v.check(isPrice, `${PRICE} with at most 18 fractional digits`),
   v.check(
-    (text) => !isPrice(text) || parsePrice(text) <= HIGHEST,
+    (text) => !isPrice(text) || parsePrice(text) <= HIGHEST_PRICE,
     'at most 1000 USD for one unit; prices per million are divided by a million',
   ),
 )
@@ -50,7 +50,7 @@ const tierSchema = v.pipe(
   v.check((tier) => Object.keys(tier).length > 1, 'at least one price beside "min_prompt_tokens"'),
 )
 /** Tiers that a price list may have. */
-const MAX_TIERS = 8
+export const MAX_TIERS = 8
 
 const pricingSchema = v.pipe(
   v.strictObject(
@@ -210,11 +210,14 @@ const NEEDED_PRICES: Readonly<Record<Modality, readonly PriceName[]>> = {
   transcription: ['second', 'audio'],
 }
 
+/** What decides about a modality. */
+interface Priced {
+  readonly modality?: Modality | undefined
+  readonly pricing: Pricing
+}
+
 /** The modality of an entry: its `modality`, or the one that its price names imply. */
-export function modalityOf({
-  modality,
-  pricing,
-}: Pick<ModelEntry, 'modality' | 'pricing'>): Modality {
+export function modalityOf({ modality, pricing }: Priced): Modality {
   if (modality) return modality
   if ('page' in pricing) return 'ocr'
   if ('character' in pricing) return 'speech'
@@ -223,9 +226,7 @@ export function modalityOf({
 }
 
 /** The prices of which an entry needs at least one but has none; empty when it has one. */
-export function missingPrices(
-  entry: Pick<ModelEntry, 'modality' | 'pricing'>,
-): readonly PriceName[] {
+export function missingPrices(entry: Priced): readonly PriceName[] {
   const needed = NEEDED_PRICES[modalityOf(entry)]
   return needed.some((name) => name in entry.pricing) ? [] : needed
 }

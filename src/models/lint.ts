@@ -1,6 +1,7 @@
 /** Entries of the catalog that are valid and probably not meant: above all prices with a mistake in them. */
 import { formatPrice } from '../money/decimal.ts'
 import {
+  compilePrices,
   PRICE_NAMES,
   pricesUpTo,
   TIER_PRICE_NAMES,
@@ -27,12 +28,23 @@ const HIGH = 10n ** 15n
 const FINE = 10n ** 6n
 const PER_TOKEN = TIER_PRICE_NAMES.filter((name) => name !== 'request')
 
-/** What is probably not meant, in the order of the models. */
-export function lint(models: readonly Model[]): Finding[] {
+/** Prices that were not compared for so long are probably not those of the vendor any more. */
+const OLD_DAYS = 90
+/** How long before its end a model is reported. */
+const ENDING_DAYS = 30
+const DAY_MS = 86_400_000
+
+/** What is probably not meant, in the order of the models. @param now ms since epoch */
+export function lint(models: readonly Model[], now = Date.now()): Finding[] {
   const owners = new Map(models.flatMap(({ id, aliases }) => aliases.map((one) => [one, id])))
-  return models.flatMap((model) => {
+  const found = models.flatMap((model) => {
     const { id } = model
-    const warnings = [...priceWarnings(model), ...shadowed(id, owners)]
+    const warnings = [
+      ...priceWarnings(model),
+      ...shadowed(id, owners),
+      ...differs(model),
+      ...deprecated(model, now),
+    ]
     return [
       ...warnings.map(
         ([code, message]) => ({ model: id, code, level: 'warning', message }) as const,
@@ -42,6 +54,7 @@ export function lint(models: readonly Model[]): Finding[] {
       ),
     ]
   })
+  return [...found, ...old(models, now)]
 }
 
 function priceWarnings(model: Model): Found[] {
@@ -129,6 +142,46 @@ function modal({ capabilities, prices, modality }: Model): Found[] {
     ])
   }
   return found
+}
+
+/** Prices of an entry's own beside those of the price list. */
+function differs({ priceSource, prices, listed }: Model): Found[] {
+  if (!listed || priceSource.from === listed.source) return []
+  const others = compilePrices(listed.pricing)
+  const names = PRICE_NAMES.filter((name) => {
+    const [own, other] = [prices[name], others[name]]
+    if (own === undefined || other === undefined) return false
+    const [low, high] = own < other ? [own, other] : [other, own]
+    return (high - low) * 10n > other
+  })
+  return names.map((name) => [
+    'price-differs',
+    `${name} is ${formatPrice(prices[name]!)}, in the price list ${formatPrice(others[name]!)} (${listed.source})`,
+  ])
+}
+
+function deprecated({ deprecatedOn }: Model, now: number): Found[] {
+  if (deprecatedOn === undefined) return []
+  const left = Date.parse(deprecatedOn) - now
+  if (left > ENDING_DAYS * DAY_MS) return []
+  const verb = left < 0 ? 'ended' : 'ends'
+  return [['deprecated', `its vendor ${verb} it on ${deprecatedOn}`]]
+}
+
+/** One warning for each time at which prices were compared. */
+function old(models: readonly Model[], now: number): Finding[] {
+  const stale = models.filter(({ priceSource: { checked_at } }) => {
+    return checked_at !== undefined && now - Date.parse(checked_at) > OLD_DAYS * DAY_MS
+  })
+  const groups = Map.groupBy(
+    stale,
+    ({ priceSource: { from, checked_at } }) => `${from} on ${checked_at!.slice(0, 10)}`,
+  )
+  return [...groups].map(([source, same]) => {
+    const more = same.length > 1 ? ` and ${same.length - 1} more` : ''
+    const message = `prices were last compared with ${source}: run "sluicegate models import"`
+    return { model: same[0]!.id + more, code: 'price-old', level: 'warning', message }
+  })
 }
 
 /** A name without its vendor that another model has as an alias. */

@@ -114,6 +114,11 @@ export function pricesAt(prices: Prices, promptTokens: number): Prices {
   return tiers.findLast(({ from }) => from <= tokens)!.prices
 }
 
+/** The tokens from which the prices of such a prompt apply; 0 for those of the list. */
+export function tierOf({ tiers }: Prices, promptTokens: number): number {
+  return tiers?.findLast(({ from }) => from <= wholes(promptTokens))?.from ?? 0
+}
+
 /** All prices that a prompt of at most so many tokens can have. */
 export function pricesUpTo(prices: Prices, promptTokens: number): readonly Prices[] {
   const { tiers } = prices

@@ -60,8 +60,12 @@ describe('docs/api.md', () => {
   })
 
   it('has every command', () => {
-    const commands = COMMANDS.map(({ name, arguments: names = [] }) =>
-      [name, ...names.map((one) => `<${one}>`)].join(' '),
+    const commands = COMMANDS.map(({ name, arguments: names = [], optional }) =>
+      [
+        name,
+        ...names.map((one) => `<${one}>`),
+        ...(optional === undefined ? [] : [`[${optional}]`]),
+      ].join(' '),
     )
     const { tables } = page('docs/api.md')
     const table = tables.find(({ header }) => header[0] === 'command')!

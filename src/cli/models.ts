@@ -1,0 +1,125 @@
+/** `models lint` and `models price`: commands on the entries of models that need no gateway. */
+import { readPriceFile } from '../config/price-files.ts'
+import { buildCatalog, type Catalog, type Model } from '../models/catalog.ts'
+import type { ListedModel, ModelEntry } from '../models/entry.ts'
+import { isModality } from '../models/entry.ts'
+import { unknownModel } from '../models/allowlist.ts'
+import { lint, type Finding } from '../models/lint.ts'
+import { formatPrice } from '../money/decimal.ts'
+import { formatPico, priceUsage } from '../money/money.ts'
+import { pricesAt, quantitiesOf, termsOf, tierOf } from '../money/prices.ts'
+import type { Usage } from '../plugin.ts'
+import { CommandError, type Arguments } from './command.ts'
+import { configurationOf } from './configuration.ts'
+import { table, toJson } from './output.ts'
+
+/** The member of a usage that a kind of model counts beside tokens. */
+const UNITS: Readonly<Record<Exclude<Model['modality'], 'chat'>, keyof Usage>> = {
+  image: 'images',
+  ocr: 'pages',
+  speech: 'characters',
+  transcription: 'seconds',
+}
+
+/** Looks for mistakes in the entries of a configuration, or in a price list. @throws ConfigError, CommandError with --strict */
+export async function lintModels(args: Arguments): Promise<void> {
+  const [file] = args.positionals
+  const catalog =
+    file === undefined
+      ? await catalogOf(args)
+      : listedCatalog((await readPriceFile(file, file)).models)
+  const models = catalog.all()
+  const findings = lint(models)
+  if (args.on.has('json')) process.stdout.write(toJson({ models: models.length, findings }))
+  else process.stdout.write(told(models.length, findings))
+  const warnings = findings.filter(({ level }) => level === 'warning').length
+  if (args.on.has('strict') && warnings > 0) {
+    throw new CommandError(
+      `${warnings === 1 ? '1 warning' : `${warnings} warnings`} with --strict.`,
+    )
+  }
+}
+
+/** Shows what a call of a model would cost, line by line. @throws ConfigError, CommandError */
+export async function showPrice(args: Arguments): Promise<void> {
+  const [name = ''] = args.positionals
+  const catalog = await catalogOf(args)
+  const model = catalog.find(name)
+  if (!model) throw new CommandError(unknownModel(catalog, name).message)
+  const usage = usageOf(args, model)
+  const { prices } = model
+  const tokens = usage.promptTokens ?? 0
+  const bill = priceUsage([{ source: 'model', usage, prices }])
+  const counts = quantitiesOf(usage)
+  const lines = termsOf(pricesAt(prices, tokens)).flatMap(({ name: price, member, unit }) =>
+    counts[price] === 0 ? [] : [{ price, quantity: counts[price], usd: formatPrice(unit), member }],
+  )
+  const tier = tierOf(prices, tokens)
+  if (args.on.has('json')) {
+    process.stdout.write(toJson({ model: model.id, tier, lines, cost: bill.text }))
+    return
+  }
+  const parts = bill.details.map(({ member, amount }) => [member, formatPico(amount)])
+  const from = tier === 0 ? '' : `, prices from ${tier} tokens`
+  process.stdout.write(
+    `${model.id}${from}\n\n` +
+      table(
+        ['PRICE', 'QUANTITY', 'USD PER UNIT', 'SHOWN AS'],
+        lines.map(({ price, quantity, usd, member }) => [price, quantity, usd, member]),
+      ) +
+      `\n${table(['', 'USD'], [...parts, ['cost', bill.text]])}`,
+  )
+}
+
+async function catalogOf(args: Arguments): Promise<Catalog> {
+  const { config } = (await configurationOf(args)).loaded
+  return buildCatalog(config.models, config.names.bare, config.wildcards)
+}
+
+/** A catalog of the models of a price list that have an endpoint here. */
+function listedCatalog(models: Readonly<Record<string, ListedModel>>): Catalog {
+  const entries = Object.entries(models).flatMap(([id, listed]): [string, ModelEntry][] => {
+    const { modality, pricing, capabilities: _, source, checked_at, ...members } = listed
+    if (modality !== undefined && !isModality(modality)) return []
+    const entry = {
+      ...members,
+      ...(modality && { modality }),
+      created: 0,
+      enabled: true,
+      free_tier: false,
+      aliases: [],
+      deployments: [],
+      pricing,
+      price_source: { from: source, checked_at },
+    }
+    return [[id, entry]]
+  })
+  return buildCatalog(Object.fromEntries(entries))
+}
+
+function usageOf({ text }: Arguments, model: Model): Usage {
+  const unit = model.modality === 'chat' ? undefined : UNITS[model.modality]
+  if (text.units !== undefined && unit === undefined) {
+    throw new CommandError(`${model.id} counts tokens alone: it takes no --units.`, 2)
+  }
+  return {
+    promptTokens: countOf(text, 'prompt'),
+    cachedTokens: countOf(text, 'cached'),
+    completionTokens: countOf(text, 'completion'),
+    ...(unit && { [unit]: countOf(text, 'units') }),
+  }
+}
+
+function countOf(text: Arguments['text'], name: string): number {
+  const given = text[name] ?? '0'
+  if (/^\d{1,15}$/.test(given)) return Number(given)
+  throw new CommandError(`--${name} takes a whole number, not ${JSON.stringify(given)}.`, 2)
+}
+
+function told(models: number, findings: readonly Finding[]): string {
+  const count = models === 1 ? '1 model' : `${models} models`
+  const lines = findings.map(
+    ({ model, code, level, message }) => `${level}: ${model}: ${message} (${code})\n`,
+  )
+  return `${count}, ${lines.length === 0 ? 'nothing found' : `${lines.length} found`}.\n${lines.join('')}`
+}

@@ -1,0 +1,144 @@
+/** The lists that `models import` reads: those that are built in, files, and https addresses. */
+import { readdir } from 'node:fs/promises'
+import { basename, extname, resolve } from 'node:path'
+import { PRICE_LIST_FILE, readPriceList } from '../models/price-list.ts'
+import { MAX_LIST_BYTES } from '../models/price-list.ts'
+import { readPriceText } from '../config/price-files.ts'
+import { isObject } from '../errors/checks.ts'
+import { ConfigError } from '../errors/errors.ts'
+import { didYouMean } from '../errors/issues.ts'
+import { modelsOf, OWN_FORM, type SourcedModels } from '../import/rows.ts'
+import { readJson } from '../import/source.ts'
+import type { PriceSource } from '../plugin.ts'
+import { createDownloader, type Downloader } from '../upstream/download.ts'
+import { CommandError } from './command.ts'
+
+/** A list that was read. */
+export interface ReadList {
+  /** The name that its prices carry. */
+  readonly name: string
+  readonly url?: string
+  readonly licence?: string
+  readonly text: string
+  readonly read: SourcedModels
+}
+
+const FOLDER = new URL('../../plugins/import/', import.meta.url)
+/** Built-in plugins are TypeScript in a checkout and JavaScript in a build, like this file. */
+const EXTENSION = extname(import.meta.url)
+const SECONDS = 20
+
+const download = createDownloader({ enabled: true, limit: MAX_LIST_BYTES, timeout: SECONDS })
+
+/** The built-in price lists, by name. */
+export async function priceSources(): Promise<ReadonlyMap<string, PriceSource>> {
+  const files = (await readdir(FOLDER)).filter((name) => name.endsWith(EXTENSION)).toSorted()
+  const sources = new Map<string, PriceSource>()
+  for (const file of files) {
+    const { default: source } = (await import(new URL(file, FOLDER).href)) as { default?: unknown }
+    if (isSource(source)) sources.set(source.name, source)
+  }
+  return sources
+}
+
+/**
+ * Reads one list.
+ * @param from the name of a built-in list, a file, or an https address
+ * @param format the name of its form; by default that which it looks like
+ * @throws CommandError if it cannot be read or has no known form
+ */
+export async function readList(
+  from: string,
+  format: string | undefined,
+  sources: ReadonlyMap<string, PriceSource>,
+  fetch: Downloader = download,
+): Promise<ReadList> {
+  const known = sources.get(from)
+  const forms = new Map([...sources, [OWN_FORM.name, OWN_FORM] as const])
+  if (format !== undefined && !forms.has(format)) {
+    throw new CommandError(
+      `There is no format ${JSON.stringify(format)}; ${didYouMean(format, [...forms.keys()])}.`,
+      2,
+    )
+  }
+  const text = known ? await fetched(known.url, fetch) : await textOf(from, sources, fetch)
+  const file = parsed(text, from)
+  const chosen =
+    known ??
+    (format === undefined
+      ? [...forms.values()].find((one) => one.matches(file))
+      : forms.get(format))
+  if (!chosen) {
+    const names = [...forms.keys()].join(', ')
+    throw new CommandError(`${from} has none of the forms ${names}: name one with --format.`)
+  }
+  const { name } = chosen
+  const value = chosen === OWN_FORM ? validated(text, from) : file
+  const read = modelsOf(chosen, value)
+  if (read.rows === 0) throw new CommandError(`${from} has no models in the form ${name}.`)
+  const { url, licence } = known ?? {}
+  return {
+    name,
+    ...(url !== undefined && { url }),
+    ...(licence !== undefined && { licence }),
+    text,
+    read,
+  }
+}
+
+async function textOf(
+  from: string,
+  sources: ReadonlyMap<string, PriceSource>,
+  fetch: Downloader,
+): Promise<string> {
+  if (/^[a-z][a-z\d+.-]*:\/\//i.test(from)) return fetched(from, fetch)
+  try {
+    const text = await readPriceText(resolve(from), from)
+    if (text !== undefined) return text
+  } catch (error) {
+    if (error instanceof ConfigError) throw new CommandError(`${from} ${error.issues[0]!.message}.`)
+    throw error
+  }
+  const names = [...sources.keys()]
+  throw new CommandError(
+    `There is no file ${from}, and no list of that name: ${didYouMean(basename(from), names)}.`,
+  )
+}
+
+async function fetched(url: string, fetch: Downloader): Promise<string> {
+  try {
+    const { bytes } = await fetch(url, new AbortController().signal)
+    return new TextDecoder().decode(bytes)
+  } catch {
+    throw new CommandError(
+      `${url} could not be read: expected an https address on the public internet that answers ` +
+        `within ${SECONDS} seconds with at most ${MAX_LIST_BYTES / (1024 * 1024)} MiB. ` +
+        'A list that was fetched in another way can be named as a file.',
+    )
+  }
+}
+
+function parsed(text: string, from: string): unknown {
+  try {
+    return readJson(text)
+  } catch {
+    const cut = /[}\]]\s*$/.test(text) ? '' : ': it ends in the middle, so it was cut off'
+    throw new CommandError(`${from} is not valid JSON${cut}. Nothing was changed.`)
+  }
+}
+
+/** A list in the gateway's own form is checked as a whole, as a start does. */
+function validated(text: string, from: string): unknown {
+  try {
+    return readPriceList(text, from)
+  } catch (error) {
+    throw error instanceof ConfigError ? new CommandError(error.message) : error
+  }
+}
+
+function isSource(value: unknown): value is PriceSource {
+  return isObject(value) && 'read' in value && 'matches' in value && 'licence' in value
+}
+
+/** The file that is changed where no other one is named. */
+export const DEFAULT_OUTPUT = PRICE_LIST_FILE

@@ -1,0 +1,53 @@
+/** Public lists of prices, as `sluicegate models import` reads them. */
+
+/** A list of prices in a form of its own. It reads what it is given and nothing else. */
+export interface PriceSource {
+  /** The name that `--from` takes, and that prices of it carry. */
+  readonly name: string
+  /** Where the list is published, https. */
+  readonly url: string
+  /** Whether its licence allows to copy it, such as `MIT`. */
+  readonly licence: string
+  /** Whether a file has the form of this list. @param file JSON in which each number is the text of the file */
+  matches(file: unknown): boolean
+  /** The models of the list. Anything unexpected in one of them is left out. @param file as in `matches` */
+  read(file: unknown): Iterable<PriceRow | SkippedRow>
+}
+
+/** A price as it is written in a list: USD for so many units, 1 by default. */
+export interface PriceText {
+  /** Of several the highest counts. */
+  readonly text: string | readonly string[]
+  readonly per?: number
+}
+
+/** What a list says of one model. */
+export interface PriceRow {
+  /** `<vendor>/<name at the vendor>`, the vendor by the gateway's name for it. */
+  readonly id: string
+  readonly modality?: string
+  /** By the gateway's names of prices. */
+  readonly prices: Readonly<Record<string, PriceText>>
+  /** Prices of long prompts, by the tokens from which they apply. */
+  readonly tiers?: Readonly<Record<string, Readonly<Record<string, PriceText>>>>
+  /** Prices of the list that the gateway does not know, by the list's names. */
+  readonly unmapped?: readonly string[]
+  /** Why the prices cannot be trusted, though each can be read. */
+  readonly doubt?: string
+  readonly name?: string
+  /** Tokens. */
+  readonly contextLength?: number
+  /** Tokens. */
+  readonly maxOutputTokens?: number
+  readonly capabilities?: readonly string[]
+  /** Where the list has the prices from, if they are not its own. */
+  readonly source?: string
+  /** `YYYY-MM-DD` */
+  readonly deprecatedOn?: string
+}
+
+/** A model that the gateway cannot serve. */
+export interface SkippedRow {
+  /** What the reason has to do with, such as the name of its vendor. */
+  readonly skipped: string
+}
