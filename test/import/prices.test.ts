@@ -35,10 +35,7 @@ describe('a complete list', () => {
     ['openrouter', openrouterList],
   ] as const)('of %s is imported, and a second time changes nothing', async (name, make) => {
     const { cwd, run, prices } = await place(make(COUNT))
-    const began = performance.now()
     const first = await run('--write', '--json')
-    const seconds = (performance.now() - began) / 1000
-    console.log(`${name}: ${COUNT} models imported in ${seconds.toFixed(2)} s`)
     expect([first.code, first.err]).toEqual([0, ''])
     const { sources, added } = JSON.parse(first.out)
     expect(sources[0]).toMatchObject({ name, rows: COUNT })
