@@ -1,38 +1,19 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import azure from '../../providers/azure.ts'
 import type { ChatInput } from '../../src/plugin.ts'
-import {
-  events,
-  json,
-  startUpstream,
-  type FakeUpstream,
-  type ReceivedRequest,
-} from '../upstream.ts'
+import { events } from '../upstream.ts'
 import { setUp, type RequestOptions } from './_chat.ts'
+import { vendorOf } from './_vendor.ts'
 
-const ANSWER = json({
-  choices: [{ index: 0, message: { content: 'Hi' }, finish_reason: 'stop' }],
-})
 const says = (content: string) => ({ choices: [{ index: 0, delta: { content } }] })
+const vendor = vendorOf()
 
-let upstream: FakeUpstream
-
-beforeAll(async () => {
-  upstream = await startUpstream(ANSWER)
-})
-
-afterAll(() => upstream.close())
-
-async function sent(
-  options: Record<string, unknown>,
-  input: Partial<ChatInput> = {},
-  how: RequestOptions = {},
-): Promise<ReceivedRequest> {
-  await using setup = await setUp(azure, { baseURL: upstream.url, apiKey: 'k', ...options })
-  upstream.answer(ANSWER)
-  await setup.ask(input, { model: 'my gpt', ...how })
-  return upstream.requests.at(-1)!
-}
+const sent = (options: object, input: Partial<ChatInput> = {}, how: RequestOptions = {}) =>
+  vendor.sent(azure, {
+    options: { apiKey: 'k', ...options },
+    input,
+    how: { model: 'my gpt', ...how },
+  })
 
 describe('the address', () => {
   it.each([
@@ -55,7 +36,7 @@ describe('the address', () => {
 
   it('may have the form that the portal shows', async () => {
     for (const tail of ['/', '/openai', '/openai/v1/']) {
-      const { path } = await sent({ baseURL: upstream.url + tail })
+      const { path } = await sent({ baseURL: vendor.upstream.url + tail })
       expect(path).toBe('/openai/v1/chat/completions')
     }
   })
@@ -145,17 +126,17 @@ describe('a filter in a stream', () => {
   }
 
   it('refuses the request before the first output', async () => {
-    await using setup = await setUp(azure, { baseURL: upstream.url, apiKey: 'k' })
-    upstream.answer(events({ choices: [], prompt_filter_results: [] }, blocked))
+    await using setup = await setUp(azure, { baseURL: vendor.upstream.url, apiKey: 'k' })
+    vendor.upstream.answer(events({ choices: [], prompt_filter_results: [] }, blocked))
     const { failure } = await setup.outcome({ stream: true })
     expect(failure).toMatchObject({ failure: 'content_blocked', status: 400 })
     expect(failure!.message).toMatch(/It found: violence\.$/)
   })
 
   it('finishes a started answer', async () => {
-    await using setup = await setUp(azure, { baseURL: upstream.url, apiKey: 'k' })
+    await using setup = await setUp(azure, { baseURL: vendor.upstream.url, apiKey: 'k' })
     const usage = { prompt_tokens: 3, completion_tokens: 2 }
-    upstream.answer(events(says('Once upon'), { ...blocked, usage }))
+    vendor.upstream.answer(events(says('Once upon'), { ...blocked, usage }))
     const outcome = await setup.outcome({ stream: true })
     expect(outcome.failure).toBeUndefined()
     expect(outcome.completion.choices[0]).toMatchObject({

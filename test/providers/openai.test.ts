@@ -1,29 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import openai from '../../providers/openai.ts'
 import type { ChatInput } from '../../src/plugin.ts'
-import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../upstream.ts'
-import { setUp, type RequestOptions } from './_chat.ts'
+import type { RequestOptions } from './_chat.ts'
+import { CHAT_ANSWER, vendorOf } from './_vendor.ts'
 
-let upstream: FakeUpstream
+const vendor = vendorOf(CHAT_ANSWER, '/v1')
 
-beforeAll(async () => {
-  upstream = await startUpstream(
-    json({ choices: [{ index: 0, message: { content: 'Hi' }, finish_reason: 'stop' }] }),
-  )
-})
-
-afterAll(() => upstream.close())
-
-async function sent(
-  options: Record<string, unknown>,
-  input: Partial<ChatInput> = {},
-  how?: RequestOptions,
-): Promise<ReceivedRequest> {
-  const setup = await setUp(openai, { baseURL: `${upstream.url}/v1`, apiKey: 'sk-1', ...options })
-  await using _ = setup
-  await setup.ask(input, how)
-  return upstream.requests.at(-1)!
-}
+const sent = (options: object, input: Partial<ChatInput> = {}, how?: RequestOptions) =>
+  vendor.sent(openai, { options: { apiKey: 'sk-1', ...options }, input, how })
 
 async function settled(options: object) {
   return openai.options['~standard'].validate(options)

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import openaiCompatible from '../../../providers/openai-compatible.ts'
 import {
   toMessages,
@@ -8,35 +8,15 @@ import {
 } from '../../../providers/openai-compatible/messages.ts'
 import { ROW_NAMES } from '../../../providers/openai-compatible/rows.ts'
 import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
-import {
-  events,
-  json,
-  startUpstream,
-  type FakeUpstream,
-  type ReceivedRequest,
-} from '../../upstream.ts'
+import { events, startUpstream } from '../../upstream.ts'
 import { setUp, type RequestOptions } from '../_chat.ts'
+import { CHAT_ANSWER, vendorOf } from '../_vendor.ts'
 
-let upstream: FakeUpstream
-
-beforeAll(async () => {
-  upstream = await startUpstream(
-    json({ choices: [{ index: 0, message: { content: 'ok' }, finish_reason: 'stop' }] }),
-  )
-})
-
-afterAll(() => upstream.close())
+const vendor = vendorOf(CHAT_ANSWER, '/v1')
 
 /** The request that a vendor of this row receives. */
-async function sent(
-  options: Record<string, unknown>,
-  input: Partial<ChatInput>,
-  how?: RequestOptions,
-): Promise<ReceivedRequest> {
-  await using setup = await setUp(openaiCompatible, { baseURL: `${upstream.url}/v1`, ...options })
-  await setup.ask(input, how)
-  return upstream.requests.at(-1)!
-}
+const sent = (options: object, input: Partial<ChatInput>, how?: RequestOptions) =>
+  vendor.sent(openaiCompatible, { options, input, how })
 
 async function body(quirks: string | undefined, input: Partial<ChatInput>, how?: RequestOptions) {
   return (await sent(quirks ? { quirks } : {}, input, how)).json

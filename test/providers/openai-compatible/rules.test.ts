@@ -1,21 +1,13 @@
 /** What each profile makes of conversations and tools that its vendor does not take as they are. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import openaiCompatible from '../../../providers/openai-compatible.ts'
 import { UpstreamFailure } from '../../../src/errors/errors.ts'
 import type { ChatInput } from '../../../src/plugin.ts'
-import { json, startUpstream, type FakeUpstream } from '../../upstream.ts'
-import { setUp, type RequestOptions } from '../_chat.ts'
+import type { Downloader } from '../../../src/upstream/download.ts'
+import type { RequestOptions } from '../_chat.ts'
+import { vendorOf } from '../_vendor.ts'
 
-let upstream: FakeUpstream
-
-beforeAll(async () => {
-  upstream = await startUpstream(
-    json({ choices: [{ index: 0, message: { content: 'ok' }, finish_reason: 'stop' }] }),
-  )
-})
-
-afterAll(() => upstream.close())
-
+const vendor = vendorOf()
 const PNG = Buffer.from('\x89PNG', 'latin1')
 const fetched: string[] = []
 
@@ -25,14 +17,13 @@ async function body(
   input: Partial<ChatInput>,
   how?: RequestOptions,
 ): Promise<any> {
-  const options = { baseURL: upstream.url, ...(quirks && { quirks }) }
   fetched.length = 0
-  await using setup = await setUp(openaiCompatible, options, async (url) => {
+  const options = quirks ? { quirks } : {}
+  const download: Downloader = async (url) => {
     fetched.push(url)
     return { bytes: PNG, contentType: 'text/plain' }
-  })
-  await setup.ask(input, how)
-  return upstream.requests.at(-1)!.json
+  }
+  return (await vendor.sent(openaiCompatible, { options, input, how, download })).json
 }
 
 async function messagesFor(quirks: string | undefined, messages: readonly object[], how?: object) {
@@ -41,9 +32,9 @@ async function messagesFor(quirks: string | undefined, messages: readonly object
 
 /** The refusal of a request that reaches no vendor. */
 async function refusalOf(...request: Parameters<typeof body>): Promise<UpstreamFailure> {
-  const before = upstream.requests.length
+  const before = vendor.upstream.requests.length
   const error: unknown = await body(...request).catch((thrown: unknown) => thrown)
-  expect(upstream.requests).toHaveLength(before)
+  expect(vendor.upstream.requests).toHaveLength(before)
   if (!UpstreamFailure.is(error)) throw new Error('expected a refusal')
   expect(error).toMatchObject({ status: 400, code: 'unsupported_parameter' })
   return error
