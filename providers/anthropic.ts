@@ -1,7 +1,8 @@
 /** Anthropic's Messages API, and other services with that API. */
 import * as v from 'valibot'
-import { defineProvider } from '../src/plugin.ts'
+import { defineProvider, type ChatInput, type ProviderRequest } from '../src/plugin.ts'
 import { readEvents, readMessage } from './anthropic/answer.ts'
+import { countTokens } from './anthropic/count.ts'
 import { httpFailure } from './anthropic/errors.ts'
 import { parseExactly } from './anthropic/exact-json.ts'
 import { traitsOf, type Traits } from './anthropic/models.ts'
@@ -10,7 +11,7 @@ import { toRequest } from './anthropic/request.ts'
 import { messagesApi, vertexAi } from './anthropic/service.ts'
 import { googleLogin, vertexOption } from './shared/cloud/google.ts'
 import { withLogin } from './shared/cloud/login.ts'
-import { withFunctionsOnly } from './shared/functions-only.ts'
+import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
 import { asSequence, isEventStream, parseAnswer, send } from './shared/http.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
@@ -57,15 +58,26 @@ export default defineProvider({
     const service = vertex
       ? vertexAi(vertex, headers, host, base)
       : messagesApi(apiKey, headers, base)
+    const requestOf = async ({ input, model, options, signal }: ProviderRequest<ChatInput>) => {
+      const { like, ...own } = options as v.InferOutput<typeof deploymentOptions>
+      const traits: Traits = { ...traitsOf(like ?? model), ...service.lacks, ...own }
+      const messages = await service.prepare(input.messages, signal)
+      return toRequest({ ...input, messages }, model, traits, host.fail)
+    }
     return {
       ...login?.members,
       // Vertex AI has another body, and fewer features.
-      ...(!vertex && { messages: nativeMessages(service, host) }),
-      chat: withFunctionsOnly(async ({ input, model, options, signal }) => {
-        const { like, ...own } = options as v.InferOutput<typeof deploymentOptions>
-        const traits: Traits = { ...traitsOf(like ?? model), ...service.lacks, ...own }
-        const messages = await service.prepare(input.messages, signal)
-        const asked = toRequest({ ...input, messages }, model, traits, host.fail)
+      ...(!vertex && {
+        messages: nativeMessages(service, host),
+        async countTokens(request) {
+          const input = toFunctionsOnly(request.input, NAMES)
+          const { body } = await requestOf({ ...request, input })
+          return countTokens(body, service, host, request.signal)
+        },
+      }),
+      chat: withFunctionsOnly(async (given) => {
+        const { model, signal } = given
+        const asked = await requestOf(given)
         const { answersByTool } = asked
         const stream = asked.body.stream === true
         const body = JSON.stringify(service.toBody(asked.body))

@@ -12,7 +12,7 @@ import {
   type ProviderRequest,
 } from '../src/plugin.ts'
 import { transcribe, transcriptionEvents, synthesize } from './mock/audio.ts'
-import { answerOf, chatChunks, toCompletion } from './mock/chat.ts'
+import { answerOf, chatChunks, promptTokens, toCompletion } from './mock/chat.ts'
 import { makeImages, imageEvents } from './mock/images.ts'
 import { readDocument } from './mock/ocr.ts'
 
@@ -114,6 +114,11 @@ export default defineProvider({
         if (request.input.stream) return transcriptionEvents(request.input, reply, pace)
         await pace(Infinity)
         return transcribe(request.input, reply)
+      },
+
+      async countTokens(request) {
+        await paceOf(request)(Infinity)
+        return promptTokens(request.input.messages)
       },
 
       async chat(request) {

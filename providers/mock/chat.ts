@@ -190,12 +190,16 @@ function usageOf(
 ): ChatCompletion['usage'] {
   if (usage === 'none') return undefined
   if (usage) return usage
-  const prompt = messages.map((message) => textOf(message.content)).join('')
   return {
-    prompt_tokens: tokensIn(prompt),
+    prompt_tokens: promptTokens(messages),
     completion_tokens: choices * tokensIn(reasoning + output),
     completion_tokens_details: { reasoning_tokens: choices * tokensIn(reasoning) },
   }
+}
+
+/** The tokens of a prompt. */
+export function promptTokens(messages: ChatInput['messages']): number {
+  return tokensIn(messages.map((message) => textOf(message.content)).join(''))
 }
 
 /** Four characters count as one token. */

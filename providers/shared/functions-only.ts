@@ -42,6 +42,11 @@ export function withClientTools(chat: Chat, names: RegExp, hasCustom: boolean): 
   }
 }
 
+/** A request as {@link withFunctionsOnly} hands it on, where there is no answer to convert. */
+export function toFunctionsOnly(input: ChatInput, names: RegExp): ChatInput {
+  return new ClientTools(names, false).toFunctions(input)
+}
+
 /** The client's tools, and how the vendor knows them. */
 class ClientTools {
   readonly #names: RegExp

@@ -3,7 +3,8 @@ import { credits, key } from '../endpoints/account/endpoints.ts'
 import { model, models, usableModels } from '../endpoints/account/models.ts'
 import { formatOf, type GetRoute } from '../endpoints/account/route.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
-import { messages } from '../endpoints/chat/dialects/messages/write.ts'
+import { messages, messageTokens } from '../endpoints/chat/dialects/messages/write.ts'
+import { countTokens } from '../endpoints/chat/count.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import { editImage, generateImage } from '../endpoints/images/endpoint.ts'
 import { edits, generations } from '../endpoints/images/write.ts'
@@ -29,10 +30,11 @@ import { guard } from '../pipeline/stages/guard.ts'
 import { hold } from '../pipeline/stages/hold.ts'
 import { read, resolve } from '../pipeline/stages/request.ts'
 import { route } from '../pipeline/stages/route.ts'
+import { count } from '../pipeline/stages/route/count.ts'
 import { settle } from '../pipeline/stages/settle.ts'
 import { trace } from '../pipeline/stages/trace.ts'
 
-// Everything that happens to a request is in these two lists.
+// Everything that happens to a request is in these lists.
 const entered: readonly Stage[] = [trace, enter]
 const served: readonly Stage[] = [
   ...entered,
@@ -45,6 +47,9 @@ const served: readonly Stage[] = [
   ground,
   route,
 ]
+
+/** A prompt is counted: nothing is answered, and nothing is charged. */
+const counted: readonly Stage[] = [...entered, read, resolve, constrain, guard, count]
 
 /** One path of the API and the pipeline behind it. */
 export interface Route {
@@ -66,6 +71,7 @@ export const ROUTES: readonly Route[] = [
   get(credits),
   post(chat, chatCompletions),
   post(chat, messages),
+  post(countTokens, messageTokens, counted),
   post(generateImage, generations),
   post(editImage, edits),
   post(speech, speechFormat),
@@ -75,12 +81,17 @@ export const ROUTES: readonly Route[] = [
 
 /** How errors of a path are written, known or not: those below a route take its form. */
 export function errorWriterOf(path: string): WireFormat['writeError'] {
-  const route = ROUTES.find((one) => path === one.path || path.startsWith(`${one.path}/`))
+  const exact = ROUTES.find((one) => path === one.path)
+  const route = exact ?? ROUTES.find((one) => path.startsWith(`${one.path}/`))
   return (route?.format ?? chatCompletions).writeError
 }
 
-function post<In, Part>(endpoint: Endpoint<In, Part>, format: WireFormat<In, Part>): Route {
-  return { method: 'POST', path: format.path, endpoint, format, run: compose(served) }
+function post<In, Part>(
+  endpoint: Endpoint<In, Part>,
+  format: WireFormat<In, Part>,
+  stages = served,
+): Route {
+  return { method: 'POST', path: format.path, endpoint, format, run: compose(stages) }
 }
 
 function get(route: GetRoute): Route {

@@ -59,7 +59,14 @@ import type { Grounding, Search } from '../search/search.ts'
 import type { Downloader } from '../upstream/download.ts'
 
 /** A kind of work; also the name of the provider's method. */
-export type Operation = 'chat' | 'generateImage' | 'editImage' | 'ocr' | 'speech' | 'transcribe'
+export type Operation =
+  | 'chat'
+  | 'countTokens'
+  | 'generateImage'
+  | 'editImage'
+  | 'ocr'
+  | 'speech'
+  | 'transcribe'
 
 /** What comes back up. Parts are pulled by the client's socket; nothing is produced ahead of demand. */
 export interface Reply<Part = any> {

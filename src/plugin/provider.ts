@@ -61,6 +61,8 @@ export interface Provider extends Closable {
   responses?(
     request: ProviderRequest<NativeInput>,
   ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
+  /** Has the vendor count the tokens of a prompt; leave it out where that costs anything. */
+  countTokens?(request: ProviderRequest<ChatInput>): Promise<number>
   generateImage?(
     request: ProviderRequest<ImageInput>,
   ): Promise<ImageResult | AsyncIterable<ImageEvent>>

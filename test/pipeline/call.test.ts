@@ -72,6 +72,7 @@ const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
       body: { model: 'mock/echo', messages, policy: { version: 1, bannedPatterns: ['elephant'] } },
     },
   ],
+  'POST /v1/messages/count_tokens': [{ body: { model: 'mock/echo', messages } }],
   'POST /v1/messages': [
     { body: { model: 'mock/echo', messages, max_tokens: 9 } },
     { body: { model: 'mock/echo', messages, max_tokens: 9, stream: true } },

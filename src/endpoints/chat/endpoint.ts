@@ -93,8 +93,8 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
 }
 
 /** The pure translation between one client form of chat and the normal form: no state, no money, no policy. */
-export interface Dialect extends Pick<
-  WireFormat<ChatRequest, BilledChunk>,
+export interface Dialect<Part = BilledChunk> extends Pick<
+  WireFormat<ChatRequest, Part>,
   'path' | 'write' | 'writeError' | 'native'
 > {
   /**
@@ -113,13 +113,13 @@ export interface DialectRequest extends Pick<
 }
 
 /** The wire format of a dialect: bounds the body and takes model, policy, session and affinity from the request. */
-export function chatFormat({
+export function chatFormat<Part = BilledChunk>({
   path,
   read,
   write,
   writeError,
   native,
-}: Dialect): WireFormat<ChatRequest, BilledChunk> {
+}: Dialect<Part>): WireFormat<ChatRequest, Part> {
   return {
     path,
     async read(incoming, limits) {

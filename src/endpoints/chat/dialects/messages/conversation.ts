@@ -1,7 +1,6 @@
 /** The conversation of Anthropic's Messages API in the normal form of chat. */
 import type { ChatMessage, ReasoningDetail } from '../../../../plugin.ts'
 import { itemsOf, membersOf } from '../../../../stream/json-text.ts'
-import { shortName } from '../shared/names.ts'
 import { fromCarrier, isCarrier } from '../shared/reasoning.ts'
 import { isVendorResult } from './fields.ts'
 
@@ -104,7 +103,7 @@ function answerMessage(
       texts.push(...partsOf(block))
       characters += block.text.length
     } else if (block.type === 'tool_use') {
-      const called = { name: shortName(block.name), arguments: inputOf(place) }
+      const called = { name: block.name, arguments: inputOf(place) }
       calls.push({ id: block.id, type: 'function', function: called, ...cacheMark(block) })
     } else {
       const id = positionOf(characters, calls.length)

@@ -133,7 +133,7 @@ export class MessageEvents {
       const block = {
         type: 'tool_use',
         id: id && /^[a-zA-Z0-9_-]+$/.test(id) ? id : randomId('toolu_'),
-        name: this.#options.names.get(name) ?? name,
+        name,
         input: {},
       }
       this.#begin({ kind: 'call', call: index, isEmpty: true }, block)

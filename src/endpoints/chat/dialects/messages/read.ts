@@ -5,7 +5,6 @@ import type { Incoming } from '../../../../pipeline/http.ts'
 import type { RawJson } from '../../../../stream/raw-json.ts'
 import type { DialectRequest } from '../../endpoint.ts'
 import type { ChatRequest } from '../../request.ts'
-import { MAX_NAME, shortName } from '../shared/names.ts'
 import { endsWithQuestion, toConversation } from './conversation.ts'
 import { findProblem, KNOWN_MEMBERS } from './fields.ts'
 import { isOwn, nativeHeaders, notOffered, WEB_SEARCH } from './vendor.ts'
@@ -14,8 +13,6 @@ import { isOwn, nativeHeaders, notOffered, WEB_SEARCH } from './vendor.ts'
 export interface AnswerOptions {
   /** Thinking goes out without its text. */
   readonly hidesThinking: boolean
-  /** Names of tools as the client wrote them, by those that vendors were told. */
-  readonly names: ReadonlyMap<string, string>
 }
 
 /**
@@ -51,7 +48,7 @@ export function readMessagesRequest(
   return {
     input,
     ignored: [...unknown, ...ignored, ...foreignTools(tools)],
-    answerOptions: answerOptions(given, tools),
+    answerOptions: answerOptions(given),
     nativeHeaders: nativeHeaders(header),
     untranslatable: untranslatable(given, tools, input),
   }
@@ -105,7 +102,7 @@ function toolMembers(given: Record<string, any>, tools: readonly any[]): Partial
     return {
       type: 'function',
       function: {
-        name: shortName(name),
+        name,
         ...(isGiven(description) && { description }),
         parameters,
         ...(isGiven(strict) && { strict }),
@@ -140,8 +137,7 @@ function untranslatable(
 }
 
 function toolChoiceOf(choice: any): ChatRequest['tool_choice'] {
-  if (choice.type === 'tool')
-    return { type: 'function', function: { name: shortName(choice.name) } }
+  if (choice.type === 'tool') return { type: 'function', function: { name: choice.name } }
   return choice.type === 'any' ? 'required' : choice.type
 }
 
@@ -186,12 +182,8 @@ function formatOf({ output_config, output_format }: Record<string, any>): Partia
   return { response_format: { type: 'json_schema', json_schema } }
 }
 
-function answerOptions({ thinking }: Record<string, any>, tools: readonly any[]): AnswerOptions {
-  const long = tools.filter((tool) => isOwn(tool) && tool.name.length > MAX_NAME)
-  return {
-    hidesThinking: isObject(thinking) && thinking.display === 'omitted',
-    names: new Map(long.map(({ name }) => [shortName(name), name])),
-  }
+function answerOptions({ thinking }: Record<string, any>): AnswerOptions {
+  return { hidesThinking: isObject(thinking) && thinking.display === 'omitted' }
 }
 
 function isGiven(value: unknown): boolean {

@@ -4,8 +4,10 @@ import type { Call, Reply } from '../../../../pipeline/pipeline.ts'
 import { randomId } from '../../../../state/ids.ts'
 import { writeEvents, writeJson, type EventFormat } from '../../../shared/write.ts'
 import type { BilledChunk } from '../../billing.ts'
+import type { TokenCount } from '../../count.ts'
 import { chatFormat } from '../../endpoint.ts'
 import { promptTokensOf } from '../../prompt.ts'
+import { countWriter } from '../shared/count.ts'
 import { errorEvent, ID_HEADER, writeError } from './error.ts'
 import { MessageEvents, type MessageEvent } from './events.ts'
 import { ForwardedEvents } from './forward.ts'
@@ -23,6 +25,19 @@ export const messages = chatFormat({
   write: writeMessage,
   writeError,
 })
+
+/** `POST /v1/messages/count_tokens`. */
+export const messageTokens = chatFormat<TokenCount>({
+  path: '/v1/messages/count_tokens',
+  read: (body, header) => readMessagesRequest(body, header, true),
+  write: (call, reply, out) => {
+    call.headers[ID_HEADER] = call.id
+    return writeCount(call, reply, out)
+  },
+  writeError,
+})
+
+const writeCount = countWriter((input_tokens) => ({ input_tokens }))
 
 /** Writes a stream of events, or the message that they make. */
 async function writeMessage(call: Call, reply: Reply<BilledChunk>, out: Outgoing): Promise<void> {

@@ -9,7 +9,6 @@ import { checked } from './_events.ts'
 
 const OWN = 'anthropic-claude-v1'
 const receipt = { bill: NO_COST, meter: [] }
-const options = { hidesThinking: false, names: new Map<string, string>() }
 const start = {
   type: 'message_start',
   message: { id: 'msg_1', content: [], usage: { input_tokens: 1 } },
@@ -17,12 +16,14 @@ const start = {
 
 interface Wanted {
   readonly hidesThinking?: boolean
-  readonly names?: ReadonlyMap<string, string>
   readonly finish?: string
 }
 
 /** The message and the events of an answer in these deltas. */
-function written(deltas: readonly ChatDelta[], { finish = 'stop', ...wanted }: Wanted = {}) {
+function written(
+  deltas: readonly ChatDelta[],
+  { finish = 'stop', hidesThinking = false }: Wanted = {},
+) {
   const chunks: ChatChunk[] = []
   const step = normalizeChunks({
     id: 'c',
@@ -40,7 +41,7 @@ function written(deltas: readonly ChatDelta[], { finish = 'stop', ...wanted }: W
   void step.end!(take)
   const events: any[] = [start, { type: 'ping' }]
   const writer = new MessageEvents(
-    { ...options, ...wanted },
+    { hidesThinking },
     () => false,
     (event) => events.push(event),
   )
@@ -127,11 +128,6 @@ describe('an answer', () => {
       { ...base, cited_text: 'x'.repeat(150), encrypted_index: '' },
       { ...base, cited_text: '', encrypted_index: '' },
     ])
-  })
-
-  it('has names of tools as the client wrote them', () => {
-    const names = new Map([['short', 'long']])
-    expect(contentOf([call(0, 'a', 'short', '{}')], { names })[0].name).toBe('long')
   })
 
   it('keeps large numbers of a call', () => {

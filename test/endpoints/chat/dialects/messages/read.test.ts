@@ -289,23 +289,6 @@ describe('tools', () => {
   ])('are chosen as %j: %s', (tool_choice, expected) => {
     expect(read({ tools: [tool], tool_choice }).input.tool_choice).toBe(expected)
   })
-
-  it('have names that every vendor takes, the same ones in the history', () => {
-    const name = `a${'b'.repeat(127)}`
-    const { input, answerOptions } = read({
-      tools: [{ ...tool, name }],
-      tool_choice: { type: 'tool', name },
-      messages: [
-        ...base.messages,
-        { role: 'assistant', content: [{ type: 'tool_use', id: 't', name, input: {} }] },
-      ],
-    })
-    const short = input.tools![0]!.function.name
-    expect(short).toMatch(/^ab{54}_[0-9a-f]{8}$/)
-    expect(input.tool_choice).toEqual({ type: 'function', function: { name: short } })
-    expect(input.messages[1]!.tool_calls[0].function.name).toBe(short)
-    expect(answerOptions).toMatchObject({ names: new Map([[short, name]]) })
-  })
 })
 
 describe('what is refused', () => {

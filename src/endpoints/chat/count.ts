@@ -1,0 +1,39 @@
+/** Counts the tokens of a chat request, by the vendor. Costs nothing. */
+import type { GuardAdapter } from '../../guard/adapter.ts'
+import type { Endpoint } from '../../pipeline/pipeline.ts'
+import { chat } from './endpoint.ts'
+import { guardAdapter } from './guard.ts'
+import type { ChatRequest } from './request.ts'
+
+/** The only part of an answer. */
+export interface TokenCount {
+  readonly tokens: number
+}
+
+/** A count has no text, and nothing in which a refusal could stand. */
+const guard: GuardAdapter<ChatRequest, TokenCount> = {
+  inputTexts: guardAdapter.inputTexts,
+  withhold: guardAdapter.withhold!,
+  choices: () => 1,
+  outputCodec: () => ({
+    split: (part, take) => take({ kind: 'finish', choice: 0, part }),
+    cut: ({ part }) => part,
+  }),
+}
+
+/** Not billed, and not limited by the policy's ceiling, as nothing is written. */
+export const countTokens: Endpoint<ChatRequest, TokenCount> = {
+  operation: 'countTokens',
+  modality: chat.modality,
+  errorField: chat.errorField,
+  check: chat.check,
+  toUpstream: chat.toUpstream,
+  addresses: chat.addresses!,
+  normalize: (_call, tokens: number) => ({
+    parts: [{ tokens }],
+    usage: () => ({ reported: undefined, expected: {} }),
+  }),
+  billing: { estimate: chat.billing.estimate, attach: () => ({}) },
+  instructions: { apply: chat.instructions!.apply, limit: () => ({}) },
+  guard,
+}

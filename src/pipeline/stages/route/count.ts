@@ -1,0 +1,46 @@
+import { NotFound, UpstreamFailure } from '../../../errors/errors.ts'
+import { unlessAborted } from '../../../lifetime/scope.ts'
+import type { Deployment } from '../../../models/catalog.ts'
+import { flowOf } from '../../../stream/flow.ts'
+import type { Call, Stage } from '../../pipeline.ts'
+import { inputFor } from './addresses.ts'
+import { failureOf, requestOf } from './ask.ts'
+
+/**
+ * Has a vendor count the tokens of the request: the first deployment whose provider can, and the next one where it fails.
+ * Nothing is charged.
+ * @throws NotFound for a model whose tokens no provider counts
+ */
+export const count: Stage = async function count(call) {
+  const { model, runtime } = call
+  const counting = model.deployments.filter(
+    ({ provider }) => runtime.providers.get(provider)!.countTokens,
+  )
+  if (counting.length === 0)
+    throw new NotFound('model_not_found', 'No token counter for this model')
+  for (const [index, deployment] of counting.entries()) {
+    try {
+      return { parts: flowOf({ tokens: await tokensBy(call, deployment) }) }
+    } catch (error) {
+      const failure = failureOf(call, deployment.provider, error)
+      const isLast = index === counting.length - 1
+      if (isLast || !UpstreamFailure.is(failure) || !failure.failover) throw failure
+    }
+  }
+  throw new Error('unreachable')
+}
+
+async function tokensBy(call: Call, deployment: Deployment): Promise<number> {
+  call.deployment = deployment.id
+  const provider = call.runtime.providers.get(deployment.provider)!
+  const scope = call.abortScope()
+  scope.limits = deployment.limits
+  try {
+    const { signal } = scope
+    const input: unknown = await inputFor(call, deployment.provider, signal)
+    const request = requestOf(call, deployment, signal, input)
+    return await unlessAborted(signal, provider.countTokens!(request))
+  } finally {
+    call.release(scope)
+  }
+}
