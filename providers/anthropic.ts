@@ -4,7 +4,7 @@ import { defineProvider, type ChatInput, type ProviderRequest } from '../src/plu
 import { readEvents, readMessage } from './anthropic/answer.ts'
 import { countTokens } from './anthropic/count.ts'
 import { httpFailure } from './anthropic/errors.ts'
-import { parseExactly } from './anthropic/exact-json.ts'
+import { parseExactly } from './shared/exact-json.ts'
 import { traitsOf, type Traits } from './anthropic/models.ts'
 import { nativeMessages } from './anthropic/native.ts'
 import { toRequest } from './anthropic/request.ts'

@@ -1,7 +1,7 @@
 /** Amazon Bedrock: all models with the Converse API, whole answers and streams. */
 import * as v from 'valibot'
 import { defineProvider, type Host } from '../src/plugin.ts'
-import { parseExactly } from './anthropic/exact-json.ts'
+import { parseExactly } from './shared/exact-json.ts'
 import { readStream, readWhole, type AnswerContext } from './bedrock/answer.ts'
 import { httpFailure } from './bedrock/errors.ts'
 import { readFrames } from './bedrock/frames.ts'

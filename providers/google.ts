@@ -4,10 +4,13 @@ import { defineProvider } from '../src/plugin.ts'
 import { readChunks, readCompletion } from './google/answer.ts'
 import { createClient, readJson } from './google/client.ts'
 import { createImages } from './google/images.ts'
+import { isReadByGoogle } from './google/media.ts'
 import { toBody } from './google/request.ts'
 import { LEVELS } from './google/thinking.ts'
 import { googleLogin, vertexAddress, vertexOption } from './shared/cloud/google.ts'
 import { withLogin } from './shared/cloud/login.ts'
+import { withFetchedFiles } from './shared/files.ts'
+import { withFunctionsOnly } from './shared/functions-only.ts'
 import { isEventStream } from './shared/http.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
@@ -51,6 +54,9 @@ const deploymentOptions = v.strictObject({
   ),
 })
 
+/** Names of functions that Google takes. */
+const NAMES = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/
+
 export default defineProvider({
   name: 'google',
   options,
@@ -71,11 +77,20 @@ export default defineProvider({
       ...login?.members,
       ...createImages(client, host, safety),
 
-      async chat({ input, model, options, signal }) {
+      chat: withFunctionsOnly(async ({ input: given, model, options, signal }) => {
         const { thinking } = options as v.InferOutput<typeof deploymentOptions>
-        const stream = input.stream === true
+        const stream = given.stream === true
         const verb = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
-        const body = toBody(input, model, { safety, thinking }, host.fail)
+        const fetching = {
+          host,
+          signal,
+          parts: ['image_url', 'file'],
+          except: isReadByGoogle,
+        } as const
+        const messages = await withFetchedFiles(given.messages, fetching)
+        const input = { ...given, messages }
+        const { body, answerTool } = toBody(input, model, { safety, thinking }, host.fail)
+        const context = { answerTool, fail: host.fail }
         const post = () => client.post(model, verb, body, { signal, stream })
         if (refusesPenalties.has(model)) dropPenalties(body)
         const response = await post().catch((error: Error) => {
@@ -84,10 +99,10 @@ export default defineProvider({
           return post()
         })
         if (isEventStream(response, stream)) {
-          return host.sse(response.body).through(readChunks(host.fail))
+          return host.sse(response.body).through(readChunks(context))
         }
-        return readCompletion(await readJson(response, host), host.fail)
-      },
+        return readCompletion(await readJson(response, host), context)
+      }, NAMES),
     }
   },
 })

@@ -13,10 +13,10 @@ import {
   type ToolUseBlock,
   type Turn,
 } from './blocks.ts'
-import { toInput } from './exact-json.ts'
+import { toInput } from '../shared/exact-json.ts'
 import { toFile, toImage } from './media.ts'
 import { withThoughts } from './thoughts.ts'
-import { CallIds, callsOf, type Call } from './tool-calls.ts'
+import { CallIds, callsOf, type Call } from '../shared/tool-calls.ts'
 import { EMPTY, NO_RESULT, OPENING } from '../shared/conversations.ts'
 import { requireTexts } from '../shared/parts.ts'
 

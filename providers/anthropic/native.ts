@@ -3,7 +3,7 @@ import type { ChatChunk, Host, Provider, Step } from '../../src/plugin.ts'
 import { asSequence, isEventStream, parseAnswer, send } from '../shared/http.ts'
 import { readEvents, readMessage } from './answer.ts'
 import { httpFailure } from './errors.ts'
-import { parseExactly } from './exact-json.ts'
+import { parseExactly } from '../shared/exact-json.ts'
 import type { Service } from './service.ts'
 
 const BETA = 'anthropic-beta'

@@ -11,9 +11,9 @@ import {
   type TextBlock,
   type ToolUseBlock,
 } from '../anthropic/blocks.ts'
-import { toInput } from '../anthropic/exact-json.ts'
+import { toInput } from '../shared/exact-json.ts'
 import { withThoughts } from '../anthropic/thoughts.ts'
-import { CallIds, callsOf, type Call } from '../anthropic/tool-calls.ts'
+import { CallIds, callsOf, type Call } from '../shared/tool-calls.ts'
 import { EMPTY, NO_RESULT, OPENING, RESULTS_ARE_IN } from '../shared/conversations.ts'
 import { requireTexts } from '../shared/parts.ts'
 import { audioBlock, fileBlock, imageBlock, type Block } from './media.ts'

@@ -13,14 +13,20 @@ import { notAnAnswer } from '../shared/http.ts'
 import { blocked, inbandFailure } from './errors.ts'
 import { toUsage } from './usage.ts'
 
-type Fail = Host['fail']
+/** What the request says about how to read its answer. */
+interface AnswerContext {
+  /** Name of the function whose arguments are the answer. */
+  readonly answerTool: string | undefined
+  readonly fail: Host['fail']
+}
 
 /**
  * The chunks of a stream. Each chunk has the usage so far, so that a broken stream can be charged.
  * @throws the failure of an error in the stream; `upstream_error` for a truncated stream
  */
-export function readChunks(fail: Fail): Step<any, ChatChunk> {
-  const answer = new AnswerState(fail)
+export function readChunks(context: AnswerContext): Step<any, ChatChunk> {
+  const { fail } = context
+  const answer = new AnswerState(context)
   return {
     push(payload, emit) {
       const chunk = answer.push(payload, emit)
@@ -40,8 +46,9 @@ export function readChunks(fail: Fail): Step<any, ChatChunk> {
  * A whole answer.
  * @throws the failure of an error in place of an answer; `upstream_error` when the payload is not an answer
  */
-export function readCompletion(payload: any, fail: Fail): ChatCompletion {
-  const answer = new AnswerState(fail)
+export function readCompletion(payload: any, context: AnswerContext): ChatCompletion {
+  const { fail } = context
+  const answer = new AnswerState(context)
   const chunk = answer.push(payload)
   if (!chunk || chunk.choices.length === 0) throw notAnAnswer(fail)
   const rest = answer.rest()
@@ -81,12 +88,14 @@ const FAILED: ReadonlySet<unknown> = new Set([
 
 /** State of one answer while it arrives. */
 class AnswerState {
-  readonly #fail: Fail
+  readonly #fail: Host['fail']
+  readonly #answerTool: string | undefined
   readonly #candidates = new Map<number, Candidate>()
   #usage: OpenAIUsage | undefined
 
-  constructor(fail: Fail) {
+  constructor({ answerTool, fail }: AnswerContext) {
     this.#fail = fail
+    this.#answerTool = answerTool
   }
 
   /** Whether all candidates have finished. */
@@ -145,7 +154,8 @@ class AnswerState {
     const index: number = given.index ?? position
     let candidate = this.#candidates.get(index)
     if (!candidate) {
-      candidate = new Candidate(`${responseId ?? randomUUID()}:${index}`, this.#fail)
+      const seed = `${responseId ?? randomUUID()}:${index}`
+      candidate = new Candidate(seed, this.#answerTool, this.#fail)
       this.#candidates.set(index, candidate)
     }
     const delta = candidate.read(given)

@@ -19,6 +19,8 @@ export class Candidate {
   /** Makes ids of calls unique to this candidate. */
   readonly #seed: string
   readonly #fail: Host['fail']
+  /** Name of the function whose arguments are the answer. */
+  readonly #answerTool: string | undefined
   /** Index of the current reasoning block. */
   #block = -1
   #thinking = false
@@ -29,8 +31,9 @@ export class Candidate {
   #text = ''
   #grounding: any = undefined
 
-  constructor(seed: string, fail: Host['fail']) {
+  constructor(seed: string, answerTool: string | undefined, fail: Host['fail']) {
     this.#seed = seed
+    this.#answerTool = answerTool
     this.#fail = fail
   }
 
@@ -61,7 +64,8 @@ export class Candidate {
   }
 
   #addPart(part: any, delta: ChatDelta): void {
-    const { text, thought, functionCall, inlineData, thoughtSignature: signature } = part
+    const { thought, functionCall, inlineData, thoughtSignature: signature } = part
+    const text = part.text ?? codeIn(part)
     if (functionCall) return this.#addCall(functionCall, signature, delta)
     if (thought) this.#addThought(text, delta)
     else if (text) {
@@ -124,6 +128,10 @@ export class Candidate {
     delta: ChatDelta,
   ): void {
     this.#thinking = false
+    if (name === this.#answerTool) {
+      delta.content = (delta.content ?? '') + text
+      return
+    }
     const index = this.#calls++
     const call: ToolCallDelta = { index, type: 'function', function: { name, arguments: text } }
     // The id links a signature to its call when the client sends both back.
@@ -136,4 +144,14 @@ export class Candidate {
   #newId(index: number): string {
     return `call_${hash('sha256', `${this.#seed}:${index}`, 'hex').slice(0, 24)}`
   }
+}
+
+/** Code that the model ran and what it wrote, as blocks of Markdown. */
+function codeIn({ executableCode: code, codeExecutionResult: result }: any): string | undefined {
+  if (code) return fenced(String(code.language ?? '').toLowerCase(), code.code)
+  return result ? fenced('', result.output) : undefined
+}
+
+function fenced(language: string, text: unknown): string {
+  return `\n\`\`\`${language}\n${typeof text === 'string' ? text.trimEnd() : ''}\n\`\`\`\n`
 }

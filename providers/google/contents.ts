@@ -1,6 +1,11 @@
 /** Builds the conversation in Google's form, with earlier reasoning and its signatures. */
 import type { Host, ChatMessage, ReasoningDetail } from '../../src/plugin.ts'
-import { textOf, toParts, type Part } from './media.ts'
+import { OPENING } from '../shared/conversations.ts'
+import { toInput } from '../shared/exact-json.ts'
+import { requireTexts } from '../shared/parts.ts'
+import { callsOf, type Call } from '../shared/tool-calls.ts'
+import { isBlank, toParts, type Part } from './media.ts'
+import { CallResults, toId } from './results.ts'
 import { isBefore } from './thinking.ts'
 
 /** One turn of a conversation. */
@@ -28,91 +33,135 @@ const PLACEHOLDER = { text: ' ' }
 
 type Fail = Host['fail']
 
-/** Builds the conversation. @throws the failure class `bad_request` for messages that Google cannot take */
+/**
+ * Builds the conversation.
+ * @param words of the gateway, after the instructions of the client
+ * @throws the failure class `bad_request` for messages that Google cannot take
+ */
 export function toConversation(
   messages: readonly ChatMessage[],
   model: string,
+  words: string | undefined,
   fail: Fail,
 ): Conversation {
-  const system: Part[] = []
-  const contents: Content[] = []
-  const calls = new Calls(fail)
-  for (let i = 0; i < messages.length; i++) {
-    const message = messages[i]!
+  const builder = new ContentBuilder(model, fail)
+  messages.forEach((message, position) => builder.add(message, `messages[${position}]`))
+  return builder.finish(words)
+}
+
+class ContentBuilder {
+  readonly #model: string
+  readonly #fail: Fail
+  readonly #system: Part[] = []
+  readonly #contents: Content[] = []
+  readonly #results: CallResults
+  /** The last message is a blank one of the user. */
+  #endsBlank = false
+
+  constructor(model: string, fail: Fail) {
+    this.#model = model
+    this.#fail = fail
+    this.#results = new CallResults(model, fail)
+  }
+
+  add(message: ChatMessage, path: string): void {
+    this.#endsBlank = false
     switch (message.role) {
       case 'system':
       case 'developer': {
-        const text = textOf(message.content)
-        if (text) system.push({ text })
+        requireTexts(message, path, this.#fail)
+        const parts = this.#partsOf(message, path)
+        // Google has no instructions in the middle; there the user says them.
+        if (this.#contents.length === 0) this.#system.push(...parts)
+        else this.#extend('user', parts)
         break
       }
       case 'user': {
-        const parts = toParts(message.content, fail)
-        add(contents, 'user', parts.length > 0 ? parts : [PLACEHOLDER])
+        const parts = this.#partsOf(message, path)
+        this.#endsBlank = parts.length === 0
+        this.#extend('user', parts)
         break
       }
       case 'assistant':
-        add(contents, 'model', toModelParts(message, model, calls))
+        this.#insertResults()
+        this.#extend('model', this.#modelParts(message, path))
         break
-      default: {
-        const results = [message]
-        while (isResult(messages[i + 1])) results.push(messages[++i]!)
-        add(contents, 'user', calls.toResults(results, model))
-      }
+      default:
+        this.#results.answer(message, path)
     }
   }
-  // There must be a turn, and the first one cannot be a model turn with calls.
-  const [start] = contents
-  if (!start || start.parts.some((part) => part.functionCall)) {
-    contents.unshift({ role: 'user', parts: [PLACEHOLDER] })
+
+  finish(words: string | undefined): Conversation {
+    this.#insertResults()
+    if (this.#endsBlank) this.#extend('user', [PLACEHOLDER])
+    const contents = this.#contents
+    const system = words ? [...this.#system, { text: words }] : this.#system
+    // Image models and Gemma take no instructions; the user says them.
+    const apart = system.length > 0 && !/image|gemma/.test(this.#model)
+    if (!apart && system.length > 0) {
+      if (contents[0]?.role === 'user') contents[0].parts.unshift(...system)
+      else contents.unshift({ role: 'user', parts: system })
+    }
+    // There must be a turn, and the first one cannot be a model turn with calls.
+    const [start] = contents
+    if (!start || start.parts.some((part) => part.functionCall)) {
+      contents.unshift({ role: 'user', parts: [{ text: OPENING }] })
+    }
+    return apart ? { contents, systemInstruction: { parts: system } } : { contents }
   }
-  if (system.length === 0) return { contents }
-  if (!/image|gemma/.test(model)) return { contents, systemInstruction: { parts: system } }
-  // Image models and Gemma take no system instruction.
-  const first = contents.find(({ role }) => role === 'user')
-  if (first) first.parts.unshift(...system)
-  else contents.unshift({ role: 'user', parts: system })
-  return { contents }
-}
 
-function isResult(message: ChatMessage | undefined): boolean {
-  return message?.role === 'tool' || message?.role === 'function'
-}
-
-/** Appends parts. Adjacent turns of one role are merged. */
-function add(contents: Content[], role: Content['role'], parts: readonly Part[]): void {
-  if (parts.length === 0) return
-  const last = contents.at(-1)
-  if (last?.role === role) last.parts.push(...parts)
-  else contents.push({ role, parts: [...parts] })
-}
-
-/** Reasoning, text and calls of an assistant message; empty for an empty message. */
-function toModelParts(message: ChatMessage, model: string, calls: Calls): Part[] {
-  const { tool_calls = [], function_call, refusal } = message
-  const blocks = blocksOf(message.reasoning_details ?? [])
-  const parts: Part[] = blocks
-    .filter(({ text }) => text)
-    .map(({ text, signature }) => ({ text, thought: true, ...signed(signature) }))
-  const signatures = blocks.filter(({ type, data }) => type === 'reasoning.encrypted' && data)
-  const text = textOf(message.content) || refusal
-  const called = function_call ? [{ function: function_call }] : tool_calls
-  if (!text && called.length === 0) return []
-  // A signature without a call belongs to the text.
-  let textSignature = signatures.findLast(({ id }) => !id)?.data
-  if (text) {
-    parts.push({ text, ...signed(textSignature) })
-    textSignature = undefined
+  /** The parts of a message; none for a blank one. */
+  #partsOf({ content }: ChatMessage, path: string): Part[] {
+    const parts = toParts(content, { path, fail: this.#fail, model: this.#model })
+    return parts.every(isBlank) ? [] : parts
   }
-  called.forEach((call: any, position: number) => {
-    const own = signatures.find(({ id }) => id && id === call.id)?.data
-    const first = position === 0
-    const fallback = first
-      ? (textSignature ?? (isBefore(model, 3) ? undefined : SKIP_SIGNATURE))
-      : undefined
-    parts.push({ functionCall: calls.toCall(call, position), ...signed(own ?? fallback) })
-  })
-  return parts
+
+  /** Appends parts. Adjacent turns of one role are merged. */
+  #extend(role: Content['role'], parts: readonly Part[]): void {
+    if (parts.length === 0) return
+    const last = this.#contents.at(-1)
+    if (last?.role === role) last.parts.push(...parts)
+    else this.#contents.push({ role, parts: [...parts] })
+  }
+
+  /** Puts the results of the last calls at the start of the turn after them. */
+  #insertResults(): void {
+    const parts = this.#results.take()
+    if (parts.length === 0) return
+    const at = this.#contents.findLastIndex(({ role }) => role === 'model') + 1
+    const turn = this.#contents[at]
+    if (turn) turn.parts.unshift(...parts)
+    else this.#contents.push({ role: 'user', parts })
+  }
+
+  /** Reasoning, text and calls of an assistant message; empty for an empty message. */
+  #modelParts(message: ChatMessage, path: string): Part[] {
+    const blocks = blocksOf(message.reasoning_details ?? [])
+    const thoughts = blocks
+      .filter(({ text }) => text)
+      .map(({ text, signature }) => ({ text, thought: true, ...signed(signature) }))
+    const signatures = blocks.filter(({ type, data }) => type === 'reasoning.encrypted' && data)
+    const content = message.content === '' ? message.refusal : (message.content ?? message.refusal)
+    const said = this.#partsOf({ ...message, content }, path)
+    const calls = callsOf(message)
+    if (said.length === 0 && calls.length === 0) return []
+    // A signature without a call belongs to the end of the text.
+    const signature = signed(signatures.findLast(({ id }) => !id)?.data)
+    const last = said.pop()
+    if (last) said.push({ ...last, ...signature })
+    const fallback = isBefore(this.#model, 3) ? {} : signed(SKIP_SIGNATURE)
+    const called = calls.map((call, position) => {
+      const own = signed(signatures.find(({ id }) => id && id === call.id)?.data)
+      const other = position > 0 ? {} : last ? fallback : { ...fallback, ...signature }
+      return { functionCall: this.#toCall(call), ...other, ...own }
+    })
+    return [...thoughts, ...said, ...called]
+  }
+
+  #toCall(call: Call): Part {
+    this.#results.open(call)
+    return { name: call.name, args: toInput(call.text), ...toId(call.id) }
+  }
 }
 
 function signed(thoughtSignature: string | null | undefined): Part {
@@ -133,68 +182,4 @@ function blocksOf(details: readonly ReasoningDetail[]): ReasoningDetail[] {
     if (detail.signature) last.signature = detail.signature
   }
   return blocks.filter(({ format }) => format === FORMAT)
-}
-
-interface Call {
-  readonly name: string
-  readonly position: number
-}
-
-/** Remembers calls by id, because a result only names the id of its call. */
-class Calls {
-  readonly #byId = new Map<string, Call>()
-  readonly #fail: Fail
-
-  constructor(fail: Fail) {
-    this.#fail = fail
-  }
-
-  /** Converts a call of an earlier turn. */
-  toCall({ id, function: called, custom }: any, position: number): Part {
-    const name: string = (called ?? custom).name
-    if (id) this.#byId.set(id, { name, position })
-    const args = called ? toObject(called.arguments) : { input: custom.input }
-    return { name, args, ...toId(id) }
-  }
-
-  /** Converts the results of one turn, in the order of their calls. */
-  toResults(results: readonly ChatMessage[], model: string): Part[] {
-    const known = results.map((result) => ({ result, ...this.#callOf(result) }))
-    known.sort((a, b) => a.position - b.position)
-    return known.flatMap(({ result, name }) => this.#toResponse(result, name, model))
-  }
-
-  #callOf({ role, tool_call_id: id, name }: ChatMessage): Call {
-    const call = role === 'tool' ? this.#byId.get(id) : { name, position: 0 }
-    if (call) return call
-    const message = 'messages: a tool message answers a call that no assistant message makes.'
-    throw this.#fail('bad_request', message, { code: 'invalid_value', param: 'messages' })
-  }
-
-  #toResponse({ content, tool_call_id: id }: ChatMessage, name: string, model: string): Part[] {
-    // As text: in an object, large integers would lose digits.
-    const response = { result: textOf(content) }
-    const media = toParts(content, this.#fail).filter((part) => part.text === undefined)
-    const functionResponse: Part = { name, response, ...toId(id) }
-    if (media.length === 0) return [{ functionResponse }]
-    if (isBefore(model, 3)) return [{ functionResponse }, ...media]
-    return [{ functionResponse: { ...functionResponse, parts: media } }]
-  }
-}
-
-/** Google's own ids go back. Ids that the gateway made up start with `call_` and are left out. */
-function toId(id: string | undefined): Part {
-  return id && !id.startsWith('call_') ? { id } : {}
-}
-
-/** A call's arguments as an object. */
-function toObject(text: string): object {
-  if (text.trim() === '') return {}
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
-  } catch {
-    // Models do not always write valid JSON.
-  }
-  return { input: text }
 }

@@ -1,38 +1,85 @@
 /** Text, images, audio and files as parts of a message. */
-import type { Host } from '../../src/plugin.ts'
+import type { ChatMessage, Host } from '../../src/plugin.ts'
+import { isAddress, isDataUrl } from '../shared/files.ts'
+import { isBefore } from './thinking.ts'
 
 /** A part in Google's form. */
 export type Part = Record<string, any>
 
-type Fail = Host['fail']
+/** Where a content is in the request, and for which model. */
+interface Place {
+  /** Of the message. */
+  readonly path: string
+  readonly fail: Host['fail']
+  /** Its version tells whether images have a resolution of their own. */
+  readonly model: string
+}
 
 /**
  * Converts the content of a message. Empty texts are left out.
  * @throws the failure class `bad_request` for content that Google cannot take
  */
-export function toParts(content: string | readonly any[] | null | undefined, fail: Fail): Part[] {
+export function toParts(content: string | readonly any[] | null | undefined, place: Place): Part[] {
   if (!content) return []
   if (typeof content === 'string') return [{ text: content }]
-  return content.map((part) => toPart(part, fail)).filter((part) => part.text !== '')
+  return content
+    .map((part, position) => toPart(part, `${place.path}.content[${position}]`, place))
+    .filter((part) => part.text !== '')
 }
 
-/** The text of a content; several parts are joined. */
-export function textOf(content: string | readonly any[] | null | undefined): string {
-  if (typeof content === 'string') return content
-  return content?.map((part) => part.text ?? part.refusal ?? '').join('') ?? ''
+/** Whether a part is a text with white space only. */
+export function isBlank({ text }: Part): boolean {
+  return text !== undefined && text.trim() === ''
 }
 
-function toPart(part: any, fail: Fail): Part {
+/** Google reads these itself: videos by the address of their page, and its own files. */
+export function isReadByGoogle(address: string): boolean {
+  const { hostname = '' } = URL.parse(address) ?? {}
+  return FILE_STORE.test(hostname) || YOUTUBE.test(hostname)
+}
+
+/**
+ * The resolution for all images of a request, for models before Gemini 3; undefined where images ask for several, or for
+ * one that these models do not have.
+ */
+export function commonResolution(
+  messages: readonly ChatMessage[],
+  model: string,
+): string | undefined {
+  if (!isBefore(model, 3)) return undefined
+  const details = messages.flatMap(({ content }) =>
+    Array.isArray(content)
+      ? content.filter(({ type }) => type === 'image_url').map(({ image_url }) => image_url.detail)
+      : [],
+  )
+  const [first] = details
+  if (first !== 'low' && first !== 'high') return undefined
+  return details.every((detail) => detail === first) ? RESOLUTIONS[first] : undefined
+}
+
+const RESOLUTIONS: Readonly<Record<string, string>> = {
+  low: 'MEDIA_RESOLUTION_LOW',
+  high: 'MEDIA_RESOLUTION_HIGH',
+  original: 'MEDIA_RESOLUTION_ULTRA_HIGH',
+}
+
+function toPart(part: any, path: string, { model, fail }: Place): Part {
   switch (part.type) {
-    case 'image_url':
-      return fromUrl(part.image_url.url, 'image/jpeg', fail)
+    case 'image_url': {
+      const { url, detail } = part.image_url
+      const level = /gemini/.test(model) && !isBefore(model, 3) ? RESOLUTIONS[detail] : undefined
+      const image = fromUrl(url, 'image/jpeg', `${path}.image_url.url`, fail)
+      return level ? { ...image, mediaResolution: { level } } : image
+    }
     case 'input_audio': {
       const { data, format } = part.input_audio
-      return fromUrl(data, format === 'mp3' ? 'audio/mp3' : `audio/${format}`, fail)
+      const type = format === 'mp3' ? 'audio/mp3' : `audio/${format}`
+      return fromUrl(data, type, `${path}.input_audio.data`, fail)
     }
     case 'file': {
       const { file_data, filename = '' } = part.file
-      return fromUrl(file_data, typeOfName(filename) ?? 'application/pdf', fail)
+      const type = typeOfName(filename) ?? 'application/pdf'
+      return fromUrl(file_data, type, `${path}.file.file_data`, fail)
     }
     default:
       return { text: part.text ?? part.refusal ?? '' }
@@ -41,40 +88,45 @@ function toPart(part: any, fail: Fail): Part {
 
 /**
  * Converts media.
- * @param source a data URL, bare base64, or a URL that Google downloads
+ * @param source a data URL, bare base64, or an address that Google reads
  * @param likely the media type when nothing else tells it
  */
-function fromUrl(source: string, likely: string, fail: Fail): Part {
-  if (/^https?:/i.test(source)) return fromAddress(source, likely, fail)
-  if (!/^data:/i.test(source)) return inline(source, likely, fail)
+function fromUrl(source: string, likely: string, path: string, fail: Fail): Part {
+  if (isAddress(source)) return fromAddress(source, likely, path, fail)
+  if (!isDataUrl(source)) return inline(source, likely, path, fail)
   const comma = source.indexOf(',')
   const [declared] = source.slice('data:'.length, comma).toLowerCase().split(';', 1)
   const known = declared && declared !== 'application/octet-stream'
-  return inline(source.slice(comma + 1), known ? declared : likely, fail)
+  return inline(source.slice(comma + 1), known ? declared : likely, path, fail)
 }
+
+type Fail = Host['fail']
 
 /** Files at Google belong to the API key. Clients must not reach the files of other clients with it. */
 const FILE_STORE = /(^|\.)generativelanguage\.googleapis\.com$/
 const YOUTUBE = /(^|\.)(youtube\.com|youtu\.be)$/
 
-function fromAddress(address: string, likely: string, fail: Fail): Part {
+function fromAddress(address: string, likely: string, path: string, fail: Fail): Part {
   const url = URL.parse(address)
-  if (!url) throw refused('an address in messages is not a URL', 'invalid_value', fail)
+  if (!url) throw refused(path, 'a URL', 'invalid_value', fail)
   if (FILE_STORE.test(url.hostname)) {
-    throw refused('files kept at Google cannot be referred to', 'unsupported_value', fail)
+    throw refused(
+      path,
+      'the file itself; files kept at Google cannot be referred to',
+      'unsupported_value',
+      fail,
+    )
   }
   const mimeType = YOUTUBE.test(url.hostname) ? 'video/mp4' : (typeOfName(url.pathname) ?? likely)
   return { fileData: { mimeType, fileUri: address } }
 }
 
-function inline(base64: string, declared: string, fail: Fail): Part {
+function inline(base64: string, declared: string, path: string, fail: Fail): Part {
   const data = canonical(base64)
-  if (data === undefined) {
-    throw refused('the base64 of a part cannot be decoded', 'invalid_base64', fail)
-  }
+  if (data === undefined) throw refused(path, 'base64', 'invalid_base64', fail)
   const mimeType = sniff(data) ?? declared
   if (mimeType === 'image/gif') {
-    throw refused('GIF images are not taken; send PNG, JPEG or WebP', 'unsupported_value', fail)
+    throw refused(path, 'PNG, JPEG or WebP; GIF images are not taken', 'unsupported_value', fail)
   }
   return { inlineData: { mimeType, data } }
 }
@@ -136,6 +188,6 @@ function typeOfName(path: string): string | undefined {
   return extension && TYPES[extension.toLowerCase()]
 }
 
-function refused(what: string, code: string, fail: Fail): Error {
-  return fail('bad_request', `messages: ${what}.`, { code, param: 'messages' })
+function refused(param: string, expected: string, code: string, fail: Fail): Error {
+  return fail('bad_request', `Expected ${param} to be ${expected}.`, { code, param })
 }

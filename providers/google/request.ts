@@ -1,8 +1,9 @@
 /** Builds the body of a chat request. Parameters that Google does not have are left out. */
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import { toConversation } from './contents.ts'
+import { commonResolution } from './media.ts'
 import { toThinkingConfig, type Thinking } from './thinking.ts'
-import { toTools } from './tools.ts'
+import { toForms } from './tools.ts'
 
 /** Options that change requests. */
 interface RequestOptions {
@@ -10,6 +11,13 @@ interface RequestOptions {
   readonly safety?: string | undefined
   /** How the model is told to think. By default this follows from its name. */
   readonly thinking?: Thinking | undefined
+}
+
+/** A request body, and how to read its answer. */
+interface GenerateRequest {
+  readonly body: Record<string, any>
+  /** Name of the function whose arguments are the answer. */
+  readonly answerTool: string | undefined
 }
 
 const HARMS = [
@@ -26,14 +34,15 @@ export function toBody(
   model: string,
   { safety, thinking }: RequestOptions,
   fail: Host['fail'],
-): Record<string, any> {
+): GenerateRequest {
+  const { tools, config, words, answerTool } = toForms(input, model, fail)
   const body: Record<string, any> = {
-    ...toConversation(input.messages, model, fail),
-    ...toTools(input.tools, input.tool_choice, fail),
+    ...toConversation(input.messages, model, words, fail),
+    ...tools,
   }
-  const generationConfig = toConfig(input, model, thinking)
+  const generationConfig = { ...toConfig(input, model, thinking), ...config }
   if (Object.keys(generationConfig).length > 0) body.generationConfig = generationConfig
-  return Object.assign(body, safetyOf(safety))
+  return { body: Object.assign(body, safetyOf(safety)), answerTool }
 }
 
 /** The safety settings of a request; none without a threshold. */
@@ -57,14 +66,15 @@ const NAMES: Readonly<Record<string, string>> = {
 function toConfig(input: ChatInput, model: string, thinking: Thinking | undefined): object {
   const config: Record<string, unknown> = {}
   for (const name in NAMES) if (input[name] !== undefined) config[NAMES[name]!] = input[name]
-  const { stop, seed, top_k: topK, response_format: format } = input as Record<string, any>
-  if (stop !== undefined) config.stopSequences = [stop].flat()
+  const { stop = [], seed, top_k: topK } = input as Record<string, any>
+  const stops = [stop].flat().filter((text: string) => text !== '')
+  if (stops.length > 0) config.stopSequences = stops
   // Google's seed has 32 bits. A reduced seed is still the same for every request.
   if (seed !== undefined) config.seed = seed % 2 ** 31
   // 0 usually means no limit.
   if (topK >= 1) config.topK = Math.round(topK)
-  if (format && format.type !== 'text') config.responseMimeType = 'application/json'
-  if (format?.type === 'json_schema') config.responseJsonSchema = format.json_schema.schema
+  const mediaResolution = commonResolution(input.messages, model)
+  if (mediaResolution) config.mediaResolution = mediaResolution
   const thinkingConfig = toThinkingConfig(input.reasoning, model, thinking)
   if (thinkingConfig) config.thinkingConfig = thinkingConfig
   return config

@@ -74,6 +74,8 @@ export interface Fetching {
   readonly signal: AbortSignal
   /** Types of the parts whose addresses this vendor does not take. */
   readonly parts: readonly ('image_url' | 'file')[]
+  /** Addresses that the vendor takes all the same. */
+  readonly except?: (address: string) => boolean
 }
 
 /**
@@ -112,8 +114,10 @@ class Fetcher {
 
   /** Whether a part has an address that the vendor does not take. */
   wants({ type, image_url, file }: any): boolean {
-    if (!this.#fetching.parts.includes(type)) return false
-    return isAddress(String(type === 'file' ? file.file_data : image_url.url))
+    const { parts, except } = this.#fetching
+    if (!parts.includes(type)) return false
+    const source = String(type === 'file' ? file.file_data : image_url.url)
+    return isAddress(source) && !except?.(source)
   }
 
   /** The part with its file. @param path of the part, for the error */

@@ -142,7 +142,6 @@ describe('answers', () => {
     const { completion } = await whole(
       saying(
         [
-          { executableCode: { code: '1' } },
           { inlineData: { mimeType: 'audio/L16', data: 'AAAA' } },
           { inlineData: { mimeType: 'image/png', data: 'AAAA' }, thought: true },
           { text: 'x' },
@@ -154,6 +153,39 @@ describe('answers', () => {
       role: 'assistant',
       content: 'x',
       refusal: null,
+    })
+  })
+
+  it('show code that the model ran, and what came of it', async () => {
+    const parts = [
+      { text: 'I count.' },
+      { executableCode: { language: 'PYTHON', code: 'print(6 * 7)\n' } },
+      { codeExecutionResult: { outcome: 'OUTCOME_OK', output: '42\n' } },
+      { text: 'It is 42.' },
+    ]
+    const { completion } = await whole(saying(parts, 'STOP'))
+    expect(completion.choices[0]!.message.content).toBe(
+      'I count.\n```python\nprint(6 * 7)\n```\n\n```\n42\n```\nIt is 42.',
+    )
+  })
+
+  it('are the arguments of the function that holds the answer, beside calls of others', async () => {
+    const tool = { type: 'function', function: { name: 'weather' } }
+    const json_schema = { name: 'a', schema: { type: 'object', properties: { a: {} } } }
+    const input = { tools: [tool], response_format: { type: 'json_schema', json_schema } }
+    const answer = { functionCall: { name: 'final_answer', args: { a: 1 } } }
+    const call = { functionCall: { name: 'weather', args: {} } }
+    const choice = async (parts: object[]) => {
+      upstream.answer(json(saying(parts, 'STOP')))
+      return (await setup.outcome(input, { model: 'gemini-2.5-flash' })).completion.choices[0]!
+    }
+    expect(await choice([answer])).toMatchObject({
+      message: { content: '{"a":1}' },
+      finish_reason: 'stop',
+    })
+    expect(await choice([call])).toMatchObject({
+      message: { tool_calls: [{ function: { name: 'weather', arguments: '{}' } }] },
+      finish_reason: 'tool_calls',
     })
   })
 

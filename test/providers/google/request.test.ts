@@ -84,9 +84,9 @@ describe('messages', () => {
       ],
     })
     expect(sentBody).toEqual({
-      systemInstruction: { parts: [{ text: 'Be brief.' }, { text: 'Be kind.' }] },
+      systemInstruction: { parts: [{ text: 'Be brief.' }] },
       contents: [
-        { role: 'user', parts: [{ text: 'One.' }, { text: 'Two.' }] },
+        { role: 'user', parts: [{ text: 'One.' }, { text: 'Be kind.' }, { text: 'Two.' }] },
         { role: 'model', parts: [{ text: 'No.' }] },
         { role: 'user', parts: [{ text: ' ' }] },
       ],
@@ -96,8 +96,12 @@ describe('messages', () => {
   it('is never empty', async () => {
     expect(await body({ messages: [{ role: 'system', content: 'Be.' }] })).toEqual({
       systemInstruction: { parts: [{ text: 'Be.' }] },
-      contents: [{ role: 'user', parts: [{ text: ' ' }] }],
+      contents: [{ role: 'user', parts: [{ text: '(The conversation begins.)' }] }],
     })
+    const alone = [{ role: 'system', content: 'Draw.' }] as const
+    expect(await contents(alone, 'gemini-2.5-flash-image')).toEqual([
+      { role: 'user', parts: [{ text: 'Draw.' }] },
+    ])
   })
 
   it.each(['gemini-2.5-flash-image', 'gemma-3-27b-it'])(
@@ -153,20 +157,26 @@ describe('media', () => {
     expect(part).toEqual(inline('image/jpeg', bytes.toString('base64')))
   })
 
-  it('may be a URL, which Google downloads', async () => {
-    expect(
-      await parts(
-        image('https://example.com/cat.webp?size=1'),
-        image('https://example.com/cat'),
-        { type: 'file', file: { file_data: 'https://example.com/report' } },
-        { type: 'file', file: { file_data: 'https://www.youtube.com/watch?v=1' } },
-      ),
-    ).toEqual([
-      at('image/webp', 'https://example.com/cat.webp?size=1'),
-      at('image/jpeg', 'https://example.com/cat'),
-      at('application/pdf', 'https://example.com/report'),
+  it('is fetched from an address that Google does not read', async () => {
+    upstream.answer(ANSWER)
+    const fetched: string[] = []
+    await using setup = await setUp(google, { baseURL: upstream.url }, async (url) => {
+      fetched.push(url)
+      const bytes = Buffer.from(url.endsWith('report') ? PDF : PNG, 'base64')
+      return { bytes, contentType: 'application/octet-stream' }
+    })
+    const content = [
+      image('https://example.com/cat'),
+      { type: 'file', file: { file_data: 'https://example.com/report' } },
+      { type: 'file', file: { file_data: 'https://www.youtube.com/watch?v=1' } },
+    ]
+    await setup.ask({ messages: [{ role: 'user', content }] }, { model: 'gemini-3.5-flash' })
+    expect(upstream.requests.at(-1)!.json.contents[0].parts).toEqual([
+      inline('image/png', PNG),
+      inline('application/pdf', PDF),
       at('video/mp4', 'https://www.youtube.com/watch?v=1'),
     ])
+    expect(fetched).toEqual(['https://example.com/cat', 'https://example.com/report'])
   })
 
   it.each([
@@ -177,10 +187,10 @@ describe('media', () => {
       'https://generativelanguage.googleapis.com/v1beta/files/abc',
       'unsupported_value',
     ],
-    ['an impossible address', 'https://', 'invalid_value'],
   ])('refuses %s', async (_what, url, code) => {
     const failure = await refusal({ messages: [{ role: 'user', content: [image(url)] }] })
-    expect(failure).toMatchObject({ status: 400, code, param: 'messages' })
+    const param = 'messages[0].content[0].image_url.url'
+    expect(failure).toMatchObject({ status: 400, code, param })
   })
 })
 
@@ -241,14 +251,9 @@ describe('tools', () => {
     expect(toolConfig).toEqual({ functionCallingConfig: { mode: 'VALIDATED' } })
   })
 
-  it('must be functions', async () => {
-    const tools = [{ type: 'custom', custom: { name: 'sql' } }]
-    expect(await refusal({ tools })).toMatchObject({
-      code: 'unsupported_parameter',
-      param: 'tools',
-    })
-    const tool_choice = { type: 'custom', custom: { name: 'sql' } }
-    expect(await refusal({ tools: [weather], tool_choice })).toMatchObject({ param: 'tool_choice' })
+  it('have to be there when a call is required', async () => {
+    const refused = { code: 'invalid_value', param: 'tool_choice' }
+    expect(await refusal({ tool_choice: 'required' })).toMatchObject(refused)
   })
 })
 
@@ -290,14 +295,14 @@ describe('a tool loop', () => {
       parts: [
         { functionCall: { name: 'weather', args: { city: 'Rome' } } },
         { functionCall: { name: 'clock', args: {}, id: 'x1' } },
-        { functionCall: { name: 'sum', args: { input: '[1]' } } },
+        { functionCall: { name: 'sum', args: { raw: '[1]' } } },
       ],
     })
     expect(user).toEqual({
       role: 'user',
       parts: [
         { functionResponse: { name: 'weather', response: { result: 'sunny' } } },
-        { functionResponse: { name: 'clock', response: { result: '12:00' }, id: 'x1' } },
+        { functionResponse: { name: 'clock', response: { result: '12:\n00' }, id: 'x1' } },
         { functionResponse: { name: 'sum', response: { result: '' } } },
         { text: 'And?' },
       ],
@@ -381,7 +386,7 @@ describe('a tool loop', () => {
       result('call_s', '1'),
     ]
     expect(await contents(older, 'gemini-2.5-flash')).toEqual([
-      { role: 'user', parts: [{ text: ' ' }] },
+      { role: 'user', parts: [{ text: '(The conversation begins.)' }] },
       { role: 'model', parts: [{ functionCall: { name: 'clock', args: {} } }] },
       {
         role: 'user',
@@ -394,7 +399,8 @@ describe('a tool loop', () => {
 
   it('refuses a result without a call', async () => {
     const failure = await refusal({ messages: loop({ tool_calls: [call('a')] }, result('b')) })
-    expect(failure).toMatchObject({ status: 400, code: 'invalid_value', param: 'messages' })
+    const param = 'messages[2].tool_call_id'
+    expect(failure).toMatchObject({ status: 400, code: 'invalid_value', param })
   })
 })
 
