@@ -94,7 +94,7 @@ export class Models {
       ...this.#numbers(params, where),
       ...(Object.keys(options).length > 0 && { options }),
     }
-    const { pricing, unmapped } = pricingOf({ ...info, ...params })
+    const { pricing, unmapped } = pricingOf({ ...info, ...params }, modality)
     for (const [member, message] of unmapped) this.#say(`${where}: ${member}`, message)
     // Without a base model it is the vendor's name of it.
     const listed = isWildcard ? undefined : listedAs(textOf(info.base_model), target)

@@ -185,6 +185,38 @@ describe('models', () => {
     ])
   })
 
+  it('have prices of their kind only', () => {
+    const pricing = (members: object, mode?: string) => {
+      const { models, notes } = mapped([
+        {
+          model_name: 'm',
+          litellm_params: { model: 'openai/m', ...members },
+          model_info: mode && { mode },
+        },
+      ])
+      return [models['openai/m']!.pricing, notes.map((note) => note.split(': ').at(-1))]
+    }
+    expect(pricing({ input_cost_per_second: 0.1 })).toEqual([{ second: '0.1' }, []])
+    expect(pricing({ output_cost_per_image: 0.04 }, 'image_generation')[0]).toEqual({
+      image: '0.04',
+    })
+    expect(pricing({ input_cost_per_token: 1e-6, input_cost_per_image: 0.01 })).toEqual([
+      { prompt: '0.000001' },
+      ['chat models have no such price'],
+    ])
+    expect(pricing({ input_cost_per_character: 1e-6 }, 'chat')).toEqual([
+      undefined,
+      ['chat models have no such price'],
+    ])
+    const both = { input_cost_per_image: 0.01, output_cost_per_image: 0.04 }
+    expect(pricing(both, 'image_generation')).toEqual([
+      { image: '0.04' },
+      ['output_cost_per_image counts'],
+    ])
+    const same = { output_cost_per_image: 0.04, input_cost_per_image: 0.04 }
+    expect(pricing(same, 'image_generation')).toEqual([{ image: '0.04' }, []])
+  })
+
   it('read YAML numbers from their source text', () => {
     const source = readYaml(
       'a: 1.10e-06\nb: {c: .5, d: [0.30000000000000004, 12]}\ne: "7"\nf: 1_000\n',
