@@ -28,14 +28,21 @@ export interface Admin {
   ask(method: 'GET' | 'POST' | 'PATCH', path: string, body?: object): Promise<any>
   /** All items of a list, from all its pages. */
   list(path: string): Promise<any[]>
+  /** To be called after the last question. */
+  close(): Promise<void>
 }
 
 /**
- * Connects to a gateway. Address and token come from the options, else from the environment, else from the configuration.
+ * Connects to a gateway: with `--data` to one that this process runs on that folder, else to one that runs. Address and token come from the options, else from the environment, else from the configuration.
  * @throws ConfigError if the configuration is needed and not valid
  * @throws CommandError if there is no token
  */
 export async function connect(args: Arguments): Promise<Admin> {
+  if (args.text.data !== undefined) {
+    const { openFolder } = await import('./folder.ts')
+    const { url, token, close } = await openFolder(args)
+    return adminAt(url, token, close)
+  }
   const given = {
     url: args.text.url,
     token: args.text.token ?? (process.env.SLUICEGATE_ADMIN_TOKEN || undefined),
@@ -47,9 +54,13 @@ export async function connect(args: Arguments): Promise<Admin> {
   const url = (given.url ?? urlOf(config!)).replace(/\/+$/, '')
   const token = given.token ?? config?.admin.token
   if (token === undefined) throw new CommandError(`There is no admin token: ${NO_TOKEN}`)
+  return adminAt(url, token, async () => {})
+}
+
+function adminAt(url: string, token: string, close: Admin['close']): Admin {
   const ask: Admin['ask'] = (method, path, body) =>
     request(`${url}/admin`, token, method, path, body)
-  return { ask, list: (path) => collect(ask, path) }
+  return { ask, list: (path) => collect(ask, path), close }
 }
 
 function urlOf({ server: { host, port } }: Config): string {

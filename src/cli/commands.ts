@@ -13,13 +13,17 @@ const DATA: OptionSpecs = {
 }
 const JSON_OUTPUT: OptionSpecs = { json: { help: 'print JSON' } }
 const LOCAL: OptionSpecs = { ...CONFIG, ...JSON_OUTPUT }
-/** Commands that talk to a running gateway. */
+/** Commands that talk to a running gateway, or open a data folder themselves. */
 const REMOTE: OptionSpecs = {
   ...JSON_OUTPUT,
   url: { value: 'url', help: 'address of the gateway (default: as configured)' },
   token: {
     value: 'token',
     help: 'the admin token (default: SLUICEGATE_ADMIN_TOKEN, else as configured)',
+  },
+  data: {
+    value: 'folder',
+    help: 'open this data folder, while no gateway runs on it, instead of asking a gateway',
   },
   ...CONFIG,
 }
@@ -261,7 +265,12 @@ function remote(
     options: { ...options, ...REMOTE },
     run: async (args: Arguments) => {
       const commands = await import('./remote.ts')
-      await commands[run](await commands.connect(args), args)
+      const admin = await commands.connect(args)
+      try {
+        await commands[run](admin, args)
+      } finally {
+        await admin.close()
+      }
     },
   }
 }

@@ -2,14 +2,12 @@
  * `ledger export`, `ledger import` and `ledger new`. They open the state directly. A folder that a gateway uses cannot be opened; gateways
  * on Redis can keep running, because an entry with the same id is booked once.
  */
-import { createConsola } from 'consola'
 import { existsSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { LoadedConfig } from '../config/config.ts'
-import { ConfigError } from '../errors/errors.ts'
 import { closeState, openState, type OpenState } from '../gateway/gateway.ts'
 import { CannotOpen } from '../state/sqlite/file.ts'
 import { beginLedger, LEDGER_FILE } from '../state/sqlite/folder.ts'
@@ -17,6 +15,7 @@ import { exportLines, importLines } from './archive/archive.ts'
 import { LineError } from './archive/lines.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
+import { commandLog, forCommand, opening } from './folder.ts'
 import { toJson } from './output.ts'
 
 /** Exports to standard output or into a new file. @throws ConfigError, or CommandError if a file cannot be used */
@@ -69,27 +68,10 @@ export async function newLedger(args: Arguments): Promise<void> {
 
 /** Opens the state, and closes it after use. @throws CommandError if it cannot be opened */
 async function withState<Result>(
-  { config, ...loaded }: LoadedConfig,
+  loaded: LoadedConfig,
   use: (state: OpenState) => Promise<Result>,
 ): Promise<Result> {
-  if (config.state.driver === 'memory') {
-    throw new CommandError(
-      'state.driver is "memory": such a ledger exists only inside a running gateway.',
-    )
-  }
-  const state = { ...config.state }
-  // Without retention, because an export has to contain all rows; without copies, which are the gateway's.
-  delete state.retention
-  if ('copies' in state) delete state.copies
-  // Standard output is reserved for the export.
-  const log = createConsola({ level: 1, stdout: process.stderr })
-  const opened = await openState({ ...loaded, config: { ...config, state } }, log).catch(
-    (error: unknown) => {
-      if (!(error instanceof ConfigError)) throw error
-      const reasons = error.issues.map(({ message }) => message)
-      throw new CommandError(`Cannot open the state: ${reasons.join(' ')}`)
-    },
-  )
+  const opened = await opening(openState(forCommand(loaded), commandLog()))
   try {
     return await use(opened)
   } finally {

@@ -167,3 +167,33 @@ describe('a ledger that cannot be moved', () => {
     expect(command.out).toMatch(/--out <file> +write to this file instead of standard output/)
   })
 })
+
+describe('commands on a data folder', () => {
+  it('work while no gateway runs on it, as they do with one', async () => {
+    const cwd = await place()
+    const data = ['--data', 'data', '--json']
+    const created = await run(cwd, 'accounts', 'create', 'Acme', '--id', 'acme', ...data)
+    expect([created.code, created.err]).toEqual([0, ''])
+    await call(cwd, 'credits', 'add', 'acme', '5', ...data)
+    const made = await call(cwd, 'keys', 'create', 'acme', '--name', 'first', ...data)
+    const secret: string = JSON.parse(made.out).key
+    const listed = await call(cwd, 'accounts', 'list', ...data)
+    expect(JSON.parse(listed.out)).toMatchObject([{ id: 'acme', balance_usd: 5 }])
+    expect(await call(cwd, 'ledger', 'verify', '--data', 'data')).toMatchObject({ code: 0 })
+
+    const gateway = await serve(cwd)
+    const answer = await ask(gateway.url, secret, '/v1/chat/completions', hello)
+    expect(answer.status).toBe(200)
+    const refused = await call(cwd, 'keys', 'list', ...data)
+    expect(refused.code).toBe(1)
+    expect(refused.err).toMatch(/^Cannot open the state: .* belongs to a process that is running/)
+    gateway.child.kill('SIGTERM')
+    expect(await gateway.ended).toMatchObject({ code: 0 })
+  })
+
+  it('are refused for a ledger in memory', async () => {
+    const cwd = await place('state: { driver: memory }\n')
+    const { code, err } = await call(cwd, 'accounts', 'list', '--data', 'data')
+    expect([code, err]).toEqual([1, expect.stringContaining('state.driver is "memory"')])
+  })
+})

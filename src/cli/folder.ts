@@ -1,0 +1,67 @@
+/** The state of a data folder, for commands that open it themselves while no gateway runs on it. */
+import { createConsola, type ConsolaInstance } from 'consola'
+import { randomBytes } from 'node:crypto'
+import type { LoadedConfig } from '../config/config.ts'
+import { ConfigError } from '../errors/errors.ts'
+import { createGateway } from '../gateway/gateway.ts'
+import { listen } from '../server/server.ts'
+import { CommandError, type Arguments } from './command.ts'
+import { configurationOf } from './configuration.ts'
+
+/** A gateway that this process runs for one command, on a port of this machine. */
+export interface OwnGateway {
+  readonly url: string
+  /** Of the admin API. */
+  readonly token: string
+  close(): Promise<void>
+}
+
+/**
+ * The configuration for a command that opens the state itself. Nothing is folded and nothing copied: a command may have to
+ * see all rows, and copies are the gateway's.
+ * @throws CommandError for a state that no other process can open
+ */
+export function forCommand({ config, ...loaded }: LoadedConfig): LoadedConfig {
+  if (config.state.driver === 'memory') {
+    throw new CommandError(
+      'state.driver is "memory": such a ledger exists only inside a running gateway.',
+    )
+  }
+  const state = { ...config.state }
+  delete state.retention
+  if ('copies' in state) delete state.copies
+  return { ...loaded, config: { ...config, state } }
+}
+
+/** The log of such a command: errors only, because standard output is for what it prints. */
+export function commandLog(): ConsolaInstance {
+  return createConsola({ level: 1, stdout: process.stderr })
+}
+
+/** Opens something on a state. @throws CommandError with the reasons where it cannot be used */
+export async function opening<Opened>(open: Promise<Opened>): Promise<Opened> {
+  return open.catch((error: unknown) => {
+    if (!(error instanceof ConfigError)) throw error
+    const reasons = error.issues.map(({ message }) => message)
+    throw new CommandError(`Cannot open the state: ${reasons.join(' ')}`)
+  })
+}
+
+/** Runs a gateway on the folder of `--data`. @throws ConfigError, or CommandError if the folder cannot be opened */
+export async function openFolder(args: Arguments): Promise<OwnGateway> {
+  const { config, ...loaded } = forCommand((await configurationOf(args)).loaded)
+  const token = randomBytes(24).toString('base64url')
+  const own = { ...loaded, config: { ...config, admin: { ...config.admin, token } } }
+  const gateway = await opening(createGateway(own, { log: commandLog() }))
+  try {
+    const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
+    const close = async () => {
+      await server.close({ delaySeconds: 0, graceSeconds: 0 })
+      await gateway.close()
+    }
+    return { url: server.url, token, close }
+  } catch (error) {
+    await gateway.close()
+    throw error
+  }
+}
