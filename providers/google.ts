@@ -6,13 +6,14 @@ import { createClient, readJson } from './google/client.ts'
 import { createImages } from './google/images.ts'
 import { isReadByGoogle } from './google/media.ts'
 import { toBody } from './google/request.ts'
+import { createSpeech } from './google/speech.ts'
 import { LEVELS } from './google/thinking.ts'
 import { googleLogin, vertexAddress, vertexOption } from './shared/cloud/google.ts'
 import { withLogin } from './shared/cloud/login.ts'
 import { withFetchedFiles } from './shared/files.ts'
 import { withFunctionsOnly } from './shared/functions-only.ts'
 import { isEventStream } from './shared/http.ts'
-import { baseURL, headersOption } from './shared/options.ts'
+import { baseURL, headersOption, voicesOption } from './shared/options.ts'
 
 const members = v.strictObject({
   /** Without `/models/…`; with `vertex` without `/projects/…`. */
@@ -22,6 +23,8 @@ const members = v.strictObject({
   /** The models are on Vertex AI, with a login of Google Cloud. */
   vertex: v.optional(vertexOption),
   headers: headersOption,
+  /** Names of voices that clients use, and Google's. */
+  voices: voicesOption,
   /** Threshold from which answers are blocked, for all harm categories. By default Google's own. */
   safety: v.optional(
     v.picklist([
@@ -61,7 +64,7 @@ export default defineProvider({
   name: 'google',
   options,
   deploymentOptions,
-  setup({ baseURL: base, apiKey, headers, safety, vertex }, host) {
+  setup({ baseURL: base, apiKey, headers, safety, vertex, voices }, host) {
     const login = vertex && googleLogin(host, vertex)
     const client =
       vertex && login
@@ -76,6 +79,7 @@ export default defineProvider({
     return {
       ...login?.members,
       ...createImages(client, host, safety),
+      ...createSpeech(client, host, voices, safety),
 
       chat: withFunctionsOnly(async ({ input: given, model, options, signal }) => {
         const { thinking } = options as v.InferOutput<typeof deploymentOptions>
