@@ -157,14 +157,20 @@ class BodyReader {
   }
 
   #take(piece: Buffer): void {
+    if (this.#over || turns.run(this.#look.bind(this, piece))) return
+    this.#waits = true
+    this.#source.pause()
+  }
+
+  #look(piece: Buffer): void {
     if (this.#over) return
-    const began = performance.now()
     try {
       this.#size += piece.length
       this.#bound(piece)
       this.#reading.take(piece)
-      const waiting = this.#reserve(this.#size) ?? turns.spend(performance.now() - began)
-      if (waiting) this.#pauseUntil(waiting)
+      const room = this.#reserve(this.#size)
+      if (room) this.#pauseUntil(room)
+      else if (this.#waits) this.#goOn()
     } catch (error) {
       this.#fail(error)
     }
@@ -173,11 +179,12 @@ class BodyReader {
   #pauseUntil(room: Promise<void>): void {
     this.#waits = true
     this.#source.pause()
-    const goOn = () => {
-      this.#waits = false
-      if (!this.#over) this.#source.resume()
-    }
-    void room.then(goOn, this.#fail.bind(this))
+    void room.then(this.#goOn.bind(this), this.#fail.bind(this))
+  }
+
+  #goOn(): void {
+    this.#waits = false
+    if (!this.#over) this.#source.resume()
   }
 
   /** @throws InvalidRequest */

@@ -2,21 +2,31 @@
 
 /** How long the bodies of all requests are looked at in one turn of the event loop, in ms, but for the piece that passes it. */
 const TURN_MS = 5
-/** Bodies that go on in each turn. A piece of 64 KiB takes well below a millisecond. */
-const GOING_ON = 8
 
-/** Counts the work of one turn after another. */
+/** Measures the work of one turn after another, and puts off what is too much for it. */
 class Turns {
   #spentMs = 0
   #isTimed = false
   readonly #waiting: (() => void)[] = []
 
-  /** Counts work that was done. @returns a promise when the body has to wait for a later turn */
-  spend(ms: number): Promise<void> | undefined {
-    this.#spentMs += ms
+  /**
+   * Does work in this turn or, when that was long enough, in a later one: first come, first served. The work must not throw.
+   * @returns whether it is done
+   */
+  run(work: () => void): boolean {
     if (!this.#isTimed) this.#time()
-    if (this.#spentMs < TURN_MS) return undefined
-    return new Promise((resolve) => void this.#waiting.push(resolve))
+    if (this.#spentMs >= TURN_MS || this.#waiting.length > 0) {
+      this.#waiting.push(work)
+      return false
+    }
+    this.#do(work)
+    return true
+  }
+
+  #do(work: () => void): void {
+    const began = performance.now()
+    work()
+    this.#spentMs += performance.now() - began
   }
 
   #time(): void {
@@ -24,8 +34,9 @@ class Turns {
     setImmediate(() => {
       this.#isTimed = false
       this.#spentMs = 0
-      for (const goOn of this.#waiting.splice(0, GOING_ON)) goOn()
-      if (this.#waiting.length > 0) this.#time()
+      while (this.#waiting.length > 0 && this.#spentMs < TURN_MS) this.#do(this.#waiting.shift()!)
+      // What was done now belongs to the turn that begins.
+      if (this.#spentMs > 0) this.#time()
     })
   }
 }
