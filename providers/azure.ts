@@ -130,15 +130,34 @@ function pathOf(
 
 /** OpenAI's quirks, without parameters that the API version does not have yet. */
 function quirksAt(surface: Surface, version: string | undefined): Quirks {
-  if (surface === 'models')
-    return { ...OPEN_WEIGHTS, toReasoning: effortLevels('low', 'medium', 'high') }
+  if (surface === 'models') {
+    return {
+      ...OPEN_WEIGHTS,
+      drops: [...OPEN_WEIGHTS.drops, 'data_sources'],
+      toReasoning: effortLevels('low', 'medium', 'high'),
+    }
+  }
   const openai = quirksOf('openai')
   const knows = (since: string) => version === undefined || version >= since
   return {
     ...openai,
+    ...(!knows('2024-12-01') && { drops: NEWER_MEMBERS }),
     streamed: knows('2024-09-01') ? WITH_USAGE : {},
     renames: knows('2024-09-01') ? {} : AS_MAX_TOKENS,
     current: knows('2024-12-01') || undefined,
     sessionAsCacheKey: version === undefined || undefined,
   }
 }
+
+/** Members that older versions refuse. */
+const NEWER_MEMBERS = [
+  'metadata',
+  'modalities',
+  'prediction',
+  'prompt_cache_key',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+  'reasoning_effort',
+  'safety_identifier',
+  'verbosity',
+]

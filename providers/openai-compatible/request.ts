@@ -149,7 +149,10 @@ function omit(body: Record<string, unknown>, names: readonly string[] = []): voi
   for (let i = 0; i < names.length; i++) if (body[names[i]!] !== undefined) delete body[names[i]!]
 }
 
-/** Members that a vendor may lack although they change the answer. */
+/**
+ * Members that a vendor may lack although they change the answer. Decision: several answers are not requested one by one,
+ * because the prompt would be charged for each.
+ */
 function checkMembers(input: ChatInput, { lacks }: Quirks, fail: Host['fail']): void {
   for (const name of lacks ?? []) {
     const given = input[name]

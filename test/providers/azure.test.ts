@@ -90,7 +90,8 @@ describe('the request', () => {
       max_tokens: 9,
       stream: true,
     })
-    expect((await sent(version('2024-10-21'), input)).json).toEqual({
+    const hints = { reasoning: { effort: 'low' }, verbosity: 'low', metadata: { a: 'b' } } as const
+    expect((await sent(version('2024-10-21'), { ...input, ...hints })).json).toEqual({
       model: 'my gpt',
       messages,
       max_completion_tokens: 9,
@@ -103,7 +104,7 @@ describe('the request', () => {
     const reasoning = { effort: 'xhigh' } as const
     const { json: body } = await sent(
       { surface: 'models' },
-      { ...input, reasoning, metadata: { a: 'b' }, data_sources: undefined },
+      { ...input, reasoning, metadata: { a: 'b' } },
     )
     expect(body).toEqual({
       model: 'my gpt',

@@ -17,7 +17,7 @@ interface Form {
   /** Further members of an assistant's message. */
   readonly answer?: v.ObjectEntries
   /** Knows the role `developer` and refusals. */
-  readonly current?: true
+  readonly current?: boolean
   /** Knows free-form tools, and choices among allowed tools. */
   readonly custom?: true
   /** Knows functions of the older form; results have no names. */
@@ -160,6 +160,39 @@ export const JSON_OR_SCHEMA = v.variant('type', [
 ])
 /** Answers as JSON without a schema. */
 export const ANY_JSON = v.strictObject({ type: v.picklist(['text', 'json_object']) })
+
+/** Members of OpenAI's own models. */
+export const OPENAI = {
+  ...COMMON,
+  ...LIMIT,
+  ...PENALTIES,
+  ...LOGPROBS,
+  logit_bias: v.record(v.string(), number),
+  n: number,
+  response_format: JSON_OR_SCHEMA,
+  reasoning_effort: v.picklist(['none', 'minimal', 'low', 'medium', 'high', 'xhigh']),
+  verbosity: v.picklist(['low', 'medium', 'high']),
+  prediction: v.strictObject({ type: v.literal('content'), content: v.string() }),
+  user: v.string(),
+  metadata: v.record(v.string(), v.string()),
+  prompt_cache_key: v.string(),
+  modalities: v.array(v.string()),
+}
+/** OpenAI's own form. */
+export const OPENAI_FORM: Form = {
+  current: true,
+  custom: true,
+  older: true,
+  members: {
+    ...OPENAI,
+    stream_options: v.strictObject({
+      include_usage: v.boolean(),
+      include_obfuscation: v.boolean(),
+    }),
+  },
+  parts: [newestImage, file, sound],
+  resultImages: true,
+}
 
 /** The strict schema of a vendor's bodies. */
 export function bodyIn(form: Form): v.GenericSchema {

@@ -1,6 +1,5 @@
 /** Every row of the table of difficult conversations, for every vendor and server with OpenAI's chat completions. */
 import * as v from 'valibot'
-import azure from '../../../providers/azure.ts'
 import openaiCompatible from '../../../providers/openai-compatible.ts'
 import openai from '../../../providers/openai.ts'
 import { setUp } from '../_chat.ts'
@@ -17,6 +16,8 @@ import {
   LIMIT,
   LOGPROBS,
   newestImage,
+  OPENAI,
+  OPENAI_FORM,
   OLDER_LIMIT,
   PENALTIES,
   sound,
@@ -59,54 +60,16 @@ const REASONING = v.strictObject({
 /** The text of a custom tool's call is a member of a function's arguments. */
 const AS_FUNCTIONS: Changed = { ...ODD_NAMES, 'call of a custom tool': ['*** "quoted"'] }
 
-/** Members of OpenAI's own models. */
-const OPENAI = {
-  ...COMMON,
-  ...LIMIT,
-  ...PENALTIES,
-  ...LOGPROBS,
-  logit_bias: bias,
-  n: number,
-  response_format: JSON_OR_SCHEMA,
-  reasoning_effort: effort('none', 'minimal', 'low', 'medium', 'high', 'xhigh'),
-  verbosity: effort('low', 'medium', 'high'),
-  prediction: v.strictObject({ type: v.literal('content'), content: words }),
-  user: words,
-  metadata: v.record(words, words),
-  prompt_cache_key: words,
-  modalities: v.array(words),
-}
-const openaiBody = bodyIn({
-  current: true,
-  custom: true,
-  older: true,
-  members: {
-    ...OPENAI,
-    stream_options: v.strictObject({ include_usage: flag, include_obfuscation: flag }),
-  },
-  parts: [newestImage, file, sound],
-  resultImages: true,
-})
-
 for (const model of ['gpt-4.1', 'gpt-5.1']) {
   describeDifficult({
     title: `difficult conversations with ${model} of OpenAI`,
     setUp: (baseURL, download) => setUp(openai, { baseURL, apiKey: 'k' }, download),
     model,
-    schema: openaiBody,
+    schema: bodyIn(OPENAI_FORM),
     refused: NOT_THE_USERS,
     changed: ODD_NAMES,
   })
 }
-
-describeDifficult({
-  title: 'difficult conversations with a deployment of Azure',
-  setUp: (baseURL, download) => setUp(azure, { baseURL, apiKey: 'k' }, download),
-  model: 'our-model',
-  schema: openaiBody,
-  refused: NOT_THE_USERS,
-  changed: ODD_NAMES,
-})
 
 interface Row {
   readonly model: string
