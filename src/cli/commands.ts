@@ -162,7 +162,9 @@ export const COMMANDS: readonly Command[] = [
       ask: { help: 'use remote guards too; the operator pays for them' },
     },
   ),
-  remote('ledger verify', 'Recompute all sums of the ledger and compare.', 'verifyLedger'),
+  remote('ledger verify', 'Recompute all sums of the ledger and compare.', 'verifyLedger', [], {
+    prices: { help: 'price every row again too, from its quantities' },
+  }),
   remote(
     'ledger orphans',
     'List calls that were never settled, to compare with invoices.',

@@ -174,6 +174,7 @@ export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
 
 /** `ledger verify` @throws CommandError if the stored sums differ from the rows */
 export async function verifyLedger(admin: Admin, args: Arguments): Promise<void> {
+  if (args.on.has('prices')) return verifyPrices(admin, args)
   const { data } = await admin.ask('GET', '/ledger/verify')
   const rows = data.discrepancies.map((one: any) => [
     one.account_id,
@@ -185,6 +186,24 @@ export async function verifyLedger(admin: Admin, args: Arguments): Promise<void>
     data.ok
       ? 'Every sum equals its rows.\n'
       : table(['ACCOUNT', 'WHAT', 'STORED', 'RECOMPUTED'], rows),
+  )
+  if (!data.ok) throw new CommandError('The ledger does not add up.')
+}
+
+/** `ledger verify --prices` @throws CommandError if a row costs something else than its quantities at its prices */
+async function verifyPrices(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', '/ledger/verify?prices=true')
+  // Numbers are kept as the gateway has written them.
+  const [checked, unknown] = [data.prices.checked, data.prices.unknown].map((count) =>
+    JSON.stringify(count),
+  )
+  const { wrong } = data.prices
+  const rows = wrong.map((one: any) => [one.account_id, one.request_id, one.stored, one.recomputed])
+  const missing = unknown !== '0' ? ` ${unknown} more have no stored prices.` : ''
+  print(args, data, () =>
+    data.ok
+      ? `Every sum equals its rows, and ${checked} rows their quantities at their prices.${missing}\n`
+      : `${table(['ACCOUNT', 'REQUEST', 'STORED', 'RECOMPUTED'], rows)}${missing.trim()}\n`,
   )
   if (!data.ok) throw new CommandError('The ledger does not add up.')
 }

@@ -24,6 +24,7 @@ import { Metrics } from '../observe/metrics.ts'
 import { UsageFindings } from '../observe/usage-findings.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
 import { RunningCalls } from '../pipeline/running-calls.ts'
+import { PriceRecords } from '../state/prices.ts'
 import type { Records } from '../state/records.ts'
 import { Routing } from '../models/routing.ts'
 
@@ -98,7 +99,9 @@ export async function createGateway(
   const { ledger } = state
   let { defaults } = loaded.config
   const accounts = new Accounts({ ...state, defaults: () => defaults })
-  const shared = { ...common, ledger, accounts, labels: new Labels(state.records) }
+  const { records } = state
+  const prices = new PriceRecords(records, log)
+  const shared = { ...common, ledger, accounts, prices, labels: new Labels(records) }
   let generation = generationOf(assembled, shared)
   const retired = new Set<Generation>()
   const closing = new Set<Promise<void>>()

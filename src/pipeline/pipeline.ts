@@ -38,6 +38,7 @@ import type {
   Settled,
   UsageFlag,
 } from '../state/ledger/ledger.ts'
+import type { PriceRecords } from '../state/prices.ts'
 import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
@@ -122,6 +123,8 @@ export interface Runtime {
   readonly accounts: Accounts
   readonly labels: Labels
   readonly ledger: Ledger
+  /** Keeps the prices of charges. */
+  readonly prices: PriceRecords
   readonly routing: Routing
   readonly holds: HoldEstimator
   readonly metrics: Metrics

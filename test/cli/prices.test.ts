@@ -2,9 +2,9 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { call, start, urlOf } from '../_cli.ts'
+import { ask, call, keyIn, start, urlOf } from '../_cli.ts'
 import { folder } from '../_folder.ts'
-import { send } from '../_setup.ts'
+import { hello, send } from '../_setup.ts'
 
 const configOf = (pricing: object, more: object = {}) =>
   JSON.stringify({
@@ -79,4 +79,74 @@ it('a running gateway logs each price that changes, and keeps its prices when th
     .poll(gateway.said)
     .toContain('price-moved: mock/echo completion 0.000012 → 0.00012001')
   expect(await pricing()).toEqual({ ...FINE, completion: '0.00012001' })
+})
+
+it('entries are priced again after changed prices, a kill and a start', async () => {
+  const config = (pricing: object) =>
+    JSON.stringify({
+      ...JSON.parse(configOf(pricing)),
+      admin: { token: 'admin-token' },
+      state: { driver: 'file', path: './data' },
+      seed: { accounts: [{ id: 'acme', name: 'Acme', credits: '10' }] },
+    })
+  const cwd = await folder({ 'gateway.config.json': config(FINE) })
+  const admin = { authorization: 'Bearer admin-token', 'content-type': 'application/json' }
+  const begin = async () => {
+    const gateway = await start(['serve', '--port', '0'], { cwd })
+    return { gateway, url: await urlOf(gateway) }
+  }
+  const first = await begin()
+  const made = await send(
+    `${first.url}/admin/accounts/acme/keys`,
+    'POST',
+    JSON.stringify({ name: 'test' }),
+    admin,
+  )
+  expect(made.status).toBe(201)
+  const { key } = made.json
+  const asked = (url: string) => ask(url, key, '/v1/chat/completions', hello)
+  expect((await asked(first.url)).status).toBe(200)
+  await writeFile(
+    join(cwd, 'gateway.config.json'),
+    config({ ...FINE, overrides: [{ min_prompt_tokens: 1, prompt: '0.00002' }] }),
+  )
+  await expect.poll(first.gateway.said).toContain('the configuration was reloaded')
+  expect((await asked(first.url)).status).toBe(200)
+  first.gateway.child.kill('SIGKILL')
+  await first.gateway.ended
+
+  const second = await begin()
+  expect((await asked(second.url)).status).toBe(200)
+  const verified = await call(
+    ['ledger', 'verify', '--prices', '--url', second.url, '--token', 'admin-token'],
+    { cwd },
+  )
+  expect(verified.out).toBe(
+    'Every sum equals its rows, and 3 rows their quantities at their prices.\n',
+  )
+})
+
+it('an empty folder, one key of a vendor and a model of its own: all of them are served', async () => {
+  const cwd = await folder({
+    'gateway.config.yaml':
+      "extends: starter\nmodels:\n  house/own: { pricing: { prompt: '0', completion: '0' }, free_tier: true, deployments: [{ provider: mock, model: echo }] }\n",
+  })
+  const env = { OPENAI_API_KEY: 'sk-nothing', OLLAMA_HOST: '127.0.0.1:1' }
+  const gateway = await start(['serve', '--port', '0'], { cwd, env })
+  const url = await urlOf(gateway)
+  const { json } = await send(`${url}/v1/models`, 'GET', undefined, {})
+  const byId = new Map(json.data.map((model: { id: string }) => [model.id, model]))
+  expect(byId.get('openai/gpt-6-sol')).toMatchObject({
+    name: 'GPT-6 Sol',
+    pricing: {
+      prompt: '0.000002',
+      overrides: [{ min_prompt_tokens: 272_001, prompt: '0.000004' }],
+    },
+  })
+  expect(byId.has('anthropic/claude-haiku-5.5')).toBe(false)
+  const secret = keyIn(gateway.said())
+  for (const model of ['mock/echo', 'house/own']) {
+    const answer = await ask(url, secret, '/v1/chat/completions', { ...hello, model })
+    expect([model, answer.status]).toEqual([model, 200])
+  }
 })

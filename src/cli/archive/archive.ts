@@ -5,6 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico } from '../../money/money.ts'
+import { PRICE_INDEX, priceKey } from '../../state/prices.ts'
 import type { Records } from '../../state/records.ts'
 import type { Ledger, LedgerItem } from '../../state/ledger/ledger.ts'
 import { LineError, readLine, TornLine, VERSION, type Line, type RecordLine } from './lines.ts'
@@ -115,8 +116,11 @@ function isItem(line: Line): line is LedgerItem {
   return !NO_ITEMS.has(line.kind)
 }
 
-/** Records of accounts and keys, in the order in which they were created. */
+/** Records of prices, accounts and keys, in the order in which they were created. */
 async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
+  const versions = await records.list(PRICE_INDEX)
+  yield* indexLine(PRICE_INDEX, versions)
+  for (const version of versions) yield* await find(priceKey(version))
   const accounts = await records.list('accounts')
   yield* indexLine('accounts', accounts)
   for (const account of accounts) {
@@ -168,6 +172,7 @@ async function importIndex(records: Records, index: string, { ids }: Ids): Promi
 /** Merges a stored record with one of an export; undefined when they contradict each other. */
 const MERGES: Readonly<Record<string, (stored: any, value: any) => object | undefined>> = {
   account: (stored) => stored,
+  prices: (stored) => stored,
   hash: (stored, value) => (isDeepStrictEqual(stored, value) ? stored : undefined),
   key(stored: KeyRecord, value: KeyRecord) {
     if (stored.account !== value.account || stored.sha256 !== value.sha256) return undefined

@@ -55,6 +55,9 @@ const credit = amount(
 )
 const nothing = amount(/^0$/, '"0"')
 
+const VERSION_OF_PRICES = '16 hex digits'
+const version = v.pipe(v.string(VERSION_OF_PRICES), v.regex(/^[0-9a-f]{16}$/, VERSION_OF_PRICES))
+
 const owned = { account: name, key: name }
 
 const items = v.variant('kind', [
@@ -91,8 +94,11 @@ const items = v.variant('kind', [
         v.strictObject({
           source: text,
           usage: v.record(v.string(), v.union([v.number(), v.boolean(), v.string()])),
+          prices: v.optional(version),
+          tier: v.optional(count),
         }),
       ),
+      charged: v.optional(v.picklist(['nothing', 'most'])),
       flags: v.optional(v.array(v.picklist(['estimated', 'suspicious']))),
       reported: v.optional(v.record(v.string(), v.unknown())),
     }),
@@ -122,6 +128,7 @@ const sha256 = v.pipe(v.string('64 hex digits'), v.regex(/^[0-9a-f]{64}$/, '64 h
 const records: Readonly<Record<string, v.GenericSchema>> = {
   index: v.strictObject({ ids: v.array(recordId) }),
   account: v.looseObject({ id: recordId, name: text, createdAt: moment }),
+  prices: v.looseObject({}),
   hash: v.strictObject({ account: recordId, key: recordId }),
   key: v.looseObject({
     id: recordId,
@@ -135,7 +142,7 @@ const records: Readonly<Record<string, v.GenericSchema>> = {
   }),
 }
 const RECORD_KEY =
-  /^(?:index:(?:accounts|keys:[a-z0-9_-]{1,64})|(?:account|key):[a-z0-9_-]{1,64}|hash:[0-9a-f]{64})$/
+  /^(?:index:(?:accounts|prices|keys:[a-z0-9_-]{1,64})|prices:[0-9a-f]{16}|(?:account|key):[a-z0-9_-]{1,64}|hash:[0-9a-f]{64})$/
 
 /** Parses and checks a line. @param number counted from 1; line 1 has to be the header. @throws LineError */
 export function readLine(text: string, number: number): Line {
@@ -170,7 +177,10 @@ function readHeader({ kind, version, at }: { readonly [name: string]: unknown })
 function readRecord({ key, value }: RecordLine, number: number): void {
   const kind = RECORD_KEY.test(key) ? key.split(':', 1)[0]! : undefined
   if (kind === undefined) {
-    throw new LineError(number, 'key: expected the key of an account, key, hash or index record')
+    throw new LineError(
+      number,
+      'key: expected the key of an account, key, hash, prices or index record',
+    )
   }
   const record = check(records[kind]!, value, number, ['value']) as { readonly id?: string }
   if (record.id !== undefined && key !== `${kind}:${record.id}`) {

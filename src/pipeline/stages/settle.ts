@@ -1,7 +1,9 @@
 import { performance } from 'node:perf_hooks'
 import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
-import type { Outcome, Settled, Settlement } from '../../state/ledger/ledger.ts'
+import type { Outcome, Settled, Settlement, UsageRow } from '../../state/ledger/ledger.ts'
 import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
+import { tierOf } from '../../money/prices.ts'
+import { versionOf } from '../../money/versions.ts'
 import type { Call, Charge, Charged, Stage } from '../pipeline.ts'
 
 /** Charges exactly once: when the reply ends or, if it never ends, when the call does. */
@@ -20,8 +22,11 @@ export const settle: Stage = async function settle(call, next) {
  */
 async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
   const started = performance.now()
-  const bill = pays && call.held.billed ? priceOf(call) : NO_COST
-  const { state } = await book(call, settlementOf(call, outcome, bill))
+  const billed = pays && call.held.billed
+  const sum = billed ? priceUsage(call.meter) : NO_COST
+  const bill = boundedOf(call, sum)
+  const charged = billed ? (bill === sum ? undefined : 'most') : 'nothing'
+  const { state } = await book(call, settlementOf(call, outcome, bill, charged))
   const { metrics } = call.runtime
   metrics.settled(state, (performance.now() - started) / 1000)
   if (state !== 'deferred') call.bill = bill
@@ -29,10 +34,9 @@ async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<
 }
 
 /** The bill, at most `billing.mostPerCall`. */
-function priceOf(call: Call): Bill {
-  const { runtime, meter, deployment } = call
+function boundedOf(call: Call, bill: Bill): Bill {
+  const { runtime, deployment } = call
   const { mostPerCall } = runtime.config.billing
-  const bill = priceUsage(meter)
   if (bill.cost <= mostPerCall) return bill
   call.flags.add('suspicious')
   runtime.usageFindings.overpriced(call.id, deployment, bill.cost, mostPerCall)
@@ -45,7 +49,12 @@ function unsettled({ id, runtime }: Call, error: unknown): Charged {
   return { bill: NO_COST, state: 'deferred', waive: () => {} }
 }
 
-function settlementOf(call: Call, outcome: Outcome, { cost }: Bill): Settlement {
+function settlementOf(
+  call: Call,
+  outcome: Outcome,
+  { cost }: Bill,
+  charged: UsageRow['charged'],
+): Settlement {
   const { id: request, account, key, held, model, path, meter, entered, deployment } = call
   const { flags, reported } = call
   return {
@@ -60,7 +69,13 @@ function settlementOf(call: Call, outcome: Outcome, { cost }: Bill): Settlement 
       model: model.id,
       ...(deployment !== undefined && { deployment }),
       outcome,
-      lines: meter.map(({ source, usage }) => ({ source, usage })),
+      lines: meter.map(({ source, usage, prices }) => ({
+        source,
+        usage,
+        prices: versionOf(prices),
+        tier: tierOf(prices, usage.promptTokens ?? 0),
+      })),
+      ...(charged && { charged }),
       ...(flags.size > 0 && { flags: [...flags] }),
       ...(reported && { reported }),
     },
@@ -69,10 +84,12 @@ function settlementOf(call: Call, outcome: Outcome, { cost }: Bill): Settlement 
 
 /** The answer of the ledger; `deferred` when there is none in time. A fault of the ledger ends with this call. */
 async function book(call: Call, settlement: Settlement): Promise<Pick<Settled, 'state'>> {
-  const { ledger, log } = call.runtime
+  const { ledger, log, prices } = call.runtime
   const late = Promise.withResolvers<undefined>()
   const timeout = call.timeout(SETTLE_MS, () => late.resolve(undefined))
   try {
+    const kept = prices.keep(call.meter)
+    if (kept) await Promise.race([kept, late.promise])
     const settled = await Promise.race([ledger.settle(settlement), late.promise])
     if (settled) return settled
     log.error(`${call.id}: the ledger has not answered a charge in time; it may still be booked`)

@@ -200,7 +200,30 @@ async function verify(asked: Asked): Promise<Answer> {
     stored: usdJson(stored),
     recomputed: usdJson(recomputed),
   }))
-  return { body: { data: { ok: found.length === 0, discrepancies } } }
+  if (asked.query.get('prices') !== 'true') {
+    return { body: { data: { ok: found.length === 0, discrepancies } } }
+  }
+  const prices = await pricesChecked(asked)
+  const ok = found.length === 0 && prices.wrong.length === 0
+  return { body: { data: { ok, discrepancies, prices } } }
+}
+
+/** Every row priced again. `recomputed` is null where another tier would have applied. */
+async function pricesChecked(asked: Asked) {
+  const { accounts, ledger, prices } = asked.runtime
+  const account = await filterOf(asked)
+  const all = account === undefined ? await accounts.listAccounts() : [{ id: account }]
+  const ids = all.map(({ id }) => id)
+  const { wrong, ...counts } = await prices.check(ledger, ids)
+  return {
+    ...counts,
+    wrong: wrong.map(({ account: id, request, stored, recomputed }) => ({
+      account_id: id,
+      request_id: request,
+      stored: usdJson(stored),
+      recomputed: recomputed === undefined ? null : usdJson(recomputed),
+    })),
+  }
 }
 
 /** The page of the orphans that `?limit=` and `?after=<request id>` select. */

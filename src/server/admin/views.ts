@@ -76,7 +76,13 @@ export function rowView({ seq, kind, request, key, at, cost, usage, note }: Ledg
       model: usage.model,
       deployment: usage.deployment,
       outcome: usage.outcome,
-      lines: usage.lines.map(({ source, usage }) => ({ source, ...quantities(usage) })),
+      lines: usage.lines.map(({ source, usage, prices, tier }) => ({
+        source,
+        ...quantities(usage),
+        prices,
+        tier,
+      })),
+      charged: usage.charged,
     },
   }
 }

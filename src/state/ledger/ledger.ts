@@ -149,11 +149,23 @@ export interface UsageRow {
   readonly model: string
   readonly deployment?: string
   readonly outcome: Outcome
-  readonly lines: readonly { readonly source: string; readonly usage: Usage }[]
+  readonly lines: readonly UsageRowLine[]
+  /** Why the cost is not that of the lines: nothing was charged, or the most that one call may cost. */
+  readonly charged?: 'nothing' | 'most'
   /** What an operator should look at; see {@link UsageFlag}. */
   readonly flags?: readonly UsageFlag[]
   /** What a vendor reported, where it was out of bounds: figures by deployment. */
   readonly reported?: Readonly<Record<string, unknown>>
+}
+
+/** Quantities of one source, and the prices by which they were charged. */
+export interface UsageRowLine {
+  readonly source: string
+  readonly usage: Usage
+  /** Version of the prices (`src/state/prices.ts`); absent in rows of earlier releases. */
+  readonly prices?: string
+  /** Tokens of the prompt from which the prices applied; 0 for those of the list. */
+  readonly tier?: number
 }
 
 /** `estimated`: a vendor's count was missing or unusable; `suspicious`: a count was above what is plausible. */

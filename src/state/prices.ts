@@ -1,0 +1,137 @@
+/** The prices by which calls were charged, as records: rows of the ledger name them by their version. */
+import { priceUsage, type Pico, type UsageLine } from '../money/money.ts'
+import { compilePrices, tierOf, type Prices, type Pricing } from '../money/prices.ts'
+import { pricingOf, versionOf } from '../money/versions.ts'
+import type { Ledger, LedgerRow, Log } from './ledger/ledger.ts'
+import type { Records } from './records.ts'
+
+/** Index of all versions. */
+export const PRICE_INDEX = 'prices'
+
+/** The key of the record with the prices of a version. */
+export function priceKey(version: string): string {
+  return `prices:${version}`
+}
+
+/** Keeps the prices of charges. */
+export class PriceRecords {
+  readonly #records: Records
+  readonly #log: Log
+  readonly #kept = new Set<string>()
+  readonly #writing = new Map<string, Promise<void>>()
+
+  constructor(records: Records, log: Log) {
+    this.#records = records
+    this.#log = log
+  }
+
+  /**
+   * Stores prices before the first charge by them. Nothing is to be awaited for prices that are stored already. Never rejects:
+   * a charge does not wait for a store that is away, and the next one by these prices stores them.
+   */
+  keep(lines: readonly { readonly prices: Prices }[]): Promise<unknown> | undefined {
+    const missing = lines.filter(({ prices }) => !this.#kept.has(versionOf(prices)))
+    if (missing.length === 0) return undefined
+    return Promise.all(missing.map(({ prices }) => this.#write(prices)))
+  }
+
+  /** Prices every row of these accounts again, from its quantities and the stored prices of its version. */
+  check(ledger: Pick<Ledger, 'usage'>, accounts: readonly string[]): Promise<PriceCheck> {
+    return checkPrices(ledger, this.#records, accounts)
+  }
+
+  #write(prices: Prices): Promise<void> {
+    const version = versionOf(prices)
+    let writing = this.#writing.get(version)
+    if (writing === undefined) {
+      writing = this.#store(version, pricingOf(prices)).finally(() => this.#writing.delete(version))
+      this.#writing.set(version, writing)
+    }
+    return writing
+  }
+
+  async #store(version: string, pricing: Pricing): Promise<void> {
+    try {
+      await this.#records.create(priceKey(version), pricing)
+      await this.#records.add(PRICE_INDEX, version)
+      this.#kept.add(version)
+    } catch (error) {
+      this.#log.warn(
+        `the prices ${version} could not be stored; the next charge by them tries again`,
+        error,
+      )
+    }
+  }
+}
+
+/** A row whose cost is not that of its quantities at its prices. */
+interface WrongCost {
+  readonly account: string
+  readonly request: string
+  readonly stored: Pico
+  /** Undefined where another tier than that of the row applies. */
+  readonly recomputed: Pico | undefined
+}
+
+/** What became of pricing the rows of the ledger again. */
+interface PriceCheck {
+  /** Rows that were priced again. */
+  readonly checked: number
+  /** Rows without a version, of earlier releases, or whose prices are not stored. */
+  readonly unknown: number
+  readonly wrong: readonly WrongCost[]
+}
+
+async function checkPrices(
+  ledger: Pick<Ledger, 'usage'>,
+  records: Pick<Records, 'get'>,
+  accounts: readonly string[],
+): Promise<PriceCheck> {
+  const versions = new Map<string, Prices | undefined>()
+  const pricesOf = async (version: string) => {
+    if (!versions.has(version)) {
+      const pricing = await records.get<Pricing>(priceKey(version))
+      versions.set(version, pricing && compilePrices(pricing))
+    }
+    return versions.get(version)
+  }
+  let [checked, unknown] = [0, 0]
+  const wrong: WrongCost[] = []
+  for (const account of accounts) {
+    for await (const row of ledger.usage(account)) {
+      if (row.kind !== 'usage' || !row.usage) continue
+      const lines = await linesOf(row, pricesOf)
+      if (lines === undefined) {
+        unknown++
+        continue
+      }
+      checked++
+      const recomputed = lines === 'another tier' ? undefined : costOf(row, lines)
+      const { request, cost: stored } = row
+      if (stored !== recomputed) wrong.push({ account, request, stored, recomputed })
+    }
+  }
+  return { checked, unknown, wrong }
+}
+
+/** What a row with these lines costs. */
+function costOf({ cost, usage }: LedgerRow, lines: readonly UsageLine[]): Pico {
+  const { outcome, charged } = usage!
+  if (charged === 'nothing' || (outcome === 'failed' && cost === 0n)) return 0n
+  const sum = priceUsage(lines).cost
+  return charged === 'most' && cost < sum ? cost : sum
+}
+
+async function linesOf(
+  { usage }: LedgerRow,
+  pricesOf: (version: string) => Promise<Prices | undefined>,
+): Promise<UsageLine[] | 'another tier' | undefined> {
+  const lines: UsageLine[] = []
+  for (const { source, usage: quantities, prices: version, tier } of usage!.lines) {
+    const prices = version === undefined ? undefined : await pricesOf(version)
+    if (!prices) return undefined
+    if (tier !== tierOf(prices, quantities.promptTokens ?? 0)) return 'another tier'
+    lines.push({ source: source as UsageLine['source'], usage: quantities, prices })
+  }
+  return lines
+}
