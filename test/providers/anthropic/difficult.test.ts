@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import anthropic from '../../../providers/anthropic.ts'
 import { setUp } from '../_chat.ts'
+import { testAnyConversation } from '../_conversations.ts'
 import { describeDifficult, type ConversationName, type DifficultOptions } from '../_difficult.ts'
 import { messagesRequest } from './_wire.ts'
 
@@ -264,3 +265,12 @@ describeModel(
 )
 
 describeModel('claude-3-5-haiku-latest', REFUSED, SYSTEM_AS_USER)
+
+const options = (baseURL: string) => ({ apiKey: 'test', baseURL })
+testAnyConversation({ plugin: anthropic, options, model: 'claude-opus-5', schema: messagesRequest })
+testAnyConversation({
+  plugin: anthropic,
+  options,
+  model: 'claude-sonnet-4-5',
+  schema: messagesRequest,
+})

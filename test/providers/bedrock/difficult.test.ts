@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import bedrock from '../../../providers/bedrock.ts'
 import { setUp } from '../_chat.ts'
+import { testAnyConversation } from '../_conversations.ts'
 import { describeDifficult, type ConversationName, type DifficultOptions } from '../_difficult.ts'
 import { claudeRequest, converseRequest, novaRequest } from './_wire.ts'
 
@@ -237,3 +238,23 @@ describeModel(
   { schema: converseRequest, refused: { ...REFUSED, ...CHOOSING } },
   TOGETHER,
 )
+
+const options = (baseURL: string) => ({ region: 'eu-central-1', apiKey: 'test', baseURL })
+testAnyConversation({
+  plugin: bedrock,
+  options,
+  model: 'anthropic.claude-sonnet-4-5-20250929-v1:0',
+  schema: claudeRequest,
+})
+testAnyConversation({
+  plugin: bedrock,
+  options,
+  model: 'amazon.nova-pro-v1:0',
+  schema: novaRequest,
+})
+testAnyConversation({
+  plugin: bedrock,
+  options,
+  model: 'mistral.mixtral-8x7b-instruct-v0:1',
+  schema: converseRequest,
+})

@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import google from '../../../providers/google.ts'
 import { setUp } from '../_chat.ts'
+import { testAnyConversation } from '../_conversations.ts'
 import { describeDifficult, type ConversationName, type DifficultOptions } from '../_difficult.ts'
 import { generateRequest, olderRequest } from './_wire.ts'
 
@@ -220,3 +221,8 @@ describeModel(
     },
   },
 )
+
+const options = (baseURL: string) => ({ apiKey: 'test', baseURL })
+testAnyConversation({ plugin: google, options, model: 'gemini-3.5-flash', schema: generateRequest })
+testAnyConversation({ plugin: google, options, model: 'gemini-2.5-pro', schema: olderRequest })
+testAnyConversation({ plugin: google, options, model: 'gemma-3-27b-it', schema: olderRequest })
