@@ -2,19 +2,18 @@
  * One account in memory, as admission needs it: balance, spend, limits, leases and holds. Rows and receipts are not here:
  * the engine stores them, and keeps one book per account as a mirror of their sums.
  */
-import { type Pico, checkAmount, countedOn, formatPico, MAX_AMOUNT } from '../../money/money.ts'
+import { type Pico, checkAmount, countedOn, MAX_AMOUNT } from '../../money/money.ts'
 import {
   DAY_MS,
   KeyBook,
   RateLog,
   type Clock,
   type WindowSpend,
-  addSpend,
-  addTo,
-  spendName,
   windowEnd,
   windowOf,
 } from './clock.ts'
+import { checkHold, checkLimits } from './checks.ts'
+import { addRunning, spendName } from './sums.ts'
 import {
   LEASE_MS,
   type AccountBalance,
@@ -306,12 +305,7 @@ export class AccountBook {
   recomputeRunning(): Map<string, Pico> {
     const sums = new Map<string, Pico>()
     for (const { key, held } of this.#calls.values()) {
-      addTo(sums, `calls of key ${key.id}`, 1n)
-      if (!held) continue
-      addTo(sums, 'held', held.amount)
-      addTo(sums, 'ceilings', held.ceiling)
-      addTo(sums, `ceilings of key ${key.id}`, held.ceiling)
-      addSpend(sums, key.id, held.granted.day, held.amount, 'held, ')
+      addRunning(sums, key.id, held && { ...held, day: held.granted.day })
     }
     return sums
   }
@@ -428,25 +422,8 @@ export class AccountBook {
   }
 }
 
-/** @throws RangeError for amounts out of their bounds, and a ceiling below what is expected */
-export function checkHold({ expected, ceiling }: Pick<HoldRequest, 'expected' | 'ceiling'>): void {
-  checkAmount('a hold', expected, 0n)
-  checkAmount('the ceiling of a hold', ceiling, 0n)
-  if (ceiling >= expected) return
-  const amounts = `${formatPico(ceiling)} USD is below ${formatPico(expected)} USD`
-  throw new RangeError(`the ceiling of a hold has to be at least what is expected: ${amounts}`)
-}
-
 /** The smaller of the two amounts of an exposure. The share is a double, and so is its product. */
-export function exposed({ share, most }: Exposure, of: Pico): Pico {
+function exposed({ share, most }: Exposure, of: Pico): Pico {
   const part = BigInt(Math.floor(share * Number(of)))
   return part < most ? part : most
-}
-
-/** @throws RangeError for a rate or concurrency that is not a whole number of at least 1 */
-export function checkLimits({ rpm, concurrency }: KeyLimits): void {
-  for (const [name, value] of Object.entries({ rpm, concurrency })) {
-    if (Number.isSafeInteger(value) && value >= 1) continue
-    throw new RangeError(`${name} has to be a whole number of at least 1, not ${value}`)
-  }
 }

@@ -1,6 +1,6 @@
 /** Time, and the windows in which the ledger counts: admissions by the last minute; spend by lifetime, UTC day and UTC month. */
 import type { Pico } from '../../money/money.ts'
-import type { CapScope, Discrepancy, KeyLimits, RateStatus } from './ledger.ts'
+import type { CapScope, KeyLimits, RateStatus } from './ledger.ts'
 
 export const DAY_MS = 86_400_000
 
@@ -48,8 +48,6 @@ export function dayOf(moment: number): string {
   return new Date(moment).toISOString().slice(0, 10).replaceAll('-', '')
 }
 
-const SCOPES = ['lifetime', 'day', 'month'] as const
-
 /** @returns `lifetime`, the day itself, or its month `YYYYMM`. @param day UTC, `YYYYMMDD` */
 export function windowOf(scope: CapScope, day: string): string {
   if (scope === 'lifetime') return scope
@@ -65,39 +63,6 @@ export function windowEnd(
   if (scope === 'day') return { scope, resetsAt: now - (now % DAY_MS) + DAY_MS }
   const date = new Date(now)
   return { scope, resetsAt: Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1) }
-}
-
-/** The name of a key's spend in a window, as `verify` reports it. */
-export function spendName(key: string, window: string): string {
-  return `spend of key ${key}, ${window}`
-}
-
-/** Adds an amount to one of several sums, by its name. */
-export function addTo(sums: Map<string, Pico>, name: string, amount: Pico): void {
-  sums.set(name, (sums.get(name) ?? 0n) + amount)
-}
-
-/** Adds an amount to a key's three windows of a day. @param prefix of the sums' names, such as `held, ` */
-export function addSpend(
-  sums: Map<string, Pico>,
-  key: string,
-  day: string,
-  amount: Pico,
-  prefix = '',
-): void {
-  for (const scope of SCOPES) addTo(sums, prefix + spendName(key, windowOf(scope, day)), amount)
-}
-
-/** Stored sums of an account that differ from recomputed ones; an absent recomputed sum is 0. */
-export function compareSums(
-  account: string,
-  stored: Iterable<readonly [what: string, amount: Pico]>,
-  recomputed: ReadonlyMap<string, Pico>,
-): Discrepancy[] {
-  return [...stored].flatMap(([what, amount]) => {
-    const sum = recomputed.get(what) ?? 0n
-    return amount === sum ? [] : [{ account, what, stored: amount, recomputed: sum }]
-  })
 }
 
 const MINUTE_MS = 60_000

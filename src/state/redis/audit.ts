@@ -1,7 +1,7 @@
 /** Compares the book of an account in Redis with its rows. */
 import { countedOn, type Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
-import { addSpend, addTo, compareSums, spendName } from '../ledger/clock.ts'
+import { addCost, addRunning, compareSums, spendName } from '../ledger/sums.ts'
 import { totalsIn, type DatedRow, type Snapshot } from './rows.ts'
 
 /** Sums of a snapshot that differ from the sums of its rows and running calls. */
@@ -12,25 +12,14 @@ export async function discrepancies(
 ): Promise<Discrepancy[]> {
   const sums = new Map<string, Pico>()
   for await (const page of pages) {
-    for (const { row, day } of page) {
-      addTo(sums, 'balance', -row.cost)
-      if (row.kind === 'top-up') addTo(sums, 'paid in', -row.cost)
-      if (row.key && day) addSpend(sums, row.key, day, row.cost)
-    }
+    for (const { row, day } of page) addCost(sums, row.key, day, row.cost)
   }
-  for (const { key, day, cost } of totalsIn(folded)) {
-    addTo(sums, 'balance', -cost)
-    addSpend(sums, key, day, cost)
-  }
-  for (const member of leases) addTo(sums, `calls of key ${keyOf(member)}`, 1n)
-  for (const [member, hold] of Object.entries(holds)) {
-    const [amount = '', day = '', , , ceiling = 0] = hold.split('|')
+  for (const { key, day, cost } of totalsIn(folded)) addCost(sums, key, day, cost)
+  for (const member of leases) {
+    const [amount = '', day = '', , , ceiling = 0] = holds[member]?.split('|') ?? []
     // A call that was refused with `held` holds nothing.
-    if (!day) continue
-    addTo(sums, 'held', BigInt(amount))
-    addTo(sums, 'ceilings', BigInt(ceiling))
-    addTo(sums, `ceilings of key ${keyOf(member)}`, BigInt(ceiling))
-    addSpend(sums, keyOf(member), day, BigInt(amount), 'held, ')
+    const held = day ? { amount: BigInt(amount), ceiling: BigInt(ceiling), day } : undefined
+    addRunning(sums, keyOf(member), held)
   }
   sums.set('paid in', countedOn(sums.get('paid in') ?? 0n))
   return compareSums(account, storedIn(book), sums)

@@ -5,7 +5,7 @@
  */
 import { cannotBook, ConfigError } from '../../errors/errors.ts'
 import type { Records } from '../records.ts'
-import { checkHold, checkLimits } from '../ledger/book.ts'
+import { checkHold, checkLimits } from '../ledger/checks.ts'
 import { checkAmount } from '../../money/money.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {

@@ -1,7 +1,7 @@
 /** Adds up an account's rows, and compares the result with the stored sums. */
 import { countedOn, type Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
-import { addSpend, addTo, compareSums, spendName } from '../ledger/clock.ts'
+import { addCost, compareSums, spendName } from '../ledger/sums.ts'
 import type { SpendColumns, Sql, TotalColumns } from './sql.ts'
 
 /** Result of an audit. */
@@ -38,7 +38,7 @@ export class Audit {
     for (const { key, day, billions, rest, count, seq } of groups) {
       rows += count
       if (seq > this.#seq) this.#seq = seq
-      this.#add(key, day, billions * BILLION + rest)
+      addCost(this.#sums, key, day, billions * BILLION + rest)
     }
     return rows < STEP_ROWS
   }
@@ -48,7 +48,7 @@ export class Audit {
     const account = this.#account
     for (const row of this.#queries.totalsOf.iterate(account)) {
       const { key, day, cost } = row as unknown as TotalColumns
-      this.#add(key, day, cost)
+      addCost(this.#sums, key, day, cost)
     }
     const stored = new Map<string, Pico>()
     const sums = this.#queries.sumsOf.get(account) as AccountSums | undefined
@@ -65,12 +65,6 @@ export class Audit {
       discrepancies: compareSums(account, stored, this.#sums),
       sums: new Map([...this.#sums].filter(([what]) => !isBefore(what, from))),
     }
-  }
-
-  #add(key: string | null, day: string | null, cost: Pico): void {
-    addTo(this.#sums, 'balance', -cost)
-    if (key === null) addTo(this.#sums, 'paid in', -cost)
-    else if (day !== null) addSpend(this.#sums, key, day, cost)
   }
 }
 

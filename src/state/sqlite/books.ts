@@ -1,8 +1,9 @@
 /** The account books of one process: the mirror of its file, with which admission decides. */
 import type { Pico } from '../../money/money.ts'
 import { AccountBook } from '../ledger/book.ts'
-import { addSpend, addTo, compareSums, type Clock } from '../ledger/clock.ts'
+import type { Clock } from '../ledger/clock.ts'
 import type { Discrepancy, KeyLimits, LedgerItem } from '../ledger/ledger.ts'
+import { addCost, compareSums } from '../ledger/sums.ts'
 import { isBefore } from './audit.ts'
 import type { Snapshot } from './store.ts'
 import type { UnwrittenCharges } from './unwritten.ts'
@@ -102,8 +103,7 @@ export class AccountBooks {
     if (!book) return []
     for (const { charge, moved } of unwritten) {
       if (charge.account !== account || moved === 0n) continue
-      addTo(sums, 'balance', -moved)
-      addSpend(sums, charge.key, charge.day, moved)
+      addCost(sums, charge.key, charge.day, moved)
     }
     const settled = [...book.settled()].filter(([what]) => !isBefore(what, from))
     const found = [

@@ -276,13 +276,8 @@ export class SqliteLedger implements Ledger {
     this.#books.noteStored(limits)
   }
 
-  async *usage(account: string, before = Infinity): AsyncGenerator<LedgerRow> {
-    for (let last = before; ;) {
-      const rows = await this.#client.read('rows', account, last, PAGE_ROWS)
-      yield* rows.map(toLedgerRow)
-      if (rows.length < PAGE_ROWS) return
-      last = rows.at(-1)!.seq
-    }
+  usage(account: string, before = Infinity): AsyncGenerator<LedgerRow> {
+    return paged((last) => this.#client.read('rows', account, last, PAGE_ROWS), before)
   }
 
   /** Adds up the rows, and compares with the sums in the file and in memory. */
@@ -300,13 +295,8 @@ export class SqliteLedger implements Ledger {
     return found
   }
 
-  async *orphans(account?: string): AsyncGenerator<Orphan> {
-    for (let last = Infinity; ;) {
-      const rows = await this.#client.read('orphans', account ?? null, last, PAGE_ROWS)
-      yield* rows.map(toLedgerRow)
-      if (rows.length < PAGE_ROWS) return
-      last = rows.at(-1)!.seq
-    }
+  orphans(account?: string): AsyncGenerator<Orphan> {
+    return paged((last) => this.#client.read('orphans', account ?? null, last, PAGE_ROWS))
   }
 
   /** As of one moment. Rows written meanwhile stay in the write-ahead log until the export has ended. */
@@ -409,6 +399,15 @@ function valueOf<Name extends WriteName>(result: CommandResult<Name>) {
   return result.value
 }
 
-function toLedgerRow<Row extends StoredRow>({ body, ...row }: Row) {
-  return { ...row, ...readBody(row.kind, body) }
+/** Rows in pages, newest first. @param read takes the `seq` before which a page begins */
+async function* paged<Row extends StoredRow>(
+  read: (before: number) => Promise<readonly Row[]>,
+  before = Infinity,
+) {
+  for (let last = before; ;) {
+    const rows = await read(last)
+    for (const { body, ...row } of rows) yield { ...row, ...readBody(row.kind, body) }
+    if (rows.length < PAGE_ROWS) return
+    last = rows.at(-1)!.seq
+  }
 }

@@ -1,0 +1,65 @@
+/** Sums of an account by name, as `verify` compares them: those that are stored with those of its rows and running calls. */
+import type { Pico } from '../../money/money.ts'
+import { windowOf } from './clock.ts'
+import type { Discrepancy } from './ledger.ts'
+
+const SCOPES = ['lifetime', 'day', 'month'] as const
+
+/** The name of a key's spend in a window. */
+export function spendName(key: string, window: string): string {
+  return `spend of key ${key}, ${window}`
+}
+
+/** Adds an amount to one of several sums, by its name. */
+export function addTo(sums: Map<string, Pico>, name: string, amount: Pico): void {
+  sums.set(name, (sums.get(name) ?? 0n) + amount)
+}
+
+/** Adds a cost. @param key absent for a top-up. @param day that was charged, if one was */
+export function addCost(
+  sums: Map<string, Pico>,
+  key: string | null | undefined,
+  day: string | null | undefined,
+  cost: Pico,
+): void {
+  addTo(sums, 'balance', -cost)
+  if (!key) addTo(sums, 'paid in', -cost)
+  else if (day) addSpend(sums, key, day, cost)
+}
+
+/** Adds a running call. @param held its money, if it holds any */
+export function addRunning(
+  sums: Map<string, Pico>,
+  key: string,
+  held?: { readonly amount: Pico; readonly ceiling: Pico; readonly day: string },
+): void {
+  addTo(sums, `calls of key ${key}`, 1n)
+  if (!held) return
+  addTo(sums, 'held', held.amount)
+  addTo(sums, 'ceilings', held.ceiling)
+  addTo(sums, `ceilings of key ${key}`, held.ceiling)
+  addSpend(sums, key, held.day, held.amount, 'held, ')
+}
+
+/** Stored sums of an account that differ from recomputed ones; an absent recomputed sum is 0. */
+export function compareSums(
+  account: string,
+  stored: Iterable<readonly [what: string, amount: Pico]>,
+  recomputed: ReadonlyMap<string, Pico>,
+): Discrepancy[] {
+  return [...stored].flatMap(([what, amount]) => {
+    const sum = recomputed.get(what) ?? 0n
+    return amount === sum ? [] : [{ account, what, stored: amount, recomputed: sum }]
+  })
+}
+
+/** Adds an amount to a key's three windows of a day. @param prefix of the sums' names */
+function addSpend(
+  sums: Map<string, Pico>,
+  key: string,
+  day: string,
+  amount: Pico,
+  prefix = '',
+): void {
+  for (const scope of SCOPES) addTo(sums, prefix + spendName(key, windowOf(scope, day)), amount)
+}
