@@ -230,6 +230,24 @@ const FAILURES: Readonly<Record<FailureClass, FailureRow>> = {
   timeout: server(504, 'upstream_timeout'),
 }
 
+/** What a client is told of a failure without the vendor's words. */
+const SENTENCES: Readonly<Record<FailureClass, string>> = {
+  bad_request: 'The model provider refused the request.',
+  context_length: 'The messages are too long for the context window of this model.',
+  content_blocked: 'The content filter of the model provider blocked this request.',
+  payload_too_large: 'The request is too large for the model provider.',
+  not_found: 'The model provider does not have this model at the moment.',
+  upstream_auth: 'The model provider did not accept the credentials of the gateway.',
+  upstream_balance: 'The model provider does not serve the gateway at the moment.',
+  upstream_rate: 'The model provider is limiting requests at the moment.',
+  overloaded: 'The model provider is overloaded at the moment.',
+  upstream_error: 'The model provider failed to answer.',
+  timeout: 'The model provider did not answer in time.',
+}
+
+/** Clients that read these words leave the reasoning out and ask again. */
+const REASONING_REFUSED = /invalid\W+signature\W+in\W+thinking\W+block/i
+
 /** All classes of failures. */
 export const FAILURE_CLASSES = Object.keys(FAILURES) as readonly FailureClass[]
 
@@ -292,6 +310,14 @@ export class UpstreamFailure extends GatewayError {
     }
     const same = message === this.message && options.code === code && options.param === param
     return same ? this : new UpstreamFailure(this.failure, message, options)
+  }
+
+  /** The same failure in the gateway's own words: vendors quote what they were sent. */
+  withOwnWords(): UpstreamFailure {
+    const message = REASONING_REFUSED.test(this.message)
+      ? 'The model provider has found an invalid signature in thinking block.'
+      : SENTENCES[this.failure]
+    return new UpstreamFailure(this.failure, message, this.#options)
   }
 
   /** Whether a value is an UpstreamFailure; by brand, as {@link GatewayError.is}. */

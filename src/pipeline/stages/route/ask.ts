@@ -62,12 +62,17 @@ export function requestOf(
 }
 
 /** An error as the client gets it. @param provider the instance that was asked */
-export function failureOf({ aborted, endpoint, runtime }: Call, provider: string, error: unknown) {
+export function failureOf(call: Call, provider: string, error: unknown) {
+  const { id, aborted, endpoint, runtime, decision, policy } = call
   if (aborted) return aborted
   // The attempt was given up: no plugin is at fault.
   if (error instanceof ClientDisconnected) return error
   if (UpstreamFailure.is(error)) {
-    return error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
+    const failure = error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
+    if (!decision && !policy?.systemPrompt) return failure
+    // A vendor quotes what it was sent: the policy's text, or what a guard keeps from the client.
+    runtime.log.info(`${id}: ${provider}: ${failure.message}`)
+    return failure.withOwnWords()
   }
   if (GatewayError.is(error)) return error
   // Names the plugin whose error was none that it owes.

@@ -416,3 +416,32 @@ describe('an answer', () => {
     expect(answer.headers['x-service-guard']).toContain('monitored')
   })
 })
+
+describe('an error of the vendor', () => {
+  const refused = (message: string) =>
+    json({ type: 'error', error: { type: 'invalid_request_error', message } }, 400)
+
+  it('keeps its words, because clients repair their requests by them', async () => {
+    upstream.answer(refused('Unexpected value(s) `x` for the `anthropic-beta` header.'))
+    const { status, json: body } = await post({})
+    expect(status).toBe(400)
+    expect(body.error.message).toContain('Unexpected value(s) `x`')
+  })
+
+  it('is told in the gateway’s words to a key with a policy: vendors quote what they were sent', async () => {
+    const policies = [{ systemPrompt: 'Be kind.' }, { bannedPatterns: ['swordfish'] }]
+    for (const policy of policies) {
+      const { secret: key } = await gateway.newKey({ policy: { version: 1, ...policy } })
+      upstream.answer(refused('Your prompt "Be kind. Be brief." is odd.'))
+      const quoted = await post({}, { key })
+      expect([quoted.status, quoted.json.error.message]).toEqual([
+        400,
+        'The model provider refused the request.',
+      ])
+      upstream.answer(refused('messages.1.content.0: Invalid `signature` in `thinking` block'))
+      const signed = await post({}, { key })
+      expect(signed.json.error.message).toContain('invalid signature in thinking block')
+    }
+    expect(gateway.logged.some((line) => line.includes('Be kind. Be brief.'))).toBe(true)
+  })
+})
