@@ -62,6 +62,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
     tools: undefined,
     functions: undefined,
     prediction: undefined,
+    labels: undefined,
   }),
   addresses,
 

@@ -21,6 +21,7 @@ const NO_TEXT = new Set([
   'model',
   'messages',
   'plugins',
+  'web_search_tool',
   'policy',
   'stream',
   'stream_options',
@@ -95,6 +96,9 @@ export function chatTexts(input: ChatRequest, refusals: readonly string[]): Inpu
   input.plugins?.forEach(({ id, enabled, search_prompt }, index) => {
     if (id !== 'web' || enabled === false || !search_prompt) return
     items.push(itemOf(`plugins[${index}].search_prompt`, 'search', search_prompt, true))
+  })
+  input.labels?.().forEach((text, index) => {
+    items.push(itemOf(`body#${index}`, 'annotation', text, false))
   })
   if (firstCurrent === 0) return { items, refusedTurns: NO_TURNS }
   const shown = new Set(refusals.map((text) => text.trim()))

@@ -33,6 +33,8 @@ export interface ChatRequest {
   readonly prompt_cache_key?: string
   readonly plugins?: readonly Plugin[]
   readonly web_search_tool?: WebSearchTool
+  /** Texts of the body that are not among these members; they go to vendors that speak the client's own form. */
+  readonly labels?: () => readonly string[]
   readonly policy?: Policy
   readonly [member: string]: unknown
 }
@@ -86,6 +88,7 @@ const KEPT_BACK = new Set([
   'policy',
   'plugins',
   'web_search_tool',
+  'labels',
   'provider',
   'models',
   'route',

@@ -6,7 +6,7 @@ import { BILLING_NOTE } from './conversation.ts'
 import { mayKeep, notOffered } from './vendor.ts'
 
 /** The gateway's own members, those with another price, and those of tools that the vendor would run. */
-const REMOVED = [
+export const REMOVED: readonly string[] = [
   'policy',
   'session_id',
   'plugins',

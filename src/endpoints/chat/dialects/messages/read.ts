@@ -5,9 +5,11 @@ import type { Incoming } from '../../../../pipeline/http.ts'
 import type { RawJson } from '../../../../stream/raw-json.ts'
 import type { DialectRequest } from '../../endpoint.ts'
 import type { ChatRequest } from '../../request.ts'
+import { labelsIn } from '../shared/labels.ts'
 import { endsWithQuestion, toConversation } from './conversation.ts'
 import { findProblem, KNOWN_MEMBERS } from './fields.ts'
 import { isOwn, nativeHeaders, notOffered, WEB_SEARCH } from './vendor.ts'
+import { WORDS } from './words.ts'
 
 /** What the writer has to know of a request. */
 export interface AnswerOptions {
@@ -35,7 +37,7 @@ export function readMessagesRequest(
   const { messages, ignored } = toConversation(given, body.text!)
   const tools: readonly any[] = given.tools ?? []
   const unknown = Object.keys(given).filter((name) => !KNOWN_MEMBERS.has(name))
-  const input = {
+  const input: ChatRequest = {
     model: given.model,
     messages,
     ...plainMembers(given),
@@ -46,7 +48,7 @@ export function readMessagesRequest(
     ...(!counting && { max_completion_tokens: given.max_tokens }),
   }
   return {
-    input,
+    input: { ...input, labels: () => labelsIn(given, input, WORDS) },
     ignored: [...unknown, ...ignored, ...foreignTools(tools)],
     answerOptions: answerOptions(given),
     nativeHeaders: nativeHeaders(header),
