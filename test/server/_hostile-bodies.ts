@@ -1,4 +1,5 @@
 /** Bodies that are cheap to send and dear to parse, and ordinary bodies that are as large. */
+import { randomBytes } from 'node:crypto'
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:zlib'
 
 /** Every content coding of bodies, and none. */
@@ -30,4 +31,48 @@ export function hostileBodies(bytes: number): Readonly<Record<string, Buffer>> {
     digits: filled(bytes, '"x":', '1', ' }'),
     name: filled(bytes, '"', 'n', '":0}'),
   }
+}
+
+const MIB = 1024 * 1024
+
+/** Large bodies that clients send. @param model whom all of them ask */
+export function ordinaryBodies(model = 'm'): Readonly<Record<string, Buffer>> {
+  const image = (bytes: number) => ({
+    type: 'image_url',
+    image_url: { url: `data:image/png;base64,${randomBytes(bytes).toString('base64')}` },
+  })
+  const asking = (content: unknown) => ({ model, messages: [{ role: 'user', content }] })
+  const members = Object.fromEntries(
+    Array.from({ length: 200 }, (_, i) => [`member_${i}`, { type: 'string' }]),
+  )
+  const tool = (i: number) => ({
+    type: 'function',
+    function: { name: `tool_${i}`, parameters: { type: 'object', properties: members } },
+  })
+  let schema: object = { type: 'string' }
+  for (let level = 0; level < 40; level++) {
+    schema = { type: 'object', properties: { next: schema }, required: ['next'] }
+  }
+  const bodies = {
+    'one image of 37 MiB': asking([image(37 * MIB)]),
+    '500 images of 75 KB': asking(Array.from({ length: 500 }, () => image(75_000))),
+    'messages and tools': {
+      model,
+      messages: Array.from({ length: 2000 }, (_, i) => ({ role: 'user', content: `turn ${i}` })),
+      tools: Array.from({ length: 128 }, (_, i) => tool(i)),
+    },
+    tokens: {
+      ...asking('hi'),
+      input: Array.from({ length: 300_000 }, (_, i) => (i * 7919) % 100_000),
+    },
+    'a deep schema': {
+      ...asking('hi'),
+      response_format: { type: 'json_schema', json_schema: { name: 'deep', schema } },
+    },
+  }
+  const texts = Object.entries(bodies).map(([name, body]) => [
+    name,
+    Buffer.from(JSON.stringify(body)),
+  ])
+  return Object.fromEntries(texts)
 }

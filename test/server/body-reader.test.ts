@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, request as httpRequest, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,7 +9,7 @@ import type { InvalidRequest } from '../../src/errors/errors.ts'
 import { NodeIncoming } from '../../src/server/node-http.ts'
 import { readBody } from '../../src/server/body-reader.ts'
 import { JsonScan } from '../../src/stream/raw-json.ts'
-import { CODINGS, hostileBodies } from './_hostile-bodies.ts'
+import { CODINGS, hostileBodies, ordinaryBodies } from './_hostile-bodies.ts'
 
 const MIB = 1024 * 1024
 const { limits } = v.parse(configSchema, { providers: {}, models: {} }).server
@@ -163,39 +162,3 @@ it('a body that comes byte by byte takes no more memory than its bytes', async (
   expect(Buffer.concat(await response.toArray())).toEqual(body)
   own.close()
 })
-
-/** Large bodies that clients send. */
-function ordinaryBodies(): Readonly<Record<string, Buffer>> {
-  const image = (bytes: number) => ({
-    type: 'image_url',
-    image_url: { url: `data:image/png;base64,${randomBytes(bytes).toString('base64')}` },
-  })
-  const asking = (content: unknown) => ({ model: 'm', messages: [{ role: 'user', content }] })
-  const members = Object.fromEntries(
-    Array.from({ length: 200 }, (_, i) => [`member_${i}`, { type: 'string' }]),
-  )
-  const tool = (i: number) => ({
-    type: 'function',
-    function: { name: `tool_${i}`, parameters: { type: 'object', properties: members } },
-  })
-  let schema: object = { type: 'string' }
-  for (let level = 0; level < 40; level++) {
-    schema = { type: 'object', properties: { next: schema }, required: ['next'] }
-  }
-  const bodies = {
-    'one image of 37 MiB': asking([image(37 * MIB)]),
-    '500 images of 75 KB': asking(Array.from({ length: 500 }, () => image(75_000))),
-    'messages and tools': {
-      model: 'm',
-      messages: Array.from({ length: 2000 }, (_, i) => ({ role: 'user', content: `turn ${i}` })),
-      tools: Array.from({ length: 128 }, (_, i) => tool(i)),
-    },
-    tokens: { model: 'm', input: Array.from({ length: 300_000 }, (_, i) => (i * 7919) % 100_000) },
-    'a deep schema': { ...asking('hi'), response_format: { type: 'json_schema', schema } },
-  }
-  const texts = Object.entries(bodies).map(([name, body]) => [
-    name,
-    Buffer.from(JSON.stringify(body)),
-  ])
-  return Object.fromEntries(texts)
-}

@@ -1,7 +1,7 @@
 /**
  * `node test/torture/bodies.ts`: what bodies that are cheap to send and dear to parse cost a gateway, and how long its other
  * clients wait meanwhile. Thirty requests at once on one key, for each kind of body and coding; beside them a probe asks for
- * `/livez`, there and at an idle gateway on the same machine. Options: `--mib <n>`, the decoded size of a body (8).
+ * `/livez`, there and at an idle gateway on the same machine. Large bodies that clients do send pass, in every coding. Options: `--mib <n>`, the decoded size of a body (8).
  */
 import { Console } from 'node:console'
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import { request } from 'node:http'
 import { parseArgs } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import { forkGateway, type ForkedGateway } from '../_forked.ts'
-import { CODINGS, hostileBodies } from '../server/_hostile-bodies.ts'
+import { CODINGS, hostileBodies, ordinaryBodies } from '../server/_hostile-bodies.ts'
 
 const AT_ONCE = 30
 const BODIES = ['brackets', 'members', 'objects', 'strings']
@@ -26,6 +26,7 @@ const CONFIG = {
   models: {
     'mock/echo': {
       pricing: { prompt: '0.000001', completion: '0.000001' },
+      capabilities: ['VISION', 'TOOLS', 'STRUCTURED_OUTPUTS'],
       deployments: [{ provider: 'mock', model: 'echo' }],
     },
   },
@@ -131,6 +132,15 @@ const table: Attack[] = []
 for (const name of BODIES) {
   for (const coding of Object.keys(CODINGS)) table.push(await attack(attacked, name, coding))
 }
+let passed = 0
+for (const [name, body] of Object.entries(ordinaryBodies('mock/echo'))) {
+  for (const [coding, encode] of Object.entries(CODINGS)) {
+    const status = await post(attacked, coding, encode(body))
+    if (status === 200) passed++
+    else fail(`${name} in ${coding}: ${status}`)
+  }
+}
+process.stdout.write(`${passed} large ordinary bodies answered with 200\n`)
 new Console(process.stdout).table(table.map(({ row }) => row))
 await Promise.all([probe.close(), idle.close()])
 const longest = Math.max(...table.map(({ longestTurnMs }) => longestTurnMs))
