@@ -65,7 +65,7 @@ export function bodies(): fc.Arbitrary<Record<string, any>> {
       { ...history, content, function_call: called },
     ),
     record({ role: fc.constant('assistant'), function_call: called }, { refusal: text }),
-    record({ role: fc.constant('tool'), tool_call_id: text, content }),
+    record({ role: fc.constant('tool'), tool_call_id: text, content }, { is_error: bool }),
     record({ role: fc.constant('function'), name: text, content }),
   )
   const definition = { name }

@@ -99,6 +99,7 @@ const message = v.variant('role', [
     content,
     tool_call_id: v.string(),
     name: maybe(v.string()),
+    is_error: maybe(v.boolean()),
   }),
   v.looseObject({ role: v.literal('function'), content, name: v.string() }),
 ])

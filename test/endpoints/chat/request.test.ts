@@ -544,6 +544,11 @@ describe('what is refused', () => {
     [{ role: 'tool', content: 'x' }, 'missing_required_parameter', 'tool_call_id'],
     [{ role: 'tool', content: 'x', tool_call_id: null }, 'invalid_type', 'tool_call_id'],
     [{ role: 'tool', tool_call_id: 'c' }, 'missing_required_parameter', 'content'],
+    [
+      { role: 'tool', tool_call_id: 'c', content: 'x', is_error: 'yes' },
+      'invalid_type',
+      'is_error',
+    ],
     [{ role: 'function', content: 'x' }, 'missing_required_parameter', 'name'],
   ])('message %j', (message, code, path) => {
     const body = withBody({ messages: [...MESSAGES, message] })

@@ -120,7 +120,10 @@ const message = variant('role', {
   developer: contentMessage,
   user: contentMessage,
   assistant,
-  tool: object({ content, name: text, tool_call_id: text }, ['tool_call_id', 'content']),
+  tool: object({ content, name: text, tool_call_id: text, is_error: boolean }, [
+    'tool_call_id',
+    'content',
+  ]),
   function: object({ content, name: text }, ['name', 'content']),
 })
 
