@@ -241,7 +241,10 @@ describe('an import', () => {
       [changed(at('orphan'), { cost: '1' }), /cost: expected "0"/],
       [changed(at('total'), { rows: 0 }), /rows: expected a whole number of at least 1/],
       [inside(at('limits'), 'limits', { rpm: 0 }), /limits\.rpm: expected a whole number of at/],
-      [changed(1, { key: 'index:other' }), /key: expected the key of an account, key, hash, prices or/],
+      [
+        changed(1, { key: 'index:other' }),
+        /key: expected the key of an account, key, hash, prices or/,
+      ],
       [changed(1, { key: 'pin:acct' }), /key: expected the key of an account/],
       [inside(1, 'value', { ids: ['a/b'] }), /value\.ids\.0: expected 1 to 64 lower-case/],
       [changed(2, { key: 'account:other' }), /value\.id: expected the id that is in the key/],
