@@ -105,6 +105,15 @@ const TURNS: Partial<Record<ConversationName, readonly unknown[]>> = {
     assistant(weather('call_1_2')),
     user(result('call_1_2', 'Sun.')),
   ],
+  'reasoning of several vendors': [
+    user(text('One.')),
+    assistant({ type: 'thinking', thinking: 'Claude.', signature: 'c2ln' }, text('Two.')),
+    user(text('Three.')),
+    assistant(text('Four.')),
+    user(text('Five.')),
+    assistant(text('Six.')),
+    user(text('Seven?')),
+  ],
   'call of a custom tool': [
     user(text('Patch it.')),
     assistant({

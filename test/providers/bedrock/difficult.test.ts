@@ -175,6 +175,20 @@ describeModel(
       toolConfig: { toolChoice: { any: {} } },
     },
     'four stops, some blank': { inferenceConfig: { stopSequences: ['END', 'STOP'] } },
+    'reasoning of several vendors': {
+      messages: [
+        user(text('One.')),
+        assistant(
+          { reasoningContent: { reasoningText: { text: 'Claude.', signature: 'c2ln' } } },
+          text('Two.'),
+        ),
+        user(text('Three.')),
+        assistant(text('Four.')),
+        user(text('Five.')),
+        assistant(text('Six.')),
+        user(text('Seven?')),
+      ],
+    },
     'answer under a loose schema with a map': {
       toolConfig: {
         tools: [

@@ -84,6 +84,17 @@ const COMMON: Members = {
   'failed result': {
     contents: [user(text('Weather?')), model(weather), user(result('weather', 'No network.'))],
   },
+  'reasoning of several vendors': {
+    contents: [
+      user(text('One.')),
+      model(text('Two.')),
+      user(text('Three.')),
+      model({ text: 'Four.', thoughtSignature: 'Z2Vt' }),
+      user(text('Five.')),
+      model(text('Six.')),
+      user(text('Seven?')),
+    ],
+  },
   'earlier functions': {
     contents: [
       user(text('Weather?')),
