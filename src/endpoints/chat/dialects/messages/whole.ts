@@ -16,7 +16,6 @@ export class MessageBuilder {
         break
       case 'content_block_start':
         this.#block = { ...event.content_block }
-        if (this.#block.type === 'text') this.#block.citations ??= null
         this.#input = ''
         break
       case 'content_block_delta':
@@ -53,6 +52,7 @@ export class MessageBuilder {
       case 'signature_delta':
         block.signature = delta.signature
         break
+      // Absent without a citation: a client that validates answers takes no null here.
       case 'citations_delta':
         block.citations = [...(block.citations ?? []), delta.citation]
         break
