@@ -39,6 +39,8 @@ export interface Model {
   /** `<vendor>/<model>` */
   readonly id: string
   readonly vendor: string
+  /** What metrics call it: its id, or the wildcard that covers a name which no list has. */
+  readonly label: string
   /** Other names that clients may ask for. */
   readonly aliases: readonly string[]
   readonly modality: Modality
@@ -166,7 +168,12 @@ export class Catalog {
     let model = this.#covered.get(name)
     if (model) return model
     const entry = coveredBy(id, wildcards[id]!, name)
-    if (entry) this.#covered.set(name, (model = toModel(name, entry)))
+    if (!entry) return undefined
+    model = { ...toModel(name, entry), label: id }
+    // Clients choose the names: health and metrics are kept by wildcard, so that they do not grow with them.
+    const deployments = model.deployments.map((one) => ({ ...one, id: `${one.provider}/*` }))
+    model = { ...model, deployments }
+    this.#covered.set(name, model)
     return model
   }
 }
@@ -177,6 +184,7 @@ function toModel(id: string, entry: ModelEntry): Model {
   const capabilities = entry.capabilities && new Set(entry.capabilities)
   const listed = {
     id,
+    label: id,
     vendor: id.slice(0, id.indexOf('/')),
     aliases: entry.aliases,
     modality: modalityOf(entry),

@@ -144,7 +144,8 @@ describe('all models of a vendor', () => {
     expect(catalog.find('acme/new/model:8b@1+x')).toMatchObject({
       id: 'acme/new/model:8b@1+x',
       freeTier: true,
-      deployments: [{ id: 'acme/new/model:8b@1+x', provider: 'acme', model: 'new/model:8b@1+x' }],
+      label: 'acme/*',
+      deployments: [{ id: 'acme/*', provider: 'acme', model: 'new/model:8b@1+x' }],
     })
     const refused = ['acme/', 'acme/../x', 'acme/a..b', 'acme/ x', `acme/${'x'.repeat(129)}`, 'b/x']
     for (const name of refused) expect(catalog.find(name), name).toBeUndefined()

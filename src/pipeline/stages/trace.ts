@@ -58,7 +58,7 @@ function record(call: Call): void {
   const outcome = call.outcome ?? 'failed'
   runtime.metrics.requestEnded({
     endpoint: path,
-    model: model?.id,
+    model: model?.label,
     outcome,
     code: call.errorCode,
     seconds: ms / 1000,
