@@ -75,15 +75,18 @@ export function withOrderedCalls(
   return next.every((message, i) => message === messages[i]) ? messages : next
 }
 
+const BRIDGE = { role: 'assistant', content: RESULTS_ARE_IN } as const
+
 /** The conversation with an answer between results and the next message, for models that require it. */
-export function withBridges(messages: readonly ChatMessage[]): readonly ChatMessage[] {
-  const isGap = ({ role }: ChatMessage, i: number) => {
+export function withBridges<Message extends { readonly role?: string }>(
+  messages: readonly Message[],
+): readonly (Message | typeof BRIDGE)[] {
+  const isGap = ({ role }: Message, i: number) => {
     const next = messages[i + 1]?.role
     return role === 'tool' && next !== undefined && next !== 'tool' && next !== 'assistant'
   }
   if (!messages.some(isGap)) return messages
-  const bridge: ChatMessage = { role: 'assistant', content: RESULTS_ARE_IN }
-  return messages.flatMap((message, i) => (isGap(message, i) ? [message, bridge] : [message]))
+  return messages.flatMap((message, i) => (isGap(message, i) ? [message, BRIDGE] : [message]))
 }
 
 function hasCalls({ role, tool_calls, function_call }: ChatMessage): boolean {

@@ -1,6 +1,7 @@
 /** Conversations for Mistral. */
 import { hash } from 'node:crypto'
 import { EMPTY } from '../shared/conversations.ts'
+import { withBridges } from './calls.ts'
 import { isBlank } from './content.ts'
 import type { Outgoing } from './messages.ts'
 
@@ -14,11 +15,11 @@ const MEMBERS: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * Removes unknown members, gives tool calls ids of nine letters and digits, converts content parts, fills blank messages
- * of the user, and marks an answer that is to be continued.
+ * of the user, puts an answer between results and the next message, and marks an answer that is to be continued.
  */
 export function toMistral(messages: readonly Outgoing[]): Outgoing[] {
   const names = new Map<string, string>()
-  const said = messages.filter((message) => !isNothing(message))
+  const said: readonly Outgoing[] = withBridges(messages.filter((message) => !isNothing(message)))
   const arranged = said.map((message, position) => {
     const out: Outgoing = {}
     for (const name of MEMBERS[message.role] ?? Object.keys(message)) {
@@ -48,10 +49,13 @@ function isNothing({ role, content, tool_calls }: Outgoing): boolean {
   return role === 'assistant' && !tool_calls && isBlank(content)
 }
 
-/** Mistral does not answer a system message, so the last message becomes the user's. */
+/** Mistral does not answer a system message, nor nothing at all, so the last message becomes the user's. */
 function endedByUser(messages: Outgoing[]): Outgoing[] {
   const last = messages.at(-1)
-  return last?.role === 'system' ? [...messages.slice(0, -1), { ...last, role: 'user' }] : messages
+  if (!last) return [{ role: 'user', content: EMPTY }]
+  if (last.role !== 'system') return messages
+  const content = isBlank(last.content) ? EMPTY : last.content
+  return [...messages.slice(0, -1), { role: 'user', content }]
 }
 
 /** The same id always maps to the same result, so calls and results still match. */

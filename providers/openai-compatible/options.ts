@@ -21,7 +21,7 @@ export const deploymentMembers = {
   ),
   /** The model calls a tool when it has to, although the vendor's row says otherwise. */
   forcedTools: v.optional(v.boolean()),
-  /** Puts an answer between results of tools and the next message. By default as the vendor expects. */
+  /** Puts an answer between results of tools and the next message. */
   bridgeTools: v.optional(v.boolean()),
 }
 

@@ -36,8 +36,6 @@ export interface Quirks extends MessageQuirks, ToolQuirks, UsageQuirks {
   readonly calls?: CallRules
   /** Refuses a result that belongs to no call. */
   readonly refusesStray?: true
-  /** Puts an answer between results and the next message. */
-  readonly bridgeTools?: true
   /** Types of parts that the messages of a role may have; by default any. */
   readonly takes?: TakenParts
   /** Parts whose addresses are fetched; by default files. */

@@ -19,7 +19,7 @@ interface RequestOptions {
   readonly effort?: readonly Effort[] | undefined
   /** This model calls a tool when it has to. By default as the vendor's row says. */
   readonly forcedTools?: boolean | undefined
-  /** An answer is put between results of tools and the next message. By default as the vendor's row says. */
+  /** An answer is put between results of tools and the next message. */
   readonly bridgeTools?: boolean | undefined
 }
 
@@ -81,12 +81,12 @@ function conversation(
   options: RequestOptions,
   fail: Host['fail'],
 ): readonly Outgoing[] {
-  const { takes, form, bridgeTools } = quirks
+  const { takes, form } = quirks
   if (takes) given.forEach((message, i) => checkParts(message, takes, i, fail))
   let messages = withOrderedCalls(given, quirks.calls ?? 'answered', (index) => {
     if (quirks.refusesStray) throw strayResult(given[index]!, index, fail)
   })
-  if (options.bridgeTools ?? bridgeTools) messages = withBridges(messages)
+  if (options.bridgeTools) messages = withBridges(messages)
   if (form) messages = known(messages, form.messages) as readonly ChatMessage[]
   return toMessages(messages, quirks, replayOf(quirks, options))
 }

@@ -252,7 +252,6 @@ const ROWS = {
     fetches: [],
     lacks: ['logprobs'],
     refusesStray: true,
-    bridgeTools: true,
     jsonInPrompt: 'word',
     caps: { temperature: 1.5 },
     renames: { ...AS_MAX_TOKENS, seed: 'random_seed' },

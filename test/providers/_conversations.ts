@@ -56,6 +56,8 @@ const anyConversation: fc.Arbitrary<object[]> = fc
 
 /** A provider and model to send conversations to. */
 interface AnyConversationOptions {
+  /** Who takes it; by default the model. */
+  readonly title?: string
   readonly plugin: ProviderPlugin
   readonly options: (url: string) => object
   readonly model: string
@@ -65,8 +67,8 @@ interface AnyConversationOptions {
 
 /** Tests that any conversation becomes a body of the vendor's form, in which every word of it arrives. */
 export function testAnyConversation(given: AnyConversationOptions): void {
-  const { plugin, options, model, schema } = given
-  it(`any conversation becomes one that ${model} takes, with every word of it`, async () => {
+  const { plugin, options, model, schema, title = model } = given
+  it(`any conversation becomes one that ${title} takes, with every word of it`, async () => {
     await using upstream = await startUpstream()
     await using setup = await setUp(plugin, options(upstream.url))
     const property = fc.asyncProperty(anyConversation, async (messages) => {

@@ -4,6 +4,7 @@ import { expect, it } from 'vitest'
 import mistral from '../../../providers/mistral.ts'
 import openaiCompatible from '../../../providers/openai-compatible.ts'
 import { setUp } from '../_chat.ts'
+import { testAnyConversation } from '../_conversations.ts'
 import { describeDifficult, type DifficultOptions } from '../_difficult.ts'
 import { image, JSON_OR_SCHEMA, OLDER_LIMIT, PENALTIES } from '../openai-compatible/_forms.ts'
 
@@ -235,4 +236,11 @@ describeDifficult({
     ),
   }),
   changed,
+})
+
+testAnyConversation({
+  plugin: mistral,
+  options: (baseURL) => ({ baseURL, apiKey: 'k' }),
+  model: 'mistral-medium-latest',
+  schema: body,
 })

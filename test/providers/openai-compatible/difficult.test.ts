@@ -3,6 +3,7 @@ import * as v from 'valibot'
 import openaiCompatible from '../../../providers/openai-compatible.ts'
 import openai from '../../../providers/openai.ts'
 import { setUp } from '../_chat.ts'
+import { testAnyConversation } from '../_conversations.ts'
 import { describeDifficult, type ConversationName, type DifficultOptions } from '../_difficult.ts'
 import {
   ANY_JSON,
@@ -383,6 +384,17 @@ for (const [quirks, { model, schema, refused, changed }] of Object.entries({
     ...(refused && { refused }),
     changed: { ...AS_FUNCTIONS, ...changed },
   })
+}
+
+testAnyConversation({
+  plugin: openai,
+  options: (baseURL) => ({ baseURL, apiKey: 'k' }),
+  model: 'gpt-4.1',
+  schema: bodyIn(OPENAI_FORM),
+})
+for (const [quirks, { model, schema }] of Object.entries({ ...HOSTED, ...SERVERS, ...OPEN })) {
+  const options = (baseURL: string) => ({ baseURL, quirks })
+  testAnyConversation({ plugin: openaiCompatible, options, model, schema, title: quirks })
 }
 
 function without<T extends object>(members: T, ...names: (keyof T)[]): Partial<T> {
