@@ -75,6 +75,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/gateway/gateway.ts',
   'src/guard/runner.ts',
   'src/models/lint.ts',
+  'src/observe/log/day-files.ts',
   'src/pipeline/pipeline.ts',
   'src/pipeline/stages/guard.ts',
   'src/server/admin/views.ts',

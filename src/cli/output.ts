@@ -1,4 +1,5 @@
 /** Formats the output of commands. Amounts are printed exactly as received, because a double loses digits of large ones. */
+import type { Arguments } from './command.ts'
 
 declare global {
   interface JSON {
@@ -11,6 +12,11 @@ declare global {
 export function parseExact(text: string): any {
   // TypeScript does not know the third argument of the callback yet.
   return JSON.parse(text, asWritten as (key: string, value: unknown) => unknown)
+}
+
+/** Prints a value: as JSON where that is asked for, else as `forPeople` writes it. */
+export function print(args: Arguments, value: unknown, forPeople: () => string): void {
+  process.stdout.write(args.on.has('json') ? toJson(value) : forPeople())
 }
 
 /** Indented JSON with a line end. */

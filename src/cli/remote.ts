@@ -2,9 +2,10 @@
 import { readFileSync } from 'node:fs'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
-import { card, table, toJson } from './output.ts'
+import { card, print, table } from './output.ts'
 
 export { connect } from './admin.ts'
+export { listRequests, showRequest } from './requests.ts'
 
 /** The value that removes a setting. */
 const NONE = 'none'
@@ -306,8 +307,4 @@ function capOf({ spend_cap }: any): string {
 function stateOf({ disabled, expires_at }: any): string {
   if (disabled) return 'disabled'
   return expires_at && Date.parse(expires_at) <= Date.now() ? 'expired' : 'active'
-}
-
-function print(args: Arguments, value: unknown, forPeople: () => string): void {
-  process.stdout.write(args.on.has('json') ? toJson(value) : forPeople())
 }

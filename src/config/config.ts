@@ -71,6 +71,8 @@ const EXTENSIONS = ['.ts', '.mts', '.js', '.yaml', '.yml', '.json']
 /** Name of the variable that chooses the data folder, and the folder's name by default. */
 const DATA = 'SLUICEGATE_DATA'
 const DATA_FOLDER = 'data'
+/** Where the request log is in the data folder. */
+const LOG_FOLDER = 'log'
 const DATA_EXTENSIONS = ['.yaml', '.yml', '.json']
 /** Name of the models file that need not be named. */
 const MODELS = 'models'
@@ -119,23 +121,27 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
 }
 
 /**
- * Makes the folder of the state absolute: that of `--data`, else of `SLUICEGATE_DATA`, else of the configuration.
+ * Makes the folders of the state and of the request log absolute: that of `--data`, else of `SLUICEGATE_DATA`, else of the configuration.
  * @returns folders that were not chosen; none where `--data` chose
  */
 function placeState(
-  { state }: Config,
+  { state, log }: Config,
   file: string,
   directory: string,
   environment: Environment,
   { cwd = process.cwd(), builtIn, data }: LoadOptions,
 ): string[] {
   const chosen = data || environment[DATA]
+  const folder = chosen ? resolve(cwd, chosen) : undefined
+  if (log.path !== undefined) log.path = resolve(directory, log.path)
   if (state.driver === 'redis') {
-    state.outbox = chosen ? resolve(cwd, chosen, 'outbox') : resolve(directory, state.outbox)
+    state.outbox = folder ? join(folder, 'outbox') : resolve(directory, state.outbox)
+    log.path ??= join(folder ?? directory, LOG_FOLDER)
   }
   if (state.driver !== 'file') return []
   const configured = resolve(directory, state.path)
-  state.path = chosen ? resolve(cwd, chosen) : configured
+  state.path = folder ?? configured
+  log.path ??= join(state.path, LOG_FOLDER)
   if (data) return []
   // Earlier versions kept the ledger of a package's own configuration inside the package.
   const packaged = file === builtIn && file.split(sep).includes('node_modules')

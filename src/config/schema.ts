@@ -94,6 +94,10 @@ const log = v.strictObject({
   level: v.optional(v.picklist(['silent', 'error', 'warn', 'info', 'debug', 'trace']), 'info'),
   format: v.optional(v.picklist(['pretty', 'json']), 'pretty'),
   access: v.optional(FLAG, true),
+  requests: v.optional(FLAG, true),
+  path: v.optional(text('a path')),
+  keep: v.optional(number(1, 3650, 'a whole number of days from 1 to 3650'), 30),
+  size: v.optional(size, '2gib'),
 })
 
 const NODES = 'an address such as "redis://localhost:6379"; of a cluster, a list of them'

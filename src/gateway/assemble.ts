@@ -12,6 +12,7 @@ import type { Routing } from '../models/routing.ts'
 import type { HoldEstimator } from '../money/holds.ts'
 import { compilePrices } from '../money/prices.ts'
 import type { AccessLog } from '../observe/access-log.ts'
+import type { RequestLog } from '../observe/log/request-log.ts'
 import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
@@ -36,7 +37,7 @@ import {
 
 /** Everything that one configuration creates. */
 export interface Assembled {
-  readonly own: Omit<Runtime, keyof Shared> & Pick<Runtime, 'access'>
+  readonly own: Omit<Runtime, keyof Shared> & Pick<Runtime, 'access' | 'requests'>
   close(): Promise<void>
 }
 
@@ -54,6 +55,7 @@ export interface Common {
   readonly loop: LoopWatch
   /** Shared by all configurations: calls of an old one still end. */
   readonly access: AccessLog
+  readonly requests: RequestLog
   readonly faults: Faults
   readonly log: ConsolaInstance
   readonly metrics: Metrics
@@ -126,11 +128,12 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
     const access = config.log.access ? common.access : undefined
+    const requests = config.log.requests ? common.requests : undefined
     const search =
       engines.length > 0 ? new Search(engines, config.search.default, common) : undefined
     const privateProviders = privateOnes(config)
     const plugged = { providers, privateProviders, search, guards, escalations }
-    return { own: { config, catalog, ...plugged, download: fetch, access }, close }
+    return { own: { config, catalog, ...plugged, download: fetch, access, requests }, close }
   } catch (error) {
     await close()
     throw error instanceof ConfigError ? new ConfigError(file, error.issues) : error

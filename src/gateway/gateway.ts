@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
 import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { AccessLog } from '../observe/access-log.ts'
+import { RequestLog } from '../observe/log/request-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig } from '../config/config.ts'
@@ -73,7 +74,9 @@ export async function createGateway(
   const log = mask.over(options.log ?? createLog(loaded))
   const metrics = new Metrics()
   const running = new RunningCalls()
-  const access = new AccessLog({ format: loaded.config.log.format })
+  const { format, path: folder, keep, size } = loaded.config.log
+  const access = new AccessLog({ format })
+  const requests = new RequestLog({ folder, keep, size, log })
   const routing = new Routing()
   const chat = internalChat((call) => {
     running.add(call)
@@ -86,6 +89,7 @@ export async function createGateway(
   const common = {
     loop,
     access,
+    requests,
     faults,
     log,
     metrics,
@@ -111,7 +115,7 @@ export async function createGateway(
     () => generation.runtime.config.server.limits.bodyMemory ?? memory,
     (why) => metrics.bodyRefused(why),
   )
-  const timer = startTimer({ running, access, faults, ledger, log, bodies, loop })
+  const timer = startTimer({ running, access, requests, faults, ledger, log, bodies, loop })
 
   let [stopping, faulty] = [false, false]
   return {
@@ -168,6 +172,7 @@ export async function createGateway(
       clearInterval(timer)
       await Promise.all([...closing, ...[...retired, generation].map((one) => one.close())])
       access.flush()
+      await requests.close()
       await closeState(state)
     },
   }
@@ -221,13 +226,14 @@ async function open(
 function startTimer({
   running,
   access,
+  requests,
   faults,
   ledger,
   log,
   bodies,
   loop,
 }: Pick<Gateway, 'running' | 'bodies'> &
-  Pick<Shared, 'access' | 'faults' | 'ledger' | 'log' | 'loop'>): NodeJS.Timeout {
+  Pick<Shared, 'access' | 'requests' | 'faults' | 'ledger' | 'log' | 'loop'>): NodeJS.Timeout {
   // By the monotonic clock: leases expire by another clock than the wall clock.
   let renewAt = performance.now() + RENEW_MS
   loop.tick(performance.now())
@@ -235,6 +241,7 @@ function startTimer({
     const now = performance.now()
     for (const call of running) call.tick(now)
     access.flush()
+    requests.flush()
     faults.tick()
     bodies.tick()
     loop.tick(now)
@@ -329,6 +336,9 @@ function warnOfRestart(
     ['server.host', old.server.host, next.server.host],
     ['server.port', old.server.port, next.server.port],
     ['log.format', old.log.format, next.log.format],
+    ['log.path', old.log.path, next.log.path],
+    ['log.keep', old.log.keep, next.log.keep],
+    ['log.size', old.log.size, next.log.size],
     ['state', JSON.stringify(old.state), JSON.stringify(next.state)],
   ] as const) {
     if (before !== after) log.warn(`a change of ${path} takes effect after a restart`)

@@ -2,33 +2,8 @@
  * The access log: one line per call, written in batches, because one write per call would cost more than making the line.
  * Lines in memory are lost in a crash; charges do not depend on them.
  */
-import type { Outcome, RequestId } from '../state/ledger/ledger.ts'
-
-/** A call that has ended. Ids, names and numbers only, never text of a user. */
-export interface AccessRecord {
-  /** When the call arrived, ms since epoch. */
-  readonly at: number
-  readonly requestId: RequestId
-  readonly method: string
-  /** Path of the endpoint, not the text that the client sent. */
-  readonly path: string
-  /** 0 if the client left before the status was sent. */
-  readonly status: number
-  readonly code?: string | undefined
-  readonly outcome: Outcome
-  /** ms from arrival to the last byte. */
-  readonly ms: number
-  readonly account?: string | undefined
-  readonly key?: string | undefined
-  readonly model?: string | undefined
-  readonly deployment?: string | undefined
-  readonly promptTokens?: number | undefined
-  readonly completionTokens?: number | undefined
-  /** USD as plain decimal text. */
-  readonly cost?: string | undefined
-  /** Number of earlier tries, as the client's SDK reports it; anything but a small number is not logged. */
-  readonly retryCount?: string | undefined
-}
+import type { RequestId } from '../state/ledger/ledger.ts'
+import { retriesOf, type CallRecord } from './record.ts'
 
 /** The decision of the guards about one call. Names and numbers; text only if the operator has configured evidence. */
 interface DecisionRecord {
@@ -56,7 +31,7 @@ export class AccessLog {
   /** True if a decision is logged with all members, false if only with its outcome. */
   readonly detailed: boolean
   #batch = ''
-  readonly #line: (record: AccessRecord) => string
+  readonly #line: (record: CallRecord) => string
   readonly #decision: (record: DecisionRecord) => string
   readonly #write: (text: string) => void
 
@@ -68,7 +43,7 @@ export class AccessLog {
   }
 
   /** Logs a call that has ended. */
-  add(record: AccessRecord): void {
+  add(record: CallRecord): void {
     this.#append(this.#line(record))
   }
 
@@ -95,18 +70,38 @@ export class AccessLog {
   }
 }
 
-function jsonLine(record: AccessRecord): string {
-  const at = new Date(record.at).toISOString()
-  return `${JSON.stringify({ ...record, at, retryCount: retriesOf(record) })}\n`
+function jsonLine(record: CallRecord): string {
+  const { requestId, method, path, status, code, outcome, ms } = record
+  const { account, key, model, deployment, usage, bill } = record
+  const line = {
+    at: new Date(record.at).toISOString(),
+    requestId,
+    method,
+    path,
+    status,
+    code,
+    outcome,
+    ms,
+    account,
+    key,
+    model,
+    deployment,
+    promptTokens: usage?.promptTokens,
+    completionTokens: usage?.completionTokens,
+    cost: bill?.text,
+    retryCount: retriesOf(record),
+  }
+  return `${JSON.stringify(line)}\n`
 }
 
 /**
  * Time (UTC), status, outcome and duration in columns; then path, model, tokens, cost, account and id where known.
  * @example 10:21:07.123 200 completed   1.234s POST /v1/chat/completions acme/swift 812+220 tokens $0.000855 …
  */
-function prettyLine(record: AccessRecord): string {
-  const { at, status, outcome, ms, promptTokens, completionTokens, account, key, code } = record
-  const { model, deployment, cost } = record
+function prettyLine(record: CallRecord): string {
+  const { at, status, outcome, ms, account, key, code, model, deployment } = record
+  const { promptTokens, completionTokens } = record.usage ?? {}
+  const cost = record.bill?.text
   const retries = retriesOf(record)
   let line = `${timeOf(at)} ${status || '---'} ${outcome.padEnd(9)} ${secondsOf(ms).padStart(9)}`
   line += ` ${record.method} ${record.path}`
@@ -155,9 +150,4 @@ function twoDigits(value: number): string {
 /** @param ms a whole number. @example 1.234s */
 function secondsOf(ms: number): string {
   return `${Math.floor(ms / 1000)}.${String(ms % 1000).padStart(3, '0')}s`
-}
-
-/** The header may hold any text of a client: only a small number is logged. */
-function retriesOf({ retryCount }: AccessRecord): number | undefined {
-  return retryCount && /^\d{1,3}$/.test(retryCount) ? Number(retryCount) : undefined
 }

@@ -8,6 +8,8 @@ import type { ConsolaInstance } from 'consola'
 import type { Account, Accounts, Key } from '../accounts/accounts.ts'
 import type { Labels } from '../accounts/labels.ts'
 import type { AccessLog } from '../observe/access-log.ts'
+import type { RequestLog } from '../observe/log/request-log.ts'
+import type { Attempt, LimitName } from '../observe/record.ts'
 import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../lifetime/scope.ts'
 import type { Catalog, Model } from '../models/catalog.ts'
 import type { Modality } from '../models/entry.ts'
@@ -135,6 +137,8 @@ export interface Runtime {
   readonly usageFindings: UsageFindings
   /** Undefined when the operator switched the access log off. */
   readonly access: AccessLog | undefined
+  /** Undefined when the operator switched the request log off. */
+  readonly requests: RequestLog | undefined
   readonly log: ConsolaInstance
 }
 
@@ -410,8 +414,16 @@ export class Call {
   outcome: Outcome | undefined = undefined
   /** The status the client got, for log and metrics. */
   status = 0
-  /** The code of the error the client got. */
-  errorCode: string | undefined = undefined
+  /** The error that the client got. */
+  error: Pick<GatewayError, 'code' | 'message'> | undefined = undefined
+  /** By `enter` or `hold`: the limit that refused the call. */
+  limit: LimitName | undefined = undefined
+  /** ms from arrival until the money was held, by `hold`. */
+  admitMs: number | undefined = undefined
+  /** ms from arrival until the first part of an answer that is sent as it comes. */
+  firstMs: number | undefined = undefined
+  /** Requests to deployments, by `route`. */
+  readonly attempts: Attempt[] = []
   /** The deployment that was asked last; shown to operators only. */
   deployment: string | undefined = undefined
   /** Index in the list of running calls. */

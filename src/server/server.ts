@@ -281,7 +281,7 @@ async function serve(
     call.report(error)
     const { status, headers, body } = format.writeError(error, call, call.id)
     call.status = status
-    call.errorCode = error.code
+    call.error = error
     await call.end('failed')
     if (out.headSent) return out.destroy()
     const text = JSON.stringify(body)

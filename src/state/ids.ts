@@ -2,16 +2,29 @@
 import { randomUUID } from 'node:crypto'
 
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+const TIME_DIGITS = 10
 
 /** `req_` and a ULID: 48 bits of time, then 79 random bits, so that ids sort by time. https://github.com/ulid/spec */
 export function requestId(now = Date.now()): string {
-  let time = ''
-  for (let rest = now; time.length < 10; rest = Math.floor(rest / 32)) {
-    time = CROCKFORD[rest % 32] + time
-  }
   let random = ''
   for (const byte of Buffer.from(hexDigits(), 'hex')) random += CROCKFORD[byte & 31]
-  return `req_${time}${random}`
+  return `req_${ulidAt(now)}${random}`
+}
+
+/** How the ULIDs of a moment begin: text that comes before all of them. @param now ms since epoch */
+export function ulidAt(now: number): string {
+  let time = ''
+  for (let rest = now; time.length < TIME_DIGITS; rest = Math.floor(rest / 32)) {
+    time = CROCKFORD[rest % 32] + time
+  }
+  return time
+}
+
+/** The moment of a ULID, ms since epoch. */
+export function timeOf(ulid: string): number {
+  let ms = 0
+  for (const digit of ulid.slice(0, TIME_DIGITS)) ms = ms * 32 + CROCKFORD.indexOf(digit)
+  return ms
 }
 
 /** A prefix and 24 hexadecimal digits, 92 of their bits random. */

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { AccessLog, type AccessRecord } from '../../src/observe/access-log.ts'
+import { Bill } from '../../src/money/money.ts'
+import { AccessLog } from '../../src/observe/access-log.ts'
+import type { CallRecord } from '../../src/observe/record.ts'
 
-const record: AccessRecord = {
+const record: CallRecord = {
   at: Date.UTC(2026, 7, 1, 10, 21, 7, 123),
   requestId: 'req_01J00000000000000000000000',
   method: 'POST',
@@ -13,9 +15,8 @@ const record: AccessRecord = {
   key: 'laptop',
   model: 'acme/swift',
   deployment: 'mock/swift',
-  promptTokens: 812,
-  completionTokens: 220,
-  cost: '0.000855',
+  usage: { promptTokens: 812, completionTokens: 220 },
+  bill: new Bill(855_000_000n, []),
 }
 
 function openLog(format: 'pretty' | 'json') {

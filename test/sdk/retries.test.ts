@@ -87,7 +87,7 @@ describe('what is tried again', () => {
     const count = s.calls.length
     await expectFine(client, stream)
     const calls = since(count)
-    expect(calls.map((call) => [call.status, call.errorCode])).toEqual([
+    expect(calls.map((call) => [call.status, call.error?.code])).toEqual([
       [429, 'rate_limited'],
       [200, undefined],
     ])
@@ -114,7 +114,7 @@ describe('what is tried again', () => {
     })
     const count = s.calls.length
     await expectFine(client, false)
-    expect(since(count).map((call) => [call.status, call.errorCode])).toEqual([
+    expect(since(count).map((call) => [call.status, call.error?.code])).toEqual([
       [429, 'too_many_concurrent'],
       [200, undefined],
     ])

@@ -68,6 +68,7 @@ export async function writeBytes(
   headers: Readonly<Record<string, string>>,
 ): Promise<void> {
   let batch = await bytes.next()
+  call.firstMs = call.elapsedMs
   call.status = 200
   out.head(200, headers)
   call.deadline(call.runtime.config.server.streamTimeout)
@@ -124,6 +125,7 @@ export async function writeEvents<Part>(
   const { parts } = reply
   try {
     let batch = await parts.next()
+    call.firstMs = call.elapsedMs
     if (!out.headSent) {
       timer.clear()
       sendHead()
@@ -145,7 +147,7 @@ export async function writeEvents<Part>(
     parts.close().catch((thrown: unknown) => call.report(thrown))
     if (!out.headSent || call.outcome === 'cancelled') throw error
     const failure = toGatewayError(error)
-    call.errorCode = failure.code
+    call.error = failure
     call.report(error)
     await call.end('failed')
     const { body } = call.format.writeError(failure, call, call.id)

@@ -1,6 +1,7 @@
 import { type ResolvedKey, PREFIX, hashSecret, hasValidChecksum } from '../../accounts/accounts.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
+import type { LimitName } from '../../observe/record.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
 /**
@@ -23,7 +24,10 @@ export const enter: Stage = async function enter(call, next) {
   call.account = account
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
   if ('rate' in entered) setRateHeaders(call, entered.rate)
-  if (!entered.ok) throw refusalOf(entered)
+  if (!entered.ok) {
+    call.limit = LIMITS[entered.why]
+    throw refusalOf(entered)
+  }
   let refused = false
   // A settlement releases the lease itself.
   call.scope.defer(() => (call.bill ? undefined : leave(call, refused)))
@@ -34,6 +38,13 @@ export const enter: Stage = async function enter(call, next) {
     refused = error instanceof TooManyRequests
     throw error
   }
+}
+
+/** Which limit each refusal is about. */
+const LIMITS: Readonly<Partial<Record<string, LimitName>>> = {
+  rpm: 'key.rpm',
+  concurrency: 'key.concurrency',
+  day: 'tier.day',
 }
 
 /** @param refused whether the client is told to come again: the call does not count in the rate limit then */

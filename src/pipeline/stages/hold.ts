@@ -12,6 +12,7 @@ import {
 } from '../../money/holds.ts'
 import { instructionsOf, NO_POLICY } from '../../policy/policy.ts'
 import { searchOf } from '../native.ts'
+import type { LimitName } from '../../observe/record.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
 
@@ -40,8 +41,12 @@ export const hold: Stage = async function hold(call, next) {
     free: model.freeTier,
   })
   runtime.metrics.held(held.ok ? 'ok' : held.why === 'held' ? `held_${held.by}` : held.why)
-  if (!held.ok) throw refusalOf(call, held)
+  if (!held.ok) {
+    call.limit = limitOf(held)
+    throw refusalOf(call, held)
+  }
   call.held = held
+  call.admitMs = call.elapsedMs
   call.scope.defer(() => learn(call, estimate))
   if (held.tight) growWith(call, figures)
   return next()
@@ -136,6 +141,21 @@ async function raise(call: Call, { from, to }: HoldStep): Promise<void> {
   const { id: request, account, key, runtime } = call
   runtime.metrics.raised()
   await runtime.ledger.raise({ account: account.id, key: key.id, request, from, to })
+}
+
+function limitOf(refused: Exclude<HoldResult, HoldGranted>): LimitName | undefined {
+  switch (refused.why) {
+    case 'tier':
+      return 'tier.model'
+    case 'credits':
+      return 'balance'
+    case 'cap':
+      return `key.cap.${refused.scope}`
+    case 'held':
+      return 'held'
+    case 'lost':
+      return undefined
+  }
 }
 
 function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error {

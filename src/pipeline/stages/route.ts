@@ -242,6 +242,7 @@ class FailoverSource implements Source<any> {
       if (!batch.last) this.#watch = this.#watchOver(answer, deployment, scope)
       const ms = performance.now() - started
       metrics.upstream(provider, 'ok', ms / 1000)
+      call.attempts.push({ deployment: deployment.id, ms: Math.round(ms), result: 'ok' })
       if (health.answered(this.#began, ms)) log.info(`${deployment.id} is well again`)
       return batch
     } catch (error) {
@@ -254,8 +255,10 @@ class FailoverSource implements Source<any> {
       const failure = this.#failureOf(reason)
       if (this.#closed) throw failure
       if (UpstreamFailure.is(failure) && !call.aborted) {
-        const seconds = (performance.now() - started) / 1000
-        metrics.upstream(provider, failure.failure, seconds)
+        const ms = performance.now() - started
+        const result = failure.failure
+        metrics.upstream(provider, result, ms / 1000)
+        call.attempts.push({ deployment: deployment.id, ms: Math.round(ms), result })
         this.#blame(failure)
       }
       this.#leaveDeployment()

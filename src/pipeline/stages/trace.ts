@@ -1,9 +1,13 @@
 import { hash } from 'node:crypto'
 import type { Decision } from '../../guard/decision.ts'
+import type { UsageLine } from '../../money/money.ts'
+import type { CallRecord } from '../../observe/record.ts'
+import type { Usage } from '../../plugin.ts'
+import type { Outcome } from '../../state/ledger/ledger.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import type { Policy } from '../../policy/policy.ts'
 
-/** Counts the call while it runs, and writes one access record when it has ended. */
+/** Counts the call while it runs, and makes one record of it when it has ended. */
 export const trace: Stage = async function trace(call, next) {
   call.runtime.metrics.requestStarted()
   call.scope.defer(() => record(call))
@@ -51,22 +55,21 @@ function hashOf(policy: Policy | undefined): string | undefined {
 }
 
 function record(call: Call): void {
-  const { runtime, incoming, path, startedAt } = call
-  const { account, key, model }: Partial<Call> = call
+  const { runtime, path, startedAt, decision, bill } = call
+  const { model }: Partial<Call> = call
   const ms = call.elapsedMs
-  const usage = call.meter.find((line) => line.source === 'model')?.usage
+  const usage = usageOf(call, 'model')
   const outcome = call.outcome ?? 'failed'
   runtime.metrics.requestEnded({
     endpoint: path,
     model: model?.label,
     outcome,
-    code: call.errorCode,
+    code: call.error?.code,
     seconds: ms / 1000,
-    cost: call.bill?.cost,
+    cost: bill?.cost,
     promptTokens: usage?.promptTokens,
     completionTokens: usage?.completionTokens,
   })
-  const { decision } = call
   // Guards in monitor mode may take longer than the call.
   const looking = decision?.complete()
   if (looking) {
@@ -74,22 +77,52 @@ function record(call: Call): void {
       .then(() => recordDecision(call, decision!, startedAt + call.elapsedMs))
       .catch((error: unknown) => call.report(error))
   } else if (decision) recordDecision(call, decision, startedAt + ms)
-  runtime.access?.add({
+  const ended = recordOf(call, outcome, ms)
+  runtime.access?.add(ended)
+  runtime.requests?.add(ended)
+}
+
+/** What is known of a call. @param ms since its arrival */
+export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
+  const { incoming, path, startedAt, decision, bill } = call
+  const { account, key, model, request, entered }: Partial<Call> = call
+  const guards = decision?.summary()
+  return {
     at: startedAt,
     requestId: call.id,
     method: incoming.method,
     path,
     status: call.status,
-    code: call.errorCode,
+    code: call.error?.code,
+    limit: call.limit,
     outcome,
+    stream: request?.stream,
     ms,
+    admitMs: call.admitMs,
+    firstMs: call.firstMs,
     account: account?.id,
     key: key?.id,
     model: model?.id,
     deployment: call.deployment,
-    promptTokens: usage?.promptTokens,
-    completionTokens: usage?.completionTokens,
-    cost: call.bill?.text,
+    usage: usageOf(call, 'model'),
+    searches: usageOf(call, 'search')?.searches,
+    bill,
+    rate: entered?.rate,
+    guard: guards?.outcome,
+    rules: guards?.rules,
+    session: request?.session,
+    userAgent: incoming.header('user-agent'),
+    attempts: isPlain(call) ? undefined : call.attempts,
     retryCount: incoming.header('x-stainless-retry-count'),
-  })
+    error: call.error?.message,
+  }
+}
+
+function usageOf({ meter }: Call, source: UsageLine['source']): Usage | undefined {
+  return meter.find((line) => line.source === source)?.usage
+}
+
+/** Whether the one deployment that was asked has answered. */
+function isPlain({ attempts }: Call): boolean {
+  return attempts.length === 1 && attempts[0]!.result === 'ok'
 }

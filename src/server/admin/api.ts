@@ -27,6 +27,7 @@ import {
   readTrial,
 } from './bodies.ts'
 import { requireJudge, tryPolicy } from './policies.ts'
+import { listRequests, showRequest } from './requests.ts'
 import {
   accountView,
   keyView,
@@ -55,6 +56,8 @@ interface Answer {
   readonly body: {
     readonly data: object
     readonly next?: string | number | null
+    readonly searched_to?: string | null
+    readonly unreadable_days?: readonly string[]
     readonly key?: string
   }
 }
@@ -74,6 +77,8 @@ const ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   '/ledger/outbox': { GET: ({ gateway }) => ({ body: { data: outboxView(gateway) } }) },
   '/models': { GET: listModels },
   '/policies/evaluate': { POST: evaluatePolicy },
+  '/requests': { GET: async (asked) => ({ body: await listRequests(asked) }) },
+  '/requests/:id': { GET: async (asked) => ({ body: await showRequest(asked) }) },
   '/status': { GET: ({ gateway }) => ({ body: { data: statusView(gateway) } }) },
 }
 
@@ -369,6 +374,7 @@ function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
       help: 'Newest rows of the ledger that were missing at the start.',
       value: ledger.rolledBackRows,
     },
+    ...logGauges(runtime),
     {
       name: 'sluicegate_start_time_seconds',
       help: 'When the gateway was started, since epoch.',
@@ -379,5 +385,25 @@ function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
       help: 'Whether a deployment is asked: 0 while it rests.',
       value: { label: 'deployment', of: new Map(up) },
     },
+  ]
+}
+
+function logGauges({ requests }: Runtime): Gauge[] {
+  if (!requests) return []
+  const { rows, bytes, dropped } = requests.counts
+  return [
+    {
+      name: 'sluicegate_log_rows_total',
+      help: 'Calls that were stored in the request log.',
+      type: 'counter',
+      value: rows,
+    },
+    {
+      name: 'sluicegate_log_dropped_total',
+      help: 'Calls that are missing in the request log.',
+      type: 'counter',
+      value: { label: 'reason', of: dropped },
+    },
+    { name: 'sluicegate_log_bytes', help: 'Size of the request log.', value: bytes },
   ]
 }

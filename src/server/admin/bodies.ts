@@ -145,6 +145,7 @@ function wholeNumber(value: string): number | undefined {
   return /^\d{1,15}$/.test(value) ? Number(value) : undefined
 }
 
-function wrongQuery(param: string, expected: string): InvalidRequest {
+/** The error for a parameter of the query. @param expected what would be right */
+export function wrongQuery(param: string, expected: string): InvalidRequest {
   return new InvalidRequest('invalid_value', `Invalid '${param}': expected ${expected}.`, { param })
 }

@@ -52,7 +52,14 @@ const RESCUED = 'ledger.rescued-'
 export const COPIES = 'copies'
 const CHOOSE = 'Choose another folder with --data or SLUICEGATE_DATA.'
 /** Names by which a folder is known as one of a gateway. */
-const OWN_FILES: ReadonlySet<string> = new Set([LEDGER_FILE, OWNER_FILE, COPIES, 'cache', 'outbox'])
+const OWN_FILES: ReadonlySet<string> = new Set([
+  LEDGER_FILE,
+  OWNER_FILE,
+  COPIES,
+  'cache',
+  'log',
+  'outbox',
+])
 /** What SQLite adds to the name of a database for the files beside it. */
 const PARTS = ['', '-wal', '-shm']
 

@@ -1,8 +1,8 @@
 /** Starts the thread that owns the file of a ledger. */
 import { once } from 'node:events'
-import { getCompileCacheDir } from 'node:module'
-import { dirname, extname } from 'node:path'
+import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { threadOptions } from '../../lifetime/thread-options.ts'
 import type { Log } from '../ledger/ledger.ts'
 import { CannotOpen } from './file.ts'
 import type { Snapshot, WorkerBatch } from './store.ts'
@@ -28,10 +28,7 @@ export interface StartedThread {
 /** Opens the file of a folder in a new thread. @throws CannotOpen; Error when the thread ends before it has an answer */
 export async function startThread(init: WorkerInit, log: Log): Promise<StartedThread> {
   const script = new URL(`./worker${extname(import.meta.url)}`, import.meta.url)
-  // Options of the main script, such as those of "-e", would keep the thread from starting. Under "--watch" the
-  // environment would make it report its imports among its answers. It shares the cache of compiled sources.
-  const own = { execArgv: [], env: compileCache() }
-  const worker = new Worker(script, { name: 'ledger', workerData: init, ...own })
+  const worker = new Worker(script, { name: 'ledger', workerData: init, ...threadOptions() })
   // Its client listens for the reason of its end; until there is one, the first message does.
   worker.on('error', () => {})
   const opened = await firstMessage(worker)
@@ -119,11 +116,4 @@ async function firstMessage(worker: Worker): Promise<Opened> {
   } finally {
     decided.abort()
   }
-}
-
-/** The variable with which a thread uses the cache of compiled sources that this process uses, if it uses one. */
-function compileCache(): NodeJS.ProcessEnv {
-  const folder = getCompileCacheDir()
-  // Node adds a folder of its version to what it is given.
-  return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) }
 }

@@ -1,0 +1,335 @@
+/**
+ * The files of the request log: one SQLite database per UTC day, because a day is removed by unlinking its files while
+ * requests run. Used by the thread of the log; by this thread for a log in memory.
+ */
+import { mkdirSync, readdirSync, rmSync, statfsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { timeOf, ulidAt } from '../../state/ids.ts'
+import { createFile, transact } from '../../state/sqlite/file.ts'
+import { FIELDS } from './fields.ts'
+import { BAD, conditionsOf, dayOf, type LogPage, type LogQuery, type LogRow } from './query.ts'
+
+/** What a log keeps. */
+export interface LogBounds {
+  /** Days. */
+  readonly keep: number
+  /** Bytes of all files. */
+  readonly size: number
+}
+
+/** Why rows were not stored: the disk, or an id of a day whose file is gone. */
+export type Dropped = 'disk' | 'late'
+
+/** What became of a batch. */
+export interface Stored {
+  readonly rows: number
+  readonly dropped: Readonly<Partial<Record<Dropped, number>>>
+  /** Bytes of all files, when they were last added up. */
+  readonly bytes: number
+  /** Why nothing can be stored. */
+  readonly fault?: string
+}
+
+const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+/** Files of days before that stay open for calls that end after midnight. */
+const OPEN_FILES = 2
+const MIN_FREE_BYTES = 256 * 1024 * 1024
+/** Pause after a fault of the disk. */
+const PAUSE_MS = 30_000
+/** Rows of a log in memory. */
+const MEMORY_ROWS = 100_000
+/** Rows that one question to a file looks at. */
+const WINDOW = 5000
+/** A page is answered with what was found by then. */
+const MAX_QUERY_MS = 250
+const VERSION = 1
+
+const NAMES = FIELDS.map(({ name }) => name)
+const COLUMNS = FIELDS.map(({ name, type }) =>
+  name === 'id' ? 'id TEXT NOT NULL PRIMARY KEY' : `${name} ${type}`,
+)
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS call (${COLUMNS.join(', ')}) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS call_key ON call (key, id);
+  CREATE INDEX IF NOT EXISTS call_account ON call (account, id);
+  CREATE INDEX IF NOT EXISTS call_session ON call (session, id) WHERE session IS NOT NULL;
+  CREATE INDEX IF NOT EXISTS call_bad ON call (id) WHERE ${BAD};
+  PRAGMA user_version = ${VERSION};`
+const INSERT = `INSERT OR IGNORE INTO call (${NAMES.join(', ')}) VALUES (${NAMES.map(() => '?').join(', ')})`
+
+/** A database that is open for writing. */
+interface OpenDay {
+  readonly db: DatabaseSync
+  readonly insert: StatementSync
+}
+
+/** The request log in one folder, or in memory. */
+export class DayFiles {
+  readonly #folder: string | undefined
+  readonly #bounds: LogBounds
+  readonly #now: () => number
+  /** By day, in the order in which they were opened; a log in memory has one, under the name ''. */
+  readonly #open = new Map<string, OpenDay>()
+  #trimmedAt = -Infinity
+  #bytes = 0
+  /** Until then nothing is stored, and why. */
+  #paused: { readonly until: number; readonly fault: string } | undefined
+
+  /** @param folder absent for a log in memory. @param now ms since epoch */
+  constructor(folder: string | undefined, bounds: LogBounds, now = () => Date.now()) {
+    this.#folder = folder
+    this.#bounds = bounds
+    this.#now = now
+  }
+
+  /** Stores rows, in one transaction per day. Never throws. @param lines of `lineOf`, separated by line feeds */
+  store(lines: string): Stored {
+    const rows = lines.split('\n').map((line) => line.split('\t'))
+    const dropped: Partial<Record<Dropped, number>> = {}
+    const drop = (why: Dropped, count: number) => (dropped[why] = (dropped[why] ?? 0) + count)
+    let stored = 0
+    if (this.#now() - this.#trimmedAt > HOUR_MS) this.trim()
+    for (const [day, ofDay] of Map.groupBy(rows, ([id]) => this.#nameOf(timeOf(id!)))) {
+      if (this.#isPaused()) {
+        drop('disk', ofDay.length)
+        continue
+      }
+      try {
+        const open = this.#dayFor(day)
+        if (open) stored += insertAll(open, ofDay)
+        else drop('late', ofDay.length)
+      } catch (error) {
+        this.#pause(`the request log cannot be written: ${(error as Error).message}`)
+        drop('disk', ofDay.length)
+      }
+    }
+    const fault = this.#paused?.fault
+    return { rows: stored, dropped, bytes: this.#bytes, ...(fault !== undefined && { fault }) }
+  }
+
+  /** One page of calls. */
+  list(query: LogQuery): LogPage {
+    const until = performance.now() + MAX_QUERY_MS
+    const { from = 0, to, after, limit } = query
+    const rows: LogRow[] = []
+    const unreadable: string[] = []
+    let before = after ?? ulidAt(to ?? this.#now() + DAY_MS)
+    if (to !== undefined && timeOf(before) > to) before = ulidAt(to)
+    const lowest = ulidAt(from)
+    for (const day of this.#daysBefore(timeOf(before))) {
+      const end = day === '' ? 0 : Date.parse(day) + DAY_MS
+      if (day !== '' && end <= from) break
+      let found: string | undefined
+      try {
+        found = this.#reading(day, (db) => search(db, query, { before, lowest, rows, until }))
+      } catch {
+        unreadable.push(day)
+      }
+      if (found !== undefined) {
+        // The page is full, or the time is up.
+        const searchedTo = timeOf(found)
+        return { rows: rows.slice(0, limit), next: found, searchedTo, unreadable }
+      }
+    }
+    return { rows, unreadable }
+  }
+
+  /** The row of a call; undefined when there is none. */
+  find(id: string): LogRow | undefined {
+    const day = this.#nameOf(timeOf(id))
+    if (!this.#days().includes(day)) return undefined
+    return this.#reading(day, (db) => {
+      const select = db.prepare('SELECT * FROM call WHERE id = ?')
+      select.setReadBigInts(true)
+      return select.get(id) as LogRow | undefined
+    })
+  }
+
+  /** Removes what is older or larger than the bounds; the current day stays. */
+  trim(): void {
+    this.#trimmedAt = this.#now()
+    try {
+      if (this.#folder === undefined) return this.#trimMemory()
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+      this.#trimFiles(this.#folder)
+    } catch (error) {
+      this.#pause(`the request log cannot be written: ${(error as Error).message}`)
+    }
+  }
+
+  /** Closes all files. */
+  close(): void {
+    for (const { db } of this.#open.values()) db.close()
+    this.#open.clear()
+  }
+
+  #trimMemory(): void {
+    const db = this.#open.get('')?.db
+    if (!db) return
+    const oldest = ulidAt(this.#now() - DAY_MS)
+    const last = 'SELECT id FROM call ORDER BY id DESC LIMIT 1 OFFSET ?'
+    db.prepare(`DELETE FROM call WHERE id < ? OR id <= (${last})`).run(oldest, MEMORY_ROWS)
+  }
+
+  #trimFiles(folder: string): void {
+    const today = dayOf(this.#now())
+    const oldest = dayOf(this.#now() - this.#bounds.keep * DAY_MS)
+    const days = this.#days()
+    const sizes = new Map(days.map((day) => [day, sizeOf(folder, day)]))
+    const sum = () => [...sizes.values()].reduce((total, bytes) => total + bytes, 0)
+    for (const day of days.toReversed()) {
+      if (day >= today || (day >= oldest && sum() <= this.#bounds.size)) continue
+      this.#open.get(day)?.db.close()
+      this.#open.delete(day)
+      for (const part of PARTS) rmSync(join(folder, `${day}.db${part}`), { force: true })
+      sizes.delete(day)
+    }
+    this.#bytes = sum()
+    const { bavail, bsize } = statfsSync(folder)
+    if (bavail * bsize < MIN_FREE_BYTES) this.#pause('the request log pauses: its disk is full')
+    if (this.#bytes > this.#bounds.size) {
+      this.#pause('the request log pauses: the calls of today have reached log.size')
+    }
+  }
+
+  #pause(fault: string): void {
+    this.#paused = { until: this.#now() + PAUSE_MS, fault }
+    this.close()
+  }
+
+  #isPaused(): boolean {
+    if (!this.#paused) return false
+    if (this.#now() < this.#paused.until) return true
+    this.#paused = undefined
+    this.trim()
+    return this.#paused !== undefined
+  }
+
+  #nameOf(ms: number): string {
+    return this.#folder === undefined ? '' : dayOf(ms)
+  }
+
+  /** Opens the database of a day; undefined for a day whose calls are not kept any more. */
+  #dayFor(day: string): OpenDay | undefined {
+    const known = this.#open.get(day)
+    if (known) return known
+    if (this.#folder !== undefined) {
+      const isOld = day < dayOf(this.#now() - DAY_MS)
+      if (isOld && !this.#days().includes(day)) return undefined
+      const file = join(this.#folder, `${day}.db`)
+      createFile(file)
+      const db = new DatabaseSync(file, { timeout: 2000 })
+      db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; ${SCHEMA}`)
+      return this.#keep(day, db)
+    }
+    const db = new DatabaseSync(':memory:')
+    db.exec(SCHEMA)
+    return this.#keep(day, db)
+  }
+
+  #keep(day: string, db: DatabaseSync): OpenDay {
+    const open = { db, insert: db.prepare(INSERT) }
+    this.#open.set(day, open)
+    for (const [oldest, { db: old }] of this.#open) {
+      if (this.#open.size <= OPEN_FILES) break
+      old.close()
+      this.#open.delete(oldest)
+    }
+    return open
+  }
+
+  /** Newest first. */
+  #days(): string[] {
+    if (this.#folder === undefined) return [...this.#open.keys()]
+    const files = namesIn(this.#folder).filter((name) => /^\d{4}-\d\d-\d\d\.db$/.test(name))
+    return files
+      .map((name) => name.slice(0, -'.db'.length))
+      .toSorted()
+      .toReversed()
+  }
+
+  #daysBefore(ms: number): string[] {
+    const last = this.#nameOf(ms)
+    return this.#days().filter((day) => day <= last)
+  }
+
+  /** Runs a question on the database of a day, which is opened for it where it is not open. */
+  #reading<Result>(day: string, ask: (db: DatabaseSync) => Result): Result {
+    const open = this.#open.get(day)
+    if (open) return ask(open.db)
+    const db = new DatabaseSync(join(this.#folder!, `${day}.db`), { readOnly: true, timeout: 2000 })
+    try {
+      return ask(db)
+    } finally {
+      db.close()
+    }
+  }
+}
+
+/** What SQLite adds to the name of a database. */
+const PARTS = ['', '-wal', '-shm']
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
+}
+
+function sizeOf(folder: string, day: string): number {
+  const parts = PARTS.map((part) => join(folder, `${day}.db${part}`))
+  return parts.reduce(
+    (sum, part) => sum + (statSync(part, { throwIfNoEntry: false })?.size ?? 0),
+    0,
+  )
+}
+
+/** @returns how many of them are new */
+function insertAll({ db, insert }: OpenDay, rows: readonly (readonly string[])[]): number {
+  return transact(db, () => {
+    let stored = 0
+    for (const row of rows) {
+      const values = row.map((text) => (text === '' ? null : text))
+      stored += Number(insert.run(...values).changes)
+    }
+    return stored
+  })
+}
+
+/** The place of a search: ids below `before`, down to `lowest`. Rows are added to `rows`. */
+interface Search {
+  readonly before: string
+  readonly lowest: string
+  readonly rows: LogRow[]
+  readonly until: number
+}
+
+/**
+ * Looks through one database, newest first, a window at a time.
+ * @returns the last id that was looked at when the page is full or the time is up; undefined at the end of the database
+ */
+function search(db: DatabaseSync, query: LogQuery, { lowest, rows, until, ...at }: Search) {
+  const { indexed, rest, indexedValues, restValues } = conditionsOf(query)
+  const inner = `FROM call WHERE id < ? AND id >= ? AND ${indexed} ORDER BY id DESC`
+  const select = db.prepare(
+    `SELECT * FROM (SELECT * ${inner} LIMIT ${WINDOW}) WHERE ${rest} LIMIT ?`,
+  )
+  select.setReadBigInts(true)
+  const last = db.prepare(`SELECT id ${inner} LIMIT 1 OFFSET ${WINDOW - 1}`)
+  let { before } = at
+  for (;;) {
+    const wanted = query.limit + 1 - rows.length
+    const found = select.all(before, lowest, ...indexedValues, ...restValues, wanted) as LogRow[]
+    rows.push(...found)
+    // One row more than the page tells that there is another page.
+    if (rows.length > query.limit) return rows[query.limit - 1]!.id as string
+    const end = last.get(before, lowest, ...indexedValues)?.id as string | undefined
+    if (end === undefined) return undefined
+    before = end
+    if (performance.now() > until) return end
+  }
+}

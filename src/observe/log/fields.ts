@@ -1,0 +1,143 @@
+/** The columns of the request log, and how a record becomes a line that crosses to the thread of the log. */
+import { hash } from 'node:crypto'
+import type { Usage } from '../../plugin.ts'
+import { retriesOf, type CallRecord } from '../record.ts'
+import type { LogRow } from './query.ts'
+
+type Value = string | number | bigint | boolean | undefined
+
+interface Field {
+  readonly name: string
+  readonly type: 'INTEGER' | 'REAL' | 'TEXT'
+  of(record: CallRecord): Value
+}
+
+/** Absent is "not reported", 0 is zero. */
+const quantity = (name: string, member: keyof Usage): Field => ({
+  name,
+  type: member === 'seconds' ? 'REAL' : 'INTEGER',
+  of: ({ usage }) => usage?.[member],
+})
+
+/** In the order of the line. */
+export const FIELDS: readonly Field[] = [
+  // Without its prefix, a ULID: rows are in the order of arrival.
+  { name: 'id', type: 'TEXT', of: ({ requestId }) => requestId.slice(4) },
+  { name: 'method', type: 'TEXT', of: ({ method }) => method },
+  { name: 'endpoint', type: 'TEXT', of: ({ path }) => path },
+  { name: 'account', type: 'TEXT', of: ({ account }) => account },
+  { name: 'key', type: 'TEXT', of: ({ key }) => key },
+  { name: 'model', type: 'TEXT', of: ({ model }) => model },
+  { name: 'deployment', type: 'TEXT', of: ({ deployment }) => deployment },
+  { name: 'status', type: 'INTEGER', of: ({ status }) => status },
+  { name: 'code', type: 'TEXT', of: ({ code }) => code },
+  { name: 'limited_by', type: 'TEXT', of: ({ limit }) => limit },
+  { name: 'outcome', type: 'TEXT', of: ({ outcome }) => outcome },
+  { name: 'stream', type: 'INTEGER', of: ({ stream }) => stream },
+  { name: 'ms_admit', type: 'INTEGER', of: ({ admitMs }) => admitMs },
+  { name: 'ms_first', type: 'INTEGER', of: ({ firstMs }) => firstMs },
+  { name: 'ms_total', type: 'INTEGER', of: ({ ms }) => ms },
+  quantity('prompt_tokens', 'promptTokens'),
+  quantity('cached_tokens', 'cachedTokens'),
+  quantity('cache_write_tokens', 'cacheWriteTokens'),
+  quantity('completion_tokens', 'completionTokens'),
+  quantity('reasoning_tokens', 'reasoningTokens'),
+  quantity('images', 'images'),
+  quantity('pages', 'pages'),
+  quantity('seconds', 'seconds'),
+  quantity('characters', 'characters'),
+  {
+    name: 'searches',
+    type: 'INTEGER',
+    of: ({ usage, searches }) =>
+      usage?.searches === undefined ? searches : usage.searches + (searches ?? 0),
+  },
+  quantity('estimated', 'estimated'),
+  // In 10⁻¹² USD.
+  { name: 'cost', type: 'INTEGER', of: ({ bill }) => bill?.cost },
+  {
+    name: 'cost_details',
+    type: 'TEXT',
+    of: ({ bill }) =>
+      bill?.details.map(({ member, amount }) => `${member}=${amount}`).join(',') || undefined,
+  },
+  { name: 'rate_limit', type: 'INTEGER', of: ({ rate }) => rate?.limit },
+  { name: 'rate_left', type: 'INTEGER', of: ({ rate }) => rate?.remaining },
+  { name: 'guard', type: 'TEXT', of: ({ guard }) => guard },
+  { name: 'rules', type: 'TEXT', of: ({ rules }) => rules?.join(',') || undefined },
+  // Clients may send texts of users as a session.
+  {
+    name: 'session',
+    type: 'TEXT',
+    of: ({ session }) => session && hash('sha256', session).slice(0, 16),
+  },
+  { name: 'agent', type: 'TEXT', of: ({ userAgent }) => agentOf(userAgent) },
+  {
+    name: 'attempts',
+    type: 'TEXT',
+    // Ids of deployments have no blanks.
+    of: ({ attempts = [] }) =>
+      attempts.map(({ deployment, ms, result }) => `${deployment} ${ms} ${result}`).join(';') ||
+      undefined,
+  },
+  { name: 'retry', type: 'INTEGER', of: (record) => retriesOf(record) },
+  { name: 'error', type: 'TEXT', of: ({ error }) => error },
+]
+
+/** The row that a record will be. */
+export function rowOf(record: CallRecord): LogRow {
+  const entries = FIELDS.map(({ name, of }) => {
+    const value = of(record)
+    return [name, typeof value === 'boolean' ? Number(value) : (value ?? null)]
+  })
+  return Object.fromEntries(entries) as LogRow
+}
+
+const MAX_TEXT = 300
+
+/** One line without its end: the values, separated by tabs. */
+export function lineOf(record: CallRecord): string {
+  let line = ''
+  for (let i = 0; i < FIELDS.length; i++) {
+    if (i > 0) line += '\t'
+    line += textOf(FIELDS[i]!.of(record))
+  }
+  return line
+}
+
+function textOf(value: Value): string {
+  if (value === undefined) return ''
+  if (typeof value === 'boolean') return value ? '1' : '0'
+  if (typeof value !== 'string') return String(value)
+  return plain.test(value) ? value : printable(value)
+}
+
+/** Printable ASCII, and not long. */
+const plain = new RegExp(`^[\\x20-\\x7e]{0,${MAX_TEXT}}$`)
+
+function printable(text: string): string {
+  return text.slice(0, MAX_TEXT).replace(/[^\x20-\x7e]/g, '?')
+}
+
+/** Client libraries by the beginning of their user agent. */
+const AGENTS: readonly (readonly [RegExp, string])[] = [
+  [/^claude-(cli|code)/i, 'claude-code'],
+  [/^codex/i, 'codex'],
+  [/^opencode/i, 'opencode'],
+  [/^openai\/python/i, 'openai-python'],
+  [/^openai\/js/i, 'openai-node'],
+  [/^anthropic\/python/i, 'anthropic-python'],
+  [/^anthropic\/js/i, 'anthropic-node'],
+  [/^ai(-sdk)?\//i, 'ai-sdk'],
+  [/langchain/i, 'langchain'],
+  [/^python-requests|^python-httpx/i, 'python'],
+  [/^(node|undici)/i, 'node'],
+  [/^curl\//i, 'curl'],
+  [/^mozilla\//i, 'browser'],
+]
+
+/** One name of a fixed list. */
+function agentOf(userAgent: string | undefined): string | undefined {
+  if (!userAgent) return undefined
+  return AGENTS.find(([pattern]) => pattern.test(userAgent))?.[1] ?? 'other'
+}

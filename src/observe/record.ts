@@ -1,0 +1,74 @@
+/** A call that has ended: one record, from which the access log, the request log and the metrics are made. */
+import type { Bill } from '../money/money.ts'
+import type { Usage } from '../plugin.ts'
+import type { Outcome, RequestId } from '../state/ledger/ledger.ts'
+
+/** One request to a deployment. */
+export interface Attempt {
+  readonly deployment: string
+  readonly ms: number
+  /** `ok`, or the class of the failure. */
+  readonly result: string
+}
+
+/** A call that has ended. Ids, names and numbers; the only texts are those of the gateway itself, and labels that the client gave. */
+export interface CallRecord {
+  /** When the call arrived, ms since epoch. */
+  readonly at: number
+  readonly requestId: RequestId
+  readonly method: string
+  /** Path of the endpoint, not the text that the client sent. */
+  readonly path: string
+  /** 0 if the client left before the status was sent. */
+  readonly status: number
+  readonly code?: string | undefined
+  /** Which limit refused the call; see {@link LimitName}. */
+  readonly limit?: LimitName | undefined
+  readonly outcome: Outcome
+  readonly stream?: boolean | undefined
+  /** ms from arrival to the last byte. */
+  readonly ms: number
+  /** ms from arrival until the money was held. */
+  readonly admitMs?: number | undefined
+  /** ms from arrival until the first part of an answer that is sent as it comes. */
+  readonly firstMs?: number | undefined
+  readonly account?: string | undefined
+  readonly key?: string | undefined
+  /** An id of the catalog. */
+  readonly model?: string | undefined
+  readonly deployment?: string | undefined
+  /** What the model consumed. */
+  readonly usage?: Usage | undefined
+  /** Web searches of the gateway. */
+  readonly searches?: number | undefined
+  readonly bill?: Bill | undefined
+  /** Limit and rest of the requests of this minute. */
+  readonly rate?: { readonly limit: number; readonly remaining: number } | undefined
+  /** Outcome of the guards, and the rules that decided. */
+  readonly guard?: string | undefined
+  readonly rules?: readonly string[] | undefined
+  /** As the client gave it; see `sessionOf`. */
+  readonly session?: string | undefined
+  /** The `user-agent` of the client. */
+  readonly userAgent?: string | undefined
+  readonly attempts?: readonly Attempt[] | undefined
+  /** Number of earlier tries, as the client's SDK reports it; anything but a small number is not logged. */
+  readonly retryCount?: string | undefined
+  /** The message of the error that the client got. */
+  readonly error?: string | undefined
+}
+
+/** The limit that refused a call: of the key, of the free tier, or of the account's money. */
+export type LimitName =
+  | 'key.rpm'
+  | 'key.concurrency'
+  | `key.cap.${'lifetime' | 'day' | 'month'}`
+  | 'tier.day'
+  | 'tier.model'
+  | 'balance'
+  | 'held'
+
+/** The header may hold any text of a client: only a small number is logged. */
+export function retriesOf({ retryCount }: Pick<CallRecord, 'retryCount'>): number | undefined {
+  return retryCount && /^\d{1,3}$/.test(retryCount) ? Number(retryCount) : undefined
+}

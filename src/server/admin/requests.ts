@@ -1,0 +1,230 @@
+/** The request log in the admin API: questions, and rows as JSON. */
+import { InvalidRequest, NotFound } from '../../errors/errors.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import { parsePico, usdJson } from '../../money/money.ts'
+import { rowOf } from '../../observe/log/fields.ts'
+import { FILTERS, type FilterName, type LogQuery, type LogRow } from '../../observe/log/query.ts'
+import type { RequestLog } from '../../observe/log/request-log.ts'
+import type { Call } from '../../pipeline/pipeline.ts'
+import { recordOf } from '../../pipeline/stages/trace.ts'
+import { timeOf } from '../../state/ids.ts'
+import { readLimit, wrongQuery } from './bodies.ts'
+
+const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
+const PAGING = ['limit', 'after']
+const PARAMETERS = new Set<string>([...FILTERS, ...OTHER_PARAMETERS, ...PAGING])
+
+/** A request to the admin API. */
+interface Asked {
+  readonly gateway: Gateway
+  readonly query: URLSearchParams
+  readonly id: string
+}
+
+/** A page of `GET /admin/requests`. */
+export interface RequestsPage {
+  readonly data: readonly object[]
+  readonly next: string | null
+  /** Where the search had to stop for now; null at the end of the log. */
+  readonly searched_to: string | null
+  /** Days whose file is damaged: their calls are missing. */
+  readonly unreadable_days?: readonly string[]
+}
+
+/**
+ * Calls, newest first; the first page begins with those that run.
+ * @throws InvalidRequest for a parameter that is not known or not readable, NotFound without a request log
+ */
+export async function listRequests({ gateway, query }: Asked): Promise<RequestsPage> {
+  const asked = readQuery(query)
+  const running = query.has('after') ? [] : runningRows(gateway, asked, query)
+  if (query.get('running') === 'true') {
+    return { data: running.map(runningView), next: null, searched_to: null }
+  }
+  const { rows, next, searchedTo, unreadable } = await logOf(gateway).list(asked)
+  return {
+    data: [...running.map(runningView), ...rows.map(endedView)],
+    next: next === undefined ? null : `req_${next}`,
+    searched_to: searchedTo === undefined ? null : new Date(searchedTo).toISOString(),
+    ...(unreadable.length > 0 && { unreadable_days: unreadable }),
+  }
+}
+
+/** One call by its id. @throws NotFound */
+export async function showRequest({ gateway, id }: Asked): Promise<{ readonly data: object }> {
+  for (const call of gateway.running)
+    if (call.id === id) return { data: runningView(rowOfRunning(call)) }
+  const row = /^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id) ? await logOf(gateway).find(id) : undefined
+  if (!row)
+    throw new NotFound(
+      'not_found',
+      `There is no request ${JSON.stringify(id.slice(0, 100))} in the log.`,
+    )
+  return { data: endedView(row) }
+}
+
+function logOf({ runtime }: Gateway): RequestLog {
+  if (runtime.requests) return runtime.requests
+  throw new NotFound('not_found', 'There is no request log: log.requests is false.')
+}
+
+function runningRows(gateway: Gateway, asked: LogQuery, query: URLSearchParams): LogRow[] {
+  const { filters } = asked
+  if (['status', 'min_cost_usd', 'min_ms', 'to'].some((name) => query.has(name))) return []
+  if (query.get('running') === 'false') return []
+  const rows = [...gateway.running]
+    .map(rowOfRunning)
+    .filter((row) =>
+      Object.entries(filters).every(([name, values]) => values.includes(String(row[name]))),
+    )
+  return rows.toReversed()
+}
+
+function rowOfRunning(call: Call): LogRow {
+  return {
+    ...rowOf(recordOf(call, 'completed', call.elapsedMs)),
+    status: call.status || null,
+    outcome: null,
+  }
+}
+
+function readQuery(query: URLSearchParams): LogQuery {
+  for (const name of query.keys()) {
+    if (PARAMETERS.has(name)) continue
+    const message = `Unknown parameter '${name.slice(0, 100)}'. Known: ${[...PARAMETERS].join(', ')}.`
+    throw new InvalidRequest('unsupported_parameter', message, { param: name.slice(0, 100) })
+  }
+  const filters: Partial<Record<FilterName, string[]>> = {}
+  for (const name of FILTERS) if (query.has(name)) filters[name] = query.getAll(name)
+  const read = <Value>(name: string, reader: (text: string, name: string) => Value) => {
+    const value = query.get(name)
+    return value === null ? undefined : reader(value, name)
+  }
+  const status = query.getAll('status').map(readStatus)
+  const after = read('after', readId)
+  const [from, to] = [read('from', readMoment), read('to', readMoment)]
+  const stream = read('stream', readFlag)
+  read('running', readFlag)
+  const minCost = read('min_cost_usd', readUsd)
+  const minMs = read('min_ms', readWhole)
+  return {
+    filters,
+    limit: readLimit(query.get('limit')),
+    ...(status.length > 0 && { status }),
+    ...(after !== undefined && { after }),
+    ...(from !== undefined && { from }),
+    ...(to !== undefined && { to }),
+    ...(stream !== undefined && { stream }),
+    ...(minCost !== undefined && { minCost }),
+    ...(minMs !== undefined && { minMs }),
+  }
+}
+
+function readStatus(text: string): readonly [number, number] {
+  const [, family] = /^([1-5])xx$/.exec(text) ?? []
+  if (family) return [Number(family) * 100, Number(family) * 100 + 99]
+  if (/^\d{3}$/.test(text) || text === '0') return [Number(text), Number(text)]
+  throw wrongQuery('status', 'a status such as 404, or a family such as 4xx')
+}
+
+function readId(text: string, name: string): string {
+  const [, ulid] = /^req_([0-9A-HJKMNP-TV-Z]{26})$/.exec(text) ?? []
+  if (ulid) return ulid
+  throw wrongQuery(name, 'the id of a request')
+}
+
+function readMoment(text: string, name: string): number {
+  const ms = /^\d{4}-\d\d-\d\d(T.*)?$/.test(text) ? Date.parse(text) : NaN
+  if (ms >= 0) return ms
+  throw wrongQuery(name, 'a day such as 2026-11-23, or a moment in ISO 8601')
+}
+
+function readFlag(text: string, name: string): boolean {
+  if (text === 'true' || text === 'false') return text === 'true'
+  throw wrongQuery(name, 'true or false')
+}
+
+function readUsd(text: string, name: string): bigint {
+  try {
+    return parsePico(text)
+  } catch {
+    throw wrongQuery(name, 'an amount in USD such as 0.05')
+  }
+}
+
+function readWhole(text: string, name: string): number {
+  if (/^\d{1,12}$/.test(text)) return Number(text)
+  throw wrongQuery(name, 'a whole number of milliseconds')
+}
+
+function runningView(row: LogRow): object {
+  return { ...viewOf(row), running: true }
+}
+
+function endedView(row: LogRow): object {
+  return { ...viewOf(row), running: false }
+}
+
+const QUANTITIES = [
+  'prompt_tokens',
+  'cached_tokens',
+  'cache_write_tokens',
+  'completion_tokens',
+  'reasoning_tokens',
+  'images',
+  'pages',
+  'seconds',
+  'characters',
+  'searches',
+]
+
+/** A row as JSON: null is "not known", of a quantity "not reported". */
+function viewOf(row: LogRow): object {
+  const number = (name: string) => (row[name] === null ? null : Number(row[name]))
+  const flag = (name: string) => (row[name] === null ? null : Number(row[name]) === 1)
+  const { cost, guard, rate_limit } = row
+  return {
+    id: `req_${String(row.id)}`,
+    at: new Date(timeOf(String(row.id))).toISOString(),
+    method: row.method,
+    endpoint: row.endpoint,
+    account_id: row.account,
+    key_id: row.key,
+    model: row.model,
+    deployment: row.deployment,
+    status: number('status'),
+    code: row.code,
+    limited_by: row.limited_by,
+    outcome: row.outcome,
+    stream: flag('stream'),
+    times: {
+      admit_ms: number('ms_admit'),
+      first_ms: number('ms_first'),
+      total_ms: number('ms_total'),
+    },
+    usage: Object.fromEntries(QUANTITIES.map((name) => [name, number(name)])),
+    estimated: flag('estimated'),
+    cost_usd: cost === null ? null : usdJson(BigInt(cost!)),
+    cost_details: row.cost_details === null ? null : detailsOf(String(row.cost_details)),
+    rate: rate_limit === null ? null : { limit: number('rate_limit'), left: number('rate_left') },
+    guard: guard === null ? null : { outcome: guard, rules: partsOf(row.rules!, ',') },
+    session: row.session,
+    agent: row.agent,
+    attempts: partsOf(row.attempts!, ';').map((attempt) => {
+      const [deployment, ms, result] = attempt.split(' ')
+      return { deployment, ms: Number(ms), result }
+    }),
+    retry: number('retry'),
+    error: row.error,
+  }
+}
+
+function partsOf(value: LogRow[string], separator: string): string[] {
+  return value === null ? [] : String(value).split(separator)
+}
+
+/** @param text `prompt=120,completion=88`, in 10⁻¹² USD */
+function detailsOf(text: string): object {
+  const parts = text.split(',').map((part) => part.split('='))
+  return Object.fromEntries(parts.map(([member, amount]) => [member, usdJson(BigInt(amount!))]))
+}

@@ -1,0 +1,161 @@
+/** The request log, as an operator asks for it. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
+import { call, start, urlOf } from '../../_cli.ts'
+import { folder } from '../../_folder.ts'
+
+const TOKEN = 'admin-token-of-the-test'
+let gateway: TestGateway
+beforeAll(async () => {
+  const slow = {
+    pricing: { prompt: '0.000001', completion: '0.000002' },
+    deployments: [{ provider: 'mock', model: 'echo', options: { paceMs: 400 } }],
+  }
+  const models = { ...MOCK_CONFIG.models, 'mock/slow': slow }
+  gateway = await createTestGateway({ ...MOCK_CONFIG, models, admin: { token: TOKEN } })
+})
+afterAll(() => gateway.close())
+
+const get = (path: string) => gateway.ask('GET', `/admin${path}`, { key: TOKEN })
+const chat = (key: string, body: object = hello) =>
+  gateway.ask('POST', '/v1/chat/completions', { key, body })
+
+describe('the request log', () => {
+  it('has every call with its circumstances, whole and streamed, and finds each by its id', async () => {
+    const { id, secret } = await gateway.newKey()
+    const whole = await chat(secret)
+    const streamed = await chat(secret, { ...hello, stream: true })
+    const unknown = await chat(secret, { ...hello, model: 'mock/nothing' })
+    const { data, next, searched_to } = (await get(`/requests?key=${id}`)).json
+    expect([next, searched_to]).toEqual([null, null])
+    expect(data.map((call: any) => call.id)).toEqual(
+      [unknown, streamed, whole].map(({ headers }) => headers['x-request-id']),
+    )
+    const [third, second, first] = data
+    expect(first).toMatchObject({
+      running: false,
+      endpoint: '/v1/chat/completions',
+      method: 'POST',
+      account_id: 'acme',
+      key_id: id,
+      model: 'mock/echo',
+      deployment: 'mock/echo',
+      status: 200,
+      code: null,
+      outcome: 'completed',
+      stream: false,
+      cost_usd: whole.json.usage.cost,
+      usage: { prompt_tokens: whole.json.usage.prompt_tokens, images: null },
+      attempts: [],
+      error: null,
+    })
+    expect(first.cost_details).toEqual(whole.json.usage.cost_details)
+    expect(second).toMatchObject({ stream: true, outcome: 'completed' })
+    expect(second.times.first_ms).toBeGreaterThanOrEqual(second.times.admit_ms)
+    expect(third).toMatchObject({
+      status: 404,
+      code: 'model_not_found',
+      outcome: 'failed',
+      model: null,
+      cost_usd: null,
+      error: unknown.json.error.message,
+    })
+    expect((await get(`/requests/${first.id}`)).json.data).toEqual(first)
+  })
+
+  it('says which limit refused a call', async () => {
+    const { id, secret } = await gateway.newKey({ rpm: 1 })
+    await chat(secret)
+    expect((await chat(secret)).status).toBe(429)
+    const { data } = (await get(`/requests?key=${id}&limited_by=key.rpm`)).json
+    expect(data).toMatchObject([{ status: 429, limited_by: 'key.rpm', code: 'rate_limited' }])
+    const poor = await gateway.newKey({ spendCap: { usd: '0.0000001', scope: 'day' } })
+    await chat(poor.secret)
+    expect((await chat(poor.secret)).status).toBe(403)
+    expect((await get(`/requests?key=${poor.id}&status=4xx`)).json.data).toMatchObject([
+      { limited_by: 'key.cap.day', code: 'key_limit_exceeded' },
+    ])
+  })
+
+  it('shows running calls first, and as ended when they have', async () => {
+    const { id, secret } = await gateway.newKey()
+    const messages = [{ role: 'user', content: 'one two three four five' }]
+    const slow = { model: 'mock/slow', messages, stream: true }
+    const running = chat(secret, slow)
+    const shown = () => get(`/requests?key=${id}`).then(({ json }) => json.data)
+    await expect.poll(shown).toMatchObject([{ running: true, outcome: null }])
+    const [{ id: request }] = (await get(`/requests?key=${id}&running=true`)).json.data
+    expect((await get(`/requests/${request}`)).json.data).toMatchObject({ running: true })
+    await running
+    await expect.poll(shown).toMatchObject([{ id: request, running: false, status: 200 }])
+  })
+
+  it('refuses what it cannot read, and says what would be right', async () => {
+    const cases: [string, string, RegExp][] = [
+      ['limt=5', 'limt', /Unknown parameter 'limt'\. Known: .*limit/],
+      ['limit=0', 'limit', /1 to 200/],
+      ['status=abc', 'status', /404.*4xx/],
+      ['after=17', 'after', /id of a request/],
+      ['from=yesterday', 'from', /2026-11-23/],
+      ['min_cost_usd=much', 'min_cost_usd', /0\.05/],
+      ['min_ms=-1', 'min_ms', /whole number/],
+      ['stream=maybe', 'stream', /true or false/],
+    ]
+    for (const [query, param, message] of cases) {
+      const { status, json } = await get(`/requests?${query}`)
+      expect(status).toBe(400)
+      expect(json.error).toMatchObject({ param, message: expect.stringMatching(message) })
+    }
+    for (const id of ['req_01J00000000000000000000000', 'req_', 'other']) {
+      expect((await get(`/requests/${id}`)).status).toBe(404)
+    }
+  })
+})
+
+describe('the request log of a gateway process', () => {
+  const CONFIG = JSON.stringify({
+    server: { port: 0 },
+    admin: { token: TOKEN },
+    seed: {
+      accounts: [
+        {
+          id: 'acme',
+          name: 'Acme',
+          credits: '1',
+          keys: [{ id: 'k', name: 'K', secret: 'secret-of-the-test-0123456789' }],
+        },
+      ],
+    },
+    providers: { mock: { use: 'mock' } },
+    models: { 'mock/echo': { pricing: { prompt: '0.000001', completion: '0.000002' } } },
+  })
+
+  it('is in files of the data folder, and there after a restart and a kill', async () => {
+    const cwd = await folder({ 'gateway.config.json': CONFIG })
+    const ids: string[] = []
+    for (const signal of ['SIGTERM', 'SIGKILL', 'SIGTERM'] as const) {
+      const gateway = await start(['serve'], { cwd })
+      const url = await urlOf(gateway)
+      const at = ['--url', url, '--token', TOKEN]
+      const answer = await fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: {
+          authorization: 'Bearer secret-of-the-test-0123456789',
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify(hello),
+      })
+      expect(answer.status).toBe(200)
+      ids.unshift(answer.headers.get('x-request-id')!)
+      const list = await call(['requests', 'list', '--json', ...at], { cwd })
+      expect(JSON.parse(list.out).map(({ id }: { id: string }) => id)).toEqual(ids)
+      const table = await call(['requests', 'list', '--status', '2xx', ...at], { cwd })
+      expect(table.out).toContain(ids[0])
+      const card = await call(['requests', 'show', ids[0]!, ...at], { cwd })
+      expect(card.out).toMatch(/^times\.total_ms +\d+$/m)
+      expect(card.out).toMatch(/^cost_usd +0\.0000\d+$/m)
+      gateway.child.kill(signal)
+      await gateway.ended
+    }
+  })
+})
