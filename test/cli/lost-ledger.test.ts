@@ -60,11 +60,11 @@ const killer = (once: boolean) => [
   let ledger
   let ended = false
   Worker.prototype.on = function (...args) {
-    if (ended && !${once}) this.terminate()
+    if (ended && !${once} && this.threadName === 'ledger') this.terminate()
     return on.apply(this, args)
   }
   Worker.prototype.postMessage = function (message) {
-    ledger = this
+    if (this.threadName === 'ledger') ledger = this
     postMessage.call(this, message)
   }
   process.on('SIGUSR2', () => {

@@ -76,6 +76,7 @@ describe('an absent member', () => {
         format: 'pretty',
         access: true,
         requests: true,
+        path: expect.stringMatching(/^\/.*\/data\/log$/),
         keep: 30,
         size: 2147483648,
       },
