@@ -111,6 +111,8 @@ class AnswerState implements Step<any, ChatChunk> {
         this.#counts = withLater(this.#counts, event.usage)
         this.#reason = textIn(event.delta?.stop_reason) ?? this.#reason
         this.#refusal = textIn(event.delta?.stop_details?.explanation) ?? this.#refusal
+        // The output is counted even if the client leaves before the last event.
+        if (this.#counts) emit({ choices: [], usage: toUsage(this.#counts), usageIsPartial: true })
         break
       case 'message_stop':
         this.#finish(emit)

@@ -42,6 +42,7 @@ export class MessageEvents {
   #index = 0
   #open: OpenBlock | undefined
   #hasRefusal = false
+  readonly #waiting: ChatDelta[] = []
 
   constructor(options: AnswerOptions, isRefused: () => boolean, emit: Emit) {
     this.#options = options
@@ -56,6 +57,25 @@ export class MessageEvents {
   }
 
   #delta(delta: ChatDelta): void {
+    if (this.#awaitsSignature && !delta.reasoning_details) this.#waiting.push(delta)
+    else this.#write(delta)
+    if (!this.#awaitsSignature) this.#writeWaiting()
+  }
+
+  /**
+   * A guard that reads thinking retains its end, and with it the signature, while it agrees to the text behind it. A block
+   * goes out with its signature, so the text waits.
+   */
+  get #awaitsSignature(): boolean {
+    const open = this.#open
+    return open?.kind === 'thinking' && open.detail.format === OWN_FORMAT && !open.detail.signature
+  }
+
+  #writeWaiting(): void {
+    for (const delta of this.#waiting.splice(0)) this.#write(delta)
+  }
+
+  #write(delta: ChatDelta): void {
     const { reasoning_details, content, refusal, tool_calls, annotations } = delta
     if (reasoning_details) for (const detail of reasoning_details) this.#think(detail)
     if (content) this.#say(content)
@@ -93,8 +113,10 @@ export class MessageEvents {
     const open = this.#open
     const { type, index, text, summary, signature } = detail
     if (type === 'reasoning.encrypted') return this.#encrypted(detail)
-    if (open?.kind !== 'thinking' || open.detail.index !== index) this.#beginThinking(detail)
-    else if (signature) open.detail = { ...open.detail, signature }
+    if (open?.kind !== 'thinking' || open.detail.index !== index) {
+      this.#writeWaiting()
+      this.#beginThinking(detail)
+    } else if (signature) open.detail = { ...open.detail, signature }
     const thinking = text || summary
     if (thinking && !this.#options.hidesThinking) {
       this.#deltaOf({ type: 'thinking_delta', thinking })
@@ -176,6 +198,7 @@ export class MessageEvents {
   }
 
   #finish(reason: string, receipt: Receipt): void {
+    this.#writeWaiting()
     this.#close()
     const stop = this.#hasRefusal ? 'refusal' : (STOP_REASONS[reason] ?? 'end_turn')
     endEvents(stop, receipt).forEach(this.#emit)

@@ -52,7 +52,7 @@ export function checked(events: readonly any[]): Pick<Streamed, 'message' | 'err
         break
       case 'content_block_stop':
         expect(event.index).toBe(message.content.length)
-        if (open.type === 'tool_use') open.input = JSON.parse(json)
+        if (open.type === 'tool_use') open.input = JSON.parse(json || '{}')
         if (open.type === 'thinking') expect(open.signature).not.toBe('')
         if (open.type === 'text') expect(open.text).not.toBe('')
         message.content.push(open)

@@ -176,6 +176,20 @@ describe('reasoning', () => {
     expect(carried(block)).toEqual({ t: 'reasoning.text', f: 'unknown' })
   })
 
+  it('keeps its signature where a guard lets its end go after the text', () => {
+    expect(
+      contentOf([
+        thought({ text: 'Hm, wel', format: OWN, id: null }),
+        { content: 'Done' },
+        thought({ text: 'l.', signature: 'c2ln' }),
+        { content: '.' },
+      ]),
+    ).toEqual([
+      { type: 'thinking', thinking: 'Hm, well.', signature: 'c2ln' },
+      { type: 'text', text: 'Done.' },
+    ])
+  })
+
   it('that is redacted is a block of its own', () => {
     const redacted = thought({ type: 'reasoning.encrypted', data: 'cmVk', format: OWN })
     expect(contentOf([redacted])).toEqual([{ type: 'redacted_thinking', data: 'cmVk' }])
