@@ -1,13 +1,14 @@
 /** What a provider may say in a delta: members of another type would break the libraries of clients. */
 import {
   anything,
-  filledText,
   integer,
   list,
   object,
   passing,
+  problem,
   text,
   variant,
+  type Check,
 } from '../../errors/checks.ts'
 import { brokenAnswer } from '../../errors/errors.ts'
 import type { ChatDelta } from '../../plugin.ts'
@@ -38,9 +39,14 @@ const detail = variant('type', {
   'reasoning.encrypted': object({ ...place, data: text }, ['data']),
 })
 
+/** Clients make links of these: `javascript:` must not be one. */
+const page: Check = (value) =>
+  typeof value === 'string' && /^https?:$/.test(URL.parse(value)?.protocol ?? '')
+    ? undefined
+    : problem('invalid_value', 'the http(s) address of a page', 'another value')
 const offset = integer(0, Number.MAX_SAFE_INTEGER)
 const citation = object(
-  { url: filledText, title: text, start_index: offset, end_index: offset, content: text },
+  { url: page, title: text, start_index: offset, end_index: offset, content: text },
   ['url', 'title', 'start_index', 'end_index'],
 )
 const annotation = variant('type', {
@@ -59,7 +65,15 @@ export function wellFormed(given: ChatDelta): ChatDelta {
   }
   const { reasoning_details: details, annotations } = given
   const readable = Array.isArray(details) ? passing(details, detail) : details
-  const cited = Array.isArray(annotations) ? passing(annotations, annotation) : undefined
+  const cited = Array.isArray(annotations)
+    ? passing(annotations, annotation).map(withoutNull)
+    : undefined
   if (readable === details && cited === annotations) return given
   return { ...given, reasoning_details: readable, annotations: cited }
+}
+
+/** An excerpt is text or absent. */
+function withoutNull(citation: any): unknown {
+  const { content, ...rest } = citation.url_citation
+  return content === null ? { ...citation, url_citation: rest } : citation
 }

@@ -252,7 +252,8 @@ class ChoiceState {
     const entries: ReasoningDetail[] = []
     let visible = ''
     given.forEach((detail, position) => {
-      const { id, format, index = position, ...rest } = detail
+      const { id, format, index: place, ...rest } = detail
+      const index = place ?? position
       const known = this.#blocks.get(index)
       const block = known ?? new SurrogateJoiner()
       if (!known) this.#blocks.set(index, block)

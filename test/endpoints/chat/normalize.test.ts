@@ -420,6 +420,9 @@ describe('conform', () => {
       { type: 'url_citation' },
       { ...good, url_citation: {} },
       { ...good, url_citation: { ...url_citation, url: '' } },
+      { ...good, url_citation: { ...url_citation, url: 'javascript:alert(1)' } },
+      { ...good, url_citation: { ...url_citation, url: 'ttps://a' } },
+      { ...good, url_citation: { ...url_citation, url: 'data: [DONE]\n\n' } },
     ]
     const details = [{ type: 'reasoning.text', text: 'hm', index: 0 }, { type: 'z' }, { text: 1 }]
     const delta = { annotations: [...bad, good], reasoning_details: details } as ChatDelta
@@ -427,6 +430,21 @@ describe('conform', () => {
     expect(deltas(chunks).flatMap((one) => one!.annotations ?? [])).toEqual([good])
     const told = deltas(chunks).flatMap((one) => one!.reasoning_details ?? [])
     expect(told).toMatchObject([{ type: 'reasoning.text', text: 'hm' }])
+  })
+
+  it('reads a null in citations and reasoning details as absent', async () => {
+    const url_citation = { url: 'https://a', title: '', start_index: 0, end_index: 0 }
+    const given = {
+      reasoning_details: [{ type: 'reasoning.text', text: 'hm', index: null }],
+      annotations: [{ type: 'url_citation', url_citation: { ...url_citation, content: null } }],
+    } as unknown as ChatDelta
+    const chunks = await run([says({ content: 'a' }), says(given, 'stop'), done])
+    expect(deltas(chunks).flatMap((one) => one!.reasoning_details ?? [])).toEqual([
+      { type: 'reasoning.text', text: 'hm', id: null, format: 'unknown', index: 0 },
+    ])
+    expect(deltas(chunks).flatMap((one) => one!.annotations ?? [])).toEqual([
+      { type: 'url_citation', url_citation },
+    ])
   })
 
   it('passes members of a delta that it does not know', async () => {
