@@ -1,10 +1,11 @@
 /**
- * `npm run torture -- fuzz-plugin`: a provider and a search engine that return damaged values, throw anything, break off,
- * never settle, flood, and write into what they were given. The client gets an answer within the contract, and never a 500.
+ * `npm run torture -- fuzz-plugin`: a provider, a search engine and guards that return damaged values, throw anything, break
+ * off, never settle, flood, and write into what they were given. The client gets an answer within the contract, never a 500,
+ * nothing of an answer that a guard blocked, and no source that is not a page of the web.
  */
 import * as v from 'valibot'
 import type { UserConfig } from '../../src/config/config.ts'
-import { defineProvider, defineSearch } from '../../src/plugin.ts'
+import { defineGuard, defineProvider, defineSearch, type Guard } from '../../src/plugin.ts'
 import { dataUrl, pngOfPixels } from '../_documents.ts'
 import { mp3, wav } from '../endpoints/audio/_sounds.ts'
 import { MODELS } from '../_every-endpoint.ts'
@@ -26,6 +27,18 @@ interface Plan {
   readonly value: unknown
   readonly results: unknown
   readonly thrown: unknown
+  readonly guards: GuardPlan
+}
+
+/** What a guard answers. */
+interface GuardPlan {
+  /** Of the request's policy: which guard is asked; undefined for none. */
+  readonly deny: keyof typeof GUARDS | undefined
+  /** Whether the verdict is on the request; that on the answer is the same. */
+  readonly onInput: boolean
+  readonly verdict: unknown
+  /** What is wrong with its answers; undefined when nothing is. */
+  readonly wrong: 'count' | 'shape' | 'offset' | 'throws' | 'promise' | undefined
 }
 
 interface Case extends Plan {
@@ -187,6 +200,70 @@ const search = defineSearch({
   }),
 })
 
+const VERDICTS = {
+  pass: { action: 'pass' },
+  abstains: { action: 'abstain', why: 'unscannable' },
+  'does not apply': { action: 'abstain', why: 'not-applicable' },
+}
+
+/** By the subject that each enforces: two of this machine, and one that takes its time. */
+const GUARDS = {
+  code: guardOf('code', { execution: 'local' }),
+  math: guardOf('math', { execution: 'local', needsFullText: true }),
+  legal: guardOf('legal', { execution: 'remote' }),
+}
+
+/** Blocks nothing, unless its plan says so. */
+function guardOf(
+  subject: 'code' | 'math' | 'legal',
+  own: Pick<Guard, 'execution' | 'needsFullText'>,
+) {
+  const name = `damaged-${subject}`
+  const said = (text: string): GuardPlan => {
+    const { guards, thrown } = plans.get(Number(/lane (\d+)/.exec(text)?.[1]))!
+    if (guards.wrong === 'throws') throw thrown
+    return guards
+  }
+  const sent = (value: unknown): any =>
+    own.execution === 'remote' ? Promise.resolve(value) : value
+  const judge = (userTurn: string): any => {
+    const { verdict, wrong } = said(userTurn)
+    return wrong === 'promise' ? Promise.reject(new Error('no')) : sent(verdict)
+  }
+  const guard: Guard = {
+    ...own,
+    enforces: [`deny:${subject}`],
+    checkInput: (items, { conversation: { userTurn } }) => {
+      const { verdict, wrong, onInput } = said(userTurn)
+      const one = onInput ? verdict : VERDICTS.pass
+      const all = items.map(() => one)
+      return sent(wrong === 'count' ? all.slice(1) : wrong === 'shape' ? one : all)
+    },
+    ...(own.needsFullText
+      ? { checkOutput: (_, { conversation }) => judge(conversation.userTurn) }
+      : { streamOutput: (_, { conversation }) => checkOf(conversation.userTurn) }),
+  }
+  const checkOf = (userTurn: string): any => {
+    let length = 0
+    const step = () => {
+      const { verdict, wrong } = said(userTurn)
+      const passes = (verdict as { action?: unknown } | null)?.action === 'pass'
+      const safeOffset = wrong === 'offset' ? length * 2 - 7 : length
+      if (wrong === 'shape') return sent(verdict)
+      if (wrong === 'promise') return Promise.reject(new Error('no'))
+      return sent(passes ? { safeOffset } : { safeOffset: 0, verdict })
+    }
+    return {
+      push: (text: string) => {
+        length += text.length
+        return step()
+      },
+      end: step,
+    }
+  }
+  return defineGuard({ name, options: v.looseObject({}), setup: () => guard })
+}
+
 function configuration(): UserConfig {
   const lanes = Array.from({ length: LANES }, (_, lane) => lane)
   const models = Object.entries(MODELS).flatMap(([id, model]) =>
@@ -201,6 +278,7 @@ function configuration(): UserConfig {
     },
     search: { engines: { damaged: { use: search, price: '0.005' } } },
     models: Object.fromEntries(models),
+    guards: { use: Object.values(GUARDS).map((use) => ({ use })) },
     // A plugin that ignores its signal ends by the gateway's own deadlines.
     server: { requestTimeout: 3, streamTimeout: 3 },
     routing: { cooldown: 0, attempts: 1 },
@@ -226,7 +304,30 @@ function make(random: Random): Case {
   for (let n = random(4); n > 0; n--) value = damage(value, random)
   const results = random(2) === 0 ? RESULTS : damage(RESULTS, random)
   const thrown = pick(random, THROWN)
-  return { operation, stream, mode, value: plain(value), results: plain(results), thrown }
+  const guards = makeGuards(random)
+  return { operation, stream, mode, value: plain(value), results: plain(results), thrown, guards }
+}
+
+function makeGuards(random: Random): GuardPlan {
+  const subjects = Object.keys(GUARDS) as (keyof typeof GUARDS)[]
+  const deny = random(2) === 0 ? undefined : pick(random, subjects)
+  const block = { action: 'block', rule: `deny:${deny}`, score: 0.9, spans: [{ start: 0, end: 3 }] }
+  const verdict = pick<unknown>(random, [...Object.values(VERDICTS), block, block])
+  const wrong = pick(random, ['count', 'shape', 'offset', 'throws', 'promise'] as const)
+  const kind = random(3)
+  return {
+    deny,
+    onInput: random(4) === 0,
+    verdict: kind === 0 ? plain(damage(verdict, random)) : verdict,
+    wrong: kind === 1 ? wrong : undefined,
+  }
+}
+
+/** Whether a guard says, as it should, that the answer is blocked. */
+function isBlocked({ operation, guards: { deny, verdict, wrong } }: Case): boolean {
+  const { action, rule, score, spans } = (verdict ?? {}) as Record<string, unknown>
+  const isWhole = rule === `deny:${deny}` && score === 0.9 && Array.isArray(spans)
+  return operation === 'chat' && deny !== undefined && !wrong && action === 'block' && isWhole
 }
 
 async function play(one: Case, bench: Bench, number: number): Promise<string | undefined> {
@@ -240,6 +341,8 @@ async function play(one: Case, bench: Bench, number: number): Promise<string | u
   }
   if (one.operation === 'chat') {
     request.messages = [{ role: 'user', content: `Say hello, lane ${number}.` }]
+    const { deny } = one.guards
+    if (deny) request.policy = { version: 1, deny: [deny] }
     request.plugins = [{ id: 'web' }]
   }
   const text = JSON.stringify(request)
@@ -261,10 +364,16 @@ async function play(one: Case, bench: Bench, number: number): Promise<string | u
   const { status, body: said } = answered
   run.count(`${one.operation} ${one.mode} ${status} ${code ?? ''}`.trim())
   if (fault) return `${path} ${one.mode} ${status}: ${fault}`
-  return status === 500 || code === 'internal_error'
-    ? `${path}: a fault of ours: ${said}`
-    : undefined
+  if (status === 500 || code === 'internal_error') return `${path}: a fault of ours: ${said}`
+  if (isBlocked(one)) run.count('blocked by a guard')
+  if (isBlocked(one) && /Hello |there\.|hm"/.test(String(said)))
+    return `a blocked answer goes out: ${said}`
+  const odd = [...String(said).matchAll(URLS)].find(([, url]) => !/^https?:\/\//i.test(url!))
+  return odd ? `the source ${odd[1]} goes out` : undefined
 }
+
+/** Sources of an answer. */
+const URLS = /"url_citation":\{"url":"((?:[^"\\]|\\.)*)"/g
 
 const suite: Fuzz<Case> = {
   lanes: LANES,
