@@ -26,8 +26,8 @@ export class PriceRecords {
   }
 
   /**
-   * Stores prices before the first charge by them. Nothing is to be awaited for prices that are stored already. Never rejects:
-   * a charge does not wait for a store that is away, and the next one by these prices stores them.
+   * Stores prices, which the first charge by them comes after: the stores keep the order of writes. Never rejects: a charge does
+   * not wait for a store that is away, and the next one by these prices stores them.
    */
   keep(lines: readonly { readonly prices: Prices }[]): Promise<unknown> | undefined {
     const missing = lines.filter(({ prices }) => !this.#kept.has(versionOf(prices)))

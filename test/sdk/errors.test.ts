@@ -35,7 +35,7 @@ describe('an error', () => {
   }
 
   it('for a route that does not exist says so', async () => {
-    const error = await rejected(s.client.models.retrieve('acme/swift-1'))
+    const error = await rejected(s.client.files.list())
     expect(error).toBeInstanceOf(NotFoundError)
     expect([error.code, error.type, error.param]).toEqual(['unknown_url', INVALID, null])
     expect(error.requestID).toMatch(/^req_/)

@@ -46,6 +46,8 @@ export const hold: Stage = async function hold(call, next) {
     throw refusalOf(call, held)
   }
   call.held = held
+  // Before the first charge by them; nothing waits for it.
+  void runtime.prices.keep([model])
   call.admitMs = call.elapsedMs
   call.scope.defer(() => learn(call, estimate))
   if (held.tight) growWith(call, figures)

@@ -88,8 +88,8 @@ async function book(call: Call, settlement: Settlement): Promise<Pick<Settled, '
   const late = Promise.withResolvers<undefined>()
   const timeout = call.timeout(SETTLE_MS, () => late.resolve(undefined))
   try {
-    const kept = prices.keep(call.meter)
-    if (kept) await Promise.race([kept, late.promise])
+    // Those of searches and guards; `hold` has stored those of the model. No charge waits for them.
+    void prices.keep(call.meter)
     const settled = await Promise.race([ledger.settle(settlement), late.promise])
     if (settled) return settled
     log.error(`${call.id}: the ledger has not answered a charge in time; it may still be booked`)
