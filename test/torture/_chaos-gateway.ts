@@ -19,7 +19,7 @@ const END_THREAD = `data:text/javascript,${encodeURIComponent(`
   let ledger
   if (isMainThread) {
     Worker.prototype.postMessage = function (message) {
-      ledger = this
+      if (this.threadName === 'ledger') ledger = this
       postMessage.call(this, message)
     }
     process.on('SIGUSR2', () => ledger?.terminate())
