@@ -4,6 +4,7 @@
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
+import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import type { Quirks } from './openai-compatible/quirks.ts'
@@ -92,7 +93,10 @@ export default defineProvider({
       (model, own) => ({ ...target('responses', model, own), format: FORMAT }),
       surface === 'v1',
     )
-    const base = { ...login?.members, chat }
+    const embeddings = createEmbeddings<DeploymentOptions>(host, (model, own) =>
+      target('embeddings', model, own),
+    )
+    const base = { ...login?.members, chat, ...embeddings }
     if (surface === 'models') return { ...base, deploymentOptions: withoutResponses }
     const images = createImages<DeploymentOptions>(host, (path, model, own) =>
       target(`images/${path}`, model, own),

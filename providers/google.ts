@@ -3,6 +3,7 @@ import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { readChunks, readCompletion } from './google/answer.ts'
 import { createClient, readJson } from './google/client.ts'
+import { createEmbeddings } from './google/embeddings.ts'
 import { createImages } from './google/images.ts'
 import { isReadByGoogle } from './google/media.ts'
 import { toBody } from './google/request.ts'
@@ -80,6 +81,8 @@ export default defineProvider({
       ...login?.members,
       ...createImages(client, host, safety),
       ...createSpeech(client, host, voices, safety),
+      // Vertex AI has another API for embeddings.
+      ...(!vertex && createEmbeddings(client, host)),
 
       chat: withFunctionsOnly(async ({ input: given, model, options, signal }) => {
         const { thinking } = options as v.InferOutput<typeof deploymentOptions>

@@ -3,6 +3,7 @@ import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createOcr } from './mistral/ocr.ts'
 import { createChat } from './openai-compatible/chat.ts'
+import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { deploymentOptions, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
 import { joinUrl } from './shared/http.ts'
@@ -20,14 +21,13 @@ export default defineProvider({
   options,
   deploymentOptions,
   setup({ apiKey, baseURL: base, headers }, host) {
+    const quirks = quirksOf('mistral')
     const sent = jsonHeaders({ authorization: `Bearer ${apiKey}` }, headers)
-    const chat = {
-      url: joinUrl(base, 'chat/completions'),
-      headers: sent,
-      quirks: quirksOf('mistral'),
-    }
+    const target = (path: string) => ({ url: joinUrl(base, path), headers: sent, quirks })
+    const chat = target('chat/completions')
     return {
       chat: createChat(host, () => chat),
+      ...createEmbeddings(host, () => target('embeddings')),
       ocr: createOcr(host, { url: joinUrl(base, 'ocr'), headers: sent }),
     }
   },

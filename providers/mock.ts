@@ -13,6 +13,7 @@ import {
 } from '../src/plugin.ts'
 import { transcribe, transcriptionEvents, synthesize } from './mock/audio.ts'
 import { answerOf, chatChunks, promptTokens, toCompletion } from './mock/chat.ts'
+import { embed } from './mock/embeddings.ts'
 import { makeImages, imageEvents } from './mock/images.ts'
 import { readDocument } from './mock/ocr.ts'
 
@@ -114,6 +115,12 @@ export default defineProvider({
         if (request.input.stream) return transcriptionEvents(request.input, reply, pace)
         await pace(Infinity)
         return transcribe(request.input, reply)
+      },
+
+      async embed(request) {
+        const { usage } = request.options as Script
+        await paceOf(request)(Infinity)
+        return embed(request.input, usage === 'none')
       },
 
       async countTokens(request) {

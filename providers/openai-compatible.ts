@@ -5,6 +5,7 @@
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
+import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf, ROW_NAMES } from './openai-compatible/rows.ts'
@@ -43,6 +44,7 @@ export default defineProvider({
       ),
       ...createImages(host, (path) => target(quirks.images?.paths?.[path] ?? `images/${path}`)),
       ...createAudio(host, (path) => target(quirks.audio?.paths?.[path] ?? `audio/${path}`)),
+      ...createEmbeddings(host, () => target('embeddings')),
     }
   },
 })

@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
+import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
@@ -47,6 +48,7 @@ export default defineProvider({
       ),
       ...createImages(host, (path) => target(`images/${path}`)),
       ...createAudio(host, (path) => target(`audio/${path}`)),
+      ...createEmbeddings(host, () => target('embeddings')),
     }
   },
 })

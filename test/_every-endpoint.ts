@@ -45,6 +45,11 @@ export const MODELS = {
     capabilities: ['STREAMING'],
     deployments: DEPLOYMENTS,
   },
+  'acme/embedding': {
+    modality: 'embedding',
+    pricing: { prompt: '0.00000002' },
+    deployments: DEPLOYMENTS,
+  },
 } satisfies UserConfig['models']
 
 export const PNG: Buffer = pngOfPixels({ width: 2, height: 2 }, Buffer.alloc(4))
@@ -87,6 +92,7 @@ export const REQUESTS: readonly Asked[] = [
   posts('speech events', '/v1/audio/speech', { ...speech, stream_format: 'sse' }, true),
   posts('transcription', '/v1/audio/transcriptions', transcription),
   posts('transcription', '/v1/audio/transcriptions', { ...transcription, stream: true }, true),
+  posts('embeddings', '/v1/embeddings', { model: 'acme/embedding', input: 'Hello there.' }),
 ]
 
 const FAILURE = 'the vendor breaks off'
@@ -157,6 +163,15 @@ export function everyEndpoint(script: Script): ProviderPlugin {
             breakAt('broken')
             yield SOUND
           })(),
+          ...(script.usage !== undefined && { usage: script.usage as Usage }),
+        }
+      },
+      async embed({ input }) {
+        breakAt('before')
+        await script.gate
+        breakAt('broken')
+        return {
+          data: input.input.map(() => ({ embedding: [0.5, -0.25] })),
           ...(script.usage !== undefined && { usage: script.usage as Usage }),
         }
       },

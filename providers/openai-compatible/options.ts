@@ -19,6 +19,8 @@ export const deploymentMembers = {
       v.transform((levels) => SCALE.filter((level) => levels.includes(level))),
     ),
   ),
+  /** Most inputs of one request for embeddings; more are sent in several. By default as the vendor takes. */
+  batch: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1, 'a whole number above 0'))),
   /** The model calls a tool when it has to, although the vendor's row says otherwise. */
   forcedTools: v.optional(v.boolean()),
   /** Puts an answer between results of tools and the next message. */

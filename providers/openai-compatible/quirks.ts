@@ -3,6 +3,7 @@ import type { AudioQuirks } from './audio-quirks.ts'
 import type { CallRules } from './calls.ts'
 import type { TakenParts } from './content.ts'
 import type { ImageQuirks } from './images-request.ts'
+import type { EmbeddingQuirks } from './embeddings.ts'
 import type { KnownForm } from './known.ts'
 import type { UsageQuirks } from './members.ts'
 import type { MessageQuirks, Outgoing, Replay } from './messages.ts'
@@ -46,6 +47,7 @@ export interface Quirks extends MessageQuirks, ToolQuirks, UsageQuirks {
   readonly sessionAsCacheKey?: true
   readonly images?: ImageQuirks
   readonly audio?: AudioQuirks
+  readonly embeddings?: EmbeddingQuirks
   /** Final changes to the tools. */
   readonly toTools?: (tools: readonly any[]) => readonly any[]
   /** Final changes to the whole conversation. */

@@ -1,6 +1,7 @@
 /** Differences between vendors, one row each. An absent member means that the vendor behaves like OpenAI. */
 import { OPENAI_AUDIO, XAI_AUDIO } from './audio-quirks.ts'
 import type { TakenParts } from './content.ts'
+import { MISTRAL_EMBEDDINGS, OPENAI_EMBEDDINGS } from './embeddings.ts'
 import type { ImageQuirks } from './images-request.ts'
 import { formWith } from './known.ts'
 import { toMistral, toMistralTools } from './mistral.ts'
@@ -136,6 +137,7 @@ const ROWS = {
     },
     images: OPENAI_IMAGES,
     audio: OPENAI_AUDIO,
+    embeddings: OPENAI_EMBEDDINGS,
   },
   groq: {
     streamed: WITH_USAGE,
@@ -259,6 +261,7 @@ const ROWS = {
     replay: 'thinking-parts',
     toTools: toMistralTools,
     arrange: toMistral,
+    embeddings: MISTRAL_EMBEDDINGS,
   },
   openrouter: {
     current: true,
@@ -384,6 +387,7 @@ const ROWS = {
     forcedTools: 'unreasoned',
     alwaysReasons: /thinking|qwq|-r1/i,
     toReasoning: alibabaReasoning,
+    embeddings: { batch: 10 },
   },
   google: {
     streamed: WITH_USAGE,

@@ -13,8 +13,10 @@ import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { table, toJson } from './output.ts'
 
-/** The member of a usage that a kind of model counts beside tokens. */
-const UNITS: Readonly<Record<Exclude<Model['modality'], 'chat'>, keyof Usage>> = {
+/** The member of a usage that a kind of model counts beside tokens, if there is one. */
+const UNITS: Readonly<Record<Model['modality'], keyof Usage | undefined>> = {
+  chat: undefined,
+  embedding: undefined,
   image: 'images',
   ocr: 'pages',
   speech: 'characters',
@@ -98,7 +100,7 @@ function listedCatalog(models: Readonly<Record<string, ListedModel>>): Catalog {
 }
 
 function usageOf({ text }: Arguments, model: Model): Usage {
-  const unit = model.modality === 'chat' ? undefined : UNITS[model.modality]
+  const unit = UNITS[model.modality]
   if (text.units !== undefined && unit === undefined) {
     throw new CommandError(`${model.id} counts tokens alone: it takes no --units.`, 2)
   }

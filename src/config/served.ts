@@ -13,6 +13,7 @@ const METHODS: Readonly<Record<Modality, keyof Provider>> = {
   ocr: 'ocr',
   speech: 'speech',
   transcription: 'transcribe',
+  embedding: 'embed',
 }
 
 /** The models without those that a wildcard adds and no provider of it serves: a list also has other kinds of models. */

@@ -6,6 +6,8 @@ import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import { messages, messageTokens } from '../endpoints/chat/dialects/messages/write.ts'
 import { countTokens } from '../endpoints/chat/count.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
+import { embeddings } from '../endpoints/embeddings/endpoint.ts'
+import { embeddingsFormat } from '../endpoints/embeddings/write.ts'
 import { editImage, generateImage } from '../endpoints/images/endpoint.ts'
 import { edits, generations } from '../endpoints/images/write.ts'
 import { ocr } from '../endpoints/ocr/endpoint.ts'
@@ -77,6 +79,7 @@ export const ROUTES: readonly Route[] = [
   post(speech, speechFormat),
   post(transcription, transcriptionFormat),
   post(ocr, ocrFormat),
+  post(embeddings, embeddingsFormat),
 ]
 
 /** How errors of a path are written, known or not: those below a route take its form. */

@@ -2,6 +2,7 @@
  * What guards have to know of an endpoint: the texts of its input, how the parts of an answer split into texts, and the
  * form of a refusal. Each endpoint implements {@link GuardAdapter}; the guard stage asks for nothing else.
  */
+import type { InvalidRequest } from '../errors/errors.ts'
 import type { Channel, TextItem } from '../plugin.ts'
 
 /** An endpoint as guards see it. */
@@ -13,6 +14,8 @@ export interface GuardAdapter<In = any, Part = any> {
   inputTexts(input: In, refusals: readonly string[]): InputTexts
   /** The outbound request without the text of turns that were refused before; for endpoints with turns. */
   withhold?(outbound: any, turns: readonly RefusedTurn[]): unknown
+  /** The error for an input that guards cannot read; undefined for one that they can. Absent where they can read all inputs. */
+  unreadable?(input: In): InvalidRequest | undefined
   /** The answer says what the input says and nothing else: the input is screened in its place. */
   readonly outputRepeatsInput?: boolean
   /** How many answers are asked for. */

@@ -6,7 +6,7 @@ import { CAPABILITIES } from './capabilities.ts'
 import { MAX_ALIASES } from './names.ts'
 
 /** Families of endpoints. */
-const MODALITIES = ['chat', 'image', 'ocr', 'speech', 'transcription'] as const
+const MODALITIES = ['chat', 'image', 'ocr', 'speech', 'transcription', 'embedding'] as const
 /** The family of endpoints that a model belongs to. */
 export type Modality = (typeof MODALITIES)[number]
 
@@ -208,6 +208,7 @@ const NEEDED_PRICES: Readonly<Record<Modality, readonly PriceName[]>> = {
   ocr: ['page'],
   speech: ['character'],
   transcription: ['second', 'audio'],
+  embedding: ['prompt', 'request'],
 }
 
 /** What decides about a modality. */
@@ -216,7 +217,7 @@ interface Priced {
   readonly pricing: Pricing
 }
 
-/** The modality of an entry: its `modality`, or the one that its price names imply. */
+/** The modality of an entry: its `modality`, or the one that its price names imply. Prices do not tell embeddings from chat. */
 export function modalityOf({ modality, pricing }: Priced): Modality {
   if (modality) return modality
   if ('page' in pricing) return 'ocr'

@@ -70,6 +70,7 @@ export type Operation =
   | 'ocr'
   | 'speech'
   | 'transcribe'
+  | 'embed'
 
 /** What comes back up. Parts are pulled by the client's socket; nothing is produced ahead of demand. */
 export interface Reply<Part = any> {

@@ -15,6 +15,7 @@ import type {
   TranscriptionEvent,
   TranscriptionInput,
 } from './media.ts'
+import type { EmbeddingInput, EmbeddingResult } from './texts.ts'
 
 /** One request to a provider. */
 export interface ProviderRequest<In> {
@@ -74,6 +75,7 @@ export interface Provider extends Closable {
   transcribe?(
     request: ProviderRequest<TranscriptionInput>,
   ): Promise<Transcription | AsyncIterable<TranscriptionEvent>>
+  embed?(request: ProviderRequest<EmbeddingInput>): Promise<EmbeddingResult>
 }
 
 /** A provider plugin. */

@@ -106,12 +106,12 @@ describe('litellm', () => {
     expect(models.size).toBe(1)
     expect(Object.fromEntries(unmapped)).toEqual({ output_cost_per_token_batches: 1 })
     const left = [
-      one({ mode: 'embedding', input_cost_per_token: 1e-6 }),
+      one({ mode: 'video_generation', input_cost_per_token: 1e-6 }),
       one({ mode: 'chat', output_cost_per_token_batches: 1 }),
       one({ mode: 'image_generation', input_cost_per_pixel: 1 }, '512-x-512/painter'),
     ]
     expect(left.map(({ skipped }) => [...skipped.keys()])).toEqual([
-      ['of the kind embedding'],
+      ['of the kind video_generation'],
       ['without a price that they need'],
       ['with prices by the size of images'],
     ])

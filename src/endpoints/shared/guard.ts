@@ -27,6 +27,19 @@ export function itemOf(
   return media.length > 0 ? { ...item, media } : item
 }
 
+/** A text that exact rules read, and no other: it is neither a question nor an answer. */
+export function exactItem(id: string, text: string): TextItem {
+  return itemOf(id, 'annotation', text)
+}
+
+/** The codec of answers of one part that hold no text. */
+export function silentAnswer<Part>(): OutputCodec<Part> {
+  return {
+    split: (part, take) => take({ kind: 'finish', choice: 0, part }),
+    cut: ({ part }) => part,
+  }
+}
+
 /** Every text in the members of a request, but for these and the gateway's own. */
 export function otherItems(
   input: object,

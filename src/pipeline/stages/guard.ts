@@ -89,6 +89,8 @@ class CallGuard implements ResultFilter {
       const fault = new GuardFault(kind, UNANSWERED)
       if (this.#decision.failed('input', name, fault, enforced)) return this.#refused(fault)
     }
+    const unreadable = this.#enforcesInput && this.#adapter.unreadable?.(this.#call.request.input)
+    if (unreadable) throw unreadable
     const { stop, later } = this.#readsInput ? await this.#screenInput() : {}
     // The answer may take long.
     this.#input = NO_TEXTS
@@ -104,6 +106,12 @@ class CallGuard implements ResultFilter {
     if (this.#readsOutput || later) return this.#decided(this.#screenOutput(parts, later))
     this.#decide()
     return { parts }
+  }
+
+  /** Rules are enforced on the input. */
+  get #enforcesInput(): boolean {
+    const { patterns, assignments } = this.#plan.enforcing
+    return this.#readsInput && patterns.length + assignments.length > 0
   }
 
   /**

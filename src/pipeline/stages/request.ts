@@ -47,6 +47,7 @@ const ROUTES: Readonly<Record<Model['modality'], string>> = {
   ocr: '/v1/ocr',
   speech: '/v1/audio/speech',
   transcription: '/v1/audio/transcriptions',
+  embedding: '/v1/embeddings',
 }
 
 function allow(call: Call, model: Model): void {

@@ -1,0 +1,75 @@
+/** Requests for embeddings: validated, and in the form that providers get. */
+import {
+  either,
+  filledText,
+  integer,
+  list,
+  object,
+  oneOf,
+  toInvalidRequest,
+  wrongType,
+  type Check,
+} from '../../errors/checks.ts'
+import type { Incoming } from '../../pipeline/http.ts'
+import type { EmbeddingInput } from '../../plugin.ts'
+import { readPolicy, type Policy } from '../../policy/policy.ts'
+import { givenMembers, outboundMembers, readJson } from '../shared/body.ts'
+
+/** A valid request without members that are null. Unknown members are kept. */
+export interface EmbeddingRequest extends EmbeddingInput {
+  readonly model: string
+  readonly policy?: Policy
+}
+
+const LIMIT_BYTES = 10 * 1024 * 1024
+const MAX_INPUTS = 2048
+const EXPECTED = 'a text, an array of texts, an array of tokens, or an array of arrays of tokens'
+
+const tokens = list(integer(0, Number.MAX_SAFE_INTEGER), 1)
+const texts = list(filledText, 1, MAX_INPUTS)
+const tokenLists = list(tokens, 1, MAX_INPUTS)
+
+/** The first item decides what the others have to be. */
+const items: Check = (value) => {
+  const [first] = value as unknown[]
+  if (Array.isArray(first)) return tokenLists(value)
+  return typeof first === 'number' ? tokens(value) : texts(value)
+}
+
+const input: Check = (value) =>
+  value === undefined || value === null
+    ? wrongType(value, EXPECTED)
+    : either(EXPECTED, { string: filledText, array: items })(value)
+
+const request = object(
+  {
+    model: filledText,
+    input,
+    encoding_format: oneOf(['float', 'base64']),
+    dimensions: integer(1, Number.MAX_SAFE_INTEGER),
+  },
+  ['model', 'input'],
+)
+
+/** @throws InvalidRequest */
+export async function readEmbeddings(incoming: Incoming): Promise<EmbeddingRequest> {
+  const body = await readJson(incoming, LIMIT_BYTES)
+  const found = request(body)
+  if (found) throw toInvalidRequest(found)
+  const { policy, ...others } = body as Record<string, unknown>
+  const given = { encoding_format: 'float', ...givenMembers(others) } as EmbeddingRequest
+  const asked = { ...given, input: inputsOf(given.input) }
+  return policy === undefined ? asked : { ...asked, policy: readPolicy(policy) }
+}
+
+/** The request for providers. */
+export function outboundEmbeddings(request: EmbeddingRequest): EmbeddingInput {
+  return outboundMembers(request) as EmbeddingInput
+}
+
+/** One input is a list of one. */
+function inputsOf(given: unknown): EmbeddingInput['input'] {
+  if (typeof given === 'string') return [given]
+  const listed = given as string[] | number[] | number[][]
+  return typeof listed[0] === 'number' ? [listed as number[]] : (listed as string[] | number[][])
+}

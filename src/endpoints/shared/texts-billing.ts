@@ -1,0 +1,62 @@
+/** What work on texts costs that answers with no text: by the token of the prompt. */
+import { Buffer } from 'node:buffer'
+import type { Estimate } from '../../money/holds.ts'
+import { costJson } from '../../money/money.ts'
+import { bounds, UNKNOWN_CONTEXT, type Expected } from '../../money/plausible.ts'
+import type { Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
+import type { Step, Usage } from '../../plugin.ts'
+import { ReceiptAtEnd, type Billed } from './billing.ts'
+
+const CHARACTERS_PER_TOKEN = 4
+/** Tokens that a vendor may add to a text, such as its own marks. */
+const TOKENS_BESIDE = 16
+
+/** The figures of a prompt. */
+export interface PromptSize {
+  /** As it will probably be counted. */
+  readonly tokens: number
+  /** No vendor counts more. */
+  readonly most: number
+}
+
+/** The figures of these texts and lists of tokens. A text has no more tokens than bytes. */
+export function promptSizeOf(inputs: readonly (string | readonly unknown[])[]): PromptSize {
+  let [tokens, most] = [0, 0]
+  for (const one of inputs) {
+    const isText = typeof one === 'string'
+    tokens += isText ? Math.ceil(one.length / CHARACTERS_PER_TOKEN) : one.length
+    most += (isText ? Buffer.byteLength(one) : one.length) + TOKENS_BESIDE
+  }
+  return { tokens, most }
+}
+
+/** What a prompt will cost. */
+export function promptEstimate({ tokens, most }: PromptSize, units: Usage = {}): Estimate {
+  const expected = { ...units, promptTokens: tokens }
+  return { least: expected, expected, most: { ...units, promptTokens: most } }
+}
+
+/** What a vendor's count of a prompt is compared with. */
+export function promptBounds({ tokens, most }: PromptSize): Expected {
+  return bounds(tokens, most, UNKNOWN_CONTEXT)
+}
+
+/** Charges an answer of one part, which gets the receipt. */
+export function attachWhole<Part extends Billed>(call: Call, charge: Charge): Step<Part, Part> {
+  return new ReceiptAtEnd<Part, Part>(call, charge, (part): part is Part => part !== undefined)
+}
+
+/** Quantities that the model has consumed. */
+export function consumedIn({ meter }: Pick<Receipt, 'meter'>): Usage {
+  return meter.find(({ source }) => source === 'model')?.usage ?? {}
+}
+
+/** `usage` of an answer that is paid by the token of the prompt. */
+export function promptUsageJson(receipt: Receipt): object {
+  const { promptTokens = 0 } = consumedIn(receipt)
+  return {
+    prompt_tokens: promptTokens,
+    total_tokens: promptTokens,
+    ...costJson(receipt.bill),
+  }
+}

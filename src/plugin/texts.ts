@@ -1,0 +1,33 @@
+/**
+ * Input and output of work on texts whose result is no text. Names follow OpenAI's API. Inputs are validated, and also have
+ * all members that the gateway does not know: send them to the vendor.
+ */
+import type { Usage } from './base.ts'
+
+// --- embeddings ---
+
+/** Texts that become vectors. */
+export interface EmbeddingInput {
+  /** 1 to 2048 texts, or lists of token ids of the model. A single text of the client is a list of one. */
+  readonly input: readonly string[] | readonly (readonly number[])[]
+  /** The form that the client gets. The gateway makes it of the other one, so a vendor may answer in either. */
+  readonly encoding_format: 'float' | 'base64'
+  /** Length of the vectors; the model's own where it is absent. */
+  readonly dimensions?: number
+  readonly [member: string]: unknown
+}
+
+/** One vector. */
+export interface Embedding {
+  /** Which of the inputs it is of; by default its place in the list. */
+  readonly index?: number
+  /** Numbers, or base64 of 32-bit floats in little-endian order. */
+  readonly embedding: readonly number[] | string
+}
+
+/** The vectors of all inputs. */
+export interface EmbeddingResult {
+  readonly data: readonly Embedding[]
+  /** `promptTokens`; estimated by the gateway where it is absent. */
+  readonly usage?: Usage
+}
