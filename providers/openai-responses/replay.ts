@@ -26,7 +26,8 @@ export function toReasoningItems(
   /** Groups whose encrypted content has not come, by the id of their item. */
   const open = new Map<string | null, Group>()
   for (const entry of joined(details)) {
-    if (entry.format !== format) continue
+    // Client forms of this API do not say which vendor encrypted an entry. Another one refuses it, and is asked without.
+    if (entry.format !== format && entry.format !== null) continue
     let group = open.get(entry.id)
     if (!group) {
       groups.push((group = { summary: [], data: undefined }))
