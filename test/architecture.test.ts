@@ -71,6 +71,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/cli/import-prices.ts',
   'src/cli/remote.ts',
   'src/config/validate.ts',
+  'src/endpoints/chat/dialects/responses/events.ts',
   'src/endpoints/chat/guard.ts',
   'src/gateway/gateway.ts',
   'src/guard/runner.ts',

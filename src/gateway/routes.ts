@@ -4,6 +4,7 @@ import { model, models, usableModels } from '../endpoints/account/models.ts'
 import { formatOf, type GetRoute } from '../endpoints/account/route.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import { messages, messageTokens } from '../endpoints/chat/dialects/messages/write.ts'
+import { responses, responseTokens } from '../endpoints/chat/dialects/responses/write.ts'
 import { countTokens } from '../endpoints/chat/count.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import { embeddings } from '../endpoints/embeddings/endpoint.ts'
@@ -74,6 +75,8 @@ export const ROUTES: readonly Route[] = [
   post(chat, chatCompletions),
   post(chat, messages),
   post(countTokens, messageTokens, counted),
+  post(chat, responses),
+  post(countTokens, responseTokens, counted),
   post(generateImage, generations),
   post(editImage, edits),
   post(speech, speechFormat),
@@ -87,6 +90,15 @@ export function errorWriterOf(path: string): WireFormat['writeError'] {
   const exact = ROUTES.find((one) => path === one.path)
   const route = exact ?? ROUTES.find((one) => path.startsWith(`${one.path}/`))
   return (route?.format ?? chatCompletions).writeError
+}
+
+/** What there is instead of an unknown path; undefined where nothing is like it. */
+export function hintFor(path: string): string | undefined {
+  if (path.startsWith(`${responses.path}/`)) {
+    return `Responses are not stored here; only POST ${responses.path} and POST ${responseTokens.path} exist.`
+  }
+  const known = ROUTES.find((route) => path.endsWith(route.path.slice('/v1'.length)))
+  return known && `Did you mean ${known.path}? The base URL of a client ends in /v1.`
 }
 
 function post<In, Part>(

@@ -39,7 +39,7 @@ import { LineLimit } from '../observe/line-limit.ts'
 import { warmUp } from '../patterns/patterns.ts'
 import { requestId } from '../state/ids.ts'
 import { Call, ClientDisconnected, type ErrorResponse } from '../pipeline/pipeline.ts'
-import { ROUTES, errorWriterOf, type Route } from '../gateway/routes.ts'
+import { ROUTES, errorWriterOf, hintFor, type Route } from '../gateway/routes.ts'
 
 /** A listening gateway. */
 export interface Server {
@@ -396,11 +396,8 @@ function isEncodedPath(url: string): boolean {
 function unknownUrl(url: string): NotFound {
   const path = url.split('?', 1)[0]!
   const shown = JSON.stringify(path.length > 100 ? `${path.slice(0, 100)}…` : path)
-  const known = ROUTES.find((route) => path.endsWith(route.path.slice('/v1'.length)))
-  const hint = known
-    ? ` Did you mean ${known.path}? The base URL of a client ends in /v1.`
-    : ' The API is under /v1.'
-  return new NotFound('unknown_url', `There is no route ${shown}.${hint}`)
+  const hint = hintFor(path) ?? 'The API is under /v1.'
+  return new NotFound('unknown_url', `There is no route ${shown}. ${hint}`)
 }
 
 /** An error that h3 caught, for the client: the gateway's own as it is, h3's by its status. */

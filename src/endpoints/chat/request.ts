@@ -63,6 +63,7 @@ interface WebSearchTool {
   readonly path: string
   readonly includeDomains: readonly string[]
   readonly excludeDomains: readonly string[]
+  readonly maxResults?: number
 }
 
 /** Capabilities that a request may need, in the order in which a lack is reported. */
@@ -221,10 +222,10 @@ export function searchRequest(input: ChatRequest, online: boolean): SearchReques
 
 function toolSearch({ web_search_tool: tool, messages }: ChatRequest): SearchRequest | undefined {
   if (!tool) return undefined
-  const { path, includeDomains, excludeDomains } = tool
+  const { path, includeDomains, excludeDomains, maxResults = DEFAULT_RESULTS } = tool
   const question = questionOf(messages)
   const domains = { includeDomains, excludeDomains }
-  return { question, engine: undefined, maxResults: DEFAULT_RESULTS, ...domains, tool: path }
+  return { question, engine: undefined, maxResults, ...domains, tool: path }
 }
 
 /** The options of the search: of the first `web` plugin that is not disabled. */

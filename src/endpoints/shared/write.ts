@@ -95,6 +95,8 @@ export interface EventFormat<Part> {
   readonly last: string
   /** An error after the head as an event; by default, its body alone. */
   fail?(body: unknown): string
+  /** Whether a failure before the head is told in the stream too, as one after the head; by default it has its status. */
+  failsInStream?(code: string | null): boolean
 }
 
 /** The error event of streams whose events are told apart by their `type`. @param body OpenAI's error object */
@@ -145,8 +147,13 @@ export async function writeEvents<Part>(
   } catch (error) {
     timer.clear()
     parts.close().catch((thrown: unknown) => call.report(thrown))
-    if (!out.headSent || call.outcome === 'cancelled') throw error
+    if (call.outcome === 'cancelled') throw error
     const failure = toGatewayError(error)
+    if (!out.headSent) {
+      if (!format.failsInStream?.(failure.code)) throw error
+      sendHead()
+      timer.clear()
+    }
     call.error = failure
     call.report(error)
     await call.end('failed')

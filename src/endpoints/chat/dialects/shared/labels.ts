@@ -62,10 +62,13 @@ function textsRead({ messages, tools, tool_choice, response_format, stop }: Chat
     if (typeof content === 'string') read.add(content)
     for (const part of Array.isArray(content) ? content : []) {
       for (const text of [part.text, part.image_url?.url, part.file?.filename]) read.add(text)
-      read.add(part.file?.file_data)
+      for (const text of [part.refusal, part.file?.file_data, part.input_audio?.data])
+        read.add(text)
     }
-    for (const { function: called } of tool_calls ?? []) {
-      read.add(called.name)
+    for (const { function: called, custom } of tool_calls ?? []) {
+      if (custom) read.add(custom.name).add(custom.input)
+      if (!called) continue
+      read.add(called.name).add(called.arguments)
       for (const { text } of stringsInJson(called.arguments)) read.add(text)
     }
     for (const { text, summary } of reasoning_details ?? []) read.add(text ?? summary)

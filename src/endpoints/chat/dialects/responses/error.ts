@@ -1,0 +1,35 @@
+/** Errors of the Responses API: OpenAI's error object, with paths of this API. */
+import type { ErrorBody } from '../../../../errors/errors.ts'
+import type { WireFormat } from '../../../../pipeline/pipeline.ts'
+import { errorWriter } from '../../../shared/write.ts'
+import { usageJson } from './usage.ts'
+
+const write = errorWriter(usageJson)
+
+/** Members of the normal form that this API calls otherwise. */
+const NAMES: readonly (readonly [normal: RegExp, own: string])[] = [
+  [/^messages\b.*$/, 'input'],
+  [/^max_completion_tokens$/, 'max_output_tokens'],
+  [/^response_format\b/, 'text.format'],
+  [/^logprobs$/, 'include'],
+]
+
+/** The error as a response, and as the body of a failed answer. */
+export const writeError: WireFormat['writeError'] = (error, call, id) => {
+  const written = write(error, call, id)
+  const { error: told } = written.body as ErrorBody
+  told.message = messageOf(told, call?.model?.contextLength)
+  if (told.param !== null) told.param = ownName(told.param)
+  return written
+}
+
+function ownName(param: string): string {
+  const found = NAMES.find(([normal]) => normal.test(param))
+  return found ? param.replace(found[0], found[1]) : param
+}
+
+/** Clients know a prompt that is too long by these words. */
+function messageOf({ code, message }: ErrorBody['error'], most: number | undefined): string {
+  if (code !== 'context_length_exceeded' || most === undefined) return message
+  return `This model's maximum context length is ${most} tokens. ${message}`
+}

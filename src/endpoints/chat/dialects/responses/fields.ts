@@ -1,0 +1,241 @@
+/** Checks of a body of OpenAI's Responses API. Tools and members that only this vendor has are never refused. */
+import {
+  anything,
+  boolean,
+  either,
+  filledText,
+  inside,
+  integer,
+  isObject,
+  list,
+  number,
+  object,
+  problem,
+  quote,
+  record,
+  shortText,
+  text,
+  toInvalidRequest,
+  variant,
+  type Check,
+} from '../../../../errors/checks.ts'
+import { InvalidRequest } from '../../../../errors/errors.ts'
+import { media, plugins, sessionId } from '../shared/fields.ts'
+
+// --- parts ---
+
+const noFileStore: Check = () =>
+  problem('unsupported_value', 'the content itself as base64, or its URL', 'a file id')
+const dataOrUrl = media({ bare: false, url: true })
+const dataOrBare = media({ bare: true, url: false })
+const url: Check = (value) => {
+  if (typeof value !== 'string' || value === '') return filledText(value)
+  const isHttp = /^https?:/i.test(value)
+  return isHttp ? undefined : problem('invalid_value', 'an http(s) URL', 'another scheme')
+}
+
+const said = object({ text }, ['text'])
+const image = withoutFileId(object({ image_url: dataOrUrl, detail: text }, ['image_url']))
+const file: Check = (value) => {
+  const found = fileMembers(value)
+  if (found || !isObject(value) || value.file_data || value.file_url) return found
+  return inside('file_data', problem('missing_required_parameter', 'file_data or file_url', 'none'))
+}
+const fileMembers = withoutFileId(object({ filename: text, file_data: dataOrBare, file_url: url }))
+const sound = object(
+  { input_audio: object({ data: dataOrBare, format: filledText }, ['data', 'format']) },
+  ['input_audio'],
+)
+
+const part = variant('type', {
+  input_text: said,
+  output_text: said,
+  text: said,
+  refusal: object({ refusal: text }, ['refusal']),
+  input_image: image,
+  input_file: file,
+  input_audio: sound,
+})
+const content = either('a string or an array of content parts', {
+  string: anything,
+  array: list(part),
+})
+
+/** Ids of files are refused before members that are then missing. */
+function withoutFileId(check: Check): Check {
+  return (value) =>
+    isObject(value) && (value.file_id ?? undefined) !== undefined
+      ? inside('file_id', noFileStore(value.file_id)!)
+      : check(value)
+}
+
+// --- items ---
+
+const called = { call_id: filledText, name: filledText, namespace: text }
+const output = object({ call_id: filledText, output: content }, ['call_id', 'output'])
+const anyOutput = object({ call_id: filledText })
+const ownCall = object({ call_id: filledText }, ['call_id'])
+const shownText = list(object({ text }))
+
+/** Items by their type; others are not checked, see {@link isDropped}. */
+const item = variant(
+  'type',
+  {
+    message: object({ role: role(), content }, ['role', 'content']),
+    function_call: object({ ...called, arguments: text }, ['call_id', 'name', 'arguments']),
+    function_call_output: output,
+    custom_tool_call: object({ ...called, input: text }, ['call_id', 'name', 'input']),
+    custom_tool_call_output: output,
+    reasoning: object({ summary: shownText, content: shownText, encrypted_content: text }),
+    agent_message: object({ content: either('a string or an array', agentContent()) }),
+    additional_tools: object({ tools: list(object({})) }, ['tools']),
+    local_shell_call: ownCall,
+    local_shell_call_output: anyOutput,
+    shell_call: ownCall,
+    shell_call_output: anyOutput,
+    apply_patch_call: ownCall,
+    apply_patch_call_output: anyOutput,
+  },
+  { absent: 'message', others: anything },
+)
+
+function role(): Check {
+  const roles = new Set<unknown>(['user', 'system', 'developer', 'assistant'])
+  const expected = 'one of user, system, developer, assistant'
+  return (value) =>
+    roles.has(value) ? undefined : problem('invalid_value', expected, quote(String(value)))
+}
+
+function agentContent() {
+  return { string: anything, array: list(object({ text })) }
+}
+
+/** Whether an item of the history has no place in the normal form and can be left out: calls of tools that the vendor ran. */
+export function isDropped(type: string): boolean {
+  return /^(web_search|file_search|code_interpreter|image_generation|computer|tool_search|mcp)_/.test(
+    type,
+  )
+}
+
+// --- tools ---
+
+const definition = { name: filledText, description: text }
+const functionTool = object({ ...definition, parameters: object({}), strict: boolean }, ['name'])
+const customTool = object({ ...definition, format: object({}) }, ['name'])
+const inNamespace = variant(
+  'type',
+  { function: functionTool, custom: customTool },
+  { others: anything },
+)
+const tool = variant(
+  'type',
+  {
+    function: functionTool,
+    custom: customTool,
+    namespace: object({ ...definition, tools: list(inNamespace) }, ['name', 'tools']),
+  },
+  { others: anything },
+)
+const named = object({ name: filledText }, ['name'])
+const toolChoice = either('none, auto, required or an object', {
+  string: anything,
+  object: variant(
+    'type',
+    {
+      function: named,
+      custom: named,
+      allowed_tools: object({ mode: text, tools: list(object({})) }, ['mode', 'tools']),
+    },
+    { others: anything },
+  ),
+})
+
+// --- the other fields ---
+
+const format = variant(
+  'type',
+  {
+    text: anything,
+    json_object: anything,
+    json_schema: object(
+      { name: filledText, schema: object({}), strict: boolean, description: text },
+      ['name', 'schema'],
+    ),
+  },
+  {},
+)
+
+const input: Check = (value) => {
+  const found = either('a string or an array of items', {
+    string: anything,
+    array: list(item, 1),
+  })(value)
+  return found ?? (value === '' ? filledText(value) : undefined)
+}
+
+const members = {
+  model: filledText,
+  input,
+  instructions: text,
+  stream: boolean,
+  temperature: number(0, 2),
+  top_p: number(0, 1),
+  presence_penalty: number(-2, 2),
+  frequency_penalty: number(-2, 2),
+  top_logprobs: integer(0, 20),
+  max_output_tokens: integer(1, Number.MAX_SAFE_INTEGER),
+  max_tool_calls: integer(),
+  parallel_tool_calls: boolean,
+  reasoning: object({ effort: text, summary: text }),
+  text: object({ format, verbosity: text }),
+  tools: list(tool),
+  tool_choice: toolChoice,
+  include: list(text),
+  metadata: record(shortText(512)),
+  user: text,
+  safety_identifier: text,
+  prompt_cache_key: text,
+  session_id: sessionId,
+  plugins,
+}
+const request = object(members, ['model', 'input'])
+
+/** Members of the API that are read, or of no effect; all others only a vendor with this API understands. */
+export const KNOWN_MEMBERS: ReadonlySet<string> = new Set([
+  ...Object.keys(members),
+  'policy',
+  'store',
+  'truncation',
+  'service_tier',
+  'stream_options',
+  'background',
+  'client_metadata',
+  'access_programs',
+])
+
+/** What needs a store of answers, and what does without it. */
+const STATEFUL: Readonly<Record<string, string>> = {
+  previous_response_id:
+    'Responses are not stored here. Send the whole conversation in "input", with the reasoning items of earlier answers.',
+  conversation:
+    'Responses are not stored here. Send the whole conversation in "input", with the reasoning items of earlier answers.',
+  background: 'Background responses are not offered. Use "stream": true.',
+  prompt: 'Stored prompts are not offered. Send their text as "instructions" and "input".',
+}
+const REFERENCE =
+  'Items are not stored here. Set "store" to false in your client so that it sends items whole.'
+
+/** @throws InvalidRequest with the code and path of the first problem of a body */
+export function checkBody(body: object): void {
+  const given = body as Record<string, any>
+  for (const [param, message] of Object.entries(STATEFUL)) {
+    if ((given[param] ?? false) === false) continue
+    throw new InvalidRequest('unsupported_parameter', message, { param })
+  }
+  const found = request(body)
+  if (found) throw toInvalidRequest(found)
+  if (!Array.isArray(given.input)) return
+  const reference = given.input.findIndex(({ type }: any) => type === 'item_reference')
+  if (reference < 0) return
+  throw new InvalidRequest('unsupported_value', REFERENCE, { param: `input[${reference}]` })
+}

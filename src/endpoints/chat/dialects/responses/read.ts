@@ -1,0 +1,128 @@
+/** Reads a body of OpenAI's Responses API. */
+import type { RawJson } from '../../../../stream/raw-json.ts'
+import type { DialectRequest } from '../../endpoint.ts'
+import type { ChatRequest } from '../../request.ts'
+import { labelsIn } from '../shared/labels.ts'
+import { endsWithQuestion, toConversation } from './conversation.ts'
+import { checkBody, KNOWN_MEMBERS } from './fields.ts'
+import type { ToolName } from './names.ts'
+import { echoOf } from './resource.ts'
+import { toToolMembers } from './tools.ts'
+import { WORDS } from './words.ts'
+
+/** What the writer has to know of a request. */
+export interface AnswerOptions {
+  /** Members of the answer that repeat the request. */
+  readonly echo: Readonly<Record<string, unknown>>
+  /** Reasoning comes with what has to be sent back. */
+  readonly includesEncrypted: boolean
+  /** The names of tools in namespaces, by their names in the normal form. */
+  readonly toolNames: ReadonlyMap<string, ToolName>
+}
+
+const ENCRYPTED = 'reasoning.encrypted_content'
+const LOGPROBS = 'message.output_text.logprobs'
+const EFFORTS = new Set<unknown>(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
+const SUMMARIES = new Set<unknown>(['auto', 'concise', 'detailed'])
+/** The vendor's least ceiling of an answer. */
+const MIN_OUTPUT_TOKENS = 16
+
+/** Members whose values mean the same in the normal form. */
+const SAME = [
+  'temperature',
+  'top_p',
+  'presence_penalty',
+  'frequency_penalty',
+  'policy',
+  'session_id',
+  'plugins',
+  'metadata',
+  'user',
+  'safety_identifier',
+  'prompt_cache_key',
+] as const
+
+/**
+ * Translates a parsed body.
+ * @param counting its tokens are to be counted: nothing of the answer is asked for
+ * @throws InvalidRequest with the code and path of the first problem, such as `input[2].content[0].image_url`
+ */
+export function readResponsesRequest(body: RawJson, counting = false): DialectRequest {
+  checkBody(body.value)
+  const given = withoutNulls(body.value as Record<string, any>)
+  const { messages, ignored, untranslatable } = toConversation(given)
+  const tools = toToolMembers(given, endsWithQuestion(given))
+  const input: ChatRequest = {
+    model: given.model,
+    messages,
+    ...sameMembers(given),
+    ...tools.members,
+    ...reasoningOf(given),
+    ...formatOf(given),
+    ...logprobsOf(given),
+    ...(!counting && answerMembers(given)),
+  }
+  return {
+    input: { ...input, labels: () => labelsIn(given, input, WORDS) },
+    ignored: [...unknownMembers(given), ...ignored, ...tools.ignored],
+    answerOptions: {
+      echo: echoOf(given),
+      includesEncrypted: given.include?.includes(ENCRYPTED) === true,
+      toolNames: tools.names,
+    } satisfies AnswerOptions,
+    untranslatable: untranslatable ?? tools.untranslatable,
+  }
+}
+
+/** Absent members and those that are null mean the same; a policy of null is an error. */
+function withoutNulls(body: Record<string, any>): Record<string, any> {
+  const members = Object.entries(body)
+  return Object.fromEntries(members.filter(([name, value]) => value !== null || name === 'policy'))
+}
+
+function sameMembers(given: Record<string, any>): Partial<ChatRequest> {
+  const found = SAME.filter((name) => given[name] !== undefined)
+  return Object.fromEntries(found.map((name) => [name, given[name]]))
+}
+
+function answerMembers({ stream, max_output_tokens: limit }: Record<string, any>): object {
+  return {
+    ...(stream !== undefined && { stream }),
+    ...(limit !== undefined && { max_completion_tokens: Math.max(limit, MIN_OUTPUT_TOKENS) }),
+  }
+}
+
+function unknownMembers(given: Record<string, any>): string[] {
+  const unknown = Object.keys(given).filter((name) => !KNOWN_MEMBERS.has(name))
+  return (given.reasoning?.context ?? null) === null ? unknown : [...unknown, 'reasoning.context']
+}
+
+function reasoningOf({ reasoning }: Record<string, any>): Partial<ChatRequest> {
+  const { effort, summary } = reasoning ?? {}
+  const wanted = {
+    ...(EFFORTS.has(effort) && { effort }),
+    ...(SUMMARIES.has(summary) && { summary }),
+  }
+  return Object.keys(wanted).length > 0 ? { reasoning: wanted } : {}
+}
+
+function formatOf({ text }: Record<string, any>): Partial<ChatRequest> {
+  const { format, verbosity } = text ?? {}
+  return {
+    ...(verbosity && { verbosity }),
+    ...(format && format.type !== 'text' && { response_format: toResponseFormat(format) }),
+  }
+}
+
+function toResponseFormat({ type, name, schema, strict, description }: any): { type: string } {
+  if (type !== 'json_schema') return { type }
+  const optional = { strict: strict ?? undefined, description: description ?? undefined }
+  const given = Object.entries(optional).filter(([, value]) => value !== undefined)
+  const json_schema = { name, schema, ...Object.fromEntries(given) }
+  return { type, json_schema } as { type: string }
+}
+
+function logprobsOf({ include, top_logprobs }: Record<string, any>): Partial<ChatRequest> {
+  if (!include?.includes(LOGPROBS) && !top_logprobs) return {}
+  return { logprobs: true, ...(top_logprobs !== undefined && { top_logprobs }) }
+}

@@ -1,0 +1,92 @@
+/** The resource of the Responses API: an answer with the members of the request that it repeats. */
+
+/** How the gateway answers, whatever a client asks for. */
+const FIXED = {
+  truncation: 'disabled',
+  service_tier: 'default',
+  store: false,
+  background: false,
+  previous_response_id: null,
+}
+
+/** Members that an answer repeats as they were sent, and their values where they were not. */
+const REPEATED = {
+  instructions: null,
+  tool_choice: 'auto',
+  parallel_tool_calls: true,
+  text: { format: { type: 'text' } },
+  temperature: 1,
+  top_p: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  top_logprobs: 0,
+  max_tool_calls: null,
+  user: null,
+  safety_identifier: null,
+  prompt_cache_key: null,
+  metadata: {},
+}
+
+/** Those in which the request speaks to the gateway or to a vendor: a vendor that was asked in its own form says others. */
+const CLIENTS_OWN = [
+  'instructions',
+  'user',
+  'safety_identifier',
+  'prompt_cache_key',
+  'metadata',
+  'store',
+  'service_tier',
+] as const
+
+/** Members of the answer that repeat a request without nulls. */
+export function echoOf(given: Readonly<Record<string, any>>): Readonly<Record<string, unknown>> {
+  const { reasoning, tools = [] } = given
+  const repeated = Object.entries(REPEATED).map(([name, other]) => [name, given[name] ?? other])
+  return {
+    ...Object.fromEntries(repeated),
+    text: { ...REPEATED.text, ...given.text },
+    reasoning: { effort: reasoning?.effort ?? null, summary: reasoning?.summary ?? null },
+    tools: tools.map(withAllMembers),
+    ...FIXED,
+  }
+}
+
+/** Those of the members that the client's own values replace in a vendor's answer. */
+export function clientsOwn(echo: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(CLIENTS_OWN.map((name) => [name, echo[name]]))
+}
+
+/** What is not of the request. */
+export interface ResourceState {
+  readonly id: string
+  /** Unix seconds. */
+  readonly createdAt: number
+  readonly model: string
+  readonly maxOutputTokens: number | null
+}
+
+/** A resource that is being made. */
+export function resourceOf(
+  { id, createdAt, model, maxOutputTokens }: ResourceState,
+  echo: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  return {
+    id,
+    object: 'response',
+    created_at: createdAt,
+    completed_at: null,
+    status: 'in_progress',
+    incomplete_details: null,
+    error: null,
+    model,
+    output: [],
+    ...echo,
+    max_output_tokens: maxOutputTokens,
+    usage: null,
+  }
+}
+
+function withAllMembers(tool: any): object {
+  if (tool.type !== 'function') return tool
+  return { description: null, parameters: null, strict: null, ...tool }
+}

@@ -1,0 +1,148 @@
+/** Tools of the Responses API in the normal form of chat. Unknown ones never fail a request: agents send all that they have. */
+import { InvalidRequest } from '../../../../errors/errors.ts'
+import type { ChatRequest } from '../../request.ts'
+import { flatName, type ToolName } from './names.ts'
+
+/** Searches of the web that the vendor runs. */
+export const WEB_SEARCH = /^web_search/
+
+/** Results of a search by its `search_context_size`. */
+const RESULTS: Readonly<Record<string, number>> = { low: 3, medium: 5, high: 10 }
+
+/** A tool with its path in the request. */
+export interface PlacedTool {
+  readonly tool: any
+  readonly path: string
+}
+
+/** Tools and the choice among them, in normal form. */
+export interface ToolMembers {
+  readonly members: Partial<ChatRequest>
+  /** Paths of tools that have no counterpart. */
+  readonly ignored: readonly string[]
+  /** The names of tools in namespaces, by their names in the normal form. */
+  readonly names: ReadonlyMap<string, ToolName>
+  /** Why the request cannot be translated: a tool has to be called that is left out. */
+  readonly untranslatable: InvalidRequest | undefined
+}
+
+/** All tools of a body, those of items with further tools included. */
+export function toolsIn({ tools, input }: Record<string, any>): PlacedTool[] {
+  const placed = (list: any[], at: string) =>
+    list.map((tool, index) => ({ tool, path: `${at}[${index}]` }))
+  const items: any[] = Array.isArray(input) ? input : []
+  const further = items.flatMap((item, index) =>
+    item.type === 'additional_tools' ? placed(item.tools, `input[${index}].tools`) : [],
+  )
+  return [...placed(tools ?? [], 'tools'), ...further]
+}
+
+/** Translates tools and the choice among them. @param isQuestion the conversation ends with words of the user */
+export function toToolMembers(given: Record<string, any>, isQuestion: boolean): ToolMembers {
+  const placed = toolsIn(given)
+  const names = new Map<string, ToolName>()
+  const tools = placed.flatMap(({ tool }) => toTools(tool, names))
+  const foreign = placed.filter(({ tool }) => !isOwn(tool))
+  const search = isQuestion && given.tool_choice !== 'none' ? searchTool(foreign) : undefined
+  const { tool_choice: choice, parallel_tool_calls } = given
+  const isForeign = typeof choice === 'object' && !isOwnChoice(choice)
+  return {
+    members: {
+      ...(tools.length > 0 && { tools }),
+      ...(choice !== undefined && !isForeign && { tool_choice: toChoice(choice) }),
+      ...(parallel_tool_calls !== undefined && { parallel_tool_calls }),
+      ...(search && { web_search_tool: search }),
+    },
+    ignored: foreign.map(pathOf),
+    names,
+    untranslatable: isForeign && !search ? notOffered(choice) : undefined,
+  }
+}
+
+/** Whether the client defines a tool, or a group of them, and runs it. */
+export function isOwn({ type }: { readonly type?: unknown }): boolean {
+  return type === 'function' || type === 'custom' || type === 'namespace'
+}
+
+/** The error for a tool that has to be called and is left out. */
+export function notOffered({ type }: { readonly type: unknown }): InvalidRequest {
+  const shown = JSON.stringify(String(type).slice(0, 64))
+  const message = `Invalid 'tool_choice': the tool ${shown} is not offered here.`
+  return new InvalidRequest('unsupported_value', message, { param: 'tool_choice' })
+}
+
+/** The path of a tool in a header. */
+export function pathOf({ tool, path }: PlacedTool): string {
+  return `${path}.${tool.type}`
+}
+
+function isOwnChoice({ type }: any): boolean {
+  return type === 'function' || type === 'custom' || type === 'allowed_tools'
+}
+
+function toTools(tool: any, names: Map<string, ToolName>): any[] {
+  if (tool.type !== 'namespace') return isOwn(tool) ? [toTool(tool, tool.name)] : []
+  const { name: namespace, description } = tool
+  return tool.tools.filter(isOwn).map((member: any) => {
+    const name = { name: member.name, namespace }
+    const flat = flatName(name)
+    names.set(flat, name)
+    const descriptions = [description, member.description].filter(Boolean)
+    return toTool({ ...member, description: descriptions.join('\n\n') || null }, flat)
+  })
+}
+
+function toTool({ type, description, parameters, strict, format }: any, name: string): object {
+  const common = { name, ...(isGiven(description) && { description }) }
+  return type === 'custom'
+    ? { type, custom: { ...common, ...(isGiven(format) && { format: toFormat(format) }) } }
+    : {
+        type: 'function',
+        function: {
+          ...common,
+          ...(isGiven(parameters) && { parameters }),
+          ...(isGiven(strict) && { strict }),
+        },
+      }
+}
+
+function toFormat({ type, syntax, definition }: any): object {
+  return type === 'grammar' ? { type, grammar: { syntax, definition } } : { type }
+}
+
+function toChoice(choice: any): ChatRequest['tool_choice'] {
+  if (typeof choice === 'string') return choice
+  const { type, mode, tools } = choice
+  if (type !== 'allowed_tools') return toNamed(choice)
+  const allowed = { mode, tools: tools.filter(isOwn).map(toNamed) }
+  return { type, allowed_tools: allowed }
+}
+
+function toNamed({ type, name, namespace }: any): { type: string } {
+  return { type, [type]: { name: flatName({ name, namespace }) } }
+}
+
+/** A search of the vendor's, as a search of the gateway's. */
+function searchTool(foreign: readonly PlacedTool[]): ChatRequest['web_search_tool'] {
+  const found = foreign.find(
+    ({ tool: { type, external_web_access: reaches } }) =>
+      typeof type === 'string' && WEB_SEARCH.test(type) && reaches !== false,
+  )
+  if (!found) return undefined
+  const { filters, search_context_size: size } = found.tool
+  const maxResults = RESULTS[size]
+  return {
+    path: pathOf(found),
+    includeDomains: textsOf(filters?.allowed_domains),
+    excludeDomains: textsOf(filters?.blocked_domains),
+    ...(maxResults !== undefined && { maxResults }),
+  }
+}
+
+function textsOf(list: unknown): readonly string[] {
+  return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : []
+}
+
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null
+}

@@ -1,0 +1,25 @@
+/** Quantities and cost in the form of the Responses API. */
+import { costJson } from '../../../../money/money.ts'
+import type { Receipt } from '../../../../pipeline/pipeline.ts'
+
+/** The usage of a charged answer. Every count is there: clients refuse an answer without. */
+export function usageJson({ bill, meter }: Receipt): object {
+  const usage = meter.find(({ source }) => source === 'model')?.usage ?? {}
+  const { promptTokens: input = 0, completionTokens: output = 0 } = usage
+  // The gateway's own search, else searches of the vendor.
+  const { searches } = meter.find(({ source }) => source === 'search')?.usage ?? usage
+  return {
+    input_tokens: input,
+    input_tokens_details: {
+      cached_tokens: usage.cachedTokens ?? 0,
+      cache_write_tokens: usage.cacheWriteTokens ?? 0,
+    },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: usage.reasoningTokens ?? 0 },
+    total_tokens: input + output,
+    ...(searches !== undefined && {
+      server_tool_use_details: { web_search_requests: searches },
+    }),
+    ...costJson(bill),
+  }
+}
