@@ -106,6 +106,8 @@ class BodyReader {
   #sizeThen = 0
   /** For memory or for other bodies, and not for the client. */
   #waits = false
+  /** The end has come while the last piece waits: a stream that is paused in its last event `data` ends all the same. */
+  #ended = false
   #over = false
 
   constructor(
@@ -184,7 +186,9 @@ class BodyReader {
 
   #goOn(): void {
     this.#waits = false
-    if (!this.#over) this.#source.resume()
+    if (this.#over) return
+    if (this.#ended) this.#end()
+    else this.#source.resume()
   }
 
   /** @throws InvalidRequest */
@@ -208,6 +212,7 @@ class BodyReader {
 
   #end(): void {
     if (this.#over) return
+    if (this.#waits) return void (this.#ended = true)
     // Decoders end where their format does, and ignore what comes after it.
     if (this.#decoder && this.#decoder.bytesWritten < this.#received) return this.#broken()
     this.#release()

@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { createServer, request as httpRequest, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import { deflateSync, gzipSync } from 'node:zlib'
 import * as v from 'valibot'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { configSchema } from '../../src/config/schema.ts'
 import type { InvalidRequest } from '../../src/errors/errors.ts'
 import { NodeIncoming } from '../../src/server/node-http.ts'
@@ -22,12 +23,20 @@ interface Outcome {
   readonly taken: number
 }
 
+/** Requests that are read together, once all of them have arrived; each piece keeps the process busy for 2 ms. */
+let crowd: { missing: number; readonly complete: PromiseWithResolvers<void> } | undefined
 let server: Server
 let url: string
 
 beforeAll(async () => {
   server = createServer(async (request, response) => {
     let taken = 0
+    if (crowd) {
+      // As behind admissions that are answered together: the bodies are there when they are looked at.
+      while (!request.complete) await turn()
+      if (--crowd.missing === 0) crowd.complete.resolve()
+      await crowd.complete.promise
+    }
     const outcome: Outcome = await readBody({
       request,
       limits,
@@ -35,7 +44,10 @@ beforeAll(async () => {
       undecodable: 'invalid_json',
       scan: new JsonScan(limits),
       startTimeout: noTimeout,
-      take: (piece) => void (taken += piece.length),
+      take(piece) {
+        for (const until = performance.now() + 2; crowd && performance.now() < until;);
+        taken += piece.length
+      },
     }).then(
       () => ({ status: 200, code: undefined, taken }),
       ({ status, code }: InvalidRequest) => ({ status, code, taken }),
@@ -59,8 +71,10 @@ async function sent(coding: string, pieces: readonly Buffer[]): Promise<Outcome>
     agent: false,
     headers: { 'content-encoding': coding },
   })
-  for (const piece of pieces) await new Promise((resolve) => request.write(piece, resolve))
-  request.end()
+  for (const piece of pieces.slice(0, -1)) {
+    await new Promise((resolve) => request.write(piece, resolve))
+  }
+  request.end(pieces.at(-1))
   const [response] = await once(request, 'response')
   const chunks = await response.toArray()
   return JSON.parse(Buffer.concat(chunks).toString())
@@ -162,3 +176,18 @@ it('a body that comes byte by byte takes no more memory than its bytes', async (
   expect(Buffer.concat(await response.toArray())).toEqual(body)
   own.close()
 })
+
+describe.each(Object.entries(CODINGS))(
+  'bodies in %s that arrive in one busy turn',
+  (coding, encode) => {
+    it('are read whole, also where their end comes with their last piece', async () => {
+      const text = Buffer.from(JSON.stringify({ text: 'x'.repeat(40_000) }))
+      const body = encode(text)
+      // Most of them wait for a later turn.
+      crowd = { missing: 40, complete: Promise.withResolvers() }
+      onTestFinished(() => void (crowd = undefined))
+      const outcomes = await Promise.all(Array.from({ length: 40 }, () => sent(coding, [body])))
+      expect(outcomes).toEqual(outcomes.map(() => ({ status: 200, taken: text.length })))
+    })
+  },
+)
