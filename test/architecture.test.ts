@@ -240,7 +240,8 @@ describe('architecture', () => {
         .filter(({ text }) => new RegExp(`\\bledger\\.${method}\\(`).test(text))
         .map(({ path }) => path)
     expect(callers('settle')).toEqual(['src/pipeline/stages/settle.ts'])
-    expect(callers('topUp').sort()).toEqual(['src/gateway/seed.ts', 'src/server/admin/api.ts'])
+    expect(callers('topUp').sort()).toEqual(['src/gateway/seed.ts', 'src/server/admin/credits.ts'])
+    expect(callers('adjust')).toEqual(['src/server/admin/credits.ts'])
   })
 
   it('reads the wall clock in few places', () => {

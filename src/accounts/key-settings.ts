@@ -6,6 +6,10 @@ const USD =
   `a decimal string of USD above 0 and at most ${formatPico(MAX_AMOUNT)}, such as "10.00", ` +
   'with at most 12 fractional digits'
 const USD_OR_NOTHING = USD.replace('above 0', 'of at least 0')
+const SIGNED_USD = USD.replace('above 0 and', 'other than 0,').replace(
+  'such as',
+  'negative to take away, such as',
+)
 const COUNT = 'a whole number of at least 1'
 const MOMENT = 'a moment such as "2027-01-31T00:00:00Z"'
 const MODELS = 'a list of model ids such as "vendor/model" or "vendor/*"'
@@ -20,6 +24,11 @@ export const usd = v.pipe(v.string(USD), v.check(isAmount, USD))
 export const usdOrNothing = v.pipe(
   v.string(USD_OR_NOTHING),
   v.check(isAmountOrNothing, USD_OR_NOTHING),
+)
+/** An amount of USD above or below 0, as text. */
+export const signedUsd = v.pipe(
+  v.string(SIGNED_USD),
+  v.check((amount) => isAmount(amount.replace(/^-/, '')), SIGNED_USD),
 )
 /** The id of an account or a key. */
 export const recordId = v.pipe(v.string(ID), v.regex(/^[a-z0-9_-]{1,64}$/, ID))

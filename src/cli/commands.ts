@@ -110,6 +110,10 @@ export const COMMANDS: readonly Command[] = [
     reference: { value: 'text', help: 'your own reference; one that exists is not booked again' },
     note: { value: 'text', help: 'kept with the booking' },
   }),
+  remote('credits adjust', 'Correct a balance.', 'adjustCredits', ['account', 'usd'], {
+    reason: { value: 'text', help: 'why, kept with the booking (required)' },
+    reference: { value: 'text', help: 'your own reference; one that exists is not booked again' },
+  }),
   remote('credits show', 'Show the balance and the last rows of the ledger.', 'showCredits', [
     'account',
   ]),

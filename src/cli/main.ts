@@ -8,6 +8,8 @@ import { COMMANDS } from './commands.ts'
 const PROGRAM = 'sluicegate'
 /** EX_IOERR of sysexits.h. */
 const UNBOOKED = 74
+/** An argument, although it begins as an option does: no option is a number. */
+const NEGATIVE = /^-\d+(\.\d+)?$/
 const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
 
 /**
@@ -85,9 +87,16 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
   const text: Record<string, string> = {}
   const all: Record<string, string[]> = {}
   const on = new Set<string>()
+  const negatives = new Set<number>()
   for (const token of tokens) {
     if (token.kind === 'positional') positionals.push(token.value)
     if (token.kind !== 'option') continue
+    if (NEGATIVE.test(argv[token.index]!)) {
+      // The parser gives a token for each character.
+      if (!negatives.has(token.index)) positionals.push(argv[token.index]!)
+      negatives.add(token.index)
+      continue
+    }
     const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
     if (!spec) throw unknownOption(token.rawName, specs)
     if (!spec.value) {

@@ -102,6 +102,21 @@ export async function addCredits(admin: Admin, args: Arguments): Promise<void> {
   })
 }
 
+/** `credits adjust`: a reference that was booked before changes nothing. */
+export async function adjustCredits(admin: Admin, args: Arguments): Promise<void> {
+  const [account = '', usd] = args.positionals
+  const { reference, reason } = args.text
+  if (reason === undefined) {
+    throw new CommandError('--reason is required: it says why the balance is corrected.', 2)
+  }
+  const path = `/accounts/${encodeURIComponent(account)}/adjust`
+  const { data } = await admin.ask('POST', path, { usd, reference, reason })
+  print(args, data, () => {
+    const twice = 'This reference was booked before; nothing was changed.\n'
+    return `${data.duplicate ? twice : ''}${card(data)}`
+  })
+}
+
 /** `credits show`: the balance and the last rows of the ledger. */
 export async function showCredits(admin: Admin, args: Arguments): Promise<void> {
   const path = `/accounts/${segment(args)}`
@@ -114,7 +129,7 @@ export async function showCredits(admin: Admin, args: Arguments): Promise<void> 
       row.at,
       row.kind,
       row.amount_usd,
-      row.usage?.model ?? row.note,
+      row.usage?.model ?? row.note ?? row.reason,
       row.request_id ?? row.reference,
     ])
     return `${card(credits)}\n${table(['AT', 'KIND', 'AMOUNT USD', 'FOR', 'REFERENCE'], lines)}`

@@ -483,6 +483,24 @@ describe('commands of a running gateway', () => {
     expect((await command('ledger', 'verify')).out).toBe('Every sum equals its rows.\n')
   })
 
+  it('correct a balance either way, once per reference', async () => {
+    await call(['accounts', 'create', 'Corrected', '--id', 'corrected', ...at()])
+    const adjust = (...args: string[]) => call(['credits', 'adjust', ...args, ...at()])
+    const reason = ['--reason', 'charged twice']
+    const taken = await adjust('corrected', '-2.50', ...reason, '--reference', '-4')
+    expect([taken.code, taken.err]).toEqual([0, ''])
+    expect(taken.out).toMatch(/amount_usd +-2\.5\nbalance_usd +-2\.5\n/)
+    const again = await adjust(...reason, '--reference', '-4', 'corrected', '-2.50')
+    expect(again.out).toMatch(/booked before; nothing was changed[^]*balance_usd +-2\.5\n/)
+    expect((await adjust('corrected', '3', ...reason)).out).toMatch(/balance_usd +0\.5\n/)
+    const shown = await call(['credits', 'show', 'corrected', ...at()])
+    expect(shown.out).toMatch(/adjust +-2\.5 +charged twice +-4\n/)
+    const missing = await adjust('corrected', '-1')
+    expect([missing.code, missing.err]).toEqual([2, expect.stringMatching(/^--reason is required/)])
+    const option = await adjust('corrected', '-x', ...reason)
+    expect([option.code, option.err]).toEqual([2, expect.stringMatching(/^There is no option -x/)])
+  })
+
   it('print large amounts to the last digit', async () => {
     await call(['accounts', 'create', 'Rich', '--id', 'rich', ...at()])
     await call(['credits', 'add', 'rich', '3999999.000000000001', ...at()])

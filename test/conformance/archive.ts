@@ -184,6 +184,17 @@ function foldExamples(example: Example): void {
     expect(await ledger.topUp(topUp)).toMatchObject({ state: 'duplicate', balance: past.paid })
   })
 
+  example('keeps adjustments, and with them their references', async (past) => {
+    const { ledger, clock } = past
+    await past.pay('acct')
+    await past.adjust('acct', -7n)
+    await clock.advance(400 * DAY_MS)
+    await ledger.fold(new Date(clock.now()))
+    const again = { account: 'acct', amount: -7n, reference: 'acct 2', reason: 'a correction' }
+    const booked = { state: 'duplicate', cost: 7n, balance: past.paid - 7n }
+    expect(await ledger.adjust(again)).toEqual(booked)
+  })
+
   example('counts late rows of a folded day, and folds them too', async (past) => {
     const { ledger, clock } = past
     await past.pay('acct')
@@ -260,6 +271,8 @@ function transferExamples(example: Example): void {
       await past.pay('acct')
       await past.spend('acct', 'key', 5n)
       await past.orphan('acct', 'key')
+      await past.adjust('acct', 3n)
+      await past.adjust('acct', -8n)
       const items = await collect(past.ledger.export())
       const target = await fresh()
       await target.import(items)
@@ -267,8 +280,9 @@ function transferExamples(example: Example): void {
       const rows = items.filter((item): item is RowItem => 'at' in item)
       for (const row of rows) {
         const forgeries: Partial<RowItem>[] = [{ at: row.at + 1 }]
-        if (row.kind === 'top-up') forgeries.push({ note: 'another' }, { cost: row.cost - 1n })
-        if (row.kind !== 'top-up') forgeries.push({ key: 'spare' })
+        const isBooking = row.kind === 'top-up' || row.kind === 'adjust'
+        if (isBooking) forgeries.push({ note: 'another' }, { cost: row.cost - 1n })
+        else forgeries.push({ key: 'spare' })
         if (row.usage) forgeries.push({ cost: 6n }, { day: '20200101' })
         if (row.usage) forgeries.push({ usage: { ...row.usage, model: 'vendor/other' } })
         for (const forgery of forgeries) {
@@ -341,6 +355,7 @@ function transferExamples(example: Example): void {
 
 type Step =
   | { readonly do: 'pay'; readonly account: string }
+  | { readonly do: 'adjust'; readonly account: string; readonly amount: bigint }
   | {
       readonly do: 'spend' | 'late'
       readonly account: string
@@ -354,10 +369,12 @@ type Step =
 
 const account = fc.constantFrom(...ACCOUNTS)
 const key = fc.constantFrom(...KEYS)
+const amount = fc.bigInt(-(10n ** 15n), 10n ** 15n).filter((pico) => pico !== 0n)
 const cost = fc.oneof(fc.constant(0n), fc.bigInt(1n, 50n), fc.bigInt(1n, 10n ** 14n))
 const histories: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof(
     { weight: 1, arbitrary: fc.record({ do: fc.constant('pay'), account }) },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant('adjust'), account, amount }) },
     { weight: 5, arbitrary: fc.record({ do: fc.constant('spend'), account, key, cost }) },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('late'), account, key, cost }) },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('orphan'), account, key }) },
@@ -412,6 +429,7 @@ class Past {
 
   async live(step: Step): Promise<void> {
     if (step.do === 'pay') await this.pay(step.account)
+    if (step.do === 'adjust') await this.adjust(step.account, step.amount)
     if (step.do === 'spend') await this.spend(step.account, step.key, step.cost)
     if (step.do === 'orphan') await this.orphan(step.account, step.key)
     if (step.do === 'wait') await this.clock.advance(step.hours * HOUR_MS)
@@ -434,6 +452,14 @@ class Past {
     const reference = `${account} ${++this.#count}`
     await this.ledger.topUp({ account, amount: this.paid, reference })
     this.#balances.set(account, (this.#balances.get(account) ?? 0n) + this.paid)
+  }
+
+  async adjust(account: string, amount: bigint): Promise<void> {
+    const reference = `${account} ${++this.#count}`
+    const adjusted = { account, amount, reference, reason: 'a correction' }
+    const balance = (this.#balances.get(account) ?? 0n) + amount
+    expect(await this.ledger.adjust(adjusted)).toEqual({ state: 'charged', cost: -amount, balance })
+    this.#balances.set(account, balance)
   }
 
   async spend(account: string, key: string, cost: bigint, day = this.day()): Promise<Charged> {

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { isDeepStrictEqual, inspect } from 'node:util'
 import { LEASE_MS } from '../../src/state/ledger/ledger.ts'
 import type {
+  Adjustment,
   CapScope,
   Admission,
   Admitted,
@@ -76,6 +77,7 @@ export function ledgerConformance(
     describe('spend windows', () => windowExamples(example))
     describe('settlement', () => settlementExamples(example))
     describe('top-ups', () => topUpExamples(example))
+    describe('adjustments', () => adjustmentExamples(example))
     describe('history', () => historyExamples(example))
 
     it(
@@ -1026,6 +1028,100 @@ function topUpExamples(example: Example): void {
   })
 }
 
+function adjustmentExamples(example: Example): void {
+  const adjustment = {
+    account: 'acct',
+    amount: -30n,
+    reference: 'ticket 1',
+    reason: 'double charge',
+  }
+
+  example('move the balance either way, once per account and reference', async (fixture) => {
+    const { ledger } = fixture
+    const taken = { state: 'charged', cost: 30n, balance: -30n }
+    expect(await ledger.adjust(adjustment)).toEqual(taken)
+    const again = { ...adjustment, amount: 99n }
+    expect(await ledger.adjust(again)).toEqual({ ...taken, state: 'duplicate' })
+    const given = { ...adjustment, amount: 50n, reference: 'ticket 2' }
+    const credited = { state: 'charged', cost: -50n, balance: 20n }
+    expect(await ledger.adjust(given)).toEqual(credited)
+    expect(await ledger.adjust(given)).toEqual({ ...credited, state: 'duplicate' })
+    expect(await ledger.adjust({ ...adjustment, account: 'other' })).toEqual(taken)
+    expect(await fixture.rows()).toMatchObject([
+      { kind: 'adjust', request: 'ticket 2', cost: -50n, note: 'double charge' },
+      { kind: 'adjust', request: 'ticket 1', cost: 30n, note: 'double charge' },
+    ])
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  example('leave spend, the free tier and the references of top-ups alone', async (fixture) => {
+    const { ledger } = fixture
+    await ledger.adjust({ ...adjustment, amount: 100n })
+    expect(await ledger.account('acct')).toEqual({ balance: 100n, available: 100n, paid: false })
+    const topUp = { account: 'acct', amount: 7n, reference: adjustment.reference }
+    expect(await ledger.topUp(topUp)).toMatchObject({ state: 'charged', balance: 107n })
+    await ledger.adjust({ ...adjustment, reference: 'ticket 2' })
+    expect(await ledger.account('acct')).toEqual({ balance: 77n, available: 77n, paid: true })
+    const nothing = { lifetime: 0n, day: 0n, month: 0n }
+    expect(await ledger.key('acct', 'key')).toMatchObject(nothing)
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  example(
+    'can take the money of a running call, which is charged all the same',
+    async (fixture) => {
+      const { ledger } = fixture
+      await fixture.limit(ROOMY)
+      await ledger.topUp({ account: 'acct', amount: 100n, reference: 'invoice' })
+      const call = await fixture.admit()
+      await fixture.hold(call, 60n)
+      await ledger.adjust({ ...adjustment, amount: -150n })
+      expect(await ledger.account('acct')).toMatchObject({ balance: -50n, available: -110n })
+      await fixture.settle(call, 60n)
+      expect(await ledger.account('acct')).toMatchObject({ balance: -110n, available: -110n })
+      expect(await fixture.hold(await fixture.admit(), 1n)).toEqual({ ok: false, why: 'credits' })
+      expect(await ledger.verify()).toEqual([])
+    },
+  )
+
+  example('do not count as money that was paid in', async (fixture) => {
+    const { ledger } = fixture
+    await fixture.limit(ROOMY)
+    await ledger.topUp({ account: 'acct', amount: 100n, reference: 'invoice' })
+    await ledger.adjust({ ...adjustment, amount: 900n })
+    const exposure = { share: 1, most: 500n }
+    const first = await fixture.admit()
+    await fixture.hold(first, 1n, { ceiling: 1000n, exposure })
+    const second = await fixture.admit()
+    // Of 1,000 in all, only 100 were paid in: so much may the ceilings pass the balance.
+    const held = { ok: false, why: 'held', by: 'balance_ceilings' }
+    expect(await fixture.hold(second, 1n, { ceiling: 101n, exposure })).toMatchObject(held)
+    const third = await fixture.admit()
+    expect(await fixture.hold(third, 1n, { ceiling: 100n, exposure })).toMatchObject({ ok: true })
+  })
+
+  example('are refused beyond the bounds of money', async (fixture) => {
+    const { ledger } = fixture
+    for (const amount of [0n, MAX_AMOUNT + 1n, -MAX_AMOUNT - 1n]) {
+      await expect(ledger.adjust({ ...adjustment, amount })).rejects.toThrow(RangeError)
+    }
+    expect(await fixture.rows()).toEqual([])
+    for (const most of [MAX_AMOUNT, -MAX_AMOUNT]) {
+      const account = `acct ${most}`
+      const one = most > 0n ? 1n : -1n
+      const adjust = (amount: Pico) =>
+        ledger.adjust({ ...adjustment, account, amount, reference: `by ${amount}` })
+      expect(await adjust(most)).toMatchObject({ balance: most })
+      await expect(adjust(one)).rejects.toThrow(/^the balance after this adjustment has to be at /)
+      await expect(adjust(one)).rejects.toThrow(RangeError)
+      expect(await ledger.account(account)).toMatchObject({ balance: most, available: most })
+      expect(await adjust(-one)).toMatchObject({ balance: most - one })
+      expect(await adjust(one)).toMatchObject({ state: 'charged', balance: most })
+    }
+    expect(await ledger.verify()).toEqual([])
+  })
+}
+
 function historyExamples(example: Example): void {
   example('an unknown account is empty', async (fixture) => {
     expect(await fixture.ledger.account('unknown')).toEqual({
@@ -1382,6 +1478,10 @@ class Model {
     return this.#book({ kind: 'top-up', request: reference, cost: -amount })
   }
 
+  adjust({ reference, amount }: Adjustment): Settled {
+    return this.#book({ kind: 'adjust', request: reference, cost: -amount })
+  }
+
   #book(row: ModelRow): Settled {
     const same = this.rows.find(({ kind, request }) => kind === row.kind && request === row.request)
     if (!same) this.rows.push(row)
@@ -1470,7 +1570,8 @@ class Walk {
     else if (roll < 0.66) await this.#waive()
     else if (roll < 0.71) await this.#leave()
     else if (roll < 0.75) await this.#renew()
-    else if (roll < 0.79) await this.#topUp(account)
+    else if (roll < 0.78) await this.#topUp(account)
+    else if (roll < 0.79) await this.#adjust(account)
     else if (roll < 0.82) await this.#limit(account, this.#pick(['k1', 'k2', 'k3']))
     else if (roll < 0.96) await this.#wait()
     else await this.#look(account)
@@ -1716,6 +1817,16 @@ class Walk {
     const expected = model.topUp(topUp)
     this.#same('topUp', topUp, await this.#ledger.topUp(topUp), expected)
     this.#claim((await this.#ledger.account(account)).paid, 'a top-up did not end the free tier')
+  }
+
+  async #adjust(account: string): Promise<void> {
+    const amount = this.#amount() * this.#pick([1n, -1n])
+    const reference = `ticket_${Math.floor(this.#random() * 10)}`
+    const adjustment = { account, amount, reference, reason: 'a correction' }
+    const expected = this.#model(account).adjust(adjustment)
+    this.#same('adjust', adjustment, await this.#ledger.adjust(adjustment), expected)
+    // What calls that run may cost has been admitted by the balance before.
+    if (expected.state === 'charged' && amount < 0n) this.#bounds.get(account)!.most -= amount
   }
 
   async #limit(account: string, id: string): Promise<void> {

@@ -1,7 +1,8 @@
 /**
  * The durable state of a gateway as lines of JSON: `ledger export` writes them and `ledger import` reads them. A header is
  * followed by the records of accounts and keys, the ledger account by account, and a last line with the number of lines.
- * Amounts are decimal text in USD, positive for costs and negative for top-ups. Times are ms since epoch.
+ * Amounts are decimal text in USD, positive for costs and negative for top-ups; of an adjustment, negative for what was
+ * added. Times are ms since epoch.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico } from '../../money/money.ts'

@@ -53,6 +53,10 @@ const credit = amount(
   /^-\d{1,7}(\.\d{1,12})?$/,
   `an amount of USD below zero such as "-10", at least -${most}`,
 )
+const correction = amount(
+  /^-?\d{1,7}(\.\d{1,12})?$/,
+  `an amount of USD such as "10" or "-10", at most ${most} either way`,
+)
 const nothing = amount(/^0$/, '"0"')
 
 const VERSION_OF_PRICES = '16 hex digits'
@@ -111,6 +115,14 @@ const items = v.variant('kind', [
     at: moment,
     cost: credit,
     note: v.optional(v.string()),
+  }),
+  v.strictObject({
+    kind: v.literal('adjust'),
+    account: name,
+    request: name,
+    at: moment,
+    cost: correction,
+    note: text,
   }),
   v.strictObject({
     kind: v.literal('orphan'),

@@ -4,21 +4,22 @@
  * JSON numbers in USD, answers are wrapped in `data`, and `next` of a list is where it goes on.
  */
 import { H3, HTTPResponse, type H3Event } from 'h3'
-import { hash, randomUUID, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Account } from '../../accounts/accounts.ts'
 import { letContinue } from '../front.ts'
 import { NodeIncoming, bodyTimer } from '../node-http.ts'
 import { readJson } from '../../endpoints/shared/body.ts'
-import { InvalidRequest, NotFound, Unauthenticated, Unavailable } from '../../errors/errors.ts'
+import { InvalidRequest, NotFound, Unauthenticated } from '../../errors/errors.ts'
 import { toKeyChange } from '../../gateway/seed.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { METRICS_TYPE } from '../../observe/metrics.ts'
 import type { Gauge } from '../../observe/prometheus.ts'
-import { parsePico, usdJson } from '../../money/money.ts'
+import { usdJson } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import {
   readAccount,
+  readAdjustment,
   readCredits,
   readCursor,
   readKey,
@@ -26,6 +27,7 @@ import {
   readLimit,
   readTrial,
 } from './bodies.ts'
+import { adjust, topUp } from './credits.ts'
 import { requireJudge, tryPolicy } from './policies.ts'
 import { listRequests, showRequest } from './requests.ts'
 import {
@@ -68,6 +70,7 @@ const ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   '/accounts': { GET: listAccounts, POST: createAccount },
   '/accounts/:id': { GET: showAccount },
   '/accounts/:id/credits': { POST: addCredits },
+  '/accounts/:id/adjust': { POST: adjustBalance },
   '/accounts/:id/ledger': { GET: listRows },
   '/accounts/:id/keys': { POST: createKey },
   '/keys': { GET: listKeys },
@@ -140,21 +143,15 @@ async function showAccount({ runtime, id }: Asked): Promise<Answer> {
 }
 
 async function addCredits(asked: Asked): Promise<Answer> {
-  const { usd, reference = `credits:${randomUUID()}`, note } = readCredits(await bodyOf(asked))
-  const { ledger } = asked.runtime
-  const { id: account } = await accountOf(asked.runtime, asked.id)
-  const amount = parsePico(usd)
-  const topUp = ledger.topUp({ account, amount, reference, ...(note !== undefined && { note }) })
-  const { state, cost, balance } = await topUp.catch((error) => explain(error, reference))
-  const duplicate = state === 'duplicate'
-  const data = {
-    account_id: account,
-    amount_usd: usdJson(-cost),
-    balance_usd: usdJson(balance),
-    free_tier: false,
-    duplicate,
-  }
-  return { status: duplicate ? 200 : 201, body: { data } }
+  const body = readCredits(await bodyOf(asked))
+  const { id } = await accountOf(asked.runtime, asked.id)
+  return topUp(asked.runtime.ledger, id, body)
+}
+
+async function adjustBalance(asked: Asked): Promise<Answer> {
+  const body = readAdjustment(await bodyOf(asked))
+  const { id } = await accountOf(asked.runtime, asked.id)
+  return adjust(asked.runtime.ledger, id, body)
 }
 
 async function listRows({ runtime, id, query }: Asked): Promise<Answer> {
@@ -316,18 +313,6 @@ async function accountOf({ accounts }: Runtime, id: string): Promise<Account> {
 function missing(what: string, id: string): never {
   const shown = JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id)
   throw new NotFound('not_found', `There is no ${what} ${shown}.`)
-}
-
-/** The ledger bounds balances too; a ledger that does not answer may have booked. */
-function explain(error: unknown, reference: string): never {
-  if (error instanceof Unavailable) {
-    const again = `Repeat it with the reference ${JSON.stringify(reference)}, which books it once.`
-    const message = `${error.message} Whether this was booked is not known. ${again}`
-    throw new Unavailable('service_unavailable', message, { cause: error })
-  }
-  if (!(error instanceof RangeError)) throw error
-  const message = `Invalid 'usd': ${error.message}.`
-  throw new InvalidRequest('invalid_value', message, { param: 'usd' })
 }
 
 function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {

@@ -12,6 +12,7 @@ import {
   secretHash,
   secretStart,
   spendCap,
+  signedUsd,
   usd,
 } from '../../accounts/key-settings.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
@@ -40,6 +41,11 @@ const credits = v.strictObject({
   usd,
   reference: v.nullish(text(200)),
   note: v.nullish(text(1000)),
+})
+const adjustment = v.strictObject({
+  usd: signedUsd,
+  reason: text(1000),
+  reference: v.nullish(text(200)),
 })
 const key = v.strictObject({
   name: NAME,
@@ -75,6 +81,8 @@ export interface PolicyTrial {
 export const readAccount = (body: object) => withoutNulls(read(account, body))
 /** Credits to add. @throws InvalidRequest */
 export const readCredits = (body: object) => withoutNulls(read(credits, body))
+/** A correction of a balance. @throws InvalidRequest */
+export const readAdjustment = (body: object) => withoutNulls(read(adjustment, body))
 /** A new key; with `sha256` one whose secret was made elsewhere. @throws InvalidRequest */
 export const readKey = (body: object) => withoutNulls(read(key, body))
 /** A change: null clears a member, an absent member stays. */

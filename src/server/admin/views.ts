@@ -63,13 +63,14 @@ export async function keyView(runtime: Runtime, key: Key) {
  * unless some were folded.
  */
 export function rowView({ seq, kind, request, key, at, cost, usage, note }: LedgerRow) {
+  const isBooking = kind === 'top-up' || kind === 'adjust'
   return {
     seq,
     kind,
-    ...(kind === 'top-up' ? { reference: request } : { request_id: request, key_id: key }),
+    ...(isBooking ? { reference: request } : { request_id: request, key_id: key }),
     at: moment(at),
     amount_usd: usdJson(-cost),
-    note,
+    ...(kind === 'adjust' ? { reason: note } : { note }),
     usage: usage && {
       at: moment(usage.at),
       endpoint: usage.endpoint,

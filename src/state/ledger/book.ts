@@ -72,7 +72,7 @@ interface Held {
  * An engine loads a book from stored sums: `balance` and `paid`, then `key(id).window(name).settled`, then `limit`.
  */
 export class AccountBook {
-  /** Top-ups minus settled costs. */
+  /** Top-ups and adjustments minus settled costs. */
   balance: Pico = 0n
   paid = false
   /** Sum of all top-ups; beyond MAX_AMOUNT it is not counted on. */
@@ -243,6 +243,11 @@ export class AccountBook {
     this.balance += amount
     this.paid = true
     this.paidIn = countedOn(this.paidIn + amount)
+  }
+
+  /** Adds a correction, which may be negative, to the balance. The engine has checked its bounds. */
+  adjust(amount: Pico): void {
+    this.balance += amount
   }
 
   /** Sets a key's limits, unless the stored ones have a higher revision. @throws RangeError for a limit below 1 */

@@ -88,7 +88,9 @@ function plain(value: RowItem[(typeof COMPARED)[number]]): unknown {
 }
 
 function nameOf({ kind, request, account }: RowItem): string {
-  const what = { usage: 'request', 'top-up': 'top-up', orphan: 'orphan' }[kind]
+  const what = { usage: 'request', 'top-up': 'top-up', adjust: 'adjustment', orphan: 'orphan' }[
+    kind
+  ]
   return `${what} ${JSON.stringify(request)} of account ${account}`
 }
 

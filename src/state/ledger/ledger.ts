@@ -180,7 +180,7 @@ export interface Settlement extends Lease {
   readonly usage: UsageRow
 }
 
-/** Answer of `settle`, `waive` and `topUp`; a top-up is never deferred. */
+/** Answer of `settle`, `waive`, `topUp` and `adjust`; the last two are never deferred. */
 export interface Settled {
   /**
    * `duplicate`: booked before, with the cost of the answer. `deferred`: durable nowhere yet; the engine keeps the
@@ -199,6 +199,16 @@ export interface TopUp {
   /** Idempotency key: a reference is booked once per account. */
   readonly reference: string
   readonly note?: string
+}
+
+/** Input of `adjust`. */
+export interface Adjustment {
+  readonly account: string
+  /** Added to the balance: above or below 0n, at most `MAX_AMOUNT` either way, else `adjust` throws a RangeError. */
+  readonly amount: Pico
+  /** Idempotency key: a reference is booked once per account. Top-ups have references of their own. */
+  readonly reference: string
+  readonly reason: string
 }
 
 /** The limits of one key. */
@@ -227,16 +237,20 @@ export interface KeySpend {
   readonly inFlight: number
 }
 
-/** One row of an account's history. A top-up has a negative cost, its reference as `request`, and no `usage`. */
+/**
+ * One row of an account's history. A top-up and an adjustment have their reference as `request` and no `usage`; their
+ * `cost` is the negative amount.
+ */
 export interface LedgerRow {
   /** Ascending within the account, with gaps; the cursor of `usage`. */
   readonly seq: number
-  readonly kind: 'usage' | 'top-up' | 'orphan'
+  readonly kind: 'usage' | 'top-up' | 'adjust' | 'orphan'
   readonly request: string
   readonly key?: string
   readonly at: number
   readonly cost: Pico
   readonly usage?: UsageRow
+  /** The note of a top-up, the reason of an adjustment. */
   readonly note?: string
 }
 
@@ -330,6 +344,8 @@ export interface Ledger {
   renew(leases: readonly Lease[]): Promise<void>
   /** Idempotent by reference. The first top-up of an account ends its free tier for ever. */
   topUp(topUp: TopUp): Promise<Settled>
+  /** Corrects a balance, below zero too. Idempotent by reference. Spend, caps and the free tier stay as they are. */
+  adjust(adjustment: Adjustment): Promise<Settled>
   account(id: string): Promise<AccountBalance>
   key(account: string, id: string): Promise<KeySpend>
   /** Stores limits unless the stored revision is higher. A lower revision is `stale` to the next `enter`. */

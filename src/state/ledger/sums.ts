@@ -1,7 +1,15 @@
 /** Sums of an account by name, as `verify` compares them: those that are stored with those of its rows and running calls. */
 import type { Pico } from '../../money/money.ts'
 import { windowOf } from './clock.ts'
-import type { Discrepancy } from './ledger.ts'
+import type { Discrepancy, LedgerRow } from './ledger.ts'
+
+/** What a row, or the sum of several of a kind, key and day, adds to the sums of its account. */
+interface Costing {
+  readonly kind: LedgerRow['kind']
+  readonly key?: string | null | undefined
+  readonly day?: string | null | undefined
+  readonly cost: Pico
+}
 
 const SCOPES = ['lifetime', 'day', 'month'] as const
 
@@ -15,16 +23,11 @@ export function addTo(sums: Map<string, Pico>, name: string, amount: Pico): void
   sums.set(name, (sums.get(name) ?? 0n) + amount)
 }
 
-/** Adds a cost. @param key absent for a top-up. @param day that was charged, if one was */
-export function addCost(
-  sums: Map<string, Pico>,
-  key: string | null | undefined,
-  day: string | null | undefined,
-  cost: Pico,
-): void {
+/** Adds the cost of a row. @param row `day` that was charged, if one was */
+export function addCost(sums: Map<string, Pico>, { kind, key, day, cost }: Costing): void {
   addTo(sums, 'balance', -cost)
-  if (!key) addTo(sums, 'paid in', -cost)
-  else if (day) addSpend(sums, key, day, cost)
+  if (kind === 'top-up') addTo(sums, 'paid in', -cost)
+  if (key && day) addSpend(sums, key, day, cost)
 }
 
 /** Adds a running call. @param held its money, if it holds any */

@@ -12,9 +12,9 @@ export async function discrepancies(
 ): Promise<Discrepancy[]> {
   const sums = new Map<string, Pico>()
   for await (const page of pages) {
-    for (const { row, day } of page) addCost(sums, row.key, day, row.cost)
+    for (const { row, day } of page) addCost(sums, { ...row, day })
   }
-  for (const { key, day, cost } of totalsIn(folded)) addCost(sums, key, day, cost)
+  for (const total of totalsIn(folded)) addCost(sums, { kind: 'usage', ...total })
   for (const member of leases) {
     const [amount = '', day = '', , , ceiling = 0] = holds[member]?.split('|') ?? []
     // A call that was refused with `held` holds nothing.

@@ -5,12 +5,13 @@
  */
 import { cannotBook, ConfigError } from '../../errors/errors.ts'
 import type { Records } from '../records.ts'
-import { checkHold, checkLimits } from '../ledger/checks.ts'
+import { checkAdjusted, checkAdjustment, checkHold, checkLimits } from '../ledger/checks.ts'
 import { checkAmount } from '../../money/money.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {
   LEASE_MS,
   type AccountBalance,
+  type Adjustment,
   type Discrepancy,
   type Admission,
   type AdmissionRequest,
@@ -224,6 +225,25 @@ export class RedisLedger implements Ledger {
       if (reply[0] === 'range') checkAmount('the balance after this top-up', BigInt(reply[1]!))
       const settled = toSettled(reply)
       return { ...settled, cost: -settled.cost }
+    }
+    const booked = await book()
+    this.#outbox.remember(book)
+    return booked
+  }
+
+  /**
+   * The answer's `cost` is the negative amount.
+   * @throws RangeError for an amount or balance out of bounds; Unavailable when Redis does not answer: the adjustment may be
+   * booked then or not, and can be repeated
+   */
+  async adjust({ account, amount, reference, reason }: Adjustment): Promise<Settled> {
+    checkAdjustment(amount)
+    const keys = keysOf(account, 'book', 'u', 'a')
+    const args = [reference, `${amount}`, `${-amount}`, JSON.stringify(reason)]
+    const book = async () => {
+      const reply = await this.#connection.ask(() => this.#store.adjust(...keys, ...args))
+      if (reply[0] === 'range') checkAdjusted(BigInt(reply[1]!) + amount, amount)
+      return toSettled(reply)
     }
     const booked = await book()
     this.#outbox.remember(book)

@@ -116,7 +116,8 @@ export class RedisImport {
     const { account, kind, request, key = '', cost, day = '', at, usage, note } = item
     const body = usage ?? note
     const text = body === undefined ? '' : JSON.stringify(body)
-    const keys = keysOf(account, 'book', 'u', `r:${request}`, 't')
+    const references = kind === 'adjust' ? 'a' : 't'
+    const keys = keysOf(account, 'book', 'u', `r:${request}`, references)
     const args = [kind, request, key, `${cost}`, day, `${at}`, text]
     return this.#connection.ask(() => this.#store.takeRow(...keys, ...args))
   }

@@ -57,7 +57,7 @@ export function toHoldResult([why, first, second, third]: ScriptReply): HoldResu
   }
 }
 
-/** The reply of the scripts `settle` and `topUp`, unless it is `range`. */
+/** The reply of the scripts `settle`, `topUp` and `adjust`, unless it is `range`. */
 export function toSettled([state, cost, balance]: ScriptReply): Settled {
   return { state: state as Settled['state'], cost: toPico(cost), balance: toPico(balance) }
 }

@@ -160,6 +160,29 @@ local function charge(key, day, cost)
 end
 `
 
+/** Adds a correction to the balance, which may be negative. */
+export const ADJUST = `
+-- Returns the balance, and whether the correction is in it. The counters have room for one more amount only below MAX_SUM.
+local function adjust(amount)
+  local sign = string.sub(amount, 1, 1) == '-' and '-' or ''
+  local function beyond(sum, most)
+    local ownSign = string.sub(sum, 1, 1) == '-' and '-' or ''
+    return ownSign == sign and below(most, string.match(sum, '%d+'))
+  end
+  local sums = call('HMGET', book, 'bal', 'avail')
+  local former = sums[1] or '0'
+  if beyond(former, '${MAX_SUM}') or beyond(sums[2] or '0', '${MAX_SUM}') then return former, false end
+  call('HINCRBY', book, 'bal', amount)
+  local balance = call('HGET', book, 'bal')
+  if beyond(balance, '${MAX_AMOUNT}') then
+    call('HINCRBY', book, 'bal', sign == '-' and string.sub(amount, 2) or '-' .. amount)
+    return former, false
+  end
+  call('HINCRBY', book, 'avail', amount)
+  return balance, true
+end
+`
+
 /** Counts what was paid in: exactly up to MAX_AMOUNT, so that no number of top-ups can overflow it. */
 export const PAID_IN = `
 local function payIn(amount)

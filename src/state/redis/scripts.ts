@@ -8,7 +8,7 @@
  * Keys of account A, all beginning with `gw:{A}:` and so in one slot: `book` (hash, below), `ls` (sorted set: leases by
  * expiry, `<key>|<request>`), `h` (hash: their holds, `<amount>|<day>|<billed>|<at>|<ceiling>|<tight>`, or `-` for a call
  * that was refused with `held`), `rl:<key>` and `rl:@account` (lists: entries of the last minute), `r:<request>` (string: receipt), `t` (hash:
- * top-ups by reference), `u` (stream: rows), `f` (hash: totals of rows that were folded).
+ * top-ups by reference), `a` (hash: adjustments by reference), `u` (stream: rows), `f` (hash: totals of rows that were folded).
  *
  * Hash `book`, with `<key>` the id of an API key and `<window>` one of `L`, a day `YYYYMMDD`, a month `YYYYMM`:
  * `bal`, `avail` (balance less holds), `ceil` (ceilings of running calls), `in` (top-ups), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
@@ -18,6 +18,7 @@
  */
 import { LEASE_MS, RECEIPT_HOURS } from '../ledger/ledger.ts'
 import {
+  ADJUST,
   BASE,
   CALENDAR,
   CHARGE,
@@ -74,6 +75,7 @@ export function scriptsWith(clock: string) {
     ),
     renew: script(['book', 'leases'], clock, BASE + STEADY + RENEW),
     topUp: script(['book', 'rows', 'references'], clock, BASE + ROW + PAID_IN + CREDIT + TOP_UP),
+    adjust: script(['book', 'rows', 'references'], clock, BASE + ROW + ADJUST + CORRECT),
     limits: script(['book'], LIMITS),
     look: script(
       ['book', 'leases', 'holds', 'rows'],
@@ -82,7 +84,7 @@ export function scriptsWith(clock: string) {
     ),
     takeRow: script(
       ['book', 'rows', 'receipt', 'references'],
-      BASE + WINDOWS + ROW + CHARGE + PAID_IN + CREDIT + TAKE_ROW,
+      BASE + WINDOWS + ROW + CHARGE + PAID_IN + CREDIT + ADJUST + TAKE_ROW,
     ),
     takeTotal: script(['book', 'totals'], BASE + WINDOWS + CHARGE + TAKE_TOTAL),
     fold: script(['rows', 'totals'], BASE + FOLD),
@@ -225,6 +227,17 @@ write('top-up', reference, '', '-' .. amount, '', text(now), note)
 return { 'charged', amount, balance }
 `
 
+const CORRECT = `
+local reference, amount, cost, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local booked = call('HGET', references, reference)
+if booked then return { 'duplicate', booked, call('HGET', book, 'bal') } end
+local balance, adjusted = adjust(amount)
+if not adjusted then return { 'range', balance } end
+call('HSET', references, reference, cost)
+write('adjust', reference, '', cost, '', text(now), reason)
+return { 'charged', cost, balance }
+`
+
 const LIMITS = `
 local key, limits = ARGV[1], ARGV[2]
 local stored = string.match(redis.call('HGET', book, 'l:' .. key) or '', '^%d+')
@@ -257,6 +270,11 @@ elseif kind == 'top-up' then
   local _, credited = credit(amount)
   if not credited then return { 'range' } end
   call('HSET', references, request, amount)
+elseif kind == 'adjust' then
+  if call('HEXISTS', references, request) == 1 then return { 'there' } end
+  local _, adjusted = adjust(string.sub(cost, 1, 1) == '-' and string.sub(cost, 2) or '-' .. cost)
+  if not adjusted then return { 'range' } end
+  call('HSET', references, request, cost)
 end
 return { 'taken', write(kind, request, key, cost, day, at, body) }
 `

@@ -1,6 +1,6 @@
 /** Adds up an account's rows, and compares the result with the stored sums. */
 import { countedOn, type Pico } from '../../money/money.ts'
-import type { Discrepancy } from '../ledger/ledger.ts'
+import type { Discrepancy, LedgerRow } from '../ledger/ledger.ts'
 import { addCost, compareSums, spendName } from '../ledger/sums.ts'
 import type { SpendColumns, Sql, TotalColumns } from './sql.ts'
 
@@ -35,10 +35,10 @@ export class Audit {
   advance(): boolean {
     const groups = this.#queries.sums.all(this.#account, this.#seq, STEP_ROWS) as unknown as Group[]
     let rows = 0n
-    for (const { key, day, billions, rest, count, seq } of groups) {
+    for (const { kind, key, day, billions, rest, count, seq } of groups) {
       rows += count
       if (seq > this.#seq) this.#seq = seq
-      addCost(this.#sums, key, day, billions * BILLION + rest)
+      addCost(this.#sums, { kind, key, day, cost: billions * BILLION + rest })
     }
     return rows < STEP_ROWS
   }
@@ -48,7 +48,7 @@ export class Audit {
     const account = this.#account
     for (const row of this.#queries.totalsOf.iterate(account)) {
       const { key, day, cost } = row as unknown as TotalColumns
-      addCost(this.#sums, key, day, cost)
+      addCost(this.#sums, { kind: 'usage', key, day, cost })
     }
     const stored = new Map<string, Pico>()
     const sums = this.#queries.sumsOf.get(account) as AccountSums | undefined
@@ -80,8 +80,9 @@ interface AccountSums {
   readonly paid_in: Pico
 }
 
-/** The rows of one key and day. */
+/** The rows of one kind, key and day. */
 interface Group {
+  readonly kind: LedgerRow['kind']
   readonly key: string | null
   readonly day: string | null
   readonly billions: bigint

@@ -81,6 +81,7 @@ export class AccountBooks {
     const book = this.of(item.account)
     if (item.kind === 'account') book.paid ||= item.paid
     if (item.kind === 'top-up') book.credit(-item.cost)
+    if (item.kind === 'adjust') book.adjust(-item.cost)
     if (item.kind === 'total') book.move(item.key, item.day, item.cost)
     if (item.kind === 'usage') book.move(item.key!, item.day!, item.cost)
     if (item.kind !== 'limits') return
@@ -103,7 +104,7 @@ export class AccountBooks {
     if (!book) return []
     for (const { charge, moved } of unwritten) {
       if (charge.account !== account || moved === 0n) continue
-      addCost(sums, charge.key, charge.day, moved)
+      addCost(sums, { kind: 'usage', key: charge.key, day: charge.day, cost: moved })
     }
     const settled = [...book.settled()].filter(([what]) => !isBefore(what, from))
     const found = [

@@ -10,9 +10,11 @@ import { inTime } from '../../lifetime/scope.ts'
 import { checkAmount } from '../../money/money.ts'
 import { LOST, NOTHING_SPENT, STALE } from '../ledger/book.ts'
 import { Clock, DAY_MS, dayOf } from '../ledger/clock.ts'
+import { checkAdjustment } from '../ledger/checks.ts'
 import { foldBounds } from '../ledger/items.ts'
 import type {
   AccountBalance,
+  Adjustment,
   Admission,
   AdmissionRequest,
   Discrepancy,
@@ -247,6 +249,22 @@ export class SqliteLedger implements Ledger {
       const { fresh, cost } = valueOf(result)
       const book = this.#books.of(account)
       if (fresh) book.credit(amount)
+      return { state: fresh ? 'charged' : 'duplicate', cost, balance: book.balance }
+    })
+  }
+
+  /**
+   * Counts only once it is on disk. The answer's `cost` is the negative amount.
+   * @throws Unavailable while the disk cannot be written; RangeError for an amount or balance out of bounds
+   */
+  async adjust({ account, amount, reference, reason }: Adjustment): Promise<Settled> {
+    checkAdjustment(amount)
+    this.#client.check()
+    const correction = { reference, account, amount, at: this.#clock.now(), reason }
+    return this.#client.write('adjust', [correction], (result) => {
+      const { fresh, cost } = valueOf(result)
+      const book = this.#books.of(account)
+      if (fresh) book.adjust(amount)
       return { state: fresh ? 'charged' : 'duplicate', cost, balance: book.balance }
     })
   }

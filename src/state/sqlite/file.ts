@@ -104,6 +104,27 @@ const MIGRATIONS: readonly string[] = [
   // One row, which tells this ledger from every other one.
   `CREATE TABLE identity (id TEXT NOT NULL, created INTEGER NOT NULL) STRICT;
   INSERT INTO identity VALUES ('ledger_' || lower(hex(randomblob(12))), unixepoch() * 1000);`,
+
+  // Rows of kind 'adjust', whose body is their reason. SQLite cannot change the check of a column, so the table is copied.
+  `CREATE TABLE usage_next (
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('usage', 'top-up', 'adjust', 'orphan')),
+    request TEXT NOT NULL,
+    account TEXT NOT NULL,
+    key TEXT,
+    cost INTEGER NOT NULL CHECK (cost BETWEEN -4000000000000000000 AND 4000000000000000000),
+    day TEXT,
+    at INTEGER NOT NULL,
+    body TEXT,
+    UNIQUE (request, kind, account)
+  ) STRICT;
+  INSERT INTO usage_next (seq, kind, request, account, key, cost, day, at, body)
+    SELECT seq, kind, request, account, key, cost, day, at, body FROM usage ORDER BY seq;
+  DROP TABLE usage;
+  ALTER TABLE usage_next RENAME TO usage;
+  CREATE INDEX usage_account ON usage (account);
+  CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
+  CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';`,
 ]
 
 /**

@@ -1,6 +1,7 @@
 /** Imports items of an export into the tables of a ledger. */
 import type { Pico } from '../../money/money.ts'
 import {
+  adjust,
   charge,
   credit,
   setLimits,
@@ -58,5 +59,6 @@ function takeRow(sql: Sql, item: RowItem): boolean {
     charge(sql, account, key!, day!, cost)
   }
   if (kind === 'top-up') credit(sql, account, -cost)
+  if (kind === 'adjust') adjust(sql, account, -cost)
   return true
 }

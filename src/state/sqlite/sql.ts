@@ -1,6 +1,7 @@
 /** The SQL statements of the store, and the shapes of its rows. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { MAX_AMOUNT, checkAmount, type Pico } from '../../money/money.ts'
+import { checkAdjusted } from '../ledger/checks.ts'
 import type { KeyLimits, LedgerRow, LimitsItem, RowItem } from '../ledger/ledger.ts'
 import { windowOf } from '../ledger/clock.ts'
 
@@ -82,6 +83,12 @@ export function charge(sql: Sql, account: string, key: string, day: string, cost
 export function credit(sql: Sql, account: string, amount: Pico): void {
   const { balance } = sql.credit.get(account, amount) as { balance: Pico }
   checkAmount('the balance after this top-up', balance)
+}
+
+/** Adds a correction to the balance. @throws RangeError for a balance that it would move beyond the bound */
+export function adjust(sql: Sql, account: string, amount: Pico): void {
+  const { balance } = sql.adjust.get(account, amount) as { balance: Pico }
+  checkAdjusted(balance, amount)
 }
 
 /** Stores limits, unless the stored revision is higher. */
@@ -196,6 +203,11 @@ export function prepare(db: DatabaseSync) {
       `INSERT INTO account (id, balance, paid) VALUES (?, ?, 0) ON CONFLICT (id)
        DO UPDATE SET balance = balance + excluded.balance`,
     ),
+    adjust: db.prepare(
+      `INSERT INTO account (id, balance, paid) VALUES (?, ?, 0) ON CONFLICT (id)
+       DO UPDATE SET balance = balance + excluded.balance
+       RETURNING balance`,
+    ),
     credit: db.prepare(
       `INSERT INTO account (id, balance, paid, paid_in) VALUES (?1, ?2, 1, ?2) ON CONFLICT (id)
        DO UPDATE SET balance = balance + excluded.balance, paid = 1,
@@ -227,11 +239,12 @@ export function prepare(db: DatabaseSync) {
     ),
     // In two parts, because intermediate sums may exceed 64 bits.
     sums: db.prepare(
-      `SELECT key, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
+      `SELECT kind, key, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
          count(*) AS count, max(seq) AS seq
        FROM (
-         SELECT key, day, cost, seq FROM usage WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?
-       ) GROUP BY key, day`,
+         SELECT kind, key, day, cost, seq FROM usage
+         WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?
+       ) GROUP BY kind, key, day`,
     ),
     sumsOf: db.prepare('SELECT balance, paid_in FROM account WHERE id = ?'),
     spendOf: db.prepare('SELECT key, window, amount FROM spend WHERE account = ?'),

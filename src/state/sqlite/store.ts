@@ -6,6 +6,7 @@ import { codeOf, isDamage, transact } from './file.ts'
 import { take } from './import.ts'
 import type { Reserve } from './reserve.ts'
 import {
+  adjust,
   all,
   charge,
   credit,
@@ -18,6 +19,7 @@ import {
   type UsageColumns,
 } from './sql.ts'
 import type {
+  Adjustment,
   KeyLimits,
   LedgerItem,
   LedgerRow,
@@ -49,6 +51,9 @@ export interface Charge extends Omit<Settlement, 'usage'> {
 /** A top-up with its time, ms since epoch. */
 type Credit = TopUp & { readonly at: number }
 
+/** An adjustment with its time, ms since epoch. */
+type Correction = Adjustment & { readonly at: number }
+
 /** A stored row, `fresh` if this command has stored it. `cost` is that of the first command with its request id. */
 interface Booked {
   readonly fresh: boolean
@@ -77,6 +82,7 @@ export interface StoredRecord {
 export type WriteName =
   | 'settle'
   | 'topUp'
+  | 'adjust'
   | 'orphan'
   | 'limits'
   | 'putRecords'
@@ -187,6 +193,13 @@ export class Store {
     const row = [reference, account, null, -amount, null, at, note ?? null] as const
     const booked = this.#book('top-up', ...row)
     if (booked.fresh) credit(this.#sql, account, amount)
+    return booked
+  }
+
+  /** @throws RangeError for a balance that would pass the bound */
+  adjust({ reference, account, amount, at, reason }: Correction): Booked {
+    const booked = this.#book('adjust', reference, account, null, -amount, null, at, reason)
+    if (booked.fresh) adjust(this.#sql, account, amount)
     return booked
   }
 

@@ -53,6 +53,9 @@ async function lived() {
   ledger.hold(entry)
   now += 60_000
   await ledger.account('acct')
+  const adjustment = { account: 'acct', reference: 'ticket', reason: 'paid twice' }
+  await ledger.adjust({ ...adjustment, amount: -2n })
+  await ledger.adjust({ ...adjustment, amount: 5n, reference: 'another' })
   return { ...state, secret }
 }
 
@@ -95,6 +98,8 @@ describe('an export', () => {
       { kind: 'top-up', request: 'r', at: NOON, cost: '-3999999.000000000001', note: 'n' },
       { kind: 'usage', request: 'req_2', day: '20260520', cost: '0.000000000001' },
       { kind: 'orphan', request: 'req_3', key: 'key', cost: '0' },
+      { kind: 'adjust', request: 'ticket', cost: '0.000000000002', note: 'paid twice' },
+      { kind: 'adjust', request: 'another', cost: '-0.000000000005', note: 'paid twice' },
     ])
     expect(lines.join('')).not.toContain(state.secret)
   })
@@ -239,6 +244,8 @@ describe('an import', () => {
       ],
       [changed(at('total'), { cost: '9999999' }), /cost: expected .*, at most 4000000, found/],
       [changed(at('orphan'), { cost: '1' }), /cost: expected "0"/],
+      [changed(at('adjust'), { cost: '-4000000.1' }), /cost: expected .* either way, found/],
+      [changed(at('adjust'), { note: undefined }), /note: expected a text, found nothing/],
       [changed(at('total'), { rows: 0 }), /rows: expected a whole number of at least 1/],
       [inside(at('limits'), 'limits', { rpm: 0 }), /limits\.rpm: expected a whole number of at/],
       [

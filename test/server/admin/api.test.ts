@@ -314,6 +314,59 @@ describe('credits', () => {
   })
 })
 
+describe('adjustments', () => {
+  it('correct a balance either way, below zero too, and leave the free tier alone', async () => {
+    const id = await newAccount()
+    const body = { usd: '-2.000000000001', reason: 'charged twice', reference: 'ticket 4' }
+    const answer = await post(`/accounts/${id}/adjust`, body)
+    expect(answer.status).toBe(201)
+    expect(answer.text).toContain('"amount_usd":-2.000000000001,"balance_usd":-2.000000000001')
+    expect(answer.json.data).toMatchObject({ account_id: id, duplicate: false })
+    const again = await post(`/accounts/${id}/adjust`, { ...body, usd: '7' })
+    expect(again.status).toBe(200)
+    expect(again.json.data).toMatchObject({ duplicate: true, amount_usd: -2.000000000001 })
+    const given = await post(`/accounts/${id}/adjust`, { usd: '5', reason: 'goodwill' })
+    expect(given.json.data.balance_usd).toBe(2.999999999999)
+    const shown = { balance_usd: 2.999999999999, free_tier: true }
+    expect((await get(`/accounts/${id}`)).json.data).toMatchObject(shown)
+    const rows = (await get(`/accounts/${id}/ledger`)).json.data
+    expect(rows).toMatchObject([
+      { kind: 'adjust', amount_usd: 5, reason: 'goodwill' },
+      { kind: 'adjust', reference: 'ticket 4', reason: 'charged twice' },
+    ])
+    expect((await get(`/ledger/verify?account=${id}`)).json.data).toMatchObject({ ok: true })
+  })
+
+  it.each<[string, object, string, string]>([
+    ['without a reason', { usd: '1' }, 'missing_required_parameter', 'reason'],
+    ['with an empty reason', { usd: '1', reason: '' }, 'invalid_value', 'reason'],
+    ['of nothing', { usd: '-0.00', reason: 'x' }, 'invalid_value', 'usd'],
+    ['with two signs', { usd: '--1', reason: 'x' }, 'invalid_value', 'usd'],
+    ['with a number', { usd: -1, reason: 'x' }, 'invalid_type', 'usd'],
+    ['above the bound', { usd: '-4000001', reason: 'x' }, 'invalid_value', 'usd'],
+    ['with a note', { usd: '1', reason: 'x', note: 'y' }, 'unsupported_parameter', 'note'],
+  ])('are refused %s', async (_, body, code, param) => {
+    const id = await newAccount()
+    expectError(await post(`/accounts/${id}/adjust`, body), 400, code, param)
+    expect((await get(`/accounts/${id}/ledger`)).json.data).toEqual([])
+  })
+
+  it('are refused where the balance would leave the range of money', async () => {
+    const id = await newAccount()
+    const most = { usd: '-4000000', reason: 'a loan' }
+    expect((await post(`/accounts/${id}/adjust`, most)).status).toBe(201)
+    const more = await post(`/accounts/${id}/adjust`, { usd: '-1', reason: 'more of it' })
+    expectError(more, 400, 'invalid_value', 'usd')
+    expect(more.json.error.message).toContain('at least -4000000 USD, not -4000001')
+    expect((await get(`/accounts/${id}`)).json.data.balance_usd).toBe(-4_000_000)
+  })
+
+  it('need an account', async () => {
+    const body = { usd: '1', reason: 'x' }
+    expectError(await post('/accounts/nobody/adjust', body), 404, 'not_found')
+  })
+})
+
 describe('the ledger', () => {
   it('shows what calls cost, newest first', async () => {
     const id = await newAccount('5')

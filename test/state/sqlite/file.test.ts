@@ -130,6 +130,37 @@ it('a ledger of an older version gets the sums of what was paid in', async () =>
   expect(await second.ledger.verify()).toEqual([])
 })
 
+it('a ledger of an older version keeps its rows, and takes adjustments', async () => {
+  const path = await folder({})
+  const first = await openPaid(path)
+  await first.ledger.settle(settlement('req_1', 5n))
+  await first.ledger.settle(settlement('req_2', 7n))
+  const rows = await collect(first.ledger.usage('acct'))
+  await first.ledger.close()
+  const db = new DatabaseSync(join(path, 'ledger.db'))
+  const text = (sql: string) => String(db.prepare(sql).get()!.sql)
+  const schema = text(`SELECT sql FROM sqlite_schema WHERE name = 'usage'`)
+  const older = schema.replace(/"usage"/, 'usage').replace(`'adjust', `, '')
+  expect(older).not.toBe(schema)
+  db.exec(`ALTER TABLE usage RENAME TO newer; ${older};
+    INSERT INTO usage SELECT * FROM newer WHERE request <> 'req_1';
+    INSERT INTO usage SELECT * FROM newer WHERE request = 'req_1';
+    DROP TABLE newer;
+    CREATE INDEX usage_account ON usage (account);
+    CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
+    CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';
+    UPDATE meta SET version = 4`)
+  db.close()
+  const { ledger } = await open(path)
+  expect(await collect(ledger.usage('acct'))).toEqual(rows)
+  const again = await ledger.settle(settlement('req_1', 5n))
+  expect(again).toMatchObject({ state: 'duplicate', cost: 5n })
+  const adjustment = { account: 'acct', amount: 12n, reference: 'ticket', reason: 'goodwill' }
+  expect(await ledger.adjust(adjustment)).toMatchObject({ state: 'charged', cost: -12n })
+  expect((await collect(ledger.usage('acct')))[0]!.seq).toBe(rows[0]!.seq + 1)
+  expect(await ledger.verify()).toEqual([])
+})
+
 it('a long history is added up in steps', async () => {
   const { db, close } = openFolder(await folder({}))
   onTestFinished(close)
@@ -265,7 +296,7 @@ describe('a folder', () => {
     db.exec('CREATE TABLE other (x)')
     expect(await refusalOf(path)).toContain('is a database, but not a ledger')
     db.exec('DROP TABLE other; CREATE TABLE meta (version INTEGER); INSERT INTO meta VALUES (99)')
-    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 4')
+    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 5')
     db.close()
   })
 

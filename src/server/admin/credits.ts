@@ -1,0 +1,53 @@
+/** Bookings of the admin API: credits, and corrections of a balance. Each is booked once per account and reference. */
+import { randomUUID } from 'node:crypto'
+import { InvalidRequest, Unavailable } from '../../errors/errors.ts'
+import { parsePico, usdJson } from '../../money/money.ts'
+import type { Ledger, Settled } from '../../state/ledger/ledger.ts'
+import type { readAdjustment, readCredits } from './bodies.ts'
+
+/** Credits as they are shown, with status 200 for a reference that was booked before. */
+export async function topUp(
+  ledger: Ledger,
+  account: string,
+  { usd, reference = `credits:${randomUUID()}`, note }: ReturnType<typeof readCredits>,
+) {
+  const amount = parsePico(usd)
+  const booking = ledger.topUp({ account, amount, reference, ...(note !== undefined && { note }) })
+  return answerTo(booking, account, reference, { free_tier: false })
+}
+
+/** A correction, as {@link topUp}. */
+export async function adjust(
+  ledger: Ledger,
+  account: string,
+  { usd, reference = `adjust:${randomUUID()}`, reason }: ReturnType<typeof readAdjustment>,
+) {
+  const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
+  const booking = ledger.adjust({ account, amount, reference, reason })
+  return answerTo(booking, account, reference, {})
+}
+
+async function answerTo(
+  booking: Promise<Settled>,
+  account: string,
+  reference: string,
+  more: object,
+) {
+  const { state, cost, balance } = await booking.catch((error) => explain(error, reference))
+  const duplicate = state === 'duplicate'
+  const amounts = { amount_usd: usdJson(-cost), balance_usd: usdJson(balance) }
+  const data = { account_id: account, ...amounts, ...more, duplicate }
+  return { status: duplicate ? 200 : 201, body: { data } }
+}
+
+/** The ledger bounds balances too; a ledger that does not answer may have booked. */
+function explain(error: unknown, reference: string): never {
+  if (error instanceof Unavailable) {
+    const again = `Repeat it with the reference ${JSON.stringify(reference)}, which books it once.`
+    const message = `${error.message} Whether this was booked is not known. ${again}`
+    throw new Unavailable('service_unavailable', message, { cause: error })
+  }
+  if (!(error instanceof RangeError)) throw error
+  const message = `Invalid 'usd': ${error.message}.`
+  throw new InvalidRequest('invalid_value', message, { param: 'usd' })
+}
