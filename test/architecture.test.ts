@@ -75,6 +75,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/endpoints/chat/guard.ts',
   'src/gateway/gateway.ts',
   'src/guard/runner.ts',
+  'src/models/catalog.ts',
   'src/models/lint.ts',
   'src/observe/log/day-files.ts',
   'src/pipeline/pipeline.ts',

@@ -134,6 +134,7 @@ export const COMMANDS: readonly Command[] = [
       cached: { value: 'n', help: 'tokens of it that are read from a cache' },
       completion: { value: 'n', help: 'tokens of the answer' },
       units: { value: 'n', help: 'images, pages, characters or seconds, as the model counts' },
+      at: { value: 'time', help: 'when the call enters, such as "2027-01-31T00:00:00Z"' },
       ...LOCAL,
     },
     run: async (args) => (await import('./models.ts')).showPrice(args),

@@ -4,6 +4,7 @@ import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import type { Model } from '../models/catalog.ts'
 import { lint, type Finding } from '../models/lint.ts'
+import type { Pricing } from '../money/prices.ts'
 import { createGateway } from '../gateway/gateway.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
@@ -26,7 +27,7 @@ export async function check(args: Arguments): Promise<void> {
     ...loaded,
     config: { ...config, state: { driver: 'memory' } },
   })
-  const models = gateway.runtime.catalog.all()
+  const models = gateway.runtime.catalog.at().all()
   const logins = await tryLogins(gateway.runtime).finally(() => gateway.close())
   const findings = lint(models)
   const warnings = findings.filter(({ level }) => level === 'warning')
@@ -38,11 +39,11 @@ export async function check(args: Arguments): Promise<void> {
   const rows = models.map((model) => {
     const { id, modality, free_tier, pricing, deployments, aliases } = summaryOf(model)
     const { capabilities } = model
-    const { overrides = [], ...base } = pricing
     const prices = [
-      ...named(base),
-      ...overrides.map(
-        ({ min_prompt_tokens: from, ...own }) => `from ${from} tokens: ${named(own).join(', ')}`,
+      ...pricesInWords(pricing),
+      ...model.priceChanges.map(
+        (change) =>
+          `from ${new Date(change.from).toISOString()}: ${pricesInWords(change.pricing).join(', ')}`,
       ),
     ]
     const known = capabilities ? (capabilities.size > 0 ? 'list' : 'none') : 'unknown'
@@ -123,6 +124,15 @@ async function addToken(): Promise<boolean> {
   return true
 }
 
+function pricesInWords({ overrides = [], ...base }: Pricing): string[] {
+  return [
+    ...named(base),
+    ...overrides.map(
+      ({ min_prompt_tokens: from, ...own }) => `from ${from} tokens: ${named(own).join(', ')}`,
+    ),
+  ]
+}
+
 function named(prices: object): string[] {
   return Object.entries(prices).map(([name, price]) => `${name} ${price}`)
 }
@@ -134,6 +144,10 @@ function summaryOf({ id, modality, freeTier, pricing, deployments, ...model }: M
     free_tier: freeTier,
     pricing,
     capabilities: model.capabilities ? [...model.capabilities] : null,
+    price_changes: model.priceChanges.map(({ from, pricing: later }) => ({
+      from: new Date(from).toISOString(),
+      pricing: later,
+    })),
     price_source: model.priceSource,
     aliases: model.aliases,
     deployments: deployments.map((one) => one.id),

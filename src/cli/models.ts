@@ -8,6 +8,7 @@ import { lint, type Finding } from '../models/lint.ts'
 import { formatPrice } from '../money/decimal.ts'
 import { formatPico, priceUsage } from '../money/money.ts'
 import { pricesAt, quantitiesOf, termsOf, tierOf } from '../money/prices.ts'
+import { versionOf } from '../money/versions.ts'
 import type { Usage } from '../plugin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
@@ -30,7 +31,7 @@ export async function lintModels(args: Arguments): Promise<void> {
     file === undefined
       ? await catalogOf(args)
       : listedCatalog((await readPriceFile(file, file)).models)
-  const models = catalog.all()
+  const models = catalog.at().all()
   const findings = lint(models)
   if (args.on.has('json')) process.stdout.write(toJson({ models: models.length, findings }))
   else process.stdout.write(told(models.length, findings))
@@ -45,7 +46,7 @@ export async function lintModels(args: Arguments): Promise<void> {
 /** Shows what a call of a model would cost, line by line. @throws ConfigError, CommandError */
 export async function showPrice(args: Arguments): Promise<void> {
   const [name = ''] = args.positionals
-  const catalog = await catalogOf(args)
+  const catalog = (await catalogOf(args)).at(timeOf(args.text.at))
   const model = catalog.find(name)
   if (!model) throw new CommandError(unknownModel(catalog, name).message)
   const usage = usageOf(args, model)
@@ -58,13 +59,14 @@ export async function showPrice(args: Arguments): Promise<void> {
   )
   const tier = tierOf(prices, tokens)
   if (args.on.has('json')) {
-    process.stdout.write(toJson({ model: model.id, tier, lines, cost: bill.text }))
+    const version = versionOf(prices)
+    process.stdout.write(toJson({ model: model.id, version, tier, lines, cost: bill.text }))
     return
   }
   const parts = bill.details.map(({ member, amount }) => [member, formatPico(amount)])
   const from = tier === 0 ? '' : `, prices from ${tier} tokens`
   process.stdout.write(
-    `${model.id}${from}\n\n` +
+    `${model.id}${from}, version ${versionOf(prices)}\n\n` +
       table(
         ['PRICE', 'QUANTITY', 'USD PER UNIT', 'SHOWN AS'],
         lines.map(({ price, quantity, usd, member }) => [price, quantity, usd, member]),
@@ -97,6 +99,15 @@ function listedCatalog(models: Readonly<Record<string, ListedModel>>): Catalog {
     return [[id, entry]]
   })
   return buildCatalog(Object.fromEntries(entries))
+}
+
+/** @throws CommandError for a text that is no time */
+function timeOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : NaN
+  if (!Number.isNaN(time)) return time
+  const example = 'a time such as "2027-01-31T00:00:00Z"'
+  throw new CommandError(`--at takes ${example}, not ${JSON.stringify(text)}.`, 2)
 }
 
 function usageOf({ text }: Arguments, model: Model): Usage {

@@ -138,7 +138,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** Logs what is probably not meant in the entries of models. */
 function warnOfModels({ runtime: { catalog, log } }: Gateway): void {
-  for (const { model, code, level, message } of lint(catalog.all())) {
+  for (const { model, code, level, message } of lint(catalog.at().all())) {
     if (level === 'warning') log.warn(`${code}: ${model}: ${message}`)
   }
 }
@@ -149,10 +149,11 @@ function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptio
   let working = Promise.resolve()
   const apply = async (next: LoadedConfig) => {
     try {
-      const before = gateway.runtime.catalog.all()
+      const before = gateway.runtime.catalog.at().all()
       await gateway.reload(next)
       log.info('the configuration was reloaded')
-      for (const { text, isSuspicious } of priceChanges(before, gateway.runtime.catalog.all())) {
+      const after = gateway.runtime.catalog.at().all()
+      for (const { text, isSuspicious } of priceChanges(before, after)) {
         if (isSuspicious) log.warn(`price-moved: ${text}`)
         else log.info(`price: ${text}`)
       }

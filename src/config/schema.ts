@@ -7,6 +7,7 @@ import {
   duration,
   MAX_SECONDS,
   misplacedTiers,
+  misplacedChanges,
   missingPrices,
   modalityOf,
   modelsSchema,
@@ -323,6 +324,12 @@ export async function crossCheck(
     ...models.flatMap(([id, { pricing }]) =>
       misplacedTiers(pricing).map(({ index, message }) => ({
         path: `models.${id}.pricing.overrides.${index}.min_prompt_tokens`,
+        message,
+      })),
+    ),
+    ...models.flatMap(([id, model]) =>
+      misplacedChanges(model).map(({ path, message }) => ({
+        path: `models.${id}.${path}`,
         message,
       })),
     ),

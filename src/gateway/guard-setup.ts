@@ -51,9 +51,9 @@ export function internalChat(track: (call: Call) => void) {
     beside: CallerContext,
     { model: id, request, signal, book }: GuardModelRequest,
   ): Promise<ChatCompletion> {
-    const { id: requestId, path, runtime, account } = beside
+    const { id: requestId, path, runtime, catalog, account } = beside
     const incoming = withoutBody(beside.incoming)
-    const model = runtime.catalog.get(id)
+    const model = catalog.get(id)
     if (model?.modality !== 'chat') throw new Error(`there is no chat model ${JSON.stringify(id)}`)
     const init = { id: requestId, path, endpoint: chat, format: chatCompletions, incoming, runtime }
     const call = new Call(init)

@@ -34,6 +34,17 @@ export interface Deployment {
   readonly limits?: DeploymentLimits
 }
 
+/** Prices that a model takes on by itself. */
+interface PriceChange {
+  /** The first moment of these prices, ms since epoch by the clock of the store. */
+  readonly from: number
+  /** Plain decimal strings of USD per unit. */
+  readonly pricing: Pricing
+  readonly prices: Prices
+  /** As `GET /v1/models` lists the model from then on. */
+  readonly listing: object
+}
+
 /** A model that clients can use. */
 export interface Model {
   /** `<vendor>/<model>` */
@@ -48,6 +59,8 @@ export interface Model {
   /** Plain decimal strings of USD per unit. */
   readonly pricing: Pricing
   readonly prices: Prices
+  /** Later prices, ascending. Those of a catalog {@link Catalog.at a moment} are in the future of it. */
+  readonly priceChanges: readonly PriceChange[]
   /** Undefined where the entry says nothing; `lacks` (`capabilities.ts`) tells what is refused. */
   readonly capabilities: ReadonlySet<Capability> | undefined
   /** Where the prices come from. */
@@ -77,6 +90,8 @@ interface Naming {
 
 /** Models that wildcards serve and that are remembered. */
 const MAX_COVERED = 1000
+/** Catalogs of different moments that are kept. Calls enter by the clock of the store, so that two moments may be in use at once. */
+const KEPT_MOMENTS = 4
 
 /**
  * The catalog of a validated configuration, without disabled models.
@@ -107,10 +122,15 @@ export class Catalog {
   /** Ids by lower-case id and by lower-case name without the vendor. */
   readonly #byName: ReadonlyMap<string, string>
   readonly #names: Names
+  /** All moments at which a price changes, ascending. */
+  readonly #changes: readonly number[]
+  readonly #moments = new LRUCache<number, Catalog>({ max: KEPT_MOMENTS })
   readonly #covered = new LRUCache<string, Model>({ max: MAX_COVERED })
 
   constructor(models: readonly Model[], naming: Naming) {
     this.#models = models.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    const changes = this.#models.flatMap(({ priceChanges }) => priceChanges.map(({ from }) => from))
+    this.#changes = [...new Set(changes)].toSorted((a, b) => a - b)
     this.#free = this.#models.filter((model) => model.freeTier)
     this.#byId = new Map(this.#models.map((model) => [model.id, model]))
     const names = new Map<string, string>()
@@ -119,6 +139,21 @@ export class Catalog {
     this.#byName = names
     this.naming = naming
     this.#names = new Names(this.#models, naming.bare)
+  }
+
+  /**
+   * The catalog with the prices of a moment: the same one until a price changes.
+   * @param now ms since epoch; a call has that of the store
+   */
+  at(now: number = Date.now()): Catalog {
+    const since = this.#changes.findLast((from) => from <= now)
+    if (since === undefined) return this
+    let then = this.#moments.get(since)
+    if (!then) {
+      const models = this.#models.map((model) => modelAt(model, since))
+      this.#moments.set(since, (then = new Catalog(models, this.naming)))
+    }
+    return then
   }
 
   /** The model of an id, also of one that only a wildcard covers; undefined if there is none. */
@@ -178,6 +213,15 @@ export class Catalog {
   }
 }
 
+/** The model with the prices of a moment, and the changes after it. */
+function modelAt(model: Model, now: number): Model {
+  const change = model.priceChanges.findLast(({ from }) => from <= now)
+  if (!change) return model
+  const { pricing, prices, listing } = change
+  const priceChanges = model.priceChanges.filter(({ from }) => from > now)
+  return { ...model, pricing, prices, listing, priceChanges }
+}
+
 function toModel(id: string, entry: ModelEntry): Model {
   const { name, description, created, context_length, max_output_tokens } = entry
   const { listed: known, wildcard, deprecated_on } = entry
@@ -191,9 +235,23 @@ function toModel(id: string, entry: ModelEntry): Model {
     freeTier: entry.free_tier,
     pricing: plainPricing(entry.pricing),
   }
+  const listing = entryOf({
+    ...listed,
+    capabilities: capabilities ?? known?.capabilities ?? [],
+    created,
+    name,
+    description,
+    contextLength: context_length,
+    maxOutputTokens: max_output_tokens,
+  })
   return {
     ...listed,
     prices: compilePrices(entry.pricing),
+    priceChanges: (entry.price_changes ?? []).map(({ from, pricing: own }) => {
+      const pricing = plainPricing(own)
+      const prices = compilePrices(own)
+      return { from: Date.parse(from), pricing, prices, listing: { ...listing, pricing } }
+    }),
     capabilities,
     priceSource: entry.price_source ?? { from: 'own' },
     ...(known && { listed: known }),
@@ -202,15 +260,7 @@ function toModel(id: string, entry: ModelEntry): Model {
     ...(context_length === undefined ? {} : { contextLength: context_length }),
     ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
     deployments: entry.deployments.map(toDeployment),
-    listing: entryOf({
-      ...listed,
-      capabilities: capabilities ?? known?.capabilities ?? [],
-      created,
-      name,
-      description,
-      contextLength: context_length,
-      maxOutputTokens: max_output_tokens,
-    }),
+    listing,
   }
 }
 

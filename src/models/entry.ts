@@ -104,6 +104,16 @@ const sourceSchema = v.strictObject({
   checked_at: v.optional(time),
 })
 
+/** Changes of prices that a model may have ahead. */
+const MAX_CHANGES = 8
+const CHANGES = `at most ${MAX_CHANGES} changes`
+const priceChanges = v.optional(
+  v.pipe(
+    v.array(v.strictObject({ from: time, pricing: pricingSchema }), 'a list of changes'),
+    v.maxLength(MAX_CHANGES, CHANGES),
+  ),
+)
+
 /** Members that an entry and a wildcard have in common. */
 const SHARED = {
   enabled: v.optional(v.boolean(), true),
@@ -119,6 +129,7 @@ const SHARED = {
 const modelSchema = v.strictObject({
   ...SHARED,
   pricing: pricingSchema,
+  price_changes: priceChanges,
   price_source: v.optional(sourceSchema),
   price_of: v.optional(v.string('the id of a model in the price list')),
   aliases: v.optional(
@@ -166,6 +177,7 @@ export type WildcardEntry = v.InferOutput<typeof wildcardSchema>
 export const listedSchema = v.strictObject({
   modality: v.optional(v.string()),
   pricing: pricingSchema,
+  price_changes: priceChanges,
   name: v.optional(v.string()),
   context_length: tokens,
   max_output_tokens: tokens,
@@ -240,6 +252,42 @@ export function misplacedTiers({ overrides = [] }: Pricing): { index: number; me
       `expected more than the ${before} tokens of the override before it, found ${from}: ` +
       'each override applies from its first token up to the next one'
     return from > before ? [] : [{ index, message }]
+  })
+}
+
+/** What is wrong with changes of prices beyond their form: the path below the entry, and the message. */
+export function misplacedChanges(
+  entry: Priced & Pick<ModelEntry, 'price_changes'>,
+): { path: string; message: string }[] {
+  const { price_changes: changes = [] } = entry
+  return changes.flatMap(({ from, pricing }, index) => {
+    const path = `price_changes.${index}`
+    const before = changes[index - 1]?.from
+    const isLater = before === undefined || Date.parse(from) > Date.parse(before)
+    const modality = modalityOf(entry)
+    const missing = missingPrices({ modality, pricing })
+    return [
+      ...(isLater
+        ? []
+        : [
+            {
+              path: `${path}.from`,
+              message: `expected a time after ${before}, that of the change before it, found ${from}`,
+            },
+          ]),
+      ...(missing.length === 0
+        ? []
+        : [
+            {
+              path: `${path}.pricing`,
+              message: `expected the whole new list, with a price of ${modality} models: ${missing.join(' or ')}`,
+            },
+          ]),
+      ...misplacedTiers(pricing).map(({ index: tier, message }) => ({
+        path: `${path}.pricing.overrides.${tier}.min_prompt_tokens`,
+        message,
+      })),
+    ]
   })
 }
 

@@ -16,10 +16,16 @@ export function mergeModels(first: unknown, ...others: readonly unknown[]): unkn
     if (!isRaw(layer)) continue
     for (const [id, entry] of Object.entries(layer)) {
       const own = Object.hasOwn(merged, id) ? merged[id] : {}
-      merged[id] = isRaw(own) && isRaw(entry) ? { ...entry, ...own } : isRaw(own) ? entry : own
+      merged[id] = isRaw(own) && isRaw(entry) ? below(own, entry) : isRaw(own) ? entry : own
     }
   }
   return merged
+}
+
+/** The members of an entry, and those of the layer below that it lacks. Changes of prices belong to the prices they follow. */
+function below(own: Raw, { price_changes, ...entry }: Raw): Raw {
+  const changes = own.pricing === undefined && price_changes !== undefined && { price_changes }
+  return { ...entry, ...changes, ...own }
 }
 
 /**
@@ -53,8 +59,12 @@ export function withPrices(
       if (!isRaw(entry) || isWildcard(id)) return [id, entry]
       const model = listedFor(id, entry, listed)
       if (!model) return [id, entry]
-      const { modality, pricing } = model
-      const prices = entry.pricing === undefined && { pricing, price_source: sourceOf(model) }
+      const { modality, pricing, price_changes } = model
+      const prices = entry.pricing === undefined && {
+        pricing,
+        ...(price_changes && { price_changes }),
+        price_source: sourceOf(model),
+      }
       return [id, { ...offered(model), ...(modality && { modality }), ...prices, ...entry }]
     }),
   )

@@ -41,6 +41,7 @@ export function lint(models: readonly Model[], now = Date.now()): Finding[] {
     const { id } = model
     const warnings = [
       ...priceWarnings(model),
+      ...model.priceChanges.flatMap((change) => changeWarnings(model, change)),
       ...shadowed(id, owners),
       ...differs(model),
       ...deprecated(model, now),
@@ -69,6 +70,15 @@ function priceWarnings(model: Model): Found[] {
     ...tiers.flatMap((tier) => tierOrder(tier, base)),
     ...modal(model),
   ]
+}
+
+/** What is wrong with later prices, but for what is wrong now already. */
+function changeWarnings(model: Model, change: Model['priceChanges'][number]): Found[] {
+  const known = new Set(priceWarnings(model).map(([, message]) => message))
+  const from = new Date(change.from).toISOString()
+  return priceWarnings({ ...model, prices: change.prices })
+    .filter(([, message]) => !known.has(message))
+    .map(([code, message]): Found => [code, `from ${from}: ${message}`])
 }
 
 /** @param base prices that were looked at before */

@@ -3,7 +3,14 @@ import * as v from 'valibot'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { show, toConfigIssues } from '../errors/issues.ts'
 import { plainPricing } from '../money/prices.ts'
-import { isWildcard, listedModelsSchema, misplacedTiers, type ListedModel } from './entry.ts'
+import {
+  isModality,
+  isWildcard,
+  listedModelsSchema,
+  misplacedChanges,
+  misplacedTiers,
+  type ListedModel,
+} from './entry.ts'
 import { isRaw } from './layers.ts'
 
 /** Name of the file of an operator's own list. */
@@ -107,7 +114,7 @@ function parse(text: string, label: string): unknown {
 }
 
 function tierIssues({ models }: PriceList): ConfigIssue[] {
-  return Object.entries(models).flatMap(([id, { pricing }]) => [
+  return Object.entries(models).flatMap(([id, { pricing, modality, price_changes }]) => [
     ...(isWildcard(id)
       ? [{ path: `models.${id}`, message: `expected the id of one model, found ${show(id)}` }]
       : []),
@@ -115,5 +122,11 @@ function tierIssues({ models }: PriceList): ConfigIssue[] {
       path: `models.${id}.pricing.overrides.${index}.min_prompt_tokens`,
       message,
     })),
+    ...(price_changes === undefined || (modality !== undefined && !isModality(modality))
+      ? []
+      : misplacedChanges({ modality, pricing, price_changes }).map(({ path, message }) => ({
+          path: `models.${id}.${path}`,
+          message,
+        }))),
   ])
 }

@@ -74,7 +74,10 @@ export function expandWildcard(
       ...wildcard,
       ...(modality && { modality: wildcard.modality ?? modality }),
       pricing: wildcard.pricing ?? model.pricing,
-      ...(!wildcard.pricing && { price_source: sourceOf(model) }),
+      ...(!wildcard.pricing && {
+        price_source: sourceOf(model),
+        ...(model.price_changes && { price_changes: model.price_changes }),
+      }),
       aliases: [],
       deployments: deploymentsOf(wildcard, one),
       listed: model,

@@ -144,7 +144,10 @@ export interface Runtime {
 }
 
 /** The call for which a guard asks a model. */
-export type CallerContext = Pick<Call, 'id' | 'path' | 'incoming' | 'runtime' | 'account'> &
+export type CallerContext = Pick<
+  Call,
+  'id' | 'path' | 'incoming' | 'runtime' | 'catalog' | 'account'
+> &
   Partial<Pick<Call, 'flags' | 'reported'>>
 
 /** The answer of a provider: parts in the endpoint's normal form, and the quantities that pass with them. */
@@ -453,6 +456,11 @@ export class Call {
     this.#onThrown = (error) => runtime.log.error(`${id}: a callback failed`, error)
     this.scope = new Scope(this.#onThrown)
     this.#deadline = this.#began + runtime.config.server.requestTimeout * 1000
+  }
+
+  /** The catalog with the prices of the moment at which the call entered, by the clock of the store, or else at which it came. */
+  get catalog(): Catalog {
+    return this.runtime.catalog.at((this.entered as Admitted | undefined)?.at ?? this.startedAt)
   }
 
   /** Whole ms since the call arrived. */

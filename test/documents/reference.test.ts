@@ -212,16 +212,22 @@ describe('other tables', () => {
 /** Paths and cells of defaults, of tables whose first heading is a path of the configuration. */
 function documentedMembers({ tables }: Page): [path: string, cell: string][] {
   return tables.flatMap(({ header, rows }) => {
-    const prefix = header[0] === 'top level' ? '' : /^`([^`]+)`$/.exec(header[0]!)?.[1]
+    // A table with several paths at its head has the members of each.
+    const prefixes =
+      header[0] === 'top level'
+        ? ['']
+        : header[0]!.split(', ').flatMap((one) => /^`([^`]+)`$/.exec(one)?.[1] ?? [])
     const column = header.indexOf('default')
-    if (prefix === undefined || column < 0) return []
+    if (column < 0) return []
     const named = rows.flatMap((cells) =>
       cells[0]!.split(', ').map((name) => [name.replaceAll('`', ''), cells] as const),
     )
-    return named.map(([name, cells]): [string, string] => {
-      const path = prefix === '' ? name : `${prefix}.${name}`
-      return [path.replace(/<[^>]*>/g, '<>'), cells[column]!]
-    })
+    return prefixes.flatMap((prefix) =>
+      named.map(([name, cells]): [string, string] => {
+        const path = prefix === '' ? name : `${prefix}.${name}`
+        return [path.replace(/<[^>]*>/g, '<>'), cells[column]!]
+      }),
+    )
   })
 }
 

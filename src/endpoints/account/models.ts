@@ -12,14 +12,14 @@ const PATH = '/v1/models'
 /** Anyone may keep these for a minute. */
 const PUBLIC = { authenticated: false, cacheControl: 'public, max-age=60' }
 
-/** Documents of catalogs and models. A reload makes new ones of both. */
+/** Documents of catalogs and models. A reload makes new ones of both, and so does a change of prices. */
 const documents = new WeakMap<Catalog | Model, PublicDocument>()
 
 /** The models of the gateway. */
 export const models: GetRoute = {
   path: PATH,
   ...PUBLIC,
-  answer: ({ runtime: { catalog } }) => documentOf(catalog, () => listOf(catalog.all())),
+  answer: ({ catalog }) => documentOf(catalog, () => listOf(catalog.all())),
 }
 
 /** One model, by any of its names. */
@@ -27,7 +27,7 @@ export const model: GetRoute = {
   path: `${PATH}/{id}`,
   ...PUBLIC,
   answer(call) {
-    const { catalog } = call.runtime
+    const { catalog } = call
     const name = withoutOnline(argumentOf(call))
     const found = catalog.find(name)
     if (!found) throw unknownModel(catalog, name)
@@ -40,7 +40,7 @@ export const usableModels: GetRoute = {
   path: `${PATH}/user`,
   authenticated: true,
   cacheControl: 'no-store',
-  answer({ runtime: { catalog }, key, entered }) {
+  answer({ catalog, key, entered }) {
     const offered = entered.paid ? catalog.all() : catalog.freeTier()
     return listOf(offered.filter(({ id }) => !key.models || isAllowed(key.models, id)))
   },

@@ -83,9 +83,9 @@ function searchCost(call: Call): Pico {
   return wanted && runtime.search ? searchPrice(runtime.search.engineFor(wanted).prices) : 0n
 }
 
-function questionCosts({ runtime, endpoint, policy }: Call): Pico {
+function questionCosts({ runtime, catalog, endpoint, policy }: Call): Pico {
   if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return 0n
-  const { guards, catalog, config } = runtime
+  const { guards, config } = runtime
   return guards
     .questionsFor(policy, config.guards.billMonitor)
     .map((id) => questionCost(catalog.get(id)?.prices ?? {}))

@@ -20,7 +20,7 @@ export const read: Stage = async function read(call, next) {
 export const resolve: Stage = async function resolve(call, next) {
   const { endpoint, request } = call
   const online = request.model.endsWith(ONLINE)
-  const { catalog } = call.runtime
+  const { catalog } = call
   const id = withoutOnline(request.model)
   const model = catalog.find(id)
   if (!model) throw unknownModel(catalog, id)

@@ -249,7 +249,15 @@ async function evaluatePolicy(asked: Asked): Promise<Answer> {
 }
 
 function listModels({ runtime: { catalog, routing } }: Asked): Answer {
-  return { body: { data: catalog.all().map((model) => modelView(model, routing)), next: null } }
+  return {
+    body: {
+      data: catalog
+        .at()
+        .all()
+        .map((model) => modelView(model, routing)),
+      next: null,
+    },
+  }
 }
 
 /** @throws NotFound without an admin token in the configuration, Unauthenticated with a wrong one in the request */

@@ -50,7 +50,17 @@ export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: Pol
         budget,
         pays: () => true,
         ask: (question) =>
-          runtime.internalChat({ id, path: '/admin', incoming, runtime, account }, question),
+          runtime.internalChat(
+            {
+              id,
+              path: '/admin',
+              incoming,
+              runtime,
+              catalog: runtime.catalog.at(),
+              account,
+            },
+            question,
+          ),
         book: (_, cost) => runtime.metrics.guard.spent('operator', cost),
         ended: (ok) => runtime.metrics.guard.judged(ok),
       })

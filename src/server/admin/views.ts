@@ -2,6 +2,7 @@
 import type { Account, Key } from '../../accounts/accounts.ts'
 import { isAllowed } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
+import { versionOf } from '../../money/versions.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
 import { coverageWarnings } from '../../guard/policy-check.ts'
@@ -99,15 +100,24 @@ export function outboxView({ runtime }: Gateway) {
   return { ok, outbox, oldest_ms: oldestMs }
 }
 
-/** A model with its deployments and their health. */
+/** A model with its deployments and their health. @param model of the catalog as it is now */
 export function modelView(model: Model, routing: Routing) {
+  const [change] = model.priceChanges
   return {
     id: model.id,
     aliases: model.aliases,
     modality: model.modality,
     free_tier: model.freeTier,
     pricing: model.pricing,
+    price_version: versionOf(model.prices),
     price_source: model.priceSource,
+    next_price_change: change
+      ? {
+          from: moment(change.from),
+          pricing: change.pricing,
+          price_version: versionOf(change.prices),
+        }
+      : null,
     capabilities: model.capabilities ? [...model.capabilities] : null,
     deployments: model.deployments.map((deployment) => {
       const health = routing.healthOf(deployment).report()
