@@ -16,6 +16,7 @@ import { answerOf, chatChunks, promptTokens, toCompletion } from './mock/chat.ts
 import { embed } from './mock/embeddings.ts'
 import { makeImages, imageEvents } from './mock/images.ts'
 import { readDocument } from './mock/ocr.ts'
+import { rerank } from './mock/rerank.ts'
 
 const FAILURES = [
   'bad_request',
@@ -121,6 +122,12 @@ export default defineProvider({
         const { usage } = request.options as Script
         await paceOf(request)(Infinity)
         return embed(request.input, usage === 'none')
+      },
+
+      async rerank(request) {
+        const { usage } = request.options as Script
+        await paceOf(request)(Infinity)
+        return rerank(request.input, usage === 'none')
       },
 
       async countTokens(request) {

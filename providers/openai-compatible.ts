@@ -8,6 +8,7 @@ import { createAudio } from './openai-compatible/audio.ts'
 import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
+import { createRerank, RERANK_APIS } from './openai-compatible/rerank.ts'
 import { quirksOf, ROW_NAMES } from './openai-compatible/rows.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
@@ -22,7 +23,12 @@ const options = v.strictObject({
   quirks: v.optional(v.picklist(ROW_NAMES)),
 })
 
-const deploymentOptions = v.strictObject({ ...deploymentMembers, api: apiOption })
+const deploymentOptions = v.strictObject({
+  ...deploymentMembers,
+  api: apiOption,
+  /** The API in which the vendor orders documents. */
+  rerank: v.optional(v.picklist(RERANK_APIS), 'jina'),
+})
 
 export default defineProvider({
   name: 'openai-compatible',
@@ -45,6 +51,10 @@ export default defineProvider({
       ...createImages(host, (path) => target(quirks.images?.paths?.[path] ?? `images/${path}`)),
       ...createAudio(host, (path) => target(quirks.audio?.paths?.[path] ?? `audio/${path}`)),
       ...createEmbeddings(host, () => target('embeddings')),
+      ...createRerank(host, (api) => ({
+        url: api === 'cohere' ? new URL('/v2/rerank', base).href : joinUrl(base, 'rerank'),
+        headers: sent,
+      })),
     }
   },
 })

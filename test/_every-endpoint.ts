@@ -45,6 +45,11 @@ export const MODELS = {
     capabilities: ['STREAMING'],
     deployments: DEPLOYMENTS,
   },
+  'acme/rerank': {
+    modality: 'rerank',
+    pricing: { search_unit: '0.002' },
+    deployments: DEPLOYMENTS,
+  },
   'acme/embedding': {
     modality: 'embedding',
     pricing: { prompt: '0.00000002' },
@@ -92,6 +97,7 @@ export const REQUESTS: readonly Asked[] = [
   posts('speech events', '/v1/audio/speech', { ...speech, stream_format: 'sse' }, true),
   posts('transcription', '/v1/audio/transcriptions', transcription),
   posts('transcription', '/v1/audio/transcriptions', { ...transcription, stream: true }, true),
+  posts('rerank', '/v1/rerank', { model: 'acme/rerank', query: 'hello', documents: ['Hello.'] }),
   posts('embeddings', '/v1/embeddings', { model: 'acme/embedding', input: 'Hello there.' }),
 ]
 
@@ -172,6 +178,15 @@ export function everyEndpoint(script: Script): ProviderPlugin {
         breakAt('broken')
         return {
           data: input.input.map(() => ({ embedding: [0.5, -0.25] })),
+          ...(script.usage !== undefined && { usage: script.usage as Usage }),
+        }
+      },
+      async rerank() {
+        breakAt('before')
+        await script.gate
+        breakAt('broken')
+        return {
+          results: [{ index: 0, relevance_score: 0.5 }],
           ...(script.usage !== undefined && { usage: script.usage as Usage }),
         }
       },

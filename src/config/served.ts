@@ -14,6 +14,7 @@ const METHODS: Readonly<Record<Modality, keyof Provider>> = {
   speech: 'speech',
   transcription: 'transcribe',
   embedding: 'embed',
+  rerank: 'rerank',
 }
 
 /** The models without those that a wildcard adds and no provider of it serves: a list also has other kinds of models. */

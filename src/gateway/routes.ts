@@ -13,6 +13,8 @@ import { editImage, generateImage } from '../endpoints/images/endpoint.ts'
 import { edits, generations } from '../endpoints/images/write.ts'
 import { ocr } from '../endpoints/ocr/endpoint.ts'
 import { ocrFormat } from '../endpoints/ocr/write.ts'
+import { rerank } from '../endpoints/rerank/endpoint.ts'
+import { rerankFormat } from '../endpoints/rerank/write.ts'
 import { speech } from '../endpoints/speech/endpoint.ts'
 import { speechFormat } from '../endpoints/speech/write.ts'
 import { transcription } from '../endpoints/transcription/endpoint.ts'
@@ -83,6 +85,7 @@ export const ROUTES: readonly Route[] = [
   post(transcription, transcriptionFormat),
   post(ocr, ocrFormat),
   post(embeddings, embeddingsFormat),
+  post(rerank, rerankFormat),
 ]
 
 /** How errors of a path are written, known or not: those below a route take its form. */

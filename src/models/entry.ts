@@ -6,7 +6,15 @@ import { CAPABILITIES } from './capabilities.ts'
 import { MAX_ALIASES } from './names.ts'
 
 /** Families of endpoints. */
-const MODALITIES = ['chat', 'image', 'ocr', 'speech', 'transcription', 'embedding'] as const
+const MODALITIES = [
+  'chat',
+  'image',
+  'ocr',
+  'speech',
+  'transcription',
+  'embedding',
+  'rerank',
+] as const
 /** The family of endpoints that a model belongs to. */
 export type Modality = (typeof MODALITIES)[number]
 
@@ -221,6 +229,7 @@ const NEEDED_PRICES: Readonly<Record<Modality, readonly PriceName[]>> = {
   speech: ['character'],
   transcription: ['second', 'audio'],
   embedding: ['prompt', 'request'],
+  rerank: ['prompt', 'search_unit', 'request'],
 }
 
 /** What decides about a modality. */
@@ -229,7 +238,7 @@ interface Priced {
   readonly pricing: Pricing
 }
 
-/** The modality of an entry: its `modality`, or the one that its price names imply. Prices do not tell embeddings from chat. */
+/** The modality of an entry: its `modality`, or the one that its price names imply. Prices do not tell embeddings and rerank from chat. */
 export function modalityOf({ modality, pricing }: Priced): Modality {
   if (modality) return modality
   if ('page' in pricing) return 'ocr'

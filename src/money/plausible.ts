@@ -14,6 +14,7 @@ export type Quantity =
   | 'pages'
   | 'seconds'
   | 'searches'
+  | 'searchUnits'
 
 /** What the gateway knows about one quantity of an answer. */
 export interface Expected {

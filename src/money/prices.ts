@@ -29,6 +29,7 @@ export const PRICE_NAMES = [
   'character',
   'second',
   'web_search',
+  'search_unit',
 ] as const
 /** One of {@link PRICE_NAMES}. */
 export type PriceName = (typeof PRICE_NAMES)[number]
@@ -176,6 +177,7 @@ export function quantitiesOf(usage: Usage): Readonly<Record<PriceName, number>> 
     character: wholes(usage.characters),
     second: wholes(usage.seconds),
     web_search: wholes(usage.searches),
+    search_unit: wholes(usage.searchUnits),
     request: 1,
   }
 }
@@ -202,6 +204,7 @@ const TABLE: readonly (readonly [name: PriceName, member: CostMember, ...PriceNa
   ['character', 'character_cost'],
   ['second', 'second_cost'],
   ['web_search', 'web_search_cost'],
+  ['search_unit', 'prompt_cost'],
 ]
 
 /** What is left of a total after its parts were taken out. */

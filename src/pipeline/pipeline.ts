@@ -71,6 +71,7 @@ export type Operation =
   | 'speech'
   | 'transcribe'
   | 'embed'
+  | 'rerank'
 
 /** What comes back up. Parts are pulled by the client's socket; nothing is produced ahead of demand. */
 export interface Reply<Part = any> {

@@ -88,6 +88,8 @@ export interface Usage {
   readonly seconds?: number
   /** Web searches that the vendor ran. On the gateway's own search line: searches that the gateway ran. */
   readonly searches?: number
+  /** Units in which vendors bill an order of documents. */
+  readonly searchUnits?: number
   /** The vendor reported nothing, so tokens are estimated as characters ÷ 4. */
   readonly estimated?: boolean
   /** What the vendor says the request cost, USD as decimal text. Shown to the operator as a check, never charged. */

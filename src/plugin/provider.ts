@@ -15,7 +15,7 @@ import type {
   TranscriptionEvent,
   TranscriptionInput,
 } from './media.ts'
-import type { EmbeddingInput, EmbeddingResult } from './texts.ts'
+import type { EmbeddingInput, EmbeddingResult, RerankInput, RerankResult } from './texts.ts'
 
 /** One request to a provider. */
 export interface ProviderRequest<In> {
@@ -76,6 +76,7 @@ export interface Provider extends Closable {
     request: ProviderRequest<TranscriptionInput>,
   ): Promise<Transcription | AsyncIterable<TranscriptionEvent>>
   embed?(request: ProviderRequest<EmbeddingInput>): Promise<EmbeddingResult>
+  rerank?(request: ProviderRequest<RerankInput>): Promise<RerankResult>
 }
 
 /** A provider plugin. */

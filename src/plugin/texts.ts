@@ -31,3 +31,30 @@ export interface EmbeddingResult {
   /** `promptTokens`; estimated by the gateway where it is absent. */
   readonly usage?: Usage
 }
+
+// --- rerank ---
+
+/** Documents that are put in order by what they have to do with a query. */
+export interface RerankInput {
+  readonly query: string
+  /** 1 to 1000. */
+  readonly documents: readonly RerankDocument[]
+  /** How many results the client wants; at most the number of documents. All where it is absent. */
+  readonly top_n?: number
+  readonly [member: string]: unknown
+}
+
+/** A text, or an object that has one. */
+export type RerankDocument = string | { readonly text: string; readonly [member: string]: unknown }
+
+/** The result of {@link RerankInput}, in any order. */
+export interface RerankResult {
+  readonly results: readonly {
+    /** Place of the document in the request. */
+    readonly index: number
+    /** Higher is nearer; the scale is the vendor's. */
+    readonly relevance_score: number
+  }[]
+  /** `promptTokens` or `searchUnits`, as the vendor counts. */
+  readonly usage?: Usage
+}

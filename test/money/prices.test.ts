@@ -56,6 +56,7 @@ function reckon(pricing: Pricing, usage: Required<Usage>): bigint {
     [usage.characters, unit('character')],
     [usage.seconds, unit('second')],
     [usage.searches, unit('web_search')],
+    [usage.searchUnits, unit('search_unit')],
   ]
   const exact = kinds.reduce((sum, [count, price]) => sum + BigInt(count) * price, 0n)
   const [pico, rest] = [exact / 1_000_000n, exact % 1_000_000n]
@@ -117,6 +118,7 @@ describe('any bill', () => {
       characters: units[2]!,
       seconds: units[3]!,
       searches: units[4]!,
+      searchUnits: units[5]!,
       estimated: false,
       vendorCost: '0',
     }

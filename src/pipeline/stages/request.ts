@@ -48,6 +48,7 @@ const ROUTES: Readonly<Record<Model['modality'], string>> = {
   speech: '/v1/audio/speech',
   transcription: '/v1/audio/transcriptions',
   embedding: '/v1/embeddings',
+  rerank: '/v1/rerank',
 }
 
 function allow(call: Call, model: Model): void {

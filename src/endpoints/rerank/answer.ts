@@ -1,0 +1,46 @@
+/** The order of a provider: best first, as many as the client wants. */
+import { brokenAnswer } from '../../errors/errors.ts'
+import type { RerankDocument, RerankInput, RerankResult } from '../../plugin.ts'
+import type { Billed } from '../shared/billing.ts'
+
+/** The whole answer: it has one part. */
+export interface RerankPart extends Billed {
+  readonly results: readonly Ranked[]
+}
+
+/** One document in the answer. */
+export interface Ranked {
+  /** Place in the request. */
+  readonly index: number
+  readonly relevance_score: number
+  /** As the client sent it; only where it wants it back. */
+  readonly document?: { readonly text: string }
+}
+
+/**
+ * The answer to a request. Every document is in it once at most.
+ * @throws UpstreamFailure for results that name no document, and for none
+ */
+export function rankedOf(
+  { results }: RerankResult,
+  { documents, top_n = documents.length }: RerankInput,
+  returnsDocuments: boolean,
+): RerankPart {
+  if (!Array.isArray(results) || results.length === 0) {
+    throw brokenAnswer('The model provider sent no order of the documents.')
+  }
+  const ranked = new Map<number, Ranked>()
+  for (const one of results) {
+    const { index, relevance_score: score } = Object(one)
+    const document: RerankDocument | undefined = documents[index]
+    if (!Number.isInteger(index) || document === undefined || !Number.isFinite(score)) {
+      throw brokenAnswer('The model provider sent an order with a result that is no document.')
+    }
+    if (ranked.has(index)) continue
+    const text = typeof document === 'string' ? document : document.text
+    const shown = returnsDocuments && { document: { text } }
+    ranked.set(index, { index, relevance_score: score, ...shown })
+  }
+  const best = [...ranked.values()].toSorted((a, b) => b.relevance_score - a.relevance_score)
+  return { results: best.slice(0, top_n) }
+}

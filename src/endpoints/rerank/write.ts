@@ -1,0 +1,30 @@
+/** `POST /v1/rerank`, as the client sees it: the common form of Cohere and Jina. */
+import type { WireFormat } from '../../pipeline/pipeline.ts'
+import { parsedRequest } from '../shared/body.ts'
+import { billedJson, errorWriter, writeJson } from '../shared/write.ts'
+import type { RerankPart } from './answer.ts'
+import { unitsIn, usageJson } from './billing.ts'
+import { readRerank, type RerankRequest } from './read.ts'
+
+/** One JSON body in, one JSON body out. */
+export const rerankFormat: WireFormat<RerankRequest, RerankPart> = {
+  path: '/v1/rerank',
+
+  read: async (incoming) => parsedRequest(incoming, await readRerank(incoming), false),
+
+  async write(call, { parts }, out) {
+    for await (const { results, receipt } of parts) {
+      const body = {
+        id: `rrk-${call.id.slice('req_'.length)}`,
+        object: 'list',
+        model: call.model.id,
+        results,
+        meta: { billed_units: { search_units: unitsIn(receipt!) } },
+        ...billedJson(receipt!, usageJson(receipt!)),
+      }
+      await writeJson(call, out, JSON.stringify(body))
+    }
+  },
+
+  writeError: errorWriter(usageJson),
+}
