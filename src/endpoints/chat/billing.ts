@@ -116,7 +116,9 @@ export class UsageCounter {
   constructor(call: Call) {
     this.#call = call
     this.#sent = sentPromptOf(call.outbound)
-    this.#sentBytes = bytesIn(call.outbound)
+    // What goes out as it came may say more than the normal form: results of tools that the vendor ran.
+    const { native, request } = call
+    this.#sentBytes = Math.max(bytesIn(call.outbound), native ? (request.bodyBytes ?? 0) : 0)
   }
 
   /** @param chunk as the provider sent it */

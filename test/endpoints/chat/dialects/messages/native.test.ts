@@ -387,6 +387,26 @@ describe('an answer', () => {
     expect(message.usage.cost).toBeGreaterThan(0)
   })
 
+  it('may have read what the normal form leaves out', async () => {
+    const found = {
+      type: 'web_search_result',
+      url: 'https://a',
+      encrypted_content: 'eHh4'.repeat(9000),
+    }
+    const content = [
+      { type: 'server_tool_use', id: 's', name: 'web_search', input: {} },
+      { type: 'web_search_tool_result', tool_use_id: 's', content: [found] },
+    ]
+    const messages = [ask.messages[0], { role: 'assistant', content }, ask.messages[0]]
+    const counted = { ...START.message, usage: { input_tokens: 9000, output_tokens: 1 } }
+    const [delta, stop] = END
+    const last = { ...delta, usage: { output_tokens: 7 } }
+    upstream.answer(eventStream({ ...START, message: counted }, ...TEXT, last, stop))
+    await streamOf({ messages })
+    expect(sent().json.messages).toEqual(messages)
+    expect(gateway.logged.filter((line) => line.includes('usage'))).toEqual([])
+  })
+
   it('that breaks is charged, and ends with an error', async () => {
     const overloaded = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
     upstream.answer(eventStream(START, ...TEXT.slice(0, 2), overloaded))
