@@ -31,6 +31,9 @@ async function lastRow(): Promise<LedgerRow> {
   throw new Error('expected a row in the ledger')
 }
 
+/** The version and the tier of its prices, in a line of the ledger. */
+const PRICED = { prices: expect.stringMatching(/^[0-9a-f]{16}$/), tier: 0 }
+
 describe('the cost', () => {
   it.each([false, true])('is that of the model and the search, streamed: %s', async (stream) => {
     if (stream) g.vendor.answer(streamed([{ content: 'It opened in 1932 [1].' }]))
@@ -56,8 +59,8 @@ describe('the cost', () => {
     await g.t.chat(EXACT)
     const row = await lastRow()
     expect(row.usage!.lines).toEqual([
-      { source: 'search', usage: { searches: 1, vendorCost: '0.008' } },
-      { source: 'model', usage: expect.objectContaining({ promptTokens: 42 }) },
+      { source: 'search', ...PRICED, usage: { searches: 1, vendorCost: '0.008' } },
+      { source: 'model', ...PRICED, usage: expect.objectContaining({ promptTokens: 42 }) },
     ])
     expect(g.t.logged).toContain(
       'search engine exact reports a cost of 0.008 USD per search, but is configured with 0.00700000007 USD: correct its price',
