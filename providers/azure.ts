@@ -10,6 +10,7 @@ import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import type { Quirks } from './openai-compatible/quirks.ts'
 import { AS_MAX_TOKENS, OPEN_WEIGHTS, quirksOf, WITH_USAGE } from './openai-compatible/rows.ts'
 import { effortLevels } from './openai-compatible/reasoning.ts'
+import { nativeResponses } from './openai-responses/native.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { entraLogin, entraOption } from './shared/cloud/entra.ts'
 import { withLogin } from './shared/cloud/login.ts'
@@ -105,7 +106,13 @@ export default defineProvider({
       target(`audio/${path}`, model, own),
     )
     const all = { ...base, ...images, ...audio }
-    return surface === 'v1' ? all : { ...all, deploymentOptions: withoutResponses }
+    const native = nativeResponses<DeploymentOptions>(host, (model, own) => ({
+      ...target('responses', model, own),
+      format: FORMAT,
+    }))
+    return surface === 'v1'
+      ? { ...all, ...native }
+      : { ...all, deploymentOptions: withoutResponses }
   },
 })
 

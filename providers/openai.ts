@@ -6,6 +6,7 @@ import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
+import { nativeResponses } from './openai-responses/native.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
 import { apiKey, baseURL, headersOption } from './shared/options.ts'
@@ -46,6 +47,7 @@ export default defineProvider({
         () => responses,
         true,
       ),
+      ...nativeResponses(host, () => responses),
       ...createImages(host, (path) => target(`images/${path}`)),
       ...createAudio(host, (path) => target(`audio/${path}`)),
       ...createEmbeddings(host, () => target('embeddings')),

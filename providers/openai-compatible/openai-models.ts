@@ -10,6 +10,11 @@ export function needsResponses(model: string): boolean {
   return RESPONSES.test(model)
 }
 
+/** Whether the name tells that a model has the Responses API. */
+export function hasResponses(model: string): boolean {
+  return /^(ft:)?(gpt-(?!.*(audio|search|realtime))|o\d|chatgpt-|codex-)/.test(model)
+}
+
 /**
  * Whether a model may reason. A name that tells nothing, such as that of a deployment at Azure, counts as one that may.
  */

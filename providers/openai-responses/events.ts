@@ -93,6 +93,8 @@ class AnswerReader {
   #refusal: Refusal | undefined
   /** Of the last message. */
   #phase: unknown
+  /** Searches of the web that the vendor ran. */
+  #searches = 0
 
   constructor(profile: AnswerProfile) {
     this.#profile = profile
@@ -179,6 +181,9 @@ class AnswerReader {
           writer.complete(item, 'reasoning', at, part?.text, emit),
         )
         return writer.encrypted(item, given.encrypted_content, emit)
+      case 'web_search_call':
+        if (given.action?.type === 'search') this.#searches++
+        return
       case 'function_call':
       case 'custom_tool_call':
         if (item.call === undefined) {
@@ -220,6 +225,7 @@ class AnswerReader {
     if (service_tier) finish.service_tier = service_tier
     emit(finish)
     const counts = toUsage(usage)
+    if (counts && this.#searches > 0) counts.searches = this.#searches
     emit(counts ? { choices: [], usage: counts } : { choices: [], endOfStream: true })
   }
 

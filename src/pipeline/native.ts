@@ -1,7 +1,7 @@
 /** Whether a call can go to a vendor in the client's own form, and what follows from it. */
 import type { SearchRequest } from '../search/search.ts'
 import { mayBlock } from '../policy/policy.ts'
-import type { Provider } from '../plugin.ts'
+import type { Deployment } from '../models/catalog.ts'
 import type { Call } from './pipeline.ts'
 
 /** Whether guards may block the call. */
@@ -9,9 +9,12 @@ export function isGuarded({ policy, runtime }: Call): boolean {
   return mayBlock(policy) || (runtime.guards.hasAlways && policy.guard.mode === 'block')
 }
 
-/** Whether a provider speaks the client's own form. */
-export function speaksForm({ format }: Call, provider: Provider | undefined): boolean {
-  return format.native !== undefined && provider?.[format.native.method] !== undefined
+/** Whether a deployment takes requests in the client's own form. */
+export function speaksForm({ format, runtime }: Call, deployment: Deployment): boolean {
+  const provider = runtime.providers.get(deployment.provider)
+  const form = format.native?.method
+  if (form === undefined || provider?.[form] === undefined) return false
+  return provider.takes?.(form, deployment) ?? true
 }
 
 /**
@@ -25,7 +28,7 @@ export function searchOf(call: Call): SearchRequest | undefined {
 
 /** Whether the vendor may run the tool, and its searches have a price. */
 function vendorCanSearch(call: Call): boolean {
-  const { model, runtime } = call
+  const { model } = call
   if (model.prices.web_search === undefined || isGuarded(call)) return false
-  return model.deployments.some(({ provider }) => speaksForm(call, runtime.providers.get(provider)))
+  return model.deployments.some((deployment) => speaksForm(call, deployment))
 }

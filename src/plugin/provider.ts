@@ -62,6 +62,11 @@ export interface Provider extends Closable {
   responses?(
     request: ProviderRequest<NativeInput>,
   ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
+  /** Whether a deployment takes requests in a form for which there is a method above; by default it does. */
+  takes?(
+    form: 'messages' | 'responses',
+    deployment: { readonly model: string; readonly options: unknown },
+  ): boolean
   /** Has the vendor count the tokens of a prompt; leave it out where that costs anything. */
   countTokens?(request: ProviderRequest<ChatInput>): Promise<number>
   generateImage?(

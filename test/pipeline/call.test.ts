@@ -77,6 +77,11 @@ const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
     { body: { model: 'mock/echo', messages, max_tokens: 9 } },
     { body: { model: 'mock/echo', messages, max_tokens: 9, stream: true } },
   ],
+  'POST /v1/responses/input_tokens': [{ body: { model: 'mock/echo', input: 'hi' } }],
+  'POST /v1/responses': [
+    { body: { model: 'mock/echo', input: 'hi' } },
+    { body: { model: 'mock/echo', input: 'hi', stream: true } },
+  ],
   'POST /v1/images/generations': [{ body: { model: 'mock/painter', prompt: 'a cube' } }],
   'POST /v1/images/edits': [
     { body: { model: 'mock/painter', prompt: 'a cube', images: [{ image_url: png }] } },

@@ -2,7 +2,7 @@
 import type { Deployment } from '../../../models/catalog.ts'
 import { GatewayError, UpstreamFailure } from '../../../errors/errors.ts'
 import { instructionsOf, NO_POLICY } from '../../../policy/policy.ts'
-import type { Provider, ProviderRequest } from '../../../plugin.ts'
+import type { ProviderRequest } from '../../../plugin.ts'
 import { isGuarded, speaksForm } from '../../native.ts'
 import { ClientDisconnected, type Call, type NativeRequest } from '../../pipeline.ts'
 import { addressesOf, inputFor } from './addresses.ts'
@@ -42,7 +42,7 @@ export function ask(
       ? input.then((ready) => send(method, ready))
       : send(method, input)
   }
-  if (!mayGoAsItIs(call, provider, name)) return translated()
+  if (!mayGoAsItIs(call, deployment)) return translated()
   return prepared(call, deployment).then((native) => {
     if (!native) return translated()
     call.native = true
@@ -83,8 +83,9 @@ export function failureOf(call: Call, provider: string, error: unknown) {
 }
 
 /** Files take the place of addresses in the normal form only. */
-function mayGoAsItIs(call: Call, provider: Provider, name: string): boolean {
-  if (call.requiresNormalForm || !speaksForm(call, provider)) return false
+function mayGoAsItIs(call: Call, deployment: Deployment): boolean {
+  const { provider: name } = deployment
+  if (call.requiresNormalForm || !speaksForm(call, deployment)) return false
   return addressesOf(call, name).length === 0 || !call.runtime.privateProviders.has(name)
 }
 

@@ -25,7 +25,7 @@ const LOGPROBS = 'message.output_text.logprobs'
 const EFFORTS = new Set<unknown>(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
 const SUMMARIES = new Set<unknown>(['auto', 'concise', 'detailed'])
 /** The vendor's least ceiling of an answer. */
-const MIN_OUTPUT_TOKENS = 16
+export const MIN_OUTPUT_TOKENS = 16
 
 /** Members whose values mean the same in the normal form. */
 const SAME = [

@@ -4,7 +4,7 @@ import type { ChatRequest } from '../../request.ts'
 import { flatName, type ToolName } from './names.ts'
 
 /** Searches of the web that the vendor runs. */
-export const WEB_SEARCH = /^web_search/
+const WEB_SEARCH = /^web_search/
 
 /** Results of a search by its `search_context_size`. */
 const RESULTS: Readonly<Record<string, number>> = { low: 3, medium: 5, high: 10 }
@@ -62,6 +62,29 @@ export function toToolMembers(given: Record<string, any>, isQuestion: boolean): 
 /** Whether the client defines a tool, or a group of them, and runs it. */
 export function isOwn({ type }: { readonly type?: unknown }): boolean {
   return type === 'function' || type === 'custom' || type === 'namespace'
+}
+
+/** Tools that the client runs although their definition is the vendor's. */
+const CLIENT_TOOLS = new Set<unknown>(['local_shell', 'shell', 'apply_patch'])
+
+/**
+ * Whether a tool may go to the vendor. One that the vendor runs costs money, and brings in text that no guard has read.
+ * @param prices of the model
+ */
+export function mayKeep(
+  tool: { readonly type?: unknown; readonly [member: string]: any },
+  prices: Readonly<Record<string, unknown>>,
+  guarded: boolean,
+): boolean {
+  const { type, execution, environment } = tool
+  if (type === 'namespace') {
+    return (tool.tools ?? []).every((one: any) => mayKeep(one, prices, guarded))
+  }
+  if (isOwn(tool)) return true
+  if (CLIENT_TOOLS.has(type)) return (environment ?? undefined)?.type === 'local' || !environment
+  if (type === 'tool_search') return execution === 'client'
+  if (typeof type !== 'string' || !WEB_SEARCH.test(type)) return false
+  return !guarded && prices.web_search !== undefined
 }
 
 /** The error for a tool that has to be called and is left out. */

@@ -13,6 +13,7 @@ export const REMOVED: readonly string[] = [
   'transforms',
   'usage',
   'client_metadata',
+  'access_programs',
   'service_tier',
 ]
 

@@ -10,14 +10,17 @@ import { chatFormat } from '../../endpoint.ts'
 import { countWriter } from '../shared/count.ts'
 import { writeError } from './error.ts'
 import { ResponseEvents } from './events.ts'
+import { ForwardedResponse } from './forward.ts'
 import type { ResponseEvent } from './items.ts'
+import { prepare } from './prepare.ts'
 import { readResponsesRequest, type AnswerOptions } from './read.ts'
-import { resourceOf } from './resource.ts'
+import { clientsOwn, resourceOf } from './resource.ts'
 
 /** `POST /v1/responses`. */
 export const responses = chatFormat({
   path: '/v1/responses',
   read: (body) => readResponsesRequest(body),
+  native: { method: 'responses', prepare },
   write: writeResponse,
   writeError,
 })
@@ -51,7 +54,11 @@ const REPEAT_AFTER_MS = 120_000
 /** One answer as events, and as their bytes. */
 class ResponseAnswer implements EventFormat<BilledChunk> {
   readonly last = 'data: [DONE]\n\n'
+  readonly #call: Call
   readonly #resource: Record<string, unknown>
+  readonly #echo: AnswerOptions['echo']
+  /** Once a vendor answers in this form. */
+  #forwarded: ForwardedResponse | undefined
   readonly #written: ResponseEvents
   #pending: ResponseEvent[] = []
   #begun = false
@@ -62,6 +69,8 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
   constructor(call: Call) {
     const { request, outbound, startedAt } = call
     const options = request.answerOptions as AnswerOptions
+    this.#call = call
+    this.#echo = options.echo
     const limit: number | undefined = outbound?.max_completion_tokens
     const state = {
       id: randomId('resp_'),
@@ -81,6 +90,9 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
 
   /** The events of a chunk; those of the first one follow the beginning of the answer. */
   events(chunk: BilledChunk): readonly ResponseEvent[] {
+    if (chunk.native && !this.#begun && !this.#comesWhole(chunk))
+      this.#forwarded ??= this.#forward()
+    if (this.#forwarded) return this.#forwarded.push(chunk)
     this.#begin()
     this.#written.push(chunk)
     return this.#taken()
@@ -91,19 +103,23 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
     return this.#textOf(this.events(chunk))
   }
 
+  /** Nothing where a vendor is asked whose own beginning is to go out. */
   opening(): string {
+    if (this.#call.native) return ''
     this.#begin()
     return this.#textOf(this.#taken())
   }
 
   keepAlive(quietMs: number): string {
     const due = Math.floor(quietMs / REPEAT_AFTER_MS)
-    if (due <= this.#repeated || !this.#begun) return ': keep-alive\n\n'
+    const response = this.#forwarded?.resource ?? (this.#begun ? this.#resource : undefined)
+    if (due <= this.#repeated || !response) return ': keep-alive\n\n'
     this.#repeated = due
-    return this.#textOf([{ type: 'response.in_progress', response: this.#resource }])
+    return this.#textOf([{ type: 'response.in_progress', response }])
   }
 
   fail(body: unknown): string {
+    if (this.#forwarded) return this.#textOf(this.#forwarded.fail(body as ErrorBody))
     this.#begin()
     this.#written.fail(body as ErrorBody)
     return this.#textOf(this.#taken())
@@ -112,6 +128,16 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
   /** Clients that shorten a conversation when it is too long look for this failure in the stream only. */
   failsInStream(code: string | null): boolean {
     return code === 'context_length_exceeded'
+  }
+
+  /** Whether a vendor answers whole although a stream was asked for: its events are made here. */
+  #comesWhole({ native }: BilledChunk): boolean {
+    return this.#call.request.stream && native!.data?.object === 'response'
+  }
+
+  #forward(): ForwardedResponse {
+    const { id, model } = this.#resource
+    return new ForwardedResponse({ id, model, ...clientsOwn(this.#echo) }, this.#resource)
   }
 
   #begin(): void {
@@ -131,7 +157,7 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
   #textOf(events: readonly ResponseEvent[]): string {
     let text = ''
     for (const { type, ...members } of events) {
-      const data = JSON.stringify({ type, sequence_number: this.#number++, ...members })
+      const data = JSON.stringify({ type, ...members, sequence_number: this.#number++ })
       text += `event: ${type}\ndata: ${data}\n\n`
     }
     return text

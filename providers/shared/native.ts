@@ -1,0 +1,31 @@
+/** Answers in a vendor's own form: what the vendor sent, beside what it means. */
+import type { ChatChunk, Step } from '../../src/plugin.ts'
+
+/** The events of a stream as chunks, each with its event. @param answer says what they mean; its errors pass */
+export function withEvents(answer: Step<any, ChatChunk>): Step<any, ChatChunk> {
+  return {
+    get done() {
+      return answer.done === true
+    },
+    push(event, emit) {
+      const said: ChatChunk[] = []
+      try {
+        answer.push!(event, (chunk) => said.push(chunk))
+      } catch (error) {
+        said.forEach(emit)
+        throw error
+      }
+      const [first, ...others] = said
+      const native = { event: String(event?.type), data: event }
+      emit({ ...(first ?? { choices: [] }), native })
+      others.forEach(emit)
+    },
+    end: (emit) => answer.end!(emit),
+    fail: (error) => answer.fail?.(error) ?? error,
+  }
+}
+
+/** The chunks of a whole answer; the first one has it. @param said what it means */
+export function withWhole(event: string, data: unknown, said: readonly ChatChunk[]): ChatChunk[] {
+  return [{ choices: [], native: { event, data } }, ...said]
+}

@@ -1,0 +1,155 @@
+/** Events of a vendor with this API, as the client gets them: the gateway's id, the name that was asked for, the cost. */
+import type { ErrorBody } from '../../../../errors/errors.ts'
+import { costJson } from '../../../../money/money.ts'
+import type { Receipt } from '../../../../pipeline/pipeline.ts'
+import type { BilledChunk } from '../../billing.ts'
+import { endingOf } from './events.ts'
+import type { ResponseEvent } from './items.ts'
+import { usageJson } from './usage.ts'
+
+/** Terminal events of a vendor; one that failed is told by the gateway. */
+const TERMINAL = new Set(['response.completed', 'response.incomplete'])
+
+/** Forwards the events of one answer. */
+export class ForwardedResponse {
+  /** Members of every resource that are not the vendor's. */
+  readonly #own: Readonly<Record<string, unknown>>
+  /** The vendor's last one. */
+  #resource: Record<string, unknown>
+  readonly #output: object[] = []
+  #open: ForwardedItem | undefined
+  /** The vendor's end, retained until the answer is charged. */
+  #last: ResponseEvent | undefined
+
+  /** @param resource of the gateway, for an answer that ends before the vendor's came */
+  constructor(own: Readonly<Record<string, unknown>>, resource: Record<string, unknown>) {
+    this.#own = own
+    this.#resource = resource
+  }
+
+  /** The answer as the vendor last told it. */
+  get resource(): Record<string, unknown> {
+    return this.#resource
+  }
+
+  /** The events of a chunk. One without an event says only what those of others say, or ends the answer. */
+  push({ native, receipt }: BilledChunk): ResponseEvent[] {
+    const events = native ? this.#pass(eventOf(native.data)) : []
+    return receipt ? [...events, ...this.#finish(receipt)] : events
+  }
+
+  /** Ends the answer with an error. @param body as for an answer that failed before its head */
+  fail({ error: { code, message, usage } }: ErrorBody): ResponseEvent[] {
+    return this.#end('failed', { error: { code, message }, usage: usage ?? null })
+  }
+
+  #pass(event: ResponseEvent): ResponseEvent[] {
+    const { type, response, obfuscation: _obfuscation, ...others } = event
+    if (response) this.#resource = { ...response, ...this.#own }
+    if (TERMINAL.has(type)) {
+      this.#last = { type, response: this.#resource }
+      return []
+    }
+    if (type === 'response.failed' || type === 'error' || type === 'keepalive') return []
+    if (response) return [{ type, ...others, response: this.#resource }]
+    if (type === 'response.output_item.added') {
+      this.#open = new ForwardedItem(others.item, others.output_index)
+    } else if (type === 'response.output_item.done') {
+      this.#open = undefined
+      this.#output.push(others.item)
+    } else this.#open?.add(event)
+    return [{ type, ...others }]
+  }
+
+  /** The end: the vendor's own with the cost, or the gateway's where it cut the answer. */
+  #finish(receipt: Receipt): ResponseEvent[] {
+    const { bill, guard } = receipt
+    const last = this.#last
+    const usage = last?.response.usage
+      ? { ...last.response.usage, ...costJson(bill) }
+      : usageJson(receipt)
+    const billed = { usage, ...(guard && { guard }) }
+    if (!last) return this.#end('incomplete', { ...endingOf('max_output_tokens'), ...billed })
+    return [{ type: last.type, response: { ...last.response, ...billed } }]
+  }
+
+  #end(status: string, ending: object): ResponseEvent[] {
+    const events: ResponseEvent[] = []
+    const item = this.#open?.close((event) => events.push(event))
+    if (item) this.#output.push(item)
+    const output = this.#output
+    const response = { ...this.#resource, output, status, ...ending }
+    return [...events, { type: `response.${status}`, response }]
+  }
+}
+
+/** An item of the vendor's that is open, as far as it came. */
+class ForwardedItem {
+  readonly #item: any
+  readonly #index: number
+  /** Number of the part that is open. */
+  #part: number | undefined
+
+  constructor(item: object, index: number) {
+    this.#item = structuredClone(item)
+    this.#index = index
+  }
+
+  add({ type, delta, part, content_index, summary_index }: ResponseEvent): void {
+    const parts = this.#parts
+    if (type.endsWith('_part.added')) {
+      this.#part = content_index ?? summary_index ?? 0
+      parts[this.#part!] = structuredClone(part)
+    } else if (type.endsWith('_part.done')) this.#part = undefined
+    else if (type.endsWith('.delta') && typeof delta === 'string') this.#append(delta)
+  }
+
+  /** Ends what is open. @returns the item as far as it came */
+  close(emit: (event: ResponseEvent) => void): object {
+    const { id: item_id, type } = this.#item
+    const output_index = this.#index
+    const say = (name: string, members: object) =>
+      emit({ type: `response.${name}`, item_id, output_index, ...members })
+    if (this.#part !== undefined) this.#closePart(say)
+    if (type === 'function_call') {
+      const { arguments: text, name } = this.#item
+      say('function_call_arguments.done', { arguments: text, name })
+    } else if (type === 'custom_tool_call') {
+      say('custom_tool_call_input.done', { input: this.#item.input })
+    }
+    const item = { ...this.#item, status: 'incomplete' }
+    emit({ type: 'response.output_item.done', output_index, item })
+    return item
+  }
+
+  get #parts(): any[] {
+    const { type } = this.#item
+    return (type === 'reasoning' ? this.#item.summary : this.#item.content) ?? []
+  }
+
+  #append(delta: string): void {
+    const item = this.#item
+    const part = this.#part === undefined ? undefined : this.#parts[this.#part]
+    if (part) part[part.type === 'refusal' ? 'refusal' : 'text'] += delta
+    else if (item.type === 'function_call') item.arguments = (item.arguments ?? '') + delta
+    else if (item.type === 'custom_tool_call') item.input = (item.input ?? '') + delta
+  }
+
+  #closePart(say: (name: string, members: object) => void): void {
+    const index = this.#part!
+    const part = this.#parts[index]
+    if (this.#item.type === 'reasoning') {
+      say('reasoning_summary_text.done', { summary_index: index, text: part.text })
+      return say('reasoning_summary_part.done', { summary_index: index, part })
+    }
+    if (part.type === 'refusal')
+      say('refusal.done', { content_index: index, refusal: part.refusal })
+    else say('output_text.done', { content_index: index, text: part.text, logprobs: [] })
+    say('content_part.done', { content_index: index, part })
+  }
+}
+
+/** An event of a stream, or a whole answer as its last event. */
+function eventOf(data: any): ResponseEvent {
+  return data.object === 'response' ? { type: `response.${data.status}`, response: data } : data
+}

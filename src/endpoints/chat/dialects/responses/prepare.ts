@@ -1,0 +1,105 @@
+/** A request of this API for a vendor that speaks it: the client's own text, less what is the gateway's business. */
+import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.ts'
+import { membersOf, withItems, withMembers } from '../../../../stream/json-text.ts'
+import { isCarrier } from '../shared/reasoning.ts'
+import { MIN_OUTPUT_TOKENS } from './read.ts'
+import { mayKeep, notOffered, toolsIn } from './tools.ts'
+import { REMOVED } from './words.ts'
+
+type Changes = Map<string, string | undefined>
+
+/** Members with names of the client's end users, or made of them. */
+const LABELS = ['user', 'safety_identifier', 'prompt_cache_key']
+
+/** See {@link NativeFormat.prepare}. Members that nothing changes keep their text: caches depend on it. */
+export const prepare: NativeFormat['prepare'] = (request, to) => {
+  const { rawJson, stream } = request
+  const text = rawJson?.text
+  // A vendor may read another one of two members with the same name than guards have.
+  if (text === undefined || rawJson!.isAmbiguous) return undefined
+  const body = rawJson!.value as Record<string, any>
+  if (isUnreadable(body, to)) return undefined
+  const places = new Map(membersOf(text).map(({ name, start }) => [name, start]))
+  const changes: Changes = new Map([
+    ...REMOVED.map((name) => [name, undefined] as const),
+    ['model', JSON.stringify(to.upstreamModel)],
+    ['store', 'false'],
+    [
+      'stream_options',
+      stream ? JSON.stringify({ ...body.stream_options, include_obfuscation: false }) : undefined,
+    ],
+  ])
+  const { instructions, input } = body
+  if (to.system) {
+    const told = [to.system, instructions].filter(Boolean).join('\n\n')
+    changes.set('instructions', JSON.stringify(told))
+  }
+  const limit = limitOf(body, to)
+  if (limit !== undefined) changes.set('max_output_tokens', String(limit))
+  for (const name of LABELS) {
+    if (body[name]) changes.set(name, JSON.stringify(to.label(body[name])))
+  }
+  if (Array.isArray(input)) changes.set('input', inputText(input, text, places.get('input')!))
+  const ignored = limitTools(body, text, places, to, changes)
+  return { input: { body: withMembers(text, 0, changes), headers: {}, stream }, ignored }
+}
+
+/** Whether the vendor would get what guards cannot read, or tools among the items that it may not run. */
+function isUnreadable(body: Record<string, any>, { guarded, model }: NativeTarget): boolean {
+  const { input } = body
+  if (!Array.isArray(input)) return false
+  if (guarded && input.some(({ type }) => type === 'compaction')) return true
+  const further = toolsIn({ input })
+  return further.some(({ tool }) => !mayKeep(tool, model.prices, guarded))
+}
+
+/** The ceiling of tokens, lowered to what policy and model allow; undefined where neither client nor policy has one. */
+function limitOf(
+  { max_output_tokens: asked }: Record<string, any>,
+  { maxOutputTokens, model }: NativeTarget,
+): number | undefined {
+  const wanted = Math.min(asked ?? Infinity, maxOutputTokens ?? Infinity)
+  if (!Number.isFinite(wanted)) return undefined
+  return Math.max(Math.min(wanted, model.maxOutputTokens ?? Infinity), MIN_OUTPUT_TOKENS)
+}
+
+/** The items without their ids, which the vendor would look for, and without reasoning that it cannot read. */
+function inputText(input: readonly any[], text: string, at: number): string {
+  return withItems(text, at, (item, index, start) => {
+    const { type, id, encrypted_content: opaque } = input[index]
+    if (type === 'reasoning' && (!opaque || isCarrier(opaque))) return undefined
+    return id === undefined ? item : withMembers(text, start, new Map([['id', undefined]]))
+  })
+}
+
+/** Leaves out tools that the vendor may not run. @returns their paths @throws InvalidRequest where one has to be called */
+function limitTools(
+  { tools, tool_choice: choice }: Record<string, any>,
+  text: string,
+  places: ReadonlyMap<string, number>,
+  { model, guarded }: NativeTarget,
+  changes: Changes,
+): string[] {
+  const given: readonly any[] = tools ?? []
+  const kept = given.map((tool) => mayKeep(tool, model.prices, guarded))
+  if (kept.every(Boolean)) return []
+  const type: unknown = choice?.type
+  if (type !== undefined && !given.some((tool, index) => kept[index] && isMeant(tool, type))) {
+    throw notOffered(choice)
+  }
+  const isLeft = kept.some(Boolean)
+  const left = (item: string, index: number) => (kept[index] ? item : undefined)
+  changes.set('tools', isLeft ? withItems(text, places.get('tools')!, left) : undefined)
+  if (!isLeft) changes.set('tool_choice', undefined)
+  else if (type === 'allowed_tools') {
+    const allowed = choice.tools.filter((one: any) => mayKeep(one, model.prices, guarded))
+    changes.set('tool_choice', JSON.stringify({ ...choice, tools: allowed }))
+  }
+  return given.flatMap((tool, index) => (kept[index] ? [] : [`tools[${index}].${tool.type}`]))
+}
+
+/** Whether a choice of this type may mean the tool. */
+function isMeant(tool: any, type: unknown): boolean {
+  const isNamed = type === 'function' || type === 'custom' || type === 'allowed_tools'
+  return isNamed || tool.type === type
+}
