@@ -14,6 +14,7 @@ const COUNT = 'a whole number of at least 1'
 const MOMENT = 'a moment such as "2027-01-31T00:00:00Z"'
 const MODELS = 'a list of model ids such as "vendor/model" or "vendor/*"'
 const MODEL = 'a model id such as "vendor/model", or "vendor/*" for all of a vendor'
+const MODEL_NAME = 'a model id such as "vendor/model", another name of a model, or "vendor/*"'
 const SHA256 = 'the SHA-256 of the key: 64 lower-case hex digits'
 const START = 'the beginning of the key, 1 to 20 visible characters, such as "sk-...ab12"'
 const ID = '1 to 64 lower-case letters, digits, "_" or "-"'
@@ -55,6 +56,11 @@ export const expiresAt = v.pipe(
 )
 /** The models that a key can use. */
 export const models = v.array(v.pipe(v.string(MODEL), v.regex(/^[^/\s:]+\/\S+$/, MODEL)), MODELS)
+/** The same, by any of the names that clients may use. */
+export const modelsByName = v.array(
+  v.pipe(v.string(MODEL_NAME), v.regex(/^\S{1,256}$/, MODEL_NAME)),
+  MODELS,
+)
 /** A policy; checked only for being an object, `readPolicy` checks the members. */
 export const policy = v.record(v.string(), v.unknown(), 'a policy object')
 

@@ -1,11 +1,12 @@
 /** Which models a key may use, and the messages about the others. */
 import type { Catalog, Model } from './catalog.ts'
+import { withoutOnline } from './names.ts'
 import { Forbidden, NotFound } from '../errors/errors.ts'
 
 /** Model names that a message lists. */
 const MAX_LISTED = 20
 /** Models that a message names of those with the same name. */
-const MAX_CANDIDATES = 10
+export const MAX_CANDIDATES = 10
 
 /**
  * Whether an allowlist contains a model.
@@ -15,6 +16,14 @@ export function isAllowed(models: readonly string[], id: string): boolean {
   return models.some(
     (entry) => entry === id || (entry.endsWith('/*') && id.startsWith(entry.slice(0, -1))),
   )
+}
+
+/**
+ * An allowlist with the ids of models that it names in another way, each once. An entry that means no model stays as it is.
+ * @param entries ids, other names, or `vendor/*`
+ */
+export function allowlistOf(catalog: Catalog, entries: readonly string[]): string[] {
+  return [...new Set(entries.map((entry) => catalog.find(withoutOnline(entry))?.id ?? entry))]
 }
 
 /** Model names for a message: the first ones, and the number of further ones. */

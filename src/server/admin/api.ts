@@ -13,6 +13,7 @@ import { readJson } from '../../endpoints/shared/body.ts'
 import { InvalidRequest, NotFound, Unauthenticated } from '../../errors/errors.ts'
 import { toKeyChange } from '../../gateway/seed.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
+import { allowlistOf } from '../../models/allowlist.ts'
 import { METRICS_TYPE } from '../../observe/metrics.ts'
 import type { Gauge } from '../../observe/prometheus.ts'
 import { usdJson } from '../../money/money.ts'
@@ -169,7 +170,7 @@ async function listRows({ runtime, id, query }: Asked): Promise<Answer> {
 
 async function createKey(asked: Asked): Promise<Answer> {
   const { id, name, sha256, start, ...settings } = readKey(await bodyOf(asked))
-  const wanted = { ...toKeyChange(settings), id, name, sha256, start }
+  const wanted = { ...settingsOf(asked.runtime, settings), id, name, sha256, start }
   requireJudge(asked.runtime, wanted.policy)
   const { key, secret } = await asked.runtime.accounts.createKey(asked.id, wanted)
   const data = await keyView(asked.runtime, key)
@@ -188,10 +189,16 @@ async function showKey({ runtime, id }: Asked): Promise<Answer> {
 }
 
 async function changeKey(asked: Asked): Promise<Answer> {
-  const change = toKeyChange(readKeyChange(await bodyOf(asked)))
+  const change = settingsOf(asked.runtime, readKeyChange(await bodyOf(asked)))
   requireJudge(asked.runtime, change.policy)
   const key = await asked.runtime.accounts.changeKey(asked.id, change)
   return { body: { data: await keyView(asked.runtime, key) } }
+}
+
+/** The settings of a key as they are stored: with the ids of models. */
+function settingsOf({ catalog }: Runtime, settings: Parameters<typeof toKeyChange>[0]) {
+  const { models, ...change } = toKeyChange(settings)
+  return { ...change, models: models && allowlistOf(catalog, models) }
 }
 
 async function verify(asked: Asked): Promise<Answer> {

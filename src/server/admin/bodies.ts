@@ -5,7 +5,7 @@ import { toConfigIssues } from '../../errors/issues.ts'
 import {
   concurrencyLimit,
   expiresAt,
-  models,
+  modelsByName,
   policy,
   recordId,
   rpmLimit,
@@ -26,7 +26,7 @@ const settings = {
   concurrency_limit: v.nullish(concurrencyLimit),
   spend_cap: v.nullish(spendCap),
   expires_at: v.nullish(expiresAt),
-  models: v.nullish(models),
+  models: v.nullish(modelsByName),
   policy: v.nullish(policy),
 }
 

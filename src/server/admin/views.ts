@@ -1,6 +1,6 @@
 /** Accounts, keys, rows, models and the gateway itself, as the admin API shows them. */
 import type { Account, Key } from '../../accounts/accounts.ts'
-import { isAllowed } from '../../models/allowlist.ts'
+import { isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import { versionOf } from '../../money/versions.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
@@ -170,11 +170,18 @@ async function warningsOf(
   { models, policy }: Key,
   { catalog, guards }: Runtime,
 ): Promise<string[]> {
-  const unknown = (models ?? []).filter((entry) =>
-    catalog.all().every(({ id }) => !isAllowed([entry], id)),
+  const unknown = (models ?? []).filter(
+    (entry) =>
+      !catalog.get(entry) &&
+      !Object.hasOwn(catalog.naming.wildcards, entry) &&
+      catalog.all().every(({ id }) => !isAllowed([entry], id)),
   )
   return [
     ...unknown.map((entry) => {
+      const several = catalog.candidates(entry)
+      if (several.length > 0) {
+        return `several models are called ${JSON.stringify(entry)}: ${several.slice(0, MAX_CANDIDATES).join(', ')}`
+      }
       const meant = catalog.suggest(entry)
       const hint = meant === undefined ? '' : `; did you mean ${JSON.stringify(meant)}?`
       return `the catalog has no model ${JSON.stringify(entry)}${hint}`

@@ -218,7 +218,8 @@ describe('bodies', () => {
       'invalid_value',
       'expires_at',
     ],
-    ['a model without a vendor', { models: ['echo'] }, 'invalid_value', 'models.0'],
+    ['a model with white space', { models: ['mock/ echo'] }, 'invalid_value', 'models.0'],
+    ['a model without a name', { models: [''] }, 'invalid_value', 'models.0'],
     ['no models at all', { models: [] }, 'invalid_value', 'models'],
     ['a policy that is text', { policy: 'no code' }, 'invalid_type', 'policy'],
     ['a policy of another version', { policy: { version: 2 } }, 'invalid_policy', 'policy.version'],
@@ -576,11 +577,44 @@ describe('keys', () => {
   })
 
   it('warn of models that are not in the catalog', async () => {
-    const { id } = await newKey(await newAccount(), { models: ['mock/ecco', 'acme/*', 'mock/*'] })
-    expect((await get(`/keys/${id}`)).json.data.warnings).toEqual([
-      'the catalog has no model "mock/ecco"; did you mean "mock/echo"?',
-      'the catalog has no model "acme/*"',
+    const listed = ['mock/ecco', 'acme/*', 'mock/*', 'missing']
+    const { id } = await newKey(await newAccount(), { models: listed })
+    expect((await get(`/keys/${id}`)).json.data).toMatchObject({
+      models: listed,
+      warnings: [
+        'the catalog has no model "mock/ecco"; did you mean "mock/echo"?',
+        'the catalog has no model "acme/*"',
+        'the catalog has no model "missing"',
+      ],
+    })
+  })
+
+  it('have the ids of models that are named in another way', async () => {
+    const deployments = [{ provider: 'mock', model: 'echo' }]
+    const pricing = { prompt: '0.000001' }
+    await using own = await createTestGateway({
+      ...MOCK_CONFIG,
+      admin: { token: TOKEN },
+      models: {
+        ...MOCK_CONFIG.models,
+        'mock/sol': { pricing, aliases: ['assistant'], deployments },
+        'other/sol': { pricing, deployments },
+      },
+    })
+    const ask = (method: string, path: string, body: object) =>
+      own.ask(method, `/admin${path}`, { key: TOKEN, body })
+    const models = ['assistant', 'echo', 'tools:online', 'free-20260101', 'mock/echo', 'sol']
+    const stored = ['mock/sol', 'mock/echo', 'mock/tools', 'mock/free', 'sol']
+    const made = await ask('POST', '/accounts/acme/keys', { name: 'x', models })
+    expect(made.json.data.models).toEqual(stored)
+    expect(made.json.data.warnings).toEqual([
+      'several models are called "sol": mock/sol, other/sol',
     ])
+    const changed = await ask('PATCH', `/keys/${made.json.data.id}`, { models: ['assistant'] })
+    expect(changed.json.data).toMatchObject({ models: ['mock/sol'], warnings: [] })
+    const answer = (model: string) => own.chat({ ...hello, model }, { key: made.json.key })
+    expect((await answer('assistant')).status).toBe(200)
+    expectError(await answer('other/sol'), 403, 'model_not_allowed', 'model')
   })
 
   it('warn of rules that nobody can look after', async () => {
