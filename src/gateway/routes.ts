@@ -19,6 +19,7 @@ import { speech } from '../endpoints/speech/endpoint.ts'
 import { speechFormat } from '../endpoints/speech/write.ts'
 import { transcription } from '../endpoints/transcription/endpoint.ts'
 import { transcriptionFormat } from '../endpoints/transcription/write.ts'
+import { nearest } from '../errors/nearest.ts'
 import { flowOf } from '../stream/flow.ts'
 import {
   compose,
@@ -95,13 +96,26 @@ export function errorWriterOf(path: string): WireFormat['writeError'] {
   return (route?.format ?? chatCompletions).writeError
 }
 
-/** What there is instead of an unknown path; undefined where nothing is like it. */
-export function hintFor(path: string): string | undefined {
+/** What there is instead of an unknown path: the nearest route, or else all of them. */
+export function hintFor(method: string, path: string): string {
   if (path.startsWith(`${responses.path}/`)) {
     return `Responses are not stored here; only POST ${responses.path} and POST ${responseTokens.path} exist.`
   }
-  const known = ROUTES.find((route) => path.endsWith(route.path.slice('/v1'.length)))
-  return known && `Did you mean ${known.path}? The base URL of a client ends in /v1.`
+  const misplaced = ROUTES.find((route) => path.endsWith(route.path.slice('/v1'.length)))
+  if (misplaced) return `Did you mean ${nameOf(misplaced)}? The base URL of a client ends in /v1.`
+  const likely = ROUTES.toSorted(
+    (one, other) => Number(other.method === method) - Number(one.method === method),
+  )
+  const near = nearest(
+    path,
+    likely.map((route) => route.path),
+  )
+  if (near !== undefined) return `Did you mean ${nameOf(likely.find((one) => one.path === near)!)}?`
+  return `There are: ${ROUTES.map(nameOf).join(', ')}.`
+}
+
+function nameOf({ method, path }: Route): string {
+  return `${method} ${path}`
 }
 
 function post<In, Part>(

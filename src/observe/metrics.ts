@@ -70,6 +70,10 @@ export class Metrics {
     help: 'Request bodies refused for lack of memory.',
     labels: ['why'],
   })
+  readonly #unknown = new Counter({
+    name: 'sluicegate_unknown_routes_total',
+    help: 'Requests for routes that do not exist.',
+  })
   readonly #settlements = new Histogram(SETTLE_BOUNDS, {
     name: 'sluicegate_settlement_duration_seconds',
     help: 'From a charge to the moment it was durable.',
@@ -156,6 +160,11 @@ export class Metrics {
     this.#bodies.add(1, why)
   }
 
+  /** A request came for a route that does not exist. */
+  unknownRoute(): void {
+    this.#unknown.add(1)
+  }
+
   /** The ledger has decided about a hold. @param result `ok`, or the reason of a refusal */
   held(result: string): void {
     this.#holds.add(1, result)
@@ -228,6 +237,7 @@ export class Metrics {
       this.#tokens,
       this.#entries,
       this.#bodies,
+      this.#unknown,
       this.#holds,
       this.#raises,
       this.#settlements,

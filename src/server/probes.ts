@@ -17,18 +17,31 @@ const PROBES: Readonly<Record<string, (gateway: Gateway) => Reason[]>> = {
   '/health': notReady,
 }
 
-/** Answers a probe. @returns false for a request that is none */
+/** What the address alone is: coding assistants ask for it before their first request. */
+const SERVICE = { object: 'service', name: 'sluicegate', api: '/v1' }
+
+/** Answers a probe, or who is there. @returns false for a request that asks neither */
 export function answerProbe(
   gateway: Gateway,
   { method, url = '' }: IncomingMessage,
   response: ServerResponse,
 ): boolean {
   const path = url.split('?', 1)[0]!
-  if ((method !== 'GET' && method !== 'HEAD') || !Object.hasOwn(PROBES, path)) return false
+  if (method !== 'GET' && method !== 'HEAD') return false
+  if (path === '/') {
+    write(response, method, 200, SERVICE)
+    return true
+  }
+  if (!Object.hasOwn(PROBES, path)) return false
   const reasons = PROBES[path]!(gateway)
   const ok = reasons.length === 0
-  const body = JSON.stringify({ status: ok ? 'ok' : 'unavailable', reasons })
-  response.writeHead(ok ? 200 : 503, [
+  write(response, method, ok ? 200 : 503, { status: ok ? 'ok' : 'unavailable', reasons })
+  return true
+}
+
+function write(response: ServerResponse, method: string, status: number, answer: object): void {
+  const body = JSON.stringify(answer)
+  response.writeHead(status, [
     ...commonHeaders(requestId()),
     'content-type',
     'application/json',
@@ -38,7 +51,6 @@ export function answerProbe(
     'no-store',
   ])
   response.end(method === 'HEAD' ? undefined : body)
-  return true
 }
 
 /** Vendors do not count: their outage hits every replica alike, and clients need the answer that names it. */

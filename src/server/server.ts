@@ -24,6 +24,7 @@ import {
   openFront,
   tidyUrl,
 } from './front.ts'
+import { UnknownRoutes } from './unknown-routes.ts'
 import { NodeIncoming, NodeOutgoing, commonHeaders } from './node-http.ts'
 import {
   GatewayError,
@@ -39,7 +40,7 @@ import { LineLimit } from '../observe/line-limit.ts'
 import { warmUp } from '../patterns/patterns.ts'
 import { requestId } from '../state/ids.ts'
 import { Call, ClientDisconnected, type ErrorResponse } from '../pipeline/pipeline.ts'
-import { ROUTES, errorWriterOf, hintFor, type Route } from '../gateway/routes.ts'
+import { ROUTES, errorWriterOf, type Route } from '../gateway/routes.ts'
 
 /** A listening gateway. */
 export interface Server {
@@ -188,12 +189,9 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
   const refuseNew = refusing(
     () => new Unavailable('service_unavailable', 'The gateway is shutting down.'),
   )
-  const refuseUnknown = refusing(({ url }) => unknownUrl(url!))
-  app.use((event, next) => {
-    // h3 decodes paths before it looks for a route. Those of the API are compared as received.
-    if (isEncodedPath(event.runtime!.node!.req.url!)) return refuseUnknown(event)
-    return isRefusing() ? refuseNew(event) : next()
-  })
+  const unknown = new UnknownRoutes(gateway)
+  const refuseUnknown = refusing(({ method, url }) => unknown.refuse(method, url))
+  app.use((event, next) => (isRefusing() ? refuseNew(event) : next()))
   for (const route of ROUTES) {
     const handler = nodeHandler((request, response) => serve(gateway, route, request, response))
     const pattern = route.path.replace(/\{\w+\}$/, '**')
@@ -220,7 +218,10 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
     }
     request.url = tidyUrl(request.url ?? '/')
     if (request.method === 'OPTIONS') return preflight(request, response)
-    if (!isPlainPath(request.url)) return refuseByPath(request, response, unknownUrl(request.url))
+    // h3 decodes paths before it looks for a route. Those of the API are compared as received.
+    if (!isPlainPath(request.url) || isEncodedPath(request.url)) {
+      return refuseByPath(request, response, unknown.refuse(request.method, request.url))
+    }
     if (answerProbe(gateway, request, response)) return undefined
     return handle(request, response)
   })
@@ -391,13 +392,6 @@ function wrongMethod(method = '', { path, method: own }: Route): InvalidRequest 
 function isEncodedPath(url: string): boolean {
   const hasId = url.startsWith('/admin/') || url.startsWith(ENCODED_ID)
   return !hasId && url.split('?', 1)[0]!.includes('%')
-}
-
-function unknownUrl(url: string): NotFound {
-  const path = url.split('?', 1)[0]!
-  const shown = JSON.stringify(path.length > 100 ? `${path.slice(0, 100)}…` : path)
-  const hint = hintFor(path) ?? 'The API is under /v1.'
-  return new NotFound('unknown_url', `There is no route ${shown}. ${hint}`)
 }
 
 /** An error that h3 caught, for the client: the gateway's own as it is, h3's by its status. */

@@ -38,13 +38,18 @@ describe('paths', () => {
   })
 
   it.each([
-    ['/chat/completions', /Did you mean \/v1\/chat\/completions/],
+    ['/chat/completions', /Did you mean POST \/v1\/chat\/completions/],
     ['/v1/chat/completions/chat/completions', /base URL/],
-    ['/v1/%6Dodels', /no route/],
-    ['/v1%2Fmodels', /no route/],
-    ['/v2/models', /no route/],
-    ['/V1/models', /no route/],
-    ['/', /no route/],
+    [
+      '/v1/chat/completion',
+      /^No route GET \/v1\/chat\/completion\. Did you mean POST \/v1\/chat\/completions\?$/,
+    ],
+    ['/v1/%6Dodels', /^No route GET \/v1\/%6Dodels\./],
+    ['/v1%2Fmodels', /^No route GET \/v1%2Fmodels\./],
+    ['/v2/models', /Did you mean GET \/v1\/models\?/],
+    ['/V1/models', /Did you mean GET \/v1\/models\?/],
+    ['/nothing/like/it', /There are: GET \/v1\/models, .*POST \/v1\/embeddings/],
+    ['/v1/sk-sluice-abc_def', /^No route GET \/v1\/sk-…\. /],
   ])('answers 404 on %s', async (path, message) => {
     const answer = await t.ask('GET', path, { key: null })
     expect(answer.status).toBe(404)
@@ -56,6 +61,27 @@ describe('paths', () => {
     })
     expect(answer.headers['x-request-id']).toMatch(REQUEST_ID)
     expect(answer.headers['access-control-allow-origin']).toBe('*')
+  })
+
+  it('counts unknown routes, and logs some of them without their query', async () => {
+    await using own = await createTestGateway({
+      ...MOCK_CONFIG,
+      admin: { token: 'a-token-of-operators', metrics: 'public' },
+    })
+    for (let i = 0; i < 15; i++) await own.ask('GET', `/none/${i}?secret=swordfish`, { key: null })
+    const lines = own.logged.filter((line) => line.includes('no route'))
+    expect(lines).toHaveLength(10)
+    expect(lines[0]).toBe('no route GET /none/0')
+    const { text } = await own.ask('GET', '/metrics', { key: null })
+    expect(text).toMatch(/^sluicegate_unknown_routes_total 15$/m)
+  })
+
+  it('says who it is at the address alone, without a key', async () => {
+    const { status, headers, json } = await t.ask('GET', '/', { key: null })
+    expect([status, json]).toEqual([200, { object: 'service', name: 'sluicegate', api: '/v1' }])
+    const head = await t.ask('HEAD', '/', { key: null })
+    expect([head.status, head.text]).toEqual([200, ''])
+    expect(head.headers['content-length']).toBe(headers['content-length'])
   })
 
   it('answers 405 with the methods that are allowed, before it looks at a key', async () => {
