@@ -150,3 +150,93 @@ it('an empty folder, one key of a vendor and a model of its own: all of them are
     expect([model, answer.status]).toEqual([model, 200])
   }
 })
+
+describe('a gateway with a price list and models of whole vendors', () => {
+  const AT = '2026-11-21T00:00:00Z'
+  const listOf = (request: string) =>
+    JSON.stringify({
+      format: 1,
+      generated_at: AT,
+      sources: [],
+      models: { 'acme/echo': { pricing: { request }, source: 'test', checked_at: AT } },
+    })
+  const CONFIG = JSON.stringify({
+    providers: { acme: { use: 'mock' }, house: { use: 'mock' } },
+    models: { 'acme/*': {}, 'house/*': { pricing: { request: '0.005' } } },
+    prices: { packaged: false },
+    admin: { token: 'admin-token' },
+    state: { driver: 'memory' },
+    seed: { accounts: [{ id: 'acme', name: 'Acme', credits: '10' }] },
+  })
+  const serve = async () => {
+    const cwd = await folder({ 'gateway.config.json': CONFIG, 'prices.json': listOf('0.001') })
+    const gateway = await start(['serve', '--port', '0'], { cwd })
+    const url = await urlOf(gateway)
+    const newKey = async (models: string[] | null) => {
+      const body = JSON.stringify({ name: 'test', models })
+      const headers = { authorization: 'Bearer admin-token', 'content-type': 'application/json' }
+      const { json } = await send(`${url}/admin/accounts/acme/keys`, 'POST', body, headers)
+      expect(json.data.warnings).toEqual([])
+      return json.key as string
+    }
+    const asked = (key: string, model: string) =>
+      ask(url, key, '/v1/chat/completions', { ...hello, model })
+    return { cwd, gateway, url, newKey, asked }
+  }
+
+  it('serves listed models and names that no list has, and counts these as one', async () => {
+    const { url, newKey, asked } = await serve()
+    const key = await newKey(null)
+    expect((await asked(key, 'acme/echo')).json).toMatchObject({
+      model: 'acme/echo',
+      usage: { cost: 0.001 },
+    })
+    // The name of a model of one vendor alone, which the list has.
+    expect((await asked(key, 'echo')).json.model).toBe('acme/echo')
+    expect((await asked(key, 'house/echo')).json.usage.cost).toBe(0.005)
+    expect((await asked(key, 'acme/other')).json.error.code).toBe('model_not_found')
+    for (const model of ['acme/echo:online', 'echo:online', 'house/echo:online']) {
+      // The names are known; there is no engine to search with.
+      expect((await asked(key, model)).json.error.message).toMatch(/search/)
+    }
+    const { json } = await send(`${url}/v1/models`, 'GET', undefined, {})
+    expect(json.data.map(({ id }: { id: string }) => id)).toEqual(['acme/echo'])
+    const bearer = { authorization: 'Bearer admin-token' }
+    const metrics = await send(`${url}/metrics`, 'GET', undefined, bearer)
+    expect(metrics.text).toContain('model="house/*",outcome="completed"')
+    expect(metrics.text).not.toContain('model="house/echo"')
+  })
+
+  it('has allowlists of vendors, which hold for names that no list has', async () => {
+    const { newKey, asked } = await serve()
+    const acme = await newKey(['acme/*'])
+    expect((await asked(acme, 'acme/echo')).status).toBe(200)
+    expect((await asked(acme, 'house/echo')).json.error.code).toBe('model_not_allowed')
+    const house = await newKey(['house/*'])
+    expect((await asked(house, 'house/echo')).status).toBe(200)
+    expect((await asked(house, 'acme/echo')).json.error.code).toBe('model_not_allowed')
+    expect((await asked(await newKey(['house/echo']), 'house/echo')).status).toBe(200)
+  })
+
+  it('takes changed prices over while it runs, and none of a file that is wrong', async () => {
+    const { cwd, gateway, newKey, asked } = await serve()
+    const key = await newKey(null)
+    const cost = async () => (await asked(key, 'acme/echo')).json.usage.cost
+    const write = (text: string) => writeFile(join(cwd, 'prices.json'), text)
+    expect(await cost()).toBe(0.001)
+    await write(listOf('0.002'))
+    await expect.poll(gateway.said).toContain('acme/echo request 0.001 → 0.002 (+100 %)')
+    expect(await cost()).toBe(0.002)
+    for (const [text, message] of [
+      [listOf('0.003').slice(0, -10), 'is not valid JSON: it ends in the middle'],
+      [listOf('-1'), 'models.acme/echo.pricing.request  expected a decimal string'],
+    ] as const) {
+      await write(text)
+      await expect.poll(gateway.said).toContain(message)
+      expect(await cost()).toBe(0.002)
+    }
+    await write(listOf('0.004'))
+    await expect.poll(gateway.said).toContain('acme/echo request 0.002 → 0.004 (+100 %)')
+    expect(await cost()).toBe(0.004)
+  })
+})

@@ -3,9 +3,11 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
+import { PACKAGED_PRICES } from '../../src/config/price-files.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
 import { buildCatalog } from '../../src/models/catalog.ts'
 import { formatPriceList, type PriceList } from '../../src/models/price-list.ts'
+import { call } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 
 const AT = '2026-11-21T00:00:00Z'
@@ -24,7 +26,7 @@ const ACME = listOf({
   },
   'acme/small': { ...CHAT, pricing: { prompt: '0.000001', completion: '0.000002' } },
   'acme/old': { ...CHAT, pricing: { prompt: '1' }, deprecated_on: '2020-01-01' },
-  'acme/vectors': { ...CHAT, modality: 'embedding', pricing: { prompt: '1' } },
+  'acme/clips': { ...CHAT, modality: 'video', pricing: { prompt: '1' } },
   'acme/painter': { ...CHAT, modality: 'image', pricing: { prompt: '1' } },
   'other/model': { ...CHAT, pricing: { prompt: '1' } },
 })
@@ -244,6 +246,15 @@ describe('a list that is wrong', () => {
 })
 
 describe('the list of the package', () => {
+  it('has no price that is probably a mistake', async () => {
+    const { code, out } = await call(['models', 'lint', PACKAGED_PRICES!, '--json'])
+    expect(code).toBe(0)
+    const { models, findings } = JSON.parse(out)
+    expect(models).toBeGreaterThan(20)
+    const wrong = ['price-high', 'price-zero', 'price-order']
+    expect(findings.filter(({ code: one }: { code: string }) => wrong.includes(one))).toEqual([])
+  })
+
   it('has all prices of the starter', async () => {
     const names = ['OPENAI', 'GEMINI', 'MISTRAL', 'ANTHROPIC', 'OPENROUTER', 'GROQ']
     const env = Object.fromEntries(names.map((name) => [`${name}_API_KEY`, 'key']))

@@ -1,7 +1,17 @@
 /** The package as users get it: built, packed, and unpacked into the `node_modules` of an empty folder. */
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
-import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink } from 'node:fs/promises'
+import {
+  chmod,
+  cp,
+  mkdir,
+  mkdtemp,
+  readFile,
+  realpath,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -72,6 +82,15 @@ describe('the package', () => {
     await first.ended
     const second = startWithNpm('npx', ['--no-install', 'sluicegate', 'serve', '--port', '0'], cwd)
     expect((await ask(await urlOf(second), secret, '/v1/credits')).text).toBe(credits)
+  })
+
+  it('has the prices of its list', async () => {
+    const cwd = await project()
+    const config = { providers: { openai: { use: 'mock' } }, models: { 'openai/gpt-6-sol': {} } }
+    await writeFile(join(cwd, 'gateway.config.json'), JSON.stringify(config))
+    const price = ['models', 'price', 'openai/gpt-6-sol', '--prompt', '1', '--json']
+    const { stdout } = await exec('npx', ['--no-install', 'sluicegate', ...price], { cwd })
+    expect(JSON.parse(stdout).cost).toBe('0.000002')
   })
 })
 
