@@ -232,9 +232,10 @@ export class Accounts {
 
   /**
    * Changes a key. When this resolves, every further `enter` and `hold`, in every instance, applies the change.
+   * @param replaced called with the key as it was
    * @throws InvalidRequest for a malformed member, NotFound for an unknown key
    */
-  changeKey(id: string, change: KeyChange): Promise<Key> {
+  changeKey(id: string, change: KeyChange, replaced?: (before: Key) => void): Promise<Key> {
     return this.#write(async () => {
       checkChange(change)
       const key = await this.key(id)
@@ -244,6 +245,7 @@ export class Accounts {
       await this.#records.put(`key:${id}`, next)
       this.#cache.delete(next.sha256)
       await this.#announce(next)
+      replaced?.(key)
       return next
     })
   }

@@ -180,6 +180,14 @@ export const COMMANDS: readonly Command[] = [
     limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
   }),
   remote('requests show', 'Show everything that is known of one call.', 'showRequest', ['request']),
+  remote('audit list', 'List what was changed by the admin API, newest first.', 'listChanges', [], {
+    actor: { value: 'name', help: 'only changes by this token' },
+    action: { value: 'action', help: 'only these, such as key.update' },
+    object: { value: 'object', help: 'only those of one object, such as key:key_1' },
+    from: { value: 'moment', help: 'from this day or moment on, UTC' },
+    to: { value: 'moment', help: 'before this day or moment, UTC' },
+    limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
+  }),
   remote('ledger verify', 'Recompute all sums of the ledger and compare.', 'verifyLedger', [], {
     prices: { help: 'price every row again too, from its quantities' },
   }),

@@ -5,6 +5,7 @@ import { CommandError, type Arguments } from './command.ts'
 import { card, print, table } from './output.ts'
 
 export { connect } from './admin.ts'
+export { listChanges } from './audit.ts'
 export { listRequests, showRequest } from './requests.ts'
 
 /** The value that removes a setting. */

@@ -21,6 +21,7 @@ import type { UsageFindings } from '../observe/usage-findings.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import type { Provider, ProviderPlugin } from '../plugin.ts'
 import { Search, type ConfiguredEngine } from '../search/search.ts'
+import type { Audit } from '../state/audit.ts'
 import type { PriceRecords } from '../state/prices.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import { isPrivateUrl } from '../upstream/addresses.ts'
@@ -44,6 +45,7 @@ export interface Assembled {
 /** What all configurations share. */
 export interface Shared extends Common {
   readonly ledger: Ledger
+  readonly audit: Audit
   readonly prices: PriceRecords
   readonly accounts: Accounts
   readonly labels: Labels

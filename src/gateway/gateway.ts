@@ -26,6 +26,7 @@ import { UsageFindings } from '../observe/usage-findings.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
 import { RunningCalls } from '../pipeline/running-calls.ts'
 import { PriceRecords } from '../state/prices.ts'
+import type { Audit } from '../state/audit.ts'
 import type { Records } from '../state/records.ts'
 import { Routing } from '../models/routing.ts'
 
@@ -100,12 +101,12 @@ export async function createGateway(
     internalChat: chat,
   }
   const { assembled, state } = await open(loaded, common)
-  const { ledger } = state
+  const { ledger, audit } = state
   let { defaults } = loaded.config
   const accounts = new Accounts({ ...state, defaults: () => defaults })
   const { records } = state
   const prices = new PriceRecords(records, log)
-  const shared = { ...common, ledger, accounts, prices, labels: new Labels(records) }
+  const shared = { ...common, ledger, audit, accounts, prices, labels: new Labels(records) }
   let generation = generationOf(assembled, shared)
   const retired = new Set<Generation>()
   const closing = new Set<Promise<void>>()
@@ -269,6 +270,7 @@ function generationOf({ own, close }: Assembled, shared: Shared): Generation {
 export interface OpenState {
   readonly ledger: Ledger
   readonly records: Records
+  readonly audit: Audit
 }
 
 /** Opens records and ledger; the caller closes them. @throws ConfigError when they cannot be opened */

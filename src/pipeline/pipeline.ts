@@ -40,6 +40,7 @@ import type {
   Settled,
   UsageFlag,
 } from '../state/ledger/ledger.ts'
+import type { Audit } from '../state/audit.ts'
 import type { PriceRecords } from '../state/prices.ts'
 import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
@@ -127,6 +128,8 @@ export interface Runtime {
   readonly accounts: Accounts
   readonly labels: Labels
   readonly ledger: Ledger
+  /** Takes the changes of the admin API. */
+  readonly audit: Audit
   /** Keeps the prices of charges. */
   readonly prices: PriceRecords
   readonly routing: Routing

@@ -18,6 +18,7 @@ import { METRICS_TYPE } from '../../observe/metrics.ts'
 import type { Gauge } from '../../observe/prometheus.ts'
 import { usdJson } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
+import { listChanges, note } from './audit.ts'
 import {
   readAccount,
   readAdjustment,
@@ -33,6 +34,7 @@ import { requireJudge, tryPolicy } from './policies.ts'
 import { listRequests, showRequest } from './requests.ts'
 import {
   accountView,
+  keySettings,
   keyView,
   modelView,
   orphanView,
@@ -74,6 +76,7 @@ const ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   '/accounts/:id/adjust': { POST: adjustBalance },
   '/accounts/:id/ledger': { GET: listRows },
   '/accounts/:id/keys': { POST: createKey },
+  '/audit': { GET: async (asked) => ({ body: await listChanges(asked) }) },
   '/keys': { GET: listKeys },
   '/keys/:id': { GET: showKey, PATCH: changeKey },
   '/ledger/verify': { GET: verify },
@@ -136,6 +139,12 @@ async function listAccounts(asked: Asked): Promise<Answer> {
 
 async function createAccount(asked: Asked): Promise<Answer> {
   const account = await asked.runtime.accounts.createAccount(readAccount(await bodyOf(asked)))
+  const { id, name } = account
+  await note(asked.runtime, {
+    action: 'account.create',
+    object: `account:${id}`,
+    after: { id, name },
+  })
   return { status: 201, body: { data: await accountView(asked.runtime, account) } }
 }
 
@@ -146,13 +155,13 @@ async function showAccount({ runtime, id }: Asked): Promise<Answer> {
 async function addCredits(asked: Asked): Promise<Answer> {
   const body = readCredits(await bodyOf(asked))
   const { id } = await accountOf(asked.runtime, asked.id)
-  return topUp(asked.runtime.ledger, id, body)
+  return topUp(asked.runtime, id, body)
 }
 
 async function adjustBalance(asked: Asked): Promise<Answer> {
   const body = readAdjustment(await bodyOf(asked))
   const { id } = await accountOf(asked.runtime, asked.id)
-  return adjust(asked.runtime.ledger, id, body)
+  return adjust(asked.runtime, id, body)
 }
 
 async function listRows({ runtime, id, query }: Asked): Promise<Answer> {
@@ -173,6 +182,11 @@ async function createKey(asked: Asked): Promise<Answer> {
   const wanted = { ...settingsOf(asked.runtime, settings), id, name, sha256, start }
   requireJudge(asked.runtime, wanted.policy)
   const { key, secret } = await asked.runtime.accounts.createKey(asked.id, wanted)
+  await note(asked.runtime, {
+    action: 'key.create',
+    object: `key:${key.id}`,
+    after: keySettings(key),
+  })
   const data = await keyView(asked.runtime, key)
   return { status: 201, body: sha256 === undefined ? { data, key: secret } : { data } }
 }
@@ -191,7 +205,12 @@ async function showKey({ runtime, id }: Asked): Promise<Answer> {
 async function changeKey(asked: Asked): Promise<Answer> {
   const change = settingsOf(asked.runtime, readKeyChange(await bodyOf(asked)))
   requireJudge(asked.runtime, change.policy)
-  const key = await asked.runtime.accounts.changeKey(asked.id, change)
+  let before = {}
+  const key = await asked.runtime.accounts.changeKey(asked.id, change, (replaced) => {
+    before = keySettings(replaced)
+  })
+  const after = keySettings(key)
+  await note(asked.runtime, { action: 'key.update', object: `key:${key.id}`, before, after })
   return { body: { data: await keyView(asked.runtime, key) } }
 }
 

@@ -106,6 +106,22 @@ export function readLimit(value: string | null): number {
   throw wrongQuery('limit', `a whole number from 1 to ${MAX_PAGE}`)
 }
 
+/** @throws InvalidRequest for a parameter of the query that the route does not know */
+export function checkParameters(query: URLSearchParams, known: ReadonlySet<string>): void {
+  for (const name of query.keys()) {
+    if (known.has(name)) continue
+    const message = `Unknown parameter '${name.slice(0, 100)}'. Known: ${[...known].join(', ')}.`
+    throw new InvalidRequest('unsupported_parameter', message, { param: name.slice(0, 100) })
+  }
+}
+
+/** `?from=` and `?to=`, ms since epoch. @throws InvalidRequest */
+export function readMoment(text: string, name: string): number {
+  const ms = /^\d{4}-\d\d-\d\d(T.*)?$/.test(text) ? Date.parse(text) : NaN
+  if (ms >= 0) return ms
+  throw wrongQuery(name, 'a day such as 2026-11-23, or a moment in ISO 8601')
+}
+
 /** `?before=` of the ledger: a sequence number. @throws InvalidRequest */
 export function readCursor(value: string | null): number | undefined {
   if (value === null) return undefined

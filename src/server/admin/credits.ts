@@ -1,30 +1,47 @@
 /** Bookings of the admin API: credits, and corrections of a balance. Each is booked once per account and reference. */
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest, Unavailable } from '../../errors/errors.ts'
-import { parsePico, usdJson } from '../../money/money.ts'
-import type { Ledger, Settled } from '../../state/ledger/ledger.ts'
+import { formatPico, parsePico, usdJson } from '../../money/money.ts'
+import type { Runtime } from '../../pipeline/pipeline.ts'
+import type { Settled } from '../../state/ledger/ledger.ts'
+import { note as noteChange } from './audit.ts'
 import type { readAdjustment, readCredits } from './bodies.ts'
 
 /** Credits as they are shown, with status 200 for a reference that was booked before. */
 export async function topUp(
-  ledger: Ledger,
+  runtime: Runtime,
   account: string,
   { usd, reference = `credits:${randomUUID()}`, note }: ReturnType<typeof readCredits>,
 ) {
   const amount = parsePico(usd)
-  const booking = ledger.topUp({ account, amount, reference, ...(note !== undefined && { note }) })
-  return answerTo(booking, account, reference, { free_tier: false })
+  const booking = runtime.ledger.topUp({
+    account,
+    amount,
+    reference,
+    ...(note !== undefined && { note }),
+  })
+  const answer = await answerTo(booking, account, reference, { free_tier: false })
+  const after = { usd: formatPico(amount), reference, note }
+  if (!answer.body.data.duplicate) {
+    await noteChange(runtime, { action: 'account.credit', object: `account:${account}`, after })
+  }
+  return answer
 }
 
 /** A correction, as {@link topUp}. */
 export async function adjust(
-  ledger: Ledger,
+  runtime: Runtime,
   account: string,
   { usd, reference = `adjust:${randomUUID()}`, reason }: ReturnType<typeof readAdjustment>,
 ) {
   const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
-  const booking = ledger.adjust({ account, amount, reference, reason })
-  return answerTo(booking, account, reference, {})
+  const booking = runtime.ledger.adjust({ account, amount, reference, reason })
+  const answer = await answerTo(booking, account, reference, {})
+  const after = { usd: formatPico(amount), reference, reason }
+  if (!answer.body.data.duplicate) {
+    await noteChange(runtime, { action: 'account.adjust', object: `account:${account}`, after })
+  }
+  return answer
 }
 
 async function answerTo(

@@ -1,5 +1,5 @@
 /** The request log in the admin API: questions, and rows as JSON. */
-import { InvalidRequest, NotFound } from '../../errors/errors.ts'
+import { NotFound } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import { rowOf } from '../../observe/log/fields.ts'
@@ -8,7 +8,7 @@ import type { RequestLog } from '../../observe/log/request-log.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
 import { recordOf } from '../../pipeline/stages/trace.ts'
 import { timeOf } from '../../state/ids.ts'
-import { readLimit, wrongQuery } from './bodies.ts'
+import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
 
 const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
 const PAGING = ['limit', 'after']
@@ -89,11 +89,7 @@ function rowOfRunning(call: Call): LogRow {
 }
 
 function readQuery(query: URLSearchParams): LogQuery {
-  for (const name of query.keys()) {
-    if (PARAMETERS.has(name)) continue
-    const message = `Unknown parameter '${name.slice(0, 100)}'. Known: ${[...PARAMETERS].join(', ')}.`
-    throw new InvalidRequest('unsupported_parameter', message, { param: name.slice(0, 100) })
-  }
+  checkParameters(query, PARAMETERS)
   const filters: Partial<Record<FilterName, string[]>> = {}
   for (const name of FILTERS) if (query.has(name)) filters[name] = query.getAll(name)
   const read = <Value>(name: string, reader: (text: string, name: string) => Value) => {
@@ -131,12 +127,6 @@ function readId(text: string, name: string): string {
   const [, ulid] = /^req_([0-9A-HJKMNP-TV-Z]{26})$/.exec(text) ?? []
   if (ulid) return ulid
   throw wrongQuery(name, 'the id of a request')
-}
-
-function readMoment(text: string, name: string): number {
-  const ms = /^\d{4}-\d\d-\d\d(T.*)?$/.test(text) ? Date.parse(text) : NaN
-  if (ms >= 0) return ms
-  throw wrongQuery(name, 'a day such as 2026-11-23, or a moment in ISO 8601')
 }
 
 function readFlag(text: string, name: string): boolean {

@@ -38,6 +38,15 @@ export async function accountView(runtime: Runtime, account: Account) {
  */
 export async function keyView(runtime: Runtime, key: Key) {
   const { lifetime } = await runtime.ledger.key(key.account, key.id)
+  return {
+    ...keySettings(key),
+    spend_usd: usdJson(lifetime),
+    warnings: await warningsOf(key, runtime),
+  }
+}
+
+/** The members of {@link keyView} that change only when the key is changed. */
+export function keySettings(key: Key) {
   const { spendCap } = key
   return {
     id: key.id,
@@ -54,8 +63,6 @@ export async function keyView(runtime: Runtime, key: Key) {
       : null,
     models: key.models ?? null,
     policy: key.policy ?? null,
-    spend_usd: usdJson(lifetime),
-    warnings: await warningsOf(key, runtime),
   }
 }
 

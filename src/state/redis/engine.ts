@@ -4,7 +4,9 @@
  * running calls finish, and their settlements wait in the outbox.
  */
 import { cannotBook, ConfigError } from '../../errors/errors.ts'
+import type { Audit } from '../audit.ts'
 import type { Records } from '../records.ts'
+import { RedisAudit } from './audit-log.ts'
 import { checkAdjusted, checkAdjustment, checkHold, checkLimits } from '../ledger/checks.ts'
 import { checkAmount } from '../../money/money.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
@@ -83,7 +85,11 @@ export async function openRedis({
   retentionDays,
   log,
   clock = STORE_CLOCK,
-}: RedisOptions): Promise<{ readonly ledger: RedisLedger; readonly records: Records }> {
+}: RedisOptions): Promise<{
+  readonly ledger: RedisLedger
+  readonly records: Records
+  readonly audit: Audit
+}> {
   const { connection, driver } = await connect(url, log)
   const { client } = connection
   for (const [name, script] of Object.entries(scriptsWith(clock))) {
@@ -92,7 +98,8 @@ export async function openRedis({
   try {
     const file = openOutbox(outbox, outboxLimit)
     const ledger = new RedisLedger(connection, file, { retentionDays, log })
-    return { ledger, records: new RedisRecords(connection, driver) }
+    const records = new RedisRecords(connection, driver)
+    return { ledger, records, audit: new RedisAudit(connection) }
   } catch (error) {
     connection.close()
     throw error

@@ -37,7 +37,9 @@ import type {
   TopUp,
 } from '../ledger/ledger.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
+import type { Audit } from '../audit.ts'
 import { StoredRecords, type Records } from '../records.ts'
+import { SqliteAudit } from './audit-log.ts'
 import { checkPages, copyLedger } from './backup.ts'
 import { AccountBooks } from './books.ts'
 import { exportFile } from './export.ts'
@@ -85,6 +87,7 @@ export async function openSqlite({
 }: SqliteOptions): Promise<{
   readonly ledger: SqliteLedger
   readonly records: Records
+  readonly audit: Audit
 }> {
   const folder = resolve(path)
   const clock = new Clock(now)
@@ -110,7 +113,7 @@ export async function openSqlite({
     log,
   })
   const records = new StoredRecords(createStorage({ driver: sqliteDriver(client, now) }))
-  return { ledger, records }
+  return { ledger, records, audit: new SqliteAudit(client, now) }
 }
 
 /** @throws ConfigError for a folder that cannot be used */

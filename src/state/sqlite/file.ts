@@ -125,6 +125,16 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX usage_account ON usage (account);
   CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
   CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';`,
+
+  // Changes by the admin API; members: what changed, as JSON.
+  `CREATE TABLE audit (
+    seq INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL,
+    object TEXT NOT NULL,
+    members TEXT NOT NULL
+  ) STRICT;`,
 ]
 
 /**

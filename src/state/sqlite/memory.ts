@@ -3,7 +3,9 @@ import { EventEmitter } from 'node:events'
 import { createStorage } from 'unstorage'
 import { Clock } from '../ledger/clock.ts'
 import type { LedgerItem, Log } from '../ledger/ledger.ts'
+import type { Audit } from '../audit.ts'
 import { StoredRecords, type Records } from '../records.ts'
+import { SqliteAudit } from './audit-log.ts'
 import { firstDay, FOLDED_ROWS, SqliteLedger } from './engine.ts'
 import { exportDatabase } from './export.ts'
 import { openMemoryDatabase } from './file.ts'
@@ -30,6 +32,7 @@ const MAX_ROWS = 50_000
 export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: MemoryOptions): {
   readonly ledger: SqliteLedger
   readonly records: Records
+  readonly audit: Audit
 } {
   const db = openMemoryDatabase()
   const store = new Store(db)
@@ -55,6 +58,7 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
   return {
     ledger,
     records: new StoredRecords(createStorage({ driver: sqliteDriver(client, now) })),
+    audit: new SqliteAudit(client, now),
   }
 }
 

@@ -65,6 +65,16 @@ export interface LimitColumns {
   readonly revision: bigint
 }
 
+/** Of table `audit`. */
+export interface AuditColumns {
+  readonly seq: bigint
+  readonly at: bigint
+  readonly actor: string
+  readonly action: string
+  readonly object: string
+  readonly members: string
+}
+
 /** The rows of a query with the columns of `Row`. */
 export function all<Row>(query: StatementSync, ...args: (string | number | null)[]): Row[] {
   return query.all(...args) as Row[]
@@ -264,6 +274,16 @@ export function prepare(db: DatabaseSync) {
     foldOld: foldStatements(db, OLD_ROWS),
     foldFirst: foldStatements(db, FIRST_ROWS),
     lastSeq: db.prepare('SELECT max(seq) AS seq FROM usage'),
+
+    addChange: db.prepare(
+      'INSERT INTO audit (at, actor, action, object, members) VALUES (?, ?, ?, ?, ?)',
+    ),
+    changes: db.prepare(
+      `SELECT seq, at, actor, action, object, members FROM audit
+       WHERE seq < ?1 AND (?2 IS NULL OR actor = ?2) AND (?3 IS NULL OR action = ?3)
+         AND (?4 IS NULL OR object = ?4) AND (?5 IS NULL OR at >= ?5) AND (?6 IS NULL OR at < ?6)
+       ORDER BY seq DESC LIMIT ?7`,
+    ),
 
     putRecord: db.prepare(
       `INSERT INTO record (k, v, expires) VALUES (?, ?, ?)

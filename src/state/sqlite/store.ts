@@ -2,6 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
 import { Audit, type AuditReport } from './audit.ts'
+import type { AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
 import { codeOf, isDamage, transact } from './file.ts'
 import { take } from './import.ts'
 import type { Reserve } from './reserve.ts'
@@ -13,6 +14,7 @@ import {
   prepare,
   setLimits,
   toLimits,
+  type AuditColumns,
   type LimitColumns,
   type SpendColumns,
   type Sql,
@@ -85,6 +87,7 @@ export type WriteName =
   | 'adjust'
   | 'orphan'
   | 'limits'
+  | 'addChange'
   | 'putRecords'
   | 'removeRecord'
   | 'import'
@@ -96,6 +99,7 @@ export type ReadName =
   | 'orphans'
   | 'accounts'
   | 'audit'
+  | 'changes'
   | 'record'
   | 'recordKeys'
   | 'optimize'
@@ -210,6 +214,28 @@ export class Store {
   /** Stores limits, unless the stored revision is higher. */
   limits(account: string, key: string, limits: KeyLimits, revision: number): void {
     setLimits(this.#sql, account, key, limits, revision)
+  }
+
+  /** @param at ms since epoch */
+  addChange({ actor, action, object, changes }: AuditEntry, at: number): void {
+    this.#sql.addChange.run(at, actor, action, object, JSON.stringify(changes))
+  }
+
+  /** Newest first. @param before a `seq` */
+  changes(
+    { actor, action, object, from, to }: AuditFilter,
+    before: number,
+    limit: number,
+  ): AuditRow[] {
+    const filters = [actor, action, object, from, to].map((value) => value ?? null)
+    return all<AuditColumns>(this.#sql.changes, before, ...filters, limit).map(
+      ({ seq, at, members, ...row }) => ({
+        ...row,
+        id: String(seq),
+        at: Number(at),
+        changes: JSON.parse(members),
+      }),
+    )
   }
 
   /** @param now ms since epoch */

@@ -368,6 +368,70 @@ describe('adjustments', () => {
   })
 })
 
+describe('the audit log', () => {
+  it('has every change with who made it, and no secret', async () => {
+    const account = await newAccount()
+    await post(`/accounts/${account}/credits`, { usd: '5', reference: 'invoice' })
+    await post(`/accounts/${account}/credits`, { usd: '5', reference: 'invoice' })
+    await post(`/accounts/${account}/adjust`, { usd: '-0.5', reason: 'charged twice' })
+    const { id, key: secret } = await newKey(account)
+    const change = { rpm_limit: 7, spend_cap: { usd: '2', scope: 'day' } }
+    expect((await patch(`/keys/${id}`, change)).status).toBe(200)
+    expect((await patch(`/keys/${id}`, { ...change, rpm_limit: null })).status).toBe(200)
+    expect((await patch(`/keys/${id}`, {})).status).toBe(200)
+    expectError(await patch(`/keys/${id}`, { rpm_limit: 0 }), 400, 'invalid_value', 'rpm_limit')
+
+    const ofKey = await get(`/audit?object=key:${id}`)
+    expect(ofKey.json.data).toMatchObject([
+      { actor: 'admin', action: 'key.update' },
+      { actor: 'admin', action: 'key.update' },
+      { actor: 'admin', action: 'key.create', object: `key:${id}` },
+    ])
+    expect(ofKey.json.data[0].changes).toEqual([{ member: 'rpm_limit', before: 7, after: null }])
+    expect(ofKey.json.data[1].changes).toEqual([
+      { member: 'rpm_limit', before: null, after: 7 },
+      { member: 'spend_cap', before: null, after: { usd: '2', scope: 'day' } },
+    ])
+    const ofAccount = (await get(`/audit?object=account:${account}`)).json.data
+    expect(ofAccount.map(({ action }: { action: string }) => action)).toEqual([
+      'account.adjust',
+      'account.credit',
+      'account.create',
+    ])
+    expect(ofAccount[0].changes).toContainEqual({ member: 'usd', before: null, after: '-0.5' })
+    const everything = (await get('/audit?limit=200')).text
+    expect(everything).not.toContain(secret)
+    expect(everything).not.toContain(TOKEN)
+  })
+
+  it('is read page by page, by action and by day', async () => {
+    for (let i = 0; i < 3; i++) await newAccount()
+    const first = (await get('/audit?action=account.create&limit=2')).json
+    expect(first.data).toHaveLength(2)
+    const rest = (await get(`/audit?action=account.create&limit=200&after=${first.next}`)).json
+    expect(rest.next).toBeNull()
+    const all = (await get('/audit?action=account.create&limit=200')).json.data
+    expect([...first.data, ...rest.data]).toEqual(all)
+    expect((await get('/audit?to=2020-01-01')).json.data).toEqual([])
+    expect((await get('/audit?actor=another')).json.data).toEqual([])
+    const wrong = { before: 'unsupported_parameter', from: 'invalid_value', after: 'invalid_value' }
+    for (const [name, code] of Object.entries(wrong)) {
+      expectError(await get(`/audit?${name}=x`), 400, code, name)
+    }
+  })
+
+  it('that cannot be written stops no change, and the log says so', async () => {
+    const { audit, log } = gateway.gateway.runtime
+    const add = vi.spyOn(audit, 'add').mockRejectedValue(new Error('no space'))
+    const error = vi.spyOn(log, 'error').mockImplementation(() => {})
+    onTestFinished(() => [add, error].forEach((spy) => spy.mockRestore()))
+    const id = await newAccount()
+    expect((await get(`/accounts/${id}`)).status).toBe(200)
+    const message = `account.create of account:${id} was done, but is missing in the audit log`
+    expect(error).toHaveBeenCalledWith(message, expect.any(Error))
+  })
+})
+
 describe('the ledger', () => {
   it('shows what calls cost, newest first', async () => {
     const id = await newAccount('5')

@@ -9,6 +9,7 @@ import type {
 } from '../../../src/state/ledger/ledger.ts'
 import { openRedis, type RedisLedger } from '../../../src/state/redis/engine.ts'
 import { parsePico } from '../../../src/money/money.ts'
+import type { Audit } from '../../../src/state/audit.ts'
 import type { Records } from '../../../src/state/records.ts'
 import { folder } from '../../_folder.ts'
 import { ManualClock, type TestClock } from '../../conformance/ledger.ts'
@@ -24,6 +25,7 @@ export const FREE_TIER = { rpm: 1, perDay: 1, concurrency: 1 }
 export interface Engine {
   readonly ledger: RedisLedger
   readonly records: Records
+  readonly audit: Audit
   /** Folder of its outbox. */
   readonly outbox: string
   /** Everything that was logged, with its level. */
@@ -79,7 +81,7 @@ export async function open(
     (...args: unknown[]) =>
       void logged.push([level, ...args].join(' '))
   const log = { info: write('info'), warn: write('warn'), error: write('error') } as unknown as Log
-  const { ledger, records } = await openRedis({ url, outbox, log, ...clock })
+  const { ledger, records, audit } = await openRedis({ url, outbox, log, ...clock })
   let open = true
   const close = async () => {
     if (!open) return
@@ -88,7 +90,7 @@ export async function open(
     await records.close()
   }
   onTestFinished(close)
-  return { ledger, records, outbox, logged, close }
+  return { ledger, records, audit, outbox, logged, close }
 }
 
 /** Puts 10 USD into `acct`, and gives `key` limits that no test reaches, or those given. */

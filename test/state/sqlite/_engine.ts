@@ -13,6 +13,7 @@ import type {
   Settlement,
   UsageRow,
 } from '../../../src/state/ledger/ledger.ts'
+import type { Audit } from '../../../src/state/audit.ts'
 import type { Records } from '../../../src/state/records.ts'
 import { openMemory, type MemoryOptions } from '../../../src/state/sqlite/memory.ts'
 import { folder } from '../../_folder.ts'
@@ -41,6 +42,7 @@ export interface Opened {
   readonly path: string
   readonly ledger: SqliteLedger
   readonly records: Records
+  readonly audit: Audit
   /** Everything that was logged, with its level. */
   readonly logged: string[]
 }
@@ -58,14 +60,14 @@ export async function open(
     (...args: unknown[]) =>
       void logged.push([level, ...args].join(' '))
   const log = { info: write('info'), warn: write('warn'), error: write('error') } as unknown as Log
-  const { ledger, records } = await openSqlite({ path, copies, log, now })
+  const { ledger, records, audit } = await openSqlite({ path, copies, log, now })
   onTestFinished(() =>
     ledger.close().catch((error: Error) => {
       // A test that loses a ledger has seen that.
       if (error.name !== 'LostState') throw error
     }),
   )
-  return { path, ledger, records, logged }
+  return { path, ledger, records, audit, logged }
 }
 
 /** The same with 10 USD in `acct`, and a `key` with limits that no test reaches. */

@@ -121,7 +121,7 @@ it('a ledger of an older version gets the sums of what was paid in', async () =>
     { id: 'acct_1', paid_in: MAX_AMOUNT },
   ])
   db.exec(
-    'ALTER TABLE account DROP COLUMN paid_in; DROP TABLE identity; UPDATE meta SET version = 2',
+    'ALTER TABLE account DROP COLUMN paid_in; DROP TABLE identity; DROP TABLE audit; UPDATE meta SET version = 2',
   )
   await rm(join(path, 'owner.db'))
   const second = await open(path)
@@ -149,7 +149,7 @@ it('a ledger of an older version keeps its rows, and takes adjustments', async (
     CREATE INDEX usage_account ON usage (account);
     CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
     CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';
-    UPDATE meta SET version = 4`)
+    DROP TABLE audit; UPDATE meta SET version = 4`)
   db.close()
   const { ledger } = await open(path)
   expect(await collect(ledger.usage('acct'))).toEqual(rows)
@@ -296,7 +296,7 @@ describe('a folder', () => {
     db.exec('CREATE TABLE other (x)')
     expect(await refusalOf(path)).toContain('is a database, but not a ledger')
     db.exec('DROP TABLE other; CREATE TABLE meta (version INTEGER); INSERT INTO meta VALUES (99)')
-    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 5')
+    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 6')
     db.close()
   })
 

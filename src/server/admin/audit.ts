@@ -1,0 +1,79 @@
+/** The audit log: routes that change something note it here, and `GET /admin/audit` lists it. */
+import { InvalidRequest } from '../../errors/errors.ts'
+import type { Runtime } from '../../pipeline/pipeline.ts'
+import { changesBetween, type AuditFilter, type AuditRow } from '../../state/audit.ts'
+import { checkParameters, readLimit, readMoment } from './bodies.ts'
+
+/** The one token of the admin API. */
+const ACTOR = 'admin'
+const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after'])
+
+/** What a route has changed. */
+export interface Change {
+  /** Such as `key.update`. */
+  readonly action: string
+  /** Such as `key:key_1`. */
+  readonly object: string
+  /** Its members as they were; without secrets, as `after`. Amounts are text. */
+  readonly before?: object
+  readonly after: object
+}
+
+/**
+ * Adds an entry, unless nothing differs. Never rejects: the change is made, so a store that does not take the entry is
+ * a matter for the log.
+ */
+export async function note(
+  { audit, log }: Pick<Runtime, 'audit' | 'log'>,
+  { action, object, before = {}, after }: Change,
+): Promise<void> {
+  const changes = changesBetween(before, after)
+  if (Object.keys(changes).length === 0) return
+  try {
+    await audit.add({ actor: ACTOR, action, object, changes })
+  } catch (error) {
+    log.error(`${action} of ${object} was done, but is missing in the audit log`, error)
+  }
+}
+
+/** `GET /admin/audit`. @throws InvalidRequest for a parameter that is not known or not readable */
+export async function listChanges({
+  runtime,
+  query,
+}: {
+  readonly runtime: Runtime
+  readonly query: URLSearchParams
+}) {
+  checkParameters(query, PARAMETERS)
+  const limit = readLimit(query.get('limit'))
+  const after = query.get('after') ?? undefined
+  // One entry more than requested tells that the list goes on.
+  const rows = await runtime.audit.list(filterOf(query), after, limit + 1).catch(explain)
+  const data = rows.slice(0, limit).map(changeView)
+  return { data, next: rows.length > limit ? data.at(-1)!.id : null }
+}
+
+function filterOf(query: URLSearchParams): AuditFilter {
+  const texts = ['actor', 'action', 'object'].filter((name) => query.has(name))
+  const moments = ['from', 'to'].filter((name) => query.has(name))
+  return Object.fromEntries([
+    ...texts.map((name) => [name, query.get(name)!] as const),
+    ...moments.map((name) => [name, readMoment(query.get(name)!, name)] as const),
+  ])
+}
+
+/** A side of a change that had no value is null. */
+function changeView({ id, at, actor, action, object, changes }: AuditRow) {
+  const members = Object.entries(changes).map(([member, { before = null, after = null }]) => ({
+    member,
+    before,
+    after,
+  }))
+  return { id, at: new Date(at).toISOString(), actor, action, object, changes: members }
+}
+
+function explain(error: unknown): never {
+  if (!(error instanceof RangeError)) throw error
+  const message = `Invalid 'after': ${error.message}.`
+  throw new InvalidRequest('invalid_value', message, { param: 'after' })
+}

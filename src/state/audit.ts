@@ -1,0 +1,75 @@
+/** The audit port: who changed what by the admin API. Entries are kept for ever and never changed. */
+import { isDeepStrictEqual } from 'node:util'
+
+/** A change of one member. A side is absent where the member had no value. */
+export interface MemberChange {
+  readonly before?: unknown
+  readonly after?: unknown
+}
+
+/** One change. Its values are JSON, amounts in them decimal text; none of them is a secret. */
+export interface AuditEntry {
+  /** Name of the token that was used. */
+  readonly actor: string
+  /** What was done, such as `key.update`. */
+  readonly action: string
+  /** What was changed, such as `key:key_1`. */
+  readonly object: string
+  /** By the path of the member, such as `spend_cap.usd`. */
+  readonly changes: Readonly<Record<string, MemberChange>>
+}
+
+/** An entry as it is stored. */
+export interface AuditRow extends AuditEntry {
+  /** Ascending; the cursor of {@link Audit.list}. */
+  readonly id: string
+  /** By the clock of the store, ms since epoch. */
+  readonly at: number
+}
+
+/** Entries that have all of these. */
+export interface AuditFilter {
+  readonly actor?: string
+  readonly action?: string
+  readonly object?: string
+  /** ms since epoch, inclusive. */
+  readonly from?: number
+  /** ms since epoch, exclusive. */
+  readonly to?: number
+}
+
+/** What an engine implements. */
+export interface Audit {
+  /** Resolves when the entry is durable. @throws Unavailable while the store cannot be written */
+  add(entry: AuditEntry): Promise<void>
+  /**
+   * Newest first.
+   * @param before an id: only entries older than that one
+   * @throws RangeError for an id that no entry can have; Unavailable while the store cannot be read
+   */
+  list(filter: AuditFilter, before: string | undefined, limit: number): Promise<AuditRow[]>
+}
+
+/** The members that differ. Objects are compared member by member, lists as a whole; null means no value. */
+export function changesBetween(before: object, after: object, path = ''): AuditEntry['changes'] {
+  const [former, next] = [{ ...before }, { ...after }] as [Values, Values]
+  const changes: Record<string, MemberChange> = {}
+  for (const name of new Set([...Object.keys(former), ...Object.keys(next)])) {
+    const [was, is] = [former[name] ?? undefined, next[name] ?? undefined]
+    if (isPlain(was) && isPlain(is)) {
+      Object.assign(changes, changesBetween(was, is, `${path}${name}.`))
+    } else if (!isDeepStrictEqual(was, is)) {
+      changes[path + name] = {
+        ...(was !== undefined && { before: was }),
+        ...(is !== undefined && { after: is }),
+      }
+    }
+  }
+  return changes
+}
+
+type Values = Readonly<Record<string, unknown>>
+
+function isPlain(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

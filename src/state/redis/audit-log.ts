@@ -1,0 +1,59 @@
+/** The audit log in Redis: one stream, which several gateways share. */
+import type { Cluster, Redis } from 'ioredis'
+import type { Audit, AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
+import { PREFIX, type RedisConnection } from './connection.ts'
+
+const STREAM = `${PREFIX}:audit`
+/** Entries read at a time while a filter looks for some. */
+const PAGE_ENTRIES = 200
+
+/** Entries of the stream; the id of an entry has its time. */
+export class RedisAudit implements Audit {
+  readonly #connection: RedisConnection
+
+  constructor(connection: RedisConnection) {
+    this.#connection = connection
+  }
+
+  async add({ actor, action, object, changes }: AuditEntry): Promise<void> {
+    const fields = { actor, action, object, changes: JSON.stringify(changes) }
+    await this.#ask((client) => client.xadd(STREAM, '*', ...Object.entries(fields).flat()))
+  }
+
+  async list(filter: AuditFilter, before: string | undefined, limit: number): Promise<AuditRow[]> {
+    if (before !== undefined && !/^\d{1,15}-\d{1,9}$/.test(before)) {
+      throw new RangeError('expected the id of an entry')
+    }
+    const { from = 0, to } = filter
+    const found: AuditRow[] = []
+    let end = before === undefined ? '+' : `(${before}`
+    while (found.length < limit) {
+      const last = end
+      const page = await this.#ask((client) =>
+        client.xrevrange(STREAM, last, from, 'COUNT', PAGE_ENTRIES),
+      )
+      const rows = page.map(([id, fields]) => toRow(id, fields))
+      found.push(...rows.filter((row) => passes(row, filter) && (to === undefined || row.at < to)))
+      if (page.length < PAGE_ENTRIES) break
+      end = `(${page.at(-1)![0]}`
+    }
+    return found.slice(0, limit)
+  }
+
+  #ask<T>(send: (client: Redis | Cluster) => Promise<T>): Promise<T> {
+    return this.#connection.ask(() => send(this.#connection.client))
+  }
+}
+
+function toRow(id: string, fields: readonly string[]): AuditRow {
+  const [, actor = '', , action = '', , object = '', , changes = '{}'] = fields
+  return { id, at: Number.parseInt(id, 10), actor, action, object, changes: JSON.parse(changes) }
+}
+
+function passes(row: AuditRow, { actor, action, object }: AuditFilter): boolean {
+  return (
+    (actor === undefined || row.actor === actor) &&
+    (action === undefined || row.action === action) &&
+    (object === undefined || row.object === object)
+  )
+}

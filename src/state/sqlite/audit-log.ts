@@ -1,0 +1,28 @@
+/** The audit log in the ledger's database, written in the ledger's batches. */
+import type { Audit, AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
+import type { WorkerClient } from './worker-client.ts'
+
+/** Entries in table `audit`. The ledger closes the database. */
+export class SqliteAudit implements Audit {
+  readonly #client: WorkerClient
+  readonly #now: () => number
+
+  /** @param now ms since epoch */
+  constructor(client: WorkerClient, now: () => number) {
+    this.#client = client
+    this.#now = now
+  }
+
+  async add(entry: AuditEntry): Promise<void> {
+    this.#client.check()
+    await this.#client.write('addChange', [entry, this.#now()], () => undefined)
+  }
+
+  async list(filter: AuditFilter, before: string | undefined, limit: number): Promise<AuditRow[]> {
+    const last = before === undefined ? Infinity : Number(before)
+    if (before !== undefined && !/^\d{1,15}$/.test(before)) {
+      throw new RangeError('expected the id of an entry')
+    }
+    return this.#client.read('changes', filter, last, limit)
+  }
+}
