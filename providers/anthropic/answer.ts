@@ -1,6 +1,6 @@
 /** Turns the events of the Messages API into chunks. A whole message is read as the equivalent events. */
 import type { ChatChunk, ChatDelta, Host, ReasoningDetail, Step } from '../../src/plugin.ts'
-import { notAnAnswer } from '../shared/http.ts'
+import { notAnAnswer, tokenCount } from '../shared/http.ts'
 import { inbandFailure } from './errors.ts'
 import { ANSWER_TOOL } from './request.ts'
 import { FORMAT, toId } from './thoughts.ts'
@@ -78,6 +78,8 @@ class AnswerState implements Step<any, ChatChunk> {
   readonly #annotations: object[] = []
   #counts: Counts | undefined
   #id: string | undefined
+  /** The vendor has counted the whole output. */
+  #isCounted = false
   #reason: string | undefined
   #refusal: string | undefined
   #text = ''
@@ -91,6 +93,8 @@ class AnswerState implements Step<any, ChatChunk> {
   }
 
   push(event: any, emit: Emit): void {
+    // Events that arrive together with the last one are no part of the message.
+    if (this.done) return
     switch (event?.type) {
       case 'message_start':
         this.#begin(event.message?.id, emit)
@@ -109,6 +113,7 @@ class AnswerState implements Step<any, ChatChunk> {
         break
       case 'message_delta':
         this.#counts = withLater(this.#counts, event.usage)
+        if (tokenCount(event.usage?.output_tokens) > 0) this.#isCounted = true
         this.#reason = textIn(event.delta?.stop_reason) ?? this.#reason
         this.#refusal = textIn(event.delta?.stop_details?.explanation) ?? this.#refusal
         // The output is counted even if the client leaves before the last event.
@@ -149,12 +154,13 @@ class AnswerState implements Step<any, ChatChunk> {
       emitted: false,
       id: toId({ characters: this.#text.length, calls: this.#calls }),
       start: this.#text.length,
-      citations: [...(content.citations ?? [])],
+      citations: Array.isArray(content.citations) ? content.citations.filter(Boolean) : [],
     }
     this.#open.set(position, block)
     if (content.type === 'text') this.#emitText(block, content.text, emit)
     else if (kind === 'call') {
-      const { id, name } = content
+      const [id, name] = [this.#textOf(content.id), this.#textOf(content.name)]
+      if (!id || !name) throw notAnAnswer(this.#context.fail)
       this.#calls++
       const call = { index: block.index, id, type: 'function', function: { name, arguments: '' } }
       this.#emit({ tool_calls: [call] }, emit)
@@ -192,8 +198,16 @@ class AnswerState implements Step<any, ChatChunk> {
     }
   }
 
+  /** @throws for what is no text: in a native answer no later check would find it */
+  #textOf(value: unknown): string {
+    if (typeof value === 'string') return value
+    if (value === undefined || value === null) return ''
+    throw notAnAnswer(this.#context.fail)
+  }
+
   /** Emits text, or a part of a call's input. */
-  #emitText(block: OpenBlock, text: string | undefined, emit: Emit): void {
+  #emitText(block: OpenBlock, said: unknown, emit: Emit): void {
+    const text = this.#textOf(said)
     if (!text) return
     block.emitted = true
     this.#output += text.length
@@ -205,7 +219,8 @@ class AnswerState implements Step<any, ChatChunk> {
     }
   }
 
-  #emitThinking(block: OpenBlock, text = '', signature: string | undefined, emit: Emit): void {
+  #emitThinking(block: OpenBlock, thought: unknown, signed: unknown, emit: Emit): void {
+    const [text, signature] = [this.#textOf(thought), this.#textOf(signed)]
     this.#output += text.length
     const detail = {
       type: 'reasoning.text',
@@ -251,7 +266,7 @@ class AnswerState implements Step<any, ChatChunk> {
     if (this.#reason === 'refusal' && this.#refusal) delta.refusal = this.#refusal
     const finish_reason = FINISH_REASONS[this.#reason ?? ''] ?? 'stop'
     const chunk: ChatChunk = { choices: [{ index: 0, delta, finish_reason }], endOfStream: true }
-    if (this.#counts) chunk.usage = toUsage(this.#counts)
+    if (this.#counts) chunk.usage = toUsage(this.#counts, this.#isCounted ? 0 : this.#output)
     emit(chunk)
   }
 

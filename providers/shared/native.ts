@@ -1,13 +1,17 @@
 /** Answers in a vendor's own form: what the vendor sent, beside what it means. */
 import type { ChatChunk, Step } from '../../src/plugin.ts'
 
-/** The events of a stream as chunks, each with its event. @param answer says what they mean; its errors pass */
+/**
+ * The events of a stream as chunks, each with its event. What is no event goes no further, nor what follows the last one.
+ * @param answer says what they mean; its errors pass
+ */
 export function withEvents(answer: Step<any, ChatChunk>): Step<any, ChatChunk> {
   return {
     get done() {
       return answer.done === true
     },
     push(event, emit) {
+      if (answer.done) return
       const said: ChatChunk[] = []
       try {
         answer.push!(event, (chunk) => said.push(chunk))
@@ -15,10 +19,11 @@ export function withEvents(answer: Step<any, ChatChunk>): Step<any, ChatChunk> {
         said.forEach(emit)
         throw error
       }
-      const [first, ...others] = said
-      const native = { event: String(event?.type), data: event }
-      emit({ ...(first ?? { choices: [] }), native })
-      others.forEach(emit)
+      if (typeof event?.type === 'string') {
+        const native = { event: event.type as string, data: event }
+        emit({ ...(said.shift() ?? { choices: [] }), native })
+      }
+      said.forEach(emit)
     },
     end: (emit) => answer.end!(emit),
     fail: (error) => answer.fail?.(error) ?? error,

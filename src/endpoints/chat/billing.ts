@@ -69,7 +69,8 @@ class AttachReceipt implements Step<ChatChunk, BilledChunk> {
     if (chunk.choices[0]?.finish_reason) {
       this.#finishes.push(chunk)
     } else {
-      this.#sent = true
+      // What only begins an answer in the vendor's own form says nothing of it yet.
+      if (chunk.choices.length > 0) this.#sent = true
       emit(chunk)
     }
   }

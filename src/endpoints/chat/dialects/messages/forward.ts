@@ -1,17 +1,18 @@
 /** Events of a vendor with this API, as the client gets them: the gateway's id, the name that was asked for, the cost. */
+import { isObject } from '../../../../errors/checks.ts'
 import { costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { BilledChunk } from '../../billing.ts'
 import { endEvents, type MessageEvent } from './events.ts'
+import { usageJson } from './usage.ts'
 
 /** Events that clients of every version know. */
 const KNOWN = new Set(['content_block_start', 'content_block_delta', 'content_block_stop'])
 
 /** What an answer has of the gateway. */
 interface Envelope {
-  readonly id: string
-  /** As the client wrote it. */
-  readonly model: string
+  /** The gateway's own beginning: its id and model replace the vendor's. */
+  readonly opening: () => readonly MessageEvent[]
   /** The client knows betas: it gets events of unknown types. */
   readonly knowsBetas: boolean
 }
@@ -19,10 +20,12 @@ interface Envelope {
 /** Forwards the events of one answer. */
 export class ForwardedEvents {
   readonly #envelope: Envelope
+  /** The vendor has sent something. */
+  #hasEvents = false
   /** The message has begun. */
   #begun: boolean
-  /** Index of the block that is open. */
-  #open: number | undefined
+  /** Indexes of blocks that are open. */
+  readonly #open = new Set<unknown>()
   /** Retained until the answer is charged. */
   #deltas: MessageEvent[] = []
 
@@ -34,9 +37,16 @@ export class ForwardedEvents {
 
   /** The events of a chunk. One without an event says only what those of others say, or ends the answer. */
   push({ native, receipt }: BilledChunk): MessageEvent[] {
-    const events = native ? eventsOf(native.data) : []
+    const events = isObject(native?.data) ? this.#eventsOf(native.data) : []
     const passed = events.flatMap((event) => this.#pass(event))
     return receipt ? [...passed, ...this.#finish(receipt)] : passed
+  }
+
+  /** An event of a stream; or a whole message, which comes first, as the events that make it up. */
+  #eventsOf(data: any): readonly MessageEvent[] {
+    const isFirst = !this.#hasEvents
+    this.#hasEvents = true
+    return isFirst && data.type === 'message' ? messageEvents(data) : [data]
   }
 
   #pass(event: MessageEvent): MessageEvent[] {
@@ -51,43 +61,53 @@ export class ForwardedEvents {
       case 'message_stop':
       case 'ping':
         return []
+      // Without a block there is nothing that a client could add to.
       case 'content_block_start':
-        this.#open = event.index
+        if (!isObject(event.content_block)) return []
+        this.#open.add(event.index)
+        break
+      case 'content_block_delta':
+        if (!isObject(event.delta) || !this.#open.has(event.index)) return []
         break
       case 'content_block_stop':
-        this.#open = undefined
+        if (!this.#open.delete(event.index)) return []
     }
-    return KNOWN.has(type) || this.#envelope.knowsBetas ? [event] : []
+    if (KNOWN.has(type)) return [...this.#begin(), event]
+    return this.#envelope.knowsBetas ? [event] : []
   }
 
-  #begin(event: MessageEvent): MessageEvent[] {
+  /** @param event the vendor's; without one that has a message, the answer begins with the gateway's own */
+  #begin(event?: MessageEvent): MessageEvent[] {
     if (this.#begun) return []
     this.#begun = true
-    const { id, model } = this.#envelope
-    return [{ ...event, message: { ...event.message, id, model } }, { type: 'ping' }]
+    const [own, ...rest] = this.#envelope.opening()
+    if (!isObject(event?.message)) return [own!, ...rest]
+    const { id, model, usage: estimate } = own!.message
+    const usage: unknown = isObject(event.message.usage) ? event.message.usage : estimate
+    return [{ ...event, message: { ...event.message, id, model, usage } }, ...rest]
   }
 
   /** The end: the vendor's own with the cost, or the gateway's where it cut the answer. */
   #finish(receipt: Receipt): MessageEvent[] {
     const last = this.#deltas.pop()
-    const open = this.#open
-    const closing = open === undefined ? [] : [{ type: 'content_block_stop', index: open }]
+    const closing = [
+      ...this.#begin(),
+      ...[...this.#open].map((index) => ({ type: 'content_block_stop', index })),
+    ]
     if (!last) return [...closing, ...endEvents('max_tokens', receipt)]
     const { guard, bill } = receipt
-    const usage = { ...last.usage, ...costJson(bill) }
+    const counts: object = isObject(last.usage) ? last.usage : usageJson(receipt)
+    const usage = { ...counts, ...costJson(bill) }
     const end = { ...last, usage, ...(guard && { guard }) }
     return [...closing, ...this.#deltas, end, { type: 'message_stop' }]
   }
 }
 
-/** An event of a stream, or a whole message as the events that make it up. */
-function eventsOf(data: any): MessageEvent[] {
-  if (data.type !== 'message') return [data]
+function messageEvents(data: any): MessageEvent[] {
   const { content, stop_reason, stop_sequence, usage } = data
   const message = { ...data, content: [], stop_reason: null, stop_sequence: null }
-  const blocks: MessageEvent[] = (content ?? []).flatMap((block: any, index: number) =>
-    blockEvents(block, index),
-  )
+  const given: unknown[] = Array.isArray(content) ? content : []
+  const blocks = given.filter(isObject).flatMap(blockEvents)
   const delta = { stop_reason, stop_sequence, ...('stop_details' in data && stopDetails(data)) }
   return [
     { type: 'message_start', message },
@@ -115,19 +135,16 @@ function partsOf(block: any): any[] {
   const { type, text, thinking, signature, input } = block
   switch (type) {
     case 'text':
-      return [
-        { ...block, text: '' },
-        { type: 'text_delta', text },
-      ]
+      return [{ ...block, text: '' }, ...(text ? [{ type: 'text_delta', text }] : [])]
     case 'thinking':
       return [
         { ...block, thinking: '', signature: '' },
         ...(thinking ? [{ type: 'thinking_delta', thinking }] : []),
-        { type: 'signature_delta', signature },
+        ...(signature ? [{ type: 'signature_delta', signature }] : []),
       ]
     case 'tool_use':
     case 'server_tool_use': {
-      const partial_json = JSON.stringify(input)
+      const partial_json = JSON.stringify(input ?? {})
       return [
         { ...block, input: {} },
         { type: 'input_json_delta', partial_json },

@@ -26,7 +26,9 @@ export class MessageBuilder {
         break
       case 'message_delta': {
         const { type: _type, delta, ...others } = event
-        this.#message = { ...this.#message, ...delta, ...others }
+        // Vendors may leave counts out here that they gave at the beginning.
+        const usage = { ...(this.#message.usage as object), ...others.usage }
+        this.#message = { ...this.#message, ...delta, ...others, usage }
       }
     }
   }

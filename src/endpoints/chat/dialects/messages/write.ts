@@ -107,7 +107,7 @@ class MessageAnswer implements EventFormat<BilledChunk> {
 
   #forward(): ForwardedEvents {
     const { nativeHeaders } = this.#call.request
-    const envelope = { id: this.#id, model: this.#model, knowsBetas: knowsBetas(nativeHeaders) }
+    const envelope = { opening: () => this.#begin(), knowsBetas: knowsBetas(nativeHeaders) }
     return new ForwardedEvents(envelope, this.#begun)
   }
 
