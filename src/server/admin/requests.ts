@@ -91,12 +91,12 @@ function rowOfRunning(call: Call): LogRow {
 function readQuery(query: URLSearchParams): LogQuery {
   checkParameters(query, PARAMETERS)
   const filters: Partial<Record<FilterName, string[]>> = {}
-  for (const name of FILTERS) if (query.has(name)) filters[name] = query.getAll(name)
+  for (const name of FILTERS) if (query.has(name)) filters[name] = valuesOf(query, name)
   const read = <Value>(name: string, reader: (text: string, name: string) => Value) => {
     const value = query.get(name)
     return value === null ? undefined : reader(value, name)
   }
-  const status = query.getAll('status').map(readStatus)
+  const status = valuesOf(query, 'status').map(readStatus)
   const after = read('after', readId)
   const [from, to] = [read('from', readMoment), read('to', readMoment)]
   const stream = read('stream', readFlag)
@@ -114,6 +114,15 @@ function readQuery(query: URLSearchParams): LogQuery {
     ...(minCost !== undefined && { minCost }),
     ...(minMs !== undefined && { minMs }),
   }
+}
+
+/** Values of one filter. SQLite refuses conditions with thousands of alternatives. */
+const MAX_VALUES = 100
+
+function valuesOf(query: URLSearchParams, name: string): string[] {
+  const values = query.getAll(name)
+  if (values.length <= MAX_VALUES) return values
+  throw wrongQuery(name, `at most ${MAX_VALUES} values`)
 }
 
 function readStatus(text: string): readonly [number, number] {
@@ -136,11 +145,16 @@ function readFlag(text: string, name: string): boolean {
 
 function readUsd(text: string, name: string): bigint {
   try {
-    return parsePico(text)
+    const amount = parsePico(text)
+    if (amount <= MAX_COST) return amount
   } catch {
-    throw wrongQuery(name, 'an amount in USD such as 0.05')
+    // Not an amount.
   }
+  throw wrongQuery(name, 'an amount in USD such as 0.05')
 }
+
+/** In 10⁻¹² USD: the largest integer of SQLite. */
+const MAX_COST = 2n ** 63n - 1n
 
 function readWhole(text: string, name: string): number {
   if (/^\d{1,12}$/.test(text)) return Number(text)

@@ -98,6 +98,9 @@ describe('the request log', () => {
       ['after=17', 'after', /id of a request/],
       ['from=yesterday', 'from', /2026-11-23/],
       ['min_cost_usd=much', 'min_cost_usd', /0\.05/],
+      ['min_cost_usd=10000000', 'min_cost_usd', /0\.05/],
+      ['status=404&'.repeat(101), 'status', /at most 100/],
+      ['model=a&'.repeat(101), 'model', /at most 100/],
       ['min_ms=-1', 'min_ms', /whole number/],
       ['stream=maybe', 'stream', /true or false/],
     ]
