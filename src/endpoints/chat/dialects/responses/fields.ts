@@ -10,6 +10,7 @@ import {
   list,
   number,
   object,
+  oneOf,
   problem,
   quote,
   record,
@@ -138,7 +139,7 @@ const tool = variant(
 )
 const named = object({ name: filledText }, ['name'])
 const toolChoice = either('none, auto, required or an object', {
-  string: anything,
+  string: oneOf(['none', 'auto', 'required']),
   object: variant(
     'type',
     {

@@ -51,6 +51,12 @@ function isOpaque(text: string): boolean {
   return /^(?:sg1\.)?[A-Za-z0-9+/_-]*={0,2}\s*$/.test(text)
 }
 
+/** Base64, bare or in a data URL, or an address, which guards read. */
+function isMedia(text: string): boolean {
+  if (/^https?:/i.test(text.slice(0, 6))) return true
+  return isOpaque(/^data:/i.test(text.slice(0, 5)) ? text.slice(text.indexOf(',') + 1) : text)
+}
+
 function withoutOwn(body: object, own: ReadonlySet<string>): object {
   return Object.fromEntries(Object.entries(body).filter(([name]) => !own.has(name)))
 }
@@ -61,9 +67,10 @@ function textsRead({ messages, tools, tool_choice, response_format, stop }: Chat
   for (const { content, tool_calls, reasoning_details } of messages) {
     if (typeof content === 'string') read.add(content)
     for (const part of Array.isArray(content) ? content : []) {
-      for (const text of [part.text, part.image_url?.url, part.file?.filename]) read.add(text)
-      for (const text of [part.refusal, part.file?.file_data, part.input_audio?.data])
-        read.add(text)
+      for (const text of [part.text, part.refusal, part.file?.filename]) read.add(text)
+      for (const text of [part.image_url?.url, part.file?.file_data, part.input_audio?.data]) {
+        if (typeof text === 'string' && isMedia(text)) read.add(text)
+      }
     }
     for (const { function: called, custom } of tool_calls ?? []) {
       if (custom) read.add(custom.name).add(custom.input)

@@ -6,34 +6,14 @@ import { chatTexts } from '../../../../../src/endpoints/chat/guard-input.ts'
 import { InvalidRequest } from '../../../../../src/errors/errors.ts'
 import { RawJson } from '../../../../../src/stream/raw-json.ts'
 import { createTestGateway, MOCK_CONFIG } from '../../../../_setup.ts'
+import { banned, BANNED } from '../_banned.ts'
 
-const BANNED = 'sword fish'
 const clients = join(import.meta.dirname, '../../../../wire/clients')
 
 function textsOf(body: object): readonly string[] {
   const text = JSON.stringify(body)
   const { input } = readMessagesRequest(new RawJson(text, JSON.parse(text)), () => undefined)
   return chatTexts(input, []).items.map((item) => item.text)
-}
-
-/** The same value once for each string and each name of a member in it, with the banned words there. */
-function* banned(value: unknown): Generator<{ value: unknown; place: string }> {
-  if (typeof value === 'string') {
-    yield { value: `${value} ${BANNED}`, place: '' }
-  } else if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) {
-      for (const one of banned(item)) {
-        yield { value: value.with(index, one.value), place: `[${index}]${one.place}` }
-      }
-    }
-  } else if (typeof value === 'object' && value !== null) {
-    yield { value: { ...value, [`x ${BANNED}`]: true }, place: '.+' }
-    for (const [name, item] of Object.entries(value)) {
-      for (const one of banned(item)) {
-        yield { value: { ...value, [name]: one.value }, place: `.${name}${one.place}` }
-      }
-    }
-  }
 }
 
 describe('texts for guards', () => {
