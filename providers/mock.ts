@@ -14,6 +14,7 @@ import {
 import { transcribe, transcriptionEvents, synthesize } from './mock/audio.ts'
 import { answerOf, chatChunks, promptTokens, toCompletion } from './mock/chat.ts'
 import { embed } from './mock/embeddings.ts'
+import { moderate } from './mock/moderations.ts'
 import { makeImages, imageEvents } from './mock/images.ts'
 import { readDocument } from './mock/ocr.ts'
 import { rerank } from './mock/rerank.ts'
@@ -128,6 +129,12 @@ export default defineProvider({
         const { usage } = request.options as Script
         await paceOf(request)(Infinity)
         return rerank(request.input, usage === 'none')
+      },
+
+      async moderate(request) {
+        const { reply = 'flag' } = request.options as Script
+        await paceOf(request)(Infinity)
+        return moderate(request.input, reply)
       },
 
       async countTokens(request) {

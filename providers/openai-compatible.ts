@@ -9,6 +9,7 @@ import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { createRerank, RERANK_APIS } from './openai-compatible/rerank.ts'
+import { createModerations } from './openai-compatible/moderations.ts'
 import { quirksOf, ROW_NAMES } from './openai-compatible/rows.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
@@ -51,6 +52,7 @@ export default defineProvider({
       ...createImages(host, (path) => target(quirks.images?.paths?.[path] ?? `images/${path}`)),
       ...createAudio(host, (path) => target(quirks.audio?.paths?.[path] ?? `audio/${path}`)),
       ...createEmbeddings(host, () => target('embeddings')),
+      ...createModerations(host, target('moderations')),
       ...createRerank(host, (api) => ({
         url: api === 'cohere' ? new URL('/v2/rerank', base).href : joinUrl(base, 'rerank'),
         headers: sent,

@@ -5,6 +5,7 @@ import { createAudio } from './openai-compatible/audio.ts'
 import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
+import { createModerations } from './openai-compatible/moderations.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
 import { nativeResponses } from './openai-responses/native.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
@@ -51,6 +52,7 @@ export default defineProvider({
       ...createImages(host, (path) => target(`images/${path}`)),
       ...createAudio(host, (path) => target(`audio/${path}`)),
       ...createEmbeddings(host, () => target('embeddings')),
+      ...createModerations(host, target('moderations')),
     }
   },
 })

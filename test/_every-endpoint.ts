@@ -45,6 +45,11 @@ export const MODELS = {
     capabilities: ['STREAMING'],
     deployments: DEPLOYMENTS,
   },
+  'acme/moderation': {
+    modality: 'moderation',
+    pricing: { prompt: '0.0000001' },
+    deployments: DEPLOYMENTS,
+  },
   'acme/rerank': {
     modality: 'rerank',
     pricing: { search_unit: '0.002' },
@@ -98,6 +103,7 @@ export const REQUESTS: readonly Asked[] = [
   posts('transcription', '/v1/audio/transcriptions', transcription),
   posts('transcription', '/v1/audio/transcriptions', { ...transcription, stream: true }, true),
   posts('rerank', '/v1/rerank', { model: 'acme/rerank', query: 'hello', documents: ['Hello.'] }),
+  posts('moderations', '/v1/moderations', { model: 'acme/moderation', input: 'Hello there.' }),
   posts('embeddings', '/v1/embeddings', { model: 'acme/embedding', input: 'Hello there.' }),
 ]
 
@@ -178,6 +184,15 @@ export function everyEndpoint(script: Script): ProviderPlugin {
         breakAt('broken')
         return {
           data: input.input.map(() => ({ embedding: [0.5, -0.25] })),
+          ...(script.usage !== undefined && { usage: script.usage as Usage }),
+        }
+      },
+      async moderate() {
+        breakAt('before')
+        await script.gate
+        breakAt('broken')
+        return {
+          results: [{ flagged: false }],
           ...(script.usage !== undefined && { usage: script.usage as Usage }),
         }
       },

@@ -18,6 +18,7 @@ import { table, toJson } from './output.ts'
 const UNITS: Readonly<Record<Model['modality'], keyof Usage | undefined>> = {
   chat: undefined,
   embedding: undefined,
+  moderation: undefined,
   rerank: 'searchUnits',
   image: 'images',
   ocr: 'pages',

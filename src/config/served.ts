@@ -15,6 +15,7 @@ const METHODS: Readonly<Record<Modality, keyof Provider>> = {
   transcription: 'transcribe',
   embedding: 'embed',
   rerank: 'rerank',
+  moderation: 'moderate',
 }
 
 /** The models without those that a wildcard adds and no provider of it serves: a list also has other kinds of models. */

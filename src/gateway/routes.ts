@@ -13,6 +13,9 @@ import { editImage, generateImage } from '../endpoints/images/endpoint.ts'
 import { edits, generations } from '../endpoints/images/write.ts'
 import { ocr } from '../endpoints/ocr/endpoint.ts'
 import { ocrFormat } from '../endpoints/ocr/write.ts'
+import { moderations } from '../endpoints/moderations/endpoint.ts'
+import { moderateLocally } from '../endpoints/moderations/local.ts'
+import { moderationsFormat } from '../endpoints/moderations/write.ts'
 import { rerank } from '../endpoints/rerank/endpoint.ts'
 import { rerankFormat } from '../endpoints/rerank/write.ts'
 import { speech } from '../endpoints/speech/endpoint.ts'
@@ -54,6 +57,9 @@ const served: readonly Stage[] = [
   route,
 ]
 
+/** The gateway's own guards answer in place of a model, where they are asked. */
+const moderated: readonly Stage[] = served.toSpliced(served.indexOf(resolve), 0, moderateLocally)
+
 /** A prompt is counted: nothing is answered, and nothing is charged. */
 const counted: readonly Stage[] = [...entered, read, resolve, constrain, guard, count]
 
@@ -87,6 +93,7 @@ export const ROUTES: readonly Route[] = [
   post(ocr, ocrFormat),
   post(embeddings, embeddingsFormat),
   post(rerank, rerankFormat),
+  post(moderations, moderationsFormat, moderated),
 ]
 
 /** How errors of a path are written, known or not: those below a route take its form. */

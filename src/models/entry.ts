@@ -14,6 +14,7 @@ const MODALITIES = [
   'transcription',
   'embedding',
   'rerank',
+  'moderation',
 ] as const
 /** The family of endpoints that a model belongs to. */
 export type Modality = (typeof MODALITIES)[number]
@@ -230,6 +231,7 @@ const NEEDED_PRICES: Readonly<Record<Modality, readonly PriceName[]>> = {
   transcription: ['second', 'audio'],
   embedding: ['prompt', 'request'],
   rerank: ['prompt', 'search_unit', 'request'],
+  moderation: ['prompt', 'request'],
 }
 
 /** What decides about a modality. */
@@ -238,7 +240,7 @@ interface Priced {
   readonly pricing: Pricing
 }
 
-/** The modality of an entry: its `modality`, or the one that its price names imply. Prices do not tell embeddings and rerank from chat. */
+/** The modality of an entry: its `modality`, or the one that its price names imply. Prices do not tell embeddings, rerank and moderation from chat. */
 export function modalityOf({ modality, pricing }: Priced): Modality {
   if (modality) return modality
   if ('page' in pricing) return 'ocr'

@@ -73,6 +73,7 @@ export type Operation =
   | 'transcribe'
   | 'embed'
   | 'rerank'
+  | 'moderate'
 
 /** What comes back up. Parts are pulled by the client's socket; nothing is produced ahead of demand. */
 export interface Reply<Part = any> {

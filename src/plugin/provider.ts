@@ -15,7 +15,14 @@ import type {
   TranscriptionEvent,
   TranscriptionInput,
 } from './media.ts'
-import type { EmbeddingInput, EmbeddingResult, RerankInput, RerankResult } from './texts.ts'
+import type {
+  EmbeddingInput,
+  EmbeddingResult,
+  ModerationInput,
+  ModerationResult,
+  RerankInput,
+  RerankResult,
+} from './texts.ts'
 
 /** One request to a provider. */
 export interface ProviderRequest<In> {
@@ -82,6 +89,7 @@ export interface Provider extends Closable {
   ): Promise<Transcription | AsyncIterable<TranscriptionEvent>>
   embed?(request: ProviderRequest<EmbeddingInput>): Promise<EmbeddingResult>
   rerank?(request: ProviderRequest<RerankInput>): Promise<RerankResult>
+  moderate?(request: ProviderRequest<ModerationInput>): Promise<ModerationResult>
 }
 
 /** A provider plugin. */

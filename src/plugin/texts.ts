@@ -58,3 +58,24 @@ export interface RerankResult {
   /** `promptTokens` or `searchUnits`, as the vendor counts. */
   readonly usage?: Usage
 }
+
+// --- moderation ---
+
+/** Texts and images that a classifier looks at. */
+export interface ModerationInput {
+  /** 1 to 128 texts, each an input; or parts that are one input together. A single text of the client is a list of one. */
+  readonly input: readonly string[] | readonly ModerationPart[]
+  readonly [member: string]: unknown
+}
+
+/** One part of an input. */
+export type ModerationPart =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image_url'; readonly image_url: { readonly url: string } }
+
+/** What a classifier says of each input, in their order. The gateway passes results on as they are. */
+export interface ModerationResult {
+  readonly results: readonly object[]
+  /** `promptTokens`; estimated by the gateway where it is absent. */
+  readonly usage?: Usage
+}

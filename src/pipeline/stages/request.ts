@@ -49,6 +49,7 @@ const ROUTES: Readonly<Record<Model['modality'], string>> = {
   transcription: '/v1/audio/transcriptions',
   embedding: '/v1/embeddings',
   rerank: '/v1/rerank',
+  moderation: '/v1/moderations',
 }
 
 function allow(call: Call, model: Model): void {

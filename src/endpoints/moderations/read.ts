@@ -1,0 +1,83 @@
+/** Requests for moderation: validated, and in the form that providers get. */
+import { Buffer } from 'node:buffer'
+import {
+  either,
+  filledText,
+  list,
+  object,
+  problem,
+  toInvalidRequest,
+  variant,
+  wrongType,
+  type Check,
+} from '../../errors/checks.ts'
+import type { Incoming } from '../../pipeline/http.ts'
+import type { ModerationInput, ModerationPart } from '../../plugin.ts'
+import { readPolicy, type Policy } from '../../policy/policy.ts'
+import { givenMembers, outboundMembers, readJson } from '../shared/body.ts'
+
+/** A valid request without members that are null. Unknown members are kept. */
+export interface ModerationRequest extends ModerationInput {
+  readonly model: string
+  readonly policy?: Policy
+}
+
+/** Of the model that stands for the local guards of the configuration. */
+export const LOCAL = 'guard'
+
+/** Room for images. */
+const LIMIT_BYTES = 10 * 1024 * 1024
+const MAX_TEXT_BYTES = 1024 * 1024
+const MAX_INPUTS = 128
+const EXPECTED = 'a text, an array of texts, or an array of parts'
+
+const part = variant('type', {
+  text: object({ text: filledText }, ['text']),
+  image_url: object({ image_url: object({ url: filledText }, ['url']) }, ['image_url']),
+})
+const texts = list(filledText, 1, MAX_INPUTS)
+const parts = list(part, 1, MAX_INPUTS)
+
+const input: Check = (value) => {
+  if (value === undefined || value === null) return wrongType(value, EXPECTED)
+  const array: Check = (items) =>
+    (typeof (items as unknown[])[0] === 'object' ? parts : texts)(items)
+  const found = either(EXPECTED, { string: filledText, array })(value)
+  if (found) return found
+  const bytes = textsIn(inputsOf(value)).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+  if (bytes <= MAX_TEXT_BYTES) return undefined
+  return problem('string_above_max_length', 'at most 1 MiB of text', `${bytes} bytes`)
+}
+
+const request = object({ model: filledText, input }, ['input'])
+
+/** @throws InvalidRequest */
+export async function readModeration(incoming: Incoming): Promise<ModerationRequest> {
+  const body = await readJson(incoming, LIMIT_BYTES)
+  const found = request(body)
+  if (found) throw toInvalidRequest(found)
+  const { policy, ...others } = body as Record<string, unknown>
+  const given = { model: LOCAL, ...givenMembers(others) } as ModerationRequest
+  const asked = { ...given, input: inputsOf(given.input) }
+  return policy === undefined ? asked : { ...asked, policy: readPolicy(policy) }
+}
+
+/** The request for providers. */
+export function outboundModeration(request: ModerationRequest): ModerationInput {
+  return outboundMembers(request) as ModerationInput
+}
+
+/** Whether parts are one input together. */
+export function isParts(input: ModerationInput['input']): input is readonly ModerationPart[] {
+  return typeof input[0] === 'object'
+}
+
+/** The texts of an input, without images. */
+export function textsIn(input: ModerationInput['input']): readonly string[] {
+  if (!isParts(input)) return input as readonly string[]
+  return input.flatMap((one) => (one.type === 'text' ? [one.text] : []))
+}
+
+function inputsOf(given: unknown): ModerationInput['input'] {
+  return typeof given === 'string' ? [given] : (given as ModerationInput['input'])
+}
