@@ -26,9 +26,9 @@ export function readYaml(text: string): unknown {
     return parseYAML(text, {
       listener(event: string, state: YamlState) {
         if (event !== 'close' || state.kind !== 'scalar' || typeof state.result !== 'number') return
-        const written = /([-+.\w]+)\s*$/.exec(state.input.slice(state.lineStart, state.position))
-        if (written && Number(written[1]!.replaceAll('_', '')) === state.result) {
-          state.result = written[1]
+        const written = lastWord(state)
+        if (written !== '' && Number(written.replaceAll('_', '')) === state.result) {
+          state.result = written
         }
       },
     })
@@ -37,6 +37,15 @@ export function readYaml(text: string): unknown {
     const where = mark ? ` (line ${mark.line + 1})` : ''
     throw new UnreadableSource(`it is not YAML: ${reason ?? 'it cannot be parsed'}${where}`)
   }
+}
+
+/** The word before the position of the parser. It walks back from there: a file may be one line with a million numbers. */
+function lastWord({ input, lineStart, position }: YamlState): string {
+  let end = position
+  while (end > lineStart && /\s/.test(input[end - 1]!)) end--
+  let start = end
+  while (start > lineStart && /[-+.\w]/.test(input[start - 1]!)) start--
+  return input.slice(start, end)
 }
 
 /** A JSON document. @throws UnreadableSource */

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { moveOf, readPrice } from '../../src/import/numbers.ts'
-import { readJson } from '../../src/import/source.ts'
+import { readJson, readYaml } from '../../src/import/source.ts'
 import { formatPrice, parsePrice } from '../../src/money/decimal.ts'
 
 const priceOf = (text: string, per?: number) => {
@@ -10,6 +10,11 @@ const priceOf = (text: string, per?: number) => {
 }
 
 describe('numbers of a list', () => {
+  it('keep their text in YAML, on a line with very many of them too', () => {
+    const prices = Array.from({ length: 200_000 }, () => '1.10')
+    expect(readYaml(`prices: [${prices.join(' ,')} ]`)).toEqual({ prices })
+  })
+
   it('arrive as they are written', () => {
     const text = '{"a":7.5e-07,"b":[1.10,12345678901234567890.1],"c":"x","d":{"e":-0}}'
     expect(readJson(text)).toEqual({
