@@ -104,6 +104,36 @@ const GOOD = {
     },
     parts: [],
   },
+  embeddings: {
+    path: '/v1/embeddings',
+    body: { model: 'acme/embedding', input: ['Hello.', 'There.'] },
+    whole: {
+      data: [
+        { index: 0, embedding: [0.5, -0.25] },
+        { index: 1, embedding: 'AAAAPwAAgL4=' },
+      ],
+      usage: { promptTokens: 4 },
+    },
+    parts: [],
+  },
+  rerank: {
+    path: '/v1/rerank',
+    body: { model: 'acme/rerank', query: 'hello', documents: ['Hello.', 'There.'] },
+    whole: {
+      results: [
+        { index: 1, relevance_score: 0.5 },
+        { index: 0, relevance_score: -1 },
+      ],
+      usage: { searchUnits: 1, promptTokens: 9 },
+    },
+    parts: [],
+  },
+  moderations: {
+    path: '/v1/moderations',
+    body: { model: 'acme/moderation', input: 'Hello.' },
+    whole: { results: [{ flagged: false, categories: {} }], usage: { promptTokens: 2 } },
+    parts: [],
+  },
   speech: {
     path: '/v1/audio/speech',
     body: { model: 'acme/speech', input: 'Hello there.', voice: 'a' },
@@ -188,6 +218,9 @@ const provider = defineProvider({
     generateImage: answer,
     editImage: answer,
     ocr: answer,
+    embed: answer,
+    rerank: answer,
+    moderate: answer,
     speech: speak,
     transcribe: answer,
   }),
