@@ -3,9 +3,11 @@ import type { ChatChunk, Step } from '../../src/plugin.ts'
 
 /**
  * The events of a stream as chunks, each with its event. What is no event goes no further, nor what follows the last one.
+ * Events before the first that means anything wait for it: if the vendor fails first, another one can still be asked.
  * @param answer says what they mean; its errors pass
  */
 export function withEvents(answer: Step<any, ChatChunk>): Step<any, ChatChunk> {
+  let waiting: ChatChunk[] | undefined = []
   return {
     get done() {
       return answer.done === true
@@ -19,10 +21,14 @@ export function withEvents(answer: Step<any, ChatChunk>): Step<any, ChatChunk> {
         said.forEach(emit)
         throw error
       }
+      const meansNothing = said.length === 0
       if (typeof event?.type === 'string') {
         const native = { event: event.type as string, data: event }
-        emit({ ...(said.shift() ?? { choices: [] }), native })
+        said.unshift({ ...(said.shift() ?? { choices: [] }), native })
+        if (meansNothing && waiting) return void waiting.push(...said)
       }
+      waiting?.forEach(emit)
+      waiting = undefined
       said.forEach(emit)
     },
     end: (emit) => answer.end!(emit),

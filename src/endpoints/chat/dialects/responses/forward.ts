@@ -14,16 +14,20 @@ const TERMINAL = new Set(['response.completed', 'response.incomplete'])
 export class ForwardedResponse {
   /** Members of every resource that are not the vendor's. */
   readonly #own: Readonly<Record<string, unknown>>
+  /** What some servers leave out of theirs. */
+  readonly #base: Readonly<Record<string, unknown>>
   /** The vendor's last one. */
   #resource: Record<string, unknown>
+  /** Items that are complete, by their index. */
   readonly #output: object[] = []
   #open: ForwardedItem | undefined
   /** The vendor's end, retained until the answer is charged. */
   #last: ResponseEvent | undefined
 
-  /** @param resource of the gateway, for an answer that ends before the vendor's came */
+  /** @param resource of the gateway, for what the vendor does not say */
   constructor(own: Readonly<Record<string, unknown>>, resource: Record<string, unknown>) {
     this.#own = own
+    this.#base = resource
     this.#resource = resource
   }
 
@@ -33,9 +37,9 @@ export class ForwardedResponse {
   }
 
   /** The events of a chunk. One without an event says only what those of others say, or ends the answer. */
-  push({ native, receipt }: BilledChunk): ResponseEvent[] {
+  push({ native, choices, receipt }: BilledChunk): ResponseEvent[] {
     const events = native ? this.#pass(eventOf(native.data)) : []
-    return receipt ? [...events, ...this.#finish(receipt)] : events
+    return receipt ? [...events, ...this.#finish(choices[0]?.finish_reason, receipt)] : events
   }
 
   /** Ends the answer with an error. @param body as for an answer that failed before its head */
@@ -43,11 +47,18 @@ export class ForwardedResponse {
     return this.#end('failed', { error: { code, message }, usage: usage ?? null })
   }
 
+  get #items(): object[] {
+    return this.#output.filter(Boolean)
+  }
+
   #pass(event: ResponseEvent): ResponseEvent[] {
     const { type, response, obfuscation: _obfuscation, ...others } = event
-    if (response) this.#resource = { ...response, ...this.#own }
+    if (response) this.#resource = { ...this.#base, ...response, ...this.#own }
     if (TERMINAL.has(type)) {
-      this.#last = { type, response: this.#resource }
+      const { output } = this.#resource
+      const isTold = Array.isArray(output) && output.length > 0
+      const whole = isTold ? this.#resource : { ...this.#resource, output: this.#items }
+      this.#last = { type, response: whole }
       return []
     }
     if (type === 'response.failed' || type === 'error' || type === 'keepalive') return []
@@ -56,28 +67,30 @@ export class ForwardedResponse {
       this.#open = new ForwardedItem(others.item, others.output_index)
     } else if (type === 'response.output_item.done') {
       this.#open = undefined
-      this.#output.push(others.item)
+      this.#output[others.output_index ?? this.#output.length] = others.item
     } else this.#open?.add(event)
     return [{ type, ...others }]
   }
 
   /** The end: the vendor's own with the cost, or the gateway's where it cut the answer. */
-  #finish(receipt: Receipt): ResponseEvent[] {
+  #finish(reason: string | null | undefined, receipt: Receipt): ResponseEvent[] {
     const { bill, guard } = receipt
     const last = this.#last
     const usage = last?.response.usage
       ? { ...last.response.usage, ...costJson(bill) }
       : usageJson(receipt)
     const billed = { usage, ...(guard && { guard }) }
-    if (!last) return this.#end('incomplete', { ...endingOf('max_output_tokens'), ...billed })
+    if (!last) {
+      const cut = reason === 'content_filter' ? reason : 'max_output_tokens'
+      return this.#end('incomplete', { ...endingOf(cut), ...billed })
+    }
     return [{ type: last.type, response: { ...last.response, ...billed } }]
   }
 
   #end(status: string, ending: object): ResponseEvent[] {
     const events: ResponseEvent[] = []
     const item = this.#open?.close((event) => events.push(event))
-    if (item) this.#output.push(item)
-    const output = this.#output
+    const output = item ? [...this.#items, item] : this.#items
     const response = { ...this.#resource, output, status, ...ending }
     return [...events, { type: `response.${status}`, response }]
   }
