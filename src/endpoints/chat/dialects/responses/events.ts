@@ -32,6 +32,7 @@ export class ResponseEvents {
   #points = 0
   #said = ''
   #hasRefusal = false
+  readonly #waiting: ChatChunkChoice[] = []
 
   /** @param resource the answer as it begins */
   constructor(
@@ -54,11 +55,27 @@ export class ResponseEvents {
 
   /** Ends the answer with an error. @param body as for an answer that failed before its head */
   fail({ error: { code, message, usage } }: ErrorBody): void {
+    this.#writeWaiting()
     this.#close('incomplete')
     this.#end({ status: 'failed', error: { code, message }, usage: usage ?? null })
   }
 
-  #delta({ delta, logprobs }: ChatChunkChoice): void {
+  #delta(choice: ChatChunkChoice): void {
+    if (this.#awaitsSignature && !choice.delta?.reasoning_details) this.#waiting.push(choice)
+    else this.#write(choice)
+    if (!this.#awaitsSignature) this.#writeWaiting()
+  }
+
+  /** A guard that reads reasoning retains its end, and with it the signature, while it agrees to the text behind it. */
+  get #awaitsSignature(): boolean {
+    return this.#open instanceof ReasoningItem && this.#open.awaitsSignature
+  }
+
+  #writeWaiting(): void {
+    for (const choice of this.#waiting.splice(0)) this.#write(choice)
+  }
+
+  #write({ delta, logprobs }: ChatChunkChoice): void {
     if (!delta) return
     const { reasoning_details, content, refusal, tool_calls, annotations, phase } = delta
     if (reasoning_details) for (const detail of reasoning_details) this.#think(detail)
@@ -106,10 +123,11 @@ export class ResponseEvents {
 
   #think(detail: ReasoningDetail): void {
     const open = this.#open
-    const item =
-      open instanceof ReasoningItem && open.takes(detail)
-        ? open
-        : this.#begin(new ReasoningItem(detail, this.#options.includesEncrypted))
+    const goesOn = open instanceof ReasoningItem && open.takes(detail)
+    if (!goesOn) this.#writeWaiting()
+    const item = goesOn
+      ? open
+      : this.#begin(new ReasoningItem(detail, this.#options.includesEncrypted))
     item.add(detail, this.#sayOf(item))
   }
 
@@ -152,6 +170,7 @@ export class ResponseEvents {
   }
 
   #finish(reason: string, receipt: Receipt): void {
+    this.#writeWaiting()
     const isSaid = this.#isRefused() || this.#hasRefusal
     const cut = isSaid ? undefined : CUTS[reason]
     this.#close(cut ? 'incomplete' : 'completed')

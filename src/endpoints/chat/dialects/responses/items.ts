@@ -1,7 +1,7 @@
 /** Items of an answer while they arrive: each knows the events about it. */
 import type { ReasoningDetail } from '../../../../plugin.ts'
 import { randomId } from '../../../../state/ids.ts'
-import { toCarrier } from '../shared/reasoning.ts'
+import { SIGNED_FORMATS, toCarrier } from '../shared/reasoning.ts'
 import { OWN_FORMATS } from './conversation.ts'
 import type { ToolName } from './names.ts'
 
@@ -167,6 +167,12 @@ export class ReasoningItem implements OpenItem {
       summary: [],
       encrypted_content: null,
     }
+  }
+
+  /** Whether the signature of its text is still to come. */
+  get awaitsSignature(): boolean {
+    const { format, signature, data } = this.#detail
+    return SIGNED_FORMATS.has(format) && !signature && !data
   }
 
   /** Whether an entry goes on with this item: its block, or another block of the item that the vendor made. */

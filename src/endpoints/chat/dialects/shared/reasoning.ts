@@ -13,6 +13,9 @@ const TYPES: ReadonlySet<unknown> = new Set([
   'reasoning.encrypted',
 ])
 
+/** Formats whose every block of text has a signature at its end. */
+export const SIGNED_FORMATS: ReadonlySet<unknown> = new Set(['anthropic-claude-v1'])
+
 /** The carrier of an entry: all of it but the visible text. */
 export function toCarrier({ type, format, id, signature, data }: ReasoningDetail): string {
   const opaque = signature ?? data

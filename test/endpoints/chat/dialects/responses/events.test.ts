@@ -182,6 +182,19 @@ describe('reasoning', () => {
     expect(unasked.output[0].encrypted_content).toBeNull()
   })
 
+  it('waits for its signature, which comes behind the text where a guard reads it', () => {
+    const { output } = written([
+      thought({ text: 'One ', format: OTHER, id: null }),
+      { content: 'Done' },
+      { content: '.' },
+      thought({ text: 'two', signature: 's1' }),
+    ])
+    expect(output.map(({ type }: any) => type)).toEqual(['reasoning', 'message'])
+    expect(output[0].summary).toEqual([{ type: 'summary_text', text: 'One two' }])
+    expect(fromCarrier(output[0].encrypted_content, '', 'p')).toMatchObject({ signature: 's1' })
+    expect(output[1].content[0].text).toBe('Done.')
+  })
+
   it('that is encrypted alone is an item without a summary', () => {
     const [item] = written([
       thought({ type: 'reasoning.encrypted', data: 'd', format: OTHER }),
