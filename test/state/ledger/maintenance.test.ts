@@ -52,7 +52,7 @@ describe('folding a ledger', () => {
     await first.ledger.settle(settlement('req_1', 5n))
     await first.ledger.close()
     const db = new DatabaseSync(join(first.path, 'ledger.db'))
-    db.exec(`DROP TABLE total; DROP INDEX usage_day; DROP INDEX usage_orphan;
+    db.exec(`DROP TABLE audit; DROP TABLE total; DROP INDEX usage_day; DROP INDEX usage_orphan;
       ALTER TABLE account DROP COLUMN paid_in; DROP TABLE identity; UPDATE meta SET version = 1`)
     db.close()
     await rm(join(first.path, 'owner.db'))
