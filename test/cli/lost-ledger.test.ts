@@ -4,7 +4,7 @@ import { open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
-import { call } from '../_cli.ts'
+import { call, run } from '../_cli.ts'
 import { complete, configOf, post, serveWith, spentAt, startStreams, TOKEN } from './_streams.ts'
 
 /** What a gateway says of itself; once it listens no more, what it said last. */
@@ -141,8 +141,7 @@ describe('a ledger with a damaged page', () => {
     await target.write(Buffer.alloc(4096, 0xa5), 0, 4096, (Number(index.rootpage) - 1) * 4096)
     await target.close()
     for (let start = 0; start < 2; start++) {
-      const { ended: again } = await serveWith('', { cwd })
-      const { code, err } = await again
+      const { code, err } = await run(['serve'], { cwd })
       expect(err).toMatch(/\nThe ledger is damaged: .*\n$/i)
       expect(code).toBe(74)
     }

@@ -89,8 +89,8 @@ describe('the package', () => {
     const config = { providers: { openai: { use: 'mock' } }, models: { 'openai/gpt-6-sol': {} } }
     await writeFile(join(cwd, 'gateway.config.json'), JSON.stringify(config))
     const price = ['models', 'price', 'openai/gpt-6-sol', '--prompt', '1', '--json']
-    const { stdout } = await exec('npx', ['--no-install', 'sluicegate', ...price], { cwd })
-    expect(JSON.parse(stdout).cost).toBe('0.000002')
+    const { out } = await startWithNpm('npx', ['--no-install', 'sluicegate', ...price], cwd).ended
+    expect(JSON.parse(out).cost).toBe('0.000002')
   })
 })
 
