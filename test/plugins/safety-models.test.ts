@@ -39,6 +39,12 @@ const says = (content: string, logprobs: unknown = null): FakeResponse =>
     usage: { prompt_tokens: 9, completion_tokens: 2 },
   })
 
+/** Up to eight places where a body is split. */
+function cutsOf(body: Buffer) {
+  const position = fc.noBias(fc.integer({ min: 1, max: body.length - 1 }))
+  return fc.uniqueArray(position, { minLength: 1, maxLength: 8, size: 'max' })
+}
+
 /** Outcome and rules of a request. */
 const verdictOf = ({ json: { guard } }: { json: any }) => [guard.outcome, ...guard.rules]
 /** The last question to the judge. */
@@ -273,18 +279,30 @@ const EXPECTED: Readonly<Record<string, string[]>> = {
 
 describeRecorded('recorded exchanges with safety models', ['guard'], /./, (recordings) => {
   const known = recordings.filter(({ name }) => EXPECTED[name])
-  it.each(known.map((one) => [one.name, one] as const))('%s', async (name, recording) => {
-    const kind = kindOf(recording)
-    const g = await judgedBy(
-      kind,
-      whole(recording),
-      {},
-      kind === 'shieldgemma' ? 'always' : undefined,
-    )
-    const deny = ['medical' as const, 'personal-data' as const]
-    const policy = kind === 'shieldgemma' ? INPUT : { ...INPUT, deny }
-    expect(verdictOf(await g.ask(policy))).toEqual(EXPECTED[name])
-  })
+  it.each(known.map((one) => [one.name, one] as const))(
+    '%s, wherever it is cut',
+    async (name, recording) => {
+      const kind = kindOf(recording)
+      const applies = kind === 'shieldgemma' ? 'always' : undefined
+      const g = await judgedBy(kind, whole(recording), {}, applies)
+      const deny = ['medical' as const, 'personal-data' as const]
+      const policy = kind === 'shieldgemma' ? INPUT : { ...INPUT, deny }
+      expect(verdictOf(await g.ask(policy))).toEqual(EXPECTED[name])
+      let asked = 0
+      await fc.assert(
+        fc.asyncProperty(cutsOf(recording.body), async (positions) => {
+          const pieces = cutAt(recording.body, positions)
+          g.vendor.answer(({ json: { model } }) =>
+            model === 'judge' ? { ...whole(recording), pieces } : wholeOf({ content: 'Fine.' }),
+          )
+          // A text that was judged is not judged again.
+          const said = await g.ask(policy, user(`Hello ${asked++}`))
+          expect(verdictOf(said)).toEqual(EXPECTED[name])
+        }),
+        { numRuns: 50 },
+      )
+    },
+  )
 })
 
 const MODERATED: Readonly<Record<string, string[]>> = {
@@ -301,11 +319,9 @@ describeRecorded('recorded moderations', ['openai'], /moderations$/, (recordings
   it.each(recordings)('$name, wherever it is cut', async (recording) => {
     const { g, server } = await moderated(whole(recording))
     const { name, body } = recording
-    const position = fc.noBias(fc.integer({ min: 1, max: body.length - 1 }))
-    const cuts = fc.uniqueArray(position, { minLength: 1, maxLength: 8, size: 'max' })
     let asked = 0
     await fc.assert(
-      fc.asyncProperty(cuts, async (positions) => {
+      fc.asyncProperty(cutsOf(body), async (positions) => {
         server.answer({ ...whole(recording), pieces: cutAt(body, positions) })
         // A text that was judged is not judged again.
         const said = await g.ask(INPUT, user(`Hello ${asked++}`))

@@ -1,7 +1,8 @@
+import * as fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import google from '../../../providers/google.ts'
 import { describeRecorded, whole } from '../../fixtures.ts'
-import { json, startUpstream, type FakeUpstream } from '../../upstream.ts'
+import { cutAt, json, startUpstream, type FakeUpstream } from '../../upstream.ts'
 import { failureOf, setUp, type Setup } from '../_audio.ts'
 
 const MODEL = { model: 'gemini-2.5-flash-preview-tts' }
@@ -89,11 +90,22 @@ describe('google speech', () => {
 
 describeRecorded('recorded speech', ['google'], /generateContent/, (recordings) => {
   const recording = recordings.find(({ name }) => name === 'google/speech-tts')
-  it.skipIf(!recording)('is the samples of the answer', async () => {
+  it.skipIf(!recording)('is the samples of the answer, wherever it is cut', async () => {
     vendor.answer(whole(recording!))
     const bytes = await plugin.speak({ response_format: 'pcm' }, MODEL)
     const { candidates } = JSON.parse(recording!.body.toString())
     const { data } = candidates[0].content.parts[0].inlineData
     expect(bytes.equals(Buffer.from(data, 'base64'))).toBe(true)
+    const { length } = recording!.body
+    const position = fc.noBias(fc.integer({ min: 1, max: length - 1 }))
+    const cuts = fc.uniqueArray(position, { minLength: 1, maxLength: 8, size: 'max' })
+    await fc.assert(
+      fc.asyncProperty(cuts, async (positions) => {
+        vendor.answer({ ...whole(recording!), pieces: cutAt(recording!.body, positions) })
+        const again = await plugin.speak({ response_format: 'pcm' }, MODEL)
+        expect(again.equals(bytes)).toBe(true)
+      }),
+      { numRuns: 50 },
+    )
   })
 })
