@@ -47,9 +47,9 @@ export async function startThread(init: WorkerInit, log: Log): Promise<StartedTh
   return { worker, ...found }
 }
 
-/** Attempts at a new thread, and the time from one to the next. */
+/** Attempts at a new thread, and the time from one to the next: all are over before a waiting charge is given up, after ten seconds. */
 const MOST_ATTEMPTS = 3
-const ATTEMPT_MS = 5000
+const ATTEMPT_MS = 2000
 /** After so long without an attempt, they are counted anew. */
 const STABLE_MS = 60_000
 
