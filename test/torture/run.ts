@@ -14,7 +14,7 @@ const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
   'fuzz-json': SHORT_FUZZ,
   'fuzz-vendor': SHORT_FUZZ,
   'fuzz-plugin': SHORT_FUZZ,
-  chaos: undefined,
+  chaos: ['--short'],
   soak: ['--short'],
   'edge-money': ['--short'],
   embedded: undefined,
