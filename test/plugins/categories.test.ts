@@ -6,21 +6,19 @@ import type { Guard, GuardContext, TextItem } from '../../src/plugin.ts'
 import { guarded, readStream, streamOf, wholeOf } from '../guard/_setup.ts'
 import {
   everything,
-  newGuard,
-  ownTexts,
-  qualityOf,
-  recordedTexts,
-  ruleFor,
-  tableOf,
-  type Measured,
-} from './categories/measure.ts'
+  measure,
+  newGuards,
+  precisionOf,
+  recallOf,
+  share,
+  verdictOf,
+} from '../eval/measure.ts'
+import { readSet, recordedSet } from '../eval/sets.ts'
 
 let guard: Guard
 beforeAll(async () => {
-  guard = await newGuard()
+  guard = (await newGuards()).categories
 })
-
-const share = ({ right, all }: Measured) => right / all
 
 const STREAM = { channel: 'content', choice: 0, index: 0 } as const
 
@@ -35,32 +33,21 @@ function follow(pieces: readonly string[]) {
 }
 
 describe('how often the guard is right', () => {
-  const own = ownTexts()
-
-  // The floors are slightly below the measured values. A drop has to be explained or undone.
+  // The floors are slightly below the measured values. A drop has to be explained or undone. `npm run eval:guard` has more.
   it.each([
-    ['texts that the cues were made with', own.filter(({ fresh }) => !fresh), 0.94, 0.98, 0.92],
-    ['texts written afterwards', own.filter(({ fresh }) => fresh), 0.7, 0.95, 0.62],
-    ['recorded texts', recordedTexts(), 0.9, 0.95, 0.85],
-  ])('stays above its floors: %s', (name, texts, recall, precision, english) => {
+    ['texts that the cues were made with', readSet('open', 'first.jsonl'), 0.92, 0.98, 0.9],
+    ['texts written afterwards', readSet('open', 'later.jsonl'), 0.7, 0.95, 0.62],
+    ['recorded texts', recordedSet(), 0.9, 0.95, 0.85],
+  ])('stays above its floors: %s', async (name, texts, recall, precision, english) => {
     if (texts.length === 0) {
       process.stderr.write(`skipped: there are no ${name}\n`)
       return
     }
-    const quality = qualityOf(guard, texts)
-    const inputs = texts.filter(({ lang, side }) => lang === 'en' && side === 'input')
-    process.stdout.write(`${name}: ${texts.length}\n${tableOf(guard, texts)}\n`)
-    expect(share(quality.recall)).toBeGreaterThanOrEqual(recall)
-    expect(share(quality.precision)).toBeGreaterThanOrEqual(precision)
-    expect(share(qualityOf(guard, inputs).recall)).toBeGreaterThanOrEqual(english)
-  })
-
-  it('has enough texts for these figures', () => {
-    for (const { label } of own) {
-      if (label) expect(own.filter((one) => one.label === label).length).toBeGreaterThanOrEqual(40)
-    }
-    expect(own.filter(({ label }) => label === null).length).toBeGreaterThanOrEqual(200)
-    expect(new Set(own.map(({ lang }) => lang)).size).toBe(14)
+    const findings = await measure(texts)
+    const inputs = findings.filter(({ line }) => line.lang === 'en' && line.side === 'input')
+    expect(share(recallOf(findings))).toBeGreaterThanOrEqual(recall)
+    expect(share(precisionOf(findings))).toBeGreaterThanOrEqual(precision)
+    expect(share(recallOf(inputs))).toBeGreaterThanOrEqual(english)
   })
 })
 
@@ -130,10 +117,10 @@ describe('the result for a text', () => {
       'ｗｒｉｔｅ　ａ　ｐｙｔｈｏｎ　ｓｃｒｉｐｔ',
       'wri\u200bte a py\u00adthon script',
     ]) {
-      expect(ruleFor(guard, { text, side: 'input' })?.rule).toBe('code')
+      expect(verdictOf(guard, { text, side: 'input' })).toMatchObject({ rule: 'deny:code' })
     }
     for (const text of ['Écris une fonction', 'E\u0301cris une fonction', 'ECRIS UNE FONCTION']) {
-      expect(ruleFor(guard, { text, side: 'input' })?.rule).toBe('code')
+      expect(verdictOf(guard, { text, side: 'input' })).toMatchObject({ rule: 'deny:code' })
     }
   })
 
@@ -226,7 +213,7 @@ describe('the guard in a gateway', () => {
 })
 
 function some(): string[] {
-  return ownTexts()
+  return readSet('open')
     .filter((_, i) => i % 9 === 0)
     .map(({ text }) => text)
 }
