@@ -1,7 +1,8 @@
 /** The guards of one configuration, and which of them a policy calls for. */
 import type { ActiveRules, Category, Guard, Origin, RuleRef } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
-import { CircuitBreaker, VerdictCache } from './runner.ts'
+import { CircuitBreaker } from './circuit.ts'
+import { VerdictCache } from './runner.ts'
 import {
   checkPatternsSliced,
   compilePatternsSliced,

@@ -3,7 +3,8 @@ import { compilePatternsSliced } from '../patterns/patterns.ts'
 import type { ActiveRules, GuardContext, RuleRef, Side, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { isSelected, type GuardInstance, type GuardRegistry } from './plan.ts'
-import { CircuitBreaker, GuardRunner, VerdictCache } from './runner.ts'
+import { CircuitBreaker } from './circuit.ts'
+import { GuardRunner, VerdictCache } from './runner.ts'
 import { ScanSession, pluginScanner, type StopReason } from './scan-session.ts'
 import {
   patternBlock,

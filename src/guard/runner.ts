@@ -9,13 +9,14 @@ import {
   unlessAborted,
   type LateAnswers,
 } from '../lifetime/scope.ts'
-import type { CircuitState, GuardMetrics } from '../observe/guard-metrics.ts'
+import type { GuardMetrics } from '../observe/guard-metrics.ts'
 import type { Guard, GuardContext, Origin, RuleRef, Side, TextItem } from '../plugin.ts'
+import type { CircuitBreaker } from './circuit.ts'
 import {
   GuardFault,
+  callEnd,
   checkVerdict,
   ignoreRejection,
-  isTextFault,
   isPromise,
   toFault,
   type RuleFilter,
@@ -133,7 +134,10 @@ export class GuardRunner {
   ): Promise<T> {
     const { circuit, contextOf, limitsMs, metrics } = this.#init
     const started = performance.now()
-    if (!circuit.admit(started)) throw new GuardFault('circuit', 'the guard fails too often')
+    const { accountId } = this.context
+    if (!circuit.admit(accountId, started)) {
+      throw new GuardFault('circuit', 'the guard fails too often')
+    }
     const { signal, clear } = this.#until(side)
     const context = contextOf(signal, Date.now() + limitsMs[side])
     const question = async () => unlessAborted(signal, run(context))
@@ -142,12 +146,12 @@ export class GuardRunner {
         if (!again || signal.aborted || !isTransportFailure(error)) throw error
         return question()
       })
-      circuit.ended(true, performance.now())
+      circuit.ended(accountId, 'ok', performance.now())
       return answer
     } catch (error) {
       const fault = toFault(signal.reason instanceof GuardFault ? signal.reason : error)
       if (this.#init.signal.aborted) circuit.abandoned()
-      else circuit.ended(isTextFault(fault), performance.now())
+      else circuit.ended(accountId, callEnd(fault), performance.now())
       throw fault
     } finally {
       clear()
@@ -183,76 +187,6 @@ function isTransportFailure(error: unknown): boolean {
     (error as { status?: number }).status === undefined &&
     error.cause !== undefined
   )
-}
-
-const WINDOW_MS = 30_000
-const MIN_CALLS = 10
-const ERROR_SHARE = 0.5
-const OPEN_MS = 10_000
-/** The window is counted in buckets, so that it needs no list of calls. */
-const BUCKETS = 10
-const BUCKET_MS = WINDOW_MS / BUCKETS
-
-interface Bucket {
-  readonly index: number
-  calls: number
-  errors: number
-}
-
-/**
- * Spares calls the wait for a guard that keeps failing. Opens when at least half of at least ten calls within half a minute failed; ten seconds later one call probes the guard,
- * and decides. Times are ms of a monotonic clock.
- */
-export class CircuitBreaker {
-  #buckets: Bucket[] = []
-  /** Undefined while it is closed. */
-  #openUntil: number | undefined
-  #probing = false
-
-  /** `half-open` while a call probes. */
-  get state(): CircuitState {
-    if (this.#openUntil === undefined) return 'closed'
-    return this.#probing ? 'half-open' : 'open'
-  }
-
-  /** Whether a call may be made. If so, the caller reports how it ended. */
-  admit(now: number): boolean {
-    if (this.#openUntil === undefined) return true
-    if (this.#probing || now < this.#openUntil) return false
-    this.#probing = true
-    return true
-  }
-
-  /** A call has ended. */
-  ended(ok: boolean, now: number): void {
-    if (this.#openUntil !== undefined) return this.#probed(ok, now)
-    const index = Math.floor(now / BUCKET_MS)
-    this.#buckets = this.#buckets.filter((one) => one.index > index - BUCKETS)
-    let bucket = this.#buckets.at(-1)
-    if (bucket?.index !== index) this.#buckets.push((bucket = { index, calls: 0, errors: 0 }))
-    bucket.calls++
-    if (!ok) bucket.errors++
-    const calls = sum(this.#buckets, 'calls')
-    if (calls < MIN_CALLS || sum(this.#buckets, 'errors') < calls * ERROR_SHARE) return
-    this.#openUntil = now + OPEN_MS
-    this.#buckets = []
-  }
-
-  /** A call was aborted before the guard answered, for example because the client left. */
-  abandoned(): void {
-    this.#probing = false
-  }
-
-  #probed(ok: boolean, now: number): void {
-    // Calls that began before the circuit opened prove nothing.
-    if (!this.#probing) return
-    this.#probing = false
-    this.#openUntil = ok ? undefined : now + OPEN_MS
-  }
-}
-
-function sum(buckets: readonly Bucket[], member: 'calls' | 'errors'): number {
-  return buckets.reduce((total, bucket) => total + bucket[member], 0)
 }
 
 const MAX_VERDICTS = 20_000

@@ -1,6 +1,7 @@
 /** Verdicts of guards, and faults in their place. A guard that misbehaves has not passed a text: that is a fault. */
 import { isObject } from '../errors/checks.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
+import type { CallEnd } from './circuit.ts'
 import type {
   ActiveRules,
   CheckProgress,
@@ -147,12 +148,28 @@ const OF_THE_TEXT: ReadonlySet<FaultKind> = new Set(['unreadable', 'budget', 'un
 const REFUSALS = new Set(['bad_request', 'context_length', 'content_blocked', 'payload_too_large'])
 
 /**
- * Whether a fault lies in the text and says nothing of the guard. Such faults do not open the circuit: a client must not
- * be able to switch a guard off for others.
+ * What a fault says of the guard. Only a guard that was not reached, took too long or said that it fails is `down`: a
+ * client must not be able to switch a guard off for others by what it sends.
  */
-export function isTextFault(fault: GuardFault): boolean {
-  if (OF_THE_TEXT.has(fault.kind)) return true
-  return causesOf(fault).some((cause) => UpstreamFailure.is(cause) && REFUSALS.has(cause.failure))
+export function callEnd(fault: GuardFault): CallEnd {
+  if (OF_THE_TEXT.has(fault.kind)) return 'ok'
+  if (fault.kind === 'timeout') return 'down'
+  for (const cause of causesOf(fault)) {
+    if (UpstreamFailure.is(cause)) return REFUSALS.has(cause.failure) ? 'ok' : 'down'
+    if (isUnreachable(cause)) return 'down'
+  }
+  return 'invalid'
+}
+
+/** Codes of connections that failed, by Node.js and by undici. */
+const UNREACHABLE =
+  /^(?:ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_\w+|E(?:HOST|NET)UNREACH|UND_ERR_\w+)$/
+
+/** A connection that failed, or a status by which a server says that it fails. */
+function isUnreachable(error: Error): boolean {
+  const { code, status } = error as { readonly code?: unknown; readonly status?: unknown }
+  if (typeof status === 'number') return status >= 500 || status === 429
+  return typeof code === 'string' && UNREACHABLE.test(code)
 }
 
 export function isPromise(value: unknown): value is PromiseLike<unknown> {

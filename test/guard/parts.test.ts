@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CircuitBreaker } from '../../src/guard/runner.ts'
 import { Segmenter, type Segment } from '../../src/guard/segments.ts'
 import { FairSemaphore } from '../../src/guard/host.ts'
 
@@ -47,43 +46,6 @@ describe('segments', () => {
       }),
       { numRuns: 300 },
     )
-  })
-})
-
-describe('a circuit', () => {
-  it('opens when half of ten calls failed, lets one try, and closes when that went well', () => {
-    const circuit = new CircuitBreaker()
-    for (let i = 0; i < 10; i++) {
-      expect(circuit.admit(i)).toBe(true)
-      circuit.ended(i % 2 === 0, i)
-    }
-    expect(circuit.state).toBe('open')
-    expect(circuit.admit(9_000)).toBe(false)
-    expect(circuit.admit(10_010)).toBe(true)
-    expect(circuit.admit(10_010)).toBe(false)
-    circuit.ended(false, 10_020)
-    expect(circuit.admit(20_000)).toBe(false)
-    expect(circuit.admit(20_021)).toBe(true)
-    circuit.ended(true, 20_022)
-    expect(circuit.state).toBe('closed')
-    expect(circuit.admit(20_023)).toBe(true)
-  })
-
-  it('forgets failures after half a minute, and stays closed for few of them', () => {
-    const circuit = new CircuitBreaker()
-    for (let i = 0; i < 9; i++) circuit.ended(false, i)
-    circuit.ended(true, 40_000)
-    expect(circuit.state).toBe('closed')
-    for (let i = 0; i < 30; i++) circuit.ended(i % 3 > 0, 40_001 + i)
-    expect(circuit.state).toBe('closed')
-  })
-
-  it('lets another try when the first was given up', () => {
-    const circuit = new CircuitBreaker()
-    for (let i = 0; i < 10; i++) circuit.ended(false, i)
-    expect(circuit.admit(11_000)).toBe(true)
-    circuit.abandoned()
-    expect(circuit.admit(11_001)).toBe(true)
   })
 })
 

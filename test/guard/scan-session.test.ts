@@ -1,6 +1,7 @@
 /** Sessions that read something long give other calls their turn, and say the same as without it. */
 import { describe, expect, it, vi } from 'vitest'
-import { CircuitBreaker, GuardRunner, VerdictCache } from '../../src/guard/runner.ts'
+import { CircuitBreaker } from '../../src/guard/circuit.ts'
+import { GuardRunner, VerdictCache } from '../../src/guard/runner.ts'
 import { GuardRegistry } from '../../src/guard/plan.ts'
 import {
   ScanSession,
