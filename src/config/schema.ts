@@ -241,8 +241,19 @@ const routing = v.strictObject({
 })
 
 const METRICS = '"admin", "public" or false'
+const adminToken = v.pipe(v.string(), v.minLength(8, 'a token of at least 8 characters'))
 const admin = v.strictObject({
-  token: v.optional(v.pipe(v.string(), v.minLength(8, 'a token of at least 8 characters'))),
+  token: v.optional(adminToken),
+  tokens: v.optional(
+    v.array(
+      v.strictObject({
+        name,
+        token: adminToken,
+        role: v.picklist(['viewer', 'billing', 'admin'], 'one of viewer, billing, admin'),
+      }),
+    ),
+    [],
+  ),
   metrics: v.optional(
     v.union([v.literal('admin'), v.literal('public'), v.literal(false)], METRICS),
     'admin',
@@ -348,6 +359,7 @@ export async function crossCheck(
       return repeated(names, (index) => `models.${id}.deployments.${index}`)
     }),
     ...checkSearch(config.search),
+    ...checkTokens(config.admin),
     ...(await checkSeed(config.seed)),
   ]
 }
@@ -357,6 +369,20 @@ function checkSearch({ default: chosen, engines }: Settings['search']): ConfigIs
   const near = didYouMean(chosen, Object.keys(engines))
   const message = `expected the name of a search engine, found ${show(chosen)}; ${near}`
   return [{ path: 'search.default', message }]
+}
+
+/** A name says in the audit log who it was, so each stands for one token. */
+function checkTokens({ token, tokens }: Settings['admin']): ConfigIssue[] {
+  const names = ['admin', ...tokens.map((one) => one.name)]
+  const secrets = [token, ...tokens.map((one) => one.token)]
+  const pathOf = (member: string) => (index: number) =>
+    index === 0 ? 'admin.token' : `admin.tokens.${index - 1}.${member}`
+  return [
+    ...repeated(names, (index) =>
+      index === 0 ? 'the name of admin.token' : pathOf('name')(index),
+    ),
+    ...repeated(secrets, pathOf('token')),
+  ]
 }
 
 async function checkSeed({ accounts }: Settings['seed']): Promise<ConfigIssue[]> {

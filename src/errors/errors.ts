@@ -126,11 +126,14 @@ export class PaymentRequired extends GatewayError {
   }
 }
 
-/** 403: a spend cap of the key is reached, or the key may not use the model. */
+/** 403: a spend cap of the key is reached, the key may not use the model, or, in the admin API, the role of a token is too low. */
 export class Forbidden extends GatewayError {
-  constructor(code: 'key_limit_exceeded' | 'model_not_allowed', message: string) {
+  constructor(code: 'key_limit_exceeded' | 'model_not_allowed' | 'forbidden', message: string) {
     if (code === 'key_limit_exceeded') super(403, 'insufficient_quota', code, message)
-    else super(403, 'invalid_request_error', code, message, { param: 'model' })
+    else {
+      const param = code === 'model_not_allowed' ? 'model' : null
+      super(403, 'invalid_request_error', code, message, { param })
+    }
   }
 }
 

@@ -12,7 +12,9 @@ import {
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
-import { adminApp, metricsOf } from './admin/api.ts'
+import { adminApp } from './admin/api.ts'
+import { AdminAuth } from './admin/auth.ts'
+import { metricsOf } from './metrics.ts'
 import { answerProbe } from './probes.ts'
 import {
   checkHead,
@@ -202,11 +204,12 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
       refusing(({ method }) => wrongMethod(method, route)),
     )
   }
+  const auth = new AdminAuth(gateway)
   app.get('/metrics', (event) => {
     setCommonHeaders(event)
-    return metricsOf(gateway, event.req.headers.get('authorization'))
+    return metricsOf(gateway, auth, event)
   })
-  app.mount('/admin', adminApp(gateway, setCommonHeaders))
+  app.mount('/admin', adminApp(gateway, auth, setCommonHeaders))
   app.all('/**', refuseUnknown)
   const handle = toNodeHandler(app) as RequestListener
   return oneAtATime((request, response) => {

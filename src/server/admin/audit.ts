@@ -2,10 +2,9 @@
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { changesBetween, type AuditFilter, type AuditRow } from '../../state/audit.ts'
+import type { Actor } from './auth.ts'
 import { checkParameters, readLimit, readMoment } from './bodies.ts'
 
-/** The one token of the admin API. */
-const ACTOR = 'admin'
 const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after'])
 
 /** What a route has changed. */
@@ -19,18 +18,24 @@ export interface Change {
   readonly after: object
 }
 
+/** Who has changed something, and where that is noted. */
+interface Noting {
+  readonly runtime: Pick<Runtime, 'audit' | 'log'>
+  readonly actor: Actor
+}
+
 /**
  * Adds an entry, unless nothing differs. Never rejects: the change is made, so a store that does not take the entry is
  * a matter for the log.
  */
 export async function note(
-  { audit, log }: Pick<Runtime, 'audit' | 'log'>,
+  { runtime: { audit, log }, actor }: Noting,
   { action, object, before = {}, after }: Change,
 ): Promise<void> {
   const changes = changesBetween(before, after)
   if (Object.keys(changes).length === 0) return
   try {
-    await audit.add({ actor: ACTOR, action, object, changes })
+    await audit.add({ actor: actor.name, action, object, changes })
   } catch (error) {
     log.error(`${action} of ${object} was done, but is missing in the audit log`, error)
   }

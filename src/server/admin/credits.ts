@@ -2,19 +2,19 @@
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest, Unavailable } from '../../errors/errors.ts'
 import { formatPico, parsePico, usdJson } from '../../money/money.ts'
-import type { Runtime } from '../../pipeline/pipeline.ts'
 import type { Settled } from '../../state/ledger/ledger.ts'
 import { note as noteChange } from './audit.ts'
 import type { readAdjustment, readCredits } from './bodies.ts'
+import type { Asked } from './route.ts'
 
 /** Credits as they are shown, with status 200 for a reference that was booked before. */
 export async function topUp(
-  runtime: Runtime,
+  asked: Pick<Asked, 'runtime' | 'actor'>,
   account: string,
   { usd, reference = `credits:${randomUUID()}`, note }: ReturnType<typeof readCredits>,
 ) {
   const amount = parsePico(usd)
-  const booking = runtime.ledger.topUp({
+  const booking = asked.runtime.ledger.topUp({
     account,
     amount,
     reference,
@@ -23,23 +23,23 @@ export async function topUp(
   const answer = await answerTo(booking, account, reference, { free_tier: false })
   const after = { usd: formatPico(amount), reference, note }
   if (!answer.body.data.duplicate) {
-    await noteChange(runtime, { action: 'account.credit', object: `account:${account}`, after })
+    await noteChange(asked, { action: 'account.credit', object: `account:${account}`, after })
   }
   return answer
 }
 
 /** A correction, as {@link topUp}. */
 export async function adjust(
-  runtime: Runtime,
+  asked: Pick<Asked, 'runtime' | 'actor'>,
   account: string,
   { usd, reference = `adjust:${randomUUID()}`, reason }: ReturnType<typeof readAdjustment>,
 ) {
   const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
-  const booking = runtime.ledger.adjust({ account, amount, reference, reason })
+  const booking = asked.runtime.ledger.adjust({ account, amount, reference, reason })
   const answer = await answerTo(booking, account, reference, {})
   const after = { usd: formatPico(amount), reference, reason }
   if (!answer.body.data.duplicate) {
-    await noteChange(runtime, { action: 'account.adjust', object: `account:${account}`, after })
+    await noteChange(asked, { action: 'account.adjust', object: `account:${account}`, after })
   }
   return answer
 }

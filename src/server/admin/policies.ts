@@ -8,13 +8,15 @@ import type { Incoming } from '../../pipeline/http.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { requestId } from '../../state/ids.ts'
 import { policyWarnings, refusalOf, tighten, type Policy } from '../../policy/policy.ts'
-import type { PolicyTrial } from './bodies.ts'
+import { requireRole } from './auth.ts'
+import { readTrial, type PolicyTrial } from './bodies.ts'
+import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
 
 /**
  * The verdict of every rule of a policy on the texts. Models are asked only on request, at the operator's expense.
  * @param incoming of the admin's request
  */
-export async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: PolicyTrial) {
+async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: PolicyTrial) {
   const { policy, input, output, ask: remote } = trial
   const effective = tighten(policy, undefined)
   const id = requestId()
@@ -86,6 +88,12 @@ export function requireJudge({ guards }: Runtime, policy: Policy | null | undefi
     `Invalid 'policy.guard.model': expected a chat model of the catalog, or "guard/" and the name of a guard ` +
     `of the configuration.`
   throw new InvalidRequest('invalid_policy', message, { param: 'policy.guard.model' })
+}
+
+export async function evaluatePolicy(asked: Asked): Promise<Answer> {
+  const trial = readTrial(await bodyOf(asked))
+  if (trial.ask) requireRole(asked.actor, 'admin')
+  return { body: { data: await tryPolicy(asked.runtime, incomingOf(asked), trial) } }
 }
 
 function view(

@@ -1,0 +1,152 @@
+/** Who asks the admin API: tokens with roles, and a bound on how often one can be guessed. */
+import type { H3Event } from 'h3'
+import { LRUCache } from 'lru-cache'
+import { hash, timingSafeEqual } from 'node:crypto'
+import { Forbidden, NotFound, TooManyRequests, Unauthenticated } from '../../errors/errors.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import type { Config } from '../../config/config.ts'
+
+/** What a token is for. Each role may do what the ones before it may. */
+export type Role = 'viewer' | 'billing' | 'admin'
+
+/** Who a request comes from. */
+export interface Actor {
+  /** Name of the token. */
+  readonly name: string
+  readonly role: Role
+  /** Of the client's end of the connection; of a proxy where there is one. */
+  readonly address: string
+}
+
+/** A token of the configuration. */
+export interface AdminToken {
+  readonly name: string
+  readonly token: string
+  readonly role: Role
+}
+
+/**
+ * Finds the token that a request without a bearer token belongs to, such as that of the console's cookie.
+ * @throws GatewayError for a request that has to be refused
+ */
+export type SessionReader = (
+  event: H3Event,
+  tokens: readonly AdminToken[],
+) => AdminToken | undefined
+
+const ROLES: readonly Role[] = ['viewer', 'billing', 'admin']
+/** Name of `admin.token`. */
+export const FIRST_TOKEN = 'admin'
+const MINUTE_MS = 60_000
+const FAILURES_OF_ADDRESS = 10
+const FAILURES_IN_ALL = 100
+const KNOWN_ADDRESSES = 1000
+
+/** The tokens of a configuration; none means that there is no admin API. */
+export function tokensOf({ admin: { token, tokens } }: Pick<Config, 'admin'>): AdminToken[] {
+  return token === undefined ? tokens : [{ name: FIRST_TOKEN, token, role: 'admin' }, ...tokens]
+}
+
+/** @throws Forbidden, which names the role, for an actor who may do less */
+export function requireRole({ name, role }: Actor, needed: Role): void {
+  if (ROLES.indexOf(role) >= ROLES.indexOf(needed)) return
+  const message = `This needs the role ${needed}; the token "${name}" has the role ${role}.`
+  throw new Forbidden('forbidden', message)
+}
+
+/** Identifies the actors of one gateway. A reloaded configuration applies to the next request. */
+export class AdminAuth {
+  readonly #gateway: Gateway
+  readonly #session: SessionReader
+  readonly #guesses = new GuessLimit()
+
+  /** @param session asked where a request has no bearer token */
+  constructor(gateway: Gateway, session: SessionReader = () => undefined) {
+    this.#gateway = gateway
+    this.#session = session
+  }
+
+  /**
+   * Who a request comes from.
+   * @throws NotFound without a token in the configuration, Unauthenticated for a wrong or missing one, TooManyRequests
+   * after too many wrong ones
+   */
+  actorOf(event: H3Event): Actor {
+    const tokens = this.#tokens()
+    const address = addressOf(event)
+    const given = /^bearer +(\S+) *$/i.exec(event.req.headers.get('authorization') ?? '')?.[1]
+    const found = given === undefined ? this.#session(event, tokens) : this.identify(given, address)
+    if (found) return { name: found.name, role: found.role, address }
+    throw new Unauthenticated('Send the admin token as "Authorization: Bearer <token>".')
+  }
+
+  /**
+   * The token of the configuration that is the given one. Failures count against the address.
+   * @throws NotFound, Unauthenticated and TooManyRequests as {@link actorOf}
+   */
+  identify(given: string, address: string): AdminToken {
+    const tokens = this.#tokens()
+    // Each is compared, so that the time tells nothing about the place of the right one.
+    const found = this.attempt(address, () => tokens.filter(({ token }) => isSame(given, token))[0])
+    if (found) return found
+    throw new Unauthenticated('The admin token is wrong.')
+  }
+
+  /**
+   * Runs one attempt to prove something from an address; undefined is a failure.
+   * @throws TooManyRequests without an attempt, after too many failures
+   */
+  attempt<T>(address: string, prove: () => T | undefined): T | undefined {
+    const waitMs = this.#guesses.waitMs(address)
+    if (waitMs > 0) {
+      throw new TooManyRequests('rate_limited', 'Too many wrong admin tokens.', waitMs)
+    }
+    const proof = prove()
+    this.#guesses.note(address, proof !== undefined)
+    return proof
+  }
+
+  #tokens(): AdminToken[] {
+    const tokens = tokensOf(this.#gateway.runtime.config)
+    if (tokens.length > 0) return tokens
+    throw new NotFound('unknown_url', 'There is no such route.')
+  }
+}
+
+/** The client's end of the connection. */
+export function addressOf(event: H3Event): string {
+  return event.runtime?.node?.req.socket?.remoteAddress ?? ''
+}
+
+/** Digests have equal lengths, which the comparison needs, and tokens of any length take the same time. */
+function isSame(one: string, other: string): boolean {
+  return timingSafeEqual(hash('sha256', one, 'buffer'), hash('sha256', other, 'buffer'))
+}
+
+/** Counts failures of the last minute, by address and in all. */
+class GuessLimit {
+  /** Oldest first; at most as many as are allowed in all, and some of known addresses. */
+  #failures: { readonly address: string; readonly at: number }[] = []
+  /**
+   * Addresses that have sent a right token. Failures of others do not lock them out: the bound in all would let any
+   * client end the operator's access.
+   */
+  readonly #known = new LRUCache<string, true>({ max: KNOWN_ADDRESSES })
+
+  /** How long an address has to wait before its next attempt; 0 for none. */
+  waitMs(address: string): number {
+    if (this.#failures.length === 0) return 0
+    const now = performance.now()
+    this.#failures = this.#failures.filter(({ at }) => at > now - MINUTE_MS)
+    const own = this.#failures.filter((one) => one.address === address)
+    const wait = (failures: typeof own, most: number) =>
+      failures.length < most ? 0 : failures.at(-most)!.at + MINUTE_MS - now
+    const inAll = this.#known.has(address) ? 0 : wait(this.#failures, FAILURES_IN_ALL)
+    return Math.max(wait(own, FAILURES_OF_ADDRESS), inAll)
+  }
+
+  note(address: string, right: boolean): void {
+    if (right) this.#known.set(address, true)
+    else this.#failures.push({ address, at: performance.now() })
+  }
+}

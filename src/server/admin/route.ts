@@ -1,0 +1,107 @@
+/** What a route of the admin API is, and what its handlers share: bodies, pages and refusals. */
+import type { H3Event } from 'h3'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Account, Key } from '../../accounts/accounts.ts'
+import { readJson } from '../../endpoints/shared/body.ts'
+import { InvalidRequest, NotFound } from '../../errors/errors.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import type { Runtime } from '../../pipeline/pipeline.ts'
+import { letContinue } from '../front.ts'
+import { NodeIncoming, bodyTimer } from '../node-http.ts'
+import type { Actor, AdminAuth, Role } from './auth.ts'
+import { readLimit } from './bodies.ts'
+
+/** Largest body: twice the longest policy. */
+const BODY_LIMIT = 262_144
+
+/** An authorised request, with the `:id` of its path. */
+export interface Asked {
+  readonly gateway: Gateway
+  readonly runtime: Runtime
+  readonly event: H3Event
+  readonly query: URLSearchParams
+  readonly id: string
+  readonly actor: Actor
+  readonly auth: AdminAuth
+}
+
+/** Status 200 by default. */
+export interface Answer {
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body: { readonly data: object | null; readonly [more: string]: unknown }
+}
+
+/** Answers a request; a Response is sent as it is, which is how a list as CSV and a stream of events are sent. */
+export type Handler = (asked: Asked) => Answer | Response | Promise<Answer | Response>
+
+/** One method of a path. */
+export interface Route {
+  /** The least role that may use it. */
+  readonly role: Role
+  readonly answer: Handler
+}
+
+/** A route for every role. */
+export const viewer = (answer: Handler): Route => ({ role: 'viewer', answer })
+/** A route for the roles `billing` and `admin`. */
+export const billing = (answer: Handler): Route => ({ role: 'billing', answer })
+/** A route for the role `admin`. */
+export const admin = (answer: Handler): Route => ({ role: 'admin', answer })
+
+/** The body of a request. @throws InvalidRequest for one that is no JSON object, or too large */
+export function bodyOf(asked: Asked): Promise<object> {
+  return readJson(incomingOf(asked), BODY_LIMIT)
+}
+
+/** The request as the pipeline sees one. */
+export function incomingOf({ event, runtime }: Asked): NodeIncoming {
+  const { req, res } = event.runtime!.node!
+  const request = req as IncomingMessage
+  const { bodyTimeout, limits } = runtime.config.server
+  return new NodeIncoming(request, {
+    limits,
+    onStart: () => letContinue(request, res as ServerResponse),
+    startTimeout: bodyTimer(bodyTimeout * 1000),
+  })
+}
+
+/** The page of a list that `?limit=` and `?after=<id>` select. @throws InvalidRequest */
+export function page<Item extends { readonly id: string }>(
+  { query }: Asked,
+  all: readonly Item[],
+): { readonly items: readonly Item[]; readonly next: string | null } {
+  const after = query.get('after')
+  const start = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1
+  if (after !== null && start === 0) throw notInList()
+  const end = start + readLimit(query.get('limit'))
+  return { items: all.slice(start, end), next: end < all.length ? all[end - 1]!.id : null }
+}
+
+/** The error for an `after` that is not in the list. */
+export function notInList(): InvalidRequest {
+  const message = `Invalid 'after': nothing in this list has that id.`
+  return new InvalidRequest('invalid_value', message, { param: 'after' })
+}
+
+/** The id of the account that `?account=` filters by. @throws NotFound */
+export async function filterOf({ runtime, query }: Asked): Promise<string | undefined> {
+  const id = query.get('account')
+  return id === null ? undefined : (await accountOf(runtime, id)).id
+}
+
+/** @throws NotFound */
+export async function accountOf({ accounts }: Runtime, id: string): Promise<Account> {
+  return (await accounts.account(id)) ?? missing('account', id)
+}
+
+/** @throws NotFound */
+export async function keyOf({ accounts }: Runtime, id: string): Promise<Key> {
+  return (await accounts.key(id)) ?? missing('key', id)
+}
+
+/** @throws NotFound */
+export function missing(what: string, id: string): never {
+  const shown = JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id)
+  throw new NotFound('not_found', `There is no ${what} ${shown}.`)
+}

@@ -1,0 +1,31 @@
+/** Every route of the admin API, with the role that it needs. */
+import { addCredits, adjustBalance, createAccount, listAccounts, showAccount } from './accounts.ts'
+import { listChanges } from './audit.ts'
+import { changeKey, createKey, listKeys, showKey } from './keys.ts'
+import { listOrphans, listRows, verify } from './ledger.ts'
+import { listModels } from './models.ts'
+import { evaluatePolicy } from './policies.ts'
+import { listRequests, showRequest } from './requests.ts'
+import { admin, billing, viewer, type Route } from './route.ts'
+import { outboxView, statusView } from './views.ts'
+
+/** By path below `/admin`, then by method; HEAD is answered like GET. */
+export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route>>>> = {
+  '/accounts': { GET: viewer(listAccounts), POST: admin(createAccount) },
+  '/accounts/:id': { GET: viewer(showAccount) },
+  '/accounts/:id/credits': { POST: billing(addCredits) },
+  '/accounts/:id/adjust': { POST: billing(adjustBalance) },
+  '/accounts/:id/ledger': { GET: viewer(listRows) },
+  '/accounts/:id/keys': { POST: admin(createKey) },
+  '/audit': { GET: admin(async (asked) => ({ body: await listChanges(asked) })) },
+  '/keys': { GET: viewer(listKeys) },
+  '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey) },
+  '/ledger/verify': { GET: viewer(verify) },
+  '/ledger/orphans': { GET: viewer(listOrphans) },
+  '/ledger/outbox': { GET: viewer(({ gateway }) => ({ body: { data: outboxView(gateway) } })) },
+  '/models': { GET: viewer(listModels) },
+  '/policies/evaluate': { POST: viewer(evaluatePolicy) },
+  '/requests': { GET: viewer(async (asked) => ({ body: { ...(await listRequests(asked)) } })) },
+  '/requests/:id': { GET: viewer(async (asked) => ({ body: await showRequest(asked) })) },
+  '/status': { GET: viewer(({ gateway }) => ({ body: { data: statusView(gateway) } })) },
+}

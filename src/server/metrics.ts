@@ -1,0 +1,99 @@
+/** `GET /metrics`: who may read it, and the gauges of a gateway. */
+import { HTTPResponse, type H3Event } from 'h3'
+import { NotFound } from '../errors/errors.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import { METRICS_TYPE } from '../observe/metrics.ts'
+import type { Gauge } from '../observe/prometheus.ts'
+import type { Runtime } from '../pipeline/pipeline.ts'
+import type { AdminAuth } from './admin/auth.ts'
+
+/**
+ * Metrics as Prometheus text, for the readers that `admin.metrics` admits.
+ * @throws NotFound when metrics are disabled, Unauthenticated without a token of the admin API
+ */
+export function metricsOf(gateway: Gateway, auth: AdminAuth, event: H3Event): HTTPResponse {
+  const { config, metrics } = gateway.runtime
+  if (config.admin.metrics === false) throw new NotFound('unknown_url', 'There is no such route.')
+  if (config.admin.metrics === 'admin') auth.actorOf(event)
+  return new HTTPResponse(metrics.text(gaugesOf(gateway)), {
+    headers: { 'content-type': METRICS_TYPE, 'cache-control': 'no-store' },
+  })
+}
+
+function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
+  const { catalog, routing, ledger } = runtime
+  const { ok, outbox, oldestMs } = ledger.health()
+  const deployments = catalog.all().flatMap((model) => model.deployments)
+  const up = deployments.map((one) => [one.id, routing.healthOf(one).isOpen() ? 1 : 0] as const)
+  return [
+    {
+      name: 'sluicegate_stopping',
+      help: 'Whether the gateway is about to end.',
+      value: stopping ? 1 : 0,
+    },
+    { name: 'sluicegate_ledger_up', help: 'Whether the ledger can book.', value: ok ? 1 : 0 },
+    {
+      name: 'sluicegate_event_loop_lag_seconds',
+      help: 'Longest time within a minute that all calls waited for code that kept the process busy.',
+      value: runtime.loop.lagSeconds,
+    },
+    {
+      name: 'sluicegate_body_bytes',
+      help: 'Memory set aside for request bodies.',
+      value: bodies.heldBytes,
+    },
+    { name: 'sluicegate_outbox_entries', help: 'Settlements not yet confirmed.', value: outbox },
+    {
+      name: 'sluicegate_outbox_age_seconds',
+      help: 'Age of the oldest of them.',
+      value: oldestMs / 1000,
+    },
+    {
+      name: 'sluicegate_settlements_conflicting_total',
+      help: 'Charges that were booked before with another cost.',
+      type: 'counter',
+      value: ledger.conflicts,
+    },
+    {
+      name: 'sluicegate_ledger_discrepancies',
+      help: 'Sums that did not equal their rows when the ledger was last verified.',
+      value: ledger.discrepancies,
+    },
+    {
+      name: 'sluicegate_ledger_rolled_back_rows',
+      help: 'Newest rows of the ledger that were missing at the start.',
+      value: ledger.rolledBackRows,
+    },
+    ...logGauges(runtime),
+    {
+      name: 'sluicegate_start_time_seconds',
+      help: 'When the gateway was started, since epoch.',
+      value: startedAt / 1000,
+    },
+    {
+      name: 'sluicegate_deployment_up',
+      help: 'Whether a deployment is asked: 0 while it rests.',
+      value: { label: 'deployment', of: new Map(up) },
+    },
+  ]
+}
+
+function logGauges({ requests }: Runtime): Gauge[] {
+  if (!requests) return []
+  const { rows, bytes, dropped } = requests.counts
+  return [
+    {
+      name: 'sluicegate_log_rows_total',
+      help: 'Calls that were stored in the request log.',
+      type: 'counter',
+      value: rows,
+    },
+    {
+      name: 'sluicegate_log_dropped_total',
+      help: 'Calls that are missing in the request log.',
+      type: 'counter',
+      value: { label: 'reason', of: dropped },
+    },
+    { name: 'sluicegate_log_bytes', help: 'Size of the request log.', value: bytes },
+  ]
+}

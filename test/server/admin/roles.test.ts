@@ -1,0 +1,97 @@
+/** Tokens of the admin API: who may do what, and how often a token can be guessed. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { UserConfig } from '../../../src/config/config.ts'
+import { ADMIN_ROUTES } from '../../../src/server/admin/routes.ts'
+import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
+
+const TOKENS = {
+  admin: 'token-of-the-admin',
+  billing: 'token-of-the-bookkeeper',
+  viewer: 'token-of-the-dashboard',
+} as const
+const ROLES = ['viewer', 'billing', 'admin'] as const
+const admin: NonNullable<UserConfig['admin']> = {
+  token: TOKENS.admin,
+  tokens: [
+    { name: 'books', token: TOKENS.billing, role: 'billing' },
+    { name: 'dashboard', token: TOKENS.viewer, role: 'viewer' },
+  ],
+}
+
+let gateway: TestGateway
+beforeAll(async () => {
+  gateway = await createTestGateway({ ...MOCK_CONFIG, admin })
+})
+afterAll(() => gateway.close())
+
+const ask = (role: keyof typeof TOKENS, method: string, path: string, body?: unknown) =>
+  gateway.ask(method, `/admin${path}`, { key: TOKENS[role], body })
+
+describe('roles of the admin API', () => {
+  const routes = Object.entries(ADMIN_ROUTES).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { role }]) => ({ method, path, needed: role })),
+  )
+
+  it.each(ROLES)('%s may use the routes of its role, and no other', async (role) => {
+    const refused = []
+    const expected = []
+    for (const { method, path, needed } of routes) {
+      const body = method === 'GET' || method === 'DELETE' ? undefined : {}
+      const answer = await ask(role, method, path.replace(':id', 'nothing'), body)
+      const name = `${method} ${path}`
+      expect(answer.status, name).not.toBe(401)
+      if (ROLES.indexOf(role) < ROLES.indexOf(needed)) expected.push(name)
+      if (answer.status !== 403) continue
+      refused.push(name)
+      const { code, message } = answer.json.error
+      expect([code, message]).toEqual(['forbidden', expect.stringContaining(`role ${needed};`)])
+    }
+    expect(refused).toEqual(expected)
+    expect(refused.length > 0).toBe(role !== 'admin')
+  })
+
+  it('a viewer tries a policy, but asks no models', async () => {
+    const trial = { policy: { version: 1, deny: ['code'] }, input: 'hello' }
+    expect((await ask('viewer', 'POST', '/policies/evaluate', trial)).status).toBe(200)
+    const asking = await ask('viewer', 'POST', '/policies/evaluate', { ...trial, ask: true })
+    expect([asking.status, asking.json.error.code]).toEqual([403, 'forbidden'])
+  })
+
+  it('the audit log names the token', async () => {
+    const booking = await ask('billing', 'POST', '/accounts/acme/credits', { usd: '1' })
+    expect(booking.status).toBe(201)
+    const { data } = (await ask('admin', 'GET', '/audit?object=account:acme')).json
+    expect(data[0]).toMatchObject({ actor: 'books', action: 'account.credit' })
+  })
+
+  it('metrics take any of the tokens', async () => {
+    const answer = await gateway.ask('GET', '/metrics', { key: TOKENS.viewer })
+    expect(answer.status).toBe(200)
+  })
+})
+
+describe('tokens without admin.token', () => {
+  it('make an admin API', async () => {
+    const { tokens } = admin
+    await using own = await createTestGateway({ ...MOCK_CONFIG, admin: { tokens } })
+    const answer = await own.ask('GET', '/admin/status', { key: TOKENS.viewer })
+    expect(answer.status).toBe(200)
+    const first = await own.ask('GET', '/admin/status', { key: TOKENS.admin })
+    expect(first.status).toBe(401)
+  })
+})
+
+describe('wrong tokens', () => {
+  it('of an address are bounded, and the right one waits with them', async () => {
+    await using own = await createTestGateway({ ...MOCK_CONFIG, admin })
+    const status = (key: string) => own.ask('GET', '/admin/status', { key })
+    for (let i = 0; i < 10; i++) expect((await status(`wrong-token-${i}`)).status).toBe(401)
+    for (const key of ['wrong-token', TOKENS.admin]) {
+      const answer = await status(key)
+      expect([answer.status, answer.json.error.code]).toEqual([429, 'rate_limited'])
+      expect(Number(answer.headers['retry-after'])).toBeGreaterThan(50)
+    }
+    // A request without a token guesses nothing.
+    expect((await own.ask('GET', '/admin/status', { key: null })).status).toBe(401)
+  })
+})
