@@ -14,8 +14,7 @@ import {
   type TextItem,
   type Verdict,
 } from '../../src/plugin.ts'
-import { LEXICONS } from './categories/lexicon/index.ts'
-import { Scorer, type Score } from './categories/score.ts'
+import { scorerNow, scorerSoon, type Score, type Scorer } from './categories/score.ts'
 import { Sentences } from './categories/sentences.ts'
 import { warmUp } from './text/expressions.ts'
 import { readInSlices } from './text/slices.ts'
@@ -45,7 +44,6 @@ export default defineGuard({
   options,
   setup({ mode, threshold }, host) {
     const isHint = mode === 'hint'
-    const scorer = new Scorer(CATEGORIES, LEXICONS)
     void warmUp()
     const begin = ({ rules, requestId }: GuardContext, side: TextItem['side']): CategoryCheck => {
       const wanted = new Set(isHint ? CATEGORIES : rules.deny)
@@ -55,23 +53,28 @@ export default defineGuard({
         host.log.info(`${requestId}: ${side} looks like ${category} (${score.toFixed(2)})`)
         return undefined
       }
-      return new CategoryCheck(scorer, wanted, side, threshold, verdictOf)
+      return new CategoryCheck(scorerNow(), wanted, side, threshold, verdictOf)
     }
     return {
       enforces: isHint ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
       execution: 'local',
       checkInput(items, context) {
-        const currentTurn = begin(context, 'input')
-        return readInSlices(
-          items,
-          ({ channel, role, current }) => {
-            const isAnswered = (role === 'assistant' || role === 'tool') && !current
-            if (!CHECKED_INPUT.has(channel) || isAnswered) return undefined
-            // Texts of an earlier turn stand alone; those of the current turn are scored as one.
-            return current ? currentTurn.next() : begin(context, 'input')
-          },
-          () => host.yieldIfDue(context),
-        )
+        const yieldIfDue = () => host.yieldIfDue(context)
+        const read = () => {
+          const currentTurn = begin(context, 'input')
+          return readInSlices(
+            items,
+            ({ channel, role, current }) => {
+              const isAnswered = (role === 'assistant' || role === 'tool') && !current
+              if (!CHECKED_INPUT.has(channel) || isAnswered) return undefined
+              // Texts of an earlier turn stand alone; those of the current turn are scored as one.
+              return current ? currentTurn.next() : begin(context, 'input')
+            },
+            yieldIfDue,
+          )
+        }
+        const scorer = scorerSoon(yieldIfDue)
+        return scorer instanceof Promise ? scorer.then(read) : read()
       },
       checkOutput({ channel, text }, context) {
         if (UNCHECKED_OUTPUT.has(channel)) return NOT_CHECKED

@@ -160,7 +160,10 @@ async function start({ options, setup }: GuardPlugin): Promise<Guard> {
   const valid = await options['~standard'].validate({})
   if (valid.issues) throw new Error('the default options of a guard are wrong')
   const host: Pick<GuardHost, 'yieldIfDue'> = { yieldIfDue() {} }
-  return setup(valid.value, host as GuardHost)
+  const guard = await setup(valid.value, host as GuardHost)
+  // The first question may take a while: a guard reads its word lists then.
+  await guard.checkInput!([], everything)
+  return guard
 }
 
 /** Whether a verdict points at one of the values that are marked in the text, where any are. */

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import categories from '../../plugins/guards/categories.ts'
+import { parseLexicon, readLexicons } from '../../plugins/guards/categories/cues.ts'
 import { Sentences } from '../../plugins/guards/categories/sentences.ts'
 import type { Guard, GuardContext, TextItem } from '../../src/plugin.ts'
 import { guarded, readStream, streamOf, wholeOf } from '../guard/_setup.ts'
@@ -160,6 +161,39 @@ describe('the result for a text', () => {
       '了\n',
       'last',
     ])
+  })
+})
+
+describe('a lexicon', () => {
+  it('is a list of words for each section', () => {
+    const text =
+      '# Words.\n\n[asks]\ncan you\n[code topics]\npython*, sql,\n  query plan\n[operators]\ntimes'
+    const { cues, operators } = parseLexicon('en', text)
+    expect(cues.map(({ text: word, cue }) => [word, cue.id, cue.role])).toEqual([
+      ['can you', 'en.asks.can you', 'leads'],
+      ['python*', 'en.code.topics.python*', 'topics'],
+      ['sql', 'en.code.topics.sql', 'topics'],
+      ['query plan', 'en.code.topics.query plan', 'topics'],
+    ])
+    expect(operators).toEqual(['times'])
+  })
+
+  it.each([
+    ['[cooking topics]\nsalt', 'en.txt, line 1: there is no section [cooking topics]'],
+    ['[code words]\nsql', 'en.txt, line 1: there is no section [code words]'],
+    ['\nsql', 'en.txt, line 2: an entry before the first section'],
+    ['[asks]\na\n[asks]', 'en.txt, line 3: there is a section [asks] already'],
+  ])('says where it is wrong: %j', (text, message) => {
+    expect(() => parseLexicon('en', text)).toThrow(message)
+  })
+
+  it('there is one for each of fourteen languages, and no entry twice in a section', () => {
+    const lexicons = [...readLexicons()]
+    expect(lexicons).toHaveLength(14)
+    for (const { cues } of lexicons) {
+      const ids = cues.map(({ cue }) => cue.id)
+      expect(ids.filter((id, i) => ids.indexOf(id) !== i)).toEqual([])
+    }
   })
 })
 

@@ -1,11 +1,12 @@
-import type { Category } from '../../../src/plugin.ts'
-import { entriesOf, type Cue, type Lexicon } from './cues.ts'
-import { fold } from './fold.ts'
+import type { Cue, Lexicon } from './cues.ts'
+import { MAX_UNITS, foldInto } from './fold.ts'
 
 /** Bits of the letter in a branch key; the rest is the node. */
 const LETTER_BITS = 12
 /** A letter that no cue contains. */
 const UNKNOWN = 0
+/** Most characters of a cue. */
+const MAX_CUE = 100
 const WHOLE = 1
 const OPEN = 2
 
@@ -25,47 +26,69 @@ for (let code = 0; code < 0x10000; code++) {
   else if (WORD.test(letter)) classes[code] = CLASS_WORD
 }
 
+/** Entries that a trie is made for at first; it grows. */
+const FIRST_SIZE = 1 << 18
+
 /** Finds all cues of a text in one pass, however many cues there are. The cues are stored as a trie. */
 export class CueIndex {
-  readonly cues: readonly Cue[]
+  readonly cues: Cue[] = []
   readonly #letters = new Uint16Array(0x10000)
+  #letterCount = 0
   /** Branches of the trie in an open-addressing hash table: key of node and letter, and target node. */
-  readonly #keys: Int32Array
-  readonly #targets: Int32Array
-  readonly #mask: number
+  #keys = new Int32Array(FIRST_SIZE).fill(-1)
+  #targets = new Int32Array(FIRST_SIZE)
+  #mask = FIRST_SIZE - 1
+  #nodes = 1
   /** Whether cues end at a node, as a whole word or with any ending; and which cues. */
-  readonly #ends: Uint8Array
-  readonly #whole: readonly (readonly number[] | undefined)[]
-  readonly #open: readonly (readonly number[] | undefined)[]
+  #ends = new Uint8Array(FIRST_SIZE / 2)
+  readonly #whole: number[][] = []
+  readonly #open: number[][] = []
+  readonly #units = new Uint16Array(MAX_CUE * MAX_UNITS)
 
-  constructor(lexicons: readonly Lexicon[], categories: readonly Category[]) {
-    const tree = new Tree()
-    const cues: Cue[] = []
-    for (const lexicon of lexicons) {
-      for (const { text, cue } of entriesOf(lexicon, categories)) {
-        const open = text.endsWith('*')
-        const word = fold(open ? text.slice(0, -1) : text)
-        tree.add(word, open || CONTINUOUS.test(word.at(-1)!), cues.length)
-        cues.push(cue)
-      }
+  /** Adds the cues of a language. */
+  add({ cues }: Lexicon): void {
+    for (const { text, cue } of cues) {
+      const open = text.endsWith('*')
+      const length = foldInto((open ? text.slice(0, -1) : text).slice(0, MAX_CUE), this.#units)
+      const node = this.#insert(length)
+      const isOpen = open || classes[this.#units[length - 1]!] === CLASS_CONTINUOUS
+      this.#ends[node]! |= isOpen ? OPEN : WHOLE
+      const ends = isOpen ? this.#open : this.#whole
+      ;(ends[node] ??= []).push(this.cues.length)
+      this.cues.push(cue)
     }
-    this.cues = cues
-    for (const [letter, id] of tree.letters) this.#letters[letter] = id
-    let size = 1024
-    while (size < tree.branches.size * 3) size *= 2
-    this.#mask = size - 1
-    this.#keys = new Int32Array(size).fill(-1)
-    this.#targets = new Int32Array(size)
-    for (const [key, target] of tree.branches) {
+  }
+
+  #insert(length: number): number {
+    let node = 0
+    for (let i = 0; i < length; i++) {
+      const code = this.#units[i]!
+      this.#letters[code] ||= ++this.#letterCount
+      if (this.#nodes * 2 > this.#mask) this.#grow()
+      const key = (node << LETTER_BITS) | this.#letters[code]!
+      const at = this.#slot(key)
+      if (this.#keys[at] === -1) {
+        this.#keys[at] = key
+        this.#targets[at] = this.#nodes++
+      }
+      node = this.#targets[at]!
+    }
+    return node
+  }
+
+  #grow(): void {
+    const [keys, targets, ends] = [this.#keys, this.#targets, this.#ends]
+    this.#keys = new Int32Array(keys.length * 2).fill(-1)
+    this.#targets = new Int32Array(keys.length * 2)
+    this.#ends = new Uint8Array(keys.length)
+    this.#ends.set(ends)
+    this.#mask = this.#keys.length - 1
+    for (const [from, key] of keys.entries()) {
+      if (key === -1) continue
       const at = this.#slot(key)
       this.#keys[at] = key
-      this.#targets[at] = target
+      this.#targets[at] = targets[from]!
     }
-    this.#whole = tree.whole
-    this.#open = tree.open
-    this.#ends = new Uint8Array(tree.branches.size + 1)
-    for (const node in tree.whole) this.#ends[node]! |= WHOLE
-    for (const node in tree.open) this.#ends[node]! |= OPEN
   }
 
   /**
@@ -116,31 +139,5 @@ export class CueIndex {
     let at = (Math.imul(key, 0x9e3779b1) >>> 7) & this.#mask
     while (this.#keys[at] !== key && this.#keys[at] !== -1) at = (at + 1) & this.#mask
     return at
-  }
-}
-
-class Tree {
-  readonly letters = new Map<number, number>()
-  readonly branches = new Map<number, number>()
-  readonly whole: number[][] = []
-  readonly open: number[][] = []
-  #nodes = 1
-
-  add(word: string, open: boolean, cue: number): void {
-    let node = 0
-    for (let i = 0; i < word.length; i++) {
-      const key = (node << LETTER_BITS) | this.#letter(word.charCodeAt(i))
-      let next = this.branches.get(key)
-      if (next === undefined) this.branches.set(key, (next = this.#nodes++))
-      node = next
-    }
-    const ends = open ? this.open : this.whole
-    ;(ends[node] ??= []).push(cue)
-  }
-
-  #letter(code: number): number {
-    let id = this.letters.get(code)
-    if (id === undefined) this.letters.set(code, (id = this.letters.size + 1))
-    return id
   }
 }

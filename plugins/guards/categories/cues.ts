@@ -1,32 +1,6 @@
-/** Word lists of the categories. Entries are separated by commas; `*` at the end of an entry stands for any ending. */
-import type { Category } from '../../../src/plugin.ts'
-
-/** Cues of one category in one language. */
-export interface CategoryCues {
-  /** Requests typical of this category. Proof next to any of its topics. */
-  readonly asks?: string
-  /** Weaker requests. Proof only next to `topics`. */
-  readonly leads?: string
-  /** Topics of this category only. */
-  readonly topics?: string
-  /** Topics that may also belong elsewhere. */
-  readonly loose?: string
-  /** Proof by themselves. */
-  readonly strong?: string
-  /** Evidence against the category: idioms, names, logistics. */
-  readonly against?: string
-}
-
-/** Word lists of one language. */
-export interface Lexicon extends Readonly<Partial<Record<Category, CategoryCues>>> {
-  readonly language: string
-  /** General requests: `leads` of every category. */
-  readonly asks: string
-  /** Requests for information about a subject: `against` of every category. */
-  readonly against: string
-  /** Words for arithmetic operations between numbers. */
-  readonly operators?: string
-}
+/** Word lists of the categories, read from the files in `lexicon/`, whose README has their shape. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { CATEGORIES, type Category } from '../../../src/plugin.ts'
 
 /** Roles of cues. */
 export const ROLES = ['asks', 'leads', 'topics', 'loose', 'strong', 'against'] as const
@@ -42,32 +16,68 @@ export interface Cue {
   readonly role: Role
 }
 
-/** All entries of a lexicon. */
-export function* entriesOf(
-  lexicon: Lexicon,
-  categories: readonly Category[],
-): Generator<{ readonly text: string; readonly cue: Cue }> {
-  const { language, asks, against } = lexicon
-  const common = { leads: asks, against }
-  for (const role of ['leads', 'against'] as const) {
-    for (const text of split(common[role])) {
-      yield { text, cue: { id: `${language}.${role}.${text}`, category: undefined, role } }
-    }
-  }
-  for (const category of categories) {
-    const cues = lexicon[category]
-    for (const role of ROLES) {
-      for (const text of split(cues?.[role])) {
-        yield { text, cue: { id: `${language}.${category}.${role}.${text}`, category, role } }
-      }
-    }
+/** Word lists of one language. */
+export interface Lexicon {
+  readonly language: string
+  readonly cues: readonly { readonly text: string; readonly cue: Cue }[]
+  /** Words for arithmetic operations between numbers. */
+  readonly operators: readonly string[]
+}
+
+/** Sections for every category, by the role of their entries. */
+const COMMON: Readonly<Record<string, Role>> = { asks: 'leads', against: 'against' }
+const EXTENSION = '.txt'
+/** Beside this file in a checkout; a build leaves the lists where they are. */
+const FOLDER = ['./lexicon/', '../../../../plugins/guards/categories/lexicon/']
+  .map((path) => new URL(path, import.meta.url))
+  .find((folder) => existsSync(folder))
+
+/** The lexicons that ship, one at a time. @throws Error for a file that cannot be read, with its line */
+export function* readLexicons(): Generator<Lexicon> {
+  if (!FOLDER) throw new Error('the folder with the lexicons is missing')
+  const files = readdirSync(FOLDER).filter((name) => name.endsWith(EXTENSION))
+  for (const file of files.sort()) {
+    yield parseLexicon(
+      file.slice(0, -EXTENSION.length),
+      readFileSync(new URL(file, FOLDER), 'utf8'),
+    )
   }
 }
 
-/** Splits one list into its entries. */
-function split(table: string | undefined): string[] {
-  return (table ?? '')
-    .split(',')
-    .map((entry) => entry.replace(/\s+/g, ' ').trim())
-    .filter((entry) => entry !== '')
+/** Reads one lexicon. @throws Error that names the line and what would be right */
+export function parseLexicon(language: string, text: string): Lexicon {
+  const cues: { text: string; cue: Cue }[] = []
+  const operators: string[] = []
+  let add: ((entry: string) => void) | undefined
+  const opened = new Set<string>()
+  for (const [index, line] of text.split('\n').entries()) {
+    const fail = (what: string) => new Error(`${language}${EXTENSION}, line ${index + 1}: ${what}`)
+    const content = line.trim()
+    if (content === '' || content.startsWith('#')) continue
+    const name = /^\[(.*)\]$/.exec(content)?.[1]
+    if (name === undefined) {
+      if (!add) throw fail('an entry before the first section')
+      for (const entry of content.split(',')) if (entry.trim()) add(entry.trim())
+      continue
+    }
+    if (opened.has(name)) throw fail(`there is a section [${name}] already`)
+    opened.add(name)
+    if (name === 'operators') add = (entry) => operators.push(entry)
+    else {
+      const { category, role } = sectionOf(name) ?? {}
+      if (!role) throw fail(`there is no section [${name}]; such as [code topics]`)
+      const prefix = `${language}.${name.replace(' ', '.')}`
+      add = (entry) => cues.push({ text: entry, cue: { id: `${prefix}.${entry}`, category, role } })
+    }
+  }
+  return { language, cues, operators }
+}
+
+function sectionOf(name: string): { category: Category | undefined; role: Role } | undefined {
+  const common = COMMON[name]
+  if (common) return { category: undefined, role: common }
+  const [first, second] = name.split(' ')
+  const category = CATEGORIES.find((one) => one === first)
+  const role = ROLES.find((one) => one === second)
+  return category && role && { category, role }
 }

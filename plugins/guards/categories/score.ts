@@ -2,9 +2,9 @@
  * Scores a text for each category. The evidence of a sentence adds up, and half of the sum carries over to the next
  * one. The scorer is small enough to follow by hand; it names the cues that counted.
  */
-import type { Category } from '../../../src/plugin.ts'
+import { CATEGORIES, type Category } from '../../../src/plugin.ts'
 import { expression } from '../text/expressions.ts'
-import { ROLES, type Cue, type Lexicon } from './cues.ts'
+import { ROLES, readLexicons, type Cue } from './cues.ts'
 import { MAX_UNITS, fold, foldInto } from './fold.ts'
 import { CueIndex } from './cue-index.ts'
 import { MAX_SENTENCE, type Sentence } from './sentences.ts'
@@ -65,6 +65,49 @@ interface Evidence {
   readonly named: number[]
 }
 
+/** The scorer of this process, made when it is first wanted. */
+const making = makeScorer()
+let made: Scorer | undefined
+
+/** The scorer, at once. The first call takes some 50 ms if {@link scorerSoon} was not called before. */
+export function scorerNow(): Scorer {
+  let scorer = made
+  while (!scorer) scorer = makeOn()
+  return scorer
+}
+
+/** The same; while it is made, `yieldIfDue` lets others work. @returns a promise the first time */
+export function scorerSoon(yieldIfDue: () => void | Promise<void>): Scorer | Promise<Scorer> {
+  return made ?? makeSoon(yieldIfDue)
+}
+
+async function makeSoon(yieldIfDue: () => void | Promise<void>): Promise<Scorer> {
+  while (!made) {
+    makeOn()
+    await yieldIfDue()
+  }
+  return made
+}
+
+/** One step. @throws Error when a lexicon cannot be read, now or before */
+function makeOn(): Scorer | undefined {
+  const { done, value } = making.next()
+  if (done && !value) throw new Error('the lexicons could not be read')
+  return (made = value ?? undefined)
+}
+
+/** Reads one language a step. */
+function* makeScorer(): Generator<undefined, Scorer> {
+  const index = new CueIndex()
+  const operators: string[] = []
+  for (const lexicon of readLexicons()) {
+    index.add(lexicon)
+    operators.push(...lexicon.operators)
+    yield
+  }
+  return new Scorer(CATEGORIES, index, operators)
+}
+
 /** Scores sentences. One instance serves all texts. */
 export class Scorer {
   readonly #categories: readonly Category[]
@@ -85,10 +128,10 @@ export class Scorer {
   readonly #evidence: readonly Evidence[]
   readonly #operation: RegExp
 
-  constructor(categories: readonly Category[], lexicons: readonly Lexicon[]) {
+  constructor(categories: readonly Category[], index: CueIndex, operators: readonly string[]) {
     this.#categories = categories
-    this.#index = new CueIndex(lexicons, categories)
-    const { cues } = this.#index
+    this.#index = index
+    const { cues } = index
     const numberOf = (category: Category | undefined) =>
       category === undefined ? -1 : categories.indexOf(category)
     this.#ofCategory = Int8Array.from(cues, (cue: Cue) => numberOf(cue.category))
@@ -104,7 +147,7 @@ export class Scorer {
     ]
     this.#seenIn = new Float64Array(cues.length)
     this.#evidence = categories.map(() => newEvidence())
-    this.#operation = operationOf(lexicons)
+    this.#operation = operationOf(operators)
   }
 
   /** Sums for a new text, one per category. */
@@ -247,13 +290,8 @@ function clear(evidence: Evidence): void {
 }
 
 /** Matches a number, an operation in words, and a number. */
-function operationOf(lexicons: readonly Lexicon[]): RegExp {
-  const words = lexicons.flatMap(({ operators = '' }) =>
-    operators
-      .split(',')
-      .map((word) => fold(word.trim()))
-      .filter(Boolean),
-  )
+function operationOf(operators: readonly string[]): RegExp {
+  const words = operators.map((word) => fold(word)).filter(Boolean)
   const choice = words.sort((a, b) => b.length - a.length).join('|')
   return expression(`\\d\\s?(?:${choice})\\s?(?:by )?\\d`)
 }
