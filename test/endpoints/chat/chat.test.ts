@@ -393,6 +393,15 @@ describe('errors', () => {
     expect(answer.headers['content-type']).toBe('application/json')
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   })
+
+  it.each([{ labels: ['x'] }, { web_search_tool: { path: 5 } }])(
+    'never come from a member that only the gateway sets: %o',
+    async (member) => {
+      const { secret: key } = await t.newKey({ policy: { version: 1, bannedPatterns: ['heron'] } })
+      const answer = await t.chat({ ...hello, ...member }, { key })
+      expect(answer.status, answer.text).toBe(200)
+    },
+  )
 })
 
 describe('who may', () => {

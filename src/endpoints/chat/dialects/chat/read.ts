@@ -28,6 +28,9 @@ import {
 import type { ChatRequest } from '../../request.ts'
 import { media, plugins, sessionId } from '../shared/fields.ts'
 
+/** Members of the normal form that only the gateway sets. In a body they are unknown members, and have no meaning. */
+const NOT_THE_CLIENTS: ReadonlySet<string> = new Set(['labels', 'web_search_tool'])
+
 /** Members that mean the same empty as absent. */
 const ABSENT_WHEN_EMPTY = new Set(['tools', 'stop', 'plugins'])
 
@@ -53,6 +56,7 @@ function withoutAbsent(body: ChatRequest): ChatRequest {
 }
 
 function isAbsent(member: string, value: unknown): boolean {
+  if (NOT_THE_CLIENTS.has(member)) return true
   // A policy of null is an error, not an absent one.
   if (value === null) return member !== 'policy'
   return Array.isArray(value) && value.length === 0 && ABSENT_WHEN_EMPTY.has(member)
