@@ -1,10 +1,11 @@
-/** Mistral's API: chat and OCR. */
+/** Mistral's API: chat, completions, embeddings and OCR. */
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createOcr } from './mistral/ocr.ts'
 import { createChat } from './openai-compatible/chat.ts'
+import { completionsOption, createCompletions } from './openai-compatible/completions.ts'
 import { createEmbeddings } from './openai-compatible/embeddings.ts'
-import { deploymentOptions, jsonHeaders } from './openai-compatible/options.ts'
+import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
 import { joinUrl } from './shared/http.ts'
 import { apiKey, baseURL, headersOption } from './shared/options.ts'
@@ -14,6 +15,12 @@ const options = v.strictObject({
   apiKey,
   /** For a proxy or a regional address of Mistral. */
   baseURL: v.optional(baseURL, 'https://api.mistral.ai/v1'),
+})
+
+const deploymentOptions = v.strictObject({
+  ...deploymentMembers,
+  /** The model fills in the middle of a text. */
+  completions: completionsOption,
 })
 
 export default defineProvider({
@@ -27,6 +34,7 @@ export default defineProvider({
     const chat = target('chat/completions')
     return {
       chat: createChat(host, () => chat),
+      ...createCompletions(host, { base, headers: sent, quirks }),
       ...createEmbeddings(host, () => target('embeddings')),
       ocr: createOcr(host, { url: joinUrl(base, 'ocr'), headers: sent }),
     }

@@ -13,6 +13,7 @@ import {
 } from '../src/plugin.ts'
 import { transcribe, transcriptionEvents, synthesize } from './mock/audio.ts'
 import { answerOf, chatChunks, promptTokens, toCompletion } from './mock/chat.ts'
+import { completionChunks, textAnswers, toTexts } from './mock/completions.ts'
 import { embed } from './mock/embeddings.ts'
 import { moderate } from './mock/moderations.ts'
 import { makeImages, imageEvents } from './mock/images.ts'
@@ -135,6 +136,16 @@ export default defineProvider({
         const { reply = 'flag' } = request.options as Script
         await paceOf(request)(Infinity)
         return moderate(request.input, reply)
+      },
+
+      async complete(request) {
+        const { input, options } = request
+        const script = options as Script
+        const pace = paceOf(request)
+        if (!input.stream || script.error?.after === 0) await pace(Infinity)
+        const answers = textAnswers(input, script)
+        if (!input.stream) return toTexts(answers)
+        return completionChunks(answers, pace, script.error !== undefined)
       },
 
       async countTokens(request) {

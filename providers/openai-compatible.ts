@@ -5,6 +5,7 @@
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
+import { completionsOption, createCompletions } from './openai-compatible/completions.ts'
 import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
@@ -27,6 +28,8 @@ const options = v.strictObject({
 const deploymentOptions = v.strictObject({
   ...deploymentMembers,
   api: apiOption,
+  /** The vendor goes on with texts. */
+  completions: completionsOption,
   /** The API in which the vendor orders documents. */
   rerank: v.optional(v.picklist(RERANK_APIS), 'jina'),
 })
@@ -51,6 +54,7 @@ export default defineProvider({
       ),
       ...createImages(host, (path) => target(quirks.images?.paths?.[path] ?? `images/${path}`)),
       ...createAudio(host, (path) => target(quirks.audio?.paths?.[path] ?? `audio/${path}`)),
+      ...createCompletions(host, { base, headers: sent, quirks }),
       ...createEmbeddings(host, () => target('embeddings')),
       ...createModerations(host, target('moderations')),
       ...createRerank(host, (api) => ({

@@ -24,7 +24,7 @@ const DEPLOYMENTS = [{ provider: 'every', model: 'm' }]
 export const MODELS = {
   'acme/chat': {
     pricing: { prompt: '0.000001', completion: '0.000002' },
-    capabilities: ['STREAMING', 'CHOICES'],
+    capabilities: ['STREAMING', 'CHOICES', 'COMPLETIONS'],
     deployments: DEPLOYMENTS,
   },
   'acme/image': {
@@ -78,6 +78,7 @@ const posts = (name: string, path: string, body: object, stream = false): Asked 
 })
 
 const chat = { model: 'acme/chat', messages: [{ role: 'user', content: 'Say hello.' }] }
+const completion = { model: 'acme/chat', prompt: 'Once upon a time' }
 const image = { model: 'acme/image', prompt: 'A cat.' }
 const edit = { ...image, images: [{ image_url: dataUrl('image/png', PNG) }] }
 const speech = { model: 'acme/speech', input: 'Hello there.', voice: 'a' }
@@ -90,6 +91,8 @@ const transcription = {
 export const REQUESTS: readonly Asked[] = [
   posts('chat', '/v1/chat/completions', chat),
   posts('chat', '/v1/chat/completions', { ...chat, stream: true }, true),
+  posts('completions', '/v1/completions', completion),
+  posts('completions', '/v1/completions', { ...completion, stream: true }, true),
   posts('images', '/v1/images/generations', image),
   posts('images', '/v1/images/generations', { ...image, stream: true, partial_images: 1 }, true),
   posts('edits', '/v1/images/edits', edit),
@@ -131,30 +134,32 @@ export function everyEndpoint(script: Script): ProviderPlugin {
       yield { type: 'completed' as const, ...completedImage() }
     })()
   }
+  const chat = async ({ input }: { input: { readonly stream?: boolean } }) => {
+    breakAt('before')
+    const usage = script.usage as any
+    if (!input.stream) {
+      breakAt('broken')
+      const message = { role: 'assistant', content: 'Hello there, my friend.' }
+      return { choices: [{ index: 0, message, finish_reason: 'stop' }], usage }
+    }
+    return (async function* () {
+      yield { choices: [{ index: 0, delta: { content: 'Hello there, ' } }] }
+      await script.gate
+      yield { choices: [{ index: 0, delta: { content: 'my friend.' } }] }
+      if (script.ending === 'broken') {
+        if (usage) yield { choices: [], usage, usageIsPartial: true }
+        throw new Error(FAILURE)
+      }
+      yield { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
+      yield { choices: [], usage, endOfStream: true }
+    })()
+  }
   return defineProvider({
     name: 'every',
     options: v.optional(v.looseObject({}), {}),
     setup: () => ({
-      async chat({ input }) {
-        breakAt('before')
-        const usage = script.usage as any
-        if (!input.stream) {
-          breakAt('broken')
-          const message = { role: 'assistant', content: 'Hello there, my friend.' }
-          return { choices: [{ index: 0, message, finish_reason: 'stop' }], usage }
-        }
-        return (async function* () {
-          yield { choices: [{ index: 0, delta: { content: 'Hello there, ' } }] }
-          await script.gate
-          yield { choices: [{ index: 0, delta: { content: 'my friend.' } }] }
-          if (script.ending === 'broken') {
-            if (usage) yield { choices: [], usage, usageIsPartial: true }
-            throw new Error(FAILURE)
-          }
-          yield { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
-          yield { choices: [], usage, endOfStream: true }
-        })()
-      },
+      chat,
+      complete: chat,
       generateImage: images,
       editImage: images,
       async ocr() {

@@ -1,6 +1,7 @@
 /** What may differ between vendors. The differences of each are in `rows.ts`. */
 import type { AudioQuirks } from './audio-quirks.ts'
 import type { CallRules } from './calls.ts'
+import type { CompletionQuirks } from './completions.ts'
 import type { TakenParts } from './content.ts'
 import type { ImageQuirks } from './images-request.ts'
 import type { EmbeddingQuirks } from './embeddings.ts'
@@ -48,6 +49,7 @@ export interface Quirks extends MessageQuirks, ToolQuirks, UsageQuirks {
   readonly images?: ImageQuirks
   readonly audio?: AudioQuirks
   readonly embeddings?: EmbeddingQuirks
+  readonly completions?: CompletionQuirks
   /** Final changes to the tools. */
   readonly toTools?: (tools: readonly any[]) => readonly any[]
   /** Final changes to the whole conversation. */

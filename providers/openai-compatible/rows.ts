@@ -1,6 +1,7 @@
 /** Differences between vendors, one row each. An absent member means that the vendor behaves like OpenAI. */
 import { OPENAI_AUDIO, XAI_AUDIO } from './audio-quirks.ts'
 import type { TakenParts } from './content.ts'
+import { DEEPSEEK_COMPLETIONS, MISTRAL_COMPLETIONS } from './completions.ts'
 import { MISTRAL_EMBEDDINGS, OPENAI_EMBEDDINGS } from './embeddings.ts'
 import type { ImageQuirks } from './images-request.ts'
 import { formWith } from './known.ts'
@@ -182,6 +183,7 @@ const ROWS = {
     forcedTools: 'unreasoned',
     alwaysReasons: /reasoner|-r1/i,
     toReasoning: deepSeekReasoning,
+    completions: DEEPSEEK_COMPLETIONS,
     replay: 'reasoning_content',
   },
   xai: {
@@ -262,6 +264,7 @@ const ROWS = {
     toTools: toMistralTools,
     arrange: toMistral,
     embeddings: MISTRAL_EMBEDDINGS,
+    completions: MISTRAL_COMPLETIONS,
   },
   openrouter: {
     current: true,

@@ -1,7 +1,7 @@
 /** What the providers of a configuration serve, once they are set up. */
 import type { ConfigIssue } from '../errors/errors.ts'
-import { lacks } from '../models/capabilities.ts'
-import type { Catalog } from '../models/catalog.ts'
+import { lacks, type Capability } from '../models/capabilities.ts'
+import type { Catalog, Deployment, Model } from '../models/catalog.ts'
 import { modalityOf, type Modality } from '../models/entry.ts'
 import type { Provider } from '../plugin.ts'
 import type { Config } from './config.ts'
@@ -16,6 +16,23 @@ const METHODS: Readonly<Record<Modality, keyof Provider>> = {
   embedding: 'embed',
   rerank: 'rerank',
   moderation: 'moderate',
+}
+
+/** A method that a capability needs beside that of its modality. */
+interface Further {
+  readonly capability: Capability
+  readonly method: 'editImage' | 'complete'
+  /** What a provider without it does not do. */
+  readonly lack: string
+}
+
+const FURTHER: Readonly<Partial<Record<Modality, Further>>> = {
+  image: { capability: 'REFERENCES', method: 'editImage', lack: 'edits no images' },
+  chat: {
+    capability: 'COMPLETIONS',
+    method: 'complete',
+    lack: 'does not complete texts with these options of the deployment',
+  },
 }
 
 /** The models without those that a wildcard adds and no provider of it serves: a list also has other kinds of models. */
@@ -43,29 +60,46 @@ export function checkProviders(
   const wildcards = Object.entries(catalog.naming.wildcards).map(([id, wildcard]) => ({
     id,
     modality: modalityOf(wildcard),
-    deployments: wildcard.deployments ?? [{ provider: id.slice(0, -2) }],
+    deployments: wildcard.deployments ?? [{ provider: id.slice(0, -2), options: {} }],
     capabilities: undefined,
   }))
   return [...catalog.all(), ...wildcards].flatMap((model) => {
     const { id, modality, deployments } = model
-    const edits = modality === 'image' && !lacks(model, 'REFERENCES')
+    const further = furtherOf(model)
     return deployments.flatMap((deployment, index) => {
       const provider = providers.get(deployment.provider)
       if (!provider) return []
       const serves = offers(provider, METHODS[modality])
-      if (serves && (!edits || offers(provider, 'editImage'))) return []
+      if (serves && (!further || completes(provider, further.method, deployment))) return []
       const { use } = config.providers[deployment.provider]!
       const plugin = typeof use === 'string' ? use : use.name
       const offered = Object.keys(METHODS).filter((other) =>
         offers(provider, METHODS[other as Modality]),
       )
-      const wanted = serves ? 'image models with the capability REFERENCES' : `${modality} models`
+      const wanted = `${modality} models${serves ? ` with the capability ${further!.capability}` : ''}`
       const message =
         `expected a provider for ${wanted}, found "${deployment.provider}" (${plugin}), ` +
-        `which serves ${offered.join(', ') || 'nothing'}${serves ? ', and edits no images' : ''}`
+        `which serves ${offered.join(', ') || 'nothing'}${serves ? `, and ${further!.lack}` : ''}`
       return [{ path: `models.${id}.deployments.${index}.provider`, message }]
     })
   })
+}
+
+type Needy = Pick<Model, 'modality' | 'capabilities' | 'listed'>
+
+function furtherOf(model: Needy): Further | undefined {
+  const further = FURTHER[model.modality]
+  return further && !lacks(model, further.capability) ? further : undefined
+}
+
+/** Whether a deployment of a provider is asked with this method. */
+function completes(
+  provider: Provider,
+  method: Further['method'],
+  { model = '', options = {} }: Partial<Pick<Deployment, 'model' | 'options'>>,
+): boolean {
+  if (!offers(provider, method)) return false
+  return method !== 'complete' || (provider.takes?.(method, { model, options }) ?? true)
 }
 
 function offers(provider: Provider, method: keyof Provider): boolean {

@@ -3,8 +3,10 @@ import { credits, key } from '../endpoints/account/endpoints.ts'
 import { model, models, usableModels } from '../endpoints/account/models.ts'
 import { formatOf, type GetRoute } from '../endpoints/account/route.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
+import { textCompletions } from '../endpoints/chat/dialects/completions/write.ts'
 import { messages, messageTokens } from '../endpoints/chat/dialects/messages/write.ts'
 import { responses, responseTokens } from '../endpoints/chat/dialects/responses/write.ts'
+import { completions } from '../endpoints/chat/completions.ts'
 import { countTokens } from '../endpoints/chat/count.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import { embeddings } from '../endpoints/embeddings/endpoint.ts'
@@ -86,6 +88,7 @@ export const ROUTES: readonly Route[] = [
   post(countTokens, messageTokens, counted),
   post(chat, responses),
   post(countTokens, responseTokens, counted),
+  post(completions, textCompletions),
   post(generateImage, generations),
   post(editImage, edits),
   post(speech, speechFormat),

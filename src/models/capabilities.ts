@@ -1,6 +1,9 @@
 /** What models can do, as far as their entries say. */
 
-/** Capabilities that a model can have. `CHOICES`: its upstream answers `n` above 1 in one request. */
+/**
+ * Capabilities that a model can have. `CHOICES`: its upstream answers `n` above 1 in one request. `COMPLETIONS`: it goes on with
+ * a text.
+ */
 export const CAPABILITIES = [
   'STREAMING',
   'TOOLS',
@@ -14,6 +17,7 @@ export const CAPABILITIES = [
   'DIARIZATION',
   'REFERENCES',
   'CHOICES',
+  'COMPLETIONS',
 ] as const
 
 /** One of {@link CAPABILITIES}. */
@@ -26,9 +30,9 @@ interface Able {
   readonly listed?: { readonly capabilities?: readonly string[] | undefined }
 }
 
-/** Decision: an image model that does not say that it edits images does not, because most models make them from words alone.
- * The price list may say it. */
-const NEVER_ASSUMED: ReadonlySet<Capability> = new Set(['REFERENCES'])
+/** Decision: an image model that does not say that it edits images does not, because most models make them from words alone;
+ * and a chat model that does not say that it goes on with a text does not. The price list may say it. */
+const NEVER_ASSUMED: ReadonlySet<Capability> = new Set(['REFERENCES', 'COMPLETIONS'])
 
 /** Whether the gateway refuses what needs this capability. */
 export function lacks({ capabilities, listed }: Able, capability: Capability): boolean {

@@ -65,6 +65,7 @@ import type { Downloader } from '../upstream/download.ts'
 /** A kind of work; also the name of the provider's method. */
 export type Operation =
   | 'chat'
+  | 'complete'
   | 'countTokens'
   | 'generateImage'
   | 'editImage'

@@ -16,6 +16,7 @@ import type {
   TranscriptionInput,
 } from './media.ts'
 import type {
+  CompletionInput,
   EmbeddingInput,
   EmbeddingResult,
   ModerationInput,
@@ -69,9 +70,13 @@ export interface Provider extends Closable {
   responses?(
     request: ProviderRequest<NativeInput>,
   ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
-  /** Whether a deployment takes requests in a form for which there is a method above; by default it does. */
+  /** Goes on with a text, without roles and instructions; for models with the capability `COMPLETIONS`. */
+  complete?(
+    request: ProviderRequest<CompletionInput>,
+  ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
+  /** Whether a deployment takes requests in a form for which there is a method of this name; by default it does. */
   takes?(
-    form: 'messages' | 'responses',
+    form: 'messages' | 'responses' | 'complete',
     deployment: { readonly model: string; readonly options: unknown },
   ): boolean
   /** Has the vendor count the tokens of a prompt; leave it out where that costs anything. */

@@ -1,8 +1,26 @@
 /**
- * Input and output of work on texts whose result is no text. Names follow OpenAI's API. Inputs are validated, and also have
+ * Input of completions, and input and output of work on texts whose result is no text. Names follow OpenAI's API. Inputs are validated, and also have
  * all members that the gateway does not know: send them to the vendor.
  */
 import type { Usage } from './base.ts'
+
+// --- completions ---
+
+/** Texts that a model goes on with; the answer has the form of a chat, with the text as `content`. */
+export interface CompletionInput {
+  /** 1 to 20. A single text of the client is a list of one. */
+  readonly prompt: readonly string[]
+  /** The text behind the place that is to be filled. */
+  readonly suffix?: string
+  /** How many answers to each prompt; 1 where it is absent. Choice `i` answers prompt `floor(i / n)`. */
+  readonly n?: number
+  readonly max_tokens: number
+  readonly stop?: string | readonly string[]
+  readonly stream?: boolean
+  /** How many alternatives to each token are wanted; no log probabilities where it is absent. Answers have them as chats do. */
+  readonly logprobs?: number
+  readonly [member: string]: unknown
+}
 
 // --- embeddings ---
 

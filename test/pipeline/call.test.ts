@@ -82,6 +82,10 @@ const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
     { body: { model: 'mock/echo', input: 'hi' } },
     { body: { model: 'mock/echo', input: 'hi', stream: true } },
   ],
+  'POST /v1/completions': [
+    { body: { model: 'mock/text', prompt: 'hi' } },
+    { body: { model: 'mock/text', prompt: 'hi', stream: true } },
+  ],
   'POST /v1/embeddings': [{ body: { model: 'mock/vectors', input: 'hi' } }],
   'POST /v1/rerank': [{ body: { model: 'mock/ranks', query: 'hi', documents: ['hi', 'ho'] } }],
   'POST /v1/moderations': [{ body: { model: 'mock/moderation', input: 'hi' } }],
@@ -128,6 +132,10 @@ describe('the fields of a call', () => {
         'mock/voice': price({ character: '0.000015' }),
         'mock/ears': price({ second: '0.0001' }),
         'mock/reader': price({ page: '0.0017' }),
+        'mock/text': price(
+          { prompt: '0.000001', completion: '0.000002' },
+          { capabilities: ['COMPLETIONS'] },
+        ),
         'mock/vectors': price({ prompt: '0.00000002' }, { modality: 'embedding' }),
         'mock/ranks': price({ search_unit: '0.002' }, { modality: 'rerank' }),
         'mock/moderation': price({ prompt: '0.0000001' }, { modality: 'moderation' }),

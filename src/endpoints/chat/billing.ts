@@ -11,7 +11,13 @@ import {
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
 import type { ChatChunk, OpenAIUsage, Step, ToolCallDelta, Usage } from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
-import { CHARACTERS_PER_TOKEN, promptTokensOf, sentPromptOf, type SentPrompt } from './prompt.ts'
+import {
+  CHARACTERS_PER_TOKEN,
+  promptTokensOf,
+  sentPromptOf,
+  type Prompt,
+  type SentPrompt,
+} from './prompt.ts'
 import { Received } from '../shared/received.ts'
 import { lastSignature, type ChatRequest } from './request.ts'
 
@@ -98,6 +104,11 @@ class AttachReceipt implements Step<ChatChunk, BilledChunk> {
   }
 }
 
+/** What went upstream, as far as its tokens are estimated by it. */
+export interface SentChat extends Prompt {
+  readonly max_completion_tokens?: number
+}
+
 /** Counts the quantities of one answer: what the vendor reports, and what passes. */
 export class UsageCounter {
   /** The last reasoning signature. */
@@ -107,6 +118,8 @@ export class UsageCounter {
   /** What went upstream; its texts are not kept. */
   readonly #sent: SentPrompt
   readonly #sentBytes: number
+  readonly #maySearch: boolean
+  readonly #ceiling: number | undefined
   #reported: OpenAIUsage | undefined = undefined
   #isPartial = false
   /** The vendor has marked the end: no later report counts. */
@@ -114,12 +127,15 @@ export class UsageCounter {
   #characters = 0
   #bytes = 0
 
-  constructor(call: Call) {
+  /** @param sent what went upstream, in the form of a chat */
+  constructor(call: Call, sent: SentChat = call.outbound) {
     this.#call = call
-    this.#sent = sentPromptOf(call.outbound)
+    this.#sent = sentPromptOf(sent)
     // What goes out as it came may say more than the normal form: results of tools that the vendor ran.
-    const { native, request } = call
-    this.#sentBytes = Math.max(bytesIn(call.outbound), native ? (request.bodyBytes ?? 0) : 0)
+    const { native, request, model } = call
+    this.#sentBytes = Math.max(bytesIn(sent), native ? (request.bodyBytes ?? 0) : 0)
+    this.#maySearch = 'web_search_options' in sent
+    this.#ceiling = sent.max_completion_tokens ?? model.maxOutputTokens
   }
 
   /** @param chunk as the provider sent it */
@@ -144,13 +160,13 @@ export class UsageCounter {
   }
 
   usage(): UsageReport {
-    const { model, policy, request, outbound } = this.#call
+    const { model, policy, request } = this.#call
     const n = (request.input as ChatRequest).n ?? 1
     const sent = this.#sent
     const reported = this.#reported && toReported(this.#reported)
     const searches = readCount(reported?.searches) ?? 0
-    const searched = searches > 0 || 'web_search_options' in outbound ? SEARCH_TOKENS : 0
-    const ceiling = outbound.max_completion_tokens ?? model.maxOutputTokens
+    const searched = searches > 0 || this.#maySearch ? SEARCH_TOKENS : 0
+    const ceiling = this.#ceiling
     const explained = ceiling === undefined ? 0 : n * mostTokens(ceiling)
     return {
       reported,

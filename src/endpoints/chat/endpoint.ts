@@ -6,11 +6,17 @@ import { flowOf, toFlow } from '../../stream/flow.ts'
 import type { RawJson } from '../../stream/raw-json.ts'
 import { randomId } from '../../state/ids.ts'
 import type { Incoming } from '../../pipeline/http.ts'
-import type { Call, Endpoint, ParsedRequest, WireFormat } from '../../pipeline/pipeline.ts'
+import type {
+  Call,
+  Endpoint,
+  ParsedRequest,
+  ProviderAnswer,
+  WireFormat,
+} from '../../pipeline/pipeline.ts'
 import type { ChatInput, ChatChunk, ChatCompletion, ChatMessage } from '../../plugin.ts'
 import { readRawJson, sessionOf } from '../shared/body.ts'
 import { addresses } from './addresses.ts'
-import { UsageCounter, billing, type BilledChunk } from './billing.ts'
+import { UsageCounter, billing, type BilledChunk, type SentChat } from './billing.ts'
 import { toChunk } from './chunks.ts'
 import { grounding } from './grounding.ts'
 import { guardAdapter } from './guard.ts'
@@ -26,6 +32,7 @@ import {
   wantsUsageChunk,
   withPolicy,
   type ChatRequest,
+  type Needs,
 } from './request.ts'
 
 /** The chat endpoint, for every dialect. */
@@ -37,18 +44,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   grounding,
   guard: guardAdapter,
 
-  check(input, model) {
-    const required = requiredCapabilities(input)
-    for (const capability of CAPABILITIES) {
-      const param = required[capability]
-      if (param === undefined || !lacks(model, capability)) continue
-      throw new InvalidRequest(
-        'unsupported_parameter',
-        `${model.id} cannot honour ${param}: ${lackOf(capability)}.`,
-        { param },
-      )
-    }
-  },
+  check: (input, model) => refuseLacking(model, requiredCapabilities(input)),
 
   toUpstream(input, model) {
     const outbound = withinLimit(outboundChat(input), model)
@@ -66,19 +62,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   }),
   addresses,
 
-  normalize(call, answer: ChatCompletion | AsyncIterable<ChatChunk>, signal) {
-    const counter = new UsageCounter(call)
-    const chunks = Symbol.asyncIterator in answer ? toFlow(answer, signal) : flowOf(toChunk(answer))
-    const read = (chunk: ChatChunk) => counter.read(chunk)
-    return {
-      parts: chunks.through(
-        call.native ? nativeChunks(read) : normalizeChunks(envelopeOf(call), read),
-      ),
-      usage: () => counter.usage(),
-      received: () => counter.received.amount,
-      affinityToken: call.model.deployments.length > 1 ? () => counter.signature : undefined,
-    }
-  },
+  normalize: (call, answer, signal) => normalizedAnswer(call, answer, signal),
 
   instructions: {
     apply(outbound: ChatInput, { system, maxOutputTokens }) {
@@ -93,6 +77,39 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   },
 }
 
+/** Refuses what needs a capability that the model lacks. @throws InvalidRequest */
+export function refuseLacking(model: Model, needs: Needs): void {
+  for (const capability of CAPABILITIES) {
+    const param = needs[capability]
+    if (param === undefined || !lacks(model, capability)) continue
+    const message = `${model.id} cannot honour ${param}: ${lackOf(capability)}.`
+    throw new InvalidRequest('unsupported_parameter', message, { param })
+  }
+}
+
+/**
+ * An answer in chunks of the normal form.
+ * @param sent what was asked, in the form of a chat
+ */
+export function normalizedAnswer(
+  call: Call,
+  answer: ChatCompletion | AsyncIterable<ChatChunk>,
+  signal: AbortSignal,
+  sent?: SentChat,
+): ProviderAnswer<ChatChunk> {
+  const counter = new UsageCounter(call, sent)
+  const chunks = Symbol.asyncIterator in answer ? toFlow(answer, signal) : flowOf(toChunk(answer))
+  const read = (chunk: ChatChunk) => counter.read(chunk)
+  return {
+    parts: chunks.through(
+      call.native ? nativeChunks(read) : normalizeChunks(envelopeOf(call), read),
+    ),
+    usage: () => counter.usage(),
+    received: () => counter.received.amount,
+    affinityToken: call.model.deployments.length > 1 ? () => counter.signature : undefined,
+  }
+}
+
 /** The pure translation between one client form of chat and the normal form: no state, no money, no policy. */
 export interface Dialect<Part = BilledChunk> extends Pick<
   WireFormat<ChatRequest, Part>,
@@ -103,6 +120,8 @@ export interface Dialect<Part = BilledChunk> extends Pick<
    * @throws InvalidRequest
    */
   read(body: RawJson, header: Incoming['header']): DialectRequest
+  /** Most bytes of a body; by default those of chat. */
+  readonly limitBytes?: number
 }
 
 /** A request in normal form, and what does not fit into it. */
@@ -120,11 +139,12 @@ export function chatFormat<Part = BilledChunk>({
   write,
   writeError,
   native,
+  limitBytes,
 }: Dialect<Part>): WireFormat<ChatRequest, Part> {
   return {
     path,
     async read(incoming, limits) {
-      const body = await readRawJson(incoming, limits.chat)
+      const body = await readRawJson(incoming, limitBytes ?? limits.chat)
       const { input: given, ...others } = read(body, (name) => incoming.header(name))
       const input = withPolicy(given)
       const { model, messages, policy, session_id, prompt_cache_key } = input

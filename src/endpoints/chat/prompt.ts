@@ -33,7 +33,7 @@ export function promptTokensOf({ messages }: ChatRequest, bodyBytes: number): nu
 }
 
 /** Members of a request that the model reads. */
-interface Prompt {
+export interface Prompt {
   readonly messages: readonly ChatMessage[]
   readonly tools?: unknown
   readonly functions?: unknown

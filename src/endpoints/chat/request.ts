@@ -78,7 +78,7 @@ export const CAPABILITIES = [
 ] as const
 
 /** For each capability that a request needs, the path of the first parameter that needs it. */
-type Needs = Partial<Record<(typeof CAPABILITIES)[number], string>>
+export type Needs = Partial<Record<(typeof CAPABILITIES)[number], string>>
 
 /**
  * Top-level members that are left out or converted: the gateway's own, ignored ones, and those with another form
@@ -112,6 +112,11 @@ const KEPT_BACK = new Set([
   'function_call',
   '__proto__',
 ])
+
+/** Whether a member goes to providers as it came. */
+export function isPassed(name: string): boolean {
+  return !KEPT_BACK.has(name)
+}
 
 /** Results of a search where the request names no number. */
 const DEFAULT_RESULTS = 5

@@ -26,7 +26,7 @@ import {
   type Problem,
 } from '../../../../errors/checks.ts'
 import type { ChatRequest } from '../../request.ts'
-import { media, plugins, sessionId } from '../shared/fields.ts'
+import { media, plugins, sampling, sessionId } from '../shared/fields.ts'
 
 /** Members of the normal form that only the gateway sets. In a body they are unknown members, and have no meaning. */
 const NOT_THE_CLIENTS: ReadonlySet<string> = new Set(['labels', 'web_search_tool'])
@@ -178,23 +178,14 @@ const members = object(
   {
     model: filledText,
     messages: list(message, 1),
-    stream: boolean,
-    stream_options: object({ include_usage: boolean }),
+    ...sampling,
     max_completion_tokens: integer(1, Number.MAX_SAFE_INTEGER),
     max_tokens: integer(1, Number.MAX_SAFE_INTEGER),
-    temperature: number(0, 2),
-    top_p: number(0, 1),
-    frequency_penalty: number(-2, 2),
-    presence_penalty: number(-2, 2),
     top_k: number(),
     min_p: number(),
     top_a: number(),
     repetition_penalty: number(),
     n: integer(1, 128),
-    stop: either('a string or an array of strings', { string: anything, array: list(text, 0, 4) }),
-    // JSON.parse reads the largest 64-bit integer as 2^63.
-    seed: integer(-(2 ** 63), 2 ** 63),
-    logit_bias: record(number(-100, 100)),
     logprobs: boolean,
     top_logprobs: integer(0, 20),
     response_format: variant('type', {

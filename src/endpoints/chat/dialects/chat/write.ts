@@ -1,4 +1,3 @@
-import { costJson } from '../../../../money/money.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
 import type { Call, Receipt, Reply } from '../../../../pipeline/pipeline.ts'
 import {
@@ -13,6 +12,7 @@ import { CompletionBuilder } from '../../chunks.ts'
 import { chatFormat } from '../../endpoint.ts'
 import { wantsUsageChunk } from '../../request.ts'
 import { readChatRequest } from './read.ts'
+import { chatUsageJson } from './usage.ts'
 import type { ChatChunk } from '../../../../plugin.ts'
 
 /** OpenAI's Chat Completions API. Its requests and chunks are the normal form of chat. */
@@ -25,14 +25,14 @@ export const chatCompletions = chatFormat({
     return { input }
   },
   write: writeChat,
-  writeError: errorWriter(usageJson),
+  writeError: errorWriter(chatUsageJson),
 })
 
 /** Writes a stream of events, or one completion built from the chunks. */
 async function writeChat(call: Call, reply: Reply<BilledChunk>, out: Outgoing): Promise<void> {
   const { stream, input } = call.request
   if (stream) {
-    return writeEvents(call, reply, out, new ChatEvents(wantsUsageChunk(input), usageJson))
+    return writeEvents(call, reply, out, new ChatEvents(wantsUsageChunk(input), chatUsageJson))
   }
   const builder = new CompletionBuilder()
   let receipt: Receipt | undefined
@@ -45,37 +45,9 @@ async function writeChat(call: Call, reply: Reply<BilledChunk>, out: Outgoing): 
     last = batch.last
   }
   const { id, ...completion } = builder.completion()
-  const billed = billedJson(receipt!, usageJson(receipt!))
+  const billed = billedJson(receipt!, chatUsageJson(receipt!))
   const body = { id, object: 'chat.completion', ...completion, ...billed }
   await writeJson(call, out, JSON.stringify(body))
-}
-
-/** Quantities and cost in the form of OpenAI's chat usage. */
-function usageJson({ bill, meter }: Receipt): object {
-  const usage = meter.find(({ source }) => source === 'model')?.usage ?? {}
-  const prompt_tokens = usage.promptTokens ?? 0
-  const completion_tokens = usage.completionTokens ?? 0
-  // The gateway's own search, else searches of the vendor. The member holds 0 or 1; more searches show in the cost only.
-  const { searches } = meter.find(({ source }) => source === 'search')?.usage ?? usage
-  return {
-    prompt_tokens,
-    completion_tokens,
-    total_tokens: prompt_tokens + completion_tokens,
-    prompt_tokens_details: {
-      cached_tokens: usage.cachedTokens ?? 0,
-      cache_write_tokens: usage.cacheWriteTokens ?? 0,
-      audio_tokens: usage.audioInputTokens ?? 0,
-    },
-    completion_tokens_details: {
-      reasoning_tokens: usage.reasoningTokens ?? 0,
-      audio_tokens: usage.audioOutputTokens ?? 0,
-      accepted_prediction_tokens: usage.acceptedPredictionTokens ?? 0,
-      rejected_prediction_tokens: usage.rejectedPredictionTokens ?? 0,
-    },
-    ...(searches !== undefined &&
-      searches <= 1 && { server_tool_use_details: { web_search_requests: searches } }),
-    ...costJson(bill),
-  }
 }
 
 /** Between the two halves of an event with a piece of text. Other strings of the event cannot hold it: quotes are escaped. */

@@ -2,11 +2,14 @@
 import {
   anything,
   boolean,
+  either,
   filledText,
   integer,
   list,
+  number,
   object,
   problem,
+  record,
   shortText,
   text,
   variant,
@@ -25,6 +28,20 @@ const webOptions = object({
 
 /** `plugins`: entries other than the web plugin are not looked at. */
 export const plugins = list(variant('id', { web: webOptions }, { others: anything }))
+
+/** Members of OpenAI's APIs that say how an answer is made. */
+export const sampling = {
+  stream: boolean,
+  stream_options: object({ include_usage: boolean }),
+  temperature: number(0, 2),
+  top_p: number(0, 1),
+  frequency_penalty: number(-2, 2),
+  presence_penalty: number(-2, 2),
+  stop: either('a string or an array of strings', { string: anything, array: list(text, 0, 4) }),
+  // JSON.parse reads the largest 64-bit integer as 2^63.
+  seed: integer(-(2 ** 63), 2 ** 63),
+  logit_bias: record(number(-100, 100)),
+} as const satisfies Record<string, Check>
 
 /** `session_id`. */
 export const sessionId = shortText(256)

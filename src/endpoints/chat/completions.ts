@@ -1,0 +1,110 @@
+/** Text completions: a model goes on with a text. The answer is a chat inside the gateway; a prompt is a message of a user. */
+import { InvalidRequest } from '../../errors/errors.ts'
+import type { GuardAdapter } from '../../guard/adapter.ts'
+import { lackOf, lacks } from '../../models/capabilities.ts'
+import type { Endpoint } from '../../pipeline/pipeline.ts'
+import type { ChatChunk, CompletionInput } from '../../plugin.ts'
+import { billing } from './billing.ts'
+import { chat, normalizedAnswer, refuseLacking } from './endpoint.ts'
+import { guardAdapter } from './guard.ts'
+import { chatTexts } from './guard-input.ts'
+import { OutputLimit } from './output-limit.ts'
+import { outboundChat, type ChatRequest } from './request.ts'
+
+/** A valid request: each prompt is a message of a user, and `n` counts the answers to all prompts. */
+export interface CompletionRequest extends ChatRequest {
+  readonly completion: {
+    readonly suffix?: string
+    /** Answers to each prompt. */
+    readonly n: number
+    /** How many alternatives to each token are wanted. */
+    readonly logprobs?: number
+  }
+}
+
+/** The endpoint of text completions. */
+export const completions: Endpoint<CompletionRequest, ChatChunk> = {
+  operation: 'complete',
+  modality: chat.modality,
+  errorField: 'prompt',
+  billing,
+  guard: guardOfCompletions(),
+
+  check({ completion: { n, logprobs } }, model) {
+    if (lacks(model, 'COMPLETIONS')) {
+      throw new InvalidRequest(
+        'wrong_endpoint',
+        `${model.id} does not go on with a text: ${lackOf('COMPLETIONS')}. Use POST /v1/chat/completions.`,
+        { param: 'model' },
+      )
+    }
+    refuseLacking(model, {
+      ...(n > 1 && { CHOICES: 'n' }),
+      ...(logprobs !== undefined && { LOGPROBS: 'logprobs' }),
+    })
+  },
+
+  toUpstream(input, model): CompletionInput {
+    const {
+      messages,
+      max_completion_tokens,
+      n: _ofAll,
+      completion,
+      ...others
+    } = outboundChat(input)
+    const { suffix, n, logprobs } = completion as CompletionRequest['completion']
+    const most = Math.min(max_completion_tokens!, model.maxOutputTokens ?? Infinity)
+    return {
+      ...others,
+      prompt: messages.map(({ content }) => content as string),
+      max_tokens: most,
+      logprobs: logprobs as number,
+      ...(suffix !== undefined && { suffix }),
+      ...(n > 1 && { n }),
+      ...(input.stream && lacks(model, 'STREAMING') && { stream: false }),
+    }
+  },
+
+  withoutContent: (request) => ({ ...request, messages: [], prompt: [], suffix: undefined }),
+
+  normalize: (call, answer, signal) =>
+    normalizedAnswer(call, answer, signal, asSent(call.outbound)),
+
+  instructions: {
+    apply(outbound: CompletionInput, { system, maxOutputTokens = Infinity }) {
+      if (system === undefined) {
+        return { ...outbound, max_tokens: Math.min(outbound.max_tokens, maxOutputTokens) }
+      }
+      // A text that is gone on with has no place for instructions that hold.
+      const message = "This key's instructions need POST /v1/chat/completions."
+      throw new InvalidRequest('unsupported_value', message, { param: 'model' })
+    },
+    limit: (maxOutputTokens, { n = 1 }) => new OutputLimit(maxOutputTokens, n),
+  },
+}
+
+/** What was sent in the form of a chat, by which its tokens are estimated. */
+function asSent({ prompt, suffix, max_tokens }: CompletionInput) {
+  const texts = suffix === undefined ? prompt : [...prompt, suffix]
+  const messages = texts.map((content) => ({ role: 'user', content }) as const)
+  return { messages, max_completion_tokens: max_tokens }
+}
+
+/** Guards read prompts as a user's words, and the suffix as the result of a tool. */
+function guardOfCompletions(): GuardAdapter<CompletionRequest, ChatChunk> {
+  const { withhold: _noTurns, ...shared } = guardAdapter
+  return {
+    ...shared,
+    inputTexts({ completion: { suffix }, ...asked }, refusals) {
+      const items = chatTexts(asked, refusals).items.map((item) => ({
+        ...item,
+        id: item.id.replace(/^messages\[/, 'prompt['),
+      }))
+      if (suffix) {
+        const place = { id: 'suffix', side: 'input', channel: 'content', role: 'tool' } as const
+        items.push({ ...place, current: true, text: suffix })
+      }
+      return { items, refusedTurns: [] }
+    },
+  }
+}
